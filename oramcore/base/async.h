@@ -1,0 +1,123 @@
+// The few asynchronous primitives that every party uses, over Boost.Asio coroutines. A party (the
+// client, or one server) runs its protocol on one executor without locks; heavy work is offloaded
+// to a pool. Time is passed in as a Clock, so that a simulator can own it.
+#pragma once
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace s3oram {
+
+namespace asio = boost::asio;
+using Executor = asio::any_io_executor;
+template <class T>
+using Task = asio::awaitable<T>;
+using Duration = std::chrono::nanoseconds;
+
+/// Wakes coroutines. One executor only; not thread-safe. Destroying it destroys the waiters.
+class Event {
+ public:
+  /// Suspends until the next notify_all(). Re-check the condition afterwards.
+  Task<void> wait() {
+    co_await asio::async_initiate<decltype(asio::use_awaitable), void()>(
+        [this](auto handler) {
+          auto shared = std::make_shared<decltype(handler)>(std::move(handler));
+          auto executor = asio::get_associated_executor(*shared);
+          waiters_.push_back(
+              [shared, executor] { asio::post(executor, [shared] { std::move (*shared)(); }); });
+        },
+        asio::use_awaitable);
+  }
+  void notify_all() {
+    for (auto& wake : std::exchange(waiters_, {})) wake();
+  }
+  bool has_waiters() const { return !waiters_.empty(); }
+
+ private:
+  std::vector<std::function<void()>> waiters_;
+};
+
+/// Time, passed in. Durations are since an arbitrary start and never go backwards.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Duration now() const = 0;
+  /// Calls `then` on the party's executor once `after` has passed.
+  virtual void call_after(Duration after, std::function<void()> then) = 0;
+
+  Task<void> sleep(Duration after);
+};
+
+/// The system's monotonic clock.
+class SystemClock final : public Clock {
+ public:
+  explicit SystemClock(Executor executor) : executor_(std::move(executor)) {}
+  Duration now() const override;
+  void call_after(Duration after, std::function<void()> then) override;
+
+ private:
+  Executor executor_;
+};
+
+/// Runs `work()` on `pool` and resumes the coroutine on its own executor with the result.
+template <class Work, class R = std::invoke_result_t<Work>>
+Task<R> offload(Executor pool, Work work) {
+  if constexpr (std::is_void_v<R>) {
+    co_await asio::async_initiate<decltype(asio::use_awaitable), void()>(
+        [&](auto handler) {
+          asio::post(pool, [work = std::move(work), handler = std::move(handler)]() mutable {
+            work();
+            auto executor = asio::get_associated_executor(handler);
+            asio::post(executor,
+                       [handler = std::move(handler)]() mutable { std::move(handler)(); });
+          });
+        },
+        asio::use_awaitable);
+  } else {
+    std::optional<R> result;
+    co_await offload(pool, [&] { result.emplace(work()); });
+    co_return std::move(*result);
+  }
+}
+
+/// Starts `task` on `executor`; an exception that leaves it ends the process (they are bugs).
+void spawn(Executor executor, Task<void> task);
+
+/// Runs all tasks at once on the caller's executor and returns their results in order.
+template <class T>
+Task<std::vector<T>> all(std::vector<Task<T>> tasks) {
+  struct State {
+    std::vector<std::optional<T>> results;
+    std::size_t left;
+    Event done;
+  };
+  auto state = std::make_shared<State>();
+  state->results.resize(tasks.size());
+  state->left = tasks.size();
+  auto executor = co_await asio::this_coro::executor;
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    spawn(executor, [](std::shared_ptr<State> s, std::size_t at, Task<T> task) -> Task<void> {
+      s->results[at].emplace(co_await std::move(task));
+      if (--s->left == 0) s->done.notify_all();
+    }(state, i, std::move(tasks[i])));
+  }
+  while (state->left > 0) co_await state->done.wait();
+  std::vector<T> results;
+  for (auto& result : state->results) results.push_back(std::move(*result));
+  co_return results;
+}
+
+}  // namespace s3oram

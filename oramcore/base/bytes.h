@@ -1,0 +1,21 @@
+// Byte strings and views: the units in which every layer talks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace s3oram {
+
+using Bytes = std::vector<std::uint8_t>;
+using View = std::span<const std::uint8_t>;
+using MutView = std::span<std::uint8_t>;
+
+/// The bytes of a string, without copying; valid while `text` lives.
+inline View as_view(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+}  // namespace s3oram

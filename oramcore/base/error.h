@@ -1,0 +1,71 @@
+// Errors are values. An Errc is at the same time the exit code of the programs: a stable contract
+// for scripts, listed in man/s3oramfs.1.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <tl/expected.hpp>
+#include <utility>
+
+namespace s3oram {
+
+enum class Errc : int {
+  ok = 0,
+  failed = 1,             // anything without a code of its own
+  usage = 2,              // wrong arguments
+  wrong_passphrase = 10,  // the passphrase or key file does not open this vault
+  not_a_vault = 11,       // the directory holds no vault
+  damaged_vault = 12,     // the vault's files contradict themselves
+  vault_in_use = 13,      // another process has it open
+  unreachable = 14,       // a server does not answer
+  refused_key = 15,       // a server does not know this client's key
+  stale_vault = 16,       // a server is ahead of this vault: an old copy, or a clone
+  bad_mount_point = 17,   // missing, not a directory, or busy
+  wrong_volume = 18,      // a server holds another volume, or none
+  exists = 19,            // something is there already and is not overwritten
+  unsupported = 20,       // made by a newer version, or not possible here
+  disk_full = 21,         // no space left, on the client or a server
+  corrupt = 22,           // data or an answer failed its check
+  not_mounted = 23,       // umount of something that is not mounted
+  // Answers between parties; a user sees them only inside a longer message.
+  need_open = 40,    // the server was restarted: open the session again
+  fenced = 41,       // a newer session has the volume
+  bad_request = 42,  // malformed, or out of the protocol's order
+  shutting_down = 43,
+};
+
+/// What happened, to which file, server or option, and what to do next.
+struct Error {
+  Errc code = Errc::failed;
+  std::string message;
+};
+
+/// A T or an Error; never ignored. Status is a Result without a value.
+template <class T>
+class [[nodiscard]] Result : public tl::expected<T, Error> {
+ public:
+  using tl::expected<T, Error>::expected;
+};
+using Status = Result<void>;
+
+/// fail(Errc::usage, "no such option: {}", name) converts to any Result.
+template <class... Args>
+tl::unexpected<Error> fail(Errc code, fmt::format_string<Args...> format, Args&&... args) {
+  return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...)});
+}
+inline tl::unexpected<Error> fail(Error error) { return tl::unexpected<Error>(std::move(error)); }
+
+}  // namespace s3oram
+
+/// Returns the error of `expr` from the enclosing function, if it has one.
+#define S3O_TRY(expr)                                       \
+  do {                                                      \
+    if (auto s3o_status = (expr); !s3o_status)              \
+      return ::s3oram::fail(std::move(s3o_status).error()); \
+  } while (false)
+#define S3O_CO_TRY(expr)                                       \
+  do {                                                         \
+    if (auto s3o_status = (expr); !s3o_status)                 \
+      co_return ::s3oram::fail(std::move(s3o_status).error()); \
+  } while (false)

@@ -1,0 +1,47 @@
+// Randomness is passed in: the system's for use, a seeded one for tests and the simulator.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "oramcore/base/bytes.h"
+
+namespace s3oram {
+
+using Seed = std::array<std::uint8_t, 32>;
+
+/// A source of uniformly random bytes. Not thread-safe: give each thread a Prg of its own.
+class Random {
+ public:
+  virtual ~Random() = default;
+  virtual void fill(MutView out) = 0;
+
+  std::uint64_t u64();
+  Seed seed();
+};
+
+/// The operating system's generator.
+class SystemRandom final : public Random {
+ public:
+  void fill(MutView out) override;
+};
+
+/// ChaCha20 keystream under BLAKE2b(key = seed, message = context). The context binds a stream to
+/// its one use (purpose, epoch, eviction, attempt, ...); the same (seed, context) gives the same
+/// stream on every machine. The seed and key are wiped on destruction.
+class Prg final : public Random {
+ public:
+  Prg(const Seed& seed, View context);
+  ~Prg() override;
+  Prg(const Prg&) = delete;
+  Prg& operator=(const Prg&) = delete;
+  void fill(MutView out) override;
+
+ private:
+  Seed key_;
+  std::uint64_t block_ = 0;  // next 64-byte keystream block
+  std::array<std::uint8_t, 512> buffer_{};
+  std::size_t used_ = 512;  // of buffer_; all of it at first
+};
+
+}  // namespace s3oram

@@ -1,0 +1,60 @@
+// A volume in use: the client engine on its own thread, its transport, its work pool and, in a
+// local vault, the three server processes. What the file system daemon opens and closes.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "oramcore/client/block_device.h"
+#include "oramcore/state/vault.h"
+
+namespace s3oram {
+
+/// A snapshot of counters, for `status`.
+struct VolumeStatus {
+  struct Server {
+    std::string address;
+    bool answering = false;
+    std::uint64_t bytes_sent = 0;
+    std::uint64_t bytes_received = 0;
+  };
+  std::vector<Server> servers;
+  std::uint64_t blocks = 0;    // mapped blocks
+  std::uint64_t capacity = 0;  // blocks that fit before the tree grows by a level
+  unsigned height = 0;         // H
+  std::uint64_t accesses = 0;  // since the volume was opened
+  std::uint64_t evictions = 0;
+  std::uint64_t stash = 0;        // blocks in the client's stash
+  std::uint64_t uncommitted = 0;  // position changes that no commit holds yet
+};
+
+struct VolumeOptions {
+  std::filesystem::path serverd;                     // s3oramfs-serverd, for a local vault
+  std::chrono::seconds deadline{20};                 // without progress, before open() gives up
+  std::function<void(const std::string&)> progress;  // what a slow open is doing; may be empty
+};
+
+class Volume {
+ public:
+  /// Makes vault.db and the volume at every server, for a vault just created. All servers are
+  /// asked first; nothing is made unless all answer and are free.
+  static Status create(Vault& vault, const VaultKeys& keys, const VolumeOptions& options);
+
+  /// Starts everything and recovers from whatever happened last time. `vault` is locked and must
+  /// outlive the volume. Errors: unreachable, refused_key, wrong_volume, stale_vault, ...
+  static Result<std::unique_ptr<Volume>> open(Vault& vault, const VaultKeys& keys,
+                                              const VolumeOptions& options);
+  virtual ~Volume() = default;
+
+  virtual BlockDevice& device() = 0;
+  /// Any thread.
+  virtual VolumeStatus status() = 0;
+  /// Commits, waits for it and stops all threads and local servers. The device is dead afterwards.
+  virtual Status close() = 0;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,141 @@
+#include "oramcore/db/sqlite.h"
+
+#include <sqlite3.h>
+
+#include <cassert>
+#include <utility>
+
+namespace s3oram {
+namespace {
+
+tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {
+  const Errc code = rc == SQLITE_FULL                             ? Errc::disk_full
+                    : rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB ? Errc::damaged_vault
+                                                                  : Errc::failed;
+  const char* file = db ? sqlite3_db_filename(db, "main") : nullptr;
+  return fail(code, "database {}: {} ({})", file ? file : "?",
+              db ? sqlite3_errmsg(db) : sqlite3_errstr(rc), doing);
+}
+
+}  // namespace
+
+Statement::Statement(Statement&& other) noexcept { *this = std::move(other); }
+Statement& Statement::operator=(Statement&& other) noexcept {
+  std::swap(db_, other.db_);
+  std::swap(statement_, other.statement_);
+  return *this;
+}
+Statement::~Statement() { sqlite3_finalize(statement_); }
+
+Statement& Statement::bind(int at, std::int64_t value) {
+  sqlite3_bind_int64(statement_, at + 1, value);
+  return *this;
+}
+Statement& Statement::bind(int at, View blob) {
+  if (blob.empty())
+    sqlite3_bind_zeroblob(statement_, at + 1, 0);
+  else
+    sqlite3_bind_blob64(statement_, at + 1, blob.data(), blob.size(), SQLITE_TRANSIENT);
+  return *this;
+}
+Statement& Statement::bind(int at, std::string_view text) {
+  sqlite3_bind_text64(statement_, at + 1, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  return *this;
+}
+Statement& Statement::bind_null(int at) {
+  sqlite3_bind_null(statement_, at + 1);
+  return *this;
+}
+
+Result<bool> Statement::step() {
+  const int rc = sqlite3_step(statement_);
+  if (rc == SQLITE_ROW) return true;
+  auto result = rc == SQLITE_DONE ? Result<bool>(false)
+                                  : Result<bool>(failure(db_, rc, sqlite3_sql(statement_)));
+  reset();
+  return result;
+}
+
+Status Statement::run() {
+  auto row = step();
+  if (!row) return fail(row.error());
+  if (*row) reset();
+  return {};
+}
+
+void Statement::reset() {
+  sqlite3_reset(statement_);
+  sqlite3_clear_bindings(statement_);
+}
+
+std::int64_t Statement::integer(int column) const {
+  return sqlite3_column_int64(statement_, column);
+}
+Bytes Statement::blob(int column) const {
+  const auto* data = static_cast<const std::uint8_t*>(sqlite3_column_blob(statement_, column));
+  return data ? Bytes(data, data + sqlite3_column_bytes(statement_, column)) : Bytes{};
+}
+std::string Statement::text(int column) const {
+  const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+  return data ? std::string(data, sqlite3_column_bytes(statement_, column)) : std::string{};
+}
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_NULL;
+}
+
+Result<Database> Database::open(const std::string& path, Mode mode, const std::string& vfs) {
+  Database database;
+  database.path_ = path;
+  const int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
+                    (mode == Mode::read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
+                    (mode == Mode::create ? SQLITE_OPEN_CREATE : 0);
+  const int rc =
+      sqlite3_open_v2(path.c_str(), &database.db_, flags, vfs.empty() ? nullptr : vfs.c_str());
+  if (rc != SQLITE_OK) return failure(database.db_, rc, "open " + path);
+  sqlite3_extended_result_codes(database.db_, 0);
+  if (mode != Mode::read_only) {
+    S3O_TRY(database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"));
+    auto check = database.prepare("PRAGMA synchronous");
+    if (!check) return fail(check.error());
+    auto row = check->step();
+    if (!row) return fail(row.error());
+    constexpr std::int64_t kFull = 2;
+    if (!*row || check->integer(0) != kFull)
+      return fail(Errc::failed, "database {}: synchronous=FULL was not accepted", path);
+  }
+  return database;
+}
+
+Database::Database(Database&& other) noexcept { *this = std::move(other); }
+Database& Database::operator=(Database&& other) noexcept {
+  std::swap(db_, other.db_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+Database::~Database() { sqlite3_close_v2(db_); }
+
+Status Database::execute(const std::string& sql) {
+  const int rc = sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr);
+  if (rc != SQLITE_OK) return failure(db_, rc, sql);
+  return {};
+}
+
+Result<Statement> Database::prepare(std::string_view sql) {
+  sqlite3_stmt* statement = nullptr;
+  const int rc = sqlite3_prepare_v3(db_, sql.data(), static_cast<int>(sql.size()),
+                                    SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+  if (rc != SQLITE_OK) return failure(db_, rc, sql);
+  return Statement(db_, statement);
+}
+
+Status Database::commit() {
+  auto status = execute("COMMIT");
+  if (!status) rollback();
+  return status;
+}
+
+void Database::rollback() {
+  if (db_ && !sqlite3_get_autocommit(db_)) sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+}  // namespace s3oram

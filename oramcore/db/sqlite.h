@@ -1,0 +1,84 @@
+// A thin wrapper over SQLite: the only place that speaks its C interface. Every database of the
+// project is opened here with the same promises: WAL, synchronous=FULL (asserted), foreign keys
+// off, and a busy timeout of zero for the single writer.
+//
+// A Database and its statements belong to one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "oramcore/base/bytes.h"
+#include "oramcore/base/error.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace s3oram {
+
+class Database;
+
+/// A prepared statement. Bind positions and columns count from 0. Blobs and texts are copied.
+class Statement {
+ public:
+  Statement() = default;
+  Statement(Statement&& other) noexcept;
+  Statement& operator=(Statement&& other) noexcept;
+  ~Statement();
+
+  Statement& bind(int at, std::int64_t value);
+  Statement& bind(int at, View blob);
+  Statement& bind(int at, std::string_view text);
+  Statement& bind_null(int at);
+
+  /// Steps to the next row: true if there is one, false at the end (the statement is then reset).
+  Result<bool> step();
+  /// Runs a statement that gives no rows, and resets it.
+  Status run();
+  /// Forgets the rest of the rows; keeps nothing bound.
+  void reset();
+
+  std::int64_t integer(int column) const;
+  Bytes blob(int column) const;
+  std::string text(int column) const;
+  bool is_null(int column) const;
+
+ private:
+  friend class Database;
+  Statement(sqlite3* db, sqlite3_stmt* statement) : db_(db), statement_(statement) {}
+  sqlite3* db_ = nullptr;
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+class Database {
+ public:
+  enum class Mode { read_write, create, read_only };
+
+  /// Opens `path`. `vfs` names the SQLite VFS to use (the simulator's, or empty for the default).
+  static Result<Database> open(const std::string& path, Mode mode, const std::string& vfs = {});
+
+  Database() = default;
+  Database(Database&& other) noexcept;
+  Database& operator=(Database&& other) noexcept;
+  ~Database();
+
+  /// Runs one or several statements that give no rows.
+  Status execute(const std::string& sql);
+  /// Prepares a statement that is kept and used many times. It must die before the Database.
+  Result<Statement> prepare(std::string_view sql);
+
+  Status begin() { return execute("BEGIN IMMEDIATE"); }
+  /// After an error the transaction is rolled back and nothing of it remains.
+  Status commit();
+  void rollback();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  sqlite3* db_ = nullptr;
+  std::string path_;
+};
+
+}  // namespace s3oram

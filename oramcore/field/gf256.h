@@ -1,0 +1,39 @@
+// GF(2^8) = GF(2)[x] / (x^8 + x^4 + x^3 + x + 1), the field of the whole scheme: a byte is a field
+// element, addition is XOR. (The paper's F_p needs only a finite field with more than l elements.)
+// The polynomial is the one that the GFNI instructions implement.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "oramcore/base/bytes.h"
+
+namespace s3oram::gf {
+
+std::uint8_t mul(std::uint8_t a, std::uint8_t b);
+/// The multiplicative inverse; `a` must not be 0.
+std::uint8_t inverse(std::uint8_t a);
+
+/// out ^= coefficient * in, element by element. Same length; `in` and `out` do not overlap.
+void multiply_add(std::uint8_t coefficient, View in, MutView out);
+
+/// The server's retrieval kernel: out ^= sum_i coefficients[i] * rows[i].
+/// rows[i] points to out.size() bytes. Reads every row once, at memory speed.
+void inner_product(View coefficients, std::span<const std::uint8_t* const> rows, MutView out);
+
+/// The eviction kernel: for each k, outs[k] ^= sum_i matrix[i * outs.size() + k] * rows[i]
+/// (a row vector times a rows.size() x outs.size() matrix, as I_h is in Subroutine 3), for
+/// `length` bytes a row.
+void matrix_product(View matrix, std::span<const std::uint8_t* const> rows,
+                    std::span<std::uint8_t* const> outs, std::size_t length);
+
+/// The instruction sets the kernels have. Chosen once at run time; `use` is for tests and
+/// benchmarks (false if this machine lacks it).
+enum class Kernel { portable, ssse3, avx2 };
+Kernel kernel();
+bool use(Kernel kernel);
+std::string_view name(Kernel kernel);
+
+}  // namespace s3oram::gf

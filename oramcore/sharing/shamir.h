@@ -1,0 +1,51 @@
+// (t, l)-threshold Shamir secret sharing over GF(2^8) (Algorithm 1 of the S3ORAM paper), applied
+// to vectors byte by byte, and what is built on it: the select scheme (Algorithm 5) and the degree
+// reduction of the secure multiplication protocol (Protocol 1).
+//
+// Server i (1..l) has the evaluation point x_i = i.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "oramcore/base/bytes.h"
+#include "oramcore/base/error.h"
+#include "oramcore/base/random.h"
+
+namespace s3oram {
+
+/// Privacy t and the number of servers l, with l >= 2t + 1 and t >= 1.
+struct Scheme {
+  std::uint8_t privacy = 1;
+  std::uint8_t servers = 3;
+
+  /// How many answers of degree 2t give the product back; also how many servers multiply.
+  std::size_t quorum() const { return 2 * std::size_t{privacy} + 1; }
+  /// An error that says what is wrong with these numbers.
+  Status check() const;
+  friend bool operator==(const Scheme&, const Scheme&) = default;
+};
+
+/// SSS.Create: writes the share of server i to shares[i - 1]. All views have secret.size() bytes;
+/// t * secret.size() random bytes are drawn.
+void create_shares(const Scheme& scheme, View secret, Random& random,
+                   std::span<const MutView> shares);
+/// The same, allocating: l vectors.
+std::vector<Bytes> create_shares(const Scheme& scheme, View secret, Random& random);
+
+/// The Lagrange coefficients at 0 for these distinct non-zero points: the first row of the inverse
+/// Vandermonde matrix, V^-1[1, *].
+Bytes lagrange_at_zero(View points);
+
+/// SSS.Recover: the secret from shares[i] taken at points[i]. As many as degree + 1 points are
+/// needed; all given ones are used.
+Bytes recover(View points, std::span<const View> shares);
+
+/// PIR.CreateQuery: shares of the unit vector of `length` elements with a one at `index`; an
+/// index of `length` or more gives shares of the zero vector, for an access that wants nothing.
+std::vector<Bytes> create_query(const Scheme& scheme, std::size_t length, std::size_t index,
+                                Random& random);
+
+}  // namespace s3oram

@@ -1,0 +1,95 @@
+// The vault: a directory (0700) on the client with
+//   vault.json   what is not secret: format, volume, servers, how the key is wrapped
+//   vault.key    the wrapped (or, without a passphrase, plain) master key, 0600
+//   vault.db     SQLite: positions, versions, sessions (oramcore), names and extents (fused)
+//   lock         locked while a process has the vault open
+//   run/         sockets of a mounted vault
+//   servers/N/   with --local: the store of server N
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "oramcore/base/error.h"
+#include "oramcore/base/random.h"
+#include "oramcore/sharing/shamir.h"
+#include "oramcore/wire/zmq_transport.h"
+
+namespace s3oram {
+
+using VolumeId = std::array<std::uint8_t, 16>;
+
+/// The numbers of a volume, fixed at init and known to every server.
+struct VolumeParams {
+  Scheme scheme;
+  std::uint32_t block_size = 0;   // payload bytes of a block
+  std::uint16_t bucket_size = 0;  // Z, slots of a bucket
+  std::uint16_t evict_every = 0;  // A, accesses between two evictions
+  friend bool operator==(const VolumeParams&, const VolumeParams&) = default;
+};
+
+/// What opens the master key.
+struct Credential {
+  enum class Kind { passphrase, key_file } kind = Kind::key_file;
+  std::string passphrase;         // for Kind::passphrase
+  std::filesystem::path keyfile;  // for Kind::key_file; empty: vault.key itself is the key
+};
+
+/// The secrets of an open vault; wiped on destruction.
+struct VaultKeys {
+  Seed sealing{};  // AEAD key of the blocks
+  KeyPair curve;   // this client's key towards the servers
+  ~VaultKeys();
+};
+
+struct ServerAddress {
+  std::string host_port;  // "host:port"; empty in a local vault
+  PublicKey key{};
+};
+
+/// The contents of vault.json.
+struct VaultConfig {
+  VolumeId volume{};
+  VolumeParams params;
+  bool local = false;
+  std::vector<ServerAddress> servers;  // l of them; server i is servers[i - 1]
+};
+
+class Vault {
+ public:
+  /// Makes the directory and its files (not the database). Nothing is left behind on an error.
+  /// Errors: exists (the directory holds something).
+  static Result<Vault> create(const std::filesystem::path& directory, const VaultConfig& config,
+                              const Credential& credential, Random& random);
+  /// Reads vault.json; needs no credential. Errors: not_a_vault, damaged_vault, unsupported.
+  static Result<Vault> find(const std::filesystem::path& directory);
+
+  /// Locks the vault for this process until the Vault dies. Errors: vault_in_use.
+  Status lock();
+  /// Errors: wrong_passphrase, damaged_vault.
+  Result<VaultKeys> unlock(const Credential& credential) const;
+  /// Whether unlock needs a passphrase (rather than a key file).
+  bool wants_passphrase() const { return wants_passphrase_; }
+
+  const std::filesystem::path& directory() const { return directory_; }
+  const VaultConfig& config() const { return config_; }
+  std::filesystem::path database() const { return directory_ / "vault.db"; }
+  std::filesystem::path run_directory() const { return directory_ / "run"; }
+  std::filesystem::path store(Party server) const;
+
+  Vault(Vault&& other) noexcept;
+  Vault& operator=(Vault&& other) noexcept;
+  ~Vault();
+
+ private:
+  Vault() = default;
+  std::filesystem::path directory_;
+  VaultConfig config_;
+  bool wants_passphrase_ = false;
+  int lock_ = -1;
+};
+
+}  // namespace s3oram

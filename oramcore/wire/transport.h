@@ -1,0 +1,28 @@
+// Carries messages between parties. The network is passed in: ZeroMQ in use, memory in tests.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "oramcore/base/bytes.h"
+
+namespace s3oram {
+
+/// Who is who: 0 is the client, 1..l the servers (and their evaluation points).
+using Party = std::uint8_t;
+constexpr Party kClient = 0;
+
+/// Best effort: a message may be lost, duplicated or reordered, but it is never altered, and
+/// `from` is authentic (CURVE key or, on a local socket, the peer's uid). Rpc makes it reliable.
+/// Everything happens on the executor of the party that owns the transport.
+class Transport {
+ public:
+  using Handler = std::function<void(Party from, Bytes message)>;
+
+  virtual ~Transport() = default;
+  /// Called once, before any message is sent.
+  virtual void on_message(Handler handler) = 0;
+  virtual void send(Party to, Bytes message) = 0;
+};
+
+}  // namespace s3oram
