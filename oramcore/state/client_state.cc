@@ -15,8 +15,7 @@ void StateChanges::merge_older(StateChanges older) {
 }
 
 Status ClientState::create(const std::filesystem::path& file) {
-  if (std::filesystem::exists(file))
-    return fail(Errc::exists, "{} exists already", file.string());
+  if (std::filesystem::exists(file)) return fail(Errc::exists, "{} exists already", file.string());
   auto database = Database::open(file.string(), Database::Mode::create);
   if (!database) return fail(database.error());
   S3O_TRY(database->begin());
@@ -108,15 +107,15 @@ Result<ClientState::Loaded> ClientState::load() {
     loaded.stash[static_cast<BlockId>(row.integer(0))] = row.blob(1);
     return {};
   }));
-  S3O_TRY(read("SELECT epoch, nonce FROM sessions ORDER BY epoch",
-               [&](const Statement& row) -> Status {
-                 Session session{.epoch = static_cast<std::uint64_t>(row.integer(0))};
-                 const Bytes nonce = row.blob(1);
-                 if (nonce.size() != session.nonce.size()) return damaged("a session's nonce");
-                 std::copy(nonce.begin(), nonce.end(), session.nonce.begin());
-                 loaded.sessions.push_back(session);
-                 return {};
-               }));
+  S3O_TRY(
+      read("SELECT epoch, nonce FROM sessions ORDER BY epoch", [&](const Statement& row) -> Status {
+        Session session{.epoch = static_cast<std::uint64_t>(row.integer(0))};
+        const Bytes nonce = row.blob(1);
+        if (nonce.size() != session.nonce.size()) return damaged("a session's nonce");
+        std::copy(nonce.begin(), nonce.end(), session.nonce.begin());
+        loaded.sessions.push_back(session);
+        return {};
+      }));
   if (loaded.sessions.empty()) return damaged("table sessions is empty");
   return loaded;
 }

@@ -17,10 +17,10 @@ namespace s3oram {
 
 /// The numbers that a commit fixes together with the positions.
 struct TreeState {
-  std::uint64_t view = 0;      // evictions decided
-  unsigned height = 1;         // H
-  std::uint16_t written = 0;   // root slots acknowledged by all servers
-  EvictionId last_decided;     // the eviction that led to this view
+  std::uint64_t view = 0;     // evictions decided
+  unsigned height = 1;        // H
+  std::uint16_t written = 0;  // root slots acknowledged by all servers
+  EvictionId last_decided;    // the eviction that led to this view
 };
 
 /// What has changed since the last commit, newest value for each block.

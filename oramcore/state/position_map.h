@@ -1,5 +1,5 @@
-// The position map (Table 2 of the paper: pm), in flat arrays by block number, and its inverse: which
-// blocks lie in a bucket. Not thread-safe.
+// The position map (Table 2 of the paper: pm), in flat arrays by block number, and its inverse:
+// which blocks lie in a bucket. Not thread-safe.
 #pragma once
 
 #include <cstdint>
