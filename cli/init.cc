@@ -58,7 +58,7 @@ Result<bool> parse_options(const Args& args, Options& options) {
   app.add_option("--privacy-threshold", options.privacy,
                  "How many servers together still learn nothing; needs twice as many and one", true)
       ->type_name("T")
-      ->check(CLI::Range(1, 127));
+      ->check(CLI::Range(1, 63));
   app.add_option("--evict-every", options.evict_every, "Accesses between two evictions", true)
       ->type_name("A")
       ->check(CLI::Range(1, 4096));
@@ -97,8 +97,8 @@ Result<VolumeParams> params_of(const Options& options) {
                 "which the servers can see; --allow-overflow accepts that",
                 params.bucket_size, safe, options.evict_every);
   const std::size_t servers = options.local ? 2 * options.privacy + 1 : options.servers.size();
-  if (servers < 2 * options.privacy + 1 || servers > 255)
-    return fail(Errc::usage, "{} servers: --privacy-threshold {} needs {} to 255 of them", servers,
+  if (servers < 2 * options.privacy + 1 || servers > 127)
+    return fail(Errc::usage, "{} servers: --privacy-threshold {} needs {} to 127 of them", servers,
                 options.privacy, 2 * options.privacy + 1);
   params.scheme.privacy = static_cast<std::uint8_t>(options.privacy);
   params.scheme.servers = static_cast<std::uint8_t>(servers);

@@ -1,4 +1,5 @@
 // s3oramfs umount: has the daemon write everything, unmounts, and waits until the daemon is gone.
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -27,21 +28,36 @@ tl::unexpected<Error> busy(const Mount& mount) {
               mount.point.string(), mount.point.string());
 }
 
-// An ordinary user may unmount only by this setuid helper. Its messages go on to the user.
+// An ordinary user may unmount only by this setuid helper.
 Status unmount_by_helper(const Mount& mount, bool lazy) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return fail(Errc::failed, "fusermount3: {}", std::strerror(errno));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
   std::vector<std::string> words{"fusermount3", lazy ? "-uz" : "-u", "--", mount.point};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_t child = 0;
-  const int error = ::posix_spawnp(&child, argv[0], nullptr, nullptr, argv.data(), environ);
+  const int error = ::posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  std::string said;
+  char buffer[512];
+  for (ssize_t got = 0; (got = ::read(ends[0], buffer, sizeof buffer)) > 0;)
+    said.append(buffer, static_cast<std::size_t>(got));
+  ::close(ends[0]);
   if (error != 0) return fail(Errc::failed, "fusermount3: {}", std::strerror(error));
+
   int status = 0;
   while (::waitpid(child, &status, 0) < 0)
     if (errno != EINTR) return fail(Errc::failed, "fusermount3: {}", std::strerror(errno));
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  // It says why on stderr only, in words that may change: being busy is by far the usual reason.
-  return busy(mount);
+  if (said.find(std::strerror(EBUSY)) != std::string::npos) return busy(mount);
+  while (said.ends_with('\n')) said.pop_back();
+  return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(), said);
 }
 
 Status unmount(const Mount& mount, bool lazy) {

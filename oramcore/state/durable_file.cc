@@ -16,12 +16,13 @@ tl::unexpected<Error> failure(const std::filesystem::path& path, const char* doi
   return fail(code, "{}: {}: {}", path.string(), doing, std::strerror(error));
 }
 
-class File {
+class Descriptor {
  public:
-  File(const std::filesystem::path& path, int flags) : fd_(::open(path.c_str(), flags, 0600)) {}
-  ~File() { close(); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  Descriptor(const std::filesystem::path& path, int flags)
+      : fd_(::open(path.c_str(), flags, 0600)) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
   int fd() const { return fd_; }
   bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
 
@@ -30,7 +31,7 @@ class File {
 };
 
 Status write_and_sync(const std::filesystem::path& path, View content) {
-  File file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
+  Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
   if (file.fd() < 0) return failure(path, "cannot be made");
   if (::fchmod(file.fd(), 0600) != 0) return failure(path, "cannot be made private");
   while (!content.empty()) {
@@ -62,14 +63,14 @@ Status write_durably(const std::filesystem::path& path, View content) {
 
 Status sync_directory(const std::filesystem::path& directory) {
   const std::filesystem::path place = directory.empty() ? "." : directory;
-  File file(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  Descriptor file(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file.fd() < 0 || ::fsync(file.fd()) != 0) return failure(place, "cannot be made durable");
   return {};
 }
 
 Result<Bytes> read_small_file(const std::filesystem::path& path, std::size_t limit) {
   // Non-blocking, so that opening a fifo by mistake is an error instead of a wait.
-  File file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  Descriptor file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat stat {};
   if (file.fd() < 0 || ::fstat(file.fd(), &stat) != 0) return failure(path, "cannot be read");
   if (!S_ISREG(stat.st_mode)) return fail(Errc::failed, "{}: not a regular file", path.string());

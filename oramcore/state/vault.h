@@ -7,7 +7,6 @@
 //   servers/N/   with --local: the store of server N
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -15,22 +14,11 @@
 
 #include "oramcore/base/error.h"
 #include "oramcore/base/random.h"
-#include "oramcore/sharing/shamir.h"
 #include "oramcore/state/key_wrap.h"
+#include "oramcore/wire/volume.h"
 #include "oramcore/wire/zmq_transport.h"
 
 namespace s3oram {
-
-using VolumeId = std::array<std::uint8_t, 16>;
-
-/// The numbers of a volume, fixed at init and known to every server.
-struct VolumeParams {
-  Scheme scheme;
-  std::uint32_t block_size = 0;   // payload bytes of a block
-  std::uint16_t bucket_size = 0;  // Z, slots of a bucket
-  std::uint16_t evict_every = 0;  // A, accesses between two evictions
-  friend bool operator==(const VolumeParams&, const VolumeParams&) = default;
-};
 
 /// The secrets of an open vault; wiped on destruction.
 struct VaultKeys {

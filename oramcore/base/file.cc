@@ -1,0 +1,67 @@
+#include "oramcore/base/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace s3oram {
+namespace {
+
+class SystemFile final : public File {
+ public:
+  SystemFile(int descriptor, std::filesystem::path path)
+      : descriptor_(descriptor), path_(std::move(path)) {}
+  ~SystemFile() override { ::close(descriptor_); }
+
+  Status read(std::uint64_t offset, MutView out) override {
+    while (!out.empty()) {
+      const ssize_t got = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return failure("read");
+      if (got == 0) {
+        std::fill(out.begin(), out.end(), 0);
+        break;
+      }
+      offset += static_cast<std::uint64_t>(got);
+      out = out.subspan(static_cast<std::size_t>(got));
+    }
+    return {};
+  }
+
+  Status write(std::uint64_t offset, View data) override {
+    while (!data.empty()) {
+      const ssize_t put =
+          ::pwrite(descriptor_, data.data(), data.size(), static_cast<off_t>(offset));
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) return failure("write");
+      offset += static_cast<std::uint64_t>(put);
+      data = data.subspan(static_cast<std::size_t>(put));
+    }
+    return {};
+  }
+
+  Status sync() override { return ::fdatasync(descriptor_) == 0 ? Status{} : failure("fdatasync"); }
+
+ private:
+  tl::unexpected<Error> failure(const char* what) const {
+    return fail(errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed, "{} {}: {}",
+                what, path_.string(), std::strerror(errno));
+  }
+
+  int descriptor_;
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<File>> open_file(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (descriptor < 0)
+    return fail(Errc::failed, "cannot open {}: {}", path.string(), std::strerror(errno));
+  return std::unique_ptr<File>(new SystemFile(descriptor, path));
+}
+
+}  // namespace s3oram

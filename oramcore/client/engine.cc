@@ -1,0 +1,307 @@
+#include "oramcore/client/engine.h"
+
+#include <spdlog/spdlog.h>
+
+#include <numeric>
+
+#include "oramcore/sharing/shamir.h"
+
+namespace s3oram {
+namespace {
+
+// Access numbers: the epoch in the upper bits makes those of a session newer than all before.
+constexpr unsigned kEpochShift = 40;
+
+}  // namespace
+
+Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
+               const VolumeParams& params, const Seed& sealing_key, ClientState state)
+    : environment_(environment),
+      params_(params),
+      state_(std::move(state)),
+      sealer_(sealing_key, environment.random),
+      servers_(environment.executor, environment.clock, environment.random, environment.transport,
+               volume, params.scheme.servers),
+      root_(params.bucket_size) {}
+
+Engine::~Engine() = default;
+
+Task<Status> Engine::open(Duration patience) {
+  auto loaded = co_await offload(environment_.database, [this] { return state_.load(); });
+  if (!loaded) co_return fail(loaded.error());
+  tree_ = loaded->tree;
+  positions_ = std::move(loaded->positions);
+  stash_ = std::move(loaded->stash);
+
+  session_.epoch = loaded->sessions.back().epoch + 1;
+  environment_.random.fill(session_.nonce);
+  next_access_ = (session_.epoch << kEpochShift) + 1;
+  S3O_CO_TRY(
+      co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
+  S3O_CO_TRY(co_await servers_.open(
+      std::move(loaded->sessions), session_,
+      [this](Party server, OpenAnswer answer) { return reconcile(server, answer); }, patience));
+  S3O_CO_TRY(co_await offload(environment_.database,
+                              [this] { return state_.forget_sessions_before(session_.epoch); }));
+
+  // Slots from `written` on may hold anything; they are written anew, by newer accesses, before a
+  // retrieval covers them.
+  next_slot_ = tree_.written;
+  if (next_slot_ >= params_.evict_every) {
+    evicting_ = true;
+    spawn(environment_.executor, evict());
+  }
+  co_return Status{};
+}
+
+Task<Status> Engine::close() {
+  auto status = co_await commit_now();
+  if (!dead_) dead_ = Error{Errc::shutting_down, "the volume is being closed"};
+  servers_.stop();
+  slots_changed_.notify_all();
+  while (running_ > 0 || committing_) {
+    if (committing_)
+      co_await committed_.wait();
+    else
+      co_await idle_.wait();
+  }
+  co_return status;
+}
+
+void Engine::die(Error reason) {
+  if (dead_) return;
+  spdlog::error("the volume cannot go on: {}", reason.message);
+  dead_ = std::move(reason);
+  servers_.stop();
+  slots_changed_.notify_all();
+}
+
+EngineStatus Engine::status() const {
+  EngineStatus status{.blocks = positions_.mapped(),
+                      .capacity = capacity(tree_.height, params_.evict_every),
+                      .accesses = accesses_,
+                      .evictions = evictions_,
+                      .stash = stash_.size(),
+                      .uncommitted = pending_.positions.size(),
+                      .height = tree_.height,
+                      .answering = {}};
+  for (Party server = 1; server <= servers_.count(); ++server)
+    status.answering.push_back(servers_.answering(server));
+  return status;
+}
+
+// ---- the device
+
+void Engine::read(BlockId block, std::function<void(Result<Bytes>)> done) {
+  asio::post(environment_.executor, [this, block, done = std::move(done)]() mutable {
+    enqueue({.block = block, .content = {}, .read = std::move(done), .written = {}});
+  });
+}
+
+void Engine::write(BlockId block, Bytes content, std::function<void(Status)> done) {
+  asio::post(environment_.executor, [this, block, content = std::move(content),
+                                     done = std::move(done)]() mutable {
+    enqueue(
+        {.block = block, .content = std::move(content), .read = {}, .written = std::move(done)});
+  });
+}
+
+void Engine::discard(BlockId block) {
+  asio::post(environment_.executor, [this, block] {
+    enqueue({.block = block, .discard = true, .content = {}, .read = {}, .written = {}});
+  });
+}
+
+// ---- accesses
+
+// At most one access to a block is in flight; others wait for it in order.
+void Engine::enqueue(Request request) {
+  const BlockId block = request.block;
+  const auto [queue, first] = queues_.try_emplace(block);
+  if (first && request.discard) {
+    queues_.erase(queue);
+    forget(block);
+    return;
+  }
+  queue->second.push_back(std::move(request));
+  if (first) spawn(environment_.executor, serve_block(block));
+}
+
+Task<void> Engine::serve_block(BlockId block) {
+  ++running_;
+  auto& queue = queues_[block];
+  while (!queue.empty()) {
+    Request request = std::move(queue.front());
+    queue.pop_front();
+    if (request.discard)
+      forget(block);
+    else
+      co_await access(std::move(request));
+  }
+  queues_.erase(block);
+  if (--running_ == 0) idle_.notify_all();
+}
+
+void Engine::forget(BlockId block) {
+  if (positions_.get(block).kind == Position::Kind::unmapped) return;
+  positions_.set(block, {});
+  pending_.positions[block].reset();
+  if (stash_.erase(block) > 0) pending_.stash[block].reset();
+}
+
+// Protocol 2. A write retrieves too, before it writes: from outside they are the same.
+Task<void> Engine::access(Request request) {
+  const auto failed = [&request](const Error& error) {
+    if (request.read) std::exchange(request.read, {})(fail(error));
+    if (request.written) std::exchange(request.written, {})(fail(error));
+  };
+  auto slot = co_await reserve_slot();
+  if (!slot) {
+    failed(slot.error());
+    co_return;
+  }
+  ++accesses_;
+  auto found = co_await retrieve(request.block);
+  if (dead_) {
+    failed(*dead_);
+    co_return;
+  }
+  if (!found && request.read) failed(found.error());
+  const bool had_content = found && found->has_value();
+  std::optional<Bytes> content = std::move(request.content);
+  if (!content && had_content) content = std::move(**found);
+  if (request.read)
+    request.read(content ? Result<Bytes>(*content) : Result<Bytes>(Bytes(params_.block_size)));
+  // What was never written, or could not be opened, leaves an empty slot behind.
+  const Status status = content
+                            ? co_await write_root(*slot, request.block, *content, request.written)
+                            : co_await write_root(*slot, kNoBlock, Bytes(params_.block_size), {});
+  if (!status && request.written) failed(status.error());
+}
+
+Task<Result<std::uint16_t>> Engine::reserve_slot() {
+  while (!dead_ && (evicting_ || next_slot_ >= params_.evict_every)) co_await slots_changed_.wait();
+  if (dead_) co_return fail(*dead_);
+  co_return next_slot_++;
+}
+
+// Subroutine 1. Nothing for a block that is not in the tree: then the leaf is random and the query
+// selects no slot.
+Task<Result<std::optional<Bytes>>> Engine::retrieve(BlockId block) {
+  const Position position = positions_.get(block);
+  const bool in_tree = position.kind == Position::Kind::tree;
+  const std::size_t z = params_.bucket_size;
+  const std::size_t slots = tree_.written + tree_.height * z;
+  std::size_t index = slots;
+  if (in_tree)
+    index = position.level == 0 ? position.slot
+                                : tree_.written + (position.level - 1) * z + position.slot;
+  const Leaf leaf = in_tree ? position.leaf : random_leaf(environment_.random);
+  RetrieveRequest request{.epoch = session_.epoch,
+                          .view = tree_.view,
+                          .height = static_cast<std::uint8_t>(tree_.height),
+                          .written = tree_.written,
+                          .leaf = leaf & ((Leaf{1} << tree_.height) - 1),
+                          .query = {}};
+  Prg prg(environment_.random.seed(), as_view("select"));
+  const auto queries = create_query(params_.scheme, slots, index, prg);
+  auto answers = co_await for_all<Result<Payload>>(servers_.count(), [&](Party server) {
+    request.query = queries[server - 1];
+    return servers_.ask(server, RetrieveRequest::kType, encode(request));
+  });
+  for (auto& answer : answers) {
+    if (answer) continue;
+    if (answer.error().code != Errc::corrupt) die(answer.error());
+    co_return fail(answer.error());
+  }
+  if (position.kind == Position::Kind::unmapped) co_return std::nullopt;
+
+  Bytes slot;
+  if (in_tree) {
+    const std::size_t quorum = params_.scheme.quorum();
+    Bytes points(quorum);
+    std::iota(points.begin(), points.end(), std::uint8_t{1});
+    std::vector<View> shares;
+    for (std::size_t i = 0; i < quorum; ++i) shares.push_back(answers[i]->body());
+    for (const View share : shares)
+      if (share.size() != params_.slot_size())
+        co_return fail(Errc::corrupt, "a server's answer has a wrong size");
+    slot = recover(points, shares);
+  } else {
+    slot = stash_.at(block);
+  }
+  auto opened = sealer_.open(slot);
+  if (!opened || opened->block != block || opened->version != position.version) {
+    spdlog::error("block {}: {}", block,
+                  opened ? "another block or version came back" : opened.error().message);
+    co_return fail(Errc::corrupt,
+                   "block {} could not be read: a server's share is damaged or altered", block);
+  }
+  co_return std::optional<Bytes>(std::move(opened->content));
+}
+
+// Protocol 2, steps 2 to 10: fresh shares into the next root slot, and a fresh leaf.
+Task<Status> Engine::write_root(std::uint16_t slot, BlockId block, View content,
+                                std::function<void(Status)> written) {
+  const std::uint64_t access = next_access_++;
+  const Bytes sealed = sealer_.seal(block, access, content);
+  Prg prg(environment_.random.seed(), as_view("root write"));
+  const auto shares = create_shares(params_.scheme, sealed, prg);
+  WriteRootRequest request{
+      .epoch = session_.epoch, .view = tree_.view, .slot = slot, .access = access, .share = {}};
+  auto answers = co_await for_all<Result<Payload>>(servers_.count(), [&](Party server) {
+    request.share = shares[server - 1];
+    return servers_.ask(server, WriteRootRequest::kType, encode(request));
+  });
+  for (auto& answer : answers) {
+    if (answer) continue;
+    // The slot stays unacknowledged for ever, and with it all that follow.
+    die(answer.error());
+    co_return fail(*dead_);
+  }
+  root_[slot] = {.acknowledged = true,
+                 .block = block,
+                 .leaf = random_leaf(environment_.random),
+                 .version = access,
+                 .written = std::move(written)};
+  const std::uint64_t view = tree_.view;
+  const auto counts = [&] { return tree_.view != view || tree_.written > slot; };
+  acknowledge_in_order();
+  while (!dead_ && !counts()) co_await slots_changed_.wait();
+  if (!counts()) co_return fail(*dead_);
+  co_return Status{};
+}
+
+// A retrieval covers the root slots before `written`, so they count in their order.
+void Engine::acknowledge_in_order() {
+  const bool pulling_up = evicting_;
+  while (tree_.written < root_.size() && root_[tree_.written].acknowledged) {
+    RootWrite write = std::exchange(root_[tree_.written], {});
+    if (write.block != kNoBlock)
+      set_position(write.block, {.kind = Position::Kind::tree,
+                                 .leaf = write.leaf,
+                                 .level = 0,
+                                 .slot = tree_.written,
+                                 .version = write.version});
+    ++tree_.written;
+    if (write.written) write.written({});
+  }
+  slots_changed_.notify_all();
+  if (!pulling_up && tree_.written >= params_.evict_every) {
+    evicting_ = true;
+    spawn(environment_.executor, evict());
+  }
+}
+
+void Engine::set_position(BlockId block, const Position& position) {
+  if (positions_.get(block).kind == Position::Kind::stash &&
+      position.kind != Position::Kind::stash) {
+    stash_.erase(block);
+    pending_.stash[block].reset();
+  }
+  positions_.set(block, position);
+  pending_.positions[block] =
+      StateChanges::Row{PositionMap::pack(position, tree_.height), position.version};
+}
+
+}  // namespace s3oram

@@ -1,0 +1,138 @@
+// The oblivious client: S3ORAM.Access (Protocol 2), evictions (Subroutine 3) and commits, behind
+// the block device interface. docs/protocol.md follows one access through it.
+//
+// Between two evictions any number of accesses are in flight; each has a root slot of its own,
+// which it reserves before it retrieves and uses whatever happens. Once A slots are acknowledged by
+// all servers, the eviction is planned, prepared, decided by a commit of vault.db, and committed;
+// only then accesses go on in the next view.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "oramcore/base/async.h"
+#include "oramcore/client/block_device.h"
+#include "oramcore/client/seal.h"
+#include "oramcore/client/servers.h"
+#include "oramcore/state/client_state.h"
+
+namespace s3oram {
+
+/// Everything that an engine does not own. All must outlive it.
+struct ClientEnvironment {
+  Executor executor;  // the engine's own: one thread
+  Executor database;  // one thread, for SQLite
+  Clock& clock;
+  Random& random;
+  Transport& transport;
+};
+
+struct EngineStatus {
+  std::uint64_t blocks = 0, capacity = 0, accesses = 0, evictions = 0, stash = 0, uncommitted = 0;
+  unsigned height = 0;
+  std::vector<bool> answering;  // by server, from 1
+};
+
+class Engine final : public BlockDevice {
+ public:
+  /// `state` has been opened but not loaded.
+  Engine(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
+         const Seed& sealing_key, ClientState state);
+  ~Engine() override;
+
+  /// Loads the state, raises the epoch, opens the session with every server and finishes what was
+  /// under way. On the executor, as are the two below.
+  Task<Status> open(Duration patience);
+  /// Commits what is acknowledged, stops and waits for everything to end. Accesses that have not
+  /// ended by then fail.
+  Task<Status> close();
+  EngineStatus status() const;
+
+  std::uint32_t block_size() const override { return params_.block_size; }
+  void read(BlockId block, std::function<void(Result<Bytes>)> done) override;
+  void write(BlockId block, Bytes content, std::function<void(Status)> done) override;
+  void discard(BlockId block) override;
+  void commit(std::function<void(Status)> done) override;
+  void set_participant(CommitParticipant* participant) override { participant_ = participant; }
+  std::vector<BlockId> mapped() const override { return positions_.blocks(); }
+
+ private:
+  struct Request {
+    BlockId block = 0;
+    bool discard = false;
+    std::optional<Bytes> content;  // of a write
+    std::function<void(Result<Bytes>)> read;
+    std::function<void(Status)> written;
+  };
+  /// A root write that all servers have acknowledged.
+  struct RootWrite {
+    bool acknowledged = false;
+    BlockId block = kNoBlock;  // kNoBlock: nothing lies in it
+    Leaf leaf = 0;
+    std::uint64_t version = 0;
+    std::function<void(Status)> written;
+  };
+
+  // engine.cc: accesses
+  void enqueue(Request request);
+  Task<void> serve_block(BlockId block);
+  Task<void> access(Request request);
+  void forget(BlockId block);
+  Task<Result<std::uint16_t>> reserve_slot();
+  Task<Result<std::optional<Bytes>>> retrieve(BlockId block);
+  Task<Status> write_root(std::uint16_t slot, BlockId block, View content,
+                          std::function<void(Status)> written);
+  void acknowledge_in_order();
+  void set_position(BlockId block, const Position& position);
+  void die(Error reason);
+
+  // engine_commit.cc
+  Task<Status> commit_now();
+  Task<void> commit_loop();
+
+  // engine_eviction.cc
+  Task<void> evict();
+  Task<Status> evict_once();
+  Task<Result<EvictionPlan>> plan_that_fits(EvictionPath& path);
+  EvictionPath path_now() const;
+  Task<Status> make_room(const std::vector<std::uint64_t>& overflow);
+  Task<Status> to_stash(BlockId block);
+  Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height);
+  Task<Status> reconcile(Party server, OpenAnswer answer);
+
+  ClientEnvironment environment_;
+  VolumeParams params_;
+  ClientState state_;
+  Sealer sealer_;
+  Servers servers_;
+  CommitParticipant* participant_ = nullptr;
+
+  TreeState tree_;
+  PositionMap positions_;
+  std::map<BlockId, Bytes> stash_;  // sealed
+  Session session_;
+  std::uint64_t next_access_ = 0;
+
+  std::uint16_t next_slot_ = 0;  // of the root, in this view
+  std::vector<RootWrite> root_;  // by slot; acknowledged slots below tree_.written are done
+  std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
+  bool evicting_ = false;
+  std::optional<EvictionId> attempt_;  // sent to servers and not yet decided
+  Event slots_changed_;                // a slot was acknowledged, or a new view began
+
+  StateChanges pending_;
+  std::uint64_t commits_asked_ = 0, commits_done_ = 0;
+  bool committing_ = false;
+  Status last_commit_;
+  Event committed_;
+
+  std::optional<Error> dead_;
+  std::size_t running_ = 0;  // coroutines of ours
+  Event idle_;
+  std::uint64_t accesses_ = 0, evictions_ = 0;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,43 @@
+// Commits of vault.db: one at a time, each for everyone who asked before it began.
+#include "oramcore/client/engine.h"
+
+namespace s3oram {
+
+void Engine::commit(std::function<void(Status)> done) {
+  asio::post(environment_.executor, [this, done = std::move(done)]() mutable {
+    spawn(environment_.executor,
+          [](Engine& engine, std::function<void(Status)> then) -> Task<void> {
+            ++engine.running_;
+            then(co_await engine.commit_now());
+            if (--engine.running_ == 0) engine.idle_.notify_all();
+          }(*this, std::move(done)));
+  });
+}
+
+Task<Status> Engine::commit_now() {
+  const std::uint64_t mine = ++commits_asked_;
+  if (!committing_) spawn(environment_.executor, commit_loop());
+  while (commits_done_ < mine) co_await committed_.wait();
+  co_return last_commit_;
+}
+
+Task<void> Engine::commit_loop() {
+  committing_ = true;
+  while (commits_done_ < commits_asked_) {
+    const std::uint64_t covered = commits_asked_;
+    // These three belong together: nothing may run between them.
+    StateChanges changes = std::exchange(pending_, {});
+    const TreeState tree = tree_;
+    auto with = participant_ ? participant_->snapshot() : std::function<Status(Database&)>();
+    last_commit_ =
+        co_await offload(environment_.database, [&] { return state_.commit(tree, changes, with); });
+    if (!last_commit_) pending_.merge_older(std::move(changes));
+    if (participant_) participant_->committed(last_commit_);
+    commits_done_ = covered;
+    committed_.notify_all();
+  }
+  committing_ = false;
+  committed_.notify_all();
+}
+
+}  // namespace s3oram

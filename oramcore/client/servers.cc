@@ -1,0 +1,124 @@
+#include "oramcore/client/servers.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace s3oram {
+namespace {
+
+constexpr Duration kRetryAfter = std::chrono::seconds(1);
+
+// Trouble that may pass: the server keeps its state and the same message can be sent again.
+bool may_pass(Errc code) { return code == Errc::disk_full || code == Errc::failed; }
+
+}  // namespace
+
+Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& transport,
+                 const VolumeId& volume, unsigned count)
+    : executor_(executor),
+      clock_(clock),
+      volume_(volume),
+      count_(count),
+      answering_(count + 1),
+      reopening_(count + 1),
+      rpc_(executor, clock, random, transport) {}
+
+Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
+  auto answers = co_await for_all<Result<Payload>>(count_, [&](Party server) {
+    return rpc_.call(server, MessageType::hello, encode(HelloRequest{}), patience);
+  });
+  std::vector<HelloAnswer> hellos;
+  for (Party server = 1; server <= count_; ++server) {
+    auto& answer = answers[server - 1];
+    if (!answer) co_return fail(answer.error());
+    const auto hello = decode<HelloAnswer>(answer->body());
+    if (!hello) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    if (hello->server != server)
+      co_return fail(Errc::wrong_volume,
+                     "the server given as number {} says that it is number {}: check the order",
+                     server, hello->server);
+    answering_[server] = true;
+    hellos.push_back(*hello);
+  }
+  co_return hellos;
+}
+
+Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
+  auto hellos = co_await hello(patience);
+  if (!hellos) co_return fail(hellos.error());
+  auto answers = co_await for_all<Result<Payload>>(count_, [&](Party server) {
+    return rpc_.call(server, MessageType::create, encode(CreateRequest{{volume_, params, server}}),
+                     patience);
+  });
+  for (auto& answer : answers)
+    if (!answer) co_return fail(answer.error());
+  co_return Status{};
+}
+
+Task<Status> Servers::open(std::vector<Session> known, Session next, Reconcile reconcile,
+                           Duration patience) {
+  known_ = std::move(known);
+  session_ = next;
+  reconcile_ = std::move(reconcile);
+  auto opened =
+      co_await for_all<Status>(count_, [&](Party server) { return open_one(server, patience); });
+  for (auto& status : opened)
+    if (!status) co_return status;
+  // Every server has it: no older session can come back.
+  known_ = {session_};
+  co_return Status{};
+}
+
+Task<Status> Servers::open_one(Party server, Duration patience) {
+  auto answer = co_await rpc_.call(server, OpenRequest::kType,
+                                   encode(OpenRequest{volume_, known_, session_}), patience);
+  if (!answer) co_return fail(answer.error());
+  const auto opened = decode<OpenAnswer>(answer->body());
+  if (!opened) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  answering_[server] = true;
+  co_return co_await reconcile_(server, *opened);
+}
+
+Task<Status> Servers::reopen(Party server) {
+  if (reopening_[server]) {
+    while (reopening_[server]) co_await reopened_.wait();
+    co_return Status{};
+  }
+  reopening_[server] = true;
+  spdlog::info("server {} was restarted; opening the session again", server);
+  auto status = co_await open_one(server, Duration::max());
+  reopening_[server] = false;
+  reopened_.notify_all();
+  co_return status;
+}
+
+Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message) {
+  auto answer = co_await rpc_.call(server, type, std::move(message));
+  if (!answer && answer.error().code == Errc::need_open) S3O_CO_TRY(co_await reopen(server));
+  co_return answer;
+}
+
+Task<Result<Payload>> Servers::ask(Party server, MessageType type, Bytes message) {
+  for (;;) {
+    auto answer = co_await ask_once(server, type, message);
+    answering_[server] = answer.has_value();
+    if (answer || stopped_) co_return answer;
+    if (may_pass(answer.error().code)) {
+      spdlog::warn("server {}: {}; trying again", server, answer.error().message);
+      co_await clock_.sleep(kRetryAfter);
+    } else if (answer.error().code != Errc::need_open) {
+      co_return answer;
+    }
+  }
+}
+
+Task<Status> Servers::ask_all(MessageType type, Bytes message) {
+  auto answers = co_await for_all<Result<Payload>>(
+      count_, [&](Party server) { return ask(server, type, message); });
+  for (auto& answer : answers)
+    if (!answer) co_return fail(answer.error());
+  co_return Status{};
+}
+
+}  // namespace s3oram

@@ -1,0 +1,80 @@
+// The client's side of its sessions with the servers: asking one or all of them, opening the
+// session again with one that was restarted, and waiting while one is away.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "oramcore/wire/messages.h"
+#include "oramcore/wire/rpc.h"
+
+namespace s3oram {
+
+/// One executor; not thread-safe.
+class Servers {
+ public:
+  Servers(Executor executor, Clock& clock, Random& random, Transport& transport,
+          const VolumeId& volume, unsigned count);
+
+  unsigned count() const { return count_; }
+
+  /// Asks every server what it holds. Errors: unreachable, naming the servers.
+  Task<Result<std::vector<HelloAnswer>>> hello(Duration patience);
+  /// Makes the volume at every server. All are asked first, and nothing is made unless all are
+  /// there and free.
+  Task<Status> create(const VolumeParams& params, Duration patience);
+
+  /// What to do when a server has opened the session: bring it to the client's view.
+  using Reconcile = std::function<Task<Status>(Party server, OpenAnswer answer)>;
+  /// Opens session `next` at every server and reconciles each. From then on a server that was
+  /// restarted is opened again by itself.
+  Task<Status> open(std::vector<Session> known, Session next, Reconcile reconcile,
+                    Duration patience);
+
+  /// Asks one server, and keeps asking while it is away, restarts, or has trouble with its disk.
+  /// Errors are final: fenced, stale_vault, corrupt, bad_request, shutting_down ...
+  Task<Result<Payload>> ask(Party server, MessageType type, Bytes message);
+  /// The same, but anything that goes wrong is an error, a restart too (the session is opened
+  /// again first).
+  Task<Result<Payload>> ask_once(Party server, MessageType type, Bytes message);
+  /// The same message to every server; the first error if there is one.
+  Task<Status> ask_all(MessageType type, Bytes message);
+
+  /// Whether the last question was answered.
+  bool answering(Party server) const { return answering_[server]; }
+
+  /// Ends all waiting with shutting_down.
+  void stop() {
+    stopped_ = true;
+    rpc_.stop();
+  }
+  bool stopped() const { return stopped_; }
+  Rpc& rpc() { return rpc_; }
+
+ private:
+  Task<Status> open_one(Party server, Duration patience);
+  Task<Status> reopen(Party server);
+
+  Executor executor_;
+  Clock& clock_;
+  VolumeId volume_;
+  unsigned count_;
+  std::vector<Session> known_;
+  Session session_;
+  Reconcile reconcile_;
+  std::vector<bool> answering_, reopening_;
+  Event reopened_;
+  bool stopped_ = false;
+  Rpc rpc_;
+};
+
+/// Runs `each(server)` for servers 1..count at once.
+template <class T>
+Task<std::vector<T>> for_all(unsigned count, std::function<Task<T>(Party)> each) {
+  std::vector<Task<T>> tasks;
+  for (Party server = 1; server <= count; ++server) tasks.push_back(each(server));
+  co_return co_await all(std::move(tasks));
+}
+
+}  // namespace s3oram

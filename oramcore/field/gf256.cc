@@ -1,0 +1,105 @@
+#include "oramcore/field/gf256.h"
+
+#include <atomic>
+#include <cassert>
+
+#include "oramcore/field/kernels.h"
+#include "oramcore/field/scalar.h"
+
+namespace s3oram::gf {
+namespace {
+
+bool supported(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::portable:
+      return true;
+#ifdef S3O_FIELD_X86
+    case Kernel::ssse3:
+      return __builtin_cpu_supports("ssse3");
+    case Kernel::avx2:
+      return __builtin_cpu_supports("avx2");
+#endif
+    default:
+      return false;
+  }
+}
+
+Kernel best() {
+  for (Kernel kernel : {Kernel::avx2, Kernel::ssse3})
+    if (supported(kernel)) return kernel;
+  return Kernel::portable;
+}
+
+std::atomic<Kernel>& chosen() {
+  static std::atomic<Kernel> kernel = best();
+  return kernel;
+}
+
+const Kernels& kernels() {
+  switch (kernel()) {
+#ifdef S3O_FIELD_X86
+    case Kernel::ssse3:
+      return kSsse3Kernels;
+    case Kernel::avx2:
+      return kAvx2Kernels;
+#endif
+    default:
+      return kPortableKernels;
+  }
+}
+
+}  // namespace
+
+std::uint8_t mul(std::uint8_t a, std::uint8_t b) { return product(a, b); }
+
+std::uint8_t inverse(std::uint8_t a) {
+  assert(a != 0);
+  // a^254, as a^255 = 1: the product of a^(2^i) for i = 1..7.
+  std::uint8_t result = 1;
+  std::uint8_t square = a;
+  for (int i = 1; i <= 7; ++i) {
+    square = product(square, square);
+    result = product(result, square);
+  }
+  return result;
+}
+
+void multiply_add(std::uint8_t coefficient, View in, MutView out) {
+  assert(in.size() == out.size());
+  const std::uint8_t* row = in.data();
+  kernels().inner_product(&coefficient, &row, 1, out.data(), out.size());
+}
+
+void inner_product(View coefficients, std::span<const std::uint8_t* const> rows, MutView out) {
+  assert(coefficients.size() == rows.size());
+  kernels().inner_product(coefficients.data(), rows.data(), rows.size(), out.data(), out.size());
+}
+
+void matrix_product(View matrix, std::span<const std::uint8_t* const> rows,
+                    std::span<std::uint8_t* const> outs, std::size_t length) {
+  assert(matrix.size() == rows.size() * outs.size());
+  kernels().matrix_product(matrix.data(), rows.data(), rows.size(), outs.data(), outs.size(),
+                           length);
+}
+
+Kernel kernel() { return chosen().load(std::memory_order_relaxed); }
+
+bool use(Kernel kernel) {
+  if (!supported(kernel)) return false;
+  chosen().store(kernel, std::memory_order_relaxed);
+  return true;
+}
+
+std::string_view name(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::portable:
+      return "portable";
+    case Kernel::ssse3:
+      return "ssse3";
+    case Kernel::avx2:
+      return "avx2";
+  }
+  return "unknown";
+}
+
+}  // namespace s3oram::gf

@@ -1,0 +1,30 @@
+// What an instruction set provides. gf256.cc picks one at run time.
+//
+// The files that are compiled with instruction set flags use nothing but plain pointers and what
+// they define themselves: an inline function of a shared header, compiled with those flags, might
+// be the copy that the linker keeps for the whole program, and a lesser machine would trip over it.
+//
+// No kernel branches on a coefficient or on data, not even on 0: they are secret shares. The one
+// address that depends on them is a coefficient's row in the nibble tables.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace s3oram::gf {
+
+struct Kernels {
+  /// out[0..length) ^= sum_i coefficients[i] * rows[i], i < count.
+  void (*inner_product)(const std::uint8_t* coefficients, const std::uint8_t* const* rows,
+                        std::size_t count, std::uint8_t* out, std::size_t length);
+  /// outs[k][0..length) ^= sum_i matrix[i * columns + k] * rows[i], i < count, k < columns.
+  void (*matrix_product)(const std::uint8_t* matrix, const std::uint8_t* const* rows,
+                         std::size_t count, std::uint8_t* const* outs, std::size_t columns,
+                         std::size_t length);
+};
+
+extern const Kernels kPortableKernels;
+extern const Kernels kSsse3Kernels;  // x86 only
+extern const Kernels kAvx2Kernels;   // x86 only
+
+}  // namespace s3oram::gf

@@ -1,0 +1,198 @@
+// The kernels over any vector unit with a byte shuffle. `V` describes the unit:
+//   Vector, zero(), load(p), store(p, v), add(a, b), both(a, b)   add is XOR, both is AND
+//   Tables, tables(coefficient)                          nibble tables, ready to multiply with
+//   Nibbles, split(v)                                    data, ready to be multiplied
+//   multiply(tables, nibbles)
+// All here is local to the including file: see kernels.h.
+#pragma once
+
+#include "oramcore/field/kernels.h"
+
+namespace s3oram::gf {
+namespace {
+
+// --- Steps ------------------------------------------------------------------------------------
+
+/// Two vectors side by side, so that a coefficient's tables are fetched once for both.
+template <class V>
+struct Step {
+  typename V::Vector first = V::zero();
+  typename V::Vector second = V::zero();
+};
+template <class V>
+constexpr std::size_t kHalf = sizeof(typename V::Vector);
+template <class V>
+constexpr std::size_t kStep = 2 * kHalf<V>;
+
+template <class V>
+Step<V> load(const std::uint8_t* from) {
+  return {V::load(from), V::load(from + kHalf<V>)};
+}
+
+/// to ^= sum.
+template <class V>
+void add_to(std::uint8_t* to, const Step<V>& sum) {
+  const auto old = load<V>(to);
+  V::store(to, V::add(old.first, sum.first));
+  V::store(to + kHalf<V>, V::add(old.second, sum.second));
+}
+
+// A row's length need not be whole steps. The last step ends where the row ends, overlaps the one
+// before it, and keeps only its last bytes: the mask for n of them starts n bytes into this.
+template <class V>
+struct Edge {
+  std::uint8_t zeros[kStep<V>];
+  std::uint8_t ones[kStep<V>];
+  constexpr Edge() : zeros{}, ones{} {
+    for (auto& one : ones) one = 0xff;
+  }
+};
+template <class V>
+constexpr Edge<V> kEdge;
+
+/// The last `size` bytes of the sum, zeros before them.
+template <class V>
+Step<V> keep_last(std::size_t size, const Step<V>& sum) {
+  const auto mask = load<V>(kEdge<V>.zeros + size);
+  return {V::both(sum.first, mask.first), V::both(sum.second, mask.second)};
+}
+
+// --- Inner product ----------------------------------------------------------------------------
+// Bound by memory. Several rows a pass, so that the sums are loaded and stored once for all of
+// them; over a tile of columns, so that the sums stay in L1 while every row goes by. A pass fetches
+// the data of the one after it: the hardware does not foresee the jump to other rows.
+
+constexpr std::size_t kTile = 8192;
+
+/// Where the next pass reads: rows[r] + at + shift.
+struct Ahead {
+  const std::uint8_t* const* rows;
+  std::size_t shift;
+};
+
+/// sum_r coefficients[r] * rows[r], R rows, one step.
+template <class V, std::size_t R>
+[[gnu::always_inline]] inline Step<V> sum_rows(const typename V::Tables* tables,
+                                               const std::uint8_t* const* rows, std::size_t at) {
+  Step<V> sum;
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < R; ++r) {
+    const auto data = load<V>(rows[r] + at);
+    sum.first = V::add(sum.first, V::multiply(tables[r], V::split(data.first)));
+    sum.second = V::add(sum.second, V::multiply(tables[r], V::split(data.second)));
+  }
+  return sum;
+}
+
+/// Adds R rows to out[begin..end); end is at least a step.
+template <class V, std::size_t R>
+void pass(const std::uint8_t* coefficients, const std::uint8_t* const* rows, Ahead ahead,
+          std::uint8_t* out, std::size_t begin, std::size_t end) {
+  typename V::Tables tables[R];
+  const std::uint8_t* from[R];
+  const std::uint8_t* fetch[R];
+  for (std::size_t r = 0; r < R; ++r) {
+    tables[r] = V::tables(coefficients[r]);
+    from[r] = rows[r];
+    fetch[r] = ahead.rows[r] + ahead.shift;
+  }
+  std::size_t at = begin;
+  for (; at + kStep<V> <= end; at += kStep<V>) {
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < R; ++r) __builtin_prefetch(fetch[r] + at, 0, 2);
+    add_to<V>(out + at, sum_rows<V, R>(tables, from, at));
+  }
+  if (at < end) {
+    const std::size_t last = end - kStep<V>;
+    add_to<V>(out + last, keep_last<V>(end - at, sum_rows<V, R>(tables, from, last)));
+  }
+}
+
+/// As many passes of R rows as there are from row `i` on; returns the first row not done.
+template <class V, std::size_t R>
+std::size_t passes(const std::uint8_t* coefficients, const std::uint8_t* const* rows, std::size_t i,
+                   std::size_t count, std::uint8_t* out, std::size_t begin, std::size_t end) {
+  for (; i + R <= count; i += R) {
+    Ahead ahead{rows, end - begin};  // the first rows of the next tile, unless this one has more
+    if (i + R < count) ahead = {rows + (i + 2 * R <= count ? i + R : count - R), 0};
+    pass<V, R>(coefficients + i, rows + i, ahead, out, begin, end);
+  }
+  return i;
+}
+
+template <class V>
+void inner_product(const std::uint8_t* coefficients, const std::uint8_t* const* rows,
+                   std::size_t count, std::uint8_t* out, std::size_t length) {
+  if (length < kStep<V>) {
+    kPortableKernels.inner_product(coefficients, rows, count, out, length);
+    return;
+  }
+  for (std::size_t begin = 0; begin < length; begin += kTile) {
+    const std::size_t end = length - begin < kTile ? length : begin + kTile;
+    std::size_t i = passes<V, 8>(coefficients, rows, 0, count, out, begin, end);
+    i = passes<V, 4>(coefficients, rows, i, count, out, begin, end);
+    i = passes<V, 2>(coefficients, rows, i, count, out, begin, end);
+    passes<V, 1>(coefficients, rows, i, count, out, begin, end);
+  }
+}
+
+// --- Matrix product ---------------------------------------------------------------------------
+// Bound by the shuffles. The data is split into nibbles once for all columns of the matrix: a panel
+// of many rows by one step fits in L1 beside the tables. The sums of a few columns stay in
+// registers while a panel's rows go by.
+
+template <class V>
+struct SplitStep {
+  typename V::Nibbles first;
+  typename V::Nibbles second;
+};
+/// The rows of a panel: 16 KiB.
+template <class V>
+constexpr std::size_t kPanelRows = 16384 / sizeof(SplitStep<V>);
+
+/// Adds a panel times K columns of the matrix to the last `size` bytes of outs[0..K)[at..at+step).
+template <class V, std::size_t K>
+void panel_product(const std::uint8_t* matrix, std::size_t columns, const SplitStep<V>* panel,
+                   std::size_t count, std::uint8_t* const* outs, std::size_t at, std::size_t size) {
+  Step<V> sums[K];
+  for (std::size_t i = 0; i < count; ++i, matrix += columns) {
+    const SplitStep<V> data = panel[i];
+#pragma GCC unroll 4
+    for (std::size_t k = 0; k < K; ++k) {
+      const auto tables = V::tables(matrix[k]);
+      sums[k].first = V::add(sums[k].first, V::multiply(tables, data.first));
+      sums[k].second = V::add(sums[k].second, V::multiply(tables, data.second));
+    }
+  }
+  for (std::size_t k = 0; k < K; ++k) add_to<V>(outs[k] + at, keep_last<V>(size, sums[k]));
+}
+
+template <class V>
+void matrix_product(const std::uint8_t* matrix, const std::uint8_t* const* rows, std::size_t count,
+                    std::uint8_t* const* outs, std::size_t columns, std::size_t length) {
+  if (length < kStep<V>) {
+    kPortableKernels.matrix_product(matrix, rows, count, outs, columns, length);
+    return;
+  }
+  SplitStep<V> panel[kPanelRows<V>];
+  for (std::size_t top = 0; top < count; top += kPanelRows<V>) {
+    const std::size_t height = count - top < kPanelRows<V> ? count - top : kPanelRows<V>;
+    const std::uint8_t* factors = matrix + top * columns;
+    for (std::size_t begin = 0; begin < length; begin += kStep<V>) {
+      const std::size_t size = length - begin < kStep<V> ? length - begin : kStep<V>;
+      const std::size_t at = begin + size - kStep<V>;
+      for (std::size_t i = 0; i < height; ++i) {
+        const auto data = load<V>(rows[top + i] + at);
+        panel[i] = {V::split(data.first), V::split(data.second)};
+      }
+      std::size_t k = 0;
+      for (; k + 4 <= columns; k += 4)
+        panel_product<V, 4>(factors + k, columns, panel, height, outs + k, at, size);
+      for (; k < columns; ++k)
+        panel_product<V, 1>(factors + k, columns, panel, height, outs + k, at, size);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace s3oram::gf

@@ -1,0 +1,82 @@
+#include "oramcore/sharing/shamir.h"
+
+#include <sodium.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "oramcore/field/gf256.h"
+
+namespace s3oram {
+namespace {
+
+/// Random coefficients drawn at a time: little enough to stay in L1 until all shares have them.
+constexpr std::size_t kDraw = 8192;
+
+}  // namespace
+
+Status Scheme::check() const {
+  if (privacy < 1) return fail(Errc::usage, "privacy must be at least 1 server");
+  if (servers < quorum())
+    return fail(Errc::usage, "privacy against {} servers needs at least {} servers, not {}",
+                privacy, quorum(), servers);
+  return {};
+}
+
+void create_shares(const Scheme& scheme, View secret, Random& random,
+                   std::span<const MutView> shares) {
+  assert(scheme.check() && shares.size() == scheme.servers);
+  const std::size_t degree = scheme.privacy;
+  // A polynomial for each byte: the secret at 0, random[j] the coefficient of x^(j + 1).
+  std::array<std::uint8_t, kDraw> drawn;
+  const std::size_t piece = kDraw / degree;
+  std::vector<const std::uint8_t*> rows(degree);
+  Bytes powers(degree);
+  for (std::size_t at = 0; at < secret.size(); at += piece) {
+    const std::size_t size = std::min(piece, secret.size() - at);
+    random.fill(MutView(drawn).first(degree * size));
+    for (std::size_t j = 0; j < degree; ++j) rows[j] = drawn.data() + j * size;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      assert(shares[i].size() == secret.size());
+      const auto x = static_cast<std::uint8_t>(i + 1);
+      powers[0] = x;
+      for (std::size_t j = 1; j < degree; ++j) powers[j] = gf::mul(powers[j - 1], x);
+      const MutView share = shares[i].subspan(at, size);
+      std::ranges::copy(secret.subspan(at, size), share.begin());
+      gf::inner_product(powers, rows, share);
+    }
+  }
+  sodium_memzero(drawn.data(), drawn.size());
+}
+
+std::vector<Bytes> create_shares(const Scheme& scheme, View secret, Random& random) {
+  std::vector<Bytes> shares(scheme.servers, Bytes(secret.size()));
+  const std::vector<MutView> views(shares.begin(), shares.end());
+  create_shares(scheme, secret, random, views);
+  return shares;
+}
+
+Bytes recover(View points, std::span<const View> shares) {
+  assert(!shares.empty() && points.size() == shares.size());
+  std::vector<const std::uint8_t*> rows;
+  for (const View share : shares) {
+    assert(share.size() == shares[0].size());
+    rows.push_back(share.data());
+  }
+  Bytes secret(shares[0].size());
+  gf::inner_product(lagrange_at_zero(points), rows, secret);
+  return secret;
+}
+
+std::vector<Bytes> create_query(const Scheme& scheme, std::size_t length, std::size_t index,
+                                Random& random) {
+  Bytes unit(length);
+  // By arithmetic, not by address: which element is 1 is the secret of the access.
+  for (std::size_t i = 0; i < length; ++i) unit[i] = static_cast<std::uint8_t>(i == index);
+  auto shares = create_shares(scheme, unit, random);
+  sodium_memzero(unit.data(), unit.size());
+  return shares;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,68 @@
+// The client's durable state in vault.db: the view and height of the tree, positions, the stash,
+// sessions. Everything changes in transactions that also hold the participant's changes
+// (3-durability.md, rule 9). One thread at a time.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "oramcore/db/sqlite.h"
+#include "oramcore/state/position_map.h"
+#include "oramcore/wire/messages.h"
+
+namespace s3oram {
+
+/// The numbers that a commit fixes together with the positions.
+struct TreeState {
+  std::uint64_t view = 0;     // evictions decided
+  unsigned height = 1;        // H
+  std::uint16_t written = 0;  // root slots acknowledged by all servers
+  EvictionId last_decided;    // the eviction that led to this view
+};
+
+/// What has changed since the last commit, newest value for each block.
+struct StateChanges {
+  struct Row {
+    std::uint64_t packed = 0;
+    std::uint64_t version = 0;
+  };
+  std::map<BlockId, std::optional<Row>> positions;  // nothing: forgotten
+  std::map<BlockId, std::optional<Bytes>> stash;    // sealed blocks; nothing: no longer there
+
+  /// Takes over what is in `older` and not newer here (after a failed commit).
+  void merge_older(StateChanges older);
+};
+
+class ClientState {
+ public:
+  /// Makes the tables of a new volume. Errors: exists.
+  static Status create(const std::filesystem::path& file);
+  static Result<ClientState> open(const std::filesystem::path& file);
+
+  struct Loaded {
+    TreeState tree;
+    PositionMap positions;
+    std::map<BlockId, Bytes> stash;
+    std::vector<Session> sessions;  // ascending by epoch
+  };
+  Result<Loaded> load();
+
+  /// Remembers a session durably, before any server hears of it.
+  Status add_session(const Session& session);
+  /// Every server has this session: the older ones cannot come back.
+  Status forget_sessions_before(std::uint64_t epoch);
+
+  /// One transaction: the numbers, the changes, and `with` (which may be empty).
+  Status commit(const TreeState& tree, const StateChanges& changes,
+                const std::function<Status(Database&)>& with);
+
+ private:
+  ClientState() = default;
+  Database database_;
+  Statement put_position_, erase_position_, put_stash_, erase_stash_, put_tree_;
+};
+
+}  // namespace s3oram

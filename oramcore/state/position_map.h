@@ -1,0 +1,56 @@
+// The position map (Table 2 of the paper: pm), in flat arrays by block number, and its inverse:
+// which blocks lie in a bucket. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "oramcore/client/block_device.h"
+#include "oramcore/tree/plan.h"
+
+namespace s3oram {
+
+/// Where a block is. Its 64-bit form is what the database keeps; "at the leaf" is written as such
+/// and not as a number, so that growing the tree by a level changes no row.
+struct Position {
+  enum class Kind : std::uint8_t { unmapped, tree, stash };
+  Kind kind = Kind::unmapped;
+  Leaf leaf = 0;
+  std::uint8_t level = 0;
+  std::uint16_t slot = 0;
+  std::uint64_t version = 0;  // the number of the access that wrote the block
+};
+
+class PositionMap {
+ public:
+  explicit PositionMap(unsigned height = 1) { reset(height); }
+  void reset(unsigned height);
+
+  Position get(BlockId block) const;
+  /// Kind::unmapped forgets the block.
+  void set(BlockId block, const Position& position);
+  /// The tree has grown by a level: blocks at the leaves lie one level deeper now, in the same
+  /// slots (serverd/control.h, commit()).
+  void grow();
+
+  BucketContents contents(BucketIndex bucket) const;
+  unsigned height() const { return height_; }
+  std::uint64_t mapped() const { return mapped_; }
+  std::vector<BlockId> blocks() const;
+
+  /// The database's form of a position, without its version; and back.
+  static std::uint64_t pack(const Position& position, unsigned height);
+  static Position unpack(std::uint64_t packed, std::uint64_t version, unsigned height);
+
+ private:
+  void enter(BlockId block, const Position& position);
+  void leave(BlockId block, const Position& position);
+
+  unsigned height_ = 0;
+  std::uint64_t mapped_ = 0;
+  std::vector<std::uint64_t> packed_;
+  std::vector<std::uint64_t> versions_;
+  std::vector<std::vector<std::uint32_t>> buckets_;  // blocks of each bucket, in no order
+};
+
+}  // namespace s3oram

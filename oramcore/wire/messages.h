@@ -1,0 +1,205 @@
+// The messages of the protocol. docs/protocol.md describes them to the byte.
+//
+// Every request but Hello, Create and Open names the session's epoch. View fields are views into
+// the received message. Views of the tree are numbered by the evictions committed: view e is the
+// tree before eviction e.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "oramcore/base/bytes.h"
+#include "oramcore/tree/geometry.h"
+#include "oramcore/wire/codec.h"
+#include "oramcore/wire/rpc.h"
+#include "oramcore/wire/volume.h"
+
+namespace s3oram {
+
+enum class MessageType : std::uint16_t {
+  hello = 1,
+  create = 2,
+  open = 3,
+  retrieve = 4,
+  write_root = 5,
+  prepare = 6,
+  commit = 7,
+  discard = 8,
+  release = 9,
+  subshare = 10,
+};
+
+using Nonce = std::array<std::uint8_t, 16>;
+using Attempt = std::array<std::uint8_t, 16>;  // 128 random bits that name one try of an eviction
+
+/// One opening of the volume by a client.
+struct Session {
+  std::uint64_t epoch = 0;
+  Nonce nonce{};
+  friend bool operator==(const Session&, const Session&) = default;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, nonce);
+  }
+};
+
+struct EvictionId {
+  std::uint64_t eviction = 0;
+  Attempt attempt{};
+  friend auto operator<=>(const EvictionId&, const EvictionId&) = default;
+  template <class A>
+  void fields(A& a) {
+    a(eviction, attempt);
+  }
+};
+
+struct VolumeDescription {
+  VolumeId id{};
+  VolumeParams params;
+  std::uint8_t server = 0;  // which of the servers the receiver is
+  template <class A>
+  void fields(A& a) {
+    a(id, params.scheme.privacy, params.scheme.servers, params.block_size, params.bucket_size,
+      params.evict_every, server);
+  }
+};
+
+/// Hello: what is there? Needs no session.
+struct HelloRequest {
+  static constexpr auto kType = MessageType::hello;
+  template <class A>
+  void fields(A& a) {
+    a();
+  }
+};
+struct HelloAnswer {
+  std::uint8_t server = 0;
+  std::optional<VolumeDescription> volume;
+  template <class A>
+  void fields(A& a) {
+    a(server, volume);
+  }
+};
+
+/// Create: a new volume, all zero. Repeating it is harmless; over another volume it is refused
+/// (wrong_volume) unless that one was never opened.
+struct CreateRequest {
+  static constexpr auto kType = MessageType::create;
+  VolumeDescription volume;
+  template <class A>
+  void fields(A& a) {
+    a(volume);
+  }
+};
+
+/// Open: raises the epoch by compare-and-set. The server's present session must be one of `known`
+/// (or already `next`); otherwise the vault is stale.
+struct OpenRequest {
+  static constexpr auto kType = MessageType::open;
+  VolumeId volume{};
+  std::vector<Session> known;
+  Session next;
+  template <class A>
+  void fields(A& a) {
+    a(volume, known, next);
+  }
+};
+struct OpenAnswer {
+  std::uint64_t view = 0;
+  std::optional<EvictionId> prepared;  // durable, neither committed nor discarded
+  template <class A>
+  void fields(A& a) {
+    a(view, prepared);
+  }
+};
+
+/// Subroutine 1: the inner product of `query` with the slots of the path to `leaf` in `view`: the
+/// root's first `written` slots, then the Z slots of each level from 1 to `height`.
+/// The answer is slot_size bytes.
+struct RetrieveRequest {
+  static constexpr auto kType = MessageType::retrieve;
+  std::uint64_t epoch = 0;
+  std::uint64_t view = 0;
+  std::uint8_t height = 0;
+  std::uint16_t written = 0;
+  Leaf leaf = 0;
+  View query;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, view, height, written, leaf, query);
+  }
+};
+
+/// Protocol 2, step 10: a share into a root slot. `access` is the access's number; a slot accepts
+/// only a strictly newer one, or the same again. Answered once durable.
+struct WriteRootRequest {
+  static constexpr auto kType = MessageType::write_root;
+  std::uint64_t epoch = 0;
+  std::uint64_t view = 0;
+  std::uint16_t slot = 0;
+  std::uint64_t access = 0;
+  View share;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, view, slot, access, share);
+  }
+};
+
+/// Subroutine 3: shares of the eviction's height + 1 matrices, each 2Z x Z, row by row. Answered
+/// once the new bucket versions are durable beside the old ones. `next_height` is the height from
+/// the commit on: `height`, or one more.
+struct PrepareRequest {
+  static constexpr auto kType = MessageType::prepare;
+  std::uint64_t epoch = 0;
+  EvictionId id;
+  std::uint8_t height = 0;
+  std::uint8_t next_height = 0;
+  std::uint16_t written = 0;  // root slots in use
+  View matrices;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, id, height, next_height, written, matrices);
+  }
+};
+
+/// Commit flips the prepared versions into view e + 1; discard drops them; release lets the
+/// versions of view e go. All can be repeated.
+template <MessageType type>
+struct EvictionRequest {
+  static constexpr auto kType = type;
+  std::uint64_t epoch = 0;
+  EvictionId id;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, id);
+  }
+};
+using CommitRequest = EvictionRequest<MessageType::commit>;
+using DiscardRequest = EvictionRequest<MessageType::discard>;
+using ReleaseRequest = EvictionRequest<MessageType::release>;
+
+/// Protocol 1 (SMP), step 4, between servers: the receiver's share of the sender's product of
+/// matrix step `step`, columns of tile `tile` of all Z slots.
+struct SubshareRequest {
+  static constexpr auto kType = MessageType::subshare;
+  std::uint64_t epoch = 0;
+  EvictionId id;
+  std::uint16_t step = 0;
+  std::uint32_t tile = 0;
+  View share;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, id, step, tile, share);
+  }
+};
+
+/// A message ready for Rpc.
+template <class T>
+Bytes encode(const T& message) {
+  Writer writer(Rpc::kHeaderSize);
+  const_cast<T&>(message).fields(writer);
+  return writer.take();
+}
+
+}  // namespace s3oram

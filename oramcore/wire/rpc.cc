@@ -1,0 +1,156 @@
+#include "oramcore/wire/rpc.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "oramcore/wire/codec.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::uint8_t kRequest = 'Q', kAnswer = 'A';
+constexpr Duration kTick = std::chrono::milliseconds(500);
+
+struct Header {
+  std::uint8_t kind = 0;
+  std::uint8_t version = Rpc::kWireVersion;
+  std::uint16_t type = 0;
+  std::uint16_t code = 0;  // of an answer: an Errc; the body is then its text
+  std::uint16_t zero = 0;
+  std::uint64_t number = 0;
+  template <class A>
+  void fields(A& a) {
+    a(kind, version, type, code, zero, number);
+  }
+};
+
+Bytes with_header(Header header, Bytes message) {
+  Writer writer;
+  header.fields(writer);
+  const Bytes bytes = writer.take();
+  std::copy(bytes.begin(), bytes.end(), message.begin());
+  return message;
+}
+
+}  // namespace
+
+View Payload::body() const { return View(message).subspan(Rpc::kHeaderSize); }
+
+struct Rpc::Call {
+  Party to;
+  Bytes request;
+  Duration resend_at;
+  Duration resend_after = kFirstResend;
+  Duration give_up_at;
+  std::optional<Result<Payload>> answer;
+  Event answered;
+
+  void finish(Result<Payload> result) {
+    answer.emplace(std::move(result));
+    answered.notify_all();
+  }
+};
+
+Rpc::Rpc(Executor executor, Clock& clock, Random& random, Transport& transport)
+    : executor_(std::move(executor)),
+      clock_(clock),
+      transport_(transport),
+      next_number_(random.u64()) {
+  transport_.on_message([this](Party from, Bytes message) { received(from, std::move(message)); });
+}
+
+Rpc::~Rpc() {
+  *alive_ = false;
+  transport_.on_message([](Party, Bytes) {});
+}
+
+Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Duration patience) {
+  if (stopped_) co_return fail(Errc::shutting_down, "stopped");
+  Header header{.kind = kRequest, .type = static_cast<std::uint16_t>(type)};
+  header.number = next_number_++;
+  auto call = std::make_shared<Call>();
+  call->to = to;
+  call->request = with_header(header, std::move(request));
+  const Duration now = clock_.now();
+  call->resend_at = now + call->resend_after;
+  call->give_up_at = patience == Duration::max() ? patience : now + patience;
+  calls_.emplace(header.number, call);
+  transport_.send(to, call->request);
+  if (!ticking_) tick();
+  while (!call->answer) co_await call->answered.wait();
+  if (*alive_) calls_.erase(header.number);
+  co_return std::move(*call->answer);
+}
+
+void Rpc::tick() {
+  ticking_ = true;
+  clock_.call_after(kTick, [this, alive = alive_] {
+    if (!*alive) return;
+    ticking_ = false;
+    if (calls_.empty()) return;
+    const Duration now = clock_.now();
+    for (auto& [number, call] : calls_) {
+      if (call->answer) continue;
+      if (now >= call->give_up_at) {
+        call->finish(fail(Errc::unreachable, "server {} does not answer", call->to));
+      } else if (now >= call->resend_at) {
+        call->resend_after = std::min(2 * call->resend_after, kLastResend);
+        call->resend_at = now + call->resend_after;
+        transport_.send(call->to, call->request);
+      }
+    }
+    tick();
+  });
+}
+
+void Rpc::serve(Handler handler) { handler_ = std::move(handler); }
+
+void Rpc::stop() {
+  stopped_ = true;
+  for (auto& [number, call] : calls_)
+    if (!call->answer) call->finish(fail(Errc::shutting_down, "stopped"));
+}
+
+void Rpc::received(Party from, Bytes message) {
+  if (message.size() < kHeaderSize) return;
+  const auto header = decode<Header>(View(message).first(kHeaderSize));
+  if (!header || header->version != kWireVersion) return;
+  if (header->kind == kRequest) {
+    handle(from, header->type, header->number, std::move(message));
+  } else if (header->kind == kAnswer) {
+    const auto found = calls_.find(header->number);
+    if (found == calls_.end() || found->second->answer || found->second->to != from) return;
+    if (header->code == 0) {
+      found->second->finish(Payload{std::move(message)});
+    } else {
+      found->second->finish(fail(Error{static_cast<Errc>(header->code),
+                                       std::string(message.begin() + kHeaderSize, message.end())}));
+    }
+  }
+}
+
+void Rpc::handle(Party from, std::uint16_t type, std::uint64_t number, Bytes message) {
+  if (stopped_ || !handler_ || !handling_.emplace(from, number).second) return;
+  spawn(executor_,
+        [](Rpc& rpc, std::shared_ptr<bool> alive, Party to, std::uint16_t kind, std::uint64_t id,
+           Bytes request) -> Task<void> {
+          auto answer = co_await rpc.handler_(to, static_cast<MessageType>(kind),
+                                              Payload{std::move(request)});
+          if (!*alive) co_return;
+          rpc.handling_.erase({to, id});
+          Header header{.kind = kAnswer, .type = kind, .number = id};
+          Bytes reply;
+          if (answer) {
+            reply = std::move(*answer);
+          } else {
+            if (answer.error().code == Errc::shutting_down) co_return;
+            header.code = static_cast<std::uint16_t>(answer.error().code);
+            const auto& text = answer.error().message;
+            reply.resize(kHeaderSize);
+            reply.insert(reply.end(), text.begin(), text.end());
+          }
+          rpc.transport_.send(to, with_header(header, std::move(reply)));
+        }(*this, alive_, from, type, number, std::move(message)));
+}
+
+}  // namespace s3oram

@@ -1,0 +1,71 @@
+// Requests and answers over a Transport that may lose messages. Every request has a number and is
+// sent again, byte for byte, until it is answered; so every handler must be idempotent. A request
+// that arrives again while its handler still runs is dropped.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "oramcore/base/async.h"
+#include "oramcore/base/error.h"
+#include "oramcore/base/random.h"
+#include "oramcore/wire/transport.h"
+
+namespace s3oram {
+
+enum class MessageType : std::uint16_t;
+
+/// A received message and the part of it after the header.
+struct Payload {
+  Bytes message;
+  View body() const;
+};
+
+/// One executor; not thread-safe.
+class Rpc {
+ public:
+  /// kind, version, type (2), code (2), zero (2), number (8). A body is built behind this many
+  /// blank bytes (encode() in messages.h does) and Rpc fills them in.
+  static constexpr std::size_t kHeaderSize = 16;
+  static constexpr std::uint8_t kWireVersion = 1;
+  static constexpr Duration kFirstResend = std::chrono::seconds(2);
+  static constexpr Duration kLastResend = std::chrono::seconds(16);
+
+  Rpc(Executor executor, Clock& clock, Random& random, Transport& transport);
+  ~Rpc();
+
+  /// Asks `to` and waits for its answer: the answer's body, or the error that the other side
+  /// returned, or unreachable after `patience`, or shutting_down after stop().
+  Task<Result<Payload>> call(Party to, MessageType type, Bytes request,
+                             Duration patience = Duration::max());
+
+  /// Answers requests. The handler gives an encoded answer (header blank) or an error.
+  using Handler = std::function<Task<Result<Bytes>>(Party from, MessageType type, Payload request)>;
+  void serve(Handler handler);
+
+  /// Ends every call with shutting_down, now and later; requests are no longer handled.
+  void stop();
+  /// Requests whose handlers still run.
+  std::size_t handling() const { return handling_.size(); }
+
+ private:
+  struct Call;
+  void received(Party from, Bytes message);
+  void handle(Party from, std::uint16_t type, std::uint64_t number, Bytes message);
+  void tick();
+
+  Executor executor_;
+  Clock& clock_;
+  Transport& transport_;
+  Handler handler_;
+  std::uint64_t next_number_;
+  std::map<std::uint64_t, std::shared_ptr<Call>> calls_;
+  std::set<std::pair<Party, std::uint64_t>> handling_;
+  bool ticking_ = false;
+  bool stopped_ = false;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace s3oram

@@ -1,0 +1,268 @@
+#include "serverd/control.h"
+
+namespace s3oram {
+namespace {
+
+constexpr int kFormat = 1;
+constexpr unsigned kFirstHeight = 1;
+
+template <class T>
+Bytes packed(const T& value) {
+  Writer writer;
+  const_cast<T&>(value).fields(writer);
+  return writer.take();
+}
+
+}  // namespace
+
+Result<Control> Control::open(const std::filesystem::path& file) {
+  Control control;
+  auto database = Database::open(file.string(), Database::Mode::create);
+  if (!database) return fail(database.error());
+  control.database_ = std::move(*database);
+  S3O_TRY(control.database_.execute(
+      "CREATE TABLE IF NOT EXISTS volume (one INTEGER PRIMARY KEY CHECK (one = 1),"
+      " format INTEGER NOT NULL, description BLOB NOT NULL, session BLOB NOT NULL,"
+      " view INTEGER NOT NULL, height INTEGER NOT NULL);"
+      "CREATE TABLE IF NOT EXISTS buckets (bucket INTEGER PRIMARY KEY,"
+      " frame INTEGER NOT NULL, slots INTEGER NOT NULL);"
+      "CREATE TABLE IF NOT EXISTS prepared (one INTEGER PRIMARY KEY CHECK (one = 1),"
+      " id BLOB NOT NULL, next_height INTEGER NOT NULL);"
+      "CREATE TABLE IF NOT EXISTS prepared_buckets (bucket INTEGER PRIMARY KEY,"
+      " frame INTEGER NOT NULL, slots INTEGER NOT NULL);"));
+  S3O_TRY(control.load());
+  return control;
+}
+
+Status Control::load() {
+  auto row = database_.prepare("SELECT format, description, session, view, height FROM volume");
+  if (!row) return fail(row.error());
+  auto there = row->step();
+  if (!there) return fail(there.error());
+  if (!*there) return {};
+  if (row->integer(0) != kFormat)
+    return fail(Errc::unsupported, "store {}: format {} is not known to this version",
+                database_.path(), row->integer(0));
+  volume_ = decode<VolumeDescription>(row->blob(1));
+  const auto session = decode<Session>(row->blob(2));
+  if (!volume_ || !session)
+    return fail(Errc::damaged_vault, "store {}: bad volume row", database_.path());
+  session_ = *session;
+  view_ = static_cast<std::uint64_t>(row->integer(3));
+  height_ = static_cast<unsigned>(row->integer(4));
+  buckets_.assign(bucket_slots(), {});
+  const auto read = [this](const char* table, auto&& each) -> Status {
+    auto rows = database_.prepare(std::string("SELECT bucket, frame, slots FROM ") + table);
+    if (!rows) return fail(rows.error());
+    for (;;) {
+      auto more = rows->step();
+      if (!more) return fail(more.error());
+      if (!*more) return {};
+      const FrameRef ref{static_cast<FrameNumber>(rows->integer(1)),
+                         static_cast<std::uint16_t>(rows->integer(2))};
+      use(ref.frame);
+      each(static_cast<BucketIndex>(rows->integer(0)), ref);
+    }
+  };
+  bool sound = true;
+  S3O_TRY(read("buckets", [&](BucketIndex bucket, FrameRef ref) {
+    sound &= bucket < buckets_.size();
+    if (sound) buckets_[bucket] = ref;
+  }));
+  if (!sound)
+    return fail(Errc::damaged_vault, "store {}: bucket out of the tree", database_.path());
+  S3O_TRY(read("prepared_buckets", [&](BucketIndex bucket, FrameRef ref) {
+    prepared_versions_.versions.emplace_back(bucket, ref);
+  }));
+  for (FrameNumber frame = 1; frame < users_.size(); ++frame)
+    if (users_[frame] == 0) free_.insert(frame);
+  auto prepared = database_.prepare("SELECT id, next_height FROM prepared");
+  if (!prepared) return fail(prepared.error());
+  there = prepared->step();
+  if (!there) return fail(there.error());
+  if (*there) {
+    prepared_ = decode<EvictionId>(prepared->blob(0));
+    prepared_versions_.next_height = static_cast<unsigned>(prepared->integer(1));
+  }
+  return {};
+}
+
+Status Control::create(const VolumeDescription& volume) {
+  S3O_TRY(database_.begin());
+  const auto fill = [&]() -> Status {
+    S3O_TRY(database_.execute(
+        "DELETE FROM buckets; DELETE FROM prepared; DELETE FROM prepared_buckets;"));
+    auto row = database_.prepare("INSERT OR REPLACE INTO volume VALUES (1, ?, ?, ?, 0, ?)");
+    if (!row) return fail(row.error());
+    S3O_TRY(row->bind(0, kFormat)
+                .bind(1, packed(volume))
+                .bind(2, packed(Session{}))
+                .bind(3, kFirstHeight)
+                .run());
+    // Frame 1 takes the root writes of view 0.
+    S3O_TRY(write_buckets({{kRoot, {1, 0}}}));
+    return database_.commit();
+  };
+  if (auto status = fill(); !status) {
+    database_.rollback();
+    return status;
+  }
+  const std::filesystem::path file = database_.path();
+  database_ = Database();
+  auto fresh = open(file);
+  if (!fresh) return fail(fresh.error());
+  *this = std::move(*fresh);
+  return {};
+}
+
+Status Control::set_session(const Session& session) {
+  auto row = database_.prepare("UPDATE volume SET session = ?");
+  if (!row) return fail(row.error());
+  S3O_TRY(row->bind(0, packed(session)).run());
+  session_ = session;
+  return {};
+}
+
+Result<FrameRef> Control::bucket(BucketIndex bucket, std::uint64_t view) const {
+  if (view == view_ || (has_former_ && view + 1 == view_)) {
+    if (view != view_) {
+      const auto found = former_.find(bucket);
+      if (found != former_.end()) return found->second;
+    }
+    return bucket < buckets_.size() ? buckets_[bucket] : FrameRef{};
+  }
+  return fail(Errc::bad_request, "view {} is not held; the present one is {}", view, view_);
+}
+
+void Control::use(FrameNumber frame) {
+  if (frame == 0) return;
+  if (frame >= users_.size()) users_.resize(frame + 1, 0);
+  ++users_[frame];
+  free_.erase(frame);
+}
+
+void Control::unuse(FrameNumber frame) {
+  if (frame != 0 && --users_[frame] == 0) free_.insert(frame);
+}
+
+FrameNumber Control::allocate() {
+  if (users_.empty()) users_.resize(1, 0);
+  const FrameNumber frame =
+      free_.empty() ? static_cast<FrameNumber>(users_.size()) : *free_.begin();
+  use(frame);
+  return frame;
+}
+
+void Control::give_back(FrameNumber frame) { unuse(frame); }
+
+Status Control::write_buckets(const BucketVersions& changes) {
+  auto put = database_.prepare("INSERT OR REPLACE INTO buckets VALUES (?, ?, ?)");
+  if (!put) return fail(put.error());
+  auto erase = database_.prepare("DELETE FROM buckets WHERE bucket = ?");
+  if (!erase) return fail(erase.error());
+  for (const auto& [bucket, ref] : changes) {
+    const auto key = static_cast<std::int64_t>(bucket);
+    S3O_TRY(ref.frame == 0 ? erase->bind(0, key).run()
+                           : put->bind(0, key).bind(1, ref.frame).bind(2, ref.slots).run());
+  }
+  return {};
+}
+
+Status Control::prepare(const EvictionId& id, unsigned next_height,
+                        const BucketVersions& versions) {
+  S3O_TRY(database_.begin());
+  const auto fill = [&]() -> Status {
+    auto row = database_.prepare("INSERT INTO prepared VALUES (1, ?, ?)");
+    if (!row) return fail(row.error());
+    S3O_TRY(row->bind(0, packed(id)).bind(1, next_height).run());
+    auto put = database_.prepare("INSERT INTO prepared_buckets VALUES (?, ?, ?)");
+    if (!put) return fail(put.error());
+    for (const auto& [bucket, ref] : versions)
+      S3O_TRY(put->bind(0, static_cast<std::int64_t>(bucket))
+                  .bind(1, ref.frame)
+                  .bind(2, ref.slots)
+                  .run());
+    return database_.commit();
+  };
+  if (auto status = fill(); !status) {
+    database_.rollback();
+    return status;
+  }
+  for (const auto& version : versions) use(version.second.frame);
+  prepared_ = id;
+  prepared_versions_ = {next_height, versions};
+  return {};
+}
+
+BucketVersions Control::changes_of_commit() const {
+  BucketVersions changes = prepared_versions_.versions;
+  if (prepared_versions_.next_height == height_) return changes;
+  std::unordered_map<BucketIndex, FrameRef> leaves;
+  const BucketIndex first = BucketIndex{1} << height_;
+  for (BucketIndex leaf = first; leaf < 2 * first; ++leaf) leaves[leaf] = buckets_[leaf];
+  std::erase_if(changes, [&](const auto& change) {
+    if (change.first < first) return false;
+    leaves[change.first] = change.second;
+    return true;
+  });
+  for (const auto& [leaf, ref] : leaves) {
+    changes.emplace_back(leaf, FrameRef{});
+    changes.emplace_back(child_of(leaf, 0), ref);
+    changes.emplace_back(child_of(leaf, 1), ref);
+  }
+  return changes;
+}
+
+Status Control::commit() {
+  const BucketVersions changes = changes_of_commit();
+  const unsigned next_height = prepared_versions_.next_height;
+  S3O_TRY(database_.begin());
+  const auto fill = [&]() -> Status {
+    S3O_TRY(write_buckets(changes));
+    auto row = database_.prepare("UPDATE volume SET view = ?, height = ?");
+    if (!row) return fail(row.error());
+    S3O_TRY(row->bind(0, static_cast<std::int64_t>(view_ + 1)).bind(1, next_height).run());
+    S3O_TRY(database_.execute("DELETE FROM prepared; DELETE FROM prepared_buckets;"));
+    return database_.commit();
+  };
+  if (auto status = fill(); !status) {
+    database_.rollback();
+    return status;
+  }
+  release();
+  height_ = next_height;
+  ++view_;
+  buckets_.resize(bucket_slots());
+  for (const auto& [bucket, ref] : changes) {
+    use(ref.frame);
+    former_.emplace(bucket, buckets_[bucket]);  // keeps its use until released
+    buckets_[bucket] = ref;
+  }
+  for (const auto& version : prepared_versions_.versions) unuse(version.second.frame);
+  has_former_ = true;
+  prepared_.reset();
+  prepared_versions_ = {};
+  return {};
+}
+
+Status Control::discard() {
+  S3O_TRY(database_.begin());
+  auto status = database_.execute("DELETE FROM prepared; DELETE FROM prepared_buckets;");
+  if (status) status = database_.commit();
+  if (!status) {
+    database_.rollback();
+    return status;
+  }
+  for (const auto& version : prepared_versions_.versions) unuse(version.second.frame);
+  prepared_.reset();
+  prepared_versions_ = {};
+  return {};
+}
+
+void Control::release() {
+  for (const auto& [bucket, ref] : former_) unuse(ref.frame);
+  former_.clear();
+  has_former_ = false;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,87 @@
+// The server's control state: which volume and session, which frame is which bucket in the present
+// view, and what is prepared. Kept in memory as a table and durably in SQLite (control.db).
+//
+// One thread at a time. Every change is durable when the method returns.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "oramcore/db/sqlite.h"
+#include "oramcore/wire/messages.h"
+#include "serverd/frame_store.h"
+
+namespace s3oram {
+
+/// A bucket's content: the first `slots` slots of a frame; the others are zero. An untouched
+/// bucket has no frame and is zero altogether: zeros are a consistent sharing of zero.
+struct FrameRef {
+  FrameNumber frame = 0;
+  std::uint16_t slots = 0;
+  friend bool operator==(const FrameRef&, const FrameRef&) = default;
+};
+
+/// New versions of some buckets. Of the root, the frame alone counts.
+using BucketVersions = std::vector<std::pair<BucketIndex, FrameRef>>;
+
+class Control {
+ public:
+  static Result<Control> open(const std::filesystem::path& file);
+
+  const std::optional<VolumeDescription>& volume() const { return volume_; }
+  const Session& session() const { return session_; }
+  std::uint64_t view() const { return view_; }
+  const std::optional<EvictionId>& prepared() const { return prepared_; }
+
+  /// Forgets what was there.
+  Status create(const VolumeDescription& volume);
+  Status set_session(const Session& session);
+
+  /// The bucket in `view`: the present one, or the one before until it is released.
+  Result<FrameRef> bucket(BucketIndex bucket, std::uint64_t view) const;
+  unsigned height() const { return height_; }
+
+  /// A frame that nothing uses. It stays reserved until it is given back; what refers to it by
+  /// then (a prepared eviction) keeps it.
+  FrameNumber allocate();
+  void give_back(FrameNumber frame);
+
+  Status prepare(const EvictionId& id, unsigned next_height, const BucketVersions& versions);
+  /// Flips to the prepared versions: view + 1. If the height grows by one, every old leaf's frame
+  /// becomes both of its children's, so that its blocks lie one level deeper without being moved.
+  Status commit();
+  /// Drops what is prepared; gives its frames back.
+  Status discard();
+  /// Lets the versions of the former view go.
+  void release();
+
+ private:
+  struct PreparedVersions {
+    unsigned next_height = 0;
+    BucketVersions versions;
+  };
+  Status load();
+  Status write_buckets(const BucketVersions& changes);
+  BucketVersions changes_of_commit() const;
+  void use(FrameNumber frame);
+  void unuse(FrameNumber frame);
+  std::size_t bucket_slots() const { return bucket_count(height_) + 1; }
+
+  Database database_;
+  std::optional<VolumeDescription> volume_;
+  Session session_;
+  std::uint64_t view_ = 0;
+  unsigned height_ = 0;
+  std::vector<FrameRef> buckets_;  // by BucketIndex
+  std::optional<EvictionId> prepared_;
+  PreparedVersions prepared_versions_;
+  bool has_former_ = false;
+  std::unordered_map<BucketIndex, FrameRef> former_;  // the former view, where it differs
+  std::vector<std::uint32_t> users_;                  // of each frame
+  std::set<FrameNumber> free_;
+};
+
+}  // namespace s3oram

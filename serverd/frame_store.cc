@@ -1,0 +1,115 @@
+#include "serverd/frame_store.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace s3oram {
+
+Frame::Frame(std::size_t slots, std::size_t slot_size)
+    : slots_(slots),
+      stride_(slot_size + kTrailer),
+      bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(slots * stride_)) {}
+
+FrameStore::FrameStore(std::unique_ptr<File> file, std::size_t slots_per_frame,
+                       std::size_t slot_size, std::size_t cache_bytes)
+    : file_(std::move(file)),
+      slots_(slots_per_frame),
+      slot_size_(slot_size),
+      stride_(slot_size + Frame::kTrailer),
+      cache_frames_(std::max<std::size_t>(4, cache_bytes / (slots_ * stride_))) {}
+
+std::uint64_t FrameStore::offset(FrameNumber frame, std::size_t slot) const {
+  return (std::uint64_t{frame - 1} * slots_ + slot) * stride_;
+}
+
+// The checksum binds the place, so that a misdirected write is noticed too.
+static std::uint64_t checksum(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes,
+                              std::size_t size) {
+  return XXH3_64bits_withSeed(bytes, size, (std::uint64_t{frame} << 16) ^ slot ^ 0x5332'4f52u);
+}
+
+void FrameStore::seal(FrameNumber frame, std::size_t slot, std::uint8_t* bytes,
+                      std::uint64_t stamp) const {
+  std::memcpy(bytes + slot_size_, &stamp, sizeof stamp);
+  const std::uint64_t sum = checksum(frame, slot, bytes, slot_size_ + sizeof stamp);
+  std::memcpy(bytes + slot_size_ + sizeof stamp, &sum, sizeof sum);
+}
+
+bool FrameStore::intact(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes) const {
+  std::uint64_t sum = 0;
+  std::memcpy(&sum, bytes + slot_size_ + sizeof(std::uint64_t), sizeof sum);
+  return sum == checksum(frame, slot, bytes, slot_size_ + sizeof(std::uint64_t));
+}
+
+Result<std::shared_ptr<const Frame>> FrameStore::read(FrameNumber frame, std::size_t slots) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = cache_.find(frame);
+    if (found != cache_.end() && found->second.checked >= slots) {
+      uses_.splice(uses_.end(), uses_, found->second.use);
+      return found->second.frame;
+    }
+  }
+  auto content = std::make_shared<Frame>(slots_, slot_size_);
+  S3O_TRY(file_->read(offset(frame, 0), content->bytes().first(slots * stride_)));
+  for (std::size_t slot = 0; slot < slots; ++slot)
+    if (!intact(frame, slot, content->slot(slot)))
+      return fail(Errc::corrupt, "slot {} of frame {} is damaged on disk", slot, frame);
+  remember(frame, content, slots);
+  return std::shared_ptr<const Frame>(std::move(content));
+}
+
+Status FrameStore::write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp) {
+  for (std::size_t slot = 0; slot < slots_; ++slot) seal(frame, slot, content->slot(slot), stamp);
+  S3O_TRY(file_->write(offset(frame, 0), content->bytes()));
+  remember(frame, std::move(content), slots_);
+  return {};
+}
+
+Status FrameStore::write_slot(FrameNumber frame, std::size_t slot, View content,
+                              std::uint64_t stamp) {
+  Bytes record(content.begin(), content.end());
+  record.resize(stride_);
+  seal(frame, slot, record.data(), stamp);
+  return file_->write(offset(frame, slot), record);
+}
+
+Result<std::optional<FrameStore::StampedSlot>> FrameStore::read_slot(FrameNumber frame,
+                                                                     std::size_t slot) {
+  StampedSlot result{0, Bytes(stride_)};
+  S3O_TRY(file_->read(offset(frame, slot), result.content));
+  if (!intact(frame, slot, result.content.data())) return std::optional<StampedSlot>();
+  std::memcpy(&result.stamp, result.content.data() + slot_size_, sizeof result.stamp);
+  result.content.resize(slot_size_);
+  return std::optional<StampedSlot>(std::move(result));
+}
+
+void FrameStore::forget(FrameNumber frame) {
+  std::lock_guard lock(mutex_);
+  const auto found = cache_.find(frame);
+  if (found == cache_.end()) return;
+  uses_.erase(found->second.use);
+  cache_.erase(found);
+}
+
+void FrameStore::remember(FrameNumber frame, std::shared_ptr<const Frame> content,
+                          std::size_t checked) {
+  std::lock_guard lock(mutex_);
+  const auto found = cache_.find(frame);
+  if (found != cache_.end()) {
+    found->second.frame = std::move(content);
+    found->second.checked = checked;
+    uses_.splice(uses_.end(), uses_, found->second.use);
+    return;
+  }
+  cache_.emplace(frame, Cached{std::move(content), checked, uses_.insert(uses_.end(), frame)});
+  while (cache_.size() > cache_frames_) {
+    cache_.erase(uses_.front());
+    uses_.pop_front();
+  }
+}
+
+}  // namespace s3oram

@@ -1,0 +1,92 @@
+// Slots on disk. The file `slots` is an array of frames of Z slots; a bucket version is a frame,
+// written once, beside the old ones. Each slot is followed by a stamp (the number of the access or
+// eviction that wrote it) and a checksum over slot, stamp and place. A frame in memory has been
+// checked; frames are cached up to a bound.
+//
+// Thread-safe: called from the pool.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "oramcore/base/bytes.h"
+#include "oramcore/base/error.h"
+#include "oramcore/base/file.h"
+
+namespace s3oram {
+
+using FrameNumber = std::uint32_t;  // 0 is no frame
+
+/// A frame in memory, laid out as on disk.
+class Frame {
+ public:
+  static constexpr std::size_t kTrailer = 16;  // stamp (8), checksum (8)
+
+  Frame(std::size_t slots, std::size_t slot_size);
+  std::uint8_t* slot(std::size_t at) { return bytes_.get() + at * stride_; }
+  const std::uint8_t* slot(std::size_t at) const { return bytes_.get() + at * stride_; }
+  MutView bytes() { return {bytes_.get(), slots_ * stride_}; }
+  std::size_t stride() const { return stride_; }
+
+ private:
+  std::size_t slots_;
+  std::size_t stride_;
+  std::unique_ptr<std::uint8_t[]> bytes_;
+};
+
+class FrameStore {
+ public:
+  FrameStore(std::unique_ptr<File> file, std::size_t slots_per_frame, std::size_t slot_size,
+             std::size_t cache_bytes);
+
+  /// The frame with its first `slots` slots checked (the others hold anything). Errors: corrupt,
+  /// naming the frame and the slot.
+  Result<std::shared_ptr<const Frame>> read(FrameNumber frame, std::size_t slots);
+
+  /// Writes a whole frame with `stamp` on every slot; not yet durable.
+  Status write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp);
+
+  /// Writes one slot of a frame that is not cached; not yet durable.
+  Status write_slot(FrameNumber frame, std::size_t slot, View content, std::uint64_t stamp);
+
+  /// The stamp of a slot and its content, or nothing if it was never (or only half) written.
+  struct StampedSlot {
+    std::uint64_t stamp;
+    Bytes content;
+  };
+  Result<std::optional<StampedSlot>> read_slot(FrameNumber frame, std::size_t slot);
+
+  Status sync() { return file_->sync(); }
+  void forget(FrameNumber frame);
+
+  std::size_t slots_per_frame() const { return slots_; }
+  std::size_t slot_size() const { return slot_size_; }
+
+ private:
+  struct Cached {
+    std::shared_ptr<const Frame> frame;
+    std::size_t checked;  // how many slots
+    std::list<FrameNumber>::iterator use;
+  };
+  void seal(FrameNumber frame, std::size_t slot, std::uint8_t* bytes, std::uint64_t stamp) const;
+  bool intact(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes) const;
+  std::uint64_t offset(FrameNumber frame, std::size_t slot) const;
+  void remember(FrameNumber frame, std::shared_ptr<const Frame> content, std::size_t checked);
+
+  const std::unique_ptr<File> file_;
+  const std::size_t slots_;
+  const std::size_t slot_size_;
+  const std::size_t stride_;
+  const std::size_t cache_frames_;
+
+  std::mutex mutex_;  // guards the cache; no other lock is taken under it
+  std::unordered_map<FrameNumber, Cached> cache_;
+  std::list<FrameNumber> uses_;  // least recently used first
+};
+
+}  // namespace s3oram
