@@ -34,7 +34,7 @@ tl::unexpected<Error> failure(const Vault& vault, Errc code) {
               std::strerror(errno));
 }
 
-Result<std::string> exchange(const Vault& vault, const std::string& line) {
+Result<std::string> talk(const Vault& vault, const std::string& line) {
   // A socket's address is short and a vault's path may be long: go by the directory's descriptor.
   const Descriptor directory(
       ::open(vault.run_directory().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -67,7 +67,7 @@ Result<std::string> exchange(const Vault& vault, const std::string& line) {
 }  // namespace
 
 Result<json> ask_daemon(const Vault& vault, const std::string& question) {
-  auto line = exchange(vault, question + "\n");
+  auto line = talk(vault, question + "\n");
   if (!line) return fail(std::move(line).error());
   json answer = json::parse(*line, nullptr, /*allow_exceptions=*/false);
   if (!answer.is_object() || !answer.contains("ok") || !answer["ok"].is_boolean())

@@ -52,14 +52,16 @@ Result<bool> parse_options(const Args& args, Options& options) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   where->require_option(1);
   options.credential.add_to(app);
-  app.add_option("--block-size", options.block_size, "Bytes of a block: a power of two, 4K to 1M",
-                 true)
+  app.add_option("--block-size", options.block_size, "Bytes of a block: a power of two, 4K to 1M")
+      ->capture_default_str()
       ->type_name("SIZE");
   app.add_option("--privacy-threshold", options.privacy,
-                 "How many servers together still learn nothing; needs twice as many and one", true)
+                 "How many servers together still learn nothing; needs twice as many and one")
+      ->capture_default_str()
       ->type_name("T")
       ->check(CLI::Range(1, 63));
-  app.add_option("--evict-every", options.evict_every, "Accesses between two evictions", true)
+  app.add_option("--evict-every", options.evict_every, "Accesses between two evictions")
+      ->capture_default_str()
       ->type_name("A")
       ->check(CLI::Range(1, 4096));
   app.add_option("--bucket-size", options.bucket_size,
@@ -68,7 +70,8 @@ Result<bool> parse_options(const Args& args, Options& options) {
       ->check(CLI::Range(1, 65535));
   app.add_flag("--allow-overflow", options.allow_overflow,
                "Accept fewer slots, whose overflows the servers can see");
-  app.add_option("--timeout", options.timeout, "Seconds without an answer before giving up", true)
+  app.add_option("--timeout", options.timeout, "Seconds without an answer before giving up")
+      ->capture_default_str()
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 86400));
   app.add_option("--wait", options.wait,

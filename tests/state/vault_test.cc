@@ -337,7 +337,7 @@ TEST_F(VaultJson, ImpossibleValuesAreNamed) {
       {"\"address\": \"s0.example:5760\"", "\"address\": 5760", "address"},
       {"\"key\": \"AQEB", "\"key\": \"AQ", "key"},
       {"\"wrap\": \"passphrase\"", "\"wrap\": \"rot13\"", "rot13"},
-      {"\"wrap\": \"passphrase\"", "\"wrap\": \"plain\"", "salt"},
+      {"\"wrap\": \"passphrase\"", "\"wrap\": \"plain\"", "unknown"},
       {"\"passes\": 3", "\"passes\": 0", "passes"},
       {"\"memory\": 268435456", "\"memory\": 999999999999999", "memory"},
       {"\"salt\": \"", "\"salt\": \"00", "salt"},
