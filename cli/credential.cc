@@ -37,13 +37,18 @@ Result<Credential> passphrase(Result<std::string> text) {
 }  // namespace
 
 void CredentialOptions::add_to(CLI::App& app) {
-  auto* group = app.add_option_group("key", "What opens the vault (otherwise it asks)");
-  group->add_option("--passfile", passfile, "A file whose first line is the passphrase")
-      ->type_name("FILE");
-  group->add_option("--keyfile", keyfile, "A file to use instead of a passphrase; made if missing")
-      ->type_name("FILE");
-  group->add_flag("--no-passphrase", no_passphrase, "Keep the key unprotected in the vault");
-  group->require_option(0, 1);
+  auto* pass = app.add_option("--passfile", passfile, "The passphrase: the file's first line")
+                   ->type_name("FILE")
+                   ->group("What opens the vault (default: a passphrase that is asked for)");
+  auto* key =
+      app.add_option("--keyfile", keyfile, "A file instead of a passphrase; made if missing")
+          ->type_name("FILE")
+          ->group(pass->get_group())
+          ->excludes(pass);
+  app.add_flag("--no-passphrase", no_passphrase, "Keep the key unprotected in the vault")
+      ->group(pass->get_group())
+      ->excludes(pass)
+      ->excludes(key);
 }
 
 Result<Credential> existing_credential(const CredentialOptions& options, bool wants_passphrase) {

@@ -41,22 +41,20 @@ Result<bool> parse_options(const Args& args, Options& options) {
                "s3oramfs init");
   app.add_option("VAULT", options.vault, "The directory to make; may exist if it is empty")
       ->required();
-  auto* where = app.add_option_group("servers", "Where the blocks lie (one of the two)");
-  where->add_flag("--local", options.local, "On this machine, in the vault: for trying it out");
-  where
-      ->add_option("--server", options.servers,
-                   "A server's address, and its key as s3oramfs-serverd keygen shows it; give it "
-                   "once for each server, three times or more")
+  auto* local =
+      app.add_flag("--local", options.local, "In the vault, by three servers on this machine")
+          ->group("Where the blocks lie (one of the two)");
+  app.add_option("--server", options.servers, "By these; once for each, three times or more")
       ->type_name("HOST:PORT,KEY")
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  where->require_option(1);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(local->get_group())
+      ->excludes(local);
   options.credential.add_to(app);
-  app.add_option("--block-size", options.block_size, "Bytes of a block: a power of two, 4K to 1M")
+  app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M")
       ->capture_default_str()
       ->type_name("SIZE");
-  app.add_option("--privacy-threshold", options.privacy,
-                 "How many servers together still learn nothing; needs twice as many and one")
+  app.add_option("--privacy-threshold", options.privacy, "Any T servers together learn nothing")
       ->capture_default_str()
       ->type_name("T")
       ->check(CLI::Range(1, 63));
@@ -65,21 +63,24 @@ Result<bool> parse_options(const Args& args, Options& options) {
       ->type_name("A")
       ->check(CLI::Range(1, 4096));
   app.add_option("--bucket-size", options.bucket_size,
-                 "Slots of a bucket (default: the fewest whose overflow is below 2^-80)")
+                 "Slots of a bucket; default: overflow below 2^-80")
       ->type_name("Z")
       ->check(CLI::Range(1, 65535));
   app.add_flag("--allow-overflow", options.allow_overflow,
-               "Accept fewer slots, whose overflows the servers can see");
+               "Accept a smaller Z, whose overflows servers can see");
   app.add_option("--timeout", options.timeout, "Seconds without an answer before giving up")
       ->capture_default_str()
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 86400));
   app.add_option("--wait", options.wait,
-                 "How long to wait until the servers admit the new key (default: at a terminal "
-                 "until interrupted, else 0)")
+                 "For servers to admit the new key; default: for ever at a terminal, else 0")
       ->type_name("SECONDS")
       ->check(CLI::Range(0, 1 << 24));
-  return parse(app, args);
+  auto parsed = parse(app, args);
+  if (parsed && *parsed && !options.local && options.servers.empty())
+    return fail(Errc::usage,
+                "give --local, or --server for each server (see: s3oramfs init --help)");
+  return parsed;
 }
 
 Result<VolumeParams> params_of(const Options& options) {
