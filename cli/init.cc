@@ -210,9 +210,11 @@ class Unfinished {
 
 void show_key(const PublicKey& key) {
   std::cout << "This client's key is\n  " << to_text(key)
-            << "\nAdmit it on each server, by running there (with that server's store)\n"
+            << "\nEach server must admit it. Run there, with the server's own store:\n"
                "  s3oramfs-serverd authorize --store DIR "
-            << to_text(key) << std::endl;
+            << to_text(key)
+            << "\n  kill -HUP PID        # of the running server, which then reads its keys again"
+            << std::endl;
 }
 
 // Tries until the servers admit the key, or as long as the options say.

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Whatever is wrong, it is named, has its own exit code, and changes nothing.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -86,7 +87,7 @@ said=$(s3oramfs init "${server_options[@]}" --block-size 4K --no-passphrase "$wo
 # An unfinished vault cannot be mounted.
 expect 1 "init" s3oramfs mount "$work/a" "$mount"
 authorize "$(shown_key <<< "$said")"
-s3oramfs init "${server_options[@]}" --block-size 4K --no-passphrase "$work/a"
+s3oramfs init "${server_options[@]}" --wait 20 --block-size 4K --no-passphrase "$work/a"
 cp -a "$work/a" "$work/copy"
 s3oramfs mount "$work/a" "$mount"
 echo kept > "$mount/file"
@@ -98,7 +99,8 @@ code=0
 said=$(s3oramfs init "${server_options[@]}" --block-size 4K --no-passphrase "$work/b" 2> /dev/null) || code=$?
 [[ $code == 15 ]] || fail "an unknown key ended with $code instead of 15"
 authorize "$(shown_key <<< "$said")"
-expect 18 "127.0.0.1:" s3oramfs init "${server_options[@]}" --block-size 4K --no-passphrase "$work/b"
+expect 18 "127.0.0.1:" \
+  s3oramfs init "${server_options[@]}" --wait 20 --block-size 4K --no-passphrase "$work/b"
 
 step "random bytes from strangers"
 for n in 1 2 3; do

@@ -1,5 +1,5 @@
-# Sourced by the system tests, whose first argument is the folder of the programs.
 # shellcheck shell=bash
+# Sourced by the system tests, whose first argument is the folder of the programs.
 set -euo pipefail
 
 bin=$(realpath "$1")
@@ -59,8 +59,10 @@ cleanup() {
     done
   fi
   rm -rf --one-file-system "$work"
+  cleanup_more
   exit "$code"
 }
+cleanup_more() { :; }
 trap cleanup EXIT
 trap 'exit 1' INT TERM
 
@@ -179,7 +181,7 @@ free_port() {
 # make_servers NAME: the stores $work/NAME1..3, told of each other. Fills the arrays server_port,
 # server_key and server_options (of init).
 make_servers() {
-  local name=$1 n peer peers
+  local name=$1 n peers=()
   server_port=() server_key=() server_options=() server_name=$name
   for n in 1 2 3; do
     mkdir -m 700 "$work/$name$n"
@@ -187,13 +189,8 @@ make_servers() {
     server_key[n]=$(serverd keygen --store "$work/$name$n" | grep -oE '[A-Za-z0-9_-]{43}' | tail -n 1)
     server_options+=(--server "127.0.0.1:${server_port[n]},${server_key[n]}")
   done
-  for n in 1 2 3; do
-    peers=()
-    for peer in 1 2 3; do
-      ((peer == n)) || peers+=("$peer=127.0.0.1:${server_port[peer]},${server_key[peer]}")
-    done
-    serverd peers --store "$work/$name$n" "${peers[@]}"
-  done
+  for n in 1 2 3; do peers+=("$n=127.0.0.1:${server_port[n]},${server_key[n]}"); done
+  for n in 1 2 3; do serverd peers --store "$work/$name$n" "${peers[@]}"; done
 }
 start_server() {
   serverd --store "$work/$server_name$1" --index "$1" --listen "127.0.0.1:${server_port[$1]}" \
@@ -211,7 +208,12 @@ stop_server() {
 }
 start_servers() { for n in 1 2 3; do start_server "$n"; done; }
 stop_servers() { for n in 1 2 3; do stop_server "$n"; done; }
-# authorize KEY: at all three.
-authorize() { for n in 1 2 3; do serverd authorize --store "$work/$server_name$n" "$1"; done; }
+# authorize KEY: at all three, which run and read their keys again when told.
+authorize() {
+  for n in 1 2 3; do
+    serverd authorize --store "$work/$server_name$n" "$1"
+    kill -HUP "${server_pid[$server_name$n]}"
+  done
+}
 # The key that init shows when a server refuses it.
 shown_key() { grep -oE -- '--store DIR [A-Za-z0-9_-]{43}' | cut -d ' ' -f 3; }

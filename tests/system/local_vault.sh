@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # A local vault is made, filled, unmounted and mounted again, and everything is there.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"

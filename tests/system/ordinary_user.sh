@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # An ordinary user mounts through fusermount3. Run by root, it makes a user for that.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -21,7 +22,7 @@ fi
 
 user=s3otest$$
 useradd --system --no-create-home --shell /usr/sbin/nologin "$user"
-trap 'userdel "$user"; cleanup' EXIT
+cleanup_more() { userdel "$user"; }
 # The checkout may lie where the user cannot go.
 mkdir "$work/bin" "$work/tests" "$work/home"
 cp -a "$bin"/s3oramfs* "$work/bin/"

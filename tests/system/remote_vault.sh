@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # The same on three servers of their own, over TCP under CURVE; all are stopped in between.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -17,7 +18,7 @@ expect 19 unfinished s3oramfs init "${server_options[@]}" --block-size 64K --no-
 expect 15 "init again" "${init[@]}"
 authorize "$key"
 step "now they do: the same command goes on"
-"${init[@]}"
+"${init[@]}" --wait 20
 expect 19 "$work/vault" "${init[@]}"
 
 between_mounts() {
