@@ -3,10 +3,17 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace s3oram {
 namespace {
+
+// libsodium picks its fast implementations here (and does not without it).
+[[maybe_unused]] const bool kSodiumReady = [] {
+  if (sodium_init() < 0) std::abort();
+  return true;
+}();
 
 constexpr std::size_t kChachaBlock = 64;
 
