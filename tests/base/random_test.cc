@@ -49,6 +49,15 @@ TEST(Prg, PiecesOfMixedSizesAreTheSameStream) {
   EXPECT_EQ(draw(whole, got.size()), got);
 }
 
+TEST(Prg, AnEmptyPieceChangesNothing) {
+  Prg one(seed_of(1), as_view("stream"));
+  Prg two(seed_of(1), as_view("stream"));
+  one.fill({});
+  EXPECT_EQ(draw(one, 100), draw(two, 100));
+  one.fill({});
+  EXPECT_EQ(draw(one, 1000), draw(two, 1000));
+}
+
 TEST(Prg, SameSeedAndContextGiveTheSameStreamEverywhere) {
   Prg one(seed_of(1), as_view("context"));
   Prg two(seed_of(1), as_view("context"));
