@@ -27,7 +27,8 @@ template <class T>
 using Task = asio::awaitable<T>;
 using Duration = std::chrono::nanoseconds;
 
-/// Wakes coroutines. One executor only; not thread-safe. Destroying it destroys the waiters.
+/// Wakes coroutines. One executor only; not thread-safe. Destroying it destroys the waiters, in a
+/// later turn of the executor.
 class Event {
  public:
   /// Suspends until the next notify_all(). Re-check the condition afterwards.
