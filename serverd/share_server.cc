@@ -290,8 +290,10 @@ class Server final : public ShareServer {
   Task<Status> carry_out(Eviction& eviction, const PrepareRequest& request) {
     const unsigned height = request.height;
     S3O_CO_TRY(co_await load_path(eviction, request));
-    for (auto& [from, subshare] : early_[request.id])
-      eviction.receive(from, *decode<SubshareRequest>(subshare.body()), std::move(subshare));
+    for (auto& [from, early] : early_[request.id]) {
+      const auto subshare = decode<SubshareRequest>(early.body());
+      eviction.receive(from, *subshare, std::move(early));
+    }
     early_.erase(request.id);
     auto results = co_await eviction.run();
     if (!results) co_return fail(results.error());

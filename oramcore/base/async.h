@@ -27,7 +27,8 @@ template <class T>
 using Task = asio::awaitable<T>;
 using Duration = std::chrono::nanoseconds;
 
-/// Wakes coroutines. One executor only; not thread-safe. Destroying it destroys the waiters.
+/// Wakes coroutines. One executor only; not thread-safe. Destroying it destroys the waiters, in a
+/// later turn of the executor.
 class Event {
  public:
   /// Suspends until the next notify_all(). Re-check the condition afterwards.
@@ -93,7 +94,11 @@ Task<R> offload(Executor pool, Work work) {
   }
 }
 
-/// Starts `task` on `executor`; an exception that leaves it ends the process (they are bugs).
+// A rule for all coroutines here: a temporary of an aggregate type with a destructor must not stand
+// in a co_await expression (g++ 12 destroys it twice); give it a name.
+
+/// Starts `task` on `executor`, at once if that is where the caller runs; an exception that leaves
+/// it ends the process (they are bugs).
 void spawn(Executor executor, Task<void> task);
 
 /// Runs all tasks at once on the caller's executor and returns their results in order.

@@ -3,10 +3,17 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace s3oram {
 namespace {
+
+// libsodium picks its fast implementations here (and does not without it).
+[[maybe_unused]] const bool kSodiumReady = [] {
+  if (sodium_init() < 0) std::abort();
+  return true;
+}();
 
 constexpr std::size_t kChachaBlock = 64;
 
@@ -44,6 +51,7 @@ Prg::~Prg() {
 }
 
 void Prg::fill(MutView out) {
+  if (out.empty()) return;  // its data() may be null, which memcpy must not see
   const std::size_t held = std::min(out.size(), buffer_.size() - used_);
   std::memcpy(out.data(), buffer_.data() + used_, held);
   used_ += held;

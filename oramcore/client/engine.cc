@@ -38,9 +38,11 @@ Task<Status> Engine::open(Duration patience) {
   next_access_ = (session_.epoch << kEpochShift) + 1;
   S3O_CO_TRY(
       co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
-  S3O_CO_TRY(co_await servers_.open(
-      std::move(loaded->sessions), session_,
-      [this](Party server, OpenAnswer answer) { return reconcile(server, answer); }, patience));
+  Servers::Reconcile bring_along = [this](Party server, OpenAnswer answer) {
+    return reconcile(server, answer);
+  };
+  S3O_CO_TRY(co_await servers_.open(std::move(loaded->sessions), session_, std::move(bring_along),
+                                    patience));
   S3O_CO_TRY(co_await offload(environment_.database,
                               [this] { return state_.forget_sessions_before(session_.epoch); }));
 
@@ -54,8 +56,9 @@ Task<Status> Engine::open(Duration patience) {
   co_return Status{};
 }
 
-Task<Status> Engine::close() {
-  auto status = co_await commit_now();
+Task<Status> Engine::close(bool with_commit) {
+  Status status;
+  if (with_commit) status = co_await commit_now();
   if (!dead_) dead_ = Error{Errc::shutting_down, "the volume is being closed"};
   servers_.stop();
   slots_changed_.notify_all();
@@ -205,7 +208,7 @@ Task<Result<std::optional<Bytes>>> Engine::retrieve(BlockId block) {
                           .query = {}};
   Prg prg(environment_.random.seed(), as_view("select"));
   const auto queries = create_query(params_.scheme, slots, index, prg);
-  auto answers = co_await for_all<Result<Payload>>(servers_.count(), [&](Party server) {
+  auto answers = co_await for_all(servers_.count(), [&](Party server) {
     request.query = queries[server - 1];
     return servers_.ask(server, RetrieveRequest::kType, encode(request));
   });
@@ -249,7 +252,7 @@ Task<Status> Engine::write_root(std::uint16_t slot, BlockId block, View content,
   const auto shares = create_shares(params_.scheme, sealed, prg);
   WriteRootRequest request{
       .epoch = session_.epoch, .view = tree_.view, .slot = slot, .access = access, .share = {}};
-  auto answers = co_await for_all<Result<Payload>>(servers_.count(), [&](Party server) {
+  auto answers = co_await for_all(servers_.count(), [&](Party server) {
     request.share = shares[server - 1];
     return servers_.ask(server, WriteRootRequest::kType, encode(request));
   });

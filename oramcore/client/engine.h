@@ -46,9 +46,9 @@ class Engine final : public BlockDevice {
   /// Loads the state, raises the epoch, opens the session with every server and finishes what was
   /// under way. On the executor, as are the two below.
   Task<Status> open(Duration patience);
-  /// Commits what is acknowledged, stops and waits for everything to end. Accesses that have not
-  /// ended by then fail.
-  Task<Status> close();
+  /// Commits what is acknowledged (unless told not to), stops and waits for everything to end.
+  /// Accesses that have not ended by then fail.
+  Task<Status> close(bool with_commit = true);
   EngineStatus status() const;
 
   std::uint32_t block_size() const override { return params_.block_size; }

@@ -156,7 +156,7 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
                          .next_height = static_cast<std::uint8_t>(next_height),
                          .written = tree_.written,
                          .matrices = {}};
-  auto answers = co_await for_all<Result<Payload>>(servers_.count(), [&](Party server) {
+  auto answers = co_await for_all(servers_.count(), [&](Party server) {
     request.matrices = shares[server - 1];
     return servers_.ask_once(server, PrepareRequest::kType, encode(request));
   });

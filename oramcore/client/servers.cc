@@ -25,7 +25,7 @@ Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& tra
       rpc_(executor, clock, random, transport) {}
 
 Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
-  auto answers = co_await for_all<Result<Payload>>(count_, [&](Party server) {
+  auto answers = co_await for_all(count_, [&](Party server) {
     return rpc_.call(server, MessageType::hello, encode(HelloRequest{}), patience);
   });
   std::vector<HelloAnswer> hellos;
@@ -47,7 +47,7 @@ Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
 Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
   auto hellos = co_await hello(patience);
   if (!hellos) co_return fail(hellos.error());
-  auto answers = co_await for_all<Result<Payload>>(count_, [&](Party server) {
+  auto answers = co_await for_all(count_, [&](Party server) {
     return rpc_.call(server, MessageType::create, encode(CreateRequest{{volume_, params, server}}),
                      patience);
   });
@@ -61,8 +61,7 @@ Task<Status> Servers::open(std::vector<Session> known, Session next, Reconcile r
   known_ = std::move(known);
   session_ = next;
   reconcile_ = std::move(reconcile);
-  auto opened =
-      co_await for_all<Status>(count_, [&](Party server) { return open_one(server, patience); });
+  auto opened = co_await for_all(count_, [&](Party server) { return open_one(server, patience); });
   for (auto& status : opened)
     if (!status) co_return status;
   // Every server has it: no older session can come back.
@@ -71,8 +70,8 @@ Task<Status> Servers::open(std::vector<Session> known, Session next, Reconcile r
 }
 
 Task<Status> Servers::open_one(Party server, Duration patience) {
-  auto answer = co_await rpc_.call(server, OpenRequest::kType,
-                                   encode(OpenRequest{volume_, known_, session_}), patience);
+  const OpenRequest request{volume_, known_, session_};
+  auto answer = co_await rpc_.call(server, OpenRequest::kType, encode(request), patience);
   if (!answer) co_return fail(answer.error());
   const auto opened = decode<OpenAnswer>(answer->body());
   if (!opened) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
@@ -114,8 +113,7 @@ Task<Result<Payload>> Servers::ask(Party server, MessageType type, Bytes message
 }
 
 Task<Status> Servers::ask_all(MessageType type, Bytes message) {
-  auto answers = co_await for_all<Result<Payload>>(
-      count_, [&](Party server) { return ask(server, type, message); });
+  auto answers = co_await for_all(count_, [&](Party server) { return ask(server, type, message); });
   for (auto& answer : answers)
     if (!answer) co_return fail(answer.error());
   co_return Status{};

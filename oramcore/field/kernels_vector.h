@@ -62,7 +62,7 @@ Step<V> keep_last(std::size_t size, const Step<V>& sum) {
 // them; over a tile of columns, so that the sums stay in L1 while every row goes by. A pass fetches
 // the data of the one after it: the hardware does not foresee the jump to other rows.
 
-constexpr std::size_t kTile = 8192;
+constexpr std::size_t kTile = 16384;
 
 /// Where the next pass reads: rows[r] + at + shift.
 struct Ahead {

@@ -1,7 +1,5 @@
 #include <NTL/GF2E.h>
 
-#include <cassert>
-
 #include "oramcore/sharing/shamir.h"
 
 namespace s3oram {

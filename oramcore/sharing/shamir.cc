@@ -43,7 +43,7 @@ void create_shares(const Scheme& scheme, View secret, Random& random,
       powers[0] = x;
       for (std::size_t j = 1; j < degree; ++j) powers[j] = gf::mul(powers[j - 1], x);
       const MutView share = shares[i].subspan(at, size);
-      std::ranges::copy(secret.subspan(at, size), share.begin());
+      std::copy_n(secret.data() + at, size, share.data());
       gf::inner_product(powers, rows, share);
     }
   }

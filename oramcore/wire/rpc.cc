@@ -134,8 +134,9 @@ void Rpc::handle(Party from, std::uint16_t type, std::uint64_t number, Bytes mes
   spawn(executor_,
         [](Rpc& rpc, std::shared_ptr<bool> alive, Party to, std::uint16_t kind, std::uint64_t id,
            Bytes request) -> Task<void> {
-          auto answer = co_await rpc.handler_(to, static_cast<MessageType>(kind),
-                                              Payload{std::move(request)});
+          Payload payload{std::move(request)};
+          auto answer =
+              co_await rpc.handler_(to, static_cast<MessageType>(kind), std::move(payload));
           if (!*alive) co_return;
           rpc.handling_.erase({to, id});
           Header header{.kind = kAnswer, .type = kind, .number = id};

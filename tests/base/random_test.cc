@@ -1,0 +1,104 @@
+#include "oramcore/base/random.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace s3oram {
+namespace {
+
+Bytes draw(Random& random, std::size_t size) {
+  Bytes bytes(size);
+  random.fill(bytes);
+  return bytes;
+}
+
+Seed seed_of(std::uint8_t first) {
+  Seed seed{};
+  seed[0] = first;
+  return seed;
+}
+
+TEST(Prg, PiecesOfAnySizeAreTheSameStream) {
+  const Seed seed = seed_of(1);
+  constexpr std::size_t kTotal = 10000;
+  Prg whole(seed, as_view("stream"));
+  const Bytes expected = draw(whole, kTotal);
+  for (const std::size_t piece : {1, 3, 63, 64, 65, 200, 511, 512, 513, 1000, 4096, 9999}) {
+    Prg pieces(seed, as_view("stream"));
+    Bytes got;
+    while (got.size() < kTotal) {
+      const Bytes next = draw(pieces, std::min(piece, kTotal - got.size()));
+      got.insert(got.end(), next.begin(), next.end());
+    }
+    EXPECT_EQ(got, expected) << "pieces of " << piece;
+  }
+}
+
+TEST(Prg, PiecesOfMixedSizesAreTheSameStream) {
+  const Seed seed = seed_of(2);
+  Prg sizes(seed, as_view("sizes"));
+  Prg pieces(seed, as_view("stream"));
+  Bytes got;
+  for (int i = 0; i < 200; ++i) {
+    const Bytes next = draw(pieces, sizes.u64() % 1300);
+    got.insert(got.end(), next.begin(), next.end());
+  }
+  Prg whole(seed, as_view("stream"));
+  EXPECT_EQ(draw(whole, got.size()), got);
+}
+
+TEST(Prg, AnEmptyPieceChangesNothing) {
+  Prg one(seed_of(1), as_view("stream"));
+  Prg two(seed_of(1), as_view("stream"));
+  one.fill({});
+  EXPECT_EQ(draw(one, 100), draw(two, 100));
+  one.fill({});
+  EXPECT_EQ(draw(one, 1000), draw(two, 1000));
+}
+
+TEST(Prg, SameSeedAndContextGiveTheSameStreamEverywhere) {
+  Prg one(seed_of(1), as_view("context"));
+  Prg two(seed_of(1), as_view("context"));
+  EXPECT_EQ(draw(one, 1000), draw(two, 1000));
+}
+
+TEST(Prg, AnotherSeedOrContextGivesAnotherStream) {
+  std::set<Bytes> streams;
+  for (const std::uint8_t first : {0, 1, 2})
+    for (const char* context : {"", "a", "b", "ab",
+                                "a much longer context, of more than a block "
+                                "of the hash: it has 128 bytes, and here it "
+                                "goes on, and on, and on, and on, and ends."}) {
+      Prg prg(seed_of(first), as_view(context));
+      streams.insert(draw(prg, 32));
+    }
+  EXPECT_EQ(streams.size(), 15u);
+}
+
+TEST(Prg, NothingRepeatsWithinAStream) {
+  Prg prg(seed_of(3), as_view("long"));
+  std::set<std::uint64_t> words;
+  for (int i = 0; i < 5000; ++i) words.insert(prg.u64());
+  EXPECT_EQ(words.size(), 5000u);
+}
+
+TEST(Prg, OverwritesWhatWasThere) {
+  Prg one(seed_of(1), as_view("context"));
+  Prg two(seed_of(1), as_view("context"));
+  Bytes zeros(1000);
+  Bytes ones(1000, 0xff);
+  one.fill(zeros);
+  two.fill(ones);
+  EXPECT_EQ(zeros, ones);
+}
+
+TEST(SystemRandom, GivesFreshBytes) {
+  SystemRandom random;
+  EXPECT_NE(random.seed(), random.seed());
+  EXPECT_NE(draw(random, 32), draw(random, 32));
+}
+
+}  // namespace
+}  // namespace s3oram

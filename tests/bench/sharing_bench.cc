@@ -1,0 +1,57 @@
+// Sharing and recovering a block. GB/s is the secret's bytes: each server's share has as many.
+#include <benchmark/benchmark.h>
+
+#include "oramcore/sharing/shamir.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::size_t kBlock = 131072;
+
+void bench_create_shares(benchmark::State& state) {
+  const Scheme scheme{static_cast<std::uint8_t>(state.range(0)),
+                      static_cast<std::uint8_t>(state.range(1))};
+  const Bytes secret(kBlock, 0x5a);
+  Prg random(Seed{}, as_view("sharing_bench"));
+  std::vector<Bytes> shares(scheme.servers, Bytes(kBlock));
+  const std::vector<MutView> views(shares.begin(), shares.end());
+  for (auto _ : state) {
+    create_shares(scheme, secret, random, views);
+    benchmark::DoNotOptimize(shares.data());
+  }
+  state.counters["GB/s"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * kBlock / 1e9, benchmark::Counter::kIsRate);
+}
+BENCHMARK(bench_create_shares)->ArgNames({"t", "l"})->Args({1, 3})->Args({1, 4})->Args({2, 5});
+
+/// What create_shares cannot beat: its random bytes, for t = 1.
+void bench_random_bytes(benchmark::State& state) {
+  Prg random(Seed{}, as_view("sharing_bench"));
+  Bytes out(kBlock);
+  for (auto _ : state) {
+    random.fill(out);
+    benchmark::DoNotOptimize(out.data());
+  }
+  state.counters["GB/s"] = benchmark::Counter(
+      static_cast<double>(state.iterations()) * kBlock / 1e9, benchmark::Counter::kIsRate);
+}
+BENCHMARK(bench_random_bytes);
+
+void bench_recover(benchmark::State& state) {
+  Prg random(Seed{}, as_view("sharing_bench"));
+  const auto shares =
+      create_shares(Scheme{}, Bytes(static_cast<std::size_t>(state.range(0))), random);
+  const std::vector<View> views(shares.begin(), shares.end());
+  const Bytes points = {1, 2, 3};
+  for (auto _ : state) benchmark::DoNotOptimize(recover(points, views));
+}
+BENCHMARK(bench_recover)->ArgName("length")->Arg(4096)->Arg(kBlock);
+
+void bench_lagrange(benchmark::State& state) {
+  const Bytes points = {1, 2, 3};
+  for (auto _ : state) benchmark::DoNotOptimize(lagrange_at_zero(points));
+}
+BENCHMARK(bench_lagrange);
+
+}  // namespace
+}  // namespace s3oram

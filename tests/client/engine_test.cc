@@ -1,0 +1,297 @@
+// The whole protocol in one process: client, servers, stores; random accesses against a mirror.
+#include "oramcore/client/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "oramcore/tree/bounds.h"
+#include "tests/harness/cluster.h"
+
+namespace s3oram {
+namespace {
+
+using test::Cluster;
+using test::pattern;
+
+struct Shape {
+  Scheme scheme;
+  std::uint16_t bucket_size, evict_every;
+  std::uint32_t block_size;
+};
+const Shape kShapes[] = {
+    {{1, 3}, min_bucket_size(4), 4, 512}, {{1, 3}, min_bucket_size(16), 16, 1024},
+    {{1, 4}, min_bucket_size(8), 8, 512}, {{2, 5}, min_bucket_size(8), 8, 512},
+    {{1, 3}, min_bucket_size(1), 1, 512},
+};
+
+VolumeParams params(const Shape& shape) {
+  return {shape.scheme, shape.block_size, shape.bucket_size, shape.evict_every};
+}
+
+// Drives a cluster with random operations and remembers what every block must hold.
+class Mirror {
+ public:
+  Mirror(Cluster& cluster, std::uint64_t seed) : cluster_(cluster), random_(seed) {}
+
+  void operate(std::size_t count, BlockId blocks, std::size_t at_once) {
+    std::size_t ended = 0, begun = 0;
+    const auto size = cluster_.params().block_size;
+    while (ended < count) {
+      while (begun < count && begun - ended < at_once) {
+        const BlockId block = random_() % blocks;
+        ++begun;
+        switch (random_() % 5) {
+          case 0:
+          case 1:
+            held_[block] = pattern(block, ++generation_, size);
+            cluster_.engine().write(block, held_[block], [&](Status status) {
+              EXPECT_TRUE(status) << status.error().message;
+              ++ended;
+            });
+            break;
+          case 2:
+            held_.erase(block);
+            cluster_.engine().discard(block);
+            ++ended;
+            break;
+          default:
+            cluster_.engine().read(block, [&, block, wanted = wanted(block)](Result<Bytes> got) {
+              ASSERT_TRUE(got) << got.error().message;
+              EXPECT_EQ(*got, wanted) << "block " << block;
+              ++ended;
+            });
+        }
+      }
+      const std::size_t before = ended;
+      cluster_.run_until([&] { return ended > before || ended == begun; });
+    }
+  }
+
+  void check_all(BlockId blocks) {
+    for (BlockId block = 0; block < blocks; ++block) {
+      auto got = cluster_.read(block);
+      ASSERT_TRUE(got) << got.error().message;
+      ASSERT_EQ(*got, wanted(block)) << "block " << block;
+    }
+  }
+
+ private:
+  Bytes wanted(BlockId block) const {
+    const auto found = held_.find(block);
+    return found == held_.end() ? Bytes(cluster_.params().block_size) : found->second;
+  }
+  Cluster& cluster_;
+  std::mt19937_64 random_;
+  std::uint64_t generation_ = 0;
+  std::map<BlockId, Bytes> held_;
+};
+
+class Engines : public testing::TestWithParam<std::tuple<Shape, int>> {};
+
+TEST_P(Engines, HoldWhatWasWrittenAndFindItAgain) {
+  const auto [shape, seed] = GetParam();
+  Cluster cluster(params(shape), seed);
+  Mirror mirror(cluster, seed);
+  constexpr BlockId kBlocks = 150;
+  for (int session = 0; session < 3; ++session) {
+    ASSERT_TRUE(cluster.open_client());
+    mirror.operate(300, kBlocks, session == 0 ? 1 : 20);
+    const auto status = cluster.engine().status();
+    EXPECT_EQ(status.stash, 0u);
+    ASSERT_TRUE(cluster.close_client());
+    for (Party server = 1; server <= shape.scheme.servers; ++server) {
+      cluster.stop_server(server);
+      cluster.start_server(server);
+    }
+  }
+  ASSERT_TRUE(cluster.open_client());
+  EXPECT_GT(cluster.engine().status().height, 3u);
+  mirror.check_all(kBlocks);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Engines,
+                         testing::Combine(testing::ValuesIn(kShapes), testing::Range(1, 4)));
+
+// Z far below the bound: plans do not fit all the time, and still nothing is lost.
+class SmallBuckets : public testing::TestWithParam<std::tuple<std::uint16_t, int>> {};
+
+TEST_P(SmallBuckets, LoseNothing) {
+  const auto [bucket_size, seed] = GetParam();
+  Cluster cluster({{1, 3}, 512, bucket_size, 4}, seed);
+  Mirror mirror(cluster, seed);
+  constexpr BlockId kBlocks = 120;
+  std::uint64_t stashed = 0;
+  for (int session = 0; session < 2; ++session) {
+    ASSERT_TRUE(cluster.open_client());
+    for (int part = 0; part < 10; ++part) {
+      mirror.operate(60, kBlocks, 6);
+      stashed = std::max(stashed, cluster.engine().status().stash);
+    }
+    ASSERT_TRUE(cluster.close_client());
+  }
+  ASSERT_TRUE(cluster.open_client());
+  mirror.check_all(kBlocks);
+  if (bucket_size == 4) {
+    EXPECT_GT(stashed, 0u) << "this test should reach the stash";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, SmallBuckets,
+                         testing::Combine(testing::Values(4, 5, 6, 8), testing::Range(1, 4)));
+
+TEST(Engine, CommitsOnlyWhatWasAskedAndKeepsWhatWasCommitted) {
+  // The client's process dies: what a commit covered is there, the rest is old or new.
+  for (int seed = 1; seed <= 5; ++seed) {
+    Cluster cluster({{1, 3}, 512, 40, 4}, seed);
+    ASSERT_TRUE(cluster.open_client());
+    for (BlockId block = 0; block < 10; ++block)
+      ASSERT_TRUE(cluster.write(block, pattern(block, 1, 512)));
+    ASSERT_TRUE(cluster.commit());
+    for (BlockId block = 0; block < 10; ++block)
+      ASSERT_TRUE(cluster.write(block, pattern(block, 2, 512)));
+    cluster.kill_client();
+    ASSERT_TRUE(cluster.open_client());
+    for (BlockId block = 0; block < 10; ++block) {
+      auto got = cluster.read(block);
+      ASSERT_TRUE(got) << got.error().message;
+      EXPECT_TRUE(*got == pattern(block, 1, 512) || *got == pattern(block, 2, 512)) << block;
+    }
+  }
+}
+
+TEST(Engine, GoesOnWhenMessagesAreLost) {
+  Cluster cluster({{1, 3}, 512, min_bucket_size(4), 4}, 11);
+  std::mt19937_64 random(11);
+  cluster.network.filter = [&](Party, Party, const Bytes&) { return random() % 20 != 0; };
+  Mirror mirror(cluster, 11);
+  ASSERT_TRUE(cluster.open_client());
+  mirror.operate(200, 60, 8);
+  mirror.check_all(60);
+}
+
+TEST(Engine, GoesOnWhenServersRestart) {
+  Cluster cluster({{1, 3}, 512, min_bucket_size(4), 4}, 12);
+  Mirror mirror(cluster, 12);
+  ASSERT_TRUE(cluster.open_client());
+  for (int round = 0; round < 12; ++round) {
+    mirror.operate(20, 60, 8);
+    const Party server = static_cast<Party>(1 + round % 3);
+    cluster.stop_server(server);
+    cluster.start_server(server);
+  }
+  mirror.check_all(60);
+}
+
+TEST(Engine, NoticesADamagedShare) {
+  Cluster cluster({{1, 3}, 512, 40, 4}, 13);
+  ASSERT_TRUE(cluster.open_client());
+  ASSERT_TRUE(cluster.write(1, pattern(1, 1, 512)));
+  // A server that lies: its answers to retrievals have a bit flipped.
+  bool lie = true;
+  cluster.network.filter = [&](Party from, Party, const Bytes& message) {
+    if (lie && from == 2 && message.size() > 500) const_cast<Bytes&>(message)[100] ^= 1;
+    return true;
+  };
+  auto got = cluster.read(1);
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Errc::corrupt);
+  lie = false;
+  got = cluster.read(1);
+  ASSERT_TRUE(got) << "a lie that is over leaves no harm";
+  EXPECT_EQ(*got, pattern(1, 1, 512));
+}
+
+TEST(Engine, RefusesAnOldCopyOfTheVault) {
+  Cluster cluster({{1, 3}, 512, 40, 4}, 14);
+  const auto copy = cluster.database().string() + ".copy";
+  std::filesystem::copy_file(cluster.database(), copy);
+  ASSERT_TRUE(cluster.open_client());
+  ASSERT_TRUE(cluster.write(1, pattern(1, 1, 512)));
+  ASSERT_TRUE(cluster.close_client());
+  const auto newest = cluster.database().string() + ".newest";
+  std::filesystem::copy_file(cluster.database(), newest);
+  std::filesystem::copy_file(copy, cluster.database(),
+                             std::filesystem::copy_options::overwrite_existing);
+  auto status = cluster.open_client();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Errc::stale_vault);
+  std::filesystem::copy_file(newest, cluster.database(),
+                             std::filesystem::copy_options::overwrite_existing);
+  ASSERT_TRUE(cluster.open_client());
+  auto got = cluster.read(1);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(*got, pattern(1, 1, 512));
+}
+
+TEST(Engine, FencesAnOlderSession) {
+  Cluster cluster({{1, 3}, 512, 40, 4}, 15);
+  ASSERT_TRUE(cluster.open_client());
+  ASSERT_TRUE(cluster.write(1, pattern(1, 1, 512)));
+  ASSERT_TRUE(cluster.commit());
+  Bytes old_write;
+  cluster.network.filter = [&](Party, Party, const Bytes& message) {
+    if (message.size() > 500 && message[2] == 5) old_write = message;
+    return true;
+  };
+  ASSERT_TRUE(cluster.write(2, pattern(2, 1, 512)));
+  ASSERT_FALSE(old_write.empty());
+  cluster.network.filter = {};
+  ASSERT_TRUE(cluster.close_client());
+  ASSERT_TRUE(cluster.open_client());
+  // A root write of the former session arrives late, at the server that it was for or any other.
+  std::optional<std::uint16_t> code;
+  auto port = cluster.network.attach(9);
+  for (Party server = 1; server <= 3; ++server) {
+    code.reset();
+    cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (from == server && to == kClient && message[0] == 'A' && message[2] == 5)
+        code = message[4];
+      return true;
+    };
+    cluster.inject(kClient, server, old_write);
+    cluster.run_until([&] { return code.has_value(); });
+    EXPECT_EQ(*code, static_cast<int>(Errc::fenced));
+  }
+}
+
+// Accesses that want different things look the same: the same messages, of the same sizes, in the
+// same order, between the same parties.
+TEST(Engine, ReadsWritesAndAccessesToNothingLookAlike) {
+  using Trace = std::vector<std::tuple<Party, Party, std::size_t>>;
+  const auto trace_of = [](int kind) {
+    Cluster cluster({{1, 3}, 512, min_bucket_size(4), 4}, 16);
+    EXPECT_TRUE(cluster.open_client());
+    for (BlockId block = 0; block < 8; ++block)
+      EXPECT_TRUE(cluster.write(block, pattern(block, 1, 512)));
+    Trace trace;
+    cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
+      trace.emplace_back(from, to, message.size());
+      return true;
+    };
+    for (BlockId block = 0; block < 12; ++block) {
+      if (kind == 0) {
+        EXPECT_TRUE(cluster.read(block % 8));
+      }
+      if (kind == 1) {
+        EXPECT_TRUE(cluster.write(block % 8, pattern(block, 2, 512)));
+      }
+      if (kind == 2) {
+        EXPECT_TRUE(cluster.read(1000 + block));
+      }
+      if (kind == 3) {
+        EXPECT_TRUE(cluster.read(3));
+      }
+    }
+    return trace;
+  };
+  const Trace reads = trace_of(0);
+  EXPECT_GT(reads.size(), 12u * 12u);
+  EXPECT_EQ(reads, trace_of(1));
+  EXPECT_EQ(reads, trace_of(2));
+  EXPECT_EQ(reads, trace_of(3));
+}
+
+}  // namespace
+}  // namespace s3oram

@@ -1,0 +1,163 @@
+// Every kernel of this machine against NTL, with rows that end where nothing else may be touched.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "oramcore/base/random.h"
+#include "oramcore/field/gf256.h"
+#include "tests/field/oracle.h"
+
+namespace s3oram::gf {
+namespace {
+
+std::vector<Kernel> kernels_here() {
+  const Kernel chosen = kernel();
+  std::vector<Kernel> kernels;
+  for (Kernel kernel : {Kernel::portable, Kernel::ssse3, Kernel::avx2})
+    if (use(kernel)) kernels.push_back(kernel);
+  use(chosen);
+  return kernels;
+}
+
+/// Rows of random bytes, each in an allocation of its own (so that a sanitizer sees its ends),
+/// `offset` bytes into it (so that it is not aligned).
+class Rows {
+ public:
+  Rows(std::size_t count, std::size_t length, std::size_t offset, Random& random)
+      : length_(length), offset_(offset), stores_(count, Bytes(offset + length + kGuard)) {
+    for (Bytes& store : stores_) {
+      random.fill(store);
+      reads_.push_back(store.data() + offset);
+      writes_.push_back(store.data() + offset);
+    }
+  }
+  View row(std::size_t i) const { return View(reads_[i], length_); }
+  std::span<const std::uint8_t* const> reads() const { return reads_; }
+  std::span<std::uint8_t* const> writes() { return writes_; }
+  const std::vector<Bytes>& stores() const { return stores_; }
+  /// A copy of everything, to compute what should come out.
+  std::vector<Bytes> copy() const { return stores_; }
+  MutView in(std::vector<Bytes>& copy, std::size_t i) const {
+    return MutView(copy[i]).subspan(offset_, length_);
+  }
+
+ private:
+  static constexpr std::size_t kGuard = 3;  // bytes after a row, which must stay as they are
+  std::size_t length_;
+  std::size_t offset_;
+  std::vector<Bytes> stores_;
+  std::vector<const std::uint8_t*> reads_;
+  std::vector<std::uint8_t*> writes_;
+};
+
+class Kernels : public testing::TestWithParam<Kernel> {
+ protected:
+  void SetUp() override { ASSERT_TRUE(use(GetParam())); }
+  void TearDown() override { use(before_); }
+
+  Bytes random_bytes(std::size_t size) {
+    Bytes bytes(size);
+    random_.fill(bytes);
+    return bytes;
+  }
+
+  void expect_multiply_add(std::uint8_t coefficient, std::size_t length, std::size_t offset) {
+    const Rows in(1, length, offset, random_);
+    Rows out(1, length, 7 - offset, random_);
+    auto expected = out.copy();
+    oracle::multiply_add(coefficient, in.row(0), out.in(expected, 0));
+    multiply_add(coefficient, in.row(0), MutView(out.writes()[0], length));
+    ASSERT_EQ(out.stores(), expected) << "c=" << +coefficient << " length=" << length;
+  }
+
+  void expect_inner_product(View coefficients, std::size_t length, std::size_t offset) {
+    const Rows in(coefficients.size(), length, offset, random_);
+    Rows out(1, length, 7 - offset, random_);
+    auto expected = out.copy();
+    for (std::size_t i = 0; i < coefficients.size(); ++i)
+      oracle::multiply_add(coefficients[i], in.row(i), out.in(expected, 0));
+    inner_product(coefficients, in.reads(), MutView(out.writes()[0], length));
+    ASSERT_EQ(out.stores(), expected) << "rows=" << coefficients.size() << " length=" << length;
+  }
+
+  void expect_matrix_product(std::size_t count, std::size_t columns, std::size_t length,
+                             std::size_t offset) {
+    const Rows in(count, length, offset, random_);
+    Rows outs(columns, length, 7 - offset, random_);
+    const Bytes matrix = random_bytes(count * columns);
+    auto expected = outs.copy();
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t k = 0; k < columns; ++k)
+        oracle::multiply_add(matrix[i * columns + k], in.row(i), outs.in(expected, k));
+    matrix_product(matrix, in.reads(), outs.writes(), length);
+    ASSERT_EQ(outs.stores(), expected)
+        << count << " x " << columns << " length=" << length << " offset=" << offset;
+  }
+
+  Prg random_{Seed{}, as_view("kernels_test")};
+
+ private:
+  const Kernel before_ = kernel();
+};
+
+const std::size_t kLengths[] = {0,    1,     7,     8,     15,    16,    17,   31,   32,   33,
+                                47,   48,    63,    64,    65,    95,    127,  128,  129,  511,
+                                512,  513,   1000,  4096,  4136,  8191,  8192, 8193, 8255, 8256,
+                                8257, 16383, 16384, 16385, 16447, 16449, 32808};
+
+TEST_P(Kernels, MultiplyAddWithEveryCoefficient) {
+  for (unsigned c = 0; c < 256; ++c)
+    expect_multiply_add(static_cast<std::uint8_t>(c), 64 + c % 67, c % 8);
+}
+
+TEST_P(Kernels, MultiplyAddOfEveryLength) {
+  for (std::size_t length = 0; length <= 200; ++length)
+    for (std::size_t offset = 0; offset < 8; ++offset) expect_multiply_add(0xc5, length, offset);
+}
+
+TEST_P(Kernels, InnerProductOfEveryLength) {
+  for (const std::size_t length : kLengths)
+    expect_inner_product(random_bytes(11), length, length % 8);
+}
+
+TEST_P(Kernels, InnerProductOfEveryRowCount) {
+  for (std::size_t count = 0; count <= 40; ++count)
+    for (const std::size_t length : {40, 64, 100, 16500})
+      expect_inner_product(random_bytes(count), length, count % 8);
+}
+
+TEST_P(Kernels, InnerProductWithExtremeCoefficients) {
+  for (const std::uint8_t c : {0x00, 0x01, 0x80, 0xff}) expect_inner_product(Bytes(17, c), 333, 1);
+}
+
+TEST_P(Kernels, MatrixProductOfEveryLength) {
+  for (const std::size_t length : kLengths) expect_matrix_product(10, 5, length, length % 8);
+}
+
+TEST_P(Kernels, MatrixProductOfEverySmallShape) {
+  for (std::size_t count = 0; count <= 9; ++count)
+    for (std::size_t columns = 0; columns <= 9; ++columns)
+      for (const std::size_t length : {33, 64, 100})
+        expect_matrix_product(count, columns, length, columns % 8);
+}
+
+// More rows than any kernel handles at a time, and the sizes around those.
+TEST_P(Kernels, MatrixProductOfManyRows) {
+  for (const std::size_t count : {127, 128, 129, 255, 256, 257, 666})
+    expect_matrix_product(count, 6, 150, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Here, Kernels, testing::ValuesIn(kernels_here()),
+                         [](const auto& test) { return std::string(name(test.param)); });
+
+TEST(Dispatch, PortableIsEverywhereAndABetterOneIsFoundHere) {
+  const Kernel chosen = kernel();
+  EXPECT_TRUE(use(Kernel::portable));
+  EXPECT_EQ(kernel(), Kernel::portable);
+  EXPECT_TRUE(use(chosen));
+  EXPECT_EQ(kernel(), chosen);
+  EXPECT_EQ(chosen, kernels_here().back());
+}
+
+}  // namespace
+}  // namespace s3oram::gf
