@@ -176,9 +176,9 @@ Task<void> Engine::access(Request request) {
   if (request.read)
     request.read(content ? Result<Bytes>(*content) : Result<Bytes>(Bytes(params_.block_size)));
   // What was never written, or could not be opened, leaves an empty slot behind.
-  const Status status = content
-                            ? co_await write_root(*slot, request.block, *content, request.written)
-                            : co_await write_root(*slot, kNoBlock, Bytes(params_.block_size), {});
+  const BlockId kept = content ? request.block : kNoBlock;
+  if (!content) content.emplace(params_.block_size);
+  const Status status = co_await write_root(*slot, kept, *content, request.written);
   if (!status && request.written) failed(status.error());
 }
 

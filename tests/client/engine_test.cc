@@ -265,6 +265,7 @@ TEST(Engine, ReadsWritesAndAccessesToNothingLookAlike) {
     EXPECT_TRUE(cluster.open_client());
     for (BlockId block = 0; block < 8; ++block)
       EXPECT_TRUE(cluster.write(block, pattern(block, 1, 512)));
+    cluster.settle();
     Trace trace;
     cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
       trace.emplace_back(from, to, message.size());
@@ -283,6 +284,7 @@ TEST(Engine, ReadsWritesAndAccessesToNothingLookAlike) {
       if (kind == 3) {
         EXPECT_TRUE(cluster.read(3));
       }
+      cluster.settle();
     }
     return trace;
   };

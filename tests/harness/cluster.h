@@ -200,6 +200,12 @@ class Cluster {
     }
   }
 
+  /// Lets everything under way end.
+  void settle() {
+    context.restart();
+    context.poll();
+  }
+
   template <class T>
   static void require(const T& result) {
     if (!result) throw std::runtime_error(result.error().message);
