@@ -256,4 +256,11 @@ inline Bytes pattern(BlockId block, std::uint64_t generation, std::size_t size) 
   return content;
 }
 
+/// ASSERT_OK(result): asserts that there is no error, and prints it if there is.
+#define ASSERT_OK(expr)                                    \
+  do {                                                     \
+    const auto& s3o_result = (expr);                       \
+    ASSERT_TRUE(s3o_result) << s3o_result.error().message; \
+  } while (false)
+
 }  // namespace s3oram::test
