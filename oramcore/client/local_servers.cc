@@ -233,11 +233,11 @@ Status LocalServers::stop() {
   for (const auto& child : children_)
     if (child.pid >= 0) ::kill(child.pid, SIGTERM);
   for (auto& child : children_) {
-    close_once(child.ready);
     if (!reap(child, deadline)) {
       ::kill(child.pid, SIGKILL);
       reap(child, SteadyTime::max());
     }
+    close_once(child.ready);  // not before: a server that cannot report would call it a failure
     if (!ended_well(child.status))
       problems += fmt::format("{}server {} did not end well ({}): {}; its log is {}",
                               problems.empty() ? "" : "; ", child.number, describe(child.status),
