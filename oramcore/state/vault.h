@@ -14,17 +14,11 @@
 
 #include "oramcore/base/error.h"
 #include "oramcore/base/random.h"
+#include "oramcore/state/key_wrap.h"
 #include "oramcore/wire/volume.h"
 #include "oramcore/wire/zmq_transport.h"
 
 namespace s3oram {
-
-/// What opens the master key.
-struct Credential {
-  enum class Kind { passphrase, key_file } kind = Kind::key_file;
-  std::string passphrase;         // for Kind::passphrase
-  std::filesystem::path keyfile;  // for Kind::key_file; empty: vault.key itself is the key
-};
 
 /// The secrets of an open vault; wiped on destruction.
 struct VaultKeys {
@@ -44,6 +38,9 @@ struct VaultConfig {
   VolumeParams params;
   bool local = false;
   std::vector<ServerAddress> servers;  // l of them; server i is servers[i - 1]
+  // Whether the servers have the volume. If not, init did not finish (servers refused the new
+  // key): it can be run again, and the vault cannot be mounted.
+  bool ready = false;
 };
 
 class Vault {
@@ -51,7 +48,8 @@ class Vault {
   /// Makes the directory and its files (not the database). Nothing is left behind on an error.
   /// Errors: exists (the directory holds something).
   static Result<Vault> create(const std::filesystem::path& directory, const VaultConfig& config,
-                              const Credential& credential, Random& random);
+                              const Credential& credential, Random& random,
+                              const KdfLimits& limits = {});
   /// Reads vault.json; needs no credential. Errors: not_a_vault, damaged_vault, unsupported.
   static Result<Vault> find(const std::filesystem::path& directory);
 
@@ -60,13 +58,16 @@ class Vault {
   /// Errors: wrong_passphrase, damaged_vault.
   Result<VaultKeys> unlock(const Credential& credential) const;
   /// Whether unlock needs a passphrase (rather than a key file).
-  bool wants_passphrase() const { return wants_passphrase_; }
+  bool wants_passphrase() const { return wrap_.kind == KeyWrap::Kind::passphrase; }
 
   const std::filesystem::path& directory() const { return directory_; }
   const VaultConfig& config() const { return config_; }
   std::filesystem::path database() const { return directory_ / "vault.db"; }
   std::filesystem::path run_directory() const { return directory_ / "run"; }
   std::filesystem::path store(Party server) const;
+
+  /// Records durably that the servers have the volume.
+  Status mark_ready();
 
   Vault(Vault&& other) noexcept;
   Vault& operator=(Vault&& other) noexcept;
@@ -76,7 +77,7 @@ class Vault {
   Vault() = default;
   std::filesystem::path directory_;
   VaultConfig config_;
-  bool wants_passphrase_ = false;
+  KeyWrap wrap_;
   int lock_ = -1;
 };
 

@@ -1,0 +1,28 @@
+// A subcommand: one file each, listed in the table of main.cc.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+using Args = std::vector<std::string>;  // what follows the subcommand's name
+
+Status run_init(const Args& args);
+Status run_mount(const Args& args);
+Status run_umount(const Args& args);
+Status run_status(const Args& args);
+Status run_version(const Args& args);
+
+/// Parses `args` by `app`. False: help was asked for and printed, and there is nothing to do.
+/// Errors: usage.
+Result<bool> parse(CLI::App& app, const Args& args);
+
+/// The program `name` that was installed, or built, beside this one. Errors: it is not there.
+Result<std::filesystem::path> program_beside(const std::string& name);
+
+}  // namespace s3oram

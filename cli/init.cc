@@ -1,0 +1,274 @@
+// s3oramfs init: makes the vault, then the volume on its servers.
+//
+// Remote servers must know the new client's key before they make a volume for it, and the key
+// exists only once the vault does. So a vault may be unfinished ("ready": false) for a while: init
+// shows the key and tries until all servers admit it; run again, it goes on with the same vault.
+#include <bit>
+#include <iostream>
+#include <set>
+#include <thread>
+
+#include "cli/command.h"
+#include "cli/credential.h"
+#include "cli/server_option.h"
+#include "cli/size.h"
+#include "cli/terminal.h"
+#include "oramcore/client/volume.h"
+#include "oramcore/tree/bounds.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+
+struct Options {
+  fs::path vault;
+  bool local = false;
+  std::vector<std::string> servers;
+  std::string block_size = "32K";
+  unsigned evict_every = 64;
+  unsigned bucket_size = 0;  // 0: from the bound
+  bool allow_overflow = false;
+  unsigned privacy = 1;
+  unsigned timeout = 20;
+  int wait = -1;  // -1: for ever at a terminal, not at all elsewhere
+  CredentialOptions credential;
+};
+
+Result<bool> parse_options(const Args& args, Options& options) {
+  CLI::App app("Makes a vault: a directory with the keys and the state of one private directory.",
+               "s3oramfs init");
+  app.add_option("VAULT", options.vault, "The directory to make; may exist if it is empty")
+      ->required();
+  auto* local =
+      app.add_flag("--local", options.local, "In the vault, by three servers on this machine")
+          ->group("Where the blocks lie (one of the two)");
+  app.add_option("--server", options.servers, "By these; once for each, three times or more")
+      ->type_name("HOST:PORT,KEY")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(local->get_group())
+      ->excludes(local);
+  options.credential.add_to(app);
+  app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M")
+      ->capture_default_str()
+      ->type_name("SIZE");
+  app.add_option("--privacy-threshold", options.privacy, "Any T servers together learn nothing")
+      ->capture_default_str()
+      ->type_name("T")
+      ->check(CLI::Range(1, 63));
+  app.add_option("--evict-every", options.evict_every, "Accesses between two evictions")
+      ->capture_default_str()
+      ->type_name("A")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--bucket-size", options.bucket_size,
+                 "Slots of a bucket; default: overflow below 2^-80")
+      ->type_name("Z")
+      ->check(CLI::Range(1, 65535));
+  app.add_flag("--allow-overflow", options.allow_overflow,
+               "Accept a smaller Z, whose overflows servers can see");
+  app.add_option("--timeout", options.timeout, "Seconds without an answer before giving up")
+      ->capture_default_str()
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1, 86400));
+  app.add_option("--wait", options.wait,
+                 "For servers to admit the new key; default: for ever at a terminal, else 0")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0, 1 << 24));
+  auto parsed = parse(app, args);
+  if (parsed && *parsed && !options.local && options.servers.empty())
+    return fail(Errc::usage,
+                "give --local, or --server for each server (see: s3oramfs init --help)");
+  return parsed;
+}
+
+Result<VolumeParams> params_of(const Options& options) {
+  VolumeParams params;
+  auto block_size = parse_size(options.block_size);
+  if (!block_size) return fail(std::move(block_size).error());
+  if (!std::has_single_bit(*block_size) || *block_size < 4096 || *block_size > 1 << 20)
+    return fail(Errc::usage, "--block-size {}: not a power of two from 4K to 1M",
+                options.block_size);
+  params.block_size = static_cast<std::uint32_t>(*block_size);
+  params.evict_every = static_cast<std::uint16_t>(options.evict_every);
+  const std::uint16_t safe = min_bucket_size(options.evict_every);
+  params.bucket_size =
+      options.bucket_size == 0 ? safe : static_cast<std::uint16_t>(options.bucket_size);
+  if (params.bucket_size < safe && !options.allow_overflow)
+    return fail(Errc::usage,
+                "--bucket-size {}: fewer than {} slots overflow too often with --evict-every {}, "
+                "which the servers can see; --allow-overflow accepts that",
+                params.bucket_size, safe, options.evict_every);
+  const std::size_t servers = options.local ? 2 * options.privacy + 1 : options.servers.size();
+  if (servers < 2 * options.privacy + 1 || servers > 127)
+    return fail(Errc::usage, "{} servers: --privacy-threshold {} needs {} to 127 of them", servers,
+                options.privacy, 2 * options.privacy + 1);
+  params.scheme.privacy = static_cast<std::uint8_t>(options.privacy);
+  params.scheme.servers = static_cast<std::uint8_t>(servers);
+  return params;
+}
+
+Result<VaultConfig> config_of(const Options& options, Random& random) {
+  auto params = params_of(options);
+  if (!params) return fail(std::move(params).error());
+  VaultConfig config;
+  random.fill(config.volume);
+  config.params = *params;
+  config.local = options.local;
+  config.servers.resize(params->scheme.servers);
+  if (options.local) return config;
+  auto servers = parse_servers(options.servers);
+  if (!servers) return fail(std::move(servers).error());
+  config.servers = std::move(*servers);
+  return config;
+}
+
+bool same_request(const VaultConfig& a, const VaultConfig& b) {
+  const auto same_server = [](const ServerAddress& x, const ServerAddress& y) {
+    return x.host_port == y.host_port && x.key == y.key;
+  };
+  return a.params == b.params && a.local == b.local &&
+         std::equal(a.servers.begin(), a.servers.end(), b.servers.begin(), b.servers.end(),
+                    same_server);
+}
+
+// A vault being made, or an unfinished one found; removed again unless kept.
+class Unfinished {
+ public:
+  static Result<Unfinished> start(const Options& options) {
+    SystemRandom random;
+    auto config = config_of(options, random);
+    if (!config) return fail(std::move(config).error());
+    auto found = Vault::find(options.vault);
+    if (found || found.error().code != Errc::not_a_vault) return resume(options, *config, found);
+
+    std::error_code error;
+    const bool existed = fs::exists(options.vault, error);
+    // Before anyone is asked for a passphrase.
+    if (existed && !(fs::is_directory(options.vault, error) && fs::is_empty(options.vault, error)))
+      return fail(Errc::exists, "{}: exists already, and is not overwritten",
+                  options.vault.string());
+    auto credential = NewCredential::make(options.credential);
+    if (!credential) return fail(std::move(credential).error());
+    auto vault = Vault::create(options.vault, *config, credential->get(), random);
+    if (!vault) {
+      S3O_TRY(credential->undo());
+      return fail(std::move(vault).error());
+    }
+    Unfinished made{std::move(*vault), std::move(*credential)};
+    made.made_directory_ = !existed;
+    made.remove_ = true;
+    return made;
+  }
+
+  Unfinished(Unfinished&& other) noexcept
+      : vault(std::move(other.vault)),
+        credential(std::move(other.credential)),
+        made_directory_(other.made_directory_),
+        remove_(std::exchange(other.remove_, false)) {}
+  Unfinished& operator=(Unfinished&&) = delete;
+
+  void keep() { remove_ = false; }
+  bool kept() const { return !remove_; }
+  ~Unfinished() {
+    if (!remove_) return;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(vault.directory(), error))
+      fs::remove_all(entry, error);
+    if (made_directory_) fs::remove(vault.directory(), error);
+    const Status undone = credential.undo();
+    if (error || !undone)
+      std::cerr << "s3oramfs: what is left of " << vault.directory().string()
+                << " could not be removed\n";
+  }
+
+  Vault vault;
+  NewCredential credential;
+
+ private:
+  Unfinished(Vault v, NewCredential c) : vault(std::move(v)), credential(std::move(c)) {}
+
+  static Result<Unfinished> resume(const Options& options, const VaultConfig& config,
+                                   Result<Vault>& found) {
+    if (!found || found->config().ready)
+      return fail(Errc::exists, "{}: holds a vault already, and is not overwritten",
+                  options.vault.string());
+    if (!same_request(found->config(), config))
+      return fail(Errc::exists,
+                  "{}: holds an unfinished vault with other servers or sizes: run init as before, "
+                  "or remove it",
+                  options.vault.string());
+    auto credential = existing_credential(options.credential, found->wants_passphrase());
+    if (!credential) return fail(std::move(credential).error());
+    return Unfinished{std::move(*found), NewCredential(std::move(*credential))};
+  }
+
+  bool made_directory_ = false;
+  bool remove_ = false;
+};
+
+void show_key(const PublicKey& key) {
+  std::cout << "This client's key is\n  " << to_text(key)
+            << "\nEach server must admit it. Run there, with the server's own store:\n"
+               "  s3oramfs-serverd authorize --store DIR "
+            << to_text(key)
+            << "\n  kill -HUP PID        # of the running server, which then reads its keys again"
+            << std::endl;
+}
+
+// Tries until the servers admit the key, or as long as the options say.
+Status create_volume(const Options& options, Unfinished& making, const VaultKeys& keys) {
+  VolumeOptions how;
+  how.deadline = seconds(options.timeout);
+  if (options.local) {
+    auto serverd = program_beside("s3oramfs-serverd");
+    if (!serverd) return fail(std::move(serverd).error());
+    how.serverd = *serverd;
+  }
+  Progress progress("making the volume");
+  how.progress = [&](const std::string& detail) { progress.update(detail); };
+
+  const auto start = std::chrono::steady_clock::now();
+  const bool for_ever = options.wait < 0 && at_terminal();
+  for (bool shown = false;;) {
+    Status made = Volume::create(making.vault, keys, how);
+    if (made || made.error().code != Errc::refused_key) return made;
+    if (!shown) show_key(keys.curve.public_key);
+    shown = true;
+    making.keep();  // someone will admit this very key
+    if (!for_ever && std::chrono::steady_clock::now() - start >= seconds(std::max(options.wait, 0)))
+      return fail(Errc::refused_key,
+                  "{}; {} is kept: once all servers admit its key, run the same init again",
+                  made.error().message, making.vault.directory().string());
+    progress.update(made.error().message);
+    std::this_thread::sleep_for(seconds(1));
+  }
+}
+
+}  // namespace
+
+Status run_init(const Args& args) {
+  Options options;
+  auto parsed = parse_options(args, options);
+  if (!parsed) return fail(std::move(parsed).error());
+  if (!*parsed) return {};
+
+  auto making = Unfinished::start(options);
+  if (!making) return fail(std::move(making).error());
+  S3O_TRY(making->vault.lock());
+  auto keys = making->vault.unlock(making->credential.get());
+  if (!keys) return fail(std::move(keys).error());
+  S3O_TRY(create_volume(options, *making, *keys));
+  S3O_TRY(making->vault.mark_ready());
+  making->keep();
+
+  const std::string vault = making->vault.directory().string();
+  if (options.credential.no_passphrase)
+    std::cout << "Without a passphrase, whoever can read " << vault << " can read all files.\n";
+  std::cout << "Made " << vault << ". Keep it: without it nothing can be read. To mount it:\n"
+            << "  s3oramfs mount " << options.vault.string() << " DIRECTORY\n";
+  return {};
+}
+
+}  // namespace s3oram

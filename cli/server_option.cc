@@ -1,0 +1,36 @@
+#include "cli/server_option.h"
+
+#include <charconv>
+
+namespace s3oram {
+namespace {
+
+bool is_host_port(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return false;
+  const std::string_view digits = text.substr(colon + 1);
+  std::uint16_t port = 0;
+  const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  return error == std::errc() && rest == digits.data() + digits.size() && port > 0;
+}
+
+}  // namespace
+
+Result<std::vector<ServerAddress>> parse_servers(const std::vector<std::string>& options) {
+  std::vector<ServerAddress> servers;
+  for (const std::string& option : options) {
+    const std::size_t comma = option.rfind(',');
+    if (comma == std::string::npos || !is_host_port(std::string_view(option).substr(0, comma)))
+      return fail(Errc::usage, "--server {}: not of the form HOST:PORT,KEY", option);
+    auto key = parse_public_key(option.substr(comma + 1));
+    if (!key) return fail(Errc::usage, "--server {}: {}", option, key.error().message);
+    ServerAddress server{option.substr(0, comma), *key};
+    for (const ServerAddress& other : servers)
+      if (other.host_port == server.host_port || other.key == server.key)
+        return fail(Errc::usage, "--server {}: the same server as {}", option, other.host_port);
+    servers.push_back(std::move(server));
+  }
+  return servers;
+}
+
+}  // namespace s3oram

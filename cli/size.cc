@@ -1,0 +1,26 @@
+#include "cli/size.h"
+
+#include <charconv>
+
+namespace s3oram {
+
+Result<std::uint64_t> parse_size(const std::string& text) {
+  std::uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
+  const int shift = suffix.empty() ? 0 : suffix == "K" ? 10 : suffix == "M" ? 20 : -1;
+  if (error != std::errc() || shift < 0 || number > (UINT64_MAX >> shift))
+    return fail(Errc::usage, "{} is not a size: write 4096, 4K or 1M", text);
+  return number << shift;
+}
+
+std::string human_size(std::uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 100 ? 0 : 1, kUnits[unit]);
+}
+
+}  // namespace s3oram

@@ -1,0 +1,36 @@
+// What the commands say to a person: prompts, and progress where something takes long.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+/// Whether a person at a terminal reads what is written to stderr.
+bool at_terminal();
+
+/// Asks on /dev/tty without echo. Errors: usage (there is no terminal; says what to use instead).
+Result<std::string> ask_passphrase(const std::string& prompt);
+
+/// Tells on stderr that something is still going on: on a terminal one line, rewritten; elsewhere a
+/// line each 10 s. Silent in the first second.
+class Progress {
+ public:
+  explicit Progress(std::string doing) : doing_(std::move(doing)) {}
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  /// Call it often; `detail` is shown after what is being done.
+  void update(const std::string& detail = {});
+
+ private:
+  using Time = std::chrono::steady_clock;
+  std::string doing_;
+  Time::time_point start_ = Time::now();
+  std::chrono::seconds next_{1};  // since the start: when to write again
+  bool line_open_ = false;
+};
+
+}  // namespace s3oram

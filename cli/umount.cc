@@ -1,0 +1,137 @@
+// s3oramfs umount: has the daemon write everything, unmounts, and waits until the daemon is gone.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <iostream>
+#include <thread>
+
+#include "cli/command.h"
+#include "cli/control.h"
+#include "cli/mount_table.h"
+#include "cli/terminal.h"
+
+namespace s3oram {
+namespace {
+
+using namespace std::chrono_literals;
+
+tl::unexpected<Error> busy(const Mount& mount) {
+  return fail(Errc::bad_mount_point,
+              "{}: in use: close the programs that use it (see: fuser -vm {}), or give --lazy",
+              mount.point.string(), mount.point.string());
+}
+
+// An ordinary user may unmount only by this setuid helper.
+Status unmount_by_helper(const Mount& mount, bool lazy) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return fail(Errc::failed, "fusermount3: {}", std::strerror(errno));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+  std::vector<std::string> words{"fusermount3", lazy ? "-uz" : "-u", "--", mount.point};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  std::string said;
+  char buffer[512];
+  for (ssize_t got = 0; (got = ::read(ends[0], buffer, sizeof buffer)) > 0;)
+    said.append(buffer, static_cast<std::size_t>(got));
+  ::close(ends[0]);
+  if (error != 0) return fail(Errc::failed, "fusermount3: {}", std::strerror(error));
+
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return fail(Errc::failed, "fusermount3: {}", std::strerror(errno));
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  if (said.find(std::strerror(EBUSY)) != std::string::npos) return busy(mount);
+  while (said.ends_with('\n')) said.pop_back();
+  return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(), said);
+}
+
+Status unmount(const Mount& mount, bool lazy) {
+  if (::geteuid() != 0) return unmount_by_helper(mount, lazy);
+  if (::umount2(mount.point.c_str(), lazy ? MNT_DETACH : 0) == 0) return {};
+  if (errno == EBUSY) return busy(mount);
+  return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(),
+              std::strerror(errno));
+}
+
+// Whether a process has the vault open.
+Result<bool> in_use(Vault& vault) {
+  const Status locked = vault.lock();
+  if (!locked && locked.error().code != Errc::vault_in_use) return fail(locked.error());
+  return !locked;
+}
+
+Status write_everything(Vault& vault, const Mount& mount) {
+  auto asked = std::async(std::launch::async, [&] { return ask_daemon(vault, "sync"); });
+  Progress progress(fmt::format("writing what is in memory of {}", mount.point.string()));
+  while (asked.wait_for(100ms) != std::future_status::ready) progress.update();
+  auto answer = asked.get();
+  if (answer) return {};
+  if (answer.error().code == Errc::not_mounted) {
+    auto used = in_use(vault);
+    if (!used) return fail(std::move(used).error());
+    if (!*used) {
+      std::cerr << "s3oramfs: the daemon of " << mount.point.string() << " is gone\n";
+      return {};
+    }
+  }
+  return fail(answer.error().code,
+              "{}: not unmounted, because not everything could be written: "
+              "{} (--force unmounts all the same)",
+              mount.point.string(), answer.error().message);
+}
+
+Status wait_until_closed(Vault& vault) {
+  Progress progress(fmt::format("waiting until {} is closed", vault.directory().string()));
+  while (true) {
+    auto used = in_use(vault);
+    if (!used) return fail(std::move(used).error());
+    if (!*used) return {};
+    progress.update();
+    std::this_thread::sleep_for(20ms);
+  }
+}
+
+}  // namespace
+
+Status run_umount(const Args& args) {
+  CLI::App app("Writes everything and unmounts.", "s3oramfs umount");
+  std::string name;
+  bool lazy = false;
+  bool force = false;
+  app.add_option("DIRECTORY|VAULT", name, "The mount point, or the vault mounted")->required();
+  app.add_flag("--lazy", lazy, "Unmount later, once no program uses it any more");
+  app.add_flag("--force", force, "Unmount even if not everything could be written");
+  auto parsed = parse(app, args);
+  if (!parsed) return fail(std::move(parsed).error());
+  if (!*parsed) return {};
+
+  auto mount = find_mount(name);
+  if (!mount) return fail(std::move(mount).error());
+  auto vault = Vault::find(mount->vault);
+  if (!vault && !force) return fail(std::move(vault).error());
+  if (vault) {
+    Status written = write_everything(*vault, *mount);
+    if (!written && !force) return written;
+    if (!written) std::cerr << "s3oramfs: " << written.error().message << "\n";
+  }
+  S3O_TRY(unmount(*mount, lazy));
+  if (vault && !lazy) return wait_until_closed(*vault);
+  return {};
+}
+
+}  // namespace s3oram

@@ -1,0 +1,91 @@
+#include "oramcore/state/durable_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace s3oram {
+namespace {
+
+tl::unexpected<Error> failure(const std::filesystem::path& path, const char* doing) {
+  const int error = errno;
+  const Errc code = error == ENOSPC || error == EDQUOT ? Errc::disk_full : Errc::failed;
+  return fail(code, "{}: {}: {}", path.string(), doing, std::strerror(error));
+}
+
+class Descriptor {
+ public:
+  Descriptor(const std::filesystem::path& path, int flags)
+      : fd_(::open(path.c_str(), flags, 0600)) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int fd() const { return fd_; }
+  bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
+Status write_and_sync(const std::filesystem::path& path, View content) {
+  Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
+  if (file.fd() < 0) return failure(path, "cannot be made");
+  if (::fchmod(file.fd(), 0600) != 0) return failure(path, "cannot be made private");
+  while (!content.empty()) {
+    const ssize_t written = ::write(file.fd(), content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return failure(path, "cannot be written");
+    content = content.subspan(static_cast<std::size_t>(written));
+  }
+  if (::fsync(file.fd()) != 0 || !file.close()) return failure(path, "cannot be written");
+  return {};
+}
+
+}  // namespace
+
+Status write_durably(const std::filesystem::path& path, View content) {
+  std::filesystem::path fresh = path;
+  fresh += ".new";
+  if (Status written = write_and_sync(fresh, content); !written) {
+    ::unlink(fresh.c_str());
+    return written;
+  }
+  if (::rename(fresh.c_str(), path.c_str()) != 0) {
+    auto failed = failure(path, "cannot be replaced");
+    ::unlink(fresh.c_str());
+    return failed;
+  }
+  return sync_directory(path.parent_path());
+}
+
+Status sync_directory(const std::filesystem::path& directory) {
+  const std::filesystem::path place = directory.empty() ? "." : directory;
+  Descriptor file(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file.fd() < 0 || ::fsync(file.fd()) != 0) return failure(place, "cannot be made durable");
+  return {};
+}
+
+Result<Bytes> read_small_file(const std::filesystem::path& path, std::size_t limit) {
+  // Non-blocking, so that opening a fifo by mistake is an error instead of a wait.
+  Descriptor file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat stat {};
+  if (file.fd() < 0 || ::fstat(file.fd(), &stat) != 0) return failure(path, "cannot be read");
+  if (!S_ISREG(stat.st_mode)) return fail(Errc::failed, "{}: not a regular file", path.string());
+  Bytes content(limit + 1);
+  std::size_t size = 0;
+  while (size < content.size()) {
+    const ssize_t got = ::read(file.fd(), content.data() + size, content.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return failure(path, "cannot be read");
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  if (size > limit) return fail(Errc::failed, "{}: larger than {} bytes", path.string(), limit);
+  content.resize(size);
+  return content;
+}
+
+}  // namespace s3oram

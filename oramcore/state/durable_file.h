@@ -1,0 +1,22 @@
+// Small files that are either there whole or not at all, whatever happens.
+#pragma once
+
+#include <filesystem>
+
+#include "oramcore/base/bytes.h"
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+/// Replaces `path` (mode 0600) with `content`: after a power cut it holds the former or the new
+/// content, never a mixture, and the new one once this has returned. Errors name the file;
+/// disk_full where it is that.
+Status write_durably(const std::filesystem::path& path, View content);
+
+/// Makes the entries of `directory` itself durable.
+Status sync_directory(const std::filesystem::path& directory);
+
+/// The content of a regular file of at most `limit` bytes. Errors name the file.
+Result<Bytes> read_small_file(const std::filesystem::path& path, std::size_t limit);
+
+}  // namespace s3oram

@@ -1,0 +1,234 @@
+#include "oramcore/state/vault.h"
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "oramcore/state/durable_file.h"
+#include "oramcore/state/vault_config.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLargestConfig = 1 << 20;
+constexpr std::size_t kLargestKey = 4096;
+
+fs::path config_file(const fs::path& directory) { return directory / "vault.json"; }
+fs::path key_file(const fs::path& directory) { return directory / "vault.key"; }
+
+Status make_directory(const fs::path& path) {
+  if (::mkdir(path.c_str(), 0700) == 0) return {};
+  const Errc code = errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed;
+  return fail(code, "{}: cannot be made: {}", path.string(), std::strerror(errno));
+}
+
+// A directory in the making: unless kept, it ends as it was found, missing or empty.
+class Draft {
+ public:
+  static Result<Draft> start(const fs::path& directory) {
+    Draft draft(directory);
+    struct stat stat {};
+    if (::stat(directory.c_str(), &stat) != 0) {
+      S3O_TRY(make_directory(directory));
+      draft.made_ = true;
+    } else {
+      std::error_code error;
+      if (!S_ISDIR(stat.st_mode) || !fs::is_empty(directory, error) || error)
+        return fail(Errc::exists, "{}: exists already, and is not overwritten", directory.string());
+      if (::chmod(directory.c_str(), 0700) != 0)
+        return fail(Errc::failed, "{}: cannot be made private: {}", directory.string(),
+                    std::strerror(errno));
+      draft.former_mode_ = stat.st_mode & 07777;
+    }
+    draft.active_ = true;
+    return draft;
+  }
+  Draft(Draft&& other) noexcept
+      : directory_(std::move(other.directory_)),
+        made_(other.made_),
+        former_mode_(other.former_mode_),
+        active_(std::exchange(other.active_, false)) {}
+  Draft& operator=(Draft&&) = delete;
+  ~Draft() {
+    if (!active_) return;
+    std::error_code ignored;  // the error that led here is the one to report
+    if (made_) {
+      fs::remove_all(directory_, ignored);
+      return;
+    }
+    for (const auto& entry : fs::directory_iterator(directory_, ignored))
+      fs::remove_all(entry, ignored);
+    fs::permissions(directory_, static_cast<fs::perms>(former_mode_), ignored);
+  }
+  void keep() { active_ = false; }
+
+ private:
+  explicit Draft(fs::path directory) : directory_(std::move(directory)) {}
+  fs::path directory_;
+  bool made_ = false;
+  mode_t former_mode_ = 0;
+  bool active_ = false;
+};
+
+Status write_config(const fs::path& directory, const VaultConfig& config, const KeyWrap& wrap) {
+  return write_durably(config_file(directory), as_view(to_json({config, wrap})));
+}
+
+Status write_key(const fs::path& directory, const KeyWrap& wrap, const Credential& credential,
+                 Random& random) {
+  Seed master = random.seed();
+  auto content = wrap_key(master, wrap, credential, random);
+  sodium_memzero(master.data(), master.size());
+  if (!content) return fail(std::move(content).error());
+  const Status written = write_durably(key_file(directory), *content);
+  sodium_memzero(content->data(), content->size());
+  return written;
+}
+
+// Each secret has its own number under the master key.
+void derive(const Seed& master, std::uint64_t number, Seed& secret) {
+  static_assert(crypto_kdf_KEYBYTES == std::tuple_size_v<Seed>);
+  static constexpr char kContext[crypto_kdf_CONTEXTBYTES + 1] = "s3oramfs";
+  crypto_kdf_derive_from_key(secret.data(), secret.size(), number, kContext, master.data());
+}
+
+}  // namespace
+
+VaultKeys::~VaultKeys() {
+  sodium_memzero(sealing.data(), sealing.size());
+  sodium_memzero(curve.secret_key.data(), curve.secret_key.size());
+}
+
+Result<Vault> Vault::create(const fs::path& directory, const VaultConfig& config,
+                            const Credential& credential, Random& random, const KdfLimits& limits) {
+  if (config.servers.size() != config.params.scheme.servers)
+    return fail(Errc::usage, "{} servers are named, and {} are needed", config.servers.size(),
+                config.params.scheme.servers);
+  S3O_TRY(check_params(config.params));
+  Vault vault;
+  std::error_code error;
+  vault.directory_ = fs::absolute(directory, error).lexically_normal();
+  if (error) return fail(Errc::failed, "{}: {}", directory.string(), error.message());
+  if (!vault.directory_.has_filename()) vault.directory_ = vault.directory_.parent_path();
+  vault.config_ = config;
+  vault.wrap_ = make_key_wrap(credential, limits, random);
+
+  auto draft = Draft::start(vault.directory_);
+  if (!draft) return fail(std::move(draft).error());
+  S3O_TRY(make_directory(vault.run_directory()));
+  if (config.local) {
+    S3O_TRY(make_directory(vault.directory_ / "servers"));
+    for (unsigned server = 1; server <= config.servers.size(); ++server)
+      S3O_TRY(make_directory(vault.store(static_cast<Party>(server))));
+  }
+  S3O_TRY(write_durably(vault.directory_ / "lock", {}));
+  S3O_TRY(write_key(vault.directory_, vault.wrap_, credential, random));
+  // Last: it makes the directory a vault.
+  S3O_TRY(write_config(vault.directory_, config, vault.wrap_));
+  S3O_TRY(sync_directory(vault.directory_.parent_path()));
+  draft->keep();
+  return vault;
+}
+
+Result<Vault> Vault::find(const fs::path& directory) {
+  std::error_code error;
+  Vault vault;
+  vault.directory_ = fs::canonical(directory, error);
+  if (error)
+    return fail(Errc::not_a_vault, "{}: not a vault: {}", directory.string(), error.message());
+  const fs::path path = config_file(vault.directory_);
+  struct stat stat {};
+  if (::stat(path.c_str(), &stat) != 0)
+    return fail(Errc::not_a_vault, "{}: not a vault: its vault.json: {}", directory.string(),
+                std::strerror(errno));
+  auto text = read_small_file(path, kLargestConfig);
+  if (!text) return fail(std::move(text).error());
+  auto file = parse_vault(std::string(text->begin(), text->end()), path);
+  if (!file) return fail(std::move(file).error());
+  vault.config_ = std::move(file->config);
+  vault.wrap_ = file->wrap;
+  return vault;
+}
+
+Status Vault::lock() {
+  if (lock_ >= 0) return {};
+  const fs::path path = directory_ / "lock";
+  // Closed on exec: a server started from here must not hold the vault after we have gone.
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return fail(Errc::failed, "{}: {}", path.string(), std::strerror(errno));
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    ::close(fd);
+    if (error == EWOULDBLOCK)
+      return fail(Errc::vault_in_use, "{}: in use by another process (mounted already?)",
+                  directory_.string());
+    return fail(Errc::failed, "{}: cannot be locked: {}", path.string(), std::strerror(error));
+  }
+  lock_ = fd;
+  return {};
+}
+
+Result<VaultKeys> Vault::unlock(const Credential& credential) const {
+  const fs::path path = key_file(directory_);
+  struct stat stat {};
+  if (::stat(path.c_str(), &stat) != 0)
+    return fail(Errc::damaged_vault, "{}: {}", path.string(), std::strerror(errno));
+  if ((stat.st_mode & 077) != 0)
+    return fail(Errc::damaged_vault,
+                "{}: others may read or change it (mode {:04o}): if that is not how the key got "
+                "known, run: chmod 600 {}",
+                path.string(), stat.st_mode & 07777, path.string());
+  auto content = read_small_file(path, kLargestKey);
+  if (!content) return fail(std::move(content).error());
+  auto master = unwrap_key(*content, path, wrap_, credential);
+  sodium_memzero(content->data(), content->size());
+  if (!master)
+    return fail(master.error().code, "{}: {}", directory_.string(), master.error().message);
+
+  VaultKeys keys;
+  derive(*master, 1, keys.sealing);
+  derive(*master, 2, keys.curve.secret_key);
+  crypto_scalarmult_base(keys.curve.public_key.data(), keys.curve.secret_key.data());
+  sodium_memzero(master->data(), master->size());
+  return keys;
+}
+
+fs::path Vault::store(Party server) const {
+  return directory_ / "servers" / std::to_string(unsigned{server});
+}
+
+Status Vault::mark_ready() {
+  VaultConfig ready = config_;
+  ready.ready = true;
+  S3O_TRY(write_config(directory_, ready, wrap_));
+  config_ = std::move(ready);
+  return {};
+}
+
+Vault::Vault(Vault&& other) noexcept
+    : directory_(std::move(other.directory_)),
+      config_(std::move(other.config_)),
+      wrap_(other.wrap_),
+      lock_(std::exchange(other.lock_, -1)) {}
+
+Vault& Vault::operator=(Vault&& other) noexcept {
+  directory_ = std::move(other.directory_);
+  config_ = std::move(other.config_);
+  wrap_ = other.wrap_;
+  std::swap(lock_, other.lock_);
+  return *this;
+}
+
+Vault::~Vault() {
+  if (lock_ >= 0) ::close(lock_);
+}
+
+}  // namespace s3oram

@@ -1,0 +1,33 @@
+// vault.json, format 1: a VaultConfig and how the master key is wrapped, as text.
+//
+//   {"format": 1, "ready": true, "volume": HEX16, "local": true,
+//    "privacy": 1, "block_size": 32768, "bucket_size": 162, "evict_every": 64,
+//    "servers": [{"address": "host:port", "key": KEY}, ...]     (local: {} for each)
+//    "key": {"wrap": "passphrase", "salt": HEX16, "passes": 3, "memory": 268435456}}
+//                     "key_file" and "plain" have no further members
+//
+// A member that a reader does not know is an error: it would be lost at the next write.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "oramcore/state/vault.h"
+
+namespace s3oram {
+
+struct VaultFile {
+  VaultConfig config;
+  KeyWrap wrap;
+};
+
+std::string to_json(const VaultFile& file);
+
+/// Errors name `path` (for messages only) and what is wrong: unsupported (a newer format),
+/// damaged_vault.
+Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::path& path);
+
+/// Whether a volume with these numbers can exist; the message names the number.
+Status check_params(const VolumeParams& params);
+
+}  // namespace s3oram

@@ -1,0 +1,70 @@
+#include <gtest/gtest.h>
+
+#include "cli/server_option.h"
+#include "cli/size.h"
+
+namespace s3oram {
+namespace {
+
+TEST(ParseSize, TakesPlainNumbersKAndM) {
+  EXPECT_EQ(parse_size("0").value(), 0u);
+  EXPECT_EQ(parse_size("4096").value(), 4096u);
+  EXPECT_EQ(parse_size("32K").value(), 32768u);
+  EXPECT_EQ(parse_size("1M").value(), 1048576u);
+}
+
+TEST(ParseSize, RefusesAllElse) {
+  for (const char* text : {"", "K", "-1", "1G", "1KB", "1 K", "1.5K", "0x10",
+                           "99999999999999999999", "18446744073709551615K"}) {
+    auto size = parse_size(text);
+    ASSERT_FALSE(size) << text;
+    EXPECT_EQ(size.error().code, Errc::usage);
+  }
+}
+
+TEST(HumanSize, HasAboutThreeDigits) {
+  EXPECT_EQ(human_size(0), "0 B");
+  EXPECT_EQ(human_size(1023), "1023 B");
+  EXPECT_EQ(human_size(1536), "1.5 KiB");
+  EXPECT_EQ(human_size(std::uint64_t{300} << 20), "300 MiB");
+}
+
+class ParseServers : public testing::Test {
+ protected:
+  static std::string key(std::uint8_t byte) {
+    PublicKey bytes;
+    bytes.fill(byte);
+    return to_text(bytes);
+  }
+};
+
+TEST_F(ParseServers, KeepsTheirOrder) {
+  auto servers = parse_servers({"a.example:1," + key(1), "[::1]:5760," + key(2)});
+  ASSERT_TRUE(servers) << servers.error().message;
+  ASSERT_EQ(servers->size(), 2u);
+  EXPECT_EQ((*servers)[0].host_port, "a.example:1");
+  EXPECT_EQ((*servers)[0].key[0], 1);
+  EXPECT_EQ((*servers)[1].host_port, "[::1]:5760");
+  EXPECT_EQ((*servers)[1].key[31], 2);
+}
+
+TEST_F(ParseServers, RefusesMalformedOnesByName) {
+  for (const std::string& option :
+       {std::string("a.example:1"), "a.example," + key(1), ":1," + key(1), "a:0," + key(1),
+        "a:65536," + key(1), "a:1x," + key(1), std::string("a:1,"), "a:1," + key(1) + "A",
+        std::string("a:1,short")}) {
+    auto servers = parse_servers({option});
+    ASSERT_FALSE(servers) << option;
+    EXPECT_EQ(servers.error().code, Errc::usage);
+    EXPECT_NE(servers.error().message.find(option), std::string::npos) << servers.error().message;
+  }
+}
+
+// One server with two shares would know everything.
+TEST_F(ParseServers, RefusesTheSameServerTwice) {
+  EXPECT_FALSE(parse_servers({"a:1," + key(1), "b:1," + key(1)}));
+  EXPECT_FALSE(parse_servers({"a:1," + key(1), "a:1," + key(2)}));
+}
+
+}  // namespace
+}  // namespace s3oram

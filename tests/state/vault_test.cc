@@ -1,0 +1,383 @@
+#include "oramcore/state/vault.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "oramcore/state/durable_file.h"
+#include "oramcore/state/vault_config.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr KdfLimits kQuick{1, 8192};
+
+class VaultTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "s3o-vault-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  static VaultConfig local_config() {
+    VaultConfig config;
+    config.volume.fill(0xab);
+    config.params = {Scheme{1, 3}, 32768, 162, 64};
+    config.local = true;
+    config.servers.resize(3);
+    return config;
+  }
+  static VaultConfig remote_config() {
+    VaultConfig config = local_config();
+    config.local = false;
+    for (std::size_t i = 0; i < 3; ++i) {
+      config.servers[i].host_port = "s" + std::to_string(i) + ".example:5760";
+      config.servers[i].key.fill(static_cast<std::uint8_t>(i + 1));
+    }
+    return config;
+  }
+  static Credential passphrase(const std::string& text) {
+    return {Credential::Kind::passphrase, text, {}};
+  }
+  Result<Vault> create(const fs::path& at, const VaultConfig& config, const Credential& how) {
+    return Vault::create(at, config, how, random_, kQuick);
+  }
+  fs::path path(const char* name) const { return root_ / name; }
+  static mode_t mode(const fs::path& file) {
+    struct stat stat {};
+    return ::stat(file.c_str(), &stat) == 0 ? stat.st_mode & 07777 : 0;
+  }
+  static std::string read(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  static void write(const fs::path& file, const std::string& content) {
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
+  }
+
+  fs::path root_;
+  SystemRandom random_;
+};
+
+TEST_F(VaultTest, IsFoundAgainAsItWasMade) {
+  const VaultConfig config = remote_config();
+  ASSERT_TRUE(create(path("v"), config, passphrase("correct horse")));
+  auto found = Vault::find(path("v"));
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->config().volume, config.volume);
+  EXPECT_EQ(found->config().params, config.params);
+  EXPECT_FALSE(found->config().local);
+  EXPECT_FALSE(found->config().ready);
+  ASSERT_EQ(found->config().servers.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(found->config().servers[i].host_port, config.servers[i].host_port);
+    EXPECT_EQ(found->config().servers[i].key, config.servers[i].key);
+  }
+  EXPECT_TRUE(found->wants_passphrase());
+}
+
+TEST_F(VaultTest, FilesArePrivate) {
+  const mode_t former = ::umask(0);
+  auto vault = create(path("v"), local_config(), {});
+  ::umask(former);
+  ASSERT_TRUE(vault) << vault.error().message;
+  EXPECT_EQ(mode(path("v")), 0700u);
+  for (const auto& entry : fs::recursive_directory_iterator(path("v")))
+    EXPECT_EQ(mode(entry), entry.is_directory() ? 0700u : 0600u) << entry.path();
+  EXPECT_TRUE(fs::is_directory(vault->store(1)));
+  EXPECT_TRUE(fs::is_directory(vault->store(3)));
+  EXPECT_TRUE(fs::is_directory(vault->run_directory()));
+}
+
+TEST_F(VaultTest, ReadyIsRemembered) {
+  auto vault = create(path("v"), local_config(), {});
+  ASSERT_TRUE(vault);
+  ASSERT_TRUE(vault->mark_ready());
+  EXPECT_TRUE(vault->config().ready);
+  EXPECT_TRUE(Vault::find(path("v"))->config().ready);
+}
+
+TEST_F(VaultTest, EachCredentialOpensItsVault) {
+  write(path("keyfile"), "anything at all");
+  for (const Credential& how : {passphrase("p"), Credential{},
+                                Credential{Credential::Kind::key_file, {}, path("keyfile")}}) {
+    auto vault = create(path("v"), local_config(), how);
+    ASSERT_TRUE(vault) << vault.error().message;
+    auto keys = vault->unlock(how);
+    ASSERT_TRUE(keys) << keys.error().message;
+    EXPECT_NE(keys->sealing, Seed{});
+    EXPECT_NE(keys->curve.public_key, PublicKey{});
+    EXPECT_NE(keys->curve.secret_key, keys->sealing);
+    auto again = Vault::find(path("v"))->unlock(how);
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(again->sealing, keys->sealing);
+    EXPECT_EQ(again->curve.public_key, keys->curve.public_key);
+    EXPECT_EQ(again->curve.secret_key, keys->curve.secret_key);
+    fs::remove_all(path("v"));
+  }
+}
+
+TEST_F(VaultTest, AnyOtherCredentialIsRefused) {
+  write(path("right"), "right");
+  write(path("wrong"), "wrong");
+  const Credential right{Credential::Kind::key_file, {}, path("right")};
+  const Credential wrong{Credential::Kind::key_file, {}, path("wrong")};
+  auto by_passphrase = create(path("a"), local_config(), passphrase("p"));
+  auto by_keyfile = create(path("b"), local_config(), right);
+  auto plain = create(path("c"), local_config(), {});
+  ASSERT_TRUE(by_passphrase && by_keyfile && plain);
+  const auto refused = [](const Vault& vault, const Credential& how) {
+    auto keys = vault.unlock(how);
+    return !keys && keys.error().code == Errc::wrong_passphrase &&
+           keys.error().message.find(vault.directory().string()) != std::string::npos;
+  };
+  for (const char* text : {"", "P", "p ", "pp"})
+    EXPECT_TRUE(refused(*by_passphrase, passphrase(text))) << text;
+  EXPECT_TRUE(refused(*by_passphrase, {}));
+  EXPECT_TRUE(refused(*by_passphrase, right));
+  EXPECT_TRUE(refused(*by_keyfile, wrong));
+  EXPECT_TRUE(refused(*by_keyfile, {}));
+  EXPECT_TRUE(refused(*by_keyfile, passphrase("right")));
+  EXPECT_TRUE(refused(*plain, passphrase("p")));
+  EXPECT_TRUE(refused(*plain, right));
+}
+
+TEST_F(VaultTest, NoTwoVaultsShareAKey) {
+  auto a = create(path("a"), local_config(), passphrase("p"));
+  auto b = create(path("b"), local_config(), passphrase("p"));
+  ASSERT_TRUE(a && b);
+  EXPECT_NE(a->unlock(passphrase("p"))->sealing, b->unlock(passphrase("p"))->sealing);
+}
+
+TEST_F(VaultTest, APassphraseKeepsTheKeyOutOfTheFile) {
+  // The same random bytes make the same master key, plain in one vault and wrapped in the other.
+  const Seed seed{};
+  Prg first(seed, {});
+  ASSERT_TRUE(Vault::create(path("plain"), local_config(), {}, first, kQuick));
+  const std::string key = read(path("plain") / "vault.key").substr(0, 32);
+  Prg second(seed, {});
+  Bytes salt(16);
+  second.fill(salt);  // drawn before the key
+  const Seed master = second.seed();
+  Prg third(seed, {});
+  ASSERT_TRUE(Vault::create(path("wrapped"), local_config(), passphrase("p"), third, kQuick));
+  const std::string wrapped = read(path("wrapped") / "vault.key");
+  EXPECT_EQ(key.size(), 32u);
+  EXPECT_EQ(wrapped.size(), 24u + 48u + 16u);
+  EXPECT_EQ(wrapped.find(std::string(master.begin(), master.end())), std::string::npos);
+}
+
+TEST_F(VaultTest, AKeyThatOthersCanReadIsNotUsed) {
+  auto vault = create(path("v"), local_config(), {});
+  ASSERT_TRUE(vault);
+  for (const auto others :
+       {fs::perms::group_read, fs::perms::others_read, fs::perms::group_write}) {
+    fs::permissions(path("v") / "vault.key", others, fs::perm_options::add);
+    auto keys = vault->unlock({});
+    ASSERT_FALSE(keys);
+    EXPECT_NE(keys.error().message.find("chmod 600"), std::string::npos) << keys.error().message;
+    fs::permissions(path("v") / "vault.key", others, fs::perm_options::remove);
+    EXPECT_TRUE(vault->unlock({}));
+  }
+}
+
+TEST_F(VaultTest, ADamagedKeyIsNotTakenForAWrongPassphrase) {
+  for (const Credential& how : {passphrase("p"), Credential{}}) {
+    auto vault = create(path("v"), local_config(), how);
+    ASSERT_TRUE(vault);
+    const fs::path file = path("v") / "vault.key";
+    const std::string good = read(file);
+    for (std::size_t at = 0; at < good.size(); ++at) {
+      std::string bad = good;
+      bad[at] ^= 1;
+      write(file, bad);
+      auto keys = vault->unlock(how);
+      ASSERT_FALSE(keys) << at;
+      EXPECT_EQ(keys.error().code, Errc::damaged_vault) << at;
+    }
+    for (const std::string& bad : {std::string(), good.substr(1), good + "x"}) {
+      write(file, bad);
+      EXPECT_EQ(vault->unlock(how).error().code, Errc::damaged_vault);
+    }
+    fs::remove(file);
+    EXPECT_EQ(vault->unlock(how).error().code, Errc::damaged_vault);
+    fs::remove_all(path("v"));
+  }
+}
+
+TEST_F(VaultTest, NothingIsOverwritten) {
+  ASSERT_TRUE(create(path("v"), local_config(), {}));
+  const std::string before = read(path("v") / "vault.json");
+  EXPECT_EQ(create(path("v"), local_config(), {}).error().code, Errc::exists);
+  EXPECT_EQ(read(path("v") / "vault.json"), before);
+
+  fs::create_directory(path("full"));
+  write(path("full") / "mine", "mine");
+  EXPECT_EQ(create(path("full"), local_config(), {}).error().code, Errc::exists);
+  EXPECT_EQ(read(path("full") / "mine"), "mine");
+  EXPECT_EQ(std::distance(fs::directory_iterator(path("full")), {}), 1);
+
+  write(path("file"), "mine");
+  EXPECT_EQ(create(path("file"), local_config(), {}).error().code, Errc::exists);
+  EXPECT_EQ(read(path("file")), "mine");
+}
+
+TEST_F(VaultTest, AnEmptyDirectoryBecomesAVault) {
+  fs::create_directory(path("v"));
+  fs::permissions(path("v"), static_cast<fs::perms>(0755));
+  ASSERT_TRUE(create(path("v") / "", local_config(), {}));  // with a slash at its end
+  EXPECT_EQ(mode(path("v")), 0700u);
+  EXPECT_TRUE(Vault::find(path("v")));
+}
+
+TEST_F(VaultTest, AFailedCreateLeavesNothing) {
+  const Credential missing{Credential::Kind::key_file, {}, path("no-such-file")};
+  auto vault = create(path("v"), local_config(), missing);
+  ASSERT_FALSE(vault);
+  EXPECT_NE(vault.error().message.find("no-such-file"), std::string::npos);
+  EXPECT_FALSE(fs::exists(path("v")));
+
+  fs::create_directory(path("v"));
+  fs::permissions(path("v"), static_cast<fs::perms>(0755));
+  EXPECT_FALSE(create(path("v"), local_config(), missing));
+  EXPECT_TRUE(fs::is_empty(path("v")));
+  EXPECT_EQ(mode(path("v")), 0755u);
+
+  VaultConfig impossible = local_config();
+  impossible.params.scheme.privacy = 2;
+  EXPECT_EQ(create(path("w"), impossible, {}).error().code, Errc::usage);
+  EXPECT_FALSE(fs::exists(path("w")));
+  EXPECT_FALSE(create(path("no") / "parent", local_config(), {}));
+}
+
+TEST_F(VaultTest, OneProcessAtATime) {
+  auto vault = create(path("v"), local_config(), {});
+  ASSERT_TRUE(vault);
+  ASSERT_TRUE(vault->lock());
+  ASSERT_TRUE(vault->lock());  // it is ours
+  {
+    auto other = Vault::find(path("v"));
+    auto locked = other->lock();
+    ASSERT_FALSE(locked);
+    EXPECT_EQ(locked.error().code, Errc::vault_in_use);
+    EXPECT_NE(locked.error().message.find(path("v").string()), std::string::npos);
+  }
+  {
+    const Vault moved = std::move(*vault);
+    EXPECT_FALSE(Vault::find(path("v"))->lock()) << "the lock moves along";
+  }
+  EXPECT_TRUE(Vault::find(path("v"))->lock());
+}
+
+TEST_F(VaultTest, OtherDirectoriesAreNoVaults) {
+  EXPECT_EQ(Vault::find(path("missing")).error().code, Errc::not_a_vault);
+  EXPECT_EQ(Vault::find(root_).error().code, Errc::not_a_vault);
+  write(path("file"), "");
+  EXPECT_EQ(Vault::find(path("file")).error().code, Errc::not_a_vault);
+}
+
+// What a mistake, a bad disk or another version may make of vault.json.
+class VaultJson : public VaultTest {
+ protected:
+  static Error error_of(const std::string& text) {
+    auto file = parse_vault(text, "/x/vault.json");
+    return file ? Error{Errc::ok, {}} : file.error();
+  }
+  static std::string replaced(std::string text, const std::string& from, const std::string& to) {
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return at == std::string::npos ? text : text.replace(at, from.size(), to);
+  }
+  std::string local_ = to_json({local_config(), {}});
+  std::string remote_ =
+      to_json({remote_config(), make_key_wrap(passphrase("p"), KdfLimits{}, random_)});
+};
+
+TEST_F(VaultJson, IsReadAsWritten) {
+  EXPECT_EQ(error_of(local_).message, "");
+  EXPECT_EQ(error_of(remote_).message, "");
+  EXPECT_EQ(to_json(*parse_vault(remote_, "v")), remote_);
+  EXPECT_EQ(to_json(*parse_vault(local_, "v")), local_);
+}
+
+TEST_F(VaultJson, ANewerFormatIsNotGuessedAt) {
+  const Error error = error_of(replaced(local_, "\"format\": 1", "\"format\": 2"));
+  EXPECT_EQ(error.code, Errc::unsupported);
+  EXPECT_NE(error.message.find("/x/vault.json"), std::string::npos);
+}
+
+TEST_F(VaultJson, ImpossibleValuesAreNamed) {
+  const struct {
+    const char *from, *to, *named;
+  } cases[] = {
+      {"\"format\": 1", "\"format\": 0", "format"},
+      {"\"format\": 1", "\"format\": \"1\"", "format"},
+      {"\"ready\": false", "\"ready\": 0", "ready"},
+      {"\"volume\": \"ab", "\"volume\": \"", "volume"},
+      {"\"volume\": \"ab", "\"volume\": \"zz", "volume"},
+      {"\"privacy\": 1", "\"privacy\": 0", "privacy"},
+      {"\"privacy\": 1", "\"privacy\": 2", "servers are too few"},
+      {"\"privacy\": 1", "\"privacy\": 256", "privacy"},
+      {"\"block_size\": 32768", "\"block_size\": 0", "block size"},
+      {"\"block_size\": 32768", "\"block_size\": -1", "block_size"},
+      {"\"block_size\": 32768", "\"block_size\": 4294967296", "block_size"},
+      {"\"block_size\": 32768", "\"block_size\": 3.5", "block_size"},
+      {"\"block_size\"", "\"blocksize\"", "block_size"},
+      {"\"bucket_size\": 162", "\"bucket_size\": 63", "63 slots"},
+      {"\"evict_every\": 64", "\"evict_every\": 0", "evictions"},
+      {"\"ready\"", "\"surprise\": 1, \"ready\"", "surprise"},
+      {"\"address\": \"s0.example:5760\"", "\"address\": \"\"", "address"},
+      {"\"address\": \"s0.example:5760\"", "\"address\": 5760", "address"},
+      {"\"key\": \"AQEB", "\"key\": \"AQ", "key"},
+      {"\"wrap\": \"passphrase\"", "\"wrap\": \"rot13\"", "rot13"},
+      {"\"wrap\": \"passphrase\"", "\"wrap\": \"plain\"", "unknown"},
+      {"\"passes\": 3", "\"passes\": 0", "passes"},
+      {"\"memory\": 268435456", "\"memory\": 999999999999999", "memory"},
+      {"\"salt\": \"", "\"salt\": \"00", "salt"},
+  };
+  for (const auto& test : cases) {
+    const Error error = error_of(replaced(remote_, test.from, test.to));
+    EXPECT_EQ(error.code, Errc::damaged_vault) << test.from << " -> " << test.to;
+    EXPECT_NE(error.message.find(test.named), std::string::npos) << error.message;
+    EXPECT_NE(error.message.find("/x/vault.json"), std::string::npos) << error.message;
+  }
+}
+
+TEST_F(VaultJson, NoTruncationIsAccepted) {
+  const std::size_t content = remote_.find_last_of('}');
+  for (std::size_t size = 0; size <= content; ++size)
+    ASSERT_EQ(error_of(remote_.substr(0, size)).code, Errc::damaged_vault) << size;
+  for (const char* text : {"[]", "null", "1", "\"format\"", "{}", "{\"format\": 1}"})
+    EXPECT_EQ(error_of(text).code, Errc::damaged_vault) << text;
+}
+
+TEST_F(VaultJson, DamageIsReportedByFind) {
+  ASSERT_TRUE(create(path("v"), local_config(), {}));
+  write(path("v") / "vault.json", "{ not json");
+  const auto found = Vault::find(path("v"));
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Errc::damaged_vault);
+  EXPECT_NE(found.error().message.find("vault.json"), std::string::npos);
+}
+
+TEST_F(VaultTest, DurableFilesAreReplacedWhole) {
+  const fs::path file = path("f");
+  ASSERT_TRUE(write_durably(file, as_view("one")));
+  ASSERT_TRUE(write_durably(file, as_view("two and more")));
+  EXPECT_EQ(read(file), "two and more");
+  EXPECT_EQ(std::distance(fs::directory_iterator(root_), {}), 1) << "a temporary file was left";
+  EXPECT_EQ(read_small_file(file, 12)->size(), 12u);
+  EXPECT_FALSE(read_small_file(file, 11));
+  EXPECT_FALSE(read_small_file(root_, 100));
+  EXPECT_FALSE(write_durably(path("no") / "f", as_view("x")));
+}
+
+}  // namespace
+}  // namespace s3oram

@@ -1,0 +1,219 @@
+# shellcheck shell=bash
+# Sourced by the system tests, whose first argument is the folder of the programs.
+set -euo pipefail
+
+bin=$(realpath "$1")
+work=$(mktemp -d "${TMPDIR:-/tmp}/s3oramfs-test-XXXXXX")
+declare -A server_pid=()
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
+
+# What the tests write; the matrix evictor makes it slow, so no more than shows something.
+: "${TREE_FILES:=4000}" "${TREE_BYTES:=40000000}" "${RANDOM_MIB:=100}"
+
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+step() { printf '%(%H:%M:%S)T  %s\n' -1 "$*"; }
+s3oramfs() { "$bin/s3oramfs" "$@"; }
+serverd() { "$bin/s3oramfs-serverd" "$@"; }
+
+# wait_until DESCRIPTION COMMAND...: at most 30 s.
+wait_until() {
+  local end=$((SECONDS + 30))
+  until "${@:2}"; do
+    ((SECONDS < end)) || fail "waited in vain until $1"
+    sleep 0.05
+  done
+}
+
+# expect CODE WORDS COMMAND...: it must fail with this exit code, and name WORDS.
+expect() {
+  local code=0 said
+  said=$("${@:3}" 2>&1) || code=$?
+  [[ $code == "$1" ]] || fail "exit code $code instead of $1 from: ${*:3}"$'\n'"$said"
+  [[ $said == *"$2"* ]] || fail "no word of \"$2\" from: ${*:3}"$'\n'"$said"
+}
+
+is_mounted() { grep -qF " $1 " /proc/self/mountinfo; }
+# The processes whose command line names a path.
+processes_of() {
+  local file words
+  for file in /proc/[0-9]*/cmdline; do
+    mapfile -d '' -t words 2> /dev/null < "$file" || continue
+    [[ "${words[*]}" != *"$1"* ]] || echo "${file//[!0-9]/}"
+  done
+}
+no_processes_of() { [[ -z $(processes_of "$1") ]]; }
+
+cleanup() {
+  local code=$? point pid log
+  set +e
+  while read -r _ _ _ _ point _; do
+    [[ $point != "$work"/* ]] || umount -l "$point" || fusermount3 -uz "$point"
+  done < /proc/self/mountinfo
+  for pid in $(processes_of "$work"); do kill -9 "$pid"; done # ours: the path is fresh
+  if ((code != 0)); then
+    for log in "$work"/*.log; do
+      [[ ! -s $log ]] || { echo "--- ${log##*/}"; tail -n 40 "$log"; } >&2
+    done
+  fi
+  rm -rf --one-file-system "$work"
+  cleanup_more
+  exit "$code"
+}
+cleanup_more() { :; }
+trap cleanup EXIT
+trap 'exit 1' INT TERM
+
+need_fuse() {
+  [[ -c /dev/fuse ]] || fail "there is no /dev/fuse here, and this test mounts"
+  command -v fusermount3 > /dev/null || fail "fusermount3 is missing (Debian package fuse3)"
+}
+
+# What must come back: type, mode, owner, links, time and target of all, and every file's content.
+snapshot() {
+  (
+    cd "$1"
+    find . -type d -printf 'd %m %U %G %T@ %p\n' -o -printf '%y %m %U %G %n %T@ %s %l %p\n' |
+      LC_ALL=C sort
+    find . -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum
+  )
+}
+same() {
+  cmp -s "$1" "$2" && return
+  diff "$1" "$2" | head -n 20 >&2
+  fail "$3"
+}
+
+# Up to $2 files and $3 bytes of real files, in directories as they come.
+make_tree() {
+  mkdir "$1"
+  (
+    cd /usr/include
+    find . '(' -type f -o -type l ')' -printf '%s\t%p\n' | LC_ALL=C sort -k 2 |
+      awk -F '\t' -v files="$2" -v bytes="$3" \
+        '{ sum += $1; if (NR > files || sum > bytes) exit; print $2 }' |
+      xargs -d '\n' cp -a --parents -t "$1"
+  )
+}
+
+# A repository with a small program in it.
+make_repository() {
+  local i
+  mkdir "$1"
+  for i in {1..12}; do
+    printf 'int f%d(int x) { return x * %d + 1; }\n' "$i" "$i" > "$1/f$i.cc"
+  done
+  {
+    for i in {1..12}; do echo "int f$i(int);"; done
+    echo '#include <cstdio>'
+    echo 'int main() { int x = 1;'
+    for i in {1..12}; do echo "x = f$i(x) % 10007;"; done
+    echo 'std::printf("%d\n", x); }'
+  } > "$1/main.cc"
+  printf 'objects := $(patsubst %%.cc,%%.o,$(wildcard *.cc))\nprogram: $(objects)\n\t$(CXX) -o $@ $^\n' \
+    > "$1/Makefile"
+  git -C "$1" init -q -b main
+  git -C "$1" add .
+  git -C "$1" -c user.name=test -c user.email=test@localhost commit -q -m 'A program'
+}
+
+# Uses a mounted directory as people do, and checks at once what can be.
+fill() {
+  local mount=$1 start=$SECONDS
+  make_tree "$work/tree" "$TREE_FILES" "$TREE_BYTES"
+  step "copying $(find "$work/tree" -type f | wc -l) files, $(du -sh "$work/tree" | cut -f 1)"
+  cp -a "$work/tree" "$mount/"
+  snapshot "$work/tree" > "$work/tree.source"
+  snapshot "$mount/tree" > "$work/tree.copy"
+  same "$work/tree.source" "$work/tree.copy" "the copied tree differs"
+  step "copying $RANDOM_MIB MiB"
+  head -c "${RANDOM_MIB}M" /dev/urandom > "$work/random"
+  cp "$work/random" "$mount/random"
+  cmp "$work/random" "$mount/random"
+  step "cloning and building"
+  make_repository "$work/repository"
+  git clone -q "$work/repository" "$mount/clone"
+  make -s -C "$mount/clone" -j 2
+  make -s -C "$work/repository" -j 2
+  [[ $("$mount/clone/program") == $("$work/repository/program") ]] || fail "the program is wrong"
+  git -C "$mount/clone" fsck --strict
+  [[ -z $(git -C "$mount/clone" status --porcelain -uno) ]] || fail "the clone is not clean"
+  step "filled in $((SECONDS - start)) s"
+}
+
+# fill_and_find VAULT MOUNT MOUNT-OPTION...: fills, unmounts, calls between_mounts, mounts again and
+# compares.
+fill_and_find() {
+  local vault=$1 mount=$2
+  shift 2
+  s3oramfs mount "$@" "$vault" "$mount"
+  is_mounted "$mount" || fail "mount returned, and nothing is mounted"
+  s3oramfs status --json "$vault" | grep -q '"mounted": true' || fail "status knows of no mount"
+  fill "$mount"
+  s3oramfs status "$vault"
+  snapshot "$mount" > "$work/before"
+  step "unmounting"
+  s3oramfs umount "$mount"
+  ! is_mounted "$mount" || fail "umount returned, and it is still mounted"
+  wait_until "all processes of the vault have ended" no_processes_of "$vault"
+  between_mounts
+  step "mounting again"
+  s3oramfs mount "$@" "$vault" "$mount"
+  snapshot "$mount" > "$work/after"
+  same "$work/before" "$work/after" "something changed between two mounts"
+  git -C "$mount/clone" fsck --strict
+  s3oramfs umount "$vault" # this time by the vault's name
+  wait_until "all processes of the vault have ended" no_processes_of "$vault"
+  step "$(wc -l < "$work/after") lines compared equal"
+}
+
+answers_on() { (exec 3<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; }
+free_port() {
+  local port
+  while port=$((20000 + RANDOM % 12000)); do
+    answers_on "$port" || break
+  done
+  echo "$port"
+}
+
+# make_servers NAME: the stores $work/NAME1..3, told of each other. Fills the arrays server_port,
+# server_key and server_options (of init).
+make_servers() {
+  local name=$1 n peers=()
+  server_port=() server_key=() server_options=() server_name=$name
+  for n in 1 2 3; do
+    mkdir -m 700 "$work/$name$n"
+    server_port[n]=$(free_port)
+    server_key[n]=$(serverd keygen --store "$work/$name$n" | grep -oE '[A-Za-z0-9_-]{43}' | tail -n 1)
+    server_options+=(--server "127.0.0.1:${server_port[n]},${server_key[n]}")
+  done
+  for n in 1 2 3; do peers+=("$n=127.0.0.1:${server_port[n]},${server_key[n]}"); done
+  for n in 1 2 3; do serverd peers --store "$work/$name$n" "${peers[@]}"; done
+}
+start_server() {
+  serverd --store "$work/$server_name$1" --index "$1" --listen "127.0.0.1:${server_port[$1]}" \
+    >> "$work/$server_name$1.log" 2>&1 &
+  server_pid[$server_name$1]=$!
+  wait_until "server $1 listens" answers_on "${server_port[$1]}"
+}
+# By SIGTERM, after which it must end well.
+stop_server() {
+  local code=0
+  kill -TERM "${server_pid[$server_name$1]}"
+  wait "${server_pid[$server_name$1]}" || code=$?
+  [[ $code == 0 ]] || fail "server $1 ended with $code"
+  unset "server_pid[$server_name$1]"
+}
+start_servers() { for n in 1 2 3; do start_server "$n"; done; }
+stop_servers() { for n in 1 2 3; do stop_server "$n"; done; }
+# authorize KEY: at all three, which run and read their keys again when told.
+authorize() {
+  for n in 1 2 3; do
+    serverd authorize --store "$work/$server_name$n" "$1"
+    kill -HUP "${server_pid[$server_name$n]}"
+  done
+}
+# The key that init shows when a server refuses it.
+shown_key() { grep -oE -- '--store DIR [A-Za-z0-9_-]{43}' | cut -d ' ' -f 3; }
