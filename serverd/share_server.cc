@@ -54,7 +54,8 @@ class Server final : public ShareServer {
     rpc_.stop();
     if (eviction_) eviction_->cancel({Errc::shutting_down, "the server stops"});
     while (running_ > 0) co_await idle_.wait();
-    co_return frames_ ? co_await sync_->sync() : Status{};
+    if (!frames_) co_return Status{};
+    co_return co_await sync_->sync();
   }
 
  private:

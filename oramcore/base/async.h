@@ -95,7 +95,7 @@ Task<R> offload(Executor pool, Work work) {
 }
 
 // A rule for all coroutines here: a temporary of an aggregate type with a destructor must not stand
-// in a co_await expression (g++ 12 destroys it twice); give it a name.
+// in a co_await expression, nor a co_await in a ?: (g++ 12 destroys what they yield twice).
 
 /// Starts `task` on `executor`, at once if that is where the caller runs; an exception that leaves
 /// it ends the process (they are bugs).

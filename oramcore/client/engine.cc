@@ -164,6 +164,7 @@ Task<void> Engine::access(Request request) {
     co_return;
   }
   ++accesses_;
+  const std::uint64_t replaces = positions_.get(request.block).version;
   auto found = co_await retrieve(request.block);
   if (dead_) {
     failed(*dead_);
@@ -176,9 +177,9 @@ Task<void> Engine::access(Request request) {
   if (request.read)
     request.read(content ? Result<Bytes>(*content) : Result<Bytes>(Bytes(params_.block_size)));
   // What was never written, or could not be opened, leaves an empty slot behind.
-  const Status status = content
-                            ? co_await write_root(*slot, request.block, *content, request.written)
-                            : co_await write_root(*slot, kNoBlock, Bytes(params_.block_size), {});
+  const BlockId kept = content ? request.block : kNoBlock;
+  if (!content) content.emplace(params_.block_size);
+  const Status status = co_await write_root(*slot, kept, replaces, *content, request.written);
   if (!status && request.written) failed(status.error());
 }
 
@@ -244,8 +245,8 @@ Task<Result<std::optional<Bytes>>> Engine::retrieve(BlockId block) {
 }
 
 // Protocol 2, steps 2 to 10: fresh shares into the next root slot, and a fresh leaf.
-Task<Status> Engine::write_root(std::uint16_t slot, BlockId block, View content,
-                                std::function<void(Status)> written) {
+Task<Status> Engine::write_root(std::uint16_t slot, BlockId block, std::uint64_t replaces,
+                                View content, std::function<void(Status)> written) {
   const std::uint64_t access = next_access_++;
   const Bytes sealed = sealer_.seal(block, access, content);
   Prg prg(environment_.random.seed(), as_view("root write"));
@@ -264,6 +265,7 @@ Task<Status> Engine::write_root(std::uint16_t slot, BlockId block, View content,
   }
   root_[slot] = {.acknowledged = true,
                  .block = block,
+                 .replaces = replaces,
                  .leaf = random_leaf(environment_.random),
                  .version = access,
                  .written = std::move(written)};
@@ -280,7 +282,7 @@ void Engine::acknowledge_in_order() {
   const bool pulling_up = evicting_;
   while (tree_.written < root_.size() && root_[tree_.written].acknowledged) {
     RootWrite write = std::exchange(root_[tree_.written], {});
-    if (write.block != kNoBlock)
+    if (write.block != kNoBlock && positions_.get(write.block).version == write.replaces)
       set_position(write.block, {.kind = Position::Kind::tree,
                                  .leaf = write.leaf,
                                  .level = 0,

@@ -71,6 +71,8 @@ class Engine final : public BlockDevice {
   struct RootWrite {
     bool acknowledged = false;
     BlockId block = kNoBlock;  // kNoBlock: nothing lies in it
+    std::uint64_t replaces =
+        0;  // counts only while this is the block's version: not after a discard
     Leaf leaf = 0;
     std::uint64_t version = 0;
     std::function<void(Status)> written;
@@ -83,7 +85,7 @@ class Engine final : public BlockDevice {
   void forget(BlockId block);
   Task<Result<std::uint16_t>> reserve_slot();
   Task<Result<std::optional<Bytes>>> retrieve(BlockId block);
-  Task<Status> write_root(std::uint16_t slot, BlockId block, View content,
+  Task<Status> write_root(std::uint16_t slot, BlockId block, std::uint64_t replaces, View content,
                           std::function<void(Status)> written);
   void acknowledge_in_order();
   void set_position(BlockId block, const Position& position);

@@ -48,6 +48,7 @@ Task<Status> Engine::evict_once() {
       // Decide: from here on the new view is the truth, and the commit makes it so for good.
       for (const Placement& placement : plan->placements) {
         Position position = positions_.get(placement.block);
+        if (position.kind != Position::Kind::tree) continue;  // discarded meanwhile
         position.level = placement.level;
         position.slot = placement.slot;
         set_position(placement.block, position);
@@ -103,6 +104,8 @@ Task<Result<EvictionPlan>> Engine::plan_that_fits(EvictionPath& path) {
 Task<Status> Engine::make_room(const std::vector<std::uint64_t>& overflow) {
   spdlog::warn("eviction {}: {} blocks do not fit into their buckets", tree_.view, overflow.size());
   for (const std::uint64_t block : overflow) {
+    const Position position = positions_.get(block);
+    if (position.kind != Position::Kind::tree) continue;  // discarded meanwhile
     if (next_slot_ >= params_.bucket_size) {
       S3O_CO_TRY(co_await to_stash(block));
       continue;
@@ -112,9 +115,9 @@ Task<Status> Engine::make_room(const std::vector<std::uint64_t>& overflow) {
     auto found = co_await retrieve(block);
     if (dead_) co_return fail(*dead_);
     if (found && found->has_value()) {
-      S3O_CO_TRY(co_await write_root(slot, block, **found, {}));
+      S3O_CO_TRY(co_await write_root(slot, block, position.version, **found, {}));
     } else {
-      S3O_CO_TRY(co_await write_root(slot, kNoBlock, Bytes(params_.block_size), {}));
+      S3O_CO_TRY(co_await write_root(slot, kNoBlock, 0, Bytes(params_.block_size), {}));
       if (!found) S3O_CO_TRY(co_await to_stash(block));
     }
   }
@@ -127,6 +130,7 @@ Task<Status> Engine::to_stash(BlockId block) {
   Position position = positions_.get(block);
   auto found = co_await retrieve(block);
   if (dead_) co_return fail(*dead_);
+  if (positions_.get(block).version != position.version) co_return Status{};  // discarded meanwhile
   Bytes sealed;
   if (found && found->has_value()) sealed = sealer_.seal(block, position.version, **found);
   position.kind = Position::Kind::stash;

@@ -1,11 +1,12 @@
 // Transport over ZeroMQ. A server listens on one ROUTER socket; the client and every server
 // connect a DEALER socket to each (other) server, and answers come back on the connection that the
-// question used. Over TCP every socket uses CURVE and the listener admits only known keys (ZAP), so
-// that an unknown key is refused before any message is parsed. Over ipc:// sockets, which lie
-// in a directory of mode 0700, the peer's uid must be ours.
+// question used: the first byte of every message says which of the two it is. Over TCP every
+// socket uses CURVE and the listener admits only known keys (ZAP), so that an unknown key is
+// refused before any message is parsed. Over ipc:// sockets, which lie in a directory of mode
+// 0700, the peer's uid must be ours.
 #pragma once
 
-#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,19 +14,17 @@
 
 #include "oramcore/base/async.h"
 #include "oramcore/base/error.h"
+#include "oramcore/wire/keys.h"
 #include "oramcore/wire/transport.h"
 
 namespace s3oram {
 
-/// A CURVE (X25519) key. Written as 43 characters of unpadded base64url: safe in a shell.
-using PublicKey = std::array<std::uint8_t, 32>;
-struct KeyPair {
-  PublicKey public_key{};
-  std::array<std::uint8_t, 32> secret_key{};
-};
-KeyPair generate_key_pair();
-std::string to_text(const PublicKey& key);
-Result<PublicKey> parse_public_key(const std::string& text);
+/// The first byte of a message. A question goes to a server that we connect to; an answer goes
+/// where the party asked from last. Any other first byte is dropped.
+enum class MessageKind : std::uint8_t { question = 0x51, answer = 0x41 };
+
+/// Servers are numbered 1..kLastServer here: an ipc routing id keeps one bit for itself.
+constexpr Party kLastServer = 127;
 
 /// Another server: where it listens ("tcp://host:port" or "ipc://path") and, for tcp, its key.
 struct PeerAddress {
@@ -43,7 +42,32 @@ struct ZmqConfig {
   std::size_t largest_message = 256 << 20;  // more is refused (ZMQ_MAXMSGSIZE)
 };
 
-/// Opens the sockets. `executor` must run on one thread. Errors name the endpoint and the reason.
-Result<std::unique_ptr<Transport>> make_zmq_transport(Executor executor, const ZmqConfig& config);
+/// Of our connection to a server: refused means that it does not know our key. A refused or lost
+/// connection is tried again for ever.
+enum class PeerState { connecting, connected, refused };
+
+/// Messages carried, in bytes, without the overhead of ZeroMQ, CURVE and TCP; `dropped` counts
+/// those that could not be sent.
+struct Traffic {
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t dropped = 0;
+};
+
+class ZmqTransport : public Transport {
+ public:
+  virtual PeerState state(Party server) const = 0;
+  virtual Traffic traffic(Party party) const = 0;
+  /// Where the listener listens, with the port that "*" became; empty for the client.
+  virtual std::string endpoint() const = 0;
+  /// Replaces the client keys that a TCP listener admits from now on.
+  virtual Status admit_clients(const std::vector<PublicKey>& keys) = 0;
+};
+
+/// Opens the sockets. `executor` must run on one thread and outlive the transport, which is made,
+/// used and destroyed on it; messages arrive from the executor's next turn on. Errors name the
+/// endpoint and the reason: usage (the configuration), exists (another process listens there).
+Result<std::unique_ptr<ZmqTransport>> make_zmq_transport(Executor executor,
+                                                         const ZmqConfig& config);
 
 }  // namespace s3oram

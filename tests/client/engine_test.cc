@@ -96,17 +96,17 @@ TEST_P(Engines, HoldWhatWasWrittenAndFindItAgain) {
   Mirror mirror(cluster, seed);
   constexpr BlockId kBlocks = 150;
   for (int session = 0; session < 3; ++session) {
-    ASSERT_TRUE(cluster.open_client());
+    ASSERT_OK(cluster.open_client());
     mirror.operate(300, kBlocks, session == 0 ? 1 : 20);
     const auto status = cluster.engine().status();
     EXPECT_EQ(status.stash, 0u);
-    ASSERT_TRUE(cluster.close_client());
+    ASSERT_OK(cluster.close_client());
     for (Party server = 1; server <= shape.scheme.servers; ++server) {
       cluster.stop_server(server);
       cluster.start_server(server);
     }
   }
-  ASSERT_TRUE(cluster.open_client());
+  ASSERT_OK(cluster.open_client());
   EXPECT_GT(cluster.engine().status().height, 3u);
   mirror.check_all(kBlocks);
 }
@@ -124,14 +124,14 @@ TEST_P(SmallBuckets, LoseNothing) {
   constexpr BlockId kBlocks = 120;
   std::uint64_t stashed = 0;
   for (int session = 0; session < 2; ++session) {
-    ASSERT_TRUE(cluster.open_client());
+    ASSERT_OK(cluster.open_client());
     for (int part = 0; part < 10; ++part) {
       mirror.operate(60, kBlocks, 6);
       stashed = std::max(stashed, cluster.engine().status().stash);
     }
-    ASSERT_TRUE(cluster.close_client());
+    ASSERT_OK(cluster.close_client());
   }
-  ASSERT_TRUE(cluster.open_client());
+  ASSERT_OK(cluster.open_client());
   mirror.check_all(kBlocks);
   if (bucket_size == 4) {
     EXPECT_GT(stashed, 0u) << "this test should reach the stash";
@@ -145,14 +145,14 @@ TEST(Engine, CommitsOnlyWhatWasAskedAndKeepsWhatWasCommitted) {
   // The client's process dies: what a commit covered is there, the rest is old or new.
   for (int seed = 1; seed <= 5; ++seed) {
     Cluster cluster({{1, 3}, 512, 40, 4}, seed);
-    ASSERT_TRUE(cluster.open_client());
+    ASSERT_OK(cluster.open_client());
     for (BlockId block = 0; block < 10; ++block)
-      ASSERT_TRUE(cluster.write(block, pattern(block, 1, 512)));
-    ASSERT_TRUE(cluster.commit());
+      ASSERT_OK(cluster.write(block, pattern(block, 1, 512)));
+    ASSERT_OK(cluster.commit());
     for (BlockId block = 0; block < 10; ++block)
-      ASSERT_TRUE(cluster.write(block, pattern(block, 2, 512)));
+      ASSERT_OK(cluster.write(block, pattern(block, 2, 512)));
     cluster.kill_client();
-    ASSERT_TRUE(cluster.open_client());
+    ASSERT_OK(cluster.open_client());
     for (BlockId block = 0; block < 10; ++block) {
       auto got = cluster.read(block);
       ASSERT_TRUE(got) << got.error().message;
@@ -166,7 +166,7 @@ TEST(Engine, GoesOnWhenMessagesAreLost) {
   std::mt19937_64 random(11);
   cluster.network.filter = [&](Party, Party, const Bytes&) { return random() % 20 != 0; };
   Mirror mirror(cluster, 11);
-  ASSERT_TRUE(cluster.open_client());
+  ASSERT_OK(cluster.open_client());
   mirror.operate(200, 60, 8);
   mirror.check_all(60);
 }
@@ -174,7 +174,7 @@ TEST(Engine, GoesOnWhenMessagesAreLost) {
 TEST(Engine, GoesOnWhenServersRestart) {
   Cluster cluster({{1, 3}, 512, min_bucket_size(4), 4}, 12);
   Mirror mirror(cluster, 12);
-  ASSERT_TRUE(cluster.open_client());
+  ASSERT_OK(cluster.open_client());
   for (int round = 0; round < 12; ++round) {
     mirror.operate(20, 60, 8);
     const Party server = static_cast<Party>(1 + round % 3);
@@ -186,8 +186,8 @@ TEST(Engine, GoesOnWhenServersRestart) {
 
 TEST(Engine, NoticesADamagedShare) {
   Cluster cluster({{1, 3}, 512, 40, 4}, 13);
-  ASSERT_TRUE(cluster.open_client());
-  ASSERT_TRUE(cluster.write(1, pattern(1, 1, 512)));
+  ASSERT_OK(cluster.open_client());
+  ASSERT_OK(cluster.write(1, pattern(1, 1, 512)));
   // A server that lies: its answers to retrievals have a bit flipped.
   bool lie = true;
   cluster.network.filter = [&](Party from, Party, const Bytes& message) {
@@ -207,9 +207,9 @@ TEST(Engine, RefusesAnOldCopyOfTheVault) {
   Cluster cluster({{1, 3}, 512, 40, 4}, 14);
   const auto copy = cluster.database().string() + ".copy";
   std::filesystem::copy_file(cluster.database(), copy);
-  ASSERT_TRUE(cluster.open_client());
-  ASSERT_TRUE(cluster.write(1, pattern(1, 1, 512)));
-  ASSERT_TRUE(cluster.close_client());
+  ASSERT_OK(cluster.open_client());
+  ASSERT_OK(cluster.write(1, pattern(1, 1, 512)));
+  ASSERT_OK(cluster.close_client());
   const auto newest = cluster.database().string() + ".newest";
   std::filesystem::copy_file(cluster.database(), newest);
   std::filesystem::copy_file(copy, cluster.database(),
@@ -219,7 +219,7 @@ TEST(Engine, RefusesAnOldCopyOfTheVault) {
   EXPECT_EQ(status.error().code, Errc::stale_vault);
   std::filesystem::copy_file(newest, cluster.database(),
                              std::filesystem::copy_options::overwrite_existing);
-  ASSERT_TRUE(cluster.open_client());
+  ASSERT_OK(cluster.open_client());
   auto got = cluster.read(1);
   ASSERT_TRUE(got);
   EXPECT_EQ(*got, pattern(1, 1, 512));
@@ -227,19 +227,19 @@ TEST(Engine, RefusesAnOldCopyOfTheVault) {
 
 TEST(Engine, FencesAnOlderSession) {
   Cluster cluster({{1, 3}, 512, 40, 4}, 15);
-  ASSERT_TRUE(cluster.open_client());
-  ASSERT_TRUE(cluster.write(1, pattern(1, 1, 512)));
-  ASSERT_TRUE(cluster.commit());
+  ASSERT_OK(cluster.open_client());
+  ASSERT_OK(cluster.write(1, pattern(1, 1, 512)));
+  ASSERT_OK(cluster.commit());
   Bytes old_write;
   cluster.network.filter = [&](Party, Party, const Bytes& message) {
     if (message.size() > 500 && message[2] == 5) old_write = message;
     return true;
   };
-  ASSERT_TRUE(cluster.write(2, pattern(2, 1, 512)));
+  ASSERT_OK(cluster.write(2, pattern(2, 1, 512)));
   ASSERT_FALSE(old_write.empty());
   cluster.network.filter = {};
-  ASSERT_TRUE(cluster.close_client());
-  ASSERT_TRUE(cluster.open_client());
+  ASSERT_OK(cluster.close_client());
+  ASSERT_OK(cluster.open_client());
   // A root write of the former session arrives late, at the server that it was for or any other.
   std::optional<std::uint16_t> code;
   auto port = cluster.network.attach(9);
@@ -265,6 +265,7 @@ TEST(Engine, ReadsWritesAndAccessesToNothingLookAlike) {
     EXPECT_TRUE(cluster.open_client());
     for (BlockId block = 0; block < 8; ++block)
       EXPECT_TRUE(cluster.write(block, pattern(block, 1, 512)));
+    cluster.settle();
     Trace trace;
     cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
       trace.emplace_back(from, to, message.size());
@@ -283,6 +284,7 @@ TEST(Engine, ReadsWritesAndAccessesToNothingLookAlike) {
       if (kind == 3) {
         EXPECT_TRUE(cluster.read(3));
       }
+      cluster.settle();
     }
     return trace;
   };

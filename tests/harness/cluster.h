@@ -200,6 +200,12 @@ class Cluster {
     }
   }
 
+  /// Lets everything under way end.
+  void settle() {
+    context.restart();
+    context.poll();
+  }
+
   template <class T>
   static void require(const T& result) {
     if (!result) throw std::runtime_error(result.error().message);
@@ -249,5 +255,12 @@ inline Bytes pattern(BlockId block, std::uint64_t generation, std::size_t size) 
   }
   return content;
 }
+
+/// ASSERT_OK(result): asserts that there is no error, and prints it if there is.
+#define ASSERT_OK(expr)                                    \
+  do {                                                     \
+    const auto& s3o_result = (expr);                       \
+    ASSERT_TRUE(s3o_result) << s3o_result.error().message; \
+  } while (false)
 
 }  // namespace s3oram::test

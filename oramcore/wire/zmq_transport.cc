@@ -1,0 +1,217 @@
+#include "oramcore/wire/zmq_transport.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <span>
+#include <thread>
+#include <zmq.hpp>
+
+#include "oramcore/wire/endpoint.h"
+#include "oramcore/wire/zap.h"
+#include "oramcore/wire/zmq_config.h"
+#include "oramcore/wire/zmq_peer.h"
+#include "oramcore/wire/zmq_socket.h"
+
+namespace s3oram {
+namespace {
+
+// A thread of ZeroMQ's carries whole connections, encryption included.
+int io_threads(const ZmqConfig& config) {
+  const std::size_t connections = config.peers.size() + 1;
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return static_cast<int>(std::min(connections, cores));
+}
+
+class Sockets final : public ZmqTransport {
+ public:
+  Sockets(Executor executor, const ZmqConfig& config)
+      : executor_(std::move(executor)), config_(config), context_(io_threads(config)) {}
+  ~Sockets() override;
+
+  /// Throws zmq::error_t. `doing` names the step that failed.
+  void open(ZapHandler::Admitted admitted, std::string& doing);
+
+  void on_message(Handler handler) override { handler_ = std::move(handler); }
+  void send(Party to, Bytes message) override;
+  PeerState state(Party server) const override;
+  Traffic traffic(Party party) const override;
+  std::string endpoint() const override { return endpoint_; }
+  Status admit_clients(const std::vector<PublicKey>& keys) override;
+
+ private:
+  void listen(ZapHandler::Admitted admitted);
+  void on_question(std::span<zmq::message_t> frames);
+  std::optional<Party> sender(std::span<zmq::message_t> frames) const;
+  void deliver(Party from, MessageKind kind, const zmq::message_t& message);
+  bool transmit(Party to, Bytes message);
+
+  Executor executor_;
+  ZmqConfig config_;
+  zmq::context_t context_;
+  std::unique_ptr<ZapHandler> zap_;
+  std::shared_ptr<ZmqSocket> router_;
+  std::map<Party, std::shared_ptr<ZmqPeer>> peers_;
+  std::map<Party, Bytes> routes_;  // the routing id with which each party asked last
+  std::map<Party, Traffic> traffic_;
+  std::string endpoint_;
+  Handler handler_;
+};
+
+Sockets::~Sockets() {
+  for (auto& [party, peer] : peers_) peer->close();
+  if (router_) router_->close();
+  context_.shutdown();  // ends the ZAP thread
+}
+
+void Sockets::open(ZapHandler::Admitted admitted, std::string& doing) {
+  if (!config_.listen.empty()) {
+    doing = "listening on " + config_.listen;
+    listen(std::move(admitted));
+  }
+  for (const auto& address : config_.peers) {
+    doing = "connecting to " + address.endpoint;
+    auto peer = std::make_shared<ZmqPeer>(context_, executor_, address, config_.self, config_.keys,
+                                          config_.largest_message,
+                                          [this, from = address.party](zmq::message_t& message) {
+                                            deliver(from, MessageKind::answer, message);
+                                          });
+    peer->open();
+    peers_.emplace(address.party, std::move(peer));
+  }
+}
+
+void Sockets::listen(ZapHandler::Admitted admitted) {
+  auto router = open_zmq_socket(context_, zmq::socket_type::router, config_.largest_message);
+  router.set(zmq::sockopt::router_mandatory, true);
+  if (is_tcp(config_.listen)) {
+    zap_ = std::make_unique<ZapHandler>(context_, std::move(admitted));
+    router.set(zmq::sockopt::zap_domain, kZapDomain);
+    router.set(zmq::sockopt::ipv6, wants_ipv6(config_.listen));
+    use_curve(router, config_.keys, nullptr);
+  } else {
+    // A party that connects again keeps its routing id, and takes over from its dead connection.
+    router.set(zmq::sockopt::router_handover, true);
+    const uid_t uid = ::geteuid();
+    if (zmq_setsockopt(router.handle(), ZMQ_IPC_FILTER_UID, &uid, sizeof uid) != 0)
+      throw zmq::error_t();
+  }
+  router.bind(config_.listen);
+  endpoint_ = router.get(zmq::sockopt::last_endpoint);
+  router_ = std::make_shared<ZmqSocket>(
+      executor_, std::move(router),
+      [this](std::span<zmq::message_t> frames) { on_question(frames); });
+  router_->start();
+}
+
+// Who asks: by the connection's key or, where only our own uid connects, by the routing id.
+std::optional<Party> Sockets::sender(std::span<zmq::message_t> frames) const {
+  Party party = 0;
+  if (is_tcp(config_.listen)) {
+    const char* user = zmq_msg_gets(frames[1].handle(), "User-Id");
+    if (!user) return std::nullopt;  // never asked the ZAP handler
+    const char* end = user + std::strlen(user);
+    if (std::from_chars(user, end, party).ptr != end) return std::nullopt;
+  } else {
+    const auto& id = frames[0];
+    if (id.size() != 1 + kIpcNonce || !(*id.data<std::uint8_t>() & kIpcParty)) return std::nullopt;
+    party = *id.data<std::uint8_t>() & ~kIpcParty;
+  }
+  if (party != kClient && !peers_.contains(party)) return std::nullopt;
+  return party;
+}
+
+void Sockets::on_question(std::span<zmq::message_t> frames) {
+  if (frames.size() != 2) return;
+  const auto from = sender(frames);
+  if (!from) return;
+  const auto* id = frames[0].data<std::uint8_t>();
+  routes_[*from].assign(id, id + frames[0].size());
+  deliver(*from, MessageKind::question, frames[1]);
+}
+
+void Sockets::deliver(Party from, MessageKind kind, const zmq::message_t& message) {
+  const auto* data = message.data<std::uint8_t>();
+  const std::size_t size = message.size();
+  if (size == 0 || size > config_.largest_message || MessageKind{data[0]} != kind || !handler_)
+    return;
+  traffic_[from].bytes_received += size;
+  handler_(from, Bytes(data, data + size));
+}
+
+void Sockets::send(Party to, Bytes message) {
+  const std::size_t size = message.size();
+  auto& traffic = traffic_[to];
+  if (transmit(to, std::move(message)))
+    traffic.bytes_sent += size;
+  else
+    ++traffic.dropped;
+}
+
+bool Sockets::transmit(Party to, Bytes message) {
+  if (message.empty()) return false;
+  if (message.size() > config_.largest_message) {
+    // The other side would close the connection on it.
+    spdlog::error("a message of {} bytes to party {} is over the limit of {}", message.size(), to,
+                  config_.largest_message);
+    return false;
+  }
+  switch (MessageKind{message[0]}) {
+    case MessageKind::question: {
+      const auto peer = peers_.find(to);
+      return peer != peers_.end() && peer->second->send(std::move(message));
+    }
+    case MessageKind::answer: {
+      const auto route = routes_.find(to);
+      return router_ && route != routes_.end() && router_->send(route->second, std::move(message));
+    }
+  }
+  return false;
+}
+
+PeerState Sockets::state(Party server) const {
+  const auto peer = peers_.find(server);
+  return peer == peers_.end() ? PeerState::connecting : peer->second->state();
+}
+
+Traffic Sockets::traffic(Party party) const {
+  const auto found = traffic_.find(party);
+  return found == traffic_.end() ? Traffic{} : found->second;
+}
+
+Status Sockets::admit_clients(const std::vector<PublicKey>& keys) {
+  auto admitted = admitted_keys(config_, keys);
+  if (!admitted) return fail(admitted.error());
+  if (zap_) zap_->admit(std::move(*admitted));
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ZmqTransport>> make_zmq_transport(Executor executor,
+                                                         const ZmqConfig& config) {
+  S3O_TRY(check(config));
+  auto admitted = admitted_keys(config, config.client_keys);
+  if (!admitted) return fail(admitted.error());
+  if (!config.listen.empty() && !is_tcp(config.listen)) S3O_TRY(check_ipc_free(config.listen));
+  std::string doing = "starting ZeroMQ";
+  try {
+    auto sockets = std::make_unique<Sockets>(std::move(executor), config);
+    sockets->open(std::move(*admitted), doing);
+    return sockets;
+  } catch (const zmq::error_t& error) {
+    if (error.num() == EADDRINUSE)
+      return fail(Errc::exists, "{}: another process listens there; stop it, or use another port",
+                  doing);
+    if (error.num() == ENODEV || error.num() == EADDRNOTAVAIL)
+      return fail(Errc::usage, "{}: no interface of this machine has that address", doing);
+    return fail(Errc::failed, "{}: {}", doing, error.what());
+  }
+}
+
+}  // namespace s3oram

@@ -1,0 +1,71 @@
+#include "serverd/commands.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "serverd/store_files.h"
+
+namespace s3oram {
+namespace {
+
+Status require_store(const Path& store) {
+  std::error_code error;
+  if (std::filesystem::is_directory(store, error)) return {};
+  return fail(Errc::usage,
+              "store {}: no such directory; 's3oramfs-serverd keygen --store {}' makes it",
+              store.string(), store.string());
+}
+
+}  // namespace
+
+Status keygen(const Path& store, std::ostream& out) {
+  if (::mkdir(store.c_str(), 0700) != 0 && errno != EEXIST)
+    return fail(Errc::failed, "store {}: {}; make the directory above it first", store.string(),
+                std::strerror(errno));
+  const KeyPair keys = generate_key_pair();
+  if (auto status = create_server_key(store, keys); !status) {
+    if (status.error().code != Errc::exists) return status;
+    return fail(Errc::exists,
+                "{}: it is kept as it is; remove it first if this server is really to have a new "
+                "key",
+                status.error().message);
+  }
+  out << to_text(keys.public_key) << std::endl;
+  return {};
+}
+
+Status authorize(const Path& store, const std::string& key) {
+  S3O_TRY(require_store(store));
+  const auto parsed = parse_public_key(key);
+  if (!parsed) return fail(parsed.error());
+  return add_client(store, *parsed);
+}
+
+Status peers(const Path& store, const std::vector<std::string>& servers, std::ostream& out) {
+  S3O_TRY(require_store(store));
+  if (servers.empty()) {
+    const auto known = read_peers(store);
+    if (!known) return fail(known.error());
+    for (const auto& peer : *known) out << to_text(peer) << "\n";
+    return {};
+  }
+  std::vector<PeerAddress> all;
+  std::set<Party> numbers;
+  std::set<PublicKey> keys;
+  for (const auto& text : servers) {
+    auto peer = parse_peer(text);
+    if (!peer) return fail(peer.error());
+    if (!peer->key)
+      return fail(Errc::usage, "server '{}': its public key is missing: write N=HOST:PORT,KEY",
+                  text);
+    if (!numbers.insert(peer->party).second || !keys.insert(*peer->key).second)
+      return fail(Errc::usage, "server '{}': another one has its number or its key already", text);
+    all.push_back(std::move(*peer));
+  }
+  return write_peers(store, all);
+}
+
+}  // namespace s3oram

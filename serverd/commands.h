@@ -1,0 +1,26 @@
+// The subcommands that prepare a server's store. Each may run while a server does; the server
+// reads `clients` again on SIGHUP, and all files when it starts.
+#pragma once
+
+#include <filesystem>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+/// Makes the store (0700) if it is not there, and the server's key; prints the public key alone.
+/// Errors: exists (there is a key already: it is never overwritten).
+Status keygen(const std::filesystem::path& store, std::ostream& out);
+
+/// Lets the client with this public key connect. Errors: usage (not a key).
+Status authorize(const std::filesystem::path& store, const std::string& key);
+
+/// Writes down all servers of the volume, each "N=HOST:PORT,KEY"; this server may be among them,
+/// and finds its number by its key. Without `servers`, prints those written down. Errors: usage.
+Status peers(const std::filesystem::path& store, const std::vector<std::string>& servers,
+             std::ostream& out);
+
+}  // namespace s3oram

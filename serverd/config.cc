@@ -1,0 +1,110 @@
+#include "serverd/config.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+
+#include "oramcore/wire/endpoint.h"
+#include "serverd/store_files.h"
+
+namespace s3oram {
+namespace {
+
+// All servers written down, those of the command line before those of the store.
+Result<std::map<Party, PeerAddress>> known_servers(const Options& options) {
+  std::map<Party, PeerAddress> servers;
+  for (const auto& text : options.peers) {
+    auto peer = parse_peer(text);
+    if (!peer) return fail(peer.error().code, "--peer: {}", peer.error().message);
+    const Party party = peer->party;
+    if (!servers.emplace(party, std::move(*peer)).second)
+      return fail(Errc::usage, "--peer: server {} is given twice", party);
+  }
+  const auto stored = read_peers(options.store);
+  if (!stored) return fail(stored.error());
+  for (const auto& peer : *stored) servers.emplace(peer.party, peer);
+  return servers;
+}
+
+Result<Party> own_number(const Options& options, const std::map<Party, PeerAddress>& servers,
+                         const PublicKey& key) {
+  const auto self = std::find_if(servers.begin(), servers.end(),
+                                 [&](const auto& server) { return server.second.key == key; });
+  if (options.index == 0) {
+    if (self == servers.end())
+      return fail(Errc::usage,
+                  "which server this is, is not known: give --index N, or list it with its key {} "
+                  "by 's3oramfs-serverd peers'",
+                  to_text(key));
+    return self->first;
+  }
+  if (options.index > kLastServer)
+    return fail(Errc::usage, "--index {}: give the server's number, from 1 to {}", options.index,
+                kLastServer);
+  const auto index = static_cast<Party>(options.index);
+  const auto listed = servers.find(index);
+  const bool other_key = listed != servers.end() && listed->second.key && listed->second.key != key;
+  const bool other_number = self != servers.end() && self->first != index;
+  if (other_key || other_number)
+    return fail(Errc::usage,
+                "--index {}: this server's key {} is not that of server {} in the list of servers",
+                options.index, to_text(key), options.index);
+  return index;
+}
+
+}  // namespace
+
+void add_options(CLI::App& app, Options& options) {
+  app.set_config("--config", "", "Read options from FILE: lines like listen = \"HOST:PORT\"")
+      ->type_name("FILE");
+  app.allow_config_extras(false);
+  app.add_option("--store", options.store, "Directory with this server's shares and keys")
+      ->type_name("DIR");
+  app.add_option("--index", options.index, "This server's number; else found by its key")
+      ->type_name("N");
+  app.add_option("--listen", options.listen, "Where to listen: HOST:PORT, *:PORT or ipc://PATH")
+      ->type_name("ENDPOINT");
+  app.add_option("--peer", options.peers, "Another server, besides those of 'peers'; repeatable")
+      ->type_name("N=ENDPOINT[,KEY]")
+      ->allow_extra_args(false);
+  app.add_flag("--exit-with-parent", options.exit_with_parent,
+               "Stop when the process that started this one ends");
+  app.add_option("--ready-fd", options.ready_fd, "Write a byte there once listening")
+      ->type_name("N");
+  app.add_option("--threads", options.threads, "Threads for arithmetic and disk; else one a core")
+      ->type_name("N");
+  app.add_option("--log-level", options.log_level, "Least level of the log on stderr")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "critical", "off"}))
+      ->type_name("LEVEL");
+}
+
+Result<ZmqConfig> network_config(const Options& options) {
+  ZmqConfig config;
+  if (options.listen.empty())
+    return fail(Errc::usage, "where to listen is missing: give --listen HOST:PORT");
+  auto listen = parse_endpoint(options.listen);
+  if (!listen) return fail(listen.error().code, "--listen: {}", listen.error().message);
+  config.listen = std::move(*listen);
+
+  auto servers = known_servers(options);
+  if (!servers) return fail(servers.error());
+  const bool tcp = is_tcp(config.listen) ||
+                   std::any_of(servers->begin(), servers->end(),
+                               [](const auto& server) { return is_tcp(server.second.endpoint); });
+  if (tcp) {
+    auto keys = read_server_key(options.store);
+    if (!keys) return fail(keys.error());
+    config.keys = *keys;
+    auto clients = read_clients(options.store);
+    if (!clients) return fail(clients.error());
+    config.client_keys = std::move(*clients);
+  }
+  const auto self = own_number(options, *servers, config.keys.public_key);
+  if (!self) return fail(self.error());
+  config.self = *self;
+  servers->erase(*self);
+  for (auto& [party, peer] : *servers) config.peers.push_back(std::move(peer));
+  return config;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,35 @@
+// How a server is set up: options of the command line or the config file, and the store's files.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "oramcore/base/error.h"
+#include "oramcore/wire/zmq_transport.h"
+
+namespace CLI {
+class App;
+}
+
+namespace s3oram {
+
+/// As typed. A config file has the same names: listen = "a.example:5760".
+struct Options {
+  std::string store;
+  unsigned index = 0;  // 0: found in the store's peers by the server's key
+  std::string listen;
+  std::vector<std::string> peers;  // "N=ENDPOINT[,KEY]"; these go before the store's
+  bool exit_with_parent = false;
+  int ready_fd = -1;     // -1: none
+  unsigned threads = 0;  // 0: one a core
+  std::string log_level = "info";
+};
+
+/// `options` must outlive the parsing.
+void add_options(CLI::App& app, Options& options);
+
+/// What the transport needs, from the options and the store's files. Errors: usage, failed.
+Result<ZmqConfig> network_config(const Options& options);
+
+}  // namespace s3oram

@@ -1,0 +1,66 @@
+// s3oramfs-serverd: one of the share servers, and the commands that set it up.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <iostream>
+
+#include "serverd/commands.h"
+#include "serverd/config.h"
+#include "serverd/serve.h"
+
+namespace {
+
+using s3oram::Errc;
+using s3oram::Status;
+
+int run(int argc, char** argv) {
+  s3oram::Options options;
+  std::string key;
+  std::vector<std::string> servers;
+
+  CLI::App app("Keeps one server's shares of an s3oramfs volume.", "s3oramfs-serverd");
+  s3oram::add_options(app, options);
+  app.require_subcommand(0, 1);
+  app.fallthrough();  // --store may follow the command
+  const auto* keygen = app.add_subcommand("keygen", "Make this server's key; print the public one");
+  auto* authorize = app.add_subcommand("authorize", "Let a client connect");
+  authorize->add_option("KEY", key, "The client's public key")->required();
+  auto* peers = app.add_subcommand("peers", "Write down all servers of the volume, or print them");
+  peers->add_option("SERVER", servers, "N=HOST:PORT,KEY");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : static_cast<int>(Errc::usage);
+  }
+  spdlog::set_default_logger(spdlog::stderr_color_mt("s3oramfs-serverd"));
+  spdlog::set_level(spdlog::level::from_str(options.log_level));
+
+  Status status;
+  if (app.get_subcommands().empty())
+    status = s3oram::serve(options);
+  else if (options.store.empty())
+    status = s3oram::fail(Errc::usage, "where the server's files are is missing: give --store DIR");
+  else if (keygen->parsed())
+    status = s3oram::keygen(options.store, std::cout);
+  else if (authorize->parsed())
+    status = s3oram::authorize(options.store, key);
+  else
+    status = s3oram::peers(options.store, servers, std::cout);
+  if (status) return 0;
+  std::cerr << "s3oramfs-serverd: " << status.error().message << std::endl;
+  return static_cast<int>(status.error().code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "s3oramfs-serverd: " << error.what() << std::endl;
+    return static_cast<int>(Errc::failed);
+  }
+}

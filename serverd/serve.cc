@@ -1,0 +1,105 @@
+#include "serverd/serve.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "oramcore/base/async.h"
+#include "oramcore/base/random.h"
+#include "oramcore/wire/zmq_transport.h"
+#include "serverd/share_server.h"
+#include "serverd/store_files.h"
+
+namespace s3oram {
+namespace {
+
+// A parent that ended before this call is noticed when readiness is reported to it.
+Status exit_with_parent() {
+  if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0)
+    return fail(Errc::failed, "--exit-with-parent: {}", std::strerror(errno));
+  return {};
+}
+
+Status report_ready(int fd) {
+  const ssize_t wrote = ::write(fd, "\n", 1);
+  const int error = errno;
+  ::close(fd);
+  if (wrote != 1)
+    return fail(Errc::failed,
+                "--ready-fd {}: {}; it must be the writing end of a pipe that the starter reads",
+                fd, std::strerror(error));
+  return {};
+}
+
+Task<void> stop(ShareServer& server, asio::io_context& io, Status& outcome) {
+  outcome = co_await server.stop();
+  io.stop();
+}
+
+void reload_clients_on_hangup(asio::signal_set& hangup, const Options& options,
+                              ZmqTransport& transport) {
+  hangup.async_wait([&](const boost::system::error_code& error, int) {
+    if (error) return;
+    const auto clients = read_clients(options.store);
+    const Status admitted =
+        clients ? transport.admit_clients(*clients) : Status(fail(clients.error()));
+    if (admitted)
+      spdlog::info("admits {} client keys from now on", clients->size());
+    else
+      spdlog::error("the clients stay as they were: {}", admitted.error().message);
+    reload_clients_on_hangup(hangup, options, transport);
+  });
+}
+
+}  // namespace
+
+Status serve(const Options& options) {
+  ::signal(SIGPIPE, SIG_IGN);  // a starter that is gone is an error of write()
+  if (options.exit_with_parent) S3O_TRY(exit_with_parent());
+  if (options.store.empty())
+    return fail(Errc::usage, "where the shares are is missing: give --store DIR");
+  const auto lock = StoreLock::take(options.store);
+  if (!lock) return fail(lock.error());
+  const auto network = network_config(options);
+  if (!network) return fail(network.error());
+
+  asio::io_context io(1);
+  asio::signal_set end(io, SIGTERM, SIGINT);
+  asio::signal_set hangup(io, SIGHUP);
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  asio::thread_pool pool(options.threads ? options.threads : cores);
+  SystemClock clock(io.get_executor());
+  SystemRandom random;
+  const auto transport = make_zmq_transport(io.get_executor(), *network);
+  if (!transport) return fail(transport.error());
+  const auto server = ShareServer::open(options.store, network->self, io.get_executor(),
+                                        pool.get_executor(), clock, random, **transport);
+  if (!server) return fail(server.error());
+
+  Status outcome;
+  end.async_wait([&](const boost::system::error_code& error, int) {
+    if (error) return;
+    spdlog::info("server {} stops", network->self);
+    spawn(io.get_executor(), stop(**server, io, outcome));
+  });
+  reload_clients_on_hangup(hangup, options, **transport);
+  spdlog::info("server {} listens on {}", network->self, (*transport)->endpoint());
+  if (network->client_keys.empty() && network->listen.starts_with("tcp"))
+    spdlog::warn("no client may connect yet: 's3oramfs-serverd authorize --store {} KEY'",
+                 options.store);
+  if (options.ready_fd >= 0) S3O_TRY(report_ready(options.ready_fd));
+  io.run();
+  pool.join();
+  return outcome;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,181 @@
+#include "serverd/store_files.h"
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+#include "oramcore/wire/endpoint.h"
+#include "serverd/text_file.h"
+
+namespace s3oram {
+namespace {
+
+constexpr mode_t kOwnerOnly = 0600;
+
+Path key_file(const Path& store) { return store / "server.key"; }
+Path clients_file(const Path& store) { return store / "clients"; }
+Path peers_file(const Path& store) { return store / "peers"; }
+
+// The lines that say something; none if there is no such file.
+Result<std::vector<std::string>> read_lines(const Path& file) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error) && !error) return std::vector<std::string>{};
+  const auto text = read_text(file);
+  if (!text) return fail(text.error());
+  std::vector<std::string> lines;
+  std::istringstream in(*text);
+  for (std::string line; std::getline(in, line);) {
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (!line.empty() && line.front() != '#') lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+// Parses every line; an error names the file.
+template <class T, class Parse>
+Result<std::vector<T>> parse_lines(const Path& file, Parse parse) {
+  const auto lines = read_lines(file);
+  if (!lines) return fail(lines.error());
+  std::vector<T> all;
+  for (const auto& line : *lines) {
+    auto one = parse(line);
+    if (!one) return fail(one.error().code, "{}: {}", file.string(), one.error().message);
+    all.push_back(std::move(*one));
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<StoreLock> StoreLock::take(const Path& store) {
+  const Path file = store / "lock";
+  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kOwnerOnly);
+  if (fd < 0) {
+    if (errno == ENOENT || errno == ENOTDIR)
+      return fail(Errc::usage,
+                  "store {}: no such directory; 's3oramfs-serverd keygen --store {}' makes it",
+                  store.string(), store.string());
+    return fail(Errc::failed, "{}: {}", file.string(), std::strerror(errno));
+  }
+  StoreLock lock(fd);
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK)
+      return fail(Errc::vault_in_use, "store {}: another server runs on this store; stop it first",
+                  store.string());
+    return fail(Errc::failed, "{}: locking: {}", file.string(), std::strerror(errno));
+  }
+  return lock;
+}
+
+StoreLock::StoreLock(StoreLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+StoreLock& StoreLock::operator=(StoreLock&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+StoreLock::~StoreLock() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Result<KeyPair> read_server_key(const Path& store) {
+  const Path file = key_file(store);
+  struct stat found {};
+  if (::stat(file.c_str(), &found) != 0)
+    return fail(errno == ENOENT ? Errc::usage : Errc::failed,
+                "{}: {}; 's3oramfs-serverd keygen --store {}' makes the server's key",
+                file.string(), std::strerror(errno), store.string());
+  if (found.st_mode & (S_IRWXG | S_IRWXO))
+    return fail(Errc::failed,
+                "{}: others may read this key (mode {:04o}): 'chmod 600' it, and make a new one if "
+                "somebody may have",
+                file.string(), found.st_mode & 07777);
+  auto text = read_text(file);
+  if (!text) return fail(text.error());
+  auto line = text->substr(0, text->find('\n'));
+  auto secret = parse_public_key(line);
+  sodium_memzero(text->data(), text->size());
+  sodium_memzero(line.data(), line.size());
+  // The message of parse_public_key would show the secret.
+  if (!secret)
+    return fail(Errc::failed, "{}: it does not hold a key; restore it from a copy", file.string());
+  KeyPair keys = key_pair_of(*secret);
+  sodium_memzero(secret->data(), secret->size());
+  return keys;
+}
+
+Status create_server_key(const Path& store, const KeyPair& keys) {
+  std::string text = to_text(keys.secret_key) + "\n";
+  auto status = create_text(key_file(store), text, kOwnerOnly);
+  sodium_memzero(text.data(), text.size());
+  return status;
+}
+
+Result<std::vector<PublicKey>> read_clients(const Path& store) {
+  return parse_lines<PublicKey>(clients_file(store), parse_public_key);
+}
+
+Status add_client(const Path& store, const PublicKey& key) {
+  const Path file = clients_file(store);
+  const auto clients = read_clients(store);
+  if (!clients) return fail(clients.error());
+  if (std::find(clients->begin(), clients->end(), key) != clients->end()) return {};
+  std::string text;  // as it is, with its comments
+  if (std::error_code error; std::filesystem::exists(file, error)) {
+    auto before = read_text(file);
+    if (!before) return fail(before.error());
+    text = std::move(*before);
+    if (!text.empty() && text.back() != '\n') text += '\n';
+  }
+  return replace_text(file, text + to_text(key) + "\n", kOwnerOnly);
+}
+
+Result<PeerAddress> parse_peer(const std::string& text) {
+  const auto equals = text.find('=');
+  unsigned number = 0;
+  const char* begin = text.data();
+  const char* end = begin + std::min(equals, text.size());
+  const auto [stop, error] = std::from_chars(begin, end, number);
+  if (equals == std::string::npos || error != std::errc() || stop != end || number < 1 ||
+      number > kLastServer)
+    return fail(Errc::usage, "server '{}': write N=HOST:PORT,KEY with N from 1 to {}", text,
+                kLastServer);
+  PeerAddress peer;
+  peer.party = static_cast<Party>(number);
+  const auto rest = text.substr(equals + 1);
+  const auto comma = rest.find(',');
+  auto endpoint = parse_endpoint(rest.substr(0, comma));
+  if (!endpoint) return fail(endpoint.error());
+  peer.endpoint = std::move(*endpoint);
+  if (comma != std::string::npos) {
+    const auto key = parse_public_key(rest.substr(comma + 1));
+    if (!key) return fail(Errc::usage, "server {}: {}", number, key.error().message);
+    peer.key = *key;
+  }
+  return peer;
+}
+
+std::string to_text(const PeerAddress& peer) {
+  constexpr std::string_view kTcp = "tcp://";
+  const auto endpoint = is_tcp(peer.endpoint) ? peer.endpoint.substr(kTcp.size()) : peer.endpoint;
+  return fmt::format("{}={}{}", peer.party, endpoint, peer.key ? "," + to_text(*peer.key) : "");
+}
+
+Result<std::vector<PeerAddress>> read_peers(const Path& store) {
+  return parse_lines<PeerAddress>(peers_file(store), parse_peer);
+}
+
+Status write_peers(const Path& store, const std::vector<PeerAddress>& peers) {
+  std::string text;
+  for (const auto& peer : peers) text += to_text(peer) + "\n";
+  return replace_text(peers_file(store), text, kOwnerOnly);
+}
+
+}  // namespace s3oram

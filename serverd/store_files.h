@@ -1,0 +1,51 @@
+// What a server's store directory (0700) holds beside the shares:
+//   lock         locked while a server runs on the store
+//   server.key   the server's secret CURVE key, 0600, as one line of base64url
+//   clients      the public keys that may connect as the client, one a line
+//   peers        all servers of the volume, "N=HOST:PORT,KEY" a line; this one may be among them
+// Empty lines and lines that begin with # are skipped. A server without TCP needs no file but lock.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "oramcore/base/error.h"
+#include "oramcore/wire/zmq_transport.h"
+
+namespace s3oram {
+
+using Path = std::filesystem::path;
+
+/// Held while it lives.
+class StoreLock {
+ public:
+  /// Errors: vault_in_use (another server runs on this store), failed.
+  static Result<StoreLock> take(const Path& store);
+  StoreLock(StoreLock&& other) noexcept;
+  StoreLock& operator=(StoreLock&& other) noexcept;
+  ~StoreLock();
+
+ private:
+  explicit StoreLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+/// Refuses a key that others than its owner may read. Errors: failed, usage.
+Result<KeyPair> read_server_key(const Path& store);
+/// Errors: exists.
+Status create_server_key(const Path& store, const KeyPair& keys);
+
+/// Empty if there is no such file.
+Result<std::vector<PublicKey>> read_clients(const Path& store);
+/// Does nothing if it is there already.
+Status add_client(const Path& store, const PublicKey& key);
+
+/// "N=ENDPOINT[,KEY]", the endpoint as parse_endpoint takes it. Errors: usage.
+Result<PeerAddress> parse_peer(const std::string& text);
+std::string to_text(const PeerAddress& peer);
+/// Empty if there is no such file.
+Result<std::vector<PeerAddress>> read_peers(const Path& store);
+Status write_peers(const Path& store, const std::vector<PeerAddress>& peers);
+
+}  // namespace s3oram

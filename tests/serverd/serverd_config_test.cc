@@ -1,0 +1,272 @@
+// Options, the store's files and the commands that write them.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "serverd/commands.h"
+#include "serverd/config.h"
+#include "serverd/store_files.h"
+#include "serverd/text_file.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string new_key() { return to_text(generate_key_pair().public_key); }
+
+class Store : public ::testing::Test {
+ protected:
+  Store() {
+    std::string name = fs::temp_directory_path() / "s3oram-XXXXXX";
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    store_ = folder_ / "store";
+  }
+  ~Store() override { fs::remove_all(folder_); }
+
+  /// The store with a key; returns the public one.
+  std::string make_key() {
+    std::ostringstream out;
+    const auto status = keygen(store_, out);
+    EXPECT_TRUE(status) << status.error().message;
+    return out.str().substr(0, out.str().size() - 1);
+  }
+  Options options() const {
+    Options options;
+    options.store = store_;
+    options.index = 1;
+    options.listen = "127.0.0.1:5760";
+    return options;
+  }
+  static void expect_error(const Status& status, Errc code, const std::string& part) {
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, code) << status.error().message;
+    EXPECT_NE(status.error().message.find(part), std::string::npos) << status.error().message;
+  }
+  static Status drop_value(const Result<ZmqConfig>& result) {
+    if (!result) return fail(result.error());
+    return {};
+  }
+  std::string text(const std::string& file) const { return *read_text(store_ / file); }
+
+  fs::path folder_;
+  fs::path store_;
+};
+
+TEST_F(Store, KeygenMakesAPrivateStoreAndPrintsThePublicKeyAlone) {
+  const std::string printed = make_key();
+  EXPECT_EQ(fs::status(store_).permissions(), fs::perms::owner_all);
+  EXPECT_EQ(fs::status(store_ / "server.key").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+  const auto keys = read_server_key(store_);
+  ASSERT_TRUE(keys) << keys.error().message;
+  EXPECT_EQ(to_text(keys->public_key), printed);
+  EXPECT_NE(to_text(keys->secret_key), printed);
+}
+
+TEST_F(Store, KeygenNeverOverwrites) {
+  make_key();
+  const std::string before = text("server.key");
+  std::ostringstream out;
+  expect_error(keygen(store_, out), Errc::exists, "server.key");
+  EXPECT_EQ(out.str(), "");
+  EXPECT_EQ(text("server.key"), before);
+  // Nor does it leave anything else behind.
+  EXPECT_EQ(std::distance(fs::directory_iterator(store_), fs::directory_iterator()), 1);
+}
+
+TEST_F(Store, AKeyThatOthersMayReadIsRefused) {
+  make_key();
+  for (const mode_t mode : {0640, 0604, 0660, 0610}) {
+    ASSERT_EQ(::chmod((store_ / "server.key").c_str(), mode), 0);
+    const auto keys = read_server_key(store_);
+    ASSERT_FALSE(keys);
+    EXPECT_NE(keys.error().message.find("server.key"), std::string::npos);
+  }
+}
+
+TEST_F(Store, ADamagedKeyIsNotShown) {
+  make_key();
+  std::string damaged = text("server.key");
+  damaged[3] = '!';
+  ASSERT_TRUE(replace_text(store_ / "server.key", damaged, 0600));
+  const auto keys = read_server_key(store_);
+  ASSERT_FALSE(keys);
+  EXPECT_EQ(keys.error().message.find(damaged.substr(0, 20)), std::string::npos);
+}
+
+TEST_F(Store, AuthorizeAddsOnceAndKeepsWhatIsThere) {
+  make_key();
+  const std::string first = new_key();
+  const std::string second = new_key();
+  ASSERT_TRUE(replace_text(store_ / "clients", "# laptops\n\n" + first, 0600));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(authorize(store_, second));
+    ASSERT_TRUE(authorize(store_, first));
+  }
+  EXPECT_EQ(text("clients"), "# laptops\n\n" + first + "\n" + second + "\n");
+  EXPECT_EQ(read_clients(store_)->size(), 2u);
+  expect_error(authorize(store_, "not-a-key"), Errc::usage, "not-a-key");
+  expect_error(authorize(folder_ / "typo", first), Errc::usage, "typo");
+  EXPECT_FALSE(fs::exists(folder_ / "typo"));
+}
+
+TEST_F(Store, ABadLineNamesTheFile) {
+  make_key();
+  ASSERT_TRUE(replace_text(store_ / "clients", "rubbish\n", 0600));
+  expect_error(drop_value(network_config(options())), Errc::usage, "clients");
+  ASSERT_TRUE(replace_text(store_ / "clients", "", 0600));
+  ASSERT_TRUE(replace_text(store_ / "peers", "1=\n", 0600));
+  expect_error(drop_value(network_config(options())), Errc::usage, "peers");
+}
+
+TEST_F(Store, PeersAreWrittenAndPrinted) {
+  make_key();
+  const std::vector<std::string> servers{"1=a.example:5760," + new_key(),
+                                         "2=[::1]:5761," + new_key()};
+  std::ostringstream out;
+  ASSERT_TRUE(peers(store_, servers, out));
+  EXPECT_EQ(out.str(), "");
+  ASSERT_TRUE(peers(store_, {}, out));
+  EXPECT_EQ(out.str(), servers[0] + "\n" + servers[1] + "\n");
+}
+
+TEST_F(Store, BadPeersAreRefusedAndLeaveTheOldOnes) {
+  make_key();
+  std::ostringstream out;
+  const std::string key = new_key();
+  const std::string good = "1=a:1," + key;
+  ASSERT_TRUE(peers(store_, {good}, out));
+  for (const std::string& bad :
+       {std::string("a:1"), std::string("=a:1"), "0=a:1," + key, "128=a:1," + key, "x=a:1," + key,
+        "2=a," + key, std::string("2=a:1"), std::string("2=a:1,"), "2=a:1," + key.substr(1)})
+    expect_error(peers(store_, {bad}, out), Errc::usage, "");
+  expect_error(peers(store_, {good, "1=b:1," + new_key()}, out), Errc::usage, "1=b:1");
+  expect_error(peers(store_, {good, "2=b:1," + key}, out), Errc::usage, "2=b:1");
+  EXPECT_EQ(text("peers"), good + "\n");
+}
+
+TEST_F(Store, OnlyOneServerMayLockIt) {
+  make_key();
+  {
+    const auto lock = StoreLock::take(store_);
+    ASSERT_TRUE(lock) << lock.error().message;
+    const auto second = StoreLock::take(store_);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().code, Errc::vault_in_use);
+    EXPECT_NE(second.error().message.find(store_.string()), std::string::npos);
+  }
+  EXPECT_TRUE(StoreLock::take(store_));
+  EXPECT_EQ(StoreLock::take(folder_ / "typo").error().code, Errc::usage);
+}
+
+TEST_F(Store, AServerFindsItselfAndItsPeersInTheList) {
+  const std::string own = make_key();
+  const std::string first = new_key();
+  const std::string third = new_key();
+  const std::string client = new_key();
+  std::ostringstream out;
+  ASSERT_TRUE(peers(
+      store_, {"1=a.example:1," + first, "2=b.example:2," + own, "3=c.example:3," + third}, out));
+  ASSERT_TRUE(authorize(store_, client));
+  Options given = options();
+  given.index = 0;
+  given.listen = "*:2";
+  given.peers = {"3=elsewhere:33," + third};  // goes before the list
+  const auto config = network_config(given);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->self, 2);
+  EXPECT_EQ(config->listen, "tcp://*:2");
+  ASSERT_EQ(config->peers.size(), 2u);
+  EXPECT_EQ(to_text(config->peers[0]), "1=a.example:1," + first);
+  EXPECT_EQ(to_text(config->peers[1]), "3=elsewhere:33," + third);
+  ASSERT_EQ(config->client_keys.size(), 1u);
+  EXPECT_EQ(to_text(config->client_keys[0]), client);
+  EXPECT_EQ(to_text(config->keys.public_key), own);
+
+  given.index = 2;
+  EXPECT_TRUE(network_config(given));
+  given.index = 1;  // is another server's
+  expect_error(drop_value(network_config(given)), Errc::usage, "--index 1");
+}
+
+TEST_F(Store, ALocalServerNeedsNoKey) {
+  fs::create_directory(store_);
+  Options given = options();
+  given.listen = "ipc://1.sock";
+  given.peers = {"2=ipc://2.sock", "3=ipc://3.sock"};
+  const auto config = network_config(given);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->self, 1);
+  EXPECT_EQ(config->peers.size(), 2u);
+}
+
+TEST_F(Store, WrongOptionsAreNamed) {
+  make_key();
+  Options given = options();
+  given.listen = "";
+  expect_error(drop_value(network_config(given)), Errc::usage, "--listen");
+  given.listen = "nonsense";
+  expect_error(drop_value(network_config(given)), Errc::usage, "--listen");
+  given = options();
+  given.index = 0;
+  expect_error(drop_value(network_config(given)), Errc::usage, "--index");
+  given.index = 128;
+  expect_error(drop_value(network_config(given)), Errc::usage, "--index 128");
+  given = options();
+  given.peers = {"2:b"};
+  expect_error(drop_value(network_config(given)), Errc::usage, "--peer");
+  given.peers = {"2=b:1," + new_key(), "2=c:1," + new_key()};
+  expect_error(drop_value(network_config(given)), Errc::usage, "--peer");
+  given = options();
+  fs::remove(store_ / "server.key");
+  expect_error(drop_value(network_config(given)), Errc::usage, "keygen");
+}
+
+TEST_F(Store, OptionsComeFromAFileToo) {
+  const fs::path file = folder_ / "serverd.toml";
+  std::ofstream(file) << "# server two\nstore = \"/some where/store\"\nindex = 2\n"
+                         "listen = \"[::1]:5760\"\n"
+                         "peer = [\"1=a:1,KEY\", \"3=c:3,KEY\"]\nthreads = 3\n"
+                         "log-level = \"debug\"\n";
+  Options given;
+  CLI::App app;
+  add_options(app, given);
+  app.parse("--threads 5 --config " + file.string());
+  EXPECT_EQ(given.store, "/some where/store");
+  EXPECT_EQ(given.index, 2u);
+  EXPECT_EQ(given.listen, "[::1]:5760");
+  EXPECT_EQ(given.peers, (std::vector<std::string>{"1=a:1,KEY", "3=c:3,KEY"}));
+  EXPECT_EQ(given.threads, 5u);  // the command line goes first
+  EXPECT_EQ(given.log_level, "debug");
+
+  std::ofstream(file) << "lisen = \"*:1\"\n";
+  EXPECT_THROW(app.parse("--config " + file.string()), CLI::ParseError);
+  EXPECT_THROW(app.parse("--config " + (folder_ / "missing").string()), CLI::ParseError);
+  EXPECT_THROW(app.parse("--log-level loud"), CLI::ParseError);
+}
+
+TEST(TextFile, ReplacesAndCreates) {
+  std::string folder = fs::temp_directory_path() / "s3oram-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const fs::path file = fs::path(folder) / "text";
+  ASSERT_TRUE(create_text(file, "one", 0600));
+  EXPECT_EQ(create_text(file, "two", 0600).error().code, Errc::exists);
+  EXPECT_EQ(*read_text(file), "one");
+  ASSERT_TRUE(replace_text(file, "", 0644));
+  EXPECT_EQ(*read_text(file), "");
+  EXPECT_EQ(fs::status(file).permissions(), fs::perms(0644));
+  EXPECT_FALSE(read_text(fs::path(folder) / "missing"));
+  EXPECT_FALSE(replace_text(fs::path(folder) / "missing" / "text", "x", 0600));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace s3oram

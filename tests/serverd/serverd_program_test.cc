@@ -1,0 +1,205 @@
+// The program s3oramfs-serverd itself, run as users and mounts run it.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "oramcore/client/local_servers.h"
+#include "oramcore/wire/zmq_transport.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+struct Outcome {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+/// A server that reports its readiness on its standard output, which is a pipe to us.
+class RunningServer {
+ public:
+  explicit RunningServer(const std::string& arguments) {
+    const std::string command = "echo $$; exec '" SERVERD "' --ready-fd 1 " + arguments;
+    pipe_ = ::popen(command.c_str(), "re");
+    EXPECT_EQ(std::fscanf(pipe_, "%d\n", &pid_), 1);  // "\n" waits for the ready byte, and the end
+  }
+  ~RunningServer() {
+    if (pipe_) stop();
+  }
+  void signal(int number) const { EXPECT_EQ(::kill(pid_, number), 0); }
+  /// Its exit code.
+  int stop() {
+    signal(SIGTERM);
+    const int status = ::pclose(std::exchange(pipe_, nullptr));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  FILE* pipe_ = nullptr;
+  int pid_ = 0;
+};
+
+class Program : public ::testing::Test {
+ protected:
+  Program() : before_(fs::current_path()) {
+    std::string name = fs::temp_directory_path() / "s3oram-XXXXXX";
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    fs::current_path(folder_);
+  }
+  ~Program() override {
+    fs::current_path(before_);
+    fs::remove_all(folder_);
+  }
+
+  static std::string read(const fs::path& file) {
+    std::ifstream in(file);
+    std::ostringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+  static Outcome run(const std::string& arguments) {
+    const int status =
+        std::system(("'" SERVERD "' " + arguments + " >out 2>err </dev/null").c_str());
+    EXPECT_TRUE(WIFEXITED(status));
+    return {WEXITSTATUS(status), read("out"), read("err")};
+  }
+  /// The public key of a new store.
+  static std::string keygen(const std::string& store) {
+    const auto made = run("keygen --store " + store);
+    EXPECT_EQ(made.code, 0) << made.err;
+    EXPECT_EQ(made.out.size(), 44u);
+    return made.out.substr(0, 43);
+  }
+  /// Whether a client with these keys gets to this state with the server.
+  static bool reaches(const KeyPair& keys, const PeerAddress& server, PeerState state) {
+    asio::io_context io;
+    ZmqConfig config;
+    config.keys = keys;
+    config.peers = {server};
+    const auto client = make_zmq_transport(io.get_executor(), config);
+    EXPECT_TRUE(client);
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while ((*client)->state(server.party) != state) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      io.run_one_for(100ms);
+    }
+    return true;
+  }
+
+  fs::path before_;
+  fs::path folder_;
+};
+
+TEST_F(Program, CommandsHaveTheirExitCodes) {
+  EXPECT_EQ(run("--help").code, 0);
+  EXPECT_EQ(run("--no-such-option").code, 2);
+  EXPECT_EQ(run("no-such-command").code, 2);
+  EXPECT_EQ(run("keygen").code, 2);
+  EXPECT_EQ(run("").code, 2);
+  const std::string key = keygen("store");
+  const auto again = run("keygen --store store");
+  EXPECT_EQ(again.code, static_cast<int>(Errc::exists));
+  EXPECT_NE(again.err.find("store/server.key"), std::string::npos);
+  EXPECT_EQ(run("authorize --store store " + key).code, 0);
+  EXPECT_EQ(run("--store store authorize " + key).code, 0);
+  EXPECT_EQ(read("store/clients"), key + "\n");
+  EXPECT_EQ(run("authorize --store store hello").code, 2);
+  EXPECT_EQ(run("peers --store store 1=a:1," + key).code, 0);
+  EXPECT_EQ(run("peers --store store").out, "1=a:1," + key + "\n");
+}
+
+TEST_F(Program, ServesOverTcpWhomItKnows) {
+  const auto key = parse_public_key(keygen("store"));
+  const KeyPair client = generate_key_pair();
+  const KeyPair stranger = generate_key_pair();
+  ASSERT_EQ(run("authorize --store store " + to_text(client.public_key)).code, 0);
+  std::ofstream("serverd.toml") << "store = \"store\"\nindex = 2\nlisten = \"127.0.0.1:*\"\n";
+  RunningServer server("--config serverd.toml 2>log");
+  const std::string log = read("log");
+  const auto at = log.find("tcp://127.0.0.1:");
+  ASSERT_NE(at, std::string::npos) << log;
+  PeerAddress address{2, log.substr(at, log.find('\n', at) - at), *key};
+  EXPECT_TRUE(reaches(client, address, PeerState::connected));
+  EXPECT_TRUE(reaches(stranger, address, PeerState::refused));
+
+  const auto second = run("--config serverd.toml");
+  EXPECT_EQ(second.code, static_cast<int>(Errc::vault_in_use));
+  EXPECT_NE(second.err.find("another server runs on this store"), std::string::npos);
+  keygen("other");
+  const auto same_port = run("--store other --index 1 --listen " +
+                             address.endpoint.substr(std::string("tcp://").size()));
+  EXPECT_EQ(same_port.code, static_cast<int>(Errc::exists));
+  EXPECT_NE(same_port.err.find(address.endpoint), std::string::npos) << same_port.err;
+
+  ASSERT_EQ(run("authorize --store store " + to_text(stranger.public_key)).code, 0);
+  server.signal(SIGHUP);
+  EXPECT_TRUE(reaches(stranger, address, PeerState::connected));
+  EXPECT_EQ(server.stop(), 0);
+}
+
+TEST_F(Program, RefusesAKeyThatOthersMayRead) {
+  keygen("store");
+  fs::permissions("store/server.key", fs::perms(0640));
+  const auto outcome = run("--store store --index 1 --listen 127.0.0.1:*");
+  EXPECT_EQ(outcome.code, static_cast<int>(Errc::failed));
+  EXPECT_NE(outcome.err.find("store/server.key"), std::string::npos);
+}
+
+TEST_F(Program, EndsWhenNobodyWaitsForItsReadiness) {
+  keygen("store");
+  const auto outcome =
+      run("--store store --index 1 --listen 127.0.0.1:* --exit-with-parent --ready-fd 99");
+  EXPECT_EQ(outcome.code, static_cast<int>(Errc::failed));
+  EXPECT_NE(outcome.err.find("--ready-fd 99"), std::string::npos);
+}
+
+TEST_F(Program, RunsTheServersOfALocalVault) {
+  for (int round = 0; round < 2; ++round) {
+    auto servers = LocalServers::start(SERVERD, "vault", 3);
+    ASSERT_TRUE(servers) << servers.error().message;
+    fs::current_path("vault/run");
+    for (Party server = 1; server <= 3; ++server)
+      EXPECT_TRUE(reaches({}, {server, "ipc://" + std::to_string(server) + ".sock", std::nullopt},
+                          PeerState::connected));
+    fs::current_path(folder_);
+    const auto stopped = servers->stop();
+    EXPECT_TRUE(stopped) << stopped.error().message;
+  }
+  const std::string log = read("vault/run/server-2.log");
+  EXPECT_NE(log.find("server 2 listens on ipc://2.sock"), std::string::npos) << log;
+}
+
+TEST_F(Program, TheLocalServersOfAKilledMountEnd) {
+  const pid_t mount = ::fork();
+  if (mount == 0) {
+    auto servers = LocalServers::start(SERVERD, "vault", 3);
+    ::raise(SIGKILL);
+    ::_exit(servers ? 1 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(mount, &status, 0), mount);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  // They let go of their stores, so that the next mount's can have them.
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  for (;;) {
+    auto servers = LocalServers::start(SERVERD, "vault", 3);
+    if (servers) break;
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << servers.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace s3oram
