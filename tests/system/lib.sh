@@ -191,7 +191,8 @@ make_servers() {
   for n in 1 2 3; do serverd peers --store "$work/$name$n" "${peers[@]}"; done
 }
 start_server() {
-  serverd --store "$work/$server_name$1" --index "$1" --listen "127.0.0.1:${server_port[$1]}" \
+  # By its path: $! of a function would be a shell around it.
+  "$bin/s3oramfs-serverd" --store "$work/$server_name$1" --index "$1" --listen "127.0.0.1:${server_port[$1]}" \
     >> "$work/$server_name$1.log" 2>&1 &
   server_pid[$server_name$1]=$!
   wait_until "server $1 listens" answers_on "${server_port[$1]}"
