@@ -18,7 +18,7 @@
 namespace s3oram {
 namespace {
 
-constexpr Duration kAskAgain = std::chrono::milliseconds(1000);
+constexpr Duration kAskAgain = std::chrono::milliseconds(250);
 
 /// The client's network and its thread, with the local servers of a local vault. Everything that
 /// is not thread-safe lives on the thread and is made, used and destroyed there.
