@@ -123,15 +123,19 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
     if (block->in_flight_version < version || !block->flushing) want(block);
   pump();
   auto left = targets.begin();
+  const auto start = Clock::now();
   int error = 0;
   const bool in_time = wait(lock, [&] {
     while (left != targets.end() &&
            (!left->first->node || left->first->durable_version >= left->second))
       ++left;
     if (left == targets.end()) return true;
-    const auto& failing_since = left->first->failing_since;
-    if (failing_since && Clock::now() - *failing_since >= options_.deadline)
-      error = left->first->write_error;
+    // A block that fails for so long is given up when it fails once more.
+    const CachedBlock& block = *left->first;
+    const auto failed_at = block.not_before - options_.retry;
+    if (block.failing_since && failed_at >= start &&
+        failed_at - *block.failing_since >= options_.deadline)
+      error = block.write_error;
     return error != 0;
   });
   if (!in_time) error = left->first->write_error != 0 ? left->first->write_error : EIO;

@@ -282,13 +282,8 @@ void do_removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
 
 // ---- data --------------------------------------------------------------------------------------
 
-void set_cached(fuse_file_info* file) {
-  file->keep_cache = 1;
-  file->parallel_direct_writes = 1;
-}
-
 void do_open(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-  set_cached(file);
+  file->keep_cache = 1;
   fuse_reply_open(request, file);
 }
 
@@ -299,7 +294,7 @@ void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
     fuse_reply_err(request, made.error());
     return;
   }
-  set_cached(file);
+  file->keep_cache = 1;
   FileSystem& files = fs(request);
   const fuse_entry_param entry = entry_of(*made);
   if (fuse_reply_create(request, &entry, file) == -ENOENT) files.forget(entry.ino, 1);
