@@ -44,6 +44,7 @@ Prg::~Prg() {
 }
 
 void Prg::fill(MutView out) {
+  if (out.empty()) return;  // its data() may be null
   const std::size_t held = std::min(out.size(), buffer_.size() - used_);
   std::memcpy(out.data(), buffer_.data() + used_, held);
   used_ += held;
