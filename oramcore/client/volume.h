@@ -38,6 +38,8 @@ struct VolumeOptions {
   std::function<void(const std::string&)> progress;  // what a slow open is doing; may be empty
 };
 
+/// With a local vault, the process's working directory becomes the vault's run/, and create() and
+/// open() must be called on a thread that lives as long as the volume is open (local_servers.h).
 class Volume {
  public:
   /// Makes vault.db and the volume at every server, for a vault just created. All servers are

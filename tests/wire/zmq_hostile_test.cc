@@ -91,13 +91,14 @@ TEST_F(Strangers, MessagesOverTheLimitAreNeitherSentNorTaken) {
   net_.start(1, config);
   net_.start(kClient);
   ASSERT_TRUE(net_.ask(kClient, 1, std::string(kLargest - 1, 'x')));  // and the kind: the limit
-  const auto before = net_.node(1).received.size();
   net_.node(kClient).transport->send(1, question(std::string(kLargest, 'y')));
   net_.node(kClient).transport->send(1, question(std::string(8 * kLargest, 'z')));
   // The connection is lost on it, and made again.
   ASSERT_TRUE(net_.ask(kClient, 1, "after"));
-  for (std::size_t i = before; i < net_.node(1).received.size(); ++i)
-    EXPECT_EQ(net_.node(1).received[i].message, question("after"));
+  for (const auto& received : net_.node(1).received) {
+    EXPECT_LE(received.message.size(), kLargest);
+    EXPECT_TRUE(received.message[1] == 'x' || received.message == question("after"));
+  }
 
   net_.node(1).transport->send(kClient, answer(std::string(kLargest, 'x')));
   EXPECT_EQ(net_.node(1).transport->traffic(kClient).dropped, 1u);
@@ -119,7 +120,6 @@ TEST_F(Strangers, GarbageOnThePortIsNotDelivered) {
   net_.start(1);
   net_.start(kClient);
   ASSERT_TRUE(net_.ask(kClient, 1, "before"));
-  const auto before = net_.node(1).received.size();
 
   Prg random(Seed{1}, as_view("garbage"));
   const std::string greeting("\xff\0\0\0\0\0\0\0\x01\x7f\x03\x00", 12);  // ZMTP 3.0
@@ -154,9 +154,9 @@ TEST_F(Strangers, GarbageOnThePortIsNotDelivered) {
   }
   ASSERT_TRUE(net_.run_until([&] { return closed == attempts; }));
   ASSERT_TRUE(net_.ask(kClient, 1, "after"));
-  for (std::size_t i = before; i < net_.node(1).received.size(); ++i) {
-    EXPECT_EQ(net_.node(1).received[i].from, kClient);
-    EXPECT_EQ(net_.node(1).received[i].message, question("after"));
+  for (const auto& [from, message] : net_.node(1).received) {
+    EXPECT_EQ(from, kClient);
+    EXPECT_TRUE(message == question("before") || message == question("after"));
   }
 }
 

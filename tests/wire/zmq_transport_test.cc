@@ -70,8 +70,8 @@ TEST_P(Links, CarriesLargeMessagesUnaltered) {
     large[i] = static_cast<char>(i * 2654435761U >> 24);
   EXPECT_TRUE(net_.ask(kClient, 1, "small"));
   net_.node(kClient).transport->send(1, question(large));
-  ASSERT_TRUE(net_.run_until([&] { return net_.node(kClient).received.size() >= 2; }));
-  EXPECT_EQ(net_.node(kClient).received.back().message, answer(large));
+  const auto& received = net_.node(kClient).received;
+  EXPECT_TRUE(net_.run_until([&] { return received.back().message == answer(large); }));
 }
 
 TEST_P(Links, CountsTraffic) {
@@ -132,15 +132,14 @@ TEST_P(Links, DropsWhatHasNoKindOrAddressee) {
   auto& client = *net_.node(kClient).transport;
   const auto dropped = [&] { return client.traffic(1).dropped + client.traffic(9).dropped; };
   const auto dropped_before = dropped();
-  const auto before = net_.node(1).received.size();
   client.send(1, Bytes{});
   client.send(1, Bytes{'X', 'Y'});
   client.send(1, answer("clients do not answer"));
   client.send(9, question("there is no server 9"));
   EXPECT_EQ(dropped(), dropped_before + 4);
   ASSERT_TRUE(net_.ask(kClient, 1, "last"));
-  for (std::size_t i = before; i < net_.node(1).received.size(); ++i)
-    EXPECT_EQ(net_.node(1).received[i].message, question("last"));
+  for (const auto& [from, message] : net_.node(1).received)
+    EXPECT_TRUE(message == question("first") || message == question("last"));
 }
 
 TEST_P(Links, SaysWhoListensAlready) {

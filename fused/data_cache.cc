@@ -1,0 +1,379 @@
+#include "fused/data_cache.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace s3oram {
+namespace {
+
+constexpr std::size_t kSpareBlocks = 16;  // left free on a full disk
+
+}  // namespace
+
+DataCache::DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,
+                     const CacheOptions& options)
+    : mutex_(mutex),
+      device_(device),
+      metadata_(metadata),
+      options_(options),
+      block_size_(device.block_size()),
+      last_progress_(std::chrono::steady_clock::now()) {}
+
+// ---- bookkeeping -------------------------------------------------------------------------------
+
+DataCache::Handle DataCache::add(Node& node, std::uint64_t index) {
+  auto block = std::make_shared<CachedBlock>();
+  block->node = &node;
+  block->index = index;
+  node.blocks.emplace(index, block);
+  return block;
+}
+
+/// Brings all counts and lists in line with the block's state. Called after every change of it.
+void DataCache::account(const Handle& block) {
+  const bool here = block->node != nullptr;
+  const bool unflushed = here && block->unflushed();
+  const std::size_t charge = !here ? 0 : block->loading ? block_size_ : block->data.capacity();
+  bytes_ += charge - block->charged;
+  dirty_bytes_ += (unflushed ? charge : 0) - block->charged_dirty;
+  block->charged = charge;
+  block->charged_dirty = unflushed ? charge : 0;
+  if (here) {
+    const bool is_new = !block->owned && !block->loading;
+    block->node->unflushed += unflushed - block->counted_unflushed;
+    block->node->new_blocks += is_new - block->counted_new;
+    block->counted_unflushed = unflushed;
+    block->counted_new = is_new;
+  }
+  List* list = !here || block->loading || block->flushing ? nullptr
+               : block->dirty                             ? &dirty_
+                                                          : &clean_;
+  if (list == block->list) return;
+  const Handle keep = block;  // `block` may be the list's own
+  if (keep->list) keep->list->erase(keep->place);
+  if (list) keep->place = list->insert(list->end(), keep);
+  keep->list = list;
+}
+
+/// Takes the block out of its file: nobody finds it any more. A transfer in flight goes on.
+void DataCache::cut_off(const Handle& block) {
+  const Handle keep = block;
+  Node& node = *keep->node;
+  node.unflushed -= keep->counted_unflushed;
+  node.new_blocks -= keep->counted_new;
+  keep->counted_unflushed = keep->counted_new = false;
+  keep->node = nullptr;
+  node.blocks.erase(keep->index);
+  account(keep);
+}
+
+void DataCache::evict() {
+  for (auto at = clean_.begin(); bytes_ > options_.limit && at != clean_.end();) {
+    const Handle block = *at++;
+    if (block->pins == 0) cut_off(block);
+  }
+}
+
+void DataCache::drop_clean(Node& node) {
+  std::vector<Handle> clean;
+  for (const auto& [index, block] : node.blocks)
+    if (block->list == &clean_ && block->pins == 0) clean.push_back(block);
+  for (const Handle& block : clean) cut_off(block);
+}
+
+// ---- waiting -----------------------------------------------------------------------------------
+
+bool DataCache::wait(Lock& lock, const std::function<bool()>& ready) {
+  const auto start = std::chrono::steady_clock::now();
+  while (!ready()) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto limit = std::max(start, last_progress_) + options_.deadline;
+    if (now >= limit) return false;
+    changed_.wait_until(lock, std::min(limit, now + options_.retry));
+    retry_failed();
+  }
+  return true;
+}
+
+void DataCache::wake(bool progress) {
+  if (progress) last_progress_ = std::chrono::steady_clock::now();
+  changed_.notify_all();
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+/// Begins to read the block if it is neither cached nor a hole.
+PosixStatus DataCache::load(Node& node, std::uint64_t index) {
+  if (node.blocks.contains(index)) return {};
+  S3O_POSIX_GET(extent, metadata_.extents.find({node.ino, index}));
+  if (!extent) return {};
+  const Handle block = add(node, index);
+  block->home = extent->block;
+  block->owned = block->loading = true;
+  block->in_flight_valid = extent->valid;
+  account(block);
+  evict();
+  ++reads_;
+  used_ = true;
+  device_.read(extent->block, [this, block](Result<Bytes> content) {
+    const Lock lock(mutex_);
+    loaded(block, std::move(content));
+  });
+  return {};
+}
+
+void DataCache::loaded(const Handle& block, Result<Bytes> content) {
+  --reads_;
+  block->loading = false;
+  if (content) {
+    block->data = std::move(*content);
+    block->data.resize(std::min<std::size_t>(block->data.size(), block->in_flight_valid));
+    if (block->data.size() < block_size_ / 2) block->data.shrink_to_fit();
+    if (block->node) account(block);
+    wake(true);
+    return;
+  }
+  block->load_error = to_errno(content.error());
+  if (block->node) cut_off(block);
+  wake(false);
+}
+
+/// The block with its data, or nothing for a hole. The lock was not released since it was found.
+Posix<DataCache::Handle> DataCache::ready_block(Lock& lock, Node& node, std::uint64_t index) {
+  while (true) {
+    S3O_POSIX_TRY(load(node, index));
+    const auto found = node.blocks.find(index);
+    if (found == node.blocks.end()) return Handle();
+    const Handle block = found->second;
+    if (!block->loading) {
+      if (block->list == &clean_) clean_.splice(clean_.end(), clean_, block->place);
+      return block;
+    }
+    ++block->pins;
+    const bool in_time = wait(lock, [&] { return !block->loading; });
+    --block->pins;
+    if (!in_time) return posix_error(EIO);
+    if (block->load_error != 0) return posix_error(block->load_error);
+  }
+}
+
+/// After a request for blocks [first, last]: doubles the window while requests follow each other
+/// (the kernel's own read-ahead may deliver neighbours out of order), and begins to fill it.
+PosixStatus DataCache::read_ahead(Node& node, std::uint64_t first, std::uint64_t last) {
+  const bool follows = first + 2 >= node.next_read && first <= node.next_read + 1;
+  if (!follows) {
+    node.read_ahead = 0;
+    node.next_read = last + 1;
+    return {};
+  }
+  if (last < node.next_read) return {};
+  const bool begins = node.next_read == 0;  // one request is no sequence yet
+  node.next_read = last + 1;
+  const auto affordable = static_cast<unsigned>(options_.limit / 8 / block_size_);
+  const unsigned most = std::min(options_.read_ahead, affordable);
+  node.read_ahead = begins ? 0 : std::min(most, std::max(2u, node.read_ahead * 2));
+  if (node.size == 0) return {};
+  const std::uint64_t end = std::min(last + node.read_ahead, (node.size - 1) / block_size_);
+  for (std::uint64_t index = last + 1; index <= end; ++index) S3O_POSIX_TRY(load(node, index));
+  return {};
+}
+
+Posix<std::size_t> DataCache::read(Lock& lock, Node& node, std::uint64_t offset, MutView out) {
+  if (offset >= node.size || out.empty()) return 0;
+  const std::uint64_t end = std::min(node.size, offset + out.size());
+  const std::uint64_t first = offset / block_size_, last = (end - 1) / block_size_;
+  for (std::uint64_t index = first; index <= last; ++index) S3O_POSIX_TRY(load(node, index));
+  S3O_POSIX_TRY(read_ahead(node, first, last));
+  for (std::uint64_t index = first; index <= last; ++index) {
+    const std::uint64_t start = std::max(offset, index * block_size_);
+    const std::uint64_t stop = std::min(end, (index + 1) * block_size_);
+    auto* target = out.data() + (start - offset);
+    S3O_POSIX_GET(block, ready_block(lock, node, index));
+    const std::size_t from = start % block_size_, length = stop - start;
+    const std::size_t have =
+        block && block->data.size() > from ? std::min(length, block->data.size() - from) : 0;
+    if (have > 0) std::memcpy(target, block->data.data() + from, have);
+    std::memset(target + have, 0, length - have);
+  }
+  return static_cast<std::size_t>(end - offset);
+}
+
+// ---- writing -----------------------------------------------------------------------------------
+
+/// Dirty data is bounded: waits for flushes, unless the block is dirty anyway.
+PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index) {
+  const auto has_room = [&] {
+    const auto found = node.blocks.find(index);
+    return dirty_bytes_ < options_.limit / 2 ||
+           (found != node.blocks.end() && found->second->dirty);
+  };
+  int error = EIO;
+  const bool in_time = wait(lock, [&] {
+    if (has_room()) return true;
+    want_oldest();
+    if (!dirty_.empty() && dirty_.front()->write_error != 0) error = dirty_.front()->write_error;
+    return false;
+  });
+  return in_time ? PosixStatus() : posix_error(error);
+}
+
+/// The block into which bytes [from, to) may be copied.
+Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::uint64_t index,
+                                                   std::uint32_t from, std::uint32_t to) {
+  S3O_POSIX_TRY(wait_for_room(lock, node, index));
+  if (!node.blocks.contains(index)) {
+    S3O_POSIX_GET(extent, metadata_.extents.find({node.ino, index}));
+    if (extent && from == 0 && to >= extent->valid) {  // nothing of the old content remains
+      const Handle block = add(node, index);
+      block->home = extent->block;
+      block->owned = true;
+      return block;
+    }
+  }
+  S3O_POSIX_GET(block, ready_block(lock, node, index));
+  if (block) return block;
+  if (options_.free_bytes() < dirty_bytes_ + kSpareBlocks * block_size_)
+    return posix_error(ENOSPC);  // now, rather than when the block is flushed
+  return add(node, index);
+}
+
+/// `data` was changed.
+void DataCache::changed(const Handle& block) {
+  ++block->version;
+  block->dirty = true;
+  account(block);
+  evict();
+}
+
+PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, View in) {
+  const std::uint64_t end = offset + in.size();
+  for (std::uint64_t start = offset; start < end;) {
+    const std::uint64_t index = start / block_size_;
+    const std::uint64_t stop = std::min(end, (index + 1) * block_size_);
+    const auto from = static_cast<std::uint32_t>(start % block_size_);
+    const auto to = static_cast<std::uint32_t>(stop - index * block_size_);
+    S3O_POSIX_GET(block, block_to_write(lock, node, index, from, to));
+    if (block->data.size() < to) block->data.resize(to);
+    std::memcpy(block->data.data() + from, in.data() + (start - offset), to - from);
+    node.size = std::max(node.size, stop);
+    changed(block);
+    start = stop;
+  }
+  if (dirty_bytes_ > options_.limit / 8) want_oldest();
+  return {};
+}
+
+// ---- less data ---------------------------------------------------------------------------------
+
+void DataCache::release(BlockId block) {
+  used_ = true;
+  numbers.release(block);
+  device_.discard(block);
+}
+
+/// The block is a hole from now on.
+PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
+  S3O_POSIX_GET(extent, metadata_.extents.find({node.ino, index}));
+  std::optional<BlockId> home;
+  if (extent) {
+    metadata_.extents.erase({node.ino, index});
+    --node.row.blocks;
+    home = extent->block;
+  }
+  if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
+    const Handle block = found->second;
+    if (!home) home = block->home;
+    cut_off(block);
+    if (block->flushing) return {};  // written() releases its home, when nothing writes there
+  }
+  if (home) release(*home);
+  return {};
+}
+
+/// All from byte `valid` (> 0) of the block on reads zero.
+PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_t valid) {
+  S3O_POSIX_GET(extent, metadata_.extents.find({node.ino, index}));
+  if (extent && extent->valid > valid)
+    metadata_.extents.put({node.ino, index}, {extent->block, valid});
+  if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
+    CachedBlock& block = *found->second;
+    block.in_flight_valid = std::min(block.in_flight_valid, valid);
+    if (block.data.size() > valid) block.data.resize(valid);
+  }
+  return {};
+}
+
+Posix<std::optional<std::pair<std::uint64_t, std::uint32_t>>> DataCache::next_block(
+    Node& node, std::uint64_t index) {
+  std::optional<std::pair<std::uint64_t, std::uint32_t>> next;
+  S3O_POSIX_TRY(
+      metadata_.extents.scan({node.ino, index}, [&](const ExtentKey& key, const ExtentRow& row) {
+        if (key.ino == node.ino) next.emplace(key.index, row.valid);
+        return false;
+      }));
+  const auto cached = node.blocks.lower_bound(index);
+  if (cached != node.blocks.end() && !cached->second->loading &&
+      (!next || cached->first <= next->first))
+    next.emplace(cached->first, static_cast<std::uint32_t>(cached->second->data.size()));
+  return next;
+}
+
+PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::uint64_t length) {
+  const std::uint64_t end = offset + length;
+  for (std::uint64_t index = offset / block_size_;; ++index) {
+    S3O_POSIX_GET(next, next_block(node, index));
+    if (!next || next->first * block_size_ >= end) return {};
+    index = next->first;
+    const std::uint64_t base = index * block_size_;
+    const auto from = static_cast<std::uint32_t>(offset > base ? offset - base : 0);
+    const auto to = static_cast<std::uint32_t>(std::min<std::uint64_t>(end - base, block_size_));
+    if (from >= next->second) continue;
+    if (to >= next->second) {
+      S3O_POSIX_TRY(from == 0 ? forget(node, index) : lower_valid(node, index, from));
+      continue;
+    }
+    S3O_POSIX_TRY(wait_for_room(lock, node, index));
+    S3O_POSIX_GET(block, ready_block(lock, node, index));
+    if (!block || block->data.size() <= from) continue;
+    std::fill(block->data.begin() + from,
+              block->data.begin() + std::min<std::size_t>(to, block->data.size()), 0);
+    changed(block);
+  }
+}
+
+PosixStatus DataCache::truncate(Node& node, std::uint64_t size) {
+  if (size < node.size) {
+    const std::uint64_t whole = size / block_size_;
+    const auto tail = static_cast<std::uint32_t>(size % block_size_);
+    if (tail > 0) S3O_POSIX_TRY(lower_valid(node, whole, tail));
+    for (std::uint64_t index = whole + (tail > 0);;) {
+      S3O_POSIX_GET(next, next_block(node, index));
+      if (!next) break;
+      S3O_POSIX_TRY(forget(node, next->first));
+      index = next->first + 1;
+    }
+  }
+  node.size = size;
+  node.row.size = node.unflushed == 0 ? size : std::min(node.row.size, size);
+  return {};
+}
+
+Posix<std::uint64_t> DataCache::seek(Node& node, std::uint64_t offset, bool data) {
+  while (offset < node.size) {
+    S3O_POSIX_GET(next, next_block(node, offset / block_size_));
+    if (!next) break;
+    const std::uint64_t base = next->first * block_size_, end = base + next->second;
+    if (data) {
+      if (offset < end && std::max(base, offset) < node.size) return std::max(base, offset);
+      offset = base + block_size_;
+    } else {
+      if (offset < base || end <= offset) return offset;
+      offset = end;
+      if (next->second < block_size_) return std::min(offset, node.size);
+    }
+  }
+  if (data) return posix_error(ENXIO);
+  return std::min(offset, node.size);
+}
+
+}  // namespace s3oram

@@ -1,0 +1,138 @@
+// The contents of files: a cache of whole blocks with write-back and read-ahead between file
+// operations and the device. What an operation costs in accesses is decided here:
+//   - reading a hole, truncating, punching whole blocks, removing: none;
+//   - writing: none until the block is flushed, then one however often it was written;
+//   - writing part of a block that is not cached and holds other bytes: one to read it first.
+//
+// A block's extent, and the size it gives its file, enter the metadata when the device has
+// acknowledged its write, never before. Writes that the device fails stay here, dirty, and are
+// tried again.
+//
+// Threads: `mutex` guards the cache, the metadata and the nodes. Operations take it locked and
+// release it while they wait; callbacks of the device take it briefly. Lock order: `mutex`, then
+// whatever the device locks inside its methods, which never call back.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "fused/block_numbers.h"
+#include "fused/metadata.h"
+#include "fused/node.h"
+#include "fused/posix.h"
+
+namespace s3oram {
+
+using Lock = std::unique_lock<std::mutex>;
+
+struct CacheOptions {
+  std::size_t limit = 256u << 20;              // bytes of data in memory; half of it may be dirty
+  unsigned in_flight = 64;                     // writes at a time
+  unsigned read_ahead = 32;                    // blocks
+  std::chrono::milliseconds deadline{20'000};  // without progress, before an operation fails
+  std::chrono::milliseconds retry{1'000};      // pause before a failed write is tried again
+  /// Bytes for which the device can find room; called under the lock for every new block.
+  std::function<std::uint64_t()> free_bytes = [] { return std::uint64_t{1} << 50; };
+};
+
+class DataCache {
+ public:
+  DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,
+            const CacheOptions& options);
+
+  // Data operations. The lock is held at entry and exit, and released while waiting.
+
+  /// Gives the bytes read: fewer than asked at the end of the file.
+  Posix<std::size_t> read(Lock& lock, Node& node, std::uint64_t offset, MutView out);
+  PosixStatus write(Lock& lock, Node& node, std::uint64_t offset, View in);
+  /// Makes [offset, offset + length) read zero; the file keeps its size. Whole blocks are freed.
+  PosixStatus punch(Lock& lock, Node& node, std::uint64_t offset, std::uint64_t length);
+  /// Changes the size.
+  PosixStatus truncate(Node& node, std::uint64_t size);
+  /// SEEK_DATA (`data`) or SEEK_HOLE from `offset`, which lies inside the file.
+  Posix<std::uint64_t> seek(Node& node, std::uint64_t offset, bool data);
+
+  /// Everything written to the node so far is acknowledged when this returns ok.
+  PosixStatus flush(Lock& lock, Node& node);
+  /// The same for all nodes with a name.
+  PosixStatus flush_all(Lock& lock, const std::vector<Node*>& nodes);
+  /// Begins to flush, and does not wait.
+  void start_flush(Node& node);
+  /// Forgets blocks that are not dirty.
+  void drop_clean(Node& node);
+
+  // Waiting, for others that wait for the device too.
+
+  /// Waits until `ready()`; false if the device made no progress for the deadline.
+  bool wait(Lock& lock, const std::function<bool()>& ready);
+  /// Wakes all who wait. `progress`: the device has done something for us.
+  void wake(bool progress);
+  /// Tries failed writes again whose pause is over.
+  void retry_failed();
+  bool has_failed() const { return !failed_.empty(); }
+  /// Whether the device was used since the last call.
+  bool take_used() { return std::exchange(used_, false); }
+
+  BlockNumbers numbers;
+  std::size_t bytes() const { return bytes_; }
+  std::size_t dirty_bytes() const { return dirty_bytes_; }
+  std::size_t limit() const { return options_.limit; }
+  std::uint32_t block_size() const { return block_size_; }
+  /// Writes and reads in flight: while there are any, the device's callbacks may come.
+  unsigned in_flight() const { return writes_ + reads_; }
+
+ private:
+  using Handle = std::shared_ptr<CachedBlock>;
+  using List = std::list<Handle>;
+  using Target = std::pair<Handle, std::uint64_t>;  // a block, and the version to make durable
+
+  Handle add(Node& node, std::uint64_t index);
+  void account(const Handle& block);
+  void cut_off(const Handle& block);
+  void evict();
+  Posix<Handle> ready_block(Lock& lock, Node& node, std::uint64_t index);
+  Posix<Handle> block_to_write(Lock& lock, Node& node, std::uint64_t index, std::uint32_t from,
+                               std::uint32_t to);
+  PosixStatus wait_for_room(Lock& lock, Node& node, std::uint64_t index);
+  PosixStatus load(Node& node, std::uint64_t index);
+  void loaded(const Handle& block, Result<Bytes> content);
+  PosixStatus read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
+
+  PosixStatus forget(Node& node, std::uint64_t index);
+  PosixStatus lower_valid(Node& node, std::uint64_t index, std::uint32_t valid);
+  /// The first block >= index that holds bytes, and how many; nothing if there is none.
+  Posix<std::optional<std::pair<std::uint64_t, std::uint32_t>>> next_block(Node& node,
+                                                                           std::uint64_t index);
+
+  void changed(const Handle& block);
+  void want(const Handle& block);
+  void want_oldest();
+  void pump();
+  void start_write(const Handle& block);
+  void written(const Handle& block, const Status& outcome);
+  PosixStatus wait_durable(Lock& lock, const std::vector<Target>& targets);
+  void add_targets(Node& node, std::vector<Target>& targets);
+  void release(BlockId block);
+
+  std::mutex& mutex_;
+  BlockDevice& device_;
+  Metadata& metadata_;
+  const CacheOptions options_;
+  const std::uint32_t block_size_;
+
+  std::condition_variable changed_;
+  std::chrono::steady_clock::time_point last_progress_;
+  List clean_;   // least recently used first; may be evicted
+  List dirty_;   // oldest first
+  List queue_;   // to be written as soon as the device has room
+  List failed_;  // to be tried again
+  std::size_t bytes_ = 0, dirty_bytes_ = 0;
+  unsigned writes_ = 0, reads_ = 0;
+  bool used_ = false;
+};
+
+}  // namespace s3oram

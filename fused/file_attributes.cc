@@ -1,0 +1,132 @@
+// Attributes, and extended attributes.
+#include <sys/xattr.h>
+
+#include "fused/file_system.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::uint32_t kPermissions = 07777;
+constexpr std::size_t kLongestXattrName = 255, kLongestXattr = 65'536;
+
+timespec to_timespec(std::int64_t ns) {
+  timespec time{};
+  time.tv_sec = ns / kSecond;
+  time.tv_nsec = ns % kSecond;
+  if (time.tv_nsec < 0) {
+    time.tv_nsec += kSecond;
+    --time.tv_sec;
+  }
+  return time;
+}
+
+/// POSIX ACLs are refused, rather than stored and not obeyed.
+PosixStatus check_xattr_name(const std::string& name) {
+  if (name.size() > kLongestXattrName) return posix_error(ERANGE);
+  if (name.starts_with("system.")) return posix_error(EOPNOTSUPP);
+  return {};
+}
+
+}  // namespace
+
+struct stat FileSystem::attributes(const Node& node) const {
+  struct stat out {};
+  out.st_ino = node.ino;
+  out.st_mode = node.row.mode;
+  out.st_nlink = node.row.nlink;
+  out.st_uid = node.row.uid;
+  out.st_gid = node.row.gid;
+  out.st_rdev = node.row.rdev;
+  out.st_size = static_cast<off_t>(node.size);
+  out.st_blksize = cache_.block_size();
+  out.st_blocks =
+      static_cast<blkcnt_t>((node.row.blocks + node.new_blocks) * (cache_.block_size() / 512));
+  out.st_atim = to_timespec(node.row.atime);
+  out.st_mtim = to_timespec(node.row.mtime);
+  out.st_ctim = to_timespec(node.row.ctime);
+  return out;
+}
+
+Posix<struct stat> FileSystem::getattr(Ino ino) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(node, known(ino));
+  return attributes(*node);
+}
+
+Posix<struct stat> FileSystem::setattr(Ino ino, const AttributeChange& change) {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(node, known(ino));
+  InodeRow& row = node->row;
+  const auto now = wall_clock();
+  if (change.size) {
+    if (S_ISDIR(row.mode)) return posix_error(EISDIR);
+    if (!S_ISREG(row.mode)) return posix_error(EINVAL);
+    if (*change.size > kLargestFile) return posix_error(EFBIG);
+    node->rewritten |= *change.size == 0 && node->size > 0;
+    S3O_POSIX_TRY(cache_.truncate(*node, *change.size));
+    row.mtime = now;
+  }
+  if (change.mode) row.mode = (row.mode & S_IFMT) | (*change.mode & kPermissions);
+  row.uid = change.uid.value_or(row.uid);
+  row.gid = change.gid.value_or(row.gid);
+  row.atime = change.atime.value_or(row.atime);
+  row.mtime = change.mtime.value_or(row.mtime);
+  row.ctime = change.ctime.value_or(now);
+  store(*node);
+  return attributes(*node);
+}
+
+PosixStatus FileSystem::set_xattr(Ino ino, const std::string& name, std::string value, int flags) {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(node, known(ino));
+  S3O_POSIX_TRY(check_xattr_name(name));
+  if (value.size() > kLongestXattr) return posix_error(E2BIG);
+  S3O_POSIX_GET(existing, metadata_.xattrs.find({ino, name}));
+  if ((flags & XATTR_CREATE) != 0 && existing) return posix_error(EEXIST);
+  if ((flags & XATTR_REPLACE) != 0 && !existing) return posix_error(ENODATA);
+  metadata_.xattrs.put({ino, name}, std::move(value));
+  node->no_xattrs = false;
+  node->row.ctime = wall_clock();
+  store(*node);
+  return {};
+}
+
+Posix<std::string> FileSystem::get_xattr(Ino ino, const std::string& name) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(node, known(ino));
+  if (node->no_xattrs) return posix_error(ENODATA);  // the kernel asks before every write
+  S3O_POSIX_TRY(check_xattr_name(name));
+  S3O_POSIX_GET(value, metadata_.xattrs.find({ino, name}));
+  if (!value) return posix_error(ENODATA);
+  return std::move(*value);
+}
+
+Posix<std::vector<std::string>> FileSystem::list_xattrs(Ino ino) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(node, known(ino));
+  std::vector<std::string> names;
+  S3O_POSIX_TRY(metadata_.xattrs.scan({ino, {}}, [&](const XattrKey& key, const auto&) {
+    if (key.ino == ino) names.push_back(key.name);
+    return key.ino == ino;
+  }));
+  node->no_xattrs = names.empty();
+  return names;
+}
+
+PosixStatus FileSystem::remove_xattr(Ino ino, const std::string& name) {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(node, known(ino));
+  S3O_POSIX_TRY(check_xattr_name(name));
+  S3O_POSIX_GET(existing, metadata_.xattrs.find({ino, name}));
+  if (!existing) return posix_error(ENODATA);
+  metadata_.xattrs.erase({ino, name});
+  node->row.ctime = wall_clock();
+  store(*node);
+  return {};
+}
+
+}  // namespace s3oram

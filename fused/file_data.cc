@@ -1,0 +1,94 @@
+// Data of files, and the figures of the whole file system.
+#include <linux/falloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "fused/file_system.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::int64_t kDay = 86'400'000'000'000;  // ns
+
+}  // namespace
+
+Posix<std::size_t> FileSystem::read(Ino ino, std::uint64_t offset, MutView out) {
+  Lock lock(mutex_);
+  S3O_POSIX_GET(node, known(ino));
+  const auto now = wall_clock();
+  InodeRow& row = node->row;
+  if (options_.update_atime &&
+      (row.atime <= row.mtime || row.atime <= row.ctime || row.atime < now - kDay)) {
+    row.atime = now;
+    store(*node);
+  }
+  return cache_.read(lock, *node, offset, out);
+}
+
+PosixStatus FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_page_cache) {
+  Lock lock(mutex_);
+  S3O_POSIX_GET(node, known(ino));
+  if (offset > kLargestFile || in.size() > kLargestFile - offset) return posix_error(EFBIG);
+  S3O_POSIX_TRY(cache_.write(lock, *node, offset, in));
+  if (from_page_cache) return {};
+  node->row.mtime = node->row.ctime = wall_clock();
+  store(*node);
+  return {};
+}
+
+/// Room cannot be promised to a file: the volume's blocks are not reserved. Without PUNCH_HOLE or
+/// ZERO_RANGE all that happens is the growth of the size.
+PosixStatus FileSystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length) {
+  constexpr int kKnown = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
+  if ((mode & ~kKnown) != 0) return posix_error(EOPNOTSUPP);
+  if (length == 0) return posix_error(EINVAL);
+  if (offset > kLargestFile || length > kLargestFile - offset) return posix_error(EFBIG);
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(node, known(ino));
+  if (!S_ISREG(node->row.mode)) return posix_error(EOPNOTSUPP);
+  if ((mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) != 0)
+    S3O_POSIX_TRY(cache_.punch(lock, *node, offset, length));
+  if ((mode & FALLOC_FL_KEEP_SIZE) == 0 && offset + length > node->size)
+    S3O_POSIX_TRY(cache_.truncate(*node, offset + length));
+  node->row.mtime = node->row.ctime = wall_clock();
+  store(*node);
+  return {};
+}
+
+Posix<std::uint64_t> FileSystem::seek(Ino ino, std::uint64_t offset, int whence) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(node, known(ino));
+  if (whence != SEEK_DATA && whence != SEEK_HOLE) return posix_error(EINVAL);
+  if (offset >= node->size) return posix_error(ENXIO);
+  return cache_.seek(*node, offset, whence == SEEK_DATA);
+}
+
+/// A file that was truncated to nothing and written again gets its data flushed at once, so that a
+/// crash some time later finds the new content: many programs replace files that way.
+void FileSystem::closed(Ino ino) {
+  const Lock lock(mutex_);
+  const auto node = known(ino);
+  if (node && std::exchange((*node)->rewritten, false)) cache_.start_flush(**node);
+}
+
+Posix<struct statvfs> FileSystem::statfs() {
+  const std::uint64_t free_bytes = options_.cache.free_bytes();
+  const Lock lock(mutex_);
+  struct statvfs out {};
+  out.f_bsize = out.f_frsize = cache_.block_size();
+  out.f_bfree = out.f_bavail = free_bytes / cache_.block_size();
+  out.f_blocks = cache_.numbers.used() + out.f_bfree;
+  out.f_ffree = out.f_favail = out.f_bfree;  // as many as there is room for a block each
+  out.f_files = inodes_ + out.f_ffree;
+  out.f_namemax = 255;
+  return out;
+}
+
+FileSystemStatus FileSystem::status() {
+  const Lock lock(mutex_);
+  return {cache_.bytes(), cache_.limit(), cache_.dirty_bytes(), inodes_};
+}
+
+}  // namespace s3oram

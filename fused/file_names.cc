@@ -1,0 +1,206 @@
+// Names: directories and what leads from a name to an inode.
+#include <linux/fs.h>
+
+#include <algorithm>
+
+#include "fused/file_system.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::uint32_t kMostLinks = 65'000;
+
+bool is_directory(const Node& node) { return S_ISDIR(node.row.mode); }
+
+}  // namespace
+
+Posix<struct stat> FileSystem::lookup(Ino parent, std::string_view name) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(directory, known_directory(parent));
+  S3O_POSIX_GET(node, child(*directory, name));
+  return refer(*node);
+}
+
+Posix<bool> FileSystem::is_empty(const Node& directory) {
+  bool empty = true;
+  S3O_POSIX_TRY(metadata_.dentries.scan({directory.ino, {}}, [&](const auto& key, const auto&) {
+    empty = key.parent != directory.ino;
+    return false;
+  }));
+  return empty;
+}
+
+/// Enters a name that does not exist; the node's link count is the caller's part.
+PosixStatus FileSystem::add_name(Node& directory, std::string_view name, Node& node) {
+  if (directory.row.nlink == 0) return posix_error(ENOENT);
+  if (is_directory(node) && directory.row.nlink >= kMostLinks) return posix_error(EMLINK);
+  metadata_.dentries.put({directory.ino, std::string(name)}, {node.ino, node.row.mode & S_IFMT});
+  if (is_directory(node)) {
+    ++directory.row.nlink;
+    node.row.parent = directory.ino;
+  }
+  node.row.ctime = directory.row.mtime = directory.row.ctime = wall_clock();
+  store(directory);
+  store(node);
+  return {};
+}
+
+/// Removes a name of `node`, and the node itself with its last name and reference.
+PosixStatus FileSystem::remove_name(Node& directory, std::string_view name, Node& node) {
+  metadata_.dentries.erase({directory.ino, std::string(name)});
+  if (is_directory(node)) {
+    --directory.row.nlink;
+    node.row.nlink = 0;
+  } else {
+    --node.row.nlink;
+  }
+  node.row.ctime = directory.row.mtime = directory.row.ctime = wall_clock();
+  store(directory);
+  store(node);
+  if (node.row.nlink > 0 || node.lookups > 0) return {};
+  return end(node);
+}
+
+Posix<struct stat> FileSystem::make(const Caller& caller, Ino parent, std::string_view name,
+                                    const NewNode& what) {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(directory, known_directory(parent));
+  const auto existing = child(*directory, name);
+  if (existing) return posix_error(EEXIST);
+  if (existing.error() != ENOENT) return posix_error(existing.error());
+  const bool inherit = (directory->row.mode & S_ISGID) != 0;
+  auto node = std::make_shared<Node>();
+  node->ino = next_ino_;
+  node->row.mode = what.mode | (inherit && S_ISDIR(what.mode) ? S_ISGID : 0);
+  node->row.uid = caller.uid;
+  node->row.gid = inherit ? directory->row.gid : caller.gid;
+  node->row.nlink = S_ISDIR(what.mode) ? 2 : 1;
+  node->row.rdev = what.rdev;
+  node->row.target = what.target;
+  node->row.size = node->size = what.target.size();
+  node->row.atime = node->row.mtime = wall_clock();
+  node->no_xattrs = true;
+  S3O_POSIX_TRY(add_name(*directory, name, *node));
+  ++next_ino_;
+  ++inodes_;
+  nodes_.emplace(node->ino, node);
+  return refer(*node);
+}
+
+Posix<struct stat> FileSystem::link(Ino ino, Ino parent, std::string_view name) {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(node, known(ino));
+  S3O_POSIX_GET(directory, known_directory(parent));
+  if (is_directory(*node)) return posix_error(EPERM);
+  if (node->row.nlink == 0) return posix_error(ENOENT);
+  if (node->row.nlink >= kMostLinks) return posix_error(EMLINK);
+  const auto existing = child(*directory, name);
+  if (existing) return posix_error(EEXIST);
+  if (existing.error() != ENOENT) return posix_error(existing.error());
+  ++node->row.nlink;
+  if (auto added = add_name(*directory, name, *node); !added) {
+    --node->row.nlink;
+    return posix_error(added.error());
+  }
+  return refer(*node);
+}
+
+PosixStatus FileSystem::unlink(Ino parent, std::string_view name) {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(directory, known_directory(parent));
+  S3O_POSIX_GET(node, child(*directory, name));
+  if (is_directory(*node)) return posix_error(EISDIR);
+  return remove_name(*directory, name, *node);
+}
+
+PosixStatus FileSystem::rmdir(Ino parent, std::string_view name) {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(directory, known_directory(parent));
+  S3O_POSIX_GET(node, child(*directory, name));
+  if (!is_directory(*node)) return posix_error(ENOTDIR);
+  S3O_POSIX_GET(empty, is_empty(*node));
+  if (!empty) return posix_error(ENOTEMPTY);
+  return remove_name(*directory, name, *node);
+}
+
+PosixStatus FileSystem::check_replaceable(const Node& node, Node& target) {
+  if (is_directory(target) && !is_directory(node)) return posix_error(EISDIR);
+  if (!is_directory(target) && is_directory(node)) return posix_error(ENOTDIR);
+  if (!is_directory(target)) return {};
+  S3O_POSIX_GET(empty, is_empty(target));
+  return empty ? PosixStatus() : posix_error(ENOTEMPTY);
+}
+
+PosixStatus FileSystem::exchange(Node& from, std::string_view name, Node& to,
+                                 std::string_view new_name) {
+  S3O_POSIX_GET(first, child(from, name));
+  S3O_POSIX_GET(second, child(to, new_name));
+  from.row.nlink += is_directory(*second) - is_directory(*first);
+  to.row.nlink += is_directory(*first) - is_directory(*second);
+  const auto now = wall_clock();
+  const auto place = [&](Node& directory, std::string_view at, Node& node) {
+    metadata_.dentries.put({directory.ino, std::string(at)}, {node.ino, node.row.mode & S_IFMT});
+    if (is_directory(node)) node.row.parent = directory.ino;
+    node.row.ctime = directory.row.mtime = directory.row.ctime = now;
+    store(node);
+    store(directory);
+  };
+  place(to, new_name, *first);
+  place(from, name, *second);
+  return {};
+}
+
+PosixStatus FileSystem::rename(Ino parent, std::string_view name, Ino new_parent,
+                               std::string_view new_name, unsigned flags) {
+  if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0) return posix_error(EINVAL);
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(from, known_directory(parent));
+  S3O_POSIX_GET(to, known_directory(new_parent));
+  if ((flags & RENAME_EXCHANGE) != 0) return exchange(*from, name, *to, new_name);
+  S3O_POSIX_GET(node, child(*from, name));
+  auto target = child(*to, new_name);
+  if (target && node->unflushed > 0) {
+    // The kernel holds both directories: no other operation changes the names meanwhile.
+    S3O_POSIX_TRY(cache_.flush(lock, *node));
+    target = child(*to, new_name);
+  }
+  if (target) {
+    if ((flags & RENAME_NOREPLACE) != 0) return posix_error(EEXIST);
+    if (*target == node) return {};
+    S3O_POSIX_TRY(check_replaceable(*node, **target));
+    S3O_POSIX_TRY(remove_name(*to, new_name, **target));
+  } else if (target.error() != ENOENT) {
+    return posix_error(target.error());
+  }
+  S3O_POSIX_TRY(add_name(*to, new_name, *node));
+  metadata_.dentries.erase({from->ino, std::string(name)});
+  from->row.mtime = from->row.ctime = wall_clock();
+  if (is_directory(*node)) --from->row.nlink;
+  store(*from);
+  return {};
+}
+
+Posix<std::string> FileSystem::readlink(Ino ino) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(node, known(ino));
+  if (!S_ISLNK(node->row.mode)) return posix_error(EINVAL);
+  return node->row.target;
+}
+
+Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(directory, known_directory(ino));
+  std::vector<DirectoryEntry> entries{{".", ino, S_IFDIR}, {"..", directory->row.parent, S_IFDIR}};
+  S3O_POSIX_TRY(metadata_.dentries.scan({ino, {}}, [&](const DentryKey& key, const DentryRow& row) {
+    if (key.parent == ino) entries.push_back({key.name, row.ino, row.type});
+    return key.parent == ino;
+  }));
+  return entries;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,306 @@
+// Mounting, committing, and the life of nodes.
+#include "fused/file_system.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+namespace s3oram {
+
+std::int64_t wall_clock() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+FileSystem::FileSystem(BlockDevice& device, const FileSystemOptions& options)
+    : device_(device), options_(options), cache_(mutex_, device, metadata_, options.cache) {}
+
+FileSystem::~FileSystem() {
+  {
+    const Lock lock(mutex_);
+    stopping_ = true;
+  }
+  ticker_wakes_.notify_all();
+  if (ticker_.joinable()) ticker_.join();
+}
+
+// ---- mount and unmount -------------------------------------------------------------------------
+
+Result<std::unique_ptr<FileSystem>> FileSystem::mount(BlockDevice& device,
+                                                      const std::string& database,
+                                                      const FileSystemOptions& options) {
+  std::unique_ptr<FileSystem> fs(new FileSystem(device, options));
+  S3O_TRY(fs->start(database));
+  return fs;
+}
+
+Status FileSystem::start(const std::string& database) {
+  device_.set_participant(this);
+  const std::vector<BlockId> mapped = device_.mapped();
+  Lock lock(mutex_);
+  S3O_TRY(metadata_.open(database));
+  if (metadata_.is_new()) {
+    if (!commit(lock)) return fail(Errc::failed, "{}: the file tables could not be made", database);
+    S3O_TRY(metadata_.open_tables());
+  }
+  auto root = metadata_.inodes.find(kRootIno);
+  if (!root) return fail(root.error());
+  if (!*root) {
+    InodeRow row;
+    row.mode = S_IFDIR | 0755;
+    row.uid = options_.root_uid;
+    row.gid = options_.root_gid;
+    row.nlink = 2;
+    row.atime = row.mtime = row.ctime = wall_clock();
+    row.parent = kRootIno;
+    metadata_.inodes.put(kRootIno, row);
+    *root = row;
+    inodes_ = 1;
+  }
+  auto last = metadata_.number("SELECT COALESCE(MAX(ino), 1) FROM inodes");
+  if (!last) return fail(last.error());
+  next_ino_ = static_cast<Ino>(*last) + 1;
+  auto count = metadata_.number("SELECT COUNT(*) FROM inodes");
+  if (!count) return fail(count.error());
+  inodes_ += static_cast<std::uint64_t>(*count);
+  auto loaded = load(kRootIno);
+  if (!loaded) return fail(Errc::damaged_vault, "{}: its root directory is unreadable", database);
+  (*loaded)->lookups = 1;  // for ever
+  S3O_TRY(free_unowned(mapped));
+  ticker_ = std::thread([this] { run_ticker(); });
+  return {};
+}
+
+/// After a crash: blocks that were written but whose extents did not commit, and files that were
+/// unlinked while open.
+Status FileSystem::free_unowned(const std::vector<BlockId>& mapped) {
+  auto owned = metadata_.owned_blocks();
+  if (!owned) return fail(owned.error());
+  cache_.numbers.reset(*owned);
+  std::vector<BlockId> unowned;
+  std::set_difference(mapped.begin(), mapped.end(), owned->begin(), owned->end(),
+                      std::back_inserter(unowned));
+  for (const BlockId block : unowned) device_.discard(block);
+  auto orphans = metadata_.orphans();
+  if (!orphans) return fail(orphans.error());
+  for (const Ino ino : *orphans) {
+    auto node = load(ino);
+    if (!node || !end(**node))
+      return fail(Errc::damaged_vault, "{}: the unlinked inode {} cannot be freed", "vault.db",
+                  ino);
+  }
+  if (!unowned.empty() || !orphans->empty())
+    spdlog::info("freed {} blocks and {} unlinked files of the last mount", unowned.size(),
+                 orphans->size());
+  return {};
+}
+
+Status FileSystem::unmount() {
+  Lock lock(mutex_);
+  stopping_ = true;
+  lock.unlock();
+  ticker_wakes_.notify_all();
+  if (ticker_.joinable()) ticker_.join();
+  lock.lock();
+  // The kernel sends no forgets at unmount.
+  std::vector<NodePtr> nameless;
+  for (const auto& [ino, node] : nodes_)
+    if (node->row.nlink == 0) nameless.push_back(node);
+  for (const NodePtr& node : nameless) {
+    if (!end(*node)) spdlog::warn("unlinked inode {} is freed at the next mount", node->ino);
+  }
+  auto outcome = flush_named(lock);
+  if (auto last = commit(lock); outcome) outcome = last;
+  const bool idle = cache_.wait(lock, [&] { return cache_.in_flight() == 0 && commits_ == 0; });
+  if (!outcome)
+    return fail(outcome.error() == ENOSPC ? Errc::disk_full : Errc::failed,
+                "not everything could be written: {} bytes of file data and {} changes of names "
+                "and attributes since the last commit are lost ({})",
+                cache_.dirty_bytes(), metadata_.uncommitted(), std::strerror(outcome.error()));
+  if (!idle) return fail(Errc::unreachable, "the device does not finish");
+  return {};
+}
+
+// ---- nodes -------------------------------------------------------------------------------------
+
+/// The kernel names only nodes that it has looked up.
+Posix<FileSystem::NodePtr> FileSystem::known(Ino ino) {
+  const auto found = nodes_.find(ino);
+  if (found == nodes_.end()) return posix_error(ESTALE);
+  return found->second;
+}
+
+Posix<FileSystem::NodePtr> FileSystem::known_directory(Ino ino) {
+  auto node = known(ino);
+  if (node && !S_ISDIR((*node)->row.mode)) return posix_error(ENOTDIR);
+  return node;
+}
+
+Posix<FileSystem::NodePtr> FileSystem::load(Ino ino) {
+  if (const auto found = nodes_.find(ino); found != nodes_.end()) return found->second;
+  S3O_POSIX_GET(row, metadata_.inodes.find(ino));
+  if (!row) {
+    spdlog::error("a name leads to inode {}, which does not exist: run s3oramfs fsck", ino);
+    return posix_error(EIO);
+  }
+  auto node = std::make_shared<Node>();
+  node->ino = ino;
+  node->row = *row;
+  node->size = row->size;
+  nodes_.emplace(ino, node);
+  return node;
+}
+
+Posix<FileSystem::NodePtr> FileSystem::child(Node& directory, std::string_view name) {
+  if (name.size() > 255) return posix_error(ENAMETOOLONG);
+  S3O_POSIX_GET(entry, metadata_.dentries.find({directory.ino, std::string(name)}));
+  if (!entry) return posix_error(ENOENT);
+  return load(entry->ino);
+}
+
+/// The attributes, and one more reference of the kernel.
+struct stat FileSystem::refer(Node& node) {
+  ++node.lookups;
+  return attributes(node);
+}
+
+PosixStatus FileSystem::end(Node& node) {
+  S3O_POSIX_TRY(cache_.truncate(node, 0));
+  std::vector<XattrKey> xattrs;
+  S3O_POSIX_TRY(metadata_.xattrs.scan({node.ino, {}}, [&](const XattrKey& key, const auto&) {
+    if (key.ino == node.ino) xattrs.push_back(key);
+    return key.ino == node.ino;
+  }));
+  for (const XattrKey& key : xattrs) metadata_.xattrs.erase(key);
+  metadata_.inodes.erase(node.ino);
+  --inodes_;
+  idle_.erase(node.ino);
+  nodes_.erase(node.ino);
+  return {};
+}
+
+void FileSystem::drop_if_idle(Ino ino) {
+  const auto found = nodes_.find(ino);
+  if (found == nodes_.end() || found->second->lookups > 0) {
+    idle_.erase(ino);
+  } else if (found->second->blocks.empty()) {
+    nodes_.erase(found);
+    idle_.erase(ino);
+  } else {
+    idle_.insert(ino);
+  }
+}
+
+void FileSystem::forget(Ino ino, std::uint64_t references) {
+  const Lock lock(mutex_);
+  const auto found = nodes_.find(ino);
+  if (found == nodes_.end()) return;
+  const NodePtr node = found->second;
+  node->lookups -= std::min(node->lookups, references);
+  if (node->lookups > 0) return;
+  if (node->row.nlink > 0)
+    drop_if_idle(ino);
+  else if (!end(*node))
+    spdlog::warn("unlinked inode {} is freed at the next mount", ino);
+}
+
+// ---- commits -----------------------------------------------------------------------------------
+
+std::function<Status(Database&)> FileSystem::snapshot() {
+  const Lock lock(mutex_);
+  cache_.numbers.begin_commit();
+  return metadata_.begin_commit();
+}
+
+void FileSystem::committed(const Status& outcome) {
+  const Lock lock(mutex_);
+  if (!outcome) spdlog::error("a commit failed and is tried again: {}", outcome.error().message);
+  metadata_.end_commit(outcome.has_value());
+  cache_.numbers.end_commit(outcome.has_value());
+  cache_.wake(outcome.has_value());
+}
+
+PosixStatus FileSystem::commit(Lock& lock) {
+  const auto outcome = std::make_shared<std::optional<Status>>();
+  ++commits_;
+  device_.commit([this, outcome](Status status) {
+    const Lock locked(mutex_);
+    --commits_;
+    *outcome = std::move(status);
+    cache_.wake((*outcome)->has_value());
+  });
+  if (!cache_.wait(lock, [&] { return outcome->has_value(); })) return posix_error(EIO);
+  S3O_POSIX_TRY(**outcome);
+  return {};
+}
+
+/// Bounds the changes that wait in memory.
+PosixStatus FileSystem::admit(Lock& lock) {
+  const auto has_room = [&] { return metadata_.uncommitted() < options_.most_uncommitted; };
+  if (has_room()) return {};
+  kick_ = true;
+  ticker_wakes_.notify_all();
+  if (!cache_.wait(lock, has_room)) return posix_error(EIO);
+  return {};
+}
+
+/// Unlinked files cost no accesses: their data need not survive.
+PosixStatus FileSystem::flush_named(Lock& lock) {
+  std::vector<Node*> nodes;
+  for (const auto& [ino, node] : nodes_)
+    if (node->unflushed > 0 && node->row.nlink > 0) nodes.push_back(node.get());
+  return nodes.empty() ? PosixStatus() : cache_.flush_all(lock, nodes);
+}
+
+PosixStatus FileSystem::sync(Ino ino) {
+  Lock lock(mutex_);
+  S3O_POSIX_GET(node, known(ino));
+  S3O_POSIX_TRY(cache_.flush(lock, *node));
+  return commit(lock);
+}
+
+PosixStatus FileSystem::sync_names() {
+  Lock lock(mutex_);
+  return commit(lock);
+}
+
+PosixStatus FileSystem::sync_all() {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(flush_named(lock));
+  return commit(lock);
+}
+
+void FileSystem::tick(Lock& lock) {
+  for (const Ino ino : std::vector<Ino>(idle_.begin(), idle_.end())) drop_if_idle(ino);
+  const bool used = cache_.take_used();
+  if (!used && cache_.dirty_bytes() == 0 && metadata_.uncommitted() == 0) return;
+  auto outcome = flush_named(lock);
+  cache_.take_used();
+  if (auto last = commit(lock); outcome) outcome = last;
+  if (!outcome && !failing_)
+    spdlog::error("writing fails ({}); it is tried again, {} bytes wait",
+                  std::strerror(outcome.error()), cache_.dirty_bytes());
+  if (outcome && failing_) spdlog::info("writing works again");
+  failing_ = !outcome;
+}
+
+void FileSystem::run_ticker() {
+  using Clock = std::chrono::steady_clock;
+  Lock lock(mutex_);
+  auto next = Clock::now() + options_.commit_every;
+  while (!stopping_) {
+    const auto until =
+        cache_.has_failed() ? std::min(next, Clock::now() + options_.cache.retry) : next;
+    ticker_wakes_.wait_until(lock, until, [&] { return stopping_ || kick_; });
+    if (stopping_) return;
+    cache_.retry_failed();
+    if (!std::exchange(kick_, false) && Clock::now() < next) continue;
+    tick(lock);
+    next = Clock::now() + options_.commit_every;
+  }
+}
+
+}  // namespace s3oram

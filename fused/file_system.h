@@ -1,0 +1,175 @@
+// The file system on one block device, without the kernel's part: names, attributes and data.
+//
+//   fuse_ops -> FileSystem -> Metadata (names, inodes, extents: overlay + vault.db)
+//                          -> DataCache -> BlockDevice
+//
+// Operations work in memory; commits make them durable, every few seconds and at every barrier
+// (fsync, unmount). Permissions are the kernel's part (default_permissions), and so is the clearing
+// of set-id bits; inheriting a directory's group is done here.
+//
+// Threads: all methods may be called from any thread; they may block on the device, at most for
+// the deadline without progress. Lock: one mutex over everything, never held while waiting.
+// Lock order: this mutex, then the device's inner ones.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "fused/data_cache.h"
+
+namespace s3oram {
+
+struct FileSystemOptions {
+  CacheOptions cache;
+  std::chrono::milliseconds commit_every{5'000};
+  bool update_atime = true;                  // as relatime does
+  std::uint32_t root_uid = 0, root_gid = 0;  // of a new root directory
+  std::size_t most_uncommitted = 200'000;    // rows; operations wait for a commit beyond
+};
+
+/// Bytes.
+inline constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 60;
+
+struct Caller {
+  std::uint32_t uid = 0, gid = 0;
+};
+
+struct NewNode {
+  std::uint32_t mode = 0;  // with its type
+  std::uint64_t rdev = 0;
+  std::string target;  // of a symbolic link
+};
+
+struct AttributeChange {
+  std::optional<std::uint32_t> mode, uid, gid;  // mode: the permission bits count
+  std::optional<std::uint64_t> size;
+  std::optional<std::int64_t> atime, mtime, ctime;  // ns
+};
+
+struct DirectoryEntry {
+  std::string name;
+  Ino ino = 0;
+  std::uint32_t type = 0;  // S_IFMT bits
+};
+
+struct FileSystemStatus {
+  std::uint64_t cache_bytes = 0, cache_limit = 0, dirty_bytes = 0, inodes = 0;
+};
+
+class FileSystem final : public CommitParticipant {
+ public:
+  /// Opens, or makes, the file system in `database`, the file that the device commits to. Frees
+  /// what nobody owns. The device is fresh; its last callback must come before the destructor.
+  static Result<std::unique_ptr<FileSystem>> mount(BlockDevice& device, const std::string& database,
+                                                   const FileSystemOptions& options);
+  ~FileSystem() override;
+  /// Frees unlinked files, flushes, commits, and waits until the device has no callback of ours
+  /// left. No operation may run or follow. An error says what is not durable.
+  Status unmount();
+
+  // Names. A stat returned by lookup, make or link is a reference of the kernel: see forget().
+  Posix<struct stat> lookup(Ino parent, std::string_view name);
+  void forget(Ino ino, std::uint64_t references);
+  Posix<struct stat> make(const Caller& caller, Ino parent, std::string_view name,
+                          const NewNode& what);
+  Posix<struct stat> link(Ino ino, Ino parent, std::string_view name);
+  PosixStatus unlink(Ino parent, std::string_view name);
+  PosixStatus rmdir(Ino parent, std::string_view name);
+  /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE. A file that replaces another is flushed first,
+  /// so that no crash leaves the new name with less than the old or the new content.
+  PosixStatus rename(Ino parent, std::string_view name, Ino new_parent, std::string_view new_name,
+                     unsigned flags);
+  Posix<std::string> readlink(Ino ino);
+  /// All entries, "." and ".." first.
+  Posix<std::vector<DirectoryEntry>> list(Ino ino);
+
+  // Attributes.
+  Posix<struct stat> getattr(Ino ino);
+  Posix<struct stat> setattr(Ino ino, const AttributeChange& change);
+  PosixStatus set_xattr(Ino ino, const std::string& name, std::string value, int flags);
+  Posix<std::string> get_xattr(Ino ino, const std::string& name);
+  Posix<std::vector<std::string>> list_xattrs(Ino ino);
+  PosixStatus remove_xattr(Ino ino, const std::string& name);
+
+  // Data.
+  Posix<std::size_t> read(Ino ino, std::uint64_t offset, MutView out);
+  /// `from_page_cache`: the kernel writes back, and tells the times itself.
+  PosixStatus write(Ino ino, std::uint64_t offset, View in, bool from_page_cache);
+  PosixStatus fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
+  Posix<std::uint64_t> seek(Ino ino, std::uint64_t offset, int whence);
+  /// A file descriptor was closed.
+  void closed(Ino ino);
+
+  // Barriers: ok means durable.
+  PosixStatus sync(Ino ino);
+  PosixStatus sync_names();
+  PosixStatus sync_all();
+
+  Posix<struct statvfs> statfs();
+  FileSystemStatus status();
+
+  // CommitParticipant, called on the device's thread.
+  std::function<Status(Database&)> snapshot() override;
+  void committed(const Status& outcome) override;
+
+ private:
+  using NodePtr = std::shared_ptr<Node>;
+
+  FileSystem(BlockDevice& device, const FileSystemOptions& options);
+  Status start(const std::string& database);
+  Status free_unowned(const std::vector<BlockId>& mapped);
+
+  // All private functions below are called with the lock held.
+  Posix<NodePtr> known(Ino ino);
+  Posix<NodePtr> known_directory(Ino ino);
+  Posix<NodePtr> load(Ino ino);
+  Posix<NodePtr> child(Node& directory, std::string_view name);
+  struct stat refer(Node& node);
+  struct stat attributes(const Node& node) const;
+  void store(const Node& node) { metadata_.inodes.put(node.ino, node.row); }
+  PosixStatus admit(Lock& lock);
+
+  PosixStatus add_name(Node& directory, std::string_view name, Node& node);
+  PosixStatus remove_name(Node& directory, std::string_view name, Node& node);
+  PosixStatus check_replaceable(const Node& node, Node& target);
+  PosixStatus exchange(Node& from, std::string_view name, Node& to, std::string_view new_name);
+  Posix<bool> is_empty(const Node& directory);
+  /// Ends a node that has neither names nor references: all it owns is freed.
+  PosixStatus end(Node& node);
+  void drop_if_idle(Ino ino);
+
+  PosixStatus commit(Lock& lock);
+  PosixStatus flush_named(Lock& lock);
+  void tick(Lock& lock);
+  void run_ticker();
+
+  // `mutex_` guards everything below.
+  std::mutex mutex_;
+  BlockDevice& device_;
+  const FileSystemOptions options_;
+  Metadata metadata_;
+  DataCache cache_;
+  std::unordered_map<Ino, NodePtr> nodes_;
+  std::unordered_set<Ino> idle_;  // nodes without references that still have cached blocks
+  Ino next_ino_ = kRootIno;
+  std::uint64_t inodes_ = 0;
+  unsigned commits_ = 0;  // that the device has not answered
+  bool stopping_ = false, kick_ = false, failing_ = false;
+  std::condition_variable ticker_wakes_;
+  std::thread ticker_;
+};
+
+/// Nanoseconds since 1970.
+std::int64_t wall_clock();
+
+}  // namespace s3oram

@@ -1,0 +1,92 @@
+#include "fused/fuse_mount.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "fused/file_system.h"
+#include "fused/fuse_ops.h"
+
+namespace s3oram {
+namespace {
+
+constexpr unsigned kThreads = 64;
+constexpr std::chrono::milliseconds kNudge{50};
+
+}  // namespace
+
+Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
+                                                     const FuseMountOptions& options) {
+  std::unique_ptr<FuseMount> mount(new FuseMount);
+  mount->mountpoint_ = options.mountpoint;
+  std::vector<std::string> words{"s3oramfs", "-o", "default_permissions", "-o", "subtype=s3oramfs"};
+  // Commas and backslashes in the path would end libfuse's option.
+  std::string source;
+  for (const char c : options.source) {
+    if (c == ',' || c == '\\') source.push_back('\\');
+    source.push_back(c);
+  }
+  words.insert(words.end(), {"-o", "fsname=" + source});
+  for (const std::string& option : options.options) words.insert(words.end(), {"-o", option});
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  fuse_args args = FUSE_ARGS_INIT(static_cast<int>(argv.size()), argv.data());
+  mount->session_ = fuse_session_new(&args, &fuse_ops(), sizeof(fuse_lowlevel_ops), &files);
+  fuse_opt_free_args(&args);
+  if (!mount->session_)
+    return fail(Errc::usage, "libfuse refuses the mount options; see its message above");
+  if (fuse_session_mount(mount->session_, options.mountpoint.c_str()) != 0)
+    return fail(Errc::bad_mount_point,
+                "{} could not be mounted: is /dev/fuse there, and may you use it?",
+                options.mountpoint);
+  mount->mounted_ = true;
+  return mount;
+}
+
+FuseMount::~FuseMount() {
+  if (mounted_) fuse_session_unmount(session_);
+  if (session_) fuse_session_destroy(session_);
+}
+
+Status FuseMount::run() {
+  // stop() interrupts the loop's wait with this signal.
+  struct sigaction nothing {};
+  nothing.sa_handler = [](int) {};
+  sigaction(SIGUSR1, &nothing, nullptr);
+  runner_ = pthread_self();
+  running_ = true;
+  fuse_loop_config* config = fuse_loop_cfg_create();
+  fuse_loop_cfg_set_max_threads(config, kThreads);
+  fuse_loop_cfg_set_idle_threads(config, kThreads);
+  const int outcome = fuse_session_loop_mt(session_, config);
+  fuse_loop_cfg_destroy(config);
+  ended_ = true;
+  if (outcome < 0)
+    return fail(Errc::failed, "the connection to the kernel broke: {}", strerror(-outcome));
+  return {};
+}
+
+/// Waits for this very mount, which the session's threads still serve.
+void FuseMount::write_back() const {
+  const int root = ::open(mountpoint_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (root < 0 || ::syncfs(root) != 0)
+    spdlog::warn("{}: the kernel's cache could not be written back: {}", mountpoint_,
+                 strerror(errno));
+  if (root >= 0) ::close(root);
+}
+
+void FuseMount::stop() {
+  while (!running_) std::this_thread::sleep_for(kNudge);
+  if (!ended_) write_back();
+  fuse_session_exit(session_);
+  while (!ended_) {  // the signal may come just before the loop waits
+    pthread_kill(runner_, SIGUSR1);
+    std::this_thread::sleep_for(kNudge);
+  }
+}
+
+}  // namespace s3oram

@@ -1,0 +1,52 @@
+// A mounted FileSystem: libfuse's session and its threads.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "oramcore/base/error.h"
+
+struct fuse_session;
+
+namespace s3oram {
+
+class FileSystem;
+
+struct FuseMountOptions {
+  std::string mountpoint;            // absolute
+  std::string source;                // shown as the mounted thing
+  std::vector<std::string> options;  // "ro", "allow_other", "nodev", ...
+};
+
+class FuseMount {
+ public:
+  /// Mounts. `files` must outlive the mount. Errors: bad_mount_point.
+  static Result<std::unique_ptr<FuseMount>> create(FileSystem& files,
+                                                   const FuseMountOptions& options);
+  /// Unmounts, lazily where it is busy.
+  ~FuseMount();
+
+  /// Answers requests until someone unmounts or stop() is called. All threads that call the
+  /// FileSystem have ended when it returns. Once.
+  Status run();
+
+  /// Makes the kernel write back its dirty pages, then ends run(). From another thread; returns
+  /// when run() has ended.
+  void stop();
+
+ private:
+  FuseMount() = default;
+  void write_back() const;
+
+  std::string mountpoint_;
+  fuse_session* session_ = nullptr;
+  bool mounted_ = false;
+  pthread_t runner_{};
+  std::atomic<bool> running_ = false, ended_ = false;
+};
+
+}  // namespace s3oram

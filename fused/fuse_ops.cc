@@ -1,0 +1,402 @@
+#include "fused/fuse_ops.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+
+#include "fused/file_system.h"
+
+namespace s3oram {
+namespace {
+
+// One client, one cache: what the kernel knows stays true until it changes it itself.
+constexpr double kForever = 365.0 * 86'400;  // seconds
+constexpr unsigned kLargestRequest = 1u << 20;
+// Fewer than the session's threads, so that write-back never keeps all of them waiting.
+constexpr unsigned kBackground = 48;
+
+FileSystem& fs(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
+
+std::int64_t to_ns(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+fuse_entry_param entry_of(const struct stat& attributes) {
+  fuse_entry_param entry{};
+  entry.ino = attributes.st_ino;
+  entry.attr = attributes;
+  entry.attr_timeout = entry.entry_timeout = kForever;
+  return entry;
+}
+
+// ---- answers -----------------------------------------------------------------------------------
+
+template <class T>
+int number_of(const Posix<T>& outcome) {
+  return outcome ? 0 : outcome.error();
+}
+
+void answer(fuse_req_t request, const PosixStatus& outcome) {
+  fuse_reply_err(request, number_of(outcome));
+}
+
+/// A name that the kernel now refers to, unless it took the question back.
+void answer(fuse_req_t request, const Posix<struct stat>& node) {
+  if (!node) {
+    fuse_reply_err(request, node.error());
+    return;
+  }
+  FileSystem& files = fs(request);  // the request is gone after its answer
+  const fuse_entry_param entry = entry_of(*node);
+  if (fuse_reply_entry(request, &entry) == -ENOENT) files.forget(entry.ino, 1);
+}
+
+void answer_attributes(fuse_req_t request, const Posix<struct stat>& attributes) {
+  if (attributes)
+    fuse_reply_attr(request, &*attributes, kForever);
+  else
+    fuse_reply_err(request, attributes.error());
+}
+
+/// `size` 0 asks for the length only.
+void answer_xattr(fuse_req_t request, const Posix<std::string>& value, std::size_t size) {
+  if (!value)
+    fuse_reply_err(request, value.error());
+  else if (size == 0)
+    fuse_reply_xattr(request, value->size());
+  else if (value->size() > size)
+    fuse_reply_err(request, ERANGE);
+  else
+    fuse_reply_buf(request, value->data(), value->size());
+}
+
+// ---- session -----------------------------------------------------------------------------------
+
+void want(fuse_conn_info* connection, unsigned capability) {
+  connection->want |= connection->capable & capability;
+}
+
+void do_init(void*, fuse_conn_info* connection) {
+  want(connection, FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
+                       FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
+                       FUSE_CAP_EXPLICIT_INVAL_DATA);
+  connection->want &=
+      ~(FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_ATOMIC_O_TRUNC);
+  connection->max_write = connection->max_readahead = kLargestRequest;
+  connection->max_background = kBackground;
+  connection->congestion_threshold = kBackground * 3 / 4;
+  connection->time_gran = 1;
+}
+
+// ---- names -------------------------------------------------------------------------------------
+
+Caller caller(fuse_req_t request) {
+  const fuse_ctx* context = fuse_req_ctx(request);
+  return {context->uid, context->gid};
+}
+
+void do_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  const auto found = fs(request).lookup(parent, name);
+  if (found || found.error() != ENOENT) return answer(request, found);
+  fuse_entry_param nothing{};  // the kernel remembers that the name does not exist
+  nothing.entry_timeout = kForever;
+  fuse_reply_entry(request, &nothing);
+}
+
+void do_forget(fuse_req_t request, fuse_ino_t ino, std::uint64_t references) {
+  fs(request).forget(ino, references);
+  fuse_reply_none(request);
+}
+
+void do_forget_multi(fuse_req_t request, std::size_t count, fuse_forget_data* forgets) {
+  for (std::size_t i = 0; i < count; ++i) fs(request).forget(forgets[i].ino, forgets[i].nlookup);
+  fuse_reply_none(request);
+}
+
+void do_mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t rdev) {
+  answer(request, fs(request).make(caller(request), parent, name, {mode, rdev, {}}));
+}
+
+void do_mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
+  answer(request, fs(request).make(caller(request), parent, name, {S_IFDIR | mode, 0, {}}));
+}
+
+void do_symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
+  answer(request, fs(request).make(caller(request), parent, name, {S_IFLNK | 0777, 0, target}));
+}
+
+void do_link(fuse_req_t request, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
+  answer(request, fs(request).link(ino, parent, name));
+}
+
+void do_unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  answer(request, fs(request).unlink(parent, name));
+}
+
+void do_rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  answer(request, fs(request).rmdir(parent, name));
+}
+
+void do_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
+               const char* new_name, unsigned flags) {
+  answer(request, fs(request).rename(parent, name, new_parent, new_name, flags));
+}
+
+void do_readlink(fuse_req_t request, fuse_ino_t ino) {
+  const auto target = fs(request).readlink(ino);
+  if (target)
+    fuse_reply_readlink(request, target->c_str());
+  else
+    fuse_reply_err(request, target.error());
+}
+
+// ---- directories -------------------------------------------------------------------------------
+
+/// An open directory: its entries as they were when it was read from the start.
+struct OpenDirectory {
+  std::mutex mutex;
+  std::vector<DirectoryEntry> entries;
+};
+
+OpenDirectory& directory_of(const fuse_file_info* file) {
+  return *reinterpret_cast<OpenDirectory*>(file->fh);
+}
+
+void do_opendir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+  auto directory = std::make_unique<OpenDirectory>();
+  file->fh = reinterpret_cast<std::uint64_t>(directory.get());
+  if (fuse_reply_open(request, file) == 0) directory.release();
+}
+
+void do_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+  const std::unique_ptr<OpenDirectory> ended(&directory_of(file));
+  fuse_reply_err(request, 0);
+}
+
+/// Offsets count entries. Adds entries with add(space, room, entry, next offset), which gives the
+/// bytes it needs and adds nothing if there is no room.
+template <class Add>
+void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
+                      const fuse_file_info* file, Add add) {
+  OpenDirectory& directory = directory_of(file);
+  const std::lock_guard lock(directory.mutex);
+  if (offset == 0) {
+    auto entries = fs(request).list(ino);
+    if (!entries) {
+      fuse_reply_err(request, entries.error());
+      return;
+    }
+    directory.entries = std::move(*entries);
+  }
+  std::vector<char> buffer(size);
+  std::size_t used = 0;
+  for (auto at = static_cast<std::size_t>(offset); at < directory.entries.size(); ++at) {
+    const std::size_t needs =
+        add(buffer.data() + used, size - used, directory.entries[at], static_cast<off_t>(at + 1));
+    if (needs > size - used) break;
+    used += needs;
+  }
+  fuse_reply_buf(request, buffer.data(), used);
+}
+
+void do_readdir(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
+                fuse_file_info* file) {
+  answer_directory(request, ino, size, offset, file,
+                   [&](char* space, std::size_t room, const DirectoryEntry& entry, off_t next) {
+                     struct stat attributes {};
+                     attributes.st_ino = entry.ino;
+                     attributes.st_mode = entry.type;
+                     return fuse_add_direntry(request, space, room, entry.name.c_str(), &attributes,
+                                              next);
+                   });
+}
+
+void do_readdirplus(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
+                    fuse_file_info* file) {
+  answer_directory(request, ino, size, offset, file,
+                   [&](char* space, std::size_t room, const DirectoryEntry& entry, off_t next) {
+                     const char* name = entry.name.c_str();
+                     const std::size_t needs =
+                         fuse_add_direntry_plus(request, nullptr, 0, name, nullptr, 0);
+                     if (needs > room) return needs;
+                     // Without a node number the kernel takes the name alone: for "." and "..", and
+                     // for a name that was removed since the directory was listed.
+                     fuse_entry_param plus{};
+                     plus.attr.st_ino = entry.ino;
+                     plus.attr.st_mode = entry.type;
+                     if (entry.name != "." && entry.name != "..")
+                       if (const auto found = fs(request).lookup(ino, entry.name))
+                         plus = entry_of(*found);
+                     return fuse_add_direntry_plus(request, space, room, name, &plus, next);
+                   });
+}
+
+void do_fsyncdir(fuse_req_t request, fuse_ino_t, int, fuse_file_info*) {
+  answer(request, fs(request).sync_names());
+}
+
+// ---- attributes --------------------------------------------------------------------------------
+
+void do_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+  answer_attributes(request, fs(request).getattr(ino));
+}
+
+void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int valid,
+                fuse_file_info*) {
+  AttributeChange change;
+  if ((valid & FUSE_SET_ATTR_MODE) != 0) change.mode = wanted->st_mode;
+  if ((valid & FUSE_SET_ATTR_UID) != 0) change.uid = wanted->st_uid;
+  if ((valid & FUSE_SET_ATTR_GID) != 0) change.gid = wanted->st_gid;
+  if ((valid & FUSE_SET_ATTR_SIZE) != 0) change.size = static_cast<std::uint64_t>(wanted->st_size);
+  if ((valid & FUSE_SET_ATTR_ATIME) != 0) change.atime = to_ns(wanted->st_atim);
+  if ((valid & FUSE_SET_ATTR_MTIME) != 0) change.mtime = to_ns(wanted->st_mtim);
+  if ((valid & FUSE_SET_ATTR_CTIME) != 0) change.ctime = to_ns(wanted->st_ctim);
+  if ((valid & FUSE_SET_ATTR_ATIME_NOW) != 0) change.atime = wall_clock();
+  if ((valid & FUSE_SET_ATTR_MTIME_NOW) != 0) change.mtime = wall_clock();
+  answer_attributes(request, fs(request).setattr(ino, change));
+}
+
+void do_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value,
+                 std::size_t size, int flags) {
+  answer(request, fs(request).set_xattr(ino, name, {value, size}, flags));
+}
+
+void do_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, std::size_t size) {
+  answer_xattr(request, fs(request).get_xattr(ino, name), size);
+}
+
+void do_listxattr(fuse_req_t request, fuse_ino_t ino, std::size_t size) {
+  const auto names = fs(request).list_xattrs(ino);
+  if (!names) {
+    fuse_reply_err(request, names.error());
+    return;
+  }
+  std::string all;
+  for (const std::string& name : *names) all.append(name).push_back('\0');
+  answer_xattr(request, all, size);
+}
+
+void do_removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
+  answer(request, fs(request).remove_xattr(ino, name));
+}
+
+// ---- data --------------------------------------------------------------------------------------
+
+void do_open(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+  file->keep_cache = 1;
+  fuse_reply_open(request, file);
+}
+
+void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
+               fuse_file_info* file) {
+  const auto made = fs(request).make(caller(request), parent, name, {S_IFREG | mode, 0, {}});
+  if (!made) {
+    fuse_reply_err(request, made.error());
+    return;
+  }
+  file->keep_cache = 1;
+  FileSystem& files = fs(request);
+  const fuse_entry_param entry = entry_of(*made);
+  if (fuse_reply_create(request, &entry, file) == -ENOENT) files.forget(entry.ino, 1);
+}
+
+void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info*) {
+  thread_local Bytes buffer;
+  if (buffer.size() < size) buffer.resize(size);
+  const auto got =
+      fs(request).read(ino, static_cast<std::uint64_t>(offset), MutView(buffer).first(size));
+  if (got)
+    fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), *got);
+  else
+    fuse_reply_err(request, got.error());
+}
+
+void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t size, off_t offset,
+              fuse_file_info* file) {
+  const auto outcome = fs(request).write(ino, static_cast<std::uint64_t>(offset),
+                                         as_view({data, size}), file->writepage != 0);
+  if (outcome)
+    fuse_reply_write(request, size);
+  else
+    fuse_reply_err(request, outcome.error());
+}
+
+void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+  fs(request).closed(ino);
+  fuse_reply_err(request, 0);
+}
+
+void do_release(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, 0); }
+
+void do_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
+  answer(request, fs(request).sync(ino));
+}
+
+void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off_t length,
+                  fuse_file_info*) {
+  answer(request, fs(request).fallocate(ino, mode, static_cast<std::uint64_t>(offset),
+                                        static_cast<std::uint64_t>(length)));
+}
+
+void do_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
+  const auto found = fs(request).seek(ino, static_cast<std::uint64_t>(offset), whence);
+  if (found)
+    fuse_reply_lseek(request, static_cast<off_t>(*found));
+  else
+    fuse_reply_err(request, found.error());
+}
+
+void do_statfs(fuse_req_t request, fuse_ino_t) {
+  const auto figures = fs(request).statfs();
+  if (figures)
+    fuse_reply_statfs(request, &*figures);
+  else
+    fuse_reply_err(request, figures.error());
+}
+
+fuse_lowlevel_ops make_ops() {
+  fuse_lowlevel_ops ops{};
+  ops.init = do_init;
+  ops.lookup = do_lookup;
+  ops.forget = do_forget;
+  ops.forget_multi = do_forget_multi;
+  ops.mknod = do_mknod;
+  ops.mkdir = do_mkdir;
+  ops.symlink = do_symlink;
+  ops.link = do_link;
+  ops.unlink = do_unlink;
+  ops.rmdir = do_rmdir;
+  ops.rename = do_rename;
+  ops.readlink = do_readlink;
+  ops.opendir = do_opendir;
+  ops.readdir = do_readdir;
+  ops.readdirplus = do_readdirplus;
+  ops.releasedir = do_releasedir;
+  ops.fsyncdir = do_fsyncdir;
+  ops.getattr = do_getattr;
+  ops.setattr = do_setattr;
+  ops.setxattr = do_setxattr;
+  ops.getxattr = do_getxattr;
+  ops.listxattr = do_listxattr;
+  ops.removexattr = do_removexattr;
+  ops.open = do_open;
+  ops.create = do_create;
+  ops.read = do_read;
+  ops.write = do_write;
+  ops.flush = do_flush;
+  ops.release = do_release;
+  ops.fsync = do_fsync;
+  ops.fallocate = do_fallocate;
+  ops.lseek = do_lseek;
+  ops.statfs = do_statfs;
+  return ops;
+}
+
+}  // namespace
+
+const fuse_lowlevel_ops& fuse_ops() {
+  static const fuse_lowlevel_ops ops = make_ops();
+  return ops;
+}
+
+}  // namespace s3oram

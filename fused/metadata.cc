@@ -1,0 +1,89 @@
+#include "fused/metadata.h"
+
+#include <utility>
+
+namespace s3oram {
+
+Status Metadata::open(const std::string& path) {
+  auto reader = Database::open(path, Database::Mode::read_only);
+  if (!reader) return fail(reader.error());
+  reader_ = std::move(*reader);
+  auto tables = number("SELECT COUNT(*) FROM sqlite_master WHERE name = 'fs_state'");
+  if (!tables) return fail(tables.error());
+  is_new_ = *tables == 0;
+  return is_new_ ? Status() : open_tables();
+}
+
+Status Metadata::open_tables() {
+  auto format = number("SELECT value FROM fs_state WHERE name = 'format'");
+  if (!format) return fail(format.error());
+  if (*format != kFormat)
+    return fail(Errc::unsupported,
+                "{}: its file tables have format {}, this program knows format {}: use the newer "
+                "s3oramfs that made it",
+                reader_.path(), *format, kFormat);
+  S3O_TRY(inodes.open(reader_));
+  S3O_TRY(dentries.open(reader_));
+  S3O_TRY(extents.open(reader_));
+  S3O_TRY(xattrs.open(reader_));
+  return {};
+}
+
+std::function<Status(Database&)> Metadata::begin_commit() {
+  return [is_new = is_new_, inode_changes = inodes.begin_commit(),
+          dentry_changes = dentries.begin_commit(), extent_changes = extents.begin_commit(),
+          xattr_changes = xattrs.begin_commit()](Database& database) -> Status {
+    if (is_new) {
+      S3O_TRY(database.execute(kCreateTables));
+      S3O_TRY(database.execute(
+          fmt::format("INSERT INTO fs_state (name, value) VALUES ('format', {})", kFormat)));
+    }
+    S3O_TRY(Table<InodeTable>::apply(database, *inode_changes));
+    S3O_TRY(Table<DentryTable>::apply(database, *dentry_changes));
+    S3O_TRY(Table<ExtentTable>::apply(database, *extent_changes));
+    return Table<XattrTable>::apply(database, *xattr_changes);
+  };
+}
+
+void Metadata::end_commit(bool succeeded) {
+  if (succeeded) is_new_ = false;
+  inodes.end_commit(succeeded);
+  dentries.end_commit(succeeded);
+  extents.end_commit(succeeded);
+  xattrs.end_commit(succeeded);
+}
+
+std::size_t Metadata::uncommitted() const {
+  return inodes.uncommitted() + dentries.uncommitted() + extents.uncommitted() +
+         xattrs.uncommitted();
+}
+
+Result<std::vector<Ino>> Metadata::orphans() {
+  return numbers("SELECT ino FROM inodes WHERE nlink = 0");
+}
+
+Result<std::vector<BlockId>> Metadata::owned_blocks() {
+  return numbers("SELECT block FROM extents ORDER BY block");
+}
+
+Result<std::int64_t> Metadata::number(std::string_view sql) {
+  auto row = numbers(sql);
+  if (!row) return fail(row.error());
+  if (row->empty())
+    return fail(Errc::damaged_vault, "database {}: no row for: {}", reader_.path(), sql);
+  return static_cast<std::int64_t>(row->front());
+}
+
+Result<std::vector<std::uint64_t>> Metadata::numbers(std::string_view sql) {
+  auto statement = reader_.prepare(sql);
+  if (!statement) return fail(statement.error());
+  std::vector<std::uint64_t> found;
+  while (true) {
+    auto row = statement->step();
+    if (!row) return fail(row.error());
+    if (!*row) return found;
+    found.push_back(static_cast<std::uint64_t>(statement->integer(0)));
+  }
+}
+
+}  // namespace s3oram

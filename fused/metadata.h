@@ -1,0 +1,46 @@
+// All that a file system remembers besides data: its four tables in vault.db. Reads go through a
+// connection of their own, beside the device's, which writes: WAL lets both run at once.
+// Not thread-safe; the function that begin_commit() returns runs on the device's database thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fused/rows.h"
+#include "fused/table.h"
+
+namespace s3oram {
+
+class Metadata {
+  Database reader_;  // outlives the tables' statements
+
+ public:
+  /// Opens the reader. `is_new()` afterwards: there are no tables yet; run a commit, which makes
+  /// them, and call open_tables(). Errors: unsupported (a newer format), damaged_vault.
+  Status open(const std::string& path);
+  bool is_new() const { return is_new_; }
+  Status open_tables();
+
+  Table<InodeTable> inodes;
+  Table<DentryTable> dentries;
+  Table<ExtentTable> extents;
+  Table<XattrTable> xattrs;
+
+  std::function<Status(Database&)> begin_commit();
+  void end_commit(bool succeeded);
+  /// Rows that wait for the next commit.
+  std::size_t uncommitted() const;
+
+  /// Of the committed rows: for mount, and for status.
+  Result<std::vector<Ino>> orphans();
+  Result<std::vector<BlockId>> owned_blocks();  // ascending
+  Result<std::int64_t> number(std::string_view sql);
+
+ private:
+  Result<std::vector<std::uint64_t>> numbers(std::string_view sql);
+
+  bool is_new_ = false;
+};
+
+}  // namespace s3oram

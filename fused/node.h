@@ -1,0 +1,65 @@
+// A file, directory or other inode in memory, and the blocks of it that are cached.
+#pragma once
+
+#include <chrono>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "fused/rows.h"
+#include "oramcore/base/bytes.h"
+
+namespace s3oram {
+
+struct Node;
+
+/// One block of a file in memory. Only DataCache changes it.
+struct CachedBlock {
+  Node* node = nullptr;  // null once truncated, removed or evicted: nobody finds it any more
+  std::uint64_t index = 0;
+  Bytes data;                   // its size is the block's valid bytes; all beyond reads zero
+  std::optional<BlockId> home;  // where it lies on the device, or will
+  bool owned = false;           // an extent names `home`
+  bool loading = false;         // a read is in flight; `data` is empty until it ends
+  bool flushing = false;        // a write is in flight, of a copy
+  bool dirty = false;           // `data` is newer than what lies, or is on its way, to the device
+  bool queued = false;          // waits for its turn to be written
+  bool again = false;           // write it again when the write in flight ends
+  std::uint32_t in_flight_valid = 0;  // of what is in flight; truncation lowers it
+  std::uint64_t version = 0;          // counts changes of `data`
+  std::uint64_t in_flight_version = 0, durable_version = 0;
+  unsigned pins = 0;   // threads that wait for it; not evicted
+  int load_error = 0;  // errno
+  // Since when writing it fails, and when it may be tried again.
+  std::optional<std::chrono::steady_clock::time_point> failing_since;
+  std::chrono::steady_clock::time_point not_before{};
+  int write_error = 0;  // errno
+
+  // What DataCache::account() has counted of it.
+  std::size_t charged = 0, charged_dirty = 0;
+  bool counted_unflushed = false, counted_new = false;
+  std::list<std::shared_ptr<CachedBlock>>::iterator place;
+  std::list<std::shared_ptr<CachedBlock>>* list = nullptr;  // that `place` points into
+
+  bool unflushed() const { return dirty || flushing; }
+};
+
+struct Node {
+  Ino ino = 0;
+  InodeRow row;               // what commits: its size and blocks count acknowledged data alone
+  std::uint64_t size = 0;     // what users see
+  std::uint64_t lookups = 0;  // references that the kernel holds
+  bool no_xattrs = false;     // known to have none
+  bool rewritten = false;     // truncated to nothing, and not closed since
+
+  std::map<std::uint64_t, std::shared_ptr<CachedBlock>> blocks;
+  std::uint64_t unflushed = 0;   // of `blocks`, those dirty or in flight
+  std::uint64_t new_blocks = 0;  // of `blocks`, those that no extent names yet
+
+  // Sequential reading: the block after the last one read, and how far to read ahead.
+  std::uint64_t next_read = 0;
+  unsigned read_ahead = 0;
+};
+
+}  // namespace s3oram

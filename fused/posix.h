@@ -1,0 +1,37 @@
+// Errors of file operations: errno values, which appear only in this folder.
+#pragma once
+
+#include <cerrno>
+#include <tl/expected.hpp>
+
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+/// A T or an errno; never ignored.
+template <class T>
+class [[nodiscard]] Posix : public tl::expected<T, int> {
+ public:
+  using tl::expected<T, int>::expected;
+};
+using PosixStatus = Posix<void>;
+
+inline tl::unexpected<int> posix_error(int number) { return tl::unexpected<int>(number); }
+
+/// What a user's program is told when the device or the database fails.
+inline int to_errno(const Error& error) { return error.code == Errc::disk_full ? ENOSPC : EIO; }
+inline int to_errno(int number) { return number; }
+
+}  // namespace s3oram
+
+/// Returns the errno of `expr`, a Result or a Posix, from the enclosing function, if it has one.
+#define S3O_POSIX_TRY(expr)                                                  \
+  do {                                                                       \
+    if (auto s3o_outcome = (expr); !s3o_outcome)                             \
+      return ::s3oram::posix_error(::s3oram::to_errno(s3o_outcome.error())); \
+  } while (false)
+/// The same, and puts the value into the new variable `name`.
+#define S3O_POSIX_GET(name, expr)                                                      \
+  auto name##_or = (expr);                                                             \
+  if (!name##_or) return ::s3oram::posix_error(::s3oram::to_errno(name##_or.error())); \
+  auto& name = *name##_or

@@ -1,0 +1,148 @@
+#include "fused/rows.h"
+
+#include "oramcore/db/sqlite.h"
+
+namespace s3oram {
+
+// Inodes of files that were unlinked while open have nlink 0 until they are forgotten; the partial
+// index finds them at mount.
+const char* const kCreateTables = R"(
+CREATE TABLE fs_state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE inodes (ino INTEGER PRIMARY KEY, mode INTEGER NOT NULL, uid INTEGER NOT NULL,
+  gid INTEGER NOT NULL, nlink INTEGER NOT NULL, rdev INTEGER NOT NULL, size INTEGER NOT NULL,
+  blocks INTEGER NOT NULL, atime INTEGER NOT NULL, mtime INTEGER NOT NULL, ctime INTEGER NOT NULL,
+  parent INTEGER NOT NULL, target BLOB NOT NULL);
+CREATE INDEX orphans ON inodes (ino) WHERE nlink = 0;
+CREATE TABLE dentries (parent INTEGER NOT NULL, name BLOB NOT NULL, ino INTEGER NOT NULL,
+  type INTEGER NOT NULL, PRIMARY KEY (parent, name)) WITHOUT ROWID;
+CREATE TABLE extents (ino INTEGER NOT NULL, idx INTEGER NOT NULL, block INTEGER NOT NULL,
+  valid INTEGER NOT NULL, PRIMARY KEY (ino, idx)) WITHOUT ROWID;
+CREATE TABLE xattrs (ino INTEGER NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY (ino, name)) WITHOUT ROWID;
+)";
+
+namespace {
+
+/// Binds one column after the other. SQLite's integers are signed: 64-bit values keep their bits.
+class Binder {
+ public:
+  Binder(Statement& statement, int at) : statement_(statement), at_(at) {}
+  template <class Integer>
+  Binder& integer(Integer value) {
+    statement_.bind(at_++, static_cast<std::int64_t>(value));
+    return *this;
+  }
+  Binder& blob(const std::string& value) {
+    statement_.bind(at_++, as_view(value));
+    return *this;
+  }
+
+ private:
+  Statement& statement_;
+  int at_;
+};
+
+class Reader {
+ public:
+  Reader(const Statement& statement, int at) : statement_(statement), at_(at) {}
+  template <class Integer>
+  void integer(Integer& value) {
+    value = static_cast<Integer>(statement_.integer(at_++));
+  }
+  void blob(std::string& value) {
+    const Bytes bytes = statement_.blob(at_++);
+    value.assign(bytes.begin(), bytes.end());
+  }
+
+ private:
+  const Statement& statement_;
+  int at_;
+};
+
+}  // namespace
+
+void InodeTable::bind_key(Statement& statement, Key key) { Binder(statement, 0).integer(key); }
+void InodeTable::bind_row(Statement& statement, const Row& row) {
+  Binder(statement, kKeyWidth)
+      .integer(row.mode)
+      .integer(row.uid)
+      .integer(row.gid)
+      .integer(row.nlink)
+      .integer(row.rdev)
+      .integer(row.size)
+      .integer(row.blocks)
+      .integer(row.atime)
+      .integer(row.mtime)
+      .integer(row.ctime)
+      .integer(row.parent)
+      .blob(row.target);
+}
+InodeTable::Key InodeTable::key(const Statement& statement) {
+  return static_cast<Ino>(statement.integer(0));
+}
+InodeTable::Row InodeTable::row(const Statement& statement, int at) {
+  Row row;
+  Reader reader(statement, at);
+  for (auto* field : {&row.mode, &row.uid, &row.gid, &row.nlink}) reader.integer(*field);
+  for (auto* field : {&row.rdev, &row.size, &row.blocks}) reader.integer(*field);
+  for (auto* field : {&row.atime, &row.mtime, &row.ctime}) reader.integer(*field);
+  reader.integer(row.parent);
+  reader.blob(row.target);
+  return row;
+}
+
+void DentryTable::bind_key(Statement& statement, const Key& key) {
+  Binder(statement, 0).integer(key.parent).blob(key.name);
+}
+void DentryTable::bind_row(Statement& statement, const Row& row) {
+  Binder(statement, kKeyWidth).integer(row.ino).integer(row.type);
+}
+DentryTable::Key DentryTable::key(const Statement& statement) {
+  Key key;
+  Reader reader(statement, 0);
+  reader.integer(key.parent);
+  reader.blob(key.name);
+  return key;
+}
+DentryTable::Row DentryTable::row(const Statement& statement, int at) {
+  Row row;
+  Reader reader(statement, at);
+  reader.integer(row.ino);
+  reader.integer(row.type);
+  return row;
+}
+
+void ExtentTable::bind_key(Statement& statement, const Key& key) {
+  Binder(statement, 0).integer(key.ino).integer(key.index);
+}
+void ExtentTable::bind_row(Statement& statement, const Row& row) {
+  Binder(statement, kKeyWidth).integer(row.block).integer(row.valid);
+}
+ExtentTable::Key ExtentTable::key(const Statement& statement) {
+  return {static_cast<Ino>(statement.integer(0)), static_cast<std::uint64_t>(statement.integer(1))};
+}
+ExtentTable::Row ExtentTable::row(const Statement& statement, int at) {
+  return {static_cast<BlockId>(statement.integer(at)),
+          static_cast<std::uint32_t>(statement.integer(at + 1))};
+}
+
+void XattrTable::bind_key(Statement& statement, const Key& key) {
+  Binder(statement, 0).integer(key.ino).blob(key.name);
+}
+void XattrTable::bind_row(Statement& statement, const Row& row) {
+  Binder(statement, kKeyWidth).blob(row);
+}
+XattrTable::Key XattrTable::key(const Statement& statement) {
+  Key key;
+  Reader reader(statement, 0);
+  reader.integer(key.ino);
+  reader.blob(key.name);
+  return key;
+}
+XattrTable::Row XattrTable::row(const Statement& statement, int at) {
+  Row row;
+  Reader(statement, at).blob(row);
+  return row;
+}
+
+}  // namespace s3oram

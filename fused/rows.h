@@ -1,0 +1,121 @@
+// The rows of a file system, and how they stand in the tables of vault.db. The format is made by
+// kCreateTables; a change of it changes kFormat.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+#include "oramcore/client/block_device.h"
+
+namespace s3oram {
+
+class Statement;
+
+using Ino = std::uint64_t;
+inline constexpr Ino kRootIno = 1;
+
+inline constexpr std::int64_t kFormat = 1;
+/// Tables of the file system, beside the device's own in the same database.
+extern const char* const kCreateTables;
+
+struct InodeRow {
+  std::uint32_t mode = 0, uid = 0, gid = 0, nlink = 0;
+  std::uint64_t rdev = 0;
+  std::uint64_t size = 0;                        // bytes
+  std::uint64_t blocks = 0;                      // extents
+  std::int64_t atime = 0, mtime = 0, ctime = 0;  // ns since 1970
+  Ino parent = 0;                                // of a directory
+  std::string target;                            // of a symbolic link
+  friend bool operator==(const InodeRow&, const InodeRow&) = default;
+};
+
+struct DentryKey {
+  Ino parent = 0;
+  std::string name;
+  friend auto operator<=>(const DentryKey&, const DentryKey&) = default;
+};
+struct DentryRow {
+  Ino ino = 0;
+  std::uint32_t type = 0;  // S_IFMT bits of its mode
+};
+
+/// Block `index` of a file.
+struct ExtentKey {
+  Ino ino = 0;
+  std::uint64_t index = 0;
+  friend auto operator<=>(const ExtentKey&, const ExtentKey&) = default;
+};
+struct ExtentRow {
+  BlockId block = 0;
+  std::uint32_t valid = 0;  // bytes from its start that hold data; all beyond read zero
+};
+
+struct XattrKey {
+  Ino ino = 0;
+  std::string name;
+  friend auto operator<=>(const XattrKey&, const XattrKey&) = default;
+};
+
+struct InodeTable {
+  using Key = Ino;
+  using Row = InodeRow;
+  static constexpr auto kName = "inodes";
+  static constexpr auto kColumns =
+      "ino, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, parent, target";
+  static constexpr auto kKey = "ino";
+  static constexpr auto kKeyMarks = "?";
+  static constexpr auto kMarks = "?,?,?,?,?,?,?,?,?,?,?,?,?";
+  static constexpr int kKeyWidth = 1;
+  static void bind_key(Statement& statement, Key key);
+  static void bind_row(Statement& statement, const Row& row);
+  static Key key(const Statement& statement);
+  static Row row(const Statement& statement, int at);
+};
+
+struct DentryTable {
+  using Key = DentryKey;
+  using Row = DentryRow;
+  static constexpr auto kName = "dentries";
+  static constexpr auto kColumns = "parent, name, ino, type";
+  static constexpr auto kKey = "parent, name";
+  static constexpr auto kKeyMarks = "?,?";
+  static constexpr auto kMarks = "?,?,?,?";
+  static constexpr int kKeyWidth = 2;
+  static void bind_key(Statement& statement, const Key& key);
+  static void bind_row(Statement& statement, const Row& row);
+  static Key key(const Statement& statement);
+  static Row row(const Statement& statement, int at);
+};
+
+struct ExtentTable {
+  using Key = ExtentKey;
+  using Row = ExtentRow;
+  static constexpr auto kName = "extents";
+  static constexpr auto kColumns = "ino, idx, block, valid";
+  static constexpr auto kKey = "ino, idx";
+  static constexpr auto kKeyMarks = "?,?";
+  static constexpr auto kMarks = "?,?,?,?";
+  static constexpr int kKeyWidth = 2;
+  static void bind_key(Statement& statement, const Key& key);
+  static void bind_row(Statement& statement, const Row& row);
+  static Key key(const Statement& statement);
+  static Row row(const Statement& statement, int at);
+};
+
+struct XattrTable {
+  using Key = XattrKey;
+  using Row = std::string;
+  static constexpr auto kName = "xattrs";
+  static constexpr auto kColumns = "ino, name, value";
+  static constexpr auto kKey = "ino, name";
+  static constexpr auto kKeyMarks = "?,?";
+  static constexpr auto kMarks = "?,?,?";
+  static constexpr int kKeyWidth = 2;
+  static void bind_key(Statement& statement, const Key& key);
+  static void bind_row(Statement& statement, const Row& row);
+  static Key key(const Statement& statement);
+  static Row row(const Statement& statement, int at);
+};
+
+}  // namespace s3oram

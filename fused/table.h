@@ -1,0 +1,150 @@
+// One table of the vault's database as file operations see it: SQLite rows under a write-behind
+// overlay. Operations change the overlay at memory speed; a commit applies the changes as rows.
+//
+//   dirty_       changes that no commit holds yet
+//   committing_  changes that the running commit holds; fixed while it runs
+//   reader       rows of finished commits
+//
+// The newest of the three that knows a key answers; a change without a row is a deletion. Not
+// thread-safe, except that apply() of fixed changes may run beside everything else.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "oramcore/db/sqlite.h"
+
+namespace s3oram {
+
+/// `T` describes a table:
+///   Key, Row                           Key is ordered as SQLite orders its columns
+///   kName, kColumns                    all columns, the key's first, separated by commas
+///   kKey, kKeyMarks, kMarks            the key's columns, and "?" for each of them and of all
+///   kKeyWidth                          columns in the key
+///   bind_key(Statement&, Key), bind_row(Statement&, Row)
+///   key(Statement), row(Statement, first column)
+template <class T>
+class Table {
+ public:
+  using Key = typename T::Key;
+  using Row = typename T::Row;
+  using Changes = std::map<Key, std::optional<Row>>;
+
+  /// The reader sees the table's rows; the table exists and the reader outlives this object.
+  Status open(Database& reader) {
+    auto find = reader.prepare(fmt::format("SELECT {} FROM {} WHERE ({}) = ({})", T::kColumns,
+                                           T::kName, T::kKey, T::kKeyMarks));
+    if (!find) return fail(find.error());
+    auto scan = reader.prepare(fmt::format("SELECT {} FROM {} WHERE ({}) >= ({}) ORDER BY {}",
+                                           T::kColumns, T::kName, T::kKey, T::kKeyMarks, T::kKey));
+    if (!scan) return fail(scan.error());
+    find_ = std::move(*find);
+    scan_ = std::move(*scan);
+    return {};
+  }
+
+  Result<std::optional<Row>> find(const Key& key) {
+    for (const Changes* changes :
+         std::initializer_list<const Changes*>{&dirty_, committing_.get()}) {
+      if (auto at = changes->find(key); at != changes->end()) return at->second;
+    }
+    T::bind_key(find_, key);
+    auto found = find_.step();
+    if (!found) return fail(found.error());
+    if (!*found) return std::optional<Row>();
+    std::optional<Row> row = T::row(find_, T::kKeyWidth);
+    find_.reset();
+    return row;
+  }
+
+  void put(const Key& key, Row row) { dirty_.insert_or_assign(key, std::move(row)); }
+  void erase(const Key& key) { dirty_.insert_or_assign(key, std::nullopt); }
+
+  /// Calls visit(key, row) in the order of the keys, from the first that is >= `from`, until it
+  /// returns false. `visit` must not use the table.
+  template <class Visit>
+  Status scan(const Key& from, Visit visit) {
+    auto newest = dirty_.lower_bound(from);
+    auto older = committing_->lower_bound(from);
+    T::bind_key(scan_, from);
+    auto more = scan_.step();
+    std::optional<Key> stored;  // the reader's next key
+    bool go_on = true;
+    while (go_on) {
+      if (!more) return fail(more.error());
+      if (*more && !stored) stored = T::key(scan_);
+      const Key* least = stored ? &*stored : nullptr;
+      const std::optional<Row>* change = nullptr;
+      if (older != committing_->end() && (!least || !(*least < older->first))) {
+        least = &older->first;
+        change = &older->second;
+      }
+      if (newest != dirty_.end() && (!least || !(*least < newest->first))) {
+        least = &newest->first;
+        change = &newest->second;
+      }
+      if (!least) return {};  // the statement was reset at its end
+      if (!change) {
+        go_on = visit(*least, T::row(scan_, T::kKeyWidth));
+      } else if (*change) {
+        go_on = visit(*least, **change);
+      }
+      // Step over this key wherever it stands. The reader goes last: `least` may point into it.
+      const bool in_newest = newest != dirty_.end() && !(*least < newest->first);
+      const bool in_older = older != committing_->end() && !(*least < older->first);
+      const bool in_reader = stored && !(*least < *stored);
+      if (in_newest) ++newest;
+      if (in_older) ++older;
+      if (in_reader) {
+        stored.reset();
+        more = scan_.step();
+      }
+    }
+    scan_.reset();
+    return {};
+  }
+
+  /// Fixes the changes of a commit that begins. One commit runs at a time.
+  std::shared_ptr<const Changes> begin_commit() {
+    committing_ = std::make_shared<const Changes>(std::exchange(dirty_, {}));
+    return committing_;
+  }
+  /// The commit has ended. Changes of a failed one are offered again; newer ones win.
+  void end_commit(bool succeeded) {
+    if (!succeeded) dirty_.insert(committing_->begin(), committing_->end());
+    committing_ = std::make_shared<const Changes>();
+  }
+
+  /// Writes `changes` to `database`, inside a transaction of the caller.
+  static Status apply(Database& database, const Changes& changes) {
+    if (changes.empty()) return {};
+    auto put = database.prepare(fmt::format("INSERT OR REPLACE INTO {} ({}) VALUES ({})", T::kName,
+                                            T::kColumns, T::kMarks));
+    if (!put) return fail(put.error());
+    auto erase = database.prepare(
+        fmt::format("DELETE FROM {} WHERE ({}) = ({})", T::kName, T::kKey, T::kKeyMarks));
+    if (!erase) return fail(erase.error());
+    for (const auto& [key, row] : changes) {
+      Statement& statement = row ? *put : *erase;
+      T::bind_key(statement, key);
+      if (row) T::bind_row(statement, *row);
+      S3O_TRY(statement.run());
+    }
+    return {};
+  }
+
+  std::size_t uncommitted() const { return dirty_.size(); }
+
+ private:
+  Statement find_, scan_;
+  Changes dirty_;
+  std::shared_ptr<const Changes> committing_ = std::make_shared<const Changes>();
+};
+
+}  // namespace s3oram

@@ -1,0 +1,249 @@
+#include "oramcore/client/volume.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <cerrno>
+#include <cstring>
+#include <future>
+#include <thread>
+
+#include "oramcore/client/engine.h"
+#include "oramcore/client/local_servers.h"
+#include "oramcore/client/servers.h"
+
+namespace s3oram {
+namespace {
+
+constexpr Duration kAskAgain = std::chrono::milliseconds(250);
+
+/// The client's network and its thread, with the local servers of a local vault. Everything that
+/// is not thread-safe lives on the thread and is made, used and destroyed there.
+class Connection {
+ public:
+  static Result<std::unique_ptr<Connection>> make(Vault& vault, const VaultKeys& keys,
+                                                  const VolumeOptions& options) {
+    std::unique_ptr<Connection> connection(new Connection(vault));
+    S3O_TRY(connection->start(keys, options));
+    return connection;
+  }
+  ~Connection();
+
+  /// Runs `work()` on the thread and returns what it returns.
+  template <class Work>
+  auto on_thread(Work work) {
+    std::packaged_task<std::invoke_result_t<Work>()> task(std::move(work));
+    auto result = task.get_future();
+    asio::post(io_, std::move(task));
+    return result.get();
+  }
+  /// Runs the coroutine `work()` on the thread and returns its result.
+  template <class Work>
+  auto run(Work work) {
+    std::promise<typename std::invoke_result_t<Work>::value_type> done;
+    auto result = done.get_future();
+    asio::post(io_, [&] {
+      spawn(executor(), [](Work& start, decltype(done)& out) -> Task<void> {
+        out.set_value(co_await start());
+      }(work, done));
+    });
+    return result.get();
+  }
+
+  /// Waits until every server says hello. Errors: unreachable, refused_key, naming the server.
+  Task<Status> await_servers(Servers& servers, const VolumeOptions& options) {
+    const Duration deadline = clock_.now() + options.deadline;
+    for (bool told = false;;) {
+      auto hello = co_await servers.hello(kAskAgain);
+      if (hello || hello.error().code != Errc::unreachable) {
+        if (!hello) co_return fail(hello.error());
+        co_return Status{};
+      }
+      std::string waiting;
+      for (Party server = 1; server <= servers.count(); ++server) {
+        if (transport_->state(server) == PeerState::refused)
+          co_return fail(Errc::refused_key,
+                         "{} does not know this client's key: authorise it there with "
+                         "`s3oramfs-serverd authorize --store DIR KEY`",
+                         name(server));
+        if (!servers.answering(server)) waiting += (waiting.empty() ? "" : ", ") + name(server);
+      }
+      if (clock_.now() >= deadline)
+        co_return fail(Errc::unreachable,
+                       "no answer from {}: check that s3oramfs-serverd runs there, that the "
+                       "address and key are right, and that the port can be reached",
+                       waiting);
+      if (!told && options.progress) options.progress("waiting for " + waiting);
+      told = true;
+    }
+  }
+
+  /// How messages call a server.
+  std::string name(Party server) const {
+    return vault_.config().local ? fmt::format("server {}", server)
+                                 : fmt::format("server {} ({})", server,
+                                               vault_.config().servers[server - 1].host_port);
+  }
+
+  Status stop_servers() { return local_ ? local_->stop() : Status{}; }
+
+  Executor executor() { return io_.get_executor(); }
+  SystemClock& clock() { return clock_; }
+  SystemRandom& random() { return random_; }
+  ZmqTransport& transport() { return *transport_; }
+  unsigned servers() const { return vault_.config().params.scheme.servers; }
+
+ private:
+  explicit Connection(Vault& vault)
+      : vault_(vault), guard_(io_.get_executor()), clock_(io_.get_executor()) {
+    thread_ = std::thread([this] { io_.run(); });
+  }
+
+  Status start(const VaultKeys& keys, const VolumeOptions& options) {
+    ZmqConfig config{
+        .self = kClient, .keys = keys.curve, .listen = {}, .peers = {}, .client_keys = {}};
+    if (vault_.config().local) {
+      auto local = LocalServers::start(options.serverd, vault_.directory(), servers());
+      if (!local) return fail(local.error());
+      local_.emplace(std::move(*local));
+      // Unix sockets have short names: they are found from the directory that holds them.
+      if (::chdir(vault_.run_directory().c_str()) != 0)
+        return fail(Errc::failed, "{}: {}", vault_.run_directory().string(), std::strerror(errno));
+    }
+    for (Party server = 1; server <= servers(); ++server) {
+      if (vault_.config().local) {
+        config.peers.push_back({server, fmt::format("ipc://{}.sock", server), std::nullopt});
+      } else {
+        const ServerAddress& address = vault_.config().servers[server - 1];
+        config.peers.push_back({server, "tcp://" + address.host_port, address.key});
+      }
+    }
+    return on_thread([&]() -> Status {
+      auto transport = make_zmq_transport(executor(), config);
+      if (!transport) return fail(transport.error());
+      transport_ = std::move(*transport);
+      return {};
+    });
+  }
+
+  Vault& vault_;
+  std::optional<LocalServers> local_;
+  asio::io_context io_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> guard_;
+  SystemClock clock_;
+  SystemRandom random_;
+  std::unique_ptr<ZmqTransport> transport_;
+  std::thread thread_;
+};
+
+Connection::~Connection() {
+  on_thread([this] { transport_.reset(); });
+  guard_.reset();
+  thread_.join();
+}
+
+class OpenVolume final : public Volume {
+ public:
+  OpenVolume(const Vault& vault, std::unique_ptr<Connection> connection)
+      : vault_(vault), connection_(std::move(connection)) {}
+  ~OpenVolume() override {
+    if (engine_) static_cast<void>(close());
+  }
+
+  Status start(const VaultKeys& keys, const VolumeOptions& options) {
+    Connection& connection = *connection_;
+    S3O_TRY(connection.run([&]() -> Task<Status> {
+      Servers servers(connection.executor(), connection.clock(), connection.random(),
+                      connection.transport(), vault_.config().volume, connection.servers());
+      co_return co_await connection.await_servers(servers, options);
+    }));
+    auto state = ClientState::open(vault_.database());
+    if (!state) return fail(state.error());
+    return connection.run([&]() -> Task<Status> {
+      const ClientEnvironment environment{connection.executor(), database_.get_executor(),
+                                          connection.clock(), connection.random(),
+                                          connection.transport()};
+      engine_ = std::make_unique<Engine>(environment, vault_.config().volume,
+                                         vault_.config().params, keys.sealing, std::move(*state));
+      auto status = co_await engine_->open(options.deadline);
+      if (!status) co_await abandon();
+      co_return status;
+    });
+  }
+
+  BlockDevice& device() override { return *engine_; }
+
+  VolumeStatus status() override {
+    return connection_->on_thread([this] {
+      const EngineStatus engine = engine_->status();
+      VolumeStatus status{.servers = {},
+                          .blocks = engine.blocks,
+                          .capacity = engine.capacity,
+                          .height = engine.height,
+                          .accesses = engine.accesses,
+                          .evictions = engine.evictions,
+                          .stash = engine.stash,
+                          .uncommitted = engine.uncommitted};
+      for (Party server = 1; server <= connection_->servers(); ++server) {
+        const Traffic traffic = connection_->transport().traffic(server);
+        status.servers.push_back({connection_->name(server), engine.answering[server - 1],
+                                  traffic.bytes_sent, traffic.bytes_received});
+      }
+      return status;
+    });
+  }
+
+  Status close() override {
+    Status status = connection_->run([this]() -> Task<Status> {
+      auto closed = co_await engine_->close();
+      engine_.reset();
+      co_return closed;
+    });
+    database_.join();
+    Status stopped = connection_->stop_servers();
+    return status ? stopped : status;
+  }
+
+ private:
+  Task<void> abandon() {
+    static_cast<void>(co_await engine_->close(false));
+    engine_.reset();
+  }
+
+  const Vault& vault_;
+  asio::thread_pool database_{1};
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<Engine> engine_;  // on the connection's thread
+};
+
+}  // namespace
+
+Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& options) {
+  auto connection = Connection::make(vault, keys, options);
+  if (!connection) return fail(connection.error());
+  const Status created = (*connection)->run([&]() -> Task<Status> {
+    Connection& c = **connection;
+    Servers servers(c.executor(), c.clock(), c.random(), c.transport(), vault.config().volume,
+                    c.servers());
+    S3O_CO_TRY(co_await c.await_servers(servers, options));
+    co_return co_await servers.create(vault.config().params, options.deadline);
+  });
+  if (!created) return created;
+  // An init that was cut short may have come this far already.
+  if (!std::filesystem::exists(vault.database())) S3O_TRY(ClientState::create(vault.database()));
+  return (*connection)->stop_servers();
+}
+
+Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys,
+                                             const VolumeOptions& options) {
+  auto connection = Connection::make(vault, keys, options);
+  if (!connection) return fail(connection.error());
+  auto volume = std::make_unique<OpenVolume>(vault, std::move(*connection));
+  S3O_TRY(volume->start(keys, options));
+  return std::unique_ptr<Volume>(std::move(volume));
+}
+
+}  // namespace s3oram

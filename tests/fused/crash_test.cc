@@ -1,0 +1,130 @@
+// What is there after a power cut at a bad moment.
+#include <thread>
+
+#include "tests/fused/fixture.h"
+
+namespace s3oram {
+namespace {
+
+class CrashTest : public FileSystemFixture {
+ protected:
+  void crash_and_mount() {
+    crash();
+    mount();
+  }
+};
+
+TEST_F(CrashTest, WhatWasSyncedIsThere) {
+  const Ino ino = create("a");
+  write(ino, 0, pattern(3 * kTestBlock));
+  sync(ino);
+  write(ino, 0, "lost");
+  create("lost");
+  crash_and_mount();
+  EXPECT_EQ(read(find("a")), pattern(3 * kTestBlock));
+  EXPECT_EQ(find("lost"), 0u);
+}
+
+TEST_F(CrashTest, SizesAndExtentsCommitOnlyAfterTheirData) {
+  unmount();
+  options.cache.deadline = std::chrono::milliseconds(50);
+  mount();
+  const Ino ino = create("a");
+  device->hold_writes(true);
+  write(ino, 0, pattern(2 * kTestBlock));
+  EXPECT_FALSE(fs->sync(ino));
+  ASSERT_TRUE(fs->sync_names());
+  crash_and_mount();
+  EXPECT_EQ(fs->getattr(find("a"))->st_size, 0);
+  EXPECT_TRUE(device->mapped().empty());
+}
+
+TEST_F(CrashTest, BlocksThatNobodyOwnsAreFreedAtMount) {
+  const Ino ino = create("a");
+  ASSERT_TRUE(fs->sync_names());
+  {
+    // The device commits data whose extents the participant could not record: a commit of its own
+    // between two snapshots cannot do that, a copy of an old database can.
+    auto database =
+        Database::open((folder.path() / "vault.db").string(), Database::Mode::read_write);
+    ASSERT_TRUE(database);
+    crash();
+    ASSERT_TRUE(database->execute("INSERT INTO memory_blocks VALUES (5, zeroblob(4096))"));
+  }
+  mount();
+  EXPECT_EQ(device->mapped().size(), 1u);
+  EXPECT_EQ(find("a"), ino);
+  remount();
+  EXPECT_TRUE(device->mapped().empty());
+}
+
+TEST_F(CrashTest, UnlinkedFilesAreFreedAtMount) {
+  const Ino ino = create("a");
+  write(ino, 0, pattern(3 * kTestBlock));
+  ASSERT_TRUE(fs->set_xattr(ino, "user.x", "y", 0));
+  sync(ino);
+  ASSERT_TRUE(fs->unlink(kRootIno, "a"));
+  ASSERT_TRUE(fs->sync_names());
+  EXPECT_EQ(device->counts().discards, 0u);
+  crash_and_mount();
+  EXPECT_EQ(fs->status().inodes, 1u);
+  EXPECT_EQ(device->counts().discards, 3u);
+  remount();
+  EXPECT_TRUE(device->mapped().empty());
+}
+
+TEST_F(CrashTest, AFailedCommitLosesNothing) {
+  const Ino ino = create("a");
+  write(ino, 0, "one");
+  device->fail_commits(true);
+  EXPECT_FALSE(fs->sync(ino));
+  write(ino, 0, "two");
+  create("b");
+  device->fail_commits(false);
+  sync(ino);
+  crash_and_mount();
+  EXPECT_EQ(read(find("a")), "two");
+  EXPECT_NE(find("b"), 0u);
+}
+
+TEST_F(CrashTest, ARenameOverAFileBringsItsData) {
+  write(create("config"), 0, "old");
+  ASSERT_TRUE(fs->sync_all());
+  write(create("config.new"), 0, "new");
+  ASSERT_TRUE(fs->rename(kRootIno, "config.new", kRootIno, "config", 0));
+  ASSERT_TRUE(fs->sync_names());
+  crash_and_mount();
+  EXPECT_EQ(read(find("config")), "new");
+}
+
+TEST_F(CrashTest, TruncateAndGrowThenCrash) {
+  const Ino ino = create("a");
+  write(ino, 0, std::string(kTestBlock, 'x'));
+  sync(ino);
+  resize(ino, 10);
+  ASSERT_TRUE(fs->sync_names());
+  write(ino, 20, "y");  // not flushed
+  crash_and_mount();
+  EXPECT_EQ(read(find("a")), std::string(10, 'x'));
+  resize(find("a"), 30);
+  EXPECT_EQ(read(find("a")), std::string(10, 'x') + std::string(20, '\0'));
+}
+
+TEST_F(CrashTest, APeriodicCommitBoundsTheLoss) {
+  unmount();
+  options.commit_every = std::chrono::milliseconds(5);
+  mount();
+  const auto before = device->counts().commits;
+  write(create("a"), 0, "soon");
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (fs->status().dirty_bytes > 0 || device->counts().commits == before) {
+    ASSERT_LT(std::chrono::steady_clock::now(), limit);
+    std::this_thread::yield();
+  }
+  ASSERT_TRUE(fs->sync_names());
+  crash_and_mount();
+  EXPECT_EQ(read(find("a")), "soon");
+}
+
+}  // namespace
+}  // namespace s3oram

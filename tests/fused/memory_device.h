@@ -1,0 +1,82 @@
+// A block device in memory that commits into a SQLite file, with its own thread, and misbehaves on
+// demand. What it holds after a crash is what it committed. It also watches its user: violations()
+// counts what BlockDevice's contract and the rules of reuse forbid.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "oramcore/client/block_device.h"
+#include "oramcore/db/sqlite.h"
+
+namespace s3oram {
+
+class MemoryDevice final : public BlockDevice {
+ public:
+  MemoryDevice(const std::string& path, std::uint32_t block_size);
+  /// As a crash: what is not committed is gone, and no callback comes any more.
+  ~MemoryDevice() override;
+
+  std::uint32_t block_size() const override { return block_size_; }
+  void read(BlockId block, std::function<void(Result<Bytes>)> done) override;
+  void write(BlockId block, Bytes content, std::function<void(Status)> done) override;
+  void discard(BlockId block) override;
+  void commit(std::function<void(Status)> done) override;
+  void set_participant(CommitParticipant* participant) override { participant_ = participant; }
+  std::vector<BlockId> mapped() const override;
+
+  struct Counts {
+    std::uint64_t reads = 0, writes = 0, discards = 0, commits = 0;
+    std::uint64_t accesses() const { return reads + writes; }
+  };
+  Counts counts();
+  unsigned violations();
+
+  /// While held, writes (or reads) are taken and not answered.
+  void hold_writes(bool hold);
+  void hold_reads(bool hold);
+  void fail_writes(bool fail);
+  void fail_reads(bool fail);
+  void fail_commits(bool fail);
+  /// Waits until `count` writes (or reads) are held; false after ten seconds.
+  bool wait_held_writes(std::size_t count);
+  bool wait_held_reads(std::size_t count);
+
+ private:
+  using Work = std::function<void()>;
+
+  void post(Work work);
+  void run();
+  void set_hold(bool& held, std::deque<Work>& works, bool hold);
+  bool wait_held(const std::deque<Work>& works, std::size_t count);
+  void do_commit(const std::function<void(Status)>& done);
+  Status write_changes(const std::map<BlockId, std::optional<Bytes>>& changes,
+                       const std::function<Status(Database&)>& participate);
+
+  const std::uint32_t block_size_;
+  CommitParticipant* participant_ = nullptr;
+  Database database_;
+
+  // On the device's thread alone.
+  std::map<BlockId, Bytes> newest_;
+  std::map<BlockId, std::optional<Bytes>> uncommitted_;  // acknowledged
+
+  mutable std::mutex mutex_;  // guards what follows; never held while calling back
+  std::condition_variable changed_;
+  std::deque<Work> queue_, held_writes_, held_reads_;
+  std::set<BlockId> writing_, discarded_;  // in flight; discarded and not committed
+  Counts counts_;
+  unsigned violations_ = 0;
+  bool hold_writes_ = false, hold_reads_ = false;
+  bool fail_writes_ = false, fail_reads_ = false, fail_commits_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace s3oram
