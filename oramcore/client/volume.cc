@@ -14,6 +14,7 @@
 #include "oramcore/client/engine.h"
 #include "oramcore/client/local_servers.h"
 #include "oramcore/client/servers.h"
+#include "oramcore/wire/zmq_transport.h"
 
 namespace s3oram {
 namespace {
