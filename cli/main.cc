@@ -1,4 +1,6 @@
 // s3oramfs: makes, mounts, unmounts and shows vaults.
+#include <sys/stat.h>
+
 #include <exception>
 #include <iostream>
 #include <string_view>
@@ -56,6 +58,7 @@ Status run(Args args) {
 }  // namespace s3oram
 
 int main(int argc, char** argv) {
+  ::umask(077);  // whatever we make is for its owner alone
   try {
     const auto status = s3oram::run(s3oram::Args(argv + std::min(argc, 1), argv + argc));
     if (status) return 0;
