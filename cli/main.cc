@@ -1,5 +1,6 @@
 // s3oramfs: makes, mounts, unmounts and shows vaults.
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <exception>
 #include <iostream>
@@ -59,6 +60,7 @@ Status run(Args args) {
 
 int main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::off);  // what a user must know comes back as an error
+  ::umask(077);                           // whatever we make is for its owner alone
   try {
     const auto status = s3oram::run(s3oram::Args(argv + std::min(argc, 1), argv + argc));
     if (status) return 0;

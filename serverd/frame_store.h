@@ -61,6 +61,12 @@ class FrameStore {
   };
   Result<std::optional<StampedSlot>> read_slot(FrameNumber frame, std::size_t slot);
 
+  /// Takes over a frame whose first `slots` slots were written one by one: it need not be read
+  /// again.
+  void adopt(FrameNumber frame, std::shared_ptr<const Frame> content, std::size_t slots) {
+    remember(frame, std::move(content), slots);
+  }
+
   Status sync() { return file_->sync(); }
   void forget(FrameNumber frame);
 

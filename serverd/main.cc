@@ -1,6 +1,7 @@
 // s3oramfs-serverd: one of the share servers, and the commands that set it up.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
 #include <exception>
@@ -57,6 +58,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ::umask(077);  // whatever we make is for its owner alone
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {

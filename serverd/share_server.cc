@@ -365,6 +365,9 @@ class Server final : public ShareServer {
     if (control_.view() == request.id.eviction + 1) co_return done();
     if (control_.prepared() != request.id)
       co_return fail(Errc::bad_request, "eviction {} is not prepared", request.id.eviction);
+    const auto written =
+        std::find(stamps_.begin(), stamps_.end(), std::uint64_t{0}) - stamps_.begin();
+    frames_->adopt(root_frame_, root_, static_cast<std::size_t>(written));
     S3O_CO_TRY(control_.commit());
     S3O_CO_TRY(open_empty_root());
     early_.clear();

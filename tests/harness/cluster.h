@@ -111,8 +111,9 @@ class Cluster {
     require(ClientState::create(database()));
   }
   ~Cluster() {
-    engine_.reset();
-    servers_.clear();
+    if (engine_) kill_client();
+    for (Party server = 1; server < servers_.size(); ++server)
+      if (servers_[server].server) stop_server(server);
     std::filesystem::remove_all(directory_);
   }
 

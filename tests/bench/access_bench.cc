@@ -1,0 +1,159 @@
+// Accesses of a local vault: how many a second, how long one read takes, and where the time of
+// its retrieval goes.
+//
+//   access_bench [BLOCK_SIZE [BLOCKS [AT_ONCE]]]      (4096 4000 32)
+//
+// The split: `total` is a read as the device's user sees it, one at a time. `disk` and `arithmetic`
+// are one server's work for the same path, measured in this process on a store of the same shape:
+// reading and checking the frames from the page cache, and the inner product. The rest is messages,
+// three servers sharing the machine's cores, and the client.
+#include <stdlib.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <future>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "oramcore/client/volume.h"
+#include "oramcore/field/gf256.h"
+#include "oramcore/tree/bounds.h"
+#include "serverd/frame_store.h"
+
+namespace s3oram {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+template <class Work>
+double timed(Work work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return Seconds(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class T>
+T need(Result<T> result) {
+  if (!result) {
+    std::fprintf(stderr, "access_bench: %s\n", result.error().message.c_str());
+    std::exit(1);
+  }
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+/// Starts `start(i, done)` for i < count, at most `at_once` under way, and waits for all.
+template <class Start>
+void keep_going(std::size_t count, std::size_t at_once, Start start) {
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::size_t under_way = 0;
+  std::unique_lock lock(mutex);
+  for (std::size_t i = 0; i < count; ++i) {
+    ended.wait(lock, [&] { return under_way < at_once; });
+    ++under_way;
+    start(i, [&](Status status) {
+      need(std::move(status));
+      std::lock_guard guard(mutex);
+      --under_way;
+      ended.notify_one();
+    });
+  }
+  ended.wait(lock, [&] { return under_way == 0; });
+}
+
+struct Split {
+  double disk, arithmetic;
+};
+
+// One server's work for a path of `height` levels below a root with A/2 slots in use.
+Split server_work(const VolumeParams& params, unsigned height, const std::filesystem::path& file) {
+  FrameStore store(need(open_file(file)), params.bucket_size, params.slot_size(), 0);
+  std::mt19937_64 random(1);
+  for (FrameNumber frame = 1; frame <= height; ++frame) {
+    auto content = std::make_shared<Frame>(params.bucket_size, params.slot_size());
+    for (auto& byte : content->bytes()) byte = static_cast<std::uint8_t>(random());
+    need(store.write(frame, std::move(content), 1));
+  }
+  Bytes query(params.bucket_size), out(params.slot_size());
+  for (auto& byte : query) byte = static_cast<std::uint8_t>(random());
+  Split split{};
+  constexpr int kRounds = 20;
+  for (int round = 0; round < kRounds; ++round) {
+    for (FrameNumber number = 1; number <= height; ++number) {
+      store.forget(number);
+      std::shared_ptr<const Frame> frame;
+      split.disk += timed([&] { frame = need(store.read(number, params.bucket_size)); });
+      std::vector<const std::uint8_t*> rows;
+      for (std::size_t slot = 0; slot < params.bucket_size; ++slot)
+        rows.push_back(frame->slot(slot));
+      split.arithmetic += timed([&] { gf::inner_product(query, rows, out); });
+    }
+  }
+  return {split.disk / kRounds, split.arithmetic / kRounds};
+}
+
+int run(std::uint32_t block_size, std::size_t blocks, std::size_t at_once) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "s3oramfs-bench-XXXXXX").string();
+  if (!mkdtemp(pattern.data())) return 1;
+  const std::filesystem::path directory = pattern;
+  SystemRandom random;
+  VaultConfig config;
+  config.local = true;
+  config.servers.resize(3);
+  config.params = {{1, 3}, block_size, min_bucket_size(64), 64};
+  random.fill(config.volume);
+  auto vault = need(Vault::create(directory / "vault", config, Credential{}, random));
+  const auto keys = need(vault.unlock(Credential{}));
+  const VolumeOptions options{.serverd = S3O_SERVERD, .progress = {}};
+  need(Volume::create(vault, keys, options));
+  auto volume = need(Volume::open(vault, keys, options));
+  BlockDevice& device = volume->device();
+
+  const Bytes content(block_size, 0x5a);
+  const double writing = timed([&] {
+    keep_going(blocks, at_once, [&](std::size_t i, auto done) { device.write(i, content, done); });
+  });
+  std::mt19937_64 choice(7);
+  const auto read = [&](std::size_t, auto done) {
+    device.read(choice() % blocks,
+                [done](Result<Bytes> got) { done(got ? Status{} : Status(fail(got.error()))); });
+  };
+  const double reading = timed([&] { keep_going(blocks, at_once, read); });
+  // One at a time, so that nothing waits for anything else; the median leaves evictions out.
+  std::vector<double> alone(200);
+  for (double& seconds : alone) seconds = timed([&] { keep_going(1, 1, read); });
+  std::nth_element(alone.begin(), alone.begin() + alone.size() / 2, alone.end());
+  const double total = alone[alone.size() / 2];
+  const VolumeStatus status = volume->status();
+  need(volume->close());
+  const Split split = server_work(config.params, status.height, directory / "slots");
+  std::filesystem::remove_all(directory);
+
+  const double mb = static_cast<double>(block_size) * static_cast<double>(blocks) / 1e6;
+  std::printf("blocks of %u bytes, Z=%u A=%u, height %u, %zu blocks, %zu at once, %s kernel\n",
+              block_size, config.params.bucket_size, config.params.evict_every, status.height,
+              blocks, at_once, std::string(gf::name(gf::kernel())).c_str());
+  std::printf("write  %8.0f accesses/s  %7.2f MB/s\n", static_cast<double>(blocks) / writing,
+              mb / writing);
+  std::printf("read   %8.0f accesses/s  %7.2f MB/s\n", static_cast<double>(blocks) / reading,
+              mb / reading);
+  std::printf(
+      "one read, median of %zu: total %.2f ms; a server's disk %.2f ms, arithmetic %.2f ms; "
+      "messages and the rest %.2f ms\n",
+      alone.size(), total * 1e3, split.disk * 1e3, split.arithmetic * 1e3,
+      (total - split.disk - split.arithmetic) * 1e3);
+  return 0;
+}
+
+}  // namespace
+}  // namespace s3oram
+
+int main(int argc, char** argv) {
+  const auto number = [&](int at, unsigned long otherwise) {
+    return argc > at ? std::stoul(argv[at]) : otherwise;
+  };
+  return s3oram::run(static_cast<std::uint32_t>(number(1, 4096)), number(2, 4000), number(3, 32));
+}
