@@ -11,9 +11,12 @@ namespace {
 
 // One client, one cache: what the kernel knows stays true until it changes it itself.
 constexpr double kForever = 365.0 * 86'400;  // seconds
+// Except the blocks of a file, which change when its data is flushed.
+constexpr double kFileAttributes = 1;
 constexpr unsigned kLargestRequest = 1u << 20;
 // Fewer than the session's threads, so that write-back never keeps all of them waiting.
 constexpr unsigned kBackground = 48;
+constexpr unsigned kSeeking = 8;
 
 FileSystem& fs(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
 
@@ -21,11 +24,16 @@ std::int64_t to_ns(const timespec& time) {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
+double attributes_timeout(const struct stat& attributes) {
+  return S_ISREG(attributes.st_mode) ? kFileAttributes : kForever;
+}
+
 fuse_entry_param entry_of(const struct stat& attributes) {
   fuse_entry_param entry{};
   entry.ino = attributes.st_ino;
   entry.attr = attributes;
-  entry.attr_timeout = entry.entry_timeout = kForever;
+  entry.entry_timeout = kForever;
+  entry.attr_timeout = attributes_timeout(attributes);
   return entry;
 }
 
@@ -53,7 +61,7 @@ void answer(fuse_req_t request, const Posix<struct stat>& node) {
 
 void answer_attributes(fuse_req_t request, const Posix<struct stat>& attributes) {
   if (attributes)
-    fuse_reply_attr(request, &*attributes, kForever);
+    fuse_reply_attr(request, &*attributes, attributes_timeout(*attributes));
   else
     fuse_reply_err(request, attributes.error());
 }
@@ -338,8 +346,20 @@ void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, of
                                         static_cast<std::uint64_t>(length)));
 }
 
+/// The kernel asks without writing back first, and we would call a hole what it has not sent yet
+/// (seen with Linux 6.18). So it is made to send all dirty pages of the file. Other threads receive
+/// them: not all may wait here at once.
 void do_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
-  const auto found = fs(request).seek(ino, static_cast<std::uint64_t>(offset), whence);
+  FuseContext& mine = context(request);
+  int error = EBUSY;
+  if (mine.seeking.fetch_add(1) < kSeeking)
+    error = -fuse_lowlevel_notify_inval_inode(mine.session, ino, 0, 0);
+  --mine.seeking;
+  if (error != 0 && error != ENOENT) {
+    fuse_reply_err(request, error);
+    return;
+  }
+  const auto found = mine.files->seek(ino, static_cast<std::uint64_t>(offset), whence);
   if (found)
     fuse_reply_lseek(request, static_cast<off_t>(*found));
   else

@@ -8,9 +8,20 @@
 #define FUSE_USE_VERSION 312
 #include <fuse_lowlevel.h>
 
+#include <atomic>
+
 namespace s3oram {
 
-/// The table for fuse_session_new(); its user data is the FileSystem.
+class FileSystem;
+
+/// The user data of the session.
+struct FuseContext {
+  FileSystem* files = nullptr;
+  fuse_session* session = nullptr;
+  std::atomic<unsigned> seeking = 0;  // threads that wait for the kernel's dirty pages
+};
+
+/// The table for fuse_session_new(); its user data is a FuseContext.
 const fuse_lowlevel_ops& fuse_ops();
 
 }  // namespace s3oram
