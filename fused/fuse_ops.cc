@@ -18,7 +18,10 @@ constexpr unsigned kLargestRequest = 1u << 20;
 constexpr unsigned kBackground = 48;
 constexpr unsigned kSeeking = 8;
 
-FileSystem& fs(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
+FuseContext& context_of(fuse_req_t request) {
+  return *static_cast<FuseContext*>(fuse_req_userdata(request));
+}
+FileSystem& fs(fuse_req_t request) { return *context_of(request).files; }
 
 std::int64_t to_ns(const timespec& time) {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
@@ -350,7 +353,7 @@ void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, of
 /// (seen with Linux 6.18). So it is made to send all dirty pages of the file. Other threads receive
 /// them: not all may wait here at once.
 void do_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
-  FuseContext& mine = context(request);
+  FuseContext& mine = context_of(request);
   int error = EBUSY;
   if (mine.seeking.fetch_add(1) < kSeeking)
     error = -fuse_lowlevel_notify_inval_inode(mine.session, ino, 0, 0);

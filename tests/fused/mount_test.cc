@@ -280,6 +280,7 @@ TEST_F(MountTest, ALargeDirectory) {
     remount_kernel();
   }
   EXPECT_EQ(stdfs::remove_all(root / "d"), 5001u);
+  remount_kernel();
   EXPECT_EQ(fs->status().inodes, 1u);
 }
 
