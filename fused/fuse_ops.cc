@@ -163,24 +163,30 @@ void do_readlink(fuse_req_t request, fuse_ino_t ino) {
 
 // ---- directories -------------------------------------------------------------------------------
 
-/// An open directory: its entries as they were when it was read from the start.
-struct OpenDirectory {
-  std::mutex mutex;
-  std::vector<DirectoryEntry> entries;
-};
-
 OpenDirectory& directory_of(const fuse_file_info* file) {
   return *reinterpret_cast<OpenDirectory*>(file->fh);
 }
 
 void do_opendir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+  FuseContext& mine = context_of(request);
   auto directory = std::make_unique<OpenDirectory>();
-  file->fh = reinterpret_cast<std::uint64_t>(directory.get());
-  if (fuse_reply_open(request, file) == 0) directory.release();
+  const OpenDirectory* raw = directory.get();
+  file->fh = reinterpret_cast<std::uint64_t>(raw);
+  {
+    const std::lock_guard lock(mine.mutex);
+    mine.directories.emplace(raw, std::move(directory));
+  }
+  if (fuse_reply_open(request, file) == 0) return;
+  const std::lock_guard lock(mine.mutex);
+  mine.directories.erase(raw);
 }
 
 void do_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-  const std::unique_ptr<OpenDirectory> ended(&directory_of(file));
+  FuseContext& mine = context_of(request);
+  {
+    const std::lock_guard lock(mine.mutex);
+    mine.directories.erase(&directory_of(file));
+  }
   fuse_reply_err(request, 0);
 }
 
