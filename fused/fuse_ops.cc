@@ -195,25 +195,32 @@ void do_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
 template <class Add>
 void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
                       const fuse_file_info* file, Add add) {
-  OpenDirectory& directory = directory_of(file);
-  const std::lock_guard lock(directory.mutex);
-  if (offset == 0) {
-    auto entries = fs(request).list(ino);
-    if (!entries) {
-      fuse_reply_err(request, entries.error());
-      return;
-    }
-    directory.entries = std::move(*entries);
-  }
   std::vector<char> buffer(size);
   std::size_t used = 0;
-  for (auto at = static_cast<std::size_t>(offset); at < directory.entries.size(); ++at) {
-    const std::size_t needs =
-        add(buffer.data() + used, size - used, directory.entries[at], static_cast<off_t>(at + 1));
-    if (needs > size - used) break;
-    used += needs;
+  int error = 0;
+  {
+    OpenDirectory& directory = directory_of(file);
+    const std::lock_guard lock(directory.mutex);
+    if (offset == 0) {
+      auto entries = fs(request).list(ino);
+      if (entries)
+        directory.entries = std::move(*entries);
+      else
+        error = entries.error();
+    }
+    for (auto at = static_cast<std::size_t>(offset); error == 0 && at < directory.entries.size();
+         ++at) {
+      const std::size_t needs =
+          add(buffer.data() + used, size - used, directory.entries[at], static_cast<off_t>(at + 1));
+      if (needs > size - used) break;
+      used += needs;
+    }
   }
-  fuse_reply_buf(request, buffer.data(), used);
+  // Once it has its answer, the kernel may release the directory, on another thread.
+  if (error != 0)
+    fuse_reply_err(request, error);
+  else
+    fuse_reply_buf(request, buffer.data(), used);
 }
 
 void do_readdir(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
