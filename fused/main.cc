@@ -31,9 +31,13 @@ namespace stdfs = std::filesystem;
 constexpr std::chrono::seconds kPredecessor{20};
 constexpr std::chrono::milliseconds kPoll{100};
 constexpr auto kControlSocket = "control.sock";
-// Three servers, and trees that hold a few slots for each block.
-constexpr std::uint64_t kLocalExpansion = 12;
 constexpr std::uint64_t kRemoteFree = std::uint64_t{16} << 40;  // unknown: 16 TiB
+
+/// Slots on the disk of a local vault for each block of data, at most: every server's full tree has
+/// 2^(H+1) buckets of Z slots for A 2^(H-1) blocks, and room for the path of an eviction.
+std::uint64_t local_expansion(const VolumeParams& params) {
+  return params.scheme.servers * (4u * params.bucket_size / params.evict_every + 1u);
+}
 
 // ---- signals -----------------------------------------------------------------------------------
 
@@ -208,7 +212,7 @@ Status run(const MountCommand& command, Background& background) {
 
   auto volume = open_volume(*vault, *keys, command);
   if (!volume) return fail(volume.error());
-  FreeSpace space(vault->directory(), kLocalExpansion);
+  FreeSpace space(vault->directory(), local_expansion(vault->config().params));
   FileSystemOptions options;
   options.cache.limit = command.cache_mib << 20;
   options.cache.deadline = command.timeout;
