@@ -178,11 +178,11 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
 }
 
 // Brings a server that has just opened the session to our view. Our database decides.
-Task<Status> Engine::reconcile(Party server, OpenAnswer answer) {
+Task<Status> Engine::reconcile(Party server, OpenAnswer answer, Duration patience) {
   const auto tell = [&](MessageType type, const EvictionId& id) {
     Writer writer(Rpc::kHeaderSize);
     writer(session_.epoch, id);
-    return servers_.rpc().call(server, type, writer.take());
+    return servers_.rpc().call(server, type, writer.take(), patience);
   };
   if (answer.view > tree_.view)
     co_return fail(Errc::stale_vault,
