@@ -263,6 +263,7 @@ Task<Status> Engine::write_root(std::uint16_t slot, BlockId block, std::uint64_t
     die(answer.error());
     co_return fail(*dead_);
   }
+  if (dead_) co_return fail(*dead_);
   root_[slot] = {.acknowledged = true,
                  .block = block,
                  .replaces = replaces,
