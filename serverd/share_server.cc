@@ -208,9 +208,7 @@ class Server final : public ShareServer {
     std::vector<Part> parts;
     std::shared_ptr<const Frame> root;
     if (request.view == control_.view()) {
-      for (std::size_t slot = 0; slot < request.written; ++slot)
-        if (stamps_[slot] == 0)
-          co_return fail(Errc::corrupt, "root slot {} of server {} is lost", slot, self_);
+      S3O_CO_TRY(check_root(request.written));
       root = root_;
     } else {
       auto ref = control_.bucket(kRoot, request.view);
@@ -240,6 +238,14 @@ class Server final : public ShareServer {
       }
       return answer;
     });
+  }
+
+  /// The root's first `written` slots are there.
+  Status check_root(std::size_t written) const {
+    for (std::size_t slot = 0; slot < written; ++slot)
+      if (stamps_[slot] == 0)
+        return fail(Errc::corrupt, "root slot {} of server {} is lost", slot, self_);
+    return {};
   }
 
   Task<Result<Bytes>> write_root(WriteRootRequest request, Payload&) {
@@ -290,6 +296,7 @@ class Server final : public ShareServer {
 
   Task<Status> carry_out(Eviction& eviction, const PrepareRequest& request) {
     const unsigned height = request.height;
+    S3O_CO_TRY(check_root(request.written));
     S3O_CO_TRY(co_await load_path(eviction, request));
     for (auto& [from, early] : early_[request.id]) {
       const auto subshare = decode<SubshareRequest>(early.body());
