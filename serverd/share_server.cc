@@ -280,6 +280,10 @@ class Server final : public ShareServer {
       co_return malformed();
     if (eviction_ || control_.prepared())
       co_return fail(Errc::bad_request, "another attempt is under way");
+    // The same attempt with fresh masks would give its parties shares that do not fit together.
+    if (control_.attempted(request.id))
+      co_return fail(Errc::failed, "this attempt at eviction {} is over", request.id.eviction);
+    S3O_CO_TRY(control_.attempt(request.id));
 
     EvictionInput input{*control_.volume(), request.epoch,    request.id,
                         request.height,     std::move(owner), request.matrices};
@@ -396,6 +400,9 @@ class Server final : public ShareServer {
       co_await eviction_over_.wait();
     }
     if (control_.prepared() == request.id) S3O_CO_TRY(control_.discard());
+    // Its Prepare may still be on the way.
+    if (request.id.eviction == control_.view() && !control_.attempted(request.id))
+      S3O_CO_TRY(control_.attempt(request.id));
     early_.erase(request.id);
     co_return done();
   }
@@ -412,6 +419,8 @@ class Server final : public ShareServer {
     if (eviction_ && eviction_->id() == message->id) {
       eviction_->receive(from, *message, std::move(request));
     } else if (message->id.eviction >= control_.view() && control_.prepared() != message->id) {
+      if (control_.attempted(message->id))
+        return fail(Errc::failed, "server {} has given up this attempt", self_);
       // A peer that got its Prepare before us.
       auto& early = early_[message->id];
       if (early.size() >= kEarlySubshares)
