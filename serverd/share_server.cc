@@ -111,19 +111,19 @@ class Server final : public ShareServer {
       case MessageType::create:
         co_return decoded<CreateRequest>(request, &Server::create);
       case MessageType::open:
-        co_return decoded<OpenRequest>(request, &Server::open_session);
+        co_return co_await open_session(request);
       case MessageType::retrieve:
-        co_return co_await in_session<RetrieveRequest>(request, &Server::retrieve);
+        co_return co_await in_session<RetrieveRequest>(request, &Server::retrieve, accesses_);
       case MessageType::write_root:
-        co_return co_await in_session<WriteRootRequest>(request, &Server::write_root);
+        co_return co_await in_session<WriteRootRequest>(request, &Server::write_root, accesses_);
       case MessageType::prepare:
-        co_return co_await in_session<PrepareRequest>(request, &Server::prepare);
+        co_return co_await in_session<PrepareRequest>(request, &Server::prepare, evictions_);
       case MessageType::commit:
-        co_return co_await in_session<CommitRequest>(request, &Server::commit);
+        co_return co_await in_session<CommitRequest>(request, &Server::commit, evictions_);
       case MessageType::discard:
-        co_return co_await in_session<DiscardRequest>(request, &Server::discard);
+        co_return co_await in_session<DiscardRequest>(request, &Server::discard, evictions_);
       case MessageType::release:
-        co_return co_await in_session<ReleaseRequest>(request, &Server::release);
+        co_return co_await in_session<ReleaseRequest>(request, &Server::release, evictions_);
       case MessageType::subshare:
         co_return subshare(from, request);
     }
@@ -139,11 +139,16 @@ class Server final : public ShareServer {
 
   template <class Request>
   Task<Result<Bytes>> in_session(Payload& request,
-                                 Task<Result<Bytes>> (Server::*method)(Request, Payload&)) {
+                                 Task<Result<Bytes>> (Server::*method)(Request, Payload&),
+                                 std::size_t& under_way) {
     auto message = decode<Request>(request.body());
     if (!message) co_return malformed();
     S3O_CO_TRY(check_session(message->epoch));
-    co_return co_await (this->*method)(*message, request);
+    ++under_way;
+    auto answer = co_await (this->*method)(*message, request);
+    --under_way;
+    handler_ended_.notify_all();
+    co_return answer;
   }
 
   static tl::unexpected<Error> malformed() { return fail(Errc::bad_request, "malformed request"); }
@@ -174,24 +179,34 @@ class Server final : public ShareServer {
     return done();
   }
 
-  Result<Bytes> open_session(const OpenRequest& request) {
+  Task<Result<Bytes>> open_session(const Payload& payload) {
+    const auto decoded_request = decode<OpenRequest>(payload.body());
+    if (!decoded_request) co_return malformed();
+    const OpenRequest& request = *decoded_request;
     if (!control_.volume() || control_.volume()->id != request.volume)
-      return fail(Errc::wrong_volume, "server {} holds {}", self_,
-                  control_.volume() ? "another volume" : "no volume");
+      co_return fail(Errc::wrong_volume, "server {} holds {}", self_,
+                     control_.volume() ? "another volume" : "no volume");
     const Session& present = control_.session();
     if (present != request.next) {
       if (std::find(request.known.begin(), request.known.end(), present) == request.known.end())
-        return fail(Errc::stale_vault,
-                    "server {} was used since (epoch {}) by another copy of this vault", self_,
-                    present.epoch);
+        co_return fail(Errc::stale_vault,
+                       "server {} was used since (epoch {}) by another copy of this vault", self_,
+                       present.epoch);
       if (request.next.epoch <= present.epoch)
-        return fail(Errc::bad_request, "an epoch must be newer than {}", present.epoch);
-      if (eviction_) eviction_->cancel({Errc::fenced, "a new session began"});
-      S3O_TRY(control_.set_session(request.next));
+        co_return fail(Errc::bad_request, "an epoch must be newer than {}", present.epoch);
+      S3O_CO_TRY(control_.set_session(request.next));
+      open_ = false;
       early_.clear();
     }
-    open_ = true;
-    return encode(OpenAnswer{control_.view(), control_.prepared()});
+    if (!open_) {
+      // What the former session began must not end in the new one, unknown to it.
+      if (eviction_) eviction_->cancel({Errc::fenced, "a new session began"});
+      while (accesses_ + evictions_ > 0) co_await handler_ended_.wait();
+      if (control_.session() != request.next)
+        co_return fail(Errc::fenced, "epoch {} is over", request.next.epoch);
+      open_ = true;
+    }
+    co_return encode(OpenAnswer{control_.view(), control_.prepared()});
   }
 
   // ---- accesses
@@ -447,6 +462,10 @@ class Server final : public ShareServer {
   std::shared_ptr<Eviction> eviction_;
   Event eviction_over_;
   std::map<EvictionId, std::vector<std::pair<Party, Payload>>> early_;
+
+  // Handlers under way in a session.
+  std::size_t accesses_ = 0, evictions_ = 0;
+  Event handler_ended_;
 
   std::size_t running_ = 0;
   Event idle_;
