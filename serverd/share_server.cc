@@ -387,7 +387,13 @@ class Server final : public ShareServer {
     co_return Status{};
   }
 
+  /// No access, not even one that came twice, uses a frame that is about to be let go.
+  Task<void> accesses_over() {
+    while (accesses_ > 0) co_await handler_ended_.wait();
+  }
+
   Task<Result<Bytes>> commit(CommitRequest request, Payload&) {
+    co_await accesses_over();
     if (control_.view() == request.id.eviction + 1) co_return done();
     if (control_.prepared() != request.id)
       co_return fail(Errc::bad_request, "eviction {} is not prepared", request.id.eviction);
@@ -423,6 +429,7 @@ class Server final : public ShareServer {
   }
 
   Task<Result<Bytes>> release(ReleaseRequest request, Payload&) {
+    co_await accesses_over();
     if (control_.view() == request.id.eviction + 1) control_.release();
     co_return done();
   }
