@@ -260,7 +260,6 @@ Status run_init(const Args& args) {
   auto keys = making->vault.unlock(making->credential.get());
   if (!keys) return fail(std::move(keys).error());
   S3O_TRY(create_volume(options, *making, *keys));
-  S3O_TRY(making->vault.mark_ready());
   making->keep();
 
   const std::string vault = making->vault.directory().string();

@@ -1,4 +1,5 @@
 // s3oramfs: makes, mounts, unmounts and shows vaults.
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
 #include <exception>
@@ -58,7 +59,8 @@ Status run(Args args) {
 }  // namespace s3oram
 
 int main(int argc, char** argv) {
-  ::umask(077);  // whatever we make is for its owner alone
+  spdlog::set_level(spdlog::level::off);  // what a user must know comes back as an error
+  ::umask(077);                           // whatever we make is for its owner alone
   try {
     const auto status = s3oram::run(s3oram::Args(argv + std::min(argc, 1), argv + argc));
     if (status) return 0;

@@ -12,13 +12,15 @@
 namespace s3oram {
 namespace {
 
-// The terminal of the session, with its echo off; on again when this dies.
+// The terminal of the session, with its echo off; on again when this dies. Signals by key are off
+// meanwhile: one would end the program and leave the terminal without echo.
 class QuietTerminal {
  public:
   QuietTerminal() : fd_(::open("/dev/tty", O_RDWR | O_CLOEXEC)) {
     if (fd_ < 0 || ::tcgetattr(fd_, &former_) != 0) return;
     termios quiet = former_;
-    quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+    quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO | ISIG);
+    quiet.c_cc[VEOL] = quiet.c_cc[VINTR];  // hands the line over at once
     quiet_ = ::tcsetattr(fd_, TCSAFLUSH, &quiet) == 0;
   }
   ~QuietTerminal() {
@@ -32,12 +34,12 @@ class QuietTerminal {
   bool say(std::string_view text) {
     return ::write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   }
-  /// Up to the end of the line. False at the end of the input.
+  /// Up to the end of the line. False at the end of the input, and if interrupted.
   bool read_line(std::string& line) {
     for (char c = 0;;) {
       const ssize_t got = ::read(fd_, &c, 1);
       if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return false;
+      if (got <= 0 || c == static_cast<char>(former_.c_cc[VINTR])) return false;
       if (c == '\n') return true;
       line.push_back(c);
     }

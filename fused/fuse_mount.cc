@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
 #include <thread>
 
 #include "fused/file_system.h"
@@ -17,11 +20,23 @@ namespace {
 constexpr unsigned kThreads = 64;
 constexpr std::chrono::milliseconds kNudge{50};
 
+/// libfuse's own messages.
+void log_fuse(fuse_log_level level, const char* format, va_list arguments) {
+  char text[512];
+  std::vsnprintf(text, sizeof text, format, arguments);
+  std::string_view line = text;
+  while (line.ends_with('\n')) line.remove_suffix(1);
+  spdlog::log(level <= FUSE_LOG_ERR ? spdlog::level::err : spdlog::level::info, "fuse: {}", line);
+}
+
 }  // namespace
+
+FuseMount::FuseMount() : context_(std::make_unique<FuseContext>()) {}
 
 Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
                                                      const FuseMountOptions& options) {
   std::unique_ptr<FuseMount> mount(new FuseMount);
+  fuse_set_log_func(log_fuse);
   mount->mountpoint_ = options.mountpoint;
   std::vector<std::string> words{"s3oramfs", "-o", "default_permissions", "-o", "subtype=s3oramfs"};
   // Commas and backslashes in the path would end libfuse's option.
@@ -34,11 +49,16 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
   for (const std::string& option : options.options) words.insert(words.end(), {"-o", option});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
-  fuse_args args = FUSE_ARGS_INIT(static_cast<int>(argv.size()), argv.data());
-  mount->session_ = fuse_session_new(&args, &fuse_ops(), sizeof(fuse_lowlevel_ops), &files);
+  const int argc = static_cast<int>(argv.size());
+  argv.push_back(nullptr);
+  fuse_args args = FUSE_ARGS_INIT(argc, argv.data());
+  mount->session_ =
+      fuse_session_new(&args, &fuse_ops(), sizeof(fuse_lowlevel_ops), mount->context_.get());
   fuse_opt_free_args(&args);
   if (!mount->session_)
     return fail(Errc::usage, "libfuse refuses the mount options; see its message above");
+  mount->context_->files = &files;
+  mount->context_->session = mount->session_;
   if (fuse_session_mount(mount->session_, options.mountpoint.c_str()) != 0)
     return fail(Errc::bad_mount_point,
                 "{} could not be mounted: is /dev/fuse there, and may you use it?",

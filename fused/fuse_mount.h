@@ -15,6 +15,7 @@ struct fuse_session;
 namespace s3oram {
 
 class FileSystem;
+struct FuseContext;
 
 struct FuseMountOptions {
   std::string mountpoint;            // absolute
@@ -39,10 +40,11 @@ class FuseMount {
   void stop();
 
  private:
-  FuseMount() = default;
+  FuseMount();
   void write_back() const;
 
   std::string mountpoint_;
+  std::unique_ptr<FuseContext> context_;
   fuse_session* session_ = nullptr;
   bool mounted_ = false;
   pthread_t runner_{};

@@ -11,21 +11,32 @@ namespace {
 
 // One client, one cache: what the kernel knows stays true until it changes it itself.
 constexpr double kForever = 365.0 * 86'400;  // seconds
+// Except the blocks of a file, which change when its data is flushed.
+constexpr double kFileAttributes = 1;
 constexpr unsigned kLargestRequest = 1u << 20;
 // Fewer than the session's threads, so that write-back never keeps all of them waiting.
 constexpr unsigned kBackground = 48;
+constexpr unsigned kSeeking = 8;
 
-FileSystem& fs(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
+FuseContext& context_of(fuse_req_t request) {
+  return *static_cast<FuseContext*>(fuse_req_userdata(request));
+}
+FileSystem& fs(fuse_req_t request) { return *context_of(request).files; }
 
 std::int64_t to_ns(const timespec& time) {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+double attributes_timeout(const struct stat& attributes) {
+  return S_ISREG(attributes.st_mode) ? kFileAttributes : kForever;
 }
 
 fuse_entry_param entry_of(const struct stat& attributes) {
   fuse_entry_param entry{};
   entry.ino = attributes.st_ino;
   entry.attr = attributes;
-  entry.attr_timeout = entry.entry_timeout = kForever;
+  entry.entry_timeout = kForever;
+  entry.attr_timeout = attributes_timeout(attributes);
   return entry;
 }
 
@@ -53,7 +64,7 @@ void answer(fuse_req_t request, const Posix<struct stat>& node) {
 
 void answer_attributes(fuse_req_t request, const Posix<struct stat>& attributes) {
   if (attributes)
-    fuse_reply_attr(request, &*attributes, kForever);
+    fuse_reply_attr(request, &*attributes, attributes_timeout(*attributes));
   else
     fuse_reply_err(request, attributes.error());
 }
@@ -152,24 +163,30 @@ void do_readlink(fuse_req_t request, fuse_ino_t ino) {
 
 // ---- directories -------------------------------------------------------------------------------
 
-/// An open directory: its entries as they were when it was read from the start.
-struct OpenDirectory {
-  std::mutex mutex;
-  std::vector<DirectoryEntry> entries;
-};
-
 OpenDirectory& directory_of(const fuse_file_info* file) {
   return *reinterpret_cast<OpenDirectory*>(file->fh);
 }
 
 void do_opendir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+  FuseContext& mine = context_of(request);
   auto directory = std::make_unique<OpenDirectory>();
-  file->fh = reinterpret_cast<std::uint64_t>(directory.get());
-  if (fuse_reply_open(request, file) == 0) directory.release();
+  const OpenDirectory* raw = directory.get();
+  file->fh = reinterpret_cast<std::uint64_t>(raw);
+  {
+    const std::lock_guard lock(mine.mutex);
+    mine.directories.emplace(raw, std::move(directory));
+  }
+  if (fuse_reply_open(request, file) == 0) return;
+  const std::lock_guard lock(mine.mutex);
+  mine.directories.erase(raw);
 }
 
 void do_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-  const std::unique_ptr<OpenDirectory> ended(&directory_of(file));
+  FuseContext& mine = context_of(request);
+  {
+    const std::lock_guard lock(mine.mutex);
+    mine.directories.erase(&directory_of(file));
+  }
   fuse_reply_err(request, 0);
 }
 
@@ -178,25 +195,32 @@ void do_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
 template <class Add>
 void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
                       const fuse_file_info* file, Add add) {
-  OpenDirectory& directory = directory_of(file);
-  const std::lock_guard lock(directory.mutex);
-  if (offset == 0) {
-    auto entries = fs(request).list(ino);
-    if (!entries) {
-      fuse_reply_err(request, entries.error());
-      return;
-    }
-    directory.entries = std::move(*entries);
-  }
   std::vector<char> buffer(size);
   std::size_t used = 0;
-  for (auto at = static_cast<std::size_t>(offset); at < directory.entries.size(); ++at) {
-    const std::size_t needs =
-        add(buffer.data() + used, size - used, directory.entries[at], static_cast<off_t>(at + 1));
-    if (needs > size - used) break;
-    used += needs;
+  int error = 0;
+  {
+    OpenDirectory& directory = directory_of(file);
+    const std::lock_guard lock(directory.mutex);
+    if (offset == 0) {
+      auto entries = fs(request).list(ino);
+      if (entries)
+        directory.entries = std::move(*entries);
+      else
+        error = entries.error();
+    }
+    for (auto at = static_cast<std::size_t>(offset); error == 0 && at < directory.entries.size();
+         ++at) {
+      const std::size_t needs =
+          add(buffer.data() + used, size - used, directory.entries[at], static_cast<off_t>(at + 1));
+      if (needs > size - used) break;
+      used += needs;
+    }
   }
-  fuse_reply_buf(request, buffer.data(), used);
+  // Once it has its answer, the kernel may release the directory, on another thread.
+  if (error != 0)
+    fuse_reply_err(request, error);
+  else
+    fuse_reply_buf(request, buffer.data(), used);
 }
 
 void do_readdir(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
@@ -338,8 +362,20 @@ void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, of
                                         static_cast<std::uint64_t>(length)));
 }
 
+/// The kernel asks without writing back first, and we would call a hole what it has not sent yet
+/// (seen with Linux 6.18). So it is made to send all dirty pages of the file. Other threads receive
+/// them: not all may wait here at once.
 void do_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
-  const auto found = fs(request).seek(ino, static_cast<std::uint64_t>(offset), whence);
+  FuseContext& mine = context_of(request);
+  int error = EBUSY;
+  if (mine.seeking.fetch_add(1) < kSeeking)
+    error = -fuse_lowlevel_notify_inval_inode(mine.session, ino, 0, 0);
+  --mine.seeking;
+  if (error != 0 && error != ENOENT) {
+    fuse_reply_err(request, error);
+    return;
+  }
+  const auto found = mine.files->seek(ino, static_cast<std::uint64_t>(offset), whence);
   if (found)
     fuse_reply_lseek(request, static_cast<off_t>(*found));
   else

@@ -9,7 +9,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kTileBytes = 1 << 20;  // of a product: Z rows of a tile
+constexpr std::size_t kTileBytes = 1 << 18;  // of a product: Z rows of a tile
 constexpr std::size_t kTileAlign = 64;
 constexpr std::size_t kTilesAtOnce = 3;
 

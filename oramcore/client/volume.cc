@@ -14,6 +14,7 @@
 #include "oramcore/client/engine.h"
 #include "oramcore/client/local_servers.h"
 #include "oramcore/client/servers.h"
+#include "oramcore/wire/zmq_transport.h"
 
 namespace s3oram {
 namespace {
@@ -234,11 +235,15 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
   if (!created) return created;
   // An init that was cut short may have come this far already.
   if (!std::filesystem::exists(vault.database())) S3O_TRY(ClientState::create(vault.database()));
-  return (*connection)->stop_servers();
+  S3O_TRY((*connection)->stop_servers());
+  return vault.mark_ready();
 }
 
 Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys,
                                              const VolumeOptions& options) {
+  if (!vault.config().ready)
+    return fail(Errc::failed, "{}: not finished: run the same `s3oramfs init` again",
+                vault.directory().string());
   auto connection = Connection::make(vault, keys, options);
   if (!connection) return fail(connection.error());
   auto volume = std::make_unique<OpenVolume>(vault, std::move(*connection));

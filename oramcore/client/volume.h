@@ -42,8 +42,9 @@ struct VolumeOptions {
 /// open() must be called on a thread that lives as long as the volume is open (local_servers.h).
 class Volume {
  public:
-  /// Makes vault.db and the volume at every server, for a vault just created. All servers are
-  /// asked first; nothing is made unless all answer and are free.
+  /// Makes vault.db and the volume at every server, for a vault just created, and marks the vault
+  /// ready. All servers are asked first; nothing is made unless all answer and are free. After an
+  /// error, or when it was cut short, it can be called again.
   static Status create(Vault& vault, const VaultKeys& keys, const VolumeOptions& options);
 
   /// Starts everything and recovers from whatever happened last time. `vault` is locked and must

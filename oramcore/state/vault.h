@@ -15,8 +15,9 @@
 #include "oramcore/base/error.h"
 #include "oramcore/base/random.h"
 #include "oramcore/state/key_wrap.h"
+#include "oramcore/wire/keys.h"
+#include "oramcore/wire/transport.h"
 #include "oramcore/wire/volume.h"
-#include "oramcore/wire/zmq_transport.h"
 
 namespace s3oram {
 

@@ -125,10 +125,12 @@ class Cluster {
     require(ClientState::create(database()));
   }
   ~Cluster() {
+    if (engine_) kill_client();
+    for (Party server = 1; server < servers_.size(); ++server)
+      if (servers_[server].server) stop_server(server);
+    run_until([&] { return ending_ == 0; });
     dead_clients_.clear();
     dead_servers_.clear();
-    engine_.reset();
-    servers_.clear();
     std::filesystem::remove_all(directory_);
   }
 
@@ -283,9 +285,11 @@ class Cluster {
     return seed;
   }
   void end_unseen(Task<Status> task) {
-    spawn(context.get_executor(), [](Task<Status> inner) -> Task<void> {
+    ++ending_;
+    spawn(context.get_executor(), [](Task<Status> inner, std::size_t& ending) -> Task<void> {
       static_cast<void>(co_await std::move(inner));
-    }(std::move(task)));
+      --ending;
+    }(std::move(task), ending_));
   }
   void drop_client() {
     engine_.reset();
@@ -309,6 +313,7 @@ class Cluster {
   std::unique_ptr<Transport> port_;
   std::unique_ptr<Engine> engine_;
   unsigned client_lives_ = 0;
+  std::size_t ending_ = 0;  // of the dead, those whose coroutines still run
   std::vector<Running> dead_servers_;
   std::vector<std::pair<std::unique_ptr<Transport>, std::unique_ptr<Engine>>> dead_clients_;
 };

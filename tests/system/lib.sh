@@ -81,9 +81,7 @@ snapshot() {
   )
 }
 same() {
-  cmp -s "$1" "$2" && return
-  diff "$1" "$2" | head -n 20 >&2
-  fail "$3"
+  cmp -s "$1" "$2" || fail "$3:"$'\n'"$(diff "$1" "$2" | head -n 20)"
 }
 
 # Up to $2 files and $3 bytes of real files, in directories as they come.
@@ -93,7 +91,7 @@ make_tree() {
     cd /usr/include
     find . '(' -type f -o -type l ')' -printf '%s\t%p\n' | LC_ALL=C sort -k 2 |
       awk -F '\t' -v files="$2" -v bytes="$3" \
-        '{ sum += $1; if (NR > files || sum > bytes) exit; print $2 }' |
+        '{ sum += $1 } NR <= files && sum <= bytes { print $2 }' |
       xargs -d '\n' cp -a --parents -t "$1"
   )
 }
@@ -193,7 +191,8 @@ make_servers() {
   for n in 1 2 3; do serverd peers --store "$work/$name$n" "${peers[@]}"; done
 }
 start_server() {
-  serverd --store "$work/$server_name$1" --index "$1" --listen "127.0.0.1:${server_port[$1]}" \
+  # By its path: $! of a function would be a shell around it.
+  "$bin/s3oramfs-serverd" --store "$work/$server_name$1" --index "$1" --listen "127.0.0.1:${server_port[$1]}" \
     >> "$work/$server_name$1.log" 2>&1 &
   server_pid[$server_name$1]=$!
   wait_until "server $1 listens" answers_on "${server_port[$1]}"

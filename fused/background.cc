@@ -1,0 +1,70 @@
+#include "fused/background.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace s3oram {
+namespace {
+
+// The child's message: its exit code as a byte, then text. Readiness is the byte 0.
+void tell(int pipe, Errc code, const std::string& text) {
+  const std::string message = static_cast<char>(code) + text;
+  if (::write(pipe, message.data(), message.size()) < 0)
+    spdlog::warn("the waiting command is gone: {}", std::strerror(errno));
+  ::close(pipe);
+}
+
+[[noreturn]] void await(int pipe, pid_t child) {
+  std::string message;
+  char buffer[1024];
+  ssize_t got = 0;
+  while ((got = ::read(pipe, buffer, sizeof buffer)) > 0 || (got < 0 && errno == EINTR))
+    if (got > 0) message.append(buffer, static_cast<std::size_t>(got));
+  if (message.empty()) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    std::fprintf(stderr, "s3oramfs: the daemon died before the mount was ready\n");
+    ::_exit(static_cast<int>(Errc::failed));
+  }
+  if (message.size() > 1) std::fprintf(stderr, "s3oramfs: %s\n", message.c_str() + 1);
+  ::_exit(static_cast<unsigned char>(message[0]));
+}
+
+}  // namespace
+
+Result<Background> Background::start() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(Errc::failed, "pipe: {}", std::strerror(errno));
+  const pid_t child = ::fork();
+  if (child < 0) return fail(Errc::failed, "fork: {}", std::strerror(errno));
+  if (child > 0) {
+    ::close(ends[1]);
+    await(ends[0], child);
+  }
+  ::close(ends[0]);
+  return Background(ends[1]);
+}
+
+void Background::ready() {
+  if (pipe_ < 0) return;
+  ::setsid();
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (null >= 0) ::dup2(null, standard);
+  if (null > STDERR_FILENO) ::close(null);
+  tell(std::exchange(pipe_, -1), Errc::ok, "");
+}
+
+void Background::failed(const Error& error) {
+  if (pipe_ >= 0) tell(std::exchange(pipe_, -1), error.code, error.message);
+}
+
+}  // namespace s3oram

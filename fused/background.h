@@ -1,0 +1,27 @@
+// Going to the background: the parent waits until its child serves the mount, or says why not.
+#pragma once
+
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+class Background {
+ public:
+  /// Forks; call it before any thread exists. Only the child returns: the parent ends with the
+  /// child's message and exit code, or with 0 once the child is ready.
+  static Result<Background> start();
+  /// In the foreground there is nothing to wait for.
+  Background() = default;
+
+  bool is_background() const { return pipe_ >= 0; }
+  /// Lets the parent end well; leaves its session and terminal.
+  void ready();
+  /// Lets the parent end with this error.
+  void failed(const Error& error);
+
+ private:
+  explicit Background(int pipe) : pipe_(pipe) {}
+  int pipe_ = -1;  // lives as long as the process
+};
+
+}  // namespace s3oram

@@ -1,0 +1,104 @@
+#include "fused/control.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+namespace s3oram {
+namespace {
+
+constexpr std::size_t kLongestRequest = 1024;
+constexpr int kPatience = 5'000;  // ms for a client to send its line
+constexpr int kBacklog = 8;
+
+void send_all(int connection, const std::string& text) {
+  for (std::size_t sent = 0; sent < text.size();) {
+    const ssize_t n = ::send(connection, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    if (n <= 0) return;  // the client is gone
+    sent += static_cast<std::size_t>(n);
+  }
+}
+
+}  // namespace
+
+std::string control_failure(const Error& error) {
+  return nlohmann::json{
+      {"ok", false}, {"code", static_cast<int>(error.code)}, {"message", error.message}}
+      .dump();
+}
+
+Result<std::unique_ptr<ControlSocket>> ControlSocket::create(const std::string& path,
+                                                             ControlHandler handler) {
+  std::unique_ptr<ControlSocket> control(new ControlSocket);
+  control->path_ = path;
+  control->handler_ = std::move(handler);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path)
+    return fail(Errc::failed, "{}: too long for a socket", path);
+  std::memcpy(address.sun_path, path.data(), path.size());
+  ::unlink(path.c_str());
+  control->socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (control->socket_ < 0 || ::fchmod(control->socket_, 0600) != 0 ||
+      ::bind(control->socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(control->socket_, kBacklog) != 0 || ::pipe2(control->stop_, O_CLOEXEC) != 0)
+    return fail(Errc::failed, "control socket {}: {}", path, std::strerror(errno));
+  control->listener_ = std::thread([raw = control.get()] { raw->listen(); });
+  return control;
+}
+
+ControlSocket::~ControlSocket() {
+  ::close(stop_[1]);
+  if (listener_.joinable()) listener_.join();
+  for (Session& session : sessions_) session.thread.join();
+  if (socket_ >= 0) {
+    ::close(socket_);
+    ::unlink(path_.c_str());
+  }
+  ::close(stop_[0]);
+}
+
+/// A thread for each connection: a status must not wait behind a sync.
+void ControlSocket::listen() {
+  while (true) {
+    pollfd wake[2] = {{socket_, POLLIN, 0}, {stop_[0], POLLIN, 0}};
+    if (::poll(wake, 2, -1) < 0) continue;
+    if (wake[1].revents != 0) return;
+    sessions_.remove_if([](Session& session) {
+      if (!session.ended) return false;
+      session.thread.join();
+      return true;
+    });
+    const int connection = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (connection < 0) continue;
+    Session& session = sessions_.emplace_back();
+    session.thread = std::thread([this, connection, &session] {
+      serve(connection);
+      ::close(connection);
+      session.ended = true;
+    });
+  }
+}
+
+void ControlSocket::serve(int connection) const {
+  std::string request;
+  while (request.size() < kLongestRequest && !request.ends_with('\n')) {
+    pollfd wake[2] = {{connection, POLLIN, 0}, {stop_[0], POLLIN, 0}};
+    if (::poll(wake, 2, kPatience) <= 0 || wake[1].revents != 0) return;
+    char c = 0;
+    if (::recv(connection, &c, 1, 0) <= 0) return;
+    request.push_back(c);
+  }
+  if (!request.ends_with('\n')) return;
+  request.pop_back();
+  send_all(connection, handler_(request) + "\n");
+}
+
+}  // namespace s3oram

@@ -1,0 +1,51 @@
+// The daemon's control socket: one line in, one JSON line out, for `s3oramfs status` and `umount`.
+//   "status"  {"ok":true, ...}
+//   "sync"    {"ok":true} when everything is durable
+//   failure   {"ok":false,"code":N,"message":"..."}, N an Errc
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+/// Answers one request with one JSON text; called from several threads.
+using ControlHandler = std::function<std::string(const std::string& request)>;
+
+/// The JSON of a failure.
+std::string control_failure(const Error& error);
+
+class ControlSocket {
+ public:
+  /// Listens at `path` (mode 0600), which must be short (see sun_path): relative to the current
+  /// folder at best. A socket left behind by a dead daemon is replaced.
+  static Result<std::unique_ptr<ControlSocket>> create(const std::string& path,
+                                                       ControlHandler handler);
+  /// Waits for the running answers and removes the socket.
+  ~ControlSocket();
+
+ private:
+  struct Session {
+    std::thread thread;
+    std::atomic<bool> ended = false;
+  };
+
+  ControlSocket() = default;
+  void listen();
+  void serve(int connection) const;
+
+  std::string path_;
+  ControlHandler handler_;
+  int socket_ = -1;
+  int stop_[2] = {-1, -1};  // a pipe: readable once the socket shall close
+  std::list<Session> sessions_;
+  std::thread listener_;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,272 @@
+// s3oramfs-fused [options] VAULT MOUNTPOINT: opens the vault's volume, mounts its files, serves
+// them until they are unmounted, and makes everything durable. Exits with an Errc.
+#include <fcntl.h>
+#include <signal.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "fused/background.h"
+#include "fused/control.h"
+#include "fused/file_system.h"
+#include "fused/free_space.h"
+#include "fused/fuse_mount.h"
+#include "fused/mounts.h"
+#include "fused/options.h"
+#include "fused/passphrase.h"
+#include "oramcore/client/volume.h"
+#include "oramcore/state/vault.h"
+
+namespace s3oram {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+constexpr std::chrono::seconds kPredecessor{20};
+constexpr std::chrono::milliseconds kPoll{100};
+constexpr auto kControlSocket = "control.sock";
+// Three servers, and trees that hold a few slots for each block.
+constexpr std::uint64_t kLocalExpansion = 12;
+constexpr std::uint64_t kRemoteFree = std::uint64_t{16} << 40;  // unknown: 16 TiB
+
+// ---- signals -----------------------------------------------------------------------------------
+
+int signal_pipe[2] = {-1, -1};
+
+/// Ends the mount on SIGTERM and SIGINT, from a thread of its own.
+class SignalWatch {
+ public:
+  explicit SignalWatch(FuseMount& mount) {
+    thread_ = std::thread([&mount] {
+      char which = 0;
+      while (::read(signal_pipe[0], &which, 1) < 0 && errno == EINTR) continue;
+      if (which != 0) mount.stop();
+    });
+  }
+  ~SignalWatch() {
+    notify(0);
+    thread_.join();
+  }
+  static Status install() {
+    if (::pipe2(signal_pipe, O_CLOEXEC) != 0)
+      return fail(Errc::failed, "pipe: {}", std::strerror(errno));
+    struct sigaction action {};
+    action.sa_flags = SA_RESTART;
+    action.sa_handler = [](int number) { notify(static_cast<char>(number)); };
+    for (const int number : {SIGTERM, SIGINT}) sigaction(number, &action, nullptr);
+    for (const int number : {SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
+    return {};
+  }
+
+ private:
+  static void notify(char which) {
+    const int saved = errno;
+    // The pipe holds thousands of signals; a lost one is a repeated one.
+    [[maybe_unused]] const ssize_t sent = ::write(signal_pipe[1], &which, 1);
+    errno = saved;
+  }
+  std::thread thread_;
+};
+
+// ---- steps before the mount --------------------------------------------------------------------
+
+/// After an umount the former daemon still flushes for a while and holds the vault.
+Status lock_vault(Vault& vault) {
+  const auto limit = std::chrono::steady_clock::now() + kPredecessor;
+  for (bool told = false;; told = true) {
+    Status locked = vault.lock();
+    if (locked || locked.error().code != Errc::vault_in_use) return locked;
+    if (const std::string where = mountpoint_of(vault.directory()); !where.empty())
+      return fail(Errc::vault_in_use, "{} is already mounted at {}", vault.directory().string(),
+                  where);
+    if (std::chrono::steady_clock::now() >= limit) return locked;
+    if (!told)
+      spdlog::info(
+          "waiting for another process, perhaps an unmounted daemon that still writes, "
+          "to leave the vault {}",
+          vault.directory().string());
+    std::this_thread::sleep_for(kPoll);
+  }
+}
+
+Result<VaultKeys> unlock_vault(const Vault& vault, const MountCommand& command) {
+  Credential credential;
+  credential.keyfile = command.keyfile;
+  if (vault.wants_passphrase()) {
+    auto passphrase = read_passphrase(
+        command.passfile, fmt::format("Passphrase of {}: ", vault.directory().string()));
+    if (!passphrase) return fail(passphrase.error());
+    credential.kind = Credential::Kind::passphrase;
+    credential.passphrase = std::move(*passphrase);
+  }
+  return vault.unlock(credential);
+}
+
+Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
+                                            const MountCommand& command) {
+  std::error_code error;
+  const stdfs::path self = stdfs::read_symlink("/proc/self/exe", error);
+  if (error) return fail(Errc::failed, "/proc/self/exe: {}", error.message());
+  VolumeOptions options;
+  options.serverd = self.parent_path() / "s3oramfs-serverd";
+  options.deadline = command.timeout;
+  options.progress = [](const std::string& doing) { spdlog::info("{}", doing); };
+  return Volume::open(vault, keys, options);
+}
+
+void log_to(const MountCommand& command, const stdfs::path& file, bool background) {
+  spdlog::drop("fused");
+  spdlog::set_default_logger(background ? spdlog::basic_logger_mt("fused", file.string())
+                                        : spdlog::stderr_color_mt("fused"));
+  spdlog::set_level(spdlog::level::from_str(command.log_level));
+  spdlog::flush_on(spdlog::level::info);
+}
+
+// ---- control -----------------------------------------------------------------------------------
+
+std::string status_json(const MountCommand& command, Volume& volume, FileSystem& files) {
+  const VolumeStatus state = volume.status();
+  const FileSystemStatus cache = files.status();
+  nlohmann::json servers = nlohmann::json::array();
+  for (const auto& server : state.servers)
+    servers.push_back({{"address", server.address},
+                       {"answering", server.answering},
+                       {"bytes_sent", server.bytes_sent},
+                       {"bytes_received", server.bytes_received}});
+  return nlohmann::json{{"ok", true},
+                        {"mountpoint", command.mountpoint.string()},
+                        {"pid", ::getpid()},
+                        {"volume",
+                         {{"blocks", state.blocks},
+                          {"capacity", state.capacity},
+                          {"height", state.height},
+                          {"block_size", volume.device().block_size()},
+                          {"accesses", state.accesses},
+                          {"evictions", state.evictions},
+                          {"stash", state.stash},
+                          {"uncommitted", state.uncommitted}}},
+                        {"servers", servers},
+                        {"cache",
+                         {{"bytes", cache.cache_bytes},
+                          {"limit", cache.cache_limit},
+                          {"dirty_bytes", cache.dirty_bytes}}},
+                        {"files", {{"inodes", cache.inodes}}}}
+      .dump();
+}
+
+ControlHandler control_handler(const MountCommand& command, Volume& volume, FileSystem& files) {
+  return [&](const std::string& request) -> std::string {
+    if (request == "status") return status_json(command, volume, files);
+    if (request != "sync")
+      return control_failure({Errc::bad_request, fmt::format("no such request: {}", request)});
+    if (const auto synced = files.sync_all(); !synced)
+      return control_failure(
+          {synced.error() == ENOSPC ? Errc::disk_full : Errc::unreachable,
+           fmt::format("not everything is durable yet ({}); it stays in memory and is tried again",
+                       std::strerror(synced.error()))});
+    return nlohmann::json{{"ok", true}}.dump();
+  };
+}
+
+// ---- the daemon --------------------------------------------------------------------------------
+
+/// Everything between an open volume and a closed one.
+Status serve(const MountCommand& command, const Vault& vault, Volume& volume, FileSystem& files,
+             Background& background) {
+  auto mount = FuseMount::create(
+      files, {command.mountpoint.string(), vault.directory().string(), command.fuse_options});
+  if (!mount) return fail(mount.error());
+  auto control = ControlSocket::create(kControlSocket, control_handler(command, volume, files));
+  if (!control) return fail(control.error());
+  const SignalWatch signals(**mount);
+  spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
+  background.ready();
+  return (*mount)->run();
+}
+
+Status run(const MountCommand& command, Background& background) {
+  auto vault = Vault::find(command.vault);
+  if (!vault) return fail(vault.error());
+  S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
+  S3O_TRY(lock_vault(*vault));
+  auto keys = unlock_vault(*vault, command);
+  if (!keys) return fail(keys.error());
+  // A socket's path must be short: it is named from its folder.
+  std::error_code error;
+  const stdfs::path run_directory = vault->run_directory();
+  stdfs::create_directories(run_directory, error);
+  if (!error) stdfs::current_path(run_directory, error);
+  if (error) return fail(Errc::damaged_vault, "{}: {}", run_directory.string(), error.message());
+  log_to(command, run_directory / "fused.log", background.is_background());
+  S3O_TRY(SignalWatch::install());
+
+  auto volume = open_volume(*vault, *keys, command);
+  if (!volume) return fail(volume.error());
+  FreeSpace space(vault->directory(), kLocalExpansion);
+  FileSystemOptions options;
+  options.cache.limit = command.cache_mib << 20;
+  options.cache.deadline = command.timeout;
+  if (vault->config().local)
+    options.cache.free_bytes = [&space] { return space.bytes(); };
+  else
+    options.cache.free_bytes = [] { return kRemoteFree; };
+  options.update_atime = command.update_atime;
+  options.root_uid = ::getuid();
+  options.root_gid = ::getgid();
+  auto files = FileSystem::mount((*volume)->device(), vault->database().string(), options);
+  Status outcome;
+  if (files) {
+    outcome = serve(command, *vault, **volume, **files, background);
+    spdlog::info("writing what is left");
+    if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);
+  } else {
+    outcome = fail(files.error());
+  }
+  if (auto closed = (*volume)->close(); outcome) outcome = std::move(closed);
+  volume->reset();  // no callback into the files comes after this
+  return outcome;
+}
+
+int main(int argc, char** argv) {
+  auto parsed = parse_mount_command(argc, argv);
+  if (!parsed) {
+    std::fprintf(stderr, "s3oramfs: %s\n", parsed.error().message.c_str());
+    return static_cast<int>(parsed.error().code);
+  }
+  if (const auto* help = std::get_if<std::string>(&*parsed)) {
+    std::fputs(help->c_str(), stdout);
+    return 0;
+  }
+  const auto& command = std::get<MountCommand>(*parsed);
+  Background background;
+  if (!command.foreground) {
+    auto started = Background::start();
+    if (!started) {
+      std::fprintf(stderr, "s3oramfs: %s\n", started.error().message.c_str());
+      return static_cast<int>(started.error().code);
+    }
+    background = *started;
+  }
+  log_to(command, {}, false);
+  const Status outcome = run(command, background);
+  if (outcome) {
+    spdlog::info("unmounted; everything is durable");
+    return 0;
+  }
+  if (background.is_background())
+    background.failed(outcome.error());
+  else
+    spdlog::error("{}", outcome.error().message);
+  return static_cast<int>(outcome.error().code);
+}
+
+}  // namespace
+}  // namespace s3oram
+
+int main(int argc, char** argv) { return s3oram::main(argc, argv); }

@@ -1,0 +1,14 @@
+// Where a passphrase comes from.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+/// The first line of `file`, or, without one, what the user types on the terminal, unseen.
+Result<std::string> read_passphrase(const std::filesystem::path& file, const std::string& prompt);
+
+}  // namespace s3oram

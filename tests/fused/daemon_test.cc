@@ -1,0 +1,124 @@
+// The daemon's parts around the file system: command line, mount table, control socket.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "fused/control.h"
+#include "fused/mounts.h"
+#include "fused/options.h"
+#include "fused/passphrase.h"
+#include "tests/fused/fixture.h"
+
+namespace s3oram {
+namespace {
+
+Result<std::variant<MountCommand, std::string>> parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "s3oramfs-fused");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  return parse_mount_command(static_cast<int>(argv.size()), argv.data());
+}
+
+TEST(OptionsTest, AllThatMountPasses) {
+  const auto parsed = parse({"/v", "/m/", "-f", "-o", "rw,noatime,_netdev,x-systemd.automount",
+                             "-o", "allow_other", "--cache", "64", "--timeout", "5"});
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  const auto& command = std::get<MountCommand>(*parsed);
+  EXPECT_EQ(command.vault, "/v");
+  EXPECT_EQ(command.mountpoint, "/m");
+  EXPECT_TRUE(command.foreground);
+  EXPECT_EQ(command.fuse_options, (std::vector<std::string>{"noatime", "allow_other"}));
+  EXPECT_FALSE(command.update_atime);
+  EXPECT_EQ(command.cache_mib, 64u);
+  EXPECT_EQ(command.timeout, std::chrono::seconds(5));
+}
+
+TEST(OptionsTest, MistakesAreNamed) {
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"/v"}, {"/v", "/m", "-o", "nonsense"}, {"/v", "/m", "--cache", "1"}, {"--what"}}) {
+    const auto parsed = parse(words);
+    ASSERT_FALSE(parsed);
+    EXPECT_EQ(parsed.error().code, Errc::usage);
+  }
+  EXPECT_TRUE(std::holds_alternative<std::string>(*parse({"--help"})));
+}
+
+TEST(MountsTest, MountinfoIsUnderstood) {
+  const auto mounts = parse_mounts(
+      "36 35 98:0 / /mnt/a\\040b rw,noatime shared:1 master:2 - fuse.s3oramfs /my\\134vault rw\n"
+      "37 35 0:5 / /proc rw - proc proc rw\n");
+  ASSERT_EQ(mounts.size(), 2u);
+  EXPECT_EQ(mounts[0].mountpoint, "/mnt/a b");
+  EXPECT_EQ(mounts[0].type, "fuse.s3oramfs");
+  EXPECT_EQ(mounts[0].source, "/my\\vault");
+  EXPECT_EQ(mounts[1].type, "proc");
+}
+
+TEST(MountsTest, BadMountPointsAreRefused) {
+  const TemporaryDirectory folder;
+  const auto refused = [&](const std::filesystem::path& mountpoint) {
+    const Status checked = check_mountpoint(mountpoint, folder.path() / "vault");
+    return !checked && checked.error().code == Errc::bad_mount_point;
+  };
+  std::filesystem::create_directories(folder.path() / "vault/run");
+  std::filesystem::create_directory(folder.path() / "vault2");
+  std::ofstream(folder.path() / "file") << "x";
+  EXPECT_TRUE(refused(folder.path() / "missing"));
+  EXPECT_TRUE(refused(folder.path() / "file"));
+  EXPECT_TRUE(refused(folder.path() / "vault"));
+  EXPECT_TRUE(refused(folder.path() / "vault/run"));
+  EXPECT_TRUE(refused(folder.path()));
+  EXPECT_FALSE(refused(folder.path() / "vault2"));
+}
+
+TEST(PassphraseTest, TheFirstLineOfAFile) {
+  const TemporaryDirectory folder;
+  std::ofstream(folder.path() / "pass") << "secret words\nmore\n";
+  EXPECT_EQ(*read_passphrase(folder.path() / "pass", ""), "secret words");
+  EXPECT_EQ(read_passphrase(folder.path() / "missing", "").error().code, Errc::usage);
+}
+
+class ControlTest : public ::testing::Test {
+ protected:
+  std::string ask(const std::string& text) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+    const int connection = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    EXPECT_EQ(::connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::send(connection, text.data(), text.size(), 0), ssize_t(text.size()));
+    ::shutdown(connection, SHUT_WR);
+    std::string answer(4096, '\0');
+    const ssize_t got = ::recv(connection, answer.data(), answer.size(), MSG_WAITALL);
+    answer.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    ::close(connection);
+    return answer;
+  }
+  TemporaryDirectory folder;
+  std::string path = (folder.path() / "control.sock").string();
+};
+
+TEST_F(ControlTest, OneLineInOneLineOut) {
+  std::ofstream(path) << "left behind";
+  auto control = ControlSocket::create(path, [](const std::string& request) {
+    return request == "hello" ? R"({"ok":true})" : control_failure({Errc::bad_request, request});
+  });
+  ASSERT_TRUE(control) << control.error().message;
+  struct stat mode {};
+  ASSERT_EQ(::stat(path.c_str(), &mode), 0);
+  EXPECT_EQ(mode.st_mode & 07777, 0600u);
+  EXPECT_EQ(ask("hello\n"), "{\"ok\":true}\n");
+  EXPECT_EQ(ask("what\n"), "{\"code\":42,\"message\":\"what\",\"ok\":false}\n");
+  EXPECT_EQ(ask("no end of line"), "");
+  EXPECT_EQ(ask(std::string(5000, 'x') + "\n").substr(0, 5), "");
+  control->reset();
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+}  // namespace
+}  // namespace s3oram

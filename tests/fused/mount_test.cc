@@ -1,0 +1,364 @@
+// All operations through the kernel, on a real mount in this process.
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "fused/fuse_mount.h"
+#include "tests/fused/fixture.h"
+
+namespace s3oram {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+/// A file descriptor that closes itself.
+class File {
+ public:
+  File(const stdfs::path& path, int flags) : fd_(::open(path.c_str(), flags, 0644)) {
+    EXPECT_GE(fd_, 0) << path << ": " << std::strerror(errno);
+  }
+  ~File() { ::close(fd_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  operator int() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::string content(const stdfs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+void put(const stdfs::path& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  out.close();
+  EXPECT_TRUE(out) << path;
+}
+struct stat info(const stdfs::path& path) {
+  struct stat out {};
+  EXPECT_EQ(::lstat(path.c_str(), &out), 0) << path << ": " << std::strerror(errno);
+  return out;
+}
+
+/// The kernel remembers the blocks of a file for a second.
+bool becomes_blocks(const stdfs::path& path, blkcnt_t blocks) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (info(path).st_blocks != blocks) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+class MountTest : public FileSystemFixture {
+ protected:
+  void SetUp() override {
+    root = folder.path() / "mnt";
+    stdfs::create_directory(root);
+    FileSystemFixture::SetUp();
+    mount_kernel();
+  }
+  void TearDown() override {
+    unmount_kernel();
+    FileSystemFixture::TearDown();
+  }
+  void mount_kernel() {
+    auto mounted = FuseMount::create(*fs, {root.string(), "test,vault", {}});
+    ASSERT_TRUE(mounted) << mounted.error().message;
+    kernel = std::move(*mounted);
+    runner = std::thread([this] { EXPECT_TRUE(kernel->run()); });
+  }
+  void unmount_kernel() {
+    if (!kernel) return;
+    kernel->stop();
+    runner.join();
+    kernel.reset();
+  }
+  void remount_kernel() {
+    unmount_kernel();
+    remount();
+    mount_kernel();
+  }
+
+  stdfs::path root;
+  std::unique_ptr<FuseMount> kernel;
+  std::thread runner;
+};
+
+TEST_F(MountTest, FilesKeepTheirContent) {
+  const std::string text = pattern(3'000'000);
+  put(root / "big", text);
+  put(root / "small", "x");
+  EXPECT_EQ(content(root / "big"), text);
+  {
+    const File file(root / "big", O_WRONLY | O_APPEND);
+    ASSERT_EQ(::write(file, "end", 3), 3);
+    ASSERT_EQ(::fsync(file), 0);
+  }
+  remount_kernel();
+  EXPECT_EQ(content(root / "big"), text + "end");
+  EXPECT_EQ(content(root / "small"), "x");
+  EXPECT_EQ(info(root / "small").st_blocks, kTestBlock / 512);
+  put(root / "big", "short");
+  EXPECT_EQ(content(root / "big"), "short");
+}
+
+TEST_F(MountTest, AnOrdinaryUnmountLosesNothing) {
+  put(root / "a", pattern(100'000));
+  ASSERT_EQ(::umount2(root.c_str(), 0), 0) << std::strerror(errno);
+  runner.join();
+  kernel.reset();
+  remount();
+  mount_kernel();
+  EXPECT_EQ(content(root / "a"), pattern(100'000));
+}
+
+TEST_F(MountTest, RenameInAllItsForms) {
+  put(root / "a", "a");
+  put(root / "b", "b");
+  stdfs::create_directories(root / "d/e");
+  const auto rename2 = [&](const char* from, const char* to, unsigned flags) {
+    return ::renameat2(AT_FDCWD, (root / from).c_str(), AT_FDCWD, (root / to).c_str(), flags) == 0
+               ? 0
+               : errno;
+  };
+  EXPECT_EQ(rename2("a", "b", RENAME_NOREPLACE), EEXIST);
+  EXPECT_EQ(rename2("a", "b", RENAME_EXCHANGE), 0);
+  EXPECT_EQ(content(root / "a"), "b");
+  EXPECT_EQ(rename2("a", "b", 0), 0);
+  EXPECT_EQ(content(root / "b"), "b");
+  EXPECT_FALSE(stdfs::exists(root / "a"));
+  EXPECT_EQ(rename2("d", "d/e/f", 0), EINVAL);
+  EXPECT_EQ(rename2("b", "d", 0), EISDIR);
+  EXPECT_EQ(rename2("d/e", "b", 0), ENOTDIR);
+  EXPECT_EQ(rename2("d/e", "e", 0), 0);
+  EXPECT_EQ(info(root / "d").st_nlink, 2u);
+  EXPECT_EQ(info(root).st_nlink, 4u);
+  EXPECT_EQ(rename2("missing", "x", 0), ENOENT);
+}
+
+TEST_F(MountTest, LinksAndSymlinks) {
+  put(root / "a", "text");
+  stdfs::create_hard_link(root / "a", root / "b");
+  EXPECT_EQ(info(root / "a").st_nlink, 2u);
+  EXPECT_EQ(info(root / "a").st_ino, info(root / "b").st_ino);
+  stdfs::create_symlink("a", root / "s");
+  EXPECT_EQ(info(root / "s").st_size, 1);
+  stdfs::remove(root / "a");
+  EXPECT_EQ(info(root / "b").st_nlink, 1u);
+  remount_kernel();
+  EXPECT_EQ(content(root / "b"), "text");
+  EXPECT_EQ(stdfs::read_symlink(root / "s"), "a");
+  EXPECT_NE(::link((root / "missing").c_str(), (root / "x").c_str()), 0);
+}
+
+TEST_F(MountTest, SpecialFiles) {
+  EXPECT_EQ(::mkfifo((root / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(::mknod((root / "socket").c_str(), S_IFSOCK | 0600, 0), 0);
+  remount_kernel();
+  EXPECT_TRUE(S_ISFIFO(info(root / "fifo").st_mode));
+  EXPECT_TRUE(S_ISSOCK(info(root / "socket").st_mode));
+}
+
+TEST_F(MountTest, TruncateSparseAndHoles) {
+  const File file(root / "a", O_RDWR | O_CREAT);
+  ASSERT_EQ(::pwrite(file, "x", 1, 100 * kTestBlock), 1);
+  ASSERT_EQ(::fsync(file), 0);
+  EXPECT_EQ(info(root / "a").st_size, 100 * kTestBlock + 1);
+  EXPECT_TRUE(becomes_blocks(root / "a", kTestBlock / 512));
+  EXPECT_EQ(::lseek(file, 0, SEEK_DATA), 100 * kTestBlock);
+  EXPECT_EQ(::lseek(file, 0, SEEK_HOLE), 0);
+  EXPECT_EQ(::ftruncate(file, 5), 0);
+  EXPECT_EQ(::ftruncate(file, 2 * kTestBlock), 0);
+  EXPECT_EQ(content(root / "a"), std::string(2 * kTestBlock, '\0'));
+  const off_t huge = off_t{16} << 40;
+  ASSERT_EQ(::pwrite(file, "end", 3, huge), 3);
+  ASSERT_EQ(::fsync(file), 0);
+  char back[3];
+  ASSERT_EQ(::pread(file, back, 3, huge), 3);
+  EXPECT_EQ(std::string(back, 3), "end");
+}
+
+TEST_F(MountTest, SeekSeesWhatIsStillInTheKernelsCache) {
+  const File file(root / "a", O_RDWR | O_CREAT);
+  ASSERT_EQ(::pwrite(file, "x", 1, 10 * kTestBlock), 1);
+  EXPECT_EQ(::lseek(file, 0, SEEK_DATA), 10 * kTestBlock);
+  EXPECT_EQ(::lseek(file, 10 * kTestBlock, SEEK_HOLE), 10 * kTestBlock + 1);
+}
+
+TEST_F(MountTest, Fallocate) {
+  put(root / "a", std::string(4 * kTestBlock, 'x'));
+  const File file(root / "a", O_RDWR);
+  ASSERT_EQ(::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 100, 2 * kTestBlock), 0);
+  std::string expected(4 * kTestBlock, 'x');
+  expected.replace(100, 2 * kTestBlock, 2 * kTestBlock, '\0');
+  EXPECT_EQ(content(root / "a"), expected);
+  ASSERT_EQ(::fallocate(file, FALLOC_FL_ZERO_RANGE, 3 * kTestBlock, 2 * kTestBlock), 0);
+  expected.resize(3 * kTestBlock);
+  expected.resize(5 * kTestBlock);
+  EXPECT_EQ(content(root / "a"), expected);
+  ASSERT_EQ(::fallocate(file, 0, 0, 6 * kTestBlock), 0);
+  EXPECT_EQ(info(root / "a").st_size, 6 * kTestBlock);
+  ASSERT_EQ(::fallocate(file, FALLOC_FL_KEEP_SIZE, 0, 9 * kTestBlock), 0);
+  EXPECT_EQ(info(root / "a").st_size, 6 * kTestBlock);
+}
+
+TEST_F(MountTest, MappedWritesAndDirectIo) {
+  const std::size_t size = 10 * kTestBlock;
+  put(root / "a", std::string(size, '.'));
+  {
+    const File file(root / "a", O_RDWR);
+    void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    static_cast<char*>(mapped)[5 * kTestBlock] = '!';
+    ASSERT_EQ(::msync(mapped, size, MS_SYNC), 0);
+    static_cast<char*>(mapped)[7 * kTestBlock] = '?';
+    ASSERT_EQ(::munmap(mapped, size), 0);
+  }
+  std::string expected(size, '.');
+  expected[5 * kTestBlock] = '!';
+  expected[7 * kTestBlock] = '?';
+  EXPECT_EQ(content(root / "a"), expected);
+  {
+    const File file(root / "a", O_RDWR | O_DIRECT);
+    alignas(4096) static char buffer[kTestBlock];
+    std::fill(std::begin(buffer), std::end(buffer), 'd');
+    ASSERT_EQ(::pwrite(file, buffer, kTestBlock, 0), ssize_t{kTestBlock});
+  }
+  expected.replace(0, kTestBlock, kTestBlock, 'd');
+  remount_kernel();
+  EXPECT_EQ(content(root / "a"), expected);
+}
+
+TEST_F(MountTest, UnlinkedFilesWorkUntilTheyAreClosed) {
+  {
+    const File file(root / "a", O_RDWR | O_CREAT);
+    const std::string text = pattern(50'000);
+    ASSERT_EQ(::write(file, text.data(), text.size()), ssize_t(text.size()));
+    ASSERT_EQ(::fsync(file), 0);
+    ASSERT_EQ(::unlink((root / "a").c_str()), 0);
+    std::string back(text.size(), '\0');
+    ASSERT_EQ(::pread(file, back.data(), back.size(), 0), ssize_t(back.size()));
+    EXPECT_EQ(back, text);
+    ASSERT_EQ(::pwrite(file, "more", 4, 0), 4);
+    struct stat now {};
+    ASSERT_EQ(::fstat(file, &now), 0);
+    EXPECT_EQ(now.st_nlink, 0u);
+  }
+  remount_kernel();
+  EXPECT_EQ(fs->status().inodes, 1u);
+  EXPECT_TRUE(stdfs::is_empty(root));
+}
+
+TEST_F(MountTest, ALargeDirectory) {
+  std::set<std::string> expected;
+  stdfs::create_directory(root / "d");
+  for (int i = 0; i < 5000; ++i) {
+    const std::string name = "file number " + std::to_string(i) + std::string(i % 200, '-');
+    expected.insert(name);
+    ASSERT_GE(::close(::open((root / "d" / name).c_str(), O_CREAT | O_WRONLY, 0600)), 0);
+  }
+  for (int again = 0; again < 2; ++again) {
+    std::set<std::string> seen;
+    for (const auto& entry : stdfs::directory_iterator(root / "d")) {
+      EXPECT_TRUE(seen.insert(entry.path().filename()).second) << entry.path();
+      EXPECT_EQ(info(entry.path()).st_mode, S_IFREG | 0600u);
+    }
+    EXPECT_EQ(seen, expected);
+    remount_kernel();
+  }
+  EXPECT_EQ(stdfs::remove_all(root / "d"), 5001u);
+  remount_kernel();
+  EXPECT_EQ(fs->status().inodes, 1u);
+}
+
+TEST_F(MountTest, TimesAndModes) {
+  put(root / "a", "x");
+  const timespec times[2] = {{1'000'000'000, 123'456'789}, {-5, 987'654'321}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, (root / "a").c_str(), times, 0), 0);
+  ASSERT_EQ(::chmod((root / "a").c_str(), 04751), 0);
+  remount_kernel();
+  const struct stat now = info(root / "a");
+  EXPECT_EQ(now.st_atim.tv_sec, 1'000'000'000);
+  EXPECT_EQ(now.st_atim.tv_nsec, 123'456'789);
+  EXPECT_EQ(now.st_mtim.tv_sec, -5);
+  EXPECT_EQ(now.st_mtim.tv_nsec, 987'654'321);
+  EXPECT_EQ(now.st_mode, S_IFREG | 04751u);
+  // Writing changes the times.
+  { std::ofstream(root / "a") << "y"; }
+  remount_kernel();
+  EXPECT_GT(info(root / "a").st_mtim.tv_sec, 1'600'000'000);
+  EXPECT_GT(info(root / "a").st_ctim.tv_sec, 1'600'000'000);
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chmod((root / "a").c_str(), 06755), 0);
+    ASSERT_EQ(::chown((root / "a").c_str(), 7, 8), 0);
+    EXPECT_EQ(info(root / "a").st_uid, 7u);
+    EXPECT_EQ(info(root / "a").st_gid, 8u);
+    EXPECT_EQ(info(root / "a").st_mode & 07777, 0755u);  // as chown(2) says
+  }
+}
+
+TEST_F(MountTest, StatfsIsHonest) {
+  struct statvfs before {
+  }, after{};
+  ASSERT_EQ(::statvfs(root.c_str(), &before), 0);
+  EXPECT_EQ(before.f_frsize, kTestBlock);
+  EXPECT_EQ(before.f_namemax, 255u);
+  EXPECT_EQ(before.f_blocks, before.f_bfree);
+  const File file(root / "a", O_RDWR | O_CREAT);
+  ASSERT_EQ(::pwrite(file, pattern(10 * kTestBlock).data(), 10 * kTestBlock, 0),
+            ssize_t{10 * kTestBlock});
+  ASSERT_EQ(::fsync(file), 0);
+  ASSERT_EQ(::statvfs(root.c_str(), &after), 0);
+  EXPECT_EQ(after.f_blocks - after.f_bfree, 10u);
+  EXPECT_EQ(after.f_files - after.f_ffree, 2u);
+}
+
+TEST_F(MountTest, ExtendedAttributes) {
+  put(root / "a", "x");
+  const std::string path = root / "a";
+  EXPECT_EQ(::getxattr(path.c_str(), "user.none", nullptr, 0), -1);
+  EXPECT_EQ(errno, ENODATA);
+  ASSERT_EQ(::setxattr(path.c_str(), "user.one", "value", 5, XATTR_CREATE), 0);
+  ASSERT_EQ(::setxattr(path.c_str(), "user.two", "", 0, 0), 0);
+  EXPECT_EQ(::setxattr(path.c_str(), "user.one", "v", 1, XATTR_CREATE), -1);
+  EXPECT_EQ(errno, EEXIST);
+  EXPECT_EQ(::setxattr(path.c_str(), "user.three", "v", 1, XATTR_REPLACE), -1);
+  EXPECT_EQ(errno, ENODATA);
+  remount_kernel();
+  char value[10], list[100];
+  ASSERT_EQ(::getxattr(path.c_str(), "user.one", value, sizeof value), 5);
+  EXPECT_EQ(std::string(value, 5), "value");
+  EXPECT_EQ(::getxattr(path.c_str(), "user.one", value, 2), -1);
+  EXPECT_EQ(errno, ERANGE);
+  EXPECT_EQ(::listxattr(path.c_str(), list, sizeof list), 18);
+  ASSERT_EQ(::removexattr(path.c_str(), "user.one"), 0);
+  EXPECT_EQ(::listxattr(path.c_str(), list, sizeof list), 9);
+  EXPECT_EQ(::setxattr(path.c_str(), "system.posix_acl_access", "v", 1, 0), -1);
+}
+
+TEST_F(MountTest, NamesThatAreTooLongAndMissing) {
+  EXPECT_EQ(::open((root / std::string(256, 'n')).c_str(), O_CREAT | O_WRONLY, 0600), -1);
+  EXPECT_EQ(errno, ENAMETOOLONG);
+  put(root / std::string(255, 'n'), "x");
+  EXPECT_FALSE(stdfs::exists(root / "later"));
+  put(root / "later", "x");  // although the kernel remembered that it does not exist
+  EXPECT_TRUE(stdfs::exists(root / "later"));
+  EXPECT_EQ(::rmdir((root / "later").c_str()), -1);
+  EXPECT_EQ(errno, ENOTDIR);
+}
+
+}  // namespace
+}  // namespace s3oram
