@@ -29,7 +29,8 @@ Result<Control> Control::open(const std::filesystem::path& file) {
       "CREATE TABLE IF NOT EXISTS prepared (one INTEGER PRIMARY KEY CHECK (one = 1),"
       " id BLOB NOT NULL, next_height INTEGER NOT NULL);"
       "CREATE TABLE IF NOT EXISTS prepared_buckets (bucket INTEGER PRIMARY KEY,"
-      " frame INTEGER NOT NULL, slots INTEGER NOT NULL);"));
+      " frame INTEGER NOT NULL, slots INTEGER NOT NULL);"
+      "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);"));
   S3O_TRY(control.load());
   return control;
 }
@@ -84,14 +85,24 @@ Status Control::load() {
     prepared_ = decode<EvictionId>(prepared->blob(0));
     prepared_versions_.next_height = static_cast<unsigned>(prepared->integer(1));
   }
-  return {};
+  auto attempts = database_.prepare("SELECT id FROM attempts");
+  if (!attempts) return fail(attempts.error());
+  for (;;) {
+    there = attempts->step();
+    if (!there) return fail(there.error());
+    if (!*there) return {};
+    const auto id = decode<EvictionId>(attempts->blob(0));
+    if (!id) return fail(Errc::damaged_vault, "store {}: bad attempt", database_.path());
+    attempts_.insert(*id);
+  }
 }
 
 Status Control::create(const VolumeDescription& volume) {
   S3O_TRY(database_.begin());
   const auto fill = [&]() -> Status {
-    S3O_TRY(database_.execute(
-        "DELETE FROM buckets; DELETE FROM prepared; DELETE FROM prepared_buckets;"));
+    S3O_TRY(
+        database_.execute("DELETE FROM buckets; DELETE FROM prepared; DELETE FROM prepared_buckets;"
+                          "DELETE FROM attempts;"));
     auto row = database_.prepare("INSERT OR REPLACE INTO volume VALUES (1, ?, ?, ?, 0, ?)");
     if (!row) return fail(row.error());
     S3O_TRY(row->bind(0, kFormat)
@@ -168,6 +179,14 @@ Status Control::write_buckets(const BucketVersions& changes) {
   return {};
 }
 
+Status Control::attempt(const EvictionId& id) {
+  auto row = database_.prepare("INSERT INTO attempts VALUES (?)");
+  if (!row) return fail(row.error());
+  S3O_TRY(row->bind(0, packed(id)).run());
+  attempts_.insert(id);
+  return {};
+}
+
 Status Control::prepare(const EvictionId& id, unsigned next_height,
                         const BucketVersions& versions) {
   S3O_TRY(database_.begin());
@@ -222,7 +241,8 @@ Status Control::commit() {
     auto row = database_.prepare("UPDATE volume SET view = ?, height = ?");
     if (!row) return fail(row.error());
     S3O_TRY(row->bind(0, static_cast<std::int64_t>(view_ + 1)).bind(1, next_height).run());
-    S3O_TRY(database_.execute("DELETE FROM prepared; DELETE FROM prepared_buckets;"));
+    S3O_TRY(database_.execute(
+        "DELETE FROM prepared; DELETE FROM prepared_buckets; DELETE FROM attempts;"));
     return database_.commit();
   };
   if (auto status = fill(); !status) {
@@ -240,6 +260,7 @@ Status Control::commit() {
   }
   for (const auto& version : prepared_versions_.versions) unuse(version.second.frame);
   has_former_ = true;
+  attempts_.clear();
   prepared_.reset();
   prepared_versions_ = {};
   return {};

@@ -49,6 +49,10 @@ class Control {
   FrameNumber allocate();
   void give_back(FrameNumber frame);
 
+  /// Remembers, until the next commit, that an attempt was begun or must not begin any more.
+  Status attempt(const EvictionId& id);
+  bool attempted(const EvictionId& id) const { return attempts_.contains(id); }
+
   Status prepare(const EvictionId& id, unsigned next_height, const BucketVersions& versions);
   /// Flips to the prepared versions: view + 1. If the height grows by one, every old leaf's frame
   /// becomes both of its children's, so that its blocks lie one level deeper without being moved.
@@ -78,6 +82,7 @@ class Control {
   std::vector<FrameRef> buckets_;  // by BucketIndex
   std::optional<EvictionId> prepared_;
   PreparedVersions prepared_versions_;
+  std::set<EvictionId> attempts_;
   bool has_former_ = false;
   std::unordered_map<BucketIndex, FrameRef> former_;  // the former view, where it differs
   std::vector<std::uint32_t> users_;                  // of each frame

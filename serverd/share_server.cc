@@ -111,19 +111,19 @@ class Server final : public ShareServer {
       case MessageType::create:
         co_return decoded<CreateRequest>(request, &Server::create);
       case MessageType::open:
-        co_return decoded<OpenRequest>(request, &Server::open_session);
+        co_return co_await open_session(request);
       case MessageType::retrieve:
-        co_return co_await in_session<RetrieveRequest>(request, &Server::retrieve);
+        co_return co_await in_session<RetrieveRequest>(request, &Server::retrieve, accesses_);
       case MessageType::write_root:
-        co_return co_await in_session<WriteRootRequest>(request, &Server::write_root);
+        co_return co_await in_session<WriteRootRequest>(request, &Server::write_root, accesses_);
       case MessageType::prepare:
-        co_return co_await in_session<PrepareRequest>(request, &Server::prepare);
+        co_return co_await in_session<PrepareRequest>(request, &Server::prepare, evictions_);
       case MessageType::commit:
-        co_return co_await in_session<CommitRequest>(request, &Server::commit);
+        co_return co_await in_session<CommitRequest>(request, &Server::commit, evictions_);
       case MessageType::discard:
-        co_return co_await in_session<DiscardRequest>(request, &Server::discard);
+        co_return co_await in_session<DiscardRequest>(request, &Server::discard, evictions_);
       case MessageType::release:
-        co_return co_await in_session<ReleaseRequest>(request, &Server::release);
+        co_return co_await in_session<ReleaseRequest>(request, &Server::release, evictions_);
       case MessageType::subshare:
         co_return subshare(from, request);
     }
@@ -139,11 +139,16 @@ class Server final : public ShareServer {
 
   template <class Request>
   Task<Result<Bytes>> in_session(Payload& request,
-                                 Task<Result<Bytes>> (Server::*method)(Request, Payload&)) {
+                                 Task<Result<Bytes>> (Server::*method)(Request, Payload&),
+                                 std::size_t& under_way) {
     auto message = decode<Request>(request.body());
     if (!message) co_return malformed();
     S3O_CO_TRY(check_session(message->epoch));
-    co_return co_await (this->*method)(*message, request);
+    ++under_way;
+    auto answer = co_await (this->*method)(*message, request);
+    --under_way;
+    handler_ended_.notify_all();
+    co_return answer;
   }
 
   static tl::unexpected<Error> malformed() { return fail(Errc::bad_request, "malformed request"); }
@@ -174,24 +179,34 @@ class Server final : public ShareServer {
     return done();
   }
 
-  Result<Bytes> open_session(const OpenRequest& request) {
+  Task<Result<Bytes>> open_session(const Payload& payload) {
+    const auto decoded_request = decode<OpenRequest>(payload.body());
+    if (!decoded_request) co_return malformed();
+    const OpenRequest& request = *decoded_request;
     if (!control_.volume() || control_.volume()->id != request.volume)
-      return fail(Errc::wrong_volume, "server {} holds {}", self_,
-                  control_.volume() ? "another volume" : "no volume");
+      co_return fail(Errc::wrong_volume, "server {} holds {}", self_,
+                     control_.volume() ? "another volume" : "no volume");
     const Session& present = control_.session();
     if (present != request.next) {
       if (std::find(request.known.begin(), request.known.end(), present) == request.known.end())
-        return fail(Errc::stale_vault,
-                    "server {} was used since (epoch {}) by another copy of this vault", self_,
-                    present.epoch);
+        co_return fail(Errc::stale_vault,
+                       "server {} was used since (epoch {}) by another copy of this vault", self_,
+                       present.epoch);
       if (request.next.epoch <= present.epoch)
-        return fail(Errc::bad_request, "an epoch must be newer than {}", present.epoch);
-      if (eviction_) eviction_->cancel({Errc::fenced, "a new session began"});
-      S3O_TRY(control_.set_session(request.next));
+        co_return fail(Errc::bad_request, "an epoch must be newer than {}", present.epoch);
+      S3O_CO_TRY(control_.set_session(request.next));
+      open_ = false;
       early_.clear();
     }
-    open_ = true;
-    return encode(OpenAnswer{control_.view(), control_.prepared()});
+    if (!open_) {
+      // What the former session began must not end in the new one, unknown to it.
+      if (eviction_) eviction_->cancel({Errc::fenced, "a new session began"});
+      while (accesses_ + evictions_ > 0) co_await handler_ended_.wait();
+      if (control_.session() != request.next)
+        co_return fail(Errc::fenced, "epoch {} is over", request.next.epoch);
+      open_ = true;
+    }
+    co_return encode(OpenAnswer{control_.view(), control_.prepared()});
   }
 
   // ---- accesses
@@ -208,9 +223,7 @@ class Server final : public ShareServer {
     std::vector<Part> parts;
     std::shared_ptr<const Frame> root;
     if (request.view == control_.view()) {
-      for (std::size_t slot = 0; slot < request.written; ++slot)
-        if (stamps_[slot] == 0)
-          co_return fail(Errc::corrupt, "root slot {} of server {} is lost", slot, self_);
+      S3O_CO_TRY(check_root(request.written));
       root = root_;
     } else {
       auto ref = control_.bucket(kRoot, request.view);
@@ -240,6 +253,14 @@ class Server final : public ShareServer {
       }
       return answer;
     });
+  }
+
+  /// The root's first `written` slots are there.
+  Status check_root(std::size_t written) const {
+    for (std::size_t slot = 0; slot < written; ++slot)
+      if (stamps_[slot] == 0)
+        return fail(Errc::corrupt, "root slot {} of server {} is lost", slot, self_);
+    return {};
   }
 
   Task<Result<Bytes>> write_root(WriteRootRequest request, Payload&) {
@@ -274,6 +295,10 @@ class Server final : public ShareServer {
       co_return malformed();
     if (eviction_ || control_.prepared())
       co_return fail(Errc::bad_request, "another attempt is under way");
+    // The same attempt with fresh masks would give its parties shares that do not fit together.
+    if (control_.attempted(request.id))
+      co_return fail(Errc::failed, "this attempt at eviction {} is over", request.id.eviction);
+    S3O_CO_TRY(control_.attempt(request.id));
 
     EvictionInput input{*control_.volume(), request.epoch,    request.id,
                         request.height,     std::move(owner), request.matrices};
@@ -290,6 +315,7 @@ class Server final : public ShareServer {
 
   Task<Status> carry_out(Eviction& eviction, const PrepareRequest& request) {
     const unsigned height = request.height;
+    S3O_CO_TRY(check_root(request.written));
     S3O_CO_TRY(co_await load_path(eviction, request));
     for (auto& [from, early] : early_[request.id]) {
       const auto subshare = decode<SubshareRequest>(early.body());
@@ -361,7 +387,13 @@ class Server final : public ShareServer {
     co_return Status{};
   }
 
+  /// No access, not even one that came twice, uses a frame that is about to be let go.
+  Task<void> accesses_over() {
+    while (accesses_ > 0) co_await handler_ended_.wait();
+  }
+
   Task<Result<Bytes>> commit(CommitRequest request, Payload&) {
+    co_await accesses_over();
     if (control_.view() == request.id.eviction + 1) co_return done();
     if (control_.prepared() != request.id)
       co_return fail(Errc::bad_request, "eviction {} is not prepared", request.id.eviction);
@@ -389,11 +421,15 @@ class Server final : public ShareServer {
       co_await eviction_over_.wait();
     }
     if (control_.prepared() == request.id) S3O_CO_TRY(control_.discard());
+    // Its Prepare may still be on the way.
+    if (request.id.eviction == control_.view() && !control_.attempted(request.id))
+      S3O_CO_TRY(control_.attempt(request.id));
     early_.erase(request.id);
     co_return done();
   }
 
   Task<Result<Bytes>> release(ReleaseRequest request, Payload&) {
+    co_await accesses_over();
     if (control_.view() == request.id.eviction + 1) control_.release();
     co_return done();
   }
@@ -405,6 +441,8 @@ class Server final : public ShareServer {
     if (eviction_ && eviction_->id() == message->id) {
       eviction_->receive(from, *message, std::move(request));
     } else if (message->id.eviction >= control_.view() && control_.prepared() != message->id) {
+      if (control_.attempted(message->id))
+        return fail(Errc::failed, "server {} has given up this attempt", self_);
       // A peer that got its Prepare before us.
       auto& early = early_[message->id];
       if (early.size() >= kEarlySubshares)
@@ -431,6 +469,10 @@ class Server final : public ShareServer {
   std::shared_ptr<Eviction> eviction_;
   Event eviction_over_;
   std::map<EvictionId, std::vector<std::pair<Party, Payload>>> early_;
+
+  // Handlers under way in a session.
+  std::size_t accesses_ = 0, evictions_ = 0;
+  Event handler_ended_;
 
   std::size_t running_ = 0;
   Event idle_;

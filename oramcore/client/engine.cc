@@ -38,8 +38,8 @@ Task<Status> Engine::open(Duration patience) {
   next_access_ = (session_.epoch << kEpochShift) + 1;
   S3O_CO_TRY(
       co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
-  Servers::Reconcile bring_along = [this](Party server, OpenAnswer answer) {
-    return reconcile(server, answer);
+  Servers::Reconcile bring_along = [this](Party server, OpenAnswer answer, Duration limit) {
+    return reconcile(server, answer, limit);
   };
   S3O_CO_TRY(co_await servers_.open(std::move(loaded->sessions), session_, std::move(bring_along),
                                     patience));
@@ -263,6 +263,7 @@ Task<Status> Engine::write_root(std::uint16_t slot, BlockId block, std::uint64_t
     die(answer.error());
     co_return fail(*dead_);
   }
+  if (dead_) co_return fail(*dead_);
   root_[slot] = {.acknowledged = true,
                  .block = block,
                  .replaces = replaces,

@@ -103,7 +103,8 @@ class Engine final : public BlockDevice {
   Task<Status> make_room(const std::vector<std::uint64_t>& overflow);
   Task<Status> to_stash(BlockId block);
   Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height);
-  Task<Status> reconcile(Party server, OpenAnswer answer);
+  Task<Status> prepare_at(Party server, Bytes message, EvictionId id, Status& outcome);
+  Task<Status> reconcile(Party server, OpenAnswer answer, Duration patience);
 
   ClientEnvironment environment_;
   VolumeParams params_;

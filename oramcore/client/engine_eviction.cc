@@ -56,8 +56,6 @@ Task<Status> Engine::evict_once() {
       prepared = true;
     } else {
       spdlog::warn("eviction {} is tried again: {}", id.eviction, status.error().message);
-      S3O_CO_TRY(co_await servers_.ask_all(MessageType::discard,
-                                           encode(DiscardRequest{session_.epoch, id})));
       attempt_.reset();
       co_await environment_.clock.sleep(kRetryAfter);
     }
@@ -160,29 +158,34 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
                          .next_height = static_cast<std::uint8_t>(next_height),
                          .written = tree_.written,
                          .matrices = {}};
-  auto answers = co_await for_all(servers_.count(), [&](Party server) {
+  Status outcome;
+  auto discarded = co_await for_all(servers_.count(), [&](Party server) {
     request.matrices = shares[server - 1];
-    return servers_.ask_once(server, PrepareRequest::kType, encode(request));
+    return prepare_at(server, encode(request), id, outcome);
   });
-  Status result;
-  for (auto& answer : answers) {
-    if (answer) continue;
-    result = fail(answer.error());
-    const Errc code = answer.error().code;
-    if (code == Errc::fenced || code == Errc::stale_vault || code == Errc::bad_request) {
-      die(answer.error());
-      break;
-    }
-  }
-  co_return result;
+  for (auto& status : discarded) S3O_CO_TRY(status);
+  co_return outcome;
+}
+
+Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id, Status& outcome) {
+  auto answer = co_await servers_.ask_once(server, PrepareRequest::kType, std::move(message));
+  if (answer) co_return Status{};
+  const Errc code = answer.error().code;
+  if (code == Errc::fenced || code == Errc::stale_vault || code == Errc::bad_request)
+    die(answer.error());
+  if (outcome)
+    outcome = fail(Error{code, fmt::format("server {}: {}", server, answer.error().message)});
+  // The others may be waiting for what this one will never send: the attempt ends everywhere.
+  co_return co_await servers_.ask_all(MessageType::discard,
+                                      encode(DiscardRequest{session_.epoch, id}));
 }
 
 // Brings a server that has just opened the session to our view. Our database decides.
-Task<Status> Engine::reconcile(Party server, OpenAnswer answer) {
+Task<Status> Engine::reconcile(Party server, OpenAnswer answer, Duration patience) {
   const auto tell = [&](MessageType type, const EvictionId& id) {
     Writer writer(Rpc::kHeaderSize);
     writer(session_.epoch, id);
-    return servers_.rpc().call(server, type, writer.take());
+    return servers_.rpc().call(server, type, writer.take(), patience);
   };
   if (answer.view > tree_.view)
     co_return fail(Errc::stale_vault,

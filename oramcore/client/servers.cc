@@ -71,12 +71,15 @@ Task<Status> Servers::open(std::vector<Session> known, Session next, Reconcile r
 
 Task<Status> Servers::open_one(Party server, Duration patience) {
   const OpenRequest request{volume_, known_, session_};
-  auto answer = co_await rpc_.call(server, OpenRequest::kType, encode(request), patience);
-  if (!answer) co_return fail(answer.error());
-  const auto opened = decode<OpenAnswer>(answer->body());
-  if (!opened) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
-  answering_[server] = true;
-  co_return co_await reconcile_(server, *opened);
+  for (;;) {
+    auto answer = co_await rpc_.call(server, OpenRequest::kType, encode(request), patience);
+    if (!answer) co_return fail(answer.error());
+    const auto opened = decode<OpenAnswer>(answer->body());
+    if (!opened) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    answering_[server] = true;
+    auto status = co_await reconcile_(server, *opened, patience);
+    if (status || status.error().code != Errc::need_open) co_return status;
+  }
 }
 
 Task<Status> Servers::reopen(Party server) {

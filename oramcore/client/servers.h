@@ -25,8 +25,9 @@ class Servers {
   /// there and free.
   Task<Status> create(const VolumeParams& params, Duration patience);
 
-  /// What to do when a server has opened the session: bring it to the client's view.
-  using Reconcile = std::function<Task<Status>(Party server, OpenAnswer answer)>;
+  /// What to do when a server has opened the session: bring it to the client's view. need_open: it
+  /// was restarted meanwhile.
+  using Reconcile = std::function<Task<Status>(Party server, OpenAnswer answer, Duration patience)>;
   /// Opens session `next` at every server and reconciles each. From then on a server that was
   /// restarted is opened again by itself.
   Task<Status> open(std::vector<Session> known, Session next, Reconcile reconcile,

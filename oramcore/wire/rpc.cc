@@ -69,6 +69,7 @@ Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Durat
   Header header{.kind = kRequest, .type = static_cast<std::uint16_t>(type)};
   header.number = next_number_++;
   auto call = std::make_shared<Call>();
+  const auto alive = alive_;
   call->to = to;
   call->request = with_header(header, std::move(request));
   const Duration now = clock_.now();
@@ -78,7 +79,7 @@ Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Durat
   transport_.send(to, call->request);
   if (!ticking_) tick();
   while (!call->answer) co_await call->answered.wait();
-  if (*alive_) calls_.erase(header.number);
+  if (*alive) calls_.erase(header.number);
   co_return std::move(*call->answer);
 }
 

@@ -125,8 +125,8 @@ TEST_P(SmallBuckets, LoseNothing) {
   std::uint64_t stashed = 0;
   for (int session = 0; session < 2; ++session) {
     ASSERT_OK(cluster.open_client());
-    for (int part = 0; part < 10; ++part) {
-      mirror.operate(60, kBlocks, 6);
+    for (int part = 0; part < 60; ++part) {
+      mirror.operate(10, kBlocks, 6);
       stashed = std::max(stashed, cluster.engine().status().stash);
     }
     ASSERT_OK(cluster.close_client());

@@ -17,6 +17,7 @@
 
 #include "oramcore/client/engine.h"
 #include "serverd/share_server.h"
+#include "tests/harness/shuffled_pool.h"
 
 namespace s3oram::test {
 
@@ -29,6 +30,8 @@ class Network {
   std::function<bool(Party from, Party to, const Bytes& message)> filter;
 
   std::unique_ptr<Transport> attach(Party self);
+  /// Nothing goes to or from this port any more.
+  void detach(Transport& port);
 
   void deliver(Party from, Party to, Bytes message);
 
@@ -43,12 +46,18 @@ class Network::Port final : public Transport {
   Port(Network& network, Party self) : network_(network), self_(self) {
     network_.ports_[self_] = this;
   }
-  ~Port() override { network_.ports_.erase(self_); }
+  ~Port() override { network_.detach(*this); }
   void on_message(Handler handler) override { handler_ = std::move(handler); }
-  void send(Party to, Bytes message) override { network_.deliver(self_, to, std::move(message)); }
+  void send(Party to, Bytes message) override {
+    if (attached()) network_.deliver(self_, to, std::move(message));
+  }
 
  private:
   friend class Network;
+  bool attached() const {
+    const auto port = network_.ports_.find(self_);
+    return port != network_.ports_.end() && port->second == this;
+  }
   Network& network_;
   Party self_;
   Handler handler_;
@@ -56,6 +65,10 @@ class Network::Port final : public Transport {
 
 inline std::unique_ptr<Transport> Network::attach(Party self) {
   return std::make_unique<Port>(*this, self);
+}
+
+inline void Network::detach(Transport& port) {
+  std::erase_if(ports_, [&](const auto& entry) { return entry.second == &port; });
 }
 
 inline void Network::deliver(Party from, Party to, Bytes message) {
@@ -97,6 +110,7 @@ class Cluster {
       : params_(params),
         network(context.get_executor()),
         clock(context),
+        pool(seed),
         random_(seed_of(seed), as_view("cluster")) {
     std::string pattern = (std::filesystem::temp_directory_path() / "s3oramfs-XXXXXX").string();
     if (!mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp");
@@ -114,6 +128,9 @@ class Cluster {
     if (engine_) kill_client();
     for (Party server = 1; server < servers_.size(); ++server)
       if (servers_[server].server) stop_server(server);
+    run_until([&] { return ending_ == 0; });
+    dead_clients_.clear();
+    dead_servers_.clear();
     std::filesystem::remove_all(directory_);
   }
 
@@ -121,10 +138,9 @@ class Cluster {
 
   void start_server(Party server) {
     Running& running = servers_[server];
-    const auto store = directory_ / std::to_string(server);
-    std::filesystem::create_directories(store);
+    std::filesystem::create_directories(store(server));
     running.transport = network.attach(server);
-    auto opened = ShareServer::open(store, server, context.get_executor(), context.get_executor(),
+    auto opened = ShareServer::open(store(server), server, context.get_executor(), pool.executor(),
                                     clock, random_, *running.transport);
     require(opened);
     running.server = std::move(*opened);
@@ -134,29 +150,61 @@ class Cluster {
     servers_[server].server.reset();
     servers_[server].transport.reset();
   }
-  std::filesystem::path store(Party server) const { return directory_ / std::to_string(server); }
+  /// The server's process ends at this instant, in the middle of anything: what its files hold now
+  /// is what the next start_server() finds. (The dead one lives on where nobody sees it.)
+  void kill_server(Party server) {
+    Running& running = servers_[server];
+    const auto was = store(server);
+    ++running.lives;
+    std::filesystem::copy(was, store(server));
+    network.detach(*running.transport);
+    end_unseen(running.server->stop());
+    dead_servers_.push_back({std::move(running.transport), std::move(running.server)});
+  }
+  bool runs(Party server) const { return servers_[server].server != nullptr; }
+  std::filesystem::path store(Party server) const {
+    return directory_ / fmt::format("{}.{}", server, servers_[server].lives);
+  }
 
   Status open_client() {
+    std::optional<Status> status;
+    begin_open_client([&](Status s) { status.emplace(std::move(s)); });
+    run_until([&] { return status.has_value(); });
+    if (!*status) {
+      static_cast<void>(run(engine_->close(false)));
+      drop_client();
+    }
+    return std::move(*status);
+  }
+  /// The same, without waiting for it. After an error kill_client() is all that can be done.
+  void begin_open_client(std::function<void(Status)> done) {
     port_ = network.attach(kClient);
     auto state = ClientState::open(database());
     require(state);
     engine_ = std::make_unique<Engine>(
         ClientEnvironment{context.get_executor(), context.get_executor(), clock, random_, *port_},
         volume_, params_, key_, std::move(*state));
-    auto status = run(engine_->open(std::chrono::seconds(20)));
-    if (!status) drop_client();
-    return status;
+    spawn(context.get_executor(),
+          [](Task<Status> opening, std::function<void(Status)> then) -> Task<void> {
+            then(co_await std::move(opening));
+          }(engine_->open(std::chrono::seconds(20)), std::move(done)));
   }
   Status close_client() {
     auto status = run(engine_->close());
     drop_client();
     return status;
   }
-  /// The client's process ends without a word.
+  /// The client's process ends at this instant, in the same way. Callbacks of what was under way
+  /// are still called.
   void kill_client() {
-    port_->on_message([](Party, Bytes) {});
-    static_cast<void>(run(engine_->close(false)));
-    drop_client();
+    const auto was = database().string();
+    ++client_lives_;
+    for (const char* part : {"", "-wal", "-shm"})
+      if (std::filesystem::exists(was + part))
+        std::filesystem::copy_file(was + part, database().string() + part);
+    network.detach(*port_);
+    end_unseen(engine_->close(false));
+    dead_clients_.emplace_back(std::move(port_), std::move(engine_));
   }
   Engine& engine() { return *engine_; }
 
@@ -194,35 +242,54 @@ class Cluster {
     return std::move(*result);
   }
   void run_until(const std::function<bool()>& done) {
+    const Duration until = clock.now() + std::chrono::hours(2);
     while (!done()) {
-      context.restart();
-      if (context.poll_one() == 0 && !clock.advance())
-        throw std::logic_error("nothing left to do, but the condition does not hold");
+      if (clock.now() > until)
+        throw std::logic_error("two hours have passed, but the condition does not hold");
+      step();
     }
+  }
+  /// Goes on by one event.
+  void step() {
+    context.restart();
+    if (pool.toss() && pool.run_one(false)) return;
+    if (context.poll_one() != 0 || pool.run_one(true)) return;
+    if (!clock.advance())
+      throw std::logic_error("nothing left to do, but the condition does not hold");
   }
 
   /// Lets everything under way end.
   void settle() {
     context.restart();
-    context.poll();
+    while (context.poll_one() != 0 || pool.run_one(true)) context.restart();
   }
 
   template <class T>
   static void require(const T& result) {
     if (!result) throw std::runtime_error(result.error().message);
   }
-  std::filesystem::path database() const { return directory_ / "vault.db"; }
+  std::filesystem::path database() const {
+    return directory_ / fmt::format("vault.{}.db", client_lives_);
+  }
   const VolumeParams& params() const { return params_; }
 
  private:
   struct Running {
     std::unique_ptr<Transport> transport;
     std::unique_ptr<ShareServer> server;
+    unsigned lives = 0;
   };
   static Seed seed_of(std::uint64_t number) {
     Seed seed{};
     for (int i = 0; i < 8; ++i) seed[i] = static_cast<std::uint8_t>(number >> (8 * i));
     return seed;
+  }
+  void end_unseen(Task<Status> task) {
+    ++ending_;
+    spawn(context.get_executor(), [](Task<Status> inner, std::size_t& ending) -> Task<void> {
+      static_cast<void>(co_await std::move(inner));
+      --ending;
+    }(std::move(task), ending_));
   }
   void drop_client() {
     engine_.reset();
@@ -235,6 +302,7 @@ class Cluster {
   asio::io_context context{1};
   Network network;
   FastClock clock;
+  ShuffledPool pool;
 
  private:
   Prg random_;
@@ -244,6 +312,10 @@ class Cluster {
   std::vector<Running> servers_;
   std::unique_ptr<Transport> port_;
   std::unique_ptr<Engine> engine_;
+  unsigned client_lives_ = 0;
+  std::size_t ending_ = 0;  // of the dead, those whose coroutines still run
+  std::vector<Running> dead_servers_;
+  std::vector<std::pair<std::unique_ptr<Transport>, std::unique_ptr<Engine>>> dead_clients_;
 };
 
 /// A block whose bytes tell its number and its generation.
