@@ -103,6 +103,8 @@ class Engine final : public BlockDevice {
   Task<Status> make_room(const std::vector<std::uint64_t>& overflow);
   Task<Status> to_stash(BlockId block);
   Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height);
+  Task<Result<Payload>> prepare_at(Party server, Bytes message, EvictionId id, unsigned& pending,
+                                   std::optional<Error>& failure);
   Task<Status> reconcile(Party server, OpenAnswer answer);
 
   ClientEnvironment environment_;

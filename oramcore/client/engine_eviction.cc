@@ -160,21 +160,39 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
                          .next_height = static_cast<std::uint8_t>(next_height),
                          .written = tree_.written,
                          .matrices = {}};
+  unsigned pending = servers_.count();
+  std::optional<Error> failure;  // the first
   auto answers = co_await for_all(servers_.count(), [&](Party server) {
     request.matrices = shares[server - 1];
-    return servers_.ask_once(server, PrepareRequest::kType, encode(request));
+    return prepare_at(server, encode(request), id, pending, failure);
   });
-  Status result;
   for (auto& answer : answers) {
     if (answer) continue;
-    result = fail(answer.error());
     const Errc code = answer.error().code;
     if (code == Errc::fenced || code == Errc::stale_vault || code == Errc::bad_request) {
       die(answer.error());
       break;
     }
   }
-  co_return result;
+  if (failure) co_return fail(*failure);
+  co_return Status{};
+}
+
+// If one server fails, the others may wait for its subshares for ever, or begin to do so when a
+// delayed message reaches them: they are told to discard until all have answered.
+Task<Result<Payload>> Engine::prepare_at(Party server, Bytes message, EvictionId id,
+                                         unsigned& pending, std::optional<Error>& failure) {
+  auto answer = co_await servers_.ask_once(server, PrepareRequest::kType, std::move(message));
+  --pending;
+  if (answer || failure) co_return answer;
+  failure = answer.error();
+  while (pending > 0 && !dead_) {
+    auto discarded =
+        co_await servers_.ask_all(MessageType::discard, encode(DiscardRequest{session_.epoch, id}));
+    if (!discarded) die(discarded.error());
+    if (pending > 0 && !dead_) co_await environment_.clock.sleep(kRetryAfter);
+  }
+  co_return answer;
 }
 
 // Brings a server that has just opened the session to our view. Our database decides.
