@@ -15,7 +15,7 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kCacheBytes = 256 << 20;
-constexpr std::size_t kEarlySubshares = 4096;
+constexpr std::size_t kEarlySubshares = 4096;  // of one peer
 constexpr unsigned kMaxBucketSize = 1024;
 constexpr std::uint32_t kMaxBlockSize = 4 << 20;
 
@@ -111,7 +111,7 @@ class Server final : public ShareServer {
       case MessageType::create:
         co_return decoded<CreateRequest>(request, &Server::create);
       case MessageType::open:
-        co_return decoded<OpenRequest>(request, &Server::open_session);
+        co_return co_await open_session(request);
       case MessageType::retrieve:
         co_return co_await in_session<RetrieveRequest>(request, &Server::retrieve);
       case MessageType::write_root:
@@ -174,24 +174,30 @@ class Server final : public ShareServer {
     return done();
   }
 
-  Result<Bytes> open_session(const OpenRequest& request) {
-    if (!control_.volume() || control_.volume()->id != request.volume)
-      return fail(Errc::wrong_volume, "server {} holds {}", self_,
-                  control_.volume() ? "another volume" : "no volume");
+  Task<Result<Bytes>> open_session(const Payload& payload) {
+    const auto request = decode<OpenRequest>(payload.body());
+    if (!request || request->next.epoch == 0) co_return malformed();
+    if (!control_.volume() || control_.volume()->id != request->volume)
+      co_return fail(Errc::wrong_volume, "server {} holds {}", self_,
+                     control_.volume() ? "another volume" : "no volume");
     const Session& present = control_.session();
-    if (present != request.next) {
-      if (std::find(request.known.begin(), request.known.end(), present) == request.known.end())
-        return fail(Errc::stale_vault,
-                    "server {} was used since (epoch {}) by another copy of this vault", self_,
-                    present.epoch);
-      if (request.next.epoch <= present.epoch)
-        return fail(Errc::bad_request, "an epoch must be newer than {}", present.epoch);
-      if (eviction_) eviction_->cancel({Errc::fenced, "a new session began"});
-      S3O_TRY(control_.set_session(request.next));
+    if (present != request->next) {
+      if (std::find(request->known.begin(), request->known.end(), present) == request->known.end())
+        co_return fail(Errc::stale_vault,
+                       "server {} was used since (epoch {}) by another copy of this vault", self_,
+                       present.epoch);
+      if (request->next.epoch <= present.epoch)
+        co_return fail(Errc::bad_request, "an epoch must be newer than {}", present.epoch);
+      S3O_CO_TRY(control_.set_session(request->next));
       early_.clear();
     }
+    // Of an older session's eviction we must know how it ended, for the answer says so.
+    while (eviction_ && eviction_->epoch() < request->next.epoch) {
+      eviction_->cancel({Errc::fenced, "a new session began"});
+      co_await eviction_over_.wait();
+    }
     open_ = true;
-    return encode(OpenAnswer{control_.view(), control_.prepared()});
+    co_return encode(OpenAnswer{control_.view(), control_.prepared()});
   }
 
   // ---- accesses
@@ -208,9 +214,7 @@ class Server final : public ShareServer {
     std::vector<Part> parts;
     std::shared_ptr<const Frame> root;
     if (request.view == control_.view()) {
-      for (std::size_t slot = 0; slot < request.written; ++slot)
-        if (stamps_[slot] == 0)
-          co_return fail(Errc::corrupt, "root slot {} of server {} is lost", slot, self_);
+      S3O_CO_TRY(check_root(request.written));
       root = root_;
     } else {
       auto ref = control_.bucket(kRoot, request.view);
@@ -242,6 +246,14 @@ class Server final : public ShareServer {
     });
   }
 
+  /// The root's first `written` slots are there.
+  Status check_root(std::size_t written) const {
+    for (std::size_t slot = 0; slot < written; ++slot)
+      if (stamps_[slot] == 0)
+        return fail(Errc::corrupt, "root slot {} of server {} is lost", slot, self_);
+    return {};
+  }
+
   Task<Result<Bytes>> write_root(WriteRootRequest request, Payload&) {
     if (request.slot >= params().bucket_size || request.share.size() != params().slot_size())
       co_return malformed();
@@ -249,7 +261,7 @@ class Server final : public ShareServer {
       co_return fail(Errc::bad_request, "view {} is not the present one, {}", request.view,
                      control_.view());
     std::uint64_t& stamp = stamps_[request.slot];
-    if (request.access < stamp)
+    if (request.access == 0 || request.access < stamp)
       co_return fail(Errc::bad_request, "root slot {} has a newer access", request.slot);
     if (request.access > stamp) {
       stamp = request.access;
@@ -274,6 +286,7 @@ class Server final : public ShareServer {
       co_return malformed();
     if (eviction_ || control_.prepared())
       co_return fail(Errc::bad_request, "another attempt is under way");
+    S3O_CO_TRY(check_root(request.written));
 
     EvictionInput input{*control_.volume(), request.epoch,    request.id,
                         request.height,     std::move(owner), request.matrices};
@@ -291,11 +304,13 @@ class Server final : public ShareServer {
   Task<Status> carry_out(Eviction& eviction, const PrepareRequest& request) {
     const unsigned height = request.height;
     S3O_CO_TRY(co_await load_path(eviction, request));
-    for (auto& [from, early] : early_[request.id]) {
-      const auto subshare = decode<SubshareRequest>(early.body());
-      eviction.receive(from, *subshare, std::move(early));
-    }
-    early_.erase(request.id);
+    for (auto& [from, messages] : early_)
+      for (auto& [id, early] : messages) {
+        if (id != request.id) continue;
+        const auto subshare = decode<SubshareRequest>(early.body());
+        eviction.receive(from, *subshare, std::move(early));
+      }
+    forget_early(request.id);
     auto results = co_await eviction.run();
     if (!results) co_return fail(results.error());
 
@@ -386,7 +401,7 @@ class Server final : public ShareServer {
       co_await eviction_over_.wait();
     }
     if (control_.prepared() == request.id) S3O_CO_TRY(control_.discard());
-    early_.erase(request.id);
+    forget_early(request.id);
     co_return done();
   }
 
@@ -403,12 +418,17 @@ class Server final : public ShareServer {
       eviction_->receive(from, *message, std::move(request));
     } else if (message->id.eviction >= control_.view() && control_.prepared() != message->id) {
       // A peer that got its Prepare before us.
-      auto& early = early_[message->id];
+      auto& early = early_[from];
       if (early.size() >= kEarlySubshares)
         return fail(Errc::bad_request, "too many subshares for an unknown eviction");
-      early.emplace_back(from, std::move(request));
+      early.emplace_back(message->id, std::move(request));
     }
     return done();
+  }
+
+  void forget_early(const EvictionId& id) {
+    for (auto& [from, messages] : early_)
+      std::erase_if(messages, [&](const auto& message) { return message.first == id; });
   }
 
   Control control_;
@@ -427,7 +447,7 @@ class Server final : public ShareServer {
 
   std::shared_ptr<Eviction> eviction_;
   Event eviction_over_;
-  std::map<EvictionId, std::vector<std::pair<Party, Payload>>> early_;
+  std::map<Party, std::vector<std::pair<EvictionId, Payload>>> early_;  // by sender
 
   std::size_t running_ = 0;
   Event idle_;
