@@ -81,11 +81,13 @@ class RpcTest : public testing::Test {
   }
   /// Handlers wait until `open_` is set.
   void serve_slowly() {
-    server_->serve([this](Party, MessageType, Payload request) -> Task<Result<Bytes>> {
-      ++handled_;
-      while (!open_) co_await gate_.wait();
-      co_return message_of("re: " + text_of(request));
-    });
+    server_->serve(
+        [this](Party, MessageType, Payload request) { return slowly(std::move(request)); });
+  }
+  Task<Result<Bytes>> slowly(Payload request) {
+    ++handled_;
+    while (!open_) co_await gate_.wait();
+    co_return message_of("re: " + text_of(request));
   }
   void open_gate() {
     open_ = true;
