@@ -46,7 +46,8 @@ Status Control::load() {
                 database_.path(), row->integer(0));
   volume_ = decode<VolumeDescription>(row->blob(1));
   const auto session = decode<Session>(row->blob(2));
-  if (!volume_ || !session)
+  const auto possible = [](std::int64_t height) { return height >= 1 && height <= kMaxHeight; };
+  if (!volume_ || !session || !possible(row->integer(4)))
     return fail(Errc::damaged_vault, "store {}: bad volume row", database_.path());
   session_ = *session;
   view_ = static_cast<std::uint64_t>(row->integer(3));
@@ -59,19 +60,20 @@ Status Control::load() {
       auto more = rows->step();
       if (!more) return fail(more.error());
       if (!*more) return {};
-      const FrameRef ref{static_cast<FrameNumber>(rows->integer(1)),
-                         static_cast<std::uint16_t>(rows->integer(2))};
+      const auto bucket = static_cast<BucketIndex>(rows->integer(0));
+      const std::int64_t frame = rows->integer(1), slots = rows->integer(2);
+      if (bucket < kRoot || bucket >= buckets_.size() || frame < 0 || frame > most_frames() ||
+          slots < 0 || slots > volume_->params.bucket_size)
+        return fail(Errc::damaged_vault, "store {}: impossible bucket in table {}",
+                    database_.path(), table);
+      const FrameRef ref{static_cast<FrameNumber>(frame), static_cast<std::uint16_t>(slots)};
       use(ref.frame);
-      each(static_cast<BucketIndex>(rows->integer(0)), ref);
+      each(bucket, ref);
     }
   };
-  bool sound = true;
-  S3O_TRY(read("buckets", [&](BucketIndex bucket, FrameRef ref) {
-    sound &= bucket < buckets_.size();
-    if (sound) buckets_[bucket] = ref;
-  }));
-  if (!sound)
-    return fail(Errc::damaged_vault, "store {}: bucket out of the tree", database_.path());
+  S3O_TRY(read("buckets", [&](BucketIndex bucket, FrameRef ref) { buckets_[bucket] = ref; }));
+  if (buckets_[kRoot].frame == 0)
+    return fail(Errc::damaged_vault, "store {}: the root has no frame", database_.path());
   S3O_TRY(read("prepared_buckets", [&](BucketIndex bucket, FrameRef ref) {
     prepared_versions_.versions.emplace_back(bucket, ref);
   }));
@@ -83,6 +85,10 @@ Status Control::load() {
   if (!there) return fail(there.error());
   if (*there) {
     prepared_ = decode<EvictionId>(prepared->blob(0));
+    const std::int64_t next_height = prepared->integer(1);
+    if (!prepared_ || !possible(next_height) ||
+        (next_height != height_ && next_height != height_ + 1))
+      return fail(Errc::damaged_vault, "store {}: bad prepared row", database_.path());
     prepared_versions_.next_height = static_cast<unsigned>(prepared->integer(1));
   }
   auto attempts = database_.prepare("SELECT id FROM attempts");

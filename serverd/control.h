@@ -73,6 +73,8 @@ class Control {
   void use(FrameNumber frame);
   void unuse(FrameNumber frame);
   std::size_t bucket_slots() const { return bucket_count(height_) + 1; }
+  /// More than three views of the whole tree can never be in use at once.
+  std::int64_t most_frames() const { return 3 * static_cast<std::int64_t>(bucket_slots()); }
 
   Database database_;
   std::optional<VolumeDescription> volume_;

@@ -45,8 +45,10 @@ bool FrameStore::intact(FrameNumber frame, std::size_t slot, const std::uint8_t*
 }
 
 Result<std::shared_ptr<const Frame>> FrameStore::read(FrameNumber frame, std::size_t slots) {
+  std::uint64_t changes = 0;
   {
     std::lock_guard lock(mutex_);
+    changes = changes_;
     const auto found = cache_.find(frame);
     if (found != cache_.end() && found->second.checked >= slots) {
       uses_.splice(uses_.end(), uses_, found->second.use);
@@ -58,13 +60,19 @@ Result<std::shared_ptr<const Frame>> FrameStore::read(FrameNumber frame, std::si
   for (std::size_t slot = 0; slot < slots; ++slot)
     if (!intact(frame, slot, content->slot(slot)))
       return fail(Errc::corrupt, "slot {} of frame {} is damaged on disk", slot, frame);
-  remember(frame, content, slots);
+  {
+    // The frame may have been written anew since we read it.
+    std::lock_guard lock(mutex_);
+    if (changes == changes_) remember(frame, content, slots);
+  }
   return std::shared_ptr<const Frame>(std::move(content));
 }
 
 Status FrameStore::write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp) {
   for (std::size_t slot = 0; slot < slots_; ++slot) seal(frame, slot, content->slot(slot), stamp);
   S3O_TRY(file_->write(offset(frame, 0), content->bytes()));
+  std::lock_guard lock(mutex_);
+  ++changes_;
   remember(frame, std::move(content), slots_);
   return {};
 }
@@ -89,6 +97,7 @@ Result<std::optional<FrameStore::StampedSlot>> FrameStore::read_slot(FrameNumber
 
 void FrameStore::forget(FrameNumber frame) {
   std::lock_guard lock(mutex_);
+  ++changes_;
   const auto found = cache_.find(frame);
   if (found == cache_.end()) return;
   uses_.erase(found->second.use);
@@ -97,7 +106,6 @@ void FrameStore::forget(FrameNumber frame) {
 
 void FrameStore::remember(FrameNumber frame, std::shared_ptr<const Frame> content,
                           std::size_t checked) {
-  std::lock_guard lock(mutex_);
   const auto found = cache_.find(frame);
   if (found != cache_.end()) {
     found->second.frame = std::move(content);

@@ -82,6 +82,7 @@ class FrameStore {
   void seal(FrameNumber frame, std::size_t slot, std::uint8_t* bytes, std::uint64_t stamp) const;
   bool intact(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes) const;
   std::uint64_t offset(FrameNumber frame, std::size_t slot) const;
+  /// With the mutex held.
   void remember(FrameNumber frame, std::shared_ptr<const Frame> content, std::size_t checked);
 
   const std::unique_ptr<File> file_;
@@ -93,6 +94,7 @@ class FrameStore {
   std::mutex mutex_;  // guards the cache; no other lock is taken under it
   std::unordered_map<FrameNumber, Cached> cache_;
   std::list<FrameNumber> uses_;  // least recently used first
+  std::uint64_t changes_ = 0;    // frames written or forgotten
 };
 
 }  // namespace s3oram

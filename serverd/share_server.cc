@@ -15,7 +15,7 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kCacheBytes = 256 << 20;
-constexpr std::size_t kEarlySubshares = 4096;
+constexpr std::size_t kEarlySubshares = 4096;  // of one peer
 constexpr unsigned kMaxBucketSize = 1024;
 constexpr std::uint32_t kMaxBlockSize = 4 << 20;
 
@@ -181,7 +181,7 @@ class Server final : public ShareServer {
 
   Task<Result<Bytes>> open_session(const Payload& payload) {
     const auto decoded_request = decode<OpenRequest>(payload.body());
-    if (!decoded_request) co_return malformed();
+    if (!decoded_request || decoded_request->next.epoch == 0) co_return malformed();
     const OpenRequest& request = *decoded_request;
     if (!control_.volume() || control_.volume()->id != request.volume)
       co_return fail(Errc::wrong_volume, "server {} holds {}", self_,
@@ -270,7 +270,7 @@ class Server final : public ShareServer {
       co_return fail(Errc::bad_request, "view {} is not the present one, {}", request.view,
                      control_.view());
     std::uint64_t& stamp = stamps_[request.slot];
-    if (request.access < stamp)
+    if (request.access == 0 || request.access < stamp)
       co_return fail(Errc::bad_request, "root slot {} has a newer access", request.slot);
     if (request.access > stamp) {
       stamp = request.access;
@@ -317,11 +317,13 @@ class Server final : public ShareServer {
     const unsigned height = request.height;
     S3O_CO_TRY(check_root(request.written));
     S3O_CO_TRY(co_await load_path(eviction, request));
-    for (auto& [from, early] : early_[request.id]) {
-      const auto subshare = decode<SubshareRequest>(early.body());
-      eviction.receive(from, *subshare, std::move(early));
-    }
-    early_.erase(request.id);
+    for (auto& [from, messages] : early_)
+      for (auto& [id, early] : messages) {
+        if (id != request.id) continue;
+        const auto subshare = decode<SubshareRequest>(early.body());
+        eviction.receive(from, *subshare, std::move(early));
+      }
+    forget_early(request.id);
     auto results = co_await eviction.run();
     if (!results) co_return fail(results.error());
 
@@ -424,7 +426,7 @@ class Server final : public ShareServer {
     // Its Prepare may still be on the way.
     if (request.id.eviction == control_.view() && !control_.attempted(request.id))
       S3O_CO_TRY(control_.attempt(request.id));
-    early_.erase(request.id);
+    forget_early(request.id);
     co_return done();
   }
 
@@ -444,12 +446,17 @@ class Server final : public ShareServer {
       if (control_.attempted(message->id))
         return fail(Errc::failed, "server {} has given up this attempt", self_);
       // A peer that got its Prepare before us.
-      auto& early = early_[message->id];
+      auto& early = early_[from];
       if (early.size() >= kEarlySubshares)
         return fail(Errc::bad_request, "too many subshares for an unknown eviction");
-      early.emplace_back(from, std::move(request));
+      early.emplace_back(message->id, std::move(request));
     }
     return done();
+  }
+
+  void forget_early(const EvictionId& id) {
+    for (auto& [from, messages] : early_)
+      std::erase_if(messages, [&](const auto& message) { return message.first == id; });
   }
 
   Control control_;
@@ -468,7 +475,7 @@ class Server final : public ShareServer {
 
   std::shared_ptr<Eviction> eviction_;
   Event eviction_over_;
-  std::map<EvictionId, std::vector<std::pair<Party, Payload>>> early_;
+  std::map<Party, std::vector<std::pair<EvictionId, Payload>>> early_;  // by sender
 
   // Handlers under way in a session.
   std::size_t accesses_ = 0, evictions_ = 0;

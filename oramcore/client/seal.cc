@@ -2,6 +2,7 @@
 
 #include <sodium.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace s3oram {
@@ -39,6 +40,9 @@ Result<OpenedBlock> Sealer::open(View slot) const {
           opened.content.data(), nullptr, nullptr, slot.data() + kPrefix,
           opened.content.size() + kTag, slot.data(), kAad, slot.data() + kAad, key_.data()) != 0)
     return fail(Errc::corrupt, "the answers do not combine to a sealed block");
+  const View padding = slot.subspan(kPrefix + opened.content.size() + kTag);
+  if (std::any_of(padding.begin(), padding.end(), [](std::uint8_t byte) { return byte != 0; }))
+    return fail(Errc::corrupt, "the slot has something behind its sealed block");
   std::memcpy(&opened.block, slot.data(), kNumberSize);
   std::memcpy(&opened.version, slot.data() + kNumberSize, kVersionSize);
   return opened;

@@ -61,7 +61,7 @@ Result<ClientState::Loaded> ClientState::load() {
   };
   const auto read = [this](std::string_view sql, auto&& each) -> Status {
     auto rows = database_.prepare(sql);
-    if (!rows) return fail(rows.error());
+    if (!rows) return fail(Errc::damaged_vault, "{}", rows.error().message);
     for (;;) {
       auto more = rows->step();
       if (!more) return fail(more.error());
@@ -84,12 +84,16 @@ Result<ClientState::Loaded> ClientState::load() {
                  tree.last_decided.eviction = static_cast<std::uint64_t>(row.integer(4));
                  const Bytes attempt = row.blob(5);
                  if (attempt.size() != tree.last_decided.attempt.size() || tree.height < 1 ||
-                     tree.height > kMaxHeight)
+                     tree.height > kMaxHeight || tree.written != row.integer(3))
                    return damaged("impossible numbers in table tree");
                  std::copy(attempt.begin(), attempt.end(), tree.last_decided.attempt.begin());
                  return {};
                }));
   if (!found) return damaged("table tree is empty");
+  S3O_TRY(read("SELECT block, sealed FROM stash", [&](const Statement& row) -> Status {
+    loaded.stash[static_cast<BlockId>(row.integer(0))] = row.blob(1);
+    return {};
+  }));
   loaded.positions.reset(loaded.tree.height);
   S3O_TRY(read("SELECT block, position, version FROM positions ORDER BY block",
                [&](const Statement& row) -> Status {
@@ -100,13 +104,12 @@ Result<ClientState::Loaded> ClientState::load() {
                      position.kind == Position::Kind::unmapped ||
                      position.level > loaded.tree.height)
                    return damaged("impossible position of a block");
-                 loaded.positions.set(static_cast<BlockId>(row.integer(0)), position);
+                 const auto block = static_cast<BlockId>(row.integer(0));
+                 if (position.kind == Position::Kind::stash && !loaded.stash.contains(block))
+                   return damaged("a block is missing in table stash");
+                 loaded.positions.set(block, position);
                  return {};
                }));
-  S3O_TRY(read("SELECT block, sealed FROM stash", [&](const Statement& row) -> Status {
-    loaded.stash[static_cast<BlockId>(row.integer(0))] = row.blob(1);
-    return {};
-  }));
   S3O_TRY(
       read("SELECT epoch, nonce FROM sessions ORDER BY epoch", [&](const Statement& row) -> Status {
         Session session{.epoch = static_cast<std::uint64_t>(row.integer(0))};

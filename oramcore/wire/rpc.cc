@@ -78,6 +78,7 @@ Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Durat
   calls_.emplace(header.number, call);
   transport_.send(to, call->request);
   if (!ticking_) tick();
+  const auto alive = alive_;  // this may be gone by the time the answer is noticed
   while (!call->answer) co_await call->answered.wait();
   if (*alive) calls_.erase(header.number);
   co_return std::move(*call->answer);

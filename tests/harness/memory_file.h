@@ -1,0 +1,54 @@
+// A disk in memory that can do what disks do when they fail.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "oramcore/base/file.h"
+
+namespace s3oram::test {
+
+/// What the files made by memory_file() share with the test. One thread at a time.
+struct MemoryDisk {
+  Bytes content;
+  bool fail_reads = false, fail_writes = false, fail_syncs = false;
+  int reads = 0, writes = 0, syncs = 0;
+  std::function<void()> after_read, during_sync;  // called once each, then forgotten
+};
+
+class MemoryFile final : public File {
+ public:
+  explicit MemoryFile(std::shared_ptr<MemoryDisk> disk) : disk_(std::move(disk)) {}
+  Status read(std::uint64_t offset, MutView out) override {
+    ++disk_->reads;
+    if (disk_->fail_reads) return fail(Errc::failed, "the disk does not read");
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] = offset + i < disk_->content.size() ? disk_->content[offset + i] : 0;
+    if (auto then = std::exchange(disk_->after_read, {})) then();
+    return {};
+  }
+  Status write(std::uint64_t offset, View data) override {
+    ++disk_->writes;
+    if (disk_->fail_writes) return fail(Errc::disk_full, "the disk is full");
+    if (disk_->content.size() < offset + data.size()) disk_->content.resize(offset + data.size());
+    std::copy(data.begin(), data.end(),
+              disk_->content.begin() + static_cast<std::ptrdiff_t>(offset));
+    return {};
+  }
+  Status sync() override {
+    ++disk_->syncs;
+    if (auto then = std::exchange(disk_->during_sync, {})) then();
+    if (disk_->fail_syncs) return fail(Errc::failed, "the disk does not sync");
+    return {};
+  }
+
+ private:
+  std::shared_ptr<MemoryDisk> disk_;
+};
+
+inline std::unique_ptr<File> memory_file(std::shared_ptr<MemoryDisk> disk) {
+  return std::make_unique<MemoryFile>(std::move(disk));
+}
+
+}  // namespace s3oram::test

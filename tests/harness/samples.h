@@ -1,0 +1,100 @@
+// One message of every type, no field of it at its default, and the same as bytes.
+#pragma once
+
+#include <string_view>
+
+#include "oramcore/wire/messages.h"
+
+namespace s3oram::test {
+
+inline Session sample_session(std::uint8_t tag) {
+  Session session{.epoch = 0x0102030405060700u + tag};
+  session.nonce.fill(tag);
+  return session;
+}
+
+inline EvictionId sample_id() {
+  EvictionId id{.eviction = 0x1112131415161718u};
+  id.attempt.fill(0xa7);
+  return id;
+}
+
+inline VolumeDescription sample_volume() {
+  VolumeDescription volume;
+  volume.id.fill(0x1d);
+  volume.params = {
+      .scheme = {2, 5}, .block_size = 0x00020304, .bucket_size = 0x0051, .evict_every = 0x0014};
+  volume.server = 3;
+  return volume;
+}
+
+/// Calls visit(message, body in hexadecimal) for every type of message and of answer.
+template <class Visit>
+void for_each_sample(Visit visit) {
+  static const Bytes content{0xc0, 0xc1, 0xc2, 0xc3, 0xc4};
+  constexpr std::string_view kVolume =
+      "1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d1d"
+      "0205"
+      "04030200"
+      "5100"
+      "1400"
+      "03";
+  constexpr std::string_view kId =
+      "1817161514131211"
+      "a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7a7";
+  constexpr std::string_view kSession1 =
+      "0107060504030201"
+      "01010101010101010101010101010101";
+  constexpr std::string_view kSession2 =
+      "0207060504030201"
+      "02020202020202020202020202020202";
+  constexpr std::string_view kSession3 =
+      "0307060504030201"
+      "03030303030303030303030303030303";
+  constexpr std::string_view kEpoch = "0807060504030201";
+  constexpr std::string_view kContent =
+      "05000000"
+      "c0c1c2c3c4";
+  constexpr std::uint64_t kEpochNumber = 0x0102030405060708;
+  const auto hex = [](auto... parts) { return (std::string(parts) + ...); };
+
+  visit(HelloRequest{}, std::string());
+  visit(HelloAnswer{3, sample_volume()}, hex("03", "01", kVolume));
+  visit(HelloAnswer{3, std::nullopt}, hex("03", "00"));
+  visit(CreateRequest{sample_volume()}, hex(kVolume));
+  visit(OpenRequest{sample_volume().id, {sample_session(1), sample_session(2)}, sample_session(3)},
+        hex(kVolume.substr(0, 32), "02000000", kSession1, kSession2, kSession3));
+  visit(OpenAnswer{0x2122232425262728, sample_id()}, hex("2827262524232221", "01", kId));
+  visit(OpenAnswer{0x2122232425262728, std::nullopt}, hex("2827262524232221", "00"));
+  visit(RetrieveRequest{.epoch = kEpochNumber,
+                        .view = 0x3132333435363738,
+                        .height = 0x0c,
+                        .written = 0x0e0f,
+                        .leaf = 0x4142434445,
+                        .query = content},
+        hex(kEpoch, "3837363534333231", "0c", "0f0e", "4544434241000000", kContent));
+  visit(WriteRootRequest{.epoch = kEpochNumber,
+                         .view = 0x3132333435363738,
+                         .slot = 0x0e0f,
+                         .access = 0x5152535455565758,
+                         .share = content},
+        hex(kEpoch, "3837363534333231", "0f0e", "5857565554535251", kContent));
+  visit(PrepareRequest{.epoch = kEpochNumber,
+                       .id = sample_id(),
+                       .height = 0x0c,
+                       .next_height = 0x0d,
+                       .written = 0x0e0f,
+                       .matrices = content},
+        hex(kEpoch, kId, "0c", "0d", "0f0e", kContent));
+  visit(CommitRequest{kEpochNumber, sample_id()}, hex(kEpoch, kId));
+  visit(DiscardRequest{kEpochNumber, sample_id()}, hex(kEpoch, kId));
+  visit(ReleaseRequest{kEpochNumber, sample_id()}, hex(kEpoch, kId));
+  visit(SubshareRequest{.epoch = kEpochNumber,
+                        .id = sample_id(),
+                        .step = 0x0607,
+                        .tile = 0x08090a0b,
+                        .share = content},
+        hex(kEpoch, kId, "0706", "0b0a0908", kContent));
+}
+
+}  // namespace s3oram::test

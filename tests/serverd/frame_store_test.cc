@@ -1,0 +1,184 @@
+#include "serverd/frame_store.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/harness/memory_file.h"
+
+namespace s3oram {
+namespace {
+
+using test::MemoryDisk;
+
+constexpr std::size_t kSlots = 4, kSlotSize = 40, kStride = kSlotSize + Frame::kTrailer;
+constexpr std::size_t kCachedFrames = 4;  // the least that a store keeps
+
+class FrameStoreTest : public testing::Test {
+ protected:
+  FrameStore fresh() { return {test::memory_file(disk_), kSlots, kSlotSize, 0}; }
+
+  static std::shared_ptr<Frame> filled(std::uint8_t tag) {
+    auto frame = std::make_shared<Frame>(kSlots, kSlotSize);
+    for (std::size_t slot = 0; slot < kSlots; ++slot)
+      std::fill_n(frame->slot(slot), kSlotSize, static_cast<std::uint8_t>(tag + slot));
+    return frame;
+  }
+  static void expect_filled(const Result<std::shared_ptr<const Frame>>& frame, std::uint8_t tag,
+                            std::size_t slots = kSlots) {
+    ASSERT_TRUE(frame) << frame.error().message;
+    for (std::size_t slot = 0; slot < slots; ++slot)
+      for (std::size_t i = 0; i < kSlotSize; ++i)
+        ASSERT_EQ((*frame)->slot(slot)[i], static_cast<std::uint8_t>(tag + slot));
+  }
+  static std::size_t place(FrameNumber frame, std::size_t slot) {
+    return ((frame - 1) * kSlots + slot) * kStride;
+  }
+
+  std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>();
+  FrameStore store_ = fresh();
+};
+
+TEST_F(FrameStoreTest, FindsFramesAgainAfterARestart) {
+  for (FrameNumber frame = 1; frame <= 10; ++frame)
+    ASSERT_TRUE(store_.write(frame, filled(static_cast<std::uint8_t>(frame * 10)), frame));
+  EXPECT_EQ(disk_->content.size(), 10 * kSlots * kStride);
+  auto again = fresh();
+  for (FrameNumber frame = 1; frame <= 10; ++frame)
+    expect_filled(again.read(frame, kSlots), static_cast<std::uint8_t>(frame * 10));
+}
+
+TEST_F(FrameStoreTest, NoticesEveryFlippedBitAndNamesTheSlot) {
+  ASSERT_TRUE(store_.write(3, filled(1), 77));
+  for (std::size_t slot = 0; slot < kSlots; ++slot)
+    for (std::size_t bit = 0; bit < kStride * 8; ++bit) {
+      auto& byte = disk_->content[place(3, slot) + bit / 8];
+      const auto mask = static_cast<std::uint8_t>(1 << bit % 8);
+      byte ^= mask;
+      auto again = fresh();
+      const auto frame = again.read(3, kSlots);
+      ASSERT_FALSE(frame) << "slot " << slot << " bit " << bit;
+      ASSERT_EQ(frame.error().code, Errc::corrupt);
+      ASSERT_EQ(frame.error().message,
+                "slot " + std::to_string(slot) + " of frame 3 is damaged on disk");
+      // Slots before it can be had still; it alone cannot.
+      expect_filled(again.read(3, slot), 1, slot);
+      const auto one = again.read_slot(3, slot);
+      ASSERT_TRUE(one);
+      ASSERT_FALSE(*one);
+      byte ^= mask;
+    }
+  auto again = fresh();
+  expect_filled(again.read(3, kSlots), 1);
+}
+
+TEST_F(FrameStoreTest, NoticesWhatWasWrittenToAnotherPlace) {
+  ASSERT_TRUE(store_.write(1, filled(10), 5));
+  ASSERT_TRUE(store_.write(2, filled(10), 5));
+  const auto move = [&](std::size_t from, std::size_t to, std::size_t size) {
+    std::copy_n(disk_->content.begin() + static_cast<std::ptrdiff_t>(from), size,
+                disk_->content.begin() + static_cast<std::ptrdiff_t>(to));
+  };
+  move(place(1, 0), place(2, 0), kStride * kSlots);  // a frame over another
+  auto again = fresh();
+  EXPECT_FALSE(again.read(2, kSlots));
+  move(place(1, 0), place(1, 1), kStride);  // a slot over its neighbour
+  EXPECT_TRUE(again.read(1, 1));
+  EXPECT_FALSE(again.read(1, 2));
+}
+
+TEST_F(FrameStoreTest, TakesUnwrittenSlotsForDamaged) {
+  EXPECT_FALSE(store_.read(1, 1)) << "zeros are not a slot";
+  ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 9), 1));
+  EXPECT_TRUE(store_.read(1, 1));
+  EXPECT_FALSE(store_.read(1, 2));
+}
+
+TEST_F(FrameStoreTest, WritesAndReadsSingleSlots) {
+  auto none = store_.read_slot(2, 3);
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(*none);
+  ASSERT_TRUE(store_.write_slot(2, 3, Bytes(kSlotSize, 9), 0x123456789abcdef0));
+  auto found = store_.read_slot(2, 3);
+  ASSERT_TRUE(found && *found);
+  EXPECT_EQ((*found)->stamp, 0x123456789abcdef0u);
+  EXPECT_EQ((*found)->content, Bytes(kSlotSize, 9));
+  auto neighbour = store_.read_slot(2, 2);
+  ASSERT_TRUE(neighbour);
+  EXPECT_FALSE(*neighbour);
+  // Half of a newer write: neither the new nor the old, but nothing.
+  const Bytes before = disk_->content;
+  ASSERT_TRUE(store_.write_slot(2, 3, Bytes(kSlotSize, 8), 0x123456789abcdef1));
+  std::copy(before.begin() + static_cast<std::ptrdiff_t>(place(2, 3) + kStride / 2), before.end(),
+            disk_->content.begin() + static_cast<std::ptrdiff_t>(place(2, 3) + kStride / 2));
+  auto torn = store_.read_slot(2, 3);
+  ASSERT_TRUE(torn);
+  EXPECT_FALSE(*torn);
+}
+
+TEST_F(FrameStoreTest, ReadsACachedFrameOnlyOnce) {
+  for (FrameNumber frame = 1; frame <= kCachedFrames + 1; ++frame)
+    ASSERT_TRUE(store_.write(frame, filled(static_cast<std::uint8_t>(frame)), 1));
+  // Frame 1 was the oldest and had to go.
+  disk_->reads = 0;
+  expect_filled(store_.read(2, kSlots), 2);
+  EXPECT_EQ(disk_->reads, 0);
+  expect_filled(store_.read(1, kSlots), 1);
+  EXPECT_EQ(disk_->reads, 1);
+  // Frame 3 was the least recently used, not 2.
+  expect_filled(store_.read(2, kSlots), 2);
+  EXPECT_EQ(disk_->reads, 1);
+  expect_filled(store_.read(3, kSlots), 3);
+  EXPECT_EQ(disk_->reads, 2);
+  store_.forget(3);
+  expect_filled(store_.read(3, kSlots), 3);
+  EXPECT_EQ(disk_->reads, 3);
+  store_.forget(99);
+}
+
+TEST_F(FrameStoreTest, ChecksMoreSlotsWhenMoreAreAskedFor) {
+  ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 1), 1));
+  ASSERT_TRUE(store_.write_slot(1, 1, Bytes(kSlotSize, 2), 2));
+  expect_filled(store_.read(1, 2), 1, 2);
+  EXPECT_FALSE(store_.read(1, 3)) << "two were checked, the third never";
+  ASSERT_TRUE(store_.write_slot(1, 2, Bytes(kSlotSize, 3), 3));
+  expect_filled(store_.read(1, 3), 1, 3);
+}
+
+TEST_F(FrameStoreTest, ReportsFailures) {
+  ASSERT_TRUE(store_.write(1, filled(1), 1));
+  disk_->fail_writes = true;
+  auto status = store_.write(1, filled(50), 2);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Errc::disk_full);
+  EXPECT_FALSE(store_.write_slot(2, 0, Bytes(kSlotSize), 1));
+  EXPECT_FALSE(store_.write(2, filled(2), 1));
+  disk_->fail_writes = false;
+  expect_filled(store_.read(1, kSlots), 1);
+  EXPECT_FALSE(store_.read(2, kSlots)) << "what could not be written is not in the cache";
+  disk_->fail_reads = true;
+  store_.forget(1);
+  EXPECT_FALSE(store_.read(1, kSlots));
+  EXPECT_FALSE(store_.read_slot(1, 0));
+  disk_->fail_syncs = true;
+  EXPECT_FALSE(store_.sync());
+}
+
+// A late repetition of a retrieval reads a frame that is being given a new life: what it has read
+// must not stay in the cache.
+TEST_F(FrameStoreTest, AReadThatAWriteOvertakesIsNotRemembered) {
+  ASSERT_TRUE(store_.write(1, filled(10), 1));
+  store_.forget(1);
+  disk_->after_read = [&] { ASSERT_TRUE(store_.write(1, filled(100), 2)); };
+  expect_filled(store_.read(1, kSlots), 10);
+  expect_filled(store_.read(1, kSlots), 100);
+
+  store_.forget(1);
+  disk_->after_read = [&] {
+    store_.forget(1);
+    ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 200), 3));
+  };
+  expect_filled(store_.read(1, 1), 100, 1);
+  expect_filled(store_.read(1, 1), 200, 1);
+}
+
+}  // namespace
+}  // namespace s3oram

@@ -1,0 +1,103 @@
+#include "serverd/group_sync.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/io_context.hpp>
+
+#include "tests/harness/memory_file.h"
+
+namespace s3oram {
+namespace {
+
+using test::MemoryDisk;
+
+class GroupSyncTest : public testing::Test {
+ protected:
+  using Outcome = std::shared_ptr<std::optional<Status>>;
+  Outcome ask() {
+    auto outcome = std::make_shared<std::optional<Status>>();
+    spawn(context_.get_executor(), [](GroupSync& sync, Outcome out) -> Task<void> {
+      auto status = co_await sync.sync();
+      out->emplace(std::move(status));
+    }(sync_, outcome));
+    return outcome;
+  }
+  void settle() {
+    context_.restart();
+    context_.poll();
+  }
+
+  asio::io_context context_{1};
+  std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>();
+  FrameStore store_{test::memory_file(disk_), 4, 40, 0};
+  GroupSync sync_{context_.get_executor(), context_.get_executor(), store_};
+};
+
+TEST_F(GroupSyncTest, OneSyncServesMany) {
+  std::vector<Outcome> outcomes;
+  for (int i = 0; i < 100; ++i) outcomes.push_back(ask());
+  settle();
+  for (const auto& outcome : outcomes) {
+    ASSERT_TRUE(*outcome);
+    EXPECT_TRUE(**outcome);
+  }
+  EXPECT_GE(disk_->syncs, 1);
+  EXPECT_LE(disk_->syncs, 2) << "one under way, and one for all who came meanwhile";
+}
+
+TEST_F(GroupSyncTest, EveryOneAfterTheOtherSyncsAnew) {
+  for (int i = 1; i <= 5; ++i) {
+    const auto outcome = ask();
+    settle();
+    ASSERT_TRUE(*outcome && **outcome);
+    EXPECT_EQ(disk_->syncs, i);
+  }
+}
+
+// A sync that has begun may have missed what was written since.
+TEST_F(GroupSyncTest, WhoAsksDuringASyncWaitsForTheNext) {
+  Outcome late;
+  std::optional<int> syncs_when_late_was_done;
+  const auto watch = [&](Outcome& outcome) {
+    spawn(context_.get_executor(),
+          [](GroupSync& sync, Outcome out, MemoryDisk& disk,
+             std::optional<int>& when) -> Task<void> {
+            auto status = co_await sync.sync();
+            when = disk.syncs;
+            out->emplace(std::move(status));
+          }(sync_, outcome = std::make_shared<std::optional<Status>>(), *disk_,
+                                       syncs_when_late_was_done));
+  };
+  disk_->during_sync = [&] { watch(late); };
+  const auto early = ask();
+  // The late one's coroutine may start only after the sync in which it was made.
+  settle();
+  ASSERT_TRUE(*early && **early);
+  ASSERT_TRUE(*late && **late);
+  EXPECT_EQ(disk_->syncs, 2);
+  EXPECT_EQ(syncs_when_late_was_done, 2);
+}
+
+TEST_F(GroupSyncTest, AFailedSyncIsNeverTriedAgain) {
+  const auto before = ask();
+  settle();
+  ASSERT_TRUE(**before);
+  disk_->fail_syncs = true;
+  Outcome during;
+  disk_->during_sync = [&] { during = ask(); };
+  const auto failed = ask();
+  settle();
+  disk_->fail_syncs = false;  // the kernel forgets its failure; we do not
+  const int syncs = disk_->syncs;
+  const auto after = ask();
+  settle();
+  for (const auto& outcome : {failed, during, after}) {
+    ASSERT_TRUE(*outcome);
+    ASSERT_FALSE(**outcome);
+    EXPECT_EQ((**outcome).error().message, "the disk does not sync");
+  }
+  EXPECT_EQ(disk_->syncs, syncs);
+}
+
+}  // namespace
+}  // namespace s3oram

@@ -1,0 +1,477 @@
+// Servers that are sent what no honest party would send.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "oramcore/tree/bounds.h"
+#include "tests/harness/cluster.h"
+
+namespace s3oram {
+namespace {
+
+using test::Cluster;
+using test::pattern;
+
+const VolumeParams kParams{{1, 3}, 512, min_bucket_size(4), 4};
+constexpr BlockId kBlocks = 30;
+constexpr Party kNobody = 77;
+
+std::uint16_t u16_at(View message, std::size_t at) {
+  std::uint16_t value = 0;
+  std::memcpy(&value, message.data() + at, sizeof value);
+  return value;
+}
+MessageType type_of(View message) { return static_cast<MessageType>(u16_at(message, 2)); }
+std::uint64_t number_of(View message) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, message.data() + 8, sizeof value);
+  return value;
+}
+
+/// A request as Rpc sends it.
+Bytes request(MessageType type, std::uint64_t number, Bytes encoded) {
+  encoded[0] = 'Q';
+  encoded[1] = Rpc::kWireVersion;
+  encoded[2] = static_cast<std::uint8_t>(type);
+  std::memcpy(encoded.data() + 8, &number, sizeof number);
+  return encoded;
+}
+template <class T>
+Bytes request(std::uint64_t number, const T& message) {
+  return request(T::kType, number, encode(message));
+}
+
+/// Asks a server without a session, as the client's party.
+class Stranger {
+ public:
+  explicit Stranger(Cluster& cluster)
+      : cluster_(cluster),
+        port_(cluster.network.attach(kClient)),
+        rpc_(cluster.context.get_executor(), cluster.clock, random_, *port_) {}
+  template <class T>
+  Result<Payload> ask(Party server, const T& message) {
+    return cluster_.run(rpc_.call(server, T::kType, encode(message), std::chrono::seconds(60)));
+  }
+
+ private:
+  Cluster& cluster_;
+  Prg random_{Seed{}, as_view("stranger")};
+  std::unique_ptr<Transport> port_;
+  Rpc rpc_;
+};
+
+class Hostile : public testing::TestWithParam<int> {
+ protected:
+  struct Sample {
+    Party from, to;
+    Bytes message;
+  };
+
+  // A volume with some blocks, and a few messages of every type from the making of it.
+  Hostile() : random_(static_cast<std::uint64_t>(GetParam())), cluster_(kParams, GetParam()) {
+    cluster_.network.filter = [this](Party from, Party to, const Bytes& message) {
+      return seen(from, to, message);
+    };
+    Cluster::require(cluster_.open_client());
+    for (generation_ = 1; generation_ <= 2; ++generation_)
+      for (BlockId block = 0; block < kBlocks; ++block)
+        Cluster::require(cluster_.write(block, pattern(block, generation_, kParams.block_size)));
+    --generation_;
+    cluster_.settle();
+    for (Party server = 1; server <= 3; ++server) {
+      samples_.push_back({kClient, server, request(1, HelloRequest{})});
+      samples_.push_back(
+          {kClient, server, request(1, CreateRequest{{open_.volume, kParams, server}})});
+    }
+    recording_ = false;
+  }
+
+  bool seen(Party from, Party to, const Bytes& message) {
+    if (message.size() < Rpc::kHeaderSize) return true;
+    if (recording_ && message[0] == 'Q') {
+      if (type_of(message) == MessageType::open) {
+        open_message_ = message;
+        open_ = *decode<OpenRequest>(View(open_message_).subspan(Rpc::kHeaderSize));
+      }
+      if (++recorded_[{type_of(message), from, to}] <= 5) samples_.push_back({from, to, message});
+    }
+    if (message[0] == 'A') {
+      const auto asked = refused_.find(number_of(message));
+      if (asked != refused_.end()) {
+        EXPECT_NE(u16_at(message, 4), 0) << "accepted: " << asked->second;
+        refused_.erase(asked);
+      }
+    }
+    return true;
+  }
+
+  Sample mutated() {
+    Sample sample = samples_[random_() % samples_.size()];
+    Bytes& message = sample.message;
+    switch (random_() % 8) {
+      case 0:
+        message.resize(random_() % message.size());
+        break;
+      case 1:
+        message.resize(message.size() + 1 + random_() % 50);
+        break;
+      case 2:
+        message[2] = static_cast<std::uint8_t>(random_() % 13);
+        break;
+      case 3:
+        for (auto& byte : message) byte = static_cast<std::uint8_t>(random_());
+        break;
+      case 4:  // the beginning of the body, where the fields are
+        for (std::size_t i = Rpc::kHeaderSize; i < std::min<std::size_t>(message.size(), 60); ++i)
+          if (random_() % 4 == 0) message[i] = static_cast<std::uint8_t>(random_());
+        break;
+      case 5:
+        sample.from = static_cast<Party>(random_() % 6);
+        break;
+      case 6:
+        sample.from = kNobody;
+        [[fallthrough]];
+      default:
+        for (auto flips = 1 + random_() % 8; flips > 0; --flips) {
+          const std::size_t range =
+              random_() % 2 ? message.size() : std::min<std::size_t>(64, message.size());
+          message[random_() % range] ^= static_cast<std::uint8_t>(1 << random_() % 8);
+        }
+    }
+    if (sample.from == sample.to) sample.from = kClient;
+    if (message.size() >= Rpc::kHeaderSize) {
+      const std::uint64_t number = random_();  // never that of a call under way
+      std::memcpy(message.data() + 8, &number, sizeof number);
+    }
+    return sample;
+  }
+
+  enum class Due { refusal, no_harm, obedience };
+  Due due(const Sample& sample) const {
+    const Bytes& message = sample.message;
+    if (message.size() < Rpc::kHeaderSize || message[0] != 'Q' || message[1] != Rpc::kWireVersion)
+      return Due::no_harm;
+    const View body = View(message).subspan(Rpc::kHeaderSize);
+    const MessageType type = type_of(message);
+    if (sample.from != kClient && type != MessageType::subshare) return Due::refusal;
+    const auto in_session = [&]<class T>(std::optional<T> read, Due otherwise) {
+      return read && read->epoch == open_.next.epoch ? otherwise : Due::refusal;
+    };
+    switch (type) {
+      case MessageType::hello:
+        return Due::no_harm;
+      case MessageType::create: {
+        const auto create = decode<CreateRequest>(body);
+        return create && create->volume.id == open_.volume ? Due::no_harm : Due::refusal;
+      }
+      case MessageType::open: {
+        const auto open = decode<OpenRequest>(body);
+        if (!open || open->volume != open_.volume) return Due::refusal;
+        if (open->next == open_.next) return Due::no_harm;
+        const bool known = std::count(open->known.begin(), open->known.end(), open_.next) > 0;
+        return known && open->next.epoch > open_.next.epoch ? Due::obedience : Due::refusal;
+      }
+      case MessageType::retrieve:
+        return in_session(decode<RetrieveRequest>(body), Due::no_harm);
+      case MessageType::write_root:
+        return in_session(decode<WriteRootRequest>(body), Due::obedience);
+      case MessageType::prepare:
+        return in_session(decode<PrepareRequest>(body), Due::obedience);
+      case MessageType::commit:
+      case MessageType::discard:
+      case MessageType::release:
+        return in_session(decode<CommitRequest>(body), Due::obedience);
+      case MessageType::subshare:  // of evictions that are over, or that never will be
+        return in_session(decode<SubshareRequest>(body), Due::no_harm);
+    }
+    return Due::refusal;
+  }
+
+  void send(const Sample& sample) { cluster_.inject(sample.from, sample.to, sample.message); }
+  void check_contents() {
+    for (BlockId block = 0; block < kBlocks; ++block) {
+      auto got = cluster_.read(block);
+      ASSERT_TRUE(got) << got.error().message;
+      ASSERT_EQ(*got, pattern(block, generation_, kParams.block_size)) << "block " << block;
+    }
+  }
+  void restart_servers() {
+    for (Party server = 1; server <= 3; ++server) {
+      cluster_.stop_server(server);
+      cluster_.start_server(server);
+    }
+  }
+  std::uint64_t view() {
+    for (auto sample = samples_.rbegin(); sample != samples_.rend(); ++sample)
+      if (type_of(sample->message) == MessageType::commit)
+        return decode<CommitRequest>(View(sample->message).subspan(Rpc::kHeaderSize))->id.eviction;
+    return 0;
+  }
+
+  std::mt19937_64 random_;
+  std::uint64_t generation_ = 0;
+  bool recording_ = true;
+  std::map<std::tuple<MessageType, Party, Party>, int> recorded_;
+  std::vector<Sample> samples_;
+  Bytes open_message_;
+  OpenRequest open_;
+  int corrupt_seen_ = 0;
+  std::map<std::uint64_t, std::string> refused_;  // by number: what must not be accepted
+  Cluster cluster_;
+};
+
+TEST_P(Hostile, WhatMustBeRefusedChangesNothing) {
+  int refused = 0;
+  for (int round = 0; round < 4000; ++round) {
+    const Sample sample = mutated();
+    const Due what = due(sample);
+    if (what == Due::obedience) continue;
+    if (what == Due::refusal) {
+      ++refused;
+      refused_[number_of(sample.message)] =
+          fmt::format("type {}, {} bytes, {} to {}", u16_at(sample.message, 2),
+                      sample.message.size(), sample.from, sample.to);
+    }
+    send(sample);
+    if (round % 200 != 199) continue;
+    cluster_.settle();
+    EXPECT_TRUE(refused_.empty()) << "no answer: " << refused_.begin()->second;
+    const BlockId block = random_() % kBlocks;
+    ASSERT_OK(cluster_.write(block, pattern(block, generation_, kParams.block_size)));
+  }
+  EXPECT_GT(refused, 1500);
+  check_contents();
+  restart_servers();
+  check_contents();
+  ASSERT_OK(cluster_.close_client());
+  ASSERT_OK(cluster_.open_client());
+  check_contents();
+}
+
+// The client's party may destroy the volume, but not the server.
+TEST_P(Hostile, AMadClientLeavesServersThatServe) {
+  ASSERT_OK(cluster_.close_client());
+  const std::size_t z = kParams.bucket_size;
+  const std::uint64_t epoch = open_.next.epoch;
+  Bytes junk(40 * z * z);
+  for (auto& byte : junk) byte = static_cast<std::uint8_t>(random_());
+  const auto near = [&](std::uint64_t middle) { return middle + random_() % 5 - 2; };
+  const auto some = [&](std::size_t likely) {
+    return View(junk).first(random_() % 3 ? likely : random_() % junk.size());
+  };
+  const std::uint64_t now = view();
+  std::vector<EvictionId> ids(4);
+  for (auto& id : ids) id.attempt.fill(static_cast<std::uint8_t>(random_()));
+  for (int round = 0; round < 3000; ++round) {
+    const auto server = static_cast<Party>(1 + random_() % 3);
+    const auto height = static_cast<std::uint8_t>(random_() % 4 ? 5 + random_() % 2 : random_());
+    const auto written =
+        static_cast<std::uint16_t>(random_() % 4 ? random_() % (z + 2) : random_());
+    EvictionId id = ids[random_() % ids.size()];
+    id.eviction = near(now);
+    Bytes message;
+    switch (random_() % 9) {
+      case 0:
+        message = request(random_(), RetrieveRequest{epoch, near(now), height, written, random_(),
+                                                     some(written % (z + 1) + height % 31 * z)});
+        break;
+      case 1:
+        message = request(random_(), WriteRootRequest{epoch, near(now), written, random_() % 4,
+                                                      some(kParams.slot_size())});
+        break;
+      case 2:
+      case 3:
+        message =
+            request(random_(), PrepareRequest{epoch, id, height,
+                                              static_cast<std::uint8_t>(height + random_() % 3),
+                                              written, some((height % 16 + 1) * 2 * z * z)});
+        break;
+      case 4:
+        message = request(random_(), CommitRequest{epoch, id});
+        break;
+      case 5:
+        message = request(random_(), DiscardRequest{epoch, id});
+        break;
+      case 6:
+        message = request(random_(), ReleaseRequest{epoch, id});
+        break;
+      case 7: {
+        const auto from = static_cast<Party>(random_() % 5);
+        cluster_.inject(
+            from == server ? kNobody : from, server,
+            request(random_(), SubshareRequest{epoch, id, static_cast<std::uint16_t>(random_() % 9),
+                                               static_cast<std::uint32_t>(random_() % 3),
+                                               some(z * kParams.slot_size())}));
+        break;
+      }
+      default: {
+        const Sample sample = mutated();
+        if (type_of(sample.message) != MessageType::open || due(sample) == Due::no_harm)
+          send(sample);
+      }
+    }
+    if (!message.empty()) cluster_.inject(kClient, server, message);
+    if (round % 20 == 19) cluster_.settle();
+  }
+  for (int again = 0; again < 2; ++again, restart_servers()) {
+    Stranger stranger(cluster_);
+    for (Party server = 1; server <= 3; ++server) {
+      ASSERT_OK(stranger.ask(server, HelloRequest{}));
+      ASSERT_OK(stranger.ask(server, open_));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Hostile, testing::Range(1, 4));
+
+class HostileOnce : public Hostile {};
+INSTANTIATE_TEST_SUITE_P(Seed, HostileOnce, testing::Values(1));
+
+TEST_P(HostileOnce, AnotherVolumeIsRefused) {
+  ASSERT_OK(cluster_.close_client());
+  VolumeId other = open_.volume;
+  other[3] ^= 1;
+  {
+    Stranger stranger(cluster_);
+    for (Party server = 1; server <= 3; ++server) {
+      auto answer = stranger.ask(server, CreateRequest{{other, kParams, server}});
+      ASSERT_FALSE(answer);
+      EXPECT_EQ(answer.error().code, Errc::wrong_volume);
+      OpenRequest open = open_;
+      open.volume = other;
+      answer = stranger.ask(server, open);
+      ASSERT_FALSE(answer);
+      EXPECT_EQ(answer.error().code, Errc::wrong_volume);
+      // The volume itself may be made again, without harm.
+      ASSERT_OK(stranger.ask(server, CreateRequest{{open_.volume, kParams, server}}));
+      const auto hello = stranger.ask(server, HelloRequest{});
+      ASSERT_OK(hello);
+      EXPECT_EQ(decode<HelloAnswer>(hello->body())->volume->id, open_.volume);
+    }
+  }
+  ASSERT_OK(cluster_.open_client());
+  check_contents();
+}
+
+TEST_P(HostileOnce, AStaleOrNamelessSessionIsRefused) {
+  ASSERT_OK(cluster_.close_client());
+  {
+    Stranger stranger(cluster_);
+    Session next{.epoch = open_.next.epoch + 1};
+    Session forged = open_.next;
+    forged.nonce[0] ^= 1;
+    const std::pair<OpenRequest, Errc> opens[] = {
+        {{open_.volume, {}, next}, Errc::stale_vault},
+        {{open_.volume, {Session{}, forged}, next}, Errc::stale_vault},
+        {{open_.volume, {open_.next}, forged}, Errc::bad_request},
+        {{open_.volume, {open_.next}, Session{}}, Errc::bad_request},
+    };
+    for (const auto& [open, code] : opens) {
+      const auto answer = stranger.ask(2, open);
+      ASSERT_FALSE(answer);
+      EXPECT_EQ(answer.error().code, code);
+    }
+  }
+  ASSERT_OK(cluster_.open_client());
+  check_contents();
+}
+
+TEST(HostileCreate, AVolumeInUseIsNotReplacedEvenIfItsSessionHasNoNumber) {
+  Cluster cluster(kParams, 1);
+  Stranger stranger(cluster);
+  const auto hello = stranger.ask(1, HelloRequest{});
+  ASSERT_OK(hello);
+  const VolumeId volume = decode<HelloAnswer>(hello->body())->volume->id;
+  // Number 0 is that of a volume never opened: no session may have it.
+  const auto opened = stranger.ask(1, OpenRequest{volume, {}, Session{}});
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::bad_request);
+  VolumeId other = volume;
+  other[0] ^= 1;
+  ASSERT_OK(stranger.ask(1, CreateRequest{{other, kParams, 1}}));
+}
+
+// A peer whose subshares are of a wrong size, or empty, spoils an attempt and nothing more.
+TEST_P(HostileOnce, AWrongSubshareCostsOneAttempt) {
+  int spoilt = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from == 2 && to == 1 && message[0] == 'Q' && type_of(message) == MessageType::subshare &&
+        spoilt < 3) {
+      ++spoilt;
+      auto subshare = *decode<SubshareRequest>(View(message).subspan(Rpc::kHeaderSize));
+      subshare.share = subshare.share.first(spoilt == 1 ? 0 : subshare.share.size() - 1);
+      const_cast<Bytes&>(message) = request(number_of(message), subshare);
+    }
+    return true;
+  };
+  const auto evictions = cluster_.engine().status().evictions;
+  ++generation_;
+  for (BlockId block = 0; block < kBlocks; ++block)
+    ASSERT_OK(cluster_.write(block, pattern(block, generation_, kParams.block_size)));
+  EXPECT_EQ(spoilt, 3);
+  EXPECT_GE(cluster_.engine().status().evictions, evictions + 5);
+  check_contents();
+}
+
+// One peer's flood of subshares for evictions that never come is bounded, and does not keep the
+// other peer's out.
+TEST_P(HostileOnce, AFloodOfSubsharesIsBounded) {
+  std::size_t taken = 0, turned_away = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from == 1 && to == 2 && message[0] == 'A' && number_of(message) < 20000)
+      ++(u16_at(message, 4) == 0 ? taken : turned_away);
+    return true;
+  };
+  for (std::uint64_t number = 0; number < 20000; ++number) {
+    EvictionId id{.eviction = number % 2 ? ~std::uint64_t{0} : view() + 1000};
+    for (auto& byte : id.attempt) byte = static_cast<std::uint8_t>(random_());
+    cluster_.inject(2, 1, request(number, SubshareRequest{open_.next.epoch, id, 0, 0, {}}));
+    if (number % 500 == 0) cluster_.settle();
+  }
+  cluster_.settle();
+  EXPECT_EQ(taken + turned_away, 20000u);
+  EXPECT_LE(taken, 4096u);
+  Bytes other = request(5, SubshareRequest{open_.next.epoch, {~std::uint64_t{0}, {}}, 0, 0, {}});
+  std::optional<int> code;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from == 1 && to == 3 && message[0] == 'A') code = u16_at(message, 4);
+    return true;
+  };
+  cluster_.inject(3, 1, other);
+  cluster_.run_until([&] { return code.has_value(); });
+  EXPECT_EQ(code, 0);
+  cluster_.network.filter = {};
+  check_contents();
+}
+
+// A server never computes with a root slot that it does not have.
+TEST_P(HostileOnce, AnEvictionOfUnwrittenSlotsIsRefused) {
+  ASSERT_OK(cluster_.close_client());
+  const std::size_t z = kParams.bucket_size;
+  Stranger stranger(cluster_);
+  const auto opened = stranger.ask(1, open_);
+  ASSERT_OK(opened);
+  const std::uint64_t now = decode<OpenAnswer>(opened->body())->view;
+  // Access numbers start at 1.
+  auto answer =
+      stranger.ask(1, WriteRootRequest{open_.next.epoch, now, 0, 0, Bytes(kParams.slot_size())});
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, Errc::bad_request);
+  for (std::uint8_t height = 1; height < 12; ++height) {
+    const Bytes matrices((height + 1) * 2 * z * z);
+    answer = stranger.ask(
+        1,
+        PrepareRequest{
+            open_.next.epoch, {now, {}}, height, height, static_cast<std::uint16_t>(z), matrices});
+    ASSERT_FALSE(answer);
+    EXPECT_TRUE(answer.error().code == Errc::bad_request || answer.error().code == Errc::corrupt);
+    corrupt_seen_ += answer.error().code == Errc::corrupt;
+  }
+  EXPECT_EQ(corrupt_seen_, 1) << "one height is the tree's";
+}
+
+}  // namespace
+}  // namespace s3oram
