@@ -54,7 +54,6 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   void cancel(Error reason);
 
   const EvictionId& id() const { return input_.id; }
-  std::uint64_t epoch() const { return input_.epoch; }
 
  private:
   struct Subshare {

@@ -69,7 +69,6 @@ Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Durat
   Header header{.kind = kRequest, .type = static_cast<std::uint16_t>(type)};
   header.number = next_number_++;
   auto call = std::make_shared<Call>();
-  const auto alive = alive_;
   call->to = to;
   call->request = with_header(header, std::move(request));
   const Duration now = clock_.now();
