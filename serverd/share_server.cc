@@ -295,6 +295,7 @@ class Server final : public ShareServer {
       co_return malformed();
     if (eviction_ || control_.prepared())
       co_return fail(Errc::bad_request, "another attempt is under way");
+    S3O_CO_TRY(check_root(request.written));
     // The same attempt with fresh masks would give its parties shares that do not fit together.
     if (control_.attempted(request.id))
       co_return fail(Errc::failed, "this attempt at eviction {} is over", request.id.eviction);
@@ -315,7 +316,6 @@ class Server final : public ShareServer {
 
   Task<Status> carry_out(Eviction& eviction, const PrepareRequest& request) {
     const unsigned height = request.height;
-    S3O_CO_TRY(check_root(request.written));
     S3O_CO_TRY(co_await load_path(eviction, request));
     for (auto& [from, messages] : early_)
       for (auto& [id, early] : messages) {
