@@ -26,7 +26,7 @@ struct Options {
   fs::path vault;
   bool local = false;
   std::vector<std::string> servers;
-  std::string block_size = "32K";
+  std::string block_size = "16K";
   unsigned evict_every = 64;
   unsigned bucket_size = 0;  // 0: from the bound
   bool allow_overflow = false;

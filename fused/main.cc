@@ -102,7 +102,7 @@ Status lock_vault(Vault& vault) {
 Result<VaultKeys> unlock_vault(const Vault& vault, const MountCommand& command) {
   Credential credential;
   credential.keyfile = command.keyfile;
-  if (vault.wants_passphrase()) {
+  if (vault.wants_passphrase() && command.keyfile.empty()) {
     auto passphrase = read_passphrase(
         command.passfile, fmt::format("Passphrase of {}: ", vault.directory().string()));
     if (!passphrase) return fail(passphrase.error());

@@ -1,6 +1,7 @@
 #include "serverd/share_server.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -14,10 +15,17 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kCacheBytes = 256 << 20;
+constexpr std::size_t kLeastCache = 256 << 20;
+constexpr std::size_t kMemoryShare = 16;  // of the machine's memory, for the cache of one server
 constexpr std::size_t kEarlySubshares = 4096;  // of one peer
 constexpr unsigned kMaxBucketSize = 1024;
 constexpr std::uint32_t kMaxBlockSize = 4 << 20;
+
+std::size_t cache_bytes() {
+  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return std::max(kLeastCache, memory / kMemoryShare);
+}
 
 Status check(const VolumeDescription& volume, Party self) {
   S3O_TRY(volume.params.scheme.check());
@@ -69,7 +77,7 @@ class Server final : public ShareServer {
     auto file = open_file(directory_ / "slots");
     if (!file) return fail(file.error());
     frames_ = std::make_unique<FrameStore>(std::move(*file), params().bucket_size,
-                                           params().slot_size(), kCacheBytes);
+                                           params().slot_size(), cache_bytes());
     sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_);
     return open_root();
   }
@@ -190,8 +198,9 @@ class Server final : public ShareServer {
     if (present != request.next) {
       if (std::find(request.known.begin(), request.known.end(), present) == request.known.end())
         co_return fail(Errc::stale_vault,
-                       "server {} was used since (epoch {}) by another copy of this vault", self_,
-                       present.epoch);
+                       "server {} was used since (epoch {}) by another copy of this vault: use the "
+                       "newest one",
+                       self_, present.epoch);
       if (request.next.epoch <= present.epoch)
         co_return fail(Errc::bad_request, "an epoch must be newer than {}", present.epoch);
       S3O_CO_TRY(control_.set_session(request.next));

@@ -89,6 +89,20 @@ class Connection {
                                                vault_.config().servers[server - 1].host_port);
   }
 
+  /// What the protocol says of "server N", said of the vault and the server's address.
+  Status explain(Status status) const {
+    if (status) return status;
+    Error error = std::move(status).error();
+    for (Party server = 1; server <= servers(); ++server) {
+      const std::string number = fmt::format("server {}", server);
+      const auto at = error.message.find(number);
+      if (at != std::string::npos && error.message.find(name(server)) == std::string::npos)
+        error.message.replace(at, number.size(), name(server));
+    }
+    error.message = vault_.directory().string() + ": " + error.message;
+    return fail(std::move(error));
+  }
+
   Status stop_servers() { return local_ ? local_->stop() : Status{}; }
 
   Executor executor() { return io_.get_executor(); }
@@ -171,7 +185,7 @@ class OpenVolume final : public Volume {
                                          vault_.config().params, keys.sealing, std::move(*state));
       auto status = co_await engine_->open(options.deadline);
       if (!status) co_await abandon();
-      co_return status;
+      co_return connection.explain(std::move(status));
     });
   }
 
@@ -232,7 +246,7 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
     S3O_CO_TRY(co_await c.await_servers(servers, options));
     co_return co_await servers.create(vault.config().params, options.deadline);
   });
-  if (!created) return created;
+  if (!created) return (*connection)->explain(created);
   // An init that was cut short may have come this far already.
   if (!std::filesystem::exists(vault.database())) S3O_TRY(ClientState::create(vault.database()));
   S3O_TRY((*connection)->stop_servers());

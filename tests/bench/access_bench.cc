@@ -1,7 +1,7 @@
 // Accesses of a local vault: how many a second, how long one read takes, and where the time of
 // its retrieval goes.
 //
-//   access_bench [BLOCK_SIZE [BLOCKS [AT_ONCE]]]      (4096 4000 32)
+//   access_bench [BLOCK_SIZE [BLOCKS [AT_ONCE [EVICT_EVERY]]]]      (4096 4000 32 64)
 //
 // The split: `total` is a read as the device's user sees it, one at a time. `disk` and `arithmetic`
 // are one server's work for the same path, measured in this process on a store of the same shape:
@@ -95,7 +95,8 @@ Split server_work(const VolumeParams& params, unsigned height, const std::filesy
   return {split.disk / kRounds, split.arithmetic / kRounds};
 }
 
-int run(std::uint32_t block_size, std::size_t blocks, std::size_t at_once) {
+int run(std::uint32_t block_size, std::size_t blocks, std::size_t at_once,
+        std::uint16_t evict_every) {
   std::string pattern = (std::filesystem::temp_directory_path() / "s3oramfs-bench-XXXXXX").string();
   if (!mkdtemp(pattern.data())) return 1;
   const std::filesystem::path directory = pattern;
@@ -103,7 +104,7 @@ int run(std::uint32_t block_size, std::size_t blocks, std::size_t at_once) {
   VaultConfig config;
   config.local = true;
   config.servers.resize(3);
-  config.params = {{1, 3}, block_size, min_bucket_size(64), 64};
+  config.params = {{1, 3}, block_size, min_bucket_size(evict_every), evict_every};
   random.fill(config.volume);
   auto vault = need(Vault::create(directory / "vault", config, Credential{}, random));
   const auto keys = need(vault.unlock(Credential{}));
@@ -155,5 +156,6 @@ int main(int argc, char** argv) {
   const auto number = [&](int at, unsigned long otherwise) {
     return argc > at ? std::stoul(argv[at]) : otherwise;
   };
-  return s3oram::run(static_cast<std::uint32_t>(number(1, 4096)), number(2, 4000), number(3, 32));
+  return s3oram::run(static_cast<std::uint32_t>(number(1, 4096)), number(2, 4000), number(3, 32),
+                     static_cast<std::uint16_t>(number(4, 64)));
 }

@@ -8,7 +8,7 @@ declare -A server_pid=()
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 
 # What the tests write; the matrix evictor makes it slow, so no more than shows something.
-: "${TREE_FILES:=4000}" "${TREE_BYTES:=40000000}" "${RANDOM_MIB:=100}"
+: "${TREE_FILES:=3000}" "${TREE_BYTES:=25000000}" "${RANDOM_MIB:=100}"
 
 fail() {
   echo "FAILED: $*" >&2
