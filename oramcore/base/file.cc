@@ -61,7 +61,15 @@ Result<std::unique_ptr<File>> open_file(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor < 0)
     return fail(Errc::failed, "cannot open {}: {}", path.string(), std::strerror(errno));
-  return std::unique_ptr<File>(new SystemFile(descriptor, path));
+  std::unique_ptr<File> file(new SystemFile(descriptor, path));
+  // A new file's name must survive a power cut as its content does.
+  const int directory = ::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool durable = directory >= 0 && ::fsync(directory) == 0;
+  const int reason = errno;
+  if (directory >= 0) ::close(directory);
+  if (!durable)
+    return fail(Errc::failed, "fsync {}: {}", path.parent_path().string(), std::strerror(reason));
+  return file;
 }
 
 }  // namespace s3oram

@@ -32,6 +32,11 @@ Task<Status> Engine::open(Duration patience) {
   tree_ = loaded->tree;
   positions_ = std::move(loaded->positions);
   stash_ = std::move(loaded->stash);
+  for (const BlockId block : positions_.blocks())
+    if (positions_.get(block).slot >= params_.bucket_size)
+      co_return fail(Errc::damaged_vault, "vault.db: block {} lies in no slot of a bucket", block);
+  if (tree_.written > params_.bucket_size)
+    co_return fail(Errc::damaged_vault, "vault.db: more root writes than the root has slots");
 
   session_.epoch = loaded->sessions.back().epoch + 1;
   environment_.random.fill(session_.nonce);
