@@ -10,6 +10,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -22,11 +23,26 @@
 namespace s3oram {
 namespace {
 
+constexpr std::chrono::seconds kPredecessor{15};
+constexpr std::chrono::milliseconds kPoll{50};
+
 // A parent that ended before this call is noticed when readiness is reported to it.
 Status exit_with_parent() {
   if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0)
     return fail(Errc::failed, "--exit-with-parent: {}", std::strerror(errno));
   return {};
+}
+
+/// The server of a mount that was killed may still be about to end: the next one waits for it.
+Result<StoreLock> take_store(const Options& options) {
+  const auto limit = std::chrono::steady_clock::now() + kPredecessor;
+  for (;;) {
+    auto lock = StoreLock::take(options.store);
+    if (lock || lock.error().code != Errc::vault_in_use || !options.exit_with_parent ||
+        std::chrono::steady_clock::now() >= limit)
+      return lock;
+    std::this_thread::sleep_for(kPoll);
+  }
 }
 
 Status report_ready(int fd) {
@@ -67,7 +83,7 @@ Status serve(const Options& options) {
   if (options.exit_with_parent) S3O_TRY(exit_with_parent());
   if (options.store.empty())
     return fail(Errc::usage, "where the shares are is missing: give --store DIR");
-  const auto lock = StoreLock::take(options.store);
+  const auto lock = take_store(options);
   if (!lock) return fail(lock.error());
   const auto network = network_config(options);
   if (!network) return fail(network.error());
