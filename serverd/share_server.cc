@@ -82,13 +82,19 @@ class Server final : public ShareServer {
     return open_root();
   }
 
-  /// The root of the present view, in memory: what is on disk, or nothing.
-  Status open_root() {
+  /// The root of a view that has just begun, in memory.
+  Status open_empty_root() {
     auto ref = control_.bucket(kRoot, control_.view());
     if (!ref) return fail(ref.error());
     root_frame_ = ref->frame;
     root_ = std::make_shared<Frame>(params().bucket_size, params().slot_size());
     stamps_.assign(params().bucket_size, 0);
+    return {};
+  }
+
+  /// The root of the present view, in memory, with what is on disk of it.
+  Status open_root() {
+    S3O_TRY(open_empty_root());
     for (std::size_t slot = 0; slot < stamps_.size(); ++slot) {
       auto found = frames_->read_slot(root_frame_, slot);
       if (!found) return fail(found.error());
@@ -415,15 +421,6 @@ class Server final : public ShareServer {
     S3O_CO_TRY(open_empty_root());
     early_.clear();
     co_return done();
-  }
-
-  Status open_empty_root() {
-    auto ref = control_.bucket(kRoot, control_.view());
-    if (!ref) return fail(ref.error());
-    root_frame_ = ref->frame;
-    root_ = std::make_shared<Frame>(params().bucket_size, params().slot_size());
-    stamps_.assign(params().bucket_size, 0);
-    return {};
   }
 
   Task<Result<Bytes>> discard(DiscardRequest request, Payload&) {
