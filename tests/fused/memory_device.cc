@@ -64,8 +64,11 @@ void MemoryDevice::read(BlockId block, std::function<void(Result<Bytes>)> done) 
     const bool fails = fail_reads_;
     lock.unlock();
     if (fails) return done(fail(Errc::corrupt, "block {} fails on demand", block));
+    lock.lock();
     const auto found = newest_.find(block);
-    done(found == newest_.end() ? Bytes(block_size_) : found->second);
+    Bytes content = found == newest_.end() ? Bytes(block_size_) : found->second;
+    lock.unlock();
+    done(std::move(content));
   };
   post([this, answer] {
     std::unique_lock lock(mutex_);
@@ -97,8 +100,8 @@ void MemoryDevice::write(BlockId block, Bytes content, std::function<void(Status
     done({});
   };
   post([this, block, content, answer] {
-    newest_[block] = content;
     std::unique_lock lock(mutex_);
+    newest_[block] = content;
     ++counts_.writes;
     if (hold_writes_) {
       held_writes_.push_back(answer);
@@ -118,8 +121,9 @@ void MemoryDevice::discard(BlockId block) {
     discarded_.insert(block);
   }
   post([this, block] {
-    newest_.erase(block);
     uncommitted_[block] = std::nullopt;
+    const std::lock_guard lock(mutex_);
+    newest_.erase(block);
   });
 }
 
@@ -169,6 +173,7 @@ Status MemoryDevice::write_changes(const std::map<BlockId, std::optional<Bytes>>
 }
 
 std::vector<BlockId> MemoryDevice::mapped() const {
+  const std::lock_guard lock(mutex_);
   std::vector<BlockId> blocks;
   for (const auto& [block, content] : newest_) blocks.push_back(block);
   return blocks;

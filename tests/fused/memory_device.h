@@ -63,12 +63,11 @@ class MemoryDevice final : public BlockDevice {
   CommitParticipant* participant_ = nullptr;
   Database database_;
 
-  // On the device's thread alone.
-  std::map<BlockId, Bytes> newest_;
-  std::map<BlockId, std::optional<Bytes>> uncommitted_;  // acknowledged
+  std::map<BlockId, std::optional<Bytes>> uncommitted_;  // acknowledged; the device's thread alone
 
   mutable std::mutex mutex_;  // guards what follows; never held while calling back
   std::condition_variable changed_;
+  std::map<BlockId, Bytes> newest_;
   std::deque<Work> queue_, held_writes_, held_reads_;
   std::set<BlockId> writing_, discarded_;  // in flight; discarded and not committed
   Counts counts_;
