@@ -1,4 +1,4 @@
-// How many bytes of file data a vault's disk still takes.
+// How many bytes of file data a local vault's disk still takes, for blocks without room so far.
 #pragma once
 
 #include <atomic>

@@ -216,10 +216,11 @@ Status run(const MountCommand& command, Background& background) {
   FileSystemOptions options;
   options.cache.limit = command.cache_mib << 20;
   options.cache.deadline = command.timeout;
-  if (vault->config().local)
-    options.cache.free_bytes = [&space] { return space.bytes(); };
-  else
-    options.cache.free_bytes = [] { return kRemoteFree; };
+  options.cache.free_bytes = [&, local = vault->config().local] {
+    const Room room = (*volume)->device().room();
+    const std::uint64_t more = local ? space.bytes() : kRemoteFree;
+    return room.blocks * (*volume)->device().block_size() + (room.can_grow ? more : 0);
+  };
   options.update_atime = command.update_atime;
   options.root_uid = ::getuid();
   options.root_gid = ::getgid();

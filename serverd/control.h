@@ -43,11 +43,21 @@ class Control {
   /// The bucket in `view`: the present one, or the one before until it is released.
   Result<FrameRef> bucket(BucketIndex bucket, std::uint64_t view) const;
   unsigned height() const { return height_; }
+  /// Frames that a tree of this height can use at once: its leaves, half of its inner buckets (the
+  /// others are empty), the root, and the versions that an eviction prepares and replaces.
+  static std::uint64_t frames_needed(unsigned height) {
+    return (std::uint64_t{3} << height) / 2 + 3 * height + 4;
+  }
 
   /// A frame that nothing uses. It stays reserved until it is given back; what refers to it by
   /// then (a prepared eviction) keeps it.
   FrameNumber allocate();
   void give_back(FrameNumber frame);
+  /// The same frame once more (what copy-on-write avoids).
+  FrameNumber reuse(FrameNumber frame) {
+    use(frame);
+    return frame;
+  }
 
   /// Remembers, until the next commit, that an attempt was begun or must not begin any more.
   Status attempt(const EvictionId& id);

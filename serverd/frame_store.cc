@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "oramcore/base/rules.h"
+
 namespace s3oram {
 
 Frame::Frame(std::size_t slots, std::size_t slot_size)
@@ -58,7 +60,7 @@ Result<std::shared_ptr<const Frame>> FrameStore::read(FrameNumber frame, std::si
   auto content = std::make_shared<Frame>(slots_, slot_size_);
   S3O_TRY(file_->read(offset(frame, 0), content->bytes().first(slots * stride_)));
   for (std::size_t slot = 0; slot < slots; ++slot)
-    if (!intact(frame, slot, content->slot(slot)))
+    if (rule_holds(Rule::checksums) && !intact(frame, slot, content->slot(slot)))
       return fail(Errc::corrupt, "slot {} of frame {} is damaged on disk", slot, frame);
   {
     // The frame may have been written anew since we read it.
@@ -82,7 +84,9 @@ Status FrameStore::write_slot(FrameNumber frame, std::size_t slot, View content,
   Bytes record(content.begin(), content.end());
   record.resize(stride_);
   seal(frame, slot, record.data(), stamp);
-  return file_->write(offset(frame, slot), record);
+  S3O_TRY(file_->write(offset(frame, slot), record));
+  forget(frame);
+  return {};
 }
 
 Result<std::optional<FrameStore::StampedSlot>> FrameStore::read_slot(FrameNumber frame,
@@ -93,6 +97,16 @@ Result<std::optional<FrameStore::StampedSlot>> FrameStore::read_slot(FrameNumber
   std::memcpy(&result.stamp, result.content.data() + slot_size_, sizeof result.stamp);
   result.content.resize(slot_size_);
   return std::optional<StampedSlot>(std::move(result));
+}
+
+Result<std::vector<std::uint16_t>> FrameStore::damaged(FrameNumber frame, std::size_t slots) {
+  std::vector<std::uint16_t> found;
+  for (std::size_t slot = 0; slot < slots; ++slot) {
+    auto content = read_slot(frame, slot);
+    if (!content) return fail(content.error());
+    if (!*content) found.push_back(static_cast<std::uint16_t>(slot));
+  }
+  return found;
 }
 
 void FrameStore::forget(FrameNumber frame) {

@@ -51,7 +51,7 @@ class FrameStore {
   /// Writes a whole frame with `stamp` on every slot; not yet durable.
   Status write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp);
 
-  /// Writes one slot of a frame that is not cached; not yet durable.
+  /// Writes one slot of a frame; not yet durable.
   Status write_slot(FrameNumber frame, std::size_t slot, View content, std::uint64_t stamp);
 
   /// The stamp of a slot and its content, or nothing if it was never (or only half) written.
@@ -67,7 +67,12 @@ class FrameStore {
     remember(frame, std::move(content), slots);
   }
 
+  /// Which of the frame's first `slots` slots are damaged on disk.
+  Result<std::vector<std::uint16_t>> damaged(FrameNumber frame, std::size_t slots);
+
   Status sync() { return file_->sync(); }
+  /// Frames 1 to `frames` never lack room on the disk from now on. Errors: disk_full.
+  Status reserve(std::uint64_t frames) { return file_->reserve(frames * slots_ * stride_); }
   void forget(FrameNumber frame);
 
   std::size_t slots_per_frame() const { return slots_; }

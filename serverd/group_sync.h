@@ -3,35 +3,45 @@
 
 #include "oramcore/base/async.h"
 #include "oramcore/base/error.h"
+#include "oramcore/base/rules.h"
 #include "serverd/frame_store.h"
 
 namespace s3oram {
 
-/// One executor; not thread-safe. A failed sync is never tried again: from then on every call
-/// fails, and the server must be restarted to find out what its disk holds.
+/// One executor; not thread-safe. A failed sync is never tried again: what was written before it may
+/// be lost although a later sync succeeds, so everybody whose writes began before the failure gets
+/// an error, and must write again.
 class GroupSync {
  public:
   GroupSync(Executor executor, Executor pool, FrameStore& store)
       : executor_(std::move(executor)), pool_(std::move(pool)), store_(store) {}
 
-  Task<Status> sync() {
+  /// To be asked before the first of the writes that sync() is to make durable.
+  std::uint64_t begin() const { return failures_; }
+
+  /// Everything written since `begun` survives a power cut.
+  Task<Status> sync(std::uint64_t begun) {
+    if (!rule_holds(Rule::durable_answers)) co_return Status{};
     const std::uint64_t mine = ++asked_;
     if (!running_) spawn(executor_, run());
-    while (done_ < mine && !failure_) co_await finished_.wait();
-    if (failure_) co_return fail(*failure_);
+    while (done_ < mine && failures_ == begun) co_await finished_.wait();
+    if (failures_ != begun) co_return fail(*failure_);
     co_return Status{};
   }
 
  private:
   Task<void> run() {
     running_ = true;
-    while (done_ < asked_ && !failure_) {
+    while (done_ < asked_) {
       const std::uint64_t covered = asked_;
-      const Status status = co_await offload(pool_, [this] { return store_.sync(); });
-      if (status)
-        done_ = covered;
-      else
+      Status status = co_await offload(pool_, [this] { return store_.sync(); });
+      if (!rule_holds(Rule::no_retry_of_failed_sync))
+        while (!status) status = co_await offload(pool_, [this] { return store_.sync(); });
+      done_ = covered;
+      if (!status) {
+        ++failures_;
         failure_ = status.error();
+      }
       finished_.notify_all();
     }
     running_ = false;
@@ -41,8 +51,9 @@ class GroupSync {
   Executor pool_;
   FrameStore& store_;
   std::uint64_t asked_ = 0, done_ = 0;
+  std::uint64_t failures_ = 0;
   bool running_ = false;
-  std::optional<Error> failure_;
+  std::optional<Error> failure_;  // the last one
   Event finished_;
 };
 

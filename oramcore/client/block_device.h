@@ -18,6 +18,12 @@ class Database;
 /// Block numbers are dense: the device keeps flat arrays up to the highest one in use.
 using BlockId = std::uint64_t;
 
+/// How many more blocks a device takes, not counting what is in flight.
+struct Room {
+  std::uint64_t blocks = std::uint64_t{1} << 48;  // for which there is room already
+  bool can_grow = true;  // it may find room for more; if not, writes of further ones fail (disk_full)
+};
+
 /// What commits together with the device's own state, in one transaction.
 class CommitParticipant {
  public:
@@ -58,6 +64,8 @@ class BlockDevice {
 
   /// At most one; set before the first operation.
   virtual void set_participant(CommitParticipant* participant) = 0;
+
+  virtual Room room() const { return {}; }
 
   /// The blocks that hold content, ascending. Only before the first operation (at mount, to find
   /// blocks that no file owns).

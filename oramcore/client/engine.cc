@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "oramcore/base/rules.h"
 #include "oramcore/sharing/shamir.h"
 
 namespace s3oram {
@@ -11,6 +12,7 @@ namespace {
 
 // Access numbers: the epoch in the upper bits makes those of a session newer than all before.
 constexpr unsigned kEpochShift = 40;
+constexpr unsigned kHealings = 3;  // of one path, before it is given up
 
 }  // namespace
 
@@ -22,7 +24,8 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
       sealer_(sealing_key, environment.random),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, params.scheme.servers),
-      root_(params.bucket_size) {}
+      root_(params.bucket_size),
+      intents_(params.bucket_size) {}
 
 Engine::~Engine() = default;
 
@@ -43,21 +46,25 @@ Task<Status> Engine::open(Duration patience) {
   next_access_ = (session_.epoch << kEpochShift) + 1;
   S3O_CO_TRY(
       co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
+  if (loaded->intents.size() > params_.bucket_size || loaded->intents.size() < tree_.written)
+    loaded->intents.resize(tree_.written);
+  std::copy(loaded->intents.begin(), loaded->intents.end(), intents_.begin());
   Servers::Reconcile bring_along = [this](Party server, OpenAnswer answer, Duration limit) {
     return reconcile(server, answer, limit);
   };
-  S3O_CO_TRY(co_await servers_.open(std::move(loaded->sessions), session_, std::move(bring_along),
-                                    patience));
+  auto present = [this](OpenRequest& request) {
+    request.view = tree_.view;
+    request.root.clear();
+    for (std::uint16_t slot = 0; slot < tree_.written; ++slot)
+      request.root.push_back(intents_[slot].access);
+  };
+  S3O_CO_TRY(co_await servers_.open(std::move(loaded->sessions), session_, std::move(present),
+                                    std::move(bring_along), patience));
   S3O_CO_TRY(co_await offload(environment_.database,
                               [this] { return state_.forget_sessions_before(session_.epoch); }));
 
-  // Slots from `written` on may hold anything; they are written anew, by newer accesses, before a
-  // retrieval covers them.
-  next_slot_ = tree_.written;
-  if (next_slot_ >= params_.evict_every) {
-    evicting_ = true;
-    spawn(environment_.executor, evict());
-  }
+  S3O_CO_TRY(co_await finish_accesses(std::move(loaded->intents)));
+  count_room();
   co_return Status{};
 }
 
@@ -151,6 +158,7 @@ Task<void> Engine::serve_block(BlockId block) {
 }
 
 void Engine::forget(BlockId block) {
+  unreadable_.erase(block);
   if (positions_.get(block).kind == Position::Kind::unmapped) return;
   positions_.set(block, {});
   pending_.positions[block].reset();
@@ -159,33 +167,80 @@ void Engine::forget(BlockId block) {
 
 // Protocol 2. A write retrieves too, before it writes: from outside they are the same.
 Task<void> Engine::access(Request request) {
-  const auto failed = [&request](const Error& error) {
+  const auto failed = [&request](Error error) {
     if (request.read) std::exchange(request.read, {})(fail(error));
-    if (request.written) std::exchange(request.written, {})(fail(error));
+    if (request.written) std::exchange(request.written, {})(fail(std::move(error)));
   };
+  const BlockId block = request.block;
+  if (!request.content && unreadable_.contains(block)) {
+    failed({Errc::corrupt, fmt::format("block {} cannot be read", block)});
+    co_return;
+  }
+  const bool is_new = request.content && positions_.get(block).kind == Position::Kind::unmapped;
+  if (is_new && !has_room()) {
+    failed({Errc::disk_full, "the servers have no room for more blocks"});
+    co_return;
+  }
+  new_blocks_ += is_new;
   auto slot = co_await reserve_slot();
-  if (!slot) {
-    failed(slot.error());
-    co_return;
+  Status intended;
+  Leaf leaf = 0;
+  if (slot) {
+    leaf = leaf_of(block);
+    intended = co_await intend(*slot, block, leaf);
+  } else {
+    intended = fail(slot.error());
   }
+  if (intended)
+    co_await access_path(*slot, leaf, std::move(request));
+  else
+    failed(intended.error());
+  new_blocks_ -= is_new;
+  count_room();
+}
+
+Task<void> Engine::access_path(std::uint16_t slot, Leaf leaf, Request request) {
   ++accesses_;
-  const std::uint64_t replaces = positions_.get(request.block).version;
-  auto found = co_await retrieve(request.block);
+  const BlockId block = request.block;
+  const std::uint64_t replaces = positions_.get(block).version;
+  auto found = co_await retrieve(block, leaf);
+  if (!found && !dead_) unreadable_.insert(block);
+  if (request.read && !found) request.read(fail(dead_ ? *dead_ : found.error()));
   if (dead_) {
-    failed(*dead_);
+    if (request.written) request.written(fail(*dead_));
     co_return;
   }
-  if (!found && request.read) failed(found.error());
   const bool had_content = found && found->has_value();
+  if (request.read && found)
+    request.read(had_content ? Result<Bytes>(**found) : Result<Bytes>(Bytes(params_.block_size)));
   std::optional<Bytes> content = std::move(request.content);
   if (!content && had_content) content = std::move(**found);
-  if (request.read)
-    request.read(content ? Result<Bytes>(*content) : Result<Bytes>(Bytes(params_.block_size)));
   // What was never written, or could not be opened, leaves an empty slot behind.
-  const BlockId kept = content ? request.block : kNoBlock;
+  const BlockId kept = content ? block : kNoBlock;
   if (!content) content.emplace(params_.block_size);
-  const Status status = co_await write_root(*slot, kept, replaces, *content, request.written);
-  if (!status && request.written) failed(status.error());
+  const Status status = co_await write_root(slot, kept, replaces, *content, request.written);
+  if (status && kept != kNoBlock) unreadable_.erase(block);
+  if (!status && request.written) request.written(fail(status.error()));
+}
+
+// Rules 3 and 4: accesses that a crash cut short are finished first, in order, on the same paths.
+// Their root slots are written anew, by newer accesses, before a retrieval covers them.
+Task<Status> Engine::finish_accesses(std::vector<Intent> intents) {
+  evicting_ = true;  // not now
+  if (!rule_holds(Rule::recovery_first))
+    tree_.written = std::max(tree_.written, static_cast<std::uint16_t>(intents.size()));
+  for (std::size_t slot = tree_.written; slot < intents.size() && !dead_; ++slot) {
+    Request request{.block = intents[slot].block, .content = {}, .read = {}, .written = {}};
+    co_await access_path(static_cast<std::uint16_t>(slot), intents[slot].leaf, std::move(request));
+  }
+  if (dead_) co_return fail(*dead_);
+  evicting_ = false;
+  next_slot_ = tree_.written;
+  if (next_slot_ >= params_.evict_every) {
+    evicting_ = true;
+    spawn(environment_.executor, evict());
+  }
+  co_return Status{};
 }
 
 Task<Result<std::uint16_t>> Engine::reserve_slot() {
@@ -194,52 +249,37 @@ Task<Result<std::uint16_t>> Engine::reserve_slot() {
   co_return next_slot_++;
 }
 
-// Subroutine 1. Nothing for a block that is not in the tree: then the leaf is random and the query
-// selects no slot.
-Task<Result<std::optional<Bytes>>> Engine::retrieve(BlockId block) {
+/// The path to ask for: that of the block, or any.
+Leaf Engine::leaf_of(BlockId block) {
   const Position position = positions_.get(block);
-  const bool in_tree = position.kind == Position::Kind::tree;
+  return position.kind == Position::Kind::tree ? position.leaf : random_leaf(environment_.random);
+}
+
+// Rule 4: nothing is asked for before this is durable.
+Task<Status> Engine::intend(std::uint16_t slot, BlockId block, Leaf leaf) {
+  intents_[slot] = {.view = tree_.view, .block = block, .leaf = leaf};
+  pending_.intents[slot] = intents_[slot];
+  if (!rule_holds(Rule::intents)) co_return Status{};
+  co_return co_await commit_until_done();
+}
+
+// Subroutine 1. Nothing for a block that is not on the path: then the query selects no slot.
+Task<Result<std::optional<Bytes>>> Engine::retrieve(BlockId block, Leaf leaf) {
+  const Position position = positions_.get(block);
+  const bool in_tree = position.kind == Position::Kind::tree && position.leaf == leaf;
   const std::size_t z = params_.bucket_size;
   const std::size_t slots = tree_.written + tree_.height * z;
   std::size_t index = slots;
   if (in_tree)
     index = position.level == 0 ? position.slot
                                 : tree_.written + (position.level - 1) * z + position.slot;
-  const Leaf leaf = in_tree ? position.leaf : random_leaf(environment_.random);
-  RetrieveRequest request{.epoch = session_.epoch,
-                          .view = tree_.view,
-                          .height = static_cast<std::uint8_t>(tree_.height),
-                          .written = tree_.written,
-                          .leaf = leaf & ((Leaf{1} << tree_.height) - 1),
-                          .query = {}};
-  Prg prg(environment_.random.seed(), as_view("select"));
-  const auto queries = create_query(params_.scheme, slots, index, prg);
-  auto answers = co_await for_all(servers_.count(), [&](Party server) {
-    request.query = queries[server - 1];
-    return servers_.ask(server, RetrieveRequest::kType, encode(request));
-  });
-  for (auto& answer : answers) {
-    if (answer) continue;
-    if (answer.error().code != Errc::corrupt) die(answer.error());
-    co_return fail(answer.error());
-  }
-  if (position.kind == Position::Kind::unmapped) co_return std::nullopt;
-
-  Bytes slot;
-  if (in_tree) {
-    const std::size_t quorum = params_.scheme.quorum();
-    Bytes points(quorum);
-    std::iota(points.begin(), points.end(), std::uint8_t{1});
-    std::vector<View> shares;
-    for (std::size_t i = 0; i < quorum; ++i) shares.push_back(answers[i]->body());
-    for (const View share : shares)
-      if (share.size() != params_.slot_size())
-        co_return fail(Errc::corrupt, "a server's answer has a wrong size");
-    slot = recover(points, shares);
-  } else {
-    slot = stash_.at(block);
-  }
-  auto opened = sealer_.open(slot);
+  auto slot = co_await inner_product(leaf, slots, index);
+  if (!slot) co_return fail(slot.error());
+  if (position.kind == Position::Kind::stash)
+    *slot = stash_.at(block);
+  else if (!in_tree)
+    co_return std::nullopt;
+  auto opened = sealer_.open(*slot);
   if (!opened || opened->block != block || opened->version != position.version) {
     spdlog::error("block {}: {}", block,
                   opened ? "another block or version came back" : opened.error().message);
@@ -247,6 +287,43 @@ Task<Result<std::optional<Bytes>>> Engine::retrieve(BlockId block) {
                    "block {} could not be read: a server's share is damaged or altered", block);
   }
   co_return std::optional<Bytes>(std::move(opened->content));
+}
+
+/// Slot `index` of the path's `slots` (or zeros), from all servers. Damaged slots on the path are
+/// healed first.
+Task<Result<Bytes>> Engine::inner_product(Leaf leaf, std::size_t slots, std::size_t index) {
+  RetrieveRequest request{.epoch = session_.epoch,
+                          .view = tree_.view,
+                          .height = static_cast<std::uint8_t>(tree_.height),
+                          .written = static_cast<std::uint16_t>(
+                              slots - tree_.height * std::size_t{params_.bucket_size}),
+                          .leaf = leaf & ((Leaf{1} << tree_.height) - 1),
+                          .query = {}};
+  for (unsigned tries = 0;; ++tries) {
+    Prg prg(environment_.random.seed(), as_view("select"));
+    const auto queries = create_query(params_.scheme, slots, index, prg);
+    auto answers = co_await for_all(servers_.count(), [&](Party server) {
+      request.query = queries[server - 1];
+      return servers_.ask(server, RetrieveRequest::kType, encode(request));
+    });
+    std::optional<Error> error;
+    for (auto& answer : answers)
+      if (!answer && (!error || error->code == Errc::corrupt)) error = answer.error();
+    if (!error) {
+      const std::size_t quorum = params_.scheme.quorum();
+      Bytes points(quorum);
+      std::iota(points.begin(), points.end(), std::uint8_t{1});
+      std::vector<View> shares;
+      for (std::size_t i = 0; i < quorum; ++i) shares.push_back(answers[i]->body());
+      for (const View share : shares)
+        if (share.size() != params_.slot_size())
+          co_return fail(Errc::corrupt, "a server's answer has a wrong size");
+      co_return recover(points, shares);
+    }
+    if (error->code != Errc::corrupt) die(*error);
+    if (dead_ || tries == kHealings) co_return fail(*error);
+    S3O_CO_TRY(co_await heal());
+  }
 }
 
 // Protocol 2, steps 2 to 10: fresh shares into the next root slot, and a fresh leaf.
@@ -258,6 +335,19 @@ Task<Status> Engine::write_root(std::uint16_t slot, BlockId block, std::uint64_t
   const auto shares = create_shares(params_.scheme, sealed, prg);
   WriteRootRequest request{
       .epoch = session_.epoch, .view = tree_.view, .slot = slot, .access = access, .share = {}};
+  const Leaf leaf = random_leaf(environment_.random);
+  const auto acknowledged = [&] {
+    root_[slot] = {.acknowledged = true,
+                   .block = block,
+                   .replaces = replaces,
+                   .leaf = leaf,
+                   .version = access,
+                   .written = std::move(written)};
+  };
+  if (!rule_holds(Rule::acknowledged_positions)) {
+    acknowledged();
+    acknowledge_in_order();
+  }
   auto answers = co_await for_all(servers_.count(), [&](Party server) {
     request.share = shares[server - 1];
     return servers_.ask(server, WriteRootRequest::kType, encode(request));
@@ -269,12 +359,7 @@ Task<Status> Engine::write_root(std::uint16_t slot, BlockId block, std::uint64_t
     co_return fail(*dead_);
   }
   if (dead_) co_return fail(*dead_);
-  root_[slot] = {.acknowledged = true,
-                 .block = block,
-                 .replaces = replaces,
-                 .leaf = random_leaf(environment_.random),
-                 .version = access,
-                 .written = std::move(written)};
+  if (rule_holds(Rule::acknowledged_positions)) acknowledged();
   const std::uint64_t view = tree_.view;
   const auto counts = [&] { return tree_.view != view || tree_.written > slot; };
   acknowledge_in_order();
@@ -288,6 +373,8 @@ void Engine::acknowledge_in_order() {
   const bool pulling_up = evicting_;
   while (tree_.written < root_.size() && root_[tree_.written].acknowledged) {
     RootWrite write = std::exchange(root_[tree_.written], {});
+    intents_[tree_.written].access = write.version;
+    pending_.intents[tree_.written] = intents_[tree_.written];
     if (write.block != kNoBlock && positions_.get(write.block).version == write.replaces)
       set_position(write.block, {.kind = Position::Kind::tree,
                                  .leaf = write.leaf,

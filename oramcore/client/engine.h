@@ -7,10 +7,12 @@
 // only then accesses go on in the next view.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "oramcore/base/async.h"
@@ -58,6 +60,7 @@ class Engine final : public BlockDevice {
   void commit(std::function<void(Status)> done) override;
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   std::vector<BlockId> mapped() const override { return positions_.blocks(); }
+  Room room() const override { return room_; }
 
  private:
   struct Request {
@@ -82,9 +85,14 @@ class Engine final : public BlockDevice {
   void enqueue(Request request);
   Task<void> serve_block(BlockId block);
   Task<void> access(Request request);
+  Task<void> access_path(std::uint16_t slot, Leaf leaf, Request request);
+  Task<Status> finish_accesses(std::vector<Intent> intents);
   void forget(BlockId block);
   Task<Result<std::uint16_t>> reserve_slot();
-  Task<Result<std::optional<Bytes>>> retrieve(BlockId block);
+  Leaf leaf_of(BlockId block);
+  Task<Status> intend(std::uint16_t slot, BlockId block, Leaf leaf);
+  Task<Result<std::optional<Bytes>>> retrieve(BlockId block, Leaf leaf);
+  Task<Result<Bytes>> inner_product(Leaf leaf, std::size_t slots, std::size_t index);
   Task<Status> write_root(std::uint16_t slot, BlockId block, std::uint64_t replaces, View content,
                           std::function<void(Status)> written);
   void acknowledge_in_order();
@@ -93,7 +101,20 @@ class Engine final : public BlockDevice {
 
   // engine_commit.cc
   Task<Status> commit_now();
+  Task<Status> commit_until_done();
   Task<void> commit_loop();
+
+  // engine_space.cc
+  bool wants_to_grow() const;
+  Task<bool> reserve(unsigned height);
+  bool has_room();
+  void count_room();
+
+  // engine_heal.cc
+  Task<Status> heal();
+  Task<Status> heal_damage();
+  Task<Result<std::vector<SlotAddress>>> damage(Party server);
+  Task<Status> heal_slot(SlotAddress at);
 
   // engine_eviction.cc
   Task<void> evict();
@@ -125,6 +146,15 @@ class Engine final : public BlockDevice {
   bool evicting_ = false;
   std::optional<EvictionId> attempt_;  // sent to servers and not yet decided
   Event slots_changed_;                // a slot was acknowledged, or a new view began
+  std::vector<Intent> intents_;        // of this view, by slot
+  std::set<BlockId> unreadable_;       // not asked for again before they are written
+  bool healing_ = false;
+  Event healed_;
+
+  // Room for blocks (rule 13).
+  std::uint64_t new_blocks_ = 0;            // writes in flight of blocks not yet mapped
+  std::optional<Duration> growth_refused_;  // when
+  std::atomic<Room> room_{Room{}};
 
   StateChanges pending_;
   std::uint64_t commits_asked_ = 0, commits_done_ = 0;

@@ -1,7 +1,14 @@
 // Commits of vault.db: one at a time, each for everyone who asked before it began.
+#include <spdlog/spdlog.h>
+
 #include "oramcore/client/engine.h"
 
 namespace s3oram {
+namespace {
+
+constexpr Duration kRetryAfter = std::chrono::seconds(1);
+
+}  // namespace
 
 void Engine::commit(std::function<void(Status)> done) {
   asio::post(environment_.executor, [this, done = std::move(done)]() mutable {
@@ -21,8 +28,21 @@ Task<Status> Engine::commit_now() {
   co_return last_commit_;
 }
 
+/// For what must be durable before anything else can happen.
+Task<Status> Engine::commit_until_done() {
+  for (;;) {
+    const Status done = co_await commit_now();
+    if (dead_) co_return fail(*dead_);
+    if (done) co_return done;
+    spdlog::error("vault.db: {}; trying again", done.error().message);
+    co_await environment_.clock.sleep(kRetryAfter);
+  }
+}
+
 Task<void> Engine::commit_loop() {
   committing_ = true;
+  // Whoever is about to ask, in this turn of the executor, is taken along.
+  co_await asio::post(environment_.executor, asio::use_awaitable);
   while (commits_done_ < commits_asked_) {
     const std::uint64_t covered = commits_asked_;
     // These three belong together: nothing may run between them.

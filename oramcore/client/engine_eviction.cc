@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "oramcore/base/rules.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/sharing/shamir.h"
 
@@ -21,7 +22,7 @@ Task<void> Engine::evict() {
   slots_changed_.notify_all();
   // Blocks that had to go to the stash return to the tree by ordinary accesses.
   for (const auto& [block, sealed] : stash_)
-    if (!dead_ && !queues_.contains(block)) {
+    if (!dead_ && !queues_.contains(block) && !unreadable_.contains(block)) {
       const BlockId returning = block;
       enqueue({.block = returning, .content = {}, .read = {}, .written = {}});
     }
@@ -36,10 +37,8 @@ Task<Status> Engine::evict_once() {
   for (bool prepared = false; !prepared;) {
     auto plan = co_await plan_that_fits(path);
     if (!plan) co_return fail(plan.error());
-    // Grow when the next A accesses could overfill the tree.
-    if (positions_.mapped() + params_.evict_every > capacity(height, params_.evict_every) &&
-        height < kMaxHeight)
-      next_height = height + 1;
+    next_height = height;
+    if (wants_to_grow() && co_await reserve(height + 1)) next_height = height + 1;
     environment_.random.fill(id.attempt);
     attempt_ = id;
     auto status = co_await prepare(*plan, id, next_height);
@@ -57,6 +56,7 @@ Task<Status> Engine::evict_once() {
     } else {
       spdlog::warn("eviction {} is tried again: {}", id.eviction, status.error().message);
       attempt_.reset();
+      S3O_CO_TRY(co_await heal());
       co_await environment_.clock.sleep(kRetryAfter);
     }
   }
@@ -64,13 +64,10 @@ Task<Status> Engine::evict_once() {
   tree_ = {.view = id.eviction + 1, .height = next_height, .written = 0, .last_decided = id};
   attempt_.reset();
   next_slot_ = 0;
-  for (auto decided = co_await commit_now(); !decided; decided = co_await commit_now()) {
-    if (dead_) co_return fail(*dead_);
-    spdlog::error("vault.db: {}; trying again", decided.error().message);
-    co_await environment_.clock.sleep(kRetryAfter);
-  }
+  if (rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
   S3O_CO_TRY(
       co_await servers_.ask_all(MessageType::commit, encode(CommitRequest{session_.epoch, id})));
+  if (!rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
   S3O_CO_TRY(
       co_await servers_.ask_all(MessageType::release, encode(ReleaseRequest{session_.epoch, id})));
   ++evictions_;
@@ -109,15 +106,11 @@ Task<Status> Engine::make_room(const std::vector<std::uint64_t>& overflow) {
       continue;
     }
     const std::uint16_t slot = next_slot_++;
-    ++accesses_;
-    auto found = co_await retrieve(block);
+    S3O_CO_TRY(co_await intend(slot, block, position.leaf));
+    Request request{.block = block, .content = {}, .read = {}, .written = {}};
+    co_await access_path(slot, position.leaf, std::move(request));
     if (dead_) co_return fail(*dead_);
-    if (found && found->has_value()) {
-      S3O_CO_TRY(co_await write_root(slot, block, position.version, **found, {}));
-    } else {
-      S3O_CO_TRY(co_await write_root(slot, kNoBlock, 0, Bytes(params_.block_size), {}));
-      if (!found) S3O_CO_TRY(co_await to_stash(block));
-    }
+    if (unreadable_.contains(block)) S3O_CO_TRY(co_await to_stash(block));
   }
   co_return Status{};
 }
@@ -126,7 +119,8 @@ Task<Status> Engine::make_room(const std::vector<std::uint64_t>& overflow) {
 // that cannot be read is kept in the stash as it is, unreadable, so that it harms no other.
 Task<Status> Engine::to_stash(BlockId block) {
   Position position = positions_.get(block);
-  auto found = co_await retrieve(block);
+  if (position.kind != Position::Kind::tree) co_return Status{};
+  auto found = co_await retrieve(block, position.leaf);
   if (dead_) co_return fail(*dead_);
   if (positions_.get(block).version != position.version) co_return Status{};  // discarded meanwhile
   Bytes sealed;

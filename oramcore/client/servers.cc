@@ -56,10 +56,12 @@ Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
   co_return Status{};
 }
 
-Task<Status> Servers::open(std::vector<Session> known, Session next, Reconcile reconcile,
+Task<Status> Servers::open(std::vector<Session> known, Session next,
+                           std::function<void(OpenRequest&)> present, Reconcile reconcile,
                            Duration patience) {
   known_ = std::move(known);
   session_ = next;
+  present_ = std::move(present);
   reconcile_ = std::move(reconcile);
   auto opened = co_await for_all(count_, [&](Party server) { return open_one(server, patience); });
   for (auto& status : opened)
@@ -70,8 +72,9 @@ Task<Status> Servers::open(std::vector<Session> known, Session next, Reconcile r
 }
 
 Task<Status> Servers::open_one(Party server, Duration patience) {
-  const OpenRequest request{volume_, known_, session_};
+  OpenRequest request{.volume = volume_, .known = known_, .next = session_, .root = {}};
   for (;;) {
+    present_(request);
     auto answer = co_await rpc_.call(server, OpenRequest::kType, encode(request), patience);
     if (!answer) co_return fail(answer.error());
     const auto opened = decode<OpenAnswer>(answer->body());

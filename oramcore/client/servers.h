@@ -30,7 +30,9 @@ class Servers {
   using Reconcile = std::function<Task<Status>(Party server, OpenAnswer answer, Duration patience)>;
   /// Opens session `next` at every server and reconciles each. From then on a server that was
   /// restarted is opened again by itself.
-  Task<Status> open(std::vector<Session> known, Session next, Reconcile reconcile,
+  /// `present` fills in what an OpenRequest says of the client's present view.
+  Task<Status> open(std::vector<Session> known, Session next,
+                    std::function<void(OpenRequest&)> present, Reconcile reconcile,
                     Duration patience);
 
   /// Asks one server, and keeps asking while it is away, restarts, or has trouble with its disk.
@@ -63,6 +65,7 @@ class Servers {
   unsigned count_;
   std::vector<Session> known_;
   Session session_;
+  std::function<void(OpenRequest&)> present_;
   Reconcile reconcile_;
   std::vector<bool> answering_, reopening_;
   Event reopened_;

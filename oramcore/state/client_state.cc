@@ -5,6 +5,10 @@ namespace {
 
 constexpr int kFormat = 1;
 
+constexpr auto kCreateIntents =
+    "CREATE TABLE IF NOT EXISTS intents (slot INTEGER PRIMARY KEY, view INTEGER NOT NULL,"
+    " block INTEGER NOT NULL, leaf INTEGER NOT NULL, access INTEGER NOT NULL);";
+
 std::int64_t as_sql(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
 }  // namespace
@@ -12,6 +16,7 @@ std::int64_t as_sql(std::uint64_t value) { return static_cast<std::int64_t>(valu
 void StateChanges::merge_older(StateChanges older) {
   positions.merge(older.positions);
   stash.merge(older.stash);
+  intents.merge(older.intents);
 }
 
 Status ClientState::create(const std::filesystem::path& file) {
@@ -39,6 +44,8 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file) {
   auto database = Database::open(file.string(), Database::Mode::read_write);
   if (!database) return fail(database.error());
   state.database_ = std::move(*database);
+  // A vault made before intents were kept has none.
+  S3O_TRY(state.database_.execute(kCreateIntents));
   const auto prepare = [&](Statement& statement, std::string_view sql) -> Status {
     auto prepared = state.database_.prepare(sql);
     if (!prepared) return fail(Errc::damaged_vault, "{}", prepared.error().message);
@@ -49,6 +56,7 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file) {
   S3O_TRY(prepare(state.erase_position_, "DELETE FROM positions WHERE block = ?"));
   S3O_TRY(prepare(state.put_stash_, "INSERT OR REPLACE INTO stash VALUES (?, ?)"));
   S3O_TRY(prepare(state.erase_stash_, "DELETE FROM stash WHERE block = ?"));
+  S3O_TRY(prepare(state.put_intent_, "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?)"));
   S3O_TRY(prepare(state.put_tree_,
                   "UPDATE tree SET view = ?, height = ?, written = ?, eviction = ?, attempt = ?"));
   return state;
@@ -110,6 +118,18 @@ Result<ClientState::Loaded> ClientState::load() {
                  loaded.positions.set(block, position);
                  return {};
                }));
+  S3O_TRY(read("SELECT slot, view, block, leaf, access FROM intents ORDER BY slot",
+               [&](const Statement& row) -> Status {
+                 const Intent intent{.view = static_cast<std::uint64_t>(row.integer(1)),
+                                     .block = static_cast<BlockId>(row.integer(2)),
+                                     .leaf = static_cast<Leaf>(row.integer(3)),
+                                     .access = static_cast<std::uint64_t>(row.integer(4))};
+                 if (intent.view != loaded.tree.view) return {};
+                 if (row.integer(0) != static_cast<std::int64_t>(loaded.intents.size()))
+                   return damaged("an intent is missing");
+                 loaded.intents.push_back(intent);
+                 return {};
+               }));
   S3O_TRY(
       read("SELECT epoch, nonce FROM sessions ORDER BY epoch", [&](const Statement& row) -> Status {
         Session session{.epoch = static_cast<std::uint64_t>(row.integer(0))};
@@ -148,6 +168,13 @@ Status ClientState::commit(const TreeState& tree, const StateChanges& changes,
     for (const auto& [block, sealed] : changes.stash)
       S3O_TRY(sealed ? put_stash_.bind(0, as_sql(block)).bind(1, View(*sealed)).run()
                      : erase_stash_.bind(0, as_sql(block)).run());
+    for (const auto& [slot, intent] : changes.intents)
+      S3O_TRY(put_intent_.bind(0, slot)
+                  .bind(1, as_sql(intent.view))
+                  .bind(2, as_sql(intent.block))
+                  .bind(3, as_sql(intent.leaf))
+                  .bind(4, as_sql(intent.access))
+                  .run());
     S3O_TRY(put_tree_.bind(0, as_sql(tree.view))
                 .bind(1, tree.height)
                 .bind(2, tree.written)

@@ -23,6 +23,15 @@ struct TreeState {
   EvictionId last_decided;    // the eviction that led to this view
 };
 
+/// The access that a root slot of a view is used by. Committed before its retrieval is sent, so
+/// that after a crash the same path is asked for again whatever is accessed next (rule 4).
+struct Intent {
+  std::uint64_t view = 0;
+  BlockId block = 0;
+  Leaf leaf = 0;             // whose path is retrieved
+  std::uint64_t access = 0;  // its root write's number, once all servers have acknowledged it
+};
+
 /// What has changed since the last commit, newest value for each block.
 struct StateChanges {
   struct Row {
@@ -31,6 +40,7 @@ struct StateChanges {
   };
   std::map<BlockId, std::optional<Row>> positions;  // nothing: forgotten
   std::map<BlockId, std::optional<Bytes>> stash;    // sealed blocks; nothing: no longer there
+  std::map<std::uint16_t, Intent> intents;          // by root slot
 
   /// Takes over what is in `older` and not newer here (after a failed commit).
   void merge_older(StateChanges older);
@@ -46,6 +56,7 @@ class ClientState {
     TreeState tree;
     PositionMap positions;
     std::map<BlockId, Bytes> stash;
+    std::vector<Intent> intents;    // of the present view, by root slot
     std::vector<Session> sessions;  // ascending by epoch
   };
   Result<Loaded> load();
@@ -62,7 +73,7 @@ class ClientState {
  private:
   ClientState() = default;
   Database database_;
-  Statement put_position_, erase_position_, put_stash_, erase_stash_, put_tree_;
+  Statement put_position_, erase_position_, put_stash_, erase_stash_, put_intent_, put_tree_;
 };
 
 }  // namespace s3oram

@@ -28,6 +28,10 @@ enum class MessageType : std::uint16_t {
   discard = 8,
   release = 9,
   subshare = 10,
+  reserve = 11,
+  damage = 12,
+  read_slot = 13,
+  heal_slot = 14,
 };
 
 using Nonce = std::array<std::uint8_t, 16>;
@@ -94,15 +98,19 @@ struct CreateRequest {
 };
 
 /// Open: raises the epoch by compare-and-set. The server's present session must be one of `known`
-/// (or already `next`); otherwise the vault is stale.
+/// (or already `next`); otherwise the vault is stale. `root`: the access in each root slot that all
+/// servers have acknowledged in `view` (0: not known); a server in this view that holds another one
+/// takes the slot for damaged.
 struct OpenRequest {
   static constexpr auto kType = MessageType::open;
   VolumeId volume{};
   std::vector<Session> known;
   Session next;
+  std::uint64_t view = 0;
+  std::vector<std::uint64_t> root;
   template <class A>
   void fields(A& a) {
-    a(volume, known, next);
+    a(volume, known, next, view, root);
   }
 };
 struct OpenAnswer {
@@ -191,6 +199,75 @@ struct SubshareRequest {
   template <class A>
   void fields(A& a) {
     a(epoch, id, step, tile, share);
+  }
+};
+
+/// Reserve: room on the server's disk for a tree of `height`, the present one or one more. Answered
+/// once no eviction of such a tree can lack it.
+struct ReserveRequest {
+  static constexpr auto kType = MessageType::reserve;
+  std::uint64_t epoch = 0;
+  std::uint8_t height = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, height);
+  }
+};
+
+/// Damage: the slots of the present view, `view`, that the server found lost or damaged when it was
+/// asked for something else. Of the root the first `written` slots count.
+struct DamageRequest {
+  static constexpr auto kType = MessageType::damage;
+  std::uint64_t epoch = 0;
+  std::uint64_t view = 0;
+  std::uint16_t written = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, view, written);
+  }
+};
+struct SlotAddress {
+  BucketIndex bucket = 0;
+  std::uint16_t slot = 0;
+  friend auto operator<=>(const SlotAddress&, const SlotAddress&) = default;
+  template <class A>
+  void fields(A& a) {
+    a(bucket, slot);
+  }
+};
+struct DamageAnswer {
+  std::vector<SlotAddress> slots;
+  template <class A>
+  void fields(A& a) {
+    a(slots);
+  }
+};
+
+/// ReadSlot: the server's share in one slot of the present view; corrupt if it is damaged. The
+/// answer is slot_size bytes.
+struct ReadSlotRequest {
+  static constexpr auto kType = MessageType::read_slot;
+  std::uint64_t epoch = 0;
+  std::uint64_t view = 0;
+  SlotAddress at;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, view, at);
+  }
+};
+
+/// HealSlot: writes the server's share into a damaged slot of the present view, in place. `access`
+/// as in WriteRoot, for the root. Answered once durable.
+struct HealSlotRequest {
+  static constexpr auto kType = MessageType::heal_slot;
+  std::uint64_t epoch = 0;
+  std::uint64_t view = 0;
+  SlotAddress at;
+  std::uint64_t access = 0;
+  View share;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, view, at, access, share);
   }
 };
 

@@ -62,8 +62,13 @@ void for_each_sample(Visit visit) {
   visit(HelloAnswer{3, sample_volume()}, hex("03", "01", kVolume));
   visit(HelloAnswer{3, std::nullopt}, hex("03", "00"));
   visit(CreateRequest{sample_volume()}, hex(kVolume));
-  visit(OpenRequest{sample_volume().id, {sample_session(1), sample_session(2)}, sample_session(3)},
-        hex(kVolume.substr(0, 32), "02000000", kSession1, kSession2, kSession3));
+  visit(OpenRequest{.volume = sample_volume().id,
+                    .known = {sample_session(1), sample_session(2)},
+                    .next = sample_session(3),
+                    .view = 0x2122232425262728,
+                    .root = {0x5152535455565758}},
+        hex(kVolume.substr(0, 32), "02000000", kSession1, kSession2, kSession3, "2827262524232221",
+            "01000000", "5857565554535251"));
   visit(OpenAnswer{0x2122232425262728, sample_id()}, hex("2827262524232221", "01", kId));
   visit(OpenAnswer{0x2122232425262728, std::nullopt}, hex("2827262524232221", "00"));
   visit(RetrieveRequest{.epoch = kEpochNumber,
@@ -95,6 +100,20 @@ void for_each_sample(Visit visit) {
                         .tile = 0x08090a0b,
                         .share = content},
         hex(kEpoch, kId, "0706", "0b0a0908", kContent));
+  visit(ReserveRequest{kEpochNumber, 0x0d}, hex(kEpoch, "0d"));
+  visit(DamageRequest{kEpochNumber, 0x3132333435363738, 0x0e0f},
+        hex(kEpoch, "3837363534333231", "0f0e"));
+  constexpr SlotAddress kSlot{0x6162636465666768, 0x0e0f};
+  constexpr std::string_view kSlotBytes = "68676665646362610f0e";
+  visit(DamageAnswer{{kSlot}}, hex("01000000", kSlotBytes));
+  visit(ReadSlotRequest{kEpochNumber, 0x3132333435363738, kSlot},
+        hex(kEpoch, "3837363534333231", kSlotBytes));
+  visit(HealSlotRequest{.epoch = kEpochNumber,
+                        .view = 0x3132333435363738,
+                        .at = kSlot,
+                        .access = 0x5152535455565758,
+                        .share = content},
+        hex(kEpoch, "3837363534333231", kSlotBytes, "5857565554535251", kContent));
 }
 
 }  // namespace s3oram::test

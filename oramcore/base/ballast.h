@@ -1,0 +1,39 @@
+// Room kept back on a party's disk, so that what gives room back (deleting, deciding) can still be
+// written when the disk is full (3-durability.md, rule 13). One thread at a time.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "oramcore/base/disk.h"
+
+namespace s3oram {
+
+class Ballast {
+ public:
+  /// Keeps `bytes` in the file `path`. A disk that is full at once is no error: see whole().
+  static Result<Ballast> open(Disk& disk, const std::filesystem::path& path, std::uint64_t bytes);
+
+  /// Gives the room to whoever writes next. False if there was none left to give.
+  bool release();
+  /// Takes the room again, if there is enough.
+  bool restore();
+  /// Nothing that only adds to the disk should be begun while it is not.
+  bool whole() const { return whole_; }
+
+ private:
+  Ballast(std::unique_ptr<File> file, std::uint64_t bytes) : file_(std::move(file)), bytes_(bytes) {}
+  std::unique_ptr<File> file_;
+  std::uint64_t bytes_;
+  bool whole_ = false;
+};
+
+/// Runs `write()`, a Status, and once more with the ballast's room if the disk is full.
+template <class Write>
+Status with_ballast(Ballast& ballast, Write write) {
+  Status status = write();
+  if (!status && status.error().code == Errc::disk_full && ballast.release()) status = write();
+  return status;
+}
+
+}  // namespace s3oram

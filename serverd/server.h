@@ -1,0 +1,147 @@
+// The server behind share_server.h, in parts: sessions (share_server.cc), accesses and healing
+// (server_access.cc), evictions (server_eviction.cc). One executor; not thread-safe.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "oramcore/base/disk.h"
+#include "serverd/control.h"
+#include "serverd/eviction.h"
+#include "serverd/frame_store.h"
+#include "serverd/group_sync.h"
+#include "serverd/share_server.h"
+
+namespace s3oram {
+
+class Server final : public ShareServer {
+ public:
+  Server(Control control, std::filesystem::path store, Party self, Executor executor, Executor pool,
+         Clock& clock, Random& random, Transport& transport, Disk& disk)
+      : control_(std::move(control)),
+        directory_(std::move(store)),
+        self_(self),
+        executor_(executor),
+        pool_(std::move(pool)),
+        random_(random),
+        disk_(disk),
+        rpc_(executor, clock, random, transport) {}
+
+  Status start();
+  Task<Status> stop() override;
+
+ private:
+  // ---- the volume
+
+  Status open_frames();
+  /// The root of a view that has just begun, in memory.
+  Status open_empty_root();
+  /// The root of the present view, in memory, with what is on disk of it.
+  Status open_root();
+
+  const VolumeParams& params() const { return control_.volume()->params; }
+
+  // ---- requests
+
+  Task<Result<Bytes>> handle(Party from, MessageType type, Payload request);
+  Task<Result<Bytes>> dispatch(Party from, MessageType type, Payload request);
+
+  template <class Request>
+  Result<Bytes> decoded(const Payload& request, Result<Bytes> (Server::*method)(const Request&)) {
+    const auto message = decode<Request>(request.body());
+    if (!message) return malformed();
+    return (this->*method)(*message);
+  }
+
+  template <class Request>
+  Task<Result<Bytes>> in_session(Payload& request,
+                                 Task<Result<Bytes>> (Server::*method)(Request, Payload&),
+                                 std::size_t& under_way) {
+    auto message = decode<Request>(request.body());
+    if (!message) co_return malformed();
+    S3O_CO_TRY(check_session(message->epoch));
+    ++under_way;
+    auto answer = co_await (this->*method)(*message, request);
+    --under_way;
+    handler_ended_.notify_all();
+    co_return answer;
+  }
+
+  static tl::unexpected<Error> malformed() { return fail(Errc::bad_request, "malformed request"); }
+  static Bytes done() { return Bytes(Rpc::kHeaderSize); }
+
+  Status check_session(std::uint64_t epoch) const;
+
+  Result<Bytes> hello() { return encode(HelloAnswer{self_, control_.volume()}); }
+
+  Result<Bytes> create(const CreateRequest& request);
+  Task<Result<Bytes>> open_session(const Payload& payload);
+  /// Root slots that do not hold what the client knows to be acknowledged are damaged.
+  void distrust_root(const OpenRequest& request);
+
+  // ---- accesses
+
+  Task<Result<Bytes>> retrieve(RetrieveRequest request, Payload&);
+  Task<Result<Bytes>> write_root(WriteRootRequest request, Payload&);
+  /// The root's first `written` slots are there.
+  Status check_root(std::size_t written) const;
+  Status check_root_slot(std::size_t slot) const;
+  Status check_view(std::uint64_t view) const;
+
+  // ---- healing
+
+  Task<Result<Bytes>> damage(DamageRequest request, Payload&);
+  Task<Result<Bytes>> read_slot(ReadSlotRequest request, Payload&);
+  Task<Result<Bytes>> heal_slot(HealSlotRequest request, Payload&);
+
+  // ---- evictions
+
+  Task<Result<Bytes>> reserve(ReserveRequest request, Payload&);
+  Status reserve_frames(unsigned height);
+  Task<Result<Bytes>> prepare(PrepareRequest request, Payload& owner);
+  Task<Status> carry_out(Eviction& eviction, const PrepareRequest& request);
+  Task<Status> load_path(Eviction& eviction, const PrepareRequest& request);
+  /// No access, not even one that came twice, uses a frame that is about to be let go.
+  Task<void> accesses_over();
+  Task<Result<Bytes>> commit(CommitRequest request, Payload&);
+  Task<Result<Bytes>> discard(DiscardRequest request, Payload&);
+  Task<Result<Bytes>> release(ReleaseRequest request, Payload&);
+  Result<Bytes> subshare(Party from, Payload& request);
+  void forget_early(const EvictionId& id);
+
+  Control control_;
+  const std::filesystem::path directory_;
+  const Party self_;
+  Executor executor_;
+  Executor pool_;
+  Random& random_;
+  Disk& disk_;
+  std::unique_ptr<FrameStore> frames_;
+  std::unique_ptr<GroupSync> sync_;
+  bool open_ = false;  // a session was opened in this process's life
+
+  FrameNumber root_frame_ = 0;
+  std::shared_ptr<Frame> root_;
+  std::vector<std::uint64_t> stamps_;  // of the root's slots; 0 is never written, or lost
+  std::set<BucketIndex> damaged_;      // buckets of the present view with a damaged slot
+  std::atomic<unsigned> reserved_height_ = 0;       // the disk has room for a tree of this height
+
+  std::shared_ptr<Eviction> eviction_;
+  Event eviction_over_;
+  std::map<Party, std::vector<std::pair<EvictionId, Payload>>> early_;  // by sender
+
+  // Handlers under way in a session.
+  std::size_t accesses_ = 0, evictions_ = 0;
+  Event handler_ended_;
+
+  std::size_t running_ = 0;
+  Event idle_;
+  Rpc rpc_;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,210 @@
+// One server's part in evictions: prepare, commit, discard, release.
+#include <algorithm>
+
+#include "oramcore/base/rules.h"
+#include "serverd/server.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::size_t kEarlySubshares = 4096;  // of one peer
+
+}  // namespace
+
+Task<Result<Bytes>> Server::reserve(ReserveRequest request, Payload&) {
+  if (request.height < control_.height() || request.height > control_.height() + 1u ||
+      request.height > kMaxHeight)
+    co_return malformed();
+  const auto begun = sync_->begin();
+  S3O_CO_TRY(co_await offload(pool_, [&] { return reserve_frames(request.height); }));
+  S3O_CO_TRY(co_await sync_->sync(begun));
+  co_return done();
+}
+
+Status Server::reserve_frames(unsigned height) {
+  if (!rule_holds(Rule::reserve_space)) return {};
+  S3O_TRY(frames_->reserve(Control::frames_needed(height)));
+  reserved_height_ = height;
+  return {};
+}
+
+Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
+  const std::size_t z = params().bucket_size;
+  if (control_.prepared() == request.id) co_return done();
+  if (request.id.eviction != control_.view() || request.height != control_.height() ||
+      request.written > z || request.next_height < request.height ||
+      request.next_height > std::min(request.height + 1u, kMaxHeight) ||
+      request.matrices.size() != (request.height + 1) * 2 * z * z)
+    co_return malformed();
+  if (eviction_ || control_.prepared())
+    co_return fail(Errc::bad_request, "another attempt is under way");
+  S3O_CO_TRY(check_root(request.written));
+  if (request.next_height > reserved_height_ && rule_holds(Rule::reserve_space))
+    co_return fail(Errc::failed, "no room is reserved for height {}", request.next_height);
+  // The same attempt with fresh masks would give its parties shares that do not fit together.
+  if (rule_holds(Rule::attempts)) {
+    if (control_.attempted(request.id))
+      co_return fail(Errc::failed, "this attempt at eviction {} is over", request.id.eviction);
+    S3O_CO_TRY(control_.attempt(request.id));
+  }
+
+  EvictionInput input{*control_.volume(), request.epoch,    request.id,
+                      request.height,     std::move(owner), request.matrices};
+  eviction_ = std::make_shared<Eviction>(std::move(input), executor_, pool_, rpc_, random_);
+  auto result = co_await carry_out(*eviction_, request);
+  eviction_.reset();
+  eviction_over_.notify_all();
+  // What a peer answered us must not look like our own answer to the client.
+  if (!result)
+    co_return fail(result.error().code == Errc::disk_full ? Errc::disk_full : Errc::failed,
+                   "eviction {}: {}", request.id.eviction, result.error().message);
+  co_return done();
+}
+
+Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request) {
+  const unsigned height = request.height;
+  S3O_CO_TRY(co_await load_path(eviction, request));
+  for (auto& [from, messages] : early_)
+    for (auto& [id, early] : messages) {
+      if (id != request.id) continue;
+      const auto subshare = decode<SubshareRequest>(early.body());
+      eviction.receive(from, *subshare, std::move(early));
+    }
+  forget_early(request.id);
+  auto results = co_await eviction.run();
+  if (!results) co_return fail(results.error());
+
+  // A source bucket's content becomes that of its inner sibling by reference; D_(H-1) is only a
+  // source. The buckets on the path above the leaf are empty afterwards.
+  BucketVersions versions;
+  std::vector<std::pair<FrameNumber, std::shared_ptr<Frame>>> writes;
+  const auto fresh = [&](BucketIndex bucket, std::shared_ptr<Frame> content) {
+    const FrameRef present = *control_.bucket(bucket, control_.view());
+    const bool in_place = !rule_holds(Rule::copy_on_write) && present.frame != 0;
+    const FrameNumber frame = in_place ? control_.reuse(present.frame) : control_.allocate();
+    writes.emplace_back(frame, std::move(content));
+    versions.emplace_back(bucket, FrameRef{frame, params().bucket_size});
+  };
+  const auto on_path = [&](unsigned level) { return bucket_on_path(request.id.eviction, level); };
+  for (unsigned level = 1; level < height; ++level) {
+    versions.emplace_back(on_path(level), FrameRef{});
+    if (level == 1)
+      versions.emplace_back(sibling_of(on_path(level)), FrameRef{root_frame_, request.written});
+    else
+      fresh(sibling_of(on_path(level)), std::move((*results)[level - 2]));
+  }
+  fresh(on_path(height), std::move((*results)[height - 1]));
+  fresh(sibling_of(on_path(height)), std::move((*results)[height]));
+  const FrameNumber root = control_.allocate();
+  frames_->forget(root);
+  versions.emplace_back(kRoot, FrameRef{root, 0});
+
+  const auto begun = sync_->begin();
+  Status status = co_await offload(pool_, [&]() -> Status {
+    for (auto& [frame, content] : writes)
+      S3O_TRY(frames_->write(frame, std::move(content), request.id.eviction));
+    return {};
+  });
+  if (status && rule_holds(Rule::durable_prepare)) status = co_await sync_->sync(begun);
+  if (status) status = control_.prepare(request.id, request.next_height, versions);
+  for (const auto& write : writes) control_.give_back(write.first);
+  control_.give_back(root);
+  co_return status;
+}
+
+Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request) {
+  std::vector<BucketIndex> levels;  // 1 to H, and the leaf's sibling
+  for (unsigned level = 1; level <= request.height; ++level)
+    levels.push_back(bucket_on_path(request.id.eviction, level));
+  levels.push_back(sibling_of(levels.back()));
+  std::vector<FrameRef> refs;
+  for (const BucketIndex bucket : levels) {
+    auto ref = control_.bucket(bucket, control_.view());
+    if (!ref) co_return fail(ref.error());
+    refs.push_back(*ref);
+  }
+  BucketIndex damaged = 0;
+  auto rows = co_await offload(pool_, [&]() -> Result<std::vector<BucketRows>> {
+    std::vector<BucketRows> buckets{{root_, request.written}};
+    for (const FrameRef& ref : refs) {
+      BucketRows& bucket = buckets.emplace_back();
+      if (ref.frame == 0) continue;
+      auto frame = frames_->read(ref.frame, ref.slots);
+      if (!frame) {
+        damaged = levels[buckets.size() - 2];
+        return fail(frame.error());
+      }
+      bucket = {std::move(*frame), ref.slots};
+    }
+    return buckets;
+  });
+  if (damaged != 0) damaged_.insert(damaged);
+  if (!rows) co_return fail(rows.error());
+  BucketRows leaf_sibling = std::move(rows->back());
+  rows->pop_back();
+  eviction.start_from(std::move(*rows), std::move(leaf_sibling));
+  co_return Status{};
+}
+
+Task<void> Server::accesses_over() {
+  while (accesses_ > 0) co_await handler_ended_.wait();
+}
+
+Task<Result<Bytes>> Server::commit(CommitRequest request, Payload&) {
+  co_await accesses_over();
+  if (control_.view() == request.id.eviction + 1) co_return done();
+  if (control_.prepared() != request.id)
+    co_return fail(Errc::bad_request, "eviction {} is not prepared", request.id.eviction);
+  const auto written =
+      std::find(stamps_.begin(), stamps_.end(), std::uint64_t{0}) - stamps_.begin();
+  frames_->adopt(root_frame_, root_, static_cast<std::size_t>(written));
+  S3O_CO_TRY(control_.commit());
+  damaged_.clear();
+  S3O_CO_TRY(open_empty_root());
+  early_.clear();
+  co_return done();
+}
+
+Task<Result<Bytes>> Server::discard(DiscardRequest request, Payload&) {
+  while (eviction_ && eviction_->id() == request.id) {
+    eviction_->cancel({Errc::failed, "the client discards this attempt"});
+    co_await eviction_over_.wait();
+  }
+  if (control_.prepared() == request.id) S3O_CO_TRY(control_.discard());
+  // Its Prepare may still be on the way.
+  if (request.id.eviction == control_.view() && !control_.attempted(request.id))
+    S3O_CO_TRY(control_.attempt(request.id));
+  forget_early(request.id);
+  co_return done();
+}
+
+Task<Result<Bytes>> Server::release(ReleaseRequest request, Payload&) {
+  co_await accesses_over();
+  if (control_.view() == request.id.eviction + 1) control_.release();
+  co_return done();
+}
+
+Result<Bytes> Server::subshare(Party from, Payload& request) {
+  const auto message = decode<SubshareRequest>(request.body());
+  if (!message) return malformed();
+  S3O_TRY(check_session(message->epoch));
+  if (eviction_ && eviction_->id() == message->id) {
+    eviction_->receive(from, *message, std::move(request));
+  } else if (message->id.eviction >= control_.view() && control_.prepared() != message->id) {
+    if (control_.attempted(message->id))
+      return fail(Errc::failed, "server {} has given up this attempt", self_);
+    // A peer that got its Prepare before us.
+    auto& early = early_[from];
+    if (early.size() >= kEarlySubshares)
+      return fail(Errc::bad_request, "too many subshares for an unknown eviction");
+    early.emplace_back(message->id, std::move(request));
+  }
+  return done();
+}
+
+void Server::forget_early(const EvictionId& id) {
+  for (auto& [from, messages] : early_)
+    std::erase_if(messages, [&](const auto& message) { return message.first == id; });
+}
+
+}  // namespace s3oram
