@@ -1,7 +1,8 @@
 // The server's control state: which volume and session, which frame is which bucket in the present
 // view, and what is prepared. Kept in memory as a table and durably in SQLite (control.db).
 //
-// One thread at a time. Every change is durable when the method returns.
+// One thread at a time. Every change is durable when the method returns; to the disk each is a step
+// of a name (Disk::step): tables, create, session, attempt, prepared, flip, discard.
 #pragma once
 
 #include <filesystem>
@@ -29,7 +30,8 @@ using BucketVersions = std::vector<std::pair<BucketIndex, FrameRef>>;
 
 class Control {
  public:
-  static Result<Control> open(const std::filesystem::path& file);
+  /// `disk` must outlive it.
+  static Result<Control> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
   const std::optional<VolumeDescription>& volume() const { return volume_; }
   const Session& session() const { return session_; }

@@ -41,13 +41,14 @@ Status check(const VolumeDescription& volume, Party self) {
 class Server final : public ShareServer {
  public:
   Server(Control control, std::filesystem::path store, Party self, Executor executor, Executor pool,
-         Clock& clock, Random& random, Transport& transport)
+         Clock& clock, Random& random, Transport& transport, Disk& disk)
       : control_(std::move(control)),
         directory_(std::move(store)),
         self_(self),
         executor_(executor),
         pool_(std::move(pool)),
         random_(random),
+        disk_(disk),
         rpc_(executor, clock, random, transport) {}
 
   Status start() {
@@ -74,7 +75,7 @@ class Server final : public ShareServer {
     if (control_.volume()->server != self_)
       return fail(Errc::wrong_volume, "store {} belongs to server {} of its volume, not {}",
                   directory_.string(), control_.volume()->server, self_);
-    auto file = open_file(directory_ / "slots");
+    auto file = disk_.open(directory_ / "slots");
     if (!file) return fail(file.error());
     frames_ = std::make_unique<FrameStore>(std::move(*file), params().bucket_size,
                                            params().slot_size(), cache_bytes());
@@ -471,6 +472,7 @@ class Server final : public ShareServer {
   Executor executor_;
   Executor pool_;
   Random& random_;
+  Disk& disk_;
   std::unique_ptr<FrameStore> frames_;
   std::unique_ptr<GroupSync> sync_;
   bool open_ = false;  // a session was opened in this process's life
@@ -497,11 +499,11 @@ class Server final : public ShareServer {
 Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::path& store,
                                                        Party self, Executor executor, Executor pool,
                                                        Clock& clock, Random& random,
-                                                       Transport& transport) {
-  auto control = Control::open(store / "control.db");
+                                                       Transport& transport, Disk& disk) {
+  auto control = Control::open(store / "control.db", disk);
   if (!control) return fail(control.error());
   auto server = std::make_unique<Server>(std::move(*control), store, self, std::move(executor),
-                                         std::move(pool), clock, random, transport);
+                                         std::move(pool), clock, random, transport, disk);
   S3O_TRY(server->start());
   return std::unique_ptr<ShareServer>(std::move(server));
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "oramcore/base/bytes.h"
+#include "oramcore/base/disk.h"
 #include "oramcore/base/error.h"
 
 struct sqlite3;
@@ -56,8 +57,8 @@ class Database {
  public:
   enum class Mode { read_write, create, read_only };
 
-  /// Opens `path`. `vfs` names the SQLite VFS to use (the simulator's, or empty for the default).
-  static Result<Database> open(const std::string& path, Mode mode, const std::string& vfs = {});
+  /// Opens `path` on `disk`, which must outlive the database.
+  static Result<Database> open(const std::string& path, Mode mode, Disk& disk = system_disk());
 
   Database() = default;
   Database(Database&& other) noexcept;
@@ -70,14 +71,27 @@ class Database {
   Result<Statement> prepare(std::string_view sql);
 
   Status begin() { return execute("BEGIN IMMEDIATE"); }
-  /// After an error the transaction is rolled back and nothing of it remains.
-  Status commit();
+  /// Durable on success. After an error the transaction is rolled back and nothing of it remains.
+  /// `what` names the transaction, in error messages and to the disk (Disk::step).
+  Status commit(std::string_view what);
   void rollback();
 
+  /// A transaction of what fill() does, which returns a Status; rolled back on any error.
+  template <class Fill>
+  Status transact(std::string_view what, Fill fill) {
+    S3O_TRY(begin());
+    Status status = fill();
+    if (status) status = commit(what);
+    if (!status) rollback();
+    return status;
+  }
+
   const std::string& path() const { return path_; }
+  Disk& disk() const { return *disk_; }
 
  private:
   sqlite3* db_ = nullptr;
+  Disk* disk_ = nullptr;
   std::string path_;
 };
 

@@ -14,29 +14,35 @@ void StateChanges::merge_older(StateChanges older) {
   stash.merge(older.stash);
 }
 
-Status ClientState::create(const std::filesystem::path& file) {
-  if (std::filesystem::exists(file)) return fail(Errc::exists, "{} exists already", file.string());
-  auto database = Database::open(file.string(), Database::Mode::create);
+Status ClientState::create(const std::filesystem::path& file, Disk& disk) {
+  ClientState state;
+  auto database = Database::open(file.string(), Database::Mode::create, disk);
   if (!database) return fail(database.error());
-  S3O_TRY(database->begin());
-  S3O_TRY(database->execute(
-      "CREATE TABLE tree (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,"
-      " view INTEGER NOT NULL, height INTEGER NOT NULL, written INTEGER NOT NULL,"
-      " eviction INTEGER NOT NULL, attempt BLOB NOT NULL);"
-      "CREATE TABLE positions (block INTEGER PRIMARY KEY, position INTEGER NOT NULL,"
-      " version INTEGER NOT NULL);"
-      "CREATE TABLE stash (block INTEGER PRIMARY KEY, sealed BLOB NOT NULL);"
-      "CREATE TABLE sessions (epoch INTEGER PRIMARY KEY, nonce BLOB NOT NULL);"
-      "INSERT INTO tree VALUES (1, " +
-      std::to_string(kFormat) +
-      ", 0, 1, 0, 0, zeroblob(16));"
-      "INSERT INTO sessions VALUES (0, zeroblob(16));"));
-  return database->commit();
+  state.database_ = std::move(*database);
+  return state.database_.transact("create", [&]() -> Status {
+    auto tables = state.database_.prepare("SELECT 1 FROM sqlite_master");
+    if (!tables) return fail(tables.error());
+    auto found = tables->step();
+    if (!found) return fail(found.error());
+    if (*found) return fail(Errc::exists, "{} exists already", file.string());
+    return state.database_.execute(
+        "CREATE TABLE tree (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,"
+        " view INTEGER NOT NULL, height INTEGER NOT NULL, written INTEGER NOT NULL,"
+        " eviction INTEGER NOT NULL, attempt BLOB NOT NULL);"
+        "CREATE TABLE positions (block INTEGER PRIMARY KEY, position INTEGER NOT NULL,"
+        " version INTEGER NOT NULL);"
+        "CREATE TABLE stash (block INTEGER PRIMARY KEY, sealed BLOB NOT NULL);"
+        "CREATE TABLE sessions (epoch INTEGER PRIMARY KEY, nonce BLOB NOT NULL);"
+        "INSERT INTO tree VALUES (1, " +
+        std::to_string(kFormat) +
+        ", 0, 1, 0, 0, zeroblob(16));"
+        "INSERT INTO sessions VALUES (0, zeroblob(16));");
+  });
 }
 
-Result<ClientState> ClientState::open(const std::filesystem::path& file) {
+Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& disk) {
   ClientState state;
-  auto database = Database::open(file.string(), Database::Mode::read_write);
+  auto database = Database::open(file.string(), Database::Mode::read_write, disk);
   if (!database) return fail(database.error());
   state.database_ = std::move(*database);
   const auto prepare = [&](Statement& statement, std::string_view sql) -> Status {
@@ -90,6 +96,7 @@ Result<ClientState::Loaded> ClientState::load() {
                  return {};
                }));
   if (!found) return damaged("table tree is empty");
+  view_ = loaded.tree.view;
   S3O_TRY(read("SELECT block, sealed FROM stash", [&](const Statement& row) -> Status {
     loaded.stash[static_cast<BlockId>(row.integer(0))] = row.blob(1);
     return {};
@@ -124,20 +131,23 @@ Result<ClientState::Loaded> ClientState::load() {
 }
 
 Status ClientState::add_session(const Session& session) {
-  auto row = database_.prepare("INSERT INTO sessions VALUES (?, ?)");
-  if (!row) return fail(row.error());
-  return row->bind(0, as_sql(session.epoch)).bind(1, View(session.nonce)).run();
+  return database_.transact("session", [&]() -> Status {
+    auto row = database_.prepare("INSERT INTO sessions VALUES (?, ?)");
+    if (!row) return fail(row.error());
+    return row->bind(0, as_sql(session.epoch)).bind(1, View(session.nonce)).run();
+  });
 }
 
 Status ClientState::forget_sessions_before(std::uint64_t epoch) {
-  auto row = database_.prepare("DELETE FROM sessions WHERE epoch < ?");
-  if (!row) return fail(row.error());
-  return row->bind(0, as_sql(epoch)).run();
+  return database_.transact("forget-sessions", [&]() -> Status {
+    auto row = database_.prepare("DELETE FROM sessions WHERE epoch < ?");
+    if (!row) return fail(row.error());
+    return row->bind(0, as_sql(epoch)).run();
+  });
 }
 
 Status ClientState::commit(const TreeState& tree, const StateChanges& changes,
                            const std::function<Status(Database&)>& with) {
-  S3O_TRY(database_.begin());
   const auto fill = [&]() -> Status {
     for (const auto& [block, row] : changes.positions)
       S3O_TRY(row ? put_position_.bind(0, as_sql(block))
@@ -154,12 +164,11 @@ Status ClientState::commit(const TreeState& tree, const StateChanges& changes,
                 .bind(3, as_sql(tree.last_decided.eviction))
                 .bind(4, View(tree.last_decided.attempt))
                 .run());
-    if (with) S3O_TRY(with(database_));
-    return database_.commit();
+    return with ? with(database_) : Status{};
   };
-  auto status = fill();
-  if (!status) database_.rollback();
-  return status;
+  S3O_TRY(database_.transact(tree.view == view_ ? "commit" : "decide", fill));
+  view_ = tree.view;
+  return {};
 }
 
 }  // namespace s3oram

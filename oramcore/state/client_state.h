@@ -1,6 +1,9 @@
 // The client's durable state in vault.db: the view and height of the tree, positions, the stash,
 // sessions. Everything changes in transactions that also hold the participant's changes
 // (3-durability.md, rule 9). One thread at a time.
+//
+// To the disk, each change is a step of a name (Disk::step): create, session, forget-sessions, and
+// commit, or decide if the commit begins a new view.
 #pragma once
 
 #include <filesystem>
@@ -38,9 +41,10 @@ struct StateChanges {
 
 class ClientState {
  public:
-  /// Makes the tables of a new volume. Errors: exists.
-  static Status create(const std::filesystem::path& file);
-  static Result<ClientState> open(const std::filesystem::path& file);
+  /// Makes the tables of a new volume, all or (if it is cut short) none. Errors: exists.
+  static Status create(const std::filesystem::path& file, Disk& disk = system_disk());
+  /// `disk` must outlive the state.
+  static Result<ClientState> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
   struct Loaded {
     TreeState tree;
@@ -62,6 +66,7 @@ class ClientState {
  private:
   ClientState() = default;
   Database database_;
+  std::uint64_t view_ = 0;  // the last one loaded or committed
   Statement put_position_, erase_position_, put_stash_, erase_stash_, put_tree_;
 };
 

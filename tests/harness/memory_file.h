@@ -42,6 +42,7 @@ class MemoryFile final : public File {
     if (disk_->fail_syncs) return fail(Errc::failed, "the disk does not sync");
     return {};
   }
+  Status reserve(std::uint64_t) override { return {}; }
 
  private:
   std::shared_ptr<MemoryDisk> disk_;

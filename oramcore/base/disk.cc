@@ -1,9 +1,11 @@
-#include "oramcore/base/file.h"
+#include "oramcore/base/disk.h"
 
 #include <fcntl.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -45,6 +47,20 @@ class SystemFile final : public File {
 
   Status sync() override { return ::fdatasync(descriptor_) == 0 ? Status{} : failure("fdatasync"); }
 
+  // fallocate(2) itself: posix_fallocate would write where the file system cannot reserve.
+  Status reserve(std::uint64_t size) override {
+    if (size == 0) return {};
+    int rc = 0;
+    do rc = ::fallocate(descriptor_, 0, 0, static_cast<off_t>(size));
+    while (rc != 0 && errno == EINTR);
+    if (rc == 0) return {};
+    if (errno != EOPNOTSUPP) return failure("reserve space in");
+    if (!told_.exchange(true))
+      spdlog::warn("{}: this file system cannot reserve space; a full disk will be noticed late",
+                   path_.string());
+    return {};
+  }
+
  private:
   tl::unexpected<Error> failure(const char* what) const {
     return fail(errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed, "{} {}: {}",
@@ -53,23 +69,32 @@ class SystemFile final : public File {
 
   int descriptor_;
   std::filesystem::path path_;
+  std::atomic<bool> told_{false};
+};
+
+class SystemDisk final : public Disk {
+ public:
+  Result<std::unique_ptr<File>> open(const std::filesystem::path& path) override {
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (descriptor < 0)
+      return fail(Errc::failed, "cannot open {}: {}", path.string(), std::strerror(errno));
+    std::unique_ptr<File> file(new SystemFile(descriptor, path));
+    // A new file's name must survive a power cut as its content does.
+    const int directory = ::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool durable = directory >= 0 && ::fsync(directory) == 0;
+    const int reason = errno;
+    if (directory >= 0) ::close(directory);
+    if (!durable)
+      return fail(Errc::failed, "fsync {}: {}", path.parent_path().string(), std::strerror(reason));
+    return file;
+  }
 };
 
 }  // namespace
 
-Result<std::unique_ptr<File>> open_file(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (descriptor < 0)
-    return fail(Errc::failed, "cannot open {}: {}", path.string(), std::strerror(errno));
-  std::unique_ptr<File> file(new SystemFile(descriptor, path));
-  // A new file's name must survive a power cut as its content does.
-  const int directory = ::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool durable = directory >= 0 && ::fsync(directory) == 0;
-  const int reason = errno;
-  if (directory >= 0) ::close(directory);
-  if (!durable)
-    return fail(Errc::failed, "fsync {}: {}", path.parent_path().string(), std::strerror(reason));
-  return file;
+Disk& system_disk() {
+  static SystemDisk disk;
+  return disk;
 }
 
 }  // namespace s3oram
