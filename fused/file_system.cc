@@ -31,17 +31,18 @@ FileSystem::~FileSystem() {
 
 Result<std::unique_ptr<FileSystem>> FileSystem::mount(BlockDevice& device,
                                                       const std::string& database,
-                                                      const FileSystemOptions& options) {
+                                                      const FileSystemOptions& options,
+                                                      Disk& disk) {
   std::unique_ptr<FileSystem> fs(new FileSystem(device, options));
-  S3O_TRY(fs->start(database));
+  S3O_TRY(fs->start(database, disk));
   return fs;
 }
 
-Status FileSystem::start(const std::string& database) {
+Status FileSystem::start(const std::string& database, Disk& disk) {
   device_.set_participant(this);
   const std::vector<BlockId> mapped = device_.mapped();
   Lock lock(mutex_);
-  S3O_TRY(metadata_.open(database));
+  S3O_TRY(metadata_.open(database, disk));
   if (metadata_.is_new()) {
     if (!commit(lock)) return fail(Errc::failed, "{}: the file tables could not be made", database);
     S3O_TRY(metadata_.open_tables());

@@ -68,10 +68,12 @@ struct FileSystemStatus {
 
 class FileSystem final : public CommitParticipant {
  public:
-  /// Opens, or makes, the file system in `database`, the file that the device commits to. Frees
-  /// what nobody owns. The device is fresh; its last callback must come before the destructor.
+  /// Opens, or makes, the file system in `database`, the file on `disk` that the device
+  /// commits to. Frees what nobody owns. The device is fresh; its last callback must come before
+  /// the destructor.
   static Result<std::unique_ptr<FileSystem>> mount(BlockDevice& device, const std::string& database,
-                                                   const FileSystemOptions& options);
+                                                   const FileSystemOptions& options,
+                                                   Disk& disk = system_disk());
   ~FileSystem() override;
   /// Frees unlinked files, flushes, commits, and waits until the device has no callback of ours
   /// left. No operation may run or follow. An error says what is not durable.
@@ -126,7 +128,7 @@ class FileSystem final : public CommitParticipant {
   using NodePtr = std::shared_ptr<Node>;
 
   FileSystem(BlockDevice& device, const FileSystemOptions& options);
-  Status start(const std::string& database);
+  Status start(const std::string& database, Disk& disk);
   Status free_unowned(const std::vector<BlockId>& mapped);
 
   // All private functions below are called with the lock held.

@@ -4,8 +4,8 @@
 
 namespace s3oram {
 
-Status Metadata::open(const std::string& path) {
-  auto reader = Database::open(path, Database::Mode::read_only);
+Status Metadata::open(const std::string& path, Disk& disk) {
+  auto reader = Database::open(path, Database::Mode::read_only, disk);
   if (!reader) return fail(reader.error());
   reader_ = std::move(*reader);
   auto tables = number("SELECT COUNT(*) FROM sqlite_master WHERE name = 'fs_state'");

@@ -18,7 +18,7 @@ class Metadata {
  public:
   /// Opens the reader. `is_new()` afterwards: there are no tables yet; run a commit, which makes
   /// them, and call open_tables(). Errors: unsupported (a newer format), damaged_vault.
-  Status open(const std::string& path);
+  Status open(const std::string& path, Disk& disk = system_disk());
   bool is_new() const { return is_new_; }
   Status open_tables();
 

@@ -1,9 +1,12 @@
 #include "serverd/control.h"
 
+#include "oramcore/base/rules.h"
+
 namespace s3oram {
 namespace {
 
 constexpr int kFormat = 1;
+constexpr std::uint64_t kBallast = 4 << 20;
 constexpr unsigned kFirstHeight = 1;
 
 template <class T>
@@ -15,22 +18,25 @@ Bytes packed(const T& value) {
 
 }  // namespace
 
-Result<Control> Control::open(const std::filesystem::path& file) {
+Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
   Control control;
-  auto database = Database::open(file.string(), Database::Mode::create);
+  auto database = Database::open(file.string(), Database::Mode::create, disk);
   if (!database) return fail(database.error());
   control.database_ = std::move(*database);
-  S3O_TRY(control.database_.execute(
-      "CREATE TABLE IF NOT EXISTS volume (one INTEGER PRIMARY KEY CHECK (one = 1),"
-      " format INTEGER NOT NULL, description BLOB NOT NULL, session BLOB NOT NULL,"
-      " view INTEGER NOT NULL, height INTEGER NOT NULL);"
-      "CREATE TABLE IF NOT EXISTS buckets (bucket INTEGER PRIMARY KEY,"
-      " frame INTEGER NOT NULL, slots INTEGER NOT NULL);"
-      "CREATE TABLE IF NOT EXISTS prepared (one INTEGER PRIMARY KEY CHECK (one = 1),"
-      " id BLOB NOT NULL, next_height INTEGER NOT NULL);"
-      "CREATE TABLE IF NOT EXISTS prepared_buckets (bucket INTEGER PRIMARY KEY,"
-      " frame INTEGER NOT NULL, slots INTEGER NOT NULL);"
-      "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);"));
+  S3O_TRY(control.database_.keep_ballast(kBallast));
+  S3O_TRY(control.database_.transact("tables", [&] {
+    return control.database_.execute(
+        "CREATE TABLE IF NOT EXISTS volume (one INTEGER PRIMARY KEY CHECK (one = 1),"
+        " format INTEGER NOT NULL, description BLOB NOT NULL, session BLOB NOT NULL,"
+        " view INTEGER NOT NULL, height INTEGER NOT NULL);"
+        "CREATE TABLE IF NOT EXISTS buckets (bucket INTEGER PRIMARY KEY,"
+        " frame INTEGER NOT NULL, slots INTEGER NOT NULL);"
+        "CREATE TABLE IF NOT EXISTS prepared (one INTEGER PRIMARY KEY CHECK (one = 1),"
+        " id BLOB NOT NULL, next_height INTEGER NOT NULL);"
+        "CREATE TABLE IF NOT EXISTS prepared_buckets (bucket INTEGER PRIMARY KEY,"
+        " frame INTEGER NOT NULL, slots INTEGER NOT NULL);"
+        "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);");
+  }));
   S3O_TRY(control.load());
   return control;
 }
@@ -104,7 +110,6 @@ Status Control::load() {
 }
 
 Status Control::create(const VolumeDescription& volume) {
-  S3O_TRY(database_.begin());
   const auto fill = [&]() -> Status {
     S3O_TRY(
         database_.execute("DELETE FROM buckets; DELETE FROM prepared; DELETE FROM prepared_buckets;"
@@ -117,25 +122,25 @@ Status Control::create(const VolumeDescription& volume) {
                 .bind(3, kFirstHeight)
                 .run());
     // Frame 1 takes the root writes of view 0.
-    S3O_TRY(write_buckets({{kRoot, {1, 0}}}));
-    return database_.commit();
+    return write_buckets({{kRoot, {1, 0}}});
   };
-  if (auto status = fill(); !status) {
-    database_.rollback();
-    return status;
-  }
+  S3O_TRY(database_.transact("create", fill));
   const std::filesystem::path file = database_.path();
+  Disk& disk = database_.disk();
   database_ = Database();
-  auto fresh = open(file);
+  auto fresh = open(file, disk);
   if (!fresh) return fail(fresh.error());
   *this = std::move(*fresh);
   return {};
 }
 
 Status Control::set_session(const Session& session) {
-  auto row = database_.prepare("UPDATE volume SET session = ?");
-  if (!row) return fail(row.error());
-  S3O_TRY(row->bind(0, packed(session)).run());
+  const auto fill = [&]() -> Status {
+    auto row = database_.prepare("UPDATE volume SET session = ?");
+    if (!row) return fail(row.error());
+    return row->bind(0, packed(session)).run();
+  };
+  S3O_TRY(database_.transact("session", fill));
   session_ = session;
   return {};
 }
@@ -186,16 +191,19 @@ Status Control::write_buckets(const BucketVersions& changes) {
 }
 
 Status Control::attempt(const EvictionId& id) {
-  auto row = database_.prepare("INSERT INTO attempts VALUES (?)");
-  if (!row) return fail(row.error());
-  S3O_TRY(row->bind(0, packed(id)).run());
+  const auto fill = [&]() -> Status {
+    auto row = database_.prepare("INSERT INTO attempts VALUES (?)");
+    if (!row) return fail(row.error());
+    return row->bind(0, packed(id)).run();
+  };
+  database_.restore_ballast();
+  S3O_TRY(database_.transact("attempt", fill));
   attempts_.insert(id);
   return {};
 }
 
 Status Control::prepare(const EvictionId& id, unsigned next_height,
                         const BucketVersions& versions) {
-  S3O_TRY(database_.begin());
   const auto fill = [&]() -> Status {
     auto row = database_.prepare("INSERT INTO prepared VALUES (1, ?, ?)");
     if (!row) return fail(row.error());
@@ -207,12 +215,9 @@ Status Control::prepare(const EvictionId& id, unsigned next_height,
                   .bind(1, ref.frame)
                   .bind(2, ref.slots)
                   .run());
-    return database_.commit();
+    return {};
   };
-  if (auto status = fill(); !status) {
-    database_.rollback();
-    return status;
-  }
+  S3O_TRY(database_.transact("prepared", fill));
   for (const auto& version : versions) use(version.second.frame);
   prepared_ = id;
   prepared_versions_ = {next_height, versions};
@@ -241,20 +246,15 @@ BucketVersions Control::changes_of_commit() const {
 Status Control::commit() {
   const BucketVersions changes = changes_of_commit();
   const unsigned next_height = prepared_versions_.next_height;
-  S3O_TRY(database_.begin());
   const auto fill = [&]() -> Status {
     S3O_TRY(write_buckets(changes));
     auto row = database_.prepare("UPDATE volume SET view = ?, height = ?");
     if (!row) return fail(row.error());
     S3O_TRY(row->bind(0, static_cast<std::int64_t>(view_ + 1)).bind(1, next_height).run());
-    S3O_TRY(database_.execute(
-        "DELETE FROM prepared; DELETE FROM prepared_buckets; DELETE FROM attempts;"));
-    return database_.commit();
+    return database_.execute(
+        "DELETE FROM prepared; DELETE FROM prepared_buckets; DELETE FROM attempts;");
   };
-  if (auto status = fill(); !status) {
-    database_.rollback();
-    return status;
-  }
+  S3O_TRY(database_.transact("flip", fill));
   release();
   height_ = next_height;
   ++view_;
@@ -266,6 +266,7 @@ Status Control::commit() {
   }
   for (const auto& version : prepared_versions_.versions) unuse(version.second.frame);
   has_former_ = true;
+  if (!rule_holds(Rule::former_view)) release();
   attempts_.clear();
   prepared_.reset();
   prepared_versions_ = {};
@@ -273,13 +274,10 @@ Status Control::commit() {
 }
 
 Status Control::discard() {
-  S3O_TRY(database_.begin());
-  auto status = database_.execute("DELETE FROM prepared; DELETE FROM prepared_buckets;");
-  if (status) status = database_.commit();
-  if (!status) {
-    database_.rollback();
-    return status;
-  }
+  const auto fill = [&] {
+    return database_.execute("DELETE FROM prepared; DELETE FROM prepared_buckets;");
+  };
+  S3O_TRY(database_.transact("discard", fill));
   for (const auto& version : prepared_versions_.versions) unuse(version.second.frame);
   prepared_.reset();
   prepared_versions_ = {};

@@ -1,7 +1,8 @@
 // The server's control state: which volume and session, which frame is which bucket in the present
 // view, and what is prepared. Kept in memory as a table and durably in SQLite (control.db).
 //
-// One thread at a time. Every change is durable when the method returns.
+// One thread at a time. Every change is durable when the method returns; to the disk each is a step
+// of a name (Disk::step): tables, create, session, attempt, prepared, flip, discard.
 #pragma once
 
 #include <filesystem>
@@ -29,7 +30,8 @@ using BucketVersions = std::vector<std::pair<BucketIndex, FrameRef>>;
 
 class Control {
  public:
-  static Result<Control> open(const std::filesystem::path& file);
+  /// `disk` must outlive it.
+  static Result<Control> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
   const std::optional<VolumeDescription>& volume() const { return volume_; }
   const Session& session() const { return session_; }
@@ -43,6 +45,8 @@ class Control {
   /// The bucket in `view`: the present one, or the one before until it is released.
   Result<FrameRef> bucket(BucketIndex bucket, std::uint64_t view) const;
   unsigned height() const { return height_; }
+  /// Whether there is room for more than what gives room back.
+  bool has_ballast() const { return database_.has_ballast(); }
   /// Frames that a tree of this height can use at once: its leaves, half of its inner buckets (the
   /// others are empty), the root, and the versions that an eviction prepares and replaces.
   static std::uint64_t frames_needed(unsigned height) {

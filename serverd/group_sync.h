@@ -8,9 +8,9 @@
 
 namespace s3oram {
 
-/// One executor; not thread-safe. A failed sync is never tried again: what was written before it may
-/// be lost although a later sync succeeds, so everybody whose writes began before the failure gets
-/// an error, and must write again.
+/// One executor; not thread-safe. A failed sync is never tried again: what was written before it
+/// may be lost although a later sync succeeds, so everybody whose writes began before the failure
+/// gets an error, and must write again.
 class GroupSync {
  public:
   GroupSync(Executor executor, Executor pool, FrameStore& store)

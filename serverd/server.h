@@ -127,9 +127,9 @@ class Server final : public ShareServer {
 
   FrameNumber root_frame_ = 0;
   std::shared_ptr<Frame> root_;
-  std::vector<std::uint64_t> stamps_;  // of the root's slots; 0 is never written, or lost
-  std::set<BucketIndex> damaged_;      // buckets of the present view with a damaged slot
-  std::atomic<unsigned> reserved_height_ = 0;       // the disk has room for a tree of this height
+  std::vector<std::uint64_t> stamps_;          // of the root's slots; 0 is never written, or lost
+  std::set<BucketIndex> damaged_;              // buckets of the present view with a damaged slot
+  std::atomic<unsigned> reserved_height_ = 0;  // the disk has room for a tree of this height
 
   std::shared_ptr<Eviction> eviction_;
   Event eviction_over_;

@@ -106,8 +106,7 @@ Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
   for (const BucketIndex bucket : buckets) {
     auto ref = control_.bucket(bucket, request.view);
     if (!ref || ref->frame == 0) continue;
-    auto slots =
-        co_await offload(pool_, [&] { return frames_->damaged(ref->frame, ref->slots); });
+    auto slots = co_await offload(pool_, [&] { return frames_->damaged(ref->frame, ref->slots); });
     if (!slots) co_return fail(slots.error());
     for (const std::uint16_t slot : *slots) answer.slots.push_back({bucket, slot});
   }
@@ -129,8 +128,7 @@ Task<Result<Bytes>> Server::read_slot(ReadSlotRequest request, Payload&) {
   if (!*found)
     co_return fail(Errc::corrupt, "slot {} of bucket {} is damaged at server {}", request.at.slot,
                    request.at.bucket, self_);
-  std::copy((*found)->content.begin(), (*found)->content.end(),
-            answer.begin() + Rpc::kHeaderSize);
+  std::copy((*found)->content.begin(), (*found)->content.end(), answer.begin() + Rpc::kHeaderSize);
   co_return answer;
 }
 

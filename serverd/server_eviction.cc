@@ -15,6 +15,8 @@ Task<Result<Bytes>> Server::reserve(ReserveRequest request, Payload&) {
   if (request.height < control_.height() || request.height > control_.height() + 1u ||
       request.height > kMaxHeight)
     co_return malformed();
+  if (request.height > control_.height() && !control_.has_ballast())
+    co_return fail(Errc::disk_full, "the disk of server {} is full", self_);
   const auto begun = sync_->begin();
   S3O_CO_TRY(co_await offload(pool_, [&] { return reserve_frames(request.height); }));
   S3O_CO_TRY(co_await sync_->sync(begun));

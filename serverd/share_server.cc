@@ -1,11 +1,10 @@
-#include "serverd/server.h"
-
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "oramcore/base/rules.h"
+#include "serverd/server.h"
 
 namespace s3oram {
 namespace {
@@ -163,8 +162,9 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
   if (present != request.next) {
     const bool known =
         std::find(request.known.begin(), request.known.end(), present) != request.known.end();
-    if (!known && std::all_of(request.known.begin(), request.known.end(),
-                              [&](const Session& s) { return s.epoch > present.epoch; }))
+    if (!known && !request.known.empty() &&
+        std::all_of(request.known.begin(), request.known.end(),
+                    [&](const Session& s) { return s.epoch > present.epoch; }))
       co_return fail(Errc::wrong_volume,
                      "server {} has not seen the sessions since its epoch {}: its store was set "
                      "back to an old state; put the newest one back",

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "oramcore/base/async.h"
+#include "oramcore/base/disk.h"
 #include "oramcore/base/error.h"
 #include "oramcore/base/random.h"
 #include "oramcore/wire/transport.h"
@@ -19,7 +20,8 @@ class ShareServer {
   /// Everything passed in must outlive the server.
   static Result<std::unique_ptr<ShareServer>> open(const std::filesystem::path& store, Party self,
                                                    Executor executor, Executor pool, Clock& clock,
-                                                   Random& random, Transport& transport);
+                                                   Random& random, Transport& transport,
+                                                   Disk& disk = system_disk());
   virtual ~ShareServer() = default;
 
   /// Stops answering, waits for what the pool still does, makes everything durable. On `executor`.

@@ -6,11 +6,12 @@
 
 namespace s3oram {
 
-Result<Ballast> Ballast::open(Disk& disk, const std::filesystem::path& path, std::uint64_t bytes) {
+Result<std::unique_ptr<Ballast>> Ballast::open(Disk& disk, const std::filesystem::path& path,
+                                               std::uint64_t bytes) {
   auto file = disk.open(path);
   if (!file) return fail(file.error());
-  Ballast ballast(std::move(*file), bytes);
-  ballast.restore();
+  std::unique_ptr<Ballast> ballast(new Ballast(std::move(*file), bytes));
+  ballast->restore();
   return ballast;
 }
 
@@ -18,7 +19,8 @@ bool Ballast::release() {
   if (!whole_) return false;
   whole_ = false;
   const auto given = file_->truncate(0);
-  spdlog::error("the disk is full: {}", given ? "room that was kept back is used" : given.error().message);
+  spdlog::error("the disk is full: {}",
+                given ? "room that was kept back is used" : given.error().message);
   return given.has_value();
 }
 

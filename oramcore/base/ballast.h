@@ -1,7 +1,8 @@
 // Room kept back on a party's disk, so that what gives room back (deleting, deciding) can still be
-// written when the disk is full (3-durability.md, rule 13). One thread at a time.
+// written when the disk is full (3-durability.md, rule 13). One thread at a time, but for whole().
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 
@@ -12,7 +13,8 @@ namespace s3oram {
 class Ballast {
  public:
   /// Keeps `bytes` in the file `path`. A disk that is full at once is no error: see whole().
-  static Result<Ballast> open(Disk& disk, const std::filesystem::path& path, std::uint64_t bytes);
+  static Result<std::unique_ptr<Ballast>> open(Disk& disk, const std::filesystem::path& path,
+                                               std::uint64_t bytes);
 
   /// Gives the room to whoever writes next. False if there was none left to give.
   bool release();
@@ -22,18 +24,11 @@ class Ballast {
   bool whole() const { return whole_; }
 
  private:
-  Ballast(std::unique_ptr<File> file, std::uint64_t bytes) : file_(std::move(file)), bytes_(bytes) {}
+  Ballast(std::unique_ptr<File> file, std::uint64_t bytes)
+      : file_(std::move(file)), bytes_(bytes) {}
   std::unique_ptr<File> file_;
   std::uint64_t bytes_;
-  bool whole_ = false;
+  std::atomic<bool> whole_ = false;
 };
-
-/// Runs `write()`, a Status, and once more with the ballast's room if the disk is full.
-template <class Write>
-Status with_ballast(Ballast& ballast, Write write) {
-  Status status = write();
-  if (!status && status.error().code == Errc::disk_full && ballast.release()) status = write();
-  return status;
-}
 
 }  // namespace s3oram

@@ -1,9 +1,7 @@
-// Disks are passed in: a File is what a party needs of one.
+// What a party needs of a file; Disk (disk.h) opens them.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <memory>
 
 #include "oramcore/base/bytes.h"
 #include "oramcore/base/error.h"
@@ -16,13 +14,17 @@ class File {
   virtual ~File() = default;
   /// Reads exactly out.size() bytes; what lies beyond the end of the file reads as zero.
   virtual Status read(std::uint64_t offset, MutView out) = 0;
+  /// Errors: disk_full, failed.
   virtual Status write(std::uint64_t offset, View data) = 0;
   /// After success everything written before the call survives a power cut. After a failure
   /// nothing is known of it, and asking again must not be taken for an answer.
   virtual Status sync() = 0;
+  /// After success, writes below `size` bytes do not fail for want of space. What is read does not
+  /// change. Where the file system cannot do that, it succeeds too, after one line in the log.
+  /// Errors: disk_full (what was reserved before stays so), failed.
+  virtual Status reserve(std::uint64_t size) = 0;
+  /// Ends the file at `size`; the room behind is given back.
+  virtual Status truncate(std::uint64_t size) = 0;
 };
-
-/// A file of the operating system, made if it is not there. It is sparse where not written.
-Result<std::unique_ptr<File>> open_file(const std::filesystem::path& path);
 
 }  // namespace s3oram

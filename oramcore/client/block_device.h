@@ -21,7 +21,8 @@ using BlockId = std::uint64_t;
 /// How many more blocks a device takes, not counting what is in flight.
 struct Room {
   std::uint64_t blocks = std::uint64_t{1} << 48;  // for which there is room already
-  bool can_grow = true;  // it may find room for more; if not, writes of further ones fail (disk_full)
+  bool can_grow =
+      true;  // it may find room for more; if not, writes of further ones fail (disk_full)
 };
 
 /// What commits together with the device's own state, in one transaction.

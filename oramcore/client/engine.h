@@ -60,7 +60,7 @@ class Engine final : public BlockDevice {
   void commit(std::function<void(Status)> done) override;
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   std::vector<BlockId> mapped() const override { return positions_.blocks(); }
-  Room room() const override { return room_; }
+  Room room() const override { return {room_, can_grow_}; }
 
  private:
   struct Request {
@@ -106,8 +106,10 @@ class Engine final : public BlockDevice {
 
   // engine_space.cc
   bool wants_to_grow() const;
+  Task<Status> reserve_at(Party server, unsigned height);
   Task<bool> reserve(unsigned height);
   bool has_room();
+  Task<void> ask_for_room();
   void count_room();
 
   // engine_heal.cc
@@ -152,9 +154,11 @@ class Engine final : public BlockDevice {
   Event healed_;
 
   // Room for blocks (rule 13).
-  std::uint64_t new_blocks_ = 0;            // writes in flight of blocks not yet mapped
-  std::optional<Duration> growth_refused_;  // when
-  std::atomic<Room> room_{Room{}};
+  std::uint64_t new_blocks_ = 0;  // writes in flight of blocks not yet mapped
+  bool growth_refused_ = false;
+  std::optional<Duration> room_asked_;  // when
+  std::atomic<std::uint64_t> room_ = 0;
+  std::atomic<bool> can_grow_ = true;
 
   StateChanges pending_;
   std::uint64_t commits_asked_ = 0, commits_done_ = 0;

@@ -19,21 +19,27 @@ bool Engine::wants_to_grow() const {
          tree_.height < kMaxHeight;
 }
 
+Task<Status> Engine::reserve_at(Party server, unsigned height) {
+  const ReserveRequest request{session_.epoch, static_cast<std::uint8_t>(height)};
+  for (;;) {
+    auto answer = co_await servers_.ask_once(server, ReserveRequest::kType, encode(request));
+    if (answer) co_return Status{};
+    if (answer.error().code != Errc::need_open) co_return fail(answer.error());
+  }
+}
+
 /// Whether all servers have room for a tree of this height.
 Task<bool> Engine::reserve(unsigned height) {
-  if (!rule_holds(Rule::reserve_space)) co_return true;
-  const ReserveRequest request{session_.epoch, static_cast<std::uint8_t>(height)};
-  auto answers = co_await for_all(servers_.count(), [&](Party server) {
-    return servers_.ask_once(server, ReserveRequest::kType, encode(request));
-  });
-  growth_refused_.reset();
+  auto answers =
+      co_await for_all(servers_.count(), [&](Party server) { return reserve_at(server, height); });
+  growth_refused_ = false;
   for (auto& answer : answers) {
-    if (answer) continue;
+    if (answer || !rule_holds(Rule::reserve_space)) continue;
     const Errc code = answer.error().code;
     if (code == Errc::fenced || code == Errc::bad_request) die(answer.error());
     if (!dead_)
       spdlog::warn("the tree does not grow to height {}: {}", height, answer.error().message);
-    growth_refused_ = environment_.clock.now();
+    growth_refused_ = true;
   }
   count_room();
   co_return !growth_refused_;
@@ -41,25 +47,33 @@ Task<bool> Engine::reserve(unsigned height) {
 
 /// Whether a block that is not yet mapped may be written.
 bool Engine::has_room() {
-  if (!growth_refused_) return true;
-  const std::uint64_t fitting = capacity(tree_.height, params_.evict_every);
-  if (positions_.mapped() + new_blocks_ < fitting) return true;
-  // There may be room again; the next write will find out.
-  if (environment_.clock.now() - *growth_refused_ >= kAskAgainAfter) {
-    growth_refused_ = environment_.clock.now();
-    spawn(environment_.executor, [](Engine& engine) -> Task<void> {
-      ++engine.running_;
-      static_cast<void>(co_await engine.reserve(engine.tree_.height + 1));
-      if (--engine.running_ == 0) engine.idle_.notify_all();
-    }(*this));
+  if (state_.has_ballast()) {
+    if (!growth_refused_) return true;
+    const std::uint64_t fitting = capacity(tree_.height, params_.evict_every);
+    if (positions_.mapped() + new_blocks_ < fitting) return true;
+  }
+  // There may be room again; a later write will find out.
+  const Duration now = environment_.clock.now();
+  if (!room_asked_ || now - *room_asked_ >= kAskAgainAfter) {
+    room_asked_ = now;
+    spawn(environment_.executor, ask_for_room());
   }
   return false;
 }
 
+Task<void> Engine::ask_for_room() {
+  ++running_;
+  if (!state_.has_ballast()) static_cast<void>(co_await commit_now());  // takes it again if it can
+  if (growth_refused_) static_cast<void>(co_await reserve(tree_.height + 1));
+  count_room();
+  if (--running_ == 0) idle_.notify_all();
+}
+
 void Engine::count_room() {
   const std::uint64_t fitting = capacity(tree_.height, params_.evict_every);
-  room_ = Room{.blocks = fitting - std::min(fitting, positions_.mapped() + new_blocks_),
-               .can_grow = !growth_refused_};
+  const std::uint64_t taken = positions_.mapped() + new_blocks_;
+  room_ = state_.has_ballast() ? fitting - std::min(fitting, taken) : 0;
+  can_grow_ = state_.has_ballast() && !growth_refused_;
 }
 
 }  // namespace s3oram

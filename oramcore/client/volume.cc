@@ -248,7 +248,8 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
   });
   if (!created) return (*connection)->explain(created);
   // An init that was cut short may have come this far already.
-  if (!std::filesystem::exists(vault.database())) S3O_TRY(ClientState::create(vault.database()));
+  const Status state = ClientState::create(vault.database());
+  if (!state && state.error().code != Errc::exists) return state;
   S3O_TRY((*connection)->stop_servers());
   return vault.mark_ready();
 }

@@ -83,12 +83,14 @@ bool Statement::is_null(int column) const {
   return sqlite3_column_type(statement_, column) == SQLITE_NULL;
 }
 
-Result<Database> Database::open(const std::string& path, Mode mode, const std::string& vfs) {
+Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) {
   Database database;
+  database.disk_ = &disk;
   database.path_ = path;
   const int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
                     (mode == Mode::read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
                     (mode == Mode::create ? SQLITE_OPEN_CREATE : 0);
+  const std::string vfs = disk.sqlite_vfs();
   const int rc =
       sqlite3_open_v2(path.c_str(), &database.db_, flags, vfs.empty() ? nullptr : vfs.c_str());
   if (rc != SQLITE_OK) return failure(database.db_, rc, "open " + path);
@@ -109,7 +111,9 @@ Result<Database> Database::open(const std::string& path, Mode mode, const std::s
 Database::Database(Database&& other) noexcept { *this = std::move(other); }
 Database& Database::operator=(Database&& other) noexcept {
   std::swap(db_, other.db_);
+  std::swap(disk_, other.disk_);
   std::swap(path_, other.path_);
+  std::swap(ballast_, other.ballast_);
   return *this;
 }
 Database::~Database() { sqlite3_close_v2(db_); }
@@ -128,10 +132,23 @@ Result<Statement> Database::prepare(std::string_view sql) {
   return Statement(db_, statement);
 }
 
-Status Database::commit() {
-  auto status = execute("COMMIT");
-  if (!status) rollback();
-  return status;
+Status Database::commit(std::string_view what) {
+  disk_->step(what, false);
+  const int rc = sqlite3_exec(db_, "COMMIT", nullptr, nullptr, nullptr);
+  if (rc != SQLITE_OK) {
+    const auto error = failure(db_, rc, fmt::format("commit of {}", what));
+    rollback();
+    return error;
+  }
+  disk_->step(what, true);
+  return {};
+}
+
+Status Database::keep_ballast(std::uint64_t bytes) {
+  auto ballast = Ballast::open(*disk_, path_ + "-ballast", bytes);
+  if (!ballast) return fail(ballast.error());
+  ballast_ = std::move(*ballast);
+  return {};
 }
 
 void Database::rollback() {

@@ -10,7 +10,9 @@
 #include <string>
 #include <string_view>
 
+#include "oramcore/base/ballast.h"
 #include "oramcore/base/bytes.h"
+#include "oramcore/base/disk.h"
 #include "oramcore/base/error.h"
 
 struct sqlite3;
@@ -56,8 +58,8 @@ class Database {
  public:
   enum class Mode { read_write, create, read_only };
 
-  /// Opens `path`. `vfs` names the SQLite VFS to use (the simulator's, or empty for the default).
-  static Result<Database> open(const std::string& path, Mode mode, const std::string& vfs = {});
+  /// Opens `path` on `disk`, which must outlive the database.
+  static Result<Database> open(const std::string& path, Mode mode, Disk& disk = system_disk());
 
   Database() = default;
   Database(Database&& other) noexcept;
@@ -70,15 +72,48 @@ class Database {
   Result<Statement> prepare(std::string_view sql);
 
   Status begin() { return execute("BEGIN IMMEDIATE"); }
-  /// After an error the transaction is rolled back and nothing of it remains.
-  Status commit();
+  /// Durable on success. After an error the transaction is rolled back and nothing of it remains.
+  /// `what` names the transaction, in error messages and to the disk (Disk::step).
+  Status commit(std::string_view what);
   void rollback();
 
+  /// A transaction of what fill() does, which returns a Status; rolled back on any error. When the
+  /// disk is full the ballast is given up, and fill() runs once more.
+  template <class Fill>
+  Status transact(std::string_view what, Fill fill) {
+    Status status = try_transact(what, fill);
+    if (!status && status.error().code == Errc::disk_full && ballast_ && ballast_->release())
+      status = try_transact(what, fill);
+    return status;
+  }
+
+  /// From now on keeps `bytes` of room on the disk for transact(), in a file beside the database
+  /// (PATH-ballast). A disk that is full already is no error.
+  Status keep_ballast(std::uint64_t bytes);
+  /// Takes the room again that was given up, as soon as there is some.
+  void restore_ballast() {
+    if (ballast_) ballast_->restore();
+  }
+  /// While there is none, nothing that only adds to the disk should be begun. Any thread.
+  bool has_ballast() const { return !ballast_ || ballast_->whole(); }
+
   const std::string& path() const { return path_; }
+  Disk& disk() const { return *disk_; }
 
  private:
+  template <class Fill>
+  Status try_transact(std::string_view what, Fill& fill) {
+    S3O_TRY(begin());
+    Status status = fill();
+    if (status) status = commit(what);
+    if (!status) rollback();
+    return status;
+  }
+
   sqlite3* db_ = nullptr;
+  Disk* disk_ = nullptr;
   std::string path_;
+  std::unique_ptr<Ballast> ballast_;
 };
 
 }  // namespace s3oram

@@ -1,9 +1,12 @@
 #include "oramcore/state/client_state.h"
 
+#include "oramcore/base/rules.h"
+
 namespace s3oram {
 namespace {
 
 constexpr int kFormat = 1;
+constexpr std::uint64_t kBallast = 8 << 20;
 
 constexpr auto kCreateIntents =
     "CREATE TABLE IF NOT EXISTS intents (slot INTEGER PRIMARY KEY, view INTEGER NOT NULL,"
@@ -19,31 +22,38 @@ void StateChanges::merge_older(StateChanges older) {
   intents.merge(older.intents);
 }
 
-Status ClientState::create(const std::filesystem::path& file) {
-  if (std::filesystem::exists(file)) return fail(Errc::exists, "{} exists already", file.string());
-  auto database = Database::open(file.string(), Database::Mode::create);
-  if (!database) return fail(database.error());
-  S3O_TRY(database->begin());
-  S3O_TRY(database->execute(
-      "CREATE TABLE tree (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,"
-      " view INTEGER NOT NULL, height INTEGER NOT NULL, written INTEGER NOT NULL,"
-      " eviction INTEGER NOT NULL, attempt BLOB NOT NULL);"
-      "CREATE TABLE positions (block INTEGER PRIMARY KEY, position INTEGER NOT NULL,"
-      " version INTEGER NOT NULL);"
-      "CREATE TABLE stash (block INTEGER PRIMARY KEY, sealed BLOB NOT NULL);"
-      "CREATE TABLE sessions (epoch INTEGER PRIMARY KEY, nonce BLOB NOT NULL);"
-      "INSERT INTO tree VALUES (1, " +
-      std::to_string(kFormat) +
-      ", 0, 1, 0, 0, zeroblob(16));"
-      "INSERT INTO sessions VALUES (0, zeroblob(16));"));
-  return database->commit();
-}
-
-Result<ClientState> ClientState::open(const std::filesystem::path& file) {
+Status ClientState::create(const std::filesystem::path& file, Disk& disk) {
   ClientState state;
-  auto database = Database::open(file.string(), Database::Mode::read_write);
+  auto database = Database::open(file.string(), Database::Mode::create, disk);
   if (!database) return fail(database.error());
   state.database_ = std::move(*database);
+  return state.database_.transact("create", [&]() -> Status {
+    auto tables = state.database_.prepare("SELECT 1 FROM sqlite_master");
+    if (!tables) return fail(tables.error());
+    auto found = tables->step();
+    if (!found) return fail(found.error());
+    if (*found) return fail(Errc::exists, "{} exists already", file.string());
+    return state.database_.execute(
+        "CREATE TABLE tree (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,"
+        " view INTEGER NOT NULL, height INTEGER NOT NULL, written INTEGER NOT NULL,"
+        " eviction INTEGER NOT NULL, attempt BLOB NOT NULL);"
+        "CREATE TABLE positions (block INTEGER PRIMARY KEY, position INTEGER NOT NULL,"
+        " version INTEGER NOT NULL);"
+        "CREATE TABLE stash (block INTEGER PRIMARY KEY, sealed BLOB NOT NULL);"
+        "CREATE TABLE sessions (epoch INTEGER PRIMARY KEY, nonce BLOB NOT NULL);"
+        "INSERT INTO tree VALUES (1, " +
+        std::to_string(kFormat) +
+        ", 0, 1, 0, 0, zeroblob(16));"
+        "INSERT INTO sessions VALUES (0, zeroblob(16));");
+  });
+}
+
+Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& disk) {
+  ClientState state;
+  auto database = Database::open(file.string(), Database::Mode::read_write, disk);
+  if (!database) return fail(database.error());
+  state.database_ = std::move(*database);
+  S3O_TRY(state.database_.keep_ballast(kBallast));
   // A vault made before intents were kept has none.
   S3O_TRY(state.database_.execute(kCreateIntents));
   const auto prepare = [&](Statement& statement, std::string_view sql) -> Status {
@@ -98,6 +108,7 @@ Result<ClientState::Loaded> ClientState::load() {
                  return {};
                }));
   if (!found) return damaged("table tree is empty");
+  view_ = loaded.tree.view;
   S3O_TRY(read("SELECT block, sealed FROM stash", [&](const Statement& row) -> Status {
     loaded.stash[static_cast<BlockId>(row.integer(0))] = row.blob(1);
     return {};
@@ -144,20 +155,23 @@ Result<ClientState::Loaded> ClientState::load() {
 }
 
 Status ClientState::add_session(const Session& session) {
-  auto row = database_.prepare("INSERT INTO sessions VALUES (?, ?)");
-  if (!row) return fail(row.error());
-  return row->bind(0, as_sql(session.epoch)).bind(1, View(session.nonce)).run();
+  return database_.transact("session", [&]() -> Status {
+    auto row = database_.prepare("INSERT INTO sessions VALUES (?, ?)");
+    if (!row) return fail(row.error());
+    return row->bind(0, as_sql(session.epoch)).bind(1, View(session.nonce)).run();
+  });
 }
 
 Status ClientState::forget_sessions_before(std::uint64_t epoch) {
-  auto row = database_.prepare("DELETE FROM sessions WHERE epoch < ?");
-  if (!row) return fail(row.error());
-  return row->bind(0, as_sql(epoch)).run();
+  return database_.transact("forget-sessions", [&]() -> Status {
+    auto row = database_.prepare("DELETE FROM sessions WHERE epoch < ?");
+    if (!row) return fail(row.error());
+    return row->bind(0, as_sql(epoch)).run();
+  });
 }
 
 Status ClientState::commit(const TreeState& tree, const StateChanges& changes,
                            const std::function<Status(Database&)>& with) {
-  S3O_TRY(database_.begin());
   const auto fill = [&]() -> Status {
     for (const auto& [block, row] : changes.positions)
       S3O_TRY(row ? put_position_.bind(0, as_sql(block))
@@ -181,12 +195,14 @@ Status ClientState::commit(const TreeState& tree, const StateChanges& changes,
                 .bind(3, as_sql(tree.last_decided.eviction))
                 .bind(4, View(tree.last_decided.attempt))
                 .run());
-    if (with) S3O_TRY(with(database_));
-    return database_.commit();
+    return with && rule_holds(Rule::one_transaction) ? with(database_) : Status{};
   };
-  auto status = fill();
-  if (!status) database_.rollback();
-  return status;
+  database_.restore_ballast();
+  S3O_TRY(database_.transact(tree.view == view_ ? "commit" : "decide", fill));
+  if (with && !rule_holds(Rule::one_transaction))
+    S3O_TRY(database_.transact("participant", [&] { return with(database_); }));
+  view_ = tree.view;
+  return {};
 }
 
 }  // namespace s3oram

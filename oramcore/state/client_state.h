@@ -1,6 +1,9 @@
 // The client's durable state in vault.db: the view and height of the tree, positions, the stash,
 // sessions. Everything changes in transactions that also hold the participant's changes
 // (3-durability.md, rule 9). One thread at a time.
+//
+// To the disk, each change is a step of a name (Disk::step): create, session, forget-sessions, and
+// commit, or decide if the commit begins a new view.
 #pragma once
 
 #include <filesystem>
@@ -48,9 +51,10 @@ struct StateChanges {
 
 class ClientState {
  public:
-  /// Makes the tables of a new volume. Errors: exists.
-  static Status create(const std::filesystem::path& file);
-  static Result<ClientState> open(const std::filesystem::path& file);
+  /// Makes the tables of a new volume, all or (if it is cut short) none. Errors: exists.
+  static Status create(const std::filesystem::path& file, Disk& disk = system_disk());
+  /// `disk` must outlive the state.
+  static Result<ClientState> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
   struct Loaded {
     TreeState tree;
@@ -66,13 +70,18 @@ class ClientState {
   /// Every server has this session: the older ones cannot come back.
   Status forget_sessions_before(std::uint64_t epoch);
 
-  /// One transaction: the numbers, the changes, and `with` (which may be empty).
+  /// Whether there is room to write more than what gives room back. Any thread.
+  bool has_ballast() const { return database_.has_ballast(); }
+
+  /// One transaction: the numbers, the changes, and `with` (which may be empty, and runs again if
+  /// the disk was full).
   Status commit(const TreeState& tree, const StateChanges& changes,
                 const std::function<Status(Database&)>& with);
 
  private:
   ClientState() = default;
   Database database_;
+  std::uint64_t view_ = 0;  // the last one loaded or committed
   Statement put_position_, erase_position_, put_stash_, erase_stash_, put_intent_, put_tree_;
 };
 

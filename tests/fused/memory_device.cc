@@ -167,7 +167,7 @@ Status MemoryDevice::write_changes(const std::map<BlockId, std::optional<Bytes>>
   }
   if (outcome) outcome = participate(database_);
   if (outcome && fails) outcome = fail(Errc::failed, "the commit fails on demand");
-  if (outcome) return database_.commit();
+  if (outcome) return database_.commit("commit");
   database_.rollback();
   return outcome;
 }

@@ -27,7 +27,7 @@ class OverlayTest : public ::testing::Test {
     ASSERT_TRUE(writer.begin());
     ASSERT_TRUE(apply(writer));
     if (succeeds)
-      ASSERT_TRUE(writer.commit());
+      ASSERT_TRUE(writer.commit("test"));
     else
       writer.rollback();
     metadata.end_commit(succeeds);
@@ -65,7 +65,7 @@ TEST_F(OverlayTest, ChangesAreSeenBeforeWhileAndAfterTheirCommit) {
   EXPECT_TRUE(seen());
   ASSERT_TRUE(writer.begin());
   ASSERT_TRUE(apply(writer));
-  ASSERT_TRUE(writer.commit());
+  ASSERT_TRUE(writer.commit("test"));
   EXPECT_TRUE(seen());
   metadata.end_commit(true);
   EXPECT_TRUE(seen());
@@ -99,7 +99,7 @@ TEST_F(OverlayTest, ScanMergesAllThreeLayersInOrder) {
   EXPECT_EQ(names(1), "a1 c3 d3 e3 ");
   ASSERT_TRUE(writer.begin());
   ASSERT_TRUE(apply(writer));
-  ASSERT_TRUE(writer.commit());
+  ASSERT_TRUE(writer.commit("test"));
   metadata.end_commit(true);
   EXPECT_EQ(names(1), "a1 c3 d3 e3 ");
   commit(true);

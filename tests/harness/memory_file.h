@@ -42,6 +42,11 @@ class MemoryFile final : public File {
     if (disk_->fail_syncs) return fail(Errc::failed, "the disk does not sync");
     return {};
   }
+  Status truncate(std::uint64_t size) override {
+    disk_->content.resize(size);
+    return {};
+  }
+  Status reserve(std::uint64_t) override { return {}; }
 
  private:
   std::shared_ptr<MemoryDisk> disk_;

@@ -119,7 +119,7 @@ class Hostile : public testing::TestWithParam<int> {
         message.resize(message.size() + 1 + random_() % 50);
         break;
       case 2:
-        message[2] = static_cast<std::uint8_t>(random_() % 13);
+        message[2] = static_cast<std::uint8_t>(random_() % 17);
         break;
       case 3:
         for (auto& byte : message) byte = static_cast<std::uint8_t>(random_());
@@ -184,6 +184,14 @@ class Hostile : public testing::TestWithParam<int> {
       case MessageType::discard:
       case MessageType::release:
         return in_session(decode<CommitRequest>(body), Due::obedience);
+      case MessageType::reserve:
+        return in_session(decode<ReserveRequest>(body), Due::obedience);
+      case MessageType::damage:
+        return in_session(decode<DamageRequest>(body), Due::no_harm);
+      case MessageType::read_slot:
+        return in_session(decode<ReadSlotRequest>(body), Due::no_harm);
+      case MessageType::heal_slot:
+        return in_session(decode<HealSlotRequest>(body), Due::obedience);
       case MessageType::subshare:  // of evictions that are over, or that never will be
         return in_session(decode<SubshareRequest>(body), Due::no_harm);
     }
@@ -364,10 +372,10 @@ TEST_P(HostileOnce, AStaleOrNamelessSessionIsRefused) {
     Session forged = open_.next;
     forged.nonce[0] ^= 1;
     const std::pair<OpenRequest, Errc> opens[] = {
-        {{open_.volume, {}, next}, Errc::stale_vault},
-        {{open_.volume, {Session{}, forged}, next}, Errc::stale_vault},
-        {{open_.volume, {open_.next}, forged}, Errc::bad_request},
-        {{open_.volume, {open_.next}, Session{}}, Errc::bad_request},
+        {{open_.volume, {}, next, 0, {}}, Errc::stale_vault},
+        {{open_.volume, {Session{}, forged}, next, 0, {}}, Errc::stale_vault},
+        {{open_.volume, {open_.next}, forged, 0, {}}, Errc::bad_request},
+        {{open_.volume, {open_.next}, Session{}, 0, {}}, Errc::bad_request},
     };
     for (const auto& [open, code] : opens) {
       const auto answer = stranger.ask(2, open);
@@ -386,7 +394,7 @@ TEST(HostileCreate, AVolumeInUseIsNotReplacedEvenIfItsSessionHasNoNumber) {
   ASSERT_OK(hello);
   const VolumeId volume = decode<HelloAnswer>(hello->body())->volume->id;
   // Number 0 is that of a volume never opened: no session may have it.
-  const auto opened = stranger.ask(1, OpenRequest{volume, {}, Session{}});
+  const auto opened = stranger.ask(1, OpenRequest{volume, {}, Session{}, 0, {}});
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Errc::bad_request);
   VolumeId other = volume;

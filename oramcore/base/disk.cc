@@ -1,0 +1,103 @@
+#include "oramcore/base/disk.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+namespace s3oram {
+namespace {
+
+class SystemFile final : public File {
+ public:
+  SystemFile(int descriptor, std::filesystem::path path)
+      : descriptor_(descriptor), path_(std::move(path)) {}
+  ~SystemFile() override { ::close(descriptor_); }
+
+  Status read(std::uint64_t offset, MutView out) override {
+    while (!out.empty()) {
+      const ssize_t got = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return failure("read");
+      if (got == 0) {
+        std::fill(out.begin(), out.end(), 0);
+        break;
+      }
+      offset += static_cast<std::uint64_t>(got);
+      out = out.subspan(static_cast<std::size_t>(got));
+    }
+    return {};
+  }
+
+  Status write(std::uint64_t offset, View data) override {
+    while (!data.empty()) {
+      const ssize_t put =
+          ::pwrite(descriptor_, data.data(), data.size(), static_cast<off_t>(offset));
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) return failure("write");
+      offset += static_cast<std::uint64_t>(put);
+      data = data.subspan(static_cast<std::size_t>(put));
+    }
+    return {};
+  }
+
+  Status sync() override { return ::fdatasync(descriptor_) == 0 ? Status{} : failure("fdatasync"); }
+
+  // fallocate(2) itself: posix_fallocate would write where the file system cannot reserve.
+  Status truncate(std::uint64_t size) override {
+    return ::ftruncate(descriptor_, static_cast<off_t>(size)) == 0 ? Status{} : failure("truncate");
+  }
+  Status reserve(std::uint64_t size) override {
+    if (size == 0) return {};
+    int rc = 0;
+    do rc = ::fallocate(descriptor_, 0, 0, static_cast<off_t>(size));
+    while (rc != 0 && errno == EINTR);
+    if (rc == 0) return {};
+    if (errno != EOPNOTSUPP) return failure("reserve space in");
+    if (!told_.exchange(true))
+      spdlog::warn("{}: this file system cannot reserve space; a full disk will be noticed late",
+                   path_.string());
+    return {};
+  }
+
+ private:
+  tl::unexpected<Error> failure(const char* what) const {
+    return fail(errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed, "{} {}: {}",
+                what, path_.string(), std::strerror(errno));
+  }
+
+  int descriptor_;
+  std::filesystem::path path_;
+  std::atomic<bool> told_{false};
+};
+
+class SystemDisk final : public Disk {
+ public:
+  Result<std::unique_ptr<File>> open(const std::filesystem::path& path) override {
+    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (descriptor < 0)
+      return fail(Errc::failed, "cannot open {}: {}", path.string(), std::strerror(errno));
+    std::unique_ptr<File> file(new SystemFile(descriptor, path));
+    // A new file's name must survive a power cut as its content does.
+    const int directory = ::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool durable = directory >= 0 && ::fsync(directory) == 0;
+    const int reason = errno;
+    if (directory >= 0) ::close(directory);
+    if (!durable)
+      return fail(Errc::failed, "fsync {}: {}", path.parent_path().string(), std::strerror(reason));
+    return file;
+  }
+};
+
+}  // namespace
+
+Disk& system_disk() {
+  static SystemDisk disk;
+  return disk;
+}
+
+}  // namespace s3oram
