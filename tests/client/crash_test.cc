@@ -309,7 +309,7 @@ TEST(Protocol, AnAttemptIsNeverBegunTwice) {
 }
 
 // A root slot of one server is damaged on its disk: no eviction may spread that over the others.
-TEST(Protocol, NoEvictionOverADamagedRootSlot) {
+TEST(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
   Cluster cluster({{1, 3}, 512, min_bucket_size(4), 4}, 32);
   ASSERT_OK(cluster.open_client());
   for (BlockId block = 0; block < 3; ++block)
@@ -324,15 +324,27 @@ TEST(Protocol, NoEvictionOverADamagedRootSlot) {
     ASSERT_TRUE(slots.good());
   }
   cluster.start_server(2);
-  std::size_t refused = 0, committed = 0;
-  cluster.network.filter = [&](Party from, Party, const Bytes& message) {
-    if (from == 2 && message[0] == 'A' && message[2] == 6 && message[4] != 0) ++refused;
-    if (from == kClient && message[2] == 7) ++committed;
-    return true;
+  std::size_t healed = 0, committed = 0;
+  bool stop_healing = true;
+  cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != kClient || message[0] != 'Q') return true;
+    const auto type = static_cast<MessageType>(message[2]);
+    committed += type == MessageType::commit;
+    if (type != MessageType::heal_slot) return true;
+    EXPECT_EQ(to, 2);
+    ++healed;
+    return !stop_healing;
   };
   cluster.engine().write(3, pattern(3, 1, 512), [](Status) {});
-  cluster.run_until([&] { return refused > 1 || committed > 0; });
+  cluster.run_until([&] { return healed > 1 || committed > 0; });
   EXPECT_EQ(committed, 0u) << "an eviction computed with a damaged share";
+  stop_healing = false;
+  cluster.run_until([&] { return committed > 0; });
+  for (BlockId block = 0; block < 4; ++block) {
+    auto got = cluster.read(block);
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_EQ(*got, pattern(block, 1, 512));
+  }
 }
 
 }  // namespace

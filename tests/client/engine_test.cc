@@ -198,6 +198,11 @@ TEST(Engine, NoticesADamagedShare) {
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, Errc::corrupt);
   lie = false;
+  const auto accesses = cluster.engine().status().accesses;
+  EXPECT_FALSE(cluster.read(1)) << "asking for the same path again would show that it is one block";
+  EXPECT_EQ(cluster.engine().status().accesses, accesses);
+  ASSERT_OK(cluster.close_client());
+  ASSERT_OK(cluster.open_client());
   got = cluster.read(1);
   ASSERT_TRUE(got) << "a lie that is over leaves no harm";
   EXPECT_EQ(*got, pattern(1, 1, 512));
