@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "oramcore/base/disk.h"
 #include "oramcore/client/volume.h"
 #include "oramcore/field/gf256.h"
 #include "oramcore/tree/bounds.h"
