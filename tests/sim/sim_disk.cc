@@ -32,6 +32,9 @@ class SimFile final : public File {
   Status reserve(std::uint64_t size) override {
     return answer(disk_.reserve(*inode_, size), "reserve space in");
   }
+  Status truncate(std::uint64_t size) override {
+    return answer(disk_.truncate(*inode_, size), "truncate");
+  }
 
  private:
   Status answer(DiskOutcome outcome, const char* what) const {
