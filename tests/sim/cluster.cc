@@ -58,6 +58,9 @@ std::shared_ptr<Cluster::Life> Cluster::new_life(std::unique_ptr<SimDisk> disk, 
   life->disk->on_cut = [this, party, &life = *life] {
     if (!life.dead) end_life(party);
   };
+  life->disk->on_step = [this, party](std::string_view name, bool done) {
+    if (on_step) on_step(party, name, done);
+  };
   return life;
 }
 
@@ -121,6 +124,7 @@ Status Cluster::try_start_server(Party server) {
 void Cluster::stop_server(Party server) {
   const auto life = parties_[server];
   require(run(life->server->stop()));
+  if (life->dead) return;
   life->server.reset();
   life->port.reset();
 }

@@ -51,6 +51,9 @@ class Cluster {
   void kill_client() { kill(kClient); }
   /// Called when a party has died, in either way: its callbacks from now on are a ghost's.
   std::function<void(Party)> on_death;
+  /// Called for each durable step that a living party announces (Disk::step): the place to cut its
+  /// power right before (not done) or right after (done) it.
+  std::function<void(Party, std::string_view name, bool done)> on_step;
 
   bool runs(Party party) const;
   Engine& engine() { return *client().engine; }
