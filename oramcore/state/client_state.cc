@@ -55,7 +55,8 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
   state.database_ = std::move(*database);
   S3O_TRY(state.database_.keep_ballast(kBallast));
   // A vault made before intents were kept has none.
-  S3O_TRY(state.database_.execute(kCreateIntents));
+  S3O_TRY(
+      state.database_.transact("tables", [&] { return state.database_.execute(kCreateIntents); }));
   const auto prepare = [&](Statement& statement, std::string_view sql) -> Status {
     auto prepared = state.database_.prepare(sql);
     if (!prepared) return fail(Errc::damaged_vault, "{}", prepared.error().message);
@@ -198,7 +199,8 @@ Status ClientState::commit(const TreeState& tree, const StateChanges& changes,
     return with && rule_holds(Rule::one_transaction) ? with(database_) : Status{};
   };
   database_.restore_ballast();
-  S3O_TRY(database_.transact(tree.view == view_ ? "commit" : "decide", fill));
+  const auto what = tree.view != view_ ? "decide" : changes.intents.empty() ? "commit" : "intent";
+  S3O_TRY(database_.transact(what, fill));
   if (with && !rule_holds(Rule::one_transaction))
     S3O_TRY(database_.transact("participant", [&] { return with(database_); }));
   view_ = tree.view;

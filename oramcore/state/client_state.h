@@ -2,8 +2,9 @@
 // sessions. Everything changes in transactions that also hold the participant's changes
 // (3-durability.md, rule 9). One thread at a time.
 //
-// To the disk, each change is a step of a name (Disk::step): create, session, forget-sessions, and
-// commit, or decide if the commit begins a new view.
+// To the disk, each change is a step of a name (Disk::step): create, tables, session,
+// forget-sessions; a commit is "decide" if it begins a new view, else "intent" if it holds one,
+// else "commit".
 #pragma once
 
 #include <filesystem>

@@ -2,13 +2,12 @@
 // afterwards, and work goes on.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
 #include <random>
 
 #include "oramcore/tree/bounds.h"
 #include "serverd/frame_store.h"
-#include "tests/harness/cluster.h"
+#include "tests/sim/cluster.h"
 
 namespace s3oram {
 namespace {
@@ -316,13 +315,9 @@ TEST(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
     ASSERT_OK(cluster.write(block, pattern(block, 1, 512)));
   ASSERT_OK(cluster.commit());
   cluster.stop_server(2);
-  {
-    // Frame 1 is the root of a new volume; its second slot.
-    std::fstream slots(cluster.store(2) / "slots", std::ios::in | std::ios::out | std::ios::binary);
-    slots.seekp(512 + VolumeParams::kSealOverhead + Frame::kTrailer + 100);
-    slots.write("damage", 6);
-    ASSERT_TRUE(slots.good());
-  }
+  // Frame 1 is the root of a new volume; its second slot.
+  cluster.disk(2).rot(cluster.slots(), 512 + VolumeParams::kSealOverhead + Frame::kTrailer + 100,
+                      0x40);
   cluster.start_server(2);
   std::size_t healed = 0, committed = 0;
   bool stop_healing = true;

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "oramcore/tree/bounds.h"
-#include "tests/harness/cluster.h"
+#include "tests/sim/cluster.h"
 
 namespace s3oram {
 namespace {
@@ -210,20 +210,16 @@ TEST(Engine, NoticesADamagedShare) {
 
 TEST(Engine, RefusesAnOldCopyOfTheVault) {
   Cluster cluster({{1, 3}, 512, 40, 4}, 14);
-  const auto copy = cluster.database().string() + ".copy";
-  std::filesystem::copy_file(cluster.database(), copy);
+  const auto copy = cluster.disk(kClient).image();
   ASSERT_OK(cluster.open_client());
   ASSERT_OK(cluster.write(1, pattern(1, 1, 512)));
   ASSERT_OK(cluster.close_client());
-  const auto newest = cluster.database().string() + ".newest";
-  std::filesystem::copy_file(cluster.database(), newest);
-  std::filesystem::copy_file(copy, cluster.database(),
-                             std::filesystem::copy_options::overwrite_existing);
+  const auto newest = cluster.disk(kClient).image();
+  cluster.replace_disk(kClient, copy);
   auto status = cluster.open_client();
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Errc::stale_vault);
-  std::filesystem::copy_file(newest, cluster.database(),
-                             std::filesystem::copy_options::overwrite_existing);
+  cluster.replace_disk(kClient, newest);
   ASSERT_OK(cluster.open_client());
   auto got = cluster.read(1);
   ASSERT_TRUE(got);

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "oramcore/tree/bounds.h"
-#include "tests/harness/cluster.h"
+#include "tests/sim/cluster.h"
 
 namespace s3oram {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/harness/cluster.h"
+#include "tests/sim/cluster.h"
 
 namespace s3oram {
 namespace {

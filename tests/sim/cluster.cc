@@ -1,0 +1,239 @@
+#include "tests/sim/cluster.h"
+
+#include "tests/sim/sim_vfs.h"
+
+namespace s3oram::test {
+namespace {
+
+constexpr Duration kMostTime = std::chrono::hours(2);  // of one run_until()
+
+Seed seed_of(std::uint64_t number) {
+  Seed seed{};
+  for (int i = 0; i < 8; ++i) seed[i] = static_cast<std::uint8_t>(number >> (8 * i));
+  return seed;
+}
+
+}  // namespace
+
+Cluster::Life::~Life() {
+  engine.reset();
+  server.reset();
+  companion.reset();
+  port.reset();
+}
+
+Cluster::Cluster(const VolumeParams& params, std::uint64_t seed)
+    : params_(params),
+      random_(seed_of(seed), as_view("cluster")),
+      clock(context),
+      network(context.get_executor(), &clock, random_.u64(), &trace),
+      pool(random_.u64()) {
+  seed_sqlite(random_.u64());
+  random_.fill(volume_);
+  random_.fill(key_);
+  for (Party party = kClient; party <= servers(); ++party) {
+    clocks_.push_back(std::make_unique<SimClock>(clock));
+    parties_.push_back(
+        new_life(std::make_unique<SimDisk>(DiskImage{}, random_.u64(), &trace), party));
+    if (party != kClient) start_server(party);
+  }
+  auto port = network.attach(kClient);
+  Servers setup(context.get_executor(), clock, random_, *port, volume_, servers());
+  require(run(setup.create(params, std::chrono::seconds(60))));
+  require(ClientState::create(database(), disk(kClient)));
+}
+
+Cluster::~Cluster() {
+  on_death = {};
+  for (Party party = kClient; party <= servers(); ++party)
+    if (runs(party)) kill(party);
+  while (!ghosts_.empty()) step();
+}
+
+// ---- lives
+
+std::shared_ptr<Cluster::Life> Cluster::new_life(std::unique_ptr<SimDisk> disk, Party party) {
+  auto life = std::make_shared<Life>();
+  life->disk = std::move(disk);
+  life->disk->on_cut = [this, party, &life = *life] {
+    if (!life.dead) end_life(party);
+  };
+  life->disk->on_step = [this, party](std::string_view name, bool done) {
+    if (on_step) on_step(party, name, done);
+  };
+  return life;
+}
+
+// May be called from within the dying party: nothing of it runs or is destroyed here.
+void Cluster::end_life(Party party) {
+  auto life = parties_[party];
+  life->dead = true;
+  if (life->port) network.detach(*life->port);
+  parties_[party] = new_life(life->disk->next_life(), party);
+  ghosts_.push_back(life);
+  asio::post(context, [this, life] { stop_unseen(life); });
+  if (on_death) on_death(party);
+}
+
+void Cluster::stop_unseen(std::shared_ptr<Life> life) {
+  spawn(context.get_executor(), [](std::shared_ptr<Life> ghost) -> Task<void> {
+    if (ghost->server) static_cast<void>(co_await ghost->server->stop());
+    if (ghost->engine) static_cast<void>(co_await ghost->engine->close(false));
+    ghost->stopped = true;
+  }(std::move(life)));
+}
+
+void Cluster::bury_ghosts() {
+  std::erase_if(ghosts_, [](const auto& life) { return life->stopped && !life->opening; });
+}
+
+void Cluster::kill(Party party) {
+  if (!parties_[party]->dead) end_life(party);
+}
+
+void Cluster::cut(Party party) { parties_[party]->disk->cut(); }
+
+bool Cluster::runs(Party party) const {
+  return parties_[party]->server != nullptr || parties_[party]->engine != nullptr;
+}
+
+void Cluster::replace_disk(Party party, const DiskImage& image) {
+  parties_[party] = new_life(std::make_unique<SimDisk>(image, random_.u64(), &trace), party);
+}
+
+// ---- servers
+
+Status Cluster::try_start_server(Party server) {
+  const auto life = parties_[server];
+  life->port = network.attach(server);
+  auto opened = ShareServer::open("", server, context.get_executor(), pool.executor(),
+                                  clock_of(server), random_, *life->port, *life->disk);
+  if (life->dead) {
+    // It is a ghost already; its stop has been posted.
+    if (opened) life->server = std::move(*opened);
+    return fail(Errc::failed, "server {} lost its power while it started", server);
+  }
+  if (!opened) {
+    life->port.reset();
+    return fail(opened.error());
+  }
+  life->server = std::move(*opened);
+  return {};
+}
+
+void Cluster::stop_server(Party server) {
+  const auto life = parties_[server];
+  require(run(life->server->stop()));
+  if (life->dead) return;
+  life->server.reset();
+  life->port.reset();
+}
+
+// ---- the client
+
+void Cluster::begin_open_client(std::function<void(Status)> done) {
+  const auto life = parties_[kClient];
+  life->port = network.attach(kClient);
+  auto state = ClientState::open(database(), *life->disk);
+  if (life->dead) return;
+  if (!state) {
+    asio::post(context, [done = std::move(done), error = state.error()] { done(fail(error)); });
+    life->port.reset();
+    return;
+  }
+  // The database's thread is the executor itself.
+  const ClientEnvironment environment{context.get_executor(), context.get_executor(),
+                                      clock_of(kClient), random_, *life->port};
+  life->engine = std::make_unique<Engine>(environment, volume_, params_, key_, std::move(*state));
+  if (companion) life->companion = companion(*life->engine);
+  life->opening = true;
+  spawn(context.get_executor(),
+        [](std::shared_ptr<Life> opened, std::function<void(Status)> then) -> Task<void> {
+          auto status = co_await opened->engine->open(std::chrono::seconds(20));
+          opened->opening = false;
+          if (!opened->dead) then(std::move(status));
+        }(life, std::move(done)));
+}
+
+Status Cluster::open_client() {
+  std::optional<Status> status;
+  const auto life = parties_[kClient];
+  begin_open_client([&](Status s) { status.emplace(std::move(s)); });
+  run_until([&] { return status.has_value() || life->dead; });
+  if (!status) return fail(Errc::failed, "the client lost its power while it opened the volume");
+  if (!*status && life->engine) {
+    static_cast<void>(run(life->engine->close(false)));
+    life->engine.reset();
+    life->companion.reset();
+    life->port.reset();
+  }
+  return std::move(*status);
+}
+
+Status Cluster::close_client() {
+  const auto life = parties_[kClient];
+  auto status = run(life->engine->close());
+  if (life->dead) return fail(Errc::failed, "the client lost its power while it closed the volume");
+  life->engine.reset();
+  life->companion.reset();
+  life->port.reset();
+  return status;
+}
+
+// ---- operations
+
+Result<Bytes> Cluster::read(BlockId block) {
+  std::optional<Result<Bytes>> result;
+  engine().read(block, [&](Result<Bytes> r) { result.emplace(std::move(r)); });
+  run_until([&] { return result.has_value(); });
+  return std::move(*result);
+}
+
+Status Cluster::write(BlockId block, Bytes content) {
+  std::optional<Status> result;
+  engine().write(block, std::move(content), [&](Status s) { result.emplace(std::move(s)); });
+  run_until([&] { return result.has_value(); });
+  return std::move(*result);
+}
+
+Status Cluster::commit() {
+  std::optional<Status> result;
+  engine().commit([&](Status s) { result.emplace(std::move(s)); });
+  run_until([&] { return result.has_value(); });
+  return std::move(*result);
+}
+
+void Cluster::run_until(const std::function<bool()>& done) {
+  const Duration until = clock.now() + kMostTime;
+  while (!done()) {
+    if (clock.now() > until)
+      throw std::logic_error("two hours have passed, but the condition does not hold");
+    step();
+  }
+}
+
+void Cluster::step() {
+  bury_ghosts();
+  context.restart();
+  if (pool.toss() && pool.run_one(false)) return;
+  if (context.poll_one() != 0 || pool.run_one(true)) return;
+  if (!clock.advance())
+    throw std::logic_error("nothing left to do, but the condition does not hold");
+}
+
+void Cluster::settle() {
+  context.restart();
+  while (context.poll_one() != 0 || pool.run_one(true)) context.restart();
+}
+
+Bytes pattern(BlockId block, std::uint64_t generation, std::size_t size) {
+  Bytes content(size);
+  std::uint64_t state = block * 0x9e3779b97f4a7c15u + generation * 0xbf58476d1ce4e5b9u + 1;
+  for (auto& byte : content) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    byte = static_cast<std::uint8_t>(state >> 56);
+  }
+  return content;
+}
+
+}  // namespace s3oram::test

@@ -1,0 +1,152 @@
+// One process, one thread: a client and l servers over a network in memory, on disks in memory,
+// each with a clock of its own. Everything that a cluster does follows from its seed.
+//
+// A party dies in one of two ways: kill() ends its process (what it wrote is there), cut() its
+// power (what it did not sync may be lost, SimDisk). Either way the old life goes on as a ghost
+// that nobody hears, until its coroutines have ended; its callbacks are still called.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "oramcore/client/engine.h"
+#include "serverd/share_server.h"
+#include "tests/harness/shuffled_pool.h"
+#include "tests/sim/network.h"
+#include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_disk.h"
+
+namespace s3oram::test {
+
+class Cluster {
+ public:
+  /// Makes the volume; all servers run afterwards, the client does not.
+  Cluster(const VolumeParams& params, std::uint64_t seed);
+  ~Cluster();
+
+  // ---- parties; a party is kClient or a server from 1
+
+  /// Starts a server that does not run. An error says why it could not (its disk fails; or its
+  /// power was cut meanwhile), and then it does not run.
+  Status try_start_server(Party server);
+  void start_server(Party server) { require(try_start_server(server)); }
+  void stop_server(Party server);
+
+  Status open_client();
+  /// The same, without waiting for it. After an error kill_client() is all that can be done.
+  /// `done` is not called if the client's power is cut by then.
+  void begin_open_client(std::function<void(Status)> done);
+  Status close_client();
+
+  /// The party's process ends at this instant, in the middle of anything.
+  void kill(Party party);
+  /// The party's power fails at this instant. Cuts armed at its disk() do the same.
+  void cut(Party party);
+  void kill_server(Party server) { kill(server); }
+  void kill_client() { kill(kClient); }
+  /// Called when a party has died, in either way: its callbacks from now on are a ghost's.
+  std::function<void(Party)> on_death;
+  /// Called for each durable step that a living party announces (Disk::step): the place to cut its
+  /// power right before (not done) or right after (done) it.
+  std::function<void(Party, std::string_view name, bool done)> on_step;
+
+  bool runs(Party party) const;
+  Engine& engine() { return *client().engine; }
+  /// Called with each new engine before it is opened: the place to set a participant. What is
+  /// returned is destroyed after the engine, and after its ghost if it comes to that.
+  std::function<std::shared_ptr<void>(Engine&)> companion;
+
+  /// The disk of the party's present life (or of the next, if it does not run).
+  SimDisk& disk(Party party) { return *parties_[party]->disk; }
+  /// Puts another disk into a party that does not run.
+  void replace_disk(Party party, const DiskImage& image);
+  /// The party's view of time; the same for all its lives.
+  SimClock& clock_of(Party party) { return *clocks_[party]; }
+  /// A message out of the blue.
+  void inject(Party from, Party to, const Bytes& message) { network.deliver(from, to, message); }
+
+  /// Names of the files on the parties' disks.
+  std::filesystem::path database() const { return "vault.db"; }
+  std::filesystem::path slots() const { return "slots"; }
+
+  // ---- blocking operations
+
+  Result<Bytes> read(BlockId block);
+  Status write(BlockId block, Bytes content);
+  Status commit();
+
+  template <class T>
+  T run(Task<T> task) {
+    std::optional<T> result;
+    spawn(context.get_executor(), [](Task<T> inner, std::optional<T>& out) -> Task<void> {
+      out.emplace(co_await std::move(inner));
+    }(std::move(task), result));
+    run_until([&] { return result.has_value(); });
+    return std::move(*result);
+  }
+  /// Throws when nothing is left to do, or after two hours (of the true time).
+  void run_until(const std::function<bool()>& done);
+  /// Goes on by one event.
+  void step();
+  /// Lets everything under way end that needs no time to pass.
+  void settle();
+
+  template <class T>
+  static void require(const T& result) {
+    if (!result) throw std::runtime_error(result.error().message);
+  }
+  const VolumeParams& params() const { return params_; }
+  Party servers() const { return params_.scheme.servers; }
+  std::size_t ghosts() const { return ghosts_.size(); }
+
+ private:
+  /// From one start of a party (or the end of the life before) to its end.
+  struct Life {
+    ~Life();
+    std::unique_ptr<SimDisk> disk;
+    std::unique_ptr<Transport> port;
+    std::shared_ptr<void> companion;
+    std::unique_ptr<ShareServer> server;
+    std::unique_ptr<Engine> engine;
+    bool dead = false, opening = false, stopped = false;
+  };
+  Life& client() { return *parties_[kClient]; }
+  std::shared_ptr<Life> new_life(std::unique_ptr<SimDisk> disk, Party party);
+  void end_life(Party party);
+  void stop_unseen(std::shared_ptr<Life> life);
+  void bury_ghosts();
+
+  VolumeParams params_;
+  Prg random_;
+
+ public:
+  Trace trace;
+  asio::io_context context{1};
+  FastClock clock;  // the true time
+  Network network;
+  ShuffledPool pool;
+
+ private:
+  std::vector<std::unique_ptr<SimClock>> clocks_;
+  VolumeId volume_{};
+  Seed key_{};
+  std::vector<std::shared_ptr<Life>> parties_;
+  std::vector<std::shared_ptr<Life>> ghosts_;
+};
+
+/// A block whose bytes tell its number and its generation.
+Bytes pattern(BlockId block, std::uint64_t generation, std::size_t size);
+
+/// ASSERT_OK(result): asserts that there is no error, and prints it if there is.
+#define ASSERT_OK(expr)                                    \
+  do {                                                     \
+    const auto& s3o_result = (expr);                       \
+    ASSERT_TRUE(s3o_result) << s3o_result.error().message; \
+  } while (false)
+
+}  // namespace s3oram::test

@@ -1,0 +1,51 @@
+// A number of random runs, and seeds that once found something.
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+#include "tests/sim/simulation.h"
+
+namespace s3oram {
+namespace {
+
+using test::simulate;
+
+class RandomRuns : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { spdlog::set_level(spdlog::level::off); }
+};
+
+TEST_P(RandomRuns, KeepAllPromises) {
+  constexpr int kRuns = 20;
+  for (int i = 0; i < kRuns; ++i) {
+    const auto seed = static_cast<std::uint64_t>(GetParam() * kRuns + i);
+    const auto report = simulate(seed);
+    ASSERT_EQ(report.failure, "") << report.shape << "; replay with: sim_run --seed " << seed
+                                  << " --runs 1 --verbose";
+    EXPECT_GE(report.steps, 200u);
+    EXPECT_GE(report.cuts, 1u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomRuns, testing::Range(0, 20));
+
+TEST(Simulator, ASeedGivesTheSameRunAgain) {
+  spdlog::set_level(spdlog::level::off);
+  for (std::uint64_t seed = 500; seed < 510; ++seed) {
+    const auto first = simulate(seed);
+    simulate(seed + 1000);  // what ran in between leaves no trace
+    const auto second = simulate(seed);
+    EXPECT_EQ(first.trace, second.trace) << "seed " << seed;
+    EXPECT_EQ(first.steps, second.steps) << "seed " << seed;
+  }
+  EXPECT_NE(simulate(500).trace, simulate(501).trace);
+}
+
+TEST(Simulator, TreesGrowInManyRuns) {
+  spdlog::set_level(spdlog::level::off);
+  int grown = 0;
+  for (std::uint64_t seed = 600; seed < 620; ++seed) grown += simulate(seed).height > 2;
+  EXPECT_GE(grown, 10);
+}
+
+}  // namespace
+}  // namespace s3oram

@@ -1,0 +1,90 @@
+// Random runs of the simulator.
+//
+//   sim_run [--seed N] [--runs N] [--seconds N] [--verbose]
+//
+// Runs seeds N, N+1, ... (a first seed by chance if none is given) until `runs` have run or
+// `seconds` have passed, and prints what they covered. A run that fails ends it: exit code 1, and
+// the line that replays it. --verbose shows what the programs log.
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#include "tests/sim/simulation.h"
+
+namespace s3oram::test {
+namespace {
+
+std::uint64_t g_seed = 0;
+
+void print_replay() {
+  std::fprintf(stderr, "replay with: sim_run --seed %llu --runs 1 --verbose   (source %s)\n",
+               static_cast<unsigned long long>(g_seed), S3O_REVISION);
+}
+
+int run(std::uint64_t first, std::uint64_t runs, double seconds) {
+  // A bug may end the process: say where, before it goes.
+  std::set_terminate([] {
+    print_replay();
+    std::abort();
+  });
+  const auto start = std::chrono::steady_clock::now();
+  const auto passed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  std::printf("source %s, first seed %llu\n", S3O_REVISION, static_cast<unsigned long long>(first));
+  RunReport sum;
+  std::uint64_t grown = 0, done = 0, steps = 0;
+  for (; done < runs && passed() < seconds; ++done) {
+    g_seed = first + done;
+    const RunReport report = simulate(g_seed);
+    if (runs == 1)
+      std::printf("%s, trace %016llx\n", report.shape.c_str(),
+                  static_cast<unsigned long long>(report.trace));
+    if (!report.failure.empty()) {
+      std::printf("seed %llu (%s): %s\n", static_cast<unsigned long long>(g_seed),
+                  report.shape.c_str(), report.failure.c_str());
+      std::fflush(stdout);
+      print_replay();
+      return 1;
+    }
+    steps += report.steps;
+    sum.operations += report.operations;
+    sum.troubles += report.troubles;
+    sum.cuts += report.cuts;
+    sum.evictions += report.evictions;
+    grown += report.height > 1;
+    sum.coverage.add(report.coverage);
+  }
+  std::printf(
+      "%llu runs in %.1f s: %llu operations, %llu troubles, %llu power cuts, %llu evictions, the "
+      "tree grew in %llu runs, %llu steps\n",
+      static_cast<unsigned long long>(done), passed(),
+      static_cast<unsigned long long>(sum.operations),
+      static_cast<unsigned long long>(sum.troubles), static_cast<unsigned long long>(sum.cuts),
+      static_cast<unsigned long long>(sum.evictions), static_cast<unsigned long long>(grown),
+      static_cast<unsigned long long>(steps));
+  std::printf("power cuts by what had been persisted (step, parties: times):\n%s",
+              sum.coverage.table(4).c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace s3oram::test
+
+int main(int argc, char** argv) {
+  CLI::App app("Random runs of the simulator");
+  std::uint64_t seed = std::random_device{}(), runs = ~std::uint64_t{0};
+  double seconds = 60;
+  bool verbose = false;
+  app.add_option("--seed", seed, "the first seed");
+  app.add_option("--runs", runs, "at most so many runs");
+  app.add_option("--seconds", seconds, "no new run after so long")->capture_default_str();
+  app.add_flag("--verbose", verbose, "show what the programs log");
+  CLI11_PARSE(app, argc, argv);
+  spdlog::set_level(verbose ? spdlog::level::debug : spdlog::level::off);
+  return s3oram::test::run(seed, runs, seconds);
+}

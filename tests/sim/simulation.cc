@@ -1,0 +1,153 @@
+#include "tests/sim/simulation.h"
+
+#include "oramcore/tree/bounds.h"
+#include "tests/sim/troubles.h"
+#include "tests/sim/workload.h"
+
+namespace s3oram::test {
+namespace {
+
+constexpr std::uint64_t kLeastSteps = 200;
+constexpr Duration kPatience = std::chrono::hours(24);  // of a whole run
+
+class Simulation {
+ public:
+  explicit Simulation(std::uint64_t seed)
+      : random_(seed),
+        cluster_(choose_params(), random_()),
+        workload_(cluster_, 8 + random_() % 32, random_()),
+        operations_(40 + random_() % 60),
+        at_once_(1 + random_() % 8),
+        troubles_(cluster_, random_(), 30 + random_() % 600, 1 + random_() % 12) {
+    cluster_.pool.shuffle = random_() % 2 == 0;
+    cluster_.on_step = [this, then = cluster_.on_step](Party party, std::string_view name,
+                                                       bool done) {
+      evictions_ += party == kClient && name == "decide" && done;
+      then(party, name, done);
+    };
+    troubles_.on_client_death = [this] {
+      open_ = false;
+      workload_.client_died();
+      open_later();
+    };
+  }
+
+  RunReport run() {
+    RunReport report;
+    try {
+      go();
+      if (workload_.failure().empty()) check();
+    } catch (const std::exception& error) {
+      workload_.fail_with(error.what());
+    }
+    const VolumeParams& params = cluster_.params();
+    report.shape = fmt::format("t={} l={} Z={} A={}", params.scheme.privacy, params.scheme.servers,
+                               params.bucket_size, params.evict_every);
+    report.failure = workload_.failure();
+    report.trace = cluster_.trace.hash();
+    report.steps = steps_;
+    report.operations = workload_.begun();
+    report.troubles = troubles_.begun();
+    report.cuts = troubles_.cuts();
+    report.evictions = evictions_;
+    report.height = height_;
+    report.coverage = troubles_.coverage;
+    return report;
+  }
+
+ private:
+  VolumeParams choose_params() {
+    const Scheme schemes[] = {{1, 3}, {1, 3}, {1, 3}, {1, 3}, {1, 3}, {1, 3}, {1, 4}, {2, 5}};
+    const auto evict_every = static_cast<std::uint16_t>(1 + random_() % 4);
+    // Buckets that are far too small are part of it: nothing may depend on luck.
+    const auto bucket_size = random_() % 4 == 0
+                                 ? min_bucket_size(evict_every, 20)
+                                 : static_cast<std::uint16_t>(evict_every + 2 + random_() % 4);
+    return {schemes[random_() % std::size(schemes)], 512, bucket_size, evict_every};
+  }
+
+  void open_later() {
+    const Duration delay(random_() % 5'000'000'000);
+    cluster_.clock.call_after(delay, [this] {
+      if (!cluster_.runs(kClient)) open();
+    });
+  }
+
+  void open() {
+    cluster_.begin_open_client([this](const Status& status) {
+      if (status) {
+        open_ = true;
+        return;
+      }
+      const Errc code = status.error().code;
+      const bool of_the_disk = code == Errc::failed || code == Errc::disk_full;
+      if (code != Errc::unreachable && !(of_the_disk && troubles_.client_disk_failed()))
+        workload_.fail_with("open: " + status.error().message);
+      // Not from within its own callback.
+      asio::post(cluster_.context, [this] {
+        if (cluster_.runs(kClient))
+          cluster_.kill_client();
+        else
+          open_later();
+      });
+    });
+  }
+
+  bool stuck() {
+    if (!workload_.failure().empty()) return true;
+    if (cluster_.clock.now() > kPatience)
+      workload_.fail_with(fmt::format("no progress: {} operations begun, {} under way, client {}",
+                                      workload_.begun(), workload_.under_way(),
+                                      open_ ? "open" : "not open"));
+    return !workload_.failure().empty();
+  }
+
+  void step() {
+    ++steps_;
+    cluster_.step();
+  }
+
+  void go() {
+    open();
+    while (!stuck()) {
+      const bool enough = workload_.begun() >= operations_ && steps_ >= kLeastSteps;
+      if (enough && troubles_.cuts() > 0 && workload_.under_way() == 0 && open_) break;
+      troubles_.step();
+      if (workload_.begun() >= operations_ / 2 && troubles_.cuts() == 0 && !forced_) {
+        forced_ = true;
+        troubles_.force_cut();
+      }
+      if (open_ && workload_.under_way() < at_once_ && (!enough || troubles_.cuts() == 0))
+        workload_.begin_one();
+      step();
+    }
+    troubles_.end();
+    while (!stuck() && !(open_ && troubles_.all_servers_run())) step();
+  }
+
+  void check() {
+    workload_.check_all();
+    height_ = cluster_.engine().status().height;
+    Cluster::require(cluster_.commit());
+    for (Party party = kClient; party <= cluster_.servers(); ++party) cluster_.cut(party);
+    while (!stuck() && !(open_ && troubles_.all_servers_run())) step();
+    if (stuck()) return;
+    workload_.check_all();
+    Cluster::require(cluster_.close_client());
+  }
+
+  std::mt19937_64 random_;
+  Cluster cluster_;
+  Workload workload_;
+  const std::uint64_t operations_, at_once_;
+  Troubles troubles_;
+  bool open_ = false, forced_ = false;
+  std::uint64_t steps_ = 0, evictions_ = 0;
+  unsigned height_ = 0;
+};
+
+}  // namespace
+
+RunReport simulate(std::uint64_t seed) { return Simulation(seed).run(); }
+
+}  // namespace s3oram::test

@@ -1,0 +1,69 @@
+// What befalls the parties of a run: power cuts at any disk operation and at named steps, killed
+// processes, restarts, failing disks and full ones, a bad network, clocks that run wrong. All by
+// chance, from a seed.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/sim/cluster.h"
+#include "tests/sim/coverage.h"
+
+namespace s3oram::test {
+
+class Troubles {
+ public:
+  /// Every so many steps of the cluster (`mean`, about) a trouble begins, `most` in all. Each run
+  /// has its own choice of kinds.
+  Troubles(Cluster& cluster, std::uint64_t seed, std::uint64_t mean, std::size_t most);
+
+  /// To be called before each step of the cluster; may kill, start and cut parties.
+  void step();
+  /// Power of a party, or of all, is cut now.
+  void force_cut();
+  /// From now on everything works.
+  void end();
+  /// Servers that died are started again, some time later.
+  bool all_servers_run() const;
+
+  /// Called when the client has died.
+  std::function<void()> on_client_death;
+
+  std::size_t begun() const { return begun_; }
+  std::size_t cuts() const { return cuts_; }
+  bool client_disk_failed() const { return client_disk_failed_; }
+  Coverage coverage;
+
+ private:
+  enum class Kind { cut, cut_at_step, cut_all, kill, restart, sync, full, faulty, network, clock };
+  void begin(Kind kind);
+  void died(Party party);
+  void announced(Party party, std::string_view name, bool done);
+  void cut_all(Party first, Party last);
+  void start_later(Party server);
+  void later(std::function<void()> then);
+  Party any_party() { return static_cast<Party>(random_() % (cluster_.servers() + 1u)); }
+  Party any_server() { return static_cast<Party>(1 + random_() % cluster_.servers()); }
+
+  struct Armed {
+    Party party;
+    std::string name;
+    bool done;
+    std::uint64_t times;  // until it happens
+    bool everybody;
+  };
+  Cluster& cluster_;
+  std::mt19937_64 random_;
+  const std::uint64_t mean_;
+  const std::size_t most_;
+  std::vector<Kind> kinds_;
+  std::optional<Armed> armed_;
+  std::uint64_t wait_ = 0;
+  std::size_t begun_ = 0, cuts_ = 0;
+  bool ended_ = false, killing_ = false, client_disk_failed_ = false;
+};
+
+}  // namespace s3oram::test

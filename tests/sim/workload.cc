@@ -1,0 +1,94 @@
+#include "tests/sim/workload.h"
+
+namespace s3oram::test {
+
+Workload::Workload(Cluster& cluster, BlockId blocks, std::uint64_t seed)
+    : cluster_(cluster), blocks_(blocks), random_(seed), ledger_(cluster.params().block_size) {}
+
+void Workload::fail_with(std::string what) {
+  if (failure_.empty()) failure_ = std::move(what);
+}
+
+void Workload::begin_one() {
+  const BlockId block = random_() % blocks_;
+  ++begun_;
+  if (const auto at = unknown_.find(block); at != unknown_.end()) {
+    if (!std::exchange(at->second, true)) read(block);
+    return;
+  }
+  switch (random_() % 16) {
+    case 0:
+      ledger_.wrote(block, Bytes(cluster_.params().block_size));
+      cluster_.engine().discard(block);
+      break;
+    case 1:
+    case 2:
+      commit();
+      break;
+    case 3:
+    case 4:
+    case 5:
+      read(block);
+      break;
+    default:
+      write(block);
+  }
+}
+
+void Workload::write(BlockId block) {
+  auto content = pattern(block, ++generation_, cluster_.params().block_size);
+  const auto number = ledger_.wrote(block, content);
+  cluster_.engine().write(
+      block, std::move(content), in_this_life<Status>([this, block, number](const Status& status) {
+        if (status)
+          ledger_.acknowledged(block, number);
+        else if (status.error().code == Errc::disk_full)
+          ledger_.refused(block, number);
+        else
+          fail_with(fmt::format("write of block {}: {}", block, status.error().message));
+      }));
+}
+
+void Workload::read(BlockId block) {
+  cluster_.engine().read(
+      block, in_this_life<Result<Bytes>>(
+                 [this, block, last = ledger_.last_write()](const Result<Bytes>& content) {
+                   found(block, last, content);
+                 }));
+}
+
+void Workload::found(BlockId block, std::uint64_t last_write, const Result<Bytes>& content) {
+  if (!content) {
+    fail_with(fmt::format("read of block {}: {}", block, content.error().message));
+  } else if (unknown_.erase(block) > 0) {
+    if (!ledger_.may_be(block, *content))
+      fail_with(fmt::format("block {} holds something else after a crash", block));
+    ledger_.is(block, *content);
+  } else if (*content != ledger_.newest(block, last_write)) {
+    fail_with(fmt::format("block {} does not hold what was written to it", block));
+  }
+}
+
+void Workload::commit() {
+  // A commit may fail on a bad disk; what it should have covered is then covered by a later one.
+  cluster_.engine().commit(
+      in_this_life<Status>([this, covers = ledger_.snapshot()](const Status& status) {
+        if (status) ledger_.committed(covers);
+      }));
+}
+
+void Workload::client_died() {
+  ++life_;
+  under_way_ = 0;
+  ledger_.crashed();
+  for (BlockId block = 0; block < blocks_; ++block) unknown_[block] = false;
+}
+
+void Workload::check_all() {
+  for (BlockId block = 0; block < blocks_; ++block) {
+    const auto last = ledger_.last_write();
+    found(block, last, cluster_.read(block));
+  }
+}
+
+}  // namespace s3oram::test

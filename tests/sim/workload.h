@@ -1,0 +1,59 @@
+// Random operations on the client's engine, and a ledger that knows what they may find. Everything
+// that must not happen is noted as a failure.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+
+#include "tests/sim/cluster.h"
+#include "tests/sim/ledger.h"
+
+namespace s3oram::test {
+
+class Workload {
+ public:
+  Workload(Cluster& cluster, BlockId blocks, std::uint64_t seed);
+
+  /// Begins an operation. The client must be open.
+  void begin_one();
+  /// The client has died. What is under way is forgotten; then every block is read once before
+  /// anything else is done with it.
+  void client_died();
+  /// Reads every block. The client must be open, and nothing under way.
+  void check_all();
+
+  std::size_t begun() const { return begun_; }
+  std::size_t under_way() const { return under_way_; }
+  /// The first thing that went wrong; empty if nothing did.
+  const std::string& failure() const { return failure_; }
+  void fail_with(std::string what);
+
+ private:
+  void read(BlockId block);
+  void write(BlockId block);
+  void commit();
+  /// Calls `then(result)` if the client still lives that it was asked of.
+  template <class T, class Then>
+  std::function<void(T)> in_this_life(Then then) {
+    ++under_way_;
+    return [this, then, mine = life_](T result) {
+      if (mine != life_) return;
+      --under_way_;
+      then(std::move(result));
+    };
+  }
+  void found(BlockId block, std::uint64_t last_write, const Result<Bytes>& content);
+
+  Cluster& cluster_;
+  const BlockId blocks_;
+  std::mt19937_64 random_;
+  Ledger ledger_;
+  std::map<BlockId, bool> unknown_;  // since a crash; true: being read
+  std::uint64_t generation_ = 0, life_ = 0;
+  std::size_t begun_ = 0, under_way_ = 0;
+  std::string failure_;
+};
+
+}  // namespace s3oram::test
