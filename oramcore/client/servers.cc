@@ -73,16 +73,26 @@ Task<Status> Servers::open(std::vector<Session> known, Session next,
 
 Task<Status> Servers::open_one(Party server, Duration patience) {
   OpenRequest request{.volume = volume_, .known = known_, .next = session_, .root = {}};
+  const Duration start = clock_.now();
   for (;;) {
-    present_(request);
-    auto answer = co_await rpc_.call(server, OpenRequest::kType, encode(request), patience);
-    if (!answer) co_return fail(answer.error());
-    const auto opened = decode<OpenAnswer>(answer->body());
-    if (!opened) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
-    answering_[server] = true;
-    auto status = co_await reconcile_(server, *opened, patience);
-    if (status || status.error().code != Errc::need_open) co_return status;
+    auto status = co_await try_open(server, request, patience);
+    if (status || stopped_) co_return status;
+    const Errc code = status.error().code;
+    if (code == Errc::need_open) continue;
+    if (!may_pass(code) || clock_.now() - start >= patience) co_return status;
+    spdlog::warn("server {}: {}; trying again", server, status.error().message);
+    co_await clock_.sleep(kRetryAfter);
   }
+}
+
+Task<Status> Servers::try_open(Party server, OpenRequest& request, Duration patience) {
+  present_(request);
+  auto answer = co_await rpc_.call(server, OpenRequest::kType, encode(request), patience);
+  if (!answer) co_return fail(answer.error());
+  const auto opened = decode<OpenAnswer>(answer->body());
+  if (!opened) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  answering_[server] = true;
+  co_return co_await reconcile_(server, *opened, patience);
 }
 
 Task<Status> Servers::reopen(Party server) {

@@ -57,6 +57,7 @@ class Servers {
 
  private:
   Task<Status> open_one(Party server, Duration patience);
+  Task<Status> try_open(Party server, OpenRequest& request, Duration patience);
   Task<Status> reopen(Party server);
 
   Executor executor_;

@@ -107,6 +107,10 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
     constexpr std::int64_t kFull = 2;
     if (!*row || (check->integer(0) != kFull && rule_holds(Rule::full_sync)))
       return fail(Errc::failed, "database {}: synchronous=FULL was not accepted", path);
+    // What a former process wrote and could not sync may look as if it were there, and nothing that
+    // is appended to it would survive a power cut: it is written anew before anything else is.
+    const Status settled = database.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+    if (!settled && settled.error().code != Errc::disk_full) return fail(settled.error());
   }
   return database;
 }

@@ -45,6 +45,7 @@ Cluster::Cluster(const VolumeParams& params, std::uint64_t seed)
 
 Cluster::~Cluster() {
   on_death = {};
+  on_step = {};
   for (Party party = kClient; party <= servers(); ++party)
     if (runs(party)) kill(party);
   while (!ghosts_.empty()) step();
