@@ -28,6 +28,9 @@ class Cluster {
   /// Makes the volume; all servers run afterwards, the client does not.
   Cluster(const VolumeParams& params, std::uint64_t seed);
   ~Cluster();
+  /// Kills everybody and waits for the ghosts' end, so that no callback comes any more. The
+  /// destructor does the same; what callbacks refer to must live as long.
+  void end();
 
   // ---- parties; a party is kClient or a server from 1
 
