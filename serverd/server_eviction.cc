@@ -41,9 +41,9 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   if (eviction_ || control_.prepared())
     co_return fail(Errc::bad_request, "another attempt is under way");
   S3O_CO_TRY(check_root(request.written));
-  if (request.next_height > request.height && request.next_height > reserved_height_ &&
-      rule_holds(Rule::reserve_space))
-    co_return fail(Errc::failed, "no room is reserved for height {}", request.next_height);
+  // Reserved before, but perhaps not since this server was restarted.
+  if (request.next_height > request.height && request.next_height > reserved_height_)
+    S3O_CO_TRY(co_await offload(pool_, [&] { return reserve_frames(request.next_height); }));
   // The same attempt with fresh masks would give its parties shares that do not fit together.
   if (rule_holds(Rule::attempts)) {
     if (control_.attempted(request.id))

@@ -1,5 +1,7 @@
 #include "oramcore/state/client_state.h"
 
+#include <algorithm>
+
 #include "oramcore/base/rules.h"
 
 namespace s3oram {
@@ -199,7 +201,9 @@ Status ClientState::commit(const TreeState& tree, const StateChanges& changes,
     return with && rule_holds(Rule::one_transaction) ? with(database_) : Status{};
   };
   database_.restore_ballast();
-  const auto what = tree.view != view_ ? "decide" : changes.intents.empty() ? "commit" : "intent";
+  const bool intends = std::any_of(changes.intents.begin(), changes.intents.end(),
+                                   [](const auto& change) { return change.second.access == 0; });
+  const auto what = tree.view != view_ ? "decide" : intends ? "intent" : "commit";
   S3O_TRY(database_.transact(what, fill));
   if (with && !rule_holds(Rule::one_transaction))
     S3O_TRY(database_.transact("participant", [&] { return with(database_); }));

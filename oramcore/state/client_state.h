@@ -3,8 +3,8 @@
 // (3-durability.md, rule 9). One thread at a time.
 //
 // To the disk, each change is a step of a name (Disk::step): create, tables, session,
-// forget-sessions; a commit is "decide" if it begins a new view, else "intent" if it holds one,
-// else "commit".
+// forget-sessions; a commit is "decide" if it begins a new view, else "intent" if it holds one
+// of an access that has not ended, else "commit".
 #pragma once
 
 #include <filesystem>

@@ -43,7 +43,9 @@ Cluster::Cluster(const VolumeParams& params, std::uint64_t seed)
   require(ClientState::create(database(), disk(kClient)));
 }
 
-Cluster::~Cluster() {
+Cluster::~Cluster() { end(); }
+
+void Cluster::end() {
   on_death = {};
   on_step = {};
   for (Party party = kClient; party <= servers(); ++party)
@@ -59,8 +61,8 @@ std::shared_ptr<Cluster::Life> Cluster::new_life(std::unique_ptr<SimDisk> disk, 
   life->disk->on_cut = [this, party, &life = *life] {
     if (!life.dead) end_life(party);
   };
-  life->disk->on_step = [this, party](std::string_view name, bool done) {
-    if (on_step) on_step(party, name, done);
+  life->disk->on_step = [this, party, &life = *life](std::string_view name, bool done) {
+    if (on_step && !life.dead) on_step(party, name, done);
   };
   return life;
 }
@@ -122,12 +124,13 @@ Status Cluster::try_start_server(Party server) {
   return {};
 }
 
-void Cluster::stop_server(Party server) {
+Status Cluster::try_stop_server(Party server) {
   const auto life = parties_[server];
-  require(run(life->server->stop()));
-  if (life->dead) return;
+  auto status = run(life->server->stop());
+  if (life->dead) return {};
   life->server.reset();
   life->port.reset();
+  return status;
 }
 
 // ---- the client

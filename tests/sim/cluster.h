@@ -28,6 +28,9 @@ class Cluster {
   /// Makes the volume; all servers run afterwards, the client does not.
   Cluster(const VolumeParams& params, std::uint64_t seed);
   ~Cluster();
+  /// Kills everybody and waits for the ghosts' end, so that no callback comes any more. The
+  /// destructor does the same; what callbacks refer to must live as long.
+  void end();
 
   // ---- parties; a party is kClient or a server from 1
 
@@ -35,7 +38,9 @@ class Cluster {
   /// power was cut meanwhile), and then it does not run.
   Status try_start_server(Party server);
   void start_server(Party server) { require(try_start_server(server)); }
-  void stop_server(Party server);
+  /// An error of its disk is no failure of the cluster; it has ended in any case.
+  Status try_stop_server(Party server);
+  void stop_server(Party server) { require(try_stop_server(server)); }
 
   Status open_client();
   /// The same, without waiting for it. After an error kill_client() is all that can be done.

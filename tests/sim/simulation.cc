@@ -37,6 +37,7 @@ class Simulation {
     try {
       go();
       if (workload_.failure().empty()) check();
+      cluster_.end();
     } catch (const std::exception& error) {
       workload_.fail_with(error.what());
     }
@@ -81,7 +82,7 @@ class Simulation {
       }
       const Errc code = status.error().code;
       const bool of_the_disk = code == Errc::failed || code == Errc::disk_full;
-      if (code != Errc::unreachable && !(of_the_disk && troubles_.client_disk_failed()))
+      if (code != Errc::unreachable && !(of_the_disk && troubles_.disk_failed()))
         workload_.fail_with("open: " + status.error().message);
       // Not from within its own callback.
       asio::post(cluster_.context, [this] {

@@ -34,7 +34,7 @@ class Troubles {
 
   std::size_t begun() const { return begun_; }
   std::size_t cuts() const { return cuts_; }
-  bool client_disk_failed() const { return client_disk_failed_; }
+  bool disk_failed() const { return disk_failed_; }
   Coverage coverage;
 
  private:
@@ -63,7 +63,7 @@ class Troubles {
   std::optional<Armed> armed_;
   std::uint64_t wait_ = 0;
   std::size_t begun_ = 0, cuts_ = 0;
-  bool ended_ = false, killing_ = false, client_disk_failed_ = false;
+  bool ended_ = false, killing_ = false, disk_failed_ = false;
 };
 
 }  // namespace s3oram::test

@@ -1,0 +1,295 @@
+// The cut matrix: for every step that parties persist (or, where nothing is persisted, handle), and
+// every subset of them: the subset's power is cut right after the step, the others' right before
+// it; then everything is cut and started again. Whatever was committed is there, all parties agree
+// on the view, and work goes on.
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+#include <random>
+#include <set>
+
+#include "oramcore/tree/bounds.h"
+#include "serverd/control.h"
+#include "tests/sim/cluster.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/ledger.h"
+
+namespace s3oram {
+namespace {
+
+using test::Cluster;
+using test::Coverage;
+
+enum class During { opening, access, eviction, discard, growth };
+
+struct MatrixStep {
+  During during;
+  const char* name;  // as announced to the disk; or of the message, see below
+  bool of_the_client = false;
+  MessageType message = {};  // instead of a durable step: before it is handled, after its answer
+};
+
+const MatrixStep kSteps[] = {
+    {During::opening, "session", true},
+    {During::opening, "session"},
+    {During::opening, "forget-sessions", true},
+    {During::access, "intent", true},
+    {During::access, "slots"},
+    {During::access, "commit", true},
+    {During::eviction, "attempt"},
+    {During::eviction, "slots"},
+    {During::eviction, "prepared"},
+    {During::eviction, "decide", true},
+    {During::eviction, "flip"},
+    {During::eviction, "release", false, MessageType::release},
+    {During::discard, "discard"},
+    {During::growth, "reserve", false, MessageType::reserve},
+    {During::growth, "attempt"},
+    {During::growth, "slots"},
+    {During::growth, "prepared"},
+    {During::growth, "decide", true},
+    {During::growth, "flip"},
+    {During::growth, "release", false, MessageType::release},
+};
+
+std::string title(const MatrixStep& step) {
+  constexpr const char* kDuring[] = {"opening", "access", "eviction", "discard", "growth"};
+  return fmt::format("{} {} {}", kDuring[static_cast<int>(step.during)],
+                     step.of_the_client ? "client" : "server", step.name);
+}
+
+constexpr std::uint16_t kEvictEvery = 2;
+constexpr std::size_t kBlockSize = 512;
+
+/// One cell: a cluster that goes up to the step, is cut there, and must recover.
+class Cell {
+ public:
+  Cell(Scheme scheme, const MatrixStep& step, Coverage::Subset persisted, std::uint64_t seed)
+      : step_(step),
+        persisted_(persisted),
+        cluster_({scheme, kBlockSize, min_bucket_size(kEvictEvery), kEvictEvery}, seed),
+        ledger_(kBlockSize) {
+    cluster_.on_step = [this](Party party, std::string_view name, bool done) {
+      seen_attempt_[party] |= name == "attempt" && done;
+      if (step_.message != MessageType{} || name != step_.name) return;
+      // Root writes sync slots too.
+      if (is_eviction() && name == "slots" && !seen_attempt_[party]) return;
+      at_the_step(party, done);
+    };
+    cluster_.network.on_arrival = [this](Party from, Party to, const Bytes& message) {
+      if (from == kClient && is(message, 'Q')) at_the_step(to, false);
+    };
+    cluster_.network.observer = [this](Party from, Party to, const Bytes& message) {
+      if (to == kClient && is(message, 'A')) at_the_step(from, true);
+    };
+  }
+
+  void run() {
+    ASSERT_NO_FATAL_FAILURE(prepare());
+    armed_ = true;
+    begin();
+    cluster_.run_until([&] { return reached_.size() == participants() || HasFailure(); });
+    armed_ = false;
+    for (Party party = kClient; party <= cluster_.servers(); ++party) cluster_.cut(party);
+    ledger_.crashed();
+    start_all();
+    ASSERT_NO_FATAL_FAILURE(check_all());
+    // Work goes on: evictions over every path that the cut may have left half done.
+    const auto evictions = cluster_.engine().status().evictions;
+    while (cluster_.engine().status().evictions < evictions + 6)
+      ASSERT_NO_FATAL_FAILURE(write(next_++ % 12));
+    ASSERT_OK(cluster_.commit());
+    ASSERT_NO_FATAL_FAILURE(check_all());
+    ASSERT_OK(cluster_.close_client());
+    check_views();
+  }
+
+ private:
+  static bool HasFailure() { return testing::Test::HasFailure(); }
+  bool is_eviction() const {
+    return step_.during == During::eviction || step_.during == During::growth;
+  }
+  std::size_t participants() const { return step_.of_the_client ? 1 : cluster_.servers(); }
+  bool is(const Bytes& message, char kind) const {
+    return step_.message != MessageType{} && message[0] == kind &&
+           message[2] == static_cast<std::uint8_t>(step_.message);
+  }
+
+  void at_the_step(Party party, bool done) {
+    if (!armed_ || (party == kClient) != step_.of_the_client || reached_.contains(party)) return;
+    if (done != (persisted_ >> party & 1)) return;
+    reached_.insert(party);
+    cluster_.cut(party);
+  }
+
+  void write(BlockId block) {
+    auto content = test::pattern(block, ++generation_, kBlockSize);
+    const auto number = ledger_.wrote(block, content);
+    ASSERT_OK(cluster_.write(block, std::move(content)));
+    ledger_.acknowledged(block, number);
+  }
+  void commit() {
+    const auto covers = ledger_.snapshot();
+    ASSERT_OK(cluster_.commit());
+    ledger_.committed(covers);
+  }
+  /// A write that is not waited for.
+  void begin_write(BlockId block) {
+    auto content = test::pattern(block, ++generation_, kBlockSize);
+    const auto number = ledger_.wrote(block, content);
+    cluster_.engine().write(block, std::move(content), [this, block, number](const Status& status) {
+      if (status) ledger_.acknowledged(block, number);
+    });
+  }
+  bool next_eviction_grows() {
+    const auto status = cluster_.engine().status();
+    return status.blocks + 1 + kEvictEvery > status.capacity;
+  }
+
+  /// Up to shortly before the step, everything committed.
+  void prepare() {
+    ASSERT_OK(cluster_.open_client());
+    for (BlockId block = 0; block < 5; ++block) ASSERT_NO_FATAL_FAILURE(write(next_++));
+    while (step_.during == During::growth && !next_eviction_grows())
+      ASSERT_NO_FATAL_FAILURE(write(next_++));
+    // One access is missing until the next eviction.
+    cluster_.settle();
+    while ((is_eviction() || step_.during == During::discard) &&
+           accesses() % kEvictEvery != kEvictEvery - 1)
+      ASSERT_NO_FATAL_FAILURE(write(step_.during == During::growth ? 0 : next_++));
+    ASSERT_NO_FATAL_FAILURE(commit());
+    height_ = cluster_.engine().status().height;
+    if (step_.during == During::opening) {
+      ASSERT_OK(cluster_.close_client());
+    } else if (step_.during == During::discard) {
+      ASSERT_NO_FATAL_FAILURE(prepare_everywhere());
+    }
+  }
+  std::uint64_t accesses() { return cluster_.engine().status().accesses; }
+
+  /// All servers have prepared an eviction that the client does not know to be decided.
+  void prepare_everywhere() {
+    std::set<Party> prepared;
+    const auto then = cluster_.on_step;
+    cluster_.on_step = [&](Party party, std::string_view name, bool done) {
+      if (name == "prepared" && done) prepared.insert(party);
+      if (party == kClient && name == "decide") cluster_.cut(kClient);
+      then(party, name, done);
+    };
+    begin_write(next_++);
+    cluster_.run_until([&] { return !cluster_.runs(kClient); });
+    ASSERT_EQ(prepared.size(), cluster_.servers());
+    cluster_.on_step = then;
+    ledger_.crashed();
+  }
+
+  void begin() {
+    if (step_.during == During::opening || step_.during == During::discard) {
+      cluster_.begin_open_client([](const Status&) {});
+      return;
+    }
+    begin_write(step_.during == During::growth || step_.during == During::eviction ? next_++ : 1);
+    if (std::string_view(step_.name) == "commit") {
+      cluster_.settle();
+      auto covers = ledger_.snapshot();
+      cluster_.engine().commit([this, covers](const Status& status) {
+        if (status) ledger_.committed(covers);
+      });
+    }
+  }
+
+  void start_all() {
+    for (Party server = 1; server <= cluster_.servers(); ++server)
+      if (!cluster_.runs(server)) cluster_.start_server(server);
+    ASSERT_OK(cluster_.open_client());
+    if (step_.during == During::growth && persisted_ != 0 && grows_when_persisted()) {
+      EXPECT_EQ(cluster_.engine().status().height, height_ + 1);
+    }
+  }
+  /// Whether the client has decided once anybody has persisted the step.
+  bool grows_when_persisted() const {
+    const std::string_view name = step_.name;
+    return name == "decide" || name == "flip" || name == "release";
+  }
+
+  void check_all() {
+    for (BlockId block = 0; block < next_; ++block) {
+      auto content = cluster_.read(block);
+      ASSERT_OK(content);
+      EXPECT_TRUE(ledger_.may_be(block, *content)) << "block " << block;
+      ledger_.is(block, *content);
+    }
+  }
+
+  void check_views() {
+    auto state = ClientState::open(cluster_.database(), cluster_.disk(kClient));
+    ASSERT_OK(state);
+    const auto loaded = state->load();
+    ASSERT_OK(loaded);
+    for (Party server = 1; server <= cluster_.servers(); ++server) {
+      cluster_.stop_server(server);
+      const auto control = Control::open("control.db", cluster_.disk(server));
+      ASSERT_OK(control);
+      EXPECT_EQ(control->view(), loaded->tree.view);
+      EXPECT_EQ(control->height(), loaded->tree.height);
+      EXPECT_FALSE(control->prepared());
+    }
+  }
+
+  const MatrixStep& step_;
+  const Coverage::Subset persisted_;
+  Cluster cluster_;
+  test::Ledger ledger_;
+  std::map<Party, bool> seen_attempt_;
+  std::set<Party> reached_;
+  bool armed_ = false;
+  BlockId next_ = 0;
+  std::uint64_t generation_ = 0;
+  unsigned height_ = 0;
+};
+
+class CutMatrix : public testing::TestWithParam<MatrixStep> {
+ protected:
+  void SetUp() override { spdlog::set_level(spdlog::level::off); }
+
+  void cut(Scheme scheme, Coverage::Subset persisted, Coverage& coverage) {
+    SCOPED_TRACE(fmt::format("{}, l={}, persisted by {}", title(GetParam()), scheme.servers,
+                             test::name_of(persisted)));
+    Cell cell(scheme, GetParam(), persisted, 1000 + persisted);
+    ASSERT_NO_FATAL_FAILURE(cell.run());
+    coverage.reached(title(GetParam()), persisted);
+  }
+};
+
+TEST_P(CutMatrix, AnySubsetOfThreeServers) {
+  Coverage coverage;
+  const unsigned first = GetParam().of_the_client ? 0 : 1;
+  const unsigned subsets = GetParam().of_the_client ? 2 : 8;
+  for (Coverage::Subset subset = 0; subset < subsets; ++subset)
+    ASSERT_NO_FATAL_FAILURE(cut({1, 3}, subset << first, coverage));
+  std::printf("%s", coverage.table(4).c_str());
+  for (Coverage::Subset subset = 0; subset < subsets; ++subset)
+    EXPECT_EQ(coverage.count(title(GetParam()), subset << first), 1u);
+}
+
+TEST_P(CutMatrix, SomeSubsetsOfFiveServers) {
+  Coverage coverage;
+  std::set<Coverage::Subset> subsets{0, 1};
+  if (!GetParam().of_the_client) {
+    subsets = {0, 0b111110};
+    for (std::mt19937 random(7); subsets.size() < 7;) subsets.insert(random() % 32 << 1);
+  }
+  for (const Coverage::Subset subset : subsets)
+    ASSERT_NO_FATAL_FAILURE(cut({2, 5}, subset, coverage));
+  std::printf("%s", coverage.table(6).c_str());
+}
+
+std::string step_name(const testing::TestParamInfo<MatrixStep>& test) {
+  std::string name = title(test.param);
+  std::erase_if(name, [](char c) { return !std::isalnum(c); });
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Steps, CutMatrix, testing::ValuesIn(kSteps), step_name);
+
+}  // namespace
+}  // namespace s3oram
