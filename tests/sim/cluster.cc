@@ -1,5 +1,7 @@
 #include "tests/sim/cluster.h"
 
+#include <spdlog/spdlog.h>
+
 #include "tests/sim/sim_vfs.h"
 
 namespace s3oram::test {
@@ -62,7 +64,9 @@ std::shared_ptr<Cluster::Life> Cluster::new_life(std::unique_ptr<SimDisk> disk, 
     if (!life.dead) end_life(party);
   };
   life->disk->on_step = [this, party, &life = *life](std::string_view name, bool done) {
-    if (on_step && !life.dead) on_step(party, name, done);
+    if (life.dead) return;
+    spdlog::debug("party {}: {} {}", party, done ? "persisted" : "will persist", name);
+    if (on_step) on_step(party, name, done);
   };
   return life;
 }
@@ -71,6 +75,7 @@ std::shared_ptr<Cluster::Life> Cluster::new_life(std::unique_ptr<SimDisk> disk, 
 void Cluster::end_life(Party party) {
   auto life = parties_[party];
   life->dead = true;
+  spdlog::debug("party {}: {}", party, life->disk->is_cut() ? "its power is cut" : "is killed");
   if (life->port) network.detach(*life->port);
   parties_[party] = new_life(life->disk->next_life(), party);
   ghosts_.push_back(life);
@@ -108,6 +113,7 @@ void Cluster::replace_disk(Party party, const DiskImage& image) {
 
 Status Cluster::try_start_server(Party server) {
   const auto life = parties_[server];
+  spdlog::debug("party {}: starts", server);
   life->port = network.attach(server);
   auto opened = ShareServer::open("", server, context.get_executor(), pool.executor(),
                                   clock_of(server), random_, *life->port, *life->disk);
@@ -137,6 +143,7 @@ Status Cluster::try_stop_server(Party server) {
 
 void Cluster::begin_open_client(std::function<void(Status)> done) {
   const auto life = parties_[kClient];
+  spdlog::debug("party {}: starts", kClient);
   life->port = network.attach(kClient);
   auto state = ClientState::open(database(), *life->disk);
   if (life->dead) return;

@@ -54,10 +54,9 @@ std::uint64_t pages_of(std::uint64_t bytes) { return (bytes + kDiskPage - 1) / k
 
 }  // namespace
 
-SimDisk::SimDisk(const DiskImage& image, std::uint64_t seed, Trace* trace)
-    : random_(seed), trace_(trace) {
-  for (const auto& [path, content] : image.files)
-    names_[path] = std::make_shared<SimInode>(content);
+SimDisk::SimDisk(DiskImage image, std::uint64_t seed, Trace* trace) : random_(seed), trace_(trace) {
+  for (auto& [path, content] : image.files)
+    names_[path] = std::make_shared<SimInode>(std::move(content));
   durable_names_ = names_;
   static std::atomic<std::uint64_t> count{0};
   vfs_name_ = "sim-" + std::to_string(++count);
@@ -66,7 +65,8 @@ SimDisk::SimDisk(const DiskImage& image, std::uint64_t seed, Trace* trace)
 
 std::unique_ptr<SimDisk> SimDisk::next_life() {
   Lock lock(mutex_);
-  auto next = std::make_unique<SimDisk>(image_ ? *image_ : DiskImage{}, random_(), trace_);
+  auto next = std::make_unique<SimDisk>(image_ ? std::exchange(*image_, {}) : DiskImage{},
+                                        random_(), trace_);
   next->faults = faults;
   next->space_ = space_;
   if (image_) return next;

@@ -45,7 +45,7 @@ class SimInode;
 /// Thread-safe; on_cut and on_step are called with the disk locked, on the caller's thread.
 class SimDisk final : public Disk {
  public:
-  SimDisk(const DiskImage& image, std::uint64_t seed, Trace* trace = nullptr);
+  SimDisk(DiskImage image, std::uint64_t seed, Trace* trace = nullptr);
   /// The disk that the party's next life finds: image() after a cut; without one the process has
   /// been killed and the machine lives on: all that was written is there, and unsynced still.
   std::unique_ptr<SimDisk> next_life();
@@ -65,7 +65,8 @@ class SimDisk final : public Disk {
   void cut_after(std::uint64_t moments) { cut_at_ = moments_ + moments; }
   bool is_cut() const { return image_.has_value(); }
   std::uint64_t moments() const { return moments_; }
-  /// What is on the disk: what the cut left, or else all that was written.
+  /// What is on the disk: what the cut left (empty once the next life has it), or else all that was
+  /// written.
   DiskImage image() const;
 
   /// Called once, when power is cut.

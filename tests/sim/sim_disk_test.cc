@@ -176,6 +176,37 @@ TEST_P(SimDiskTest, SqliteLosesNoCommitToPowerCuts) {
   EXPECT_GT(least, 0);
 }
 
+// The log of a killed process is read from the page cache, where it is whole, although a sync of it
+// has failed.
+TEST_P(SimDiskTest, SqliteLosesNoCommitBehindAFailedSyncOfAKilledProcess) {
+  {
+    auto db = database(*disk_);
+    ASSERT_TRUE(db);
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(insert(*db, i));
+    disk_->fail_next_sync();
+    ASSERT_FALSE(insert(*db, 5));
+    disk_ = [&] {
+      auto next = disk_->next_life();
+      *db = Database();
+      return next;
+    }();
+  }
+  auto db = database(*disk_);
+  ASSERT_TRUE(db) << db.error().message;
+  auto found = count(*db);
+  ASSERT_TRUE(found);
+  for (auto i = *found; i < 10; ++i) ASSERT_TRUE(insert(*db, i));
+  disk_->cut();
+  auto next = disk_->next_life();
+  *db = Database();
+  disk_ = std::move(next);
+  auto again = database(*disk_);
+  ASSERT_TRUE(again) << again.error().message;
+  found = count(*again);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(*found, 10);
+}
+
 TEST_P(SimDiskTest, SqliteReadsBesideTheWriter) {
   auto writer = database(*disk_);
   ASSERT_TRUE(writer);

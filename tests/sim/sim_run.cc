@@ -5,6 +5,7 @@
 // Runs seeds N, N+1, ... (a first seed by chance if none is given) until `runs` have run or
 // `seconds` have passed, and prints what they covered. A run that fails ends it: exit code 1, and
 // the line that replays it. --verbose shows what the programs log.
+#include <malloc.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
@@ -85,6 +86,9 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", seconds, "no new run after so long")->capture_default_str();
   app.add_flag("--verbose", verbose, "show what the programs log");
   CLI11_PARSE(app, argc, argv);
+  // Files in memory come and go: do not ask the kernel for each.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   spdlog::set_level(verbose ? spdlog::level::debug : spdlog::level::off);
   return s3oram::test::run(seed, runs, seconds);
 }

@@ -15,8 +15,8 @@ class Simulation {
   explicit Simulation(std::uint64_t seed)
       : random_(seed),
         cluster_(choose_params(), random_()),
-        workload_(cluster_, 8 + random_() % 32, random_()),
-        operations_(40 + random_() % 60),
+        workload_(cluster_, 6 + random_() % 18, random_()),
+        operations_(20 + random_() % 40),
         at_once_(1 + random_() % 8),
         troubles_(cluster_, random_(), 30 + random_() % 600, 1 + random_() % 12) {
     cluster_.pool.shuffle = random_() % 2 == 0;

@@ -1,5 +1,7 @@
 #include "tests/sim/troubles.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <array>
 
@@ -48,7 +50,10 @@ void Troubles::later(std::function<void()> then) {
 }
 
 void Troubles::begin(Kind kind) {
+  constexpr const char* kNames[] = {"cut",  "cut at a step", "cut all", "kill",    "restart",
+                                    "sync", "full",          "faulty",  "network", "clock"};
   const Party party = any_party();
+  spdlog::debug("trouble: {} (party {})", kNames[static_cast<int>(kind)], party);
   SimDisk& disk = cluster_.disk(party);
   switch (kind) {
     case Kind::cut:
