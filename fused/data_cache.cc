@@ -16,8 +16,9 @@ DataCache::DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,
       device_(device),
       metadata_(metadata),
       options_(options),
+      timing_(*options.timing),
       block_size_(device.block_size()),
-      last_progress_(std::chrono::steady_clock::now()) {}
+      last_progress_(timing_.now()) {}
 
 // ---- bookkeeping -------------------------------------------------------------------------------
 
@@ -84,19 +85,19 @@ void DataCache::drop_clean(Node& node) {
 // ---- waiting -----------------------------------------------------------------------------------
 
 bool DataCache::wait(Lock& lock, const std::function<bool()>& ready) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = timing_.now();
   while (!ready()) {
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = timing_.now();
     const auto limit = std::max(start, last_progress_) + options_.deadline;
     if (now >= limit) return false;
-    changed_.wait_until(lock, std::min(limit, now + options_.retry));
+    timing_.wait(lock, changed_, std::min(limit, now + options_.retry));
     retry_failed();
   }
   return true;
 }
 
 void DataCache::wake(bool progress) {
-  if (progress) last_progress_ = std::chrono::steady_clock::now();
+  if (progress) last_progress_ = timing_.now();
   changed_.notify_all();
 }
 

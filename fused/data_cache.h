@@ -13,10 +13,7 @@
 // whatever the device locks inside its methods, which never call back.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -24,10 +21,9 @@
 #include "fused/metadata.h"
 #include "fused/node.h"
 #include "fused/posix.h"
+#include "fused/timing.h"
 
 namespace s3oram {
-
-using Lock = std::unique_lock<std::mutex>;
 
 struct CacheOptions {
   std::size_t limit = 256u << 20;              // bytes of data in memory; half of it may be dirty
@@ -35,6 +31,7 @@ struct CacheOptions {
   unsigned read_ahead = 32;                    // blocks
   std::chrono::milliseconds deadline{20'000};  // without progress, before an operation fails
   std::chrono::milliseconds retry{1'000};      // pause before a failed write is tried again
+  Timing* timing = &system_timing();
   /// Bytes for which the device can find room; called under the lock for every new block.
   std::function<std::uint64_t()> free_bytes = [] { return std::uint64_t{1} << 50; };
 };
@@ -122,10 +119,11 @@ class DataCache {
   BlockDevice& device_;
   Metadata& metadata_;
   const CacheOptions options_;
+  Timing& timing_;
   const std::uint32_t block_size_;
 
   std::condition_variable changed_;
-  std::chrono::steady_clock::time_point last_progress_;
+  Timing::Time last_progress_;
   List clean_;   // least recently used first; may be evicted
   List dirty_;   // oldest first
   List queue_;   // to be written as soon as the device has room

@@ -4,12 +4,6 @@
 #include "fused/data_cache.h"
 
 namespace s3oram {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-}  // namespace
-
 /// Puts the block into the queue, if it is dirty and not on its way.
 void DataCache::want(const Handle& block) {
   if (!block->node || !block->dirty || block->queued) return;
@@ -17,7 +11,7 @@ void DataCache::want(const Handle& block) {
     block->again = true;
     return;
   }
-  if (Clock::now() < block->not_before) return;  // retry_failed() will
+  if (timing_.now() < block->not_before) return;  // retry_failed() will
   block->queued = true;
   queue_.push_back(block);
 }
@@ -84,7 +78,7 @@ void DataCache::written(const Handle& block, const Status& outcome) {
         node.unflushed == 0 ? node.size : std::max(node.row.size, std::min(node.size, end));
     metadata_.inodes.put(node.ino, node.row);
   } else {
-    const auto now = Clock::now();
+    const auto now = timing_.now();
     block->dirty = true;
     if (!block->failing_since) block->failing_since = now;
     block->not_before = now + options_.retry;
@@ -99,7 +93,7 @@ void DataCache::written(const Handle& block, const Status& outcome) {
 }
 
 void DataCache::retry_failed() {
-  const auto now = Clock::now();
+  const auto now = timing_.now();
   for (auto at = failed_.begin(); at != failed_.end();) {
     const auto next = std::next(at);
     if ((*at)->not_before <= now) {
@@ -123,7 +117,7 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
     if (block->in_flight_version < version || !block->flushing) want(block);
   pump();
   auto left = targets.begin();
-  const auto start = Clock::now();
+  const auto start = timing_.now();
   int error = 0;
   const bool in_time = wait(lock, [&] {
     while (left != targets.end() &&

@@ -16,7 +16,7 @@ constexpr std::int64_t kDay = 86'400'000'000'000;  // ns
 Posix<std::size_t> FileSystem::read(Ino ino, std::uint64_t offset, MutView out) {
   Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
-  const auto now = wall_clock();
+  const auto now = timing_.wall_clock();
   InodeRow& row = node->row;
   if (options_.update_atime &&
       (row.atime <= row.mtime || row.atime <= row.ctime || row.atime < now - kDay)) {
@@ -32,7 +32,7 @@ PosixStatus FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_
   if (offset > kLargestFile || in.size() > kLargestFile - offset) return posix_error(EFBIG);
   S3O_POSIX_TRY(cache_.write(lock, *node, offset, in));
   if (from_page_cache) return {};
-  node->row.mtime = node->row.ctime = wall_clock();
+  node->row.mtime = node->row.ctime = timing_.wall_clock();
   store(*node);
   return {};
 }
@@ -52,7 +52,7 @@ PosixStatus FileSystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::
     S3O_POSIX_TRY(cache_.punch(lock, *node, offset, length));
   if ((mode & FALLOC_FL_KEEP_SIZE) == 0 && offset + length > node->size)
     S3O_POSIX_TRY(cache_.truncate(*node, offset + length));
-  node->row.mtime = node->row.ctime = wall_clock();
+  node->row.mtime = node->row.ctime = timing_.wall_clock();
   store(*node);
   return {};
 }

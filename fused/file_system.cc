@@ -9,14 +9,11 @@
 
 namespace s3oram {
 
-std::int64_t wall_clock() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 FileSystem::FileSystem(BlockDevice& device, const FileSystemOptions& options)
-    : device_(device), options_(options), cache_(mutex_, device, metadata_, options.cache) {}
+    : device_(device),
+      options_(options),
+      timing_(*options.cache.timing),
+      cache_(mutex_, device, metadata_, options.cache) {}
 
 FileSystem::~FileSystem() {
   {
@@ -54,7 +51,7 @@ Status FileSystem::start(const std::string& database) {
     row.uid = options_.root_uid;
     row.gid = options_.root_gid;
     row.nlink = 2;
-    row.atime = row.mtime = row.ctime = wall_clock();
+    row.atime = row.mtime = row.ctime = timing_.wall_clock();
     row.parent = kRootIno;
     metadata_.inodes.put(kRootIno, row);
     *root = row;
@@ -70,7 +67,8 @@ Status FileSystem::start(const std::string& database) {
   if (!loaded) return fail(Errc::damaged_vault, "{}: its root directory is unreadable", database);
   (*loaded)->lookups = 1;  // for ever
   S3O_TRY(free_unowned(mapped));
-  ticker_ = std::thread([this] { run_ticker(); });
+  next_tick_ = timing_.now() + options_.commit_every;
+  if (options_.own_ticker) ticker_ = std::thread([this] { run_ticker(); });
   return {};
 }
 
@@ -288,19 +286,26 @@ void FileSystem::tick(Lock& lock) {
 }
 
 void FileSystem::run_ticker() {
-  using Clock = std::chrono::steady_clock;
   Lock lock(mutex_);
-  auto next = Clock::now() + options_.commit_every;
   while (!stopping_) {
-    const auto until =
-        cache_.has_failed() ? std::min(next, Clock::now() + options_.cache.retry) : next;
-    ticker_wakes_.wait_until(lock, until, [&] { return stopping_ || kick_; });
-    if (stopping_) return;
-    cache_.retry_failed();
-    if (!std::exchange(kick_, false) && Clock::now() < next) continue;
-    tick(lock);
-    next = Clock::now() + options_.commit_every;
+    const auto until = beat(lock);
+    if (!stopping_ && !kick_) timing_.wait(lock, ticker_wakes_, until);
   }
+}
+
+Timing::Time FileSystem::beat(Lock& lock) {
+  cache_.retry_failed();
+  if (std::exchange(kick_, false) || timing_.now() >= next_tick_) {
+    tick(lock);
+    next_tick_ = timing_.now() + options_.commit_every;
+  }
+  return cache_.has_failed() ? std::min(next_tick_, timing_.now() + options_.cache.retry)
+                             : next_tick_;
+}
+
+Timing::Time FileSystem::beat() {
+  Lock lock(mutex_);
+  return beat(lock);
 }
 
 }  // namespace s3oram

@@ -15,9 +15,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -34,6 +32,7 @@ struct FileSystemOptions {
   std::chrono::milliseconds commit_every{5'000};
   bool update_atime = true;                  // as relatime does
   std::uint32_t root_uid = 0, root_gid = 0;  // of a new root directory
+  bool own_ticker = true;                    // a thread that calls beat(); otherwise the owner does
   std::size_t most_uncommitted = 200'000;    // rows; operations wait for a commit beyond
 };
 
@@ -118,6 +117,10 @@ class FileSystem final : public CommitParticipant {
   Posix<struct statvfs> statfs();
   FileSystemStatus status();
 
+  /// Commits what is due and tries again what failed; waits for it. Gives the time of the next
+  /// beat. One call at a time, and none during unmount().
+  Timing::Time beat();
+
   // CommitParticipant, called on the device's thread.
   std::function<Status(Database&)> snapshot() override;
   void committed(const Status& outcome) override;
@@ -151,12 +154,14 @@ class FileSystem final : public CommitParticipant {
   PosixStatus commit(Lock& lock);
   PosixStatus flush_named(Lock& lock);
   void tick(Lock& lock);
+  Timing::Time beat(Lock& lock);
   void run_ticker();
 
   // `mutex_` guards everything below.
   std::mutex mutex_;
   BlockDevice& device_;
   const FileSystemOptions options_;
+  Timing& timing_;
   Metadata metadata_;
   DataCache cache_;
   std::unordered_map<Ino, NodePtr> nodes_;
@@ -165,11 +170,9 @@ class FileSystem final : public CommitParticipant {
   std::uint64_t inodes_ = 0;
   unsigned commits_ = 0;  // that the device has not answered
   bool stopping_ = false, kick_ = false, failing_ = false;
+  Timing::Time next_tick_;
   std::condition_variable ticker_wakes_;
   std::thread ticker_;
 };
-
-/// Nanoseconds since 1970.
-std::int64_t wall_clock();
 
 }  // namespace s3oram

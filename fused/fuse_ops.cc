@@ -275,8 +275,8 @@ void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int val
   if ((valid & FUSE_SET_ATTR_ATIME) != 0) change.atime = to_ns(wanted->st_atim);
   if ((valid & FUSE_SET_ATTR_MTIME) != 0) change.mtime = to_ns(wanted->st_mtim);
   if ((valid & FUSE_SET_ATTR_CTIME) != 0) change.ctime = to_ns(wanted->st_ctim);
-  if ((valid & FUSE_SET_ATTR_ATIME_NOW) != 0) change.atime = wall_clock();
-  if ((valid & FUSE_SET_ATTR_MTIME_NOW) != 0) change.mtime = wall_clock();
+  if ((valid & FUSE_SET_ATTR_ATIME_NOW) != 0) change.atime = system_timing().wall_clock();
+  if ((valid & FUSE_SET_ATTR_MTIME_NOW) != 0) change.mtime = system_timing().wall_clock();
   answer_attributes(request, fs(request).setattr(ino, change));
 }
 

@@ -1,13 +1,13 @@
 // A file, directory or other inode in memory, and the blocks of it that are cached.
 #pragma once
 
-#include <chrono>
 #include <list>
 #include <map>
 #include <memory>
 #include <optional>
 
 #include "fused/rows.h"
+#include "fused/timing.h"
 #include "oramcore/base/bytes.h"
 
 namespace s3oram {
@@ -32,8 +32,8 @@ struct CachedBlock {
   unsigned pins = 0;   // threads that wait for it; not evicted
   int load_error = 0;  // errno
   // Since when writing it fails, and when it may be tried again.
-  std::optional<std::chrono::steady_clock::time_point> failing_since;
-  std::chrono::steady_clock::time_point not_before{};
+  std::optional<Timing::Time> failing_since;
+  Timing::Time not_before{};
   int write_error = 0;  // errno
 
   // What DataCache::account() has counted of it.
