@@ -106,7 +106,7 @@ void DataCache::wake(bool progress) {
 /// Begins to read the block if it is neither cached nor a hole.
 PosixStatus DataCache::load(Node& node, std::uint64_t index) {
   if (node.blocks.contains(index)) return {};
-  S3O_POSIX_GET(extent, metadata_.extents.find({node.ino, index}));
+  S3O_POSIX_GET(extent, find_extent(node, index));
   if (!extent) return {};
   const Handle block = add(node, index);
   block->home = extent->block;
@@ -223,7 +223,7 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
                                                    std::uint32_t from, std::uint32_t to) {
   S3O_POSIX_TRY(wait_for_room(lock, node, index));
   if (!node.blocks.contains(index)) {
-    S3O_POSIX_GET(extent, metadata_.extents.find({node.ino, index}));
+    S3O_POSIX_GET(extent, find_extent(node, index));
     if (extent && from == 0 && to >= extent->valid) {  // nothing of the old content remains
       const Handle block = add(node, index);
       block->home = extent->block;
@@ -274,11 +274,10 @@ void DataCache::release(BlockId block) {
 
 /// The block is a hole from now on.
 PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
-  S3O_POSIX_GET(extent, metadata_.extents.find({node.ino, index}));
+  S3O_POSIX_GET(extent, find_extent(node, index));
   std::optional<BlockId> home;
   if (extent) {
-    metadata_.extents.erase({node.ino, index});
-    --node.row.blocks;
+    erase_extent(node, index);
     home = extent->block;
   }
   if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
@@ -293,9 +292,8 @@ PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
 
 /// All from byte `valid` (> 0) of the block on reads zero.
 PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_t valid) {
-  S3O_POSIX_GET(extent, metadata_.extents.find({node.ino, index}));
-  if (extent && extent->valid > valid)
-    metadata_.extents.put({node.ino, index}, {extent->block, valid});
+  S3O_POSIX_GET(extent, find_extent(node, index));
+  if (extent && extent->valid > valid) put_extent(node, index, {extent->block, valid});
   if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
     CachedBlock& block = *found->second;
     block.in_flight_valid = std::min(block.in_flight_valid, valid);
@@ -307,11 +305,8 @@ PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_
 Posix<std::optional<std::pair<std::uint64_t, std::uint32_t>>> DataCache::next_block(
     Node& node, std::uint64_t index) {
   std::optional<std::pair<std::uint64_t, std::uint32_t>> next;
-  S3O_POSIX_TRY(
-      metadata_.extents.scan({node.ino, index}, [&](const ExtentKey& key, const ExtentRow& row) {
-        if (key.ino == node.ino) next.emplace(key.index, row.valid);
-        return false;
-      }));
+  S3O_POSIX_GET(extent, next_extent(node, index));
+  if (extent) next.emplace(extent->first, extent->second.valid);
   const auto cached = node.blocks.lower_bound(index);
   if (cached != node.blocks.end() && !cached->second->loading &&
       (!next || cached->first <= next->first))
@@ -323,7 +318,7 @@ PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::
   const std::uint64_t end = offset + length;
   for (std::uint64_t index = offset / block_size_;; ++index) {
     S3O_POSIX_GET(next, next_block(node, index));
-    if (!next || next->first * block_size_ >= end) return {};
+    if (!next || next->first * block_size_ >= end) break;
     index = next->first;
     const std::uint64_t base = index * block_size_;
     const auto from = static_cast<std::uint32_t>(offset > base ? offset - base : 0);
@@ -340,9 +335,18 @@ PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::
               block->data.begin() + std::min<std::size_t>(to, block->data.size()), 0);
     changed(block);
   }
+  store_size(node);
+  return {};
 }
 
 PosixStatus DataCache::truncate(Node& node, std::uint64_t size) {
+  if (size == 0 && !node.replacement && node.row.size > 0 && node.row.nlink > 0 &&
+      rule_holds(Rule::rename_flush))
+    replace(node);
+  if (size == 0 && node.replacement) {
+    node.replacement->emptied = timing_.now();
+    node.replacement->closed = false;
+  }
   if (size < node.size) {
     const std::uint64_t whole = size / block_size_;
     const auto tail = static_cast<std::uint32_t>(size % block_size_);
@@ -355,7 +359,7 @@ PosixStatus DataCache::truncate(Node& node, std::uint64_t size) {
     }
   }
   node.size = size;
-  node.row.size = node.unflushed == 0 ? size : std::min(node.row.size, size);
+  store_size(node);
   return {};
 }
 

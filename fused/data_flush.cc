@@ -1,5 +1,8 @@
 // The write-back half of DataCache: from dirty blocks to acknowledged extents.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <cstring>
 
 #include "fused/data_cache.h"
 
@@ -62,21 +65,25 @@ void DataCache::written(const Handle& block, const Status& outcome) {
   --writes_;
   used_ = true;
   block->flushing = false;
-  if (!block->node) {
+  if (block->former) {
+    written_former(*block, outcome.has_value());
+  } else if (!block->node) {
     release(*block->home);  // its extent went when it was cut off
   } else if (outcome) {
     Node& node = *block->node;
-    if (!block->owned) ++node.row.blocks;
+    if (!block->owned && !node.replacement) ++node.row.blocks;
     block->owned = true;
     block->durable_version = block->in_flight_version;
     block->failing_since.reset();
     block->write_error = 0;
     account(block);
-    metadata_.extents.put({node.ino, block->index}, {*block->home, block->in_flight_valid});
-    const std::uint64_t end = block->index * block_size_ + block->in_flight_valid;
-    node.row.size =
-        node.unflushed == 0 ? node.size : std::max(node.row.size, std::min(node.size, end));
+    put_extent(node, block->index, {*block->home, block->in_flight_valid});
     metadata_.inodes.put(node.ino, node.row);
+    store_size(node, block->index * block_size_ + block->in_flight_valid);
+    if (node.replacement && node.replacement->closed && node.unflushed == 0)
+      if (const auto settled = settle(node); !settled)
+        spdlog::error("inode {}: its new content waits: {}", node.ino,
+                      std::strerror(settled.error()));
   } else {
     const auto now = timing_.now();
     block->dirty = true;
@@ -137,24 +144,18 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
   return {};
 }
 
-PosixStatus DataCache::flush(Lock& lock, Node& node) {
+PosixStatus DataCache::flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes) {
   std::vector<Target> targets;
-  add_targets(node, targets);
-  const std::uint64_t size = node.size;
+  std::vector<std::uint64_t> sizes;
+  for (const auto& node : nodes) {
+    add_targets(*node, targets);
+    sizes.push_back(node->size);
+  }
   S3O_POSIX_TRY(wait_durable(lock, targets));
   // A size that grew by truncation has no block of its own that could bring it along.
-  const std::uint64_t stable = std::max(node.row.size, std::min(size, node.size));
-  if (stable != node.row.size) {
-    node.row.size = stable;
-    metadata_.inodes.put(node.ino, node.row);
-  }
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (nodes[i]->row.nlink > 0) store_size(*nodes[i], sizes[i]);
   return {};
-}
-
-PosixStatus DataCache::flush_all(Lock& lock, const std::vector<Node*>& nodes) {
-  std::vector<Target> targets;
-  for (Node* node : nodes) add_targets(*node, targets);
-  return wait_durable(lock, targets);
 }
 
 void DataCache::start_flush(Node& node) {

@@ -1,8 +1,10 @@
 // Data of files, and the figures of the whole file system.
 #include <linux/falloc.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "fused/file_system.h"
 
@@ -65,12 +67,13 @@ Posix<std::uint64_t> FileSystem::seek(Ino ino, std::uint64_t offset, int whence)
   return cache_.seek(*node, offset, whence == SEEK_DATA);
 }
 
-/// A file that was truncated to nothing and written again gets its data flushed at once, so that a
-/// crash some time later finds the new content: many programs replace files that way.
+/// Many programs replace files that way, and do not sync: the data is flushed at once.
 void FileSystem::closed(Ino ino) {
   const Lock lock(mutex_);
   const auto node = known(ino);
-  if (node && std::exchange((*node)->rewritten, false)) cache_.start_flush(**node);
+  if (!node || !std::exchange((*node)->rewritten, false)) return;
+  if (const auto completed = cache_.complete(**node); !completed)
+    spdlog::error("inode {}: its new content waits: {}", ino, std::strerror(completed.error()));
 }
 
 Posix<struct statvfs> FileSystem::statfs() {

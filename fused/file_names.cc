@@ -135,10 +135,15 @@ PosixStatus FileSystem::check_replaceable(const Node& node, Node& target) {
   return empty ? PosixStatus() : posix_error(ENOTEMPTY);
 }
 
-PosixStatus FileSystem::exchange(Node& from, std::string_view name, Node& to,
+PosixStatus FileSystem::exchange(Lock& lock, Node& from, std::string_view name, Node& to,
                                  std::string_view new_name) {
   S3O_POSIX_GET(first, child(from, name));
   S3O_POSIX_GET(second, child(to, new_name));
+  // The kernel holds both directories: no other operation changes the names meanwhile.
+  if (rule_holds(Rule::rename_flush)) {
+    S3O_POSIX_TRY(flush(lock, first));
+    S3O_POSIX_TRY(flush(lock, second));
+  }
   from.row.nlink += is_directory(*second) - is_directory(*first);
   to.row.nlink += is_directory(*first) - is_directory(*second);
   const auto now = timing_.wall_clock();
@@ -161,12 +166,11 @@ PosixStatus FileSystem::rename(Ino parent, std::string_view name, Ino new_parent
   S3O_POSIX_TRY(admit(lock));
   S3O_POSIX_GET(from, known_directory(parent));
   S3O_POSIX_GET(to, known_directory(new_parent));
-  if ((flags & RENAME_EXCHANGE) != 0) return exchange(*from, name, *to, new_name);
+  if ((flags & RENAME_EXCHANGE) != 0) return exchange(lock, *from, name, *to, new_name);
   S3O_POSIX_GET(node, child(*from, name));
   auto target = child(*to, new_name);
-  if (target && node->unflushed > 0) {
-    // The kernel holds both directories: no other operation changes the names meanwhile.
-    S3O_POSIX_TRY(cache_.flush(lock, *node));
+  if (target && (flags & RENAME_NOREPLACE) == 0 && rule_holds(Rule::rename_flush)) {
+    S3O_POSIX_TRY(flush(lock, node));  // the kernel holds both directories: see above
     target = child(*to, new_name);
   }
   if (target) {

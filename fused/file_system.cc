@@ -77,11 +77,16 @@ Status FileSystem::start(const std::string& database) {
 Status FileSystem::free_unowned(const std::vector<BlockId>& mapped) {
   auto owned = metadata_.owned_blocks();
   if (!owned) return fail(owned.error());
-  cache_.numbers.reset(*owned);
-  std::vector<BlockId> unowned;
+  std::vector<BlockId> unowned, all;
   std::set_difference(mapped.begin(), mapped.end(), owned->begin(), owned->end(),
                       std::back_inserter(unowned));
-  for (const BlockId block : unowned) device_.discard(block);
+  std::set_union(mapped.begin(), mapped.end(), owned->begin(), owned->end(),
+                 std::back_inserter(all));
+  cache_.numbers.reset(all);
+  for (const BlockId block : unowned) {
+    cache_.numbers.release(block);
+    device_.discard(block);
+  }
   auto orphans = metadata_.orphans();
   if (!orphans) return fail(orphans.error());
   for (const Ino ino : *orphans) {
@@ -111,6 +116,7 @@ Status FileSystem::unmount() {
     if (!end(*node)) spdlog::warn("unlinked inode {} is freed at the next mount", node->ino);
   }
   auto outcome = flush_named(lock);
+  settle([](const Node& node) { return node.unflushed == 0; });
   if (auto last = commit(lock); outcome) outcome = last;
   const bool idle = cache_.wait(lock, [&] { return cache_.in_flight() == 0 && commits_ == 0; });
   if (!outcome)
@@ -166,6 +172,7 @@ struct stat FileSystem::refer(Node& node) {
 }
 
 PosixStatus FileSystem::end(Node& node) {
+  S3O_POSIX_TRY(cache_.settle(node));
   S3O_POSIX_TRY(cache_.truncate(node, 0));
   std::vector<XattrKey> xattrs;
   S3O_POSIX_TRY(metadata_.xattrs.scan({node.ino, {}}, [&](const XattrKey& key, const auto&) {
@@ -184,7 +191,7 @@ void FileSystem::drop_if_idle(Ino ino) {
   const auto found = nodes_.find(ino);
   if (found == nodes_.end() || found->second->lookups > 0) {
     idle_.erase(ino);
-  } else if (found->second->blocks.empty()) {
+  } else if (found->second->blocks.empty() && !found->second->replacement) {
     nodes_.erase(found);
     idle_.erase(ino);
   } else {
@@ -245,18 +252,33 @@ PosixStatus FileSystem::admit(Lock& lock) {
   return {};
 }
 
+PosixStatus FileSystem::flush(Lock& lock, const NodePtr& node) {
+  S3O_POSIX_TRY(cache_.flush(lock, {node}));
+  return cache_.settle(*node);
+}
+
 /// Unlinked files cost no accesses: their data need not survive.
 PosixStatus FileSystem::flush_named(Lock& lock) {
-  std::vector<Node*> nodes;
+  std::vector<NodePtr> nodes;
   for (const auto& [ino, node] : nodes_)
-    if (node->unflushed > 0 && node->row.nlink > 0) nodes.push_back(node.get());
-  return nodes.empty() ? PosixStatus() : cache_.flush_all(lock, nodes);
+    if (node->unflushed > 0 && node->row.nlink > 0) nodes.push_back(node);
+  return nodes.empty() ? PosixStatus() : cache_.flush(lock, nodes);
+}
+
+/// Lets new contents take the place of those that they replace.
+void FileSystem::settle(const std::function<bool(const Node&)>& which) {
+  if (!cache_.has_replacements()) return;
+  for (const auto& [ino, node] : nodes_) {
+    if (!node->replacement || !which(*node)) continue;
+    if (const auto settled = cache_.settle(*node); !settled)
+      spdlog::error("inode {}: its new content waits: {}", ino, std::strerror(settled.error()));
+  }
 }
 
 PosixStatus FileSystem::sync(Ino ino) {
   Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
-  S3O_POSIX_TRY(cache_.flush(lock, *node));
+  S3O_POSIX_TRY(flush(lock, node));
   return commit(lock);
 }
 
@@ -268,14 +290,23 @@ PosixStatus FileSystem::sync_names() {
 PosixStatus FileSystem::sync_all() {
   Lock lock(mutex_);
   S3O_POSIX_TRY(flush_named(lock));
+  settle([](const Node&) { return true; });
   return commit(lock);
 }
 
 void FileSystem::tick(Lock& lock) {
   for (const Ino ino : std::vector<Ino>(idle_.begin(), idle_.end())) drop_if_idle(ino);
   const bool used = cache_.take_used();
-  if (!used && cache_.dirty_bytes() == 0 && metadata_.uncommitted() == 0) return;
+  if (!used && cache_.dirty_bytes() == 0 && metadata_.uncommitted() == 0 &&
+      !cache_.has_replacements())
+    return;
+  const auto old = timing_.now() - options_.commit_every;
   auto outcome = flush_named(lock);
+  settle([&](const Node& node) {
+    const Replacement& content = *node.replacement;
+    return (outcome || node.unflushed == 0) && content.since <= old &&
+           (!content.extents.empty() || content.emptied <= old);
+  });
   cache_.take_used();
   if (auto last = commit(lock); outcome) outcome = last;
   if (!outcome && !failing_)

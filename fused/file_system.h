@@ -84,8 +84,9 @@ class FileSystem final : public CommitParticipant {
   Posix<struct stat> link(Ino ino, Ino parent, std::string_view name);
   PosixStatus unlink(Ino parent, std::string_view name);
   PosixStatus rmdir(Ino parent, std::string_view name);
-  /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE. A file that replaces another is flushed first,
-  /// so that no crash leaves the new name with less than the old or the new content.
+  /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE. A file that replaces another, or is exchanged
+  /// with it, is flushed first, so that no crash leaves a name with less than the old or the new
+  /// content.
   PosixStatus rename(Ino parent, std::string_view name, Ino new_parent, std::string_view new_name,
                      unsigned flags);
   Posix<std::string> readlink(Ino ino);
@@ -106,7 +107,8 @@ class FileSystem final : public CommitParticipant {
   PosixStatus write(Ino ino, std::uint64_t offset, View in, bool from_page_cache);
   PosixStatus fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
   Posix<std::uint64_t> seek(Ino ino, std::uint64_t offset, int whence);
-  /// A file descriptor was closed.
+  /// A file that was open for writing is open no more. What a crash then leaves of a file that was
+  /// truncated to nothing and written anew is its former or its new content, whole.
   void closed(Ino ino);
 
   // Barriers: ok means durable.
@@ -145,14 +147,18 @@ class FileSystem final : public CommitParticipant {
   PosixStatus add_name(Node& directory, std::string_view name, Node& node);
   PosixStatus remove_name(Node& directory, std::string_view name, Node& node);
   PosixStatus check_replaceable(const Node& node, Node& target);
-  PosixStatus exchange(Node& from, std::string_view name, Node& to, std::string_view new_name);
+  PosixStatus exchange(Lock& lock, Node& from, std::string_view name, Node& to,
+                       std::string_view new_name);
   Posix<bool> is_empty(const Node& directory);
   /// Ends a node that has neither names nor references: all it owns is freed.
   PosixStatus end(Node& node);
   void drop_if_idle(Ino ino);
 
   PosixStatus commit(Lock& lock);
+  /// What was written to the node so far commits next.
+  PosixStatus flush(Lock& lock, const NodePtr& node);
   PosixStatus flush_named(Lock& lock);
+  void settle(const std::function<bool(const Node&)>& which);
   void tick(Lock& lock);
   Timing::Time beat(Lock& lock);
   void run_ticker();

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "fused/rows.h"
 #include "fused/timing.h"
@@ -16,7 +17,8 @@ struct Node;
 
 /// One block of a file in memory. Only DataCache changes it.
 struct CachedBlock {
-  Node* node = nullptr;  // null once truncated, removed or evicted: nobody finds it any more
+  Node* node = nullptr;    // null once truncated, removed or evicted: nobody finds it any more
+  Node* former = nullptr;  // whose replaced content it belongs to, while its write is in flight
   std::uint64_t index = 0;
   Bytes data;                   // its size is the block's valid bytes; all beyond reads zero
   std::optional<BlockId> home;  // where it lies on the device, or will
@@ -45,6 +47,18 @@ struct CachedBlock {
   bool unflushed() const { return dirty || flushing; }
 };
 
+/// A file that was truncated to nothing and is written anew keeps its former content in the tables
+/// until the new one may commit, so that a crash leaves one of the two. Meanwhile the extents of
+/// the new content are these.
+struct Replacement {
+  std::map<std::uint64_t, ExtentRow> extents;
+  std::uint64_t size = 0;  // as far as data is acknowledged
+  Timing::Time since{};    // of the first truncation
+  Timing::Time emptied{};  // of the latest
+  bool closed = false;     // it is complete, and commits when all of it is acknowledged
+  std::vector<std::shared_ptr<CachedBlock>> in_flight;  // of the former content
+};
+
 struct Node {
   Ino ino = 0;
   InodeRow row;               // what commits: its size and blocks count acknowledged data alone
@@ -52,6 +66,7 @@ struct Node {
   std::uint64_t lookups = 0;  // references that the kernel holds
   bool no_xattrs = false;     // known to have none
   bool rewritten = false;     // truncated to nothing, and not closed since
+  std::optional<Replacement> replacement;
 
   std::map<std::uint64_t, std::shared_ptr<CachedBlock>> blocks;
   std::uint64_t unflushed = 0;   // of `blocks`, those dirty or in flight
