@@ -283,6 +283,7 @@ PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
   if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
     const Handle block = found->second;
     if (!home) home = block->home;
+    node.grown = std::max(node.grown, index * block_size_ + block->data.size());
     cut_off(block);
     if (block->flushing) return {};  // written() releases its home, when nothing writes there
   }
@@ -296,6 +297,7 @@ PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_
   if (extent && extent->valid > valid) put_extent(node, index, {extent->block, valid});
   if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
     CachedBlock& block = *found->second;
+    node.grown = std::max(node.grown, index * block_size_ + block.data.size());
     block.in_flight_valid = std::min(block.in_flight_valid, valid);
     if (block.data.size() > valid) block.data.resize(valid);
   }
@@ -358,6 +360,7 @@ PosixStatus DataCache::truncate(Node& node, std::uint64_t size) {
       index = next->first + 1;
     }
   }
+  node.grown = size > node.size ? size : std::min(node.grown, size);
   node.size = size;
   store_size(node);
   return {};

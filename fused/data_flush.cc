@@ -146,15 +146,10 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
 
 PosixStatus DataCache::flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes) {
   std::vector<Target> targets;
-  std::vector<std::uint64_t> sizes;
-  for (const auto& node : nodes) {
-    add_targets(*node, targets);
-    sizes.push_back(node->size);
-  }
+  for (const auto& node : nodes) add_targets(*node, targets);
   S3O_POSIX_TRY(wait_durable(lock, targets));
-  // A size that grew by truncation has no block of its own that could bring it along.
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    if (nodes[i]->row.nlink > 0) store_size(*nodes[i], sizes[i]);
+  for (const auto& node : nodes)
+    if (node->row.nlink > 0) store_size(*node, node->grown);
   return {};
 }
 

@@ -78,6 +78,7 @@ void DataCache::replace(Node& node) {
     if (!block->owned && !block->flushing && block->home) release(*block->home);
   }
   node.replacement = std::move(replacement);
+  node.grown = 0;
   ++replacing_;
 }
 

@@ -141,8 +141,7 @@ PosixStatus FileSystem::exchange(Lock& lock, Node& from, std::string_view name, 
   S3O_POSIX_GET(second, child(to, new_name));
   // The kernel holds both directories: no other operation changes the names meanwhile.
   if (rule_holds(Rule::rename_flush)) {
-    S3O_POSIX_TRY(flush(lock, first));
-    S3O_POSIX_TRY(flush(lock, second));
+    S3O_POSIX_TRY(flush(lock, {first, second}));
   }
   from.row.nlink += is_directory(*second) - is_directory(*first);
   to.row.nlink += is_directory(*first) - is_directory(*second);
@@ -170,7 +169,7 @@ PosixStatus FileSystem::rename(Ino parent, std::string_view name, Ino new_parent
   S3O_POSIX_GET(node, child(*from, name));
   auto target = child(*to, new_name);
   if (target && (flags & RENAME_NOREPLACE) == 0 && rule_holds(Rule::rename_flush)) {
-    S3O_POSIX_TRY(flush(lock, node));  // the kernel holds both directories: see above
+    S3O_POSIX_TRY(flush(lock, {node}));  // the kernel holds both directories: see above
     target = child(*to, new_name);
   }
   if (target) {

@@ -115,7 +115,7 @@ Status FileSystem::unmount() {
   for (const NodePtr& node : nameless) {
     if (!end(*node)) spdlog::warn("unlinked inode {} is freed at the next mount", node->ino);
   }
-  auto outcome = flush_named(lock);
+  auto outcome = cache_.flush(lock, unflushed_nodes());
   settle([](const Node& node) { return node.unflushed == 0; });
   if (auto last = commit(lock); outcome) outcome = last;
   const bool idle = cache_.wait(lock, [&] { return cache_.in_flight() == 0 && commits_ == 0; });
@@ -252,17 +252,18 @@ PosixStatus FileSystem::admit(Lock& lock) {
   return {};
 }
 
-PosixStatus FileSystem::flush(Lock& lock, const NodePtr& node) {
-  S3O_POSIX_TRY(cache_.flush(lock, {node}));
-  return cache_.settle(*node);
+PosixStatus FileSystem::flush(Lock& lock, const std::vector<NodePtr>& nodes) {
+  S3O_POSIX_TRY(cache_.flush(lock, nodes));
+  for (const NodePtr& node : nodes) S3O_POSIX_TRY(cache_.settle(*node));
+  return {};
 }
 
 /// Unlinked files cost no accesses: their data need not survive.
-PosixStatus FileSystem::flush_named(Lock& lock) {
+std::vector<FileSystem::NodePtr> FileSystem::unflushed_nodes() const {
   std::vector<NodePtr> nodes;
   for (const auto& [ino, node] : nodes_)
-    if (node->unflushed > 0 && node->row.nlink > 0) nodes.push_back(node);
-  return nodes.empty() ? PosixStatus() : cache_.flush(lock, nodes);
+    if ((node->unflushed > 0 || node->replacement) && node->row.nlink > 0) nodes.push_back(node);
+  return nodes;
 }
 
 /// Lets new contents take the place of those that they replace.
@@ -278,7 +279,7 @@ void FileSystem::settle(const std::function<bool(const Node&)>& which) {
 PosixStatus FileSystem::sync(Ino ino) {
   Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
-  S3O_POSIX_TRY(flush(lock, node));
+  S3O_POSIX_TRY(flush(lock, {node}));
   return commit(lock);
 }
 
@@ -289,8 +290,7 @@ PosixStatus FileSystem::sync_names() {
 
 PosixStatus FileSystem::sync_all() {
   Lock lock(mutex_);
-  S3O_POSIX_TRY(flush_named(lock));
-  settle([](const Node&) { return true; });
+  S3O_POSIX_TRY(flush(lock, unflushed_nodes()));
   return commit(lock);
 }
 
@@ -301,7 +301,7 @@ void FileSystem::tick(Lock& lock) {
       !cache_.has_replacements())
     return;
   const auto old = timing_.now() - options_.commit_every;
-  auto outcome = flush_named(lock);
+  auto outcome = cache_.flush(lock, unflushed_nodes());
   settle([&](const Node& node) {
     const Replacement& content = *node.replacement;
     return (outcome || node.unflushed == 0) && content.since <= old &&

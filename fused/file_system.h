@@ -155,9 +155,9 @@ class FileSystem final : public CommitParticipant {
   void drop_if_idle(Ino ino);
 
   PosixStatus commit(Lock& lock);
-  /// What was written to the node so far commits next.
-  PosixStatus flush(Lock& lock, const NodePtr& node);
-  PosixStatus flush_named(Lock& lock);
+  /// What was written to these nodes so far commits next.
+  PosixStatus flush(Lock& lock, const std::vector<NodePtr>& nodes);
+  std::vector<NodePtr> unflushed_nodes() const;
   void settle(const std::function<bool(const Node&)>& which);
   void tick(Lock& lock);
   Timing::Time beat(Lock& lock);

@@ -63,6 +63,7 @@ struct Node {
   Ino ino = 0;
   InodeRow row;               // what commits: its size and blocks count acknowledged data alone
   std::uint64_t size = 0;     // what users see
+  std::uint64_t grown = 0;    // size up to which nothing but zeros need become durable
   std::uint64_t lookups = 0;  // references that the kernel holds
   bool no_xattrs = false;     // known to have none
   bool rewritten = false;     // truncated to nothing, and not closed since

@@ -94,7 +94,8 @@ void Driver::beat() {
     const auto settled = (start - fs_options_.commit_every).time_since_epoch();
     for (const Ino ino : named) tree_.files.at(ino).barrier_of_tick(index, settled.count());
   }
-  static_cast<void>(begin(fmt::format("a beat that began after {} ends{}", index, committed ? " with a commit" : "")));
+  static_cast<void>(begin(
+      fmt::format("a beat that began after {} ends{}", index, committed ? " with a commit" : "")));
   beating_ = false;
 }
 

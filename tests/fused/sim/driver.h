@@ -88,6 +88,10 @@ class Driver {
 
   // What the kernel does for a file system.
   void know(Ino ino);
+  /// Files whose new content may commit while an operation runs.
+  using Settling = std::vector<std::pair<Ino, std::size_t>>;
+  Settling begin_settling(const std::vector<Ino>& inos);
+  void end_settling(const Settling& settling);
   std::vector<Ino> named_files() const;
   Ino any_file();
   Ino any_inode();

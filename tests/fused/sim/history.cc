@@ -115,10 +115,17 @@ void FileHistory::apply(std::vector<Step> steps, Index begins, Index ends) {
 }
 
 void FileHistory::barrier_of_tick(Index index, std::int64_t settled) {
-  for (const Step& step : steps_)
-    if (step.replaces && step.ends > durable_ && *step.at > settled)
-      index = std::min(index, step.ends - 1);
+  for (const Step& step : steps_) {
+    if (!step.replaces || step.ends <= durable_ || *step.at <= settled) continue;
+    if (step.ends > index) return;
+    index = std::min(index, step.ends - 1);
+  }
   barrier(index);
+}
+
+std::size_t FileHistory::begin_settling(Index index) {
+  settles_.emplace_back(index, kNever);
+  return settles_.size() - 1;
 }
 
 std::string FileHistory::read(std::uint64_t offset, std::uint64_t length) const {
@@ -159,10 +166,11 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
     const std::size_t count = last ? steps_.size() : replaced[k + 1];
     const Index next = last ? kNever : steps_[replaced[k + 1]].ends;
     Index settled = kNever;
-    for (const Index settle : settles_)
-      if (settle >= replacement.ends && settle < next && settle <= commit.index)
-        settled = std::min(settled, settle);
-    if (commit.until >= *replacement.at + commit.patience || may_be_empty)
+    for (const auto& [from, to] : settles_)
+      if (to >= replacement.ends && from < next && from <= commit.index)
+        settled = std::min(settled, std::max(from, replacement.ends));
+    const auto old = [&](const Step& step) { return commit.until >= *step.at + commit.patience; };
+    if (old(replacement) || (old(steps_[replaced[0]]) && seen.size > 0) || may_be_empty)
       settled = replacement.ends;
     if (settled == kNever) {
       *reason += "; or anew: too early";
@@ -252,7 +260,8 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
   for (const Reason& reason : sizes)
     if (reason.size == seen.size && (!reason.block || newest[*reason.block] >= reason.step))
       return {};
-  return fmt::format("the size is {} without the data that made it so, {} were durable", seen.size, least);
+  return fmt::format("the size is {} without the data that made it so, {} were durable", seen.size,
+                     least);
 }
 
 }  // namespace s3oram::sim

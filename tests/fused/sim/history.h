@@ -66,12 +66,16 @@ class FileHistory {
 
   /// All that ended by `index` is durable.
   void barrier(Index index) { durable_ = std::max(durable_, index); }
-  /// The same, but for contents that replace others later than `settled`.
+  /// The same, but for contents that replace others later than `settled`; those that are replaced
+  /// meanwhile may lose what was written last.
   void barrier_of_tick(Index index, std::int64_t settled);
   /// A commit that holds operation `ends` holds all data that ended by `index`.
   void barrier_with(Index ends, Index index) { conditional_.emplace_back(ends, index); }
-  /// From `index` on the new content of a file that is written anew may commit.
-  void may_settle(Index index) { settles_.push_back(index); }
+  /// From `index` on, until end_settling(), the new content of a file that is written anew may
+  /// commit. Gives a number for the end.
+  std::size_t begin_settling(Index index);
+  void end_settling(std::size_t number, Index index) { settles_[number].second = index; }
+  void may_settle(Index index) { end_settling(begin_settling(index), index); }
 
   struct Commit {
     Index index = 0;
@@ -91,7 +95,7 @@ class FileHistory {
   std::vector<Step> steps_;
   Index durable_ = 0;
   std::vector<std::pair<Index, Index>> conditional_;
-  std::vector<Index> settles_;
+  std::vector<std::pair<Index, Index>> settles_;
 };
 
 /// Applies one step.

@@ -174,9 +174,9 @@ bool Driver::rename(const Name& from, const Name& to, unsigned flags) {
   const Held busy_ino(busy_, ino), busy_other(busy_, other);
   const auto begun = begin(fmt::format("rename {}/{} to {}/{} flags {}", from.first, from.second,
                                        to.first, to.second, flags));
-  for (const Ino each : {ino, other})
-    if (tree_.files.contains(each)) tree_.files.at(each).may_settle(begun.at);
+  const auto settling = begin_settling({ino, other});
   const auto outcome = fs_->rename(from.first, from.second, to.first, to.second, flags);
+  end_settling(settling);
   const Names before = tree_.now;
   const int expected = tree_.rename(from, to, flags);
   if (!judge(begun, error_of(outcome), expected)) {
@@ -277,7 +277,9 @@ bool Driver::compare(Ino ino) {
   if (!shown) throw Violation(fmt::format("getattr of {}: errno {}", ino, shown.error()));
   if (shown->st_mode != known.mode || shown->st_uid != known.uid || shown->st_gid != known.gid ||
       shown->st_nlink != known.nlink)
-    differs(fmt::format("attributes mode {:o} {:o} uid {} {} gid {} {} nlink {} {}",shown->st_mode , known.mode , shown->st_uid , known.uid , shown->st_gid , known.gid ,shown->st_nlink , known.nlink));
+    differs(fmt::format("attributes mode {:o} {:o} uid {} {} gid {} {} nlink {} {}", shown->st_mode,
+                        known.mode, shown->st_uid, known.uid, shown->st_gid, known.gid,
+                        shown->st_nlink, known.nlink));
   if (to_ns(shown->st_mtim) != known.mtime || to_ns(shown->st_ctim) != known.ctime)
     differs("times");
   if (tree_.is_file(ino) && !exclusive_.contains(ino)) {

@@ -145,12 +145,26 @@ bool Driver::read(Ino ino, std::uint64_t offset, std::uint64_t length) {
   return true;
 }
 
+Driver::Settling Driver::begin_settling(const std::vector<Ino>& inos) {
+  Settling settling;
+  for (const Ino ino : inos)
+    if (const auto file = tree_.files.find(ino); file != tree_.files.end())
+      settling.emplace_back(ino, file->second.begin_settling(tree_.ended()));
+  return settling;
+}
+
+void Driver::end_settling(const Settling& settling) {
+  for (const auto& [ino, number] : settling)
+    tree_.files.at(ino).end_settling(number, tree_.ended());
+}
+
 bool Driver::sync(Ino ino) {
   know(ino);
   const Held busy(busy_, ino);
   const auto begun = begin(fmt::format("fsync {}", ino));
-  if (tree_.is_file(ino)) tree_.files.at(ino).may_settle(begun.at);
+  const auto settling = begin_settling({ino});
   const auto outcome = fs_->sync(ino);
+  end_settling(settling);
   if (judge(begun, outcome ? 0 : outcome.error())) {
     tree_.barrier(begun.at);
     if (tree_.is_file(ino)) tree_.files.at(ino).barrier(begun.at);
@@ -170,8 +184,9 @@ bool Driver::sync_names() {
 bool Driver::sync_all() {
   const auto begun = begin("sync");
   const auto named = named_files();
-  for (const Ino ino : named) tree_.files.at(ino).may_settle(begun.at);
+  const auto settling = begin_settling(named);
   const auto outcome = fs_->sync_all();
+  end_settling(settling);
   if (judge(begun, outcome ? 0 : outcome.error())) {
     tree_.barrier(begun.at);
     for (const Ino ino : named) tree_.files.at(ino).barrier(begun.at);
