@@ -128,7 +128,8 @@ void DataCache::loaded(const Handle& block, Result<Bytes> content) {
   block->loading = false;
   if (content) {
     block->data = std::move(*content);
-    block->data.resize(std::min<std::size_t>(block->data.size(), block->in_flight_valid));
+    if (rule_holds(Rule::valid_bytes))
+      block->data.resize(std::min<std::size_t>(block->data.size(), block->in_flight_valid));
     if (block->data.size() < block_size_ / 2) block->data.shrink_to_fit();
     if (block->node) account(block);
     wake(true);

@@ -132,6 +132,7 @@ class DataCache {
   void want_oldest();
   void pump();
   void start_write(const Handle& block);
+  void record(const Handle& block);
   void written(const Handle& block, const Status& outcome);
   PosixStatus wait_durable(Lock& lock, const std::vector<Target>& targets);
   void add_targets(Node& node, std::vector<Target>& targets);

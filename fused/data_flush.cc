@@ -54,10 +54,22 @@ void DataCache::start_write(const Handle& block) {
   content.resize(block_size_);
   ++writes_;
   used_ = true;
+  if (!rule_holds(Rule::decide_never_waits)) record(block);
   device_.write(*block->home, std::move(content), [this, block](Status outcome) {
     const Lock lock(mutex_);
     written(block, outcome);
   });
+}
+
+/// What was written last enters the metadata, and commits next.
+void DataCache::record(const Handle& block) {
+  Node& node = *block->node;
+  if (!block->owned && !node.replacement) ++node.row.blocks;
+  block->owned = true;
+  account(block);
+  put_extent(node, block->index, {*block->home, block->in_flight_valid});
+  metadata_.inodes.put(node.ino, node.row);
+  store_size(node, block->index * block_size_ + block->in_flight_valid);
 }
 
 /// The device's answer. Only now the extent, and the size that it gives the file, may commit.
@@ -69,17 +81,12 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     written_former(*block, outcome.has_value());
   } else if (!block->node) {
     release(*block->home);  // its extent went when it was cut off
-  } else if (outcome) {
+  } else if (outcome || !rule_holds(Rule::hold_writes)) {
     Node& node = *block->node;
-    if (!block->owned && !node.replacement) ++node.row.blocks;
-    block->owned = true;
     block->durable_version = block->in_flight_version;
     block->failing_since.reset();
     block->write_error = 0;
-    account(block);
-    put_extent(node, block->index, {*block->home, block->in_flight_valid});
-    metadata_.inodes.put(node.ino, node.row);
-    store_size(node, block->index * block_size_ + block->in_flight_valid);
+    record(block);
     if (node.replacement && node.replacement->closed && node.unflushed == 0)
       if (const auto settled = settle(node); !settled)
         spdlog::error("inode {}: its new content waits: {}", node.ino,

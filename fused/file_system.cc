@@ -279,6 +279,7 @@ void FileSystem::settle(const std::function<bool(const Node&)>& which) {
 PosixStatus FileSystem::sync(Ino ino) {
   Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
+  if (!rule_holds(Rule::fsync_barrier)) return {};
   S3O_POSIX_TRY(flush(lock, {node}));
   return commit(lock);
 }

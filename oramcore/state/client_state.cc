@@ -1,5 +1,7 @@
 #include "oramcore/state/client_state.h"
 
+#include "oramcore/base/rules.h"
+
 namespace s3oram {
 namespace {
 
@@ -154,6 +156,10 @@ Status ClientState::commit(const TreeState& tree, const StateChanges& changes,
                 .bind(3, as_sql(tree.last_decided.eviction))
                 .bind(4, View(tree.last_decided.attempt))
                 .run());
+    if (!rule_holds(Rule::one_transaction)) {
+      S3O_TRY(database_.commit());
+      S3O_TRY(database_.begin());
+    }
     if (with) S3O_TRY(with(database_));
     return database_.commit();
   };

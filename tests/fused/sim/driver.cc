@@ -228,13 +228,14 @@ void Driver::mount_again(bool quiet) {
 
 void Driver::delete_everything() {
   while (!tree_.now.entries.empty()) {
-    const auto [name, ino] = *std::prev(tree_.now.entries.end());
-    const bool directory = tree_.is_directory(ino);
-    const auto inside = tree_.now.entries.lower_bound({ino, ""});
-    if (directory && inside != tree_.now.entries.end() && inside->first.first == ino)
-      unlink(inside->first, tree_.is_directory(inside->second));
-    else
-      unlink(name, directory);
+    auto at = tree_.now.entries.begin();
+    while (true) {
+      const auto inside = tree_.now.entries.lower_bound({at->second, ""});
+      if (inside == tree_.now.entries.end() || inside->first.first != at->second) break;
+      at = inside;
+    }
+    const Name name = at->first;
+    unlink(name, tree_.is_directory(at->second));
   }
 }
 

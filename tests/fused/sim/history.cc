@@ -115,11 +115,8 @@ void FileHistory::apply(std::vector<Step> steps, Index begins, Index ends) {
 }
 
 void FileHistory::barrier_of_tick(Index index, std::int64_t settled) {
-  for (const Step& step : steps_) {
-    if (!step.replaces || step.ends <= durable_ || *step.at <= settled) continue;
-    if (step.ends > index) return;
-    index = std::min(index, step.ends - 1);
-  }
+  for (const Step& step : steps_)
+    if (step.replaces && step.ends > durable_ && *step.at > settled) return;
   barrier(index);
 }
 

@@ -66,8 +66,8 @@ class FileHistory {
 
   /// All that ended by `index` is durable.
   void barrier(Index index) { durable_ = std::max(durable_, index); }
-  /// The same, but for contents that replace others later than `settled`; those that are replaced
-  /// meanwhile may lose what was written last.
+  /// The same, unless the content has been replaced later than `settled`: the former one may have
+  /// lost what was written last.
   void barrier_of_tick(Index index, std::int64_t settled);
   /// A commit that holds operation `ends` holds all data that ended by `index`.
   void barrier_with(Index ends, Index index) { conditional_.emplace_back(ends, index); }

@@ -1,5 +1,7 @@
 #include "tests/fused/sim/memory_world.h"
 
+#include "oramcore/base/rules.h"
+
 namespace s3oram::sim {
 namespace {
 
@@ -99,19 +101,16 @@ class MemoryWorld::Device final : public BlockDevice {
       auto participate = participant_ ? participant_->snapshot() : nullptr;
       answer([this, asked = std::move(asked), changes = std::move(changes),
               covered = std::move(covered), participate = std::move(participate)] {
-        const Status outcome = transact(changes, participate);
+        const Status outcome = transact(participate);
         if (outcome) {
-          for (const auto& [block, content] : changes)
-            if (content)
-              world_.durable_[block] = *content;
-            else
-              world_.durable_.erase(block);
+          if (rule_holds(Rule::one_transaction)) make_durable(changes);
           for (const BlockId block : covered) discarded_.erase(block);
         } else {
           uncommitted_.insert(changes.begin(), changes.end());
         }
         // It is durable, and nobody knows yet.
-        world_.after(0, 5, [this, asked, outcome, tell = participate != nullptr] {
+        world_.after(0, 5, [this, asked, changes, outcome, tell = participate != nullptr] {
+          if (outcome && !rule_holds(Rule::one_transaction)) make_durable(changes);
           if (tell) participant_->committed(outcome);
           for (const auto& done : asked) done(outcome);
           committing_ = false;
@@ -121,7 +120,15 @@ class MemoryWorld::Device final : public BlockDevice {
     });
   }
 
-  Status transact(const Changes&, const std::function<Status(Database&)>& participate) {
+  void make_durable(const Changes& changes) {
+    for (const auto& [block, content] : changes)
+      if (content)
+        world_.durable_[block] = *content;
+      else
+        world_.durable_.erase(block);
+  }
+
+  Status transact(const std::function<Status(Database&)>& participate) {
     if (!participate) return {};
     S3O_TRY(database_.begin());
     Status outcome = participate(database_);

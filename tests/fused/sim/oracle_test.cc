@@ -1,7 +1,7 @@
 // Random operations, failures and power cuts against the oracle. A failure names its seed; to
-// replay one seed:
+// replay one:
 //
-//   S3O_SEED=17 fused_oracle_test --gtest_filter='*Memory*'
+//   S3O_SEED=17 S3O_SEEDS=1 fused_oracle_test --gtest_filter='*Memory*'
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -11,15 +11,14 @@
 namespace s3oram::sim {
 namespace {
 
+std::uint64_t number(const char* variable, std::uint64_t otherwise) {
+  const char* value = std::getenv(variable);
+  return value != nullptr ? std::strtoull(value, nullptr, 10) : otherwise;
+}
+
 TEST(OracleTest, MemoryDevice) {
-  if (const char* seed = std::getenv("S3O_SEED")) {
-    const auto failure = run_on_memory(std::strtoull(seed, nullptr, 10));
-    EXPECT_FALSE(failure) << *failure;
-    return;
-  }
-  const char* wanted = std::getenv("S3O_SEEDS");
-  const std::uint64_t seeds = wanted ? std::strtoull(wanted, nullptr, 10) : 1000;
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  const std::uint64_t first = number("S3O_SEED", 1), seeds = number("S3O_SEEDS", 1'000);
+  for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     const auto failure = run_on_memory(seed);
     ASSERT_FALSE(failure) << "seed " << seed << ": " << *failure;
   }

@@ -63,6 +63,7 @@ class World : public Timing {
   /// Goes on by one event, or to `until` if that comes first.
   void pass(Time until) {
     if (cut_in > 0 && --cut_in == 0) throw Cut{};
+    if (++steps_ > kMostSteps) throw Violation("it does not come to an end");
     if (meanwhile) meanwhile();
     run_event(until);
   }
@@ -86,7 +87,9 @@ class World : public Timing {
   Trouble trouble_ = Trouble::none;
 
  private:
+  static constexpr std::uint64_t kMostSteps = 1'000'000;
   std::int64_t asked_ = 0;
+  std::uint64_t steps_ = 0;
 };
 
 }  // namespace s3oram::sim
