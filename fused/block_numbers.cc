@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "oramcore/base/rules.h"
+
 namespace s3oram {
 
 void BlockNumbers::reset(const std::vector<BlockId>& owned) {
@@ -17,7 +19,12 @@ BlockId BlockNumbers::take() {
   return free_.extract(free_.begin()).value();
 }
 
-void BlockNumbers::release(BlockId block) { released_.push_back(block); }
+void BlockNumbers::release(BlockId block) {
+  if (rule_holds(Rule::free_after_commit))
+    released_.push_back(block);
+  else
+    free_.insert(block);
+}
 
 void BlockNumbers::begin_commit() { committing_ = std::exchange(released_, {}); }
 

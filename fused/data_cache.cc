@@ -16,8 +16,9 @@ DataCache::DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,
       device_(device),
       metadata_(metadata),
       options_(options),
+      timing_(*options.timing),
       block_size_(device.block_size()),
-      last_progress_(std::chrono::steady_clock::now()) {}
+      last_progress_(timing_.now()) {}
 
 // ---- bookkeeping -------------------------------------------------------------------------------
 
@@ -84,19 +85,19 @@ void DataCache::drop_clean(Node& node) {
 // ---- waiting -----------------------------------------------------------------------------------
 
 bool DataCache::wait(Lock& lock, const std::function<bool()>& ready) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = timing_.now();
   while (!ready()) {
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = timing_.now();
     const auto limit = std::max(start, last_progress_) + options_.deadline;
     if (now >= limit) return false;
-    changed_.wait_until(lock, std::min(limit, now + options_.retry));
+    timing_.wait(lock, changed_, std::min(limit, now + options_.retry));
     retry_failed();
   }
   return true;
 }
 
 void DataCache::wake(bool progress) {
-  if (progress) last_progress_ = std::chrono::steady_clock::now();
+  if (progress) last_progress_ = timing_.now();
   changed_.notify_all();
 }
 
@@ -105,7 +106,7 @@ void DataCache::wake(bool progress) {
 /// Begins to read the block if it is neither cached nor a hole.
 PosixStatus DataCache::load(Node& node, std::uint64_t index) {
   if (node.blocks.contains(index)) return {};
-  S3O_POSIX_GET(extent, metadata_.extents.find({node.ino, index}));
+  S3O_POSIX_GET(extent, find_extent(node, index));
   if (!extent) return {};
   const Handle block = add(node, index);
   block->home = extent->block;
@@ -127,7 +128,8 @@ void DataCache::loaded(const Handle& block, Result<Bytes> content) {
   block->loading = false;
   if (content) {
     block->data = std::move(*content);
-    block->data.resize(std::min<std::size_t>(block->data.size(), block->in_flight_valid));
+    if (rule_holds(Rule::valid_bytes))
+      block->data.resize(std::min<std::size_t>(block->data.size(), block->in_flight_valid));
     if (block->data.size() < block_size_ / 2) block->data.shrink_to_fit();
     if (block->node) account(block);
     wake(true);
@@ -222,7 +224,7 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
                                                    std::uint32_t from, std::uint32_t to) {
   S3O_POSIX_TRY(wait_for_room(lock, node, index));
   if (!node.blocks.contains(index)) {
-    S3O_POSIX_GET(extent, metadata_.extents.find({node.ino, index}));
+    S3O_POSIX_GET(extent, find_extent(node, index));
     if (extent && from == 0 && to >= extent->valid) {  // nothing of the old content remains
       const Handle block = add(node, index);
       block->home = extent->block;
@@ -273,16 +275,16 @@ void DataCache::release(BlockId block) {
 
 /// The block is a hole from now on.
 PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
-  S3O_POSIX_GET(extent, metadata_.extents.find({node.ino, index}));
+  S3O_POSIX_GET(extent, find_extent(node, index));
   std::optional<BlockId> home;
   if (extent) {
-    metadata_.extents.erase({node.ino, index});
-    --node.row.blocks;
+    erase_extent(node, index);
     home = extent->block;
   }
   if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
     const Handle block = found->second;
     if (!home) home = block->home;
+    node.grown = std::max(node.grown, index * block_size_ + block->data.size());
     cut_off(block);
     if (block->flushing) return {};  // written() releases its home, when nothing writes there
   }
@@ -292,11 +294,11 @@ PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
 
 /// All from byte `valid` (> 0) of the block on reads zero.
 PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_t valid) {
-  S3O_POSIX_GET(extent, metadata_.extents.find({node.ino, index}));
-  if (extent && extent->valid > valid)
-    metadata_.extents.put({node.ino, index}, {extent->block, valid});
+  S3O_POSIX_GET(extent, find_extent(node, index));
+  if (extent && extent->valid > valid) put_extent(node, index, {extent->block, valid});
   if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
     CachedBlock& block = *found->second;
+    node.grown = std::max(node.grown, index * block_size_ + block.data.size());
     block.in_flight_valid = std::min(block.in_flight_valid, valid);
     if (block.data.size() > valid) block.data.resize(valid);
   }
@@ -306,11 +308,8 @@ PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_
 Posix<std::optional<std::pair<std::uint64_t, std::uint32_t>>> DataCache::next_block(
     Node& node, std::uint64_t index) {
   std::optional<std::pair<std::uint64_t, std::uint32_t>> next;
-  S3O_POSIX_TRY(
-      metadata_.extents.scan({node.ino, index}, [&](const ExtentKey& key, const ExtentRow& row) {
-        if (key.ino == node.ino) next.emplace(key.index, row.valid);
-        return false;
-      }));
+  S3O_POSIX_GET(extent, next_extent(node, index));
+  if (extent) next.emplace(extent->first, extent->second.valid);
   const auto cached = node.blocks.lower_bound(index);
   if (cached != node.blocks.end() && !cached->second->loading &&
       (!next || cached->first <= next->first))
@@ -322,7 +321,7 @@ PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::
   const std::uint64_t end = offset + length;
   for (std::uint64_t index = offset / block_size_;; ++index) {
     S3O_POSIX_GET(next, next_block(node, index));
-    if (!next || next->first * block_size_ >= end) return {};
+    if (!next || next->first * block_size_ >= end) break;
     index = next->first;
     const std::uint64_t base = index * block_size_;
     const auto from = static_cast<std::uint32_t>(offset > base ? offset - base : 0);
@@ -339,9 +338,18 @@ PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::
               block->data.begin() + std::min<std::size_t>(to, block->data.size()), 0);
     changed(block);
   }
+  store_size(node);
+  return {};
 }
 
 PosixStatus DataCache::truncate(Node& node, std::uint64_t size) {
+  if (size == 0 && !node.replacement && node.row.size > 0 && node.row.nlink > 0 &&
+      rule_holds(Rule::rename_flush))
+    replace(node);
+  if (size == 0 && node.replacement) {
+    node.replacement->emptied = timing_.now();
+    node.replacement->closed = false;
+  }
   if (size < node.size) {
     const std::uint64_t whole = size / block_size_;
     const auto tail = static_cast<std::uint32_t>(size % block_size_);
@@ -353,8 +361,9 @@ PosixStatus DataCache::truncate(Node& node, std::uint64_t size) {
       index = next->first + 1;
     }
   }
+  node.grown = size > node.size ? size : std::min(node.grown, size);
   node.size = size;
-  node.row.size = node.unflushed == 0 ? size : std::min(node.row.size, size);
+  store_size(node);
   return {};
 }
 

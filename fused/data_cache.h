@@ -5,18 +5,17 @@
 //   - writing part of a block that is not cached and holds other bytes: one to read it first.
 //
 // A block's extent, and the size it gives its file, enter the metadata when the device has
-// acknowledged its write, never before. Writes that the device fails stay here, dirty, and are
-// tried again.
+// acknowledged its write, never before; those of a file that is truncated to nothing and written
+// anew all at once, when it is closed or flushed. Writes that the device fails stay here, dirty,
+// and are tried again.
 //
 // Threads: `mutex` guards the cache, the metadata and the nodes. Operations take it locked and
 // release it while they wait; callbacks of the device take it briefly. Lock order: `mutex`, then
 // whatever the device locks inside its methods, which never call back.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -24,10 +23,10 @@
 #include "fused/metadata.h"
 #include "fused/node.h"
 #include "fused/posix.h"
+#include "fused/timing.h"
+#include "oramcore/base/rules.h"
 
 namespace s3oram {
-
-using Lock = std::unique_lock<std::mutex>;
 
 struct CacheOptions {
   std::size_t limit = 256u << 20;              // bytes of data in memory; half of it may be dirty
@@ -35,6 +34,7 @@ struct CacheOptions {
   unsigned read_ahead = 32;                    // blocks
   std::chrono::milliseconds deadline{20'000};  // without progress, before an operation fails
   std::chrono::milliseconds retry{1'000};      // pause before a failed write is tried again
+  Timing* timing = &system_timing();
   /// Bytes for which the device can find room; called under the lock for every new block.
   std::function<std::uint64_t()> free_bytes = [] { return std::uint64_t{1} << 50; };
 };
@@ -56,12 +56,19 @@ class DataCache {
   /// SEEK_DATA (`data`) or SEEK_HOLE from `offset`, which lies inside the file.
   Posix<std::uint64_t> seek(Node& node, std::uint64_t offset, bool data);
 
-  /// Everything written to the node so far is acknowledged when this returns ok.
-  PosixStatus flush(Lock& lock, Node& node);
-  /// The same for all nodes with a name.
-  PosixStatus flush_all(Lock& lock, const std::vector<Node*>& nodes);
+  /// Everything written to these nodes so far, and their sizes, are acknowledged when this returns
+  /// ok, and the next commit holds them; but not contents that replace others (see settle()).
+  PosixStatus flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes);
+  /// If the node's content replaces another: as much of it as is acknowledged commits from now on.
+  PosixStatus settle(Node& node);
+  /// The node's content is complete: if it replaces another, it is flushed, and then settles.
+  PosixStatus complete(Node& node);
   /// Begins to flush, and does not wait.
   void start_flush(Node& node);
+  std::uint64_t blocks_of(const Node& node) const {
+    return (node.replacement ? node.replacement->extents.size() : node.row.blocks) +
+           node.new_blocks;
+  }
   /// Forgets blocks that are not dirty.
   void drop_clean(Node& node);
 
@@ -74,6 +81,8 @@ class DataCache {
   /// Tries failed writes again whose pause is over.
   void retry_failed();
   bool has_failed() const { return !failed_.empty(); }
+  /// Whether there are contents that replace others.
+  bool has_replacements() const { return replacing_ > 0; }
   /// Whether the device was used since the last call.
   bool take_used() { return std::exchange(used_, false); }
 
@@ -88,6 +97,7 @@ class DataCache {
  private:
   using Handle = std::shared_ptr<CachedBlock>;
   using List = std::list<Handle>;
+  using Extent = std::pair<std::uint64_t, ExtentRow>;
   using Target = std::pair<Handle, std::uint64_t>;  // a block, and the version to make durable
 
   Handle add(Node& node, std::uint64_t index);
@@ -102,6 +112,15 @@ class DataCache {
   void loaded(const Handle& block, Result<Bytes> content);
   PosixStatus read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
 
+  // data_replace.cc: the extents of a node's content, which may be one that replaces another.
+  Posix<std::optional<ExtentRow>> find_extent(const Node& node, std::uint64_t index);
+  Posix<std::optional<Extent>> next_extent(const Node& node, std::uint64_t index);
+  void put_extent(Node& node, std::uint64_t index, const ExtentRow& row);
+  void erase_extent(Node& node, std::uint64_t index);
+  void store_size(Node& node, std::uint64_t reach = 0);
+  void replace(Node& node);
+  void written_former(CachedBlock& block, bool succeeded);
+
   PosixStatus forget(Node& node, std::uint64_t index);
   PosixStatus lower_valid(Node& node, std::uint64_t index, std::uint32_t valid);
   /// The first block >= index that holds bytes, and how many; nothing if there is none.
@@ -113,6 +132,7 @@ class DataCache {
   void want_oldest();
   void pump();
   void start_write(const Handle& block);
+  void record(const Handle& block);
   void written(const Handle& block, const Status& outcome);
   PosixStatus wait_durable(Lock& lock, const std::vector<Target>& targets);
   void add_targets(Node& node, std::vector<Target>& targets);
@@ -122,16 +142,18 @@ class DataCache {
   BlockDevice& device_;
   Metadata& metadata_;
   const CacheOptions options_;
+  Timing& timing_;
   const std::uint32_t block_size_;
 
   std::condition_variable changed_;
-  std::chrono::steady_clock::time_point last_progress_;
+  Timing::Time last_progress_;
   List clean_;   // least recently used first; may be evicted
   List dirty_;   // oldest first
   List queue_;   // to be written as soon as the device has room
   List failed_;  // to be tried again
   std::size_t bytes_ = 0, dirty_bytes_ = 0;
   unsigned writes_ = 0, reads_ = 0;
+  std::size_t replacing_ = 0;  // nodes
   bool used_ = false;
 };
 

@@ -1,15 +1,12 @@
 // The write-back half of DataCache: from dirty blocks to acknowledged extents.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <cstring>
 
 #include "fused/data_cache.h"
 
 namespace s3oram {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-}  // namespace
-
 /// Puts the block into the queue, if it is dirty and not on its way.
 void DataCache::want(const Handle& block) {
   if (!block->node || !block->dirty || block->queued) return;
@@ -17,7 +14,7 @@ void DataCache::want(const Handle& block) {
     block->again = true;
     return;
   }
-  if (Clock::now() < block->not_before) return;  // retry_failed() will
+  if (timing_.now() < block->not_before) return;  // retry_failed() will
   block->queued = true;
   queue_.push_back(block);
 }
@@ -57,10 +54,22 @@ void DataCache::start_write(const Handle& block) {
   content.resize(block_size_);
   ++writes_;
   used_ = true;
+  if (!rule_holds(Rule::decide_never_waits)) record(block);
   device_.write(*block->home, std::move(content), [this, block](Status outcome) {
     const Lock lock(mutex_);
     written(block, outcome);
   });
+}
+
+/// What was written last enters the metadata, and commits next.
+void DataCache::record(const Handle& block) {
+  Node& node = *block->node;
+  if (!block->owned && !node.replacement) ++node.row.blocks;
+  block->owned = true;
+  account(block);
+  put_extent(node, block->index, {*block->home, block->in_flight_valid});
+  metadata_.inodes.put(node.ino, node.row);
+  store_size(node, block->index * block_size_ + block->in_flight_valid);
 }
 
 /// The device's answer. Only now the extent, and the size that it gives the file, may commit.
@@ -68,23 +77,22 @@ void DataCache::written(const Handle& block, const Status& outcome) {
   --writes_;
   used_ = true;
   block->flushing = false;
-  if (!block->node) {
+  if (block->former) {
+    written_former(*block, outcome.has_value());
+  } else if (!block->node) {
     release(*block->home);  // its extent went when it was cut off
-  } else if (outcome) {
+  } else if (outcome || !rule_holds(Rule::hold_writes)) {
     Node& node = *block->node;
-    if (!block->owned) ++node.row.blocks;
-    block->owned = true;
     block->durable_version = block->in_flight_version;
     block->failing_since.reset();
     block->write_error = 0;
-    account(block);
-    metadata_.extents.put({node.ino, block->index}, {*block->home, block->in_flight_valid});
-    const std::uint64_t end = block->index * block_size_ + block->in_flight_valid;
-    node.row.size =
-        node.unflushed == 0 ? node.size : std::max(node.row.size, std::min(node.size, end));
-    metadata_.inodes.put(node.ino, node.row);
+    record(block);
+    if (node.replacement && node.replacement->closed && node.unflushed == 0)
+      if (const auto settled = settle(node); !settled)
+        spdlog::error("inode {}: its new content waits: {}", node.ino,
+                      std::strerror(settled.error()));
   } else {
-    const auto now = Clock::now();
+    const auto now = timing_.now();
     block->dirty = true;
     if (!block->failing_since) block->failing_since = now;
     block->not_before = now + options_.retry;
@@ -99,7 +107,7 @@ void DataCache::written(const Handle& block, const Status& outcome) {
 }
 
 void DataCache::retry_failed() {
-  const auto now = Clock::now();
+  const auto now = timing_.now();
   for (auto at = failed_.begin(); at != failed_.end();) {
     const auto next = std::next(at);
     if ((*at)->not_before <= now) {
@@ -123,7 +131,7 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
     if (block->in_flight_version < version || !block->flushing) want(block);
   pump();
   auto left = targets.begin();
-  const auto start = Clock::now();
+  const auto start = timing_.now();
   int error = 0;
   const bool in_time = wait(lock, [&] {
     while (left != targets.end() &&
@@ -143,24 +151,13 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
   return {};
 }
 
-PosixStatus DataCache::flush(Lock& lock, Node& node) {
+PosixStatus DataCache::flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes) {
   std::vector<Target> targets;
-  add_targets(node, targets);
-  const std::uint64_t size = node.size;
+  for (const auto& node : nodes) add_targets(*node, targets);
   S3O_POSIX_TRY(wait_durable(lock, targets));
-  // A size that grew by truncation has no block of its own that could bring it along.
-  const std::uint64_t stable = std::max(node.row.size, std::min(size, node.size));
-  if (stable != node.row.size) {
-    node.row.size = stable;
-    metadata_.inodes.put(node.ino, node.row);
-  }
+  for (const auto& node : nodes)
+    if (node->row.nlink > 0) store_size(*node, node->grown);
   return {};
-}
-
-PosixStatus DataCache::flush_all(Lock& lock, const std::vector<Node*>& nodes) {
-  std::vector<Target> targets;
-  for (Node* node : nodes) add_targets(*node, targets);
-  return wait_durable(lock, targets);
 }
 
 void DataCache::start_flush(Node& node) {

@@ -40,8 +40,7 @@ struct stat FileSystem::attributes(const Node& node) const {
   out.st_rdev = node.row.rdev;
   out.st_size = static_cast<off_t>(node.size);
   out.st_blksize = cache_.block_size();
-  out.st_blocks =
-      static_cast<blkcnt_t>((node.row.blocks + node.new_blocks) * (cache_.block_size() / 512));
+  out.st_blocks = static_cast<blkcnt_t>(cache_.blocks_of(node) * (cache_.block_size() / 512));
   out.st_atim = to_timespec(node.row.atime);
   out.st_mtim = to_timespec(node.row.mtime);
   out.st_ctim = to_timespec(node.row.ctime);
@@ -59,7 +58,7 @@ Posix<struct stat> FileSystem::setattr(Ino ino, const AttributeChange& change) {
   S3O_POSIX_TRY(admit(lock));
   S3O_POSIX_GET(node, known(ino));
   InodeRow& row = node->row;
-  const auto now = wall_clock();
+  const auto now = timing_.wall_clock();
   if (change.size) {
     if (S_ISDIR(row.mode)) return posix_error(EISDIR);
     if (!S_ISREG(row.mode)) return posix_error(EINVAL);
@@ -89,7 +88,7 @@ PosixStatus FileSystem::set_xattr(Ino ino, const std::string& name, std::string 
   if ((flags & XATTR_REPLACE) != 0 && !existing) return posix_error(ENODATA);
   metadata_.xattrs.put({ino, name}, std::move(value));
   node->no_xattrs = false;
-  node->row.ctime = wall_clock();
+  node->row.ctime = timing_.wall_clock();
   store(*node);
   return {};
 }
@@ -124,7 +123,7 @@ PosixStatus FileSystem::remove_xattr(Ino ino, const std::string& name) {
   S3O_POSIX_GET(existing, metadata_.xattrs.find({ino, name}));
   if (!existing) return posix_error(ENODATA);
   metadata_.xattrs.erase({ino, name});
-  node->row.ctime = wall_clock();
+  node->row.ctime = timing_.wall_clock();
   store(*node);
   return {};
 }

@@ -1,8 +1,10 @@
 // Data of files, and the figures of the whole file system.
 #include <linux/falloc.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "fused/file_system.h"
 
@@ -16,7 +18,7 @@ constexpr std::int64_t kDay = 86'400'000'000'000;  // ns
 Posix<std::size_t> FileSystem::read(Ino ino, std::uint64_t offset, MutView out) {
   Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
-  const auto now = wall_clock();
+  const auto now = timing_.wall_clock();
   InodeRow& row = node->row;
   if (options_.update_atime &&
       (row.atime <= row.mtime || row.atime <= row.ctime || row.atime < now - kDay)) {
@@ -32,7 +34,7 @@ PosixStatus FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_
   if (offset > kLargestFile || in.size() > kLargestFile - offset) return posix_error(EFBIG);
   S3O_POSIX_TRY(cache_.write(lock, *node, offset, in));
   if (from_page_cache) return {};
-  node->row.mtime = node->row.ctime = wall_clock();
+  node->row.mtime = node->row.ctime = timing_.wall_clock();
   store(*node);
   return {};
 }
@@ -52,7 +54,7 @@ PosixStatus FileSystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::
     S3O_POSIX_TRY(cache_.punch(lock, *node, offset, length));
   if ((mode & FALLOC_FL_KEEP_SIZE) == 0 && offset + length > node->size)
     S3O_POSIX_TRY(cache_.truncate(*node, offset + length));
-  node->row.mtime = node->row.ctime = wall_clock();
+  node->row.mtime = node->row.ctime = timing_.wall_clock();
   store(*node);
   return {};
 }
@@ -65,12 +67,13 @@ Posix<std::uint64_t> FileSystem::seek(Ino ino, std::uint64_t offset, int whence)
   return cache_.seek(*node, offset, whence == SEEK_DATA);
 }
 
-/// A file that was truncated to nothing and written again gets its data flushed at once, so that a
-/// crash some time later finds the new content: many programs replace files that way.
+/// Many programs replace files that way, and do not sync: the data is flushed at once.
 void FileSystem::closed(Ino ino) {
   const Lock lock(mutex_);
   const auto node = known(ino);
-  if (node && std::exchange((*node)->rewritten, false)) cache_.start_flush(**node);
+  if (!node || !std::exchange((*node)->rewritten, false)) return;
+  if (const auto completed = cache_.complete(**node); !completed)
+    spdlog::error("inode {}: its new content waits: {}", ino, std::strerror(completed.error()));
 }
 
 Posix<struct statvfs> FileSystem::statfs() {

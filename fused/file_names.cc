@@ -39,7 +39,7 @@ PosixStatus FileSystem::add_name(Node& directory, std::string_view name, Node& n
     ++directory.row.nlink;
     node.row.parent = directory.ino;
   }
-  node.row.ctime = directory.row.mtime = directory.row.ctime = wall_clock();
+  node.row.ctime = directory.row.mtime = directory.row.ctime = timing_.wall_clock();
   store(directory);
   store(node);
   return {};
@@ -54,7 +54,7 @@ PosixStatus FileSystem::remove_name(Node& directory, std::string_view name, Node
   } else {
     --node.row.nlink;
   }
-  node.row.ctime = directory.row.mtime = directory.row.ctime = wall_clock();
+  node.row.ctime = directory.row.mtime = directory.row.ctime = timing_.wall_clock();
   store(directory);
   store(node);
   if (node.row.nlink > 0 || node.lookups > 0) return {};
@@ -79,7 +79,7 @@ Posix<struct stat> FileSystem::make(const Caller& caller, Ino parent, std::strin
   node->row.rdev = what.rdev;
   node->row.target = what.target;
   node->row.size = node->size = what.target.size();
-  node->row.atime = node->row.mtime = wall_clock();
+  node->row.atime = node->row.mtime = timing_.wall_clock();
   node->no_xattrs = true;
   S3O_POSIX_TRY(add_name(*directory, name, *node));
   ++next_ino_;
@@ -135,13 +135,17 @@ PosixStatus FileSystem::check_replaceable(const Node& node, Node& target) {
   return empty ? PosixStatus() : posix_error(ENOTEMPTY);
 }
 
-PosixStatus FileSystem::exchange(Node& from, std::string_view name, Node& to,
+PosixStatus FileSystem::exchange(Lock& lock, Node& from, std::string_view name, Node& to,
                                  std::string_view new_name) {
   S3O_POSIX_GET(first, child(from, name));
   S3O_POSIX_GET(second, child(to, new_name));
+  // The kernel holds both directories: no other operation changes the names meanwhile.
+  if (rule_holds(Rule::rename_flush)) {
+    S3O_POSIX_TRY(flush(lock, {first, second}));
+  }
   from.row.nlink += is_directory(*second) - is_directory(*first);
   to.row.nlink += is_directory(*first) - is_directory(*second);
-  const auto now = wall_clock();
+  const auto now = timing_.wall_clock();
   const auto place = [&](Node& directory, std::string_view at, Node& node) {
     metadata_.dentries.put({directory.ino, std::string(at)}, {node.ino, node.row.mode & S_IFMT});
     if (is_directory(node)) node.row.parent = directory.ino;
@@ -161,12 +165,11 @@ PosixStatus FileSystem::rename(Ino parent, std::string_view name, Ino new_parent
   S3O_POSIX_TRY(admit(lock));
   S3O_POSIX_GET(from, known_directory(parent));
   S3O_POSIX_GET(to, known_directory(new_parent));
-  if ((flags & RENAME_EXCHANGE) != 0) return exchange(*from, name, *to, new_name);
+  if ((flags & RENAME_EXCHANGE) != 0) return exchange(lock, *from, name, *to, new_name);
   S3O_POSIX_GET(node, child(*from, name));
   auto target = child(*to, new_name);
-  if (target && node->unflushed > 0) {
-    // The kernel holds both directories: no other operation changes the names meanwhile.
-    S3O_POSIX_TRY(cache_.flush(lock, *node));
+  if (target && (flags & RENAME_NOREPLACE) == 0 && rule_holds(Rule::rename_flush)) {
+    S3O_POSIX_TRY(flush(lock, {node}));  // the kernel holds both directories: see above
     target = child(*to, new_name);
   }
   if (target) {
@@ -179,7 +182,7 @@ PosixStatus FileSystem::rename(Ino parent, std::string_view name, Ino new_parent
   }
   S3O_POSIX_TRY(add_name(*to, new_name, *node));
   metadata_.dentries.erase({from->ino, std::string(name)});
-  from->row.mtime = from->row.ctime = wall_clock();
+  from->row.mtime = from->row.ctime = timing_.wall_clock();
   if (is_directory(*node)) --from->row.nlink;
   store(*from);
   return {};

@@ -9,14 +9,11 @@
 
 namespace s3oram {
 
-std::int64_t wall_clock() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 FileSystem::FileSystem(BlockDevice& device, const FileSystemOptions& options)
-    : device_(device), options_(options), cache_(mutex_, device, metadata_, options.cache) {}
+    : device_(device),
+      options_(options),
+      timing_(*options.cache.timing),
+      cache_(mutex_, device, metadata_, options.cache) {}
 
 FileSystem::~FileSystem() {
   {
@@ -55,7 +52,7 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
     row.uid = options_.root_uid;
     row.gid = options_.root_gid;
     row.nlink = 2;
-    row.atime = row.mtime = row.ctime = wall_clock();
+    row.atime = row.mtime = row.ctime = timing_.wall_clock();
     row.parent = kRootIno;
     metadata_.inodes.put(kRootIno, row);
     *root = row;
@@ -71,7 +68,8 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
   if (!loaded) return fail(Errc::damaged_vault, "{}: its root directory is unreadable", database);
   (*loaded)->lookups = 1;  // for ever
   S3O_TRY(free_unowned(mapped));
-  ticker_ = std::thread([this] { run_ticker(); });
+  next_tick_ = timing_.now() + options_.commit_every;
+  if (options_.own_ticker) ticker_ = std::thread([this] { run_ticker(); });
   return {};
 }
 
@@ -80,11 +78,16 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
 Status FileSystem::free_unowned(const std::vector<BlockId>& mapped) {
   auto owned = metadata_.owned_blocks();
   if (!owned) return fail(owned.error());
-  cache_.numbers.reset(*owned);
-  std::vector<BlockId> unowned;
+  std::vector<BlockId> unowned, all;
   std::set_difference(mapped.begin(), mapped.end(), owned->begin(), owned->end(),
                       std::back_inserter(unowned));
-  for (const BlockId block : unowned) device_.discard(block);
+  std::set_union(mapped.begin(), mapped.end(), owned->begin(), owned->end(),
+                 std::back_inserter(all));
+  cache_.numbers.reset(all);
+  for (const BlockId block : unowned) {
+    cache_.numbers.release(block);
+    device_.discard(block);
+  }
   auto orphans = metadata_.orphans();
   if (!orphans) return fail(orphans.error());
   for (const Ino ino : *orphans) {
@@ -113,7 +116,8 @@ Status FileSystem::unmount() {
   for (const NodePtr& node : nameless) {
     if (!end(*node)) spdlog::warn("unlinked inode {} is freed at the next mount", node->ino);
   }
-  auto outcome = flush_named(lock);
+  auto outcome = cache_.flush(lock, unflushed_nodes());
+  settle([](const Node& node) { return node.unflushed == 0; });
   if (auto last = commit(lock); outcome) outcome = last;
   const bool idle = cache_.wait(lock, [&] { return cache_.in_flight() == 0 && commits_ == 0; });
   if (!outcome)
@@ -169,6 +173,7 @@ struct stat FileSystem::refer(Node& node) {
 }
 
 PosixStatus FileSystem::end(Node& node) {
+  S3O_POSIX_TRY(cache_.settle(node));
   S3O_POSIX_TRY(cache_.truncate(node, 0));
   std::vector<XattrKey> xattrs;
   S3O_POSIX_TRY(metadata_.xattrs.scan({node.ino, {}}, [&](const XattrKey& key, const auto&) {
@@ -187,7 +192,7 @@ void FileSystem::drop_if_idle(Ino ino) {
   const auto found = nodes_.find(ino);
   if (found == nodes_.end() || found->second->lookups > 0) {
     idle_.erase(ino);
-  } else if (found->second->blocks.empty()) {
+  } else if (found->second->blocks.empty() && !found->second->replacement) {
     nodes_.erase(found);
     idle_.erase(ino);
   } else {
@@ -248,18 +253,35 @@ PosixStatus FileSystem::admit(Lock& lock) {
   return {};
 }
 
+PosixStatus FileSystem::flush(Lock& lock, const std::vector<NodePtr>& nodes) {
+  S3O_POSIX_TRY(cache_.flush(lock, nodes));
+  for (const NodePtr& node : nodes) S3O_POSIX_TRY(cache_.settle(*node));
+  return {};
+}
+
 /// Unlinked files cost no accesses: their data need not survive.
-PosixStatus FileSystem::flush_named(Lock& lock) {
-  std::vector<Node*> nodes;
+std::vector<FileSystem::NodePtr> FileSystem::unflushed_nodes() const {
+  std::vector<NodePtr> nodes;
   for (const auto& [ino, node] : nodes_)
-    if (node->unflushed > 0 && node->row.nlink > 0) nodes.push_back(node.get());
-  return nodes.empty() ? PosixStatus() : cache_.flush_all(lock, nodes);
+    if ((node->unflushed > 0 || node->replacement) && node->row.nlink > 0) nodes.push_back(node);
+  return nodes;
+}
+
+/// Lets new contents take the place of those that they replace.
+void FileSystem::settle(const std::function<bool(const Node&)>& which) {
+  if (!cache_.has_replacements()) return;
+  for (const auto& [ino, node] : nodes_) {
+    if (!node->replacement || !which(*node)) continue;
+    if (const auto settled = cache_.settle(*node); !settled)
+      spdlog::error("inode {}: its new content waits: {}", ino, std::strerror(settled.error()));
+  }
 }
 
 PosixStatus FileSystem::sync(Ino ino) {
   Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
-  S3O_POSIX_TRY(cache_.flush(lock, *node));
+  if (!rule_holds(Rule::fsync_barrier)) return {};
+  S3O_POSIX_TRY(flush(lock, {node}));
   return commit(lock);
 }
 
@@ -270,15 +292,23 @@ PosixStatus FileSystem::sync_names() {
 
 PosixStatus FileSystem::sync_all() {
   Lock lock(mutex_);
-  S3O_POSIX_TRY(flush_named(lock));
+  S3O_POSIX_TRY(flush(lock, unflushed_nodes()));
   return commit(lock);
 }
 
 void FileSystem::tick(Lock& lock) {
   for (const Ino ino : std::vector<Ino>(idle_.begin(), idle_.end())) drop_if_idle(ino);
   const bool used = cache_.take_used();
-  if (!used && cache_.dirty_bytes() == 0 && metadata_.uncommitted() == 0) return;
-  auto outcome = flush_named(lock);
+  if (!used && cache_.dirty_bytes() == 0 && metadata_.uncommitted() == 0 &&
+      !cache_.has_replacements())
+    return;
+  const auto old = timing_.now() - options_.commit_every;
+  auto outcome = cache_.flush(lock, unflushed_nodes());
+  settle([&](const Node& node) {
+    const Replacement& content = *node.replacement;
+    return (outcome || node.unflushed == 0) && content.since <= old &&
+           (!content.extents.empty() || content.emptied <= old);
+  });
   cache_.take_used();
   if (auto last = commit(lock); outcome) outcome = last;
   if (!outcome && !failing_)
@@ -289,19 +319,26 @@ void FileSystem::tick(Lock& lock) {
 }
 
 void FileSystem::run_ticker() {
-  using Clock = std::chrono::steady_clock;
   Lock lock(mutex_);
-  auto next = Clock::now() + options_.commit_every;
   while (!stopping_) {
-    const auto until =
-        cache_.has_failed() ? std::min(next, Clock::now() + options_.cache.retry) : next;
-    ticker_wakes_.wait_until(lock, until, [&] { return stopping_ || kick_; });
-    if (stopping_) return;
-    cache_.retry_failed();
-    if (!std::exchange(kick_, false) && Clock::now() < next) continue;
-    tick(lock);
-    next = Clock::now() + options_.commit_every;
+    const auto until = beat(lock);
+    if (!stopping_ && !kick_) timing_.wait(lock, ticker_wakes_, until);
   }
+}
+
+Timing::Time FileSystem::beat(Lock& lock) {
+  cache_.retry_failed();
+  if (std::exchange(kick_, false) || timing_.now() >= next_tick_) {
+    tick(lock);
+    next_tick_ = timing_.now() + options_.commit_every;
+  }
+  return cache_.has_failed() ? std::min(next_tick_, timing_.now() + options_.cache.retry)
+                             : next_tick_;
+}
+
+Timing::Time FileSystem::beat() {
+  Lock lock(mutex_);
+  return beat(lock);
 }
 
 }  // namespace s3oram

@@ -15,9 +15,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -34,6 +32,7 @@ struct FileSystemOptions {
   std::chrono::milliseconds commit_every{5'000};
   bool update_atime = true;                  // as relatime does
   std::uint32_t root_uid = 0, root_gid = 0;  // of a new root directory
+  bool own_ticker = true;                    // a thread that calls beat(); otherwise the owner does
   std::size_t most_uncommitted = 200'000;    // rows; operations wait for a commit beyond
 };
 
@@ -87,8 +86,9 @@ class FileSystem final : public CommitParticipant {
   Posix<struct stat> link(Ino ino, Ino parent, std::string_view name);
   PosixStatus unlink(Ino parent, std::string_view name);
   PosixStatus rmdir(Ino parent, std::string_view name);
-  /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE. A file that replaces another is flushed first,
-  /// so that no crash leaves the new name with less than the old or the new content.
+  /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE. A file that replaces another, or is exchanged
+  /// with it, is flushed first, so that no crash leaves a name with less than the old or the new
+  /// content.
   PosixStatus rename(Ino parent, std::string_view name, Ino new_parent, std::string_view new_name,
                      unsigned flags);
   Posix<std::string> readlink(Ino ino);
@@ -109,7 +109,8 @@ class FileSystem final : public CommitParticipant {
   PosixStatus write(Ino ino, std::uint64_t offset, View in, bool from_page_cache);
   PosixStatus fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
   Posix<std::uint64_t> seek(Ino ino, std::uint64_t offset, int whence);
-  /// A file descriptor was closed.
+  /// A file that was open for writing is open no more. What a crash then leaves of a file that was
+  /// truncated to nothing and written anew is its former or its new content, whole.
   void closed(Ino ino);
 
   // Barriers: ok means durable.
@@ -119,6 +120,10 @@ class FileSystem final : public CommitParticipant {
 
   Posix<struct statvfs> statfs();
   FileSystemStatus status();
+
+  /// Commits what is due and tries again what failed; waits for it. Gives the time of the next
+  /// beat. One call at a time, and none during unmount().
+  Timing::Time beat();
 
   // CommitParticipant, called on the device's thread.
   std::function<Status(Database&)> snapshot() override;
@@ -144,21 +149,27 @@ class FileSystem final : public CommitParticipant {
   PosixStatus add_name(Node& directory, std::string_view name, Node& node);
   PosixStatus remove_name(Node& directory, std::string_view name, Node& node);
   PosixStatus check_replaceable(const Node& node, Node& target);
-  PosixStatus exchange(Node& from, std::string_view name, Node& to, std::string_view new_name);
+  PosixStatus exchange(Lock& lock, Node& from, std::string_view name, Node& to,
+                       std::string_view new_name);
   Posix<bool> is_empty(const Node& directory);
   /// Ends a node that has neither names nor references: all it owns is freed.
   PosixStatus end(Node& node);
   void drop_if_idle(Ino ino);
 
   PosixStatus commit(Lock& lock);
-  PosixStatus flush_named(Lock& lock);
+  /// What was written to these nodes so far commits next.
+  PosixStatus flush(Lock& lock, const std::vector<NodePtr>& nodes);
+  std::vector<NodePtr> unflushed_nodes() const;
+  void settle(const std::function<bool(const Node&)>& which);
   void tick(Lock& lock);
+  Timing::Time beat(Lock& lock);
   void run_ticker();
 
   // `mutex_` guards everything below.
   std::mutex mutex_;
   BlockDevice& device_;
   const FileSystemOptions options_;
+  Timing& timing_;
   Metadata metadata_;
   DataCache cache_;
   std::unordered_map<Ino, NodePtr> nodes_;
@@ -167,11 +178,9 @@ class FileSystem final : public CommitParticipant {
   std::uint64_t inodes_ = 0;
   unsigned commits_ = 0;  // that the device has not answered
   bool stopping_ = false, kick_ = false, failing_ = false;
+  Timing::Time next_tick_;
   std::condition_variable ticker_wakes_;
   std::thread ticker_;
 };
-
-/// Nanoseconds since 1970.
-std::int64_t wall_clock();
 
 }  // namespace s3oram

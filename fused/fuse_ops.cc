@@ -275,8 +275,8 @@ void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int val
   if ((valid & FUSE_SET_ATTR_ATIME) != 0) change.atime = to_ns(wanted->st_atim);
   if ((valid & FUSE_SET_ATTR_MTIME) != 0) change.mtime = to_ns(wanted->st_mtim);
   if ((valid & FUSE_SET_ATTR_CTIME) != 0) change.ctime = to_ns(wanted->st_ctim);
-  if ((valid & FUSE_SET_ATTR_ATIME_NOW) != 0) change.atime = wall_clock();
-  if ((valid & FUSE_SET_ATTR_MTIME_NOW) != 0) change.mtime = wall_clock();
+  if ((valid & FUSE_SET_ATTR_ATIME_NOW) != 0) change.atime = system_timing().wall_clock();
+  if ((valid & FUSE_SET_ATTR_MTIME_NOW) != 0) change.mtime = system_timing().wall_clock();
   answer_attributes(request, fs(request).setattr(ino, change));
 }
 
@@ -345,12 +345,13 @@ void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t 
     fuse_reply_err(request, outcome.error());
 }
 
-void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
-  fs(request).closed(ino);
+void do_flush(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, 0); }
+
+/// The last descriptor of an open file is gone; a shell closes others before it has written.
+void do_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  if ((file->flags & O_ACCMODE) != O_RDONLY) fs(request).closed(ino);
   fuse_reply_err(request, 0);
 }
-
-void do_release(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, 0); }
 
 void do_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
   answer(request, fs(request).sync(ino));

@@ -1,13 +1,14 @@
 // A file, directory or other inode in memory, and the blocks of it that are cached.
 #pragma once
 
-#include <chrono>
 #include <list>
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "fused/rows.h"
+#include "fused/timing.h"
 #include "oramcore/base/bytes.h"
 
 namespace s3oram {
@@ -16,7 +17,8 @@ struct Node;
 
 /// One block of a file in memory. Only DataCache changes it.
 struct CachedBlock {
-  Node* node = nullptr;  // null once truncated, removed or evicted: nobody finds it any more
+  Node* node = nullptr;    // null once truncated, removed or evicted: nobody finds it any more
+  Node* former = nullptr;  // whose replaced content it belongs to, while its write is in flight
   std::uint64_t index = 0;
   Bytes data;                   // its size is the block's valid bytes; all beyond reads zero
   std::optional<BlockId> home;  // where it lies on the device, or will
@@ -32,8 +34,8 @@ struct CachedBlock {
   unsigned pins = 0;   // threads that wait for it; not evicted
   int load_error = 0;  // errno
   // Since when writing it fails, and when it may be tried again.
-  std::optional<std::chrono::steady_clock::time_point> failing_since;
-  std::chrono::steady_clock::time_point not_before{};
+  std::optional<Timing::Time> failing_since;
+  Timing::Time not_before{};
   int write_error = 0;  // errno
 
   // What DataCache::account() has counted of it.
@@ -45,13 +47,27 @@ struct CachedBlock {
   bool unflushed() const { return dirty || flushing; }
 };
 
+/// A file that was truncated to nothing and is written anew keeps its former content in the tables
+/// until the new one may commit, so that a crash leaves one of the two. Meanwhile the extents of
+/// the new content are these.
+struct Replacement {
+  std::map<std::uint64_t, ExtentRow> extents;
+  std::uint64_t size = 0;  // as far as data is acknowledged
+  Timing::Time since{};    // of the first truncation
+  Timing::Time emptied{};  // of the latest
+  bool closed = false;     // it is complete, and commits when all of it is acknowledged
+  std::vector<std::shared_ptr<CachedBlock>> in_flight;  // of the former content
+};
+
 struct Node {
   Ino ino = 0;
   InodeRow row;               // what commits: its size and blocks count acknowledged data alone
   std::uint64_t size = 0;     // what users see
+  std::uint64_t grown = 0;    // size up to which nothing but zeros need become durable
   std::uint64_t lookups = 0;  // references that the kernel holds
   bool no_xattrs = false;     // known to have none
   bool rewritten = false;     // truncated to nothing, and not closed since
+  std::optional<Replacement> replacement;
 
   std::map<std::uint64_t, std::shared_ptr<CachedBlock>> blocks;
   std::uint64_t unflushed = 0;   // of `blocks`, those dirty or in flight

@@ -1,0 +1,130 @@
+// Contents that replace others: a file is truncated to nothing and written anew. The tables keep
+// the former content until settle(), which exchanges the two between two commits.
+#include <algorithm>
+
+#include "fused/data_cache.h"
+
+namespace s3oram {
+
+// ---- the extents of what users see -------------------------------------------------------------
+
+Posix<std::optional<ExtentRow>> DataCache::find_extent(const Node& node, std::uint64_t index) {
+  if (!node.replacement) {
+    S3O_POSIX_GET(row, metadata_.extents.find({node.ino, index}));
+    return row;
+  }
+  const auto found = node.replacement->extents.find(index);
+  if (found == node.replacement->extents.end()) return std::optional<ExtentRow>();
+  return std::optional<ExtentRow>(found->second);
+}
+
+/// The first one >= index.
+Posix<std::optional<DataCache::Extent>> DataCache::next_extent(const Node& node,
+                                                               std::uint64_t index) {
+  std::optional<Extent> next;
+  if (node.replacement) {
+    const auto found = node.replacement->extents.lower_bound(index);
+    if (found != node.replacement->extents.end()) next = *found;
+    return next;
+  }
+  S3O_POSIX_TRY(
+      metadata_.extents.scan({node.ino, index}, [&](const ExtentKey& key, const ExtentRow& row) {
+        if (key.ino == node.ino) next.emplace(key.index, row);
+        return false;
+      }));
+  return next;
+}
+
+void DataCache::put_extent(Node& node, std::uint64_t index, const ExtentRow& row) {
+  if (node.replacement)
+    node.replacement->extents.insert_or_assign(index, row);
+  else
+    metadata_.extents.put({node.ino, index}, row);
+}
+
+void DataCache::erase_extent(Node& node, std::uint64_t index) {
+  if (node.replacement) {
+    node.replacement->extents.erase(index);
+  } else {
+    metadata_.extents.erase({node.ino, index});
+    --node.row.blocks;
+  }
+}
+
+/// Brings the size that commits in line with what users see, as far as data is acknowledged: all of
+/// it, or all up to `reach`.
+void DataCache::store_size(Node& node, std::uint64_t reach) {
+  std::uint64_t& stored = node.replacement ? node.replacement->size : node.row.size;
+  const std::uint64_t size =
+      node.unflushed == 0 ? node.size : std::min(node.size, std::max(stored, reach));
+  if (size == stored) return;
+  stored = size;
+  if (!node.replacement) metadata_.inodes.put(node.ino, node.row);
+}
+
+// ---- replacing ---------------------------------------------------------------------------------
+
+/// The file is empty for its users from now on.
+void DataCache::replace(Node& node) {
+  Replacement replacement;
+  replacement.since = timing_.now();
+  const auto blocks = node.blocks;
+  for (const auto& [index, block] : blocks) {
+    if (block->owned && block->flushing) {
+      block->former = &node;
+      replacement.in_flight.push_back(block);
+    }
+    cut_off(block);
+    if (!block->owned && !block->flushing && block->home) release(*block->home);
+  }
+  node.replacement = std::move(replacement);
+  node.grown = 0;
+  ++replacing_;
+}
+
+/// A write of the former content has ended: it is part of what a crash leaves.
+void DataCache::written_former(CachedBlock& block, bool succeeded) {
+  Node& node = *std::exchange(block.former, nullptr);
+  std::erase_if(node.replacement->in_flight, [&](const auto& other) { return &*other == &block; });
+  if (!succeeded) return;  // the block holds what it held before
+  metadata_.extents.put({node.ino, block.index}, {*block.home, block.in_flight_valid});
+  node.row.size = std::max(node.row.size, block.index * block_size_ + block.in_flight_valid);
+  metadata_.inodes.put(node.ino, node.row);
+}
+
+PosixStatus DataCache::settle(Node& node) {
+  if (!node.replacement) return {};
+  std::vector<Extent> former;
+  S3O_POSIX_TRY(
+      metadata_.extents.scan({node.ino, 0}, [&](const ExtentKey& key, const ExtentRow& row) {
+        if (key.ino == node.ino) former.emplace_back(key.index, row);
+        return key.ino == node.ino;
+      }));
+  const Replacement replacement = std::move(*node.replacement);
+  node.replacement.reset();
+  --replacing_;
+  std::set<BlockId> in_flight;
+  for (const Handle& block : replacement.in_flight) {
+    block->former = nullptr;  // written() releases its home
+    in_flight.insert(*block->home);
+  }
+  for (const auto& [index, row] : former) {
+    metadata_.extents.erase({node.ino, index});
+    if (!in_flight.contains(row.block)) release(row.block);
+  }
+  for (const auto& [index, row] : replacement.extents)
+    metadata_.extents.put({node.ino, index}, row);
+  node.row.blocks = replacement.extents.size();
+  node.row.size = replacement.size;
+  metadata_.inodes.put(node.ino, node.row);
+  return {};
+}
+
+PosixStatus DataCache::complete(Node& node) {
+  start_flush(node);
+  if (!node.replacement) return {};
+  node.replacement->closed = true;
+  return node.unflushed == 0 ? settle(node) : PosixStatus();
+}
+
+}  // namespace s3oram

@@ -1,0 +1,31 @@
+// Time, and waiting for it. Passed in, so that a simulator can own both.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+namespace s3oram {
+
+using Lock = std::unique_lock<std::mutex>;
+
+/// Any thread.
+class Timing {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  virtual ~Timing() = default;
+  /// Monotonic.
+  virtual Time now() = 0;
+  /// Nanoseconds since 1970.
+  virtual std::int64_t wall_clock() = 0;
+  /// Releases the lock until `changed` is notified or `until` has come, or for less: whoever waits
+  /// looks again at what it waits for.
+  virtual void wait(Lock& lock, std::condition_variable& changed, Time until) = 0;
+};
+
+/// The system's clocks; waiting blocks the thread.
+Timing& system_timing();
+
+}  // namespace s3oram

@@ -1,0 +1,299 @@
+#include "tests/fused/sim/driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace s3oram::sim {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+const std::size_t kStory = getenv("STORY") ? 4000 : 40;  // operations that a report tells
+
+FileSystemOptions random_options(World& world) {
+  Dice& dice = world.dice;
+  FileSystemOptions options;
+  options.own_ticker = false;
+  options.commit_every = milliseconds(dice.between(200, 5'000));
+  options.update_atime = dice.one_in(2);
+  options.most_uncommitted = dice.one_in(3) ? dice.between(20, 100) : 200'000;
+  options.cache.limit = kBlock * dice.between(8, 64);
+  options.cache.in_flight = static_cast<unsigned>(dice.between(1, 8));
+  options.cache.read_ahead = static_cast<unsigned>(dice.between(0, 8));
+  options.cache.deadline = milliseconds(dice.between(5'000, 20'000));
+  options.cache.retry = milliseconds(dice.between(100, 1'000));
+  options.cache.timing = &world;
+  options.cache.free_bytes = [&world] { return world.free_bytes(); };
+  return options;
+}
+
+}  // namespace
+
+Driver::Driver(World& world, const DriverOptions& options)
+    : world_(world),
+      dice_(world.dice),
+      options_(options),
+      fs_options_(random_options(world)),
+      tree_(kBlock) {
+  world_.meanwhile = [this] { meanwhile(); };
+}
+
+std::int64_t Driver::time() const { return world_.now().time_since_epoch().count(); }
+
+std::string Driver::story() const {
+  std::string all;
+  for (const std::string& line : story_) all += line + "\n";
+  return all;
+}
+
+Driver::Begun Driver::begin(std::string what) {
+  story_.push_back(
+      fmt::format("{:6} {} {:>{}}{}", tree_.ended(), time() / 1000000, "", 2 * depth_, what));
+  if (story_.size() > kStory) story_.erase(story_.begin());
+  return {tree_.ended(), world_.trouble() != Trouble::none, std::move(what)};
+}
+
+bool Driver::judge(const Begun& begun, int error, int expected) const {
+  if (error == expected) return error == 0;
+  if (begun.troubled && (error == EIO || error == ENOSPC)) return false;
+  throw Violation(fmt::format("{}: errno {} instead of {}", begun.what, error, expected));
+}
+
+void Driver::end() { tree_.end_operation(time()); }
+
+void Driver::sleep(milliseconds time) {
+  const auto until = world_.now() + time;
+  while (world_.now() < until) world_.pass(until);
+}
+
+/// Other threads of the file system, and of its users.
+void Driver::meanwhile() {
+  if (world_.trouble() != Trouble::none) {
+    healthy_since_ = world_.now();
+    if (world_.now() >= trouble_until_) world_.set_trouble(Trouble::none);
+  }
+  if (quiet_) return;
+  ++depth_;
+  if (!beating_ && world_.now() >= next_beat_) beat();
+  if (depth_ < 4 && dice_.one_in(4)) operate();
+  --depth_;
+}
+
+/// A healthy file system commits by itself.
+void Driver::beat() {
+  beating_ = true;
+  const auto start = world_.now();
+  const Index index = tree_.ended();
+  const auto named = named_files();
+  next_beat_ = fs_->beat();
+  const bool committed = next_beat_ > start + fs_options_.commit_every;
+  if (committed && healthy_since_ < start) {
+    tree_.barrier(index);
+    const auto settled = (start - fs_options_.commit_every).time_since_epoch();
+    for (const Ino ino : named) tree_.files.at(ino).barrier_of_tick(index, settled.count());
+  }
+  static_cast<void>(begin(
+      fmt::format("a beat that began after {} ends{}", index, committed ? " with a commit" : "")));
+  beating_ = false;
+}
+
+// ---- mounting ----------------------------------------------------------------------------------
+
+/// `quiet`: nothing happens by itself.
+void Driver::mount(bool quiet) {
+  quiet_ = true;
+  FileSystemOptions options = fs_options_;
+  if (quiet) options.update_atime = false;
+  auto mounted = FileSystem::mount(world_.device(), world_.database(), options);
+  if (!mounted) throw Violation("it does not mount: " + mounted.error().message);
+  fs_ = std::move(*mounted);
+  references_ = {{kRootIno, 1}};
+  next_beat_ = world_.now();
+  quiet_ = quiet;
+}
+
+void Driver::unmount() {
+  static_cast<void>(begin("unmount"));
+  for (auto& [ino, file] : tree_.files) file.may_settle(tree_.ended());
+  quiet_ = true;
+  const Status status = fs_->unmount();
+  if (!status) throw Violation("it does not unmount: " + status.error().message);
+  world_.check_use();
+  world_.power_off();
+  fs_.reset();
+  std::vector<Ino> nameless;
+  for (const auto& [ino, attributes] : tree_.now.inodes)
+    if (attributes.nlink == 0) nameless.push_back(ino);
+  for (const Ino ino : nameless) tree_.end(ino);
+  end();
+  tree_.barrier(tree_.ended());
+  for (auto& [ino, file] : tree_.files) file.barrier(tree_.ended());
+}
+
+void Driver::check_same(const Observed& seen) {
+  const std::string names = difference(*tree_.instants().back().names, seen.names);
+  if (!names.empty()) throw Violation("after a new mount: " + names);
+  for (const auto& [ino, content] : seen.files)
+    if (content != tree_.files.at(ino).now)
+      throw Violation(fmt::format("the content of inode {} is not what it was", ino));
+}
+
+/// All this is durable, and nothing else is.
+void Driver::adopt(const Observed& seen) {
+  tree_ = Tree(kBlock, seen.names, seen.files);
+  tree_.end_operation(time());
+}
+
+void Driver::check(const Observed& seen) {
+  const auto& instants = tree_.instants();
+  std::string reason;
+  for (Index index = tree_.ended() + 1; index-- > tree_.durable();) {
+    if (*instants[index].names != seen.names) continue;
+    const FileHistory::Commit commit{
+        .index = index,
+        .until = index == tree_.ended() ? time() : instants[index + 1].time,
+        .patience = nanoseconds(fs_options_.commit_every).count()};
+    bool fits = true;
+    for (const auto& [ino, content] : seen.files) {
+      const auto refused = tree_.files.at(ino).refuses(content, commit);
+      if (!refused) continue;
+      if (reason.empty())
+        reason = fmt::format("as after operation {}, but inode {}: {}", index, ino, *refused);
+      fits = false;
+      break;
+    }
+    if (fits) return;
+  }
+  if (reason.empty())
+    reason =
+        fmt::format("the names are as after none of the operations {} to {}; of the last: {}",
+                    tree_.durable(), tree_.ended(), difference(*instants.back().names, seen.names));
+  throw Violation("after a crash: " + reason);
+}
+
+/// The power is gone. Mounts what is left, and checks it.
+void Driver::recover() {
+  story_.push_back("crash");
+  quiet_ = true;
+  beating_ = false;
+  depth_ = 0;
+  for (Pending& pending : pending_) {
+    // Its last step is done without waiting.
+    pending.steps.pop_back();
+    tree_.files.at(pending.ino).apply(std::move(pending.steps), pending.begins, kNever);
+  }
+  pending_.clear();
+  exclusive_.clear();
+  shared_.clear();
+  busy_.clear();
+  locked_.clear();
+  while (true) {
+    ++cuts_;
+    if (world_.cut_in == 0 && dice_.one_in(3)) world_.cut_in = dice_.between(1, 60);
+    if (fs_) world_.check_use();
+    world_.power_off();
+    fs_.reset();
+    world_.set_trouble(Trouble::none);
+    try {
+      world_.power_on();
+      mount(true);
+      const Observed seen = observe(*fs_, kBlock);
+      check(seen);
+      if (!fs_->sync_all()) throw Violation("sync fails after a crash");
+      if (world_.mapped() != seen.blocks)
+        throw Violation(
+            fmt::format("files have {} blocks, the device has {}", seen.blocks, world_.mapped()));
+      adopt(seen);
+      mount_again(true);
+      check_same(observe(*fs_, kBlock));
+      mount_again(false);
+      return;
+    } catch (const Cut&) {
+      story_.push_back("crash during recovery");
+    }
+  }
+}
+
+// ---- a run -------------------------------------------------------------------------------------
+
+void Driver::mount_again(bool quiet) {
+  world_.check_use();
+  world_.power_off();
+  fs_.reset();
+  world_.power_on();
+  mount(quiet);
+}
+
+void Driver::delete_everything() {
+  while (!tree_.now.entries.empty()) {
+    auto at = tree_.now.entries.begin();
+    while (true) {
+      const auto inside = tree_.now.entries.lower_bound({at->second, ""});
+      if (inside == tree_.now.entries.end() || inside->first.first != at->second) break;
+      at = inside;
+    }
+    const Name name = at->first;
+    unlink(name, tree_.is_directory(at->second));
+  }
+}
+
+void Driver::finish() {
+  world_.cut_in = 0;
+  world_.set_trouble(Trouble::none);
+  unmount();
+  world_.power_on();
+  mount(true);
+  check_same(observe(*fs_, kBlock));
+  delete_everything();
+  unmount();
+  world_.power_on();
+  mount(true);
+  if (world_.mapped() != 0 || fs_->status().inodes != 1)
+    throw Violation(fmt::format("{} blocks and {} inodes are left of nothing", world_.mapped(),
+                                fs_->status().inodes));
+  world_.power_off();
+  fs_.reset();
+}
+
+void Driver::run() {
+  world_.power_on();
+  mount(true);
+  if (!fs_->sync_all()) throw Violation("a new file system does not commit");
+  Names empty;
+  empty.inodes[kRootIno] = observe(*fs_, kBlock).names.inodes.at(kRootIno);
+  adopt({empty, {}, 0});
+  quiet_ = false;
+  for (std::uint64_t i = 0; i < options_.operations; ++i) {
+    try {
+      if (world_.cut_in == 0 && dice_.one_in(30))
+        world_.cut_in = dice_.between(1, options_.most_steps);
+      operate();
+      if (dice_.one_in(3)) sleep(milliseconds(dice_.between(1, 30)));
+      if (dice_.one_in(40)) sleep(milliseconds(dice_.between(100, 12'000)));
+      world_.check_use();
+      if (world_.trouble() != Trouble::none) continue;
+      const auto kind = static_cast<Trouble>(dice_.between(1, 5));
+      if (dice_.one_in(25) && world_.can(kind)) {
+        story_.push_back(fmt::format("trouble {}", static_cast<int>(kind)));
+        trouble_until_ = world_.now() + milliseconds(dice_.between(100, 30'000));
+        healthy_since_ = world_.now();
+        world_.set_trouble(kind);
+      } else if (dice_.one_in(50)) {
+        unmount();
+        world_.power_on();
+        mount(true);
+        const Observed seen = observe(*fs_, kBlock);
+        check_same(seen);
+        adopt(seen);
+        mount_again(false);
+      }
+    } catch (const Cut&) {
+      recover();
+    }
+  }
+  finish();
+}
+
+}  // namespace s3oram::sim

@@ -1,0 +1,144 @@
+// Does random things to a file system on a World, compares every answer with a Tree, cuts the power
+// in the middle, and checks that what is left is what the history allows.
+#pragma once
+
+#include <list>
+#include <set>
+
+#include "fused/file_system.h"
+#include "tests/fused/sim/observed.h"
+#include "tests/fused/sim/tree.h"
+#include "tests/fused/sim/world.h"
+
+namespace s3oram::sim {
+
+inline constexpr std::uint32_t kBlock = 512;
+
+struct DriverOptions {
+  std::uint64_t operations = 150;
+  std::uint64_t most_steps = 400;  // until the power goes
+};
+
+/// An inode is in a set for as long as a scope lasts; a power cut may empty the set before.
+template <class Set>
+class Held {
+ public:
+  Held(Set& set, Ino ino) : set_(set), ino_(ino) { set_.insert(ino); }
+  ~Held() {
+    if (const auto found = set_.find(ino_); found != set_.end()) set_.erase(found);
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+ private:
+  Set& set_;
+  Ino ino_;
+};
+
+class Driver {
+ public:
+  Driver(World& world, const DriverOptions& options);
+
+  /// Throws a Violation. At the end everything is deleted.
+  void run();
+
+  std::uint64_t cuts() const { return cuts_; }
+  /// The last operations, for a report.
+  std::string story() const;
+
+ private:
+  // driver.cc: the life of a mount
+  void mount(bool quiet);
+  void unmount();
+  void recover();
+  void check(const Observed& seen);
+  void check_same(const Observed& seen);
+  void adopt(const Observed& seen);
+  void meanwhile();
+  void beat();
+  void mount_again(bool quiet);
+  void delete_everything();
+  void finish();
+  void sleep(std::chrono::milliseconds time);
+
+  // operations.cc: all return whether they did anything
+  bool operate();
+  bool write(Ino ino, std::uint64_t offset, std::uint64_t length);
+  bool resize(Ino ino, std::uint64_t size);
+  bool punch(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
+  bool read(Ino ino, std::uint64_t offset, std::uint64_t length);
+  bool truncate(Ino ino);
+  bool sync(Ino ino);
+  bool sync_names();
+  bool sync_all();
+  bool closed(Ino ino);
+  bool rewrite(Ino ino);
+  bool replace(const Name& name);
+
+  // names.cc
+  bool make(const Name& name, std::uint32_t type);
+  bool link(Ino ino, const Name& name);
+  bool unlink(const Name& name, bool directory);
+  bool rename(const Name& from, const Name& to, unsigned flags);
+  void drop(Ino ino);
+  bool change_attributes(Ino ino);
+  bool change_xattr(Ino ino);
+  bool compare(Ino ino);
+  bool forget(Ino ino);
+
+  // What the kernel does for a file system.
+  void know(Ino ino);
+  /// Files whose new content may commit while an operation runs.
+  using Settling = std::vector<std::pair<Ino, std::size_t>>;
+  Settling begin_settling(const std::vector<Ino>& inos);
+  void end_settling(const Settling& settling);
+  std::vector<Ino> named_files() const;
+  Ino any_file();
+  Ino any_inode();
+  Ino any_directory();
+  Name any_name();
+
+  /// An operation that has begun.
+  struct Begun {
+    Index at = 0;
+    bool troubled = false;
+    std::string what;
+  };
+  Begun begin(std::string what);
+  void end();
+  /// True if the operation succeeded and should have; false if it failed as it should have, or as
+  /// the world's trouble allows.
+  bool judge(const Begun& begun, int error, int expected = 0) const;
+  bool is_still(Ino ino) const { return !exclusive_.contains(ino) && !shared_.contains(ino); }
+  void adopt_times(Ino ino);
+  std::string payload(std::uint64_t length);
+  std::int64_t time() const;
+
+  World& world_;
+  Dice& dice_;
+  const DriverOptions options_;
+  FileSystemOptions fs_options_;
+  Tree tree_;
+  std::unique_ptr<FileSystem> fs_;
+
+  std::map<Ino, std::uint64_t> references_;
+  std::set<Ino> exclusive_;    // inodes whose data one operation alone may change
+  std::multiset<Ino> shared_;  // inodes into which single blocks are written
+  std::multiset<Ino> busy_;    // inodes in use
+  std::multiset<Ino> locked_;  // directories in which names change
+  struct Pending {
+    Ino ino = 0;
+    Index begins = 0;
+    std::vector<Step> steps;
+  };
+  std::list<Pending> pending_;  // operations of several blocks that have begun
+
+  Timing::Time next_beat_{};
+  bool quiet_ = true, beating_ = false;
+  unsigned depth_ = 0;
+  Timing::Time trouble_until_{}, healthy_since_{};
+  std::uint64_t payloads_ = 0, cuts_ = 0;
+  std::vector<std::string> story_;
+};
+
+}  // namespace s3oram::sim

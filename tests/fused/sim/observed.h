@@ -1,0 +1,19 @@
+// What a file system shows of itself.
+#pragma once
+
+#include "fused/file_system.h"
+#include "tests/fused/sim/tree.h"
+
+namespace s3oram::sim {
+
+struct Observed {
+  Names names;
+  std::map<Ino, Content> files;
+  std::uint64_t blocks = 0;  // of all files, by their attributes
+};
+
+/// Walks the whole tree and reads everything. Throws a Violation where it contradicts itself. No
+/// reference to any inode is left behind.
+Observed observe(FileSystem& fs, std::uint32_t block_size);
+
+}  // namespace s3oram::sim

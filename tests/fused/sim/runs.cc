@@ -1,0 +1,28 @@
+#include "tests/fused/sim/runs.h"
+
+#include "tests/fused/fixture.h"
+#include "tests/fused/sim/driver.h"
+#include "tests/fused/sim/memory_world.h"
+
+namespace s3oram::sim {
+namespace {
+
+std::optional<std::string> run(World& world) {
+  Driver driver(world, {});
+  try {
+    driver.run();
+    return {};
+  } catch (const Violation& violation) {
+    return std::string(violation.what()) + "\n" + driver.story();
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> run_on_memory(std::uint64_t seed) {
+  const TemporaryDirectory folder;
+  MemoryWorld world(seed, folder.path(), kBlock);
+  return run(world);
+}
+
+}  // namespace s3oram::sim
