@@ -37,9 +37,6 @@ struct FileSystemOptions {
   std::size_t most_uncommitted = 200'000;    // rows; operations wait for a commit beyond
 };
 
-/// Bytes.
-inline constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 60;
-
 struct Caller {
   std::uint32_t uid = 0, gid = 0;
 };

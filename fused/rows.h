@@ -15,8 +15,16 @@ class Statement;
 using Ino = std::uint64_t;
 inline constexpr Ino kRootIno = 1;
 
+/// Bytes.
+inline constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 60;
+/// No inode has a larger number, and new ones follow the largest that is in the lower half.
+inline constexpr Ino kLargestIno = Ino{1} << 62, kLargestNewIno = kLargestIno / 2;
+/// What a damaged row is read as.
+inline constexpr BlockId kImpossibleBlock = ~BlockId{0};
+
 inline constexpr std::int64_t kFormat = 1;
-/// Tables of the file system, beside the device's own in the same database.
+/// Makes those tables of the file system that are not there, beside the device's own in the same
+/// database.
 extern const char* const kCreateTables;
 
 struct InodeRow {
