@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "fused/check_files.h"
-#include "oramcore/base/file.h"
+#include "oramcore/base/disk.h"
 #include "oramcore/db/salvage.h"
 #include "oramcore/state/check.h"
 #include "oramcore/state/durable_file.h"
@@ -36,7 +36,7 @@ Status copy_durably(const fs::path& from, const fs::path& to) {
     return fail(error == std::errc::no_space_on_device ? Errc::disk_full : Errc::failed,
                 "{}: cannot be copied to {}: {}", from.string(), to.string(), error.message());
   ::chmod(to.c_str(), 0600);
-  auto file = open_file(to);
+  auto file = system_disk().open(to);
   if (!file) return fail(file.error());
   return (*file)->sync();
 }
@@ -198,7 +198,7 @@ class Check {
         S3O_TRY(repair_files(database, rows.files));
         rows = look(database);
       }
-      return database.commit();
+      return database.commit("fsck");
     };
     Status mended = mend();
     if (!mended) database.rollback();
@@ -255,7 +255,7 @@ class Check {
       S3O_TRY(mend_rows(*database));
       S3O_TRY(database->execute("PRAGMA wal_checkpoint(TRUNCATE)"));
     }
-    auto file = open_file(fresh);
+    auto file = system_disk().open(fresh);
     if (!file) return fail(file.error());
     S3O_TRY((*file)->sync());
     // The old log must not be taken for the new file's.

@@ -10,11 +10,6 @@ namespace {
 constexpr std::uint32_t kPermissions = 07777;
 constexpr const char* kLostAndFound = "lost+found";
 
-bool is_type(std::uint32_t type) {
-  return type == S_IFREG || type == S_IFDIR || type == S_IFLNK || type == S_IFIFO ||
-         type == S_IFSOCK || type == S_IFBLK || type == S_IFCHR;
-}
-
 const char* called(std::uint32_t mode) {
   return S_ISREG(mode)                    ? "a file"
          : S_ISDIR(mode)                  ? "a directory"
@@ -30,8 +25,8 @@ std::uint32_t type_of(Ino ino, const CheckedInode& inode) {
   if (ino == kRootIno) return S_IFDIR;
   const std::uint32_t content = inode.children > 0 ? S_IFDIR : inode.extents > 0 ? S_IFREG : 0;
   std::uint32_t type = inode.row.mode & S_IFMT;
-  if (!is_type(type))
-    type = content != 0 ? content : is_type(inode.name_type) ? inode.name_type : S_IFREG;
+  if (!is_file_type(type))
+    type = content != 0 ? content : is_file_type(inode.name_type) ? inode.name_type : S_IFREG;
   else if (content != 0 && content == inode.name_type)
     type = content;
   return S_ISLNK(type) && inode.row.target.empty() ? std::uint32_t{S_IFREG} : type;
@@ -73,16 +68,6 @@ void check_attributes(CheckModel& model, Ino ino, CheckedInode& inode) {
                 fmt::format("it is set to {}", size));
     row.size = size;
   }
-}
-
-/// What is wrong with the name itself; nothing if it may stand in a directory.
-const char* name_problem(const std::string& name) {
-  if (name.empty()) return "it is empty";
-  if (name.size() > 255) return "it is longer than 255 bytes";
-  if (name == "." || name == "..") return "no file may be called so";
-  if (name.find('/') != std::string::npos) return "it contains a slash";
-  if (name.find('\0') != std::string::npos) return "it contains a zero byte";
-  return nullptr;
 }
 
 void drop(CheckModel& model, CheckedName& name, std::string kind, std::string what,

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "fused/block_numbers.h"
+#include "fused/held_blocks.h"
 #include "fused/metadata.h"
 #include "fused/node.h"
 #include "fused/posix.h"
@@ -78,6 +79,7 @@ class DataCache {
   bool take_used() { return std::exchange(used_, false); }
 
   BlockNumbers numbers;
+  HeldBlocks held;
   std::size_t bytes() const { return bytes_; }
   std::size_t dirty_bytes() const { return dirty_bytes_; }
   std::size_t limit() const { return options_.limit; }
@@ -100,7 +102,7 @@ class DataCache {
   PosixStatus wait_for_room(Lock& lock, Node& node, std::uint64_t index);
   PosixStatus load(Node& node, std::uint64_t index);
   void loaded(const Handle& block, Result<Bytes> content);
-  PosixStatus read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
+  void read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
 
   PosixStatus forget(Node& node, std::uint64_t index);
   PosixStatus lower_valid(Node& node, std::uint64_t index, std::uint32_t valid);

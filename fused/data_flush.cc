@@ -72,6 +72,7 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     release(*block->home);  // its extent went when it was cut off
   } else if (outcome) {
     Node& node = *block->node;
+    held.written(*block->home);
     if (!block->owned) ++node.row.blocks;
     block->owned = true;
     block->durable_version = block->in_flight_version;

@@ -1,5 +1,7 @@
 #include "fused/rows.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "oramcore/db/sqlite.h"
@@ -64,6 +66,20 @@ class Reader {
 };
 
 }  // namespace
+
+const char* name_problem(const std::string& name) {
+  if (name.empty()) return "it is empty";
+  if (name.size() > 255) return "it is longer than 255 bytes";
+  if (name == "." || name == "..") return "no file may be called so";
+  if (name.find('/') != std::string::npos) return "it contains a slash";
+  if (name.find('\0') != std::string::npos) return "it contains a zero byte";
+  return nullptr;
+}
+
+bool is_file_type(std::uint32_t type) {
+  return type == S_IFREG || type == S_IFDIR || type == S_IFLNK || type == S_IFIFO ||
+         type == S_IFSOCK || type == S_IFBLK || type == S_IFCHR;
+}
 
 void InodeTable::bind_key(Statement& statement, Key key) { Binder(statement, 0).integer(key); }
 void InodeTable::bind_row(Statement& statement, const Row& row) {

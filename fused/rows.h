@@ -43,6 +43,11 @@ struct DentryKey {
   std::string name;
   friend auto operator<=>(const DentryKey&, const DentryKey&) = default;
 };
+/// What is wrong with a name in a directory; null if nothing is.
+const char* name_problem(const std::string& name);
+/// Whether the type bits of a mode are those of something that exists.
+bool is_file_type(std::uint32_t type);
+
 struct DentryRow {
   Ino ino = 0;
   std::uint32_t type = 0;  // S_IFMT bits of its mode

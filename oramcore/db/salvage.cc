@@ -165,7 +165,7 @@ Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::s
     auto table = TableCopy(*database, name).run();
     if (!table) return fail(table.error());
     tables.push_back(std::move(*table));
-    S3O_TRY(database->commit());
+    S3O_TRY(database->commit("salvage"));
   }
   for (const std::string& sql : schema->indexes) S3O_TRY(database->execute(sql));
   return tables;
