@@ -8,6 +8,13 @@
 #include <iterator>
 
 namespace s3oram {
+namespace {
+
+bool is_usable(const InodeRow& row) {
+  return is_file_type(row.mode & S_IFMT) && row.size <= kLargestFile;
+}
+
+}  // namespace
 
 std::int64_t wall_clock() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -75,7 +82,7 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
 Status FileSystem::load_root() {
   auto stored = metadata_.inodes.find(kRootIno);
   if (!stored) return fail(stored.error());
-  if (*stored && S_ISDIR((*stored)->mode) && (*stored)->nlink > 0) {
+  if (*stored && is_usable(**stored) && S_ISDIR((*stored)->mode) && (*stored)->nlink > 0) {
     if (!load(kRootIno)) return fail(Errc::damaged_vault, "the root directory is unreadable");
   } else {
     if (*stored) spdlog::error("the attributes of the root directory are damaged, and made anew");
@@ -189,8 +196,7 @@ Posix<FileSystem::NodePtr> FileSystem::load(Ino ino, bool unlinked) {
     spdlog::error("a name leads to inode {}, which does not exist: run s3oramfs fsck", ino);
     return posix_error(EIO);
   }
-  if (!is_file_type(row->mode & S_IFMT) || row->size > kLargestFile ||
-      (row->nlink == 0 && !unlinked)) {
+  if (!is_usable(*row) || (row->nlink == 0 && !unlinked)) {
     spdlog::error("the attributes of inode {} are damaged: run s3oramfs fsck", ino);
     return posix_error(EIO);
   }
