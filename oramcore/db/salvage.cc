@@ -1,8 +1,9 @@
 #include "oramcore/db/salvage.h"
 
-#include <deque>
-#include <limits>
+#include <iterator>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "oramcore/db/sqlite.h"
 
@@ -15,12 +16,23 @@ using Key = std::int64_t;
 constexpr unsigned kMostFailures = 50'000;
 
 struct Range {
-  Key first = std::numeric_limits<Key>::min(), last = std::numeric_limits<Key>::max();
+  Key first = 0, last = 0;
   bool single() const { return first == last; }
-  Key middle() const {  // of the lower half, the last
-    return std::midpoint(first, last);
+  Key middle() const { return std::midpoint(first, last); }  // of the lower half, the last
+  friend bool operator<(const Range& a, const Range& b) {
+    return std::pair(a.last - a.first, a.first) < std::pair(b.last - b.first, b.first);
   }
 };
+
+/// 0, 1, 2-3, 4-7 and so on: where the keys are, ranges are narrow. No table has negative ones.
+std::set<Range> all_keys() {
+  std::set<Range> ranges{{0, 0}};
+  for (unsigned bit = 0; bit < 63; ++bit) {
+    const Key first = Key{1} << bit;
+    ranges.insert({first, first + (first - 1)});
+  }
+  return ranges;
+}
 
 std::string quoted(const std::string& name) {
   std::string text = "\"";
@@ -68,7 +80,8 @@ class TableCopy {
                        quoted(name_), where);
   }
 
-  /// Wide ranges first, so that where much is damaged the rest is not forgotten.
+  /// The narrowest and the widest range in turn: the one finds all around a damaged page, the other
+  /// what lies behind a wide gap in the keys.
   Status copy() {
     auto all = database_.prepare(insert(""));
     if (all) {
@@ -80,16 +93,17 @@ class TableCopy {
     auto some = database_.prepare(insert(fmt::format("WHERE {} BETWEEN ? AND ?", key_[0])));
     if (!some) return {};  // nothing can be read
     unsigned failures = 0;
-    for (std::deque<Range> todo{Range{}}; !todo.empty() && failures < kMostFailures;) {
-      const Range range = todo.front();
-      todo.pop_front();
+    for (std::set<Range> todo = all_keys(); !todo.empty() && failures < kMostFailures;) {
+      const auto next = failures % 2 == 0 ? todo.begin() : std::prev(todo.end());
+      const Range range = *next;
+      todo.erase(next);
       auto copied = some->bind(0, range.first).bind(1, range.last).run();
       if (copied) continue;
       if (copied.error().code == Errc::disk_full) return copied;
       ++failures;
       if (!range.single()) {
-        todo.push_back({range.first, range.middle()});
-        todo.push_back({range.middle() + 1, range.last});
+        todo.insert({range.first, range.middle()});
+        todo.insert({range.middle() + 1, range.last});
       } else if (key_.size() > 1) {
         S3O_TRY(step_through(range.first, "ASC"));
         S3O_TRY(step_through(range.first, "DESC"));
@@ -156,16 +170,16 @@ Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::s
     if (!attach) return fail(attach.error());
     S3O_TRY(attach->bind(0, std::string_view(from)).run());
   }
+  // Each statement is a transaction of its own: one that reads a damaged page spoils those around.
+  S3O_TRY(database->execute("PRAGMA main.synchronous = OFF"));
   auto schema = read_schema(*database);
   if (!schema) return fail(Errc::damaged_vault, "{}", schema.error().message);
   std::vector<SalvagedTable> tables;
   for (const auto& [name, sql] : schema->tables) {
-    S3O_TRY(database->begin());
     S3O_TRY(database->execute(sql));
     auto table = TableCopy(*database, name).run();
     if (!table) return fail(table.error());
     tables.push_back(std::move(*table));
-    S3O_TRY(database->commit("salvage"));
   }
   for (const std::string& sql : schema->indexes) S3O_TRY(database->execute(sql));
   return tables;

@@ -80,7 +80,8 @@ class Fuzz {
 std::map<Ino, std::string> walk(FileSystem& fs) {
   std::map<Ino, std::string> contents;
   std::vector<Ino> todo{kRootIno};
-  for (unsigned steps = 0; !todo.empty() && steps < 300; ++steps) {
+  std::set<Ino> seen{kRootIno};
+  while (!todo.empty()) {
     const Ino directory = todo.back();
     todo.pop_back();
     const auto entries = fs.list(directory);
@@ -89,7 +90,8 @@ std::map<Ino, std::string> walk(FileSystem& fs) {
       if (entry.name == "." || entry.name == "..") continue;
       const auto found = fs.lookup(directory, entry.name);
       if (!found) continue;
-      if (S_ISDIR(found->st_mode)) todo.push_back(found->st_ino);
+      if (S_ISDIR(found->st_mode) && seen.insert(found->st_ino).second)
+        todo.push_back(found->st_ino);
       if (!S_ISREG(found->st_mode) || found->st_size > 10'000) continue;
       Bytes bytes(10'000);
       const auto got = fs.read(found->st_ino, 0, bytes);
