@@ -1,6 +1,5 @@
 #include "cli/vault_check.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,15 +29,20 @@ fs::path free_path(const fs::path& wanted) {
 }
 
 Status copy_durably(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  fs::copy_file(from, to, error);
-  if (error)
-    return fail(error == std::errc::no_space_on_device ? Errc::disk_full : Errc::failed,
-                "{}: cannot be copied to {}: {}", from.string(), to.string(), error.message());
-  ::chmod(to.c_str(), 0600);
-  auto file = system_disk().open(to);
-  if (!file) return fail(file.error());
-  return (*file)->sync();
+  const auto copy = [&]() -> Status {
+    std::error_code error;
+    fs::copy_file(from, to, error);
+    if (error)
+      return fail(error == std::errc::no_space_on_device ? Errc::disk_full : Errc::failed,
+                  "{}: cannot be copied to {}: {}", from.string(), to.string(), error.message());
+    auto file = system_disk().open(to);
+    if (!file) return fail(file.error());
+    return (*file)->sync();
+  };
+  Status copied = copy();
+  std::error_code ignored;  // the error that led here is the one to report
+  if (!copied) fs::remove(to, ignored);
+  return copied;
 }
 
 /// What SQLite itself says of the file: nothing if it is sound.

@@ -277,7 +277,7 @@ void check_links(CheckModel& model) {
     if (const CheckedName* stored = model.find_name(key); row && (!stored || !stored->kept))
       count(after, key, *row);
   for (auto& [ino, inode] : model.inodes) {
-    if (CheckModel::unlinked(inode)) continue;
+    if (ino != kRootIno && CheckModel::unlinked(inode)) continue;
     const bool directory = S_ISDIR(inode.row.mode);
     const auto links = [&](const Count& counts) {
       return directory ? 2 + counts.subdirectories : counts.names;

@@ -62,14 +62,10 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
     if (!commit(lock)) return fail(Errc::failed, "{}: the file tables could not be made", database);
     if (auto opened = metadata_.open_tables(); !opened) return damaged(opened.error());
   }
-  auto last = metadata_.largest_ino();
-  if (!last) return damaged(last.error());
-  next_ino_ = *last + 1;
-  auto count = metadata_.number("SELECT COUNT(*) FROM inodes");
-  if (!count) return damaged(count.error());
-  inodes_ = static_cast<std::uint64_t>(*count);
   if (auto root = load_root(); !root) return damaged(root.error());
   // Looking at what can still be read must not need all of it.
+  if (auto numbered = number_inodes(); !numbered && !options_.read_only)
+    return damaged(numbered.error());
   if (auto numbered = number_blocks(mapped); !numbered && !options_.read_only)
     return damaged(numbered.error());
   if (!options_.read_only)
@@ -81,11 +77,12 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
 /// The root is made, or made again: what is in it does not depend on its attributes.
 Status FileSystem::load_root() {
   auto stored = metadata_.inodes.find(kRootIno);
-  if (!stored) return fail(stored.error());
-  if (*stored && is_usable(**stored) && S_ISDIR((*stored)->mode) && (*stored)->nlink > 0) {
+  if (!stored && !options_.read_only) return fail(stored.error());
+  const bool there = stored && *stored;
+  if (there && is_usable(**stored) && S_ISDIR((*stored)->mode) && (*stored)->nlink > 0) {
     if (!load(kRootIno)) return fail(Errc::damaged_vault, "the root directory is unreadable");
   } else {
-    if (*stored) spdlog::error("the attributes of the root directory are damaged, and made anew");
+    if (there) spdlog::error("the attributes of the root directory are damaged, and made anew");
     auto root = std::make_shared<Node>();
     root->ino = kRootIno;
     root->row.mode = S_IFDIR | 0755;
@@ -94,11 +91,21 @@ Status FileSystem::load_root() {
     root->row.nlink = 2;
     root->row.atime = root->row.mtime = root->row.ctime = wall_clock();
     root->row.parent = kRootIno;
-    if (!*stored) ++inodes_;
+    if (!there) ++inodes_;
     store(*root);
     nodes_.emplace(kRootIno, root);
   }
   nodes_[kRootIno]->lookups = 1;  // for ever
+  return {};
+}
+
+Status FileSystem::number_inodes() {
+  auto last = metadata_.largest_ino();
+  if (!last) return fail(last.error());
+  next_ino_ = *last + 1;
+  auto count = metadata_.number("SELECT COUNT(*) FROM inodes");
+  if (!count) return fail(count.error());
+  inodes_ += static_cast<std::uint64_t>(*count);
   return {};
 }
 

@@ -83,6 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"UPDATE inodes SET nlink = 1 WHERE ino = {b}", "link-count", "/b", {"/b"}},
         Case{"UPDATE inodes SET nlink = 0 WHERE ino = {a}", "link-count", "/a", {"/a"}},
         Case{"UPDATE inodes SET nlink = 9 WHERE ino = {dir}", "link-count", "/dir", {"/dir"}},
+        Case{"UPDATE inodes SET nlink = 0 WHERE ino = 1", "link-count", "/", {}},
         Case{"UPDATE inodes SET blocks = 99 WHERE ino = {a}", "block-count", "/a", {"/a"}},
         Case{"UPDATE inodes SET blocks = 1 WHERE ino = {dir}", "block-count", "/dir", {"/dir"}},
         Case{"UPDATE inodes SET size = 5 WHERE ino = {a}", "size", "/a", {"/a"}},
