@@ -1,4 +1,4 @@
-// s3oramfs: makes, mounts, unmounts and shows vaults.
+// s3oramfs: makes, mounts, unmounts, shows and checks vaults.
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
@@ -25,6 +25,8 @@ constexpr Command kCommands[] = {
     {"umount", "DIRECTORY|VAULT", "write everything and unmount", run_umount},
     {"status", "[--json] VAULT", "show the servers, the space and what is not yet written",
      run_status},
+    {"fsck", "[--repair] [--json] VAULT", "check an unmounted vault's own files, and mend them",
+     run_fsck},
     {"version", "", "show the version", run_version},
 };
 

@@ -6,8 +6,9 @@
 
 namespace s3oram {
 
-void BlockNumbers::reset(const std::vector<BlockId>& owned) {
+void BlockNumbers::reset(const std::vector<BlockId>& owned, std::set<BlockId> never) {
   *this = BlockNumbers();
+  never_ = std::move(never);
   for (const BlockId block : owned) {
     while (end_ < block) free_.insert(free_.end(), end_++);
     end_ = block + 1;
@@ -15,8 +16,12 @@ void BlockNumbers::reset(const std::vector<BlockId>& owned) {
 }
 
 BlockId BlockNumbers::take() {
-  if (free_.empty()) return end_++;
-  return free_.extract(free_.begin()).value();
+  while (!free_.empty()) {
+    const BlockId block = free_.extract(free_.begin()).value();
+    if (!never_.contains(block)) return block;
+  }
+  while (never_.contains(end_)) ++end_;
+  return end_++;
 }
 
 void BlockNumbers::release(BlockId block) {

@@ -12,8 +12,8 @@ namespace s3oram {
 
 class BlockNumbers {
  public:
-  /// `owned` ascending: the blocks that extents name.
-  void reset(const std::vector<BlockId>& owned);
+  /// `owned` ascending: the blocks that extents name. `never`: numbers that are not given out.
+  void reset(const std::vector<BlockId>& owned, std::set<BlockId> never = {});
 
   BlockId take();
   /// The number's extent has been deleted, in the changes that the next commit takes along.
@@ -29,6 +29,7 @@ class BlockNumbers {
  private:
   BlockId end_ = 0;  // all numbers from here on are free
   std::set<BlockId> free_;
+  std::set<BlockId> never_;
   std::vector<BlockId> released_;    // that no commit holds yet
   std::vector<BlockId> committing_;  // that the running commit holds
 };

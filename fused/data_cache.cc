@@ -1,5 +1,7 @@
 #include "fused/data_cache.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -108,6 +110,14 @@ PosixStatus DataCache::load(Node& node, std::uint64_t index) {
   if (node.blocks.contains(index)) return {};
   S3O_POSIX_GET(extent, find_extent(node, index));
   if (!extent) return {};
+  if (!held.good(extent->block)) {
+    if (held.tell(extent->block))
+      spdlog::error(
+          "inode {}: its bytes from {} on are lost, or claimed by another file too: "
+          "unmount and run s3oramfs fsck",
+          node.ino, index * block_size_);
+    return posix_error(EIO);
+  }
   const Handle block = add(node, index);
   block->home = extent->block;
   block->owned = block->loading = true;
@@ -161,23 +171,23 @@ Posix<DataCache::Handle> DataCache::ready_block(Lock& lock, Node& node, std::uin
 
 /// After a request for blocks [first, last]: doubles the window while requests follow each other
 /// (the kernel's own read-ahead may deliver neighbours out of order), and begins to fill it.
-PosixStatus DataCache::read_ahead(Node& node, std::uint64_t first, std::uint64_t last) {
+void DataCache::read_ahead(Node& node, std::uint64_t first, std::uint64_t last) {
   const bool follows = first + 2 >= node.next_read && first <= node.next_read + 1;
   if (!follows) {
     node.read_ahead = 0;
     node.next_read = last + 1;
-    return {};
+    return;
   }
-  if (last < node.next_read) return {};
+  if (last < node.next_read) return;
   const bool begins = node.next_read == 0;  // one request is no sequence yet
   node.next_read = last + 1;
   const auto affordable = static_cast<unsigned>(options_.limit / 8 / block_size_);
   const unsigned most = std::min(options_.read_ahead, affordable);
   node.read_ahead = begins ? 0 : std::min(most, std::max(2u, node.read_ahead * 2));
-  if (node.size == 0) return {};
+  if (node.size == 0) return;
   const std::uint64_t end = std::min(last + node.read_ahead, (node.size - 1) / block_size_);
-  for (std::uint64_t index = last + 1; index <= end; ++index) S3O_POSIX_TRY(load(node, index));
-  return {};
+  // An error is for whoever asks for the block.
+  for (std::uint64_t index = last + 1; index <= end && load(node, index); ++index) continue;
 }
 
 Posix<std::size_t> DataCache::read(Lock& lock, Node& node, std::uint64_t offset, MutView out) {
@@ -185,7 +195,7 @@ Posix<std::size_t> DataCache::read(Lock& lock, Node& node, std::uint64_t offset,
   const std::uint64_t end = std::min(node.size, offset + out.size());
   const std::uint64_t first = offset / block_size_, last = (end - 1) / block_size_;
   for (std::uint64_t index = first; index <= last; ++index) S3O_POSIX_TRY(load(node, index));
-  S3O_POSIX_TRY(read_ahead(node, first, last));
+  read_ahead(node, first, last);
   for (std::uint64_t index = first; index <= last; ++index) {
     const std::uint64_t start = std::max(offset, index * block_size_);
     const std::uint64_t stop = std::min(end, (index + 1) * block_size_);
@@ -227,7 +237,7 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
     S3O_POSIX_GET(extent, find_extent(node, index));
     if (extent && from == 0 && to >= extent->valid) {  // nothing of the old content remains
       const Handle block = add(node, index);
-      block->home = extent->block;
+      if (held.good(extent->block)) block->home = extent->block;
       block->owned = true;
       return block;
     }
@@ -270,6 +280,7 @@ PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, View 
 void DataCache::release(BlockId block) {
   used_ = true;
   numbers.release(block);
+  held.released(block);
   device_.discard(block);
 }
 
@@ -279,7 +290,7 @@ PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
   std::optional<BlockId> home;
   if (extent) {
     erase_extent(node, index);
-    home = extent->block;
+    if (held.good(extent->block)) home = extent->block;
   }
   if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
     const Handle block = found->second;

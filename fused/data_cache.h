@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "fused/block_numbers.h"
+#include "fused/held_blocks.h"
 #include "fused/metadata.h"
 #include "fused/node.h"
 #include "fused/posix.h"
@@ -87,6 +88,7 @@ class DataCache {
   bool take_used() { return std::exchange(used_, false); }
 
   BlockNumbers numbers;
+  HeldBlocks held;
   std::size_t bytes() const { return bytes_; }
   std::size_t dirty_bytes() const { return dirty_bytes_; }
   std::size_t limit() const { return options_.limit; }
@@ -110,7 +112,7 @@ class DataCache {
   PosixStatus wait_for_room(Lock& lock, Node& node, std::uint64_t index);
   PosixStatus load(Node& node, std::uint64_t index);
   void loaded(const Handle& block, Result<Bytes> content);
-  PosixStatus read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
+  void read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
 
   // data_replace.cc: the extents of a node's content, which may be one that replaces another.
   Posix<std::optional<ExtentRow>> find_extent(const Node& node, std::uint64_t index);

@@ -83,6 +83,7 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     release(*block->home);  // its extent went when it was cut off
   } else if (outcome || !rule_holds(Rule::hold_writes)) {
     Node& node = *block->node;
+    held.written(*block->home);
     block->durable_version = block->in_flight_version;
     block->failing_since.reset();
     block->write_error = 0;

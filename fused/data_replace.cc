@@ -47,7 +47,7 @@ void DataCache::erase_extent(Node& node, std::uint64_t index) {
     node.replacement->extents.erase(index);
   } else {
     metadata_.extents.erase({node.ino, index});
-    --node.row.blocks;
+    if (node.row.blocks > 0) --node.row.blocks;
   }
 }
 
@@ -87,6 +87,7 @@ void DataCache::written_former(CachedBlock& block, bool succeeded) {
   Node& node = *std::exchange(block.former, nullptr);
   std::erase_if(node.replacement->in_flight, [&](const auto& other) { return &*other == &block; });
   if (!succeeded) return;  // the block holds what it held before
+  held.written(*block.home);
   metadata_.extents.put({node.ino, block.index}, {*block.home, block.in_flight_valid});
   node.row.size = std::max(node.row.size, block.index * block_size_ + block.in_flight_valid);
   metadata_.inodes.put(node.ino, node.row);
@@ -110,7 +111,7 @@ PosixStatus DataCache::settle(Node& node) {
   }
   for (const auto& [index, row] : former) {
     metadata_.extents.erase({node.ino, index});
-    if (!in_flight.contains(row.block)) release(row.block);
+    if (!in_flight.contains(row.block) && held.good(row.block)) release(row.block);
   }
   for (const auto& [index, row] : replacement.extents)
     metadata_.extents.put({node.ino, index}, row);

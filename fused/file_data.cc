@@ -20,7 +20,7 @@ Posix<std::size_t> FileSystem::read(Ino ino, std::uint64_t offset, MutView out) 
   S3O_POSIX_GET(node, known(ino));
   const auto now = timing_.wall_clock();
   InodeRow& row = node->row;
-  if (options_.update_atime &&
+  if (options_.update_atime && !options_.read_only &&
       (row.atime <= row.mtime || row.atime <= row.ctime || row.atime < now - kDay)) {
     row.atime = now;
     store(*node);
@@ -30,6 +30,7 @@ Posix<std::size_t> FileSystem::read(Ino ino, std::uint64_t offset, MutView out) 
 
 PosixStatus FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_page_cache) {
   Lock lock(mutex_);
+  if (options_.read_only) return posix_error(EROFS);
   S3O_POSIX_GET(node, known(ino));
   if (offset > kLargestFile || in.size() > kLargestFile - offset) return posix_error(EFBIG);
   S3O_POSIX_TRY(cache_.write(lock, *node, offset, in));

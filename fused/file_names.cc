@@ -1,5 +1,6 @@
 // Names: directories and what leads from a name to an inode.
 #include <linux/fs.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -200,8 +201,14 @@ Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino) {
   S3O_POSIX_GET(directory, known_directory(ino));
   std::vector<DirectoryEntry> entries{{".", ino, S_IFDIR}, {"..", directory->row.parent, S_IFDIR}};
   S3O_POSIX_TRY(metadata_.dentries.scan({ino, {}}, [&](const DentryKey& key, const DentryRow& row) {
-    if (key.parent == ino) entries.push_back({key.name, row.ino, row.type});
-    return key.parent == ino;
+    if (key.parent != ino) return false;
+    // The kernel would refuse the whole listing.
+    if (const char* problem = name_problem(key.name); problem || row.ino == 0)
+      spdlog::error("inode {}: an impossible name in this directory: {}: run s3oramfs fsck", ino,
+                    problem ? problem : "it leads nowhere");
+    else
+      entries.push_back({key.name, row.ino, row.type & S_IFMT});
+    return true;
   }));
   return entries;
 }

@@ -8,6 +8,13 @@
 #include <iterator>
 
 namespace s3oram {
+namespace {
+
+bool is_usable(const InodeRow& row) {
+  return is_file_type(row.mode & S_IFMT) && row.size <= kLargestFile;
+}
+
+}  // namespace
 
 FileSystem::FileSystem(BlockDevice& device, const FileSystemOptions& options)
     : device_(device),
@@ -39,66 +46,104 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
   device_.set_participant(this);
   const std::vector<BlockId> mapped = device_.mapped();
   Lock lock(mutex_);
-  S3O_TRY(metadata_.open(database, disk));
+  const auto damaged = [&](const Error& error) {
+    if (error.code != Errc::damaged_vault && error.code != Errc::failed) return fail(error);
+    return fail(Errc::damaged_vault, "{} (see: s3oramfs fsck)", error.message);
+  };
+  if (auto opened = metadata_.open(database, disk); !opened) return damaged(opened.error());
   if (metadata_.is_new()) {
+    if (!mapped.empty())
+      return damaged({Errc::damaged_vault, database + ": the tables of its files are gone"});
+    if (options_.read_only)
+      return fail(Errc::failed, "{}: holds no files yet: mount it once without -o ro", database);
     if (!commit(lock)) return fail(Errc::failed, "{}: the file tables could not be made", database);
-    S3O_TRY(metadata_.open_tables());
+    if (auto opened = metadata_.open_tables(); !opened) return damaged(opened.error());
   }
-  auto root = metadata_.inodes.find(kRootIno);
-  if (!root) return fail(root.error());
-  if (!*root) {
-    InodeRow row;
-    row.mode = S_IFDIR | 0755;
-    row.uid = options_.root_uid;
-    row.gid = options_.root_gid;
-    row.nlink = 2;
-    row.atime = row.mtime = row.ctime = timing_.wall_clock();
-    row.parent = kRootIno;
-    metadata_.inodes.put(kRootIno, row);
-    *root = row;
-    inodes_ = 1;
-  }
-  auto last = metadata_.number("SELECT COALESCE(MAX(ino), 1) FROM inodes");
-  if (!last) return fail(last.error());
-  next_ino_ = static_cast<Ino>(*last) + 1;
-  auto count = metadata_.number("SELECT COUNT(*) FROM inodes");
-  if (!count) return fail(count.error());
-  inodes_ += static_cast<std::uint64_t>(*count);
-  auto loaded = load(kRootIno);
-  if (!loaded) return fail(Errc::damaged_vault, "{}: its root directory is unreadable", database);
-  (*loaded)->lookups = 1;  // for ever
-  S3O_TRY(free_unowned(mapped));
+  if (auto root = load_root(); !root) return damaged(root.error());
+  // Looking at what can still be read must not need all of it.
+  if (auto numbered = number_inodes(); !numbered && !options_.read_only)
+    return damaged(numbered.error());
+  if (auto numbered = number_blocks(mapped); !numbered && !options_.read_only)
+    return damaged(numbered.error());
+  if (!options_.read_only)
+    if (auto freed = free_orphans(); !freed) return damaged(freed.error());
   next_tick_ = timing_.now() + options_.commit_every;
   if (options_.own_ticker) ticker_ = std::thread([this] { run_ticker(); });
   return {};
 }
 
-/// After a crash: blocks that were written but whose extents did not commit, and files that were
-/// unlinked while open.
-Status FileSystem::free_unowned(const std::vector<BlockId>& mapped) {
+/// The root is made, or made again: what is in it does not depend on its attributes.
+Status FileSystem::load_root() {
+  auto stored = metadata_.inodes.find(kRootIno);
+  if (!stored && !options_.read_only) return fail(stored.error());
+  const bool there = stored && *stored;
+  if (there && is_usable(**stored) && S_ISDIR((*stored)->mode) && (*stored)->nlink > 0) {
+    if (!load(kRootIno)) return fail(Errc::damaged_vault, "the root directory is unreadable");
+  } else {
+    if (there) spdlog::error("the attributes of the root directory are damaged, and made anew");
+    auto root = std::make_shared<Node>();
+    root->ino = kRootIno;
+    root->row.mode = S_IFDIR | 0755;
+    root->row.uid = options_.root_uid;
+    root->row.gid = options_.root_gid;
+    root->row.nlink = 2;
+    root->row.atime = root->row.mtime = root->row.ctime = timing_.wall_clock();
+    root->row.parent = kRootIno;
+    if (!there) ++inodes_;
+    store(*root);
+    nodes_.emplace(kRootIno, root);
+  }
+  nodes_[kRootIno]->lookups = 1;  // for ever
+  return {};
+}
+
+Status FileSystem::number_inodes() {
+  auto last = metadata_.largest_ino();
+  if (!last) return fail(last.error());
+  next_ino_ = *last + 1;
+  auto count = metadata_.number("SELECT COUNT(*) FROM inodes");
+  if (!count) return fail(count.error());
+  inodes_ += static_cast<std::uint64_t>(*count);
+  return {};
+}
+
+/// Which blocks are free, and which can be believed. After a crash some were written whose extents
+/// did not commit; they are freed.
+Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   auto owned = metadata_.owned_blocks();
-  if (!owned) return fail(owned.error());
-  std::vector<BlockId> unowned, all;
+  if (!owned) {
+    cache_.held.reset(mapped, {});
+    return fail(owned.error());
+  }
+  cache_.held.reset(mapped, *owned);
+  std::vector<BlockId> lost, unowned;
+  std::set_difference(owned->begin(), owned->end(), mapped.begin(), mapped.end(),
+                      std::back_inserter(lost));
+  cache_.numbers.reset(mapped, {lost.begin(), lost.end()});
+  if (!lost.empty())
+    spdlog::error("{} blocks of files are lost, and reading them will fail: run s3oramfs fsck",
+                  lost.size());
+  if (options_.read_only) return {};
   std::set_difference(mapped.begin(), mapped.end(), owned->begin(), owned->end(),
                       std::back_inserter(unowned));
-  std::set_union(mapped.begin(), mapped.end(), owned->begin(), owned->end(),
-                 std::back_inserter(all));
-  cache_.numbers.reset(all);
   for (const BlockId block : unowned) {
     cache_.numbers.release(block);
     device_.discard(block);
   }
+  if (!unowned.empty()) spdlog::info("freed {} blocks of the last mount", unowned.size());
+  return {};
+}
+
+/// After a crash: files that were unlinked while open.
+Status FileSystem::free_orphans() {
   auto orphans = metadata_.orphans();
   if (!orphans) return fail(orphans.error());
   for (const Ino ino : *orphans) {
-    auto node = load(ino);
+    auto node = load(ino, true);
     if (!node || !end(**node))
-      return fail(Errc::damaged_vault, "{}: the unlinked inode {} cannot be freed", "vault.db",
-                  ino);
+      spdlog::error("the unlinked inode {} cannot be freed: run s3oramfs fsck", ino);
   }
-  if (!unowned.empty() || !orphans->empty())
-    spdlog::info("freed {} blocks and {} unlinked files of the last mount", unowned.size(),
-                 orphans->size());
+  if (!orphans->empty()) spdlog::info("freed {} unlinked files of the last mount", orphans->size());
   return {};
 }
 
@@ -109,6 +154,12 @@ Status FileSystem::unmount() {
   ticker_wakes_.notify_all();
   if (ticker_.joinable()) ticker_.join();
   lock.lock();
+  if (options_.read_only) {
+    // Where blocks lie has changed; if that cannot be committed, they lie where they lay before.
+    if (!cache_.wait(lock, [&] { return cache_.in_flight() == 0 && commits_ == 0; }))
+      spdlog::warn("the device does not finish");
+    return {};
+  }
   // The kernel sends no forgets at unmount.
   std::vector<NodePtr> nameless;
   for (const auto& [ino, node] : nodes_)
@@ -144,11 +195,16 @@ Posix<FileSystem::NodePtr> FileSystem::known_directory(Ino ino) {
   return node;
 }
 
-Posix<FileSystem::NodePtr> FileSystem::load(Ino ino) {
+/// `unlinked`: a node that no name leads to. All others have one, whatever their row says.
+Posix<FileSystem::NodePtr> FileSystem::load(Ino ino, bool unlinked) {
   if (const auto found = nodes_.find(ino); found != nodes_.end()) return found->second;
   S3O_POSIX_GET(row, metadata_.inodes.find(ino));
   if (!row) {
     spdlog::error("a name leads to inode {}, which does not exist: run s3oramfs fsck", ino);
+    return posix_error(EIO);
+  }
+  if (!is_usable(*row) || (row->nlink == 0 && !unlinked)) {
+    spdlog::error("the attributes of inode {} are damaged: run s3oramfs fsck", ino);
     return posix_error(EIO);
   }
   auto node = std::make_shared<Node>();
@@ -217,6 +273,7 @@ void FileSystem::forget(Ino ino, std::uint64_t references) {
 
 std::function<Status(Database&)> FileSystem::snapshot() {
   const Lock lock(mutex_);
+  if (options_.read_only) return [](Database&) { return Status(); };
   cache_.numbers.begin_commit();
   return metadata_.begin_commit();
 }
@@ -224,7 +281,7 @@ std::function<Status(Database&)> FileSystem::snapshot() {
 void FileSystem::committed(const Status& outcome) {
   const Lock lock(mutex_);
   if (!outcome) spdlog::error("a commit failed and is tried again: {}", outcome.error().message);
-  metadata_.end_commit(outcome.has_value());
+  if (!options_.read_only) metadata_.end_commit(outcome.has_value());
   cache_.numbers.end_commit(outcome.has_value());
   cache_.wake(outcome.has_value());
 }
@@ -243,8 +300,9 @@ PosixStatus FileSystem::commit(Lock& lock) {
   return {};
 }
 
-/// Bounds the changes that wait in memory.
+/// Whether there may be changes; bounds those that wait in memory.
 PosixStatus FileSystem::admit(Lock& lock) {
+  if (options_.read_only) return posix_error(EROFS);
   const auto has_room = [&] { return metadata_.uncommitted() < options_.most_uncommitted; };
   if (has_room()) return {};
   kick_ = true;
@@ -280,18 +338,20 @@ void FileSystem::settle(const std::function<bool(const Node&)>& which) {
 PosixStatus FileSystem::sync(Ino ino) {
   Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
-  if (!rule_holds(Rule::fsync_barrier)) return {};
+  if (options_.read_only || !rule_holds(Rule::fsync_barrier)) return {};
   S3O_POSIX_TRY(flush(lock, {node}));
   return commit(lock);
 }
 
 PosixStatus FileSystem::sync_names() {
   Lock lock(mutex_);
+  if (options_.read_only) return {};
   return commit(lock);
 }
 
 PosixStatus FileSystem::sync_all() {
   Lock lock(mutex_);
+  if (options_.read_only) return {};
   S3O_POSIX_TRY(flush(lock, unflushed_nodes()));
   return commit(lock);
 }
@@ -299,9 +359,8 @@ PosixStatus FileSystem::sync_all() {
 void FileSystem::tick(Lock& lock) {
   for (const Ino ino : std::vector<Ino>(idle_.begin(), idle_.end())) drop_if_idle(ino);
   const bool used = cache_.take_used();
-  if (!used && cache_.dirty_bytes() == 0 && metadata_.uncommitted() == 0 &&
-      !cache_.has_replacements())
-    return;
+  const bool changed = !options_.read_only && metadata_.uncommitted() > 0;
+  if (!used && cache_.dirty_bytes() == 0 && !changed && !cache_.has_replacements()) return;
   const auto old = timing_.now() - options_.commit_every;
   auto outcome = cache_.flush(lock, unflushed_nodes());
   settle([&](const Node& node) {

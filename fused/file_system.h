@@ -31,13 +31,11 @@ struct FileSystemOptions {
   CacheOptions cache;
   std::chrono::milliseconds commit_every{5'000};
   bool update_atime = true;                  // as relatime does
+  bool read_only = false;                    // nothing of the files is changed, freed or committed
   std::uint32_t root_uid = 0, root_gid = 0;  // of a new root directory
   bool own_ticker = true;                    // a thread that calls beat(); otherwise the owner does
   std::size_t most_uncommitted = 200'000;    // rows; operations wait for a commit beyond
 };
-
-/// Bytes.
-inline constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 60;
 
 struct Caller {
   std::uint32_t uid = 0, gid = 0;
@@ -67,9 +65,10 @@ struct FileSystemStatus {
 
 class FileSystem final : public CommitParticipant {
  public:
-  /// Opens, or makes, the file system in `database`, the file on `disk` that the device
-  /// commits to. Frees what nobody owns. The device is fresh; its last callback must come before
-  /// the destructor.
+  /// Opens, or makes, the file system in `database`, the file on `disk` that the device commits to.
+  /// Frees what nobody owns. The device is fresh; its last callback must come before the
+  /// destructor. One damaged row costs the file it belongs to, which gives EIO, and no more: never
+  /// wrong bytes. Errors: damaged_vault.
   static Result<std::unique_ptr<FileSystem>> mount(BlockDevice& device, const std::string& database,
                                                    const FileSystemOptions& options,
                                                    Disk& disk = system_disk());
@@ -134,12 +133,15 @@ class FileSystem final : public CommitParticipant {
 
   FileSystem(BlockDevice& device, const FileSystemOptions& options);
   Status start(const std::string& database, Disk& disk);
-  Status free_unowned(const std::vector<BlockId>& mapped);
+  Status load_root();
+  Status number_inodes();
+  Status number_blocks(const std::vector<BlockId>& mapped);
+  Status free_orphans();
 
   // All private functions below are called with the lock held.
   Posix<NodePtr> known(Ino ino);
   Posix<NodePtr> known_directory(Ino ino);
-  Posix<NodePtr> load(Ino ino);
+  Posix<NodePtr> load(Ino ino, bool unlinked = false);
   Posix<NodePtr> child(Node& directory, std::string_view name);
   struct stat refer(Node& node);
   struct stat attributes(const Node& node) const;

@@ -222,6 +222,7 @@ Status run(const MountCommand& command, Background& background) {
     return room.blocks * (*volume)->device().block_size() + (room.can_grow ? more : 0);
   };
   options.update_atime = command.update_atime;
+  options.read_only = command.read_only;
   options.root_uid = ::getuid();
   options.root_gid = ::getgid();
   auto files = FileSystem::mount((*volume)->device(), vault->database().string(), options);
@@ -233,7 +234,11 @@ Status run(const MountCommand& command, Background& background) {
   } else {
     outcome = fail(files.error());
   }
-  if (auto closed = (*volume)->close(); outcome) outcome = std::move(closed);
+  auto closed = (*volume)->close();
+  if (!closed && command.read_only)  // nothing of the files is lost with it
+    spdlog::warn("{}", closed.error().message);
+  else if (outcome)
+    outcome = std::move(closed);
   volume->reset();  // no callback into the files comes after this
   return outcome;
 }

@@ -1,5 +1,6 @@
 #include "fused/metadata.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace s3oram {
@@ -8,7 +9,9 @@ Status Metadata::open(const std::string& path, Disk& disk) {
   auto reader = Database::open(path, Database::Mode::read_only, disk);
   if (!reader) return fail(reader.error());
   reader_ = std::move(*reader);
-  auto tables = number("SELECT COUNT(*) FROM sqlite_master WHERE name = 'fs_state'");
+  auto tables = number(
+      "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name IN ('fs_state', 'inodes', "
+      "'dentries', 'extents', 'xattrs')");
   if (!tables) return fail(tables.error());
   is_new_ = *tables == 0;
   return is_new_ ? Status() : open_tables();
@@ -16,17 +19,20 @@ Status Metadata::open(const std::string& path, Disk& disk) {
 
 Status Metadata::open_tables() {
   auto format = number("SELECT value FROM fs_state WHERE name = 'format'");
-  if (!format) return fail(format.error());
+  if (!format) return fail(Errc::damaged_vault, "{}", format.error().message);
   if (*format != kFormat)
     return fail(Errc::unsupported,
                 "{}: its file tables have format {}, this program knows format {}: use the newer "
                 "s3oramfs that made it",
                 reader_.path(), *format, kFormat);
-  S3O_TRY(inodes.open(reader_));
-  S3O_TRY(dentries.open(reader_));
-  S3O_TRY(extents.open(reader_));
-  S3O_TRY(xattrs.open(reader_));
-  return {};
+  const auto open = [this](auto& table) -> Status {
+    auto opened = table.open(reader_);
+    return opened ? opened : fail(Errc::damaged_vault, "{}", opened.error().message);
+  };
+  S3O_TRY(open(inodes));
+  S3O_TRY(open(dentries));
+  S3O_TRY(open(extents));
+  return open(xattrs);
 }
 
 std::function<Status(Database&)> Metadata::begin_commit() {
@@ -59,11 +65,29 @@ std::size_t Metadata::uncommitted() const {
 }
 
 Result<std::vector<Ino>> Metadata::orphans() {
-  return numbers("SELECT ino FROM inodes WHERE nlink = 0");
+  return numbers(
+      "SELECT ino FROM inodes WHERE nlink = 0 AND ino NOT IN (SELECT ino FROM dentries)"
+      " AND NOT EXISTS (SELECT 1 FROM dentries WHERE parent = inodes.ino)");
 }
 
 Result<std::vector<BlockId>> Metadata::owned_blocks() {
-  return numbers("SELECT block FROM extents ORDER BY block");
+  return numbers(
+      "SELECT CASE WHEN typeof(block) = 'integer' AND block >= 0 THEN block ELSE -1 END AS number"
+      " FROM extents ORDER BY number < 0, number");
+}
+
+/// Rows that have lost their inode count too: a new one must not inherit what is theirs.
+Result<Ino> Metadata::largest_ino() {
+  Ino largest = kRootIno;
+  for (const char* column : {"ino FROM inodes", "ino FROM extents", "ino FROM xattrs",
+                             "parent FROM dentries", "ino FROM dentries"}) {
+    auto found = numbers(fmt::format(
+        "SELECT {0} WHERE {1} BETWEEN 1 AND {2} ORDER BY {1} DESC LIMIT 1", column,
+        std::string_view(column).substr(0, std::string_view(column).find(' ')), kLargestNewIno));
+    if (!found) return fail(found.error());
+    if (!found->empty()) largest = std::max(largest, found->front());
+  }
+  return largest;
 }
 
 Result<std::int64_t> Metadata::number(std::string_view sql) {

@@ -17,7 +17,8 @@ class Metadata {
 
  public:
   /// Opens the reader. `is_new()` afterwards: there are no tables yet; run a commit, which makes
-  /// them, and call open_tables(). Errors: unsupported (a newer format), damaged_vault.
+  /// them, and call open_tables(). Errors: unsupported (a newer format), damaged_vault (a table is
+  /// missing or cannot be read).
   Status open(const std::string& path, Disk& disk = system_disk());
   bool is_new() const { return is_new_; }
   Status open_tables();
@@ -33,8 +34,12 @@ class Metadata {
   std::size_t uncommitted() const;
 
   /// Of the committed rows: for mount, and for status.
+  /// Inodes that were unlinked: no name leads to them, and they contain none.
   Result<std::vector<Ino>> orphans();
-  Result<std::vector<BlockId>> owned_blocks();  // ascending
+  /// Ascending, as often as extents name them; a damaged extent's is kImpossibleBlock.
+  Result<std::vector<BlockId>> owned_blocks();
+  /// No row of any table has a larger one that is new (rows.h).
+  Result<Ino> largest_ino();
   Result<std::int64_t> number(std::string_view sql);
 
  private:

@@ -54,7 +54,8 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
     else if (!is_among(kIgnoredOptions, option) && !option.starts_with("x-") && !option.empty())
       return fail(Errc::usage, "-o {}: no such mount option", option);
   }
-  command.update_atime = !is_among(options, "noatime") && !is_among(options, "ro");
+  command.read_only = is_among(options, "ro");
+  command.update_atime = !is_among(options, "noatime") && !command.read_only;
   command.timeout = std::chrono::seconds(timeout);
   std::error_code error;
   command.vault = std::filesystem::weakly_canonical(command.vault, error);

@@ -17,6 +17,7 @@ struct MountCommand {
   std::filesystem::path passfile, keyfile;  // empty: none
   std::vector<std::string> fuse_options;    // what goes to the kernel
   bool update_atime = true;
+  bool read_only = false;
   std::size_t cache_mib = 256;
   std::chrono::seconds timeout{20};
   std::string log_level = "info";

@@ -1,5 +1,9 @@
 #include "fused/rows.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
+
 #include "oramcore/db/sqlite.h"
 
 namespace s3oram {
@@ -7,21 +11,23 @@ namespace s3oram {
 // Inodes of files that were unlinked while open have nlink 0 until they are forgotten; the partial
 // index finds them at mount.
 const char* const kCreateTables = R"(
-CREATE TABLE fs_state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE inodes (ino INTEGER PRIMARY KEY, mode INTEGER NOT NULL, uid INTEGER NOT NULL,
+CREATE TABLE IF NOT EXISTS fs_state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS inodes (ino INTEGER PRIMARY KEY, mode INTEGER NOT NULL, uid INTEGER NOT NULL,
   gid INTEGER NOT NULL, nlink INTEGER NOT NULL, rdev INTEGER NOT NULL, size INTEGER NOT NULL,
   blocks INTEGER NOT NULL, atime INTEGER NOT NULL, mtime INTEGER NOT NULL, ctime INTEGER NOT NULL,
   parent INTEGER NOT NULL, target BLOB NOT NULL);
-CREATE INDEX orphans ON inodes (ino) WHERE nlink = 0;
-CREATE TABLE dentries (parent INTEGER NOT NULL, name BLOB NOT NULL, ino INTEGER NOT NULL,
+CREATE INDEX IF NOT EXISTS orphans ON inodes (ino) WHERE nlink = 0;
+CREATE TABLE IF NOT EXISTS dentries (parent INTEGER NOT NULL, name BLOB NOT NULL, ino INTEGER NOT NULL,
   type INTEGER NOT NULL, PRIMARY KEY (parent, name)) WITHOUT ROWID;
-CREATE TABLE extents (ino INTEGER NOT NULL, idx INTEGER NOT NULL, block INTEGER NOT NULL,
+CREATE TABLE IF NOT EXISTS extents (ino INTEGER NOT NULL, idx INTEGER NOT NULL, block INTEGER NOT NULL,
   valid INTEGER NOT NULL, PRIMARY KEY (ino, idx)) WITHOUT ROWID;
-CREATE TABLE xattrs (ino INTEGER NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL,
+CREATE TABLE IF NOT EXISTS xattrs (ino INTEGER NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL,
   PRIMARY KEY (ino, name)) WITHOUT ROWID;
 )";
 
 namespace {
+
+constexpr std::int64_t kMostValid = 0xffff'ffff;
 
 /// Binds one column after the other. SQLite's integers are signed: 64-bit values keep their bits.
 class Binder {
@@ -60,6 +66,20 @@ class Reader {
 };
 
 }  // namespace
+
+const char* name_problem(const std::string& name) {
+  if (name.empty()) return "it is empty";
+  if (name.size() > 255) return "it is longer than 255 bytes";
+  if (name == "." || name == "..") return "no file may be called so";
+  if (name.find('/') != std::string::npos) return "it contains a slash";
+  if (name.find('\0') != std::string::npos) return "it contains a zero byte";
+  return nullptr;
+}
+
+bool is_file_type(std::uint32_t type) {
+  return type == S_IFREG || type == S_IFDIR || type == S_IFLNK || type == S_IFIFO ||
+         type == S_IFSOCK || type == S_IFBLK || type == S_IFCHR;
+}
 
 void InodeTable::bind_key(Statement& statement, Key key) { Binder(statement, 0).integer(key); }
 void InodeTable::bind_row(Statement& statement, const Row& row) {
@@ -122,8 +142,9 @@ ExtentTable::Key ExtentTable::key(const Statement& statement) {
   return {static_cast<Ino>(statement.integer(0)), static_cast<std::uint64_t>(statement.integer(1))};
 }
 ExtentTable::Row ExtentTable::row(const Statement& statement, int at) {
-  return {static_cast<BlockId>(statement.integer(at)),
-          static_cast<std::uint32_t>(statement.integer(at + 1))};
+  const std::int64_t block = statement.integer(at), valid = statement.integer(at + 1);
+  return {statement.is_integer(at) && block >= 0 ? static_cast<BlockId>(block) : kImpossibleBlock,
+          static_cast<std::uint32_t>(std::clamp<std::int64_t>(valid, 0, kMostValid))};
 }
 
 void XattrTable::bind_key(Statement& statement, const Key& key) {

@@ -15,8 +15,16 @@ class Statement;
 using Ino = std::uint64_t;
 inline constexpr Ino kRootIno = 1;
 
+/// Bytes.
+inline constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 60;
+/// No inode has a larger number, and new ones follow the largest that is in the lower half.
+inline constexpr Ino kLargestIno = Ino{1} << 62, kLargestNewIno = kLargestIno / 2;
+/// What a damaged row is read as.
+inline constexpr BlockId kImpossibleBlock = ~BlockId{0};
+
 inline constexpr std::int64_t kFormat = 1;
-/// Tables of the file system, beside the device's own in the same database.
+/// Makes those tables of the file system that are not there, beside the device's own in the same
+/// database.
 extern const char* const kCreateTables;
 
 struct InodeRow {
@@ -35,6 +43,11 @@ struct DentryKey {
   std::string name;
   friend auto operator<=>(const DentryKey&, const DentryKey&) = default;
 };
+/// What is wrong with a name in a directory; null if nothing is.
+const char* name_problem(const std::string& name);
+/// Whether the type bits of a mode are those of something that exists.
+bool is_file_type(std::uint32_t type);
+
 struct DentryRow {
   Ino ino = 0;
   std::uint32_t type = 0;  // S_IFMT bits of its mode

@@ -12,7 +12,8 @@ namespace {
 
 // Access numbers: the epoch in the upper bits makes those of a session newer than all before.
 constexpr unsigned kEpochShift = 40;
-constexpr unsigned kHealings = 3;  // of one path, before it is given up
+constexpr unsigned kHealings = 3;        // of one path, before it is given up
+constexpr std::size_t kMostToldOf = 20;  // damaged rows, in the log
 
 }  // namespace
 
@@ -30,16 +31,18 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
 Engine::~Engine() = default;
 
 Task<Status> Engine::open(Duration patience) {
-  auto loaded = co_await offload(environment_.database, [this] { return state_.load(); });
+  Findings findings;
+  auto loaded =
+      co_await offload(environment_.database, [&] { return state_.load(params_, &findings); });
   if (!loaded) co_return fail(loaded.error());
+  for (std::size_t i = 0; i < std::min(findings.size(), kMostToldOf); ++i)
+    spdlog::error("{}: {}", findings[i].where, findings[i].what);
+  if (!findings.empty())
+    spdlog::error("vault.db: {} damaged rows are left out: unmount and run s3oramfs fsck",
+                  findings.size());
   tree_ = loaded->tree;
   positions_ = std::move(loaded->positions);
   stash_ = std::move(loaded->stash);
-  for (const BlockId block : positions_.blocks())
-    if (positions_.get(block).slot >= params_.bucket_size)
-      co_return fail(Errc::damaged_vault, "vault.db: block {} lies in no slot of a bucket", block);
-  if (tree_.written > params_.bucket_size)
-    co_return fail(Errc::damaged_vault, "vault.db: more root writes than the root has slots");
 
   session_.epoch = loaded->sessions.back().epoch + 1;
   environment_.random.fill(session_.nonce);

@@ -84,6 +84,9 @@ std::string Statement::text(int column) const {
 bool Statement::is_null(int column) const {
   return sqlite3_column_type(statement_, column) == SQLITE_NULL;
 }
+bool Statement::is_integer(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_INTEGER;
+}
 
 Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) {
   Database database;

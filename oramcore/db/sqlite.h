@@ -46,6 +46,7 @@ class Statement {
   Bytes blob(int column) const;
   std::string text(int column) const;
   bool is_null(int column) const;
+  bool is_integer(int column) const;
 
  private:
   friend class Database;

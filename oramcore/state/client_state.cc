@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "oramcore/base/rules.h"
+#include "oramcore/state/check.h"
 
 namespace s3oram {
 namespace {
 
-constexpr int kFormat = 1;
 constexpr std::uint64_t kBallast = 8 << 20;
 
 constexpr auto kCreateIntents =
@@ -50,6 +50,10 @@ Status ClientState::create(const std::filesystem::path& file, Disk& disk) {
   });
 }
 
+Status ClientState::make_missing_tables(Database& database) {
+  return database.execute(kCreateIntents);
+}
+
 Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& disk) {
   ClientState state;
   auto database = Database::open(file.string(), Database::Mode::read_write, disk);
@@ -57,8 +61,7 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
   state.database_ = std::move(*database);
   S3O_TRY(state.database_.keep_ballast(kBallast));
   // A vault made before intents were kept has none.
-  S3O_TRY(
-      state.database_.transact("tables", [&] { return state.database_.execute(kCreateIntents); }));
+  S3O_TRY(state.database_.transact("tables", [&] { return make_missing_tables(state.database_); }));
   const auto prepare = [&](Statement& statement, std::string_view sql) -> Status {
     auto prepared = state.database_.prepare(sql);
     if (!prepared) return fail(Errc::damaged_vault, "{}", prepared.error().message);
@@ -75,86 +78,14 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
   return state;
 }
 
-Result<ClientState::Loaded> ClientState::load() {
-  Loaded loaded;
-  const auto damaged = [this](std::string_view what) {
-    return fail(Errc::damaged_vault, "{}: {}", database_.path(), what);
-  };
-  const auto read = [this](std::string_view sql, auto&& each) -> Status {
-    auto rows = database_.prepare(sql);
-    if (!rows) return fail(Errc::damaged_vault, "{}", rows.error().message);
-    for (;;) {
-      auto more = rows->step();
-      if (!more) return fail(more.error());
-      if (!*more) return {};
-      S3O_TRY(each(*rows));
-    }
-  };
-  bool found = false;
-  S3O_TRY(read("SELECT format, view, height, written, eviction, attempt FROM tree",
-               [&](const Statement& row) -> Status {
-                 found = true;
-                 if (row.integer(0) != kFormat)
-                   return fail(Errc::unsupported,
-                               "{}: format {} is not known to this version of s3oramfs",
-                               database_.path(), row.integer(0));
-                 TreeState& tree = loaded.tree;
-                 tree.view = static_cast<std::uint64_t>(row.integer(1));
-                 tree.height = static_cast<unsigned>(row.integer(2));
-                 tree.written = static_cast<std::uint16_t>(row.integer(3));
-                 tree.last_decided.eviction = static_cast<std::uint64_t>(row.integer(4));
-                 const Bytes attempt = row.blob(5);
-                 if (attempt.size() != tree.last_decided.attempt.size() || tree.height < 1 ||
-                     tree.height > kMaxHeight || tree.written != row.integer(3))
-                   return damaged("impossible numbers in table tree");
-                 std::copy(attempt.begin(), attempt.end(), tree.last_decided.attempt.begin());
-                 return {};
-               }));
-  if (!found) return damaged("table tree is empty");
-  view_ = loaded.tree.view;
-  S3O_TRY(read("SELECT block, sealed FROM stash", [&](const Statement& row) -> Status {
-    loaded.stash[static_cast<BlockId>(row.integer(0))] = row.blob(1);
-    return {};
-  }));
-  loaded.positions.reset(loaded.tree.height);
-  S3O_TRY(read("SELECT block, position, version FROM positions ORDER BY block",
-               [&](const Statement& row) -> Status {
-                 const Position position = PositionMap::unpack(
-                     static_cast<std::uint64_t>(row.integer(1)),
-                     static_cast<std::uint64_t>(row.integer(2)), loaded.tree.height);
-                 if (row.integer(0) < 0 || row.integer(0) >= std::int64_t{1} << 32 ||
-                     position.kind == Position::Kind::unmapped ||
-                     position.level > loaded.tree.height)
-                   return damaged("impossible position of a block");
-                 const auto block = static_cast<BlockId>(row.integer(0));
-                 if (position.kind == Position::Kind::stash && !loaded.stash.contains(block))
-                   return damaged("a block is missing in table stash");
-                 loaded.positions.set(block, position);
-                 return {};
-               }));
-  S3O_TRY(read("SELECT slot, view, block, leaf, access FROM intents ORDER BY slot",
-               [&](const Statement& row) -> Status {
-                 const Intent intent{.view = static_cast<std::uint64_t>(row.integer(1)),
-                                     .block = static_cast<BlockId>(row.integer(2)),
-                                     .leaf = static_cast<Leaf>(row.integer(3)),
-                                     .access = static_cast<std::uint64_t>(row.integer(4))};
-                 if (intent.view != loaded.tree.view) return {};
-                 if (row.integer(0) != static_cast<std::int64_t>(loaded.intents.size()))
-                   return damaged("an intent is missing");
-                 loaded.intents.push_back(intent);
-                 return {};
-               }));
-  S3O_TRY(
-      read("SELECT epoch, nonce FROM sessions ORDER BY epoch", [&](const Statement& row) -> Status {
-        Session session{.epoch = static_cast<std::uint64_t>(row.integer(0))};
-        const Bytes nonce = row.blob(1);
-        if (nonce.size() != session.nonce.size()) return damaged("a session's nonce");
-        std::copy(nonce.begin(), nonce.end(), session.nonce.begin());
-        loaded.sessions.push_back(session);
-        return {};
-      }));
-  if (loaded.sessions.empty()) return damaged("table sessions is empty");
-  return loaded;
+Result<ClientState::Loaded> ClientState::load(const std::optional<VolumeParams>& params,
+                                              Findings* findings) {
+  StateCheck check = read_state(database_, params);
+  if (check.refused)
+    return fail(check.refused->code, "{} (see: s3oramfs fsck)", check.refused->message);
+  view_ = check.state.tree.view;
+  if (findings) *findings = std::move(check.findings);
+  return std::move(check.state);
 }
 
 Status ClientState::add_session(const Session& session) {

@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "oramcore/db/sqlite.h"
+#include "oramcore/state/finding.h"
 #include "oramcore/state/position_map.h"
 #include "oramcore/wire/messages.h"
+#include "oramcore/wire/volume.h"
 
 namespace s3oram {
 
@@ -52,10 +54,15 @@ struct StateChanges {
 
 class ClientState {
  public:
+  static constexpr int kFormat = 1;  // of the tables
+
   /// Makes the tables of a new volume, all or (if it is cut short) none. Errors: exists.
   static Status create(const std::filesystem::path& file, Disk& disk = system_disk());
   /// `disk` must outlive the state.
   static Result<ClientState> open(const std::filesystem::path& file, Disk& disk = system_disk());
+
+  /// Tables that a vault of an older version does not have.
+  static Status make_missing_tables(Database& database);
 
   struct Loaded {
     TreeState tree;
@@ -64,7 +71,9 @@ class ClientState {
     std::vector<Intent> intents;    // of the present view, by root slot
     std::vector<Session> sessions;  // ascending by epoch
   };
-  Result<Loaded> load();
+  /// Leaves out the bad rows of positions and the stash (check.h), so that one of them costs no
+  /// more than its block, and tells of them in `findings`. Errors: damaged_vault, unsupported.
+  Result<Loaded> load(const std::optional<VolumeParams>& params = {}, Findings* findings = nullptr);
 
   /// Remembers a session durably, before any server hears of it.
   Status add_session(const Session& session);

@@ -46,6 +46,12 @@ Result<Seed> wrapping_key(const KeyWrap& wrap, const Credential& credential) {
   return key;
 }
 
+// Bytes before the check.
+std::size_t wrapped_size(const KeyWrap& wrap) {
+  const std::size_t key = std::tuple_size_v<Seed>;
+  return wrap.kind == KeyWrap::Kind::plain ? key : kNonce + crypto_secretbox_MACBYTES + key;
+}
+
 // Says which credential the vault wants where it is not of the kind given.
 Status check_kind(const KeyWrap& wrap, const Credential& credential) {
   const bool passphrase = credential.kind == Credential::Kind::passphrase;
@@ -102,12 +108,8 @@ Result<Bytes> wrap_key(const Seed& master, const KeyWrap& wrap, const Credential
   return content;
 }
 
-Result<Seed> unwrap_key(View content, const std::filesystem::path& path, const KeyWrap& wrap,
-                        const Credential& credential) {
-  Seed master;
-  const bool plain = wrap.kind == KeyWrap::Kind::plain;
-  const std::size_t size =
-      plain ? master.size() : kNonce + crypto_secretbox_MACBYTES + master.size();
+Status check_wrapped_key(View content, const std::filesystem::path& path, const KeyWrap& wrap) {
+  const std::size_t size = wrapped_size(wrap);
   if (content.size() != size + kCheck)
     return fail(Errc::damaged_vault, "{}: {} bytes instead of {}", path.string(), content.size(),
                 size + kCheck);
@@ -115,7 +117,15 @@ Result<Seed> unwrap_key(View content, const std::filesystem::path& path, const K
   hash(content.first(size), check);
   if (!std::equal(check.begin(), check.end(), content.begin() + size))
     return fail(Errc::damaged_vault, "{}: damaged (its checksum does not match)", path.string());
+  return {};
+}
 
+Result<Seed> unwrap_key(View content, const std::filesystem::path& path, const KeyWrap& wrap,
+                        const Credential& credential) {
+  S3O_TRY(check_wrapped_key(content, path, wrap));
+  Seed master;
+  const bool plain = wrap.kind == KeyWrap::Kind::plain;
+  const std::size_t size = wrapped_size(wrap);
   S3O_TRY(check_kind(wrap, credential));
   if (plain) {
     std::copy_n(content.begin(), size, master.begin());

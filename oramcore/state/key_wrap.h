@@ -47,6 +47,10 @@ KeyWrap make_key_wrap(const Credential& credential, const KdfLimits& limits, Ran
 Result<Bytes> wrap_key(const Seed& master, const KeyWrap& wrap, const Credential& credential,
                        Random& random);
 
+/// Whether `content` of the file `path` (for messages only) is what was written once; needs no
+/// credential. Errors: damaged_vault.
+Status check_wrapped_key(View content, const std::filesystem::path& path, const KeyWrap& wrap);
+
 /// The master key back from `content` of the file `path` (for messages only). Errors:
 /// wrong_passphrase (also where another kind of credential is needed), damaged_vault.
 Result<Seed> unwrap_key(View content, const std::filesystem::path& path, const KeyWrap& wrap,

@@ -176,7 +176,7 @@ Status Vault::lock() {
   return {};
 }
 
-Result<VaultKeys> Vault::unlock(const Credential& credential) const {
+Result<Bytes> Vault::wrapped_key() const {
   const fs::path path = key_file(directory_);
   struct stat stat {};
   if (::stat(path.c_str(), &stat) != 0)
@@ -186,9 +186,21 @@ Result<VaultKeys> Vault::unlock(const Credential& credential) const {
                 "{}: others may read or change it (mode {:04o}): if that is not how the key got "
                 "known, run: chmod 600 {}",
                 path.string(), stat.st_mode & 07777, path.string());
-  auto content = read_small_file(path, kLargestKey);
+  return read_small_file(path, kLargestKey);
+}
+
+Status Vault::check_key() const {
+  auto content = wrapped_key();
   if (!content) return fail(std::move(content).error());
-  auto master = unwrap_key(*content, path, wrap_, credential);
+  const Status status = check_wrapped_key(*content, key_file(directory_), wrap_);
+  sodium_memzero(content->data(), content->size());
+  return status;
+}
+
+Result<VaultKeys> Vault::unlock(const Credential& credential) const {
+  auto content = wrapped_key();
+  if (!content) return fail(std::move(content).error());
+  auto master = unwrap_key(*content, key_file(directory_), wrap_, credential);
   sodium_memzero(content->data(), content->size());
   if (!master)
     return fail(master.error().code, "{}: {}", directory_.string(), master.error().message);

@@ -58,6 +58,8 @@ class Vault {
   Status lock();
   /// Errors: wrong_passphrase, damaged_vault.
   Result<VaultKeys> unlock(const Credential& credential) const;
+  /// Whether vault.key is there, private and whole; needs no credential. Errors: damaged_vault.
+  Status check_key() const;
   /// Whether unlock needs a passphrase (rather than a key file).
   bool wants_passphrase() const { return wrap_.kind == KeyWrap::Kind::passphrase; }
 
@@ -76,6 +78,7 @@ class Vault {
 
  private:
   Vault() = default;
+  Result<Bytes> wrapped_key() const;
   std::filesystem::path directory_;
   VaultConfig config_;
   KeyWrap wrap_;

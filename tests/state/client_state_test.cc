@@ -243,10 +243,6 @@ TEST_F(ClientStateTest, RefusesDamagedTables) {
     ASSERT_GOOD(state);
     ASSERT_GOOD(state->commit(some_tree(), some_changes(), {}));
   }
-  const auto position = [](const Position& at) {
-    return "INSERT INTO positions VALUES (7, " +
-           std::to_string(static_cast<std::int64_t>(PositionMap::pack(at, 30))) + ", 1)";
-  };
   const std::pair<std::string, Errc> damages[] = {
       {"DROP TABLE tree", Errc::damaged_vault},
       {"DROP TABLE positions", Errc::damaged_vault},
@@ -262,12 +258,8 @@ TEST_F(ClientStateTest, RefusesDamagedTables) {
       {"UPDATE tree SET written = 65536", Errc::damaged_vault},
       {"UPDATE tree SET attempt = x'00'", Errc::damaged_vault},
       {"UPDATE sessions SET nonce = zeroblob(17)", Errc::damaged_vault},
-      {"INSERT INTO positions VALUES (-1, 0, 1)", Errc::damaged_vault},
-      {"INSERT INTO positions VALUES (4294967296, 0, 1)", Errc::damaged_vault},
-      {position({}), Errc::damaged_vault},
-      {position({Position::Kind::tree, 1, 5, 0, 1}), Errc::damaged_vault},
-      {position({Position::Kind::tree, 1, 29, 0, 1}), Errc::damaged_vault},
-      {"DELETE FROM stash", Errc::damaged_vault},
+      {"UPDATE tree SET height = 8", Errc::damaged_vault},
+      {"UPDATE sessions SET epoch = -1", Errc::damaged_vault},
   };
   for (const auto& [damage, code] : damages) {
     const auto copy = directory_ / "damaged.db";

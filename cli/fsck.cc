@@ -1,0 +1,114 @@
+// s3oramfs fsck: says what is wrong with a vault's own files, and mends it if told to.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/terminal.h"
+#include "cli/vault_check.h"
+
+namespace s3oram {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// What file names bring along need not be UTF-8.
+std::string to_text(const ordered_json& json) {
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+std::string json_of(const Vault& vault, const VaultReport& report) {
+  ordered_json findings = ordered_json::array();
+  for (const Finding& finding : report.findings)
+    findings.push_back({{"kind", finding.kind},
+                        {"where", finding.where},
+                        {"what", finding.what},
+                        {"repair", finding.repair},
+                        {"damage", !finding.harmless},
+                        {"mendable", finding.mendable()},
+                        {"mended", report.repaired && finding.mendable()}});
+  ordered_json json;
+  json["vault"] = vault.directory().string();
+  json["clean"] = report.left() == 0;
+  json["repaired"] = report.repaired;
+  json["copy"] = report.copy.string();
+  json["files"] = report.files;
+  json["names"] = report.names;
+  json["blocks"] = report.blocks;
+  json["findings"] = findings;
+  return to_text(json);
+}
+
+void print(const VaultReport& report) {
+  for (const Finding& finding : report.findings) {
+    std::cout << fmt::format("{}: {}\n", finding.where, finding.what);
+    if (finding.mendable())
+      std::cout << fmt::format("    {}: {}\n", report.repaired ? "repaired" : "--repair",
+                               finding.repair);
+    else
+      std::cout << (finding.harmless ? "    no damage: the next mount frees it\n"
+                                     : "    cannot be mended here\n");
+  }
+  std::cout << fmt::format("{} files and directories with {} names and {} blocks of data\n",
+                           report.files, report.names, report.blocks);
+  if (!report.copy.empty())
+    std::cout << fmt::format("vault.db as it was before: {}\n", report.copy.string());
+}
+
+std::size_t damage(const VaultReport& report) {
+  std::size_t count = 0;
+  for (const Finding& finding : report.findings) count += !finding.harmless;
+  return count;
+}
+
+}  // namespace
+
+Status run_fsck(const Args& args) {
+  CLI::App app(
+      "Checks the files of a vault on this machine, while it is not mounted. Asks no server.",
+      "s3oramfs fsck");
+  std::string name;
+  bool repair = false;
+  bool as_json = false;
+  app.add_option("VAULT", name, "The vault")->required();
+  app.add_flag("--repair", repair, "Mend what can be mended; keeps a copy of vault.db");
+  app.add_flag("--json", as_json, "As JSON, for programs");
+  auto parsed = parse(app, args);
+  if (!parsed) return fail(std::move(parsed).error());
+  if (!*parsed) return {};
+
+  auto vault = Vault::find(name);
+  if (!vault) return fail(std::move(vault).error());
+  S3O_TRY(vault->lock());
+  if (!vault->config().ready)
+    return fail(Errc::failed,
+                "{}: not finished, and there is nothing to check: run the same "
+                "`s3oramfs init` again",
+                vault->directory().string());
+  auto report = [&] {
+    Progress progress("checking " + vault->directory().string());
+    return check_vault(*vault, repair, [&](const std::string& doing) { progress.update(doing); });
+  }();
+  if (!report) return fail(std::move(report).error());
+
+  const std::size_t problems = damage(*report), left = report->left();
+  if (as_json)
+    std::cout << json_of(*vault, *report) << "\n";
+  else
+    print(*report);
+  if (left > 0 && !repair)
+    return fail(Errc::damaged_vault,
+                "{}: {} problems were found and nothing was changed; --repair mends what can be",
+                vault->directory().string(), left);
+  if (left > 0)
+    return fail(Errc::damaged_vault, "{}: {} of {} problems could not be mended",
+                vault->directory().string(), left, problems);
+  if (as_json) return {};
+  if (problems == 0)
+    std::cout << fmt::format("{} is sound\n", vault->directory().string());
+  else
+    std::cout << fmt::format("{}: all {} problems were mended\n", vault->directory().string(),
+                             problems);
+  return {};
+}
+
+}  // namespace s3oram

@@ -1,0 +1,295 @@
+#include "cli/vault_check.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "fused/check_files.h"
+#include "oramcore/base/disk.h"
+#include "oramcore/db/salvage.h"
+#include "oramcore/state/check.h"
+#include "oramcore/state/durable_file.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything that can be
+constexpr const char* kBringBack =
+    "bring back a copy of vault.db that is not older than its last use";
+
+fs::path with_suffix(fs::path path, const std::string& suffix) { return path += suffix; }
+
+fs::path free_path(const fs::path& wanted) {
+  fs::path path = wanted;
+  for (unsigned n = 2; fs::exists(path); ++n) path = with_suffix(wanted, fmt::format("-{}", n));
+  return path;
+}
+
+Status copy_durably(const fs::path& from, const fs::path& to) {
+  const auto copy = [&]() -> Status {
+    std::error_code error;
+    fs::copy_file(from, to, error);
+    if (error)
+      return fail(error == std::errc::no_space_on_device ? Errc::disk_full : Errc::failed,
+                  "{}: cannot be copied to {}: {}", from.string(), to.string(), error.message());
+    auto file = system_disk().open(to);
+    if (!file) return fail(file.error());
+    return (*file)->sync();
+  };
+  Status copied = copy();
+  std::error_code ignored;  // the error that led here is the one to report
+  if (!copied) fs::remove(to, ignored);
+  return copied;
+}
+
+/// What SQLite itself says of the file: nothing if it is sound.
+Result<std::string> integrity(Database& database) {
+  auto rows = database.prepare("PRAGMA integrity_check(3)");
+  if (!rows) return fail(rows.error());
+  std::string problems;
+  while (true) {
+    auto more = rows->step();
+    if (!more) return problems.empty() ? more.error().message : problems;
+    if (!*more) return problems == "ok" ? std::string() : problems;
+    problems += (problems.empty() ? "" : "; ") + rows->text(0);
+  }
+}
+
+class Check {
+ public:
+  Check(const Vault& vault, bool repair, const std::function<void(const std::string&)>& progress)
+      : vault_(vault),
+        params_(vault.config().params),
+        path_(vault.database()),
+        repair_(repair),
+        progress_(progress) {}
+
+  Result<VaultReport> run() {
+    check_others();
+    if (!fs::exists(path_)) {
+      found("missing-database", "the file is gone, and with it the names and places of all files",
+            {});
+      return std::move(report_);
+    }
+    S3O_TRY(check_database());
+    return std::move(report_);
+  }
+
+ private:
+  void found(std::string kind, const std::string& what, std::string repair) {
+    report_.findings.push_back({std::move(kind), "vault.db",
+                                repair.empty() ? fmt::format("{}; {}", what, kBringBack) : what,
+                                std::move(repair)});
+  }
+
+  void check_others() {
+    if (Status key = vault_.check_key(); !key)
+      report_.findings.push_back({"vault-key", "vault.key", key.error().message, {}});
+    if (!vault_.config().local) return;
+    for (unsigned server = 1; server <= vault_.config().servers.size(); ++server) {
+      const fs::path store = vault_.store(static_cast<Party>(server));
+      if (!fs::is_directory(store))
+        report_.findings.push_back({"missing-store",
+                                    fmt::format("servers/{}", server),
+                                    "the store of this server is gone: the vault cannot be "
+                                    "mounted without it; bring back a copy",
+                                    {}});
+    }
+  }
+
+  Status check_database() {
+    progress_("reading vault.db");
+    auto database = Database::open(path_.string(), Database::Mode::read_write);
+    if (!database && database.error().code != Errc::damaged_vault) return fail(database.error());
+    if (!database) {
+      found("damaged-database", database.error().message, {});
+      return {};
+    }
+    auto problems = integrity(*database);
+    if (!problems) {
+      found("damaged-database", problems.error().message, {});
+      return {};
+    }
+    if (!problems->empty())
+      found("damaged-database", "SQLite finds the file damaged: " + *problems,
+            "all rows that can be read are put into a new file");
+    if (!repair_ || problems->empty()) S3O_TRY(check_rows(*database));
+    const bool mend =
+        repair_ && std::any_of(report_.findings.begin(), report_.findings.end(),
+                               [](const Finding& finding) { return finding.mendable(); });
+    if (!mend) return {};
+    S3O_TRY(save_copy(*database));
+    if (!problems->empty()) {
+      *database = Database();
+      return salvage_and_mend();
+    }
+    return mend_rows(*database);
+  }
+
+  struct Rows {
+    StateCheck state;
+    FileCheck files;
+  };
+
+  Rows look(Database& database) {
+    progress_("checking positions");
+    static_cast<void>(ClientState::make_missing_tables(database));  // reading them will tell
+    Rows rows{read_state(database, params_), {}};
+    if (rows.state.refused) {
+      for (Finding& finding : rows.state.findings) finding.repair.clear();
+      return rows;
+    }
+    check_further(rows.state, params_);
+    progress_("checking files");
+    FileCheckInput input{.block_size = params_.block_size,
+                         .mapped = {},
+                         .now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                    std::chrono::system_clock::now().time_since_epoch())
+                                    .count(),
+                         .uid = ::getuid(),
+                         .gid = ::getgid()};
+    const std::vector<BlockId> blocks = rows.state.state.positions.blocks();
+    if (!blocks.empty()) input.mapped.resize(blocks.back() + 1);
+    for (const BlockId block : blocks) input.mapped[block] = true;
+    rows.files = check_files(database, input);
+    if (rows.files.refused)  // then nothing is mended
+      for (Findings* findings : {&rows.state.findings, &rows.files.findings})
+        for (Finding& finding : *findings) finding.repair.clear();
+    return rows;
+  }
+
+  void add(Findings findings) {
+    std::move(findings.begin(), findings.end(), std::back_inserter(report_.findings));
+  }
+
+  /// False: the rows are in no state to be mended.
+  bool tell(Rows rows) {
+    add(std::move(rows.state.findings));
+    add(std::move(rows.files.findings));
+    report_.files = rows.files.files;
+    report_.names = rows.files.names;
+    report_.blocks = rows.files.blocks;
+    return !rows.state.refused && !rows.files.refused;
+  }
+
+  /// Looks, and leaves everything as it is.
+  Result<bool> check_rows(Database& database) {
+    S3O_TRY(database.begin());
+    const bool usable = tell(look(database));
+    database.rollback();
+    return usable;
+  }
+
+  Status mend_rows(Database& database) {
+    S3O_TRY(database.begin());
+    const auto mend = [&]() -> Status {
+      Rows rows = look(database);
+      for (unsigned round = 0;; ++round) {
+        const auto mendable = [](const Finding& finding) { return finding.mendable(); };
+        const auto& state = rows.state.findings;
+        const auto& files = rows.files.findings;
+        if (std::none_of(state.begin(), state.end(), mendable) &&
+            std::none_of(files.begin(), files.end(), mendable))
+          break;
+        if (round == kMostRounds)
+          return fail(Errc::failed, "{}: what was found could not be mended; nothing was changed",
+                      path_.string());
+        progress_("mending");
+        S3O_TRY(repair_state(database, rows.state, rows.files.unowned));
+        S3O_TRY(repair_files(database, rows.files));
+        rows = look(database);
+      }
+      return database.commit("fsck");
+    };
+    Status mended = mend();
+    if (!mended) database.rollback();
+    report_.repaired = mended.has_value();
+    return mended;
+  }
+
+  Status save_copy(Database& database) {
+    progress_("saving a copy of vault.db");
+    // All that is in the log goes into the file, unless that is too damaged for it.
+    static_cast<void>(database.execute("PRAGMA wal_checkpoint(TRUNCATE)"));
+    const fs::path copy = free_path(with_suffix(path_, ".before-fsck"));
+    S3O_TRY(copy_durably(path_, copy));
+    std::error_code error;
+    const fs::path log = with_suffix(path_, "-wal");
+    if (fs::file_size(log, error) > 0 && !error)
+      S3O_TRY(copy_durably(log, with_suffix(copy, "-wal")));
+    S3O_TRY(sync_directory(vault_.directory()));
+    report_.copy = copy;
+    return {};
+  }
+
+  Status salvage_and_mend() {
+    progress_("reading what can be read of vault.db");
+    const fs::path fresh = with_suffix(path_, ".new");
+    const auto forget = [&](const fs::path& path) {
+      std::error_code ignored;  // what is not there need not be removed
+      for (const char* suffix : {"", "-wal", "-shm"})
+        fs::remove(with_suffix(path, suffix), ignored);
+    };
+    forget(fresh);
+    auto tables = salvage(path_.string(), fresh.string());
+    if (!tables) {
+      forget(fresh);
+      found("damaged-database", tables.error().message, {});
+      return {};
+    }
+    for (const SalvagedTable& table : *tables)
+      if (!table.whole)
+        report_.findings.push_back(
+            {"lost-rows", "vault.db, table " + table.name,
+             fmt::format("some rows could not be read; {} could", table.rows),
+             "what was lost with them follows"});
+    {
+      auto database = Database::open(fresh.string(), Database::Mode::read_write);
+      if (!database) return fail(database.error());
+      auto usable = check_rows(*database);
+      if (!usable) return fail(usable.error());
+      if (!*usable) {
+        *database = Database();
+        forget(fresh);
+        return {};
+      }
+      S3O_TRY(mend_rows(*database));
+      S3O_TRY(database->execute("PRAGMA wal_checkpoint(TRUNCATE)"));
+    }
+    auto file = system_disk().open(fresh);
+    if (!file) return fail(file.error());
+    S3O_TRY((*file)->sync());
+    // The old log must not be taken for the new file's.
+    std::error_code error;
+    for (const char* suffix : {"-wal", "-shm"}) fs::remove(with_suffix(path_, suffix), error);
+    fs::rename(fresh, path_, error);
+    if (error) return fail(Errc::failed, "{}: {}", path_.string(), error.message());
+    return sync_directory(vault_.directory());
+  }
+
+  const Vault& vault_;
+  const VolumeParams params_;
+  const fs::path path_;
+  const bool repair_;
+  const std::function<void(const std::string&)>& progress_;
+  VaultReport report_;
+};
+
+}  // namespace
+
+std::size_t VaultReport::left() const {
+  return static_cast<std::size_t>(
+      std::count_if(findings.begin(), findings.end(), [this](const Finding& finding) {
+        return !finding.harmless && !(repaired && finding.mendable());
+      }));
+}
+
+Result<VaultReport> check_vault(const Vault& vault, bool repair,
+                                const std::function<void(const std::string&)>& progress) {
+  return Check(vault, repair, progress).run();
+}
+
+}  // namespace s3oram

@@ -1,0 +1,191 @@
+// Which block holds which part of which file.
+#include <algorithm>
+
+#include "fused/check_model.h"
+
+namespace s3oram {
+namespace {
+
+struct Loser {
+  ExtentKey key;
+  BlockId block = 0;
+};
+
+/// "bytes 0-4095, 8192-12287" from ranges given in ascending order.
+class Ranges {
+ public:
+  void add(std::uint64_t from, std::uint64_t to) {
+    if (!ranges_.empty() && ranges_.back().second == from)
+      ranges_.back().second = to;
+    else
+      ranges_.emplace_back(from, to);
+  }
+  bool empty() const { return ranges_.empty(); }
+  std::string text() const {
+    std::string text = "bytes ";
+    for (const auto& [from, to] : ranges_)
+      text += fmt::format("{}{}-{}", text.size() > 6 ? ", " : "", from, to - 1);
+    return text;
+  }
+
+ private:
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges_;
+};
+
+class DataCheck {
+ public:
+  explicit DataCheck(CheckModel& model)
+      : model_(model), block_size_(model.input.block_size), used_(model.input.mapped.size()) {}
+
+  bool run() {
+    const std::string unsound = unsound_extent(block_size_);
+    const auto each = [this](const ExtentKey& key, const ExtentRow& row) { check(key, row); };
+    if (!model_.scan<ExtentTable>(unsound.c_str(), each)) return false;
+    end_file();
+    if (!losers_.empty() && !name_winners(unsound)) return false;
+    for (auto& [ino, inode] : model_.inodes) check_counts(ino, inode);
+    list_unowned();
+    return true;
+  }
+
+ private:
+  void check(const ExtentKey& key, const ExtentRow& row) {
+    if (key.ino != file_) end_file();
+    file_ = key.ino;
+    ++model_.out.blocks;
+    CheckedInode& inode = model_.inodes[key.ino];
+    const std::uint64_t base = key.index * block_size_;
+    const std::uint32_t length = row.valid == 0 ? block_size_ : std::min(row.valid, block_size_);
+    if (!S_ISREG(inode.row.mode)) {
+      ++strays_;
+      return cut(key);
+    }
+    if (row.block >= used_.size() || !model_.input.mapped[row.block]) {
+      lost_.add(base, base + length);
+      return cut(key);
+    }
+    if (used_[row.block]) {
+      losers_.push_back({key, row.block});
+      return cut(key);
+    }
+    used_[row.block] = true;
+    ++inode.kept;
+    std::uint32_t valid = row.valid;
+    if (valid == 0 || valid > block_size_) {
+      const bool cut_short = inode.row.size > base && inode.row.size <= kLargestFile;
+      valid = cut_short ? static_cast<std::uint32_t>(
+                              std::min<std::uint64_t>(inode.row.size - base, block_size_))
+                        : block_size_;
+      lengths_.add(base, base + valid);
+      model_.out.extents[key] = ExtentRow{row.block, valid};
+    }
+    inode.end = std::max(inode.end, base + valid);
+  }
+
+  void cut(const ExtentKey& key) { model_.out.extents[key] = std::nullopt; }
+
+  void end_file() {
+    if (!lost_.empty())
+      model_.found("lost-data", model_.path(file_),
+                   fmt::format("{} are lost: where they lie on the servers is not known any more; "
+                               "reading them gives an error",
+                               lost_.text()),
+                   "these bytes are given up: they read as zeros from then on");
+    if (!lengths_.empty())
+      model_.found(
+          "length", model_.path(file_),
+          fmt::format("how many of the {} are in use is not known any more", lengths_.text()),
+          "all are taken to be; some at the end may be old bytes of this file");
+    if (strays_ > 0)
+      model_.found("stray-data", model_.path(file_),
+                   fmt::format("{} blocks of data belong to what is not a file", strays_),
+                   "they are freed");
+    lost_ = lengths_ = Ranges();
+    strays_ = 0;
+  }
+
+  /// Of files that claim the same block the first one keeps it.
+  bool name_winners(const std::string& unsound) {
+    std::map<BlockId, std::optional<ExtentKey>> winners;
+    for (const Loser& loser : losers_) winners[loser.block];
+    const auto each = [&](const ExtentKey& key, const ExtentRow& row) {
+      const auto found = winners.find(row.block);
+      const auto change = model_.out.extents.find(key);
+      const bool stays = change == model_.out.extents.end() || change->second;
+      if (found != winners.end() && !found->second && stays) found->second = key;
+    };
+    if (!model_.scan<ExtentTable>(unsound.c_str(), each)) return false;
+    for (const Loser& loser : losers_) {
+      const auto& winner = winners[loser.block];
+      Ranges range;
+      range.add(loser.key.index * block_size_, (loser.key.index + 1) * block_size_);
+      const std::string other = winner ? model_.path(winner->ino) : "another file";
+      model_.found("shared-block", model_.path(loser.key.ino),
+                   fmt::format("its {} are claimed by {} too, and belong to only one of them; "
+                               "reading them gives an error",
+                               range.text(), other),
+                   fmt::format("{} keeps them, and here they read as zeros from then on: compare "
+                               "both files with what you know of them",
+                               other));
+    }
+    return true;
+  }
+
+  void check_counts(Ino ino, CheckedInode& inode) {
+    if (inode.exists && inode.row.blocks != inode.extents)
+      model_.found(
+          "block-count", model_.path(ino),
+          fmt::format("it is said to take {} blocks and has {}", inode.row.blocks, inode.extents),
+          "the count is put right");
+    inode.row.blocks = inode.kept;
+    if (!S_ISREG(inode.row.mode)) return;
+    if (inode.row.size >= inode.end && inode.row.size <= kLargestFile) return;
+    if (inode.exists)
+      model_.found("size", model_.path(ino),
+                   fmt::format("its size is {}, and its data ends at byte {}",
+                               static_cast<std::int64_t>(inode.row.size), inode.end),
+                   fmt::format("the size is set to {}", inode.end));
+    inode.row.size = inode.end;
+  }
+
+  void list_unowned() {
+    const auto& mapped = model_.input.mapped;
+    for (BlockId block = 0; block < mapped.size(); ++block)
+      if (mapped[block] && !used_[block]) model_.out.unowned.push_back(block);
+    if (model_.out.unowned.empty()) return;
+    model_.found(
+        "unowned-blocks", "vault.db",
+        fmt::format("{} blocks hold data that belongs to no file", model_.out.unowned.size()),
+        "they are freed");
+    model_.out.findings.back().harmless = true;
+  }
+
+  CheckModel& model_;
+  const std::uint32_t block_size_;
+  std::vector<bool> used_;  // by block
+  std::vector<Loser> losers_;
+  Ino file_ = 0;           // whose extents are being read
+  Ranges lost_, lengths_;  // of it
+  std::uint64_t strays_ = 0;
+};
+
+}  // namespace
+
+bool check_data(CheckModel& model) { return DataCheck(model).run(); }
+
+bool check_xattrs(CheckModel& model) {
+  std::map<Ino, unsigned> strays;
+  const auto each = [&](const XattrKey& key, const std::string&) {
+    if (model.inodes.contains(key.ino)) return;
+    ++strays[key.ino];
+    model.out.xattrs[key] = std::nullopt;
+  };
+  if (!model.scan<XattrTable>(kUnsoundXattr, each)) return false;
+  for (const auto& [ino, count] : strays)
+    model.found("stray-attributes", fmt::format("inode {}", ino),
+                fmt::format("{} extended attributes belong to a file that does not exist", count),
+                "they are dropped");
+  return true;
+}
+
+}  // namespace s3oram

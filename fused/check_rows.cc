@@ -1,0 +1,145 @@
+// Tables and rows by themselves. SQLite keeps any value in any column: what a damaged row holds
+// need not be a number where one should be.
+#include <algorithm>
+
+#include "fused/check_model.h"
+
+namespace s3oram {
+
+// What else an inode holds can be put right, or reads as some number that harms nobody.
+const char* const kUnsoundInode =
+    "ino < 1 OR ino > 4611686018427387904"
+    " OR typeof(uid) <> 'integer' OR uid NOT BETWEEN 0 AND 4294967295"
+    " OR typeof(gid) <> 'integer' OR gid NOT BETWEEN 0 AND 4294967295"
+    " OR typeof(target) <> 'blob' OR length(target) > 4095";
+const char* const kUnsoundDentry =
+    "typeof(parent) <> 'integer' OR parent < 1 OR parent > 4611686018427387904"
+    " OR typeof(name) <> 'blob' OR typeof(ino) <> 'integer' OR ino < 1"
+    " OR ino > 4611686018427387904";
+const char* const kUnsoundXattr =
+    "typeof(ino) <> 'integer' OR ino < 1 OR typeof(name) <> 'blob' OR typeof(value) <> 'blob'"
+    " OR length(name) NOT BETWEEN 1 AND 255 OR length(value) > 65536";
+
+std::string unsound_extent(std::uint32_t block_size) {
+  return fmt::format(
+      "typeof(ino) <> 'integer' OR ino < 1 OR ino > {} OR typeof(idx) <> 'integer'"
+      " OR idx NOT BETWEEN 0 AND {}",
+      kLargestIno, kLargestFile / block_size - 1);
+}
+
+/// Makes missing tables. Without the extents nobody knows which block belongs to which file.
+bool check_tables(CheckModel& model) {
+  const auto number = [&](const std::string& sql) -> Result<std::optional<std::int64_t>> {
+    auto statement = model.database.prepare(sql);
+    if (!statement) return fail(statement.error());
+    auto row = statement->step();
+    if (!row) return fail(row.error());
+    return *row ? std::optional(statement->integer(0)) : std::nullopt;
+  };
+  std::vector<std::string> missing;
+  for (const char* table : {"fs_state", "inodes", "dentries", "extents", "xattrs"}) {
+    const auto there = number(
+        fmt::format("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{}'", table));
+    if (!there) return model.refuse("sqlite_master", there.error());
+    if (!*there) missing.emplace_back(table);
+  }
+  const auto& mapped = model.input.mapped;
+  const bool holds = std::find(mapped.begin(), mapped.end(), true) != mapped.end();
+  if (missing.size() == 5 && !holds) return false;  // never mounted: there are no files yet
+  if (holds && std::find(missing.begin(), missing.end(), "extents") != missing.end())
+    return model.refuse("extents",
+                        {Errc::damaged_vault,
+                         "the table is gone, and with it which block belongs to which file: bring "
+                         "back a copy of vault.db that is not older than its last use"});
+  for (const std::string& table : missing)
+    model.found("missing-table", "vault.db, table " + table,
+                table == "fs_state"   ? "the table is gone; the vault cannot be mounted without it"
+                : table == "dentries" ? "the table is gone, and with it the names of all files"
+                : table == "inodes"   ? "the table is gone, and with it the attributes of all files"
+                                      : "the table is gone, and with it what it held of every file",
+                "it is made anew; files without a name go to /lost+found");
+  if (auto made = model.database.execute(kCreateTables); !made)
+    return model.refuse("sqlite_master", made.error());
+  const auto format = number("SELECT value FROM fs_state WHERE name = 'format'");
+  if (!format) return model.refuse("fs_state", format.error());
+  if (*format && **format > kFormat)
+    return model.refuse("fs_state", {Errc::unsupported,
+                                     fmt::format("format {} is that of a newer s3oramfs; this one "
+                                                 "knows format {}",
+                                                 **format, kFormat)});
+  if (*format == kFormat) return true;
+  model.out.deletions.push_back(
+      fmt::format("INSERT OR REPLACE INTO fs_state (name, value) VALUES ('format', {})", kFormat));
+  if (std::find(missing.begin(), missing.end(), "fs_state") == missing.end())
+    model.found("missing-format", "vault.db, table fs_state",
+                "the number of the format is missing or damaged; the vault cannot be mounted "
+                "without it",
+                fmt::format("it is set to {}", kFormat));
+  return true;
+}
+
+namespace {
+
+bool check_table(CheckModel& model, const char* table, const std::string& unsound,
+                 const std::string& described, const char* consequence) {
+  auto rows =
+      model.database.prepare(fmt::format("SELECT {} FROM {} WHERE {}", described, table, unsound));
+  if (!rows) return model.refuse(table, rows.error());
+  bool any = false;
+  while (true) {
+    auto more = rows->step();
+    if (!more) return model.refuse(table, more.error());
+    if (!*more) break;
+    any = true;
+    model.found("damaged-row", fmt::format("vault.db, table {}", table),
+                fmt::format("the row of {} holds what cannot be: {}", rows->text(0), consequence),
+                "the row is dropped");
+  }
+  if (any) model.out.deletions.push_back(fmt::format("DELETE FROM {} WHERE {}", table, unsound));
+  return true;
+}
+
+}  // namespace
+
+bool check_rows(CheckModel& model) {
+  return check_table(model, "inodes", kUnsoundInode, "'inode ' || quote(ino)",
+                     "the attributes of this file are lost") &&
+         check_table(model, "dentries", kUnsoundDentry,
+                     "'name ' || quote(name) || ' in inode ' || quote(parent)",
+                     "this name is lost") &&
+         check_table(model, "extents", unsound_extent(model.input.block_size),
+                     "'block ' || quote(idx) || ' of inode ' || quote(ino)",
+                     "this part of the file is lost") &&
+         check_table(model, "xattrs", kUnsoundXattr,
+                     "'attribute ' || quote(substr(name, 1, 255)) || ' of inode ' || quote(ino)",
+                     "this extended attribute is lost");
+}
+
+bool read_model(CheckModel& model) {
+  const auto inode = [&](Ino ino, const InodeRow& row) {
+    CheckedInode& entry = model.inodes[ino];
+    entry.row = entry.stored = row;
+    entry.exists = true;
+  };
+  const auto name = [&](const DentryKey& key, const DentryRow& row) {
+    model.names.push_back({key, row});
+  };
+  const auto extent = [&](const ExtentKey& key, const ExtentRow&) {
+    ++model.inodes[key.ino].extents;
+  };
+  if (!model.scan<InodeTable>(kUnsoundInode, inode) ||
+      !model.scan<DentryTable>(kUnsoundDentry, name) ||
+      !model.scan<ExtentTable>(unsound_extent(model.input.block_size).c_str(), extent))
+    return false;
+  for (const CheckedName& entry : model.names) {
+    ++model.inodes[entry.key.parent].children;
+    // First come, first: the order of the keys decides which name a message shows.
+    CheckedInode& named = model.inodes[entry.row.ino];
+    if (named.name) continue;
+    named.name = &entry.key;
+    named.name_type = entry.row.type;
+  }
+  return true;
+}
+
+}  // namespace s3oram

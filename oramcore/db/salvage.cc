@@ -1,0 +1,188 @@
+#include "oramcore/db/salvage.h"
+
+#include <iterator>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "oramcore/db/sqlite.h"
+
+namespace s3oram {
+namespace {
+
+using Key = std::int64_t;
+
+// Ranges of keys that could not be read are halved again and again; this often in a table.
+constexpr unsigned kMostFailures = 50'000;
+
+struct Range {
+  Key first = 0, last = 0;
+  bool single() const { return first == last; }
+  Key middle() const { return std::midpoint(first, last); }  // of the lower half, the last
+  friend bool operator<(const Range& a, const Range& b) {
+    return std::pair(a.last - a.first, a.first) < std::pair(b.last - b.first, b.first);
+  }
+};
+
+/// 0, 1, 2-3, 4-7 and so on: where the keys are, ranges are narrow. No table has negative ones.
+std::set<Range> all_keys() {
+  std::set<Range> ranges{{0, 0}};
+  for (unsigned bit = 0; bit < 63; ++bit) {
+    const Key first = Key{1} << bit;
+    ranges.insert({first, first + (first - 1)});
+  }
+  return ranges;
+}
+
+std::string quoted(const std::string& name) {
+  std::string text = "\"";
+  for (const char c : name) text += c == '"' ? "\"\"" : std::string(1, c);
+  return text + '"';
+}
+
+/// Copies one table of `damaged` (attached) into the table of the same name in `main`.
+class TableCopy {
+ public:
+  TableCopy(Database& database, const std::string& name) : database_(database), name_(name) {}
+
+  Result<SalvagedTable> run() {
+    S3O_TRY(find_key());
+    S3O_TRY(copy());
+    SalvagedTable table{name_, 0, whole_};
+    auto count = database_.prepare("SELECT COUNT(*) FROM main." + quoted(name_));
+    if (!count) return fail(count.error());
+    auto row = count->step();
+    if (!row) return fail(row.error());
+    table.rows = static_cast<std::uint64_t>(count->integer(0));
+    return table;
+  }
+
+ private:
+  /// The columns of the primary key; rows of a table without one have a number.
+  Status find_key() {
+    auto columns = database_.prepare(
+        "SELECT name FROM pragma_table_info(?) WHERE pk > 0 "
+        "ORDER BY pk");
+    if (!columns) return fail(columns.error());
+    columns->bind(0, std::string_view(name_));
+    while (true) {
+      auto more = columns->step();
+      if (!more) return fail(more.error());
+      if (!*more) break;
+      key_.push_back(quoted(columns->text(0)));
+    }
+    if (key_.empty()) key_.emplace_back("rowid");
+    return {};
+  }
+
+  std::string insert(const std::string& where) const {
+    return fmt::format("INSERT OR IGNORE INTO main.{0} SELECT * FROM damaged.{0} NOT INDEXED {1}",
+                       quoted(name_), where);
+  }
+
+  /// The narrowest and the widest range in turn: the one finds all around a damaged page, the other
+  /// what lies behind a wide gap in the keys.
+  Status copy() {
+    auto all = database_.prepare(insert(""));
+    if (all) {
+      auto copied = all->run();
+      if (copied) return {};
+      if (copied.error().code == Errc::disk_full) return copied;
+    }
+    whole_ = false;
+    auto some = database_.prepare(insert(fmt::format("WHERE {} BETWEEN ? AND ?", key_[0])));
+    if (!some) return {};  // nothing can be read
+    unsigned failures = 0;
+    for (std::set<Range> todo = all_keys(); !todo.empty() && failures < kMostFailures;) {
+      const auto next = failures % 2 == 0 ? todo.begin() : std::prev(todo.end());
+      const Range range = *next;
+      todo.erase(next);
+      auto copied = some->bind(0, range.first).bind(1, range.last).run();
+      if (copied) continue;
+      if (copied.error().code == Errc::disk_full) return copied;
+      ++failures;
+      if (!range.single()) {
+        todo.insert({range.first, range.middle()});
+        todo.insert({range.middle() + 1, range.last});
+      } else if (key_.size() > 1) {
+        S3O_TRY(step_through(range.first, "ASC"));
+        S3O_TRY(step_through(range.first, "DESC"));
+      }
+    }
+    return {};
+  }
+
+  /// Rows whose key begins with `first`, one by one until one cannot be read.
+  Status step_through(Key first, const char* order) {
+    auto keys = database_.prepare(
+        fmt::format("SELECT {0} FROM damaged.{1} NOT INDEXED WHERE {2} = ? ORDER BY {0} {3}",
+                    key_[1], quoted(name_), key_[0], order));
+    if (!keys) return {};
+    auto one = database_.prepare(insert(fmt::format("WHERE {} = ? AND {} = ?", key_[0], key_[1])));
+    if (!one) return {};
+    keys->bind(0, first);
+    while (true) {
+      const auto more = keys->step();
+      if (!more || !*more) return {};
+      one->bind(0, first);
+      if (keys->is_integer(0))
+        one->bind(1, keys->integer(0));
+      else
+        one->bind(1, View(keys->blob(0)));
+      auto copied = one->run();
+      if (!copied && copied.error().code == Errc::disk_full) return copied;
+    }
+  }
+
+  Database& database_;
+  const std::string name_;
+  std::vector<std::string> key_;
+  bool whole_ = true;
+};
+
+struct Schema {
+  std::vector<std::pair<std::string, std::string>> tables;  // name, SQL
+  std::vector<std::string> indexes;                         // SQL
+};
+
+Result<Schema> read_schema(Database& database) {
+  auto rows = database.prepare(
+      "SELECT type, name, sql FROM damaged.sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE "
+      "'sqlite~_%' ESCAPE '~'");
+  if (!rows) return fail(rows.error());
+  Schema schema;
+  while (true) {
+    auto more = rows->step();
+    if (!more) return fail(more.error());
+    if (!*more) return schema;
+    if (rows->text(0) == "table") schema.tables.emplace_back(rows->text(1), rows->text(2));
+    if (rows->text(0) == "index") schema.indexes.push_back(rows->text(2));
+  }
+}
+
+}  // namespace
+
+Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::string& to) {
+  auto database = Database::open(to, Database::Mode::create);
+  if (!database) return fail(database.error());
+  {
+    auto attach = database->prepare("ATTACH ? AS damaged");
+    if (!attach) return fail(attach.error());
+    S3O_TRY(attach->bind(0, std::string_view(from)).run());
+  }
+  // Each statement is a transaction of its own: one that reads a damaged page spoils those around.
+  S3O_TRY(database->execute("PRAGMA main.synchronous = OFF"));
+  auto schema = read_schema(*database);
+  if (!schema) return fail(Errc::damaged_vault, "{}", schema.error().message);
+  std::vector<SalvagedTable> tables;
+  for (const auto& [name, sql] : schema->tables) {
+    S3O_TRY(database->execute(sql));
+    auto table = TableCopy(*database, name).run();
+    if (!table) return fail(table.error());
+    tables.push_back(std::move(*table));
+  }
+  for (const std::string& sql : schema->indexes) S3O_TRY(database->execute(sql));
+  return tables;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,308 @@
+#include "oramcore/state/check.h"
+
+#include <algorithm>
+
+namespace s3oram {
+namespace {
+
+constexpr int kFormat = ClientState::kFormat;
+constexpr std::int64_t kMostBlocks = std::int64_t{1} << 32;  // the engine's arrays count to this
+
+// Numbers stay dense: a volume has never had many more of them than its tree holds blocks. What is
+// far beyond is damage, and would need the memory of a volume of that size.
+std::int64_t most_blocks(unsigned height, const std::optional<VolumeParams>& params) {
+  if (!params) return kMostBlocks;
+  constexpr std::uint64_t kSlack = 16, kFew = std::uint64_t{1} << 20;
+  const std::uint64_t most = kSlack * capacity(height, params->evict_every) + kFew;
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(most, kMostBlocks));
+}
+
+class Reading {
+ public:
+  Reading(Database& database, const std::optional<VolumeParams>& params)
+      : database_(database), params_(params) {}
+
+  StateCheck all() {
+    read_tree();
+    if (!check_.refused) read_sessions();
+    if (!check_.refused) read_stash();
+    if (!check_.refused) read_positions();
+    if (!check_.refused) read_intents();
+    if (!check_.refused) drop_strays();
+    return std::move(check_);
+  }
+
+ private:
+  void refuse(const char* table, const Error& error) {
+    check_.refused = error;
+    check_.findings.push_back({"unusable-state",
+                               fmt::format("vault.db, table {}", table),
+                               error.message + ": the vault cannot be mounted; bring back a copy "
+                                               "of vault.db that is not older than its last use",
+                               {}});
+  }
+  void damaged(const char* table, std::string_view what) {
+    refuse(table, {Errc::damaged_vault, fmt::format("{}: {}", database_.path(), what)});
+  }
+
+  template <class Each>
+  void read(const char* table, const std::string& sql, Each each) {
+    auto rows = database_.prepare(sql);
+    if (!rows) return refuse(table, {Errc::damaged_vault, rows.error().message});
+    while (!check_.refused) {
+      auto more = rows->step();
+      if (!more) return refuse(table, {Errc::damaged_vault, more.error().message});
+      if (!*more) return;
+      each(*rows);
+    }
+  }
+
+  void read_tree() {
+    bool found = false;
+    read("tree", "SELECT format, view, height, written, eviction, attempt FROM tree",
+         [&](const Statement& row) {
+           found = true;
+           if (row.integer(0) != kFormat)
+             return refuse("tree",
+                           {Errc::unsupported,
+                            fmt::format("{}: format {} is not known to this version of s3oramfs",
+                                        database_.path(), row.integer(0))});
+           TreeState& tree = check_.state.tree;
+           tree.view = static_cast<std::uint64_t>(row.integer(1));
+           tree.height = static_cast<unsigned>(row.integer(2));
+           tree.written = static_cast<std::uint16_t>(row.integer(3));
+           tree.last_decided.eviction = static_cast<std::uint64_t>(row.integer(4));
+           const Bytes attempt = row.blob(5);
+           const std::int64_t most = params_ ? params_->bucket_size : 0xffff;
+           if (attempt.size() != tree.last_decided.attempt.size() || row.integer(2) < 1 ||
+               row.integer(2) > kMaxHeight || row.integer(3) < 0 || row.integer(3) > most)
+             return damaged("tree", "impossible numbers in table tree");
+           // A tree grows when it is full, so its height tells how many evictions there were.
+           if (tree.height > 2 && std::uint64_t{1} << (tree.height - 3) > tree.view + 2)
+             return damaged("tree", "impossible height in table tree");
+           std::copy(attempt.begin(), attempt.end(), tree.last_decided.attempt.begin());
+         });
+    if (!found && !check_.refused) damaged("tree", "table tree is empty");
+  }
+
+  void read_sessions() {
+    auto& sessions = check_.state.sessions;
+    read("sessions", "SELECT epoch, nonce FROM sessions ORDER BY epoch", [&](const Statement& row) {
+      Session session{.epoch = static_cast<std::uint64_t>(row.integer(0))};
+      const Bytes nonce = row.blob(1);
+      if (row.integer(0) < 0 || nonce.size() != session.nonce.size())
+        return damaged("sessions", "an impossible session");
+      std::copy(nonce.begin(), nonce.end(), session.nonce.begin());
+      sessions.push_back(session);
+    });
+    if (sessions.empty() && !check_.refused) damaged("sessions", "table sessions is empty");
+  }
+
+  void read_stash() {
+    read("stash", "SELECT block, sealed FROM stash ORDER BY block", [&](const Statement& row) {
+      const std::int64_t block = row.integer(0);
+      if (block < 0 || block >= kMostBlocks)
+        stray(block);
+      else
+        check_.state.stash[static_cast<BlockId>(block)] = row.blob(1);
+    });
+  }
+
+  void read_positions() {
+    const unsigned height = check_.state.tree.height;
+    const std::int64_t most = most_blocks(height, params_);
+    check_.state.positions.reset(height);
+    read("positions",
+         "SELECT block, position, version, typeof(position) = 'integer' AND typeof(version) = "
+         "'integer' FROM positions ORDER BY block",
+         [&](const Statement& row) {
+           const std::int64_t block = row.integer(0);
+           const Position position =
+               PositionMap::unpack(static_cast<std::uint64_t>(row.integer(1)),
+                                   static_cast<std::uint64_t>(row.integer(2)), height);
+           if (block < 0 || block >= most)
+             return bad_position(block, "its number is too large for this volume");
+           if (row.integer(3) == 0 || !possible(position))
+             return bad_position(block, "there is no such place in the tree");
+           if (position.kind == Position::Kind::stash &&
+               !check_.state.stash.contains(static_cast<BlockId>(block)))
+             return bad_position(block, "it should lie in table stash and does not");
+           check_.state.positions.set(static_cast<BlockId>(block), position);
+         });
+  }
+
+  /// Those of former views say nothing any more. Without one, the next mount may ask for another
+  /// path than the crashed one did, and the servers see one access more; nothing else.
+  void read_intents() {
+    std::vector<Intent>& intents = check_.state.intents;
+    const std::int64_t slots = params_ ? params_->bucket_size : 0x10000;
+    const auto note = [&](std::int64_t slot, std::string_view what, std::string repair) {
+      check_.findings.push_back({"intent", "vault.db, table intents",
+                                 fmt::format("which access was under way in root slot {} is {}; no "
+                                             "data depends on it",
+                                             slot, what),
+                                 std::move(repair)});
+    };
+    read("intents",
+         "SELECT slot, view, block, leaf, access, typeof(view) = 'integer' AND typeof(block) = "
+         "'integer' AND typeof(leaf) = 'integer' AND typeof(access) = 'integer' FROM intents "
+         "ORDER BY slot",
+         [&](const Statement& row) {
+           const std::int64_t slot = row.integer(0), leaf = row.integer(3);
+           if (slot < 0 || slot >= slots || row.integer(5) == 0 || leaf < 0 ||
+               leaf >= std::int64_t{1} << kLeafBits) {
+             check_.bad_intents.push_back(slot);
+             return note(slot, "damaged", "the row is dropped");
+           }
+           const Intent intent{.view = static_cast<std::uint64_t>(row.integer(1)),
+                               .block = static_cast<BlockId>(row.integer(2)),
+                               .leaf = static_cast<Leaf>(leaf),
+                               .access = static_cast<std::uint64_t>(row.integer(4))};
+           if (intent.view != check_.state.tree.view) return;
+           for (; intents.size() < static_cast<std::size_t>(slot);
+                intents.push_back({.view = intent.view})) {
+             check_.missing_intents.push_back(static_cast<std::int64_t>(intents.size()));
+             note(check_.missing_intents.back(), "missing", "an access to nothing is put there");
+           }
+           intents.push_back(intent);
+         });
+  }
+
+  bool possible(const Position& position) const {
+    const TreeState& tree = check_.state.tree;
+    if (position.kind == Position::Kind::unmapped) return false;
+    if (position.kind == Position::Kind::stash) return true;
+    const std::uint32_t slots = position.level == 0 ? tree.written
+                                : params_           ? params_->bucket_size
+                                                    : 0x10000;
+    return position.level <= tree.height && position.slot < slots;
+  }
+
+  void bad_position(std::int64_t block, std::string_view why) {
+    check_.bad_positions.push_back(block);
+    check_.findings.push_back(
+        {"bad-position", "vault.db, table positions",
+         fmt::format("the place of block {} is damaged: {}; the block is lost", block, why),
+         "the row is dropped"});
+  }
+  void stray(std::int64_t block) {
+    check_.bad_stash.push_back(block);
+    check_.findings.push_back(
+        {"stray-block", "vault.db, table stash",
+         fmt::format("a copy of block {} is kept that nothing refers to; no file needs it", block),
+         "the row is dropped"});
+  }
+
+  /// Of the stash: what is not the newest content of a block.
+  void drop_strays() {
+    auto& stash = check_.state.stash;
+    for (auto at = stash.begin(); at != stash.end();) {
+      const auto next = std::next(at);
+      if (check_.state.positions.get(at->first).kind != Position::Kind::stash) {
+        stray(static_cast<std::int64_t>(at->first));
+        stash.erase(at);
+      }
+      at = next;
+    }
+    std::sort(check_.bad_stash.begin(), check_.bad_stash.end());
+  }
+
+  Database& database_;
+  const std::optional<VolumeParams>& params_;
+  StateCheck check_;
+};
+
+void lose(StateCheck& check, BlockId block) {
+  check.state.positions.set(block, {});
+  check.bad_positions.push_back(static_cast<std::int64_t>(block));
+  if (check.state.stash.erase(block) > 0)
+    check.bad_stash.push_back(static_cast<std::int64_t>(block));
+}
+
+void check_slots(StateCheck& check, unsigned slots) {
+  const PositionMap& positions = check.state.positions;
+  std::vector<std::optional<BlockId>> holders;
+  for (BucketIndex bucket = kRoot; bucket <= bucket_count(positions.height()); ++bucket) {
+    const BucketContents contents = positions.contents(bucket);
+    if (contents.size() < 2) continue;
+    holders.assign(slots, {});
+    for (const Resident& resident : contents) {
+      auto& holder = holders[resident.slot];
+      BlockId loser = resident.block;
+      if (!holder) {
+        holder = resident.block;
+        continue;
+      }
+      if (positions.get(*holder).version < positions.get(loser).version) std::swap(*holder, loser);
+      check.findings.push_back(
+          {"shared-slot", "vault.db, table positions",
+           fmt::format("blocks {} and {} cannot both lie in the same place; the one that was "
+                       "written last is taken to be there, and block {} for lost",
+                       *holder, loser, loser),
+           "the other one's row is dropped"});
+      lose(check, loser);
+    }
+  }
+}
+
+}  // namespace
+
+StateCheck read_state(Database& database, const std::optional<VolumeParams>& params) {
+  return Reading(database, params).all();
+}
+
+void check_further(StateCheck& check, const VolumeParams& params) {
+  if (check.refused) return;
+  const TreeState& tree = check.state.tree;
+  if (tree.view != 0 && tree.view != tree.last_decided.eviction + 1)
+    check.findings.push_back(
+        {"unusable-state",
+         "vault.db, table tree",
+         fmt::format("{} evictions were decided, but the last one has number {}: the servers may "
+                     "refuse this vault; bring back a copy of vault.db that is not older than its "
+                     "last use",
+                     tree.view, tree.last_decided.eviction),
+         {}});
+  check_slots(check, params.bucket_size);
+  std::vector<BlockId> unreadable;
+  for (const auto& [block, sealed] : check.state.stash)
+    if (sealed.size() != params.slot_size()) unreadable.push_back(block);
+  for (const BlockId block : unreadable) {
+    check.findings.push_back(
+        {"bad-position", "vault.db, table stash",
+         fmt::format("the copy of block {} that is kept here is {}; the block "
+                     "is lost",
+                     block,
+                     check.state.stash[block].empty()
+                         ? "empty, because it could not be read from the servers"
+                         : "damaged"),
+         "the row is dropped"});
+    lose(check, block);
+  }
+  std::sort(check.bad_positions.begin(), check.bad_positions.end());
+  std::sort(check.bad_stash.begin(), check.bad_stash.end());
+}
+
+Status repair_state(Database& database, const StateCheck& check,
+                    const std::vector<BlockId>& unowned) {
+  auto position = database.prepare("DELETE FROM positions WHERE block = ?");
+  if (!position) return fail(position.error());
+  auto stashed = database.prepare("DELETE FROM stash WHERE block = ?");
+  if (!stashed) return fail(stashed.error());
+  for (const std::int64_t block : check.bad_positions) S3O_TRY(position->bind(0, block).run());
+  for (const std::int64_t block : check.bad_stash) S3O_TRY(stashed->bind(0, block).run());
+  auto intent = database.prepare("DELETE FROM intents WHERE slot = ?");
+  if (!intent) return fail(intent.error());
+  for (const std::int64_t slot : check.bad_intents) S3O_TRY(intent->bind(0, slot).run());
+  auto nothing = database.prepare("INSERT OR REPLACE INTO intents VALUES (?, ?, 0, 0, 0)");
+  if (!nothing) return fail(nothing.error());
+  for (const std::int64_t slot : check.missing_intents)
+    S3O_TRY(nothing->bind(0, slot).bind(1, static_cast<std::int64_t>(check.state.tree.view)).run());
+  for (const BlockId block : unowned) {
+    S3O_TRY(position->bind(0, static_cast<std::int64_t>(block)).run());
+    S3O_TRY(stashed->bind(0, static_cast<std::int64_t>(block)).run());
+  }
+  return {};
+}
+
+}  // namespace s3oram

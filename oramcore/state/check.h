@@ -1,0 +1,46 @@
+// Reads the client's tables of vault.db row by row and judges each row: for opening a volume,
+// which goes on without the bad ones, and for a check, which explains and drops them. What is bad:
+//   tree, sessions   anything: the volume cannot be opened
+//   positions        a place outside the tree, a number that no volume of this height has,
+//                    a place in the stash without a row there
+//   stash            a row whose block lies elsewhere, or nowhere
+//   intents          a slot or leaf that the tree does not have, a gap
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "oramcore/state/client_state.h"
+#include "oramcore/state/finding.h"
+#include "oramcore/wire/volume.h"
+
+namespace s3oram {
+
+struct StateCheck {
+  /// The rows that can be used.
+  ClientState::Loaded state;
+  Findings findings;
+  /// Why the volume cannot be opened, if it cannot: damaged_vault or unsupported. No repair mends
+  /// that, and `state` says nothing then.
+  std::optional<Error> refused;
+  /// Keys of the rows that are bad, ascending.
+  std::vector<std::int64_t> bad_positions, bad_stash, bad_intents;
+  /// Root slots of the present view that have no row, and a later one has.
+  std::vector<std::int64_t> missing_intents;
+};
+
+/// Without `params`, places are judged by the tree's height alone. Rows are read once, and nothing
+/// is kept of a table that cannot be read to its end (`refused`).
+StateCheck read_state(Database& database, const std::optional<VolumeParams>& params);
+
+/// Beyond what opening needs: no two blocks in one slot (the one written last is kept), sealed
+/// blocks of the right size, numbers of the tree that fit each other. Adds to `check`, and takes
+/// what is lost out of its state.
+void check_further(StateCheck& check, const VolumeParams& params);
+
+/// Deletes the bad rows, and what the volume holds of `unowned` blocks. In a transaction of the
+/// caller; not for a refused state.
+Status repair_state(Database& database, const StateCheck& check,
+                    const std::vector<BlockId>& unowned);
+
+}  // namespace s3oram

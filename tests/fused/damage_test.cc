@@ -1,0 +1,254 @@
+// Mounting what is damaged: one bad row costs its file. And read-only mounts, which change nothing.
+#include <sys/xattr.h>
+
+#include "tests/fused/sample_vault.h"
+
+namespace s3oram {
+namespace {
+
+class DamageTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    if (fs) unmount();
+  }
+  void mount() {
+    device = std::make_unique<MemoryDevice>(vault.database().string(), kTestBlock);
+    auto mounted = FileSystem::mount(*device, vault.database().string(), options);
+    ASSERT_TRUE(mounted) << mounted.error().message;
+    fs = std::move(*mounted);
+  }
+  void unmount() {
+    EXPECT_TRUE(fs->unmount());
+    EXPECT_EQ(device->violations(), 0u);
+    device.reset();
+    fs.reset();
+  }
+  Errc refused() {
+    MemoryDevice fresh(vault.database().string(), kTestBlock);
+    const auto mounted = FileSystem::mount(fresh, vault.database().string(), options);
+    return mounted ? Errc::ok : mounted.error().code;
+  }
+  Ino find(const std::string& name, Ino parent = kRootIno) {
+    const auto found = fs->lookup(parent, name);
+    return found ? found->st_ino : 0;
+  }
+  int error_of(const std::string& name) {
+    const auto found = fs->lookup(kRootIno, name);
+    return found ? 0 : found.error();
+  }
+  Posix<std::string> read(Ino ino, std::uint64_t offset = 0, std::size_t size = 10'000) {
+    Bytes bytes(size);
+    const auto got = fs->read(ino, offset, bytes);
+    if (!got) return posix_error(got.error());
+    return std::string(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(*got));
+  }
+  void expect_good(const std::string& name) {
+    const auto content = read(find(name.substr(1)));
+    ASSERT_TRUE(content) << name;
+    EXPECT_EQ(*content, SampleVault::content(name)) << name;
+  }
+  std::uint64_t count(const std::string& sql) {
+    auto database = vault.open();
+    auto row = database.prepare(sql);
+    EXPECT_TRUE(row && *row->step());
+    return static_cast<std::uint64_t>(row->integer(0));
+  }
+
+  DamagedVault vault;
+  FileSystemOptions options{.cache = {},
+                            .commit_every = std::chrono::hours(1),
+                            .update_atime = true,
+                            .read_only = false,
+                            .root_uid = 0,
+                            .root_gid = 0};
+  std::unique_ptr<MemoryDevice> device;
+  std::unique_ptr<FileSystem> fs;
+};
+
+TEST_F(DamageTest, ALostBlockCostsItsBytes) {
+  vault.damage(
+      "DELETE FROM memory_blocks WHERE block = (SELECT block FROM extents WHERE ino = {a} AND idx "
+      "= 1)");
+  mount();
+  const Ino a = find("a");
+  EXPECT_EQ(read(a).error(), EIO);
+  EXPECT_EQ(*read(a, 0, kTestBlock), SampleVault::content("/a").substr(0, kTestBlock));
+  EXPECT_EQ(read(a, kTestBlock, 1).error(), EIO);
+  EXPECT_EQ(*read(a, 2 * kTestBlock), SampleVault::content("/a").substr(2 * kTestBlock));
+  expect_good("/b");
+  // Part of it cannot be written; all of it can, and is there after the next mount.
+  EXPECT_EQ(fs->write(a, kTestBlock, as_view("x"), false).error(), EIO);
+  EXPECT_TRUE(fs->write(a, kTestBlock, as_view(std::string(kTestBlock, 'n')), false));
+  const std::string mended = *read(a);
+  EXPECT_EQ(mended.substr(kTestBlock, kTestBlock), std::string(kTestBlock, 'n'));
+  unmount();
+  mount();
+  EXPECT_EQ(*read(find("a")), mended);
+  EXPECT_EQ(fs->getattr(find("a"))->st_blocks, 3 * kTestBlock / 512);
+}
+
+TEST_F(DamageTest, ReadAheadIntoALostBlockIsNoError) {
+  vault.damage(
+      "DELETE FROM memory_blocks WHERE block = (SELECT block FROM extents WHERE ino = {a} AND idx "
+      "= 2)");
+  mount();
+  const Ino a = find("a");
+  ASSERT_TRUE(read(a, 0, 100));
+  ASSERT_TRUE(read(a, 100, kTestBlock));
+  EXPECT_TRUE(read(a, kTestBlock, kTestBlock));
+}
+
+TEST_F(DamageTest, ABlockOfTwoFilesIsReadByNone) {
+  vault.damage(
+      "UPDATE extents SET block = (SELECT block FROM extents WHERE ino = {a} AND idx = 0) "
+      "WHERE ino = {b} AND idx = 0");
+  mount();
+  EXPECT_EQ(read(find("a"), 0, 10).error(), EIO);
+  EXPECT_EQ(read(find("b"), 0, 10).error(), EIO);
+  EXPECT_TRUE(read(find("a"), kTestBlock, 10));
+  // Removing one leaves the block to the other.
+  ASSERT_TRUE(fs->unlink(kRootIno, "b"));
+  ASSERT_TRUE(fs->unlink(find("dir"), "b2"));
+  fs->forget(sample_vault().ino("/b"), 100);
+  unmount();
+  mount();
+  expect_good("/a");
+}
+
+TEST_F(DamageTest, FreedNumbersOfLostBlocksAreNotTaken) {
+  vault.damage(
+      "DELETE FROM memory_blocks WHERE block = (SELECT block FROM extents WHERE ino = {a} AND idx "
+      "= 1)");
+  mount();
+  const auto made = fs->make({}, kRootIno, "new", {S_IFREG | 0644, 0, {}});
+  ASSERT_TRUE(made);
+  const std::string text = pattern(5 * kTestBlock);
+  ASSERT_TRUE(fs->write(made->st_ino, 0, as_view(text), false));
+  ASSERT_TRUE(fs->sync(made->st_ino));
+  unmount();
+  EXPECT_EQ(count("SELECT COUNT(*) - COUNT(DISTINCT block) FROM extents"), 0u);
+  mount();
+  EXPECT_EQ(*read(find("new"), 0, text.size()), text);
+  EXPECT_EQ(read(find("a"), kTestBlock, 1).error(), EIO);
+}
+
+TEST_F(DamageTest, ABadInodeCostsItsFile) {
+  vault.damage("UPDATE inodes SET nlink = 0 WHERE ino = {a}");
+  vault.damage("UPDATE inodes SET mode = 7 WHERE ino = {empty}");
+  vault.damage("DELETE FROM inodes WHERE ino = {fifo}");
+  vault.damage("UPDATE inodes SET mode = 0, nlink = 0 WHERE ino = 1");
+  mount();
+  for (const char* name : {"a", "empty", "fifo"}) EXPECT_EQ(error_of(name), EIO) << name;
+  expect_good("/b");
+  // A new file gets nothing of a lost one.
+  const auto made = fs->make({}, kRootIno, "new", {S_IFREG | 0644, 0, {}});
+  ASSERT_TRUE(made);
+  EXPECT_GT(made->st_ino, sample_vault().ino("/sparse"));
+  unmount();
+  EXPECT_EQ(
+      count("SELECT COUNT(*) FROM extents WHERE ino = " + std::to_string(sample_vault().ino("/a"))),
+      3u);
+}
+
+TEST_F(DamageTest, ALostInodesNumberIsNotTaken) {
+  vault.damage("DELETE FROM inodes WHERE ino = {sparse}");
+  mount();
+  const auto made = fs->make({}, kRootIno, "new", {S_IFREG | 0644, 0, {}});
+  ASSERT_TRUE(made);
+  EXPECT_NE(made->st_ino, sample_vault().ino("/sparse"));
+}
+
+TEST_F(DamageTest, ABadNameCostsThatName) {
+  vault.damage("UPDATE dentries SET name = x'612f62' WHERE ino = {a}");
+  mount();
+  const auto entries = fs->list(kRootIno);
+  ASSERT_TRUE(entries);
+  EXPECT_EQ(entries->size(), 2u + 7u);
+  expect_good("/b");
+}
+
+TEST_F(DamageTest, WithoutItsTablesItIsNotMounted) {
+  vault.damage("DROP TABLE extents");
+  EXPECT_EQ(refused(), Errc::damaged_vault);
+  vault.damage("DROP TABLE inodes; DROP TABLE dentries; DROP TABLE xattrs; DROP TABLE fs_state");
+  EXPECT_EQ(refused(), Errc::damaged_vault) << "and not taken for a new one";
+  EXPECT_EQ(count("SELECT COUNT(*) FROM memory_blocks"), 12u);
+}
+
+class ReadOnlyTest : public DamageTest {
+ protected:
+  ReadOnlyTest() { options.read_only = true; }
+};
+
+TEST_F(ReadOnlyTest, EverythingIsReadAndNothingChanged) {
+  const Dump before = vault.dump();
+  mount();
+  for (const char* name : {"/a", "/b"}) expect_good(name);
+  const Ino a = find("a");
+  AttributeChange change;
+  change.mode = 0777;
+  const auto is_refused = [](const auto& outcome) { return !outcome && outcome.error() == EROFS; };
+  EXPECT_TRUE(is_refused(fs->setattr(a, change)));
+  EXPECT_TRUE(is_refused(fs->write(a, 0, as_view("x"), false)));
+  EXPECT_TRUE(is_refused(fs->write(a, 0, as_view("x"), true)));
+  EXPECT_TRUE(is_refused(fs->make({}, kRootIno, "new", {S_IFREG | 0644, 0, {}})));
+  EXPECT_TRUE(is_refused(fs->link(a, kRootIno, "new")));
+  EXPECT_TRUE(is_refused(fs->unlink(kRootIno, "a")));
+  EXPECT_TRUE(is_refused(fs->rmdir(kRootIno, "empty-dir")));
+  EXPECT_TRUE(is_refused(fs->rename(kRootIno, "a", kRootIno, "c", 0)));
+  EXPECT_TRUE(is_refused(fs->set_xattr(a, "user.x", "y", 0)));
+  EXPECT_TRUE(is_refused(fs->remove_xattr(a, "user.note")));
+  EXPECT_TRUE(is_refused(fs->fallocate(a, 0, 0, 100)));
+  EXPECT_EQ(*fs->get_xattr(a, "user.note"), "kept");
+  EXPECT_TRUE(fs->sync(a));
+  EXPECT_TRUE(fs->sync_names());
+  EXPECT_TRUE(fs->sync_all());
+  EXPECT_TRUE(fs->statfs());
+  unmount();
+  EXPECT_TRUE(changed(before, vault.dump()).empty());
+}
+
+TEST_F(ReadOnlyTest, NothingIsFreed) {
+  vault.damage("INSERT INTO memory_blocks VALUES (50, zeroblob(4096))");
+  vault.damage("UPDATE inodes SET nlink = 0 WHERE ino = {empty}");
+  vault.damage("DELETE FROM dentries WHERE ino = {empty}");
+  const Dump before = vault.dump();
+  mount();
+  expect_good("/a");
+  unmount();
+  EXPECT_TRUE(changed(before, vault.dump()).empty());
+  EXPECT_EQ(count("SELECT COUNT(*) FROM memory_blocks"), 13u);
+}
+
+TEST_F(ReadOnlyTest, CommitsThatFailAreNoError) {
+  options.commit_every = std::chrono::milliseconds(1);
+  mount();
+  device->fail_commits(true);
+  for (const char* name : {"/a", "/b"}) expect_good(name);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (device->counts().commits == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), limit);
+    std::this_thread::yield();
+  }
+  expect_good("/a");
+  EXPECT_TRUE(fs->sync_all());
+}
+
+TEST_F(ReadOnlyTest, WithoutARootThereIsOneForTheTime) {
+  vault.damage("DELETE FROM inodes WHERE ino = 1");
+  const Dump before = vault.dump();
+  mount();
+  expect_good("/a");
+  unmount();
+  EXPECT_TRUE(changed(before, vault.dump()).empty());
+}
+
+TEST_F(ReadOnlyTest, AVaultWithoutFilesIsNotMounted) {
+  vault.damage(
+      "DROP TABLE extents; DROP TABLE inodes; DROP TABLE dentries; DROP TABLE xattrs;"
+      "DROP TABLE fs_state; DELETE FROM memory_blocks");
+  EXPECT_EQ(refused(), Errc::failed);
+}
+
+}  // namespace
+}  // namespace s3oram

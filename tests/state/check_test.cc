@@ -1,0 +1,189 @@
+// One bad row of the client's tables costs its block, and no more.
+#include "oramcore/state/check.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace s3oram {
+namespace {
+
+using Row = StateChanges::Row;
+
+class CheckTest : public testing::Test {
+ protected:
+  static constexpr unsigned kHeight = 3;
+  static VolumeParams params() { return {Scheme{1, 3}, 4096, 20, 10}; }
+
+  CheckTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "s3oramfs-XXXXXX").string();
+    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    EXPECT_TRUE(ClientState::create(file()));
+    auto state = ClientState::open(file());
+    EXPECT_TRUE(state);
+    TreeState tree{.view = 7, .height = kHeight, .written = 3, .last_decided = {.eviction = 6}};
+    StateChanges changes;
+    changes.positions[1] = row({Position::Kind::tree, 5, kHeight, 2, 11});
+    changes.positions[2] = row({Position::Kind::tree, 6, 0, 1, 12});
+    changes.positions[3] = row({Position::Kind::tree, 7, 2, 19, 13});
+    changes.positions[4] = row({Position::Kind::stash, 9, 0, 0, 14});
+    changes.stash[4] = Bytes(params().slot_size());
+    for (std::uint16_t slot = 0; slot < 4; ++slot)
+      changes.intents[slot] = {.view = 7, .block = slot, .leaf = 3, .access = slot + 1u};
+    EXPECT_TRUE(state->commit(tree, changes, {}));
+  }
+  ~CheckTest() override { std::filesystem::remove_all(directory_); }
+
+  static Row row(const Position& position) {
+    return {PositionMap::pack(position, kHeight), position.version};
+  }
+  static std::string put(BlockId block, const Position& position) {
+    return fmt::format("INSERT OR REPLACE INTO positions VALUES ({}, {}, {})", block,
+                       static_cast<std::int64_t>(PositionMap::pack(position, kHeight)),
+                       position.version);
+  }
+  std::filesystem::path file() const { return directory_ / "vault.db"; }
+  Database open() const {
+    auto database = Database::open(file().string(), Database::Mode::read_write);
+    EXPECT_TRUE(database);
+    return std::move(*database);
+  }
+  void alter(const std::string& sql) const {
+    const Status done = open().execute(sql);
+    EXPECT_TRUE(done) << sql << ": " << done.error().message;
+  }
+  StateCheck check() const {
+    Database database = open();
+    StateCheck found = read_state(database, params());
+    check_further(found, params());
+    return found;
+  }
+  void repair() const {
+    Database database = open();
+    StateCheck found = read_state(database, params());
+    check_further(found, params());
+    EXPECT_TRUE(repair_state(database, found, {}));
+  }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(CheckTest, SoundTablesHaveNoFindings) {
+  const StateCheck found = check();
+  EXPECT_FALSE(found.refused);
+  EXPECT_TRUE(found.findings.empty()) << found.findings[0].what;
+  EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{1, 2, 3, 4}));
+  EXPECT_EQ(found.state.intents.size(), 4u);
+}
+
+TEST_F(CheckTest, ABadRowCostsItsBlock) {
+  const std::pair<std::string, std::vector<BlockId>> damages[] = {
+      {put(1, {}), {2, 3, 4}},
+      {put(1, {Position::Kind::tree, 5, kHeight + 1, 2, 11}), {2, 3, 4}},
+      {put(1, {Position::Kind::tree, 5, 1, 20, 11}), {2, 3, 4}},
+      {put(2, {Position::Kind::tree, 6, 0, 3, 12}), {1, 3, 4}},
+      {put(3, {Position::Kind::stash, 6, 0, 0, 12}), {1, 2, 4}},
+      {"UPDATE positions SET position = 'x' WHERE block = 3", {1, 2, 4}},
+      {"UPDATE positions SET version = x'00' WHERE block = 3", {1, 2, 4}},
+      {"UPDATE positions SET block = -1 WHERE block = 3", {1, 2, 4}},
+      {"UPDATE positions SET block = 1 << 32 WHERE block = 3", {1, 2, 4}},
+      {"UPDATE positions SET block = 1 << 31 WHERE block = 3", {1, 2, 4}},
+      {"DELETE FROM stash", {1, 2, 3}},
+      {"UPDATE stash SET block = -4", {1, 2, 3}},
+  };
+  const auto kept = directory_ / "kept.db";
+  std::filesystem::copy_file(file(), kept);
+  for (const auto& [damage, left] : damages) {
+    std::filesystem::copy_file(kept, file(), std::filesystem::copy_options::overwrite_existing);
+    alter(damage);
+    // Opened, it goes on without them.
+    {
+      auto state = ClientState::open(file());
+      ASSERT_TRUE(state);
+      Findings findings;
+      const auto loaded = state->load(params(), &findings);
+      ASSERT_TRUE(loaded) << damage << ": " << loaded.error().message;
+      EXPECT_EQ(loaded->positions.blocks(), left) << damage;
+      EXPECT_FALSE(findings.empty()) << damage;
+    }
+    const StateCheck found = check();
+    EXPECT_EQ(found.state.positions.blocks(), left) << damage;
+    EXPECT_TRUE(std::all_of(found.findings.begin(), found.findings.end(),
+                            [](const Finding& finding) { return finding.mendable(); }))
+        << damage;
+    repair();
+    const StateCheck again = check();
+    EXPECT_TRUE(again.findings.empty()) << damage << ": " << again.findings[0].what;
+    EXPECT_EQ(again.state.positions.blocks(), left) << damage;
+  }
+}
+
+TEST_F(CheckTest, OfTwoBlocksInOneSlotTheNewerStays) {
+  alter(put(8, {Position::Kind::tree, 5 + 8, kHeight, 2, 99}));  // 13 and 5: the same leaf bucket
+  const StateCheck found = check();
+  EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{2, 3, 4, 8}));
+  repair();
+  EXPECT_TRUE(check().findings.empty());
+}
+
+TEST_F(CheckTest, NeighboursInABucketAreSound) {
+  alter(put(8, {Position::Kind::tree, 5, kHeight, 3, 99}));
+  alter(put(9, {Position::Kind::tree, 5 + 1, kHeight, 2, 99}));
+  EXPECT_TRUE(check().findings.empty());
+}
+
+TEST_F(CheckTest, SealedBlocksOfAWrongSizeAreLost) {
+  for (const char* sealed : {"x''", "x'0102'"}) {
+    alter(fmt::format("UPDATE stash SET sealed = {}", sealed));
+    const StateCheck found = check();
+    EXPECT_EQ(found.findings.size(), 1u);
+    EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{1, 2, 3}));
+  }
+  repair();
+  EXPECT_TRUE(check().findings.empty());
+}
+
+TEST_F(CheckTest, IntentsAreMended) {
+  for (const char* damage :
+       {"DELETE FROM intents WHERE slot = 1", "UPDATE intents SET leaf = 1 << 41 WHERE slot = 2",
+        "UPDATE intents SET slot = 20 WHERE slot = 3", "UPDATE intents SET access = 'x'"}) {
+    alter(damage);
+    {
+      auto state = ClientState::open(file());
+      EXPECT_TRUE(state && state->load(params())) << damage;
+    }
+    EXPECT_FALSE(check().findings.empty()) << damage;
+    repair();
+    EXPECT_TRUE(check().findings.empty()) << damage;
+  }
+}
+
+TEST_F(CheckTest, ATreeThatCannotBeIsRefused) {
+  for (const char* damage : {"UPDATE tree SET height = 7", "UPDATE tree SET written = 21",
+                             "UPDATE tree SET attempt = x''", "DELETE FROM tree"}) {
+    Database database = open();
+    ASSERT_TRUE(database.begin());
+    ASSERT_TRUE(database.execute(damage));
+    const StateCheck found = read_state(database, params());
+    database.rollback();
+    ASSERT_TRUE(found.refused) << damage;
+    EXPECT_EQ(found.refused->code, Errc::damaged_vault);
+    EXPECT_FALSE(found.findings.back().mendable());
+  }
+  alter("UPDATE tree SET eviction = 8");
+  ASSERT_EQ(check().findings.size(), 1u);
+  EXPECT_FALSE(check().findings[0].mendable());
+}
+
+TEST_F(CheckTest, UnownedBlocksAreFreed) {
+  Database database = open();
+  ASSERT_TRUE(repair_state(database, read_state(database, params()), {2, 4}));
+  const StateCheck found = read_state(database, params());
+  EXPECT_TRUE(found.findings.empty());
+  EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{1, 3}));
+  EXPECT_TRUE(found.state.stash.empty());
+}
+
+}  // namespace
+}  // namespace s3oram

@@ -1,0 +1,100 @@
+# shellcheck shell=bash
+# Damage to a vault's own files costs the file it belongs to; fsck names it, mends it, and changes
+# nothing else. A read-only mount changes nothing at all of the files.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_fuse
+
+mount=$work/mount
+vault=$work/vault
+mkdir "$mount"
+s3oramfs init --local --no-passphrase --block-size 4K "$vault"
+mount_vault() { s3oramfs mount "$@" "$vault" "$mount"; }
+umount_vault() {
+  s3oramfs umount "$mount"
+  wait_until "all processes of the vault have ended" no_processes_of "$vault"
+}
+# sql STATEMENT: on the vault's database, while nobody has it.
+sql() { sqlite3 "$vault/vault.db" "$1" > "$work/sql.out" || fail "SQL: $1"; }
+# The tables of the files.
+tables() {
+  sqlite3 "$vault/vault.db" \
+    'SELECT * FROM inodes; SELECT * FROM dentries; SELECT * FROM extents; SELECT * FROM xattrs'
+}
+
+step "a sound vault"
+s3oramfs fsck "$vault" # never mounted
+mount_vault
+make_tree "$mount/tree" 200 2000000
+for name in lost shared other mode nameless; do head -c 20000 /dev/urandom > "$mount/$name"; done
+mkdir "$mount/directory"
+for name in lost shared other mode nameless directory; do
+  declare "ino_$name=$(stat -c %i "$mount/$name")"
+done
+snapshot "$mount/tree" > "$work/tree.before"
+cp "$mount/lost" "$mount/nameless" "$work"
+umount_vault
+s3oramfs fsck "$vault"
+[[ ! -e $vault/vault.db.before-fsck ]] || fail "fsck changed a sound vault"
+
+step "a read-only mount"
+tables > "$work/tables.before"
+mount_vault -o ro
+snapshot "$mount/tree" > "$work/tree.now"
+same "$work/tree.before" "$work/tree.now" "a read-only mount shows something else"
+cmp "$work/lost" "$mount/lost"
+! touch "$mount/new" 2> /dev/null || fail "a read-only mount was written to"
+! rm -f "$mount/lost" 2> /dev/null || fail "a file of a read-only mount was removed"
+umount_vault
+tables > "$work/tables.now"
+same "$work/tables.before" "$work/tables.now" "a read-only mount changed the files"
+
+step "damage"
+# shellcheck disable=SC2154 # declared above
+sql "DELETE FROM positions WHERE block = (SELECT block FROM extents WHERE ino = $ino_lost AND idx = 1);
+  UPDATE extents SET block = (SELECT block FROM extents WHERE ino = $ino_other AND idx = 2)
+    WHERE ino = $ino_shared AND idx = 2;
+  UPDATE inodes SET mode = 3 WHERE ino = $ino_mode;
+  UPDATE inodes SET nlink = 9 WHERE ino = $ino_directory;
+  DELETE FROM dentries WHERE ino = $ino_nameless"
+expect 12 "/lost: bytes 4096-8191 are lost" s3oramfs fsck "$vault"
+expect 12 '"kind": "shared-block"' s3oramfs fsck --json "$vault"
+
+step "a mount of what is damaged"
+for options in "-o ro" ""; do
+  # shellcheck disable=SC2086 # two words or none
+  mount_vault $options
+  snapshot "$mount/tree" > "$work/tree.now"
+  same "$work/tree.before" "$work/tree.now" "files without damage suffered"
+  ! cat "$mount/lost" > "$work/read" 2> /dev/null || fail "lost bytes were read"
+  cmp -n 4096 "$work/lost" "$mount/lost"
+  ! cat "$mount/shared" > "$work/read" 2> /dev/null || fail "bytes of two files were read"
+  ! stat "$mount/mode" > "$work/read" 2> /dev/null || fail "a file without a type was found"
+  umount_vault
+done
+grep -q "run s3oramfs fsck" "$vault/run/fused.log" || fail "the log says nothing"
+
+step "repair"
+s3oramfs fsck --repair "$vault"
+s3oramfs fsck "$vault"
+mount_vault
+snapshot "$mount/tree" > "$work/tree.now"
+same "$work/tree.before" "$work/tree.now" "the repair changed other files"
+cmp "$work/nameless" "$mount/lost+found/#$ino_nameless"
+cmp <(head -c 4096 "$work/lost" && head -c 4096 /dev/zero && tail -c +8193 "$work/lost") "$mount/lost"
+[[ $(stat -c %h "$mount/directory") == 2 ]] || fail "a link count is wrong"
+umount_vault
+
+step "a damaged database file"
+# Which page is which tells SQLite; that of the names is not the first.
+page=$(sqlite3 "$vault/vault.db" "SELECT rootpage FROM sqlite_master WHERE name = 'orphans'")
+sql "PRAGMA wal_checkpoint(TRUNCATE)"
+head -c 4096 /dev/urandom |
+  dd of="$vault/vault.db" bs=4096 seek=$((page - 1)) conv=notrunc status=none
+expect 12 "damaged" s3oramfs fsck "$vault"
+s3oramfs fsck --repair "$vault"
+s3oramfs fsck "$vault"
+mount_vault
+snapshot "$mount/tree" > "$work/tree.now"
+same "$work/tree.before" "$work/tree.now" "the new database holds something else"
+umount_vault
