@@ -1,7 +1,6 @@
 // Single steps of the protocol, driven by hand. (What comes by chance: tests/sim.)
 #include <gtest/gtest.h>
 
-#include <map>
 
 #include "oramcore/tree/bounds.h"
 #include "serverd/frame_store.h"
