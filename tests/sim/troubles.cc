@@ -16,9 +16,9 @@ constexpr std::array<const char*, 7> kServerSteps = {"session", "attempt", "slot
 }  // namespace
 
 Troubles::Troubles(Cluster& cluster, std::uint64_t seed, std::uint64_t mean, std::size_t most)
-    : cluster_(cluster), random_(seed), mean_(mean), most_(most) {
+    : cluster_(cluster), random_(seed), mean_(mean), most_(most), rotting_(any_server()) {
   for (const Kind kind : {Kind::cut_all, Kind::kill, Kind::restart, Kind::sync, Kind::full,
-                          Kind::faulty, Kind::network, Kind::clock})
+                          Kind::faulty, Kind::rot, Kind::network, Kind::clock})
     if (random_() % 3 != 0) kinds_.push_back(kind);
   kinds_.insert(kinds_.end(), {Kind::cut, Kind::cut_at_step, Kind::cut_at_step});
   wait_ = random_() % (2 * mean_);
@@ -50,8 +50,9 @@ void Troubles::later(std::function<void()> then) {
 }
 
 void Troubles::begin(Kind kind) {
-  constexpr const char* kNames[] = {"cut",  "cut at a step", "cut all", "kill",    "restart",
-                                    "sync", "full",          "faulty",  "network", "clock"};
+  constexpr const char* kNames[] = {"cut",     "cut at a step", "cut all", "kill",
+                                    "restart", "sync",          "full",    "faulty",
+                                    "rot",     "network",       "clock"};
   const Party party = any_party();
   spdlog::debug("trouble: {} (party {})", kNames[static_cast<int>(kind)], party);
   SimDisk& disk = cluster_.disk(party);
@@ -91,6 +92,8 @@ void Troubles::begin(Kind kind) {
       disk_failed_ = true;
       disk.faults = {.read = party == kClient ? 0 : 0.01, .write = 0.02, .sync = 0.02};
       return later([this, party] { cluster_.disk(party).faults = {}; });
+    case Kind::rot:
+      return rot();
     case Kind::network: {
       const auto rate = [this] { return static_cast<double>(random_() % 100) / 500; };
       cluster_.network.faults.lost = rate();
@@ -105,6 +108,14 @@ void Troubles::begin(Kind kind) {
         cluster_.clock_of(party).set_rate(0.25 + static_cast<double>(random_() % 16) / 4);
       return;
   }
+}
+
+void Troubles::rot() {
+  SimDisk& disk = cluster_.disk(rotting_);
+  const std::string slots = cluster_.slots().string();
+  const std::size_t size = disk.content(slots).size();
+  for (std::uint64_t left = 1 + random_() % 4; left > 0 && size > 0; --left)
+    disk.rot(slots, random_() % size, static_cast<std::uint8_t>(1 << random_() % 8));
 }
 
 void Troubles::cut_all(Party first, Party last) {

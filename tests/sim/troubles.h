@@ -1,6 +1,6 @@
 // What befalls the parties of a run: power cuts at any disk operation and at named steps, killed
-// processes, restarts, failing disks and full ones, a bad network, clocks that run wrong. All by
-// chance, from a seed.
+// processes, restarts, disks that fail, rot and are full, a bad network, clocks that run wrong. All
+// by chance, from a seed.
 #pragma once
 
 #include <functional>
@@ -38,10 +38,23 @@ class Troubles {
   Coverage coverage;
 
  private:
-  enum class Kind { cut, cut_at_step, cut_all, kill, restart, sync, full, faulty, network, clock };
+  enum class Kind {
+    cut,
+    cut_at_step,
+    cut_all,
+    kill,
+    restart,
+    sync,
+    full,
+    faulty,
+    rot,
+    network,
+    clock
+  };
   void begin(Kind kind);
   void died(Party party);
   void announced(Party party, std::string_view name, bool done);
+  void rot();
   void cut_all(Party first, Party last);
   void start_later(Party server);
   void later(std::function<void()> then);
@@ -60,6 +73,7 @@ class Troubles {
   const std::uint64_t mean_;
   const std::size_t most_;
   std::vector<Kind> kinds_;
+  const Party rotting_;  // the disk of one server may; of two, what they hold could be lost
   std::optional<Armed> armed_;
   std::uint64_t wait_ = 0;
   std::size_t begun_ = 0, cuts_ = 0;

@@ -1,0 +1,105 @@
+// Single steps of the protocol, driven by hand. (What comes by chance: tests/sim.)
+#include <gtest/gtest.h>
+
+
+#include "oramcore/tree/bounds.h"
+#include "serverd/frame_store.h"
+#include "tests/sim/cluster.h"
+
+namespace s3oram {
+namespace {
+
+using test::Cluster;
+using test::pattern;
+
+TEST(Protocol, AnAttemptIsNeverBegunTwice) {
+  Cluster cluster({{1, 3}, 512, 4, 2}, 31);
+  ASSERT_OK(cluster.open_client());
+  // The first Prepare that a server gets fails there: a peer refuses its subshares. Then the same
+  // Prepare comes again.
+  Bytes prepare;
+  std::size_t subshares = 0;
+  cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const int type = message[2];
+    if (from == kClient && message[0] == 'Q' && type == 6) {
+      if (to == 1) prepare = message;
+      return to == 1;  // the others never get theirs
+    }
+    if (from == 1 && message[0] == 'Q' && type == 10) ++subshares;
+    return true;
+  };
+  for (BlockId block = 0; block < 2; ++block)
+    cluster.engine().write(block, pattern(block, 1, 512), [](Status) {});
+  cluster.run_until([&] { return subshares == 2; });
+  cluster.settle();
+  cluster.kill_server(1);
+  cluster.start_server(1);
+  // The client opens the session again, and learns of the restart by it.
+  std::size_t opened = 0;
+  subshares = 0;
+  cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const int type = message[2];
+    if (from == kClient && message[0] == 'Q' && type == 8) return false;  // no Discard arrives
+    if (from == 1 && message[0] == 'A' && type == 3) ++opened;
+    if (from == 1 && message[0] == 'Q' && type == 10) ++subshares;
+    return from != kClient || to == 1;
+  };
+  cluster.run_until([&] { return opened > 0; });
+  cluster.settle();
+  std::optional<std::uint8_t> code;
+  cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const int type = message[2];
+    if (from == 1 && message[0] == 'A' && type == 6) code = message[4];
+    if (from == 1 && message[0] == 'Q' && type == 10) ++subshares;
+    return from != kClient || (to == 1 && type == 6);
+  };
+  cluster.inject(kClient, 1, prepare);
+  cluster.settle();
+  ASSERT_TRUE(code.has_value()) << "it should refuse at once";
+  EXPECT_EQ(*code, static_cast<int>(Errc::failed));
+  EXPECT_EQ(subshares, 0u) << "fresh subshares under an old attempt";
+  cluster.network.filter = {};
+  for (BlockId block = 0; block < 2; ++block) {
+    auto got = cluster.read(block);
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_EQ(*got, pattern(block, 1, 512));
+  }
+}
+
+// A root slot of one server is damaged on its disk: no eviction may spread that over the others.
+TEST(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
+  Cluster cluster({{1, 3}, 512, min_bucket_size(4), 4}, 32);
+  ASSERT_OK(cluster.open_client());
+  for (BlockId block = 0; block < 3; ++block)
+    ASSERT_OK(cluster.write(block, pattern(block, 1, 512)));
+  ASSERT_OK(cluster.commit());
+  cluster.stop_server(2);
+  // Frame 1 is the root of a new volume; its second slot.
+  cluster.disk(2).rot(cluster.slots(), 512 + VolumeParams::kSealOverhead + Frame::kTrailer + 100,
+                      0x40);
+  cluster.start_server(2);
+  std::size_t healed = 0, committed = 0;
+  bool stop_healing = true;
+  cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != kClient || message[0] != 'Q') return true;
+    const auto type = static_cast<MessageType>(message[2]);
+    committed += type == MessageType::commit;
+    if (type != MessageType::heal_slot) return true;
+    EXPECT_EQ(to, 2);
+    ++healed;
+    return !stop_healing;
+  };
+  cluster.engine().write(3, pattern(3, 1, 512), [](Status) {});
+  cluster.run_until([&] { return healed > 1 || committed > 0; });
+  EXPECT_EQ(committed, 0u) << "an eviction computed with a damaged share";
+  stop_healing = false;
+  cluster.run_until([&] { return committed > 0; });
+  for (BlockId block = 0; block < 4; ++block) {
+    auto got = cluster.read(block);
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_EQ(*got, pattern(block, 1, 512));
+  }
+}
+
+}  // namespace
+}  // namespace s3oram
