@@ -46,7 +46,10 @@ class Control {
   Result<FrameRef> bucket(BucketIndex bucket, std::uint64_t view) const;
   unsigned height() const { return height_; }
   /// Whether there is room for more than what gives room back.
-  bool has_ballast() const { return database_.has_ballast(); }
+  bool find_ballast() {
+    database_.restore_ballast();
+    return database_.has_ballast();
+  }
   /// Frames that a tree of this height can use at once: its leaves, half of its inner buckets (the
   /// others are empty), the root, and the versions that an eviction prepares and replaces.
   static std::uint64_t frames_needed(unsigned height) {

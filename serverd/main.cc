@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 #include <iostream>
 
+#include "oramcore/wire/keys.h"
 #include "serverd/commands.h"
 #include "serverd/config.h"
 #include "serverd/serve.h"
@@ -31,8 +33,17 @@ int run(int argc, char** argv) {
   auto* peers = app.add_subcommand("peers", "Write down all servers of the volume, or print them");
   peers->add_option("SERVER", servers, "N=HOST:PORT,KEY");
 
+  // A key may begin with a dash, and is no option for that.
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto keys =
+      std::stable_partition(arguments.begin(), arguments.end(), [](const std::string& argument) {
+        return !argument.starts_with('-') || !s3oram::parse_public_key(argument);
+      });
+  if (keys != arguments.end() && std::find(arguments.begin(), keys, "--") == keys)
+    arguments.insert(keys, "--");
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   try {
-    app.parse(argc, argv);
+    app.parse(arguments);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(Errc::usage);
   }

@@ -35,7 +35,7 @@ Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {
     if (!ref) co_return fail(ref.error());
     if (ref->frame != 0) parts.push_back({bucket, *ref, left.first(ref->slots)});
   }
-  BucketIndex damaged = 0;
+  std::vector<BucketIndex> damaged;
   auto result = co_await offload(pool_, [&]() -> Result<Bytes> {
     Bytes answer(Rpc::kHeaderSize + params().slot_size());
     const MutView out = MutView(answer).subspan(Rpc::kHeaderSize);
@@ -46,17 +46,20 @@ Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {
       gf::inner_product(query, rows, out);
     };
     if (root) add(*root, request.query.first(request.written));
+    Status all;
     for (const Part& part : parts) {
       auto frame = frames_->read(part.ref.frame, part.ref.slots);
-      if (!frame) {
-        damaged = part.bucket;
-        return fail(frame.error());
+      if (frame) {
+        add(**frame, part.query);
+      } else {
+        damaged.push_back(part.bucket);
+        all = fail(frame.error());
       }
-      add(**frame, part.query);
     }
+    if (!all) return fail(all.error());
     return answer;
   });
-  if (damaged != 0) damaged_.insert(damaged);
+  damaged_.insert(damaged.begin(), damaged.end());
   co_return result;
 }
 

@@ -15,7 +15,7 @@ Task<Result<Bytes>> Server::reserve(ReserveRequest request, Payload&) {
   if (request.height < control_.height() || request.height > control_.height() + 1u ||
       request.height > kMaxHeight)
     co_return malformed();
-  if (request.height > control_.height() && !control_.has_ballast())
+  if (request.height > control_.height() && !control_.find_ballast())
     co_return fail(Errc::disk_full, "the disk of server {} is full", self_);
   const auto begun = sync_->begin();
   S3O_CO_TRY(co_await offload(pool_, [&] { return reserve_frames(request.height); }));
@@ -126,22 +126,25 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
     if (!ref) co_return fail(ref.error());
     refs.push_back(*ref);
   }
-  BucketIndex damaged = 0;
+  std::vector<BucketIndex> damaged;
   auto rows = co_await offload(pool_, [&]() -> Result<std::vector<BucketRows>> {
     std::vector<BucketRows> buckets{{root_, request.written}};
-    for (const FrameRef& ref : refs) {
+    Status all;
+    for (std::size_t i = 0; i < refs.size(); ++i) {
       BucketRows& bucket = buckets.emplace_back();
-      if (ref.frame == 0) continue;
-      auto frame = frames_->read(ref.frame, ref.slots);
-      if (!frame) {
-        damaged = levels[buckets.size() - 2];
-        return fail(frame.error());
+      if (refs[i].frame == 0) continue;
+      auto frame = frames_->read(refs[i].frame, refs[i].slots);
+      if (frame) {
+        bucket = {std::move(*frame), refs[i].slots};
+      } else {
+        damaged.push_back(levels[i]);
+        all = fail(frame.error());
       }
-      bucket = {std::move(*frame), ref.slots};
     }
+    if (!all) return fail(all.error());
     return buckets;
   });
-  if (damaged != 0) damaged_.insert(damaged);
+  damaged_.insert(damaged.begin(), damaged.end());
   if (!rows) co_return fail(rows.error());
   BucketRows leaf_sibling = std::move(rows->back());
   rows->pop_back();

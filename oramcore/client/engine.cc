@@ -166,6 +166,7 @@ void Engine::forget(BlockId block) {
   positions_.set(block, {});
   pending_.positions[block].reset();
   if (stash_.erase(block) > 0) pending_.stash[block].reset();
+  count_room();
 }
 
 // Protocol 2. A write retrieves too, before it writes: from outside they are the same.
@@ -180,12 +181,18 @@ Task<void> Engine::access(Request request) {
     co_return;
   }
   const bool is_new = request.content && positions_.get(block).kind == Position::Kind::unmapped;
-  if (is_new && !has_room()) {
-    failed({Errc::disk_full, "the servers have no room for more blocks"});
+  const Error no_room{Errc::disk_full, "there is no room for more blocks"};
+  if (is_new && !has_room(1)) {
+    failed(no_room);
     co_return;
   }
   new_blocks_ += is_new;
   auto slot = co_await reserve_slot();
+  // The eviction that it waited for may have found none. A reserved slot is used all the same.
+  if (slot && is_new && !has_room(0)) {
+    failed(no_room);
+    request.content.reset();
+  }
   Status intended;
   Leaf leaf = 0;
   if (slot) {

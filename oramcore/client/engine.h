@@ -108,7 +108,7 @@ class Engine final : public BlockDevice {
   bool wants_to_grow() const;
   Task<Status> reserve_at(Party server, unsigned height);
   Task<bool> reserve(unsigned height);
-  bool has_room();
+  bool has_room(std::uint64_t more);
   Task<void> ask_for_room();
   void count_room();
 

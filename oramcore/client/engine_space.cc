@@ -32,12 +32,12 @@ Task<Status> Engine::reserve_at(Party server, unsigned height) {
 Task<bool> Engine::reserve(unsigned height) {
   auto answers =
       co_await for_all(servers_.count(), [&](Party server) { return reserve_at(server, height); });
-  growth_refused_ = false;
+  const bool known = std::exchange(growth_refused_, false);
   for (auto& answer : answers) {
     if (answer || !rule_holds(Rule::reserve_space)) continue;
     const Errc code = answer.error().code;
     if (code == Errc::fenced || code == Errc::bad_request) die(answer.error());
-    if (!dead_)
+    if (!dead_ && !known)
       spdlog::warn("the tree does not grow to height {}: {}", height, answer.error().message);
     growth_refused_ = true;
   }
@@ -45,12 +45,12 @@ Task<bool> Engine::reserve(unsigned height) {
   co_return !growth_refused_;
 }
 
-/// Whether a block that is not yet mapped may be written.
-bool Engine::has_room() {
+/// Whether so many more blocks may be written that are not yet mapped.
+bool Engine::has_room(std::uint64_t more) {
   if (state_.has_ballast()) {
     if (!growth_refused_) return true;
     const std::uint64_t fitting = capacity(tree_.height, params_.evict_every);
-    if (positions_.mapped() + new_blocks_ < fitting) return true;
+    if (positions_.mapped() + new_blocks_ + more <= fitting) return true;
   }
   // There may be room again; a later write will find out.
   const Duration now = environment_.clock.now();

@@ -1,7 +1,6 @@
 // Single steps of the protocol, driven by hand. (What comes by chance: tests/sim.)
 #include <gtest/gtest.h>
 
-
 #include "oramcore/tree/bounds.h"
 #include "serverd/frame_store.h"
 #include "tests/sim/cluster.h"
@@ -99,6 +98,44 @@ TEST(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
     ASSERT_TRUE(got) << got.error().message;
     EXPECT_EQ(*got, pattern(block, 1, 512));
   }
+}
+
+// A retrieval may still be on its way when the servers have flipped.
+TEST(Protocol, TheFormerViewIsThereUntilItIsReleased) {
+  Cluster cluster({{1, 3}, 512, min_bucket_size(2), 2}, 33);
+  ASSERT_OK(cluster.open_client());
+  ASSERT_OK(cluster.write(0, pattern(0, 1, 512)));
+  Bytes retrieval, answer, answer_again;
+  std::size_t flipped = 0, released = 0;
+  bool release = false;
+  std::uint8_t code = 0;
+  cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const auto type = static_cast<MessageType>(message[2]);
+    const bool asks = message[0] == 'Q';
+    if (asks && to == 1 && type == MessageType::retrieve) retrieval = message;
+    if (!asks && from == 1 && type == MessageType::retrieve) {
+      (answer.empty() ? answer : answer_again) = message;
+      code = message[4];
+    }
+    flipped += !asks && type == MessageType::commit;
+    released += !asks && type == MessageType::release;
+    return release || type != MessageType::release;
+  };
+  cluster.engine().write(1, pattern(1, 1, 512), [](Status) {});
+  cluster.run_until([&] { return flipped == 3; });
+  cluster.settle();
+  retrieval[8] ^= 1;  // another number: not the same question again
+  cluster.inject(kClient, 1, retrieval);
+  cluster.settle();
+  ASSERT_FALSE(answer_again.empty());
+  EXPECT_EQ(code, 0) << std::string(answer_again.begin() + Rpc::kHeaderSize, answer_again.end());
+  EXPECT_EQ(Bytes(answer.begin() + Rpc::kHeaderSize, answer.end()),
+            Bytes(answer_again.begin() + Rpc::kHeaderSize, answer_again.end()));
+  release = true;
+  cluster.run_until([&] { return released == 3; });
+  cluster.inject(kClient, 1, retrieval);
+  cluster.settle();
+  EXPECT_EQ(code, static_cast<int>(Errc::bad_request));
 }
 
 }  // namespace

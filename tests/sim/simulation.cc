@@ -1,6 +1,7 @@
 #include "tests/sim/simulation.h"
 
 #include "oramcore/tree/bounds.h"
+#include "tests/sim/path_watch.h"
 #include "tests/sim/troubles.h"
 #include "tests/sim/workload.h"
 
@@ -8,6 +9,7 @@ namespace s3oram::test {
 namespace {
 
 constexpr std::uint64_t kLeastSteps = 200;
+constexpr int kRareOverflow = 20;                       // 2^-20
 constexpr Duration kPatience = std::chrono::hours(24);  // of a whole run
 
 class Simulation {
@@ -25,8 +27,15 @@ class Simulation {
       evictions_ += party == kClient && name == "decide" && done;
       then(party, name, done);
     };
+    if (cluster_.params().bucket_size >=
+        min_bucket_size(cluster_.params().evict_every, kRareOverflow))
+      paths_.emplace(cluster_.servers());
+    cluster_.network.observer = [this](Party from, Party to, const Bytes& message) {
+      if (paths_) paths_->saw(from, to, message);
+    };
     troubles_.on_client_death = [this] {
       open_ = false;
+      if (paths_) paths_->client_died();
       workload_.client_died();
       open_later();
     };
@@ -62,7 +71,7 @@ class Simulation {
     const auto evict_every = static_cast<std::uint16_t>(1 + random_() % 4);
     // Buckets that are far too small are part of it: nothing may depend on luck.
     const auto bucket_size = random_() % 4 == 0
-                                 ? min_bucket_size(evict_every, 20)
+                                 ? min_bucket_size(evict_every, kRareOverflow)
                                  : static_cast<std::uint16_t>(evict_every + 2 + random_() % 4);
     return {schemes[random_() % std::size(schemes)], 512, bucket_size, evict_every};
   }
@@ -78,6 +87,8 @@ class Simulation {
     cluster_.begin_open_client([this](const Status& status) {
       if (status) {
         open_ = true;
+        if (const auto wrong = paths_ ? paths_->opened() : ""; !wrong.empty())
+          workload_.fail_with(wrong);
         return;
       }
       const Errc code = status.error().code;
@@ -142,6 +153,7 @@ class Simulation {
   Workload workload_;
   const std::uint64_t operations_, at_once_;
   Troubles troubles_;
+  std::optional<PathWatch> paths_;
   bool open_ = false, forced_ = false;
   std::uint64_t steps_ = 0, evictions_ = 0;
   unsigned height_ = 0;

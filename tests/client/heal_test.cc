@@ -1,0 +1,93 @@
+// Slots that rot on a server's disk, or go back in time, are healed from the other servers' shares.
+#include <gtest/gtest.h>
+
+#include "oramcore/tree/bounds.h"
+#include "serverd/frame_store.h"
+#include "tests/sim/cluster.h"
+
+namespace s3oram {
+namespace {
+
+using test::Cluster;
+using test::pattern;
+
+constexpr std::uint32_t kSize = 512;
+constexpr std::size_t kStride = kSize + VolumeParams::kSealOverhead + Frame::kTrailer;
+
+class Heal : public testing::Test {
+ protected:
+  void write(BlockId block, std::uint64_t generation) {
+    ASSERT_OK(cluster_.write(block, pattern(block, generation, kSize)));
+  }
+  void expect(BlockId block, std::uint64_t generation) {
+    auto got = cluster_.read(block);
+    ASSERT_TRUE(got) << "block " << block << ": " << got.error().message;
+    EXPECT_EQ(*got, pattern(block, generation, kSize)) << "block " << block;
+  }
+  /// Nothing of what the server has in memory hides what is on its disk.
+  void restart(Party server) {
+    cluster_.stop_server(server);
+    cluster_.start_server(server);
+  }
+  void rot_everything(Party server) {
+    const std::size_t size = cluster_.disk(server).content(cluster_.slots()).size();
+    for (std::size_t at = 17; at < size; at += kStride) cluster_.disk(server).rot("slots", at, 4);
+    restart(server);
+  }
+
+  Cluster cluster_{{{1, 3}, kSize, min_bucket_size(4), 4}, 41};
+};
+
+TEST_F(Heal, AServerWhoseDiskRotsIsHealedByTheOthers) {
+  constexpr BlockId kBlocks = 30;
+  ASSERT_OK(cluster_.open_client());
+  for (BlockId block = 0; block < kBlocks; ++block) write(block, 1);
+  for (Party server = 1; server <= 3; ++server) {
+    rot_everything(server);
+    // The next server's turn shows that this one's shares are right again.
+    for (int round = 0; round < 4; ++round)
+      for (BlockId block = 0; block < kBlocks; ++block) expect(block, 1);
+  }
+  ASSERT_OK(cluster_.close_client());
+}
+
+TEST_F(Heal, WhatTwoServersHaveLostCostsItsBlockAlone) {
+  ASSERT_OK(cluster_.open_client());
+  for (BlockId block = 0; block < 3; ++block) write(block, 1);
+  // Frame 1 is the root of a new volume: block 1 lies in its second slot.
+  for (const Party server : {1, 3}) {
+    cluster_.disk(server).rot("slots", kStride + 100, 1);
+    restart(server);
+  }
+  expect(0, 1);
+  auto lost = cluster_.read(1);
+  ASSERT_FALSE(lost);
+  EXPECT_EQ(lost.error().code, Errc::corrupt);
+  for (std::uint64_t generation = 2; generation < 12; ++generation) {
+    for (const BlockId block : {0, 2, 3}) write(block, generation);
+    for (const BlockId block : {0, 2, 3}) expect(block, generation);
+  }
+  write(1, 5);
+  expect(1, 5);
+}
+
+TEST_F(Heal, AServerSetBackWithinAView) {
+  ASSERT_OK(cluster_.open_client());
+  // Frames are used again by now: a slot that has lost its write holds an older one.
+  for (std::uint64_t i = 0; i < 80; ++i) write(i % 10, i);
+  write(20, 1);
+  cluster_.stop_server(2);
+  const auto older = cluster_.disk(2).image();
+  cluster_.start_server(2);
+  write(21, 1);
+  ASSERT_OK(cluster_.commit());
+  cluster_.stop_server(2);
+  cluster_.replace_disk(2, older);
+  cluster_.start_server(2);
+  expect(21, 1);
+  expect(20, 1);
+  for (std::uint64_t i = 70; i < 80; ++i) expect(i % 10, i);
+}
+
+}  // namespace
+}  // namespace s3oram

@@ -1,0 +1,102 @@
+// Full disks: what gives room back works, and so does everything that needs none.
+#include <gtest/gtest.h>
+
+#include "oramcore/tree/bounds.h"
+#include "tests/sim/cluster.h"
+
+namespace s3oram {
+namespace {
+
+using test::Cluster;
+using test::pattern;
+
+constexpr std::uint32_t kSize = 512;
+
+class Space : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_OK(cluster_.open_client()); }
+
+  Status write(BlockId block, std::uint64_t generation) {
+    auto status = cluster_.write(block, pattern(block, generation, kSize));
+    if (status) held_[block] = generation;
+    return status;
+  }
+  /// Writes new blocks until there is no more room.
+  void fill() {
+    for (const BlockId most = next_ + 2000; next_ < most; ++next_) {
+      const auto status = write(next_, 1);
+      if (status) continue;
+      ASSERT_EQ(status.error().code, Errc::disk_full) << status.error().message;
+      return;
+    }
+    FAIL() << "the disk never was full";
+  }
+  void check_all() {
+    for (const auto& [block, generation] : held_) {
+      auto got = cluster_.read(block);
+      ASSERT_TRUE(got) << got.error().message;
+      ASSERT_EQ(*got, pattern(block, generation, kSize)) << "block " << block;
+    }
+  }
+  void work_on() {
+    for (std::uint64_t generation = 2; generation < 5; ++generation)
+      for (auto& [block, present] : held_) ASSERT_OK(write(block, generation));
+    ASSERT_NO_FATAL_FAILURE(check_all());
+    for (int i = 0; i < 3; ++i) {
+      cluster_.engine().discard(held_.begin()->first);
+      held_.erase(held_.begin());
+    }
+    ASSERT_OK(cluster_.commit());
+    ASSERT_NO_FATAL_FAILURE(check_all());
+  }
+  /// It is asked for every ten seconds.
+  void wait_for_room() {
+    const Duration limit = cluster_.clock.now() + std::chrono::minutes(2);
+    while (!write(next_, 1)) {
+      ASSERT_LT(cluster_.clock.now(), limit) << "there is room again, but nobody notices";
+      bool later = false;
+      cluster_.clock.call_after(std::chrono::seconds(1), [&] { later = true; });
+      cluster_.run_until([&] { return later; });
+    }
+    ++next_;
+  }
+
+  Cluster cluster_{{{1, 3}, kSize, min_bucket_size(4), 4}, 51};
+  std::map<BlockId, std::uint64_t> held_;
+  BlockId next_ = 0;
+};
+
+TEST_F(Space, AServerWithoutRoomStopsTheGrowthAndNothingElse) {
+  for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
+  cluster_.disk(2).leave_space(0);
+  ASSERT_NO_FATAL_FAILURE(fill());
+  EXPECT_FALSE(cluster_.engine().room().can_grow);
+  EXPECT_EQ(cluster_.engine().room().blocks, 0u);
+  const auto height = cluster_.engine().status().height;
+  ASSERT_NO_FATAL_FAILURE(work_on());
+  EXPECT_EQ(cluster_.engine().status().height, height);
+  EXPECT_EQ(cluster_.engine().room().blocks, 3u) << "what was deleted gives room";
+  for (int i = 0; i < 3; ++i) ASSERT_OK(write(next_++, 1));
+  EXPECT_FALSE(write(next_, 1));
+  cluster_.disk(2).leave_space({});
+  ASSERT_NO_FATAL_FAILURE(wait_for_room());
+  for (const BlockId until = next_ + 100; next_ < until; ++next_) ASSERT_OK(write(next_, 1));
+  EXPECT_GT(cluster_.engine().status().height, height);
+  check_all();
+}
+
+TEST_F(Space, OnAFullDiskTheClientReadsOverwritesAndDeletes) {
+  for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
+  cluster_.disk(kClient).leave_space(0);
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_NO_FATAL_FAILURE(work_on());
+  ASSERT_OK(cluster_.close_client());
+  ASSERT_OK(cluster_.open_client());
+  ASSERT_NO_FATAL_FAILURE(check_all());
+  cluster_.disk(kClient).leave_space({});
+  ASSERT_NO_FATAL_FAILURE(wait_for_room());
+  check_all();
+}
+
+}  // namespace
+}  // namespace s3oram

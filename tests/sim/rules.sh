@@ -1,0 +1,43 @@
+#!/bin/bash
+# Every rule that keeps failures recoverable is left out in turn, and a test that passes with it must
+# fail: a rule whose absence nothing notices would not be tested.
+#
+#   rules.sh TESTS     the folder of the test programs, of a build with -DS3O_RULE_SWITCHES=ON
+set -uo pipefail
+
+cd "$1" || exit 1
+: "${RUNS:=400}" # random runs, at most; most rules are missed within ten
+missed=0
+
+# noticed RULE PROGRAM [ARGUMENT...]
+noticed() {
+  local said code=0
+  said=$(S3ORAMFS_LEAVE_OUT=$1 "./${@:2}" 2>&1) || code=$?
+  if ((code == 0)); then
+    echo "$1: left out, and nothing noticed it: ${*:2}"
+    missed=$((missed + 1))
+  elif [[ $said == *"no rule is called"* || ! ($said =~ Failure|"replay with") ]]; then
+    echo "$1: ${*:2} did not run: ${said:0:500}"
+    missed=$((missed + 1))
+  else
+    echo "$1: $(grep -m 1 -E '^seed|Failure' <<< "$said")"
+  fi
+}
+# In random runs of the simulator.
+at_random() {
+  local rule
+  for rule; do noticed "$rule" sim_run --seed 1 --runs "$RUNS"; done
+}
+# In one test of a program.
+in_test() { noticed "$1" "$2" --gtest_filter="$3"; }
+
+at_random checksums durable-answers acknowledged-positions no-retry-of-failed-sync recovery-first \
+  intents copy-on-write durable-prepare decide-first full-sync
+in_test former-view protocol_test 'Protocol.TheFormerViewIsThereUntilItIsReleased'
+in_test attempts protocol_test 'Protocol.AnAttemptIsNeverBegunTwice'
+in_test epochs engine_test 'Engine.FencesAnOlderSession'
+in_test compare-and-set engine_test 'Engine.RefusesAnOldCopyOfTheVault'
+in_test root-stamps protocol_test 'Heal.AServerSetBackWithinAView'
+in_test reserve-space protocol_test 'Space.*'
+in_test ballast protocol_test 'Space.*'
+((missed == 0))
