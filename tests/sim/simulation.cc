@@ -1,6 +1,7 @@
 #include "tests/sim/simulation.h"
 
 #include "oramcore/tree/bounds.h"
+#include "tests/sim/path_watch.h"
 #include "tests/sim/troubles.h"
 #include "tests/sim/workload.h"
 
@@ -18,12 +19,16 @@ class Simulation {
         workload_(cluster_, 6 + random_() % 18, random_()),
         operations_(20 + random_() % 40),
         at_once_(1 + random_() % 8),
+        paths_(cluster_.params().bucket_size),
         troubles_(cluster_, random_(), 30 + random_() % 600, 1 + random_() % 12) {
     cluster_.pool.shuffle = random_() % 2 == 0;
     cluster_.on_step = [this, then = cluster_.on_step](Party party, std::string_view name,
                                                        bool done) {
       evictions_ += party == kClient && name == "decide" && done;
       then(party, name, done);
+    };
+    cluster_.network.observer = [this](Party from, Party, const Bytes& message) {
+      if (from == kClient) paths_.sent(message);
     };
     troubles_.on_client_death = [this] {
       open_ = false;
@@ -96,6 +101,7 @@ class Simulation {
 
   bool stuck() {
     if (!workload_.failure().empty()) return true;
+    if (!paths_.failure().empty()) workload_.fail_with(paths_.failure());
     if (cluster_.clock.now() > kPatience)
       workload_.fail_with(fmt::format("no progress: {} operations begun, {} under way, client {}",
                                       workload_.begun(), workload_.under_way(),
@@ -141,6 +147,7 @@ class Simulation {
   Cluster cluster_;
   Workload workload_;
   const std::uint64_t operations_, at_once_;
+  PathWatch paths_;
   Troubles troubles_;
   bool open_ = false, forced_ = false;
   std::uint64_t steps_ = 0, evictions_ = 0;
