@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,6 +55,16 @@ class SystemFile final : public File {
   }
   Status reserve(std::uint64_t size) override {
     if (size == 0) return {};
+    // Asked for more than there is, some file systems keep what they could give, and fill the disk.
+    struct stat present {};
+    struct statvfs disk {};
+    if (::fstat(descriptor_, &present) == 0 && ::fstatvfs(descriptor_, &disk) == 0) {
+      const auto there = static_cast<std::uint64_t>(present.st_blocks) * 512;
+      if (size > there && (size - there) / disk.f_frsize > disk.f_bavail) {
+        errno = ENOSPC;
+        return failure("reserve space in");
+      }
+    }
     int rc = 0;
     do rc = ::fallocate(descriptor_, 0, 0, static_cast<off_t>(size));
     while (rc != 0 && errno == EINTR);

@@ -18,7 +18,7 @@ constexpr std::array<const char*, 7> kServerSteps = {"session", "attempt", "slot
 Troubles::Troubles(Cluster& cluster, std::uint64_t seed, std::uint64_t mean, std::size_t most)
     : cluster_(cluster), random_(seed), mean_(mean), most_(most), rotting_(any_server()) {
   for (const Kind kind : {Kind::cut_all, Kind::kill, Kind::restart, Kind::sync, Kind::full,
-                          Kind::faulty, Kind::rot, Kind::network, Kind::clock})
+                          Kind::faulty, Kind::rot, Kind::network, Kind::partition, Kind::clock})
     if (random_() % 3 != 0) kinds_.push_back(kind);
   kinds_.insert(kinds_.end(), {Kind::cut, Kind::cut_at_step, Kind::cut_at_step});
   wait_ = random_() % (2 * mean_);
@@ -50,9 +50,9 @@ void Troubles::later(std::function<void()> then) {
 }
 
 void Troubles::begin(Kind kind) {
-  constexpr const char* kNames[] = {"cut",     "cut at a step", "cut all", "kill",
-                                    "restart", "sync",          "full",    "faulty",
-                                    "rot",     "network",       "clock"};
+  constexpr const char* kNames[] = {"cut",     "cut at a step", "cut all",   "kill",
+                                    "restart", "sync",          "full",      "faulty",
+                                    "rot",     "network",       "partition", "clock"};
   const Party party = any_party();
   spdlog::debug("trouble: {} (party {})", kNames[static_cast<int>(kind)], party);
   SimDisk& disk = cluster_.disk(party);
@@ -90,7 +90,7 @@ void Troubles::begin(Kind kind) {
       return later([this, party] { cluster_.disk(party).leave_space({}); });
     case Kind::faulty:
       disk_failed_ = true;
-      disk.faults = {.read = party == kClient ? 0 : 0.01, .write = 0.02, .sync = 0.02};
+      disk.faults = {.read = 0.01, .write = 0.02, .sync = 0.02};
       return later([this, party] { cluster_.disk(party).faults = {}; });
     case Kind::rot:
       return rot();
@@ -101,6 +101,11 @@ void Troubles::begin(Kind kind) {
       cluster_.network.faults.late = rate();
       return later([this] { cluster_.network.faults = {}; });
     }
+    case Kind::partition:
+      cluster_.network.filter = [party](Party from, Party to, const Bytes&) {
+        return from != party && to != party;
+      };
+      return later([this] { cluster_.network.filter = {}; });
     case Kind::clock:
       if (random_() % 2)
         cluster_.clock_of(party).jump(std::chrono::seconds(1 + random_() % 100));
@@ -156,6 +161,7 @@ void Troubles::start_later(Party server) {
 void Troubles::end() {
   ended_ = true;
   cluster_.network.faults = {};
+  cluster_.network.filter = {};
   for (Party party = kClient; party <= cluster_.servers(); ++party) {
     cluster_.disk(party).faults = {};
     cluster_.disk(party).leave_space({});

@@ -49,6 +49,7 @@ class Troubles {
     faulty,
     rot,
     network,
+    partition,
     clock
   };
   void begin(Kind kind);

@@ -1,0 +1,72 @@
+// The operating system's disk, on whatever file system the tests run.
+#include "oramcore/base/disk.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+namespace s3oram {
+namespace {
+
+class SystemDiskTest : public testing::Test {
+ protected:
+  SystemDiskTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "s3o-disk-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no temporary folder at " << name;
+    directory_ = name;
+  }
+  ~SystemDiskTest() override { std::filesystem::remove_all(directory_); }
+  std::unique_ptr<File> open() {
+    auto file = system_disk().open(directory_ / "file");
+    EXPECT_TRUE(file) << file.error().message;
+    return std::move(*file);
+  }
+  static Bytes read(File& file, std::uint64_t offset, std::size_t size) {
+    Bytes out(size, 0xee);
+    EXPECT_TRUE(file.read(offset, out));
+    return out;
+  }
+  std::filesystem::path directory_;
+};
+
+TEST_F(SystemDiskTest, KeepsWhatWasWritten) {
+  ASSERT_TRUE(open()->write(10, Bytes(3, 7)));
+  auto file = open();
+  EXPECT_EQ(read(*file, 9, 6), (Bytes{0, 7, 7, 7, 0, 0})) << "beyond the end there are zeros";
+  EXPECT_TRUE(file->sync());
+}
+
+TEST_F(SystemDiskTest, ReservingChangesNothingThatIsRead) {
+  auto file = open();
+  ASSERT_TRUE(file->write(0, Bytes(100, 7)));
+  ASSERT_TRUE(file->reserve(1 << 20));
+  EXPECT_EQ(read(*file, 0, 100), Bytes(100, 7));
+  EXPECT_EQ(read(*file, 100, 1 << 20), Bytes(1 << 20));
+  ASSERT_TRUE(file->reserve(0));
+  ASSERT_TRUE(file->reserve(10)) << "less than is there";
+  EXPECT_EQ(read(*file, 0, 100), Bytes(100, 7));
+}
+
+TEST_F(SystemDiskTest, MoreThanThereIsCannotBeReserved) {
+  auto file = open();
+  const auto room = std::filesystem::space(directory_).available;
+  const auto outcome = file->reserve(room + (std::uint64_t{1} << 40));
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, Errc::disk_full) << outcome.error().message;
+}
+
+TEST_F(SystemDiskTest, AFileIsCutOff) {
+  auto file = open();
+  ASSERT_TRUE(file->write(0, Bytes(100, 7)));
+  ASSERT_TRUE(file->truncate(50));
+  EXPECT_EQ(read(*file, 49, 3), (Bytes{7, 0, 0}));
+  EXPECT_EQ(std::filesystem::file_size(directory_ / "file"), 50u);
+}
+
+TEST_F(SystemDiskTest, SaysWhichFileCannotBeOpened) {
+  const auto file = system_disk().open(directory_ / "no" / "file");
+  ASSERT_FALSE(file);
+  EXPECT_NE(file.error().message.find("no/file"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace s3oram
