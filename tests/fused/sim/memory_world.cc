@@ -134,7 +134,7 @@ class MemoryWorld::Device final : public BlockDevice {
     Status outcome = participate(database_);
     if (outcome && world_.trouble_ == Trouble::commits_fail)
       outcome = fail(Errc::failed, "the commit fails on demand");
-    if (outcome) return database_.commit();
+    if (outcome) return database_.commit("commit");
     database_.rollback();
     return outcome;
   }
