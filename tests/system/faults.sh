@@ -20,3 +20,34 @@ power_cut() {
   tell "$1" off
   tell "$1" on "${@:2}"
 }
+
+# ---- processes
+
+# kill_now PID...: with no chance to do anything, and waits until they are gone.
+kill_now() {
+  local pid
+  kill -9 "$@" 2> /dev/null || step "one of $* was gone already"
+  for pid in "$@"; do wait_until "process $pid is gone" is_gone "$pid"; done
+}
+# A zombie is gone, and its parent's affair.
+is_gone() { [[ ! -e /proc/$1/stat ]] || grep -q '^State:.Z' "/proc/$1/status" 2> /dev/null; }
+daemon_of() { s3oramfs status --json "$1" | grep -o '"pid": [0-9]*' | tr -dc 0-9; }
+
+# ---- the workload: workload.cc tells what it does
+
+# start_work SEED SECONDS; what it says goes to workload.log
+start_work() {
+  "$tests/workload" run "$mount" "$work/models" "$1" "$2" >> "$work/workload.log" 2>&1 &
+  worker=$!
+}
+# end_work CODE...: it must end with one of these.
+end_work() {
+  local code=0
+  wait "$worker" || code=$?
+  [[ " $* " == *" $code "* ]] || fail "the workload ended with $code instead of $*"
+}
+# check_work verify|compare
+check_work() {
+  "$tests/workload" "$1" "$mount" "$work/models" > "$work/check.out" || fail "$(< "$work/check.out")"
+  step "  $(< "$work/check.out")"
+}
