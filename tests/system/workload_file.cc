@@ -51,12 +51,40 @@ FileModel::Granule& FileModel::granule(std::uint64_t index) {
   return granule;
 }
 
+// The state after the shortenings between it and `epoch`.
+FileModel::Page FileModel::as_of(std::uint64_t index, const State& state, unsigned epoch) const {
+  std::uint64_t left = kGranule;
+  for (unsigned i = state.epoch + 1; i <= epoch; ++i) {
+    const std::uint64_t base = index * kGranule;
+    left = std::min(left, sizes_[i].low > base ? sizes_[i].low - base : 0);
+  }
+  if (left == kGranule) return state.page;
+  auto page = std::make_shared<std::string>(*state.page);
+  std::fill(page->begin() + static_cast<std::ptrdiff_t>(left), page->end(), '\0');
+  return page;
+}
+
+std::vector<FileModel::Page> FileModel::alternatives(std::uint64_t index, std::size_t from,
+                                                     unsigned first, unsigned last) const {
+  std::vector<Page> all;
+  const auto found = granules_.find(index);
+  if (found == granules_.end()) return {std::make_shared<std::string>(kGranule, '\0')};
+  for (unsigned epoch = first; epoch <= last; ++epoch)
+    for (std::size_t i = from; i < found->second.states.size(); ++i)
+      if (const State& state = found->second.states[i]; state.epoch <= epoch)
+        all.push_back(as_of(index, state, epoch));
+  return all;
+}
+
+// ---- what happens ------------------------------------------------------------------------------
+
 void FileModel::write(std::uint64_t offset, std::string_view data, bool done) {
   for (std::size_t at = 0; at < data.size();) {
+    const std::uint64_t index = (offset + at) / kGranule;
     const std::size_t from = (offset + at) % kGranule;
     const std::size_t length = std::min(kGranule - from, data.size() - at);
-    Granule& part = granule((offset + at) / kGranule);
-    auto page = std::make_shared<std::string>(*part.states.back().page);
+    Granule& part = granule(index);
+    auto page = std::make_shared<std::string>(*as_of(index, part.states.back(), epoch()));
     page->replace(from, length, data.substr(at, length));
     part.states.push_back({std::move(page), epoch()});
     if (done) part.certain = part.states.size() - 1;
@@ -69,113 +97,92 @@ void FileModel::write(std::uint64_t offset, std::string_view data, bool done) {
 }
 
 void FileModel::truncate(std::uint64_t size, bool done) {
-  if (size >= size_) {
-    sizes_.back().high = std::max(sizes_.back().high, size);
-  } else {
+  if (size < size_)
     sizes_.push_back({size, done ? size : size_});
-    for (auto at = granules_.lower_bound(size / kGranule); at != granules_.end(); ++at) {
-      const std::uint64_t base = at->first * kGranule;
-      Granule& part = at->second;
-      auto page = std::make_shared<std::string>(*part.states.back().page);
-      const std::size_t left = size > base ? size - base : 0;
-      if (left >= kGranule) continue;
-      std::fill(page->begin() + static_cast<std::ptrdiff_t>(left), page->end(), '\0');
-      part.states.push_back({std::move(page), epoch(), true});
-      if (done) part.certain = part.states.size() - 1;
-    }
+  else
+    sizes_.back().high = std::max(sizes_.back().high, size);
+  if (done) {
+    size_ = size;
+    certain_epoch_ = epoch();
   }
-  if (done) size_ = size;
   certain_ = certain_ && done;
 }
 
 void FileModel::synced() {
   for (auto& [index, part] : granules_) {
-    part.states.erase(part.states.begin(),
-                      part.states.begin() + static_cast<std::ptrdiff_t>(part.certain));
-    part.certain = 0;
-    for (State& state : part.states) {
-      state.epoch = 0;
-      state.by_cutting = false;
-    }
+    std::vector<State> left;
+    for (Page& page : alternatives(index, part.certain, certain_epoch_, epoch()))
+      left.push_back({std::move(page)});
+    part = {std::move(left)};
   }
   // An uncertain file has one of several sizes.
   sizes_ = {certain_ ? Sizes{size_, size_} : Sizes{sizes_.back().low, sizes_.back().high}};
+  certain_epoch_ = 0;
   former_.clear();
 }
 
 void FileModel::settled(std::string former) { former_ = std::move(former); }
 
+// ---- what is there -----------------------------------------------------------------------------
+
 Complaint FileModel::adopt(const std::string& content) {
-  if (content.size() < std::min(size_, sizes_.back().low) || content.size() > sizes_.back().high)
-    return "its size is " + std::to_string(content.size());
-  if (certain_ && content.size() != size_)
+  if (certain_ ? content.size() != size_
+               : content.size() < std::min(size_, sizes_.back().low) ||
+                     content.size() > sizes_.back().high)
     return "its size is " + std::to_string(content.size()) + " instead of " + std::to_string(size_);
   for (std::uint64_t at = 0; at < content.size(); at += kGranule) {
+    const std::uint64_t index = at / kGranule;
     const std::string_view seen = std::string_view(content).substr(at, kGranule);
-    Granule& part = granule(at / kGranule);
-    const auto found = std::find_if(
-        part.states.begin() + static_cast<std::ptrdiff_t>(part.certain), part.states.end(),
-        [&](const State& state) { return std::string_view(*state.page).starts_with(seen); });
-    if (found == part.states.end())
-      return "bytes " + std::to_string(at) + " and following are not what was written last: " +
-             difference(seen, *part.states.back().page);
+    Granule& part = granule(index);
+    auto complaint =
+        check_granule(index, seen, alternatives(index, part.certain, certain_epoch_, epoch()));
+    if (!complaint.empty()) return complaint;
     if (certain_) continue;
-    part.states.push_back({found->page, epoch()});
+    auto page = std::make_shared<std::string>(seen);
+    page->resize(kGranule);
+    part.states.push_back({std::move(page), epoch()});
     part.certain = part.states.size() - 1;
   }
   size_ = content.size();
   certain_ = true;
+  certain_epoch_ = epoch();
   return {};
 }
 
-Complaint FileModel::check_granule(const Granule& part, std::uint64_t index, std::string_view seen,
-                                   unsigned included, std::size_t from) const {
-  std::size_t start = from;
-  for (std::size_t i = from; i < part.states.size(); ++i)
-    if (part.states[i].by_cutting && part.states[i].epoch <= included) start = i;
-  for (std::size_t i = start; i < part.states.size(); ++i)
-    if (part.states[i].epoch <= included &&
-        std::string_view(*part.states[i].page).starts_with(seen))
-      return {};
+Complaint FileModel::check_granule(std::uint64_t index, std::string_view seen,
+                                   const std::vector<Page>& allowed) {
+  for (const Page& page : allowed)
+    if (std::string_view(*page).starts_with(seen)) return {};
   std::ostringstream out;
-  out << "bytes " << index * kGranule << " and following are none of the "
-      << part.states.size() - start << " contents that they had since they were synced: ";
-  for (std::size_t i = 0; i < part.states.size(); ++i)
-    if (std::string_view(*part.states[i].page).starts_with(seen)) {
-      out << "they are content " << i << " of " << part.states.size() << ", from before the file "
-          << "was shortened";
-      return out.str();
-    }
-  out << "unlike the last " << difference(seen, *part.states.back().page);
+  out << "bytes " << index * kGranule << " and following are none of " << allowed.size()
+      << " contents: unlike the last " << difference(seen, *allowed.back());
   return out.str();
 }
 
 Complaint FileModel::check_after_crash(const std::string& path, const std::string& content) const {
   const bool settled = !former_.empty() && path != former_;
-  Complaint complaint;
+  Complaint all;
   // Some number of shortenings has survived.
   for (unsigned included = settled ? epoch() : 0; included <= epoch(); ++included) {
-    complaint.clear();
+    Complaint complaint;
     std::uint64_t low = sizes_[0].low;
     for (unsigned i = 0; i <= included; ++i) low = std::min(low, sizes_[i].low);
     if (settled && certain_) low = size_;
-    if (content.size() < low || content.size() > sizes_[included].high) {
+    if (content.size() < low || content.size() > sizes_[included].high)
       complaint = "its size is " + std::to_string(content.size()) + " and not from " +
                   std::to_string(low) + " to " + std::to_string(sizes_[included].high);
-      continue;
-    }
     for (std::uint64_t at = 0; at < content.size() && complaint.empty(); at += kGranule) {
-      const auto found = granules_.find(at / kGranule);
-      const std::string_view seen = std::string_view(content).substr(at, kGranule);
-      if (found != granules_.end())
-        complaint = check_granule(found->second, at / kGranule, seen, included,
-                                  settled ? found->second.certain : 0);
-      else if (seen.find_first_not_of('\0') != std::string_view::npos)
-        complaint = "bytes " + std::to_string(at) + " and following were never written";
+      const std::uint64_t index = at / kGranule;
+      const auto found = granules_.find(index);
+      const std::size_t from = settled && found != granules_.end() ? found->second.certain : 0;
+      complaint = check_granule(index, std::string_view(content).substr(at, kGranule),
+                                alternatives(index, from, included, included));
     }
     if (complaint.empty()) return {};
+    all += "\n  with " + std::to_string(included) + " of " + std::to_string(epoch()) +
+           " shortenings: " + complaint;
   }
-  return complaint;
+  return all;
 }
 
 }  // namespace s3oram::workload

@@ -200,6 +200,21 @@ void Model::replay(const std::string& line) {
 
 // ---- what is there ----------------------------------------------------------------------------
 
+// The file's part of the log, for whoever has to find out.
+std::string Model::history_of(Ino ino) const {
+  std::ifstream log(folder_ / "log");
+  std::string history;
+  std::size_t number = 0;
+  for (std::string line; std::getline(log, line); ++number) {
+    std::istringstream words(line);
+    std::string kind, done, which;
+    words >> kind >> done >> which;
+    if (which == std::to_string(ino) || kind == "F")
+      history += "\n  " + std::to_string(number) + ": " + line;
+  }
+  return history + "\n  of " + std::to_string(number) + " lines";
+}
+
 Complaint Model::look(const Tree& seen) {
   if (!unsure_)
     return same(seen, tree_) ? Complaint() : "the names differ:" + difference(seen, tree_);
@@ -256,7 +271,7 @@ Complaint Model::verify(const Tree& seen, const std::map<Ino, std::string>& cont
     const auto file = files_.find(name.ino);
     const FileModel& model = file == files_.end() ? FileModel() : file->second;
     if (auto complaint = model.check_after_crash(path, contents.at(name.ino)); !complaint.empty())
-      return path + " (" + std::to_string(name.ino) + "): " + complaint;
+      return path + " (" + std::to_string(name.ino) + "): " + complaint + history_of(name.ino);
   }
   begin_anew(seen, contents);
   return {};

@@ -57,24 +57,28 @@ class FileModel {
   struct State {
     Page page;
     unsigned epoch = 0;  // shortenings of the file before it
-    bool by_cutting = false;
   };
   struct Granule {
     std::vector<State> states;  // oldest first
     std::size_t certain = 0;    // it is in this state now, or in a later one
   };
   struct Sizes {
-    std::uint64_t low, high;
+    std::uint64_t low, high;  // low: to which the file was cut
   };
   Granule& granule(std::uint64_t index);
   unsigned epoch() const { return static_cast<unsigned>(sizes_.size() - 1); }
-  Complaint check_granule(const Granule& granule, std::uint64_t index, std::string_view seen,
-                          unsigned epoch, std::size_t from) const;
+  Page as_of(std::uint64_t index, const State& state, unsigned epoch) const;
+  /// What the granule may hold from state `from` and epoch `first` on; the last is the newest.
+  std::vector<Page> alternatives(std::uint64_t index, std::size_t from, unsigned first,
+                                 unsigned last) const;
+  static Complaint check_granule(std::uint64_t index, std::string_view seen,
+                                 const std::vector<Page>& allowed);
 
   std::map<std::uint64_t, Granule> granules_;  // none: a hole
   std::vector<Sizes> sizes_{{0, 0}};           // by epoch
   std::uint64_t size_ = 0;
   bool certain_ = true;
+  unsigned certain_epoch_ = 0;  // this shortening has happened
   std::string former_;
 };
 
@@ -123,6 +127,7 @@ class Model {
  private:
   void replay(const std::string& line);
   void log(const std::string& line);
+  std::string history_of(Ino ino) const;
   void begin_anew(const Tree& seen, const std::map<Ino, std::string>& contents);
 
   std::filesystem::path folder_;
