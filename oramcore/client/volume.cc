@@ -103,6 +103,7 @@ class Connection {
     return fail(std::move(error));
   }
 
+  unsigned restarts(Party server) const { return local_ ? local_->restarts(server) : 0; }
   Status stop_servers() { return local_ ? local_->stop() : Status{}; }
 
   Executor executor() { return io_.get_executor(); }
@@ -205,7 +206,8 @@ class OpenVolume final : public Volume {
       for (Party server = 1; server <= connection_->servers(); ++server) {
         const Traffic traffic = connection_->transport().traffic(server);
         status.servers.push_back({connection_->name(server), engine.answering[server - 1],
-                                  traffic.bytes_sent, traffic.bytes_received});
+                                  connection_->restarts(server), traffic.bytes_sent,
+                                  traffic.bytes_received});
       }
       return status;
     });
