@@ -219,6 +219,19 @@ void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
   fuse_reply_create(request, &entry, file);
 }
 
+void do_link(fuse_req_t request, fuse_ino_t ino, fuse_ino_t new_parent, const char* new_name) {
+  if (held(request)) return;
+  const Node* to = known(request, new_parent);
+  if (!to || !known(request, ino)) return;
+  if (child(*to, new_name) != 0) {
+    fuse_reply_err(request, EEXIST);
+    return;
+  }
+  store.change_names({{new_parent, new_name, ino}});
+  const fuse_entry_param entry = refer(ino);
+  fuse_reply_entry(request, &entry);
+}
+
 void do_unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
   if (held(request)) return;
   const Node* directory = known(request, parent);
@@ -386,6 +399,7 @@ fuse_lowlevel_ops make_ops() {
   ops.symlink = do_symlink;
   ops.readlink = do_readlink;
   ops.create = do_create;
+  ops.link = do_link;
   ops.unlink = do_unlink;
   ops.rmdir = do_unlink;
   ops.rename = do_rename;

@@ -2,6 +2,7 @@
 # Sourced, after lib.sh, by the tests that break things: disks, links, processes.
 
 tests=$(realpath "$2") # the folder of the test programs
+declare -a link_pid=()
 
 # ---- disks: dropfs.cc tells what they understand
 
@@ -29,25 +30,51 @@ kill_now() {
   kill -9 "$@" 2> /dev/null || step "one of $* was gone already"
   for pid in "$@"; do wait_until "process $pid is gone" is_gone "$pid"; done
 }
-# A zombie is gone, and its parent's affair.
-is_gone() { [[ ! -e /proc/$1/stat ]] || grep -q '^State:.Z' "/proc/$1/status" 2> /dev/null; }
+# A zombie without other threads has let go of all files; the rest is its parent's affair.
+is_gone() {
+  local tasks=("/proc/$1/task"/*)
+  [[ ! -e /proc/$1/stat ]] ||
+    { ((${#tasks[@]} == 1)) && grep -q '^State:.Z' "/proc/$1/status" 2> /dev/null; }
+}
 daemon_of() { s3oramfs status --json "$1" | grep -o '"pid": [0-9]*' | tr -dc 0-9; }
 
 # ---- the workload: workload.cc tells what it does
 
 # start_work SEED SECONDS; what it says goes to workload.log
 start_work() {
-  "$tests/workload" run "$mount" "$work/models" "$1" "$2" >> "$work/workload.log" 2>&1 &
+  "$tests/workload" run "$mount" "$work/models" "$1" "$2" > "$work/workload.log" 2>&1 &
   worker=$!
 }
-# end_work CODE...: it must end with one of these.
+# end_work CODE: it must end with this.
 end_work() {
   local code=0
   wait "$worker" || code=$?
-  [[ " $* " == *" $code "* ]] || fail "the workload ended with $code instead of $*"
+  [[ $code == "$1" ]] || fail "the workload ended with $code instead of $1"
+  [[ -z ${VERBOSE:-} ]] || cat "$work/workload.log"
+}
+# nothing_took SECONDS: or longer, of what the workload did.
+nothing_took() {
+  local longest
+  longest=$(grep -o 'longest [0-9]*' "$work/workload.log" | sort -k 2 -n | tail -n 1 | tr -dc 0-9)
+  ((longest < $1 * 1000)) || fail "something took $longest ms"$'\n'"$(< "$work/workload.log")"
 }
 # check_work verify|compare
 check_work() {
   "$tests/workload" "$1" "$mount" "$work/models" > "$work/check.out" || fail "$(< "$work/check.out")"
   step "  $(< "$work/check.out")"
+}
+
+# ---- links: link.cc
+
+# make_links: the servers of make_servers, which do not run yet, are reached through them.
+make_links() {
+  for n in 1 2 3; do
+    listen_port[n]=$(free_port)
+    make_link "$n"
+  done
+}
+make_link() {
+  "$tests/link" "${server_port[$1]}" "${listen_port[$1]}" >> "$work/links.log" 2>&1 &
+  link_pid[$1]=$!
+  wait_until "link $1 is there" answers_on "${server_port[$1]}"
 }
