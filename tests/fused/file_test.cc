@@ -3,6 +3,7 @@
 #include <linux/falloc.h>
 #include <linux/fs.h>
 
+#include <atomic>
 #include <map>
 #include <random>
 #include <thread>
@@ -119,6 +120,29 @@ TEST_F(FileTest, ASilentDeviceGivesEioAtTheDeadline) {
   device->hold_reads(false);
   EXPECT_EQ(read(find("a")), "x");
   EXPECT_EQ(device->counts().reads, 1u);
+}
+
+// They succeed without any server, and must not put off the deadline of who waits for one.
+TEST_F(FileTest, CommitsAreNoProgressOfASilentDevice) {
+  unmount();
+  options.cache.deadline = std::chrono::milliseconds(200);
+  mount();
+  const Ino ino = create("a");
+  write(ino, 0, "x");
+  device->hold_writes(true);
+  std::atomic<bool> ended = false;
+  std::thread syncing([&] {
+    const auto silent = fs->sync(ino);
+    EXPECT_FALSE(silent);
+    EXPECT_EQ(silent.error(), EIO);
+    ended = true;
+  });
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!ended && std::chrono::steady_clock::now() < limit) EXPECT_TRUE(fs->sync_names());
+  EXPECT_TRUE(ended);
+  device->hold_writes(false);
+  syncing.join();
+  sync(ino);
 }
 
 TEST_F(FileTest, AFailedReadIsNotRemembered) {
