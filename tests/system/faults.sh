@@ -78,3 +78,39 @@ make_link() {
   link_pid[$1]=$!
   wait_until "link $1 is there" answers_on "${server_port[$1]}"
 }
+
+# ---- a vault with disks that fail
+
+# set_up local|remote: a new vault on $disk, of servers that have the same disk, or a disk
+# ($work/store1, ...) and a link each. Small blocks and buckets, so that much happens in a short
+# time.
+mount=$work/mount
+disk=$work/disk
+vault=$disk/vault
+set_up() {
+  local code=0 said n
+  local init=(s3oramfs init --no-passphrase --block-size 4K --evict-every 16 --bucket-size 32
+    --allow-overflow "$vault")
+  mkdir "$mount"
+  make_disk "$disk"
+  if [[ $1 == local ]]; then
+    "${init[@]}" --local 2> "$work/init.log"
+    server_pid_of() { processes_of "$vault/servers/$1"; }
+    restart_server() { :; } # the daemon does it
+  else
+    for n in 1 2 3; do make_disk "$work/store$n"; done
+    make_servers store
+    make_links
+    start_servers
+    init+=("${server_options[@]}")
+    said=$("${init[@]}" 2> "$work/init.log") || code=$?
+    [[ $code == 15 ]] || fail "init ended with $code instead of 15"
+    authorize "$(shown_key <<< "$said")"
+    "${init[@]}" --wait 20 2> "$work/init.log"
+    server_pid_of() { echo "${server_pid[store$1]}"; }
+    restart_server() { start_server "$1"; }
+    sync "$work"/store? # keygen and authorize make no directory durable, nor need they
+  fi
+  # What init said it made is there for good.
+  power_cut "$disk"
+}
