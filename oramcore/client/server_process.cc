@@ -15,6 +15,8 @@
 #include <string>
 #include <utility>
 
+#include "oramcore/state/durable_file.h"
+
 extern char** environ;
 
 namespace s3oram {
@@ -39,13 +41,15 @@ std::string describe(int status) {
   return fmt::format("signal {}", WTERMSIG(status));
 }
 
+// The folder's name must survive a power cut as what is put into it does; whoever made it may not
+// have come so far.
 Status make_folder(const Path& folder) {
   std::error_code error;
-  if (std::filesystem::create_directories(folder, error))
+  if (std::filesystem::create_directory(folder, error))
     std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
   if (error)
     return fail(Errc::failed, "{}: making this directory: {}", folder.string(), error.message());
-  return {};
+  return sync_directory(folder.parent_path());
 }
 
 std::vector<std::string> arguments(const Path& serverd, const Path& store, unsigned number,
@@ -135,6 +139,7 @@ Status ServerProcess::launch() {
   const Path run = vault_ / "run";
   const Path store = vault_ / "servers" / std::to_string(number_);
   S3O_TRY(make_folder(run));
+  S3O_TRY(make_folder(store.parent_path()));
   S3O_TRY(make_folder(store));
   std::error_code error;
   std::filesystem::remove(run / fmt::format("{}.sock", number_), error);  // of a killed server
