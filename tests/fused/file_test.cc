@@ -177,6 +177,24 @@ TEST_F(FileTest, AFullDiskIsSaidBeforeDataIsTaken) {
   write(ino, 0, "x");
 }
 
+// An error would lose it, and the fsync after the one that reports it would succeed.
+TEST_F(FileTest, AFullDiskDoesNotLoseWhatTheKernelHasTaken) {
+  unmount();
+  std::uint64_t room = 0;
+  options.cache.free_bytes = [&] { return room; };
+  mount();
+  const Ino ino = create("a");
+  ASSERT_TRUE(fs->write(ino, 0, as_view("kept"), true));
+  EXPECT_EQ(fs->closing(ino).error(), ENOSPC);
+  EXPECT_EQ(read(ino), "kept");
+  room = 1u << 30;
+  sync(ino);
+  write(ino, 4, " and more");
+  EXPECT_TRUE(fs->closing(ino));
+  remount();
+  EXPECT_EQ(read(find("a")), "kept and more");
+}
+
 // ---- accesses ----------------------------------------------------------------------------------
 
 TEST_F(FileTest, WritingCostsOneAccessABlock) {
