@@ -83,6 +83,13 @@ Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Durat
   co_return std::move(*call->answer);
 }
 
+bool Rpc::overdue(Party to) const {
+  return std::any_of(calls_.begin(), calls_.end(), [&](const auto& entry) {
+    const Call& call = *entry.second;
+    return call.to == to && !call.answer && call.resend_after > kFirstResend;
+  });
+}
+
 void Rpc::tick() {
   ticking_ = true;
   clock_.call_after(kTick, [this, alive = alive_] {

@@ -47,6 +47,8 @@ class Rpc {
 
   /// Ends every call with shutting_down, now and later; requests are no longer handled.
   void stop();
+  /// Whether a request to `to` has been waiting for its answer for so long that it was sent again.
+  bool overdue(Party to) const;
   /// Requests whose handlers still run.
   std::size_t handling() const { return handling_.size(); }
 

@@ -150,6 +150,21 @@ TEST_F(RpcTest, SendsALostRequestAgainByteForByteAndMoreAndMoreSlowly) {
   }
 }
 
+TEST_F(RpcTest, KnowsWhoIsLate) {
+  serve_echo();
+  bool silent = true;
+  lose_ = [&](const Sent& sent) { return sent.from == kServer && silent; };
+  const auto outcome = begin("hello");
+  EXPECT_FALSE(client_->overdue(kServer));
+  const auto begun = clock_.now();
+  while (clock_.now() - begun < Rpc::kFirstResend && clock_.advance()) settle();
+  EXPECT_TRUE(client_->overdue(kServer));
+  EXPECT_FALSE(client_->overdue(kStranger));
+  silent = false;
+  finish(*outcome);
+  EXPECT_FALSE(client_->overdue(kServer));
+}
+
 TEST_F(RpcTest, AsksAgainAfterALostAnswer) {
   serve_echo();
   lose_ = [&](const Sent& sent) { return sent.from == kServer && sent_by(kServer).size() < 3; };
