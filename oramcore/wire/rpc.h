@@ -23,6 +23,8 @@ struct Payload {
   View body() const;
 };
 
+/// Pauses grow from one sending to the next, and begin anew when a connection comes about.
+///
 /// One executor; not thread-safe.
 class Rpc {
  public:
@@ -57,6 +59,7 @@ class Rpc {
   void received(Party from, Bytes message);
   void handle(Party from, std::uint16_t type, std::uint64_t number, Bytes message);
   void tick();
+  void connected(Party to);
 
   Executor executor_;
   Clock& clock_;
