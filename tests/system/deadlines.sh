@@ -9,18 +9,19 @@
 need_fuse
 
 PATH=$bin:$PATH # timeout(1) runs programs, not functions
-timeout=3
-margin=7 # for slow machines; what hangs is caught all the same
+timeout=2
+limit=$((timeout + 7)) # for slow machines; what hangs is caught all the same
 set_up remote
 
 # ends CODE COMMAND...: with this code (or "any"), and in time.
 ends() {
-  local code=0
-  timeout --signal=KILL $((timeout + margin)) "${@:2}" > "$work/said.out" 2>&1 || code=$?
+  local code=0 start=$SECONDS
+  timeout --signal=KILL $limit "${@:2}" > "$work/said.out" 2>&1 || code=$?
+  [[ -z ${VERBOSE:-} ]] || step "    $((SECONDS - start)) s: ${*:2}"
   ((code != 137)) || fail "hangs: ${*:2}"
   [[ $1 == any || $code == "$1" ]] || fail "exit code $code instead of $1 from: ${*:2}"$'\n'"$(< "$work/said.out")"
 }
-said() { grep -q "$1" "$work/said.out" || fail "no word of \"$1\" but: $(< "$work/said.out")"; }
+said() { grep -q -e "$1" "$work/said.out" || fail "no word of \"$1\" but: $(< "$work/said.out")"; }
 # What no page cache can answer.
 read_directly() { dd if="$1" of=/dev/null bs=4K iflag=direct status=none; }
 export -f read_directly
@@ -90,6 +91,8 @@ start_servers
 goes_on 2
 
 step "unmounting with dead servers"
+# Three waits: of umount for the daemon, and of the daemon for the data and for what is under way.
+limit=$((3 * timeout + 7))
 fill_some
 kill_now "${server_pid[@]}"
 echo lost > "$mount/lost"
@@ -104,7 +107,8 @@ cmp "$work/synced" "$mount/synced" || fail "what was synced is lost by a forced 
 step "unmounting lazily"
 kill_now "${server_pid[@]}"
 echo lost > "$mount/lost"
-ends any s3oramfs umount --lazy "$mount"
+ends 14 s3oramfs umount --lazy "$mount"
+ends any s3oramfs umount --lazy --force "$mount"
 ! is_mounted "$mount" || fail "a lazy umount left the mount"
 wait_until "the daemon is gone" no_processes_of "$vault"
 start_servers

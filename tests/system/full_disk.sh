@@ -66,5 +66,5 @@ s3oramfs mount --timeout "$timeout" "$vault" "$mount"
 start_work 1 2
 end_work 0
 if [[ $3 == remote ]]; then fill_up "$work/store2" 300000; fi
-fill_up "$disk" 100000
+fill_up "$disk" 30000
 s3oramfs umount "$mount"

@@ -9,7 +9,7 @@ declare -a listen_port=()
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 
 # What the tests write; the matrix evictor makes it slow, so no more than shows something.
-: "${TREE_FILES:=3000}" "${TREE_BYTES:=25000000}" "${RANDOM_MIB:=100}"
+: "${TREE_FILES:=1500}" "${TREE_BYTES:=12000000}" "${RANDOM_MIB:=32}"
 
 fail() {
   echo "FAILED: $*" >&2
