@@ -43,6 +43,8 @@ void print_server(const ordered_json& server, bool mounted) {
                              server.value("answering", false) ? "answering" : "NOT ANSWERING",
                              human_size(server.value("bytes_sent", std::uint64_t{0})),
                              human_size(server.value("bytes_received", std::uint64_t{0})));
+  if (const unsigned restarts = server.value("restarts", 0U); restarts > 0)
+    std::cout << fmt::format(", ended by itself {} {}", restarts, restarts == 1 ? "time" : "times");
   std::cout << "\n";
 }
 

@@ -220,18 +220,22 @@ PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index
            (found != node.blocks.end() && found->second->dirty);
   };
   int error = EIO;
-  const bool in_time = wait(lock, [&] {
-    if (has_room()) return true;
+  const bool ended = wait(lock, [&] {
+    if (has_room()) {
+      error = 0;
+      return true;
+    }
     want_oldest();
     if (!dirty_.empty() && dirty_.front()->write_error != 0) error = dirty_.front()->write_error;
-    return false;
+    return error == ENOSPC;  // waiting does not help
   });
-  return in_time ? PosixStatus() : posix_error(error);
+  return ended && error == 0 ? PosixStatus() : posix_error(error);
 }
 
 /// The block into which bytes [from, to) may be copied.
 Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::uint64_t index,
-                                                   std::uint32_t from, std::uint32_t to) {
+                                                   std::uint32_t from, std::uint32_t to,
+                                                   bool taken) {
   S3O_POSIX_TRY(wait_for_room(lock, node, index));
   if (!node.blocks.contains(index)) {
     S3O_POSIX_GET(extent, find_extent(node, index));
@@ -244,8 +248,10 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
   }
   S3O_POSIX_GET(block, ready_block(lock, node, index));
   if (block) return block;
-  if (options_.free_bytes() < dirty_bytes_ + kSpareBlocks * block_size_)
-    return posix_error(ENOSPC);  // now, rather than when the block is flushed
+  if (options_.free_bytes() < dirty_bytes_ + kSpareBlocks * block_size_) {
+    if (!taken) return posix_error(ENOSPC);  // now, rather than when the block is flushed
+    node.no_room = true;
+  }
   return add(node, index);
 }
 
@@ -257,14 +263,15 @@ void DataCache::changed(const Handle& block) {
   evict();
 }
 
-PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, View in) {
+PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, View in, bool taken) {
+  if (node.unflushed == 0) node.no_room = false;
   const std::uint64_t end = offset + in.size();
   for (std::uint64_t start = offset; start < end;) {
     const std::uint64_t index = start / block_size_;
     const std::uint64_t stop = std::min(end, (index + 1) * block_size_);
     const auto from = static_cast<std::uint32_t>(start % block_size_);
     const auto to = static_cast<std::uint32_t>(stop - index * block_size_);
-    S3O_POSIX_GET(block, block_to_write(lock, node, index, from, to));
+    S3O_POSIX_GET(block, block_to_write(lock, node, index, from, to, taken));
     if (block->data.size() < to) block->data.resize(to);
     std::memcpy(block->data.data() + from, in.data() + (start - offset), to - from);
     node.size = std::max(node.size, stop);

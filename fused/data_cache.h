@@ -49,7 +49,11 @@ class DataCache {
 
   /// Gives the bytes read: fewer than asked at the end of the file.
   Posix<std::size_t> read(Lock& lock, Node& node, std::uint64_t offset, MutView out);
-  PosixStatus write(Lock& lock, Node& node, std::uint64_t offset, View in);
+  /// `taken`: the kernel has taken the data from the user already, and an error would lose it. It
+  /// is kept, dirty, even if the device has no room; held_back() tells.
+  PosixStatus write(Lock& lock, Node& node, std::uint64_t offset, View in, bool taken);
+  /// Whether data of the node waits for room on the device.
+  static bool held_back(const Node& node) { return node.no_room && node.unflushed > 0; }
   /// Makes [offset, offset + length) read zero; the file keeps its size. Whole blocks are freed.
   PosixStatus punch(Lock& lock, Node& node, std::uint64_t offset, std::uint64_t length);
   /// Changes the size.
@@ -108,7 +112,7 @@ class DataCache {
   void evict();
   Posix<Handle> ready_block(Lock& lock, Node& node, std::uint64_t index);
   Posix<Handle> block_to_write(Lock& lock, Node& node, std::uint64_t index, std::uint32_t from,
-                               std::uint32_t to);
+                               std::uint32_t to, bool taken);
   PosixStatus wait_for_room(Lock& lock, Node& node, std::uint64_t index);
   PosixStatus load(Node& node, std::uint64_t index);
   void loaded(const Handle& block, Result<Bytes> content);

@@ -98,6 +98,7 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     if (!block->failing_since) block->failing_since = now;
     block->not_before = now + options_.retry;
     block->write_error = to_errno(outcome.error());
+    block->node->no_room |= block->write_error == ENOSPC;
     failed_.push_back(block);
     account(block);
   }
@@ -139,11 +140,12 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
            (!left->first->node || left->first->durable_version >= left->second))
       ++left;
     if (left == targets.end()) return true;
-    // A block that fails for so long is given up when it fails once more.
+    // A block that fails for so long is given up when it fails once more; at once if there is no
+    // room for it.
     const CachedBlock& block = *left->first;
     const auto failed_at = block.not_before - options_.retry;
     if (block.failing_since && failed_at >= start &&
-        failed_at - *block.failing_since >= options_.deadline)
+        (block.write_error == ENOSPC || failed_at - *block.failing_since >= options_.deadline))
       error = block.write_error;
     return error != 0;
   });

@@ -33,7 +33,7 @@ PosixStatus FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_
   if (options_.read_only) return posix_error(EROFS);
   S3O_POSIX_GET(node, known(ino));
   if (offset > kLargestFile || in.size() > kLargestFile - offset) return posix_error(EFBIG);
-  S3O_POSIX_TRY(cache_.write(lock, *node, offset, in));
+  S3O_POSIX_TRY(cache_.write(lock, *node, offset, in, from_page_cache));
   if (from_page_cache) return {};
   node->row.mtime = node->row.ctime = timing_.wall_clock();
   store(*node);
@@ -75,6 +75,14 @@ void FileSystem::closed(Ino ino) {
   if (!node || !std::exchange((*node)->rewritten, false)) return;
   if (const auto completed = cache_.complete(**node); !completed)
     spdlog::error("inode {}: its new content waits: {}", ino, std::strerror(completed.error()));
+}
+
+/// It came from the kernel's cache, and nobody waited for that.
+PosixStatus FileSystem::closing(Ino ino) {
+  const Lock lock(mutex_);
+  const auto node = known(ino);
+  if (node && DataCache::held_back(**node)) return posix_error(ENOSPC);
+  return {};
 }
 
 Posix<struct statvfs> FileSystem::statfs() {

@@ -283,7 +283,7 @@ void FileSystem::committed(const Status& outcome) {
   if (!outcome) spdlog::error("a commit failed and is tried again: {}", outcome.error().message);
   if (!options_.read_only) metadata_.end_commit(outcome.has_value());
   cache_.numbers.end_commit(outcome.has_value());
-  cache_.wake(outcome.has_value());
+  cache_.wake(false);  // a commit needs no server, and brings no waiting access further
 }
 
 PosixStatus FileSystem::commit(Lock& lock) {
@@ -293,7 +293,7 @@ PosixStatus FileSystem::commit(Lock& lock) {
     const Lock locked(mutex_);
     --commits_;
     *outcome = std::move(status);
-    cache_.wake((*outcome)->has_value());
+    cache_.wake(false);
   });
   if (!cache_.wait(lock, [&] { return outcome->has_value(); })) return posix_error(EIO);
   S3O_POSIX_TRY(**outcome);

@@ -111,6 +111,8 @@ class FileSystem final : public CommitParticipant {
   /// A file that was open for writing is open no more. What a crash then leaves of a file that was
   /// truncated to nothing and written anew is its former or its new content, whole.
   void closed(Ino ino);
+  /// A descriptor is being closed: ENOSPC if data of the file waits for room.
+  PosixStatus closing(Ino ino);
 
   // Barriers: ok means durable.
   PosixStatus sync(Ino ino);

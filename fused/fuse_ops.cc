@@ -345,7 +345,9 @@ void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t 
     fuse_reply_err(request, outcome.error());
 }
 
-void do_flush(fuse_req_t request, fuse_ino_t, fuse_file_info*) { fuse_reply_err(request, 0); }
+void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+  answer(request, fs(request).closing(ino));
+}
 
 /// The last descriptor of an open file is gone; a shell closes others before it has written.
 void do_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {

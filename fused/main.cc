@@ -141,6 +141,7 @@ std::string status_json(const MountCommand& command, Volume& volume, FileSystem&
   for (const auto& server : state.servers)
     servers.push_back({{"address", server.address},
                        {"answering", server.answering},
+                       {"restarts", server.restarts},
                        {"bytes_sent", server.bytes_sent},
                        {"bytes_received", server.bytes_received}});
   return nlohmann::json{{"ok", true},

@@ -66,6 +66,7 @@ struct Node {
   std::uint64_t grown = 0;    // size up to which nothing but zeros need become durable
   std::uint64_t lookups = 0;  // references that the kernel holds
   bool no_xattrs = false;     // known to have none
+  bool no_room = false;       // for some of its data, when last seen
   bool rewritten = false;     // truncated to nothing, and not closed since
   std::optional<Replacement> replacement;
 

@@ -61,6 +61,9 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   command.vault = std::filesystem::weakly_canonical(command.vault, error);
   command.mountpoint = std::filesystem::absolute(command.mountpoint, error).lexically_normal();
   if (!command.mountpoint.has_filename()) command.mountpoint = command.mountpoint.parent_path();
+  // A link may lead into the vault. (Of a dead mount nothing can be asked.)
+  const auto real = std::filesystem::canonical(command.mountpoint, error);
+  if (!error) command.mountpoint = real;
   return std::variant<MountCommand, std::string>(std::move(command));
 }
 

@@ -3,131 +3,215 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <spdlog/spdlog.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <string>
-#include <utility>
+#include <future>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <vector>
 
-extern char** environ;
+#include "oramcore/client/server_process.h"
 
 namespace s3oram {
 namespace {
 
 using Path = std::filesystem::path;
-using SteadyTime = std::chrono::steady_clock::time_point;
+using Clock = std::chrono::steady_clock;
 
-constexpr mode_t kLogMode = 0600;
-// In the child: 0 to 2 as always, then the pipe, and nothing above. Whatever else is open here
-// (a mount's /dev/fuse above all) must not be kept alive by a server.
-constexpr int kReadyFd = 3;
+// A server that ran for so long has not failed again: it has failed anew.
+constexpr std::chrono::minutes kLongLife{1};
 
-SteadyTime after(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
+}  // namespace
 
-// Whether `fd` became readable (or its other end closed) before the deadline.
-bool await_readable(int fd, SteadyTime deadline) {
-  constexpr std::chrono::milliseconds kLongest = std::chrono::minutes(1);  // poll takes an int
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
-    const auto now = std::clamp(left, std::chrono::milliseconds(0), kLongest);
-    pollfd wanted{fd, POLLIN, 0};
-    const int rc = ::poll(&wanted, 1, static_cast<int>(now.count()));
-    if (rc > 0) return true;
-    if (rc < 0 && errno != EINTR) return false;
-    if (rc == 0 && left <= kLongest) return false;
+class LocalServers::Keeper {
+ public:
+  Keeper(const Path& program, const Path& vault, unsigned count, LocalServersPatience patience)
+      : patience_(patience) {
+    for (unsigned number = 1; number <= count; ++number)
+      servers_.emplace_back(program, vault, number, count, patience.restart);
   }
+  ~Keeper() {
+    if (const Status stopped = stop(); !stopped) spdlog::error("{}", stopped.error().message);
+  }
+
+  Status start();
+  Status stop();
+  bool running(unsigned number) const;
+  unsigned restarts(unsigned number) const;
+
+ private:
+  struct Server {
+    Server(const Path& program, const Path& vault, unsigned number, unsigned count,
+           std::chrono::milliseconds pause)
+        : process(program, vault, number, count), next_pause(pause) {}
+    ServerProcess process;
+    Clock::time_point launched;
+    Clock::time_point again = Clock::time_point::max();  // when to launch it, if it has ended
+    std::chrono::milliseconds next_pause;
+    // Under the mutex:
+    bool running = false;
+    unsigned restarts = 0;
+  };
+
+  void keep();
+  Status launch_all();
+  Status stop_all();
+  void watch();
+  void ended(Server& server);
+  void launch_again(Server& server);
+  void set_running(Server& server, bool running) {
+    const std::lock_guard lock(mutex_);
+    server.running = running;
+  }
+  const Server* find(unsigned number) const {
+    for (const Server& server : servers_)
+      if (server.process.number() == number) return &server;
+    return nullptr;
+  }
+
+  const LocalServersPatience patience_;
+  mutable std::mutex mutex_;
+  std::list<Server> servers_;  // the thread's own, but for what is under the mutex
+  int stop_[2] = {-1, -1};     // a pipe
+  std::promise<Status> started_;
+  std::thread thread_;
+  Status outcome_;  // of the thread, once it is joined
+};
+
+// ---- the thread --------------------------------------------------------------------------------
+
+void LocalServers::Keeper::keep() {
+  Status launched = launch_all();
+  const bool good = launched.has_value();
+  if (!good) static_cast<void>(stop_all());  // what matters is why they did not start
+  started_.set_value(std::move(launched));
+  if (!good) return;
+  watch();
+  outcome_ = stop_all();
 }
 
-// The C library of Debian 12 declares its pidfd_open without C linkage.
-int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
-
-void close_once(int& fd) {
-  if (fd >= 0) ::close(std::exchange(fd, -1));
-}
-
-// SIGTERM ends only a server that is not ready yet, and has nothing to lose.
-bool ended_well(int status) {
-  return status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-}
-
-std::string describe(int status) {
-  if (WIFEXITED(status)) return fmt::format("exit code {}", WEXITSTATUS(status));
-  return fmt::format("signal {}", WTERMSIG(status));
-}
-
-Status make_folder(const Path& folder) {
-  std::error_code error;
-  if (std::filesystem::create_directories(folder, error))
-    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
-  if (error)
-    return fail(Errc::failed, "{}: making this directory: {}", folder.string(), error.message());
+Status LocalServers::Keeper::launch_all() {
+  const auto deadline = Clock::now() + patience_.start;
+  for (Server& server : servers_) {
+    server.launched = Clock::now();
+    S3O_TRY(server.process.launch());
+  }
+  for (Server& server : servers_) {
+    S3O_TRY(server.process.await_ready(deadline));
+    set_running(server, true);
+  }
   return {};
 }
 
-std::vector<std::string> arguments(const Path& serverd, const Path& store, unsigned number,
-                                   unsigned count) {
-  std::vector<std::string> all{serverd.string(),
-                               "--store",
-                               store.string(),
-                               "--index",
-                               std::to_string(number),
-                               "--listen",
-                               fmt::format("ipc://{}.sock", number)};
-  for (unsigned other = 1; other <= count; ++other) {
-    if (other == number) continue;
-    all.push_back("--peer");
-    all.push_back(fmt::format("{}=ipc://{}.sock", other, other));
+// Until it is told to stop.
+void LocalServers::Keeper::watch() {
+  for (;;) {
+    std::vector<pollfd> wanted{{stop_[0], POLLIN, 0}};
+    auto next = Clock::time_point::max();
+    for (const Server& server : servers_) {
+      wanted.push_back({server.process.handle(), POLLIN, 0});  // poll leaves out what is below 0
+      wanted.push_back({server.process.ready(), POLLIN, 0});
+      next = std::min(next, server.again);
+    }
+    int timeout = -1;
+    if (next != Clock::time_point::max()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
+      timeout = static_cast<int>(std::max<std::int64_t>(0, left.count()));
+    }
+    if (::poll(wanted.data(), wanted.size(), timeout) < 0) continue;  // a signal
+    if (wanted[0].revents != 0) return;
+    std::size_t at = 1;
+    for (Server& server : servers_) {
+      const bool end = wanted[at++].revents != 0, news = wanted[at++].revents != 0;
+      if (news && server.process.take_readiness()) {
+        spdlog::info("server {} listens again", server.process.number());
+        set_running(server, true);
+      }
+      if (end) ended(server);
+      if (Clock::now() >= server.again) launch_again(server);
+    }
   }
-  all.insert(all.end(), {"--exit-with-parent", "--ready-fd", std::to_string(kReadyFd)});
-  return all;
 }
 
-// posix_spawn leaves nothing to do between fork and exec, where almost nothing is allowed to a
-// process with threads.
-int spawn_server(const std::vector<std::string>& args, const Path& folder, const Path& log,
-                 int ready, pid_t& pid) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(),
-                                     O_WRONLY | O_CREAT | O_APPEND, kLogMode);
-  ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, ready, kReadyFd);
-  ::posix_spawn_file_actions_addclosefrom_np(&actions, kReadyFd + 1);
-  ::posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
+void LocalServers::Keeper::ended(Server& server) {
+  server.process.reap(Clock::time_point::max());
+  set_running(server, false);
+  const auto now = Clock::now();
+  if (now - server.launched >= kLongLife) server.next_pause = patience_.restart;
+  server.again = now + server.next_pause;
+  spdlog::error("server {} ended by itself {}; it is started again in {} ms",
+                server.process.number(), server.process.end(), server.next_pause.count());
+  server.next_pause = std::min(2 * server.next_pause, patience_.longest);
+}
 
-  // Signals as after login, and a session of its own: Ctrl-C on a terminal is for the client, which
-  // still needs its servers to end well.
-  sigset_t none;
+void LocalServers::Keeper::launch_again(Server& server) {
+  server.launched = Clock::now();
+  server.again = Clock::time_point::max();
+  {
+    const std::lock_guard lock(mutex_);
+    ++server.restarts;
+  }
+  if (const Status launched = server.process.launch(); !launched) {
+    spdlog::error("{}", launched.error().message);
+    server.again = Clock::now() + patience_.longest;
+  }
+}
+
+Status LocalServers::Keeper::stop_all() {
+  const auto deadline = Clock::now() + patience_.stop;
+  std::string problems;
+  for (Server& server : servers_) server.process.signal(SIGTERM);
+  for (Server& server : servers_) {
+    ServerProcess& process = server.process;
+    if (!process.reap(deadline)) {
+      process.signal(SIGKILL);
+      process.reap(Clock::time_point::max());
+    }
+    set_running(server, false);
+    if (!process.ended_well())
+      problems += fmt::format("{}server {} did not end well {}", problems.empty() ? "" : "; ",
+                              process.number(), process.end());
+  }
+  if (!problems.empty()) return fail(Errc::failed, "{}", problems);
+  return {};
+}
+
+// ---- others ------------------------------------------------------------------------------------
+
+Status LocalServers::Keeper::start() {
+  if (::pipe2(stop_, O_CLOEXEC) != 0)
+    return fail(Errc::failed, "starting the servers: {}", std::strerror(errno));
+  // Signals are for other threads.
   sigset_t every;
-  ::sigemptyset(&none);
+  sigset_t before;
   ::sigfillset(&every);
-  ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setsigdefault(&attributes, &every);
-  ::posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-
-  std::vector<char*> argv;
-  for (const auto& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
-  argv.push_back(nullptr);
-  const int error =
-      ::posix_spawn(&pid, args[0].c_str(), &actions, &attributes, argv.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::posix_spawnattr_destroy(&attributes);
-  return error;
+  ::pthread_sigmask(SIG_SETMASK, &every, &before);
+  thread_ = std::thread([this] { keep(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started_.get_future().get();
 }
 
-}  // namespace
+Status LocalServers::Keeper::stop() {
+  if (stop_[1] >= 0) ::close(std::exchange(stop_[1], -1));
+  if (thread_.joinable()) thread_.join();
+  if (stop_[0] >= 0) ::close(std::exchange(stop_[0], -1));
+  return std::exchange(outcome_, {});
+}
+
+bool LocalServers::Keeper::running(unsigned number) const {
+  const std::lock_guard lock(mutex_);
+  const Server* server = find(number);
+  return server && server->running;
+}
+
+unsigned LocalServers::Keeper::restarts(unsigned number) const {
+  const std::lock_guard lock(mutex_);
+  const Server* server = find(number);
+  return server ? server->restarts : 0;
+}
 
 Result<LocalServers> LocalServers::start(const Path& serverd, const Path& vault_directory,
                                          unsigned count, LocalServersPatience patience) {
@@ -135,127 +219,18 @@ Result<LocalServers> LocalServers::start(const Path& serverd, const Path& vault_
   const Path vault = std::filesystem::absolute(vault_directory, error);
   const Path program = std::filesystem::absolute(serverd, error);
   if (error) return fail(Errc::failed, "{}: {}", vault_directory.string(), error.message());
-  S3O_TRY(make_folder(vault / "run"));
-
-  LocalServers servers(patience);
-  const auto deadline = after(patience.start);
-  for (unsigned number = 1; number <= count; ++number)
-    S3O_TRY(servers.launch(program, vault, number, count));
-  for (auto& child : servers.children_) S3O_TRY(servers.await_ready(child, deadline));
-  return servers;
+  auto keeper = std::make_unique<Keeper>(program, vault, count, patience);
+  S3O_TRY(keeper->start());
+  return LocalServers(std::move(keeper));
 }
 
-Status LocalServers::launch(const Path& serverd, const Path& vault, unsigned number,
-                            unsigned count) {
-  const Path run = vault / "run";
-  const Path store = vault / "servers" / std::to_string(number);
-  S3O_TRY(make_folder(store));
-  std::error_code error;
-  std::filesystem::remove(run / fmt::format("{}.sock", number), error);  // of a killed server
+Status LocalServers::stop() { return keeper_->stop(); }
+bool LocalServers::running(unsigned number) const { return keeper_->running(number); }
+unsigned LocalServers::restarts(unsigned number) const { return keeper_->restarts(number); }
 
-  Child child;
-  child.number = number;
-  child.log = run / fmt::format("server-{}.log", number);
-  child.log_start = std::filesystem::file_size(child.log, error);
-  if (error) child.log_start = 0;
-
-  int pipe[2];
-  if (::pipe2(pipe, O_CLOEXEC) != 0)
-    return fail(Errc::failed, "starting server {}: {}", number, std::strerror(errno));
-  child.ready = pipe[0];
-  // Above the descriptors that the child's own files take.
-  int ready = ::fcntl(pipe[1], F_DUPFD_CLOEXEC, kReadyFd + 1);
-  ::close(pipe[1]);
-  int failed = ready < 0 ? errno
-                         : spawn_server(arguments(serverd, store, number, count), run, child.log,
-                                        ready, child.pid);
-  close_once(ready);
-  if (failed == 0) {
-    child.handle = open_pidfd(child.pid);
-    failed = child.handle < 0 ? errno : 0;
-    if (child.handle >= 0) {
-      children_.push_back(child);
-      return {};
-    }
-    ::kill(child.pid, SIGKILL);
-    ::waitpid(child.pid, nullptr, 0);
-  }
-  close_once(child.ready);
-  return fail(Errc::failed, "starting server {}: {} (in {}): {}", number, serverd.string(),
-              run.string(), std::strerror(failed));
-}
-
-Status LocalServers::await_ready(Child& child, SteadyTime deadline) {
-  const bool news = await_readable(child.ready, deadline);
-  char byte = 0;
-  const bool ready = news && ::read(child.ready, &byte, 1) == 1;
-  close_once(child.ready);
-  if (ready) return {};
-  if (news && reap(child, deadline)) {  // it closed its end: it has ended, or is about to
-    const int status = std::exchange(child.status, 0);  // told here, not by stop() again
-    return fail(Errc::unreachable, "server {} ended while starting ({}): {}; its log is {}",
-                child.number, describe(status), last_log_line(child), child.log.string());
-  }
-  return fail(Errc::unreachable, "server {} did not start in time: {}; its log is {}", child.number,
-              last_log_line(child), child.log.string());
-}
-
-std::string LocalServers::last_log_line(const Child& child) {
-  std::ifstream log(child.log);
-  log.seekg(static_cast<std::streamoff>(child.log_start));
-  std::string last = "it said nothing";
-  for (std::string line; std::getline(log, line);)
-    if (!line.empty()) last = line;
-  return last;
-}
-
-// Whether the child has ended before the deadline.
-bool LocalServers::reap(Child& child, SteadyTime deadline) {
-  if (child.pid < 0) return true;
-  if (!await_readable(child.handle, deadline)) return false;
-  pid_t reaped = 0;
-  do {
-    reaped = ::waitpid(child.pid, &child.status, 0);
-  } while (reaped < 0 && errno == EINTR);
-  child.pid = -1;
-  close_once(child.handle);
-  return true;
-}
-
-bool LocalServers::running(unsigned number) {
-  return number >= 1 && number <= children_.size() &&
-         !reap(children_[number - 1], std::chrono::steady_clock::now());
-}
-
-Status LocalServers::stop() {
-  const auto deadline = after(patience_.stop);
-  std::string problems;
-  for (const auto& child : children_)
-    if (child.pid >= 0) ::kill(child.pid, SIGTERM);
-  for (auto& child : children_) {
-    if (!reap(child, deadline)) {
-      ::kill(child.pid, SIGKILL);
-      reap(child, SteadyTime::max());
-    }
-    close_once(child.ready);  // not before: a server that cannot report would call it a failure
-    if (!ended_well(child.status))
-      problems += fmt::format("{}server {} did not end well ({}): {}; its log is {}",
-                              problems.empty() ? "" : "; ", child.number, describe(child.status),
-                              last_log_line(child), child.log.string());
-  }
-  children_.clear();
-  if (!problems.empty()) return fail(Errc::failed, "{}", problems);
-  return {};
-}
-
-LocalServers& LocalServers::operator=(LocalServers&& other) noexcept {
-  std::swap(patience_, other.patience_);
-  std::swap(children_, other.children_);
-  return *this;
-}
-
-LocalServers::~LocalServers() {
-  if (const auto status = stop(); !status) spdlog::error("{}", status.error().message);
-}
+LocalServers::LocalServers(std::unique_ptr<Keeper> keeper) : keeper_(std::move(keeper)) {}
+LocalServers::LocalServers(LocalServers&& other) noexcept = default;
+LocalServers& LocalServers::operator=(LocalServers&& other) noexcept = default;
+LocalServers::~LocalServers() = default;
 
 }  // namespace s3oram

@@ -1,11 +1,9 @@
 // The servers of a local vault: child processes that live as long as the vault is mounted.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <filesystem>
-#include <vector>
+#include <memory>
 
 #include "oramcore/base/error.h"
 
@@ -14,11 +12,13 @@ namespace s3oram {
 /// How long to wait for the servers before giving up on them.
 struct LocalServersPatience {
   std::chrono::milliseconds start{20'000};
-  std::chrono::milliseconds stop{20'000};  // then they are killed
+  std::chrono::milliseconds stop{20'000};     // then they are killed
+  std::chrono::milliseconds restart{200};     // after a first end; doubled with each that follows
+  std::chrono::milliseconds longest{10'000};  // at most this between two restarts
 };
 
-/// Use it from one thread at a time. start() must be called on a thread that lives as long as the
-/// servers are wanted: the kernel stops them when that thread ends, however it ends.
+/// Any thread. A thread of its own starts the servers, and starts one again that ended by itself;
+/// the kernel stops them when that thread ends, however this process ends.
 class LocalServers {
  public:
   /// Starts servers 1..count and returns when all of them listen, at ipc://N.sock in
@@ -30,38 +30,24 @@ class LocalServers {
                                     const std::filesystem::path& vault_directory, unsigned count,
                                     LocalServersPatience patience = {});
 
-  /// Stops all servers and waits for them. An error says which one did not end well; all of them
-  /// have ended in any case. Does nothing the second time.
+  /// Stops all servers and waits for them. An error says which one did not end well, or was not
+  /// running; all of them have ended in any case. Does nothing the second time.
   Status stop();
 
   /// Whether server `number` (1..count) runs.
-  bool running(unsigned number);
+  bool running(unsigned number) const;
+  /// How often it was started again.
+  unsigned restarts(unsigned number) const;
 
-  LocalServers(LocalServers&& other) noexcept = default;
+  LocalServers(LocalServers&& other) noexcept;
   LocalServers& operator=(LocalServers&& other) noexcept;
   /// Stops them.
   ~LocalServers();
 
  private:
-  struct Child {
-    unsigned number = 0;
-    pid_t pid = -1;   // -1: reaped
-    int handle = -1;  // pidfd
-    int ready = -1;   // where its readiness is read; -1 afterwards
-    int status = 0;   // of waitpid, once reaped
-    std::filesystem::path log;
-    std::uintmax_t log_start = 0;  // size of the log before it was started
-  };
-
-  explicit LocalServers(LocalServersPatience patience) : patience_(patience) {}
-  Status launch(const std::filesystem::path& serverd, const std::filesystem::path& vault_directory,
-                unsigned number, unsigned count);
-  Status await_ready(Child& child, std::chrono::steady_clock::time_point deadline);
-  static bool reap(Child& child, std::chrono::steady_clock::time_point deadline);
-  static std::string last_log_line(const Child& child);
-
-  LocalServersPatience patience_;
-  std::vector<Child> children_;
+  class Keeper;
+  explicit LocalServers(std::unique_ptr<Keeper> keeper);
+  std::unique_ptr<Keeper> keeper_;
 };
 
 }  // namespace s3oram

@@ -111,6 +111,12 @@ Task<Status> Servers::reopen(Party server) {
 Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message) {
   auto answer = co_await rpc_.call(server, type, std::move(message));
   if (!answer && answer.error().code == Errc::need_open) S3O_CO_TRY(co_await reopen(server));
+  if (!answer && answer.error().code == Errc::fenced)
+    co_return fail(
+        Errc::fenced,
+        "server {}: a newer session has the volume, of a copy of this vault: unmount one "
+        "of the two ({})",
+        server, answer.error().message);
   co_return answer;
 }
 

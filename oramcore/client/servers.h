@@ -44,8 +44,8 @@ class Servers {
   /// The same message to every server; the first error if there is one.
   Task<Status> ask_all(MessageType type, Bytes message);
 
-  /// Whether the last question was answered.
-  bool answering(Party server) const { return answering_[server]; }
+  /// Whether the last question was answered, and none waits for an answer for long.
+  bool answering(Party server) const { return answering_[server] && !rpc_.overdue(server); }
 
   /// Ends all waiting with shutting_down.
   void stop() {

@@ -103,6 +103,7 @@ class Connection {
     return fail(std::move(error));
   }
 
+  unsigned restarts(Party server) const { return local_ ? local_->restarts(server) : 0; }
   Status stop_servers() { return local_ ? local_->stop() : Status{}; }
 
   Executor executor() { return io_.get_executor(); }
@@ -204,8 +205,10 @@ class OpenVolume final : public Volume {
                           .uncommitted = engine.uncommitted};
       for (Party server = 1; server <= connection_->servers(); ++server) {
         const Traffic traffic = connection_->transport().traffic(server);
-        status.servers.push_back({connection_->name(server), engine.answering[server - 1],
-                                  traffic.bytes_sent, traffic.bytes_received});
+        const bool connected = connection_->transport().state(server) == PeerState::connected;
+        status.servers.push_back(
+            {connection_->name(server), connected && engine.answering[server - 1],
+             connection_->restarts(server), traffic.bytes_sent, traffic.bytes_received});
       }
       return status;
     });

@@ -19,6 +19,7 @@ struct VolumeStatus {
   struct Server {
     std::string address;
     bool answering = false;
+    unsigned restarts = 0;  // by us, of a local vault's server that ended by itself
     std::uint64_t bytes_sent = 0;
     std::uint64_t bytes_received = 0;
   };
@@ -38,8 +39,7 @@ struct VolumeOptions {
   std::function<void(const std::string&)> progress;  // what a slow open is doing; may be empty
 };
 
-/// With a local vault, the process's working directory becomes the vault's run/, and create() and
-/// open() must be called on a thread that lives as long as the volume is open (local_servers.h).
+/// With a local vault, the process's working directory becomes the vault's run/.
 class Volume {
  public:
   /// Makes vault.db and the volume at every server, for a vault just created, and marks the vault

@@ -57,11 +57,13 @@ Rpc::Rpc(Executor executor, Clock& clock, Random& random, Transport& transport)
       transport_(transport),
       next_number_(random.u64()) {
   transport_.on_message([this](Party from, Bytes message) { received(from, std::move(message)); });
+  transport_.on_connection([this](Party to) { connected(to); });
 }
 
 Rpc::~Rpc() {
   *alive_ = false;
   transport_.on_message([](Party, Bytes) {});
+  transport_.on_connection([](Party) {});
 }
 
 Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Duration patience) {
@@ -81,6 +83,22 @@ Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Durat
   while (!call->answer) co_await call->answered.wait();
   if (*alive) calls_.erase(header.number);
   co_return std::move(*call->answer);
+}
+
+// With the next tick: the transport may not be able to send yet.
+void Rpc::connected(Party to) {
+  for (auto& [number, call] : calls_) {
+    if (call->to != to || call->answer) continue;
+    call->resend_after = kFirstResend / 2;  // tick() doubles it
+    call->resend_at = clock_.now();
+  }
+}
+
+bool Rpc::overdue(Party to) const {
+  return std::any_of(calls_.begin(), calls_.end(), [&](const auto& entry) {
+    const Call& call = *entry.second;
+    return call.to == to && !call.answer && call.resend_after > kFirstResend;
+  });
 }
 
 void Rpc::tick() {

@@ -23,6 +23,8 @@ struct Payload {
   View body() const;
 };
 
+/// Pauses grow from one sending to the next, and begin anew when a connection comes about.
+///
 /// One executor; not thread-safe.
 class Rpc {
  public:
@@ -47,6 +49,8 @@ class Rpc {
 
   /// Ends every call with shutting_down, now and later; requests are no longer handled.
   void stop();
+  /// Whether a request to `to` has been waiting for its answer for so long that it was sent again.
+  bool overdue(Party to) const;
   /// Requests whose handlers still run.
   std::size_t handling() const { return handling_.size(); }
 
@@ -55,6 +59,7 @@ class Rpc {
   void received(Party from, Bytes message);
   void handle(Party from, std::uint16_t type, std::uint64_t number, Bytes message);
   void tick();
+  void connected(Party to);
 
   Executor executor_;
   Clock& clock_;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 #include "oramcore/base/bytes.h"
 
@@ -23,6 +24,11 @@ class Transport {
   /// Called once, before any message is sent.
   virtual void on_message(Handler handler) = 0;
   virtual void send(Party to, Bytes message) = 0;
+  /// Whenever a connection to `to` comes about, after all messages to it may have been lost. A
+  /// transport that cannot tell never does.
+  virtual void on_connection(std::function<void(Party to)> handler) {
+    static_cast<void>(std::move(handler));
+  }
 };
 
 }  // namespace s3oram

@@ -28,7 +28,8 @@ std::string ipc_routing_id(Party self) {
 }  // namespace
 
 ZmqPeer::ZmqPeer(zmq::context_t& context, Executor executor, PeerAddress address, Party self,
-                 const KeyPair& keys, std::size_t largest_message, Handler handler)
+                 const KeyPair& keys, std::size_t largest_message, Handler handler,
+                 Connected connected)
     : context_(context),
       executor_(executor),
       address_(std::move(address)),
@@ -36,6 +37,7 @@ ZmqPeer::ZmqPeer(zmq::context_t& context, Executor executor, PeerAddress address
       keys_(keys),
       largest_message_(largest_message),
       handler_(std::move(handler)),
+      connected_(std::move(connected)),
       reopen_(executor) {}
 
 ZmqPeer::~ZmqPeer() { close(); }
@@ -97,6 +99,7 @@ void ZmqPeer::on_event(std::uint16_t event) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
       state_ = PeerState::connected;
       spdlog::debug("connected to server {} at {}", address_.party, address_.endpoint);
+      connected_();
       break;
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
       if (state_ != PeerState::refused)

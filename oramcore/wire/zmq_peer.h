@@ -20,10 +20,11 @@ inline constexpr std::size_t kIpcNonce = 8;
 class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
  public:
   using Handler = std::function<void(zmq::message_t& message)>;
+  using Connected = std::function<void()>;
 
   /// `context` must outlive it.
   ZmqPeer(zmq::context_t& context, Executor executor, PeerAddress address, Party self,
-          const KeyPair& keys, std::size_t largest_message, Handler handler);
+          const KeyPair& keys, std::size_t largest_message, Handler handler, Connected connected);
   ~ZmqPeer();
 
   /// Connects, now and whenever the connection is lost. Throws zmq::error_t.
@@ -45,6 +46,7 @@ class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
   KeyPair keys_;
   std::size_t largest_message_;
   Handler handler_;
+  Connected connected_;
   PeerState state_ = PeerState::connecting;
   std::shared_ptr<ZmqSocket> dealer_;
   std::shared_ptr<ZmqSocket> monitor_;

@@ -38,6 +38,9 @@ class Sockets final : public ZmqTransport {
   void open(ZapHandler::Admitted admitted, std::string& doing);
 
   void on_message(Handler handler) override { handler_ = std::move(handler); }
+  void on_connection(std::function<void(Party)> handler) override {
+    connected_ = std::move(handler);
+  }
   void send(Party to, Bytes message) override;
   PeerState state(Party server) const override;
   Traffic traffic(Party party) const override;
@@ -61,6 +64,7 @@ class Sockets final : public ZmqTransport {
   std::map<Party, Traffic> traffic_;
   std::string endpoint_;
   Handler handler_;
+  std::function<void(Party)> connected_;
 };
 
 Sockets::~Sockets() {
@@ -76,11 +80,14 @@ void Sockets::open(ZapHandler::Admitted admitted, std::string& doing) {
   }
   for (const auto& address : config_.peers) {
     doing = "connecting to " + address.endpoint;
-    auto peer = std::make_shared<ZmqPeer>(context_, executor_, address, config_.self, config_.keys,
-                                          config_.largest_message,
-                                          [this, from = address.party](zmq::message_t& message) {
-                                            deliver(from, MessageKind::answer, message);
-                                          });
+    auto peer = std::make_shared<ZmqPeer>(
+        context_, executor_, address, config_.self, config_.keys, config_.largest_message,
+        [this, from = address.party](zmq::message_t& message) {
+          deliver(from, MessageKind::answer, message);
+        },
+        [this, to = address.party] {
+          if (connected_) connected_(to);
+        });
     peer->open();
     peers_.emplace(address.party, std::move(peer));
   }

@@ -2,14 +2,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -44,13 +43,13 @@ class Local : public ::testing::Test {
   Result<LocalServers> start(LocalServersPatience patience = {}) const {
     return LocalServers::start(FAKE_SERVER, vault_, 3, patience);
   }
-  // Whether a process that nobody has waited for ends, at last.
-  static bool ends(pid_t pid) {
-    const int handle = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
-    pollfd ended{handle, POLLIN, 0};
-    const bool result = ::poll(&ended, 1, 20'000) == 1;
-    ::close(handle);
-    return result;
+  static bool comes_true(const std::function<bool()>& condition) {
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
   }
   static bool exists(pid_t pid) { return ::kill(pid, 0) == 0; }
 
@@ -148,14 +147,52 @@ TEST_F(Local, ReportsAServerThatEndsBadly) {
     EXPECT_NE(stopped.error().message.find(part), std::string::npos) << stopped.error().message;
 }
 
-TEST_F(Local, NoticesAServerThatDied) {
-  tell(1, "dies");
+TEST_F(Local, StartsAServerAgainThatDied) {
   auto servers = start();
   ASSERT_TRUE(servers) << servers.error().message;
-  EXPECT_TRUE(ends(pid(1)));
-  EXPECT_FALSE(servers->running(1));
+  for (unsigned times = 1; times <= 3; ++times) {
+    const pid_t before = pid(2);
+    ASSERT_EQ(::kill(before, SIGKILL), 0);
+    ASSERT_TRUE(comes_true([&] { return servers->restarts(2) == times && servers->running(2); }));
+    EXPECT_NE(pid(2), before);
+    EXPECT_FALSE(exists(before));
+  }
+  EXPECT_EQ(servers->restarts(1), 0U);
+  EXPECT_TRUE(servers->running(1));
+  const auto stopped = servers->stop();
+  EXPECT_TRUE(stopped) << stopped.error().message;
+  EXPECT_EQ(read(store(2) / "stopped"), "well");
+}
+
+TEST_F(Local, AServerThatAlwaysDiesIsStartedLessAndLessOften) {
+  tell(1, "dies");
+  auto servers = start({20s, 20s, 1ms, 16ms});
+  ASSERT_TRUE(servers) << servers.error().message;
+  ASSERT_TRUE(comes_true([&] { return servers->restarts(1) > 6; }));
   EXPECT_TRUE(servers->running(2));
-  EXPECT_FALSE(servers->stop());
+}
+
+TEST_F(Local, ReportsAServerThatWasNotRunningAtTheEnd) {
+  auto servers = start({20s, 20s, 10min, 10min});
+  ASSERT_TRUE(servers) << servers.error().message;
+  ASSERT_EQ(::kill(pid(1), SIGKILL), 0);
+  ASSERT_TRUE(comes_true([&] { return !servers->running(1); }));
+  const auto stopped = servers->stop();
+  ASSERT_FALSE(stopped);
+  EXPECT_NE(stopped.error().message.find("server 1 did not end well (signal 9)"), std::string::npos)
+      << stopped.error().message;
+}
+
+TEST_F(Local, AServerThatDoesNotStartAgainDoesNotHoldUpTheEnd) {
+  auto servers = start();
+  ASSERT_TRUE(servers) << servers.error().message;
+  tell(3, "never-ready");
+  ASSERT_EQ(::kill(pid(3), SIGKILL), 0);
+  ASSERT_TRUE(comes_true([&] { return servers->restarts(3) == 1; }));
+  EXPECT_FALSE(servers->running(3));
+  EXPECT_TRUE(servers->running(2));
+  const auto stopped = servers->stop();
+  EXPECT_TRUE(stopped) << stopped.error().message;
 }
 
 TEST_F(Local, MovingKeepsThemAndDestructionStopsThem) {
@@ -191,7 +228,7 @@ TEST_F(Local, StartsFromAThreadWithBlockedSignals) {
   EXPECT_TRUE(servers->stop());
 }
 
-TEST_F(Local, ServersEndWithTheThreadThatStartedThem) {
+TEST_F(Local, OutliveTheThreadThatAskedForThem) {
   std::optional<LocalServers> servers;
   std::thread([&] {
     auto started = start();
@@ -199,8 +236,9 @@ TEST_F(Local, ServersEndWithTheThreadThatStartedThem) {
     servers.emplace(std::move(*started));
   }).join();
   ASSERT_TRUE(servers);
-  EXPECT_TRUE(ends(pid(1)));
-  EXPECT_FALSE(servers->running(1));
+  for (unsigned number = 1; number <= 3; ++number) EXPECT_TRUE(servers->running(number));
+  const auto stopped = servers->stop();
+  EXPECT_TRUE(stopped) << stopped.error().message;
 }
 
 }  // namespace

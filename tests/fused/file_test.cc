@@ -3,6 +3,7 @@
 #include <linux/falloc.h>
 #include <linux/fs.h>
 
+#include <atomic>
 #include <map>
 #include <random>
 #include <thread>
@@ -121,6 +122,29 @@ TEST_F(FileTest, ASilentDeviceGivesEioAtTheDeadline) {
   EXPECT_EQ(device->counts().reads, 1u);
 }
 
+// They succeed without any server, and must not put off the deadline of who waits for one.
+TEST_F(FileTest, CommitsAreNoProgressOfASilentDevice) {
+  unmount();
+  options.cache.deadline = std::chrono::milliseconds(200);
+  mount();
+  const Ino ino = create("a");
+  write(ino, 0, "x");
+  device->hold_writes(true);
+  std::atomic<bool> ended = false;
+  std::thread syncing([&] {
+    const auto silent = fs->sync(ino);
+    EXPECT_FALSE(silent);
+    EXPECT_EQ(silent.error(), EIO);
+    ended = true;
+  });
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!ended && std::chrono::steady_clock::now() < limit) EXPECT_TRUE(fs->sync_names());
+  EXPECT_TRUE(ended);
+  device->hold_writes(false);
+  syncing.join();
+  sync(ino);
+}
+
 TEST_F(FileTest, AFailedReadIsNotRemembered) {
   write(create("a"), 0, "x");
   remount();
@@ -151,6 +175,24 @@ TEST_F(FileTest, AFullDiskIsSaidBeforeDataIsTaken) {
   EXPECT_EQ(fs->getattr(ino)->st_size, 0);
   room = 1u << 30;
   write(ino, 0, "x");
+}
+
+// An error would lose it, and the fsync after the one that reports it would succeed.
+TEST_F(FileTest, AFullDiskDoesNotLoseWhatTheKernelHasTaken) {
+  unmount();
+  std::uint64_t room = 0;
+  options.cache.free_bytes = [&] { return room; };
+  mount();
+  const Ino ino = create("a");
+  ASSERT_TRUE(fs->write(ino, 0, as_view("kept"), true));
+  EXPECT_EQ(fs->closing(ino).error(), ENOSPC);
+  EXPECT_EQ(read(ino), "kept");
+  room = 1u << 30;
+  sync(ino);
+  write(ino, 4, " and more");
+  EXPECT_TRUE(fs->closing(ino));
+  remount();
+  EXPECT_EQ(read(find("a")), "kept and more");
 }
 
 // ---- accesses ----------------------------------------------------------------------------------

@@ -9,6 +9,9 @@ class Network::Port final : public Transport {
   }
   ~Port() override { network_.detach(*this); }
   void on_message(Handler handler) override { handler_ = std::move(handler); }
+  void on_connection(std::function<void(Party)> handler) override {
+    connected_ = std::move(handler);
+  }
   void send(Party to, Bytes message) override {
     const auto port = network_.ports_.find(self_);
     if (port != network_.ports_.end() && port->second == this)
@@ -17,11 +20,15 @@ class Network::Port final : public Transport {
   void receive(Party from, Bytes message) {
     if (handler_) handler_(from, std::move(message));
   }
+  void connect(Party to) {
+    if (connected_) connected_(to);
+  }
 
  private:
   Network& network_;
   Party self_;
   Handler handler_;
+  std::function<void(Party)> connected_;
 };
 
 Network::Network(Executor executor, Clock* clock, std::uint64_t seed, Trace* trace)
@@ -34,6 +41,8 @@ std::unique_ptr<Transport> Network::attach(Party self) {
 void Network::detach(Transport& port) {
   std::erase_if(ports_, [&](const auto& entry) { return entry.second == &port; });
 }
+
+void Network::connect(Party self, Party to) { ports_.at(self)->connect(to); }
 
 bool Network::chance(double probability) {
   return probability > 0 && static_cast<double>(random_()) < probability * 18446744073709551615.0;

@@ -40,6 +40,8 @@ class Network {
 
   /// A message, as if `from` had sent it; no fault befalls it.
   void deliver(Party from, Party to, Bytes message);
+  /// A new connection to `to` comes about at `self`.
+  void connect(Party self, Party to);
 
  private:
   class Port;

@@ -5,10 +5,11 @@ set -euo pipefail
 bin=$(realpath "$1")
 work=$(mktemp -d "${TMPDIR:-/tmp}/s3oramfs-test-XXXXXX")
 declare -A server_pid=()
+declare -a listen_port=()
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 
 # What the tests write; the matrix evictor makes it slow, so no more than shows something.
-: "${TREE_FILES:=3000}" "${TREE_BYTES:=25000000}" "${RANDOM_MIB:=100}"
+: "${TREE_FILES:=1500}" "${TREE_BYTES:=12000000}" "${RANDOM_MIB:=32}"
 
 fail() {
   echo "FAILED: $*" >&2
@@ -47,11 +48,12 @@ processes_of() {
 no_processes_of() { [[ -z $(processes_of "$1") ]]; }
 
 cleanup() {
-  local code=$? point pid log
+  local code=$? point points pid log
   set +e
-  while read -r _ _ _ _ point _; do
+  mapfile -t points < <(cut -d ' ' -f 5 /proc/self/mountinfo) # all, before it changes
+  for point in "${points[@]}"; do
     [[ $point != "$work"/* ]] || umount -l "$point" || fusermount3 -uz "$point"
-  done < /proc/self/mountinfo
+  done
   for pid in $(processes_of "$work"); do kill -9 "$pid"; done # ours: the path is fresh
   if ((code != 0)); then
     for log in "$work"/*.log; do
@@ -182,7 +184,7 @@ make_servers() {
   local name=$1 n peers=()
   server_port=() server_key=() server_options=() server_name=$name
   for n in 1 2 3; do
-    mkdir -m 700 "$work/$name$n"
+    mkdir -p -m 700 "$work/$name$n"
     server_port[n]=$(free_port)
     server_key[n]=$(serverd keygen --store "$work/$name$n" | grep -oE '[A-Za-z0-9_-]{43}' | tail -n 1)
     server_options+=(--server "127.0.0.1:${server_port[n]},${server_key[n]}")
@@ -190,12 +192,14 @@ make_servers() {
   for n in 1 2 3; do peers+=("$n=127.0.0.1:${server_port[n]},${server_key[n]}"); done
   for n in 1 2 3; do serverd peers --store "$work/$name$n" "${peers[@]}"; done
 }
+# It listens elsewhere if there is a listen_port for it: behind a link.
 start_server() {
+  local port=${listen_port[$1]:-${server_port[$1]}}
   # By its path: $! of a function would be a shell around it.
-  "$bin/s3oramfs-serverd" --store "$work/$server_name$1" --index "$1" --listen "127.0.0.1:${server_port[$1]}" \
+  "$bin/s3oramfs-serverd" --store "$work/$server_name$1" --index "$1" --listen "127.0.0.1:$port" \
     >> "$work/$server_name$1.log" 2>&1 &
   server_pid[$server_name$1]=$!
-  wait_until "server $1 listens" answers_on "${server_port[$1]}"
+  wait_until "server $1 listens" answers_on "$port"
 }
 # By SIGTERM, after which it must end well.
 stop_server() {

@@ -150,6 +150,37 @@ TEST_F(RpcTest, SendsALostRequestAgainByteForByteAndMoreAndMoreSlowly) {
   }
 }
 
+TEST_F(RpcTest, AsksAgainSoonAfterANewConnection) {
+  serve_echo();
+  bool gone = true;
+  lose_ = [&](const Sent& sent) { return sent.to == kServer && gone; };
+  const auto outcome = begin("hello");
+  while (sent_by(kClient).size() < 5 && clock_.advance()) settle();  // the next one in 16 s
+  gone = false;
+  network_.connect(kClient, kStranger);
+  network_.connect(kClient, kServer);
+  const auto back = clock_.now();
+  finish(*outcome);
+  ASSERT_TRUE(**outcome);
+  EXPECT_LE(clock_.now() - back, 1s);
+  EXPECT_EQ(sent_by(kClient).size(), 6u);
+}
+
+TEST_F(RpcTest, KnowsWhoIsLate) {
+  serve_echo();
+  bool silent = true;
+  lose_ = [&](const Sent& sent) { return sent.from == kServer && silent; };
+  const auto outcome = begin("hello");
+  EXPECT_FALSE(client_->overdue(kServer));
+  const auto begun = clock_.now();
+  while (clock_.now() - begun < Rpc::kFirstResend && clock_.advance()) settle();
+  EXPECT_TRUE(client_->overdue(kServer));
+  EXPECT_FALSE(client_->overdue(kStranger));
+  silent = false;
+  finish(*outcome);
+  EXPECT_FALSE(client_->overdue(kServer));
+}
+
 TEST_F(RpcTest, AsksAgainAfterALostAnswer) {
   serve_echo();
   lose_ = [&](const Sent& sent) { return sent.from == kServer && sent_by(kServer).size() < 3; };

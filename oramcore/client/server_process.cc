@@ -1,0 +1,228 @@
+#include "oramcore/client/server_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "oramcore/state/durable_file.h"
+
+extern char** environ;
+
+namespace s3oram {
+namespace {
+
+using Path = std::filesystem::path;
+
+constexpr mode_t kLogMode = 0600;
+// In the child: 0 to 2 as always, then the pipe, and nothing above. Whatever else is open here
+// (a mount's /dev/fuse above all) must not be kept alive by a server.
+constexpr int kReadyFd = 3;
+
+// The C library of Debian 12 declares its pidfd_open without C linkage.
+int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
+
+void close_once(int& fd) {
+  if (fd >= 0) ::close(std::exchange(fd, -1));
+}
+
+std::string describe(int status) {
+  if (WIFEXITED(status)) return fmt::format("exit code {}", WEXITSTATUS(status));
+  return fmt::format("signal {}", WTERMSIG(status));
+}
+
+// The folder's name must survive a power cut as what is put into it does; whoever made it may not
+// have come so far.
+Status make_folder(const Path& folder) {
+  std::error_code error;
+  if (std::filesystem::create_directory(folder, error))
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
+  if (error)
+    return fail(Errc::failed, "{}: making this directory: {}", folder.string(), error.message());
+  return sync_directory(folder.parent_path());
+}
+
+std::vector<std::string> arguments(const Path& serverd, const Path& store, unsigned number,
+                                   unsigned count) {
+  std::vector<std::string> all{serverd.string(),
+                               "--store",
+                               store.string(),
+                               "--index",
+                               std::to_string(number),
+                               "--listen",
+                               fmt::format("ipc://{}.sock", number)};
+  for (unsigned other = 1; other <= count; ++other) {
+    if (other == number) continue;
+    all.push_back("--peer");
+    all.push_back(fmt::format("{}=ipc://{}.sock", other, other));
+  }
+  all.insert(all.end(), {"--exit-with-parent", "--ready-fd", std::to_string(kReadyFd)});
+  return all;
+}
+
+// posix_spawn leaves nothing to do between fork and exec, where almost nothing is allowed to a
+// process with threads.
+int spawn_server(const std::vector<std::string>& args, const Path& folder, const Path& log,
+                 int ready, pid_t& pid) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(),
+                                     O_WRONLY | O_CREAT | O_APPEND, kLogMode);
+  ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, ready, kReadyFd);
+  ::posix_spawn_file_actions_addclosefrom_np(&actions, kReadyFd + 1);
+  ::posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
+
+  // Signals as after login, and a session of its own: Ctrl-C on a terminal is for the client, which
+  // still needs its servers to end well.
+  sigset_t none;
+  sigset_t every;
+  ::sigemptyset(&none);
+  ::sigfillset(&every);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &every);
+  ::posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+
+  std::vector<char*> argv;
+  for (const auto& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+  argv.push_back(nullptr);
+  const int error =
+      ::posix_spawn(&pid, args[0].c_str(), &actions, &attributes, argv.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::posix_spawnattr_destroy(&attributes);
+  return error;
+}
+
+}  // namespace
+
+bool await_readable(int fd, SteadyTime deadline) {
+  constexpr std::chrono::milliseconds kLongest = std::chrono::minutes(1);  // poll takes an int
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    const auto now = std::clamp(left, std::chrono::milliseconds(0), kLongest);
+    pollfd wanted{fd, POLLIN, 0};
+    const int rc = ::poll(&wanted, 1, static_cast<int>(now.count()));
+    if (rc > 0) return true;
+    if (rc < 0 && errno != EINTR) return false;
+    if (rc == 0 && left <= kLongest) return false;
+  }
+}
+
+ServerProcess::ServerProcess(Path program, Path vault, unsigned number, unsigned count)
+    : program_(std::move(program)),
+      vault_(std::move(vault)),
+      log_(vault_ / "run" / fmt::format("server-{}.log", number)),
+      number_(number),
+      count_(count) {}
+
+ServerProcess::~ServerProcess() {
+  close_once(ready_);
+  close_once(handle_);
+}
+
+Status ServerProcess::launch() {
+  const Path run = vault_ / "run";
+  const Path store = vault_ / "servers" / std::to_string(number_);
+  S3O_TRY(make_folder(run));
+  S3O_TRY(make_folder(store.parent_path()));
+  S3O_TRY(make_folder(store));
+  std::error_code error;
+  std::filesystem::remove(run / fmt::format("{}.sock", number_), error);  // of a killed server
+  log_start_ = std::filesystem::file_size(log_, error);
+  if (error) log_start_ = 0;
+
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0)
+    return fail(Errc::failed, "starting server {}: {}", number_, std::strerror(errno));
+  close_once(ready_);
+  ready_ = pipe[0];
+  // Above the descriptors that the child's own files take.
+  int ready = ::fcntl(pipe[1], F_DUPFD_CLOEXEC, kReadyFd + 1);
+  ::close(pipe[1]);
+  int failed =
+      ready < 0 ? errno
+                : spawn_server(arguments(program_, store, number_, count_), run, log_, ready, pid_);
+  close_once(ready);
+  if (failed == 0) {
+    handle_ = open_pidfd(pid_);
+    if (handle_ >= 0) return {};
+    failed = errno;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  pid_ = -1;
+  close_once(ready_);
+  return fail(Errc::failed, "starting server {}: {} (in {}): {}", number_, program_.string(),
+              run.string(), std::strerror(failed));
+}
+
+bool ServerProcess::take_readiness() {
+  char byte = 0;
+  const bool ready = ::read(ready_, &byte, 1) == 1;
+  close_once(ready_);
+  return ready;
+}
+
+Status ServerProcess::await_ready(SteadyTime deadline) {
+  const bool news = await_readable(ready_, deadline);
+  if (news && take_readiness()) return {};
+  close_once(ready_);
+  if (news && reap(deadline)) {  // it closed its end: it has ended, or is about to
+    auto error = fail(Errc::unreachable, "server {} ended while starting {}", number_, end());
+    status_ = 0;  // told here, and not again when all are stopped
+    return error;
+  }
+  return fail(Errc::unreachable, "server {} did not start in time: {}; its log is {}", number_,
+              last_log_line(), log_.string());
+}
+
+std::string ServerProcess::last_log_line() const {
+  std::ifstream log(log_);
+  log.seekg(static_cast<std::streamoff>(log_start_));
+  std::string last = "it said nothing";
+  for (std::string line; std::getline(log, line);)
+    if (!line.empty()) last = line;
+  return last;
+}
+
+bool ServerProcess::reap(SteadyTime deadline) {
+  if (pid_ < 0) return true;
+  if (!await_readable(handle_, deadline)) return false;
+  pid_t reaped = 0;
+  do {
+    reaped = ::waitpid(pid_, &status_, 0);
+  } while (reaped < 0 && errno == EINTR);
+  pid_ = -1;
+  close_once(handle_);
+  return true;
+}
+
+void ServerProcess::signal(int number) {
+  if (pid_ >= 0) ::kill(pid_, number);
+}
+
+// SIGTERM ends only a server that is not ready yet, and has nothing to lose.
+bool ServerProcess::ended_well() const {
+  return status_ == 0 || (WIFSIGNALED(status_) && WTERMSIG(status_) == SIGTERM);
+}
+
+std::string ServerProcess::end() const {
+  return fmt::format("({}): {}; its log is {}", describe(status_), last_log_line(), log_.string());
+}
+
+}  // namespace s3oram

@@ -1,0 +1,125 @@
+# shellcheck shell=bash
+# Servers that are dead, or stand still: every operation on the mounted directory ends, with an error
+# or without; nothing hangs. What needs no server works; afterwards all goes on. Unmounting works
+# too, and says what it could not write.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/system/faults.sh
+. "$(dirname "$0")/faults.sh"
+need_fuse
+
+PATH=$bin:$PATH # timeout(1) runs programs, not functions
+timeout=2
+limit=$((timeout + 7)) # for slow machines; what hangs is caught all the same
+set_up remote
+
+# ends CODE COMMAND...: with this code (or "any"), and in time.
+ends() {
+  local code=0 start=$SECONDS
+  timeout --signal=KILL $limit "${@:2}" > "$work/said.out" 2>&1 || code=$?
+  [[ -z ${VERBOSE:-} ]] || step "    $((SECONDS - start)) s: ${*:2}"
+  ((code != 137)) || fail "hangs: ${*:2}"
+  [[ $1 == any || $code == "$1" ]] || fail "exit code $code instead of $1 from: ${*:2}"$'\n'"$(< "$work/said.out")"
+}
+said() { grep -q -e "$1" "$work/said.out" || fail "no word of \"$1\" but: $(< "$work/said.out")"; }
+# What no page cache can answer.
+read_directly() { dd if="$1" of=/dev/null bs=4K iflag=direct status=none; }
+export -f read_directly
+
+fill_some() {
+  mkdir -p "$mount/directory"
+  for file in synced other victim; do head -c 50K /dev/urandom > "$mount/$file"; done
+  head -c 50K /dev/urandom > "$work/synced"
+  cp "$work/synced" "$mount/synced"
+  sync "$mount"/* "$mount"
+  s3oramfs umount "$mount"
+  s3oramfs mount --timeout "$timeout" "$vault" "$mount"
+  head -c 8K "$mount/other" > "$work/cached"
+}
+
+# What holds whatever has become of the servers.
+operations() {
+  step "  what needs no server works"
+  ends 0 ls -lR "$mount"
+  ends 0 stat "$mount/synced" "$mount/directory"
+  ends 0 stat -f "$mount"
+  ends 0 mkdir "$mount/directory/new$1"
+  ends 0 mv "$mount/victim" "$mount/renamed"
+  ends 0 mv "$mount/renamed" "$mount/victim"
+  ends 0 sync "$mount"
+  ends 0 bash -c "head -c 8K '$mount/other' | cmp - '$work/cached'"
+  ends 0 rm "$mount/victim"
+  ends 0 s3oramfs status "$vault"
+  step "  what needs them fails at the deadline"
+  ends 1 bash -c "read_directly '$mount/synced'"
+  said "Input/output error"
+  ends 0 s3oramfs status "$vault"
+  said "NOT ANSWERING"
+  ends any bash -c "echo unsynced > '$mount/written$1'"
+  ends 1 sync "$mount/written$1"
+  said "Input/output error"
+  ends 1 mv "$mount/written$1" "$mount/other" # what replaces a file is flushed first
+  said "Input/output error"
+  ends any truncate -s 100 "$mount/other"
+  ends any dd if=/dev/zero of="$mount/direct" bs=4K count=10 oflag=direct,sync
+  echo "$1" > "$mount/held$1"
+  ends 14 s3oramfs umount "$mount"
+  said "--force"
+  is_mounted "$mount" || fail "an umount that failed has unmounted"
+}
+
+goes_on() {
+  step "  and all goes on"
+  works() { sync "$mount/held$1" "$mount"; } 2> "$work/works.log"
+  wait_until "writing works again" works "$1"
+  cmp "$work/synced" "$mount/synced" || fail "what was synced is lost"
+  [[ $(< "$mount/held$1") == "$1" ]] || fail "what was held is lost"
+}
+
+s3oramfs mount --timeout "$timeout" "$vault" "$mount"
+fill_some
+step "one server stands still"
+kill -STOP "${server_pid[store2]}"
+operations 1
+kill -CONT "${server_pid[store2]}"
+goes_on 1
+fill_some
+step "all servers are dead"
+kill_now "${server_pid[@]}"
+operations 2
+start_servers
+goes_on 2
+
+step "unmounting with dead servers"
+# Three waits: of umount for the daemon, and of the daemon for the data and for what is under way.
+limit=$((3 * timeout + 7))
+fill_some
+kill_now "${server_pid[@]}"
+echo lost > "$mount/lost"
+ends 14 s3oramfs umount "$mount"
+ends any s3oramfs umount --force "$mount"
+! is_mounted "$mount" || fail "a forced umount left the mount"
+wait_until "the daemon is gone" no_processes_of "$vault"
+start_servers
+s3oramfs mount --timeout "$timeout" "$vault" "$mount"
+cmp "$work/synced" "$mount/synced" || fail "what was synced is lost by a forced umount"
+
+step "unmounting lazily"
+kill_now "${server_pid[@]}"
+echo lost > "$mount/lost"
+ends 14 s3oramfs umount --lazy "$mount"
+ends any s3oramfs umount --lazy --force "$mount"
+! is_mounted "$mount" || fail "a lazy umount left the mount"
+wait_until "the daemon is gone" no_processes_of "$vault"
+start_servers
+
+step "unmounting by umount(8)"
+s3oramfs mount --timeout "$timeout" "$vault" "$mount"
+kill_now "${server_pid[@]}"
+echo lost > "$mount/lost"
+ends any fusermount3 -u "$mount"
+wait_until "the daemon is gone" no_processes_of "$vault"
+start_servers
+s3oramfs mount "$vault" "$mount"
+cmp "$work/synced" "$mount/synced" || fail "what was synced is lost"
+s3oramfs umount "$mount"

@@ -1,0 +1,70 @@
+# shellcheck shell=bash
+# Disks that are full: full_disk.sh PROGRAMS TEST-PROGRAMS local|remote. What was there can be read
+# and deleted, nothing is left of what did not fit, and once there is room all goes on by itself.
+# Locally the one disk of vault and servers is full; remotely first that of a server, then that of
+# the client.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/system/faults.sh
+. "$(dirname "$0")/faults.sh"
+need_fuse
+
+timeout=5
+set_up "$3"
+used() { echo $((($(stat -f -c %b "$1") - $(stat -f -c %f "$1")) * 4096)); }
+errors() { grep -c -e 'No space left' -e 'Input/output error' "$work/workload.log"; }
+
+# fill_up DISK BYTES-LEFT
+fill_up() {
+  local full=$1 free=$2 file
+  step "$full is full"
+  head -c 500K /dev/urandom > "$work/kept"
+  cp "$work/kept" "$mount/kept"
+  for file in {1..5}; do head -c 20K /dev/urandom > "$mount/victim$file"; done
+  sync "$mount"/* "$mount"
+  tell "$full" space $(($(used "$full") + free))
+  # Until nothing fits any more; how much that is depends on what grows when.
+  for ((file = 1; file <= 500; ++file)); do
+    head -c 100K /dev/urandom > "$mount/filler$file" && sync "$mount/filler$file" || break
+  done 2> "$work/full.log"
+  ((file < 500)) || fail "50 MB fit into $free bytes"
+  step "  after $file files: $(tail -n 1 "$work/full.log")"
+  start_work "$RANDOM" 5
+  end_work 0
+  (($(errors) > 0)) || fail "the workload noticed nothing"
+  check_work compare
+  cmp "$work/kept" "$mount/kept" || fail "what was there cannot be read on a full disk"
+  rm "$mount"/victim* || fail "nothing can be deleted on a full disk"
+  sync "$mount" || fail "a deletion cannot be made durable on a full disk"
+  rm -f "$mount"/filler* || fail "what did not fit cannot be deleted"
+  status_works
+
+  step "there is room again"
+  tell "$full" space 10000000000
+  # More than there was room for; the servers are asked again every ten seconds.
+  works_again() { cp "$work/fresh" "$mount/again" && sync "$mount/again" "$mount"; } 2> "$work/again.log"
+  head -c 1M /dev/urandom > "$work/fresh"
+  wait_until "writing works again" works_again
+  wait_until "nothing fails any more" nothing_fails
+  check_work compare
+  s3oramfs umount "$mount"
+  s3oramfs mount --timeout "$timeout" "$vault" "$mount"
+  check_work verify
+  cmp "$work/kept" "$mount/kept" && cmp "$work/fresh" "$mount/again" || fail "something is lost"
+  rm "$mount/again"
+}
+nothing_fails() {
+  start_work "$RANDOM" 2
+  end_work 0
+  (($(errors) == 0))
+}
+status_works() {
+  s3oramfs status --json "$vault" | grep -q '"mounted": true' || fail "status does not work"
+}
+
+s3oramfs mount --timeout "$timeout" "$vault" "$mount"
+start_work 1 2
+end_work 0
+if [[ $3 == remote ]]; then fill_up "$work/store2" 300000; fi
+fill_up "$disk" 30000
+s3oramfs umount "$mount"
