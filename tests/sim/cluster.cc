@@ -50,7 +50,10 @@ Cluster::~Cluster() {
     end();
   } catch (const std::logic_error& error) {
     // Who would have found out has thrown already. What hangs stays where it is.
-    spdlog::critical("{} parties do not end: {}", ghosts_.size(), error.what());
+    for (const auto& life : ghosts_)
+      spdlog::critical("party {} does not end ({}{}): {}", life->party,
+                       life->stopped ? "stopped" : "stopping", life->opening ? ", opening" : "",
+                       error.what());
     new auto(std::move(ghosts_));
   }
 }
@@ -71,6 +74,7 @@ void Cluster::end() {
 
 std::shared_ptr<Cluster::Life> Cluster::new_life(std::unique_ptr<SimDisk> disk, Party party) {
   auto life = std::make_shared<Life>();
+  life->party = party;
   life->disk = std::move(disk);
   life->disk->on_cut = [this, party, &life = *life] {
     if (!life.dead) end_life(party);

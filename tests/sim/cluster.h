@@ -113,6 +113,7 @@ class Cluster {
   /// From one start of a party (or the end of the life before) to its end.
   struct Life {
     ~Life();
+    Party party = kClient;
     std::unique_ptr<SimDisk> disk;
     std::unique_ptr<Transport> port;
     std::shared_ptr<void> companion;
