@@ -48,6 +48,7 @@ void DataCache::erase_extent(Node& node, std::uint64_t index) {
   } else {
     metadata_.extents.erase({node.ino, index});
     if (node.row.blocks > 0) --node.row.blocks;
+    metadata_.inodes.put(node.ino, node.row);  // a commit may come before the operation ends
   }
 }
 

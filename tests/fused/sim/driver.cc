@@ -77,7 +77,7 @@ void Driver::meanwhile() {
   if (quiet_) return;
   ++depth_;
   if (!beating_ && world_.now() >= next_beat_) beat();
-  if (depth_ < 4 && dice_.one_in(4)) operate();
+  if (depth_ < 4 && dice_.one_in(4 * world_.grain())) operate();
   --depth_;
 }
 
@@ -106,7 +106,7 @@ void Driver::mount(bool quiet) {
   quiet_ = true;
   FileSystemOptions options = fs_options_;
   if (quiet) options.update_atime = false;
-  auto mounted = FileSystem::mount(world_.device(), world_.database(), options);
+  auto mounted = FileSystem::mount(world_.device(), world_.database(), options, world_.disk());
   if (!mounted) throw Violation("it does not mount: " + mounted.error().message);
   fs_ = std::move(*mounted);
   references_ = {{kRootIno, 1}};
@@ -191,7 +191,8 @@ void Driver::recover() {
   locked_.clear();
   while (true) {
     ++cuts_;
-    if (world_.cut_in == 0 && dice_.one_in(3)) world_.cut_in = dice_.between(1, 60);
+    if (world_.cut_in == 0 && dice_.one_in(3))
+      world_.cut_in = dice_.between(1, 60 * world_.grain());
     if (fs_) world_.check_use();
     world_.power_off();
     fs_.reset();
@@ -246,6 +247,7 @@ void Driver::finish() {
   world_.power_on();
   mount(true);
   check_same(observe(*fs_, kBlock));
+  sleep(std::chrono::seconds(2));  // what is read ahead arrives
   delete_everything();
   unmount();
   world_.power_on();
@@ -268,7 +270,7 @@ void Driver::run() {
   for (std::uint64_t i = 0; i < options_.operations; ++i) {
     try {
       if (world_.cut_in == 0 && dice_.one_in(30))
-        world_.cut_in = dice_.between(1, options_.most_steps);
+        world_.cut_in = dice_.between(1, options_.most_steps * world_.grain());
       operate();
       if (dice_.one_in(3)) sleep(milliseconds(dice_.between(1, 30)));
       if (dice_.one_in(40)) sleep(milliseconds(dice_.between(100, 12'000)));

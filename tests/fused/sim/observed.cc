@@ -61,8 +61,14 @@ class Walk {
       attributes.xattrs[name] = require(fs_.get_xattr(ino, name), "get_xattr", ino);
     seen.blocks += static_cast<std::uint64_t>(stat.st_blocks) / (block_size_ / 512);
     if (S_ISLNK(stat.st_mode)) attributes.target = require(fs_.readlink(ino), "readlink", ino);
-    if (S_ISREG(stat.st_mode))
-      seen.files[ino] = content_of(fs_, ino, static_cast<std::uint64_t>(stat.st_size), block_size_);
+    if (S_ISREG(stat.st_mode)) {
+      const auto size = static_cast<std::uint64_t>(stat.st_size);
+      const Content& content = seen.files[ino] = content_of(fs_, ino, size, block_size_);
+      const auto blocks = static_cast<std::uint64_t>(stat.st_blocks) / (block_size_ / 512);
+      if (blocks != content.blocks.size())
+        throw Violation(fmt::format("inode {} has {} blocks and counts {}", ino,
+                                    content.blocks.size(), blocks));
+    }
     if (S_ISDIR(stat.st_mode)) descend(ino);
   }
 

@@ -24,5 +24,13 @@ TEST(OracleTest, MemoryDevice) {
   }
 }
 
+TEST(OracleTest, Cluster) {
+  const std::uint64_t first = number("S3O_SEED", 1), seeds = number("S3O_SEEDS", 40);
+  for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
+    const auto failure = run_on_cluster(seed);
+    ASSERT_FALSE(failure) << "seed " << seed << ": " << *failure;
+  }
+}
+
 }  // namespace
 }  // namespace s3oram::sim

@@ -1,6 +1,7 @@
 #include "tests/fused/sim/runs.h"
 
 #include "tests/fused/fixture.h"
+#include "tests/fused/sim/cluster_world.h"
 #include "tests/fused/sim/driver.h"
 #include "tests/fused/sim/memory_world.h"
 
@@ -14,6 +15,8 @@ std::optional<std::string> run(World& world) {
     return {};
   } catch (const Violation& violation) {
     return std::string(violation.what()) + "\n" + driver.story();
+  } catch (const std::exception& error) {
+    return std::string("the simulation fails: ") + error.what() + "\n" + driver.story();
   }
 }
 
@@ -22,6 +25,11 @@ std::optional<std::string> run(World& world) {
 std::optional<std::string> run_on_memory(std::uint64_t seed) {
   const TemporaryDirectory folder;
   MemoryWorld world(seed, folder.path(), kBlock);
+  return run(world);
+}
+
+std::optional<std::string> run_on_cluster(std::uint64_t seed) {
+  ClusterWorld world(seed, kBlock);
   return run(world);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "fused/timing.h"
+#include "oramcore/base/disk.h"
 #include "oramcore/client/block_device.h"
 
 namespace s3oram::sim {
@@ -48,11 +49,14 @@ class World : public Timing {
   virtual void power_on() = 0;
   virtual BlockDevice& device() = 0;
   virtual std::string database() const = 0;
+  virtual Disk& disk() { return system_disk(); }  // that has the database
   /// Blocks that hold content now.
   virtual std::size_t mapped() = 0;
   /// Throws if the file system broke the device's contract.
   virtual void check_use() = 0;
   virtual bool can(Trouble) const { return false; }
+  /// About how many steps an access takes.
+  virtual std::uint64_t grain() const { return 1; }
   virtual void set_trouble(Trouble trouble) { trouble_ = trouble; }
   Trouble trouble() const { return trouble_; }
 
@@ -63,7 +67,7 @@ class World : public Timing {
   /// Goes on by one event, or to `until` if that comes first.
   void pass(Time until) {
     if (cut_in > 0 && --cut_in == 0) throw Cut{};
-    if (++steps_ > kMostSteps) throw Violation("it does not come to an end");
+    if (++steps_ > kMostSteps * grain()) throw Violation("it does not come to an end");
     if (meanwhile) meanwhile();
     run_event(until);
   }
