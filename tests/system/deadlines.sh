@@ -53,8 +53,7 @@ operations() {
   step "  what needs them fails at the deadline"
   ends 1 bash -c "read_directly '$mount/synced'"
   said "Input/output error"
-  ends 0 s3oramfs status "$vault"
-  said "NOT ANSWERING"
+  wait_until "status tells of it" tells_of_it
   ends any bash -c "echo unsynced > '$mount/written$1'"
   ends 1 sync "$mount/written$1"
   said "Input/output error"
@@ -66,6 +65,11 @@ operations() {
   ends 14 s3oramfs umount "$mount"
   said "--force"
   is_mounted "$mount" || fail "an umount that failed has unmounted"
+}
+
+tells_of_it() {
+  ends 0 s3oramfs status "$vault"
+  grep -q "NOT ANSWERING" "$work/said.out"
 }
 
 goes_on() {

@@ -9,7 +9,7 @@ declare -a listen_port=()
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 
 # What the tests write; the matrix evictor makes it slow, so no more than shows something.
-: "${TREE_FILES:=1500}" "${TREE_BYTES:=12000000}" "${RANDOM_MIB:=32}"
+: "${TREE_FILES:=1000}" "${TREE_BYTES:=12000000}" "${RANDOM_MIB:=32}"
 
 fail() {
   echo "FAILED: $*" >&2
@@ -102,14 +102,14 @@ make_tree() {
 make_repository() {
   local i
   mkdir "$1"
-  for i in {1..12}; do
+  for i in {1..5}; do
     printf 'int f%d(int x) { return x * %d + 1; }\n' "$i" "$i" > "$1/f$i.cc"
   done
   {
-    for i in {1..12}; do echo "int f$i(int);"; done
+    for i in {1..5}; do echo "int f$i(int);"; done
     echo '#include <cstdio>'
     echo 'int main() { int x = 1;'
-    for i in {1..12}; do echo "x = f$i(x) % 10007;"; done
+    for i in {1..5}; do echo "x = f$i(x) % 10007;"; done
     echo 'std::printf("%d\n", x); }'
   } > "$1/main.cc"
   printf 'objects := $(patsubst %%.cc,%%.o,$(wildcard *.cc))\nprogram: $(objects)\n\t$(CXX) -o $@ $^\n' \
