@@ -73,6 +73,9 @@ make_links() {
     make_link "$n"
   done
 }
+cleanup_more() { # their command lines do not tell whose they are
+  ((${#link_pid[@]} == 0)) || kill -9 "${link_pid[@]}"
+}
 make_link() {
   "$tests/link" "${server_port[$1]}" "${listen_port[$1]}" >> "$work/links.log" 2>&1 &
   link_pid[$1]=$!
