@@ -31,6 +31,12 @@ Status Server::reserve_frames(unsigned height) {
 }
 
 Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
+  // Reserved before, but perhaps not since this server was restarted. Whoever ends sessions
+  // meanwhile does not know of this attempt yet.
+  if (request.next_height > reserved_height_ && request.next_height == control_.height() + 1u) {
+    S3O_CO_TRY(co_await offload(pool_, [&] { return reserve_frames(request.next_height); }));
+    S3O_CO_TRY(check_session(request.epoch));
+  }
   const std::size_t z = params().bucket_size;
   if (control_.prepared() == request.id) co_return done();
   if (request.id.eviction != control_.view() || request.height != control_.height() ||
@@ -41,9 +47,6 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   if (eviction_ || control_.prepared())
     co_return fail(Errc::bad_request, "another attempt is under way");
   S3O_CO_TRY(check_root(request.written));
-  // Reserved before, but perhaps not since this server was restarted.
-  if (request.next_height > request.height && request.next_height > reserved_height_)
-    S3O_CO_TRY(co_await offload(pool_, [&] { return reserve_frames(request.next_height); }));
   // The same attempt with fresh masks would give its parties shares that do not fit together.
   if (rule_holds(Rule::attempts)) {
     if (control_.attempted(request.id))

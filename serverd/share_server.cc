@@ -43,6 +43,7 @@ Status Server::start() {
 
 Task<Status> Server::stop() {
   rpc_.stop();
+  open_ = false;
   if (eviction_) eviction_->cancel({Errc::shutting_down, "the server stops"});
   while (running_ > 0) co_await idle_.wait();
   if (!frames_) co_return Status{};
