@@ -73,7 +73,10 @@ std::string PathWatch::opened() {
   for (std::size_t first = 0; first <= ended; ++first) {
     if (!same_from(first)) continue;
     accesses_.resize(first);
-    for (const std::uint64_t path : repeated_) accesses_.push_back({path, {}});
+    // They have ended now: opening waits for it.
+    std::set<Party> all;
+    for (Party server = 1; server <= servers_; ++server) all.insert(server);
+    for (const std::uint64_t path : repeated_) accesses_.push_back({path, all});
     return {};
   }
   return "after a crash, unfinished accesses were not repeated on the same paths";
