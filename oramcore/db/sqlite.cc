@@ -138,7 +138,12 @@ Result<Statement> Database::prepare(std::string_view sql) {
   sqlite3_stmt* statement = nullptr;
   const int rc = sqlite3_prepare_v3(db_, sql.data(), static_cast<int>(sql.size()),
                                     SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
-  if (rc != SQLITE_OK) return failure(db_, rc, sql);
+  if (rc != SQLITE_OK) {
+    auto error = failure(db_, rc, sql);
+    // Our statements are right, so it is the tables that are not.
+    if (rc == SQLITE_ERROR) error.value().code = Errc::damaged_vault;
+    return error;
+  }
   return Statement(db_, statement);
 }
 

@@ -70,6 +70,7 @@ class Database {
   /// Runs one or several statements that give no rows.
   Status execute(const std::string& sql);
   /// Prepares a statement that is kept and used many times. It must die before the Database.
+  /// Errors: damaged_vault also if a table is not what it should be.
   Result<Statement> prepare(std::string_view sql);
 
   Status begin() { return execute("BEGIN IMMEDIATE"); }

@@ -48,10 +48,10 @@ class Reading {
   template <class Each>
   void read(const char* table, const std::string& sql, Each each) {
     auto rows = database_.prepare(sql);
-    if (!rows) return refuse(table, {Errc::damaged_vault, rows.error().message});
+    if (!rows) return refuse(table, rows.error());
     while (!check_.refused) {
       auto more = rows->step();
-      if (!more) return refuse(table, {Errc::damaged_vault, more.error().message});
+      if (!more) return refuse(table, more.error());
       if (!*more) return;
       each(*rows);
     }

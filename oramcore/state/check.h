@@ -20,8 +20,8 @@ struct StateCheck {
   /// The rows that can be used.
   ClientState::Loaded state;
   Findings findings;
-  /// Why the volume cannot be opened, if it cannot: damaged_vault or unsupported. No repair mends
-  /// that, and `state` says nothing then.
+  /// Why the volume cannot be opened, if it cannot: damaged_vault, unsupported, or failed
+  /// (the disk did not give it). No repair mends that, and `state` says nothing then.
   std::optional<Error> refused;
   /// Keys of the rows that are bad, ascending.
   std::vector<std::int64_t> bad_positions, bad_stash, bad_intents;

@@ -64,7 +64,7 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
   S3O_TRY(state.database_.transact("tables", [&] { return make_missing_tables(state.database_); }));
   const auto prepare = [&](Statement& statement, std::string_view sql) -> Status {
     auto prepared = state.database_.prepare(sql);
-    if (!prepared) return fail(Errc::damaged_vault, "{}", prepared.error().message);
+    if (!prepared) return fail(prepared.error());
     statement = std::move(*prepared);
     return {};
   };
@@ -81,8 +81,9 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
 Result<ClientState::Loaded> ClientState::load(const std::optional<VolumeParams>& params,
                                               Findings* findings) {
   StateCheck check = read_state(database_, params);
-  if (check.refused)
-    return fail(check.refused->code, "{} (see: s3oramfs fsck)", check.refused->message);
+  if (check.refused && check.refused->code == Errc::damaged_vault)
+    return fail(Errc::damaged_vault, "{} (see: s3oramfs fsck)", check.refused->message);
+  if (check.refused) return fail(*check.refused);
   view_ = check.state.tree.view;
   if (findings) *findings = std::move(check.findings);
   return std::move(check.state);
