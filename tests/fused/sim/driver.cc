@@ -299,7 +299,14 @@ void Driver::run() {
       recover();
     }
   }
-  finish();
+  for (bool ended = false; !ended;) {
+    try {
+      finish();
+      ended = true;
+    } catch (const Cut&) {
+      recover();
+    }
+  }
 }
 
 }  // namespace s3oram::sim
