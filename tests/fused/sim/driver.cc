@@ -52,12 +52,16 @@ Driver::Begun Driver::begin(std::string what) {
   story_.push_back(
       fmt::format("{:6} {} {:>{}}{}", tree_.ended(), time() / 1000000, "", 2 * depth_, what));
   if (story_.size() > kStory) story_.erase(story_.begin());
-  return {tree_.ended(), world_.trouble() != Trouble::none, std::move(what)};
+  // A block that found no room says so until it is tried again.
+  const bool was_troubled = healthy_since_ > Timing::Time() &&
+                            world_.now() < healthy_since_ + 5 * fs_options_.cache.retry;
+  return {tree_.ended(), world_.trouble() != Trouble::none, was_troubled, std::move(what)};
 }
 
 bool Driver::judge(const Begun& begun, int error, int expected) const {
   if (error == expected) return error == 0;
   if (begun.troubled && (error == EIO || error == ENOSPC)) return false;
+  if (begun.was_troubled && error == ENOSPC) return false;
   throw Violation(fmt::format("{}: errno {} instead of {}", begun.what, error, expected));
 }
 
@@ -295,7 +299,14 @@ void Driver::run() {
       recover();
     }
   }
-  finish();
+  for (bool ended = false; !ended;) {
+    try {
+      finish();
+      ended = true;
+    } catch (const Cut&) {
+      recover();
+    }
+  }
 }
 
 }  // namespace s3oram::sim

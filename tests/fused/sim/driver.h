@@ -101,7 +101,7 @@ class Driver {
   /// An operation that has begun.
   struct Begun {
     Index at = 0;
-    bool troubled = false;
+    bool troubled = false, was_troubled = false;
     std::string what;
   };
   Begun begin(std::string what);
