@@ -167,6 +167,7 @@ TEST_F(Program, EndsWhenNobodyWaitsForItsReadiness) {
 }
 
 TEST_F(Program, RunsTheServersOfALocalVault) {
+  fs::create_directory("vault");
   for (int round = 0; round < 2; ++round) {
     auto servers = LocalServers::start(SERVERD, "vault", 3);
     ASSERT_TRUE(servers) << servers.error().message;
@@ -183,6 +184,7 @@ TEST_F(Program, RunsTheServersOfALocalVault) {
 }
 
 TEST_F(Program, TheLocalServersOfAKilledMountEnd) {
+  fs::create_directory("vault");
   const pid_t mount = ::fork();
   if (mount == 0) {
     auto servers = LocalServers::start(SERVERD, "vault", 3);
