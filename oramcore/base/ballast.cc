@@ -25,7 +25,7 @@ bool Ballast::release() {
 }
 
 bool Ballast::restore() {
-  if (!whole_ && rule_holds(Rule::ballast)) whole_ = file_->reserve(bytes_).has_value();
+  if (!whole_ && rule_holds(Rule::ballast)) whole_ = file_->reserve(bytes_) && file_->sync();
   return whole_;
 }
 
