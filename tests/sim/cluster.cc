@@ -64,7 +64,7 @@ void Cluster::end() {
   for (Party party = kClient; party <= servers(); ++party)
     if (runs(party)) kill(party);
   const Duration until = clock.now() + kMostTime;
-  while (!ghosts_.empty()) {
+  for (bury_ghosts(); !ghosts_.empty(); bury_ghosts()) {
     if (clock.now() > until) throw std::logic_error("two hours have passed");
     step();
   }

@@ -241,6 +241,8 @@ void Driver::delete_everything() {
     }
     const Name name = at->first;
     unlink(name, tree_.is_directory(at->second));
+    // No ticker makes room for more changes meanwhile.
+    if (!fs_->sync_names()) throw Violation("what was deleted does not commit");
   }
 }
 
