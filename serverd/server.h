@@ -88,6 +88,9 @@ class Server final : public ShareServer {
 
   Task<Result<Bytes>> retrieve(RetrieveRequest request, Payload&);
   Task<Result<Bytes>> write_root(WriteRootRequest request, Payload&);
+  /// Ok: the slot would survive a power cut.
+  Task<Status> write_durably(FrameNumber frame, std::uint16_t slot, View share,
+                             std::uint64_t stamp);
   /// The root's first `written` slots are there.
   Status check_root(std::size_t written) const;
   Status check_root_slot(std::size_t slot) const;

@@ -74,12 +74,16 @@ Task<Result<Bytes>> Server::write_root(WriteRootRequest request, Payload&) {
     stamp = request.access;
     std::copy(request.share.begin(), request.share.end(), root_->slot(request.slot));
   }
-  const auto begun = sync_->begin();
-  S3O_CO_TRY(co_await offload(pool_, [&, frame = root_frame_] {
-    return frames_->write_slot(frame, request.slot, request.share, request.access);
-  }));
-  S3O_CO_TRY(co_await sync_->sync(begun));
+  S3O_CO_TRY(co_await write_durably(root_frame_, request.slot, request.share, request.access));
   co_return done();
+}
+
+Task<Status> Server::write_durably(FrameNumber frame, std::uint16_t slot, View share,
+                                   std::uint64_t stamp) {
+  const auto begun = sync_->begin();
+  S3O_CO_TRY(
+      co_await offload(pool_, [&] { return frames_->write_slot(frame, slot, share, stamp); }));
+  co_return co_await sync_->sync(begun);
 }
 
 Status Server::check_root(std::size_t written) const {
@@ -150,11 +154,7 @@ Task<Result<Bytes>> Server::heal_slot(HealSlotRequest request, Payload&) {
     stamps_[request.at.slot] = stamp;
     std::copy(request.share.begin(), request.share.end(), root_->slot(request.at.slot));
   }
-  const auto begun = sync_->begin();
-  S3O_CO_TRY(co_await offload(pool_, [&, frame = ref->frame] {
-    return frames_->write_slot(frame, request.at.slot, request.share, stamp);
-  }));
-  S3O_CO_TRY(co_await sync_->sync(begun));
+  S3O_CO_TRY(co_await write_durably(ref->frame, request.at.slot, request.share, stamp));
   spdlog::warn("slot {} of bucket {} was damaged and is healed", request.at.slot,
                request.at.bucket);
   co_return done();

@@ -49,10 +49,10 @@ class SystemFile final : public File {
 
   Status sync() override { return ::fdatasync(descriptor_) == 0 ? Status{} : failure("fdatasync"); }
 
-  // fallocate(2) itself: posix_fallocate would write where the file system cannot reserve.
   Status truncate(std::uint64_t size) override {
     return ::ftruncate(descriptor_, static_cast<off_t>(size)) == 0 ? Status{} : failure("truncate");
   }
+  // fallocate(2) itself: posix_fallocate would write where the file system cannot reserve.
   Status reserve(std::uint64_t size) override {
     if (size == 0) return {};
     // Asked for more than there is, some file systems keep what they could give, and fill the disk.

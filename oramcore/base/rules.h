@@ -40,7 +40,7 @@ enum class Rule {
   hold_writes,         // data that cannot be written is kept and tried again
   reserve_space,       // the tree grows only after every server has reserved the room
   ballast,             // room is kept back for decides and deletes
-  root_stamps,         // root slots carry the session that wrote them
+  root_stamps,         // a root slot without the access acknowledged in it is damaged
   count,
 };
 
