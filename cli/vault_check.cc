@@ -198,7 +198,7 @@ class Check {
           return fail(Errc::failed, "{}: what was found could not be mended; nothing was changed",
                       path_.string());
         progress_("mending");
-        S3O_TRY(repair_state(database, rows.state, rows.files.unowned));
+        S3O_TRY(repair_state(database, params_, rows.state, rows.files.unowned));
         S3O_TRY(repair_files(database, rows.files));
         rows = look(database);
       }

@@ -5,9 +5,8 @@
 namespace s3oram {
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 constexpr std::uint64_t kBallast = 4 << 20;
-constexpr unsigned kFirstHeight = 1;
 
 template <class T>
 Bytes packed(const T& value) {
@@ -17,6 +16,13 @@ Bytes packed(const T& value) {
 }
 
 }  // namespace
+
+std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf, unsigned height) {
+  std::vector<BucketIndex> buckets;
+  for (unsigned i = 0; i < params.stash_buckets(); ++i) buckets.push_back(kStashBucket + i);
+  for (unsigned level = 1; level <= height; ++level) buckets.push_back(bucket_on_path(leaf, level));
+  return buckets;
+}
 
 Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
   Control control;
@@ -52,13 +58,16 @@ Status Control::load() {
                 database_.path(), row->integer(0));
   volume_ = decode<VolumeDescription>(row->blob(1));
   const auto session = decode<Session>(row->blob(2));
-  const auto possible = [](std::int64_t height) { return height >= 1 && height <= kMaxHeight; };
-  if (!volume_ || !session || !possible(row->integer(4)))
+  const auto possible_height = [](std::int64_t height) {
+    return height >= 1 && height <= kMaxHeight;
+  };
+  if (!volume_ || !check_params(volume_->params) || !session || !possible_height(row->integer(4)))
     return fail(Errc::damaged_vault, "store {}: bad volume row", database_.path());
   session_ = *session;
   view_ = static_cast<std::uint64_t>(row->integer(3));
   height_ = static_cast<unsigned>(row->integer(4));
   buckets_.assign(bucket_slots(), {});
+  stash_.assign(volume_->params.stash_buckets(), {});
   const auto read = [this](const char* table, auto&& each) -> Status {
     auto rows = database_.prepare(std::string("SELECT bucket, frame, slots FROM ") + table);
     if (!rows) return fail(rows.error());
@@ -68,8 +77,8 @@ Status Control::load() {
       if (!*more) return {};
       const auto bucket = static_cast<BucketIndex>(rows->integer(0));
       const std::int64_t frame = rows->integer(1), slots = rows->integer(2);
-      if (bucket < kRoot || bucket >= buckets_.size() || frame < 0 || frame > most_frames() ||
-          slots < 0 || slots > volume_->params.bucket_size)
+      if (!possible(bucket) || frame < 0 || frame > most_frames() || slots < 0 ||
+          slots > volume_->params.bucket_size)
         return fail(Errc::damaged_vault, "store {}: impossible bucket in table {}",
                     database_.path(), table);
       const FrameRef ref{static_cast<FrameNumber>(frame), static_cast<std::uint16_t>(slots)};
@@ -77,9 +86,7 @@ Status Control::load() {
       each(bucket, ref);
     }
   };
-  S3O_TRY(read("buckets", [&](BucketIndex bucket, FrameRef ref) { buckets_[bucket] = ref; }));
-  if (buckets_[kRoot].frame == 0)
-    return fail(Errc::damaged_vault, "store {}: the root has no frame", database_.path());
+  S3O_TRY(read("buckets", [&](BucketIndex bucket, FrameRef ref) { present(bucket) = ref; }));
   S3O_TRY(read("prepared_buckets", [&](BucketIndex bucket, FrameRef ref) {
     prepared_versions_.versions.emplace_back(bucket, ref);
   }));
@@ -92,7 +99,7 @@ Status Control::load() {
   if (*there) {
     prepared_ = decode<EvictionId>(prepared->blob(0));
     const std::int64_t next_height = prepared->integer(1);
-    if (!prepared_ || !possible(next_height) ||
+    if (!prepared_ || !possible_height(next_height) ||
         (next_height != height_ && next_height != height_ + 1))
       return fail(Errc::damaged_vault, "store {}: bad prepared row", database_.path());
     prepared_versions_.next_height = static_cast<unsigned>(prepared->integer(1));
@@ -116,13 +123,11 @@ Status Control::create(const VolumeDescription& volume) {
                           "DELETE FROM attempts;"));
     auto row = database_.prepare("INSERT OR REPLACE INTO volume VALUES (1, ?, ?, ?, 0, ?)");
     if (!row) return fail(row.error());
-    S3O_TRY(row->bind(0, kFormat)
-                .bind(1, packed(volume))
-                .bind(2, packed(Session{}))
-                .bind(3, kFirstHeight)
-                .run());
-    // Frame 1 takes the root writes of view 0.
-    return write_buckets({{kRoot, {1, 0}}});
+    return row->bind(0, kFormat)
+        .bind(1, packed(volume))
+        .bind(2, packed(Session{}))
+        .bind(3, volume.params.first_height)
+        .run();
   };
   S3O_TRY(database_.transact("create", fill));
   const std::filesystem::path file = database_.path();
@@ -151,9 +156,10 @@ Result<FrameRef> Control::bucket(BucketIndex bucket, std::uint64_t view) const {
       const auto found = former_.find(bucket);
       if (found != former_.end()) return found->second;
     }
-    return bucket < buckets_.size() ? buckets_[bucket] : FrameRef{};
+    if (!possible(bucket)) return FrameRef{};
+    return bucket >= kStashBucket ? stash_[bucket - kStashBucket] : buckets_[bucket];
   }
-  return fail(Errc::bad_request, "view {} is not held; the present one is {}", view, view_);
+  return fail(Errc::former_view, "view {} is not held; the present one is {}", view, view_);
 }
 
 void Control::use(FrameNumber frame) {
@@ -231,7 +237,7 @@ BucketVersions Control::changes_of_commit() const {
   const BucketIndex first = BucketIndex{1} << height_;
   for (BucketIndex leaf = first; leaf < 2 * first; ++leaf) leaves[leaf] = buckets_[leaf];
   std::erase_if(changes, [&](const auto& change) {
-    if (change.first < first) return false;
+    if (change.first < first || change.first >= kStashBucket) return false;
     leaves[change.first] = change.second;
     return true;
   });
@@ -261,8 +267,8 @@ Status Control::commit() {
   buckets_.resize(bucket_slots());
   for (const auto& [bucket, ref] : changes) {
     use(ref.frame);
-    former_.emplace(bucket, buckets_[bucket]);  // keeps its use until released
-    buckets_[bucket] = ref;
+    former_.emplace(bucket, present(bucket));  // keeps its use until released
+    present(bucket) = ref;
   }
   for (const auto& version : prepared_versions_.versions) unuse(version.second.frame);
   has_former_ = true;
@@ -282,6 +288,13 @@ Status Control::discard() {
   prepared_.reset();
   prepared_versions_ = {};
   return {};
+}
+
+std::uint64_t Control::frames_needed(unsigned height) const {
+  const bool matrix = volume_->params.evictor == Evictor::matrix;
+  const std::uint64_t tree = matrix ? (std::uint64_t{3} << height) / 2 : std::uint64_t{2} << height;
+  return tree + volume_->params.stash_buckets() +
+         2 * (height + std::uint64_t{1} + volume_->params.stash_buckets());
 }
 
 void Control::release() {

@@ -25,7 +25,15 @@ struct FrameRef {
   friend bool operator==(const FrameRef&, const FrameRef&) = default;
 };
 
-/// New versions of some buckets. Of the root, the frame alone counts.
+/// The root's stash part as buckets, beside those of the tree: kStashBucket + 0, 1, ... (The root
+/// itself has none: its new writes lie in the ring, frame_store.h.)
+constexpr BucketIndex kStashBucket = BucketIndex{1} << 40;
+
+/// The buckets of a retrieval or eviction in their order (PathSlots): the stash part, then the path
+/// to `leaf` from level 1 on.
+std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf, unsigned height);
+
+/// New versions of some buckets.
 using BucketVersions = std::vector<std::pair<BucketIndex, FrameRef>>;
 
 class Control {
@@ -50,11 +58,10 @@ class Control {
     database_.restore_ballast();
     return database_.has_ballast();
   }
-  /// Frames that a tree of this height can use at once: its leaves, half of its inner buckets (the
-  /// others are empty), the root, and the versions that an eviction prepares and replaces.
-  static std::uint64_t frames_needed(unsigned height) {
-    return (std::uint64_t{3} << height) / 2 + 3 * height + 4;
-  }
+  /// Frames that a tree of this height can use at once: its buckets (after matrix evictions half
+  /// of the inner ones are empty), the stash part, and the versions that an eviction prepares and
+  /// replaces.
+  std::uint64_t frames_needed(unsigned height) const;
 
   /// A frame that nothing uses. It stays reserved until it is given back; what refers to it by
   /// then (a prepared eviction) keeps it.
@@ -90,8 +97,17 @@ class Control {
   void use(FrameNumber frame);
   void unuse(FrameNumber frame);
   std::size_t bucket_slots() const { return bucket_count(height_) + 1; }
+  bool possible(BucketIndex bucket) const {
+    return bucket >= kStashBucket ? bucket - kStashBucket < stash_.size()
+                                  : bucket > kRoot && bucket < buckets_.size();
+  }
+  FrameRef& present(BucketIndex bucket) {
+    return bucket >= kStashBucket ? stash_[bucket - kStashBucket] : buckets_[bucket];
+  }
   /// More than three views of the whole tree can never be in use at once.
-  std::int64_t most_frames() const { return 3 * static_cast<std::int64_t>(bucket_slots()); }
+  std::int64_t most_frames() const {
+    return 3 * static_cast<std::int64_t>(bucket_slots() + stash_.size());
+  }
 
   Database database_;
   std::optional<VolumeDescription> volume_;
@@ -99,6 +115,7 @@ class Control {
   std::uint64_t view_ = 0;
   unsigned height_ = 0;
   std::vector<FrameRef> buckets_;  // by BucketIndex
+  std::vector<FrameRef> stash_;    // by BucketIndex from kStashBucket on
   std::optional<EvictionId> prepared_;
   PreparedVersions prepared_versions_;
   std::set<EvictionId> attempts_;

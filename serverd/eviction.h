@@ -1,7 +1,6 @@
-// One server's part in an eviction: Subroutine 3's matrix products, each made a consistent sharing
-// of degree t again by the secure multiplication protocol (Protocol 1). Columns are independent, so
-// the work goes in tiles of columns, several at a time: while one tile waits for the other
-// servers' subshares, another is multiplied.
+// One server's part in an eviction, whichever evictor carries it out. Columns are independent, so
+// the work goes in tiles of columns, several at a time: while one tile waits for what other servers
+// send, another is computed.
 #pragma once
 
 #include <map>
@@ -16,11 +15,17 @@
 
 namespace s3oram {
 
-/// The first `slots` slots of a frame; none and 0 for a bucket that is all zero.
+/// The slots of a bucket, or of the root's writes; those beyond `rows` are zero.
 struct BucketRows {
-  std::shared_ptr<const Frame> frame;
-  std::size_t slots = 0;
+  std::vector<const std::uint8_t*> rows;
+  std::vector<std::shared_ptr<const void>> owners;
 };
+inline BucketRows rows_of(std::shared_ptr<const Frame> frame, std::size_t slots) {
+  BucketRows bucket;
+  for (std::size_t slot = 0; slot < slots; ++slot) bucket.rows.push_back(frame->slot(slot));
+  bucket.owners.push_back(std::move(frame));
+  return bucket;
+}
 
 /// What an eviction starts from.
 struct EvictionInput {
@@ -28,24 +33,33 @@ struct EvictionInput {
   std::uint64_t epoch = 0;
   EvictionId id;
   unsigned height = 0;
-  Payload request;  // owns `matrices`
-  View matrices;    // height + 1 times 2Z x Z
+  Payload request;  // owns `orders`
+  View orders;      // PrepareRequest's
 };
+
+/// Where an eviction runs. All must outlive it.
+struct EvictionHost {
+  Executor executor;
+  Executor pool;
+  Rpc& peers;
+  Random& random;
+};
+
+using Frames = std::vector<std::shared_ptr<Frame>>;
 
 /// One executor; not thread-safe. Kept alive by a shared_ptr while it runs.
 class Eviction : public std::enable_shared_from_this<Eviction> {
  public:
-  Eviction(EvictionInput input, Executor executor, Executor pool, Rpc& peers, Random& random);
+  /// The volume's evictor. Errors: bad_request, if the orders are none for it.
+  static Result<std::shared_ptr<Eviction>> make(EvictionInput input, const EvictionHost& host);
+  virtual ~Eviction() = default;
 
-  /// The present content of the path's buckets, levels 0..height. Called before run().
-  void start_from(std::vector<BucketRows> on_path, BucketRows leaf_sibling) {
-    on_path_ = std::move(on_path);
-    leaf_sibling_ = std::move(leaf_sibling);
-  }
+  /// The present content: the writes that are evicted, the root's stash buckets, the path's buckets
+  /// from level 1 on, and for the matrix evictor the leaf's sibling. Called before run().
+  void start_from(std::vector<BucketRows> path) { path_ = std::move(path); }
 
-  /// The new content of the path's buckets at levels 1..height as sources of the next level saw
-  /// them, then of the leaf's sibling: height + 1 frames.
-  Task<Result<std::vector<std::shared_ptr<Frame>>>> run();
+  /// The new content; which frame is what bucket, the evictor says.
+  Task<Result<Frames>> run();
 
   /// A subshare has come in. Harmless if it came before.
   void receive(Party from, const SubshareRequest& subshare, Payload owner);
@@ -55,35 +69,43 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
 
   const EvictionId& id() const { return input_.id; }
 
+ protected:
+  /// `rows`: of the largest message; `steps`: how many messages a tile takes; `frames`: of the
+  /// result.
+  Eviction(EvictionInput&& input, const EvictionHost& host, std::size_t rows, std::size_t steps,
+           std::size_t frames);
+
+  virtual Task<Status> evict_tile(std::uint32_t tile) = 0;
+
+  void send(Party to, std::size_t step, std::uint32_t tile, View share);
+  /// What `from` sends for the step, `size` bytes; valid until forget().
+  Task<Result<View>> await(Party from, std::size_t step, std::uint32_t tile, std::size_t size);
+  void forget(Party from, std::size_t step, std::uint32_t tile) {
+    inbox_.erase({step, tile, from});
+  }
+
+  std::size_t tile_begin(std::uint32_t tile) const { return tile * tile_width_; }
+  std::size_t tile_width(std::uint32_t tile) const;
+  const VolumeParams& params() const { return input_.volume.params; }
+  Party self() const { return input_.volume.server; }
+  std::size_t tile_limit() const { return tile_width_; }
+
+  const EvictionInput input_;
+  const EvictionHost host_;
+  std::vector<BucketRows> path_;
+  Frames results_;
+
  private:
   struct Subshare {
     Payload owner;
     View share;
   };
   Task<void> work_off_tiles();
-  Task<Status> evict_tile(std::uint32_t tile);
-  Task<Status> step(std::size_t step, std::uint32_t tile);
-  std::vector<Bytes> multiply(std::size_t step, std::uint32_t tile, const Seed& seed) const;
-  void combine(std::size_t step, std::uint32_t tile, const std::vector<View>& shares);
-  std::size_t tile_begin(std::uint32_t tile) const { return tile * tile_width_; }
-  std::size_t tile_width(std::uint32_t tile) const;
-  BucketRows source(std::size_t step) const;
-  const BucketRows& target(std::size_t step) const;
-  bool multiplies() const { return input_.volume.server <= input_.volume.params.scheme.quorum(); }
 
-  EvictionInput input_;
-  std::vector<BucketRows> on_path_;
-  BucketRows leaf_sibling_;
-  Executor executor_;
-  Executor pool_;
-  Rpc& peers_;
-  Random& random_;
-  Bytes lagrange_;  // V^-1[1, *] of the servers that multiply
-  std::size_t tile_width_;
+  std::size_t steps_, tile_width_;
   std::uint32_t tiles_;
   std::uint32_t next_tile_ = 0;
   std::size_t unanswered_ = 0;  // subshares sent and not yet acknowledged
-  std::vector<std::shared_ptr<Frame>> results_;
   std::map<std::tuple<std::size_t, std::uint32_t, Party>, Subshare> inbox_;
   Event changed_;
   std::optional<Error> failure_;

@@ -15,16 +15,18 @@ Frame::Frame(std::size_t slots, std::size_t slot_size)
       stride_(slot_size + kTrailer),
       bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(slots * stride_)) {}
 
-FrameStore::FrameStore(std::unique_ptr<File> file, std::size_t slots_per_frame,
-                       std::size_t slot_size, std::size_t cache_bytes)
+FrameStore::FrameStore(std::unique_ptr<File> file, std::size_t ring_slots,
+                       std::size_t slots_per_frame, std::size_t slot_size, std::size_t cache_bytes)
     : file_(std::move(file)),
+      ring_slots_(ring_slots),
       slots_(slots_per_frame),
       slot_size_(slot_size),
       stride_(slot_size + Frame::kTrailer),
       cache_frames_(std::max<std::size_t>(4, cache_bytes / (slots_ * stride_))) {}
 
 std::uint64_t FrameStore::offset(FrameNumber frame, std::size_t slot) const {
-  return (std::uint64_t{frame - 1} * slots_ + slot) * stride_;
+  if (frame == kRing) return slot * stride_;
+  return (ring_slots_ + std::uint64_t{frame - 1} * slots_ + slot) * stride_;
 }
 
 // The checksum binds the place, so that a misdirected write is noticed too.
@@ -85,7 +87,7 @@ Status FrameStore::write_slot(FrameNumber frame, std::size_t slot, View content,
   record.resize(stride_);
   seal(frame, slot, record.data(), stamp);
   S3O_TRY(file_->write(offset(frame, slot), record));
-  forget(frame);
+  if (frame != kRing) forget(frame);
   return {};
 }
 

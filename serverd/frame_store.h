@@ -1,5 +1,6 @@
-// Slots on disk. The file `slots` is an array of frames of Z slots; a bucket version is a frame,
-// written once, beside the old ones. Each slot is followed by a stamp (the number of the access or
+// Slots on disk. The file `slots` begins with the root's 2A slots for new writes, written in place
+// one by one; then comes an array of frames of Z slots; a bucket version is a frame, written once,
+// beside the old ones. Each slot is followed by a stamp (the number of the access or
 // eviction that wrote it) and a checksum over slot, stamp and place. A frame in memory has been
 // checked; frames are cached up to a bound.
 //
@@ -21,6 +22,8 @@
 namespace s3oram {
 
 using FrameNumber = std::uint32_t;  // 0 is no frame
+/// To name a slot of the root's writes: not read or written as a whole.
+constexpr FrameNumber kRing = 0;
 
 /// A frame in memory, laid out as on disk.
 class Frame {
@@ -41,8 +44,8 @@ class Frame {
 
 class FrameStore {
  public:
-  FrameStore(std::unique_ptr<File> file, std::size_t slots_per_frame, std::size_t slot_size,
-             std::size_t cache_bytes);
+  FrameStore(std::unique_ptr<File> file, std::size_t ring_slots, std::size_t slots_per_frame,
+             std::size_t slot_size, std::size_t cache_bytes);
 
   /// The frame with its first `slots` slots checked (the others hold anything). Errors: corrupt,
   /// naming the frame and the slot.
@@ -51,7 +54,7 @@ class FrameStore {
   /// Writes a whole frame with `stamp` on every slot; not yet durable.
   Status write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp);
 
-  /// Writes one slot of a frame; not yet durable.
+  /// Writes one slot of a frame or of the ring; not yet durable.
   Status write_slot(FrameNumber frame, std::size_t slot, View content, std::uint64_t stamp);
 
   /// The stamp of a slot and its content, or nothing if it was never (or only half) written.
@@ -61,22 +64,15 @@ class FrameStore {
   };
   Result<std::optional<StampedSlot>> read_slot(FrameNumber frame, std::size_t slot);
 
-  /// Takes over a frame whose first `slots` slots were written one by one: it need not be read
-  /// again.
-  void adopt(FrameNumber frame, std::shared_ptr<const Frame> content, std::size_t slots) {
-    remember(frame, std::move(content), slots);
-  }
-
   /// Which of the frame's first `slots` slots are damaged on disk.
   Result<std::vector<std::uint16_t>> damaged(FrameNumber frame, std::size_t slots);
 
   Status sync() { return file_->sync(); }
   /// Frames 1 to `frames` never lack room on the disk from now on. Errors: disk_full.
-  Status reserve(std::uint64_t frames) { return file_->reserve(frames * slots_ * stride_); }
+  Status reserve(std::uint64_t frames) {
+    return file_->reserve((ring_slots_ + frames * slots_) * stride_);
+  }
   void forget(FrameNumber frame);
-
-  std::size_t slots_per_frame() const { return slots_; }
-  std::size_t slot_size() const { return slot_size_; }
 
  private:
   struct Cached {
@@ -91,6 +87,7 @@ class FrameStore {
   void remember(FrameNumber frame, std::shared_ptr<const Frame> content, std::size_t checked);
 
   const std::unique_ptr<File> file_;
+  const std::size_t ring_slots_;
   const std::size_t slots_;
   const std::size_t slot_size_;
   const std::size_t stride_;

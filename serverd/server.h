@@ -39,10 +39,8 @@ class Server final : public ShareServer {
   // ---- the volume
 
   Status open_frames();
-  /// The root of a view that has just begun, in memory.
-  Status open_empty_root();
-  /// The root of the present view, in memory, with what is on disk of it.
-  Status open_root();
+  /// Reads the root's slots for new writes into memory.
+  Status open_ring();
 
   const VolumeParams& params() const { return control_.volume()->params; }
 
@@ -88,16 +86,26 @@ class Server final : public ShareServer {
 
   Task<Result<Bytes>> retrieve(RetrieveRequest request, Payload&);
   Task<Result<Bytes>> write_root(WriteRootRequest request, Payload&);
+  /// The slot in memory. (Whoever reads the one that was there before keeps it.)
+  void keep_in_ring(std::uint16_t slot, View share, std::uint64_t stamp);
   /// Ok: the slot would survive a power cut.
   Task<Status> write_durably(FrameNumber frame, std::uint16_t slot, View share,
                              std::uint64_t stamp);
-  /// The root's first `written` slots are there.
-  Status check_root(std::size_t written) const;
-  Status check_root_slot(std::size_t slot) const;
+  /// The path's root writes; corrupt if one of them is lost.
+  Result<BucketRows> ring_rows(const PathSlots& path) const;
+  Status check_ring_slot(std::size_t slot) const;
   Status check_view(std::uint64_t view) const;
 
   // ---- healing
 
+  /// A slot as the client names it, where it is here: in the ring, or in a bucket.
+  struct Place {
+    FrameRef ref;
+    std::uint16_t slot = 0;
+    bool in_ring = false;
+  };
+  Result<Place> place_of(SlotAddress at) const;
+  SlotAddress address_of(BucketIndex bucket, std::uint16_t slot) const;
   Task<Result<Bytes>> damage(DamageRequest request, Payload&);
   Task<Result<Bytes>> read_slot(ReadSlotRequest request, Payload&);
   Task<Result<Bytes>> heal_slot(HealSlotRequest request, Payload&);
@@ -107,10 +115,16 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> reserve(ReserveRequest request, Payload&);
   Status reserve_frames(unsigned height);
   Task<Result<Bytes>> prepare(PrepareRequest request, Payload& owner);
-  Task<Status> carry_out(Eviction& eviction, const PrepareRequest& request);
-  Task<Status> load_path(Eviction& eviction, const PrepareRequest& request);
-  /// No access, not even one that came twice, uses a frame that is about to be let go.
-  Task<void> accesses_over();
+  Task<Status> carry_out(Eviction& eviction, const PrepareRequest& request, BucketRows writes);
+  Task<Status> load_path(Eviction& eviction, const PrepareRequest& request, BucketRows writes);
+  /// The frames that take what the evictor has made, and the view's buckets with them.
+  struct NewVersions {
+    BucketVersions versions;
+    std::vector<std::pair<FrameNumber, std::shared_ptr<Frame>>> writes;
+  };
+  void add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<Frame> content);
+  NewVersions matrix_versions(const PrepareRequest& request, Frames frames);
+  NewVersions shuffle_versions(const PrepareRequest& request, Frames frames);
   Task<Result<Bytes>> commit(CommitRequest request, Payload&);
   Task<Result<Bytes>> discard(DiscardRequest request, Payload&);
   Task<Result<Bytes>> release(ReleaseRequest request, Payload&);
@@ -128,9 +142,12 @@ class Server final : public ShareServer {
   std::unique_ptr<GroupSync> sync_;
   bool open_ = false;  // a session was opened in this process's life
 
-  FrameNumber root_frame_ = 0;
-  std::shared_ptr<Frame> root_;
-  std::vector<std::uint64_t> stamps_;          // of the root's slots; 0 is never written, or lost
+  // The root's slots for new writes.
+  struct RingSlot {
+    std::shared_ptr<const Bytes> content;
+    std::uint64_t stamp = 0;  // the access; 0: never written, or lost
+  };
+  std::vector<RingSlot> ring_;
   std::set<BucketIndex> damaged_;              // buckets of the present view with a damaged slot
   std::atomic<unsigned> reserved_height_ = 0;  // the disk has room for a tree of this height
 
@@ -138,8 +155,9 @@ class Server final : public ShareServer {
   Event eviction_over_;
   std::map<Party, std::vector<std::pair<EvictionId, Payload>>> early_;  // by sender
 
-  // Handlers under way in a session.
+  // Handlers under way in a session; of retrievals, by view.
   std::size_t accesses_ = 0, evictions_ = 0;
+  std::map<std::uint64_t, std::size_t> retrievals_;
   Event handler_ended_;
 
   std::size_t running_ = 0;

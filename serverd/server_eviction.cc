@@ -25,7 +25,7 @@ Task<Result<Bytes>> Server::reserve(ReserveRequest request, Payload&) {
 
 Status Server::reserve_frames(unsigned height) {
   if (!rule_holds(Rule::reserve_space)) return {};
-  S3O_TRY(frames_->reserve(Control::frames_needed(height)));
+  S3O_TRY(frames_->reserve(control_.frames_needed(height)));
   reserved_height_ = height;
   return {};
 }
@@ -37,16 +37,19 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
     S3O_CO_TRY(co_await offload(pool_, [&] { return reserve_frames(request.next_height); }));
     S3O_CO_TRY(check_session(request.epoch));
   }
-  const std::size_t z = params().bucket_size;
   if (control_.prepared() == request.id) co_return done();
   if (request.id.eviction != control_.view() || request.height != control_.height() ||
-      request.written > z || request.next_height < request.height ||
-      request.next_height > std::min(request.height + 1u, kMaxHeight) ||
-      request.matrices.size() != (request.height + 1) * 2 * z * z)
+      request.next_height < request.height ||
+      request.next_height > std::min(request.height + 1u, kMaxHeight))
     co_return malformed();
   if (eviction_ || control_.prepared())
     co_return fail(Errc::bad_request, "another attempt is under way");
-  S3O_CO_TRY(check_root(request.written));
+  EvictionInput input{*control_.volume(), request.epoch,    request.id,
+                      request.height,     std::move(owner), request.orders};
+  auto eviction = Eviction::make(std::move(input), {executor_, pool_, rpc_, random_});
+  if (!eviction) co_return fail(eviction.error());
+  auto writes = ring_rows(PathSlots::evicted(params(), request.id.eviction, request.height));
+  if (!writes) co_return fail(writes.error());
   // The same attempt with fresh masks would give its parties shares that do not fit together.
   if (rule_holds(Rule::attempts)) {
     if (control_.attempted(request.id))
@@ -54,10 +57,8 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
     S3O_CO_TRY(control_.attempt(request.id));
   }
 
-  EvictionInput input{*control_.volume(), request.epoch,    request.id,
-                      request.height,     std::move(owner), request.matrices};
-  eviction_ = std::make_shared<Eviction>(std::move(input), executor_, pool_, rpc_, random_);
-  auto result = co_await carry_out(*eviction_, request);
+  eviction_ = std::move(*eviction);
+  auto result = co_await carry_out(*eviction_, request, std::move(*writes));
   eviction_.reset();
   eviction_over_.notify_all();
   // What a peer answered us must not look like our own answer to the client.
@@ -67,9 +68,9 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   co_return done();
 }
 
-Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request) {
-  const unsigned height = request.height;
-  S3O_CO_TRY(co_await load_path(eviction, request));
+Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request,
+                               BucketRows writes) {
+  S3O_CO_TRY(co_await load_path(eviction, request, std::move(writes)));
   for (auto& [from, messages] : early_)
     for (auto& [id, early] : messages) {
       if (id != request.id) continue;
@@ -79,68 +80,74 @@ Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request
   forget_early(request.id);
   auto results = co_await eviction.run();
   if (!results) co_return fail(results.error());
-
-  // A source bucket's content becomes that of its inner sibling by reference; D_(H-1) is only a
-  // source. The buckets on the path above the leaf are empty afterwards.
-  BucketVersions versions;
-  std::vector<std::pair<FrameNumber, std::shared_ptr<Frame>>> writes;
-  const auto fresh = [&](BucketIndex bucket, std::shared_ptr<Frame> content) {
-    const FrameRef present = *control_.bucket(bucket, control_.view());
-    const bool in_place = !rule_holds(Rule::copy_on_write) && present.frame != 0;
-    const FrameNumber frame = in_place ? control_.reuse(present.frame) : control_.allocate();
-    writes.emplace_back(frame, std::move(content));
-    versions.emplace_back(bucket, FrameRef{frame, params().bucket_size});
-  };
-  const auto on_path = [&](unsigned level) { return bucket_on_path(request.id.eviction, level); };
-  for (unsigned level = 1; level < height; ++level) {
-    versions.emplace_back(on_path(level), FrameRef{});
-    if (level == 1)
-      versions.emplace_back(sibling_of(on_path(level)), FrameRef{root_frame_, request.written});
-    else
-      fresh(sibling_of(on_path(level)), std::move((*results)[level - 2]));
-  }
-  fresh(on_path(height), std::move((*results)[height - 1]));
-  fresh(sibling_of(on_path(height)), std::move((*results)[height]));
-  const FrameNumber root = control_.allocate();
-  frames_->forget(root);
-  versions.emplace_back(kRoot, FrameRef{root, 0});
+  auto made = params().evictor == Evictor::shuffle ? shuffle_versions(request, std::move(*results))
+                                                   : matrix_versions(request, std::move(*results));
 
   const auto begun = sync_->begin();
   Status status = co_await offload(pool_, [&]() -> Status {
-    for (auto& [frame, content] : writes)
+    for (auto& [frame, content] : made.writes)
       S3O_TRY(frames_->write(frame, std::move(content), request.id.eviction));
     return {};
   });
   if (status && rule_holds(Rule::durable_prepare)) status = co_await sync_->sync(begun);
-  if (status) status = control_.prepare(request.id, request.next_height, versions);
-  for (const auto& write : writes) control_.give_back(write.first);
-  control_.give_back(root);
+  if (status) status = control_.prepare(request.id, request.next_height, made.versions);
+  for (const auto& write : made.writes) control_.give_back(write.first);
   co_return status;
 }
 
-Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request) {
-  std::vector<BucketIndex> levels;  // 1 to H, and the leaf's sibling
-  for (unsigned level = 1; level <= request.height; ++level)
-    levels.push_back(bucket_on_path(request.id.eviction, level));
-  levels.push_back(sibling_of(levels.back()));
+void Server::add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<Frame> content) {
+  const FrameRef present = *control_.bucket(bucket, control_.view());
+  const bool in_place = !rule_holds(Rule::copy_on_write) && present.frame != 0;
+  const FrameNumber frame = in_place ? control_.reuse(present.frame) : control_.allocate();
+  to.writes.emplace_back(frame, std::move(content));
+  to.versions.emplace_back(bucket, FrameRef{frame, params().bucket_size});
+}
+
+Server::NewVersions Server::shuffle_versions(const PrepareRequest& request, Frames frames) {
+  NewVersions made;
+  std::size_t at = 0;
+  for (const BucketIndex bucket : path_buckets(params(), request.id.eviction, request.height))
+    add_version(made, bucket, std::move(frames[at++]));
+  return made;
+}
+
+// A source bucket's content becomes that of its inner sibling; D_(H-1) is only a source. The
+// buckets on the path above the leaf are empty afterwards.
+Server::NewVersions Server::matrix_versions(const PrepareRequest& request, Frames frames) {
+  const unsigned height = request.height;
+  NewVersions made;
+  const auto on_path = [&](unsigned level) { return bucket_on_path(request.id.eviction, level); };
+  for (unsigned level = 1; level < height; ++level) {
+    made.versions.emplace_back(on_path(level), FrameRef{});
+    add_version(made, sibling_of(on_path(level)), std::move(frames[level - 1]));
+  }
+  add_version(made, on_path(height), std::move(frames[height]));
+  add_version(made, sibling_of(on_path(height)), std::move(frames[height + 1]));
+  return made;
+}
+
+Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request,
+                               BucketRows writes) {
+  std::vector<BucketIndex> indices = path_buckets(params(), request.id.eviction, request.height);
+  if (params().evictor == Evictor::matrix) indices.push_back(sibling_of(indices.back()));
   std::vector<FrameRef> refs;
-  for (const BucketIndex bucket : levels) {
+  for (const BucketIndex bucket : indices) {
     auto ref = control_.bucket(bucket, control_.view());
     if (!ref) co_return fail(ref.error());
     refs.push_back(*ref);
   }
   std::vector<BucketIndex> damaged;
-  auto rows = co_await offload(pool_, [&]() -> Result<std::vector<BucketRows>> {
-    std::vector<BucketRows> buckets{{root_, request.written}};
+  auto path = co_await offload(pool_, [&]() -> Result<std::vector<BucketRows>> {
+    std::vector<BucketRows> buckets{std::move(writes)};
     Status all;
     for (std::size_t i = 0; i < refs.size(); ++i) {
       BucketRows& bucket = buckets.emplace_back();
       if (refs[i].frame == 0) continue;
       auto frame = frames_->read(refs[i].frame, refs[i].slots);
       if (frame) {
-        bucket = {std::move(*frame), refs[i].slots};
+        bucket = rows_of(std::move(*frame), refs[i].slots);
       } else {
-        damaged.push_back(levels[i]);
+        damaged.push_back(indices[i]);
         all = fail(frame.error());
       }
     }
@@ -148,28 +155,17 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
     return buckets;
   });
   damaged_.insert(damaged.begin(), damaged.end());
-  if (!rows) co_return fail(rows.error());
-  BucketRows leaf_sibling = std::move(rows->back());
-  rows->pop_back();
-  eviction.start_from(std::move(*rows), std::move(leaf_sibling));
+  if (!path) co_return fail(path.error());
+  eviction.start_from(std::move(*path));
   co_return Status{};
 }
 
-Task<void> Server::accesses_over() {
-  while (accesses_ > 0) co_await handler_ended_.wait();
-}
-
 Task<Result<Bytes>> Server::commit(CommitRequest request, Payload&) {
-  co_await accesses_over();
   if (control_.view() == request.id.eviction + 1) co_return done();
   if (control_.prepared() != request.id)
     co_return fail(Errc::bad_request, "eviction {} is not prepared", request.id.eviction);
-  const auto written =
-      std::find(stamps_.begin(), stamps_.end(), std::uint64_t{0}) - stamps_.begin();
-  frames_->adopt(root_frame_, root_, static_cast<std::size_t>(written));
   S3O_CO_TRY(control_.commit());
   damaged_.clear();
-  S3O_CO_TRY(open_empty_root());
   early_.clear();
   co_return done();
 }
@@ -187,8 +183,9 @@ Task<Result<Bytes>> Server::discard(DiscardRequest request, Payload&) {
   co_return done();
 }
 
+// No retrieval of the former view, not even one that came twice, uses a frame that is let go.
 Task<Result<Bytes>> Server::release(ReleaseRequest request, Payload&) {
-  co_await accesses_over();
+  while (retrievals_.contains(request.id.eviction)) co_await handler_ended_.wait();
   if (control_.view() == request.id.eviction + 1) control_.release();
   co_return done();
 }

@@ -25,10 +25,9 @@ Status check(const VolumeDescription& volume, Party self) {
   if (volume.server != self || volume.server > volume.params.scheme.servers)
     return fail(Errc::bad_request, "this is server {}, not {}", self, volume.server);
   if (volume.params.block_size < 512 || volume.params.block_size > kMaxBlockSize ||
-      volume.params.bucket_size < 2 || volume.params.bucket_size > kMaxBucketSize ||
-      volume.params.evict_every < 1 || volume.params.evict_every > volume.params.bucket_size)
+      volume.params.bucket_size > kMaxBucketSize)
     return fail(Errc::bad_request, "the volume's numbers are out of range");
-  return {};
+  return check_params(volume.params);
 }
 
 }  // namespace
@@ -57,31 +56,20 @@ Status Server::open_frames() {
                 directory_.string(), control_.volume()->server, self_);
   auto file = disk_.open(directory_ / "slots");
   if (!file) return fail(file.error());
-  frames_ = std::make_unique<FrameStore>(std::move(*file), params().bucket_size,
-                                         params().slot_size(), cache_bytes());
+  frames_ = std::make_unique<FrameStore>(std::move(*file), params().ring_slots(),
+                                         params().bucket_size, params().slot_size(), cache_bytes());
   sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_);
   if (auto room = reserve_frames(control_.height()); !room)
     spdlog::error("no room is kept for evictions: {}", room.error().message);
-  return open_root();
+  return open_ring();
 }
 
-Status Server::open_empty_root() {
-  auto ref = control_.bucket(kRoot, control_.view());
-  if (!ref) return fail(ref.error());
-  root_frame_ = ref->frame;
-  root_ = std::make_shared<Frame>(params().bucket_size, params().slot_size());
-  stamps_.assign(params().bucket_size, 0);
-  return {};
-}
-
-Status Server::open_root() {
-  S3O_TRY(open_empty_root());
-  for (std::size_t slot = 0; slot < stamps_.size(); ++slot) {
-    auto found = frames_->read_slot(root_frame_, slot);
+Status Server::open_ring() {
+  ring_.assign(params().ring_slots(), {});
+  for (std::uint16_t slot = 0; slot < ring_.size(); ++slot) {
+    auto found = frames_->read_slot(kRing, slot);
     if (!found) return fail(found.error());
-    if (!*found) continue;
-    stamps_[slot] = (*found)->stamp;
-    std::copy((*found)->content.begin(), (*found)->content.end(), root_->slot(slot));
+    if (*found) keep_in_ring(slot, (*found)->content, (*found)->stamp);
   }
   return {};
 }
@@ -195,11 +183,14 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
 
 void Server::distrust_root(const OpenRequest& request) {
   if (request.view != control_.view() || !rule_holds(Rule::root_stamps)) return;
-  for (std::size_t slot = 0; slot < std::min(request.root.size(), stamps_.size()); ++slot)
-    if (request.root[slot] != 0 && stamps_[slot] != request.root[slot]) {
-      spdlog::error("root slot {} has lost an acknowledged write: was the store set back?", slot);
-      stamps_[slot] = 0;
-    }
+  const Turn first = first_turn(request.view, params().evict_every);
+  for (std::size_t i = 0; i < std::min(request.root.size(), ring_.size()); ++i) {
+    RingSlot& slot = ring_[root_slot(first + i, params().evict_every)];
+    if (request.root[i] == 0 || slot.stamp == request.root[i]) continue;
+    spdlog::error("root write {} is lost, although acknowledged: was the store set back?",
+                  first + i);
+    slot.stamp = 0;
+  }
 }
 
 Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::path& store,

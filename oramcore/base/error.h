@@ -33,6 +33,7 @@ enum class Errc : int {
   fenced = 41,       // a newer session has the volume
   bad_request = 42,  // malformed, or out of the protocol's order
   shutting_down = 43,
+  former_view = 44,  // the view asked for is not held any more
 };
 
 /// What happened, to which file, server or option, and what to do next.

@@ -2,8 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <numeric>
-
 #include "oramcore/base/rules.h"
 #include "oramcore/sharing/shamir.h"
 
@@ -12,7 +10,6 @@ namespace {
 
 // Access numbers: the epoch in the upper bits makes those of a session newer than all before.
 constexpr unsigned kEpochShift = 40;
-constexpr unsigned kHealings = 3;        // of one path, before it is given up
 constexpr std::size_t kMostToldOf = 20;  // damaged rows, in the log
 
 }  // namespace
@@ -25,8 +22,8 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
       sealer_(sealing_key, environment.random),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, params.scheme.servers),
-      root_(params.bucket_size),
-      intents_(params.bucket_size) {}
+      root_(params.ring_slots()),
+      intents_(params.ring_slots()) {}
 
 Engine::~Engine() = default;
 
@@ -49,23 +46,28 @@ Task<Status> Engine::open(Duration patience) {
   next_access_ = (session_.epoch << kEpochShift) + 1;
   S3O_CO_TRY(
       co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
-  if (loaded->intents.size() > params_.bucket_size || loaded->intents.size() < tree_.written)
-    loaded->intents.resize(tree_.written);
-  std::copy(loaded->intents.begin(), loaded->intents.end(), intents_.begin());
+  reading_ = {tree_.view, tree_.height};
+  released_view_ = tree_.view;
+  const Turn first = first_turn(tree_.view, params_.evict_every);
+  for (const Intent& intent : loaded->intents)
+    intents_[root_slot(intent.turn, params_.evict_every)] = intent;
   Servers::Reconcile bring_along = [this](Party server, OpenAnswer answer, Duration limit) {
     return reconcile(server, answer, limit);
   };
   auto present = [this](OpenRequest& request) {
     request.view = tree_.view;
     request.root.clear();
-    for (std::uint16_t slot = 0; slot < tree_.written; ++slot)
-      request.root.push_back(intents_[slot].access);
+    for (Turn turn = first_turn(tree_.view, params_.evict_every); turn < tree_.written; ++turn)
+      request.root.push_back(intents_[root_slot(turn, params_.evict_every)].access);
   };
   S3O_CO_TRY(co_await servers_.open(std::move(loaded->sessions), session_, std::move(present),
                                     std::move(bring_along), patience));
   S3O_CO_TRY(co_await offload(environment_.database,
                               [this] { return state_.forget_sessions_before(session_.epoch); }));
 
+  const std::size_t ended = std::min(loaded->intents.size(), tree_.written - first);
+  loaded->intents.erase(loaded->intents.begin(),
+                        loaded->intents.begin() + static_cast<std::ptrdiff_t>(ended));
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded->intents)));
   count_room();
   co_return Status{};
@@ -76,7 +78,7 @@ Task<Status> Engine::close(bool with_commit) {
   if (with_commit) status = co_await commit_now();
   if (!dead_) dead_ = Error{Errc::shutting_down, "the volume is being closed"};
   servers_.stop();
-  slots_changed_.notify_all();
+  turns_changed_.notify_all();
   while (running_ > 0 || committing_) {
     if (committing_)
       co_await committed_.wait();
@@ -91,7 +93,7 @@ void Engine::die(Error reason) {
   spdlog::error("the volume cannot go on: {}", reason.message);
   dead_ = std::move(reason);
   servers_.stop();
-  slots_changed_.notify_all();
+  turns_changed_.notify_all();
 }
 
 EngineStatus Engine::status() const {
@@ -187,33 +189,33 @@ Task<void> Engine::access(Request request) {
     co_return;
   }
   new_blocks_ += is_new;
-  auto slot = co_await reserve_slot();
-  // The eviction that it waited for may have found none. A reserved slot is used all the same.
-  if (slot && is_new && !has_room(0)) {
+  auto turn = co_await reserve_turn();
+  // The eviction that it waited for may have found none. A reserved turn is used all the same.
+  if (turn && is_new && !has_room(0)) {
     failed(no_room);
     request.content.reset();
   }
   Status intended;
   Leaf leaf = 0;
-  if (slot) {
+  if (turn) {
     leaf = leaf_of(block);
-    intended = co_await intend(*slot, block, leaf);
+    intended = co_await intend(*turn, block, leaf);
   } else {
-    intended = fail(slot.error());
+    intended = fail(turn.error());
   }
   if (intended)
-    co_await access_path(*slot, leaf, std::move(request));
+    co_await access_path(*turn, leaf, std::move(request));
   else
     failed(intended.error());
   new_blocks_ -= is_new;
   count_room();
 }
 
-Task<void> Engine::access_path(std::uint16_t slot, Leaf leaf, Request request) {
+Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
   ++accesses_;
   const BlockId block = request.block;
   const std::uint64_t replaces = positions_.get(block).version;
-  auto found = co_await retrieve(block, leaf);
+  auto found = co_await retrieve(turn, block, leaf);
   if (!found && !dead_) unreadable_.insert(block);
   if (request.read && !found) request.read(fail(dead_ ? *dead_ : found.error()));
   if (dead_) {
@@ -228,7 +230,7 @@ Task<void> Engine::access_path(std::uint16_t slot, Leaf leaf, Request request) {
   // What was never written, or could not be opened, leaves an empty slot behind.
   const BlockId kept = content ? block : kNoBlock;
   if (!content) content.emplace(params_.block_size);
-  const Status status = co_await write_root(slot, kept, replaces, *content, request.written);
+  const Status status = co_await write_root(turn, kept, replaces, *content, request.written);
   if (status && kept != kNoBlock) unreadable_.erase(block);
   if (!status && request.written) request.written(fail(status.error()));
 }
@@ -237,26 +239,29 @@ Task<void> Engine::access_path(std::uint16_t slot, Leaf leaf, Request request) {
 // Their root slots are written anew, by newer accesses, before a retrieval covers them.
 Task<Status> Engine::finish_accesses(std::vector<Intent> intents) {
   evicting_ = true;  // not now
-  if (!rule_holds(Rule::recovery_first))
-    tree_.written = std::max(tree_.written, static_cast<std::uint16_t>(intents.size()));
-  for (std::size_t slot = tree_.written; slot < intents.size() && !dead_; ++slot) {
-    Request request{.block = intents[slot].block, .content = {}, .read = {}, .written = {}};
-    co_await access_path(static_cast<std::uint16_t>(slot), intents[slot].leaf, std::move(request));
+  if (!rule_holds(Rule::recovery_first)) {
+    tree_.written += intents.size();
+    intents.clear();
+  }
+  for (const Intent& intent : intents) {
+    Request request{.block = intent.block, .content = {}, .read = {}, .written = {}};
+    if (!dead_) co_await access_path(intent.turn, intent.leaf, std::move(request));
   }
   if (dead_) co_return fail(*dead_);
   evicting_ = false;
-  next_slot_ = tree_.written;
-  if (next_slot_ >= params_.evict_every) {
-    evicting_ = true;
-    spawn(environment_.executor, evict());
-  }
+  next_turn_ = tree_.written;
+  opened_ = true;
+  acknowledge_in_order();
   co_return Status{};
 }
 
-Task<Result<std::uint16_t>> Engine::reserve_slot() {
-  while (!dead_ && (evicting_ || next_slot_ >= params_.evict_every)) co_await slots_changed_.wait();
+Task<Result<Turn>> Engine::reserve_turn() {
+  const auto open = [this] {
+    return opened_ && next_turn_ < end_turn(released_view_, params_.evict_every);
+  };
+  while (!dead_ && !open()) co_await turns_changed_.wait();
   if (dead_) co_return fail(*dead_);
-  co_return next_slot_++;
+  co_return next_turn_++;
 }
 
 /// The path to ask for: that of the block, or any.
@@ -266,93 +271,30 @@ Leaf Engine::leaf_of(BlockId block) {
 }
 
 // Rule 4: nothing is asked for before this is durable.
-Task<Status> Engine::intend(std::uint16_t slot, BlockId block, Leaf leaf) {
-  intents_[slot] = {.view = tree_.view, .block = block, .leaf = leaf};
+Task<Status> Engine::intend(Turn turn, BlockId block, Leaf leaf) {
+  const std::uint16_t slot = root_slot(turn, params_.evict_every);
+  intents_[slot] = {.turn = turn, .block = block, .leaf = leaf};
   pending_.intents[slot] = intents_[slot];
   if (!rule_holds(Rule::intents)) co_return Status{};
   co_return co_await commit_until_done();
 }
 
-// Subroutine 1. Nothing for a block that is not on the path: then the query selects no slot.
-Task<Result<std::optional<Bytes>>> Engine::retrieve(BlockId block, Leaf leaf) {
-  const Position position = positions_.get(block);
-  const bool in_tree = position.kind == Position::Kind::tree && position.leaf == leaf;
-  const std::size_t z = params_.bucket_size;
-  const std::size_t slots = tree_.written + tree_.height * z;
-  std::size_t index = slots;
-  if (in_tree)
-    index = position.level == 0 ? position.slot
-                                : tree_.written + (position.level - 1) * z + position.slot;
-  auto slot = co_await inner_product(leaf, slots, index);
-  if (!slot) co_return fail(slot.error());
-  if (position.kind == Position::Kind::stash)
-    *slot = stash_.at(block);
-  else if (!in_tree)
-    co_return std::nullopt;
-  auto opened = sealer_.open(*slot);
-  if (!opened || opened->block != block || opened->version != position.version) {
-    spdlog::error("block {}: {}", block,
-                  opened ? "another block or version came back" : opened.error().message);
-    co_return fail(Errc::corrupt,
-                   "block {} could not be read: a server's share is damaged or altered", block);
-  }
-  co_return std::optional<Bytes>(std::move(opened->content));
-}
-
-/// Slot `index` of the path's `slots` (or zeros), from all servers. Damaged slots on the path are
-/// healed first.
-Task<Result<Bytes>> Engine::inner_product(Leaf leaf, std::size_t slots, std::size_t index) {
-  RetrieveRequest request{.epoch = session_.epoch,
-                          .view = tree_.view,
-                          .height = static_cast<std::uint8_t>(tree_.height),
-                          .written = static_cast<std::uint16_t>(
-                              slots - tree_.height * std::size_t{params_.bucket_size}),
-                          .leaf = leaf & ((Leaf{1} << tree_.height) - 1),
-                          .query = {}};
-  for (unsigned tries = 0;; ++tries) {
-    Prg prg(environment_.random.seed(), as_view("select"));
-    const auto queries = create_query(params_.scheme, slots, index, prg);
-    auto answers = co_await for_all(servers_.count(), [&](Party server) {
-      request.query = queries[server - 1];
-      return servers_.ask(server, RetrieveRequest::kType, encode(request));
-    });
-    std::optional<Error> error;
-    for (auto& answer : answers)
-      if (!answer && (!error || error->code == Errc::corrupt)) error = answer.error();
-    if (!error) {
-      const std::size_t quorum = params_.scheme.quorum();
-      Bytes points(quorum);
-      std::iota(points.begin(), points.end(), std::uint8_t{1});
-      std::vector<View> shares;
-      for (std::size_t i = 0; i < quorum; ++i) shares.push_back(answers[i]->body());
-      for (const View share : shares)
-        if (share.size() != params_.slot_size())
-          co_return fail(Errc::corrupt, "a server's answer has a wrong size");
-      co_return recover(points, shares);
-    }
-    if (error->code != Errc::corrupt) die(*error);
-    if (dead_ || tries == kHealings) co_return fail(*error);
-    S3O_CO_TRY(co_await heal());
-  }
-}
-
 // Protocol 2, steps 2 to 10: fresh shares into the next root slot, and a fresh leaf.
-Task<Status> Engine::write_root(std::uint16_t slot, BlockId block, std::uint64_t replaces,
-                                View content, std::function<void(Status)> written) {
+Task<Status> Engine::write_root(Turn turn, BlockId block, std::uint64_t replaces, View content,
+                                std::function<void(Status)> written) {
   const std::uint64_t access = next_access_++;
   const Bytes sealed = sealer_.seal(block, access, content);
   Prg prg(environment_.random.seed(), as_view("root write"));
   const auto shares = create_shares(params_.scheme, sealed, prg);
-  WriteRootRequest request{
-      .epoch = session_.epoch, .view = tree_.view, .slot = slot, .access = access, .share = {}};
+  WriteRootRequest request{.epoch = session_.epoch, .turn = turn, .access = access, .share = {}};
   const Leaf leaf = random_leaf(environment_.random);
   const auto acknowledged = [&] {
-    root_[slot] = {.acknowledged = true,
-                   .block = block,
-                   .replaces = replaces,
-                   .leaf = leaf,
-                   .version = access,
-                   .written = std::move(written)};
+    root_[root_slot(turn, params_.evict_every)] = {.acknowledged = true,
+                                                   .block = block,
+                                                   .replaces = replaces,
+                                                   .leaf = leaf,
+                                                   .version = access,
+                                                   .written = std::move(written)};
   };
   if (!rule_holds(Rule::acknowledged_positions)) {
     acknowledged();
@@ -364,38 +306,37 @@ Task<Status> Engine::write_root(std::uint16_t slot, BlockId block, std::uint64_t
   });
   for (auto& answer : answers) {
     if (answer) continue;
-    // The slot stays unacknowledged for ever, and with it all that follow.
+    // The turn stays unacknowledged for ever, and with it all that follow.
     die(answer.error());
     co_return fail(*dead_);
   }
   if (dead_) co_return fail(*dead_);
   if (rule_holds(Rule::acknowledged_positions)) acknowledged();
-  const std::uint64_t view = tree_.view;
-  const auto counts = [&] { return tree_.view != view || tree_.written > slot; };
   acknowledge_in_order();
-  while (!dead_ && !counts()) co_await slots_changed_.wait();
-  if (!counts()) co_return fail(*dead_);
+  while (!dead_ && tree_.written <= turn) co_await turns_changed_.wait();
+  if (tree_.written <= turn) co_return fail(*dead_);
   co_return Status{};
 }
 
-// A retrieval covers the root slots before `written`, so they count in their order.
+// A retrieval covers the root writes before `written`, so they count in their order.
 void Engine::acknowledge_in_order() {
-  const bool pulling_up = evicting_;
-  while (tree_.written < root_.size() && root_[tree_.written].acknowledged) {
-    RootWrite write = std::exchange(root_[tree_.written], {});
-    intents_[tree_.written].access = write.version;
-    pending_.intents[tree_.written] = intents_[tree_.written];
+  for (;;) {
+    const std::uint16_t slot = root_slot(tree_.written, params_.evict_every);
+    if (!root_[slot].acknowledged) break;
+    RootWrite write = std::exchange(root_[slot], {});
+    intents_[slot].access = write.version;
+    pending_.intents[slot] = intents_[slot];
     if (write.block != kNoBlock && positions_.get(write.block).version == write.replaces)
       set_position(write.block, {.kind = Position::Kind::tree,
                                  .leaf = write.leaf,
                                  .level = 0,
-                                 .slot = tree_.written,
+                                 .slot = slot,
                                  .version = write.version});
     ++tree_.written;
     if (write.written) write.written({});
   }
-  slots_changed_.notify_all();
-  if (!pulling_up && tree_.written >= params_.evict_every) {
+  turns_changed_.notify_all();
+  if (!evicting_ && eviction_due()) {
     evicting_ = true;
     spawn(environment_.executor, evict());
   }

@@ -1,10 +1,11 @@
 // The oblivious client: S3ORAM.Access (Protocol 2), evictions (Subroutine 3) and commits, behind
 // the block device interface. docs/protocol.md follows one access through it.
 //
-// Between two evictions any number of accesses are in flight; each has a root slot of its own,
-// which it reserves before it retrieves and uses whatever happens. Once A slots are acknowledged by
-// all servers, the eviction is planned, prepared, decided by a commit of vault.db, and committed;
-// only then accesses go on in the next view.
+// Any number of accesses are in flight; each has a turn of its own at the root's slots
+// (tree/layout.h), which it reserves before it retrieves and uses whatever happens. Once all
+// servers have acknowledged the A turns of a view's first group, the eviction is planned, prepared,
+// decided by a commit of vault.db, and committed. Accesses go on meanwhile: they fill the other
+// group, and read the view before the eviction until every server has the new one.
 #pragma once
 
 #include <atomic>
@@ -70,7 +71,7 @@ class Engine final : public BlockDevice {
     std::function<void(Result<Bytes>)> read;
     std::function<void(Status)> written;
   };
-  /// A root write that all servers have acknowledged.
+  /// A root write that all servers have acknowledged, but not yet all before it.
   struct RootWrite {
     bool acknowledged = false;
     BlockId block = kNoBlock;  // kNoBlock: nothing lies in it
@@ -85,19 +86,24 @@ class Engine final : public BlockDevice {
   void enqueue(Request request);
   Task<void> serve_block(BlockId block);
   Task<void> access(Request request);
-  Task<void> access_path(std::uint16_t slot, Leaf leaf, Request request);
+  Task<void> access_path(Turn turn, Leaf leaf, Request request);
   Task<Status> finish_accesses(std::vector<Intent> intents);
   void forget(BlockId block);
-  Task<Result<std::uint16_t>> reserve_slot();
+  Task<Result<Turn>> reserve_turn();
   Leaf leaf_of(BlockId block);
-  Task<Status> intend(std::uint16_t slot, BlockId block, Leaf leaf);
-  Task<Result<std::optional<Bytes>>> retrieve(BlockId block, Leaf leaf);
-  Task<Result<Bytes>> inner_product(Leaf leaf, std::size_t slots, std::size_t index);
-  Task<Status> write_root(std::uint16_t slot, BlockId block, std::uint64_t replaces, View content,
+  Task<Status> intend(Turn turn, BlockId block, Leaf leaf);
+  Task<Status> write_root(Turn turn, BlockId block, std::uint64_t replaces, View content,
                           std::function<void(Status)> written);
   void acknowledge_in_order();
   void set_position(BlockId block, const Position& position);
   void die(Error reason);
+
+  // engine_retrieval.cc
+  Task<Result<std::optional<Bytes>>> retrieve(Turn turn, BlockId block, Leaf leaf);
+  Task<Result<Bytes>> inner_product(Turn turn, BlockId block, Leaf leaf);
+  Task<Result<Bytes>> ask_for_product(Turn turn, Leaf leaf, const PathSlots& path,
+                                      std::size_t index);
+  Position position_read(BlockId block) const;
 
   // engine_commit.cc
   Task<Status> commit_now();
@@ -121,10 +127,12 @@ class Engine final : public BlockDevice {
   // engine_eviction.cc
   Task<void> evict();
   Task<Status> evict_once();
-  Task<Result<EvictionPlan>> plan_that_fits(EvictionPath& path);
+  bool eviction_due() const;
+  Task<Result<EvictionPlan>> plan_that_fits();
   EvictionPath path_now() const;
-  Task<Status> make_room(const std::vector<std::uint64_t>& overflow);
   Task<Status> to_stash(BlockId block);
+  void decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height);
+  Task<Status> flip();
   Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height);
   Task<Status> prepare_at(Party server, Bytes message, EvictionId id, Status& outcome);
   Task<Status> reconcile(Party server, OpenAnswer answer, Duration patience);
@@ -142,16 +150,27 @@ class Engine final : public BlockDevice {
   Session session_;
   std::uint64_t next_access_ = 0;
 
-  std::uint16_t next_slot_ = 0;  // of the root, in this view
-  std::vector<RootWrite> root_;  // by slot; acknowledged slots below tree_.written are done
+  bool opened_ = false;
+  Turn next_turn_ = 0;                             // to be reserved
+  std::vector<RootWrite> root_;                    // by root slot
   std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
   bool evicting_ = false;
   std::optional<EvictionId> attempt_;  // sent to servers and not yet decided
-  Event slots_changed_;                // a slot was acknowledged, or a new view began
-  std::vector<Intent> intents_;        // of this view, by slot
+  Event turns_changed_;                // a turn was acknowledged, or a view began or ended
+  std::vector<Intent> intents_;        // by root slot
   std::set<BlockId> unreadable_;       // not asked for again before they are written
   bool healing_ = false;
   Event healed_;
+
+  // What retrievals read: tree_'s view, or the one before while it is being flipped.
+  struct ReadView {
+    std::uint64_t view = 0;
+    unsigned height = 1;
+  };
+  ReadView reading_;
+  std::unordered_map<BlockId, Position> former_;     // of blocks that the flip moves
+  std::map<std::uint64_t, std::size_t> retrieving_;  // retrievals under way, by view
+  std::uint64_t released_view_ = 0;                  // servers hold none before it
 
   // Room for blocks (rule 13).
   std::uint64_t new_blocks_ = 0;  // writes in flight of blocks not yet mapped

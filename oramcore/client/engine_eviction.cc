@@ -5,7 +5,7 @@
 
 #include "oramcore/base/rules.h"
 #include "oramcore/client/engine.h"
-#include "oramcore/sharing/shamir.h"
+#include "oramcore/client/eviction_orders.h"
 
 namespace s3oram {
 namespace {
@@ -14,105 +14,108 @@ constexpr Duration kRetryAfter = std::chrono::seconds(1);
 
 }  // namespace
 
+bool Engine::eviction_due() const {
+  return tree_.written >= first_turn(tree_.view + 1, params_.evict_every);
+}
+
 Task<void> Engine::evict() {
   ++running_;
-  auto status = co_await evict_once();
-  if (!status && !dead_) die(status.error());
+  while (!dead_ && eviction_due()) {
+    auto status = co_await evict_once();
+    if (!status && !dead_) die(status.error());
+    // Blocks that had to go to the stash return to the tree by ordinary accesses.
+    for (const auto& [block, sealed] : stash_)
+      if (!dead_ && !queues_.contains(block) && !unreadable_.contains(block)) {
+        const BlockId returning = block;
+        enqueue({.block = returning, .content = {}, .read = {}, .written = {}});
+      }
+  }
   evicting_ = false;
-  slots_changed_.notify_all();
-  // Blocks that had to go to the stash return to the tree by ordinary accesses.
-  for (const auto& [block, sealed] : stash_)
-    if (!dead_ && !queues_.contains(block) && !unreadable_.contains(block)) {
-      const BlockId returning = block;
-      enqueue({.block = returning, .content = {}, .read = {}, .written = {}});
-    }
   if (--running_ == 0) idle_.notify_all();
 }
 
 Task<Status> Engine::evict_once() {
-  const unsigned height = tree_.height;
-  EvictionPath path;
   EvictionId id{tree_.view, {}};
-  unsigned next_height = height;
-  for (bool prepared = false; !prepared;) {
-    auto plan = co_await plan_that_fits(path);
+  for (;;) {
+    auto plan = co_await plan_that_fits();
     if (!plan) co_return fail(plan.error());
-    next_height = height;
-    if (wants_to_grow() && co_await reserve(height + 1)) next_height = height + 1;
+    unsigned next_height = tree_.height;
+    if (wants_to_grow() && co_await reserve(tree_.height + 1)) ++next_height;
     environment_.random.fill(id.attempt);
     attempt_ = id;
     auto status = co_await prepare(*plan, id, next_height);
+    while (!dead_ && healing_) co_await healed_.wait();
     if (dead_) co_return fail(*dead_);
     if (status) {
-      // Decide: from here on the new view is the truth, and the commit makes it so for good.
-      for (const Placement& placement : plan->placements) {
-        Position position = positions_.get(placement.block);
-        if (position.kind != Position::Kind::tree) continue;  // discarded meanwhile
-        position.level = placement.level;
-        position.slot = placement.slot;
-        set_position(placement.block, position);
-      }
-      prepared = true;
-    } else {
-      spdlog::warn("eviction {} is tried again: {}", id.eviction, status.error().message);
-      attempt_.reset();
-      S3O_CO_TRY(co_await heal());
-      co_await environment_.clock.sleep(kRetryAfter);
+      decide(*plan, id, next_height);
+      break;
     }
+    spdlog::warn("eviction {} is tried again: {}", id.eviction, status.error().message);
+    attempt_.reset();
+    S3O_CO_TRY(co_await heal());
+    co_await environment_.clock.sleep(kRetryAfter);
   }
-  if (next_height > height) positions_.grow();
-  tree_ = {.view = id.eviction + 1, .height = next_height, .written = 0, .last_decided = id};
+  co_return co_await flip();
+}
+
+/// From here on the new view is the truth, and the next commit makes it so for good. Blocks that
+/// were accessed meanwhile keep their newer places.
+void Engine::decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height) {
+  for (const Placement& placement : plan.placements) {
+    Position position = positions_.get(placement.block);
+    if (position.kind != Position::Kind::tree || position.version != placement.version) continue;
+    former_[placement.block] = position;
+    position.level = placement.level;
+    position.slot = placement.slot;
+    set_position(placement.block, position);
+  }
+  if (next_height > tree_.height) positions_.grow();
+  tree_ = {
+      .view = id.eviction + 1, .height = next_height, .written = tree_.written, .last_decided = id};
   attempt_.reset();
-  next_slot_ = 0;
+}
+
+Task<Status> Engine::flip() {
+  const EvictionId id = tree_.last_decided;
   if (rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
   S3O_CO_TRY(
       co_await servers_.ask_all(MessageType::commit, encode(CommitRequest{session_.epoch, id})));
   if (!rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
+  const std::uint64_t former = reading_.view;
+  reading_ = {tree_.view, tree_.height};
+  former_.clear();
+  turns_changed_.notify_all();
+  while (!dead_ && retrieving_.contains(former)) co_await turns_changed_.wait();
+  if (dead_) co_return fail(*dead_);
   S3O_CO_TRY(
       co_await servers_.ask_all(MessageType::release, encode(ReleaseRequest{session_.epoch, id})));
+  released_view_ = tree_.view;
   ++evictions_;
+  turns_changed_.notify_all();
   co_return Status{};
 }
 
 EvictionPath Engine::path_now() const {
-  EvictionPath path{.eviction = tree_.view,
-                    .height = tree_.height,
-                    .bucket_size = params_.bucket_size,
-                    .on_path = {},
-                    .leaf_sibling = {}};
+  EvictionPath path{
+      .eviction = tree_.view, .height = tree_.height, .on_path = {}, .leaf_sibling = {}};
   for (unsigned level = 0; level <= tree_.height; ++level)
     path.on_path.push_back(positions_.contents(bucket_on_path(tree_.view, level)));
+  const PathSlots evicted = PathSlots::evicted(params_, tree_.view, tree_.height);
+  std::erase_if(path.on_path[0], [&](const Resident& resident) {
+    return !evicted.covers_root(resident.slot);  // written since
+  });
   path.leaf_sibling = positions_.contents(sibling_of(bucket_on_path(tree_.view, tree_.height)));
   return path;
 }
 
-Task<Result<EvictionPlan>> Engine::plan_that_fits(EvictionPath& path) {
+Task<Result<EvictionPlan>> Engine::plan_that_fits() {
   for (;;) {
-    path = path_now();
-    EvictionPlan plan = plan_triplet_eviction(path);
+    EvictionPlan plan = plan_eviction(params_, path_now());
     if (plan.overflow.empty()) co_return plan;
-    S3O_CO_TRY(co_await make_room(plan.overflow));
+    spdlog::warn("eviction {}: {} blocks do not fit into their buckets", tree_.view,
+                 plan.overflow.size());
+    for (const std::uint64_t block : plan.overflow) S3O_CO_TRY(co_await to_stash(block));
   }
-}
-
-// Ordinary accesses pull the blocks up into the Z - A root slots kept for that; then the stash.
-Task<Status> Engine::make_room(const std::vector<std::uint64_t>& overflow) {
-  spdlog::warn("eviction {}: {} blocks do not fit into their buckets", tree_.view, overflow.size());
-  for (const std::uint64_t block : overflow) {
-    const Position position = positions_.get(block);
-    if (position.kind != Position::Kind::tree) continue;  // discarded meanwhile
-    if (next_slot_ >= params_.bucket_size) {
-      S3O_CO_TRY(co_await to_stash(block));
-      continue;
-    }
-    const std::uint16_t slot = next_slot_++;
-    S3O_CO_TRY(co_await intend(slot, block, position.leaf));
-    Request request{.block = block, .content = {}, .read = {}, .written = {}};
-    co_await access_path(slot, position.leaf, std::move(request));
-    if (dead_) co_return fail(*dead_);
-    if (unreadable_.contains(block)) S3O_CO_TRY(co_await to_stash(block));
-  }
-  co_return Status{};
 }
 
 // The stash row commits with the decision of the eviction that leaves the block behind. A block
@@ -120,9 +123,10 @@ Task<Status> Engine::make_room(const std::vector<std::uint64_t>& overflow) {
 Task<Status> Engine::to_stash(BlockId block) {
   Position position = positions_.get(block);
   if (position.kind != Position::Kind::tree) co_return Status{};
-  auto found = co_await retrieve(block, position.leaf);
+  auto found = co_await retrieve(kNoTurn, block, position.leaf);
   if (dead_) co_return fail(*dead_);
-  if (positions_.get(block).version != position.version) co_return Status{};  // discarded meanwhile
+  // Written or discarded meanwhile.
+  if (positions_.get(block).version != position.version) co_return Status{};
   Bytes sealed;
   if (found && found->has_value()) sealed = sealer_.seal(block, position.version, **found);
   position.kind = Position::Kind::stash;
@@ -135,26 +139,18 @@ Task<Status> Engine::to_stash(BlockId block) {
 }
 
 Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height) {
-  const std::size_t z = params_.bucket_size;
-  const std::size_t matrix = 2 * z * z;
-  // All shares of one step lie one behind the other in each server's message.
-  Bytes ones(plan.steps.size() * matrix);
-  for (std::size_t step = 0; step < plan.steps.size(); ++step)
-    for (const MatrixStep::Move& move : plan.steps[step].moves)
-      ones[step * matrix + move.from * z + move.to] = 1;
   Writer context;
-  context(as_view("matrices"), session_.epoch, id.eviction, id.attempt);
+  context(as_view("eviction orders"), session_.epoch, id.eviction, id.attempt);
   Prg prg(environment_.random.seed(), context.take());
-  const auto shares = create_shares(params_.scheme, ones, prg);
+  const auto orders = eviction_orders(params_, plan, prg);
   PrepareRequest request{.epoch = session_.epoch,
                          .id = id,
                          .height = static_cast<std::uint8_t>(tree_.height),
                          .next_height = static_cast<std::uint8_t>(next_height),
-                         .written = tree_.written,
-                         .matrices = {}};
+                         .orders = {}};
   Status outcome;
   auto discarded = co_await for_all(servers_.count(), [&](Party server) {
-    request.matrices = shares[server - 1];
+    request.orders = orders[server - 1];
     return prepare_at(server, encode(request), id, outcome);
   });
   for (auto& status : discarded) S3O_CO_TRY(status);

@@ -14,7 +14,8 @@ Task<Status> Engine::heal() {
     while (healing_) co_await healed_.wait();
     co_return Status{};
   }
-  healing_ = true;
+  healing_ = true;  // from here on nothing is decided
+  while (!dead_ && reading_.view != tree_.view) co_await turns_changed_.wait();
   Status status = co_await heal_damage();
   healing_ = false;
   healed_.notify_all();
@@ -78,11 +79,10 @@ Task<Status> Engine::heal_slot(SlotAddress at) {
       spdlog::warn("server {}: slot {} of bucket {} was damaged and is healed", server, at.slot,
                    at.bucket);
     }
-    const HealSlotRequest request{.epoch = session_.epoch,
-                                  .view = tree_.view,
-                                  .at = at,
-                                  .access = at.bucket == kRoot ? intents_[at.slot].access : 0,
-                                  .share = share};
+    const bool in_ring = at.bucket == kRoot && at.slot < params_.ring_slots();
+    const std::uint64_t access = in_ring ? intents_[at.slot].access : 0;
+    const HealSlotRequest request{
+        .epoch = session_.epoch, .view = tree_.view, .at = at, .access = access, .share = share};
     auto healed = co_await servers_.ask(server, HealSlotRequest::kType, encode(request));
     if (!healed) co_return fail(healed.error());
   }

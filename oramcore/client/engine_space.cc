@@ -13,9 +13,9 @@ constexpr Duration kAskAgainAfter = std::chrono::seconds(10);
 
 }  // namespace
 
-/// When the next A accesses could overfill the tree.
+/// When the accesses until the next decision could overfill the tree.
 bool Engine::wants_to_grow() const {
-  return positions_.mapped() + params_.evict_every > capacity(tree_.height, params_.evict_every) &&
+  return positions_.mapped() + params_.ring_slots() > capacity(tree_.height, params_.evict_every) &&
          tree_.height < kMaxHeight;
 }
 

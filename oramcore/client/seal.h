@@ -9,7 +9,7 @@
 
 #include "oramcore/base/error.h"
 #include "oramcore/base/random.h"
-#include "oramcore/wire/volume.h"
+#include "oramcore/tree/volume.h"
 
 namespace s3oram {
 

@@ -251,7 +251,7 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
   });
   if (!created) return (*connection)->explain(created);
   // An init that was cut short may have come this far already.
-  const Status state = ClientState::create(vault.database());
+  const Status state = ClientState::create(vault.database(), vault.config().params.first_height);
   if (!state && state.error().code != Errc::exists) return state;
   S3O_TRY((*connection)->stop_servers());
   return vault.mark_ready();

@@ -70,15 +70,17 @@ class Reading {
            TreeState& tree = check_.state.tree;
            tree.view = static_cast<std::uint64_t>(row.integer(1));
            tree.height = static_cast<unsigned>(row.integer(2));
-           tree.written = static_cast<std::uint16_t>(row.integer(3));
+           tree.written = static_cast<Turn>(row.integer(3));
            tree.last_decided.eviction = static_cast<std::uint64_t>(row.integer(4));
            const Bytes attempt = row.blob(5);
-           const std::int64_t most = params_ ? params_->bucket_size : 0xffff;
-           if (attempt.size() != tree.last_decided.attempt.size() || row.integer(2) < 1 ||
-               row.integer(2) > kMaxHeight || row.integer(3) < 0 || row.integer(3) > most)
+           if (attempt.size() != tree.last_decided.attempt.size() || row.integer(1) < 0 ||
+               row.integer(2) < 1 || row.integer(2) > kMaxHeight || row.integer(3) < 0 ||
+               (params_ && (tree.written < first_turn(tree.view, params_->evict_every) ||
+                            tree.written > end_turn(tree.view, params_->evict_every))))
              return damaged("tree", "impossible numbers in table tree");
            // A tree grows when it is full, so its height tells how many evictions there were.
-           if (tree.height > 2 && std::uint64_t{1} << (tree.height - 3) > tree.view + 2)
+           if (params_ && tree.height > std::max<unsigned>(2, params_->first_height) &&
+               std::uint64_t{1} << (tree.height - 3) > tree.view + 2)
              return damaged("tree", "impossible height in table tree");
            std::copy(attempt.begin(), attempt.end(), tree.last_decided.attempt.begin());
          });
@@ -134,8 +136,7 @@ class Reading {
   /// Those of former views say nothing any more. Without one, the next mount may ask for another
   /// path than the crashed one did, and the servers see one access more; nothing else.
   void read_intents() {
-    std::vector<Intent>& intents = check_.state.intents;
-    const std::int64_t slots = params_ ? params_->bucket_size : 0x10000;
+    if (!params_) return;
     const auto note = [&](std::int64_t slot, std::string_view what, std::string repair) {
       check_.findings.push_back({"intent", "vault.db, table intents",
                                  fmt::format("which access was under way in root slot {} is {}; no "
@@ -143,39 +144,47 @@ class Reading {
                                              slot, what),
                                  std::move(repair)});
     };
+    const unsigned every = params_->evict_every;
+    const Turn first = first_turn(check_.state.tree.view, every);
+    const Turn end = end_turn(check_.state.tree.view, every);
+    std::map<Turn, Intent> found;
     read("intents",
-         "SELECT slot, view, block, leaf, access, typeof(view) = 'integer' AND typeof(block) = "
+         "SELECT slot, turn, block, leaf, access, typeof(turn) = 'integer' AND typeof(block) = "
          "'integer' AND typeof(leaf) = 'integer' AND typeof(access) = 'integer' FROM intents "
          "ORDER BY slot",
          [&](const Statement& row) {
            const std::int64_t slot = row.integer(0), leaf = row.integer(3);
-           if (slot < 0 || slot >= slots || row.integer(5) == 0 || leaf < 0 ||
-               leaf >= std::int64_t{1} << kLeafBits) {
+           const auto turn = static_cast<Turn>(row.integer(1));
+           if (row.integer(5) == 0 || leaf < 0 || leaf >= std::int64_t{1} << kLeafBits ||
+               slot != root_slot(turn, every) || turn >= end) {
              check_.bad_intents.push_back(slot);
              return note(slot, "damaged", "the row is dropped");
            }
-           const Intent intent{.view = static_cast<std::uint64_t>(row.integer(1)),
-                               .block = static_cast<BlockId>(row.integer(2)),
-                               .leaf = static_cast<Leaf>(leaf),
-                               .access = static_cast<std::uint64_t>(row.integer(4))};
-           if (intent.view != check_.state.tree.view) return;
-           for (; intents.size() < static_cast<std::size_t>(slot);
-                intents.push_back({.view = intent.view})) {
-             check_.missing_intents.push_back(static_cast<std::int64_t>(intents.size()));
-             note(check_.missing_intents.back(), "missing", "an access to nothing is put there");
-           }
-           intents.push_back(intent);
+           if (turn < first) return;
+           found[turn] = {.turn = turn,
+                          .block = static_cast<BlockId>(row.integer(2)),
+                          .leaf = static_cast<Leaf>(leaf),
+                          .access = static_cast<std::uint64_t>(row.integer(4))};
          });
+    const Turn last = found.empty() ? first : found.rbegin()->first + 1;
+    for (Turn turn = first; turn < last; ++turn) {
+      if (!found.contains(turn)) {
+        check_.missing_intents.push_back(turn);
+        note(root_slot(turn, every), "missing", "an access to nothing is put there");
+      }
+      check_.state.intents.push_back(found.contains(turn) ? found[turn] : Intent{.turn = turn});
+    }
   }
 
   bool possible(const Position& position) const {
     const TreeState& tree = check_.state.tree;
     if (position.kind == Position::Kind::unmapped) return false;
     if (position.kind == Position::Kind::stash) return true;
-    const std::uint32_t slots = position.level == 0 ? tree.written
-                                : params_           ? params_->bucket_size
-                                                    : 0x10000;
-    return position.level <= tree.height && position.slot < slots;
+    if (position.level > tree.height) return false;
+    if (!params_) return true;
+    if (position.level > 0) return position.slot < params_->bucket_size;
+    return position.slot < params_->root_slots() &&
+           PathSlots(*params_, tree.view, tree.written, tree.height).covers_root(position.slot);
   }
 
   void bad_position(std::int64_t block, std::string_view why) {
@@ -263,7 +272,7 @@ void check_further(StateCheck& check, const VolumeParams& params) {
                      "last use",
                      tree.view, tree.last_decided.eviction),
          {}});
-  check_slots(check, params.bucket_size);
+  check_slots(check, std::max<unsigned>(params.bucket_size, params.root_slots()));
   std::vector<BlockId> unreadable;
   for (const auto& [block, sealed] : check.state.stash)
     if (sealed.size() != params.slot_size()) unreadable.push_back(block);
@@ -283,7 +292,7 @@ void check_further(StateCheck& check, const VolumeParams& params) {
   std::sort(check.bad_stash.begin(), check.bad_stash.end());
 }
 
-Status repair_state(Database& database, const StateCheck& check,
+Status repair_state(Database& database, const VolumeParams& params, const StateCheck& check,
                     const std::vector<BlockId>& unowned) {
   auto position = database.prepare("DELETE FROM positions WHERE block = ?");
   if (!position) return fail(position.error());
@@ -296,8 +305,10 @@ Status repair_state(Database& database, const StateCheck& check,
   for (const std::int64_t slot : check.bad_intents) S3O_TRY(intent->bind(0, slot).run());
   auto nothing = database.prepare("INSERT OR REPLACE INTO intents VALUES (?, ?, 0, 0, 0)");
   if (!nothing) return fail(nothing.error());
-  for (const std::int64_t slot : check.missing_intents)
-    S3O_TRY(nothing->bind(0, slot).bind(1, static_cast<std::int64_t>(check.state.tree.view)).run());
+  for (const Turn turn : check.missing_intents)
+    S3O_TRY(nothing->bind(0, root_slot(turn, params.evict_every))
+                .bind(1, static_cast<std::int64_t>(turn))
+                .run());
   for (const BlockId block : unowned) {
     S3O_TRY(position->bind(0, static_cast<std::int64_t>(block)).run());
     S3O_TRY(stashed->bind(0, static_cast<std::int64_t>(block)).run());

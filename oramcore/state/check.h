@@ -12,7 +12,7 @@
 
 #include "oramcore/state/client_state.h"
 #include "oramcore/state/finding.h"
-#include "oramcore/wire/volume.h"
+#include "oramcore/tree/volume.h"
 
 namespace s3oram {
 
@@ -25,8 +25,8 @@ struct StateCheck {
   std::optional<Error> refused;
   /// Keys of the rows that are bad, ascending.
   std::vector<std::int64_t> bad_positions, bad_stash, bad_intents;
-  /// Root slots of the present view that have no row, and a later one has.
-  std::vector<std::int64_t> missing_intents;
+  /// Turns that have no row, and a later one has.
+  std::vector<Turn> missing_intents;
 };
 
 /// Without `params`, places are judged by the tree's height alone. Rows are read once, and nothing
@@ -40,7 +40,7 @@ void check_further(StateCheck& check, const VolumeParams& params);
 
 /// Deletes the bad rows, and what the volume holds of `unowned` blocks. In a transaction of the
 /// caller; not for a refused state.
-Status repair_state(Database& database, const StateCheck& check,
+Status repair_state(Database& database, const VolumeParams& params, const StateCheck& check,
                     const std::vector<BlockId>& unowned);
 
 }  // namespace s3oram

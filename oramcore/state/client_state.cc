@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kBallast = 8 << 20;
 
 constexpr auto kCreateIntents =
-    "CREATE TABLE IF NOT EXISTS intents (slot INTEGER PRIMARY KEY, view INTEGER NOT NULL,"
+    "CREATE TABLE IF NOT EXISTS intents (slot INTEGER PRIMARY KEY, turn INTEGER NOT NULL,"
     " block INTEGER NOT NULL, leaf INTEGER NOT NULL, access INTEGER NOT NULL);";
 
 std::int64_t as_sql(std::uint64_t value) { return static_cast<std::int64_t>(value); }
@@ -24,7 +24,7 @@ void StateChanges::merge_older(StateChanges older) {
   intents.merge(older.intents);
 }
 
-Status ClientState::create(const std::filesystem::path& file, Disk& disk) {
+Status ClientState::create(const std::filesystem::path& file, unsigned first_height, Disk& disk) {
   ClientState state;
   auto database = Database::open(file.string(), Database::Mode::create, disk);
   if (!database) return fail(database.error());
@@ -44,8 +44,8 @@ Status ClientState::create(const std::filesystem::path& file, Disk& disk) {
         "CREATE TABLE stash (block INTEGER PRIMARY KEY, sealed BLOB NOT NULL);"
         "CREATE TABLE sessions (epoch INTEGER PRIMARY KEY, nonce BLOB NOT NULL);"
         "INSERT INTO tree VALUES (1, " +
-        std::to_string(kFormat) +
-        ", 0, 1, 0, 0, zeroblob(16));"
+        std::to_string(kFormat) + ", 0, " + std::to_string(first_height) +
+        ", 0, 0, zeroblob(16));"
         "INSERT INTO sessions VALUES (0, zeroblob(16));");
   });
 }
@@ -119,14 +119,14 @@ Status ClientState::commit(const TreeState& tree, const StateChanges& changes,
                      : erase_stash_.bind(0, as_sql(block)).run());
     for (const auto& [slot, intent] : changes.intents)
       S3O_TRY(put_intent_.bind(0, slot)
-                  .bind(1, as_sql(intent.view))
+                  .bind(1, as_sql(intent.turn))
                   .bind(2, as_sql(intent.block))
                   .bind(3, as_sql(intent.leaf))
                   .bind(4, as_sql(intent.access))
                   .run());
     S3O_TRY(put_tree_.bind(0, as_sql(tree.view))
                 .bind(1, tree.height)
-                .bind(2, tree.written)
+                .bind(2, as_sql(tree.written))
                 .bind(3, as_sql(tree.last_decided.eviction))
                 .bind(4, View(tree.last_decided.attempt))
                 .run());

@@ -16,23 +16,23 @@
 #include "oramcore/db/sqlite.h"
 #include "oramcore/state/finding.h"
 #include "oramcore/state/position_map.h"
+#include "oramcore/tree/volume.h"
 #include "oramcore/wire/messages.h"
-#include "oramcore/wire/volume.h"
 
 namespace s3oram {
 
 /// The numbers that a commit fixes together with the positions.
 struct TreeState {
-  std::uint64_t view = 0;     // evictions decided
-  unsigned height = 1;        // H
-  std::uint16_t written = 0;  // root slots acknowledged by all servers
-  EvictionId last_decided;    // the eviction that led to this view
+  std::uint64_t view = 0;   // evictions decided
+  unsigned height = 1;      // H
+  Turn written = 0;         // root writes acknowledged by all servers, and all before them
+  EvictionId last_decided;  // the eviction that led to this view
 };
 
-/// The access that a root slot of a view is used by. Committed before its retrieval is sent, so
+/// The access that a root write belongs to. Committed before its retrieval is sent, so
 /// that after a crash the same path is asked for again whatever is accessed next (rule 4).
 struct Intent {
-  std::uint64_t view = 0;
+  Turn turn = 0;
   BlockId block = 0;
   Leaf leaf = 0;             // whose path is retrieved
   std::uint64_t access = 0;  // its root write's number, once all servers have acknowledged it
@@ -54,10 +54,11 @@ struct StateChanges {
 
 class ClientState {
  public:
-  static constexpr int kFormat = 1;  // of the tables
+  static constexpr int kFormat = 2;  // of the tables
 
   /// Makes the tables of a new volume, all or (if it is cut short) none. Errors: exists.
-  static Status create(const std::filesystem::path& file, Disk& disk = system_disk());
+  static Status create(const std::filesystem::path& file, unsigned first_height = 1,
+                       Disk& disk = system_disk());
   /// `disk` must outlive the state.
   static Result<ClientState> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
@@ -68,11 +69,12 @@ class ClientState {
     TreeState tree;
     PositionMap positions;
     std::map<BlockId, Bytes> stash;
-    std::vector<Intent> intents;    // of the present view, by root slot
+    std::vector<Intent> intents;    // from first_turn(view) on, in order
     std::vector<Session> sessions;  // ascending by epoch
   };
-  /// Leaves out the bad rows of positions and the stash (check.h), so that one of them costs no
-  /// more than its block, and tells of them in `findings`. Errors: damaged_vault, unsupported.
+  /// Without `params` there are no intents. Leaves out the bad rows of positions and the stash
+  /// (check.h), so that one of them costs no more than its block, and tells of them in `findings`.
+  /// Errors: damaged_vault, unsupported.
   Result<Loaded> load(const std::optional<VolumeParams>& params = {}, Findings* findings = nullptr);
 
   /// Remembers a session durably, before any server hears of it.

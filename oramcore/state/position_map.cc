@@ -88,7 +88,7 @@ BucketContents PositionMap::contents(BucketIndex bucket) const {
   BucketContents contents;
   for (const std::uint32_t block : buckets_[bucket]) {
     const Position position = get(block);
-    contents.push_back({block, position.slot, position.leaf});
+    contents.push_back({block, position.slot, position.leaf, position.version});
   }
   return contents;
 }

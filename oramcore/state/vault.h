@@ -15,9 +15,9 @@
 #include "oramcore/base/error.h"
 #include "oramcore/base/random.h"
 #include "oramcore/state/key_wrap.h"
+#include "oramcore/tree/volume.h"
 #include "oramcore/wire/keys.h"
 #include "oramcore/wire/transport.h"
-#include "oramcore/wire/volume.h"
 
 namespace s3oram {
 

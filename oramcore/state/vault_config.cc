@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kFormat = 1;
+constexpr std::uint64_t kFormat = 2;
 
 template <std::size_t N>
 std::string to_hex(const std::array<std::uint8_t, N>& bytes) {
@@ -155,26 +155,13 @@ std::string to_json(const VaultFile& file) {
   object["block_size"] = config.params.block_size;
   object["bucket_size"] = config.params.bucket_size;
   object["evict_every"] = config.params.evict_every;
+  object["evictor"] = name_of(kEvictors, config.params.evictor);
+  object["stash_slots"] = config.params.stash_slots;
+  object["sharing"] = name_of(kPrivacies, config.params.privacy);
+  object["first_height"] = config.params.first_height;
   object["servers"] = std::move(servers);
   object["key"] = wrap_to_json(file.wrap);
   return object.dump(2) + "\n";
-}
-
-Status check_params(const VolumeParams& params) {
-  const unsigned privacy = params.scheme.privacy;
-  const unsigned servers = params.scheme.servers;
-  if (privacy < 1) return fail(Errc::usage, "the privacy threshold must be at least 1");
-  if (servers < 2 * privacy + 1)
-    return fail(Errc::usage, "{} servers are too few: a privacy threshold of {} needs {} or more",
-                servers, privacy, 2 * privacy + 1);
-  if (params.block_size < 1 || params.block_size > 1 << 24)
-    return fail(Errc::usage, "a block size of {} is not from 1 byte to 16 MiB", params.block_size);
-  if (params.evict_every < 1)
-    return fail(Errc::usage, "evictions must come every 1 access or more");
-  if (params.bucket_size < params.evict_every)
-    return fail(Errc::usage, "a bucket of {} slots cannot hold the {} accesses between evictions",
-                params.bucket_size, params.evict_every);
-  return {};
 }
 
 Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::path& path) {
@@ -187,7 +174,9 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
   if (format > kFormat)
     return fail(Errc::unsupported, "{}: format {} is newer than this program, which knows {}",
                 where, format, kFormat);
-  if (format < kFormat) members.say("has an impossible \"format\"");
+  if (format < kFormat)
+    return fail(Errc::unsupported, "{}: format {} is that of a version before the first release",
+                where, format);
 
   VaultFile file;
   VaultConfig& config = file.config;
@@ -198,6 +187,19 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
   config.params.block_size = members.number<std::uint32_t>("block_size");
   config.params.bucket_size = members.number<std::uint16_t>("bucket_size");
   config.params.evict_every = members.number<std::uint16_t>("evict_every");
+  const auto one_of = [&members](const auto& names, const char* member, auto& value) {
+    const std::string given = members.text(member);
+    for (const auto& [name, each] : names) {
+      if (given != name) continue;
+      value = each;
+      return;
+    }
+    members.say(fmt::format("has an unknown \"{}\", \"{}\"", member, given));
+  };
+  one_of(kEvictors, "evictor", config.params.evictor);
+  config.params.stash_slots = members.number<std::uint16_t>("stash_slots");
+  one_of(kPrivacies, "sharing", config.params.privacy);
+  config.params.first_height = members.number<std::uint8_t>("first_height");
   const json* servers = members.take("servers");
   const json* wrap = members.take("key");
   S3O_TRY(members.end());

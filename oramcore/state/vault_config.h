@@ -1,7 +1,9 @@
-// vault.json, format 1: a VaultConfig and how the master key is wrapped, as text.
+// vault.json, format 2: a VaultConfig and how the master key is wrapped, as text.
 //
-//   {"format": 1, "ready": true, "volume": HEX16, "local": true,
-//    "privacy": 1, "block_size": 32768, "bucket_size": 162, "evict_every": 64,
+//   {"format": 2, "ready": true, "volume": HEX16, "local": true,
+//    "privacy": 1, "block_size": 32768, "bucket_size": 16, "evict_every": 20,
+//    "evictor": "shuffle" | "matrix", "stash_slots": 96,
+//    "sharing": "computational" | "information-theoretic", "first_height": 1,
 //    "servers": [{"address": "host:port", "key": KEY}, ...]     (local: {} for each)
 //    "key": {"wrap": "passphrase", "salt": HEX16, "passes": 3, "memory": 268435456}}
 //                     "key_file" and "plain" have no further members
@@ -26,8 +28,5 @@ std::string to_json(const VaultFile& file);
 /// Errors name `path` (for messages only) and what is wrong: unsupported (a newer format),
 /// damaged_vault.
 Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::path& path);
-
-/// Whether a volume with these numbers can exist; the message names the number.
-Status check_params(const VolumeParams& params);
 
 }  // namespace s3oram

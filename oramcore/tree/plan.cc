@@ -30,25 +30,30 @@ Target push(const BucketContents& source, const BucketContents& target, BucketIn
       continue;
     }
     result.step.moves.push_back({resident.slot, free});
-    result.contents.push_back({resident.block, free++, resident.leaf});
+    result.contents.push_back({resident.block, free++, resident.leaf, resident.version});
   }
   return result;
 }
 
 }  // namespace
 
-EvictionPlan plan_triplet_eviction(const EvictionPath& path) {
+EvictionPlan plan_triplet_eviction(const VolumeParams& params, const EvictionPath& path) {
   EvictionPlan plan;
+  std::vector<MatrixStep> steps;
+  const PathSlots slots = PathSlots::evicted(params, path.eviction, path.height);
   BucketContents source = path.on_path[0];
+  for (Resident& resident : source)
+    resident.slot = static_cast<std::uint16_t>(slots.index(0, resident.slot));
   const auto place = [&plan](const BucketContents& contents, unsigned level) {
     for (const Resident& resident : contents)
-      plan.placements.push_back({resident.block, static_cast<std::uint8_t>(level), resident.slot});
+      plan.placements.push_back(
+          {resident.block, resident.version, static_cast<std::uint8_t>(level), resident.slot});
   };
   for (unsigned level = 1; level <= path.height; ++level) {
     const BucketIndex destination = bucket_on_path(path.eviction, level);
     const BucketIndex sibling = sibling_of(destination);
-    Target down = push(source, path.on_path[level], destination, path.bucket_size, plan.overflow);
-    plan.steps.push_back(std::move(down.step));
+    Target down = push(source, path.on_path[level], destination, params.bucket_size, plan.overflow);
+    steps.push_back(std::move(down.step));
     if (level < path.height) {
       // The sibling becomes a copy of the source: its blocks keep their slots.
       BucketContents copied;
@@ -56,13 +61,14 @@ EvictionPlan plan_triplet_eviction(const EvictionPath& path) {
         if (bucket_on_path(resident.leaf, level) == sibling) copied.push_back(resident);
       place(copied, level);
     } else {
-      Target aside = push(source, path.leaf_sibling, sibling, path.bucket_size, plan.overflow);
-      plan.steps.push_back(std::move(aside.step));
+      Target aside = push(source, path.leaf_sibling, sibling, params.bucket_size, plan.overflow);
+      steps.push_back(std::move(aside.step));
       place(aside.contents, level);
       place(down.contents, level);
     }
     source = std::move(down.contents);
   }
+  plan.movement = std::move(steps);
   return plan;
 }
 

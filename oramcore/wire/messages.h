@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "oramcore/base/bytes.h"
+#include "oramcore/base/random.h"
 #include "oramcore/tree/geometry.h"
+#include "oramcore/tree/layout.h"
+#include "oramcore/tree/volume.h"
 #include "oramcore/wire/codec.h"
 #include "oramcore/wire/rpc.h"
-#include "oramcore/wire/volume.h"
 
 namespace s3oram {
 
@@ -65,7 +67,8 @@ struct VolumeDescription {
   template <class A>
   void fields(A& a) {
     a(id, params.scheme.privacy, params.scheme.servers, params.block_size, params.bucket_size,
-      params.evict_every, server);
+      params.evict_every, params.evictor, params.stash_slots, params.privacy, params.first_height,
+      server);
   }
 };
 
@@ -98,9 +101,9 @@ struct CreateRequest {
 };
 
 /// Open: raises the epoch by compare-and-set. The server's present session must be one of `known`
-/// (or already `next`); otherwise the vault is stale. `root`: the access in each root slot that all
-/// servers have acknowledged in `view` (0: not known); a server in this view that holds another one
-/// takes the slot for damaged.
+/// (or already `next`); otherwise the vault is stale. `root`: the access of each turn from
+/// first_turn(view) on that all servers have acknowledged (0: not known); a server in this view
+/// that holds another one takes the slot for damaged.
 struct OpenRequest {
   static constexpr auto kType = MessageType::open;
   VolumeId volume{};
@@ -122,52 +125,71 @@ struct OpenAnswer {
   }
 };
 
-/// Subroutine 1: the inner product of `query` with the slots of the path to `leaf` in `view`: the
-/// root's first `written` slots, then the Z slots of each level from 1 to `height`.
-/// The answer is slot_size bytes.
+/// Subroutine 1: the inner product of `query` with the slots of the path to `leaf` in `view`
+/// (PathSlots). The view is the server's present one, or the one before until it is released;
+/// otherwise former_view. `turn` is the access's root write (kNoTurn: of none). The answer is
+/// slot_size bytes.
+constexpr Turn kNoTurn = ~Turn{0};
 struct RetrieveRequest {
   static constexpr auto kType = MessageType::retrieve;
   std::uint64_t epoch = 0;
   std::uint64_t view = 0;
   std::uint8_t height = 0;
-  std::uint16_t written = 0;
+  Turn written = 0;
+  Turn turn = 0;
   Leaf leaf = 0;
   View query;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, height, written, leaf, query);
+    a(epoch, view, height, written, turn, leaf, query);
   }
 };
 
-/// Protocol 2, step 10: a share into a root slot. `access` is the access's number; a slot accepts
-/// only a strictly newer one, or the same again. Answered once durable.
+/// Protocol 2, step 10: a share into the root slot of `turn`, which must have one in the present
+/// view. `access` is the access's number; a slot accepts only a strictly newer one, or the same
+/// again. Answered once durable.
 struct WriteRootRequest {
   static constexpr auto kType = MessageType::write_root;
   std::uint64_t epoch = 0;
-  std::uint64_t view = 0;
-  std::uint16_t slot = 0;
+  Turn turn = 0;
   std::uint64_t access = 0;
   View share;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, slot, access, share);
+    a(epoch, turn, access, share);
   }
 };
 
-/// Subroutine 3: shares of the eviction's height + 1 matrices, each 2Z x Z, row by row. Answered
-/// once the new bucket versions are durable beside the old ones. `next_height` is the height from
-/// the commit on: `height`, or one more.
+/// What the server has to do in an eviction. Matrix (Subroutine 3): its shares of height + 1
+/// matrices, each 2Z x Z, row by row. Shuffle: ShuffleOrders. Answered once the new bucket versions
+/// are durable beside the old ones. `next_height` is the height from the commit on: `height`, or
+/// one more.
 struct PrepareRequest {
   static constexpr auto kType = MessageType::prepare;
   std::uint64_t epoch = 0;
   EvictionId id;
   std::uint8_t height = 0;
   std::uint8_t next_height = 0;
-  std::uint16_t written = 0;  // root slots in use
-  View matrices;
+  View orders;
   template <class A>
   void fields(A& a) {
-    a(epoch, id, height, next_height, written, matrices);
+    a(epoch, id, height, next_height, orders);
+  }
+};
+
+/// A server's part in a shuffle (docs/protocol.md): what it may know of the permutation of the
+/// path, pi_3 after pi_2 after pi_1, and seeds of masks that it shares with one other server.
+struct ShuffleOrders {
+  std::optional<Seed> first;          // pi_1, as a seed: servers 1 and 2
+  std::vector<std::uint16_t> second;  // pi_2, where each slot goes: servers 2 and 3
+  std::optional<Seed> third;          // pi_3, as a seed: servers 3 and 1
+  std::optional<Seed> mask_first;     // of what 1 passes on to 2: servers 1 and 3
+  std::optional<Seed> mask_second;    // of what 2 passes on to 3: servers 2 and 1
+  std::optional<Seed> line_of_1;      // server 2's share of what 1 shares anew: servers 1 and 2
+  std::optional<Seed> line_of_3;      // and of what 3 shares anew: servers 3 and 2
+  template <class A>
+  void fields(A& a) {
+    a(first, second, third, mask_first, mask_second, line_of_1, line_of_3);
   }
 };
 
@@ -187,8 +209,9 @@ using CommitRequest = EvictionRequest<MessageType::commit>;
 using DiscardRequest = EvictionRequest<MessageType::discard>;
 using ReleaseRequest = EvictionRequest<MessageType::release>;
 
-/// Protocol 1 (SMP), step 4, between servers: the receiver's share of the sender's product of
-/// matrix step `step`, columns of tile `tile` of all Z slots.
+/// Between servers, for columns of tile `tile`. Matrix (Protocol 1, step 4): the receiver's share
+/// of the sender's product of matrix step `step`, all Z slots. Shuffle: what the sender passes on
+/// in phase `step`, all slots.
 struct SubshareRequest {
   static constexpr auto kType = MessageType::subshare;
   std::uint64_t epoch = 0;
@@ -215,12 +238,12 @@ struct ReserveRequest {
 };
 
 /// Damage: the slots of the present view, `view`, that the server found lost or damaged when it was
-/// asked for something else. Of the root the first `written` slots count.
+/// asked for something else. Of the root's writes those before turn `written` count.
 struct DamageRequest {
   static constexpr auto kType = MessageType::damage;
   std::uint64_t epoch = 0;
   std::uint64_t view = 0;
-  std::uint16_t written = 0;
+  Turn written = 0;
   template <class A>
   void fields(A& a) {
     a(epoch, view, written);

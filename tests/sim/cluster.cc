@@ -42,7 +42,7 @@ Cluster::Cluster(const VolumeParams& params, std::uint64_t seed)
   auto port = network.attach(kClient);
   Servers setup(context.get_executor(), clock, random_, *port, volume_, servers());
   require(run(setup.create(params, std::chrono::seconds(60))));
-  require(ClientState::create(database(), disk(kClient)));
+  require(ClientState::create(database(), params.first_height, disk(kClient)));
 }
 
 Cluster::~Cluster() {

@@ -1,0 +1,115 @@
+// Retrievals (Subroutine 1): one slot of a path, from all servers, in the view that they all hold.
+#include <spdlog/spdlog.h>
+
+#include <numeric>
+
+#include "oramcore/client/engine.h"
+#include "oramcore/sharing/shamir.h"
+
+namespace s3oram {
+namespace {
+
+constexpr unsigned kHealings = 3;  // of one path, before it is given up
+
+/// Of several servers' errors the one to go by: what is final, then what a newer view mends, then
+/// what healing mends.
+Error gravest(const std::vector<Result<Payload>>& answers) {
+  const auto gravity = [](const Error& error) {
+    return error.code == Errc::corrupt ? 1 : error.code == Errc::former_view ? 2 : 3;
+  };
+  std::optional<Error> found;
+  for (const auto& answer : answers)
+    if (!answer && (!found || gravity(answer.error()) > gravity(*found))) found = answer.error();
+  return *found;
+}
+
+}  // namespace
+
+/// Nothing for a block that is not on the path: then the query selects no slot.
+Task<Result<std::optional<Bytes>>> Engine::retrieve(Turn turn, BlockId block, Leaf leaf) {
+  auto slot = co_await inner_product(turn, block, leaf);
+  if (!slot) co_return fail(slot.error());
+  const Position position = positions_.get(block);
+  if (position.kind == Position::Kind::stash)
+    *slot = stash_.at(block);
+  else if (position.kind != Position::Kind::tree || position.leaf != leaf)
+    co_return std::nullopt;
+  auto opened = sealer_.open(*slot);
+  if (!opened || opened->block != block || opened->version != position.version) {
+    spdlog::error("block {}: {}", block,
+                  opened ? "another block or version came back" : opened.error().message);
+    co_return fail(Errc::corrupt,
+                   "block {} could not be read: a server's share is damaged or altered", block);
+  }
+  co_return std::optional<Bytes>(std::move(opened->content));
+}
+
+/// Where the block lies in the view that is read. When the tree has grown, what lay at a leaf has
+/// kept its slot.
+Position Engine::position_read(BlockId block) const {
+  Position position = positions_.get(block);
+  const auto moved = former_.find(block);
+  if (moved != former_.end() && moved->second.version == position.version) return moved->second;
+  position.level = static_cast<std::uint8_t>(std::min<unsigned>(position.level, reading_.height));
+  return position;
+}
+
+/// The block's slot on the path, or zeros, in whichever view it can be read. Damaged slots on the
+/// path are healed first.
+Task<Result<Bytes>> Engine::inner_product(Turn turn, BlockId block, Leaf leaf) {
+  for (unsigned healings = 0;;) {
+    const ReadView view = reading_;
+    const PathSlots path(params_, view.view, tree_.written, view.height);
+    const Position position = position_read(block);
+    const bool on_path = position.kind == Position::Kind::tree && position.leaf == leaf;
+    const std::size_t index = on_path ? path.index(position.level, position.slot) : path.count();
+    ++retrieving_[view.view];
+    auto found = co_await ask_for_product(turn, leaf, path, index);
+    if (--retrieving_[view.view] == 0) {
+      retrieving_.erase(view.view);
+      turns_changed_.notify_all();
+    }
+    if (found) co_return found;
+    if (dead_) co_return fail(*dead_);
+    if (found.error().code == Errc::former_view) {
+      // A server that was restarted holds the newest view alone.
+      while (!dead_ && reading_.view != tree_.view) co_await turns_changed_.wait();
+      if (reading_.view == view.view) die(found.error());
+    } else if (found.error().code == Errc::corrupt) {
+      if (++healings > kHealings) co_return found;
+      S3O_CO_TRY(co_await heal());
+    } else {
+      die(found.error());
+    }
+    if (dead_) co_return fail(*dead_);
+  }
+}
+
+Task<Result<Bytes>> Engine::ask_for_product(Turn turn, Leaf leaf, const PathSlots& path,
+                                            std::size_t index) {
+  RetrieveRequest request{.epoch = session_.epoch,
+                          .view = reading_.view,
+                          .height = static_cast<std::uint8_t>(path.height()),
+                          .written = tree_.written,
+                          .turn = turn,
+                          .leaf = leaf & ((Leaf{1} << path.height()) - 1),
+                          .query = {}};
+  Prg prg(environment_.random.seed(), as_view("select"));
+  const auto queries = create_query(params_.scheme, path.count(), index, prg);
+  auto answers = co_await for_all(servers_.count(), [&](Party server) {
+    request.query = queries[server - 1];
+    return servers_.ask(server, RetrieveRequest::kType, encode(request));
+  });
+  for (const auto& answer : answers)
+    if (!answer) co_return fail(gravest(answers));
+  Bytes points(params_.scheme.quorum());
+  std::iota(points.begin(), points.end(), std::uint8_t{1});
+  std::vector<View> shares;
+  for (std::size_t i = 0; i < points.size(); ++i) shares.push_back(answers[i]->body());
+  for (const View share : shares)
+    if (share.size() != params_.slot_size())
+      co_return fail(Errc::bad_request, "a server's answer has a wrong size");
+  co_return recover(points, shares);
+}
+
+}  // namespace s3oram

@@ -1,0 +1,65 @@
+#include "oramcore/tree/volume.h"
+
+#include "oramcore/tree/geometry.h"
+
+namespace s3oram {
+namespace {
+
+constexpr unsigned kMostEvictEvery = 4096;
+constexpr unsigned kMostRootSlots = 0xffff;
+
+Status check_matrix(const VolumeParams& params) {
+  if (params.bucket_size < params.evict_every)
+    return fail(Errc::usage, "a bucket of {} slots cannot hold the {} accesses between evictions",
+                params.bucket_size, params.evict_every);
+  if (params.stash_slots != 0)
+    return fail(Errc::usage, "the matrix evictor has no stash slots, but {} are given",
+                params.stash_slots);
+  return {};
+}
+
+Status check_shuffle(const VolumeParams& params) {
+  if (params.scheme.privacy != 1 || params.scheme.servers != 3)
+    return fail(Errc::usage, "the shuffle evictor needs 3 servers of which any 1 may be curious");
+  if (params.privacy != Privacy::computational)
+    return fail(Errc::usage,
+                "the shuffle evictor's masks come from seeds: its privacy is not "
+                "information-theoretic");
+  if (params.stash_slots < params.bucket_size || params.stash_slots % params.bucket_size != 0)
+    return fail(Errc::usage, "{} stash slots are not one or more buckets of {}", params.stash_slots,
+                params.bucket_size);
+  return {};
+}
+
+}  // namespace
+
+Status check_params(const VolumeParams& params) {
+  const unsigned privacy = params.scheme.privacy;
+  const unsigned servers = params.scheme.servers;
+  if (privacy < 1) return fail(Errc::usage, "the privacy threshold must be at least 1");
+  if (servers < 2 * privacy + 1)
+    return fail(Errc::usage, "{} servers are too few: a privacy threshold of {} needs {} or more",
+                servers, privacy, 2 * privacy + 1);
+  if (params.block_size < 1 || params.block_size > 1 << 24)
+    return fail(Errc::usage, "a block size of {} is not from 1 byte to 16 MiB", params.block_size);
+  if (params.evict_every < 1 || params.evict_every > kMostEvictEvery)
+    return fail(Errc::usage, "evictions must come every 1 to {} accesses, not {}", kMostEvictEvery,
+                params.evict_every);
+  if (params.bucket_size < 1 || params.root_slots() > kMostRootSlots)
+    return fail(Errc::usage, "a bucket of {} slots and a root of {} are out of range",
+                params.bucket_size, params.root_slots());
+  if (params.first_height < 1 || params.first_height > kMaxHeight)
+    return fail(Errc::usage, "a tree of height {} is not from 1 to {}", params.first_height,
+                kMaxHeight);
+  if (params.privacy != Privacy::information_theoretic && params.privacy != Privacy::computational)
+    return fail(Errc::usage, "an unknown kind of privacy");
+  switch (params.evictor) {
+    case Evictor::matrix:
+      return check_matrix(params);
+    case Evictor::shuffle:
+      return check_shuffle(params);
+  }
+  return fail(Errc::usage, "an unknown evictor");
+}
+
+}  // namespace s3oram

@@ -1,0 +1,107 @@
+#include "serverd/matrix_eviction.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "oramcore/field/gf256.h"
+#include "oramcore/sharing/shamir.h"
+
+namespace s3oram {
+
+Result<std::shared_ptr<Eviction>> MatrixEviction::make(EvictionInput input,
+                                                       const EvictionHost& host) {
+  const std::size_t z = input.volume.params.bucket_size;
+  if (input.orders.size() != (input.height + 1) * 2 * z * z)
+    return fail(Errc::bad_request, "matrices of a wrong size");
+  return std::shared_ptr<Eviction>(std::make_shared<MatrixEviction>(std::move(input), host));
+}
+
+MatrixEviction::MatrixEviction(EvictionInput input, const EvictionHost& host)
+    : Eviction(std::move(input), host, input.volume.params.bucket_size, input.height + 1,
+               input.height + 2) {
+  Bytes points(params().scheme.quorum());
+  std::iota(points.begin(), points.end(), std::uint8_t{1});
+  lagrange_ = lagrange_at_zero(points);
+}
+
+// Step s < H pushes path level s into s + 1; step H pushes level H - 1 into the leaf's sibling.
+BucketRows MatrixEviction::source(std::size_t step) const {
+  const std::size_t level = std::min<std::size_t>(step, input_.height - 1);
+  return level == 0 ? path_[0] : rows_of(results_[level], params().bucket_size);
+}
+
+void MatrixEviction::keep_writes(std::uint32_t tile) {
+  const auto& rows = path_[0].rows;
+  for (std::size_t slot = 0; slot < params().bucket_size; ++slot) {
+    std::uint8_t* to = results_[0]->slot(slot) + tile_begin(tile);
+    if (slot < rows.size())
+      std::copy_n(rows[slot] + tile_begin(tile), tile_width(tile), to);
+    else
+      std::fill_n(to, tile_width(tile), std::uint8_t{0});
+  }
+}
+
+Task<Status> MatrixEviction::evict_tile(std::uint32_t tile) {
+  co_await offload(host_.pool, [&] { keep_writes(tile); });
+  for (std::size_t at = 0; at <= input_.height; ++at) S3O_CO_TRY(co_await step(at, tile));
+  co_return Status{};
+}
+
+Task<Status> MatrixEviction::step(std::size_t at, std::uint32_t tile) {
+  std::vector<Bytes> mine;
+  if (multiplies()) {
+    mine = co_await offload(host_.pool,
+                            [&, seed = host_.random.seed()] { return multiply(at, tile, seed); });
+    for (Party to = 1; to <= params().scheme.servers; ++to)
+      if (to != self()) send(to, at, tile, mine[to - 1]);
+  }
+  std::vector<View> shares(params().scheme.quorum());
+  for (Party from = 1; from <= shares.size(); ++from) {
+    if (from == self()) {
+      shares[from - 1] = mine[from - 1];
+      continue;
+    }
+    auto share = co_await await(from, at, tile, params().bucket_size * tile_width(tile));
+    if (!share) co_return fail(share.error());
+    shares[from - 1] = *share;
+  }
+  co_await offload(host_.pool, [&] { combine(at, tile, shares); });
+  for (Party from = 1; from <= shares.size(); ++from) forget(from, at, tile);
+  co_return Status{};
+}
+
+// Protocol 1, steps 2 and 3, for the Z columns of matrix `at`: our product, shared anew.
+std::vector<Bytes> MatrixEviction::multiply(std::size_t at, std::uint32_t tile,
+                                            const Seed& seed) const {
+  const std::size_t z = params().bucket_size;
+  const std::size_t width = tile_width(tile);
+  const View matrix = input_.orders.subspan(at * 2 * z * z, 2 * z * z);
+  Bytes product(z * width);
+  std::vector<std::uint8_t*> outs(z);
+  for (std::size_t k = 0; k < z; ++k) outs[k] = product.data() + k * width;
+  const auto add = [&](const BucketRows& bucket, View part) {
+    std::vector<const std::uint8_t*> rows = bucket.rows;
+    for (auto& row : rows) row += tile_begin(tile);
+    gf::matrix_product(part.first(rows.size() * z), rows, outs, width);
+  };
+  add(source(at), matrix.first(z * z));
+  add(target(at), matrix.last(z * z));
+
+  Writer context;
+  context(as_view("smp"), input_.epoch, input_.id.eviction, input_.id.attempt, at, tile);
+  Prg prg(seed, context.take());
+  return create_shares(params().scheme, product, prg);
+}
+
+// Protocol 1, step 6.
+void MatrixEviction::combine(std::size_t at, std::uint32_t tile, const std::vector<View>& shares) {
+  const std::size_t width = tile_width(tile);
+  for (std::size_t k = 0; k < params().bucket_size; ++k) {
+    const MutView out(results_[at + 1]->slot(k) + tile_begin(tile), width);
+    std::fill(out.begin(), out.end(), 0);
+    for (std::size_t i = 0; i < shares.size(); ++i)
+      gf::multiply_add(lagrange_[i], shares[i].subspan(k * width, width), out);
+  }
+}
+
+}  // namespace s3oram

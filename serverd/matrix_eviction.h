@@ -1,0 +1,30 @@
+// Subroutine 3's matrix products, each made a consistent sharing of degree t again by the secure
+// multiplication protocol (Protocol 1).
+#pragma once
+
+#include "serverd/eviction.h"
+
+namespace s3oram {
+
+/// Its frames: the path's buckets at levels 0..height as the next level saw them (level 0: the
+/// root's writes), then the leaf's sibling.
+class MatrixEviction final : public Eviction {
+ public:
+  /// Errors: bad_request.
+  static Result<std::shared_ptr<Eviction>> make(EvictionInput input, const EvictionHost& host);
+  MatrixEviction(EvictionInput input, const EvictionHost& host);
+
+ private:
+  Task<Status> evict_tile(std::uint32_t tile) override;
+  Task<Status> step(std::size_t step, std::uint32_t tile);
+  std::vector<Bytes> multiply(std::size_t step, std::uint32_t tile, const Seed& seed) const;
+  void combine(std::size_t step, std::uint32_t tile, const std::vector<View>& shares);
+  void keep_writes(std::uint32_t tile);
+  BucketRows source(std::size_t step) const;
+  const BucketRows& target(std::size_t step) const { return path_[step + 1]; }
+  bool multiplies() const { return self() <= params().scheme.quorum(); }
+
+  Bytes lagrange_;  // V^-1[1, *] of the servers that multiply
+};
+
+}  // namespace s3oram
