@@ -14,72 +14,47 @@ std::uint64_t number_of(const Bytes& message) {
 
 }  // namespace
 
-void PathWatch::begin_view(std::uint64_t view) {
-  if (view == view_) return;
-  view_ = view;
-  accesses_.clear();
-}
-
 void PathWatch::saw(Party from, Party to, const Bytes& message) {
   if (message.size() < Rpc::kHeaderSize) return;
   const auto type = static_cast<MessageType>(message[2]);
   const View body = View(message).subspan(Rpc::kHeaderSize);
   const std::uint64_t number = number_of(message);
   if (from == kClient && message[0] == 'Q') {
-    healed_ |= type == MessageType::damage;
     // All servers are asked alike; the first one's questions tell.
-    if (type == MessageType::retrieve && to == 1 &&
-        seen_.insert(Bytes(body.begin(), body.end())).second) {
-      const auto request = decode<RetrieveRequest>(body);
-      begin_view(request->view);
-      if (opening_)
-        repeated_.push_back(request->leaf);
-      else
-        accesses_.push_back({request->leaf, {}});
-    }
+    if (type == MessageType::retrieve && to == 1) retrieved(*decode<RetrieveRequest>(body));
     if (type == MessageType::write_root)
-      root_writes_[number] = decode<WriteRootRequest>(body)->slot;
+      root_writes_[{to, number}] = decode<WriteRootRequest>(body)->turn;
   }
   if (to == kClient && message[0] == 'A' && type == MessageType::write_root && message[4] == 0) {
-    const auto write = root_writes_.find(number);
-    if (write != root_writes_.end() && write->second < accesses_.size())
-      accesses_[write->second].written.insert(from);
+    const auto write = root_writes_.find({from, number});
+    if (write != root_writes_.end()) accesses_[write->second].written.insert(from);
   }
+}
+
+void PathWatch::retrieved(const RetrieveRequest& request) {
+  if (request.turn == kNoTurn) return;
+  unfinished_.erase(request.turn);
+  const auto [found, first] =
+      accesses_.try_emplace(request.turn, Access{request.leaf, request.height, {}});
+  const Access& access = found->second;
+  // The tree may have grown meanwhile.
+  const unsigned bits = std::min<unsigned>(access.height, request.height);
+  if (bucket_on_path(access.path, bits) != bucket_on_path(request.leaf, bits))
+    wrong_ = fmt::format("turn {} has asked for two paths", request.turn);
 }
 
 void PathWatch::client_died() {
-  seen_.clear();
-  opening_ = true;
-  repeated_.clear();
   root_writes_.clear();
+  opening_ = true;
+  for (const auto& [turn, access] : accesses_)
+    if (access.written.size() < servers_) unfinished_.insert(turn);
 }
 
 std::string PathWatch::opened() {
-  if (!std::exchange(opening_, false)) return {};
-  // Asking again after a healing is no access; then they cannot be told apart.
-  if (std::exchange(healed_, false)) {
-    view_ = ~std::uint64_t{0};
-    return {};
-  }
-  std::size_t ended = 0;  // at most so many had ended
-  while (ended < accesses_.size() && accesses_[ended].written.size() == servers_) ++ended;
-  const auto same_from = [&](std::size_t first) {
-    const std::size_t left = accesses_.size() - first;
-    return repeated_.size() >= left &&
-           std::equal(repeated_.begin(), repeated_.begin() + static_cast<std::ptrdiff_t>(left),
-                      accesses_.begin() + static_cast<std::ptrdiff_t>(first), accesses_.end(),
-                      [](std::uint64_t path, const Access& access) { return access.path == path; });
-  };
-  for (std::size_t first = 0; first <= ended; ++first) {
-    if (!same_from(first)) continue;
-    accesses_.resize(first);
-    // They have ended now: opening waits for it.
-    std::set<Party> all;
-    for (Party server = 1; server <= servers_; ++server) all.insert(server);
-    for (const std::uint64_t path : repeated_) accesses_.push_back({path, all});
-    return {};
-  }
-  return "after a crash, unfinished accesses were not repeated on the same paths";
+  if (std::exchange(opening_, false) && !unfinished_.empty() && wrong_.empty())
+    wrong_ = fmt::format("the access of turn {} was cut short and not repeated first",
+                         *unfinished_.begin());
+  return wrong_;
 }
 
 }  // namespace s3oram::test

@@ -1,14 +1,13 @@
-// What a server sees of the paths that a client asks for, and whether a crash made it see more than
-// that there was one (3-durability.md, rule 4): accesses that had not ended are asked for again,
-// all of them, in their order and on the same paths, before anything else. Buckets must not
-// overflow: what goes to the stash is asked for without a root slot.
+// Watches the client's messages for rule 4: whatever happens, a turn's retrieval asks for the same
+// path each time, and an access that a crash cut short is finished when the volume is opened again.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
-#include "tests/sim/cluster.h"
+#include "oramcore/wire/messages.h"
 
 namespace s3oram::test {
 
@@ -16,27 +15,25 @@ class PathWatch {
  public:
   explicit PathWatch(Party servers) : servers_(servers) {}
 
-  /// To be called for every message sent.
   void saw(Party from, Party to, const Bytes& message);
-  /// The client has died.
   void client_died();
-  /// The client has opened the volume again. What it did wrong; empty if nothing.
+  /// The client has opened the volume. What is wrong, or nothing.
   std::string opened();
 
  private:
   struct Access {
-    std::uint64_t path = 0;
-    std::set<Party> written;  // servers that have acknowledged its root write
+    Leaf path = 0;
+    unsigned height = 0;      // so many bits of it count
+    std::set<Party> written;  // who has answered the root write
   };
-  void begin_view(std::uint64_t view);
+  void retrieved(const RetrieveRequest& request);
 
   const Party servers_;
-  std::uint64_t view_ = 0;
-  bool opening_ = false, healed_ = false;
-  std::vector<Access> accesses_;         // of this view, by root slot
-  std::vector<std::uint64_t> repeated_;  // paths asked for since the client began to open
-  std::set<Bytes> seen_;                 // questions: one that comes again is no new access
-  std::map<std::uint64_t, std::size_t> root_writes_;  // by number, their slot
+  std::map<Turn, Access> accesses_;
+  std::map<std::pair<Party, std::uint64_t>, Turn> root_writes_;  // by server and message
+  std::set<Turn> unfinished_;                                    // when the client died
+  bool opening_ = true;
+  std::string wrong_;
 };
 
 }  // namespace s3oram::test

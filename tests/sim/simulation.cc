@@ -27,15 +27,12 @@ class Simulation {
       evictions_ += party == kClient && name == "decide" && done;
       then(party, name, done);
     };
-    if (cluster_.params().bucket_size >=
-        min_bucket_size(cluster_.params().evict_every, kRareOverflow))
-      paths_.emplace(cluster_.servers());
     cluster_.network.observer = [this](Party from, Party to, const Bytes& message) {
-      if (paths_) paths_->saw(from, to, message);
+      paths_.saw(from, to, message);
     };
     troubles_.on_client_death = [this] {
       open_ = false;
-      if (paths_) paths_->client_died();
+      paths_.client_died();
       workload_.client_died();
       open_later();
     };
@@ -51,8 +48,10 @@ class Simulation {
       workload_.fail_with(error.what());
     }
     const VolumeParams& params = cluster_.params();
-    report.shape = fmt::format("t={} l={} Z={} A={}", params.scheme.privacy, params.scheme.servers,
-                               params.bucket_size, params.evict_every);
+    report.shape =
+        fmt::format("{} t={} l={} Z={} A={} stash={}", name_of(kEvictors, params.evictor),
+                    params.scheme.privacy, params.scheme.servers, params.bucket_size,
+                    params.evict_every, params.stash_slots);
     report.failure = workload_.failure();
     report.trace = cluster_.trace.hash();
     report.steps = steps_;
@@ -67,13 +66,27 @@ class Simulation {
 
  private:
   VolumeParams choose_params() {
-    const Scheme schemes[] = {{1, 3}, {1, 3}, {1, 3}, {1, 3}, {1, 3}, {1, 3}, {1, 4}, {2, 5}};
+    if (random_() % 2 == 0) return choose_shuffle();
+    const Scheme schemes[] = {{1, 3}, {1, 3}, {1, 3}, {1, 4}, {2, 5}};
     const auto evict_every = static_cast<std::uint16_t>(1 + random_() % 4);
     // Buckets that are far too small are part of it: nothing may depend on luck.
     const auto bucket_size = random_() % 4 == 0
                                  ? min_bucket_size(evict_every, kRareOverflow)
                                  : static_cast<std::uint16_t>(evict_every + 2 + random_() % 4);
     return {schemes[random_() % std::size(schemes)], 512, bucket_size, evict_every};
+  }
+  VolumeParams choose_shuffle() {
+    const auto evict_every = static_cast<std::uint16_t>(1 + random_() % 5);
+    const auto bucket_size = static_cast<std::uint16_t>(1 + random_() % 5);
+    const bool safe = random_() % 4 == 0;
+    return {.scheme = {1, 3},
+            .block_size = 512,
+            .bucket_size = safe ? std::uint16_t{4} : bucket_size,
+            .evict_every = safe ? std::uint16_t{3} : evict_every,
+            .evictor = Evictor::shuffle,
+            .stash_slots = safe ? min_stash_slots(4, 3, kRareOverflow)
+                                : static_cast<std::uint16_t>(bucket_size * (1 + random_() % 3)),
+            .privacy = Privacy::computational};
   }
 
   void open_later() {
@@ -87,8 +100,7 @@ class Simulation {
     cluster_.begin_open_client([this](const Status& status) {
       if (status) {
         open_ = true;
-        if (const auto wrong = paths_ ? paths_->opened() : ""; !wrong.empty())
-          workload_.fail_with(wrong);
+        if (const auto wrong = paths_.opened(); !wrong.empty()) workload_.fail_with(wrong);
         return;
       }
       const Errc code = status.error().code;
@@ -153,7 +165,7 @@ class Simulation {
   Workload workload_;
   const std::uint64_t operations_, at_once_;
   Troubles troubles_;
-  std::optional<PathWatch> paths_;
+  PathWatch paths_{cluster_.servers()};
   bool open_ = false, forced_ = false;
   std::uint64_t steps_ = 0, evictions_ = 0;
   unsigned height_ = 0;
