@@ -14,7 +14,8 @@
 #include "cli/size.h"
 #include "cli/terminal.h"
 #include "oramcore/client/volume.h"
-#include "oramcore/tree/bounds.h"
+#include "oramcore/tree/choose.h"
+#include "oramcore/tree/geometry.h"
 
 namespace s3oram {
 namespace {
@@ -26,10 +27,11 @@ struct Options {
   fs::path vault;
   bool local = false;
   std::vector<std::string> servers;
-  std::string block_size = "16K";
-  unsigned evict_every = 64;
-  unsigned bucket_size = 0;  // 0: from the bound
+  std::string expect = "8G", sharing = "computational";
+  std::string block_size, evictor;  // empty, 0: to be chosen
+  unsigned evict_every = 0, bucket_size = 0;
   bool allow_overflow = false;
+  unsigned first_height = 1;
   unsigned privacy = 1;
   unsigned timeout = 20;
   int wait = -1;  // -1: for ever at a terminal, not at all elsewhere
@@ -51,23 +53,38 @@ Result<bool> parse_options(const Args& args, Options& options) {
       ->group(local->get_group())
       ->excludes(local);
   options.credential.add_to(app);
-  app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M")
+  app.add_option("--expect", options.expect,
+                 "About so much data: what is not given is chosen for it")
       ->capture_default_str()
       ->type_name("SIZE");
+  app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M; default: chosen")
+      ->type_name("SIZE");
+  app.add_option("--privacy", options.sharing,
+                 "computational, or information-theoretic: slower, three times the traffic")
+      ->capture_default_str()
+      ->type_name("KIND");
+  app.add_option("--evictor", options.evictor,
+                 "shuffle (of 3 servers) or matrix; default: shuffle where possible")
+      ->type_name("KIND");
   app.add_option("--privacy-threshold", options.privacy, "Any T servers together learn nothing")
       ->capture_default_str()
       ->type_name("T")
       ->check(CLI::Range(1, 63));
-  app.add_option("--evict-every", options.evict_every, "Accesses between two evictions")
-      ->capture_default_str()
+  app.add_option("--evict-every", options.evict_every,
+                 "Accesses between two evictions; default: chosen")
       ->type_name("A")
       ->check(CLI::Range(1, 4096));
   app.add_option("--bucket-size", options.bucket_size,
-                 "Slots of a bucket; default: overflow below 2^-80")
+                 "Slots of a bucket; default: chosen, overflow below 2^-80")
       ->type_name("Z")
       ->check(CLI::Range(1, 65535));
   app.add_flag("--allow-overflow", options.allow_overflow,
                "Accept a smaller Z, whose overflows servers can see");
+  app.add_option("--first-height", options.first_height,
+                 "Levels of the new tree; it grows by itself")
+      ->capture_default_str()
+      ->type_name("H")
+      ->check(CLI::Range(1U, kMaxHeight));
   app.add_option("--timeout", options.timeout, "Seconds without an answer before giving up")
       ->capture_default_str()
       ->type_name("SECONDS")
@@ -83,40 +100,57 @@ Result<bool> parse_options(const Args& args, Options& options) {
   return parsed;
 }
 
-Result<VolumeParams> params_of(const Options& options) {
-  VolumeParams params;
-  auto block_size = parse_size(options.block_size);
-  if (!block_size) return fail(std::move(block_size).error());
-  if (!std::has_single_bit(*block_size) || *block_size < 4096 || *block_size > 1 << 20)
-    return fail(Errc::usage, "--block-size {}: not a power of two from 4K to 1M",
-                options.block_size);
-  params.block_size = static_cast<std::uint32_t>(*block_size);
-  params.evict_every = static_cast<std::uint16_t>(options.evict_every);
-  const std::uint16_t safe = min_bucket_size(options.evict_every);
-  params.bucket_size =
-      options.bucket_size == 0 ? safe : static_cast<std::uint16_t>(options.bucket_size);
-  if (params.bucket_size < safe && !options.allow_overflow)
-    return fail(Errc::usage,
-                "--bucket-size {}: fewer than {} slots overflow too often with --evict-every {}, "
-                "which the servers can see; --allow-overflow accepts that",
-                params.bucket_size, safe, options.evict_every);
+template <class Names, class T>
+Status take_name(const Names& names, const std::string& option, const std::string& text, T& value) {
+  std::string known;
+  for (const auto& [name, each] : names) {
+    if (text == name) {
+      value = each;
+      return {};
+    }
+    known += (known.empty() ? "" : " or ") + std::string(name);
+  }
+  return fail(Errc::usage, "{} {}: write {}", option, text, known);
+}
+
+Result<Choice> choose(const Options& options) {
+  Wishes wishes;
+  wishes.local = options.local;
+  wishes.allow_overflow = options.allow_overflow;
   const std::size_t servers = options.local ? 2 * options.privacy + 1 : options.servers.size();
   if (servers < 2 * options.privacy + 1 || servers > 127)
     return fail(Errc::usage, "{} servers: --privacy-threshold {} needs {} to 127 of them", servers,
                 options.privacy, 2 * options.privacy + 1);
-  params.scheme.privacy = static_cast<std::uint8_t>(options.privacy);
-  params.scheme.servers = static_cast<std::uint8_t>(servers);
-  return params;
+  wishes.scheme = {static_cast<std::uint8_t>(options.privacy), static_cast<std::uint8_t>(servers)};
+  auto expect = parse_size(options.expect);
+  if (!expect) return fail(std::move(expect).error());
+  wishes.expect = *expect;
+  S3O_TRY(take_name(kPrivacies, "--privacy", options.sharing, wishes.privacy));
+  if (!options.evictor.empty())
+    S3O_TRY(take_name(kEvictors, "--evictor", options.evictor, wishes.evictor));
+  if (!options.block_size.empty()) {
+    auto block_size = parse_size(options.block_size);
+    if (!block_size) return fail(std::move(block_size).error());
+    if (!std::has_single_bit(*block_size) || *block_size < 4096 || *block_size > 1 << 20)
+      return fail(Errc::usage, "--block-size {}: not a power of two from 4K to 1M",
+                  options.block_size);
+    wishes.block_size = static_cast<std::uint32_t>(*block_size);
+  }
+  if (options.bucket_size) wishes.bucket_size = static_cast<std::uint16_t>(options.bucket_size);
+  if (options.evict_every) wishes.evict_every = static_cast<std::uint16_t>(options.evict_every);
+  auto choice = choose_params(wishes);
+  if (choice) choice->params.first_height = static_cast<std::uint8_t>(options.first_height);
+  return choice;
 }
 
 Result<VaultConfig> config_of(const Options& options, Random& random) {
-  auto params = params_of(options);
-  if (!params) return fail(std::move(params).error());
+  auto choice = choose(options);
+  if (!choice) return fail(std::move(choice).error());
   VaultConfig config;
   random.fill(config.volume);
-  config.params = *params;
+  config.params = choice->params;
   config.local = options.local;
-  config.servers.resize(params->scheme.servers);
+  config.servers.resize(config.params.scheme.servers);
   if (options.local) return config;
   auto servers = parse_servers(options.servers);
   if (!servers) return fail(std::move(servers).error());
@@ -265,6 +299,8 @@ Status run_init(const Args& args) {
   const std::string vault = making->vault.directory().string();
   if (options.credential.no_passphrase)
     std::cout << "Without a passphrase, whoever can read " << vault << " can read all files.\n";
+  const auto choice = choose(options);
+  if (choice) std::cout << choice->why;
   std::cout << "Made " << vault << ". Keep it: without it nothing can be read. To mount it:\n"
             << "  s3oramfs mount " << options.vault.string() << " DIRECTORY\n";
   return {};

@@ -23,6 +23,8 @@ ordered_json describe(const Vault& vault) {
   status["block_size"] = config.params.block_size;
   status["bucket_size"] = config.params.bucket_size;
   status["evict_every"] = config.params.evict_every;
+  status["evictor"] = name_of(kEvictors, config.params.evictor);
+  status["privacy"] = name_of(kPrivacies, config.params.privacy);
   status["servers"] = ordered_json::array();
   for (const ServerAddress& server : config.servers)
     status["servers"].push_back({{"address", config.local ? "local" : server.host_port}});

@@ -1,7 +1,7 @@
 // Accesses of a local vault: how many a second, how long one read takes, and where the time of
 // its retrieval goes.
 //
-//   access_bench [BLOCK_SIZE [BLOCKS [AT_ONCE [EVICT_EVERY]]]]      (4096 4000 32 64)
+//   access_bench [BLOCK_SIZE [BLOCKS [AT_ONCE [EVICTOR]]]]      (4096 4000 32 shuffle)
 //
 // The split: `total` is a read as the device's user sees it, one at a time. `disk` and `arithmetic`
 // are one server's work for the same path, measured in this process on a store of the same shape:
@@ -21,7 +21,7 @@
 #include "oramcore/base/disk.h"
 #include "oramcore/client/volume.h"
 #include "oramcore/field/gf256.h"
-#include "oramcore/tree/bounds.h"
+#include "oramcore/tree/choose.h"
 #include "serverd/frame_store.h"
 
 namespace s3oram {
@@ -71,7 +71,8 @@ struct Split {
 
 // One server's work for a path of `height` levels below a root with A/2 slots in use.
 Split server_work(const VolumeParams& params, unsigned height, const std::filesystem::path& file) {
-  FrameStore store(need(system_disk().open(file)), params.bucket_size, params.slot_size(), 0);
+  FrameStore store(need(system_disk().open(file)), params.ring_slots(), params.bucket_size,
+                   params.slot_size(), 0);
   std::mt19937_64 random(1);
   for (FrameNumber frame = 1; frame <= height; ++frame) {
     auto content = std::make_shared<Frame>(params.bucket_size, params.slot_size());
@@ -96,8 +97,7 @@ Split server_work(const VolumeParams& params, unsigned height, const std::filesy
   return {split.disk / kRounds, split.arithmetic / kRounds};
 }
 
-int run(std::uint32_t block_size, std::size_t blocks, std::size_t at_once,
-        std::uint16_t evict_every) {
+int run(std::uint32_t block_size, std::size_t blocks, std::size_t at_once, Evictor evictor) {
   std::string pattern = (std::filesystem::temp_directory_path() / "s3oramfs-bench-XXXXXX").string();
   if (!mkdtemp(pattern.data())) return 1;
   const std::filesystem::path directory = pattern;
@@ -105,7 +105,14 @@ int run(std::uint32_t block_size, std::size_t blocks, std::size_t at_once,
   VaultConfig config;
   config.local = true;
   config.servers.resize(3);
-  config.params = {{1, 3}, block_size, min_bucket_size(evict_every), evict_every};
+  config.params = need(choose_params({.scheme = {1, 3},
+                                      .local = true,
+                                      .expect = block_size * std::uint64_t{blocks},
+                                      .evictor = evictor,
+                                      .block_size = block_size,
+                                      .bucket_size = {},
+                                      .evict_every = {}}))
+                      .params;
   random.fill(config.volume);
   auto vault = need(Vault::create(directory / "vault", config, Credential{}, random));
   const auto keys = need(vault.unlock(Credential{}));
@@ -135,9 +142,10 @@ int run(std::uint32_t block_size, std::size_t blocks, std::size_t at_once,
   std::filesystem::remove_all(directory);
 
   const double mb = static_cast<double>(block_size) * static_cast<double>(blocks) / 1e6;
-  std::printf("blocks of %u bytes, Z=%u A=%u, height %u, %zu blocks, %zu at once, %s kernel\n",
-              block_size, config.params.bucket_size, config.params.evict_every, status.height,
-              blocks, at_once, std::string(gf::name(gf::kernel())).c_str());
+  std::printf("blocks of %u bytes, %s Z=%u A=%u, height %u, %zu blocks, %zu at once, %s kernel\n",
+              block_size, std::string(name_of(kEvictors, evictor)).c_str(),
+              config.params.bucket_size, config.params.evict_every, status.height, blocks, at_once,
+              std::string(gf::name(gf::kernel())).c_str());
   std::printf("write  %8.0f accesses/s  %7.2f MB/s\n", static_cast<double>(blocks) / writing,
               mb / writing);
   std::printf("read   %8.0f accesses/s  %7.2f MB/s\n", static_cast<double>(blocks) / reading,
@@ -158,5 +166,6 @@ int main(int argc, char** argv) {
     return argc > at ? std::stoul(argv[at]) : otherwise;
   };
   return s3oram::run(static_cast<std::uint32_t>(number(1, 4096)), number(2, 4000), number(3, 32),
-                     static_cast<std::uint16_t>(number(4, 64)));
+                     argc > 4 && std::string_view(argv[4]) == "matrix" ? s3oram::Evictor::matrix
+                                                                       : s3oram::Evictor::shuffle);
 }

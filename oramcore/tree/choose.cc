@@ -1,0 +1,138 @@
+#include "oramcore/tree/choose.h"
+
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "oramcore/tree/bounds.h"
+#include "oramcore/tree/geometry.h"
+
+namespace s3oram {
+namespace {
+
+// Bytes a second that two cores of an ordinary machine manage: reading slots from memory, sending
+// between servers (with and without encryption, both ends), and writing to an SSD.
+constexpr double kReading = 8e9, kSendingFar = 0.5e9, kSendingNear = 1.5e9, kWriting = 1e9;
+// Seconds of an eviction whatever its size: what is made durable, and the messages around it.
+constexpr double kEvicting = 10e-3;
+
+constexpr std::uint32_t kSmallestBlock = 16 << 10, kLargestBlock = 1 << 20;
+constexpr std::uint64_t kMostBlocks = 4 << 20;  // about 40 bytes of memory each, at the client
+
+struct Pair {
+  std::uint16_t bucket_size, evict_every;
+};
+
+/// The pairs that are worth trying: those that Ring ORAM's table has a bound for, or the least Z
+/// for some A.
+std::vector<Pair> candidates(Evictor evictor) {
+  if (evictor == Evictor::shuffle) return {{8, 8}, {16, 20}, {32, 46}};
+  std::vector<Pair> pairs;
+  for (const std::uint16_t every : {16, 32, 64, 128})
+    pairs.push_back({min_bucket_size(every), every});
+  return pairs;
+}
+
+double seconds(const VolumeParams& params, unsigned height, bool local) {
+  const AccessCost cost = access_cost(params, height);
+  const double servers = params.scheme.servers;
+  return kEvicting / params.evict_every +
+         params.slot_size() *
+             (servers * cost.read / kReading + cost.sent / (local ? kSendingNear : kSendingFar) +
+              servers * cost.written / kWriting);
+}
+
+std::uint32_t block_size_for(std::uint64_t expect) {
+  const std::uint64_t least = std::bit_ceil((expect + kMostBlocks - 1) / kMostBlocks);
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(least, kSmallestBlock, kLargestBlock));
+}
+
+Status set_pair(const Wishes& wishes, Pair pair, VolumeParams& params) {
+  params.bucket_size = wishes.bucket_size.value_or(pair.bucket_size);
+  params.evict_every = wishes.evict_every.value_or(pair.evict_every);
+  const auto too_small = [&](std::string_view needed) {
+    return fail(Errc::usage,
+                "--bucket-size {} overflows too often with --evict-every {}, which the servers can "
+                "see: {}; --allow-overflow accepts that",
+                params.bucket_size, params.evict_every, needed);
+  };
+  if (params.evictor == Evictor::matrix) {
+    const std::uint16_t least = min_bucket_size(params.evict_every);
+    if (!wishes.bucket_size) params.bucket_size = least;
+    if (params.bucket_size < least && !wishes.allow_overflow)
+      return too_small(fmt::format("{} slots are enough", least));
+    return {};
+  }
+  params.stash_slots = min_stash_slots(params.bucket_size, params.evict_every);
+  if (params.stash_slots == 0) {
+    if (!wishes.allow_overflow)
+      return too_small("less than about 2.3 accesses a slot, as 16 and 20, have a bound");
+    params.stash_slots = static_cast<std::uint16_t>(params.bucket_size);
+  }
+  return {};
+}
+
+}  // namespace
+
+AccessCost access_cost(const VolumeParams& params, unsigned height) {
+  const double z = params.bucket_size, a = params.evict_every, h = height;
+  const double path = h * z + params.stash_slots;
+  AccessCost cost{.read = path + 1.5 * a, .sent = 0, .written = 1};
+  if (params.evictor == Evictor::shuffle) {
+    cost.sent = (2 * (path + a) + 2 * path) / a;
+    cost.written += path / a;
+  } else {
+    const double multiplying = static_cast<double>(params.scheme.quorum());
+    cost.sent = multiplying * (params.scheme.servers - 1) * (h + 1) * z / a;
+    cost.written += (h + 1) * z / a;
+  }
+  return cost;
+}
+
+unsigned height_for(std::uint64_t blocks, unsigned evict_every) {
+  unsigned height = 1;
+  while (height < kMaxHeight && capacity(height, evict_every) < blocks) ++height;
+  return height;
+}
+
+Result<Choice> choose_params(const Wishes& wishes) {
+  const bool can_shuffle =
+      wishes.scheme == Scheme{1, 3} && wishes.privacy == Privacy::computational;
+  VolumeParams params{.scheme = wishes.scheme};
+  params.privacy = wishes.privacy;
+  params.evictor = wishes.evictor.value_or(can_shuffle ? Evictor::shuffle : Evictor::matrix);
+  params.block_size = wishes.block_size.value_or(block_size_for(wishes.expect));
+  const std::uint64_t blocks = (wishes.expect + params.block_size - 1) / params.block_size;
+  std::optional<VolumeParams> best;
+  double least = 0;
+  for (const Pair pair : candidates(params.evictor)) {
+    VolumeParams tried = params;
+    if (const Status set = set_pair(wishes, pair, tried); !set) {
+      if (wishes.bucket_size || wishes.evict_every) return fail(set.error());
+      continue;
+    }
+    const double took = seconds(tried, height_for(blocks, tried.evict_every), wishes.local);
+    if (!best || took < least) {
+      best = tried;
+      least = took;
+    }
+  }
+  S3O_TRY(check_params(*best));
+  const unsigned height = height_for(blocks, best->evict_every);
+  const AccessCost cost = access_cost(*best, height);
+  const double kib = best->block_size / 1024.0;
+  Choice choice{*best, {}};
+  choice.why = fmt::format(
+      "Blocks of {:.0f} KiB; buckets of {} slots, an eviction every {} accesses, by the {} "
+      "evictor; "
+      "privacy: {}.\n"
+      "With {:.1f} GiB of data (a tree of height {}) an access costs each server {:.1f} MiB read "
+      "and {:.1f} MiB written, and {:.1f} MiB between the servers.\n",
+      kib, best->bucket_size, best->evict_every, name_of(kEvictors, best->evictor),
+      name_of(kPrivacies, best->privacy), static_cast<double>(wishes.expect) / (1u << 30), height,
+      cost.read * kib / 1024, cost.written * kib / 1024, cost.sent * kib / 1024);
+  return choice;
+}
+
+}  // namespace s3oram
