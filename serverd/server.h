@@ -56,6 +56,9 @@ class Server final : public ShareServer {
     return (this->*method)(*message);
   }
 
+  /// The same session is still open. To be asked again whenever something was waited for.
+  bool goes_on(std::uint64_t epoch) const { return open_ && control_.session().epoch == epoch; }
+
   template <class Request>
   Task<Result<Bytes>> in_session(Payload& request,
                                  Task<Result<Bytes>> (Server::*method)(Request, Payload&),
@@ -84,10 +87,27 @@ class Server final : public ShareServer {
 
   // ---- accesses
 
+  // server_retrieval.cc
+  struct PathPart;
+  /// The inner product behind a blank header. Ends retrievals of a former view in time.
+  Task<Result<Bytes>> product(const RetrieveRequest& request, View query);
   Task<Result<Bytes>> retrieve(RetrieveRequest request, Payload&);
+  Task<Result<Bytes>> add_up(std::uint64_t epoch, SumOrder order, Bytes product);
+  Task<Result<Bytes>> addend(Party from, Payload& request);
+  Task<Result<Bytes>> withdraw(WithdrawRequest request, Payload&);
+  void forget_sums_before(std::uint64_t oldest);
+
+  // server_root.cc
   Task<Result<Bytes>> write_root(WriteRootRequest request, Payload&);
+  Task<Status> write_to_ring(std::uint16_t slot, std::uint64_t access);
+  Task<Status> relay_part(const WriteRootRequest& request);
+  /// The share that the request gives, or the one of its parts, once they are there. Nothing: it
+  /// was written meanwhile.
+  Task<Result<std::optional<Bytes>>> share_of(const WriteRootRequest& request);
+  Task<Result<Bytes>> relay(Party from, Payload& request);
+  Status check_turn(Turn turn, std::uint64_t access) const;
   /// The slot in memory. (Whoever reads the one that was there before keeps it.)
-  void keep_in_ring(std::uint16_t slot, View share, std::uint64_t stamp);
+  void keep_in_ring(std::uint16_t slot, Bytes share, std::uint64_t stamp);
   /// Ok: the slot would survive a power cut.
   Task<Status> write_durably(FrameNumber frame, std::uint16_t slot, View share,
                              std::uint64_t stamp);
@@ -145,7 +165,8 @@ class Server final : public ShareServer {
   // The root's slots for new writes.
   struct RingSlot {
     std::shared_ptr<const Bytes> content;
-    std::uint64_t stamp = 0;  // the access; 0: never written, or lost
+    std::uint64_t stamp = 0;    // the access; 0: never written, or lost
+    std::uint64_t durable = 0;  // the access of which it is known to be durable
   };
   std::vector<RingSlot> ring_;
   std::set<BucketIndex> damaged_;              // buckets of the present view with a damaged slot
@@ -154,6 +175,16 @@ class Server final : public ShareServer {
   std::shared_ptr<Eviction> eviction_;
   Event eviction_over_;
   std::map<Party, std::vector<std::pair<EvictionId, Payload>>> early_;  // by sender
+
+  // What other servers have sent for sums and root writes.
+  struct Sum {
+    std::map<Party, Payload> addends;  // AddendRequest
+    bool withdrawn = false;
+  };
+  std::map<std::uint64_t, Sum> sums_;  // by ticket
+  std::uint64_t oldest_sum_ = 0;
+  std::map<std::pair<Turn, std::uint64_t>, Payload> relayed_;  // RelayRequest, by turn and access
+  Event parts_changed_;  // of the three above, of the ring, or the session ends
 
   // Handlers under way in a session; of retrievals, by view.
   std::size_t accesses_ = 0, evictions_ = 0;

@@ -43,6 +43,7 @@ Status Server::start() {
 Task<Status> Server::stop() {
   rpc_.stop();
   open_ = false;
+  parts_changed_.notify_all();
   if (eviction_) eviction_->cancel({Errc::shutting_down, "the server stops"});
   while (running_ > 0) co_await idle_.wait();
   if (!frames_) co_return Status{};
@@ -69,7 +70,7 @@ Status Server::open_ring() {
   for (std::uint16_t slot = 0; slot < ring_.size(); ++slot) {
     auto found = frames_->read_slot(kRing, slot);
     if (!found) return fail(found.error());
-    if (*found) keep_in_ring(slot, (*found)->content, (*found)->stamp);
+    if (*found) keep_in_ring(slot, std::move((*found)->content), (*found)->stamp);
   }
   return {};
 }
@@ -82,8 +83,10 @@ Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request
 }
 
 Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload request) {
-  if (from != kClient && type != MessageType::subshare)
-    co_return fail(Errc::bad_request, "only the client may ask this");
+  const bool of_peers =
+      type == MessageType::subshare || type == MessageType::addend || type == MessageType::relay;
+  if (of_peers != (from != kClient))
+    co_return fail(Errc::bad_request, "only {} may ask this", of_peers ? "a server" : "the client");
   switch (type) {
     case MessageType::hello:
       co_return hello();
@@ -111,8 +114,14 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return co_await in_session<ReadSlotRequest>(request, &Server::read_slot, accesses_);
     case MessageType::heal_slot:
       co_return co_await in_session<HealSlotRequest>(request, &Server::heal_slot, accesses_);
+    case MessageType::withdraw:
+      co_return co_await in_session<WithdrawRequest>(request, &Server::withdraw, accesses_);
     case MessageType::subshare:
       co_return subshare(from, request);
+    case MessageType::addend:
+      co_return co_await addend(from, request);
+    case MessageType::relay:
+      co_return co_await relay(from, request);
   }
   co_return fail(Errc::bad_request, "unknown request {}", static_cast<int>(type));
 }
@@ -171,11 +180,15 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
   }
   if (!open_) {
     // What the former session began must not end in the new one, unknown to it.
+    parts_changed_.notify_all();
     if (eviction_) eviction_->cancel({Errc::fenced, "a new session began"});
     while (accesses_ + evictions_ > 0) co_await handler_ended_.wait();
     if (control_.session() != request.next)
       co_return fail(Errc::fenced, "epoch {} is over", request.next.epoch);
     open_ = true;
+    sums_.clear();
+    oldest_sum_ = 0;
+    relayed_.clear();
     distrust_root(request);
   }
   co_return encode(OpenAnswer{control_.view(), control_.prepared()});

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include "oramcore/base/rules.h"
-#include "oramcore/sharing/shamir.h"
 
 namespace s3oram {
 namespace {
@@ -277,80 +276,6 @@ Task<Status> Engine::intend(Turn turn, BlockId block, Leaf leaf) {
   pending_.intents[slot] = intents_[slot];
   if (!rule_holds(Rule::intents)) co_return Status{};
   co_return co_await commit_until_done();
-}
-
-// Protocol 2, steps 2 to 10: fresh shares into the next root slot, and a fresh leaf.
-Task<Status> Engine::write_root(Turn turn, BlockId block, std::uint64_t replaces, View content,
-                                std::function<void(Status)> written) {
-  const std::uint64_t access = next_access_++;
-  const Bytes sealed = sealer_.seal(block, access, content);
-  Prg prg(environment_.random.seed(), as_view("root write"));
-  const auto shares = create_shares(params_.scheme, sealed, prg);
-  WriteRootRequest request{.epoch = session_.epoch, .turn = turn, .access = access, .share = {}};
-  const Leaf leaf = random_leaf(environment_.random);
-  const auto acknowledged = [&] {
-    root_[root_slot(turn, params_.evict_every)] = {.acknowledged = true,
-                                                   .block = block,
-                                                   .replaces = replaces,
-                                                   .leaf = leaf,
-                                                   .version = access,
-                                                   .written = std::move(written)};
-  };
-  if (!rule_holds(Rule::acknowledged_positions)) {
-    acknowledged();
-    acknowledge_in_order();
-  }
-  auto answers = co_await for_all(servers_.count(), [&](Party server) {
-    request.share = shares[server - 1];
-    return servers_.ask(server, WriteRootRequest::kType, encode(request));
-  });
-  for (auto& answer : answers) {
-    if (answer) continue;
-    // The turn stays unacknowledged for ever, and with it all that follow.
-    die(answer.error());
-    co_return fail(*dead_);
-  }
-  if (dead_) co_return fail(*dead_);
-  if (rule_holds(Rule::acknowledged_positions)) acknowledged();
-  acknowledge_in_order();
-  while (!dead_ && tree_.written <= turn) co_await turns_changed_.wait();
-  if (tree_.written <= turn) co_return fail(*dead_);
-  co_return Status{};
-}
-
-// A retrieval covers the root writes before `written`, so they count in their order.
-void Engine::acknowledge_in_order() {
-  for (;;) {
-    const std::uint16_t slot = root_slot(tree_.written, params_.evict_every);
-    if (!root_[slot].acknowledged) break;
-    RootWrite write = std::exchange(root_[slot], {});
-    intents_[slot].access = write.version;
-    pending_.intents[slot] = intents_[slot];
-    if (write.block != kNoBlock && positions_.get(write.block).version == write.replaces)
-      set_position(write.block, {.kind = Position::Kind::tree,
-                                 .leaf = write.leaf,
-                                 .level = 0,
-                                 .slot = slot,
-                                 .version = write.version});
-    ++tree_.written;
-    if (write.written) write.written({});
-  }
-  turns_changed_.notify_all();
-  if (!evicting_ && eviction_due()) {
-    evicting_ = true;
-    spawn(environment_.executor, evict());
-  }
-}
-
-void Engine::set_position(BlockId block, const Position& position) {
-  if (positions_.get(block).kind == Position::Kind::stash &&
-      position.kind != Position::Kind::stash) {
-    stash_.erase(block);
-    pending_.stash[block].reset();
-  }
-  positions_.set(block, position);
-  pending_.positions[block] =
-      StateChanges::Row{PositionMap::pack(position, tree_.height), position.version};
 }
 
 }  // namespace s3oram

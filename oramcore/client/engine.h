@@ -83,6 +83,7 @@ class Engine final : public BlockDevice {
   };
 
   // engine.cc: accesses
+  void die(Error reason);
   void enqueue(Request request);
   Task<void> serve_block(BlockId block);
   Task<void> access(Request request);
@@ -92,17 +93,26 @@ class Engine final : public BlockDevice {
   Task<Result<Turn>> reserve_turn();
   Leaf leaf_of(BlockId block);
   Task<Status> intend(Turn turn, BlockId block, Leaf leaf);
+
+  // engine_root.cc
   Task<Status> write_root(Turn turn, BlockId block, std::uint64_t replaces, View content,
                           std::function<void(Status)> written);
+  Task<Status> send_share(Party server, Bytes message);
+  Task<std::vector<Status>> send_shares(WriteRootRequest request, View sealed);
+  struct RootParts;
+  Task<std::vector<Status>> send_parts(WriteRootRequest request, View sealed);
+  Task<Status> send_parts_to(Party server, const RootParts& parts);
   void acknowledge_in_order();
   void set_position(BlockId block, const Position& position);
-  void die(Error reason);
 
   // engine_retrieval.cc
   Task<Result<std::optional<Bytes>>> retrieve(Turn turn, BlockId block, Leaf leaf);
   Task<Result<Bytes>> inner_product(Turn turn, BlockId block, Leaf leaf);
   Task<Result<Bytes>> ask_for_product(Turn turn, Leaf leaf, const PathSlots& path,
                                       std::size_t index);
+  Task<Result<Bytes>> ask_for_shares(RetrieveRequest request, std::size_t slots, std::size_t index);
+  Task<Result<Bytes>> ask_for_sum(RetrieveRequest request, std::size_t slots, std::size_t index);
+  Task<Result<Payload>> ask_for_addend(Party server, Bytes message, SumOrder order);
   Position position_read(BlockId block) const;
 
   // engine_commit.cc
@@ -149,6 +159,8 @@ class Engine final : public BlockDevice {
   std::map<BlockId, Bytes> stash_;  // sealed
   Session session_;
   std::uint64_t next_access_ = 0;
+  std::uint64_t next_ticket_ = 0;
+  std::set<std::uint64_t> tickets_;  // of retrievals under way
 
   bool opened_ = false;
   Turn next_turn_ = 0;                             // to be reserved

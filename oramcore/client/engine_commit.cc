@@ -4,11 +4,6 @@
 #include "oramcore/client/engine.h"
 
 namespace s3oram {
-namespace {
-
-constexpr Duration kRetryAfter = std::chrono::seconds(1);
-
-}  // namespace
 
 void Engine::commit(std::function<void(Status)> done) {
   asio::post(environment_.executor, [this, done = std::move(done)]() mutable {
@@ -35,7 +30,7 @@ Task<Status> Engine::commit_until_done() {
     if (dead_) co_return fail(*dead_);
     if (done) co_return done;
     spdlog::error("vault.db: {}; trying again", done.error().message);
-    co_await environment_.clock.sleep(kRetryAfter);
+    co_await environment_.clock.sleep(Servers::kRetryAfter);
   }
 }
 

@@ -8,11 +8,6 @@
 #include "oramcore/client/eviction_orders.h"
 
 namespace s3oram {
-namespace {
-
-constexpr Duration kRetryAfter = std::chrono::seconds(1);
-
-}  // namespace
 
 bool Engine::eviction_due() const {
   return tree_.written >= first_turn(tree_.view + 1, params_.evict_every);
@@ -53,7 +48,7 @@ Task<Status> Engine::evict_once() {
     spdlog::warn("eviction {} is tried again: {}", id.eviction, status.error().message);
     attempt_.reset();
     S3O_CO_TRY(co_await heal());
-    co_await environment_.clock.sleep(kRetryAfter);
+    co_await environment_.clock.sleep(Servers::kRetryAfter);
   }
   co_return co_await flip();
 }

@@ -4,7 +4,8 @@
 #include <numeric>
 
 #include "oramcore/client/engine.h"
-#include "oramcore/sharing/shamir.h"
+#include "oramcore/field/gf256.h"
+#include "oramcore/sharing/seeded.h"
 
 namespace s3oram {
 namespace {
@@ -12,10 +13,12 @@ namespace {
 constexpr unsigned kHealings = 3;  // of one path, before it is given up
 
 /// Of several servers' errors the one to go by: what is final, then what a newer view mends, then
-/// what healing mends.
+/// what healing mends, then what passes.
 Error gravest(const std::vector<Result<Payload>>& answers) {
   const auto gravity = [](const Error& error) {
-    return error.code == Errc::corrupt ? 1 : error.code == Errc::former_view ? 2 : 3;
+    if (error.code == Errc::need_open) return 1;
+    if (Servers::may_pass(error.code)) return 0;
+    return error.code == Errc::corrupt ? 2 : error.code == Errc::former_view ? 3 : 4;
   };
   std::optional<Error> found;
   for (const auto& answer : answers)
@@ -78,8 +81,11 @@ Task<Result<Bytes>> Engine::inner_product(Turn turn, BlockId block, Leaf leaf) {
     } else if (found.error().code == Errc::corrupt) {
       if (++healings > kHealings) co_return found;
       S3O_CO_TRY(co_await heal());
-    } else {
+    } else if (!Servers::may_pass(found.error().code)) {
       die(found.error());
+    } else if (found.error().code != Errc::need_open) {
+      spdlog::warn("a retrieval is tried again: {}", found.error().message);
+      co_await environment_.clock.sleep(Servers::kRetryAfter);
     }
     if (dead_) co_return fail(*dead_);
   }
@@ -93,23 +99,81 @@ Task<Result<Bytes>> Engine::ask_for_product(Turn turn, Leaf leaf, const PathSlot
                           .written = tree_.written,
                           .turn = turn,
                           .leaf = leaf & ((Leaf{1} << path.height()) - 1),
-                          .query = {}};
-  Prg prg(environment_.random.seed(), as_view("select"));
-  const auto queries = create_query(params_.scheme, path.count(), index, prg);
-  auto answers = co_await for_all(servers_.count(), [&](Party server) {
+                          .query = {},
+                          .query_seed = {},
+                          .sum = {}};
+  return params_.privacy == Privacy::computational ? ask_for_sum(request, path.count(), index)
+                                                   : ask_for_shares(request, path.count(), index);
+}
+
+/// As in the paper: every server gets its share of the query and answers its share of the product.
+Task<Result<Bytes>> Engine::ask_for_shares(RetrieveRequest request, std::size_t slots,
+                                           std::size_t index) {
+  const auto queries = create_query(params_.scheme, slots, index, environment_.random);
+  const auto quorum = static_cast<unsigned>(params_.scheme.quorum());
+  auto answers = co_await for_all(quorum, [&](Party server) {
     request.query = queries[server - 1];
     return servers_.ask(server, RetrieveRequest::kType, encode(request));
   });
   for (const auto& answer : answers)
     if (!answer) co_return fail(gravest(answers));
-  Bytes points(params_.scheme.quorum());
+  Bytes points(quorum);
   std::iota(points.begin(), points.end(), std::uint8_t{1});
   std::vector<View> shares;
-  for (std::size_t i = 0; i < points.size(); ++i) shares.push_back(answers[i]->body());
+  for (const auto& answer : answers) shares.push_back(answer->body());
   for (const View share : shares)
     if (share.size() != params_.slot_size())
       co_return fail(Errc::bad_request, "a server's answer has a wrong size");
   co_return recover(points, shares);
+}
+
+/// One block down: t servers get their share of the query as a seed, and the servers add up their
+/// masked products. Each attempt is made of fresh seeds.
+Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slots,
+                                        std::size_t index) {
+  const Scheme& scheme = params_.scheme;
+  std::vector<Seed> seeds;
+  std::vector<Bytes> first;
+  for (unsigned i = 0; i < scheme.privacy; ++i) {
+    seeds.push_back(environment_.random.seed());
+    first.push_back(expand(seeds.back(), "select", request.turn, slots));
+  }
+  const std::vector<Bytes> others = complete_shares(scheme, unit_vector(slots, index), first);
+  const std::uint64_t ticket = next_ticket_++;
+  const auto quorum = static_cast<unsigned>(scheme.quorum());
+  const auto adder = static_cast<Party>(1 + ticket % quorum);
+  tickets_.insert(ticket);
+  request.sum = SumOrder{.ticket = ticket, .oldest = *tickets_.begin(), .adder = adder, .mask = {}};
+  Bytes masks(params_.slot_size());
+  auto answers = co_await for_all(quorum, [&](Party server) {
+    const bool seeded = server <= scheme.privacy;
+    request.query_seed = seeded ? std::optional(seeds[server - 1u]) : std::nullopt;
+    request.query = seeded ? View() : View(others[server - 1u - scheme.privacy]);
+    request.sum->mask.reset();
+    if (server != adder) {
+      request.sum->mask = environment_.random.seed();
+      gf::multiply_add(1, expand(*request.sum->mask, "answer", ticket, masks.size()), masks);
+    }
+    return ask_for_addend(server, encode(request), *request.sum);
+  });
+  tickets_.erase(ticket);
+  for (const auto& answer : answers)
+    if (!answer) co_return fail(gravest(answers));
+  const View sum = answers[adder - 1u]->body();
+  if (sum.size() != masks.size())
+    co_return fail(Errc::bad_request, "a server's answer has a wrong size");
+  gf::multiply_add(1, sum, masks);
+  co_return masks;
+}
+
+/// Whatever goes wrong at one server ends the attempt at the adder, who would wait for it.
+Task<Result<Payload>> Engine::ask_for_addend(Party server, Bytes message, SumOrder order) {
+  auto answer = co_await servers_.ask_once(server, RetrieveRequest::kType, std::move(message));
+  if (answer || server == order.adder || dead_) co_return answer;
+  const WithdrawRequest withdraw{session_.epoch, order.ticket};
+  auto withdrawn = co_await servers_.ask(order.adder, WithdrawRequest::kType, encode(withdraw));
+  if (!withdrawn) co_return withdrawn;
+  co_return answer;
 }
 
 }  // namespace s3oram

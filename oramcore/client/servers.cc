@@ -5,14 +5,6 @@
 #include <algorithm>
 
 namespace s3oram {
-namespace {
-
-constexpr Duration kRetryAfter = std::chrono::seconds(1);
-
-// Trouble that may pass: the server keeps its state and the same message can be sent again.
-bool may_pass(Errc code) { return code == Errc::disk_full || code == Errc::failed; }
-
-}  // namespace
 
 Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& transport,
                  const VolumeId& volume, unsigned count)
@@ -110,6 +102,7 @@ Task<Status> Servers::reopen(Party server) {
 
 Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message) {
   auto answer = co_await rpc_.call(server, type, std::move(message));
+  answering_[server] = answer.has_value();
   if (!answer && answer.error().code == Errc::need_open) S3O_CO_TRY(co_await reopen(server));
   if (!answer && answer.error().code == Errc::fenced)
     co_return fail(
@@ -123,14 +116,10 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
 Task<Result<Payload>> Servers::ask(Party server, MessageType type, Bytes message) {
   for (;;) {
     auto answer = co_await ask_once(server, type, message);
-    answering_[server] = answer.has_value();
-    if (answer || stopped_) co_return answer;
-    if (may_pass(answer.error().code)) {
-      spdlog::warn("server {}: {}; trying again", server, answer.error().message);
-      co_await clock_.sleep(kRetryAfter);
-    } else if (answer.error().code != Errc::need_open) {
-      co_return answer;
-    }
+    if (answer || stopped_ || !may_pass(answer.error().code)) co_return answer;
+    if (answer.error().code == Errc::need_open) continue;
+    spdlog::warn("server {}: {}; trying again", server, answer.error().message);
+    co_await clock_.sleep(kRetryAfter);
   }
 }
 

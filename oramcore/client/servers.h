@@ -47,6 +47,14 @@ class Servers {
   /// Whether the last question was answered, and none waits for an answer for long.
   bool answering(Party server) const { return answering_[server] && !rpc_.overdue(server); }
 
+  /// Trouble that may pass: the server keeps its state, and the same can be asked again, at once
+  /// (need_open) or later.
+  static bool may_pass(Errc code) {
+    return code == Errc::disk_full || code == Errc::failed || code == Errc::need_open;
+  }
+  /// How long to wait then.
+  static constexpr Duration kRetryAfter = std::chrono::seconds(1);
+
   /// Ends all waiting with shutting_down.
   void stop() {
     stopped_ = true;

@@ -69,11 +69,16 @@ Bytes recover(View points, std::span<const View> shares) {
   return secret;
 }
 
-std::vector<Bytes> create_query(const Scheme& scheme, std::size_t length, std::size_t index,
-                                Random& random) {
+Bytes unit_vector(std::size_t length, std::size_t index) {
   Bytes unit(length);
   // By arithmetic, not by address: which element is 1 is the secret of the access.
   for (std::size_t i = 0; i < length; ++i) unit[i] = static_cast<std::uint8_t>(i == index);
+  return unit;
+}
+
+std::vector<Bytes> create_query(const Scheme& scheme, std::size_t length, std::size_t index,
+                                Random& random) {
+  Bytes unit = unit_vector(length, index);
   auto shares = create_shares(scheme, unit, random);
   sodium_memzero(unit.data(), unit.size());
   return shares;

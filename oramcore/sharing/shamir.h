@@ -43,6 +43,9 @@ Bytes lagrange_at_zero(View points);
 /// needed; all given ones are used.
 Bytes recover(View points, std::span<const View> shares);
 
+/// `length` elements with a one at `index`, or none if that is `length` or more.
+Bytes unit_vector(std::size_t length, std::size_t index);
+
 /// PIR.CreateQuery: shares of the unit vector of `length` elements with a one at `index`; an
 /// index of `length` or more gives shares of the zero vector, for an access that wants nothing.
 std::vector<Bytes> create_query(const Scheme& scheme, std::size_t length, std::size_t index,

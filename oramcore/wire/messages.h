@@ -34,9 +34,13 @@ enum class MessageType : std::uint16_t {
   damage = 12,
   read_slot = 13,
   heal_slot = 14,
+  addend = 15,
+  withdraw = 16,
+  relay = 17,
 };
 
 using Nonce = std::array<std::uint8_t, 16>;
+using Digest = std::array<std::uint8_t, 32>;   // BLAKE2b
 using Attempt = std::array<std::uint8_t, 16>;  // 128 random bits that name one try of an eviction
 
 /// One opening of the volume by a client.
@@ -127,9 +131,23 @@ struct OpenAnswer {
 
 /// Subroutine 1: the inner product of `query` with the slots of the path to `leaf` in `view`
 /// (PathSlots). The view is the server's present one, or the one before until it is released;
-/// otherwise former_view. `turn` is the access's root write (kNoTurn: of none). The answer is
-/// slot_size bytes.
+/// otherwise former_view. `turn` is the access's root write (kNoTurn: of none). The query is given,
+/// or as a seed. The answer is slot_size bytes, or nothing where another server adds up.
 constexpr Turn kNoTurn = ~Turn{0};
+/// How the servers that answer add up, so that one block goes down. Each weighs its product with
+/// its Lagrange coefficient at 0; all but the adder mask it with what the client has the seed of
+/// too, and send it to the adder (Addend). `ticket` names this attempt; those before `oldest` are
+/// over.
+struct SumOrder {
+  std::uint64_t ticket = 0;
+  std::uint64_t oldest = 0;
+  Party adder = 0;
+  std::optional<Seed> mask;
+  template <class A>
+  void fields(A& a) {
+    a(ticket, oldest, adder, mask);
+  }
+};
 struct RetrieveRequest {
   static constexpr auto kType = MessageType::retrieve;
   std::uint64_t epoch = 0;
@@ -139,24 +157,78 @@ struct RetrieveRequest {
   Turn turn = 0;
   Leaf leaf = 0;
   View query;
+  std::optional<Seed> query_seed;
+  std::optional<SumOrder> sum;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, height, written, turn, leaf, query);
+    a(epoch, view, height, written, turn, leaf, query, query_seed, sum);
+  }
+};
+
+/// Addend, between servers: the sender's weighed and masked product. Answered once the adder has
+/// it in memory.
+struct AddendRequest {
+  static constexpr auto kType = MessageType::addend;
+  std::uint64_t epoch = 0;
+  std::uint64_t ticket = 0;
+  View addend;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, ticket, addend);
+  }
+};
+
+/// Withdraw: a server's addend of this attempt will not come; whoever waits for it fails.
+struct WithdrawRequest {
+  static constexpr auto kType = MessageType::withdraw;
+  std::uint64_t epoch = 0;
+  std::uint64_t ticket = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, ticket);
   }
 };
 
 /// Protocol 2, step 10: a share into the root slot of `turn`, which must have one in the present
 /// view. `access` is the access's number; a slot accepts only a strictly newer one, or the same
-/// again. Answered once durable.
+/// again. The share is given, or computed from parts (sharing/seeded.h), of which one is not
+/// random: one server is sent it and relays it to `relay_to`, who knows its digest. Answered once
+/// durable, by a server that relays once it is durable there too.
+struct SharePart {
+  std::uint8_t number = 0;       // 1 to 3
+  std::optional<Seed> seed;      // of a random part,
+  View content;                  // or the part that is not,
+  std::optional<Digest> digest;  // or will be relayed
+  template <class A>
+  void fields(A& a) {
+    a(number, seed, content, digest);
+  }
+};
 struct WriteRootRequest {
   static constexpr auto kType = MessageType::write_root;
   std::uint64_t epoch = 0;
   Turn turn = 0;
   std::uint64_t access = 0;
   View share;
+  std::vector<SharePart> parts;
+  Party relay_to = kClient;  // nobody
   template <class A>
   void fields(A& a) {
-    a(epoch, turn, access, share);
+    a(epoch, turn, access, share, parts, relay_to);
+  }
+};
+
+/// Relay, between servers: a part of the share that the receiver writes to a root slot. Answered
+/// once that is durable.
+struct RelayRequest {
+  static constexpr auto kType = MessageType::relay;
+  std::uint64_t epoch = 0;
+  Turn turn = 0;
+  std::uint64_t access = 0;
+  View part;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, turn, access, part);
   }
 };
 

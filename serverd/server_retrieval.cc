@@ -1,0 +1,130 @@
+// One server's part in retrievals.
+#include <algorithm>
+#include <numeric>
+
+#include "oramcore/field/gf256.h"
+#include "oramcore/sharing/seeded.h"
+#include "serverd/server.h"
+
+namespace s3oram {
+
+struct Server::PathPart {
+  BucketIndex bucket;
+  FrameRef ref;
+  View query;
+};
+
+Task<Result<Bytes>> Server::product(const RetrieveRequest& request, View query) {
+  const PathSlots path(params(), request.view, request.written, request.height);
+  const View of_ring = query.first(path.writes());
+  query = query.subspan(path.writes());
+  std::vector<PathPart> parts;
+  for (const BucketIndex bucket : path_buckets(params(), request.leaf, request.height)) {
+    auto ref = control_.bucket(bucket, request.view);
+    if (!ref) co_return fail(ref.error());
+    if (ref->frame != 0) parts.push_back({bucket, *ref, query.first(ref->slots)});
+    query = query.subspan(params().bucket_size);
+  }
+  auto ring = ring_rows(path);
+  if (!ring) co_return fail(ring.error());
+
+  ++retrievals_[request.view];
+  std::vector<BucketIndex> damaged;
+  auto result = co_await offload(pool_, [&]() -> Result<Bytes> {
+    Bytes answer(Rpc::kHeaderSize + params().slot_size());
+    const MutView out = MutView(answer).subspan(Rpc::kHeaderSize);
+    gf::inner_product(of_ring, ring->rows, out);
+    Status all;
+    for (const PathPart& part : parts) {
+      auto frame = frames_->read(part.ref.frame, part.ref.slots);
+      if (frame) {
+        gf::inner_product(part.query, rows_of(*frame, part.ref.slots).rows, out);
+      } else {
+        damaged.push_back(part.bucket);
+        all = fail(frame.error());
+      }
+    }
+    if (!all) return fail(all.error());
+    return answer;
+  });
+  if (--retrievals_[request.view] == 0) retrievals_.erase(request.view);
+  handler_ended_.notify_all();
+  if (request.view == control_.view()) damaged_.insert(damaged.begin(), damaged.end());
+  co_return result;
+}
+
+Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {
+  const unsigned every = params().evict_every;
+  if (request.height > kMaxHeight || request.written < first_turn(request.view, every) ||
+      request.written > end_turn(request.view, every))
+    co_return malformed();
+  const std::size_t slots =
+      PathSlots(params(), request.view, request.written, request.height).count();
+  const Bytes expanded =
+      request.query_seed ? expand(*request.query_seed, "select", request.turn, slots) : Bytes();
+  const View query = request.query_seed ? View(expanded) : request.query;
+  if (query.size() != slots || (request.sum && self_ > params().scheme.quorum()))
+    co_return malformed();
+  if (request.sum) forget_sums_before(request.sum->oldest);
+  auto found = co_await product(request, query);
+  if (!found || !request.sum) co_return found;
+  co_return co_await add_up(request.epoch, *request.sum, std::move(*found));
+}
+
+Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes product) {
+  Bytes points(params().scheme.quorum());
+  std::iota(points.begin(), points.end(), std::uint8_t{1});
+  const std::uint8_t weight = lagrange_at_zero(points)[self_ - 1u];
+  const View own = View(product).subspan(Rpc::kHeaderSize);
+  Bytes sum(product.size());
+  const MutView out = MutView(sum).subspan(Rpc::kHeaderSize);
+  if (order.adder != self_) {
+    if (!order.mask) co_return malformed();
+    const Bytes masked = co_await offload(pool_, [&] {
+      Bytes mask = expand(*order.mask, "answer", order.ticket, own.size());
+      gf::multiply_add(weight, own, mask);
+      return mask;
+    });
+    const AddendRequest addend{epoch, order.ticket, masked};
+    auto answer = co_await rpc_.call(order.adder, AddendRequest::kType, encode(addend));
+    if (!answer) co_return fail(Errc::failed, "adding up: {}", answer.error().message);
+    co_return done();
+  }
+  gf::multiply_add(weight, own, out);
+  for (;;) {
+    if (!goes_on(epoch)) co_return fail(Errc::need_open, "the session is over");
+    if (order.ticket < oldest_sum_ || sums_[order.ticket].withdrawn)
+      co_return fail(Errc::failed, "this attempt is over");
+    if (sums_[order.ticket].addends.size() + 1 == params().scheme.quorum()) break;
+    co_await parts_changed_.wait();
+  }
+  for (const auto& [from, message] : sums_[order.ticket].addends)
+    gf::multiply_add(1, decode<AddendRequest>(message.body())->addend, out);
+  co_return sum;
+}
+
+Task<Result<Bytes>> Server::addend(Party from, Payload& payload) {
+  const auto request = decode<AddendRequest>(payload.body());
+  if (!request || from > params().scheme.quorum() || request->addend.size() != params().slot_size())
+    co_return malformed();
+  S3O_CO_TRY(check_session(request->epoch));
+  if (request->ticket < oldest_sum_) co_return done();  // nobody waits for it any more
+  sums_[request->ticket].addends.try_emplace(from, std::move(payload));
+  parts_changed_.notify_all();
+  co_return done();
+}
+
+Task<Result<Bytes>> Server::withdraw(WithdrawRequest request, Payload&) {
+  if (request.ticket >= oldest_sum_) sums_[request.ticket].withdrawn = true;
+  parts_changed_.notify_all();
+  co_return done();
+}
+
+void Server::forget_sums_before(std::uint64_t oldest) {
+  if (oldest <= oldest_sum_) return;
+  oldest_sum_ = oldest;
+  sums_.erase(sums_.begin(), sums_.lower_bound(oldest));
+  parts_changed_.notify_all();
+}
+
+}  // namespace s3oram
