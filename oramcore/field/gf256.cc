@@ -18,6 +18,13 @@ bool supported(Kernel kernel) {
       return __builtin_cpu_supports("ssse3");
     case Kernel::avx2:
       return __builtin_cpu_supports("avx2");
+    case Kernel::gfni:  // "avx512f" also says that the operating system saves the wide registers
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("gfni");
+#endif
+#ifdef S3O_FIELD_NEON
+    case Kernel::neon:  // every 64-bit Arm has it
+      return true;
 #endif
     default:
       return false;
@@ -25,9 +32,10 @@ bool supported(Kernel kernel) {
 }
 
 Kernel best() {
-  for (Kernel kernel : {Kernel::avx2, Kernel::ssse3})
-    if (supported(kernel)) return kernel;
-  return Kernel::portable;
+  Kernel best = Kernel::portable;
+  for (const Kernel kernel : kKernels)
+    if (supported(kernel)) best = kernel;
+  return best;
 }
 
 std::atomic<Kernel>& chosen() {
@@ -42,6 +50,12 @@ const Kernels& kernels() {
       return kSsse3Kernels;
     case Kernel::avx2:
       return kAvx2Kernels;
+    case Kernel::gfni:
+      return kGfniKernels;
+#endif
+#ifdef S3O_FIELD_NEON
+    case Kernel::neon:
+      return kNeonKernels;
 #endif
     default:
       return kPortableKernels;
@@ -98,6 +112,10 @@ std::string_view name(Kernel kernel) {
       return "ssse3";
     case Kernel::avx2:
       return "avx2";
+    case Kernel::gfni:
+      return "gfni";
+    case Kernel::neon:
+      return "neon";
   }
   return "unknown";
 }

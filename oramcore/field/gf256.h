@@ -30,8 +30,11 @@ void matrix_product(View matrix, std::span<const std::uint8_t* const> rows,
                     std::span<std::uint8_t* const> outs, std::size_t length);
 
 /// The instruction sets the kernels have. Chosen once at run time; `use` is for tests and
-/// benchmarks (false if this machine lacks it).
-enum class Kernel { portable, ssse3, avx2 };
+/// benchmarks (false if this machine lacks it). gfni comes with vectors of 64 bytes (AVX-512).
+enum class Kernel { portable, ssse3, avx2, gfni, neon };
+/// All of them; the later one is the better one where a machine has both.
+inline constexpr Kernel kKernels[] = {Kernel::portable, Kernel::ssse3, Kernel::avx2, Kernel::gfni,
+                                      Kernel::neon};
 Kernel kernel();
 bool use(Kernel kernel);
 std::string_view name(Kernel kernel);

@@ -26,5 +26,7 @@ struct Kernels {
 extern const Kernels kPortableKernels;
 extern const Kernels kSsse3Kernels;  // x86 only
 extern const Kernels kAvx2Kernels;   // x86 only
+extern const Kernels kGfniKernels;   // x86 only
+extern const Kernels kNeonKernels;   // 64-bit Arm only
 
 }  // namespace s3oram::gf

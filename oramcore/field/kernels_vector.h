@@ -59,15 +59,18 @@ Step<V> keep_last(std::size_t size, const Step<V>& sum) {
 
 // --- Inner product ----------------------------------------------------------------------------
 // Bound by memory. Several rows a pass, so that the sums are loaded and stored once for all of
-// them; over a tile of columns, so that the sums stay in L1 while every row goes by. A pass fetches
-// the data of the one after it: the hardware does not foresee the jump to other rows.
+// them; over a tile of columns, so that the sums stay near while every row goes by. A pass fetches
+// its own data a little ahead, and in the end the start of the pass after it: the hardware foresees
+// neither so many streams nor the jump to other rows.
 
-constexpr std::size_t kTile = 16384;
+constexpr std::size_t kTile = 65536;  // or up to half as much again
+constexpr std::size_t kAhead = 2048;
+constexpr std::size_t kLine = 64;  // of the cache, at least
 
-/// Where the next pass reads: rows[r] + at + shift.
-struct Ahead {
+/// Where the next pass begins: rows[r] + begin.
+struct Next {
   const std::uint8_t* const* rows;
-  std::size_t shift;
+  std::size_t begin;
 };
 
 /// sum_r coefficients[r] * rows[r], R rows, one step.
@@ -84,27 +87,43 @@ template <class V, std::size_t R>
   return sum;
 }
 
+/// Adds R rows to out[at..end), whole steps alone, while it fetches as many bytes of
+/// fetch[r] + from on. Returns where it stopped.
+template <class V, std::size_t R>
+[[gnu::always_inline]] inline std::size_t steps(const typename V::Tables* tables,
+                                                const std::uint8_t* const* rows,
+                                                const std::uint8_t* const* fetch, std::size_t from,
+                                                std::uint8_t* out, std::size_t at,
+                                                std::size_t end) {
+  for (; at + kStep<V> <= end; at += kStep<V>, from += kStep<V>) {
+#pragma GCC unroll 8
+    for (std::size_t r = 0; r < R; ++r)
+#pragma GCC unroll 2
+      for (std::size_t line = 0; line < kStep<V>; line += kLine)
+        __builtin_prefetch(fetch[r] + from + line, 0, 2);
+    add_to<V>(out + at, sum_rows<V, R>(tables, rows, at));
+  }
+  return at;
+}
+
 /// Adds R rows to out[begin..end); end is at least a step.
 template <class V, std::size_t R>
-void pass(const std::uint8_t* coefficients, const std::uint8_t* const* rows, Ahead ahead,
+void pass(const std::uint8_t* coefficients, const std::uint8_t* const* rows, Next next,
           std::uint8_t* out, std::size_t begin, std::size_t end) {
   typename V::Tables tables[R];
-  const std::uint8_t* from[R];
-  const std::uint8_t* fetch[R];
+  const std::uint8_t* here[R];
+  const std::uint8_t* there[R];
   for (std::size_t r = 0; r < R; ++r) {
     tables[r] = V::tables(coefficients[r]);
-    from[r] = rows[r];
-    fetch[r] = ahead.rows[r] + ahead.shift;
+    here[r] = rows[r];
+    there[r] = next.rows[r];
   }
-  std::size_t at = begin;
-  for (; at + kStep<V> <= end; at += kStep<V>) {
-#pragma GCC unroll 8
-    for (std::size_t r = 0; r < R; ++r) __builtin_prefetch(fetch[r] + at, 0, 2);
-    add_to<V>(out + at, sum_rows<V, R>(tables, from, at));
-  }
+  const std::size_t ahead = end - begin < kAhead ? end - begin : kAhead;
+  std::size_t at = steps<V, R>(tables, here, here, begin + ahead, out, begin, end - ahead);
+  at = steps<V, R>(tables, here, there, next.begin, out, at, end);
   if (at < end) {
     const std::size_t last = end - kStep<V>;
-    add_to<V>(out + last, keep_last<V>(end - at, sum_rows<V, R>(tables, from, last)));
+    add_to<V>(out + last, keep_last<V>(end - at, sum_rows<V, R>(tables, here, last)));
   }
 }
 
@@ -113,9 +132,9 @@ template <class V, std::size_t R>
 std::size_t passes(const std::uint8_t* coefficients, const std::uint8_t* const* rows, std::size_t i,
                    std::size_t count, std::uint8_t* out, std::size_t begin, std::size_t end) {
   for (; i + R <= count; i += R) {
-    Ahead ahead{rows, end - begin};  // the first rows of the next tile, unless this one has more
-    if (i + R < count) ahead = {rows + (i + 2 * R <= count ? i + R : count - R), 0};
-    pass<V, R>(coefficients + i, rows + i, ahead, out, begin, end);
+    Next next{rows, end};  // the first rows of the next tile, unless this one has more
+    if (i + R < count) next = {rows + (i + 2 * R <= count ? i + R : count - R), begin};
+    pass<V, R>(coefficients + i, rows + i, next, out, begin, end);
   }
   return i;
 }
@@ -127,8 +146,11 @@ void inner_product(const std::uint8_t* coefficients, const std::uint8_t* const* 
     kPortableKernels.inner_product(coefficients, rows, count, out, length);
     return;
   }
-  for (std::size_t begin = 0; begin < length; begin += kTile) {
-    const std::size_t end = length - begin < kTile ? length : begin + kTile;
+  // Tiles of one size: the few columns left over by full ones would cost a jump a row.
+  const std::size_t tiles = length < kTile ? 1 : (length + kTile / 2) / kTile;
+  const std::size_t tile = (length / tiles + kStep<V>) / kStep<V> * kStep<V>;
+  for (std::size_t begin = 0; begin < length; begin += tile) {
+    const std::size_t end = length - begin < tile ? length : begin + tile;
     std::size_t i = passes<V, 8>(coefficients, rows, 0, count, out, begin, end);
     i = passes<V, 4>(coefficients, rows, i, count, out, begin, end);
     i = passes<V, 2>(coefficients, rows, i, count, out, begin, end);

@@ -13,7 +13,7 @@ namespace {
 std::vector<Kernel> kernels_here() {
   const Kernel chosen = kernel();
   std::vector<Kernel> kernels;
-  for (Kernel kernel : {Kernel::portable, Kernel::ssse3, Kernel::avx2})
+  for (const Kernel kernel : kKernels)
     if (use(kernel)) kernels.push_back(kernel);
   use(chosen);
   return kernels;
@@ -100,18 +100,30 @@ class Kernels : public testing::TestWithParam<Kernel> {
   const Kernel before_ = kernel();
 };
 
-const std::size_t kLengths[] = {0,    1,     7,     8,     15,    16,    17,   31,   32,   33,
-                                47,   48,    63,    64,    65,    95,    127,  128,  129,  511,
-                                512,  513,   1000,  4096,  4136,  8191,  8192, 8193, 8255, 8256,
-                                8257, 16383, 16384, 16385, 16447, 16449, 32808};
+const std::size_t kLengths[] = {
+    0,    1,    7,    8,    15,   16,   17,   31,    32,    33,    47,    48,    63,   64,   65,
+    95,   127,  128,  129,  191,  192,  193,  255,   256,   257,   511,   512,   513,  1000, 4096,
+    4136, 8191, 8192, 8193, 8255, 8256, 8257, 16383, 16384, 16385, 16447, 16449, 32808};
 
 TEST_P(Kernels, MultiplyAddWithEveryCoefficient) {
   for (unsigned c = 0; c < 256; ++c)
     expect_multiply_add(static_cast<std::uint8_t>(c), 64 + c % 67, c % 8);
 }
 
+TEST_P(Kernels, EveryProduct) {
+  for (unsigned c = 0; c < 256; ++c) {
+    Bytes in(256 + 64);
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint8_t>(i + c);
+    Bytes expected(in.size());
+    oracle::multiply_add(static_cast<std::uint8_t>(c), in, expected);
+    Bytes out(in.size());
+    multiply_add(static_cast<std::uint8_t>(c), in, out);
+    ASSERT_EQ(out, expected) << "c=" << c;
+  }
+}
+
 TEST_P(Kernels, MultiplyAddOfEveryLength) {
-  for (std::size_t length = 0; length <= 200; ++length)
+  for (std::size_t length = 0; length <= 300; ++length)
     for (std::size_t offset = 0; offset < 8; ++offset) expect_multiply_add(0xc5, length, offset);
 }
 
@@ -122,7 +134,7 @@ TEST_P(Kernels, InnerProductOfEveryLength) {
 
 TEST_P(Kernels, InnerProductOfEveryRowCount) {
   for (std::size_t count = 0; count <= 40; ++count)
-    for (const std::size_t length : {40, 64, 100, 16500})
+    for (const std::size_t length : {40, 64, 100, 200, 16500})
       expect_inner_product(random_bytes(count), length, count % 8);
 }
 
@@ -137,7 +149,7 @@ TEST_P(Kernels, MatrixProductOfEveryLength) {
 TEST_P(Kernels, MatrixProductOfEverySmallShape) {
   for (std::size_t count = 0; count <= 9; ++count)
     for (std::size_t columns = 0; columns <= 9; ++columns)
-      for (const std::size_t length : {33, 64, 100})
+      for (const std::size_t length : {33, 64, 100, 150})
         expect_matrix_product(count, columns, length, columns % 8);
 }
 
