@@ -66,6 +66,8 @@ class Server final : public ShareServer {
     auto message = decode<Request>(request.body());
     if (!message) co_return malformed();
     S3O_CO_TRY(check_session(message->epoch));
+    if (request.tag() != opening_)
+      co_return fail(Errc::need_open, "the server was restarted meanwhile");
     ++under_way;
     auto answer = co_await (this->*method)(*message, request);
     --under_way;
@@ -151,6 +153,9 @@ class Server final : public ShareServer {
   Result<Bytes> subshare(Party from, Payload& request);
   void forget_early(const EvictionId& id);
 
+  /// For another server, on behalf of a client who waits and has other ways.
+  static constexpr Duration kPeerPatience = std::chrono::seconds(10);
+
   Control control_;
   const std::filesystem::path directory_;
   const Party self_;
@@ -160,7 +165,8 @@ class Server final : public ShareServer {
   Disk& disk_;
   std::unique_ptr<FrameStore> frames_;
   std::unique_ptr<GroupSync> sync_;
-  bool open_ = false;  // a session was opened in this process's life
+  bool open_ = false;          // a session was opened in this process's life
+  std::uint16_t opening_ = 0;  // of this session, by the client's count
 
   // The root's slots for new writes.
   struct RingSlot {

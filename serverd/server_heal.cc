@@ -72,7 +72,10 @@ Task<Result<Bytes>> Server::heal_slot(HealSlotRequest request, Payload&) {
   const std::uint64_t stamp = place->in_ring ? request.access : request.view;
   if (place->in_ring)
     keep_in_ring(place->slot, Bytes(request.share.begin(), request.share.end()), stamp);
-  S3O_CO_TRY(co_await write_durably(place->ref.frame, place->slot, request.share, stamp));
+  auto written = place->in_ring
+                     ? write_to_ring(place->slot, stamp)
+                     : write_durably(place->ref.frame, place->slot, request.share, stamp);
+  S3O_CO_TRY(co_await std::move(written));
   spdlog::warn("slot {} of bucket {} was damaged and is healed", request.at.slot,
                request.at.bucket);
   co_return done();

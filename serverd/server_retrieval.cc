@@ -86,7 +86,8 @@ Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes pr
       return mask;
     });
     const AddendRequest addend{epoch, order.ticket, masked};
-    auto answer = co_await rpc_.call(order.adder, AddendRequest::kType, encode(addend));
+    auto answer =
+        co_await rpc_.call(order.adder, AddendRequest::kType, encode(addend), kPeerPatience);
     if (!answer) co_return fail(Errc::failed, "adding up: {}", answer.error().message);
     co_return done();
   }

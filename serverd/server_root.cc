@@ -50,7 +50,8 @@ Task<Status> Server::relay_part(const WriteRootRequest& request) {
       .epoch = request.epoch, .turn = request.turn, .access = request.access, .part = {}};
   for (const SharePart& part : request.parts)
     if (!part.content.empty()) relayed.part = part.content;
-  auto answer = co_await rpc_.call(request.relay_to, RelayRequest::kType, encode(relayed));
+  auto answer =
+      co_await rpc_.call(request.relay_to, RelayRequest::kType, encode(relayed), kPeerPatience);
   // The client hears from that server itself what has gone wrong there.
   if (!answer) co_return fail(Errc::failed, "relaying: {}", answer.error().message);
   co_return Status{};

@@ -72,6 +72,9 @@ Status Server::open_ring() {
     if (!found) return fail(found.error());
     if (*found) keep_in_ring(slot, std::move((*found)->content), (*found)->stamp);
   }
+  // A life before this one may have ended before it synced them.
+  S3O_TRY(frames_->sync());
+  for (RingSlot& slot : ring_) slot.durable = slot.stamp;
   return {};
 }
 
@@ -186,6 +189,7 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
     if (control_.session() != request.next)
       co_return fail(Errc::fenced, "epoch {} is over", request.next.epoch);
     open_ = true;
+    opening_ = request.opening;
     sums_.clear();
     oldest_sum_ = 0;
     relayed_.clear();
@@ -202,7 +206,7 @@ void Server::distrust_root(const OpenRequest& request) {
     if (request.root[i] == 0 || slot.stamp == request.root[i]) continue;
     spdlog::error("root write {} is lost, although acknowledged: was the store set back?",
                   first + i);
-    slot.stamp = 0;
+    slot.stamp = slot.durable = 0;
   }
 }
 

@@ -170,7 +170,7 @@ Task<Status> Engine::reconcile(Party server, OpenAnswer answer, Duration patienc
   const auto tell = [&](MessageType type, const EvictionId& id) {
     Writer writer(Rpc::kHeaderSize);
     writer(session_.epoch, id);
-    return servers_.rpc().call(server, type, writer.take(), patience);
+    return servers_.call_opened(server, type, writer.take(), patience);
   };
   if (answer.view > tree_.view)
     co_return fail(Errc::stale_vault,

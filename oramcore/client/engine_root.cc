@@ -29,9 +29,9 @@ Task<std::vector<Status>> Engine::send_shares(WriteRootRequest request, View sea
 struct Engine::RootParts {
   WriteRootRequest request;
   Party lacking = 0, giver = 0, taker = 0;
-  Bytes part;                    // number `lacking`
-  Seed seeds[4];                 // of the others, by number
-  Bytes random[4];               // what they stand for
+  Bytes part;       // number `lacking`
+  Seed seeds[4];    // of the others, by number
+  Bytes random[4];  // what they stand for
 
   Bytes message(Party server) const;
   Bytes whole_share(Party server) const;

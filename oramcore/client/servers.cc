@@ -12,6 +12,7 @@ Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& tra
       clock_(clock),
       volume_(volume),
       count_(count),
+      openings_(count + 1),
       answering_(count + 1),
       reopening_(count + 1),
       rpc_(executor, clock, random, transport) {}
@@ -64,7 +65,11 @@ Task<Status> Servers::open(std::vector<Session> known, Session next,
 }
 
 Task<Status> Servers::open_one(Party server, Duration patience) {
-  OpenRequest request{.volume = volume_, .known = known_, .next = session_, .root = {}};
+  OpenRequest request{.volume = volume_,
+                      .known = known_,
+                      .next = session_,
+                      .root = {},
+                      .opening = ++openings_[server]};
   const Duration start = clock_.now();
   for (;;) {
     auto status = co_await try_open(server, request, patience);
@@ -101,9 +106,12 @@ Task<Status> Servers::reopen(Party server) {
 }
 
 Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message) {
-  auto answer = co_await rpc_.call(server, type, std::move(message));
+  const std::uint16_t opening = openings_[server];
+  auto answer = co_await rpc_.call(server, type, std::move(message), Duration::max(), opening);
   answering_[server] = answer.has_value();
-  if (!answer && answer.error().code == Errc::need_open) S3O_CO_TRY(co_await reopen(server));
+  const bool restarted = !answer && answer.error().code == Errc::need_open;
+  if (restarted && (openings_[server] == opening || reopening_[server]))
+    S3O_CO_TRY(co_await reopen(server));
   if (!answer && answer.error().code == Errc::fenced)
     co_return fail(
         Errc::fenced,

@@ -38,9 +38,14 @@ class Servers {
   /// Asks one server, and keeps asking while it is away, restarts, or has trouble with its disk.
   /// Errors are final: fenced, stale_vault, corrupt, bad_request, shutting_down ...
   Task<Result<Payload>> ask(Party server, MessageType type, Bytes message);
-  /// The same, but anything that goes wrong is an error, a restart too (the session is opened
-  /// again first).
+  /// The same, but anything that goes wrong is an error, a restart too (need_open; by then the
+  /// session is open again).
   Task<Result<Payload>> ask_once(Party server, MessageType type, Bytes message);
+  /// While the session is being opened there (Reconcile).
+  Task<Result<Payload>> call_opened(Party server, MessageType type, Bytes message,
+                                    Duration patience) {
+    return rpc_.call(server, type, std::move(message), patience, openings_[server]);
+  }
   /// The same message to every server; the first error if there is one.
   Task<Status> ask_all(MessageType type, Bytes message);
 
@@ -61,7 +66,6 @@ class Servers {
     rpc_.stop();
   }
   bool stopped() const { return stopped_; }
-  Rpc& rpc() { return rpc_; }
 
  private:
   Task<Status> open_one(Party server, Duration patience);
@@ -76,6 +80,7 @@ class Servers {
   Session session_;
   std::function<void(OpenRequest&)> present_;
   Reconcile reconcile_;
+  std::vector<std::uint16_t> openings_;  // how often the session was opened there
   std::vector<bool> answering_, reopening_;
   Event reopened_;
   bool stopped_ = false;

@@ -1,6 +1,7 @@
 // The messages of the protocol. docs/protocol.md describes them to the byte.
 //
-// Every request but Hello, Create and Open names the session's epoch. View fields are views into
+// Every request but Hello, Create and Open names the session's epoch; of the client's, Rpc's tag
+// says for which opening of it (OpenRequest). View fields are views into
 // the received message. Views of the tree are numbered by the evictions committed: view e is the
 // tree before eviction e.
 #pragma once
@@ -107,7 +108,9 @@ struct CreateRequest {
 /// Open: raises the epoch by compare-and-set. The server's present session must be one of `known`
 /// (or already `next`); otherwise the vault is stale. `root`: the access of each turn from
 /// first_turn(view) on that all servers have acknowledged (0: not known); a server in this view
-/// that holds another one takes the slot for damaged.
+/// that holds another one takes the slot for damaged. `opening` counts this
+/// client's openings of the session at this server: a server in its next life answers need_open to
+/// what was meant for an earlier one, as it may lack what other servers sent for it.
 struct OpenRequest {
   static constexpr auto kType = MessageType::open;
   VolumeId volume{};
@@ -115,9 +118,10 @@ struct OpenRequest {
   Session next;
   std::uint64_t view = 0;
   std::vector<std::uint64_t> root;
+  std::uint16_t opening = 0;
   template <class A>
   void fields(A& a) {
-    a(volume, known, next, view, root);
+    a(volume, known, next, view, root, opening);
   }
 };
 struct OpenAnswer {

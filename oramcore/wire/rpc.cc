@@ -16,11 +16,11 @@ struct Header {
   std::uint8_t version = Rpc::kWireVersion;
   std::uint16_t type = 0;
   std::uint16_t code = 0;  // of an answer: an Errc; the body is then its text
-  std::uint16_t zero = 0;
+  std::uint16_t tag = 0;   // of a request
   std::uint64_t number = 0;
   template <class A>
   void fields(A& a) {
-    a(kind, version, type, code, zero, number);
+    a(kind, version, type, code, tag, number);
   }
 };
 
@@ -35,6 +35,10 @@ Bytes with_header(Header header, Bytes message) {
 }  // namespace
 
 View Payload::body() const { return View(message).subspan(Rpc::kHeaderSize); }
+
+std::uint16_t Payload::tag() const {
+  return decode<Header>(View(message).first(Rpc::kHeaderSize))->tag;
+}
 
 struct Rpc::Call {
   Party to;
@@ -66,9 +70,10 @@ Rpc::~Rpc() {
   transport_.on_connection([](Party) {});
 }
 
-Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Duration patience) {
+Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Duration patience,
+                                std::uint16_t tag) {
   if (stopped_) co_return fail(Errc::shutting_down, "stopped");
-  Header header{.kind = kRequest, .type = static_cast<std::uint16_t>(type)};
+  Header header{.kind = kRequest, .type = static_cast<std::uint16_t>(type), .tag = tag};
   header.number = next_number_++;
   auto call = std::make_shared<Call>();
   call->to = to;

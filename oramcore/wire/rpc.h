@@ -21,6 +21,8 @@ enum class MessageType : std::uint16_t;
 struct Payload {
   Bytes message;
   View body() const;
+  /// Of a request: the tag it was sent with.
+  std::uint16_t tag() const;
 };
 
 /// Pauses grow from one sending to the next, and begin anew when a connection comes about.
@@ -28,7 +30,7 @@ struct Payload {
 /// One executor; not thread-safe.
 class Rpc {
  public:
-  /// kind, version, type (2), code (2), zero (2), number (8). A body is built behind this many
+  /// kind, version, type (2), code (2), tag (2), number (8). A body is built behind this many
   /// blank bytes (encode() in messages.h does) and Rpc fills them in.
   static constexpr std::size_t kHeaderSize = 16;
   static constexpr std::uint8_t kWireVersion = 1;
@@ -39,9 +41,9 @@ class Rpc {
   ~Rpc();
 
   /// Asks `to` and waits for its answer: the answer's body, or the error that the other side
-  /// returned, or unreachable after `patience`, or shutting_down after stop().
+  /// returned, or unreachable after `patience`, or shutting_down after stop(). `tag` goes with it.
   Task<Result<Payload>> call(Party to, MessageType type, Bytes request,
-                             Duration patience = Duration::max());
+                             Duration patience = Duration::max(), std::uint16_t tag = 0);
 
   /// Answers requests. The handler gives an encoded answer (header blank) or an error.
   using Handler = std::function<Task<Result<Bytes>>(Party from, MessageType type, Payload request)>;
