@@ -20,6 +20,7 @@
 #include "fused/mounts.h"
 #include "fused/options.h"
 #include "fused/passphrase.h"
+#include "oramcore/base/memory.h"
 #include "oramcore/client/volume.h"
 #include "oramcore/state/vault.h"
 
@@ -280,4 +281,7 @@ int main(int argc, char** argv) {
 }  // namespace
 }  // namespace s3oram
 
-int main(int argc, char** argv) { return s3oram::main(argc, argv); }
+int main(int argc, char** argv) {
+  s3oram::keep_freed_memory();
+  return s3oram::main(argc, argv);
+}

@@ -8,6 +8,7 @@
 #include <exception>
 #include <iostream>
 
+#include "oramcore/base/memory.h"
 #include "oramcore/wire/keys.h"
 #include "serverd/commands.h"
 #include "serverd/config.h"
@@ -69,6 +70,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  s3oram::keep_freed_memory();
   ::umask(077);  // whatever we make is for its owner alone
   try {
     return run(argc, argv);

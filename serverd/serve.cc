@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <latch>
 #include <thread>
 
 #include "oramcore/base/async.h"
@@ -56,6 +58,12 @@ Status report_ready(int fd) {
   return {};
 }
 
+/// Of the calling thread, so that evictions do not take the processor from retrievals.
+void lower_priority() {
+  constexpr int kNicer = 10;
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNicer);
+}
+
 Task<void> stop(ShareServer& server, asio::io_context& io, Status& outcome) {
   outcome = co_await server.stop();
   io.stop();
@@ -92,13 +100,22 @@ Status serve(const Options& options) {
   asio::signal_set end(io, SIGTERM, SIGINT);
   asio::signal_set hangup(io, SIGHUP);
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-  asio::thread_pool pool(options.threads ? options.threads : cores);
+  const unsigned threads = options.threads ? options.threads : cores;
+  asio::thread_pool pool(threads), background(threads);
+  std::latch all_lower(threads);  // each thread takes one of the tasks
+  for (unsigned i = 0; i < threads; ++i)
+    asio::post(background, [&all_lower] {
+      lower_priority();
+      all_lower.arrive_and_wait();
+    });
+  all_lower.wait();
   SystemClock clock(io.get_executor());
   SystemRandom random;
   const auto transport = make_zmq_transport(io.get_executor(), *network);
   if (!transport) return fail(transport.error());
-  const auto server = ShareServer::open(options.store, network->self, io.get_executor(),
-                                        pool.get_executor(), clock, random, **transport);
+  const auto server = ShareServer::open(options.store, network->self,
+                                        {io.get_executor(), pool.get_executor(),
+                                         background.get_executor(), clock, random, **transport});
   if (!server) return fail(server.error());
 
   Status outcome;
@@ -114,6 +131,7 @@ Status serve(const Options& options) {
                  options.store);
   if (options.ready_fd >= 0) S3O_TRY(report_ready(options.ready_fd));
   io.run();
+  background.join();
   pool.join();
   return outcome;
 }

@@ -21,16 +21,17 @@ namespace s3oram {
 
 class Server final : public ShareServer {
  public:
-  Server(Control control, std::filesystem::path store, Party self, Executor executor, Executor pool,
-         Clock& clock, Random& random, Transport& transport, Disk& disk)
+  Server(Control control, std::filesystem::path store, Party self,
+         const ServerEnvironment& environment)
       : control_(std::move(control)),
         directory_(std::move(store)),
         self_(self),
-        executor_(executor),
-        pool_(std::move(pool)),
-        random_(random),
-        disk_(disk),
-        rpc_(executor, clock, random, transport) {}
+        executor_(environment.executor),
+        pool_(environment.pool),
+        background_(environment.background),
+        random_(environment.random),
+        disk_(environment.disk),
+        rpc_(executor_, environment.clock, random_, environment.transport) {}
 
   Status start();
   Task<Status> stop() override;
@@ -161,6 +162,7 @@ class Server final : public ShareServer {
   const Party self_;
   Executor executor_;
   Executor pool_;
+  Executor background_;
   Random& random_;
   Disk& disk_;
   std::unique_ptr<FrameStore> frames_;

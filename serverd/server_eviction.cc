@@ -18,7 +18,7 @@ Task<Result<Bytes>> Server::reserve(ReserveRequest request, Payload&) {
   if (request.height > control_.height() && !control_.find_ballast())
     co_return fail(Errc::disk_full, "the disk of server {} is full", self_);
   const auto begun = sync_->begin();
-  S3O_CO_TRY(co_await offload(pool_, [&] { return reserve_frames(request.height); }));
+  S3O_CO_TRY(co_await offload(background_, [&] { return reserve_frames(request.height); }));
   S3O_CO_TRY(co_await sync_->sync(begun));
   co_return done();
 }
@@ -34,7 +34,7 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   // Reserved before, but perhaps not since this server was restarted. Whoever ends sessions
   // meanwhile does not know of this attempt yet.
   if (request.next_height > reserved_height_ && request.next_height == control_.height() + 1u) {
-    S3O_CO_TRY(co_await offload(pool_, [&] { return reserve_frames(request.next_height); }));
+    S3O_CO_TRY(co_await offload(background_, [&] { return reserve_frames(request.next_height); }));
     S3O_CO_TRY(check_session(request.epoch));
   }
   if (control_.prepared() == request.id) co_return done();
@@ -46,7 +46,7 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
     co_return fail(Errc::bad_request, "another attempt is under way");
   EvictionInput input{*control_.volume(), request.epoch,    request.id,
                       request.height,     std::move(owner), request.orders};
-  auto eviction = Eviction::make(std::move(input), {executor_, pool_, rpc_, random_});
+  auto eviction = Eviction::make(std::move(input), {executor_, background_, rpc_, random_});
   if (!eviction) co_return fail(eviction.error());
   auto writes = ring_rows(PathSlots::evicted(params(), request.id.eviction, request.height));
   if (!writes) co_return fail(writes.error());
@@ -84,7 +84,7 @@ Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request
                                                    : matrix_versions(request, std::move(*results));
 
   const auto begun = sync_->begin();
-  Status status = co_await offload(pool_, [&]() -> Status {
+  Status status = co_await offload(background_, [&]() -> Status {
     for (auto& [frame, content] : made.writes)
       S3O_TRY(frames_->write(frame, std::move(content), request.id.eviction));
     return {};
@@ -137,7 +137,7 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
     refs.push_back(*ref);
   }
   std::vector<BucketIndex> damaged;
-  auto path = co_await offload(pool_, [&]() -> Result<std::vector<BucketRows>> {
+  auto path = co_await offload(background_, [&]() -> Result<std::vector<BucketRows>> {
     std::vector<BucketRows> buckets{std::move(writes)};
     Status all;
     for (std::size_t i = 0; i < refs.size(); ++i) {

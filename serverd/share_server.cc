@@ -211,13 +211,11 @@ void Server::distrust_root(const OpenRequest& request) {
 }
 
 Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::path& store,
-                                                       Party self, Executor executor, Executor pool,
-                                                       Clock& clock, Random& random,
-                                                       Transport& transport, Disk& disk) {
-  auto control = Control::open(store / "control.db", disk);
+                                                       Party self,
+                                                       const ServerEnvironment& environment) {
+  auto control = Control::open(store / "control.db", environment.disk);
   if (!control) return fail(control.error());
-  auto server = std::make_unique<Server>(std::move(*control), store, self, std::move(executor),
-                                         std::move(pool), clock, random, transport, disk);
+  auto server = std::make_unique<Server>(std::move(*control), store, self, environment);
   S3O_TRY(server->start());
   return std::unique_ptr<ShareServer>(std::move(server));
 }

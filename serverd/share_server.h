@@ -1,5 +1,5 @@
 // The server's protocol engine: keeps one server's shares, answers retrievals, takes part in
-// evictions. Runs on one executor; disk and arithmetic go to the pool.
+// evictions. Runs on one executor; disk and arithmetic go to pools.
 #pragma once
 
 #include <filesystem>
@@ -13,15 +13,23 @@
 
 namespace s3oram {
 
+/// Everything that a server does not own. All must outlive it.
+struct ServerEnvironment {
+  Executor executor;    // the server's own: one thread
+  Executor pool;        // for what somebody waits for
+  Executor background;  // for evictions; a pool of lower priority
+  Clock& clock;
+  Random& random;
+  Transport& transport;
+  Disk& disk = system_disk();
+};
+
 class ShareServer {
  public:
   /// Opens (or, if empty, starts) the store in the directory `store`, which the caller has locked.
   /// The store remembers which server of its volume it is; `self` must agree.
-  /// Everything passed in must outlive the server.
   static Result<std::unique_ptr<ShareServer>> open(const std::filesystem::path& store, Party self,
-                                                   Executor executor, Executor pool, Clock& clock,
-                                                   Random& random, Transport& transport,
-                                                   Disk& disk = system_disk());
+                                                   const ServerEnvironment& environment);
   virtual ~ShareServer() = default;
 
   /// Stops answering, waits for what the pool still does, makes everything durable. On `executor`.

@@ -54,17 +54,19 @@ Permutation from_seed(const std::optional<Seed>& seed, std::string_view purpose,
 
 class ShuffleEviction::Columns {
  public:
-  Columns(std::size_t rows, std::size_t width) : width_(width), bytes_(rows * width) {}
-  Columns(View bytes, std::size_t width) : width_(width), view_(bytes) {}
-  MutView row(std::size_t at) { return MutView(bytes_).subspan(at * width_, width_); }
-  const std::uint8_t* at(std::size_t row) const { return bytes().data() + row * width_; }
-  View bytes() const { return view_.empty() ? View(bytes_) : view_; }
-  MutView all() { return bytes_; }
+  /// Not initialised.
+  Columns(std::size_t rows, std::size_t width)
+      : width_(width),
+        own_(std::make_unique_for_overwrite<std::uint8_t[]>(rows * width)),
+        all_(own_.get(), rows * width) {}
+  MutView row(std::size_t at) { return all_.subspan(at * width_, width_); }
+  const std::uint8_t* at(std::size_t row) const { return all_.data() + row * width_; }
+  MutView all() { return all_; }
 
  private:
   std::size_t width_;
-  Bytes bytes_;
-  View view_;  // instead, of what another server sent
+  std::unique_ptr<std::uint8_t[]> own_;
+  MutView all_;
 };
 
 Result<std::shared_ptr<Eviction>> ShuffleEviction::make(EvictionInput input,
@@ -112,14 +114,18 @@ std::uint8_t* ShuffleEviction::result(std::size_t kept, std::uint32_t tile) {
   return results_[kept / z]->slot(kept % z) + tile_begin(tile);
 }
 
+Prg ShuffleEviction::stream(const std::optional<Seed>& seed, std::string_view purpose,
+                            std::uint32_t tile) const {
+  Writer context;
+  context(as_view(purpose), input_.epoch, input_.id.eviction, input_.id.attempt, tile);
+  return Prg(*seed, context.take());
+}
+
 ShuffleEviction::Columns ShuffleEviction::masks(const std::optional<Seed>& seed,
                                                 std::string_view purpose, std::size_t rows,
                                                 std::uint32_t tile) const {
-  Writer context;
-  context(as_view(purpose), input_.epoch, input_.id.eviction, input_.id.attempt, tile);
-  Prg prg(*seed, context.take());
   Columns drawn(rows, tile_width(tile));
-  prg.fill(drawn.all());
+  stream(seed, purpose, tile).fill(drawn.all());
   return drawn;
 }
 
@@ -137,11 +143,11 @@ Task<Status> ShuffleEviction::first_server(std::uint32_t tile) {
   const std::size_t width = tile_width(tile);
   Columns to_second(slots_, width), to_third(kept_, width);
   co_await offload(host_.pool, [&] {
-    const Columns mask = masks(orders_.mask_first, "phase 0", slots_, tile);
     for (std::size_t i = 0; i < slots_; ++i)
-      combine<2>({weights()[0], 1}, {row(first_from_[i], tile), mask.at(i)}, to_second.row(i));
+      combine<1>({weights()[0]}, {row(first_from_[i], tile)}, to_second.row(i));
+    stream(orders_.mask_first, "phase 0", tile).add_to(to_second.all());
   });
-  send(2, 0, tile, to_second.bytes());
+  send(2, 0, tile, to_second.all());
   co_await offload(host_.pool, [&] {
     const Columns mine = masks(orders_.mask_second, "phase 1", slots_, tile);
     const Columns second = masks(orders_.line_of_1, "line of 1", kept_, tile);
@@ -152,7 +158,7 @@ Task<Status> ShuffleEviction::first_server(std::uint32_t tile) {
       combine<2>({other.content, other.mask}, {content, second.at(i)}, to_third.row(i));
     }
   });
-  send(3, 2, tile, to_third.bytes());
+  send(3, 2, tile, to_third.all());
   auto shares = co_await await(3, 2, tile, kept_ * width);
   if (!shares) co_return fail(shares.error());
   co_await offload(host_.pool, [&] { add_result(tile, *shares); });
@@ -166,15 +172,14 @@ Task<Status> ShuffleEviction::second_server(std::uint32_t tile) {
   if (!received) co_return fail(received.error());
   Columns to_third(slots_, width);
   co_await offload(host_.pool, [&] {
-    const Columns first(*received, width);
-    const Columns mask = masks(orders_.mask_second, "phase 1", slots_, tile);
     for (std::size_t i = 0; i < slots_; ++i) {
       const std::size_t from = second_from_[i];
-      combine<3>({weights()[1], 1, 1}, {row(first_from_[from], tile), first.at(from), mask.at(i)},
-                 to_third.row(i));
+      const std::uint8_t* first = received->data() + from * width;
+      combine<2>({weights()[1], 1}, {row(first_from_[from], tile), first}, to_third.row(i));
     }
+    stream(orders_.mask_second, "phase 1", tile).add_to(to_third.all());
   });
-  send(3, 1, tile, to_third.bytes());
+  send(3, 1, tile, to_third.all());
   forget(1, 0, tile);
   co_await offload(host_.pool, [&] {
     const Columns of_1 = masks(orders_.line_of_1, "line of 1", kept_, tile);
@@ -191,20 +196,19 @@ Task<Status> ShuffleEviction::third_server(std::uint32_t tile) {
   if (!received) co_return fail(received.error());
   Columns to_first(kept_, width);
   co_await offload(host_.pool, [&] {
-    const Columns second(*received, width);
     const Columns mine = masks(orders_.mask_first, "phase 0", slots_, tile);
     const Columns mask = masks(orders_.line_of_3, "line of 3", kept_, tile);
     const Line own = line_at(3), other = line_at(1);
     for (std::size_t i = 0; i < kept_; ++i) {
       const std::size_t from = third_from_[dropped_ + i];
       const std::uint8_t* a = mine.at(second_from_[from]);
-      const std::uint8_t* b = second.at(from);
+      const std::uint8_t* b = received->data() + from * width;
       combine<3>({own.content, own.content, own.mask}, {a, b, mask.at(i)},
                  {result(i, tile), width});
       combine<3>({other.content, other.content, other.mask}, {a, b, mask.at(i)}, to_first.row(i));
     }
   });
-  send(1, 2, tile, to_first.bytes());
+  send(1, 2, tile, to_first.all());
   forget(2, 1, tile);
   auto shares = co_await await(1, 2, tile, kept_ * width);
   if (!shares) co_return fail(shares.error());

@@ -32,6 +32,7 @@ class ShuffleEviction final : public Eviction {
   class Columns;
   const std::uint8_t* row(std::size_t slot, std::uint32_t tile) const;
   std::uint8_t* result(std::size_t kept, std::uint32_t tile);
+  Prg stream(const std::optional<Seed>& seed, std::string_view purpose, std::uint32_t tile) const;
   Columns masks(const std::optional<Seed>& seed, std::string_view purpose, std::size_t rows,
                 std::uint32_t tile) const;
   void add_result(std::uint32_t tile, View shares);

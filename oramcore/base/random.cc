@@ -1,5 +1,6 @@
 #include "oramcore/base/random.h"
 
+#include <openssl/evp.h>
 #include <sodium.h>
 
 #include <algorithm>
@@ -17,13 +18,6 @@ namespace {
 
 constexpr std::size_t kChachaBlock = 64;
 
-// Keystream from 64-byte block number `block` on; `out` is a whole number of blocks but at its end.
-void keystream(const Seed& key, std::uint64_t block, MutView out) {
-  static constexpr std::uint8_t kNonce[crypto_stream_chacha20_NONCEBYTES] = {};
-  std::memset(out.data(), 0, out.size());
-  crypto_stream_chacha20_xor_ic(out.data(), out.data(), out.size(), kNonce, block, key.data());
-}
-
 }  // namespace
 
 std::uint64_t Random::u64() {
@@ -40,33 +34,50 @@ Seed Random::seed() {
 
 void SystemRandom::fill(MutView out) { randombytes_buf(out.data(), out.size()); }
 
-Prg::Prg(const Seed& seed, View context) {
-  crypto_generichash(key_.data(), key_.size(), context.data(), context.size(), seed.data(),
+void Prg::FreeCipher::operator()(evp_cipher_ctx_st* cipher) const { EVP_CIPHER_CTX_free(cipher); }
+
+Prg::Prg(const Seed& seed, View context) : cipher_(EVP_CIPHER_CTX_new()) {
+  Seed key;
+  crypto_generichash(key.data(), key.size(), context.data(), context.size(), seed.data(),
                      seed.size());
+  static constexpr std::uint8_t kCounterAndNonce[16] = {};
+  if (!cipher_ ||
+      EVP_EncryptInit_ex(cipher_.get(), EVP_chacha20(), nullptr, key.data(), kCounterAndNonce) != 1)
+    std::abort();  // out of memory
+  sodium_memzero(key.data(), key.size());
 }
 
-Prg::~Prg() {
-  sodium_memzero(key_.data(), key_.size());
-  sodium_memzero(buffer_.data(), buffer_.size());
-}
+Prg::~Prg() { sodium_memzero(buffer_.data(), buffer_.size()); }
 
 void Prg::fill(MutView out) {
-  if (out.empty()) return;  // its data() may be null, which memcpy must not see
+  if (out.empty()) return;  // its data() may be null, which memset must not see
+  std::memset(out.data(), 0, out.size());
+  add_to(out);
+}
+
+void Prg::add_to(MutView out) {
+  const auto keystream = [this](MutView to) {
+    for (constexpr std::size_t kMost = 1 << 30; !to.empty();) {
+      int made = 0;
+      const auto size = static_cast<int>(std::min(to.size(), kMost));
+      if (EVP_EncryptUpdate(cipher_.get(), to.data(), &made, to.data(), size) != 1) std::abort();
+      to = to.subspan(static_cast<std::size_t>(made));
+    }
+  };
+  const auto from_buffer = [this](MutView to) {
+    for (std::uint8_t& byte : to) byte ^= buffer_[used_++];
+  };
   const std::size_t held = std::min(out.size(), buffer_.size() - used_);
-  std::memcpy(out.data(), buffer_.data() + used_, held);
-  used_ += held;
+  from_buffer(out.first(held));
   out = out.subspan(held);
   const std::size_t whole = out.size() / kChachaBlock * kChachaBlock;
-  if (whole > 0) {
-    keystream(key_, block_, out.first(whole));
-    block_ += whole / kChachaBlock;
-    out = out.subspan(whole);
-  }
+  keystream(out.first(whole));
+  out = out.subspan(whole);
   if (out.empty()) return;
-  keystream(key_, block_, buffer_);
-  block_ += buffer_.size() / kChachaBlock;
-  std::memcpy(out.data(), buffer_.data(), out.size());
-  used_ = out.size();
+  buffer_.fill(0);
+  keystream(buffer_);
+  used_ = 0;
+  from_buffer(out);
 }
 
 }  // namespace s3oram

@@ -6,6 +6,8 @@
 
 #include "oramcore/base/bytes.h"
 
+struct evp_cipher_ctx_st;  // OpenSSL's
+
 namespace s3oram {
 
 using Seed = std::array<std::uint8_t, 32>;
@@ -36,10 +38,14 @@ class Prg final : public Random {
   Prg(const Prg&) = delete;
   Prg& operator=(const Prg&) = delete;
   void fill(MutView out) override;
+  /// out ^= what fill() would give.
+  void add_to(MutView out);
 
  private:
-  Seed key_;
-  std::uint64_t block_ = 0;  // next 64-byte keystream block
+  struct FreeCipher {
+    void operator()(evp_cipher_ctx_st* cipher) const;
+  };
+  std::unique_ptr<evp_cipher_ctx_st, FreeCipher> cipher_;
   std::array<std::uint8_t, 512> buffer_{};
   std::size_t used_ = 512;  // of buffer_; all of it at first
 };

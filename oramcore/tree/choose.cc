@@ -12,11 +12,11 @@ namespace {
 
 // Bytes a second that two cores of an ordinary machine manage: reading slots from memory, sending
 // between servers (with and without encryption, both ends), and writing to an SSD.
-constexpr double kReading = 8e9, kSendingFar = 0.5e9, kSendingNear = 1.5e9, kWriting = 1e9;
+constexpr double kReading = 20e9, kSendingFar = 0.5e9, kSendingNear = 1.5e9, kWriting = 0.4e9;
 // Seconds of an eviction whatever its size: what is made durable, and the messages around it.
 constexpr double kEvicting = 10e-3;
 
-constexpr std::uint32_t kSmallestBlock = 16 << 10, kLargestBlock = 1 << 20;
+constexpr std::uint32_t kSmallestBlock = 64 << 10, kLargestBlock = 1 << 20;
 constexpr std::uint64_t kMostBlocks = 4 << 20;  // about 40 bytes of memory each, at the client
 
 struct Pair {
@@ -39,7 +39,7 @@ double seconds(const VolumeParams& params, unsigned height, bool local) {
   return kEvicting / params.evict_every +
          params.slot_size() *
              (servers * cost.read / kReading + cost.sent / (local ? kSendingNear : kSendingFar) +
-              servers * cost.written / kWriting);
+              (local ? servers : 1) * cost.written / kWriting);
 }
 
 std::uint32_t block_size_for(std::uint64_t expect) {

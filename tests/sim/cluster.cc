@@ -131,8 +131,9 @@ Status Cluster::try_start_server(Party server) {
   const auto life = parties_[server];
   spdlog::debug("party {}: starts", server);
   life->port = network.attach(server);
-  auto opened = ShareServer::open("", server, context.get_executor(), pool.executor(),
-                                  clock_of(server), random_, *life->port, *life->disk);
+  auto opened = ShareServer::open("", server,
+                                  {context.get_executor(), pool.executor(), pool.executor(),
+                                   clock_of(server), random_, *life->port, *life->disk});
   if (life->dead) {
     // It is a ghost already; its stop has been posted.
     if (opened) life->server = std::move(*opened);

@@ -1,0 +1,15 @@
+#include "oramcore/base/memory.h"
+
+#include <malloc.h>
+
+namespace s3oram {
+
+void keep_freed_memory() {
+#ifdef M_MMAP_THRESHOLD
+  constexpr int kLargest = 32 << 20;  // the allocator takes no more
+  mallopt(M_MMAP_THRESHOLD, kLargest);
+  mallopt(M_TRIM_THRESHOLD, 4 * kLargest);
+#endif
+}
+
+}  // namespace s3oram
