@@ -6,17 +6,17 @@ Two snapshots around a phase give, for each access of it:
   client_server   something was on its way between client and servers (as the relay saw it, from the
                   first byte's coming to the last one's arrival: sending, and being under way)
   server_server   something was on its way between servers, and nothing between client and servers
-  client          of the rest, as much as the client process computed (its CPU time)
-  server          of what then remains, as much as the busiest server computed
-  disk            what remains: nothing was on its way and no such work is known: the processes
-                  waited, nearly always for a disk to make something durable
+  server, client, disk, other
+                  nothing was on its way: that time, in the shares in which sampling.py saw the
+                  processes compute or wait for a disk; all of it is `other` if it saw nothing
   So work that goes on while something is on its way costs no time here, as it costs none there.
 
 `parts`, what each of these would take with nothing else going on at the same time, for judging the
 above; they may overlap, and so add up to more than the delay:
   client, server  CPU time of the client process, and of the busiest server
   disk            bytes read and written by the busiest server's system calls (/proc/PID/io), from
-                  the page cache too, at the rates of this disk, cold reads (see `disk_rates`)
+                  the page cache too, at the rates of this disk for large cold reads and writes
+                  (`disk_rates`): without the waits until single slots are durable
   client_server   bytes to all servers at the rate up, and from them at the rate down
   server_server   bytes that the busiest server sends to the others, at its rate
 """
@@ -29,7 +29,6 @@ import time
 import network
 
 TICKS = os.sysconf("SC_CLK_TCK")
-# Over the size of the files that are read back, so that the drive's own cache matters less.
 DISK_SAMPLE = 256 << 20
 
 
@@ -94,8 +93,9 @@ def _over(bits_rate, bytes_sent):
     return bytes_sent * 8 / (bits_rate * 1e6) if bits_rate > 0 else 0.0
 
 
-def account(before, after, accesses, rates, disk):
-    """The costs of one access; rates is a network.Rates, disk from disk_rates()."""
+def account(before, after, samples, accesses, rates, disk):
+    """The costs of one access; samples are a Sampler's counts, rates a network.Rates, disk from
+    disk_rates()."""
     used = _difference(after, before)
     links, busy = used["relay"]["links"], used["relay"]["seconds"]
     up = sum(links[f"user-{s}"]["there"] for s in network.SERVERS)
@@ -105,21 +105,16 @@ def account(before, after, accesses, rates, disk):
         sum(links[f"{s}-{o}"]["there"] + links[f"{o}-{s}"]["back"] for o in others[s])
         for s in network.SERVERS
     ]
-    client_cpu = used["client"]["cpu"]
-    server_cpu = max(server["cpu"] for server in used["servers"])
-    quiet = busy["neither"]
-    client = min(client_cpu, quiet)
-    server = min(server_cpu, quiet - client)
+    seen = sum(samples.values())
+    quiet = {what: count / seen for what, count in samples.items()} if seen else {"other": 1.0}
     split = {
         "client_server": busy["user"] + busy["both"],
         "server_server": busy["servers"],
-        "client": client,
-        "server": server,
-        "disk": quiet - client - server,
+        **{what: busy["neither"] * quiet.get(what, 0.0) for what in samples},
     }
     parts = {
-        "client": client_cpu,
-        "server": server_cpu,
+        "client": used["client"]["cpu"],
+        "server": max(server["cpu"] for server in used["servers"]),
         "disk": max(s["read"] / disk["read"] + s["written"] / disk["write"] for s in used["servers"]),
         "client_server": _over(rates.up, up) + _over(rates.down, down),
         "server_server": _over(rates.server_rate, max(sends)),
@@ -136,4 +131,9 @@ def account(before, after, accesses, rates, disk):
     def each(values):
         return {name: value / accesses for name, value in values.items()}
 
-    return {"split": each(split), "parts": each(parts), "bytes": each(count)}
+    return {
+        "split": each(split),
+        "parts": each(parts),
+        "bytes": each(count),
+        "samples": seen,
+    }

@@ -52,6 +52,7 @@ class Relay:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self._turn = threading.Lock()
         self._answer()
 
     def _answer(self):
@@ -61,10 +62,11 @@ class Relay:
         return json.loads(line)
 
     def command(self, command):
-        """stats, open or shape; gives the counters at this moment."""
-        self.process.stdin.write(command + "\n")
-        self.process.stdin.flush()
-        return self._answer()
+        """stats, open or shape; gives the counters at this moment. Any thread."""
+        with self._turn:
+            self.process.stdin.write(command + "\n")
+            self.process.stdin.flush()
+            return self._answer()
 
     def close(self):
         self.process.stdin.close()
@@ -149,7 +151,7 @@ def _megabits(flows, seconds):
     return [sum(rate) for rate in rates]
 
 
-def check(program, rates, seconds=2.0):
+def check(program, rates, seconds):
     """Measures the network with these rates: [(what, measured, expected or None, unit)]."""
     rows = []
 

@@ -58,6 +58,7 @@ class Occupancy {
     change(Kind::user, 0);
     return times_;
   }
+  bool on_way(Kind kind) const { return on_way_[static_cast<std::size_t>(kind)] > 0; }
 
  private:
   void change(Kind kind, int by) {

@@ -7,13 +7,15 @@
 //   fill COUNT AT_ONCE     writes the blocks 0 to COUNT - 1, which further phases use
 //   writes COUNT AT_ONCE   writes of random blocks, AT_ONCE under way
 //   reads COUNT AT_ONCE    reads of random blocks; the last access is a write, see below
-//   alone COUNT            COUNT times a read and then a write, each with nothing else under way
+//   alone COUNT            COUNT reads with nothing else under way; each is followed by a write,
+//                          whose end says that nothing of the read is left
 //
 // A phase begins when nothing is under way, and ends when nothing is: after as many evictions as
 // COUNT accesses cause. So with COUNT a multiple of the accesses between two evictions, seconds /
 // accesses is what an access costs, evictions included. (A write ends when it is durable and all
 // accesses before it are; a read's caller has the block earlier, and its writing back goes on.)
-// `delay` is what callers wait. Bytes are those of messages, to and from each server.
+// `delay` is what callers wait: of the reads alone, where a phase has both. Bytes are those of
+// messages, to and from each server.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -40,13 +42,10 @@ constexpr auto kPoll = std::chrono::milliseconds(1);
 Json summary(std::vector<double> delays) {
   if (delays.empty()) return nullptr;
   std::sort(delays.begin(), delays.end());
-  const auto at = [&](double part) {
-    const auto index = static_cast<std::size_t>(part * static_cast<double>(delays.size()));
-    return delays[std::min(index, delays.size() - 1)];
-  };
+  const auto at = [&](std::size_t percent) { return delays[(delays.size() * percent - 1) / 100]; };
   const double sum = std::accumulate(delays.begin(), delays.end(), 0.0);
   return {{"samples", delays.size()}, {"mean", sum / static_cast<double>(delays.size())},
-          {"median", at(0.5)},        {"p99", at(0.99)},
+          {"median", at(50)},         {"p99", at(99)},
           {"min", delays.front()},    {"max", delays.back()}};
 }
 
@@ -160,8 +159,7 @@ class Bench {
             {"seconds", seconds},
             {"accesses", after.accesses - before.accesses},
             {"evictions", after.evictions - before.evictions},
-            {"read_delay", summary(reads_)},
-            {"write_delay", summary(writes_)},
+            {"delay", summary(reads_.empty() ? writes_ : reads_)},
             {"bytes", servers},
             {"volume", describe()}};
   }

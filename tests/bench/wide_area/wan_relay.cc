@@ -171,6 +171,8 @@ nlohmann::json stats(Network& network, const std::deque<Link>& links) {
                     {"servers", times.servers},
                     {"both", times.both},
                     {"neither", times.neither}};
+  all["on_way"] = {{"user", network.occupancy.on_way(Kind::user)},
+                   {"servers", network.occupancy.on_way(Kind::servers)}};
   all["shaped"] = network.shaped;
   return all;
 }
