@@ -1,6 +1,6 @@
 // Accesses of a vault that exists, opened as the file system daemon would.
 //
-//   volume_bench [--timeout SECONDS] VAULT       (made with init --no-passphrase)
+//   volume_bench [OPTION...] VAULT       (made with init --no-passphrase)
 //
 // Each line of standard input is a phase, and is answered with one line of JSON:
 //
@@ -16,6 +16,9 @@
 // accesses before it are; a read's caller has the block earlier, and its writing back goes on.)
 // `delay` is what callers wait: of the reads alone, where a phase has both. Bytes are those of
 // messages, to and from each server.
+#include <signal.h>
+#include <sys/prctl.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -208,8 +211,14 @@ int run(int argc, char** argv) {
   unsigned timeout = 900;
   CLI::App app("Accesses of a vault that exists; phases on standard input.", "volume_bench");
   app.add_option("VAULT", vault)->required();
+  bool exit_with_parent = false;
   app.add_option("--timeout", timeout, "Seconds to wait for servers, or for an eviction to end");
+  app.add_flag("--exit-with-parent", exit_with_parent, "Be killed when the starter ends");
   CLI11_PARSE(app, argc, argv);
+  if (exit_with_parent && ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+    std::cerr << "volume_bench: --exit-with-parent is not possible here\n";
+    return static_cast<int>(Errc::unsupported);
+  }
   const Status status = serve(vault, timeout);
   if (status) return 0;
   std::cerr << "volume_bench: " << status.error().message << "\n";
