@@ -1,4 +1,7 @@
-"""Three s3oramfs-serverd behind the relay and a vault on them, set up as the README says."""
+"""Three s3oramfs-serverd behind the relay and a vault on them, set up as the README says.
+
+Each process is in a group of its own, so that Ctrl-C ends them by way of `run`, in order.
+"""
 
 import os
 import pathlib
@@ -70,7 +73,8 @@ class Cluster:
                 [serverd, "--store", self.store(server), "--index", str(server),
                  "--listen", f"127.0.0.1:{port}", "--ready-fd", str(report),
                  "--exit-with-parent"],
-                pass_fds=[report], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                pass_fds=[report], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                process_group=0)
             # fmt: on
         os.close(report)
         with os.fdopen(ready, "rb") as pipe:
@@ -87,6 +91,7 @@ class Cluster:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
+                process_group=0,
             )
         try:
             admitted = False

@@ -51,6 +51,7 @@ class Relay:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            process_group=0,
         )
         self._turn = threading.Lock()
         self._answer()
