@@ -115,7 +115,9 @@ def account(before, after, samples, accesses, rates, disk):
     parts = {
         "client": used["client"]["cpu"],
         "server": max(server["cpu"] for server in used["servers"]),
-        "disk": max(s["read"] / disk["read"] + s["written"] / disk["write"] for s in used["servers"]),
+        "disk": max(
+            s["read"] / disk["read"] + s["written"] / disk["write"] for s in used["servers"]
+        ),
         "client_server": _over(rates.up, up) + _over(rates.down, down),
         "server_server": _over(rates.server_rate, max(sends)),
     }

@@ -50,14 +50,15 @@ class Cluster:
 
     def _start(self, rates, init_options):
         serverd = self.programs / "s3oramfs-serverd"
-        keys = {s: _say(serverd, "keygen", "--store", self.store(s)).strip() for s in network.SERVERS}
-        listen = dict(zip(network.SERVERS, network.free_ports(len(network.SERVERS))))
-        targets = {f"user-{s}": listen[s] for s in network.SERVERS}
-        # A connection has a direction for each side that may ask first.
-        targets |= {f"{a}-{b}": listen[b] for a in network.SERVERS for b in network.SERVERS if a != b}
+        all_servers = network.SERVERS
+        keys = {s: _say(serverd, "keygen", "--store", self.store(s)).strip() for s in all_servers}
+        listen = dict(zip(all_servers, network.free_ports(len(all_servers))))
+        targets = {f"user-{s}": listen[s] for s in all_servers}
+        # Each server connects to each other one.
+        targets |= {f"{a}-{b}": listen[b] for a in all_servers for b in all_servers if a != b}
         self.relay = network.Relay(self.programs / "wan_relay", rates, targets)
         self.relay.command("open")
-        for server in network.SERVERS:
+        for server in all_servers:
             way = {s: self.relay.port[f"{server}-{s}"] if s != server else listen[s] for s in keys}
             peers = [f"{s}=127.0.0.1:{way[s]},{keys[s]}" for s in keys]
             _say(serverd, "peers", "--store", self.store(server), *peers)

@@ -7,8 +7,9 @@
 //   fill COUNT AT_ONCE     writes the blocks 0 to COUNT - 1, which further phases use
 //   writes COUNT AT_ONCE   writes of random blocks, AT_ONCE under way
 //   reads COUNT AT_ONCE    reads of random blocks; the last access is a write, see below
-//   alone COUNT            COUNT reads with nothing else under way; each is followed by a write,
-//                          whose end says that nothing of the read is left
+//   alone COUNT            COUNT reads with no other access under way; each is followed by a write,
+//                          whose end says that nothing of the read is left (but the eviction that
+//                          a write causes may delay the next read)
 //
 // A phase begins when nothing is under way, and ends when nothing is: after as many evictions as
 // COUNT accesses cause. So with COUNT a multiple of the accesses between two evictions, seconds /
