@@ -2,9 +2,10 @@
 
 S3ORAM: Hoang, Ozkaptan, Yavuz, Guajardo, Nguyen, "S3ORAM: A Computation-Efficient and Constant
 Client Bandwidth Blowup ORAM with Shamir Secret Sharing", CCS 2017, section 5.3 and table 1: a
-laptop, 29 Mbit/s down, 5 up, 15 ms, a database of 40 GB on three servers of EC2. MACAO: Hoang,
-Guajardo, Yavuz, "MACAO: A Maliciously-Secure and Client-Efficient Active ORAM Framework", NDSS
-2020, section V: databases of 1 GB to 1 TB, home network; it ran S3ORAM too.
+laptop, 29 Mbit/s down, 5 up, 15 ms, a database of 40 GB on three servers of EC2.
+
+MACAO: Hoang, Guajardo, Yavuz, "MACAO: A Maliciously-Secure and Client-Efficient Active ORAM
+Framework", NDSS 2020: databases of 1 GB to 1 TB, home network; it ran S3ORAM too.
 """
 
 KB = 1024
