@@ -1,0 +1,232 @@
+// Accesses of a vault that exists, opened as the file system daemon would.
+//
+//   volume_bench [OPTION...] VAULT       (made with init --no-passphrase)
+//
+// Each line of standard input is a phase, and is answered with one line of JSON:
+//
+//   fill COUNT AT_ONCE     writes the blocks 0 to COUNT - 1, which further phases use
+//   writes COUNT AT_ONCE   writes of random blocks, AT_ONCE under way
+//   reads COUNT AT_ONCE    reads of random blocks; the last access is a write, see below
+//   alone COUNT            COUNT reads with no other access under way; each is followed by a write,
+//                          whose end says that nothing of the read is left (but the eviction that
+//                          a write causes may delay the next read)
+//
+// A phase begins when nothing is under way, and ends when nothing is: after as many evictions as
+// COUNT accesses cause. So with COUNT a multiple of the accesses between two evictions, seconds /
+// accesses is what an access costs, evictions included. (A write ends when it is durable and all
+// accesses before it are; a read's caller has the block earlier, and its writing back goes on.)
+// `delay` is what callers wait: of the reads alone, where a phase has both. Bytes are those of
+// messages, to and from each server.
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <iostream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "oramcore/client/volume.h"
+
+namespace s3oram {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr auto kPoll = std::chrono::milliseconds(1);
+
+Json summary(std::vector<double> delays) {
+  if (delays.empty()) return nullptr;
+  std::sort(delays.begin(), delays.end());
+  const auto at = [&](std::size_t percent) { return delays[(delays.size() * percent - 1) / 100]; };
+  const double sum = std::accumulate(delays.begin(), delays.end(), 0.0);
+  return {{"samples", delays.size()}, {"mean", sum / static_cast<double>(delays.size())},
+          {"median", at(50)},         {"p99", at(99)},
+          {"min", delays.front()},    {"max", delays.back()}};
+}
+
+class Bench {
+ public:
+  Bench(Volume& volume, const VolumeParams& params, std::chrono::seconds patience)
+      : volume_(volume),
+        device_(volume.device()),
+        params_(params),
+        patience_(patience),
+        blocks_(volume.status().blocks) {}
+
+  Result<Json> run(const std::string& kind, std::size_t count, std::size_t at_once) {
+    if (count == 0 || at_once == 0) return fail(Errc::usage, "{}: nothing to do", kind);
+    if (kind != "fill" && blocks_ == 0) return fail(Errc::usage, "{}: fill comes first", kind);
+    const VolumeStatus before = volume_.status();
+    const auto start = Clock::now();
+    S3O_TRY(go(kind, count, at_once));
+    const std::size_t accesses = kind == "alone" ? 2 * count : count;
+    S3O_TRY(wait_for_eviction(before.evictions + accesses / params_.evict_every));
+    const double seconds = Seconds(Clock::now() - start).count();
+    if (kind == "fill") blocks_ = count;
+    return report(kind, at_once, seconds, before);
+  }
+
+  Json describe() const {
+    const VolumeStatus status = volume_.status();
+    return {{"block_size", params_.block_size},
+            {"bucket_size", params_.bucket_size},
+            {"evict_every", params_.evict_every},
+            {"slot_size", params_.slot_size()},
+            {"height", status.height},
+            {"capacity", status.capacity},
+            {"blocks", status.blocks},
+            {"stash", status.stash}};
+  }
+
+ private:
+  Status go(const std::string& kind, std::size_t count, std::size_t at_once) {
+    reads_.clear();
+    writes_.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (kind == "fill") {
+        write(i, at_once);
+      } else if (kind == "writes") {
+        write(any_block(), at_once);
+      } else if (kind == "reads") {
+        i + 1 < count ? read(any_block(), at_once) : write(any_block(), at_once);
+      } else if (kind == "alone") {
+        read(any_block(), 1);
+        write(any_block(), 1);
+      } else {
+        return fail(Errc::usage, "{}: fill, writes, reads or alone", kind);
+      }
+    }
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] { return under_way_ == 0; });
+    return failed_;
+  }
+
+  BlockId any_block() { return choice_() % blocks_; }
+
+  void read(BlockId block, std::size_t at_once) {
+    begin(at_once);
+    device_.read(block, [this, start = Clock::now()](Result<Bytes> got) {
+      end(reads_, start, got ? Status{} : Status(fail(got.error())));
+    });
+  }
+
+  void write(BlockId block, std::size_t at_once) {
+    begin(at_once);
+    device_.write(block, Bytes(params_.block_size, static_cast<std::uint8_t>(block)),
+                  [this, start = Clock::now()](Status status) { end(writes_, start, status); });
+  }
+
+  void begin(std::size_t at_once) {
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] { return under_way_ < at_once; });
+    ++under_way_;
+  }
+
+  void end(std::vector<double>& delays, Clock::time_point start, const Status& status) {
+    std::lock_guard lock(mutex_);
+    delays.push_back(Seconds(Clock::now() - start).count());
+    if (!status && failed_) failed_ = status;
+    --under_way_;
+    ended_.notify_one();
+  }
+
+  Status wait_for_eviction(std::uint64_t eviction) {
+    const auto limit = Clock::now() + patience_;
+    while (volume_.status().evictions < eviction) {
+      if (Clock::now() > limit)
+        return fail(Errc::failed, "eviction {} does not end within {} s", eviction,
+                    patience_.count());
+      std::this_thread::sleep_for(kPoll);
+    }
+    return {};
+  }
+
+  Json report(const std::string& kind, std::size_t at_once, double seconds,
+              const VolumeStatus& before) {
+    const VolumeStatus after = volume_.status();
+    Json servers = Json::array();
+    for (std::size_t i = 0; i < after.servers.size(); ++i)
+      servers.push_back(
+          {{"sent", after.servers[i].bytes_sent - before.servers[i].bytes_sent},
+           {"received", after.servers[i].bytes_received - before.servers[i].bytes_received}});
+    return {{"phase", kind},
+            {"at_once", at_once},
+            {"seconds", seconds},
+            {"accesses", after.accesses - before.accesses},
+            {"evictions", after.evictions - before.evictions},
+            {"delay", summary(reads_.empty() ? writes_ : reads_)},
+            {"bytes", servers},
+            {"volume", describe()}};
+  }
+
+  Volume& volume_;
+  BlockDevice& device_;
+  const VolumeParams params_;
+  const std::chrono::seconds patience_;
+  std::uint64_t blocks_;
+  std::mt19937_64 choice_{7};
+  // Guarded by the mutex: callbacks come on the device's thread.
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::size_t under_way_ = 0;
+  Status failed_;
+  std::vector<double> reads_, writes_;
+};
+
+Status serve(const std::filesystem::path& directory, unsigned timeout) {
+  auto vault = Vault::find(directory);
+  if (!vault) return fail(vault.error());
+  S3O_TRY(vault->lock());
+  auto keys = vault->unlock(Credential{});
+  if (!keys) return fail(keys.error());
+  const std::chrono::seconds patience(timeout);
+  auto volume = Volume::open(*vault, *keys, {.serverd = {}, .deadline = patience, .progress = {}});
+  if (!volume) return fail(volume.error());
+  Bench bench(**volume, vault->config().params, patience);
+  std::cout << bench.describe() << std::endl;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::istringstream words(line);
+    std::string kind;
+    std::size_t count = 0;
+    std::size_t at_once = 1;
+    words >> kind >> count >> at_once;
+    auto result = bench.run(kind, count, std::max<std::size_t>(at_once, 1));
+    if (!result) return fail(result.error());
+    std::cout << *result << std::endl;
+  }
+  return (*volume)->close();
+}
+
+int run(int argc, char** argv) {
+  std::filesystem::path vault;
+  unsigned timeout = 900;
+  CLI::App app("Accesses of a vault that exists; phases on standard input.", "volume_bench");
+  app.add_option("VAULT", vault)->required();
+  bool exit_with_parent = false;
+  app.add_option("--timeout", timeout, "Seconds to wait for servers, or for an eviction to end");
+  app.add_flag("--exit-with-parent", exit_with_parent, "Be killed when the starter ends");
+  CLI11_PARSE(app, argc, argv);
+  if (exit_with_parent && ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+    std::cerr << "volume_bench: --exit-with-parent is not possible here\n";
+    return static_cast<int>(Errc::unsupported);
+  }
+  const Status status = serve(vault, timeout);
+  if (status) return 0;
+  std::cerr << "volume_bench: " << status.error().message << "\n";
+  return static_cast<int>(status.error().code);
+}
+
+}  // namespace
+}  // namespace s3oram
+
+int main(int argc, char** argv) { return s3oram::run(argc, argv); }
