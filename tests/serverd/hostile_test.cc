@@ -439,7 +439,8 @@ TEST(HostileCreate, AVolumeInUseIsNotReplacedEvenIfItsSessionHasNoNumber) {
 TEST_P(HostileOnce, AWrongSubshareCostsOneAttempt) {
   int spoilt = 0;
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
-    if (from == 2 && to == 1 && message[0] == 'Q' && type_of(message) == MessageType::subshare &&
+    // Who gets them with either evictor.
+    if (from == 1 && to == 2 && message[0] == 'Q' && type_of(message) == MessageType::subshare &&
         spoilt < 3) {
       ++spoilt;
       auto subshare = *decode<SubshareRequest>(View(message).subspan(Rpc::kHeaderSize));

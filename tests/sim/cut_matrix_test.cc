@@ -98,6 +98,7 @@ class Cell {
       ASSERT_NO_FATAL_FAILURE(write(next_++ % 12));
     ASSERT_OK(cluster_.commit());
     ASSERT_NO_FATAL_FAILURE(check_all());
+    cluster_.settle();
     ASSERT_OK(cluster_.close_client());
     check_views();
   }
@@ -125,6 +126,7 @@ class Cell {
     const auto number = ledger_.wrote(block, content);
     ASSERT_OK(cluster_.write(block, std::move(content)));
     ledger_.acknowledged(block, number);
+    cluster_.settle();  // accesses do not wait for evictions
   }
   void commit() {
     const auto covers = ledger_.snapshot();
