@@ -77,6 +77,7 @@ TEST_P(Heal, AServerSetBackWithinAView) {
   // The root's slots are used again by now: one that has lost its write holds an older one.
   for (std::uint64_t i = 0; i < 80; ++i) write(i % 10, i);
   write(20, 1);
+  cluster_.settle();
   cluster_.stop_server(2);
   const auto older = cluster_.disk(2).image();
   cluster_.start_server(2);
@@ -87,6 +88,29 @@ TEST_P(Heal, AServerSetBackWithinAView) {
   cluster_.start_server(2);
   expect(21, 1);
   expect(20, 1);
+  for (std::uint64_t i = 70; i < 80; ++i) expect(i % 10, i);
+}
+
+// Then it flips once more, and must not take what it lost of the root's writes for what it wrote.
+TEST_P(Heal, AServerSetBackToAnEvictionThatItHadPrepared) {
+  ASSERT_OK(cluster_.open_client());
+  for (std::uint64_t i = 0; i < 80; ++i) write(i % 10, i);
+  cluster_.settle();
+  std::optional<test::DiskImage> older;
+  cluster_.on_step = [&](Party party, std::string_view name, bool done) {
+    if (party == 2 && name == "prepared" && done) older = cluster_.disk(2).image();
+  };
+  for (BlockId block = 20; block < 24; ++block) write(block, 1);
+  cluster_.settle();
+  ASSERT_TRUE(older);
+  cluster_.on_step = {};
+  write(24, 1);
+  write(25, 1);
+  ASSERT_OK(cluster_.commit());
+  cluster_.stop_server(2);
+  cluster_.replace_disk(2, *older);
+  cluster_.start_server(2);
+  for (BlockId block = 20; block < 26; ++block) expect(block, 1);
   for (std::uint64_t i = 70; i < 80; ++i) expect(i % 10, i);
 }
 
