@@ -129,6 +129,23 @@ TEST_F(CheckTest, OfTwoBlocksInOneSlotTheNewerStays) {
   EXPECT_TRUE(check().findings.empty());
 }
 
+TEST_F(CheckTest, ARootHasAStashPartWithTheShuffleEvictor) {
+  VolumeParams shuffle = params();
+  shuffle.evictor = Evictor::shuffle;
+  shuffle.stash_slots = 40;  // slots 20 to 59
+  shuffle.privacy = Privacy::computational;
+  alter(put(8, {Position::Kind::tree, 5, 0, 20, 98}));
+  alter(put(9, {Position::Kind::tree, 5, 0, 59, 99}));
+  const auto blocks = [&](const VolumeParams& volume) {
+    Database database = open();
+    return read_state(database, volume).state.positions.blocks();
+  };
+  EXPECT_EQ(blocks(shuffle), (std::vector<BlockId>{1, 2, 3, 4, 8, 9}));
+  EXPECT_EQ(blocks(params()), (std::vector<BlockId>{1, 2, 3, 4})) << "without one";
+  alter(put(9, {Position::Kind::tree, 5, 0, 60, 99}));
+  EXPECT_EQ(blocks(shuffle), (std::vector<BlockId>{1, 2, 3, 4, 8}));
+}
+
 TEST_F(CheckTest, NeighboursInABucketAreSound) {
   alter(put(8, {Position::Kind::tree, 5, kHeight, 3, 99}));
   alter(put(9, {Position::Kind::tree, 5 + 1, kHeight, 2, 99}));
