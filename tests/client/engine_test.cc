@@ -19,6 +19,10 @@ using test::matrix_volume;
 using test::safe_volume;
 using test::shuffle_volume;
 
+VolumeParams seeded(VolumeParams params) {
+  params.privacy = Privacy::computational;
+  return params;
+}
 VolumeParams larger_blocks(VolumeParams params) {
   params.block_size = 1024;
   return params;
@@ -26,9 +30,12 @@ VolumeParams larger_blocks(VolumeParams params) {
 const VolumeParams kShapes[] = {
     safe_volume(Evictor::matrix, 4),
     larger_blocks(safe_volume(Evictor::matrix, 16)),
-    matrix_volume(min_bucket_size(8), 8, {1, 4}),
-    matrix_volume(min_bucket_size(8), 8, {2, 5}),
+    matrix_volume(min_bucket_size(4), 4, {1, 4}),
+    matrix_volume(min_bucket_size(4), 4, {2, 5}),
     safe_volume(Evictor::matrix, 1),
+    seeded(safe_volume(Evictor::matrix, 4)),
+    seeded(matrix_volume(min_bucket_size(4), 4, {1, 4})),
+    seeded(matrix_volume(min_bucket_size(4), 4, {2, 5})),
     safe_volume(Evictor::shuffle, 4),
     larger_blocks(shuffle_volume(16, 20, 96)),
     safe_volume(Evictor::shuffle, 1),

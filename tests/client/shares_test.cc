@@ -42,8 +42,20 @@ struct Notes {
       const auto request = *decode<RetrieveRequest>(body);
       leaves.push_back(request.leaf);
       add(from, "queries", request.query);
+      add(from, "query seeds", request.query_seed);
+      if (request.sum) add(from, "answer masks", request.sum->mask);
     }
-    if (type == MessageType::write_root) add(from, "writes", decode<WriteRootRequest>(body)->share);
+    if (type == MessageType::addend) add(from, "addends", decode<AddendRequest>(body)->addend);
+    if (type == MessageType::write_root) {
+      const auto request = *decode<WriteRootRequest>(body);
+      add(from, "writes", request.share);
+      for (const SharePart& part : request.parts) {
+        add(from, "parts", part.content);
+        add(from, "part seeds", part.seed);
+        add(from, "part digests", part.digest);
+      }
+    }
+    if (type == MessageType::relay) add(from, "parts", decode<RelayRequest>(body)->part);
     if (type == MessageType::subshare) {
       const auto request = *decode<SubshareRequest>(body);
       add(from, fmt::format("subshares {}", request.step), request.share);
@@ -52,7 +64,12 @@ struct Notes {
   }
 
  private:
+  template <class Array>
+  void add(Party from, const std::string& what, const std::optional<Array>& sent) {
+    if (sent) add(from, what, View(*sent));
+  }
   void add(Party from, const std::string& what, View sent) {
+    if (sent.empty()) return;
     count(sent, bytes[what]);
     Bytes& before = last_[{from, what}];
     before.resize(sent.size());
@@ -160,10 +177,17 @@ const Sequence kSequences[] = {
      }},
 };
 
+VolumeParams seeded(VolumeParams params) {
+  params.privacy = Privacy::computational;
+  return params;
+}
+const VolumeParams kVolumes[] = {test::safe_volume(Evictor::matrix, 4),
+                                 test::safe_volume(Evictor::shuffle, 4),
+                                 seeded(test::safe_volume(Evictor::matrix, 4))};
+
 using Views = std::map<Party, Notes>;
 
-Views watch(Evictor evictor, const Sequence& sequence) {
-  const VolumeParams params = test::safe_volume(evictor, 4);
+Views watch(const VolumeParams& params, const Sequence& sequence) {
   Cluster cluster(params, sequence.seed);
   Cluster::require(cluster.open_client());
   for (BlockId block = 0; block < kBlocks; ++block)
@@ -193,15 +217,16 @@ Views watch(Evictor evictor, const Sequence& sequence) {
   return views;
 }
 
-class Shares : public testing::TestWithParam<std::tuple<Evictor, Party>> {
+class Shares : public testing::TestWithParam<std::tuple<int, Party>> {
  protected:
   /// What the spy saw of each sequence.
   static std::vector<const Notes*> all_notes() {
-    static std::map<Evictor, std::vector<Views>> watched;
-    const auto [evictor, spy] = GetParam();
-    auto& views = watched[evictor];
+    static std::map<int, std::vector<Views>> watched;
+    const auto [volume, spy] = GetParam();
+    auto& views = watched[volume];
     if (views.empty())
-      for (const Sequence& sequence : kSequences) views.push_back(watch(evictor, sequence));
+      for (const Sequence& sequence : kSequences)
+        views.push_back(watch(kVolumes[volume], sequence));
     std::vector<const Notes*> notes;
     for (const Views& each : views) notes.push_back(&each.at(spy));
     return notes;
@@ -234,13 +259,15 @@ TEST_P(Shares, BytesAreUniformAndNoMaskIsUsedTwice) {
       EXPECT_LT(difference(seen, notes[0]->bytes.at(what)), kGenerous) << what;
       EXPECT_GT(seen[0], 10u) << what << ": enough for the statistic";
     }
-  for (const char* what : {"queries", "writes", "queries again", "writes again"})
-    EXPECT_TRUE(notes[0]->bytes.contains(what)) << what;
+  const auto seen = [&](const char* what) { return notes[0]->bytes.contains(what); };
+  EXPECT_TRUE(seen("queries again") || seen("query seeds again"));
+  EXPECT_TRUE(seen("writes again") || (seen("parts again") && seen("part seeds again")));
 }
 
 // Whoever knows two of the three permutations knows nothing of the whole.
 TEST_P(Shares, PermutationsAreUniform) {
-  const auto [evictor, spy] = GetParam();
+  const auto [volume, spy] = GetParam();
+  const Evictor evictor = kVolumes[volume].evictor;
   const auto notes = all_notes();
   for (std::size_t i = 0; i < notes.size(); ++i) {
     const auto& seen = notes[i]->permutations;
@@ -284,11 +311,13 @@ TEST_P(Shares, LeavesOfLaterAccessesTellNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Servers, Shares,
-                         testing::Combine(testing::Values(Evictor::matrix, Evictor::shuffle),
+                         testing::Combine(testing::Range(0, static_cast<int>(std::size(kVolumes))),
                                           testing::Values(1, 2, 3)),
                          [](const auto& test) {
-                           return fmt::format("{}{}", name_of(kEvictors, std::get<0>(test.param)),
-                                              std::get<1>(test.param));
+                           const VolumeParams& params = kVolumes[std::get<0>(test.param)];
+                           const bool seeds = params.privacy == Privacy::computational;
+                           return fmt::format("{}{}{}", name_of(kEvictors, params.evictor),
+                                              seeds ? "Seeded" : "", std::get<1>(test.param));
                          });
 
 }  // namespace

@@ -72,6 +72,7 @@ void for_each_sample(Visit visit) {
       "05000000"
       "c0c1c2c3c4";
   constexpr std::uint64_t kEpochNumber = 0x0102030405060708;
+  constexpr std::string_view kTicket = "9897969594939291";
   constexpr std::string_view kWritten = "7877767574737271";
   const auto seed_there = [](int tag) {
     std::string seed = "01";  // it is there
@@ -99,13 +100,28 @@ void for_each_sample(Visit visit) {
                         .written = 0x7172737475767778,
                         .turn = 0x8182838485868788,
                         .leaf = 0x4142434445,
-                        .query = content},
+                        .query = content,
+                        .query_seed = sample_seed(7),
+                        .sum = SumOrder{.ticket = 0x9192939495969798,
+                                        .oldest = 0xa1a2a3a4a5a6a7a8,
+                                        .adder = 0x02,
+                                        .mask = sample_seed(8)}},
         hex(kEpoch, "3837363534333231", "0c", kWritten, "8887868584838281", "4544434241000000",
-            kContent));
+            kContent, seed_there(7), "01", kTicket, "a8a7a6a5a4a3a2a1", "02", seed_there(8)));
+  visit(AddendRequest{kEpochNumber, 0x9192939495969798, content}, hex(kEpoch, kTicket, kContent));
+  visit(WithdrawRequest{kEpochNumber, 0x9192939495969798}, hex(kEpoch, kTicket));
   visit(WriteRootRequest{.epoch = kEpochNumber,
                          .turn = 0x8182838485868788,
                          .access = 0x5152535455565758,
-                         .share = content},
+                         .share = content,
+                         .parts = {{.number = 3,
+                                    .seed = sample_seed(9),
+                                    .content = content,
+                                    .digest = sample_seed(10)}},
+                         .relay_to = 0x02},
+        hex(kEpoch, "8887868584838281", "5857565554535251", kContent, "01000000", "03",
+            seed_there(9), kContent, seed_there(10), "02"));
+  visit(RelayRequest{kEpochNumber, 0x8182838485868788, 0x5152535455565758, content},
         hex(kEpoch, "8887868584838281", "5857565554535251", kContent));
   visit(PrepareRequest{.epoch = kEpochNumber,
                        .id = sample_id(),

@@ -125,7 +125,7 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
         message.resize(message.size() + 1 + random_() % 50);
         break;
       case 2:
-        message[2] = static_cast<std::uint8_t>(random_() % 17);
+        message[2] = static_cast<std::uint8_t>(random_() % 20);
         break;
       case 3:
         for (auto& byte : message) byte = static_cast<std::uint8_t>(random_());
@@ -162,7 +162,9 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
       return Due::no_harm;
     const View body = View(message).subspan(Rpc::kHeaderSize);
     const MessageType type = type_of(message);
-    if (sample.from != kClient && type != MessageType::subshare) return Due::refusal;
+    const bool of_peers =
+        type == MessageType::subshare || type == MessageType::addend || type == MessageType::relay;
+    if (of_peers != (sample.from != kClient)) return Due::refusal;
     const auto in_session = [&]<class T>(std::optional<T> read, Due otherwise) {
       return read && read->epoch == open_.next.epoch ? otherwise : Due::refusal;
     };
@@ -180,8 +182,11 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
         const bool known = std::count(open->known.begin(), open->known.end(), open_.next) > 0;
         return known && open->next.epoch > open_.next.epoch ? Due::obedience : Due::refusal;
       }
-      case MessageType::retrieve:
-        return in_session(decode<RetrieveRequest>(body), Due::no_harm);
+      case MessageType::retrieve: {
+        const auto retrieve = decode<RetrieveRequest>(body);
+        // With a sum to be made it says which ones are over.
+        return in_session(retrieve, retrieve && retrieve->sum ? Due::obedience : Due::no_harm);
+      }
       case MessageType::write_root:
         return in_session(decode<WriteRootRequest>(body), Due::obedience);
       case MessageType::prepare:
@@ -198,6 +203,12 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
         return in_session(decode<ReadSlotRequest>(body), Due::no_harm);
       case MessageType::heal_slot:
         return in_session(decode<HealSlotRequest>(body), Due::obedience);
+      case MessageType::withdraw:
+        return in_session(decode<WithdrawRequest>(body), Due::obedience);
+      case MessageType::addend:  // a lie, if a retrieval waits for it
+        return in_session(decode<AddendRequest>(body), Due::obedience);
+      case MessageType::relay:
+        return in_session(decode<RelayRequest>(body), Due::obedience);
       case MessageType::subshare:  // of evictions that are over, or that never will be
         return in_session(decode<SubshareRequest>(body), Due::no_harm);
     }
@@ -309,15 +320,61 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
     EvictionId id = ids[random_() % ids.size()];
     id.eviction = near(now);
     Bytes message;
-    switch (random_() % 9) {
-      case 0:
-        message = request(random_(),
-                          RetrieveRequest{epoch, near(now), height, turn, random_(), random_(),
-                                          some(turn % 9 + params_.stash_slots + height % 31 * z)});
+    const auto seed = [&] {
+      std::optional<Seed> some_seed;
+      if (random_() % 2) some_seed.emplace().fill(static_cast<std::uint8_t>(random_()));
+      return some_seed;
+    };
+    const auto peer = [&] {
+      const auto from = static_cast<Party>(random_() % 5);
+      return from == server ? kNobody : from;
+    };
+    switch (random_() % 13) {
+      case 0: {
+        RetrieveRequest retrieval{.epoch = epoch,
+                                  .view = near(now),
+                                  .height = height,
+                                  .written = turn,
+                                  .turn = random_(),
+                                  .leaf = random_(),
+                                  .query = some(turn % 9 + params_.stash_slots + height % 31 * z),
+                                  .query_seed = seed(),
+                                  .sum = {}};
+        if (random_() % 2)
+          retrieval.sum = SumOrder{.ticket = random_() % 50,
+                                   .oldest = random_() % 20,
+                                   .adder = static_cast<Party>(random_() % 5),
+                                   .mask = seed()};
+        message = request(random_(), retrieval);
         break;
-      case 1:
-        message = request(random_(),
-                          WriteRootRequest{epoch, turn, random_() % 4, some(params_.slot_size())});
+      }
+      case 1: {
+        WriteRootRequest write{.epoch = epoch,
+                               .turn = turn,
+                               .access = random_() % 4,
+                               .share = some(params_.slot_size()),
+                               .parts = {},
+                               .relay_to = static_cast<Party>(random_() % 3 ? 0 : random_() % 5)};
+        for (auto parts = random_() % 4; parts > 0; --parts)
+          write.parts.push_back({.number = static_cast<std::uint8_t>(random_() % 5),
+                                 .seed = seed(),
+                                 .content = some(params_.slot_size()),
+                                 .digest = seed()});
+        message = request(random_(), write);
+        break;
+      }
+      case 9:
+        cluster_.inject(peer(), server,
+                        request(random_(), RelayRequest{epoch, turn, random_() % 4,
+                                                        some(params_.slot_size())}));
+        break;
+      case 10:
+        cluster_.inject(
+            peer(), server,
+            request(random_(), AddendRequest{epoch, random_() % 50, some(params_.slot_size())}));
+        break;
+      case 11:
+        message = request(random_(), WithdrawRequest{epoch, random_() % 50});
         break;
       case 2:
       case 3:
@@ -336,9 +393,8 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
         message = request(random_(), ReleaseRequest{epoch, id});
         break;
       case 7: {
-        const auto from = static_cast<Party>(random_() % 5);
         cluster_.inject(
-            from == server ? kNobody : from, server,
+            peer(), server,
             request(random_(), SubshareRequest{epoch, id, static_cast<std::uint16_t>(random_() % 9),
                                                static_cast<std::uint32_t>(random_() % 3),
                                                some(z * params_.slot_size())}));
@@ -353,7 +409,10 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
     if (!message.empty()) cluster_.inject(kClient, server, message);
     if (round % 20 == 19) cluster_.settle();
   }
+  // Nothing of it lasts longer than its session.
   for (int again = 0; again < 2; ++again, restart_servers()) {
+    open_.known = {open_.next};
+    ++open_.next.epoch;
     Stranger stranger(cluster_);
     for (Party server = 1; server <= 3; ++server) {
       ASSERT_OK(stranger.ask(server, HelloRequest{}));
@@ -501,8 +560,8 @@ TEST_P(HostileOnce, AnEvictionOfUnwrittenSlotsIsRefused) {
   open.known = {Session{}};
   ASSERT_OK(stranger.ask(1, open));
   // Access numbers start at 1.
-  auto answer =
-      stranger.ask(1, WriteRootRequest{open.next.epoch, 0, 0, Bytes(params_.slot_size())});
+  const Bytes zeros(params_.slot_size());
+  auto answer = stranger.ask(1, WriteRootRequest{open.next.epoch, 0, 0, zeros, {}, kClient});
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Errc::bad_request);
   for (std::uint8_t height = 1; height < 12; ++height) {
