@@ -28,7 +28,7 @@ void count(View bytes, Histogram& histogram) {
 
 /// Everything that a server receives during the accesses.
 struct Notes {
-  std::vector<std::tuple<Party, MessageType, std::size_t>> shape;  // from, type, size
+  std::map<Party, std::vector<std::pair<MessageType, std::size_t>>> shape;  // by sender: type, size
   std::vector<Leaf> leaves;
   unsigned height = 0;
   /// Bytes that should be uniform, by what they are. "... again": the sum with what the same party
@@ -202,7 +202,7 @@ Views watch(const VolumeParams& params, const Sequence& sequence) {
   cluster.network.observer = [&](Party from, Party to, const Bytes& message) {
     if (to == kClient) return;
     const auto type = static_cast<MessageType>(message[2]);
-    views[to].shape.emplace_back(from, type, message.size());
+    views[to].shape[from].emplace_back(type, message.size());
     if (message[0] == 'Q') views[to].add(from, type, View(message).subspan(Rpc::kHeaderSize));
   };
   for (int i = 0; i < kAccesses; ++i) {
@@ -247,7 +247,7 @@ TEST(SharesStatistic, NoticesWhatIsNotUniform) {
 
 TEST_P(Shares, MessagesComeInTheSameOrderAndSizesWhateverIsAccessed) {
   const auto notes = all_notes();
-  EXPECT_GT(notes[0]->shape.size(), 2u * kAccesses);
+  EXPECT_GT(notes[0]->shape.at(kClient).size(), 2u * kAccesses);
   for (const Notes* each : notes) EXPECT_TRUE(each->shape == notes[0]->shape);
 }
 
