@@ -55,6 +55,7 @@ TEST_P(Protocol, AnAttemptIsNeverBegunTwice) {
     if (from == 1 && message[0] == 'Q' && type == 10) ++subshares;
     return from != kClient || (to == 1 && type == 6);
   };
+  prepare[6] = 2;  // as if it were meant for the server's new life
   cluster.inject(kClient, 1, prepare);
   cluster.settle();
   ASSERT_TRUE(code.has_value()) << "it should refuse at once";

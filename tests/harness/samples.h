@@ -89,9 +89,10 @@ void for_each_sample(Visit visit) {
                     .known = {sample_session(1), sample_session(2)},
                     .next = sample_session(3),
                     .view = 0x2122232425262728,
-                    .root = {0x5152535455565758}},
+                    .root = {0x5152535455565758},
+                    .opening = 0x0e0f},
         hex(kVolume.substr(0, 32), "02000000", kSession1, kSession2, kSession3, "2827262524232221",
-            "01000000", "5857565554535251"));
+            "01000000", "5857565554535251", "0f0e"));
   visit(OpenAnswer{0x2122232425262728, sample_id()}, hex("2827262524232221", "01", kId));
   visit(OpenAnswer{0x2122232425262728, std::nullopt}, hex("2827262524232221", "00"));
   visit(RetrieveRequest{.epoch = kEpochNumber,

@@ -31,11 +31,13 @@ std::uint64_t number_of(View message) {
   return value;
 }
 
-/// A request as Rpc sends it.
+/// A request as Rpc sends it, for the first opening of a session.
+constexpr std::uint8_t kOpening = 1;
 Bytes request(MessageType type, std::uint64_t number, Bytes encoded) {
   encoded[0] = 'Q';
   encoded[1] = Rpc::kWireVersion;
   encoded[2] = static_cast<std::uint8_t>(type);
+  encoded[6] = kOpening;
   std::memcpy(encoded.data() + 8, &number, sizeof number);
   return encoded;
 }
@@ -53,7 +55,8 @@ class Stranger {
         rpc_(cluster.context.get_executor(), cluster.clock, random_, *port_) {}
   template <class T>
   Result<Payload> ask(Party server, const T& message) {
-    return cluster_.run(rpc_.call(server, T::kType, encode(message), std::chrono::seconds(60)));
+    return cluster_.run(
+        rpc_.call(server, T::kType, encode(message), std::chrono::seconds(60), kOpening));
   }
 
  private:
