@@ -106,10 +106,10 @@ TEST_P(Engines, HoldWhatWasWrittenAndFindItAgain) {
   const auto [params, seed] = GetParam();
   Cluster cluster(params, seed);
   Mirror mirror(cluster, seed);
-  constexpr BlockId kBlocks = 150;
+  constexpr BlockId kBlocks = 100;
   for (int session = 0; session < 3; ++session) {
     ASSERT_OK(cluster.open_client());
-    mirror.operate(300, kBlocks, session == 0 ? 1 : 20);
+    mirror.operate(200, kBlocks, session == 0 ? 1 : 20);
     const auto status = cluster.engine().status();
     EXPECT_EQ(status.stash, 0u);
     ASSERT_OK(cluster.close_client());
@@ -124,7 +124,7 @@ TEST_P(Engines, HoldWhatWasWrittenAndFindItAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Engines,
-                         testing::Combine(testing::ValuesIn(kShapes), testing::Range(1, 4)));
+                         testing::Combine(testing::ValuesIn(kShapes), testing::Range(1, 3)));
 
 // Z far below the bound: plans do not fit all the time, and still nothing is lost.
 class SmallBuckets : public testing::TestWithParam<std::tuple<VolumeParams, int>> {};
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(matrix_volume(4, 4), matrix_volume(5, 4), matrix_volume(6, 4),
                                      matrix_volume(8, 4), shuffle_volume(2, 4, 2),
                                      shuffle_volume(3, 4, 3), shuffle_volume(1, 3, 4)),
-                     testing::Range(1, 4)));
+                     testing::Range(1, 3)));
 
 class EngineTest : public test::EachEvictor {};
 S3O_WITH_EACH_EVICTOR(EngineTest);
