@@ -174,7 +174,8 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
   if (format > kFormat)
     return fail(Errc::unsupported, "{}: format {} is newer than this program, which knows {}",
                 where, format, kFormat);
-  if (format < kFormat)
+  if (format == 0) members.say("has an impossible \"format\"");
+  if (format != 0 && format < kFormat)
     return fail(Errc::unsupported, "{}: format {} is that of a version before the first release",
                 where, format);
 

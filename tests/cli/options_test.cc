@@ -14,7 +14,7 @@ TEST(ParseSize, TakesPlainNumbersKAndM) {
 }
 
 TEST(ParseSize, RefusesAllElse) {
-  for (const char* text : {"", "K", "-1", "1G", "1KB", "1 K", "1.5K", "0x10",
+  for (const char* text : {"", "K", "-1", "1P", "1g", "1KB", "1 K", "1.5K", "0x10",
                            "99999999999999999999", "18446744073709551615K"}) {
     auto size = parse_size(text);
     ASSERT_FALSE(size) << text;

@@ -1,8 +1,8 @@
 // Slots that rot on a server's disk, or go back in time, are healed from the other servers' shares.
 #include <gtest/gtest.h>
 
-#include "oramcore/tree/bounds.h"
 #include "serverd/frame_store.h"
+#include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 
 namespace s3oram {
@@ -14,7 +14,7 @@ using test::pattern;
 constexpr std::uint32_t kSize = 512;
 constexpr std::size_t kStride = kSize + VolumeParams::kSealOverhead + Frame::kTrailer;
 
-class Heal : public testing::Test {
+class Heal : public test::EachEvictor {
  protected:
   void write(BlockId block, std::uint64_t generation) {
     ASSERT_OK(cluster_.write(block, pattern(block, generation, kSize)));
@@ -35,10 +35,11 @@ class Heal : public testing::Test {
     restart(server);
   }
 
-  Cluster cluster_{{{1, 3}, kSize, min_bucket_size(4), 4}, 41};
+  Cluster cluster_{test::safe_volume(GetParam(), 4), 41};
 };
+S3O_WITH_EACH_EVICTOR(Heal);
 
-TEST_F(Heal, AServerWhoseDiskRotsIsHealedByTheOthers) {
+TEST_P(Heal, AServerWhoseDiskRotsIsHealedByTheOthers) {
   constexpr BlockId kBlocks = 30;
   ASSERT_OK(cluster_.open_client());
   for (BlockId block = 0; block < kBlocks; ++block) write(block, 1);
@@ -51,10 +52,10 @@ TEST_F(Heal, AServerWhoseDiskRotsIsHealedByTheOthers) {
   ASSERT_OK(cluster_.close_client());
 }
 
-TEST_F(Heal, WhatTwoServersHaveLostCostsItsBlockAlone) {
+TEST_P(Heal, WhatTwoServersHaveLostCostsItsBlockAlone) {
   ASSERT_OK(cluster_.open_client());
   for (BlockId block = 0; block < 3; ++block) write(block, 1);
-  // Frame 1 is the root of a new volume: block 1 lies in its second slot.
+  // The root's slots for new writes come first: block 1 lies in the second.
   for (const Party server : {1, 3}) {
     cluster_.disk(server).rot("slots", kStride + 100, 1);
     restart(server);
@@ -71,11 +72,12 @@ TEST_F(Heal, WhatTwoServersHaveLostCostsItsBlockAlone) {
   expect(1, 5);
 }
 
-TEST_F(Heal, AServerSetBackWithinAView) {
+TEST_P(Heal, AServerSetBackWithinAView) {
   ASSERT_OK(cluster_.open_client());
-  // Frames are used again by now: a slot that has lost its write holds an older one.
+  // The root's slots are used again by now: one that has lost its write holds an older one.
   for (std::uint64_t i = 0; i < 80; ++i) write(i % 10, i);
   write(20, 1);
+  cluster_.settle();
   cluster_.stop_server(2);
   const auto older = cluster_.disk(2).image();
   cluster_.start_server(2);
@@ -86,6 +88,29 @@ TEST_F(Heal, AServerSetBackWithinAView) {
   cluster_.start_server(2);
   expect(21, 1);
   expect(20, 1);
+  for (std::uint64_t i = 70; i < 80; ++i) expect(i % 10, i);
+}
+
+// Then it flips once more, and must not take what it lost of the root's writes for what it wrote.
+TEST_P(Heal, AServerSetBackToAnEvictionThatItHadPrepared) {
+  ASSERT_OK(cluster_.open_client());
+  for (std::uint64_t i = 0; i < 80; ++i) write(i % 10, i);
+  cluster_.settle();
+  std::optional<test::DiskImage> older;
+  cluster_.on_step = [&](Party party, std::string_view name, bool done) {
+    if (party == 2 && name == "prepared" && done) older = cluster_.disk(2).image();
+  };
+  for (BlockId block = 20; block < 24; ++block) write(block, 1);
+  cluster_.settle();
+  ASSERT_TRUE(older);
+  cluster_.on_step = {};
+  write(24, 1);
+  write(25, 1);
+  ASSERT_OK(cluster_.commit());
+  cluster_.stop_server(2);
+  cluster_.replace_disk(2, *older);
+  cluster_.start_server(2);
+  for (BlockId block = 20; block < 26; ++block) expect(block, 1);
   for (std::uint64_t i = 70; i < 80; ++i) expect(i % 10, i);
 }
 

@@ -1,8 +1,8 @@
 // Single steps of the protocol, driven by hand. (What comes by chance: tests/sim.)
 #include <gtest/gtest.h>
 
-#include "oramcore/tree/bounds.h"
 #include "serverd/frame_store.h"
+#include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 
 namespace s3oram {
@@ -11,8 +11,11 @@ namespace {
 using test::Cluster;
 using test::pattern;
 
-TEST(Protocol, AnAttemptIsNeverBegunTwice) {
-  Cluster cluster({{1, 3}, 512, 4, 2}, 31);
+class Protocol : public test::EachEvictor {};
+S3O_WITH_EACH_EVICTOR(Protocol);
+
+TEST_P(Protocol, AnAttemptIsNeverBegunTwice) {
+  Cluster cluster(test::safe_volume(GetParam(), 2), 31);
   ASSERT_OK(cluster.open_client());
   // The first Prepare that a server gets fails there: a peer refuses its subshares. Then the same
   // Prepare comes again.
@@ -52,6 +55,7 @@ TEST(Protocol, AnAttemptIsNeverBegunTwice) {
     if (from == 1 && message[0] == 'Q' && type == 10) ++subshares;
     return from != kClient || (to == 1 && type == 6);
   };
+  prepare[6] = 2;  // as if it were meant for the server's new life
   cluster.inject(kClient, 1, prepare);
   cluster.settle();
   ASSERT_TRUE(code.has_value()) << "it should refuse at once";
@@ -66,14 +70,14 @@ TEST(Protocol, AnAttemptIsNeverBegunTwice) {
 }
 
 // A root slot of one server is damaged on its disk: no eviction may spread that over the others.
-TEST(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
-  Cluster cluster({{1, 3}, 512, min_bucket_size(4), 4}, 32);
+TEST_P(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
+  Cluster cluster(test::safe_volume(GetParam(), 4), 32);
   ASSERT_OK(cluster.open_client());
   for (BlockId block = 0; block < 3; ++block)
     ASSERT_OK(cluster.write(block, pattern(block, 1, 512)));
   ASSERT_OK(cluster.commit());
   cluster.stop_server(2);
-  // Frame 1 is the root of a new volume; its second slot.
+  // The root's second slot.
   cluster.disk(2).rot(cluster.slots(), 512 + VolumeParams::kSealOverhead + Frame::kTrailer + 100,
                       0x40);
   cluster.start_server(2);
@@ -101,8 +105,8 @@ TEST(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
 }
 
 // A retrieval may still be on its way when the servers have flipped.
-TEST(Protocol, TheFormerViewIsThereUntilItIsReleased) {
-  Cluster cluster({{1, 3}, 512, min_bucket_size(2), 2}, 33);
+TEST_P(Protocol, TheFormerViewIsThereUntilItIsReleased) {
+  Cluster cluster(test::safe_volume(GetParam(), 2), 33);
   ASSERT_OK(cluster.open_client());
   ASSERT_OK(cluster.write(0, pattern(0, 1, 512)));
   Bytes retrieval, answer, answer_again;
@@ -135,7 +139,7 @@ TEST(Protocol, TheFormerViewIsThereUntilItIsReleased) {
   cluster.run_until([&] { return released == 3; });
   cluster.inject(kClient, 1, retrieval);
   cluster.settle();
-  EXPECT_EQ(code, static_cast<int>(Errc::bad_request));
+  EXPECT_EQ(code, static_cast<int>(Errc::former_view));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Full disks: what gives room back works, and so does everything that needs none.
 #include <gtest/gtest.h>
 
-#include "oramcore/tree/bounds.h"
+#include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 
 namespace s3oram {
@@ -12,7 +12,7 @@ using test::pattern;
 
 constexpr std::uint32_t kSize = 512;
 
-class Space : public testing::Test {
+class Space : public test::EachEvictor {
  protected:
   void SetUp() override { ASSERT_OK(cluster_.open_client()); }
 
@@ -61,12 +61,13 @@ class Space : public testing::Test {
     ++next_;
   }
 
-  Cluster cluster_{{{1, 3}, kSize, min_bucket_size(4), 4}, 51};
+  Cluster cluster_{test::safe_volume(GetParam(), 4), 51};
   std::map<BlockId, std::uint64_t> held_;
   BlockId next_ = 0;
 };
+S3O_WITH_EACH_EVICTOR(Space);
 
-TEST_F(Space, AServerWithoutRoomStopsTheGrowthAndNothingElse) {
+TEST_P(Space, AServerWithoutRoomStopsTheGrowthAndNothingElse) {
   for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
   cluster_.disk(2).leave_space(0);
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -85,7 +86,7 @@ TEST_F(Space, AServerWithoutRoomStopsTheGrowthAndNothingElse) {
   check_all();
 }
 
-TEST_F(Space, OnAFullDiskTheClientReadsOverwritesAndDeletes) {
+TEST_P(Space, OnAFullDiskTheClientReadsOverwritesAndDeletes) {
   for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
   cluster_.disk(kClient).leave_space(0);
   ASSERT_NO_FATAL_FAILURE(fill());

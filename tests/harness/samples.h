@@ -19,11 +19,23 @@ inline EvictionId sample_id() {
   return id;
 }
 
+inline Seed sample_seed(std::uint8_t tag) {
+  Seed seed;
+  seed.fill(tag);
+  return seed;
+}
+
 inline VolumeDescription sample_volume() {
   VolumeDescription volume;
   volume.id.fill(0x1d);
-  volume.params = {
-      .scheme = {2, 5}, .block_size = 0x00020304, .bucket_size = 0x0051, .evict_every = 0x0014};
+  volume.params = {.scheme = {2, 5},
+                   .block_size = 0x00020304,
+                   .bucket_size = 0x0051,
+                   .evict_every = 0x0014,
+                   .evictor = Evictor::shuffle,
+                   .stash_slots = 0x00a2,
+                   .privacy = Privacy::computational,
+                   .first_height = 7};
   volume.server = 3;
   return volume;
 }
@@ -38,6 +50,10 @@ void for_each_sample(Visit visit) {
       "04030200"
       "5100"
       "1400"
+      "01"
+      "a200"
+      "01"
+      "07"
       "03";
   constexpr std::string_view kId =
       "1817161514131211"
@@ -56,6 +72,13 @@ void for_each_sample(Visit visit) {
       "05000000"
       "c0c1c2c3c4";
   constexpr std::uint64_t kEpochNumber = 0x0102030405060708;
+  constexpr std::string_view kTicket = "9897969594939291";
+  constexpr std::string_view kWritten = "7877767574737271";
+  const auto seed_there = [](int tag) {
+    std::string seed = "01";  // it is there
+    for (std::size_t i = 0; i < Seed().size(); ++i) seed += fmt::format("{:02x}", tag);
+    return seed;
+  };
   const auto hex = [](auto... parts) { return (std::string(parts) + ...); };
 
   visit(HelloRequest{}, std::string());
@@ -66,31 +89,56 @@ void for_each_sample(Visit visit) {
                     .known = {sample_session(1), sample_session(2)},
                     .next = sample_session(3),
                     .view = 0x2122232425262728,
-                    .root = {0x5152535455565758}},
+                    .root = {0x5152535455565758},
+                    .opening = 0x0e0f},
         hex(kVolume.substr(0, 32), "02000000", kSession1, kSession2, kSession3, "2827262524232221",
-            "01000000", "5857565554535251"));
+            "01000000", "5857565554535251", "0f0e"));
   visit(OpenAnswer{0x2122232425262728, sample_id()}, hex("2827262524232221", "01", kId));
   visit(OpenAnswer{0x2122232425262728, std::nullopt}, hex("2827262524232221", "00"));
   visit(RetrieveRequest{.epoch = kEpochNumber,
                         .view = 0x3132333435363738,
                         .height = 0x0c,
-                        .written = 0x0e0f,
+                        .written = 0x7172737475767778,
+                        .turn = 0x8182838485868788,
                         .leaf = 0x4142434445,
-                        .query = content},
-        hex(kEpoch, "3837363534333231", "0c", "0f0e", "4544434241000000", kContent));
+                        .query = content,
+                        .query_seed = sample_seed(7),
+                        .sum = SumOrder{.ticket = 0x9192939495969798,
+                                        .oldest = 0xa1a2a3a4a5a6a7a8,
+                                        .adder = 0x02,
+                                        .mask = sample_seed(8)}},
+        hex(kEpoch, "3837363534333231", "0c", kWritten, "8887868584838281", "4544434241000000",
+            kContent, seed_there(7), "01", kTicket, "a8a7a6a5a4a3a2a1", "02", seed_there(8)));
+  visit(AddendRequest{kEpochNumber, 0x9192939495969798, content}, hex(kEpoch, kTicket, kContent));
+  visit(WithdrawRequest{kEpochNumber, 0x9192939495969798}, hex(kEpoch, kTicket));
   visit(WriteRootRequest{.epoch = kEpochNumber,
-                         .view = 0x3132333435363738,
-                         .slot = 0x0e0f,
+                         .turn = 0x8182838485868788,
                          .access = 0x5152535455565758,
-                         .share = content},
-        hex(kEpoch, "3837363534333231", "0f0e", "5857565554535251", kContent));
+                         .share = content,
+                         .parts = {{.number = 3,
+                                    .seed = sample_seed(9),
+                                    .content = content,
+                                    .digest = sample_seed(10)}},
+                         .relay_to = 0x02},
+        hex(kEpoch, "8887868584838281", "5857565554535251", kContent, "01000000", "03",
+            seed_there(9), kContent, seed_there(10), "02"));
+  visit(RelayRequest{kEpochNumber, 0x8182838485868788, 0x5152535455565758, content},
+        hex(kEpoch, "8887868584838281", "5857565554535251", kContent));
   visit(PrepareRequest{.epoch = kEpochNumber,
                        .id = sample_id(),
                        .height = 0x0c,
                        .next_height = 0x0d,
-                       .written = 0x0e0f,
-                       .matrices = content},
-        hex(kEpoch, kId, "0c", "0d", "0f0e", kContent));
+                       .orders = content},
+        hex(kEpoch, kId, "0c", "0d", kContent));
+  visit(ShuffleOrders{.first = sample_seed(1),
+                      .second = {0x0203, 0x0405},
+                      .third = sample_seed(2),
+                      .mask_first = sample_seed(3),
+                      .mask_second = sample_seed(4),
+                      .line_of_1 = sample_seed(5),
+                      .line_of_3 = sample_seed(6)},
+        hex(seed_there(1), "02000000", "03020504", seed_there(2), seed_there(3), seed_there(4),
+            seed_there(5), seed_there(6)));
   visit(CommitRequest{kEpochNumber, sample_id()}, hex(kEpoch, kId));
   visit(DiscardRequest{kEpochNumber, sample_id()}, hex(kEpoch, kId));
   visit(ReleaseRequest{kEpochNumber, sample_id()}, hex(kEpoch, kId));
@@ -101,8 +149,8 @@ void for_each_sample(Visit visit) {
                         .share = content},
         hex(kEpoch, kId, "0706", "0b0a0908", kContent));
   visit(ReserveRequest{kEpochNumber, 0x0d}, hex(kEpoch, "0d"));
-  visit(DamageRequest{kEpochNumber, 0x3132333435363738, 0x0e0f},
-        hex(kEpoch, "3837363534333231", "0f0e"));
+  visit(DamageRequest{kEpochNumber, 0x3132333435363738, 0x7172737475767778},
+        hex(kEpoch, "3837363534333231", kWritten));
   constexpr SlotAddress kSlot{0x6162636465666768, 0x0e0f};
   constexpr std::string_view kSlotBytes = "68676665646362610f0e";
   visit(DamageAnswer{{kSlot}}, hex("01000000", kSlotBytes));

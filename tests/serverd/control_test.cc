@@ -7,6 +7,8 @@
 #include <map>
 #include <random>
 
+#include "tests/harness/volumes.h"
+
 namespace s3oram {
 namespace {
 
@@ -17,7 +19,7 @@ namespace {
   } while (false)
 
 VolumeDescription description(std::uint8_t tag) {
-  VolumeDescription volume{.params = {{1, 3}, 512, 8, 4}, .server = 2};
+  VolumeDescription volume{.params = test::shuffle_volume(8, 4, 16), .server = 2};
   volume.id.fill(tag);
   return volume;
 }
@@ -50,7 +52,9 @@ class ControlTest : public testing::Test {
   }
   Buckets buckets(std::uint64_t view, unsigned height) const {
     Buckets found;
-    for (BucketIndex bucket = 1; bucket <= bucket_count(height); ++bucket) {
+    std::vector<BucketIndex> all{kStashBucket, kStashBucket + 1};
+    for (BucketIndex bucket = 1; bucket <= bucket_count(height); ++bucket) all.push_back(bucket);
+    for (const BucketIndex bucket : all) {
       auto ref = control_->bucket(bucket, view);
       EXPECT_TRUE(ref) << ref.error().message;
       if (ref && ref->frame != 0) found[bucket] = *ref;
@@ -62,9 +66,7 @@ class ControlTest : public testing::Test {
   BucketVersions prepare_fresh(const EvictionId& id, unsigned next_height,
                                const std::vector<BucketIndex>& which) {
     BucketVersions versions;
-    for (const BucketIndex bucket : which)
-      versions.push_back(
-          {bucket, {control_->allocate(), bucket == kRoot ? std::uint16_t{0} : std::uint16_t{8}}});
+    for (const BucketIndex bucket : which) versions.push_back({bucket, {control_->allocate(), 8}});
     EXPECT_TRUE(control_->prepare(id, next_height, versions));
     for (const auto& version : versions) control_->give_back(version.second.frame);
     return versions;
@@ -95,15 +97,15 @@ TEST_F(ControlTest, RemembersTheVolumeAndTheSession) {
     EXPECT_EQ(control_->session(), session);
     EXPECT_EQ(control_->view(), 0u);
     EXPECT_EQ(control_->height(), 1u);
-    EXPECT_EQ(present(), (Buckets{{kRoot, {1, 0}}}));
+    EXPECT_EQ(present(), Buckets{});
   }
 }
 
 TEST_F(ControlTest, CreateForgetsWhatWasThere) {
   ASSERT_GOOD(control_->create(description(7)));
-  prepare_fresh(attempt(0, 1), 2, {1, 2, 3});
+  prepare_fresh(attempt(0, 1), 2, {kStashBucket, 2, 3});
   ASSERT_GOOD(control_->commit());
-  prepare_fresh(attempt(1, 1), 2, {1, 2});
+  prepare_fresh(attempt(1, 1), 2, {kStashBucket + 1, 2});
   ASSERT_GOOD(control_->create(description(8)));
   for (int i = 0; i < 2; ++i, reopen()) {
     EXPECT_EQ(control_->volume()->id, description(8).id);
@@ -111,24 +113,24 @@ TEST_F(ControlTest, CreateForgetsWhatWasThere) {
     EXPECT_EQ(control_->view(), 0u);
     EXPECT_EQ(control_->height(), 1u);
     EXPECT_FALSE(control_->prepared());
-    EXPECT_EQ(present(), (Buckets{{kRoot, {1, 0}}}));
+    EXPECT_EQ(present(), Buckets{});
     const FrameNumber next = control_->allocate();
-    EXPECT_EQ(next, 2u);
+    EXPECT_EQ(next, 1u);
     control_->give_back(next);
   }
 }
 
 TEST_F(ControlTest, PreparedVersionsAreSeenOnlyAfterTheCommit) {
   ASSERT_GOOD(control_->create(description(7)));
-  const auto versions = prepare_fresh(attempt(0, 1), 1, {1, 2, 3});
+  const auto versions = prepare_fresh(attempt(0, 1), 1, {kStashBucket, 2, 3});
   for (int i = 0; i < 2; ++i, reopen()) {
     EXPECT_EQ(control_->prepared(), attempt(0, 1));
     EXPECT_EQ(control_->view(), 0u);
-    EXPECT_EQ(present(), (Buckets{{kRoot, {1, 0}}}));
+    EXPECT_EQ(present(), Buckets{});
   }
   ASSERT_GOOD(control_->commit());
   const Buckets wanted(versions.begin(), versions.end());
-  EXPECT_EQ(buckets(0, 1), (Buckets{{kRoot, {1, 0}}})) << "the former view is still there";
+  EXPECT_EQ(buckets(0, 1), Buckets{}) << "the former view is still there";
   for (int i = 0; i < 2; ++i, reopen()) {
     EXPECT_FALSE(control_->prepared());
     EXPECT_EQ(control_->view(), 1u);
@@ -138,21 +140,25 @@ TEST_F(ControlTest, PreparedVersionsAreSeenOnlyAfterTheCommit) {
 
 TEST_F(ControlTest, ReleaseLetsTheFormerViewGo) {
   ASSERT_GOOD(control_->create(description(7)));
-  prepare_fresh(attempt(0, 1), 1, {1, 2, 3});
+  prepare_fresh(attempt(0, 1), 1, {kStashBucket, 2, 3});
   ASSERT_GOOD(control_->commit());
-  EXPECT_TRUE(control_->bucket(kRoot, 0));
+  prepare_fresh(attempt(1, 1), 1, {kStashBucket, 3});
+  ASSERT_GOOD(control_->commit());
+  ASSERT_TRUE(control_->bucket(kStashBucket, 1));
+  EXPECT_EQ(control_->bucket(kStashBucket, 1)->frame, 1u);
+  EXPECT_FALSE(control_->bucket(kStashBucket, 0)) << "only one former view is kept";
   control_->release();
-  const auto former = control_->bucket(kRoot, 0);
+  const auto former = control_->bucket(kStashBucket, 1);
   ASSERT_FALSE(former);
-  EXPECT_EQ(former.error().code, Errc::bad_request);
-  EXPECT_FALSE(control_->bucket(kRoot, 2));
+  EXPECT_EQ(former.error().code, Errc::former_view);
+  EXPECT_FALSE(control_->bucket(kStashBucket, 3));
   EXPECT_EQ(control_->allocate(), 1u) << "its frame can be used again";
   control_->release();
 }
 
 TEST_F(ControlTest, DiscardLeavesNothing) {
   ASSERT_GOOD(control_->create(description(7)));
-  prepare_fresh(attempt(0, 1), 2, {1, 2, 3});
+  prepare_fresh(attempt(0, 1), 2, {kStashBucket, 2, 3});
   reopen();
   EXPECT_EQ(control_->prepared(), attempt(0, 1));
   ASSERT_GOOD(control_->discard());
@@ -160,26 +166,26 @@ TEST_F(ControlTest, DiscardLeavesNothing) {
     EXPECT_FALSE(control_->prepared());
     EXPECT_EQ(control_->view(), 0u);
     EXPECT_EQ(control_->height(), 1u);
-    EXPECT_EQ(present(), (Buckets{{kRoot, {1, 0}}}));
-    EXPECT_EQ(control_->allocate(), 2u);
+    EXPECT_EQ(present(), Buckets{});
+    EXPECT_EQ(control_->allocate(), 1u);
   }
-  prepare_fresh(attempt(0, 2), 1, {1, 2});
+  prepare_fresh(attempt(0, 2), 1, {kStashBucket + 1, 2});
   EXPECT_EQ(control_->prepared(), attempt(0, 2));
 }
 
 TEST_F(ControlTest, GrowingGivesALeafsFrameToBothItsChildren) {
   ASSERT_GOOD(control_->create(description(7)));
-  prepare_fresh(attempt(0, 1), 1, {1, 2, 3});
+  prepare_fresh(attempt(0, 1), 1, {kStashBucket, 2, 3});
   ASSERT_GOOD(control_->commit());
   const Buckets before = present();
   // Leaf 3 gets a new version in the eviction that grows the tree; leaf 2 keeps its own.
-  const auto versions = prepare_fresh(attempt(1, 1), 2, {1, 3});
+  const auto versions = prepare_fresh(attempt(1, 1), 2, {kStashBucket, 3});
   ASSERT_GOOD(control_->commit());
   EXPECT_EQ(buckets(1, 1), before);
   for (int i = 0; i < 2; ++i, reopen()) {
     EXPECT_EQ(control_->height(), 2u);
     const FrameRef leaf2 = before.at(2), leaf3 = versions[1].second;
-    EXPECT_EQ(present(), (Buckets{{1, versions[0].second},
+    EXPECT_EQ(present(), (Buckets{{kStashBucket, versions[0].second},
                                   {child_of(2, 0), leaf2},
                                   {child_of(2, 1), leaf2},
                                   {child_of(3, 0), leaf3},
@@ -188,7 +194,7 @@ TEST_F(ControlTest, GrowingGivesALeafsFrameToBothItsChildren) {
   // The shared frame stays until the second of its two buckets has let it go.
   const FrameNumber shared = present().at(child_of(2, 0)).frame;
   for (std::uint64_t view = 2; view <= 3; ++view) {
-    prepare_fresh(attempt(view, 1), 2, {1, child_of(2, view % 2)});
+    prepare_fresh(attempt(view, 1), 2, {kStashBucket, child_of(2, view % 2)});
     ASSERT_GOOD(control_->commit());
     control_->release();
     std::vector<FrameNumber> taken;
@@ -213,7 +219,10 @@ TEST_F(ControlTest, RefusesADamagedTable) {
       "INSERT INTO prepared_buckets VALUES (2, 4294967297, 0)",
       "INSERT INTO prepared VALUES (1, x'00', 1)",
       "INSERT INTO prepared VALUES (1, zeroblob(24), 3)",
-      "DELETE FROM buckets",
+      "INSERT INTO buckets VALUES (1, 2, 8)",
+      "INSERT INTO buckets VALUES ((1 << 40) + 2, 2, 8)",
+      "INSERT INTO prepared_buckets VALUES ((1 << 40) + 2, 2, 8)",
+      "UPDATE volume SET format = 1",
   };
   control_.reset();
   for (const char* damage : damages) {
@@ -227,7 +236,8 @@ TEST_F(ControlTest, RefusesADamagedTable) {
     }
     const auto opened = Control::open(file);
     ASSERT_FALSE(opened) << damage;
-    EXPECT_EQ(opened.error().code, Errc::damaged_vault) << damage;
+    const bool old = std::string_view(damage).ends_with("format = 1");
+    EXPECT_EQ(opened.error().code, old ? Errc::unsupported : Errc::damaged_vault) << damage;
     std::filesystem::remove(file);
   }
   reopen();
@@ -238,9 +248,9 @@ TEST_F(ControlTest, RefusesADamagedTable) {
 TEST_F(ControlTest, NeitherReusesNorLosesAFrame) {
   ASSERT_GOOD(control_->create(description(7)));
   std::mt19937_64 random(1);
-  Buckets now{{kRoot, {1, 0}}}, former;
+  Buckets now, former;
   bool has_former = false;
-  FrameNumber highest = 1;
+  FrameNumber highest = 0;
   unsigned height = 1;
   const auto in_use = [&] {
     std::set<FrameNumber> frames;
@@ -261,17 +271,14 @@ TEST_F(ControlTest, NeitherReusesNorLosesAFrame) {
       reserved.push_back(frame);
       return frame;
     };
-    // As an eviction does it: the root's frame goes to a sibling as it is, some become empty.
+    // As evictions of either kind do it: some become empty, siblings and the stash part are new.
     for (unsigned level = 1; level <= height; ++level) {
       const BucketIndex on_path = bucket_on_path(view, level);
-      const auto sibling = [&]() -> FrameRef {
-        if (level == 1 && height > 1) return {now[kRoot].frame, 4};
-        return {fresh(), 8};
-      };
       versions.push_back({on_path, level < height ? FrameRef{} : FrameRef{fresh(), 8}});
-      versions.push_back({sibling_of(on_path), sibling()});
+      versions.push_back({sibling_of(on_path), {fresh(), 8}});
     }
-    versions.push_back({kRoot, {fresh(), 0}});
+    if (random() % 2) versions.push_back({kStashBucket, {fresh(), 8}});
+    versions.push_back({kStashBucket + 1, {fresh(), 8}});
     ASSERT_GOOD(control_->prepare(attempt(view, static_cast<std::uint8_t>(random())), next_height,
                                   versions));
     for (const FrameNumber frame : reserved) control_->give_back(frame);

@@ -9,12 +9,13 @@ namespace {
 
 using test::MemoryDisk;
 
-constexpr std::size_t kSlots = 4, kSlotSize = 40, kStride = kSlotSize + Frame::kTrailer;
+constexpr std::size_t kRingSlots = 3, kSlots = 4, kSlotSize = 40,
+                      kStride = kSlotSize + Frame::kTrailer;
 constexpr std::size_t kCachedFrames = 4;  // the least that a store keeps
 
 class FrameStoreTest : public testing::Test {
  protected:
-  FrameStore fresh() { return {test::memory_file(disk_), kSlots, kSlotSize, 0}; }
+  FrameStore fresh() { return {test::memory_file(disk_), kRingSlots, kSlots, kSlotSize, 0}; }
 
   static std::shared_ptr<Frame> filled(std::uint8_t tag) {
     auto frame = std::make_shared<Frame>(kSlots, kSlotSize);
@@ -30,7 +31,7 @@ class FrameStoreTest : public testing::Test {
         ASSERT_EQ((*frame)->slot(slot)[i], static_cast<std::uint8_t>(tag + slot));
   }
   static std::size_t place(FrameNumber frame, std::size_t slot) {
-    return ((frame - 1) * kSlots + slot) * kStride;
+    return (frame == kRing ? slot : kRingSlots + (frame - 1) * kSlots + slot) * kStride;
   }
 
   std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>();
@@ -40,7 +41,7 @@ class FrameStoreTest : public testing::Test {
 TEST_F(FrameStoreTest, FindsFramesAgainAfterARestart) {
   for (FrameNumber frame = 1; frame <= 10; ++frame)
     ASSERT_TRUE(store_.write(frame, filled(static_cast<std::uint8_t>(frame * 10)), frame));
-  EXPECT_EQ(disk_->content.size(), 10 * kSlots * kStride);
+  EXPECT_EQ(disk_->content.size(), (kRingSlots + 10 * kSlots) * kStride);
   auto again = fresh();
   for (FrameNumber frame = 1; frame <= 10; ++frame)
     expect_filled(again.read(frame, kSlots), static_cast<std::uint8_t>(frame * 10));
@@ -112,6 +113,37 @@ TEST_F(FrameStoreTest, WritesAndReadsSingleSlots) {
   auto torn = store_.read_slot(2, 3);
   ASSERT_TRUE(torn);
   EXPECT_FALSE(*torn);
+}
+
+TEST_F(FrameStoreTest, KeepsTheRingBeforeTheFramesAndNeverInTheCache) {
+  ASSERT_TRUE(store_.write(1, filled(50), 1));
+  for (std::size_t slot = 0; slot < kRingSlots; ++slot)
+    ASSERT_TRUE(store_.write_slot(kRing, slot, Bytes(kSlotSize, 9), 20 + slot));
+  for (int i = 0; i < 2; ++i) {
+    auto again = fresh();
+    for (std::size_t slot = 0; slot < kRingSlots; ++slot) {
+      disk_->reads = 0;
+      const auto found = again.read_slot(kRing, slot);
+      ASSERT_TRUE(found && *found);
+      EXPECT_EQ((*found)->stamp, 20 + slot);
+      EXPECT_EQ((*found)->content, Bytes(kSlotSize, 9));
+      EXPECT_EQ(disk_->reads, 1);
+    }
+    expect_filled(again.read(1, kSlots), 50);
+  }
+  // In place: an older write is gone, and its neighbours are as they were.
+  ASSERT_TRUE(store_.write_slot(kRing, 1, Bytes(kSlotSize, 8), 30));
+  EXPECT_EQ((*store_.read_slot(kRing, 1))->stamp, 30u);
+  EXPECT_EQ((*store_.read_slot(kRing, 0))->stamp, 20u);
+  EXPECT_EQ((*store_.read_slot(kRing, 2))->stamp, 22u);
+  // A slot of the ring is none of a frame.
+  std::copy_n(disk_->content.begin(), kStride,
+              disk_->content.begin() + static_cast<std::ptrdiff_t>(place(1, 0)));
+  EXPECT_FALSE(fresh().read(1, 1));
+  disk_->content[place(kRing, 2) + 5] ^= 1;
+  const auto damaged = store_.read_slot(kRing, 2);
+  ASSERT_TRUE(damaged);
+  EXPECT_FALSE(*damaged);
 }
 
 TEST_F(FrameStoreTest, ReadsACachedFrameOnlyOnce) {

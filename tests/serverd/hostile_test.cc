@@ -6,7 +6,8 @@
 #include <random>
 #include <set>
 
-#include "oramcore/tree/bounds.h"
+#include "oramcore/client/eviction_orders.h"
+#include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 
 namespace s3oram {
@@ -15,7 +16,6 @@ namespace {
 using test::Cluster;
 using test::pattern;
 
-const VolumeParams kParams{{1, 3}, 512, min_bucket_size(4), 4};
 constexpr BlockId kBlocks = 30;
 constexpr Party kNobody = 77;
 
@@ -31,11 +31,13 @@ std::uint64_t number_of(View message) {
   return value;
 }
 
-/// A request as Rpc sends it.
+/// A request as Rpc sends it, for the first opening of a session.
+constexpr std::uint8_t kOpening = 1;
 Bytes request(MessageType type, std::uint64_t number, Bytes encoded) {
   encoded[0] = 'Q';
   encoded[1] = Rpc::kWireVersion;
   encoded[2] = static_cast<std::uint8_t>(type);
+  encoded[6] = kOpening;
   std::memcpy(encoded.data() + 8, &number, sizeof number);
   return encoded;
 }
@@ -53,7 +55,8 @@ class Stranger {
         rpc_(cluster.context.get_executor(), cluster.clock, random_, *port_) {}
   template <class T>
   Result<Payload> ask(Party server, const T& message) {
-    return cluster_.run(rpc_.call(server, T::kType, encode(message), std::chrono::seconds(60)));
+    return cluster_.run(
+        rpc_.call(server, T::kType, encode(message), std::chrono::seconds(60), kOpening));
   }
 
  private:
@@ -63,28 +66,34 @@ class Stranger {
   Rpc rpc_;
 };
 
-class Hostile : public testing::TestWithParam<int> {
+class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
  protected:
+  static std::uint64_t seed() { return static_cast<std::uint64_t>(std::get<1>(GetParam())); }
+
   struct Sample {
     Party from, to;
     Bytes message;
   };
 
   // A volume with some blocks, and a few messages of every type from the making of it.
-  Hostile() : random_(static_cast<std::uint64_t>(GetParam())), cluster_(kParams, GetParam()) {
+  Hostile()
+      : params_(test::safe_volume(std::get<0>(GetParam()), 4)),
+        random_(seed()),
+        cluster_(params_, seed()) {
     cluster_.network.filter = [this](Party from, Party to, const Bytes& message) {
       return seen(from, to, message);
     };
     Cluster::require(cluster_.open_client());
     for (generation_ = 1; generation_ <= 2; ++generation_)
       for (BlockId block = 0; block < kBlocks; ++block)
-        Cluster::require(cluster_.write(block, pattern(block, generation_, kParams.block_size)));
+        Cluster::require(cluster_.write(block, pattern(block, generation_, params_.block_size)));
     --generation_;
     cluster_.settle();
+    cluster_height_ = cluster_.engine().status().height;
     for (Party server = 1; server <= 3; ++server) {
       samples_.push_back({kClient, server, request(1, HelloRequest{})});
       samples_.push_back(
-          {kClient, server, request(1, CreateRequest{{open_.volume, kParams, server}})});
+          {kClient, server, request(1, CreateRequest{{open_.volume, params_, server}})});
     }
     recording_ = false;
   }
@@ -119,7 +128,7 @@ class Hostile : public testing::TestWithParam<int> {
         message.resize(message.size() + 1 + random_() % 50);
         break;
       case 2:
-        message[2] = static_cast<std::uint8_t>(random_() % 17);
+        message[2] = static_cast<std::uint8_t>(random_() % 20);
         break;
       case 3:
         for (auto& byte : message) byte = static_cast<std::uint8_t>(random_());
@@ -156,7 +165,9 @@ class Hostile : public testing::TestWithParam<int> {
       return Due::no_harm;
     const View body = View(message).subspan(Rpc::kHeaderSize);
     const MessageType type = type_of(message);
-    if (sample.from != kClient && type != MessageType::subshare) return Due::refusal;
+    const bool of_peers =
+        type == MessageType::subshare || type == MessageType::addend || type == MessageType::relay;
+    if (of_peers != (sample.from != kClient)) return Due::refusal;
     const auto in_session = [&]<class T>(std::optional<T> read, Due otherwise) {
       return read && read->epoch == open_.next.epoch ? otherwise : Due::refusal;
     };
@@ -174,8 +185,11 @@ class Hostile : public testing::TestWithParam<int> {
         const bool known = std::count(open->known.begin(), open->known.end(), open_.next) > 0;
         return known && open->next.epoch > open_.next.epoch ? Due::obedience : Due::refusal;
       }
-      case MessageType::retrieve:
-        return in_session(decode<RetrieveRequest>(body), Due::no_harm);
+      case MessageType::retrieve: {
+        const auto retrieve = decode<RetrieveRequest>(body);
+        // With a sum to be made it says which ones are over.
+        return in_session(retrieve, retrieve && retrieve->sum ? Due::obedience : Due::no_harm);
+      }
       case MessageType::write_root:
         return in_session(decode<WriteRootRequest>(body), Due::obedience);
       case MessageType::prepare:
@@ -192,6 +206,12 @@ class Hostile : public testing::TestWithParam<int> {
         return in_session(decode<ReadSlotRequest>(body), Due::no_harm);
       case MessageType::heal_slot:
         return in_session(decode<HealSlotRequest>(body), Due::obedience);
+      case MessageType::withdraw:
+        return in_session(decode<WithdrawRequest>(body), Due::obedience);
+      case MessageType::addend:  // a lie, if a retrieval waits for it
+        return in_session(decode<AddendRequest>(body), Due::obedience);
+      case MessageType::relay:
+        return in_session(decode<RelayRequest>(body), Due::obedience);
       case MessageType::subshare:  // of evictions that are over, or that never will be
         return in_session(decode<SubshareRequest>(body), Due::no_harm);
     }
@@ -203,7 +223,7 @@ class Hostile : public testing::TestWithParam<int> {
     for (BlockId block = 0; block < kBlocks; ++block) {
       auto got = cluster_.read(block);
       ASSERT_TRUE(got) << got.error().message;
-      ASSERT_EQ(*got, pattern(block, generation_, kParams.block_size)) << "block " << block;
+      ASSERT_EQ(*got, pattern(block, generation_, params_.block_size)) << "block " << block;
     }
   }
   void restart_servers() {
@@ -212,6 +232,22 @@ class Hostile : public testing::TestWithParam<int> {
       cluster_.start_server(server);
     }
   }
+  static Bytes packed(const ShuffleOrders& orders) {
+    Writer writer;
+    const_cast<ShuffleOrders&>(orders).fields(writer);
+    return writer.take();
+  }
+  /// Orders that the server can carry out.
+  Bytes orders_of(Party server, const EvictionId& id, unsigned height) {
+    if (params_.evictor == Evictor::matrix)
+      return Bytes((height + 1) * 2 * params_.bucket_size * params_.bucket_size);
+    const std::size_t slots = PathSlots::evicted(params_, id.eviction, height).count();
+    Permutation to(slots);
+    for (std::uint32_t i = 0; i < slots; ++i) to[i] = i;
+    EvictionPlan plan{.movement = to, .placements = {}, .overflow = {}};
+    Prg prg(Seed{}, as_view("orders"));
+    return eviction_orders(params_, plan, prg)[server - 1];
+  }
   std::uint64_t view() {
     for (auto sample = samples_.rbegin(); sample != samples_.rend(); ++sample)
       if (type_of(sample->message) == MessageType::commit)
@@ -219,6 +255,7 @@ class Hostile : public testing::TestWithParam<int> {
     return 0;
   }
 
+  const VolumeParams params_;
   std::mt19937_64 random_;
   std::uint64_t generation_ = 0;
   bool recording_ = true;
@@ -226,7 +263,7 @@ class Hostile : public testing::TestWithParam<int> {
   std::vector<Sample> samples_;
   Bytes open_message_;
   OpenRequest open_;
-  int corrupt_seen_ = 0;
+  unsigned cluster_height_ = 0;
   std::map<std::uint64_t, std::string> refused_;  // by number: what must not be accepted
   Cluster cluster_;
 };
@@ -248,7 +285,7 @@ TEST_P(Hostile, WhatMustBeRefusedChangesNothing) {
     cluster_.settle();
     EXPECT_TRUE(refused_.empty()) << "no answer: " << refused_.begin()->second;
     const BlockId block = random_() % kBlocks;
-    ASSERT_OK(cluster_.write(block, pattern(block, generation_, kParams.block_size)));
+    ASSERT_OK(cluster_.write(block, pattern(block, generation_, params_.block_size)));
   }
   EXPECT_GT(refused, 1500);
   check_contents();
@@ -262,40 +299,92 @@ TEST_P(Hostile, WhatMustBeRefusedChangesNothing) {
 // The client's party may destroy the volume, but not the server.
 TEST_P(Hostile, AMadClientLeavesServersThatServe) {
   ASSERT_OK(cluster_.close_client());
-  const std::size_t z = kParams.bucket_size;
+  const std::size_t z = params_.bucket_size;
   const std::uint64_t epoch = open_.next.epoch;
-  Bytes junk(40 * z * z);
+  Bytes junk(40 * z * z), orders;
   for (auto& byte : junk) byte = static_cast<std::uint8_t>(random_());
   const auto near = [&](std::uint64_t middle) { return middle + random_() % 5 - 2; };
   const auto some = [&](std::size_t likely) {
     return View(junk).first(random_() % 3 ? likely : random_() % junk.size());
+  };
+  const auto likely_orders = [&](Party server, const EvictionId& id, unsigned height) {
+    orders = orders_of(server, id, height);
+    if (random_() % 4 == 0) orders.resize(random_() % (orders.size() + 1));
+    return View(orders);
   };
   const std::uint64_t now = view();
   std::vector<EvictionId> ids(4);
   for (auto& id : ids) id.attempt.fill(static_cast<std::uint8_t>(random_()));
   for (int round = 0; round < 3000; ++round) {
     const auto server = static_cast<Party>(1 + random_() % 3);
-    const auto height = static_cast<std::uint8_t>(random_() % 4 ? 5 + random_() % 2 : random_());
-    const auto written =
-        static_cast<std::uint16_t>(random_() % 4 ? random_() % (z + 2) : random_());
+    const auto height =
+        static_cast<std::uint8_t>(random_() % 4 ? cluster_height_ + random_() % 2 : random_());
+    const Turn turn = random_() % 4 ? first_turn(now, 4) + random_() % 13 : random_();
     EvictionId id = ids[random_() % ids.size()];
     id.eviction = near(now);
     Bytes message;
-    switch (random_() % 9) {
-      case 0:
-        message = request(random_(), RetrieveRequest{epoch, near(now), height, written, random_(),
-                                                     some(written % (z + 1) + height % 31 * z)});
+    const auto seed = [&] {
+      std::optional<Seed> some_seed;
+      if (random_() % 2) some_seed.emplace().fill(static_cast<std::uint8_t>(random_()));
+      return some_seed;
+    };
+    const auto peer = [&] {
+      const auto from = static_cast<Party>(random_() % 5);
+      return from == server ? kNobody : from;
+    };
+    switch (random_() % 13) {
+      case 0: {
+        RetrieveRequest retrieval{.epoch = epoch,
+                                  .view = near(now),
+                                  .height = height,
+                                  .written = turn,
+                                  .turn = random_(),
+                                  .leaf = random_(),
+                                  .query = some(turn % 9 + params_.stash_slots + height % 31 * z),
+                                  .query_seed = seed(),
+                                  .sum = {}};
+        if (random_() % 2)
+          retrieval.sum = SumOrder{.ticket = random_() % 50,
+                                   .oldest = random_() % 20,
+                                   .adder = static_cast<Party>(random_() % 5),
+                                   .mask = seed()};
+        message = request(random_(), retrieval);
         break;
-      case 1:
-        message = request(random_(), WriteRootRequest{epoch, near(now), written, random_() % 4,
-                                                      some(kParams.slot_size())});
+      }
+      case 1: {
+        WriteRootRequest write{.epoch = epoch,
+                               .turn = turn,
+                               .access = random_() % 4,
+                               .share = some(params_.slot_size()),
+                               .parts = {},
+                               .relay_to = static_cast<Party>(random_() % 3 ? 0 : random_() % 5)};
+        for (auto parts = random_() % 4; parts > 0; --parts)
+          write.parts.push_back({.number = static_cast<std::uint8_t>(random_() % 5),
+                                 .seed = seed(),
+                                 .content = some(params_.slot_size()),
+                                 .digest = seed()});
+        message = request(random_(), write);
+        break;
+      }
+      case 9:
+        cluster_.inject(peer(), server,
+                        request(random_(), RelayRequest{epoch, turn, random_() % 4,
+                                                        some(params_.slot_size())}));
+        break;
+      case 10:
+        cluster_.inject(
+            peer(), server,
+            request(random_(), AddendRequest{epoch, random_() % 50, some(params_.slot_size())}));
+        break;
+      case 11:
+        message = request(random_(), WithdrawRequest{epoch, random_() % 50});
         break;
       case 2:
       case 3:
         message =
             request(random_(), PrepareRequest{epoch, id, height,
                                               static_cast<std::uint8_t>(height + random_() % 3),
-                                              written, some((height % 16 + 1) * 2 * z * z)});
+                                              likely_orders(server, id, height % 16)});
         break;
       case 4:
         message = request(random_(), CommitRequest{epoch, id});
@@ -307,12 +396,11 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
         message = request(random_(), ReleaseRequest{epoch, id});
         break;
       case 7: {
-        const auto from = static_cast<Party>(random_() % 5);
         cluster_.inject(
-            from == server ? kNobody : from, server,
+            peer(), server,
             request(random_(), SubshareRequest{epoch, id, static_cast<std::uint16_t>(random_() % 9),
                                                static_cast<std::uint32_t>(random_() % 3),
-                                               some(z * kParams.slot_size())}));
+                                               some(z * params_.slot_size())}));
         break;
       }
       default: {
@@ -324,7 +412,10 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
     if (!message.empty()) cluster_.inject(kClient, server, message);
     if (round % 20 == 19) cluster_.settle();
   }
+  // Nothing of it lasts longer than its session.
   for (int again = 0; again < 2; ++again, restart_servers()) {
+    open_.known = {open_.next};
+    ++open_.next.epoch;
     Stranger stranger(cluster_);
     for (Party server = 1; server <= 3; ++server) {
       ASSERT_OK(stranger.ask(server, HelloRequest{}));
@@ -333,10 +424,13 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, Hostile, testing::Range(1, 4));
+constexpr Evictor kBoth[] = {Evictor::matrix, Evictor::shuffle};
+INSTANTIATE_TEST_SUITE_P(Seeds, Hostile,
+                         testing::Combine(testing::ValuesIn(kBoth), testing::Range(1, 3)));
 
 class HostileOnce : public Hostile {};
-INSTANTIATE_TEST_SUITE_P(Seed, HostileOnce, testing::Values(1));
+INSTANTIATE_TEST_SUITE_P(Seed, HostileOnce,
+                         testing::Combine(testing::ValuesIn(kBoth), testing::Values(1)));
 
 TEST_P(HostileOnce, AnotherVolumeIsRefused) {
   ASSERT_OK(cluster_.close_client());
@@ -345,7 +439,7 @@ TEST_P(HostileOnce, AnotherVolumeIsRefused) {
   {
     Stranger stranger(cluster_);
     for (Party server = 1; server <= 3; ++server) {
-      auto answer = stranger.ask(server, CreateRequest{{other, kParams, server}});
+      auto answer = stranger.ask(server, CreateRequest{{other, params_, server}});
       ASSERT_FALSE(answer);
       EXPECT_EQ(answer.error().code, Errc::wrong_volume);
       OpenRequest open = open_;
@@ -354,7 +448,7 @@ TEST_P(HostileOnce, AnotherVolumeIsRefused) {
       ASSERT_FALSE(answer);
       EXPECT_EQ(answer.error().code, Errc::wrong_volume);
       // The volume itself may be made again, without harm.
-      ASSERT_OK(stranger.ask(server, CreateRequest{{open_.volume, kParams, server}}));
+      ASSERT_OK(stranger.ask(server, CreateRequest{{open_.volume, params_, server}}));
       const auto hello = stranger.ask(server, HelloRequest{});
       ASSERT_OK(hello);
       EXPECT_EQ(decode<HelloAnswer>(hello->body())->volume->id, open_.volume);
@@ -388,7 +482,8 @@ TEST_P(HostileOnce, AStaleOrNamelessSessionIsRefused) {
 }
 
 TEST(HostileCreate, AVolumeInUseIsNotReplacedEvenIfItsSessionHasNoNumber) {
-  Cluster cluster(kParams, 1);
+  const VolumeParams params = test::safe_volume(Evictor::shuffle, 4);
+  Cluster cluster(params, 1);
   Stranger stranger(cluster);
   const auto hello = stranger.ask(1, HelloRequest{});
   ASSERT_OK(hello);
@@ -399,14 +494,15 @@ TEST(HostileCreate, AVolumeInUseIsNotReplacedEvenIfItsSessionHasNoNumber) {
   EXPECT_EQ(opened.error().code, Errc::bad_request);
   VolumeId other = volume;
   other[0] ^= 1;
-  ASSERT_OK(stranger.ask(1, CreateRequest{{other, kParams, 1}}));
+  ASSERT_OK(stranger.ask(1, CreateRequest{{other, params, 1}}));
 }
 
 // A peer whose subshares are of a wrong size, or empty, spoils an attempt and nothing more.
 TEST_P(HostileOnce, AWrongSubshareCostsOneAttempt) {
   int spoilt = 0;
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
-    if (from == 2 && to == 1 && message[0] == 'Q' && type_of(message) == MessageType::subshare &&
+    // Who gets them with either evictor.
+    if (from == 1 && to == 2 && message[0] == 'Q' && type_of(message) == MessageType::subshare &&
         spoilt < 3) {
       ++spoilt;
       auto subshare = *decode<SubshareRequest>(View(message).subspan(Rpc::kHeaderSize));
@@ -418,7 +514,7 @@ TEST_P(HostileOnce, AWrongSubshareCostsOneAttempt) {
   const auto evictions = cluster_.engine().status().evictions;
   ++generation_;
   for (BlockId block = 0; block < kBlocks; ++block)
-    ASSERT_OK(cluster_.write(block, pattern(block, generation_, kParams.block_size)));
+    ASSERT_OK(cluster_.write(block, pattern(block, generation_, params_.block_size)));
   EXPECT_EQ(spoilt, 3);
   EXPECT_GE(cluster_.engine().status().evictions, evictions + 5);
   check_contents();
@@ -458,27 +554,61 @@ TEST_P(HostileOnce, AFloodOfSubsharesIsBounded) {
 // A server never computes with a root slot that it does not have.
 TEST_P(HostileOnce, AnEvictionOfUnwrittenSlotsIsRefused) {
   ASSERT_OK(cluster_.close_client());
-  const std::size_t z = kParams.bucket_size;
-  Stranger stranger(cluster_);
-  const auto opened = stranger.ask(1, open_);
-  ASSERT_OK(opened);
-  const std::uint64_t now = decode<OpenAnswer>(opened->body())->view;
+  Cluster fresh(params_, 1);
+  OpenRequest open = open_;
+  Stranger stranger(fresh);
+  const auto hello = stranger.ask(1, HelloRequest{});
+  ASSERT_OK(hello);
+  open.volume = decode<HelloAnswer>(hello->body())->volume->id;
+  open.known = {Session{}};
+  ASSERT_OK(stranger.ask(1, open));
   // Access numbers start at 1.
-  auto answer =
-      stranger.ask(1, WriteRootRequest{open_.next.epoch, now, 0, 0, Bytes(kParams.slot_size())});
+  const Bytes zeros(params_.slot_size());
+  auto answer = stranger.ask(1, WriteRootRequest{open.next.epoch, 0, 0, zeros, {}, kClient});
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, Errc::bad_request);
   for (std::uint8_t height = 1; height < 12; ++height) {
-    const Bytes matrices((height + 1) * 2 * z * z);
-    answer = stranger.ask(
-        1,
-        PrepareRequest{
-            open_.next.epoch, {now, {}}, height, height, static_cast<std::uint16_t>(z), matrices});
+    const Bytes orders = orders_of(1, {}, height);
+    answer = stranger.ask(1, PrepareRequest{open.next.epoch, {}, height, height, orders});
     ASSERT_FALSE(answer);
-    EXPECT_TRUE(answer.error().code == Errc::bad_request || answer.error().code == Errc::corrupt);
-    corrupt_seen_ += answer.error().code == Errc::corrupt;
+    EXPECT_EQ(answer.error().code, height == 1 ? Errc::corrupt : Errc::bad_request);
   }
-  EXPECT_EQ(corrupt_seen_, 1) << "one height is the tree's";
+}
+
+// Orders that do not fit the server or the path are refused, and no attempt is begun by them.
+TEST_P(HostileOnce, OrdersOfAnotherShapeAreRefused) {
+  ASSERT_OK(cluster_.close_client());
+  Stranger stranger(cluster_);
+  for (Party server = 1; server <= 3; ++server) {
+    const auto opened = stranger.ask(server, open_);
+    ASSERT_OK(opened);
+    const std::uint64_t now = decode<OpenAnswer>(opened->body())->view;
+    const EvictionId id{now, {}};
+    const auto height = static_cast<std::uint8_t>(cluster_height_);
+    const Bytes right = orders_of(server, id, height);
+    std::vector<Bytes> wrong{{}, Bytes(right.begin(), right.end() - 1)};
+    // Server 1 of a shuffle gets seeds alone, whatever the path's length.
+    if (params_.evictor == Evictor::matrix || server != 1)
+      wrong.push_back(orders_of(server, id, height + 1u));
+    wrong.push_back(right);
+    wrong.back().push_back(0);
+    if (params_.evictor == Evictor::shuffle) {
+      wrong.push_back(orders_of(server % 3 + 1, id, height));
+      if (server != 1) {
+        auto orders = *decode<ShuffleOrders>(right);
+        orders.second[0] = orders.second[1];
+        wrong.push_back(packed(orders));
+        orders.second[0] = 0xffff;
+        wrong.push_back(packed(orders));
+      }
+    }
+    for (const Bytes& orders : wrong) {
+      const auto answer =
+          stranger.ask(server, PrepareRequest{open_.next.epoch, id, height, height, orders});
+      ASSERT_FALSE(answer) << orders.size();
+      EXPECT_EQ(answer.error().code, Errc::bad_request);
+    }
+  }
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <random>
 #include <set>
 
-#include "oramcore/tree/bounds.h"
 #include "serverd/control.h"
+#include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/ledger.h"
@@ -64,11 +64,9 @@ constexpr std::size_t kBlockSize = 512;
 /// One cell: a cluster that goes up to the step, is cut there, and must recover.
 class Cell {
  public:
-  Cell(Scheme scheme, const MatrixStep& step, Coverage::Subset persisted, std::uint64_t seed)
-      : step_(step),
-        persisted_(persisted),
-        cluster_({scheme, kBlockSize, min_bucket_size(kEvictEvery), kEvictEvery}, seed),
-        ledger_(kBlockSize) {
+  Cell(const VolumeParams& params, const MatrixStep& step, Coverage::Subset persisted,
+       std::uint64_t seed)
+      : step_(step), persisted_(persisted), cluster_(params, seed), ledger_(kBlockSize) {
     cluster_.on_step = [this](Party party, std::string_view name, bool done) {
       seen_attempt_[party] |= name == "attempt" && done;
       if (step_.message != MessageType{} || name != step_.name) return;
@@ -100,6 +98,7 @@ class Cell {
       ASSERT_NO_FATAL_FAILURE(write(next_++ % 12));
     ASSERT_OK(cluster_.commit());
     ASSERT_NO_FATAL_FAILURE(check_all());
+    cluster_.settle();
     ASSERT_OK(cluster_.close_client());
     check_views();
   }
@@ -127,6 +126,7 @@ class Cell {
     const auto number = ledger_.wrote(block, content);
     ASSERT_OK(cluster_.write(block, std::move(content)));
     ledger_.acknowledged(block, number);
+    cluster_.settle();  // accesses do not wait for evictions
   }
   void commit() {
     const auto covers = ledger_.snapshot();
@@ -143,7 +143,7 @@ class Cell {
   }
   bool next_eviction_grows() {
     const auto status = cluster_.engine().status();
-    return status.blocks + 1 + kEvictEvery > status.capacity;
+    return status.blocks + 1 + 2 * kEvictEvery > status.capacity;
   }
 
   /// Up to shortly before the step, everything committed.
@@ -248,48 +248,58 @@ class Cell {
   unsigned height_ = 0;
 };
 
-class CutMatrix : public testing::TestWithParam<MatrixStep> {
+const VolumeParams kVolumes[] = {
+    test::safe_volume(Evictor::matrix, kEvictEvery),
+    test::safe_volume(Evictor::shuffle, kEvictEvery),
+    test::matrix_volume(min_bucket_size(kEvictEvery), kEvictEvery, {2, 5})};
+
+class CutMatrix : public testing::TestWithParam<std::tuple<MatrixStep, VolumeParams>> {
  protected:
   void SetUp() override { spdlog::set_level(spdlog::level::off); }
 
-  void cut(Scheme scheme, Coverage::Subset persisted, Coverage& coverage) {
-    SCOPED_TRACE(fmt::format("{}, l={}, persisted by {}", title(GetParam()), scheme.servers,
-                             test::name_of(persisted)));
-    Cell cell(scheme, GetParam(), persisted, 1000 + persisted);
+  static const MatrixStep& step() { return std::get<0>(GetParam()); }
+  static const VolumeParams& volume() { return std::get<1>(GetParam()); }
+  /// All of them; of five servers some.
+  static std::set<Coverage::Subset> subsets() {
+    std::set<Coverage::Subset> all{0, 1};
+    if (step().of_the_client) return all;
+    const unsigned servers = volume().scheme.servers;
+    const Coverage::Subset whole = (1u << servers) - 1;
+    all = {0, whole << 1};
+    if (servers == 3) {
+      for (Coverage::Subset subset = 0; subset <= whole; ++subset) all.insert(subset << 1);
+    } else {
+      for (std::mt19937 random(7); all.size() < 7;) all.insert(random() % (whole + 1) << 1);
+    }
+    return all;
+  }
+
+  void cut(Coverage::Subset persisted, Coverage& coverage) {
+    SCOPED_TRACE(fmt::format("{}, persisted by {}", title(step()), test::name_of(persisted)));
+    Cell cell(volume(), step(), persisted, 1000 + persisted);
     ASSERT_NO_FATAL_FAILURE(cell.run());
-    coverage.reached(title(GetParam()), persisted);
+    coverage.reached(title(step()), persisted);
   }
 };
 
-TEST_P(CutMatrix, AnySubsetOfThreeServers) {
+TEST_P(CutMatrix, AnySubsetOfTheParties) {
   Coverage coverage;
-  const unsigned first = GetParam().of_the_client ? 0 : 1;
-  const unsigned subsets = GetParam().of_the_client ? 2 : 8;
-  for (Coverage::Subset subset = 0; subset < subsets; ++subset)
-    ASSERT_NO_FATAL_FAILURE(cut({1, 3}, subset << first, coverage));
-  std::printf("%s", coverage.table(4).c_str());
-  for (Coverage::Subset subset = 0; subset < subsets; ++subset)
-    EXPECT_EQ(coverage.count(title(GetParam()), subset << first), 1u);
+  for (const Coverage::Subset subset : subsets()) ASSERT_NO_FATAL_FAILURE(cut(subset, coverage));
+  std::printf("%s", coverage.table(volume().scheme.servers + 1).c_str());
+  for (const Coverage::Subset subset : subsets())
+    EXPECT_EQ(coverage.count(title(step()), subset), 1u);
 }
 
-TEST_P(CutMatrix, SomeSubsetsOfFiveServers) {
-  Coverage coverage;
-  std::set<Coverage::Subset> subsets{0, 1};
-  if (!GetParam().of_the_client) {
-    subsets = {0, 0b111110};
-    for (std::mt19937 random(7); subsets.size() < 7;) subsets.insert(random() % 32 << 1);
-  }
-  for (const Coverage::Subset subset : subsets)
-    ASSERT_NO_FATAL_FAILURE(cut({2, 5}, subset, coverage));
-  std::printf("%s", coverage.table(6).c_str());
-}
-
-std::string step_name(const testing::TestParamInfo<MatrixStep>& test) {
-  std::string name = title(test.param);
+std::string cell_name(const testing::TestParamInfo<CutMatrix::ParamType>& test) {
+  const auto& [step, volume] = test.param;
+  std::string name =
+      fmt::format("{}{}{}", title(step), name_of(kEvictors, volume.evictor), volume.scheme.servers);
   std::erase_if(name, [](char c) { return !std::isalnum(c); });
   return name;
 }
-INSTANTIATE_TEST_SUITE_P(Steps, CutMatrix, testing::ValuesIn(kSteps), step_name);
+INSTANTIATE_TEST_SUITE_P(Steps, CutMatrix,
+                         testing::Combine(testing::ValuesIn(kSteps), testing::ValuesIn(kVolumes)),
+                         cell_name);
 
 }  // namespace
 }  // namespace s3oram

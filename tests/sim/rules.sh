@@ -33,11 +33,11 @@ in_test() { noticed "$1" "$2" --gtest_filter="$3"; }
 
 at_random checksums durable-answers acknowledged-positions no-retry-of-failed-sync recovery-first \
   intents copy-on-write durable-prepare decide-first full-sync
-in_test former-view protocol_test 'Protocol.TheFormerViewIsThereUntilItIsReleased'
-in_test attempts protocol_test 'Protocol.AnAttemptIsNeverBegunTwice'
-in_test epochs engine_test 'Engine.FencesAnOlderSession'
-in_test compare-and-set engine_test 'Engine.RefusesAnOldCopyOfTheVault'
-in_test root-stamps protocol_test 'Heal.AServerSetBackWithinAView'
-in_test reserve-space protocol_test 'Space.*'
-in_test ballast protocol_test 'Space.*'
+in_test former-view protocol_test '*/Protocol.TheFormerViewIsThereUntilItIsReleased/*'
+in_test attempts protocol_test '*/Protocol.AnAttemptIsNeverBegunTwice/*'
+in_test epochs engine_test '*EngineTest.FencesAnOlderSession*'
+in_test compare-and-set engine_test '*EngineTest.RefusesAnOldCopyOfTheVault*'
+in_test root-stamps protocol_test '*/Heal.AServerSetBackWithinAView/*'
+in_test reserve-space protocol_test '*/Space.*'
+in_test ballast protocol_test '*/Space.*'
 ((missed == 0))

@@ -13,6 +13,7 @@ using Row = StateChanges::Row;
 class CheckTest : public testing::Test {
  protected:
   static constexpr unsigned kHeight = 3;
+  static constexpr Turn kFirst = first_turn(7, 10);  // in root slot 10
   static VolumeParams params() { return {Scheme{1, 3}, 4096, 20, 10}; }
 
   CheckTest() {
@@ -22,15 +23,16 @@ class CheckTest : public testing::Test {
     EXPECT_TRUE(ClientState::create(file()));
     auto state = ClientState::open(file());
     EXPECT_TRUE(state);
-    TreeState tree{.view = 7, .height = kHeight, .written = 3, .last_decided = {.eviction = 6}};
+    TreeState tree{
+        .view = 7, .height = kHeight, .written = kFirst + 3, .last_decided = {.eviction = 6}};
     StateChanges changes;
     changes.positions[1] = row({Position::Kind::tree, 5, kHeight, 2, 11});
-    changes.positions[2] = row({Position::Kind::tree, 6, 0, 1, 12});
+    changes.positions[2] = row({Position::Kind::tree, 6, 0, 11, 12});
     changes.positions[3] = row({Position::Kind::tree, 7, 2, 19, 13});
     changes.positions[4] = row({Position::Kind::stash, 9, 0, 0, 14});
     changes.stash[4] = Bytes(params().slot_size());
-    for (std::uint16_t slot = 0; slot < 4; ++slot)
-      changes.intents[slot] = {.view = 7, .block = slot, .leaf = 3, .access = slot + 1u};
+    for (Turn turn = kFirst; turn < kFirst + 4; ++turn)
+      changes.intents[root_slot(turn, 10)] = {.turn = turn, .block = 0, .leaf = 3, .access = turn};
     EXPECT_TRUE(state->commit(tree, changes, {}));
   }
   ~CheckTest() override { std::filesystem::remove_all(directory_); }
@@ -63,7 +65,7 @@ class CheckTest : public testing::Test {
     Database database = open();
     StateCheck found = read_state(database, params());
     check_further(found, params());
-    EXPECT_TRUE(repair_state(database, found, {}));
+    EXPECT_TRUE(repair_state(database, params(), found, {}));
   }
 
   std::filesystem::path directory_;
@@ -82,7 +84,7 @@ TEST_F(CheckTest, ABadRowCostsItsBlock) {
       {put(1, {}), {2, 3, 4}},
       {put(1, {Position::Kind::tree, 5, kHeight + 1, 2, 11}), {2, 3, 4}},
       {put(1, {Position::Kind::tree, 5, 1, 20, 11}), {2, 3, 4}},
-      {put(2, {Position::Kind::tree, 6, 0, 3, 12}), {1, 3, 4}},
+      {put(2, {Position::Kind::tree, 6, 0, 13, 12}), {1, 3, 4}},
       {put(3, {Position::Kind::stash, 6, 0, 0, 12}), {1, 2, 4}},
       {"UPDATE positions SET position = 'x' WHERE block = 3", {1, 2, 4}},
       {"UPDATE positions SET version = x'00' WHERE block = 3", {1, 2, 4}},
@@ -127,6 +129,23 @@ TEST_F(CheckTest, OfTwoBlocksInOneSlotTheNewerStays) {
   EXPECT_TRUE(check().findings.empty());
 }
 
+TEST_F(CheckTest, ARootHasAStashPartWithTheShuffleEvictor) {
+  VolumeParams shuffle = params();
+  shuffle.evictor = Evictor::shuffle;
+  shuffle.stash_slots = 40;  // slots 20 to 59
+  shuffle.privacy = Privacy::computational;
+  alter(put(8, {Position::Kind::tree, 5, 0, 20, 98}));
+  alter(put(9, {Position::Kind::tree, 5, 0, 59, 99}));
+  const auto blocks = [&](const VolumeParams& volume) {
+    Database database = open();
+    return read_state(database, volume).state.positions.blocks();
+  };
+  EXPECT_EQ(blocks(shuffle), (std::vector<BlockId>{1, 2, 3, 4, 8, 9}));
+  EXPECT_EQ(blocks(params()), (std::vector<BlockId>{1, 2, 3, 4})) << "without one";
+  alter(put(9, {Position::Kind::tree, 5, 0, 60, 99}));
+  EXPECT_EQ(blocks(shuffle), (std::vector<BlockId>{1, 2, 3, 4, 8}));
+}
+
 TEST_F(CheckTest, NeighboursInABucketAreSound) {
   alter(put(8, {Position::Kind::tree, 5, kHeight, 3, 99}));
   alter(put(9, {Position::Kind::tree, 5 + 1, kHeight, 2, 99}));
@@ -146,8 +165,9 @@ TEST_F(CheckTest, SealedBlocksOfAWrongSizeAreLost) {
 
 TEST_F(CheckTest, IntentsAreMended) {
   for (const char* damage :
-       {"DELETE FROM intents WHERE slot = 1", "UPDATE intents SET leaf = 1 << 41 WHERE slot = 2",
-        "UPDATE intents SET slot = 20 WHERE slot = 3", "UPDATE intents SET access = 'x'"}) {
+       {"DELETE FROM intents WHERE slot = 11", "UPDATE intents SET leaf = 1 << 41 WHERE slot = 12",
+        "UPDATE intents SET slot = 20 WHERE slot = 13",
+        "UPDATE intents SET turn = 90 WHERE slot = 10", "UPDATE intents SET access = 'x'"}) {
     alter(damage);
     {
       auto state = ClientState::open(file());
@@ -160,8 +180,9 @@ TEST_F(CheckTest, IntentsAreMended) {
 }
 
 TEST_F(CheckTest, ATreeThatCannotBeIsRefused) {
-  for (const char* damage : {"UPDATE tree SET height = 7", "UPDATE tree SET written = 21",
-                             "UPDATE tree SET attempt = x''", "DELETE FROM tree"}) {
+  for (const char* damage :
+       {"UPDATE tree SET height = 7", "UPDATE tree SET written = 69",
+        "UPDATE tree SET written = 91", "UPDATE tree SET attempt = x''", "DELETE FROM tree"}) {
     Database database = open();
     ASSERT_TRUE(database.begin());
     ASSERT_TRUE(database.execute(damage));
@@ -178,7 +199,7 @@ TEST_F(CheckTest, ATreeThatCannotBeIsRefused) {
 
 TEST_F(CheckTest, UnownedBlocksAreFreed) {
   Database database = open();
-  ASSERT_TRUE(repair_state(database, read_state(database, params()), {2, 4}));
+  ASSERT_TRUE(repair_state(database, params(), read_state(database, params()), {2, 4}));
   const StateCheck found = read_state(database, params());
   EXPECT_TRUE(found.findings.empty());
   EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{1, 3}));

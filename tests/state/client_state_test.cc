@@ -43,7 +43,7 @@ class ClientStateTest : public testing::Test {
   }
 
   static TreeState some_tree() {
-    TreeState tree{.view = 7, .height = 4, .written = 3, .last_decided = {.eviction = 6}};
+    TreeState tree{.view = 7, .height = 4, .written = 31, .last_decided = {.eviction = 6}};
     tree.last_decided.attempt.fill(0xab);
     return tree;
   }
@@ -58,7 +58,7 @@ class ClientStateTest : public testing::Test {
   static void expect_some(const ClientState::Loaded& loaded) {
     EXPECT_EQ(loaded.tree.view, 7u);
     EXPECT_EQ(loaded.tree.height, 4u);
-    EXPECT_EQ(loaded.tree.written, 3);
+    EXPECT_EQ(loaded.tree.written, 31u);
     EXPECT_EQ(loaded.tree.last_decided, some_tree().last_decided);
     EXPECT_EQ(loaded.positions.blocks(), (std::vector<BlockId>{1, 2, 300}));
     EXPECT_EQ(loaded.positions.height(), 4u);
@@ -82,7 +82,7 @@ TEST_F(ClientStateTest, ANewVolumeIsEmpty) {
   ASSERT_GOOD(found);
   EXPECT_EQ(found->tree.view, 0u);
   EXPECT_EQ(found->tree.height, 1u);
-  EXPECT_EQ(found->tree.written, 0);
+  EXPECT_EQ(found->tree.written, 0u);
   EXPECT_EQ(found->tree.last_decided, EvictionId{});
   EXPECT_EQ(found->positions.mapped(), 0u);
   EXPECT_TRUE(found->stash.empty());
@@ -250,12 +250,14 @@ TEST_F(ClientStateTest, RefusesDamagedTables) {
       {"DROP TABLE sessions", Errc::damaged_vault},
       {"DELETE FROM tree", Errc::damaged_vault},
       {"DELETE FROM sessions", Errc::damaged_vault},
-      {"UPDATE tree SET format = 2", Errc::unsupported},
+      {"UPDATE tree SET format = 3", Errc::unsupported},
+      {"UPDATE tree SET format = 1", Errc::unsupported},
       {"UPDATE tree SET height = 0", Errc::damaged_vault},
       {"UPDATE tree SET height = 31", Errc::damaged_vault},
       {"UPDATE tree SET height = -1", Errc::damaged_vault},
       {"UPDATE tree SET written = -1", Errc::damaged_vault},
-      {"UPDATE tree SET written = 65536", Errc::damaged_vault},
+      {"UPDATE tree SET written = 27", Errc::damaged_vault},
+      {"UPDATE tree SET written = 37", Errc::damaged_vault},
       {"UPDATE tree SET attempt = x'00'", Errc::damaged_vault},
       {"UPDATE sessions SET nonce = zeroblob(17)", Errc::damaged_vault},
       {"UPDATE tree SET height = 8", Errc::damaged_vault},
@@ -268,7 +270,7 @@ TEST_F(ClientStateTest, RefusesDamagedTables) {
     const auto found = [&]() -> Result<ClientState::Loaded> {
       auto state = ClientState::open(copy);
       if (!state) return fail(state.error());
-      return state->load();
+      return state->load(VolumeParams{{1, 3}, 512, 8, 4});
     }();
     ASSERT_FALSE(found) << damage;
     EXPECT_EQ(found.error().code, code) << damage << ": " << found.error().message;

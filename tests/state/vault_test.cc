@@ -308,17 +308,22 @@ TEST_F(VaultJson, IsReadAsWritten) {
 }
 
 TEST_F(VaultJson, ANewerFormatIsNotGuessedAt) {
-  const Error error = error_of(replaced(local_, "\"format\": 1", "\"format\": 2"));
+  const Error error = error_of(replaced(local_, "\"format\": 2", "\"format\": 3"));
   EXPECT_EQ(error.code, Errc::unsupported);
   EXPECT_NE(error.message.find("/x/vault.json"), std::string::npos);
+}
+
+TEST_F(VaultJson, AFormatOfBeforeTheFirstReleaseIsRefused) {
+  EXPECT_EQ(error_of(replaced(local_, "\"format\": 2", "\"format\": 1")).code, Errc::unsupported);
 }
 
 TEST_F(VaultJson, ImpossibleValuesAreNamed) {
   const struct {
     const char *from, *to, *named;
   } cases[] = {
-      {"\"format\": 1", "\"format\": 0", "format"},
-      {"\"format\": 1", "\"format\": \"1\"", "format"},
+      {"\"format\": 2", "\"format\": 0", "format"},
+      {"\"format\": 2", "\"format\": \"2\"", "format"},
+      {"\"format\": 2", "\"format\": -1", "format"},
       {"\"ready\": false", "\"ready\": 0", "ready"},
       {"\"volume\": \"ab", "\"volume\": \"", "volume"},
       {"\"volume\": \"ab", "\"volume\": \"zz", "volume"},
@@ -332,6 +337,12 @@ TEST_F(VaultJson, ImpossibleValuesAreNamed) {
       {"\"block_size\"", "\"blocksize\"", "block_size"},
       {"\"bucket_size\": 162", "\"bucket_size\": 63", "63 slots"},
       {"\"evict_every\": 64", "\"evict_every\": 0", "evictions"},
+      {"\"evictor\": \"matrix\"", "\"evictor\": \"magic\"", "magic"},
+      {"\"evictor\": \"matrix\"", "\"evictor\": \"shuffle\"", "information-theoretic"},
+      {"\"stash_slots\": 0", "\"stash_slots\": 162", "stash"},
+      {"\"sharing\": \"information-theoretic\"", "\"sharing\": \"none\"", "none"},
+      {"\"first_height\": 1", "\"first_height\": 0", "height"},
+      {"\"first_height\": 1", "\"first_height\": 31", "height"},
       {"\"ready\"", "\"surprise\": 1, \"ready\"", "surprise"},
       {"\"address\": \"s0.example:5760\"", "\"address\": \"\"", "address"},
       {"\"address\": \"s0.example:5760\"", "\"address\": 5760", "address"},
@@ -354,7 +365,7 @@ TEST_F(VaultJson, NoTruncationIsAccepted) {
   const std::size_t content = remote_.find_last_of('}');
   for (std::size_t size = 0; size <= content; ++size)
     ASSERT_EQ(error_of(remote_.substr(0, size)).code, Errc::damaged_vault) << size;
-  for (const char* text : {"[]", "null", "1", "\"format\"", "{}", "{\"format\": 1}"})
+  for (const char* text : {"[]", "null", "1", "\"format\"", "{}", "{\"format\": 2}"})
     EXPECT_EQ(error_of(text).code, Errc::damaged_vault) << text;
 }
 

@@ -119,10 +119,10 @@ TEST(Codec, ReservesNothingForALyingLength) {
 
 TEST(Codec, GivesViewsIntoTheMessage) {
   const Bytes share(1000, 7);
-  const Bytes bytes = body_of(WriteRootRequest{.share = share});
-  const auto message = decode<WriteRootRequest>(bytes);
+  const Bytes bytes = body_of(RelayRequest{.part = share});
+  const auto message = decode<RelayRequest>(bytes);
   ASSERT_TRUE(message);
-  EXPECT_EQ(message->share.data(), bytes.data() + bytes.size() - share.size());
+  EXPECT_EQ(message->part.data(), bytes.data() + bytes.size() - share.size());
 }
 
 }  // namespace

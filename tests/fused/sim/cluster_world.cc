@@ -9,7 +9,16 @@ namespace {
 
 VolumeParams params_of(std::uint64_t seed, std::uint32_t block_size) {
   const auto evict_every = static_cast<std::uint16_t>(2 + seed % 3);
-  return {{1, 3}, block_size, min_bucket_size(evict_every, 20), evict_every};
+  if (seed % 2 == 0) return {{1, 3}, block_size, min_bucket_size(evict_every, 20), evict_every};
+  // Now and then something overflows.
+  const auto bucket_size = static_cast<std::uint16_t>(2 + seed / 2 % 4);
+  return {.scheme = {1, 3},
+          .block_size = block_size,
+          .bucket_size = bucket_size,
+          .evict_every = evict_every,
+          .evictor = Evictor::shuffle,
+          .stash_slots = static_cast<std::uint16_t>(bucket_size * (1 + seed / 8 % 3)),
+          .privacy = Privacy::computational};
 }
 
 }  // namespace

@@ -1,0 +1,178 @@
+// Accesses and evictions at the same time: an access does not wait for an eviction, unless both
+// groups of the root's slots are full; and it reads the view before until every server has the new
+// one.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/harness/volumes.h"
+#include "tests/sim/cluster.h"
+
+namespace s3oram {
+namespace {
+
+using test::Cluster;
+using test::pattern;
+
+constexpr std::uint16_t kEvery = 4;
+
+class Overlap : public test::EachEvictor {
+ protected:
+  void SetUp() override {
+    cluster_.network.filter = [this](Party, Party to, const Bytes& message) {
+      return message[0] != 'Q' || !held_back_.contains({type_of(message), to});
+    };
+    cluster_.network.observer = [this](Party from, Party to, const Bytes& message) {
+      saw(from, to, message);
+    };
+    ASSERT_OK(cluster_.open_client());
+  }
+
+  static MessageType type_of(const Bytes& message) { return static_cast<MessageType>(message[2]); }
+  void saw(Party from, Party to, const Bytes& message) {
+    const MessageType type = type_of(message);
+    if (message[0] == 'A') {
+      if (message[4] == 0) ++answered_[{type, from}];
+      former_view_ += message[4] == static_cast<int>(Errc::former_view);
+    } else if (type == MessageType::retrieve && to == 2) {
+      const auto request = *decode<RetrieveRequest>(View(message).subspan(Rpc::kHeaderSize));
+      retrievals_.push_back({request.view, request.turn, request.leaf});
+    }
+  }
+  void hold_back(MessageType type, std::initializer_list<Party> at) {
+    for (const Party server : at) held_back_.insert({type, server});
+  }
+  void write(BlockId block, std::uint64_t generation) {
+    ASSERT_OK(cluster_.write(block, pattern(block, generation, 512)));
+  }
+  void expect(BlockId block, std::uint64_t generation) {
+    auto got = cluster_.read(block);
+    ASSERT_OK(got);
+    EXPECT_EQ(*got, generation == 0 ? Bytes(512) : pattern(block, generation, 512)) << block;
+  }
+  void wait(Duration duration) {
+    bool over = false;
+    cluster_.clock.call_after(duration, [&] { over = true; });
+    cluster_.run_until([&] { return over; });
+  }
+  std::uint64_t evictions() { return cluster_.engine().status().evictions; }
+
+  struct Retrieval {
+    std::uint64_t view;
+    Turn turn;
+    Leaf leaf;
+  };
+  /// High enough not to grow: a path asked for again would be a longer one.
+  static VolumeParams volume() {
+    VolumeParams params = test::safe_volume(GetParam(), kEvery);
+    params.first_height = 4;
+    return params;
+  }
+  Cluster cluster_{volume(), 61};
+  std::set<std::pair<MessageType, Party>> held_back_;
+  std::map<std::pair<MessageType, Party>, int> answered_;
+  std::vector<Retrieval> retrievals_;  // as server 2 is asked for them
+  int former_view_ = 0;
+};
+S3O_WITH_EACH_EVICTOR(Overlap);
+
+TEST_P(Overlap, AsManyAccessesAsThereAreRootSlotsGoOnAndTheNextOneWaits) {
+  hold_back(MessageType::subshare, {1, 2, 3});
+  for (BlockId block = 0; block < kEvery; ++block) write(block, 1);
+  // The eviction has begun and cannot end. Its blocks are read, written and discarded meanwhile.
+  expect(0, 1);
+  write(1, 2);
+  expect(100, 0);
+  cluster_.engine().discard(2);
+  write(4, 1);
+  EXPECT_EQ(cluster_.engine().status().accesses, 2u * kEvery);
+  std::optional<Result<Bytes>> waiting;
+  cluster_.engine().read(3, [&](Result<Bytes> got) { waiting.emplace(std::move(got)); });
+  wait(std::chrono::minutes(1));
+  EXPECT_FALSE(waiting) << "there is no root slot for it";
+  EXPECT_EQ(cluster_.engine().status().accesses, 2u * kEvery);
+  EXPECT_EQ(evictions(), 0u);
+  held_back_.clear();
+  cluster_.run_until([&] { return waiting.has_value(); });
+  ASSERT_OK(*waiting);
+  EXPECT_EQ(**waiting, pattern(3, 1, 512));
+  EXPECT_GE(evictions(), 1u);
+  for (int again = 0; again < 2; ++again) {
+    for (const auto& [block, generation] : {std::pair{0, 1}, {1, 2}, {2, 0}, {3, 1}, {4, 1}})
+      expect(static_cast<BlockId>(block), static_cast<std::uint64_t>(generation));
+    ASSERT_OK(cluster_.close_client());
+    ASSERT_OK(cluster_.open_client());
+  }
+}
+
+TEST_P(Overlap, TheViewBeforeIsReadUntilEveryServerHasFlipped) {
+  hold_back(MessageType::commit, {3});
+  for (BlockId block = 0; block < kEvery; ++block) write(block, 1);
+  cluster_.run_until([&] {
+    return answered_[{MessageType::commit, 1}] == 1 && answered_[{MessageType::commit, 2}] == 1;
+  });
+  retrievals_.clear();
+  expect(0, 1);  // where the eviction has moved it from
+  write(1, 2);
+  expect(0, 1);  // written since
+  for (const Retrieval& retrieval : retrievals_) EXPECT_EQ(retrieval.view, 0u);
+  EXPECT_EQ(retrievals_.size(), 3u);
+  EXPECT_EQ(evictions(), 0u);
+  held_back_.clear();
+  cluster_.run_until([&] { return evictions() == 1; });
+  retrievals_.clear();
+  expect(2, 1);
+  ASSERT_EQ(retrievals_.size(), 1u);
+  EXPECT_EQ(retrievals_[0].view, 1u);
+  expect(0, 1);
+  expect(1, 2);
+  expect(3, 1);
+}
+
+TEST_P(Overlap, AServerRestartedAfterItsFlipMakesTheClientReadTheSamePathAgain) {
+  hold_back(MessageType::commit, {3});
+  for (BlockId block = 0; block < kEvery; ++block) write(block, 1);
+  cluster_.run_until([&] {
+    return answered_[{MessageType::commit, 1}] == 1 && answered_[{MessageType::commit, 2}] == 1;
+  });
+  cluster_.kill_server(1);
+  cluster_.start_server(1);
+  retrievals_.clear();
+  std::optional<Result<Bytes>> got;
+  cluster_.engine().read(1, [&](Result<Bytes> result) { got.emplace(std::move(result)); });
+  cluster_.run_until([&] { return former_view_ > 0; });
+  wait(std::chrono::seconds(30));
+  EXPECT_FALSE(got) << "no view is held by all servers";
+  held_back_.clear();
+  cluster_.run_until([&] { return got.has_value(); });
+  ASSERT_OK(*got);
+  EXPECT_EQ(**got, pattern(1, 1, 512));
+  ASSERT_GE(retrievals_.size(), 2u);
+  const Retrieval &first = retrievals_.front(), &last = retrievals_.back();
+  EXPECT_EQ(first.view, 0u);
+  EXPECT_EQ(last.view, 1u);
+  for (const Retrieval& each : retrievals_) {
+    EXPECT_EQ(each.turn, first.turn);
+    EXPECT_EQ(each.leaf, first.leaf) << "another path would tell that it is the same block";
+  }
+  for (BlockId block = 0; block < kEvery; ++block) expect(block, 1);
+}
+
+// The client's power is cut while one server alone has flipped, and accesses have gone on.
+TEST_P(Overlap, WhatWasWrittenDuringAnEvictionOutlivesACut) {
+  hold_back(MessageType::commit, {2, 3});
+  for (BlockId block = 0; block < kEvery; ++block) write(block, 1);
+  cluster_.run_until([&] { return answered_[{MessageType::commit, 1}] == 1; });
+  write(0, 2);
+  write(5, 1);
+  ASSERT_OK(cluster_.commit());
+  for (Party party = kClient; party <= 3; ++party) cluster_.cut(party);
+  held_back_.clear();
+  for (Party server = 1; server <= 3; ++server) cluster_.start_server(server);
+  ASSERT_OK(cluster_.open_client());
+  expect(0, 2);
+  for (const BlockId block : {1, 2, 3, 5}) expect(block, 1);
+}
+
+}  // namespace
+}  // namespace s3oram

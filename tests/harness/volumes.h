@@ -1,0 +1,45 @@
+// Small volumes for tests, of each evictor.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "oramcore/tree/bounds.h"
+#include "oramcore/tree/volume.h"
+
+namespace s3oram::test {
+
+inline VolumeParams matrix_volume(std::uint16_t bucket_size, std::uint16_t evict_every,
+                                  Scheme scheme = {1, 3}) {
+  return {scheme, 512, bucket_size, evict_every};
+}
+inline VolumeParams shuffle_volume(std::uint16_t bucket_size, std::uint16_t evict_every,
+                                   std::uint16_t stash_slots) {
+  return {.scheme = {1, 3},
+          .block_size = 512,
+          .bucket_size = bucket_size,
+          .evict_every = evict_every,
+          .evictor = Evictor::shuffle,
+          .stash_slots = stash_slots,
+          .privacy = Privacy::computational};
+}
+
+/// One in which nothing overflows, with three servers.
+inline VolumeParams safe_volume(Evictor evictor, std::uint16_t evict_every) {
+  if (evictor == Evictor::matrix) return matrix_volume(min_bucket_size(evict_every), evict_every);
+  const auto bucket_size = static_cast<std::uint16_t>(2 * evict_every + 2);
+  return shuffle_volume(bucket_size, evict_every, min_stash_slots(bucket_size, evict_every));
+}
+
+/// To run a test with each evictor.
+class EachEvictor : public testing::TestWithParam<Evictor> {};
+inline std::string evictor_name(const testing::TestParamInfo<Evictor>& test) {
+  return std::string(name_of(kEvictors, test.param));
+}
+#define S3O_WITH_EACH_EVICTOR(suite)                                                               \
+  INSTANTIATE_TEST_SUITE_P(Evictors, suite,                                                        \
+                           testing::Values(::s3oram::Evictor::matrix, ::s3oram::Evictor::shuffle), \
+                           ::s3oram::test::evictor_name)
+
+}  // namespace s3oram::test
