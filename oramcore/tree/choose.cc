@@ -64,6 +64,8 @@ Status set_pair(const Wishes& wishes, Pair pair, VolumeParams& params) {
       return too_small(fmt::format("{} slots are enough", least));
     return {};
   }
+  if (!wishes.bucket_size)
+    while (min_stash_slots(params.bucket_size, params.evict_every) == 0) ++params.bucket_size;
   params.stash_slots = min_stash_slots(params.bucket_size, params.evict_every);
   if (params.stash_slots == 0) {
     if (!wishes.allow_overflow)

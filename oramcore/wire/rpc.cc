@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::uint8_t kRequest = 'Q', kAnswer = 'A';
 constexpr Duration kTick = std::chrono::milliseconds(500);
+// What waits in front of a request, in both directions, takes its time on a slow line: no reason to
+// send it twice.
+constexpr Duration kTimeOfByte = std::chrono::microseconds(10);
 
 struct Header {
   std::uint8_t kind = 0;
@@ -45,6 +48,7 @@ struct Rpc::Call {
   Bytes request;
   Duration resend_at;
   Duration resend_after = kFirstResend;
+  bool resent = false;
   Duration give_up_at;
   std::optional<Result<Payload>> answer;
   Event answered;
@@ -79,6 +83,7 @@ Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Durat
   call->to = to;
   call->request = with_header(header, std::move(request));
   const Duration now = clock_.now();
+  call->resend_after += waiting_bytes(to) * kTimeOfByte;
   call->resend_at = now + call->resend_after;
   call->give_up_at = patience == Duration::max() ? patience : now + patience;
   calls_.emplace(header.number, call);
@@ -102,8 +107,15 @@ void Rpc::connected(Party to) {
 bool Rpc::overdue(Party to) const {
   return std::any_of(calls_.begin(), calls_.end(), [&](const auto& entry) {
     const Call& call = *entry.second;
-    return call.to == to && !call.answer && call.resend_after > kFirstResend;
+    return call.to == to && !call.answer && call.resent;
   });
+}
+
+std::size_t Rpc::waiting_bytes(Party to) const {
+  std::size_t bytes = 0;
+  for (const auto& [number, call] : calls_)
+    if (call->to == to) bytes += call->request.size() + largest_answer_;
+  return bytes;
 }
 
 void Rpc::tick() {
@@ -118,7 +130,9 @@ void Rpc::tick() {
       if (now >= call->give_up_at) {
         call->finish(fail(Errc::unreachable, "server {} does not answer", call->to));
       } else if (now >= call->resend_at) {
-        call->resend_after = std::min(2 * call->resend_after, kLastResend);
+        call->resend_after = std::max(std::min(2 * call->resend_after, kLastResend),
+                                      waiting_bytes(call->to) * kTimeOfByte);
+        call->resent = true;
         call->resend_at = now + call->resend_after;
         transport_.send(call->to, call->request);
       }
@@ -142,6 +156,7 @@ void Rpc::received(Party from, Bytes message) {
   if (header->kind == kRequest) {
     handle(from, header->type, header->number, std::move(message));
   } else if (header->kind == kAnswer) {
+    largest_answer_ = std::max(largest_answer_, message.size());
     const auto found = calls_.find(header->number);
     if (found == calls_.end() || found->second->answer || found->second->to != from) return;
     if (header->code == 0) {

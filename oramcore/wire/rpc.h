@@ -25,7 +25,8 @@ struct Payload {
   std::uint16_t tag() const;
 };
 
-/// Pauses grow from one sending to the next, and begin anew when a connection comes about.
+/// Pauses grow from one sending to the next and with what waits in front on a slow line, and begin
+/// anew when a connection comes about.
 ///
 /// One executor; not thread-safe.
 class Rpc {
@@ -61,6 +62,8 @@ class Rpc {
   void received(Party from, Bytes message);
   void handle(Party from, std::uint16_t type, std::uint64_t number, Bytes message);
   void tick();
+  /// Of requests to `to` and, at most, of the answers to them.
+  std::size_t waiting_bytes(Party to) const;
   void connected(Party to);
 
   Executor executor_;
@@ -68,6 +71,7 @@ class Rpc {
   Transport& transport_;
   Handler handler_;
   std::uint64_t next_number_;
+  std::size_t largest_answer_ = 0;  // so far
   std::map<std::uint64_t, std::shared_ptr<Call>> calls_;
   std::set<std::pair<Party, std::uint64_t>> handling_;
   bool ticking_ = false;

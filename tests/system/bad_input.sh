@@ -26,7 +26,10 @@ step "arguments"
 expect 2 "no-such-command" s3oramfs no-such-command
 expect 2 "VAULT" s3oramfs init --local
 expect 2 "100" s3oramfs init --local --no-passphrase --block-size 100 "$work/new"
-expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --bucket-size 70 "$work/new"
+expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --bucket-size 16 --evict-every 46 "$work/new"
+expect 2 "shuffle" s3oramfs init --local --no-passphrase --evictor sort "$work/new"
+expect 2 "3 servers" s3oramfs init --local --no-passphrase --privacy-threshold 2 --evictor shuffle "$work/new"
+expect 2 "seeds" s3oramfs init --local --no-passphrase --privacy information-theoretic --evictor shuffle "$work/new"
 expect 2 "2 servers" s3oramfs init --no-passphrase --server a:1,x --server b:1,x "$work/new"
 expect 2 "not-a-server" s3oramfs init --no-passphrase --server not-a-server --server b --server c "$work/new"
 expect 2 "$work/nothing" s3oramfs init --local --passfile "$work/nothing" "$work/new"
