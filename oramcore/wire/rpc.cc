@@ -131,7 +131,7 @@ void Rpc::tick() {
         call->finish(fail(Errc::unreachable, "server {} does not answer", call->to));
       } else if (now >= call->resend_at) {
         call->resend_after = std::max(std::min(2 * call->resend_after, kLastResend),
-                                      waiting_bytes(call->to) * kTimeOfByte);
+                                      Duration(waiting_bytes(call->to) * kTimeOfByte));
         call->resent = true;
         call->resend_at = now + call->resend_after;
         transport_.send(call->to, call->request);
