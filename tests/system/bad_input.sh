@@ -26,7 +26,10 @@ step "arguments"
 expect 2 "no-such-command" s3oramfs no-such-command
 expect 2 "VAULT" s3oramfs init --local
 expect 2 "100" s3oramfs init --local --no-passphrase --block-size 100 "$work/new"
-expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --bucket-size 70 "$work/new"
+expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --evictor matrix \
+  --evict-every 64 --bucket-size 70 "$work/new"
+expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --evict-every 20 \
+  --bucket-size 4 "$work/new"
 expect 2 "2 servers" s3oramfs init --no-passphrase --server a:1,x --server b:1,x "$work/new"
 expect 2 "not-a-server" s3oramfs init --no-passphrase --server not-a-server --server b --server c "$work/new"
 expect 2 "$work/nothing" s3oramfs init --local --passfile "$work/nothing" "$work/new"
