@@ -2,69 +2,26 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 #include <set>
 
 #include "oramcore/client/eviction_orders.h"
 #include "tests/harness/volumes.h"
-#include "tests/sim/cluster.h"
+#include "tests/serverd/strangers.h"
 
 namespace s3oram {
 namespace {
 
 using test::Cluster;
+using test::number_of;
 using test::pattern;
+using test::request;
+using test::Stranger;
+using test::type_of;
+using test::u16_at;
 
 constexpr BlockId kBlocks = 30;
 constexpr Party kNobody = 77;
-
-std::uint16_t u16_at(View message, std::size_t at) {
-  std::uint16_t value = 0;
-  std::memcpy(&value, message.data() + at, sizeof value);
-  return value;
-}
-MessageType type_of(View message) { return static_cast<MessageType>(u16_at(message, 2)); }
-std::uint64_t number_of(View message) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, message.data() + 8, sizeof value);
-  return value;
-}
-
-/// A request as Rpc sends it, for the first opening of a session.
-constexpr std::uint8_t kOpening = 1;
-Bytes request(MessageType type, std::uint64_t number, Bytes encoded) {
-  encoded[0] = 'Q';
-  encoded[1] = Rpc::kWireVersion;
-  encoded[2] = static_cast<std::uint8_t>(type);
-  encoded[6] = kOpening;
-  std::memcpy(encoded.data() + 8, &number, sizeof number);
-  return encoded;
-}
-template <class T>
-Bytes request(std::uint64_t number, const T& message) {
-  return request(T::kType, number, encode(message));
-}
-
-/// Asks a server without a session, as the client's party.
-class Stranger {
- public:
-  explicit Stranger(Cluster& cluster)
-      : cluster_(cluster),
-        port_(cluster.network.attach(kClient)),
-        rpc_(cluster.context.get_executor(), cluster.clock, random_, *port_) {}
-  template <class T>
-  Result<Payload> ask(Party server, const T& message) {
-    return cluster_.run(
-        rpc_.call(server, T::kType, encode(message), std::chrono::seconds(60), kOpening));
-  }
-
- private:
-  Cluster& cluster_;
-  Prg random_{Seed{}, as_view("stranger")};
-  std::unique_ptr<Transport> port_;
-  Rpc rpc_;
-};
 
 class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
  protected:

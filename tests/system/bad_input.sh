@@ -30,6 +30,10 @@ expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --bucket-size 
 expect 2 "shuffle" s3oramfs init --local --no-passphrase --evictor sort "$work/new"
 expect 2 "3 servers" s3oramfs init --local --no-passphrase --privacy-threshold 2 --evictor shuffle "$work/new"
 expect 2 "seeds" s3oramfs init --local --no-passphrase --privacy information-theoretic --evictor shuffle "$work/new"
+expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --evictor matrix \
+  --evict-every 64 --bucket-size 70 "$work/new"
+expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --evict-every 20 \
+  --bucket-size 4 "$work/new"
 expect 2 "2 servers" s3oramfs init --no-passphrase --server a:1,x --server b:1,x "$work/new"
 expect 2 "not-a-server" s3oramfs init --no-passphrase --server not-a-server --server b --server c "$work/new"
 expect 2 "$work/nothing" s3oramfs init --local --passfile "$work/nothing" "$work/new"
