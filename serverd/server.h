@@ -156,6 +156,8 @@ class Server final : public ShareServer {
 
   /// For another server, on behalf of a client who waits and has other ways.
   static constexpr Duration kPeerPatience = std::chrono::seconds(10);
+  /// Addends, or relayed parts, of other servers that nobody here has asked for yet.
+  static constexpr std::size_t kMostUnderWay = 4096;
 
   Control control_;
   const std::filesystem::path directory_;

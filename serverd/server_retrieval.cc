@@ -110,6 +110,8 @@ Task<Result<Bytes>> Server::addend(Party from, Payload& payload) {
     co_return malformed();
   S3O_CO_TRY(check_session(request->epoch));
   if (request->ticket < oldest_sum_) co_return done();  // nobody waits for it any more
+  if (!sums_.contains(request->ticket) && sums_.size() >= kMostUnderWay)
+    co_return fail(Errc::bad_request, "too many addends for unknown tickets");
   sums_[request->ticket].addends.try_emplace(from, std::move(payload));
   parts_changed_.notify_all();
   co_return done();

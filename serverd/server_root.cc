@@ -103,6 +103,8 @@ Task<Result<Bytes>> Server::relay(Party, Payload& payload) {
   const std::uint64_t epoch = request->epoch, access = request->access;
   const std::uint16_t slot = root_slot(request->turn, params().evict_every);
   if (ring_[slot].stamp < access) {
+    if (relayed_.size() >= kMostUnderWay)
+      co_return fail(Errc::bad_request, "too many relayed parts of unknown accesses");
     relayed_.insert_or_assign({request->turn, access}, std::move(payload));
     parts_changed_.notify_all();
   }

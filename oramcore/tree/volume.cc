@@ -6,7 +6,7 @@ namespace s3oram {
 namespace {
 
 constexpr unsigned kMostEvictEvery = 4096;
-constexpr unsigned kMostRootSlots = 0xffff;
+constexpr unsigned kMostRootSlots = 0xffff, kMostPathSlots = 0xffff;
 
 Status check_matrix(const VolumeParams& params) {
   if (params.bucket_size < params.evict_every)
@@ -28,6 +28,9 @@ Status check_shuffle(const VolumeParams& params) {
   if (params.stash_slots < params.bucket_size || params.stash_slots % params.bucket_size != 0)
     return fail(Errc::usage, "{} stash slots are not one or more buckets of {}", params.stash_slots,
                 params.bucket_size);
+  if (params.root_slots() + kMaxHeight * params.bucket_size > kMostPathSlots)
+    return fail(Errc::usage, "buckets of {} slots make paths of more than {}", params.bucket_size,
+                kMostPathSlots);
   return {};
 }
 
