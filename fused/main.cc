@@ -139,12 +139,21 @@ std::string status_json(const MountCommand& command, Volume& volume, FileSystem&
   const VolumeStatus state = volume.status();
   const FileSystemStatus cache = files.status();
   nlohmann::json servers = nlohmann::json::array();
-  for (const auto& server : state.servers)
+  const auto traffic = volume.server_traffic();
+  for (std::size_t i = 0; i < state.servers.size(); ++i) {
+    const auto& server = state.servers[i];
+    nlohmann::json links = nlohmann::json::array();
+    for (const LinkTraffic& link : traffic[i])
+      if (link.party != kClient)
+        links.push_back(
+            {{"server", link.party}, {"bytes_sent", link.sent}, {"bytes_received", link.received}});
     servers.push_back({{"address", server.address},
                        {"answering", server.answering},
                        {"restarts", server.restarts},
                        {"bytes_sent", server.bytes_sent},
-                       {"bytes_received", server.bytes_received}});
+                       {"bytes_received", server.bytes_received},
+                       {"links", links}});
+  }
   return nlohmann::json{{"ok", true},
                         {"mountpoint", command.mountpoint.string()},
                         {"pid", ::getpid()},

@@ -50,8 +50,8 @@ Task<Status> MatrixEviction::evict_tile(std::uint32_t tile) {
 Task<Status> MatrixEviction::step(std::size_t at, std::uint32_t tile) {
   std::vector<Bytes> mine;
   if (multiplies()) {
-    mine = co_await offload(host_.pool,
-                            [&, seed = host_.random.seed()] { return multiply(at, tile, seed); });
+    const auto random = randomness(at, tile);
+    mine = co_await offload(host_.pool, [&] { return multiply(at, tile, *random); });
     for (Party to = 1; to <= params().scheme.servers; ++to)
       if (to != self()) send(to, at, tile, mine[to - 1]);
   }
@@ -70,9 +70,18 @@ Task<Status> MatrixEviction::step(std::size_t at, std::uint32_t tile) {
   co_return Status{};
 }
 
+std::unique_ptr<Random> MatrixEviction::randomness(std::size_t at, std::uint32_t tile) {
+  if (params().privacy == Privacy::information_theoretic)
+    return std::make_unique<DrawnRandom>(
+        host_.random, params().scheme.privacy * params().bucket_size * tile_width(tile));
+  Writer context;
+  context(as_view("smp"), input_.epoch, input_.id.eviction, input_.id.attempt, at, tile);
+  return std::make_unique<Prg>(host_.random.seed(), context.take());
+}
+
 // Protocol 1, steps 2 and 3, for the Z columns of matrix `at`: our product, shared anew.
 std::vector<Bytes> MatrixEviction::multiply(std::size_t at, std::uint32_t tile,
-                                            const Seed& seed) const {
+                                            Random& random) const {
   const std::size_t z = params().bucket_size;
   const std::size_t width = tile_width(tile);
   const View matrix = input_.orders.subspan(at * 2 * z * z, 2 * z * z);
@@ -87,10 +96,7 @@ std::vector<Bytes> MatrixEviction::multiply(std::size_t at, std::uint32_t tile,
   add(source(at), matrix.first(z * z));
   add(target(at), matrix.last(z * z));
 
-  Writer context;
-  context(as_view("smp"), input_.epoch, input_.id.eviction, input_.id.attempt, at, tile);
-  Prg prg(seed, context.take());
-  return create_shares(params().scheme, product, prg);
+  return create_shares(params().scheme, product, random);
 }
 
 // Protocol 1, step 6.

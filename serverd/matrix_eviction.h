@@ -17,7 +17,9 @@ class MatrixEviction final : public Eviction {
  private:
   Task<Status> evict_tile(std::uint32_t tile) override;
   Task<Status> step(std::size_t step, std::uint32_t tile);
-  std::vector<Bytes> multiply(std::size_t step, std::uint32_t tile, const Seed& seed) const;
+  /// What sharing the products of a tile anew takes.
+  std::unique_ptr<Random> randomness(std::size_t step, std::uint32_t tile);
+  std::vector<Bytes> multiply(std::size_t step, std::uint32_t tile, Random& random) const;
   void combine(std::size_t step, std::uint32_t tile, const std::vector<View>& shares);
   void keep_writes(std::uint32_t tile);
   BucketRows source(std::size_t step) const;

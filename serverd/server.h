@@ -31,6 +31,7 @@ class Server final : public ShareServer {
         background_(environment.background),
         random_(environment.random),
         disk_(environment.disk),
+        transport_(environment.transport),
         rpc_(executor_, environment.clock, random_, environment.transport) {}
 
   Status start();
@@ -82,6 +83,7 @@ class Server final : public ShareServer {
   Status check_session(std::uint64_t epoch) const;
 
   Result<Bytes> hello() { return encode(HelloAnswer{self_, control_.volume()}); }
+  Result<Bytes> traffic() const;
 
   Result<Bytes> create(const CreateRequest& request);
   Task<Result<Bytes>> open_session(const Payload& payload);
@@ -167,6 +169,7 @@ class Server final : public ShareServer {
   Executor background_;
   Random& random_;
   Disk& disk_;
+  Transport& transport_;
   std::unique_ptr<FrameStore> frames_;
   std::unique_ptr<GroupSync> sync_;
   bool open_ = false;          // a session was opened in this process's life

@@ -93,6 +93,8 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
   switch (type) {
     case MessageType::hello:
       co_return hello();
+    case MessageType::traffic:
+      co_return traffic();
     case MessageType::create:
       co_return decoded<CreateRequest>(request, &Server::create);
     case MessageType::open:
@@ -135,6 +137,17 @@ Status Server::check_session(std::uint64_t epoch) const {
     return fail(epoch < control_.session().epoch ? Errc::fenced : Errc::need_open,
                 "epoch {} is not open here, but {}", epoch, control_.session().epoch);
   return {};
+}
+
+Result<Bytes> Server::traffic() const {
+  TrafficAnswer answer;
+  const Party servers = control_.volume() ? params().scheme.servers : Party{0};
+  for (Party party = kClient; party <= servers; ++party) {
+    if (party == self_) continue;
+    const Traffic counted = transport_.traffic(party);
+    answer.links.push_back({party, counted.bytes_sent, counted.bytes_received});
+  }
+  return encode(answer);
 }
 
 Result<Bytes> Server::create(const CreateRequest& request) {

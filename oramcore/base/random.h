@@ -1,7 +1,9 @@
 // Randomness is passed in: the system's for use, a seeded one for tests and the simulator.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cassert>
 #include <memory>
 
 #include "oramcore/base/bytes.h"
@@ -26,6 +28,21 @@ class Random {
 class SystemRandom final : public Random {
  public:
   void fill(MutView out) override;
+};
+
+/// Bytes that were drawn before, on another thread perhaps. At most so many are asked for.
+class DrawnRandom final : public Random {
+ public:
+  DrawnRandom(Random& from, std::size_t size) : bytes_(size) { from.fill(bytes_); }
+  void fill(MutView out) override {
+    assert(out.size() <= bytes_.size() - used_);
+    std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(used_), out.size(), out.begin());
+    used_ += out.size();
+  }
+
+ private:
+  Bytes bytes_;
+  std::size_t used_ = 0;
 };
 
 /// ChaCha20 keystream under BLAKE2b(key = seed, message = context). The context binds a stream to

@@ -9,6 +9,7 @@ namespace {
 
 // Access numbers: the epoch in the upper bits makes those of a session newer than all before.
 constexpr unsigned kEpochShift = 40;
+constexpr Duration kStatusPatience = std::chrono::seconds(1);
 constexpr std::size_t kMostToldOf = 20;  // damaged rows, in the log
 
 }  // namespace
@@ -107,6 +108,11 @@ EngineStatus Engine::status() const {
   for (Party server = 1; server <= servers_.count(); ++server)
     status.answering.push_back(servers_.answering(server));
   return status;
+}
+
+Task<std::vector<Result<TrafficAnswer>>> Engine::server_traffic() {
+  return for_all(servers_.count(),
+                 [this](Party server) { return servers_.traffic(server, kStatusPatience); });
 }
 
 // ---- the device

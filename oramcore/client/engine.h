@@ -53,6 +53,8 @@ class Engine final : public BlockDevice {
   /// Accesses that have not ended by then fail.
   Task<Status> close(bool with_commit = true);
   EngineStatus status() const;
+  /// What each server has sent and received, if it answers soon. On the executor.
+  Task<std::vector<Result<TrafficAnswer>>> server_traffic();
 
   std::uint32_t block_size() const override { return params_.block_size; }
   void read(BlockId block, std::function<void(Result<Bytes>)> done) override;

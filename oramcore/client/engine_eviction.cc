@@ -137,7 +137,9 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
   Writer context;
   context(as_view("eviction orders"), session_.epoch, id.eviction, id.attempt);
   Prg prg(environment_.random.seed(), context.take());
-  const auto orders = eviction_orders(params_, plan, prg);
+  const bool theoretic = params_.privacy == Privacy::information_theoretic;
+  Random& random = theoretic ? environment_.random : prg;
+  const auto orders = eviction_orders(params_, plan, random);
   PrepareRequest request{.epoch = session_.epoch,
                          .id = id,
                          .height = static_cast<std::uint8_t>(tree_.height),

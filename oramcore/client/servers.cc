@@ -37,6 +37,15 @@ Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
   co_return hellos;
 }
 
+Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
+  auto answer =
+      co_await rpc_.call(server, MessageType::traffic, encode(TrafficRequest{}), patience);
+  if (!answer) co_return fail(answer.error());
+  const auto counted = decode<TrafficAnswer>(answer->body());
+  if (!counted) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  co_return *counted;
+}
+
 Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
   auto hellos = co_await hello(patience);
   if (!hellos) co_return fail(hellos.error());

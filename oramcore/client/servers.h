@@ -25,6 +25,9 @@ class Servers {
   /// there and free.
   Task<Status> create(const VolumeParams& params, Duration patience);
 
+  /// What the server has sent and received.
+  Task<Result<TrafficAnswer>> traffic(Party server, Duration patience);
+
   /// What to do when a server has opened the session: bring it to the client's view. need_open: it
   /// was restarted meanwhile.
   using Reconcile = std::function<Task<Status>(Party server, OpenAnswer answer, Duration patience)>;

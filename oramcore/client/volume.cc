@@ -214,6 +214,14 @@ class OpenVolume final : public Volume {
     });
   }
 
+  std::vector<std::vector<LinkTraffic>> server_traffic() override {
+    auto answers = connection_->run([this] { return engine_->server_traffic(); });
+    std::vector<std::vector<LinkTraffic>> links;
+    for (auto& answer : answers)
+      links.push_back(answer ? std::move(answer->links) : std::vector<LinkTraffic>());
+    return links;
+  }
+
   Status close() override {
     Status status = connection_->run([this]() -> Task<Status> {
       auto closed = co_await engine_->close();

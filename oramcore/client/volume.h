@@ -11,6 +11,7 @@
 
 #include "oramcore/client/block_device.h"
 #include "oramcore/state/vault.h"
+#include "oramcore/wire/messages.h"
 
 namespace s3oram {
 
@@ -56,6 +57,10 @@ class Volume {
   virtual BlockDevice& device() = 0;
   /// Any thread.
   virtual VolumeStatus status() = 0;
+  /// What each server has sent and received since it was started, on its links to the client
+  /// (party 0) and to the other servers; nothing of one that does not answer within a second. Any
+  /// thread.
+  virtual std::vector<std::vector<LinkTraffic>> server_traffic() = 0;
   /// Commits, waits for it and stops all threads and local servers. The device is dead afterwards.
   virtual Status close() = 0;
 };

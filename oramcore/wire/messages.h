@@ -38,6 +38,7 @@ enum class MessageType : std::uint16_t {
   addend = 15,
   withdraw = 16,
   relay = 17,
+  traffic = 18,
 };
 
 using Nonce = std::array<std::uint8_t, 16>;
@@ -91,6 +92,31 @@ struct HelloAnswer {
   template <class A>
   void fields(A& a) {
     a(server, volume);
+  }
+};
+
+/// Traffic: what the server has sent and received on its links since it was started. Needs no
+/// session.
+struct TrafficRequest {
+  static constexpr auto kType = MessageType::traffic;
+  template <class A>
+  void fields(A& a) {
+    a();
+  }
+};
+struct LinkTraffic {
+  Party party = 0;
+  std::uint64_t sent = 0, received = 0;  // bytes
+  template <class A>
+  void fields(A& a) {
+    a(party, sent, received);
+  }
+};
+struct TrafficAnswer {
+  std::vector<LinkTraffic> links;  // with every other party
+  template <class A>
+  void fields(A& a) {
+    a(links);
   }
 };
 

@@ -13,6 +13,14 @@ namespace s3oram {
 using Party = std::uint8_t;
 constexpr Party kClient = 0;
 
+/// Messages carried, in bytes, without the overhead of what carries them; `dropped` counts those
+/// that could not be sent.
+struct Traffic {
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t dropped = 0;
+};
+
 /// Best effort: a message may be lost, duplicated or reordered, but it is never altered, and
 /// `from` is authentic (CURVE key or, on a local socket, the peer's uid). Rpc makes it reliable.
 /// Everything happens on the executor of the party that owns the transport.
@@ -24,6 +32,11 @@ class Transport {
   /// Called once, before any message is sent.
   virtual void on_message(Handler handler) = 0;
   virtual void send(Party to, Bytes message) = 0;
+  /// With one party; zeros where nobody counts.
+  virtual Traffic traffic(Party party) const {
+    static_cast<void>(party);
+    return {};
+  }
   /// Whenever a connection to `to` comes about, after all messages to it may have been lost. A
   /// transport that cannot tell never does.
   virtual void on_connection(std::function<void(Party to)> handler) {

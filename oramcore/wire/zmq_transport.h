@@ -46,18 +46,9 @@ struct ZmqConfig {
 /// connection is tried again for ever.
 enum class PeerState { connecting, connected, refused };
 
-/// Messages carried, in bytes, without the overhead of ZeroMQ, CURVE and TCP; `dropped` counts
-/// those that could not be sent.
-struct Traffic {
-  std::uint64_t bytes_sent = 0;
-  std::uint64_t bytes_received = 0;
-  std::uint64_t dropped = 0;
-};
-
 class ZmqTransport : public Transport {
  public:
   virtual PeerState state(Party server) const = 0;
-  virtual Traffic traffic(Party party) const = 0;
   /// Where the listener listens, with the port that "*" became; empty for the client.
   virtual std::string endpoint() const = 0;
   /// Replaces the client keys that a TCP listener admits from now on.
