@@ -84,6 +84,9 @@ void for_each_sample(Visit visit) {
   visit(HelloRequest{}, std::string());
   visit(HelloAnswer{3, sample_volume()}, hex("03", "01", kVolume));
   visit(HelloAnswer{3, std::nullopt}, hex("03", "00"));
+  visit(TrafficRequest{}, std::string());
+  visit(TrafficAnswer{{{2, 0x2122232425262728, 0x3132333435363738}}},
+        hex("01000000", "02", "2827262524232221", "3837363534333231"));
   visit(CreateRequest{sample_volume()}, hex(kVolume));
   visit(OpenRequest{.volume = sample_volume().id,
                     .known = {sample_session(1), sample_session(2)},

@@ -130,6 +130,7 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
     };
     switch (type) {
       case MessageType::hello:
+      case MessageType::traffic:
         return Due::no_harm;
       case MessageType::create: {
         const auto create = decode<CreateRequest>(body);
