@@ -14,7 +14,7 @@ code=0
 said=$("${init[@]}" 2> "$work/init.log") || code=$?
 [[ $code == 15 ]] || fail "init ended with $code instead of 15"
 key=$(shown_key <<< "$said")
-expect 19 unfinished s3oramfs init "${server_options[@]}" --block-size 64K --no-passphrase "$work/vault"
+expect 19 unfinished s3oramfs init "${server_options[@]}" --block-size 128K --no-passphrase "$work/vault"
 expect 15 "init again" "${init[@]}"
 authorize "$key"
 step "now they do: the same command goes on"
