@@ -1,5 +1,4 @@
-"""What the parts of `targets` have in common: a setting, rows of the table, phases with their costs.
-"""
+"""What the parts of `targets` have in common: a setting, rows of the table, costs of a phase."""
 
 import contextlib
 import dataclasses
@@ -23,8 +22,8 @@ class Setting:
 
 @dataclasses.dataclass
 class Row:
-    """A line of the table. `target`: the value is to be at most this, or at least, or there is none;
-    `reference`: what it is compared with, in words."""
+    """A line of the table. `target`: the value is to be at most this, or at least; `reference`: what
+    it is compared with, in words."""
 
     part: str
     what: str
@@ -73,8 +72,8 @@ def machine_seconds():
 
 
 def phase(setting, running, bench, kind, count, pace=1):
-    """volume_bench's answer, and what an access of the phase costs each party; `cores` are those busy
-    in the mean with the client and the servers, and with all else on this machine (`elsewhere`)."""
+    """volume_bench's answer, and what an access of the phase costs each party; `cores` are those
+    busy in the mean with the client and the servers, and with all else here (`elsewhere`)."""
     machine, start = machine_seconds(), time.monotonic()
     before = accounting.snapshot(running, bench.process.pid)
     result = bench.phase(kind, count, pace, setting.limit)

@@ -89,6 +89,7 @@ class Bench {
     return {{"block_size", params_.block_size},
             {"bucket_size", params_.bucket_size},
             {"evict_every", params_.evict_every},
+            {"stash_slots", params_.stash_slots},
             {"slot_size", params_.slot_size()},
             {"height", status.height},
             {"capacity", status.capacity},
