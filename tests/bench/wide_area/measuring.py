@@ -22,8 +22,7 @@ class Setting:
 
 @dataclasses.dataclass
 class Row:
-    """A line of the table. `target`: the value is to be at most this, or at least; `reference`: what
-    it is compared with, in words."""
+    """A line of the table. `target`: the value is to be at most this, or at least."""
 
     part: str
     what: str
@@ -73,7 +72,8 @@ def machine_seconds():
 
 def phase(setting, running, bench, kind, count, pace=1):
     """volume_bench's answer, and what an access of the phase costs each party; `cores` are those
-    busy in the mean with the client and the servers, and with all else here (`elsewhere`)."""
+    busy in the mean with the client and the servers, and with all else here (`elsewhere`).
+    What is written is counted by the system calls: /proc/PID/io's write_bytes are whole folios."""
     machine, start = machine_seconds(), time.monotonic()
     before = accounting.snapshot(running, bench.process.pid)
     result = bench.phase(kind, count, pace, setting.limit)
@@ -87,7 +87,7 @@ def phase(setting, running, bench, kind, count, pace=1):
     result["costs"] = {
         "client_cpu_ms": 1e3 * each * used["client"]["cpu"],
         "servers_cpu_ms": 1e3 * each * sum(server["cpu"] for server in servers),
-        "blocks_written_to_disk": each * sum(s["written_to_disk"] for s in servers) / block,
+        "blocks_written": each * sum(s["written"] for s in servers) / block,
         "blocks_read_from_disk": each * sum(s["read_from_disk"] for s in servers) / block,
         "blocks_up": each * sum(server["sent"] for server in result["bytes"]) / block,
         "blocks_down": each * sum(server["received"] for server in result["bytes"]) / block,
@@ -107,7 +107,7 @@ def show(result):
         f"{1e3 * result['seconds_per_access']:.2f} ms an access, callers wait "
         f"{1e3 * delay['median']:.2f} (p99 {1e3 * delay['p99']:.2f}); CPU ms: client "
         f"{costs['client_cpu_ms']:.2f}, servers {costs['servers_cpu_ms']:.2f}; blocks written "
-        f"{costs['blocks_written_to_disk']:.1f}, read {costs['blocks_read_from_disk']:.1f}; cores "
+        f"{costs['blocks_written']:.1f}, read {costs['blocks_read_from_disk']:.1f}; cores "
         f"{costs['cores']:.2f}, elsewhere {costs['cores_elsewhere']:.2f}"
     )
 
