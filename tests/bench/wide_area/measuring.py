@@ -92,7 +92,7 @@ def phase(setting, running, bench, kind, count, pace=1):
         "blocks_up": each * sum(server["sent"] for server in result["bytes"]) / block,
         "blocks_down": each * sum(server["received"] for server in result["bytes"]) / block,
         "cores": ours / took,
-        "cores_elsewhere": (machine_seconds() - machine - ours) / took,
+        "cores_elsewhere": max(0.0, machine_seconds() - machine - ours) / took,
     }
     show(result)
     return result
