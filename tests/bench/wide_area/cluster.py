@@ -1,4 +1,4 @@
-"""Three s3oramfs-serverd behind the relay and a vault on them, set up as the README says.
+"""Three s3oramfs-serverd, behind the relay or not, and a vault on them, as the README says.
 
 Each process is in a group of its own, so that Ctrl-C ends them by way of `run`, in order.
 """
@@ -23,7 +23,7 @@ def _say(*command):
 
 class Cluster:
     """Use as a context manager: at its end no process is left. The links are open (neither delayed
-    nor limited) until shape()."""
+    nor limited) until shape(). Without rates there is no relay: processes connect directly."""
 
     def __init__(self, programs, directory, rates, init_options):
         self.programs = pathlib.Path(programs)
@@ -56,14 +56,17 @@ class Cluster:
         targets = {f"user-{s}": listen[s] for s in all_servers}
         # Each server connects to each other one.
         targets |= {f"{a}-{b}": listen[b] for a in all_servers for b in all_servers if a != b}
-        self.relay = network.Relay(self.programs / "wan_relay", rates, targets)
-        self.relay.command("open")
+        port = targets
+        if rates:
+            self.relay = network.Relay(self.programs / "wan_relay", rates, targets)
+            self.relay.command("open")
+            port = self.relay.port
         for server in all_servers:
-            way = {s: self.relay.port[f"{server}-{s}"] if s != server else listen[s] for s in keys}
+            way = {s: port[f"{server}-{s}"] if s != server else listen[s] for s in keys}
             peers = [f"{s}=127.0.0.1:{way[s]},{keys[s]}" for s in keys]
             _say(serverd, "peers", "--store", self.store(server), *peers)
             self._start_server(serverd, server, listen[server])
-        where = [f"--server=127.0.0.1:{self.relay.port[f'user-{s}']},{keys[s]}" for s in keys]
+        where = [f"--server=127.0.0.1:{port[f'user-{s}']},{keys[s]}" for s in keys]
         self._make_vault(serverd, [*where, *init_options])
 
     def _start_server(self, serverd, server, port):

@@ -10,6 +10,8 @@
 //   alone COUNT            COUNT reads with no other access under way; each is followed by a write,
 //                          whose end says that nothing of the read is left (but the eviction that
 //                          a write causes may delay the next read)
+//   paced COUNT RATE       reads of random blocks, RATE begun each second whatever is under way; a
+//                          read's delay counts from when it was to begin; the last is a write
 //
 // A phase begins when nothing is under way, and ends when nothing is: after as many evictions as
 // COUNT accesses cause. So with COUNT a multiple of the accesses between two evictions, seconds /
@@ -42,6 +44,7 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr auto kPoll = std::chrono::milliseconds(1);
+constexpr std::size_t kNoLimit = -1;  // of accesses under way
 
 Json summary(std::vector<double> delays) {
   if (delays.empty()) return nullptr;
@@ -62,17 +65,23 @@ class Bench {
         patience_(patience),
         blocks_(volume.status().blocks) {}
 
-  Result<Json> run(const std::string& kind, std::size_t count, std::size_t at_once) {
-    if (count == 0 || at_once == 0) return fail(Errc::usage, "{}: nothing to do", kind);
+  /// `pace`: RATE of a paced phase, or else AT_ONCE.
+  Result<Json> run(const std::string& kind, std::size_t count, double pace) {
+    const std::size_t at_once = kind == "paced" ? kNoLimit : static_cast<std::size_t>(pace);
+    if (count == 0 || at_once == 0 || pace <= 0)
+      return fail(Errc::usage, "{}: nothing to do", kind);
     if (kind != "fill" && blocks_ == 0) return fail(Errc::usage, "{}: fill comes first", kind);
+    reads_.clear();
+    writes_.clear();
     const VolumeStatus before = volume_.status();
     const auto start = Clock::now();
-    S3O_TRY(go(kind, count, at_once));
-    const std::size_t accesses = kind == "alone" ? 2 * count : count;
-    S3O_TRY(wait_for_eviction(before.evictions + accesses / params_.evict_every));
+    S3O_TRY(kind == "paced" ? go_paced(count, Seconds(1 / pace)) : go(kind, count, at_once));
+    not_evicted_ += kind == "alone" ? 2 * count : count;
+    S3O_TRY(wait_for_eviction(before.evictions + not_evicted_ / params_.evict_every));
+    not_evicted_ %= params_.evict_every;
     const double seconds = Seconds(Clock::now() - start).count();
     if (kind == "fill") blocks_ = count;
-    return report(kind, at_once, seconds, before);
+    return report(kind, pace, seconds, before);
   }
 
   Json describe() const {
@@ -80,6 +89,7 @@ class Bench {
     return {{"block_size", params_.block_size},
             {"bucket_size", params_.bucket_size},
             {"evict_every", params_.evict_every},
+            {"stash_slots", params_.stash_slots},
             {"slot_size", params_.slot_size()},
             {"height", status.height},
             {"capacity", status.capacity},
@@ -89,8 +99,6 @@ class Bench {
 
  private:
   Status go(const std::string& kind, std::size_t count, std::size_t at_once) {
-    reads_.clear();
-    writes_.clear();
     for (std::size_t i = 0; i < count; ++i) {
       if (kind == "fill") {
         write(i, at_once);
@@ -102,9 +110,29 @@ class Bench {
         read(any_block(), 1);
         write(any_block(), 1);
       } else {
-        return fail(Errc::usage, "{}: fill, writes, reads or alone", kind);
+        return fail(Errc::usage, "{}: fill, writes, reads, alone or paced", kind);
       }
     }
+    return wait_for_all();
+  }
+
+  Status go_paced(std::size_t count, Seconds pause) {
+    const auto start = Clock::now();
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto planned =
+          start + std::chrono::duration_cast<Clock::duration>(static_cast<double>(i) * pause);
+      std::this_thread::sleep_until(planned);
+      if (i + 1 == count) {
+        write(any_block(), kNoLimit);
+      } else {
+        begin(kNoLimit);
+        read_since(planned, any_block());
+      }
+    }
+    return wait_for_all();
+  }
+
+  Status wait_for_all() {
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [&] { return under_way_ == 0; });
     return failed_;
@@ -114,7 +142,11 @@ class Bench {
 
   void read(BlockId block, std::size_t at_once) {
     begin(at_once);
-    device_.read(block, [this, start = Clock::now()](Result<Bytes> got) {
+    read_since(Clock::now(), block);
+  }
+
+  void read_since(Clock::time_point start, BlockId block) {
+    device_.read(block, [this, start](Result<Bytes> got) {
       end(reads_, start, got ? Status{} : Status(fail(got.error())));
     });
   }
@@ -150,22 +182,26 @@ class Bench {
     return {};
   }
 
-  Json report(const std::string& kind, std::size_t at_once, double seconds,
-              const VolumeStatus& before) {
+  Json report(const std::string& kind, double pace, double seconds, const VolumeStatus& before) {
     const VolumeStatus after = volume_.status();
     Json servers = Json::array();
     for (std::size_t i = 0; i < after.servers.size(); ++i)
       servers.push_back(
           {{"sent", after.servers[i].bytes_sent - before.servers[i].bytes_sent},
            {"received", after.servers[i].bytes_received - before.servers[i].bytes_received}});
-    return {{"phase", kind},
-            {"at_once", at_once},
-            {"seconds", seconds},
-            {"accesses", after.accesses - before.accesses},
-            {"evictions", after.evictions - before.evictions},
-            {"delay", summary(reads_.empty() ? writes_ : reads_)},
-            {"bytes", servers},
-            {"volume", describe()}};
+    Json result{{"phase", kind},
+                {"seconds", seconds},
+                {"accesses", after.accesses - before.accesses},
+                {"evictions", after.evictions - before.evictions},
+                {"delay", summary(reads_.empty() ? writes_ : reads_)},
+                {"bytes", servers},
+                {"volume", describe()}};
+    if (kind == "paced") {
+      result["rate"] = pace;
+    } else {
+      result["at_once"] = static_cast<std::size_t>(pace);
+    }
+    return result;
   }
 
   Volume& volume_;
@@ -173,6 +209,7 @@ class Bench {
   const VolumeParams params_;
   const std::chrono::seconds patience_;
   std::uint64_t blocks_;
+  std::uint64_t not_evicted_ = 0;  // accesses since the last eviction
   std::mt19937_64 choice_{7};
   // Guarded by the mutex: callbacks come on the device's thread.
   std::mutex mutex_;
@@ -198,9 +235,9 @@ Status serve(const std::filesystem::path& directory, unsigned timeout) {
     std::istringstream words(line);
     std::string kind;
     std::size_t count = 0;
-    std::size_t at_once = 1;
-    words >> kind >> count >> at_once;
-    auto result = bench.run(kind, count, std::max<std::size_t>(at_once, 1));
+    double pace = 1;
+    if (words >> kind >> count && !(words >> pace)) pace = 1;
+    auto result = bench.run(kind, count, pace);
     if (!result) return fail(result.error());
     std::cout << *result << std::endl;
   }
