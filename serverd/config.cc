@@ -73,6 +73,11 @@ void add_options(CLI::App& app, Options& options) {
       ->type_name("N");
   app.add_option("--threads", options.threads, "Threads for arithmetic and disk; else one a core")
       ->type_name("N");
+  app.add_option("--cache", options.cache,
+                 "Memory for the buckets that are asked for most, like 512M; else 1/16 of all, but "
+                 "256M at least")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
   app.add_option("--log-level", options.log_level, "Least level of the log on stderr")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "critical", "off"}))
       ->type_name("LEVEL");

@@ -21,8 +21,9 @@ struct Options {
   std::string listen;
   std::vector<std::string> peers;  // "N=ENDPOINT[,KEY]"; these go before the store's
   bool exit_with_parent = false;
-  int ready_fd = -1;     // -1: none
-  unsigned threads = 0;  // 0: one a core
+  int ready_fd = -1;        // -1: none
+  unsigned threads = 0;     // 0: one a core
+  std::uint64_t cache = 0;  // bytes; 0: default_cache_bytes()
   std::string log_level = "info";
 };
 

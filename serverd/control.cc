@@ -170,7 +170,9 @@ void Control::use(FrameNumber frame) {
 }
 
 void Control::unuse(FrameNumber frame) {
-  if (frame != 0 && --users_[frame] == 0) free_.insert(frame);
+  if (frame == 0 || --users_[frame] > 0) return;
+  free_.insert(frame);
+  freed_.push_back(frame);
 }
 
 FrameNumber Control::allocate() {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "oramcore/db/sqlite.h"
@@ -28,6 +29,11 @@ struct FrameRef {
 /// The root's stash part as buckets, beside those of the tree: kStashBucket + 0, 1, ... (The root
 /// itself has none: its new writes lie in the ring, frame_store.h.)
 constexpr BucketIndex kStashBucket = BucketIndex{1} << 40;
+
+/// How deep in the tree a bucket is: the stash part at the root, level 0.
+constexpr unsigned depth_of(BucketIndex bucket) {
+  return bucket >= kStashBucket ? 0 : level_of(bucket);
+}
 
 /// The buckets of a retrieval or eviction in their order (PathSlots): the stash part, then the path
 /// to `leaf` from level 1 on.
@@ -72,6 +78,9 @@ class Control {
     use(frame);
     return frame;
   }
+
+  /// The frames that have come out of use since the last call. (Some may be in use again.)
+  std::vector<FrameNumber> take_freed() { return std::exchange(freed_, {}); }
 
   /// Remembers, until the next commit, that an attempt was begun or must not begin any more.
   Status attempt(const EvictionId& id);
@@ -123,6 +132,7 @@ class Control {
   std::unordered_map<BucketIndex, FrameRef> former_;  // the former view, where it differs
   std::vector<std::uint32_t> users_;                  // of each frame
   std::set<FrameNumber> free_;
+  std::vector<FrameNumber> freed_;
 };
 
 }  // namespace s3oram

@@ -48,14 +48,21 @@ bool FrameStore::intact(FrameNumber frame, std::size_t slot, const std::uint8_t*
   return sum == checksum(frame, slot, bytes, slot_size_ + sizeof(std::uint64_t));
 }
 
-Result<std::shared_ptr<const Frame>> FrameStore::read(FrameNumber frame, std::size_t slots) {
+bool FrameStore::cached(FrameNumber frame, std::size_t slots) {
+  std::lock_guard lock(mutex_);
+  const auto found = cache_.find(frame);
+  return found != cache_.end() && found->second.checked >= slots;
+}
+
+Result<std::shared_ptr<const Frame>> FrameStore::read(FrameNumber frame, std::size_t slots,
+                                                      unsigned level) {
   std::uint64_t changes = 0;
   {
     std::lock_guard lock(mutex_);
     changes = changes_;
     const auto found = cache_.find(frame);
     if (found != cache_.end() && found->second.checked >= slots) {
-      uses_.splice(uses_.end(), uses_, found->second.use);
+      touch(found->second, level);
       return found->second.frame;
     }
   }
@@ -67,17 +74,18 @@ Result<std::shared_ptr<const Frame>> FrameStore::read(FrameNumber frame, std::si
   {
     // The frame may have been written anew since we read it.
     std::lock_guard lock(mutex_);
-    if (changes == changes_) remember(frame, content, slots);
+    if (changes == changes_) remember(frame, content, slots, level);
   }
   return std::shared_ptr<const Frame>(std::move(content));
 }
 
-Status FrameStore::write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp) {
+Status FrameStore::write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp,
+                         unsigned level) {
   for (std::size_t slot = 0; slot < slots_; ++slot) seal(frame, slot, content->slot(slot), stamp);
   S3O_TRY(file_->write(offset(frame, 0), content->bytes()));
   std::lock_guard lock(mutex_);
   ++changes_;
-  remember(frame, std::move(content), slots_);
+  remember(frame, std::move(content), slots_, level);
   return {};
 }
 
@@ -116,23 +124,35 @@ void FrameStore::forget(FrameNumber frame) {
   ++changes_;
   const auto found = cache_.find(frame);
   if (found == cache_.end()) return;
-  uses_.erase(found->second.use);
+  uses_[found->second.level].erase(found->second.use);
   cache_.erase(found);
 }
 
+void FrameStore::touch(Cached& cached, unsigned level) {
+  auto& list = uses_[level];
+  list.splice(list.end(), uses_[cached.level], cached.use);
+  cached.level = level;
+}
+
 void FrameStore::remember(FrameNumber frame, std::shared_ptr<const Frame> content,
-                          std::size_t checked) {
+                          std::size_t checked, unsigned level) {
   const auto found = cache_.find(frame);
   if (found != cache_.end()) {
     found->second.frame = std::move(content);
     found->second.checked = checked;
-    uses_.splice(uses_.end(), uses_, found->second.use);
+    touch(found->second, level);
     return;
   }
-  cache_.emplace(frame, Cached{std::move(content), checked, uses_.insert(uses_.end(), frame)});
+  auto& list = uses_[level];
+  cache_.emplace(frame, Cached{std::move(content), checked, level, list.insert(list.end(), frame)});
   while (cache_.size() > cache_frames_) {
-    cache_.erase(uses_.front());
-    uses_.pop_front();
+    const auto deepest = std::prev(uses_.end());
+    if (deepest->second.empty()) {
+      uses_.erase(deepest);
+      continue;
+    }
+    cache_.erase(deepest->second.front());
+    deepest->second.pop_front();
   }
 }
 

@@ -2,13 +2,18 @@
 // one by one; then comes an array of frames of Z slots; a bucket version is a frame, written once,
 // beside the old ones. Each slot is followed by a stamp (the number of the access or
 // eviction that wrote it) and a checksum over slot, stamp and place. A frame in memory has been
-// checked; frames are cached up to a bound.
+// checked.
 //
-// Thread-safe: called from the pool.
+// Frames are cached up to a bound. Paths are random, so a bucket is asked for half as often as its
+// parent: of the frames in the cache the deepest go first, and of one level the least recently
+// used.
+//
+// Thread-safe: called from the pools.
 #pragma once
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,15 +49,22 @@ class Frame {
 
 class FrameStore {
  public:
+  /// The cache keeps so many bytes of frames, but always four frames.
   FrameStore(std::unique_ptr<File> file, std::size_t ring_slots, std::size_t slots_per_frame,
              std::size_t slot_size, std::size_t cache_bytes);
 
-  /// The frame with its first `slots` slots checked (the others hold anything). Errors: corrupt,
-  /// naming the frame and the slot.
-  Result<std::shared_ptr<const Frame>> read(FrameNumber frame, std::size_t slots);
+  /// The frame with its first `slots` slots checked (the others hold anything); it is a bucket of
+  /// this level of the tree. One request to the disk, unless it is cached. Errors: corrupt, naming
+  /// the frame and the slot.
+  Result<std::shared_ptr<const Frame>> read(FrameNumber frame, std::size_t slots,
+                                            unsigned level = 0);
 
-  /// Writes a whole frame with `stamp` on every slot; not yet durable.
-  Status write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp);
+  /// Whether read() would not ask the disk now.
+  bool cached(FrameNumber frame, std::size_t slots);
+
+  /// Writes a whole frame with `stamp` on every slot, for a bucket of this level; not yet durable.
+  Status write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp,
+               unsigned level = 0);
 
   /// Writes one slot of a frame or of the ring; not yet durable.
   Status write_slot(FrameNumber frame, std::size_t slot, View content, std::uint64_t stamp);
@@ -72,19 +84,23 @@ class FrameStore {
   Status reserve(std::uint64_t frames) {
     return file_->reserve((ring_slots_ + frames * slots_) * stride_);
   }
+  /// Its content is of no use any more: it leaves the cache.
   void forget(FrameNumber frame);
 
  private:
   struct Cached {
     std::shared_ptr<const Frame> frame;
     std::size_t checked;  // how many slots
+    unsigned level;
     std::list<FrameNumber>::iterator use;
   };
   void seal(FrameNumber frame, std::size_t slot, std::uint8_t* bytes, std::uint64_t stamp) const;
   bool intact(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes) const;
   std::uint64_t offset(FrameNumber frame, std::size_t slot) const;
-  /// With the mutex held.
-  void remember(FrameNumber frame, std::shared_ptr<const Frame> content, std::size_t checked);
+  // With the mutex held:
+  void remember(FrameNumber frame, std::shared_ptr<const Frame> content, std::size_t checked,
+                unsigned level);
+  void touch(Cached& cached, unsigned level);
 
   const std::unique_ptr<File> file_;
   const std::size_t ring_slots_;
@@ -95,8 +111,8 @@ class FrameStore {
 
   std::mutex mutex_;  // guards the cache; no other lock is taken under it
   std::unordered_map<FrameNumber, Cached> cache_;
-  std::list<FrameNumber> uses_;  // least recently used first
-  std::uint64_t changes_ = 0;    // frames written or forgotten
+  std::map<unsigned, std::list<FrameNumber>> uses_;  // by level; least recently used first
+  std::uint64_t changes_ = 0;                        // frames written or forgotten
 };
 
 }  // namespace s3oram

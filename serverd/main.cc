@@ -71,6 +71,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   s3oram::keep_freed_memory();
+  s3oram::share_freed_memory();
   ::umask(077);  // whatever we make is for its owner alone
   try {
     return run(argc, argv);

@@ -27,6 +27,7 @@ namespace {
 
 constexpr std::chrono::seconds kPredecessor{15};
 constexpr std::chrono::milliseconds kPoll{50};
+constexpr unsigned kReaders = 8;  // they wait for the disk, more than the processors could use
 
 // A parent that ended before this call is noticed when readiness is reported to it.
 Status exit_with_parent() {
@@ -101,7 +102,7 @@ Status serve(const Options& options) {
   asio::signal_set hangup(io, SIGHUP);
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   const unsigned threads = options.threads ? options.threads : cores;
-  asio::thread_pool pool(threads), background(threads);
+  asio::thread_pool pool(threads), background(threads), readers(std::max(kReaders, threads));
   std::latch all_lower(threads);  // each thread takes one of the tasks
   for (unsigned i = 0; i < threads; ++i)
     asio::post(background, [&all_lower] {
@@ -113,9 +114,11 @@ Status serve(const Options& options) {
   SystemRandom random;
   const auto transport = make_zmq_transport(io.get_executor(), *network);
   if (!transport) return fail(transport.error());
-  const auto server = ShareServer::open(options.store, network->self,
-                                        {io.get_executor(), pool.get_executor(),
-                                         background.get_executor(), clock, random, **transport});
+  const auto server =
+      ShareServer::open(options.store, network->self,
+                        {io.get_executor(), pool.get_executor(), background.get_executor(),
+                         readers.get_executor(), clock, random, **transport, system_disk(),
+                         options.cache ? options.cache : default_cache_bytes()});
   if (!server) return fail(server.error());
 
   Status outcome;
@@ -131,6 +134,7 @@ Status serve(const Options& options) {
                  options.store);
   if (options.ready_fd >= 0) S3O_TRY(report_ready(options.ready_fd));
   io.run();
+  readers.join();
   background.join();
   pool.join();
   return outcome;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "oramcore/base/disk.h"
@@ -29,9 +30,11 @@ class Server final : public ShareServer {
         executor_(environment.executor),
         pool_(environment.pool),
         background_(environment.background),
+        readers_(environment.readers),
         random_(environment.random),
         disk_(environment.disk),
         transport_(environment.transport),
+        cache_bytes_(environment.cache_bytes),
         rpc_(executor_, environment.clock, random_, environment.transport) {}
 
   Status start();
@@ -94,6 +97,9 @@ class Server final : public ShareServer {
 
   // server_retrieval.cc
   struct PathPart;
+  struct PathProduct;
+  /// Adds the parts' inner products, reading what is not in memory.
+  void add_parts(PathProduct& to, std::span<const PathPart> parts);
   /// The inner product behind a blank header. Ends retrievals of a former view in time.
   Task<Result<Bytes>> product(const RetrieveRequest& request, View query);
   Task<Result<Bytes>> retrieve(RetrieveRequest request, Payload&);
@@ -145,7 +151,12 @@ class Server final : public ShareServer {
   /// The frames that take what the evictor has made, and the view's buckets with them.
   struct NewVersions {
     BucketVersions versions;
-    std::vector<std::pair<FrameNumber, std::shared_ptr<Frame>>> writes;
+    struct Write {
+      FrameNumber frame;
+      BucketIndex bucket;
+      std::shared_ptr<Frame> content;
+    };
+    std::vector<Write> writes;
   };
   void add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<Frame> content);
   NewVersions matrix_versions(const PrepareRequest& request, Frames frames);
@@ -155,6 +166,10 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> release(ReleaseRequest request, Payload&);
   Result<Bytes> subshare(Party from, Payload& request);
   void forget_early(const EvictionId& id);
+  /// Frames out of use would stay in the cache: those of the tree's top are the last to go.
+  void forget_freed() {
+    for (const FrameNumber frame : control_.take_freed()) frames_->forget(frame);
+  }
 
   /// For another server, on behalf of a client who waits and has other ways.
   static constexpr Duration kPeerPatience = std::chrono::seconds(10);
@@ -167,9 +182,11 @@ class Server final : public ShareServer {
   Executor executor_;
   Executor pool_;
   Executor background_;
+  Executor readers_;
   Random& random_;
   Disk& disk_;
   Transport& transport_;
+  const std::size_t cache_bytes_;
   std::unique_ptr<FrameStore> frames_;
   std::unique_ptr<GroupSync> sync_;
   bool open_ = false;          // a session was opened in this process's life

@@ -85,13 +85,13 @@ Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request
 
   const auto begun = sync_->begin();
   Status status = co_await offload(background_, [&]() -> Status {
-    for (auto& [frame, content] : made.writes)
-      S3O_TRY(frames_->write(frame, std::move(content), request.id.eviction));
+    for (auto& [frame, bucket, content] : made.writes)
+      S3O_TRY(frames_->write(frame, std::move(content), request.id.eviction, depth_of(bucket)));
     return {};
   });
   if (status && rule_holds(Rule::durable_prepare)) status = co_await sync_->sync(begun);
   if (status) status = control_.prepare(request.id, request.next_height, made.versions);
-  for (const auto& write : made.writes) control_.give_back(write.first);
+  for (const auto& write : made.writes) control_.give_back(write.frame);
   co_return status;
 }
 
@@ -99,7 +99,7 @@ void Server::add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<Fr
   const FrameRef present = *control_.bucket(bucket, control_.view());
   const bool in_place = !rule_holds(Rule::copy_on_write) && present.frame != 0;
   const FrameNumber frame = in_place ? control_.reuse(present.frame) : control_.allocate();
-  to.writes.emplace_back(frame, std::move(content));
+  to.writes.push_back({frame, bucket, std::move(content)});
   to.versions.emplace_back(bucket, FrameRef{frame, params().bucket_size});
 }
 
@@ -136,28 +136,28 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
     if (!ref) co_return fail(ref.error());
     refs.push_back(*ref);
   }
-  std::vector<BucketIndex> damaged;
-  auto path = co_await offload(background_, [&]() -> Result<std::vector<BucketRows>> {
-    std::vector<BucketRows> buckets{std::move(writes)};
-    Status all;
-    for (std::size_t i = 0; i < refs.size(); ++i) {
-      BucketRows& bucket = buckets.emplace_back();
-      if (refs[i].frame == 0) continue;
-      auto frame = frames_->read(refs[i].frame, refs[i].slots);
-      if (frame) {
-        bucket = rows_of(std::move(*frame), refs[i].slots);
-      } else {
-        damaged.push_back(indices[i]);
-        all = fail(frame.error());
-      }
+  std::vector<Task<Result<BucketRows>>> reads;
+  for (std::size_t i = 0; i < refs.size(); ++i)
+    reads.push_back(
+        offload(readers_, [this, ref = refs[i], bucket = indices[i]]() -> Result<BucketRows> {
+          if (ref.frame == 0) return BucketRows{};
+          auto frame = frames_->read(ref.frame, ref.slots, depth_of(bucket));
+          if (!frame) return fail(frame.error());
+          return rows_of(std::move(*frame), ref.slots);
+        }));
+  auto found = co_await all(std::move(reads));
+  Status status;
+  std::vector<BucketRows> path{std::move(writes)};
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i]) {
+      path.push_back(std::move(*found[i]));
+    } else {
+      damaged_.insert(indices[i]);
+      status = fail(found[i].error());
     }
-    if (!all) return fail(all.error());
-    return buckets;
-  });
-  damaged_.insert(damaged.begin(), damaged.end());
-  if (!path) co_return fail(path.error());
-  eviction.start_from(std::move(*path));
-  co_return Status{};
+  }
+  if (status) eviction.start_from(std::move(path));
+  co_return status;
 }
 
 Task<Result<Bytes>> Server::commit(CommitRequest request, Payload&) {
@@ -176,6 +176,7 @@ Task<Result<Bytes>> Server::discard(DiscardRequest request, Payload&) {
     co_await eviction_over_.wait();
   }
   if (control_.prepared() == request.id) S3O_CO_TRY(control_.discard());
+  forget_freed();
   // Its Prepare may still be on the way.
   if (request.id.eviction == control_.view() && !control_.attempted(request.id))
     S3O_CO_TRY(control_.attempt(request.id));
@@ -187,6 +188,7 @@ Task<Result<Bytes>> Server::discard(DiscardRequest request, Payload&) {
 Task<Result<Bytes>> Server::release(ReleaseRequest request, Payload&) {
   while (retrievals_.contains(request.id.eviction)) co_await handler_ended_.wait();
   if (control_.view() == request.id.eviction + 1) control_.release();
+  forget_freed();
   co_return done();
 }
 

@@ -1,5 +1,6 @@
 // One server's part in retrievals.
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 
 #include "oramcore/field/gf256.h"
@@ -13,6 +14,30 @@ struct Server::PathPart {
   FrameRef ref;
   View query;
 };
+
+/// Several threads add to it.
+struct Server::PathProduct {
+  explicit PathProduct(std::size_t slot_size) : answer(Rpc::kHeaderSize + slot_size) {}
+  MutView sum() { return MutView(answer).subspan(Rpc::kHeaderSize); }
+
+  std::mutex mutex;  // guards what follows; the store's is never taken under it
+  Bytes answer;
+  Status status;
+  std::vector<BucketIndex> damaged;
+};
+
+void Server::add_parts(PathProduct& to, std::span<const PathPart> parts) {
+  for (const PathPart& part : parts) {
+    auto frame = frames_->read(part.ref.frame, part.ref.slots, depth_of(part.bucket));
+    std::lock_guard lock(to.mutex);
+    if (frame) {
+      gf::inner_product(part.query, rows_of(*frame, part.ref.slots).rows, to.sum());
+    } else {
+      to.damaged.push_back(part.bucket);
+      to.status = fail(frame.error());
+    }
+  }
+}
 
 Task<Result<Bytes>> Server::product(const RetrieveRequest& request, View query) {
   const PathSlots path(params(), request.view, request.written, request.height);
@@ -29,28 +54,32 @@ Task<Result<Bytes>> Server::product(const RetrieveRequest& request, View query) 
   if (!ring) co_return fail(ring.error());
 
   ++retrievals_[request.view];
-  std::vector<BucketIndex> damaged;
-  auto result = co_await offload(pool_, [&]() -> Result<Bytes> {
-    Bytes answer(Rpc::kHeaderSize + params().slot_size());
-    const MutView out = MutView(answer).subspan(Rpc::kHeaderSize);
-    gf::inner_product(of_ring, ring->rows, out);
-    Status all;
-    for (const PathPart& part : parts) {
-      auto frame = frames_->read(part.ref.frame, part.ref.slots);
-      if (frame) {
-        gf::inner_product(part.query, rows_of(*frame, part.ref.slots).rows, out);
-      } else {
-        damaged.push_back(part.bucket);
-        all = fail(frame.error());
-      }
-    }
-    if (!all) return fail(all.error());
-    return answer;
+  // What is in memory is one piece of work; all that must be read is read at the same time, and a
+  // frame is let go when its product is there: the readers never hold more than one each.
+  const auto in_memory = std::partition(parts.begin(), parts.end(), [&](const PathPart& part) {
+    return frames_->cached(part.ref.frame, part.ref.slots);
   });
+  PathProduct total(params().slot_size());
+  std::vector<Task<bool>> work;
+  work.push_back(offload(pool_, [&] {
+    {
+      std::lock_guard lock(total.mutex);
+      gf::inner_product(of_ring, ring->rows, total.sum());
+    }
+    add_parts(total, {parts.begin(), in_memory});
+    return true;
+  }));
+  for (auto part = in_memory; part != parts.end(); ++part)
+    work.push_back(offload(readers_, [this, &total, part] {
+      add_parts(total, {part, part + 1});
+      return true;
+    }));
+  co_await all(std::move(work));
   if (--retrievals_[request.view] == 0) retrievals_.erase(request.view);
   handler_ended_.notify_all();
-  if (request.view == control_.view()) damaged_.insert(damaged.begin(), damaged.end());
-  co_return result;
+  if (request.view == control_.view()) damaged_.insert(total.damaged.begin(), total.damaged.end());
+  if (!total.status) co_return fail(total.status.error());
+  co_return std::move(total.answer);
 }
 
 Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {

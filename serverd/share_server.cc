@@ -9,16 +9,8 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kLeastCache = 256 << 20;
-constexpr std::size_t kMemoryShare = 16;  // of the machine's memory, for the cache of one server
 constexpr unsigned kMaxBucketSize = 1024;
 constexpr std::uint32_t kMaxBlockSize = 4 << 20;
-
-std::size_t cache_bytes() {
-  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
-                      static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return std::max(kLeastCache, memory / kMemoryShare);
-}
 
 Status check(const VolumeDescription& volume, Party self) {
   S3O_TRY(volume.params.scheme.check());
@@ -58,7 +50,7 @@ Status Server::open_frames() {
   auto file = disk_.open(directory_ / "slots");
   if (!file) return fail(file.error());
   frames_ = std::make_unique<FrameStore>(std::move(*file), params().ring_slots(),
-                                         params().bucket_size, params().slot_size(), cache_bytes());
+                                         params().bucket_size, params().slot_size(), cache_bytes_);
   sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_);
   if (auto room = reserve_frames(control_.height()); !room)
     spdlog::error("no room is kept for evictions: {}", room.error().message);
@@ -222,6 +214,13 @@ void Server::distrust_root(const OpenRequest& request) {
                   first + i);
     slot.stamp = slot.durable = 0;
   }
+}
+
+std::size_t default_cache_bytes() {
+  constexpr std::size_t kLeast = 256 << 20, kShare = 16;
+  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return std::max(kLeast, memory / kShare);
 }
 
 Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::path& store,

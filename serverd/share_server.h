@@ -13,15 +13,20 @@
 
 namespace s3oram {
 
+/// 1/16 of the machine's memory, but 256 MiB at least.
+std::size_t default_cache_bytes();
+
 /// Everything that a server does not own. All must outlive it.
 struct ServerEnvironment {
   Executor executor;    // the server's own: one thread
   Executor pool;        // for what somebody waits for
   Executor background;  // for evictions; a pool of lower priority
+  Executor readers;     // for reading buckets: as many at a time as it has threads, each a frame
   Clock& clock;
   Random& random;
   Transport& transport;
   Disk& disk = system_disk();
+  std::size_t cache_bytes = default_cache_bytes();  // of buckets in memory
 };
 
 class ShareServer {

@@ -12,4 +12,10 @@ void keep_freed_memory() {
 #endif
 }
 
+void share_freed_memory() {
+#ifdef M_ARENA_MAX
+  mallopt(M_ARENA_MAX, 2);  // one would be waited for
+#endif
+}
+
 }  // namespace s3oram

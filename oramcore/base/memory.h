@@ -7,4 +7,8 @@ namespace s3oram {
 /// zeroed page by page by the kernel and unmapped again. Called first in main().
 void keep_freed_memory();
 
+/// What one thread has freed serves all the others: by default each keeps large blocks for itself,
+/// and a program with many threads holds many times what it uses.
+void share_freed_memory();
+
 }  // namespace s3oram

@@ -147,7 +147,10 @@ TEST_F(ControlTest, ReleaseLetsTheFormerViewGo) {
   ASSERT_TRUE(control_->bucket(kStashBucket, 1));
   EXPECT_EQ(control_->bucket(kStashBucket, 1)->frame, 1u);
   EXPECT_FALSE(control_->bucket(kStashBucket, 0)) << "only one former view is kept";
+  control_->take_freed();
   control_->release();
+  EXPECT_EQ(control_->take_freed().size(), 2u) << "those of the stash and of bucket 3";
+  EXPECT_TRUE(control_->take_freed().empty());
   const auto former = control_->bucket(kStashBucket, 1);
   ASSERT_FALSE(former);
   EXPECT_EQ(former.error().code, Errc::former_view);

@@ -166,6 +166,36 @@ TEST_F(FrameStoreTest, ReadsACachedFrameOnlyOnce) {
   store_.forget(99);
 }
 
+TEST_F(FrameStoreTest, KeepsTheTopOfTheTree) {
+  const auto level_of_frame = [](FrameNumber frame) { return frame <= 3 ? frame - 1 : 9; };
+  const auto read = [&](FrameNumber frame) {
+    expect_filled(store_.read(frame, kSlots, level_of_frame(frame)),
+                  static_cast<std::uint8_t>(frame));
+  };
+  for (FrameNumber frame = 1; frame <= 20; ++frame)
+    ASSERT_TRUE(
+        store_.write(frame, filled(static_cast<std::uint8_t>(frame)), 1, level_of_frame(frame)));
+  for (FrameNumber frame = 4; frame <= 20; ++frame) read(frame);
+  disk_->reads = 0;
+  for (FrameNumber frame = 1; frame <= 3; ++frame) {
+    EXPECT_TRUE(store_.cached(frame, kSlots));
+    read(frame);
+  }
+  EXPECT_EQ(disk_->reads, 0) << "leaves have driven the top out";
+  EXPECT_TRUE(store_.cached(20, kSlots)) << "there is room for one leaf";
+  EXPECT_FALSE(store_.cached(19, kSlots));
+  EXPECT_FALSE(store_.cached(99, 1));
+  // A tree that grows: what was the cache's deepest level is not any more.
+  expect_filled(store_.read(3, kSlots, 10), 3);
+  read(19);
+  EXPECT_TRUE(store_.cached(20, kSlots) && store_.cached(19, kSlots));
+  EXPECT_FALSE(store_.cached(3, kSlots));
+  // What is of no use any more makes room, whatever its level was.
+  store_.forget(1);
+  read(18);
+  EXPECT_TRUE(store_.cached(19, kSlots) && store_.cached(20, kSlots));
+}
+
 TEST_F(FrameStoreTest, ChecksMoreSlotsWhenMoreAreAskedFor) {
   ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 1), 1));
   ASSERT_TRUE(store_.write_slot(1, 1, Bytes(kSlotSize, 2), 2));

@@ -234,7 +234,7 @@ TEST_F(Store, OptionsComeFromAFileToo) {
   std::ofstream(file) << "# server two\nstore = \"/some where/store\"\nindex = 2\n"
                          "listen = \"[::1]:5760\"\n"
                          "peer = [\"1=a:1,KEY\", \"3=c:3,KEY\"]\nthreads = 3\n"
-                         "log-level = \"debug\"\n";
+                         "cache = \"64M\"\nlog-level = \"debug\"\n";
   Options given;
   CLI::App app;
   add_options(app, given);
@@ -244,12 +244,14 @@ TEST_F(Store, OptionsComeFromAFileToo) {
   EXPECT_EQ(given.listen, "[::1]:5760");
   EXPECT_EQ(given.peers, (std::vector<std::string>{"1=a:1,KEY", "3=c:3,KEY"}));
   EXPECT_EQ(given.threads, 5u);  // the command line goes first
+  EXPECT_EQ(given.cache, 64u << 20);
   EXPECT_EQ(given.log_level, "debug");
 
   std::ofstream(file) << "lisen = \"*:1\"\n";
   EXPECT_THROW(app.parse("--config " + file.string()), CLI::ParseError);
   EXPECT_THROW(app.parse("--config " + (folder_ / "missing").string()), CLI::ParseError);
   EXPECT_THROW(app.parse("--log-level loud"), CLI::ParseError);
+  EXPECT_THROW(app.parse("--cache much"), CLI::ParseError);
 }
 
 TEST(TextFile, ReplacesAndCreates) {

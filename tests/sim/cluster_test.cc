@@ -107,6 +107,28 @@ TEST_F(ClusterTest, ThePowerGoesAtANamedStep) {
   EXPECT_EQ(cluster_.ghosts(), 0u);
 }
 
+TEST_F(ClusterTest, WhatWasNeverWrittenIsNotRead) {
+  const auto restarted = [&] {
+    cluster_.stop_server(1);
+    cluster_.start_server(1);
+    return cluster_.disk(1).file_reads();
+  };
+  const auto access = [&] {
+    ASSERT_OK(cluster_.read(1));
+    cluster_.settle();
+  };
+  ASSERT_OK(cluster_.open_client());
+  ASSERT_OK(cluster_.write(1, pattern(1, 1, 512)));
+  std::uint64_t before = restarted();
+  access();  // a retrieval and, as A = 2, the first eviction, of a tree without content
+  EXPECT_EQ(cluster_.disk(1).file_reads(), before);
+  before = restarted();
+  access();
+  const std::uint64_t read = cluster_.disk(1).file_reads() - before;
+  EXPECT_GT(read, 0u) << "the eviction's buckets are on the disk alone";
+  EXPECT_LE(read, kParams.stash_buckets() + 2) << "no bucket is read twice";
+}
+
 // A participant of the client's commits lives as long as the engine, and its ghost.
 TEST_F(ClusterTest, CompanionsLiveAsLongAsTheEngine) {
   struct Participant final : CommitParticipant {

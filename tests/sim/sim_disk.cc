@@ -17,6 +17,7 @@ class SimFile final : public File {
       : disk_(disk), inode_(std::move(inode)), path_(std::move(path)) {}
 
   Status read(std::uint64_t offset, MutView out) override {
+    disk_.count_file_read();
     return answer(disk_.read(*inode_, offset, out), "read");
   }
   Status write(std::uint64_t offset, View data) override {

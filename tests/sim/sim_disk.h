@@ -5,6 +5,7 @@
 // it. The next life of the party starts with a new SimDisk, next_life().
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -88,9 +89,12 @@ class SimDisk final : public Disk {
   /// The file as programs see it; empty if it is not there.
   Bytes content(const std::string& path) const;
   std::uint64_t syncs() const { return syncs_; }
+  /// Of the files that open() gave; what SQLite reads is not counted.
+  std::uint64_t file_reads() const { return file_reads_; }
 
   // ---- for sim_vfs.cc and the files
 
+  void count_file_read() { ++file_reads_; }
   std::shared_ptr<SimInode> find(const std::string& path);
   std::shared_ptr<SimInode> find_or_make(const std::string& path);
   bool remove(const std::string& path);
@@ -114,6 +118,7 @@ class SimDisk final : public Disk {
   std::map<std::string, std::shared_ptr<SimInode>> names_, durable_names_;
   std::optional<std::uint64_t> space_;
   std::uint64_t moments_ = 0, cut_at_ = 0, syncs_ = 0;
+  std::atomic<std::uint64_t> file_reads_ = 0;
   bool fail_next_sync_ = false;
   std::optional<DiskImage> image_;
   std::string vfs_name_;

@@ -5,7 +5,7 @@ set -euo pipefail
 bin=$(realpath "$1")
 work=$(mktemp -d "${TMPDIR:-/tmp}/s3oramfs-test-XXXXXX")
 declare -A server_pid=()
-declare -a listen_port=()
+declare -a listen_port=() starter=() server_more=()
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 
 # What the tests write; the matrix evictor makes it slow, so no more than shows something.
@@ -192,12 +192,13 @@ make_servers() {
   for n in 1 2 3; do peers+=("$n=127.0.0.1:${server_port[n]},${server_key[n]}"); done
   for n in 1 2 3; do serverd peers --store "$work/$name$n" "${peers[@]}"; done
 }
-# It listens elsewhere if there is a listen_port for it: behind a link.
+# It listens elsewhere if there is a listen_port for it: behind a link. `starter` goes before the
+# program, server_more are options.
 start_server() {
   local port=${listen_port[$1]:-${server_port[$1]}}
   # By its path: $! of a function would be a shell around it.
-  "$bin/s3oramfs-serverd" --store "$work/$server_name$1" --index "$1" --listen "127.0.0.1:$port" \
-    >> "$work/$server_name$1.log" 2>&1 &
+  "${starter[@]}" "$bin/s3oramfs-serverd" --store "$work/$server_name$1" --index "$1" \
+    --listen "127.0.0.1:$port" "${server_more[@]}" >> "$work/$server_name$1.log" 2>&1 &
   server_pid[$server_name$1]=$!
   wait_until "server $1 listens" answers_on "$port"
 }
