@@ -164,6 +164,7 @@ std::string status_json(const MountCommand& command, Volume& volume, FileSystem&
                           {"block_size", volume.device().block_size()},
                           {"accesses", state.accesses},
                           {"evictions", state.evictions},
+                          {"evicting", state.evicting},
                           {"stash", state.stash},
                           {"uncommitted", state.uncommitted}}},
                         {"servers", servers},

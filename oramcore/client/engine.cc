@@ -104,6 +104,7 @@ EngineStatus Engine::status() const {
                       .stash = stash_.size(),
                       .uncommitted = pending_.positions.size(),
                       .height = tree_.height,
+                      .evicting = evicting_,
                       .answering = {}};
   for (Party server = 1; server <= servers_.count(); ++server)
     status.answering.push_back(servers_.answering(server));

@@ -36,6 +36,7 @@ struct ClientEnvironment {
 struct EngineStatus {
   std::uint64_t blocks = 0, capacity = 0, accesses = 0, evictions = 0, stash = 0, uncommitted = 0;
   unsigned height = 0;
+  bool evicting = false;
   std::vector<bool> answering;  // by server, from 1
 };
 

@@ -201,6 +201,7 @@ class OpenVolume final : public Volume {
                           .height = engine.height,
                           .accesses = engine.accesses,
                           .evictions = engine.evictions,
+                          .evicting = engine.evicting,
                           .stash = engine.stash,
                           .uncommitted = engine.uncommitted};
       for (Party server = 1; server <= connection_->servers(); ++server) {

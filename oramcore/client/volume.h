@@ -30,6 +30,7 @@ struct VolumeStatus {
   unsigned height = 0;         // H
   std::uint64_t accesses = 0;  // since the volume was opened
   std::uint64_t evictions = 0;
+  bool evicting = false;          // one is under way
   std::uint64_t stash = 0;        // blocks in the client's stash
   std::uint64_t uncommitted = 0;  // position changes that no commit holds yet
 };
