@@ -1,7 +1,6 @@
 #include "serverd/matrix_eviction.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "oramcore/field/gf256.h"
 #include "oramcore/sharing/shamir.h"
@@ -19,9 +18,7 @@ Result<std::shared_ptr<Eviction>> MatrixEviction::make(EvictionInput input,
 MatrixEviction::MatrixEviction(EvictionInput input, const EvictionHost& host)
     : Eviction(std::move(input), host, input.volume.params.bucket_size, input.height + 1,
                input.height + 2) {
-  Bytes points(params().scheme.quorum());
-  std::iota(points.begin(), points.end(), std::uint8_t{1});
-  lagrange_ = lagrange_at_zero(points);
+  lagrange_ = lagrange_at_zero(quorum_points(params().scheme));
 }
 
 // Step s < H pushes path level s into s + 1; step H pushes level H - 1 into the leaf's sibling.

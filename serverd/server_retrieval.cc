@@ -1,7 +1,6 @@
 // One server's part in retrievals.
 #include <algorithm>
 #include <mutex>
-#include <numeric>
 
 #include "oramcore/field/gf256.h"
 #include "oramcore/sharing/seeded.h"
@@ -101,12 +100,8 @@ Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {
 }
 
 Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes product) {
-  Bytes points(params().scheme.quorum());
-  std::iota(points.begin(), points.end(), std::uint8_t{1});
-  const std::uint8_t weight = lagrange_at_zero(points)[self_ - 1u];
+  const std::uint8_t weight = lagrange_at_zero(quorum_points(params().scheme))[self_ - 1u];
   const View own = View(product).subspan(Rpc::kHeaderSize);
-  Bytes sum(product.size());
-  const MutView out = MutView(sum).subspan(Rpc::kHeaderSize);
   if (order.adder != self_) {
     if (!order.mask) co_return malformed();
     const Bytes masked = co_await offload(pool_, [&] {
@@ -120,6 +115,8 @@ Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes pr
     if (!answer) co_return fail(Errc::failed, "adding up: {}", answer.error().message);
     co_return done();
   }
+  Bytes sum(product.size());
+  const MutView out = MutView(sum).subspan(Rpc::kHeaderSize);
   gf::multiply_add(weight, own, out);
   for (;;) {
     if (!goes_on(epoch)) co_return fail(Errc::need_open, "the session is over");

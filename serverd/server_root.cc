@@ -101,15 +101,17 @@ Task<Result<Bytes>> Server::relay(Party, Payload& payload) {
   S3O_CO_TRY(check_session(request->epoch));
   S3O_CO_TRY(check_turn(request->turn, request->access));
   const std::uint64_t epoch = request->epoch, access = request->access;
-  const std::uint16_t slot = root_slot(request->turn, params().evict_every);
+  const Turn turn = request->turn;
+  const std::uint16_t slot = root_slot(turn, params().evict_every);
   if (ring_[slot].stamp < access) {
     if (relayed_.size() >= kMostUnderWay)
       co_return fail(Errc::bad_request, "too many relayed parts of unknown accesses");
-    relayed_.insert_or_assign({request->turn, access}, std::move(payload));
+    relayed_.insert_or_assign({turn, access}, std::move(payload));
     parts_changed_.notify_all();
   }
   ++accesses_;
   while (goes_on(epoch) && ring_[slot].durable < access) co_await parts_changed_.wait();
+  relayed_.erase({turn, access});  // not taken if the client has sent the whole share
   --accesses_;
   handler_ended_.notify_all();
   if (!goes_on(epoch)) co_return fail(Errc::need_open, "the session is over");

@@ -1,8 +1,6 @@
 // Retrievals (Subroutine 1): one slot of a path, from all servers, in the view that they all hold.
 #include <spdlog/spdlog.h>
 
-#include <numeric>
-
 #include "oramcore/client/engine.h"
 #include "oramcore/field/gf256.h"
 #include "oramcore/sharing/seeded.h"
@@ -117,14 +115,12 @@ Task<Result<Bytes>> Engine::ask_for_shares(RetrieveRequest request, std::size_t 
   });
   for (const auto& answer : answers)
     if (!answer) co_return fail(gravest(answers));
-  Bytes points(quorum);
-  std::iota(points.begin(), points.end(), std::uint8_t{1});
   std::vector<View> shares;
   for (const auto& answer : answers) shares.push_back(answer->body());
   for (const View share : shares)
     if (share.size() != params_.slot_size())
       co_return fail(Errc::bad_request, "a server's answer has a wrong size");
-  co_return recover(points, shares);
+  co_return recover(quorum_points(params_.scheme), shares);
 }
 
 /// One block down: t servers get their share of the query as a seed, and the servers add up their

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <numeric>
 
 #include "oramcore/field/gf256.h"
 
@@ -55,6 +56,12 @@ std::vector<Bytes> create_shares(const Scheme& scheme, View secret, Random& rand
   const std::vector<MutView> views(shares.begin(), shares.end());
   create_shares(scheme, secret, random, views);
   return shares;
+}
+
+Bytes quorum_points(const Scheme& scheme) {
+  Bytes points(scheme.quorum());
+  std::iota(points.begin(), points.end(), std::uint8_t{1});
+  return points;
 }
 
 Bytes recover(View points, std::span<const View> shares) {

@@ -39,6 +39,9 @@ std::vector<Bytes> create_shares(const Scheme& scheme, View secret, Random& rand
 /// Vandermonde matrix, V^-1[1, *].
 Bytes lagrange_at_zero(View points);
 
+/// The points of the servers that answer and multiply: 1 to quorum().
+Bytes quorum_points(const Scheme& scheme);
+
 /// SSS.Recover: the secret from shares[i] taken at points[i]. As many as degree + 1 points are
 /// needed; all given ones are used.
 Bytes recover(View points, std::span<const View> shares);

@@ -4,24 +4,16 @@
 
 #include <random>
 
+#include "tests/harness/volumes.h"
 #include "tests/tree/plain_tree.h"
 
 namespace s3oram {
 namespace {
 
 using test::PlainTree;
+using test::shuffle_volume;
 
 Leaf leaf_from(std::mt19937_64& random) { return random() & ((Leaf{1} << kLeafBits) - 1); }
-
-VolumeParams shuffle(std::uint16_t bucket_size, std::uint16_t evict_every, std::uint16_t stash) {
-  return {.scheme = {1, 3},
-          .block_size = 512,
-          .bucket_size = bucket_size,
-          .evict_every = evict_every,
-          .evictor = Evictor::shuffle,
-          .stash_slots = stash,
-          .privacy = Privacy::computational};
-}
 
 unsigned deepest(Leaf leaf, std::uint64_t eviction, unsigned height) {
   unsigned level = 0;
@@ -75,7 +67,7 @@ class ShufflePlans : public testing::TestWithParam<std::tuple<Case, int>> {
 
 TEST_P(ShufflePlans, PutEveryBlockAsDeepAsRoomAllows) {
   const auto [shape, seed] = GetParam();
-  const VolumeParams params = shuffle(shape.bucket_size, shape.evict_every, shape.stash);
+  const VolumeParams params = shuffle_volume(shape.bucket_size, shape.evict_every, shape.stash);
   std::mt19937_64 random(seed);
   PlainTree tree(params, shape.height);
   const std::uint64_t blocks = capacity(shape.height, shape.evict_every);
@@ -97,7 +89,7 @@ TEST_P(ShufflePlans, PutEveryBlockAsDeepAsRoomAllows) {
 
 TEST_P(ShufflePlans, AreTheSameForTheSamePath) {
   const auto [shape, seed] = GetParam();
-  const VolumeParams params = shuffle(shape.bucket_size, shape.evict_every, shape.stash);
+  const VolumeParams params = shuffle_volume(shape.bucket_size, shape.evict_every, shape.stash);
   std::mt19937_64 random(seed);
   PlainTree tree(params, shape.height);
   for (std::uint64_t block = 0; block < shape.evict_every; ++block)
@@ -115,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ShufflePlans,
 TEST(ShufflePlan, LeavesBehindWhatFindsNoRoomBelow) {
   // Every leaf turns off the path at the root: all stay in the root's stash part.
   constexpr std::uint16_t kZ = 2, kEvery = 4, kStash = 4;
-  const VolumeParams params = shuffle(kZ, kEvery, kStash);
+  const VolumeParams params = shuffle_volume(kZ, kEvery, kStash);
   PlainTree tree(params, 3);
   for (std::uint64_t block = 0; block < kEvery; ++block) tree.write(block, 1);
   EvictionPlan plan = plan_shuffle_eviction(params, tree.path());
@@ -140,7 +132,7 @@ TEST(ShufflePlan, LeavesBehindWhatFindsNoRoomBelow) {
 
 TEST(ShufflePlan, NamesWhoDoesNotFitWhenTheStashPartIsFull) {
   constexpr std::uint16_t kZ = 2, kEvery = 4, kStash = 2;
-  const VolumeParams params = shuffle(kZ, kEvery, kStash);
+  const VolumeParams params = shuffle_volume(kZ, kEvery, kStash);
   PlainTree tree(params, 3);
   for (std::uint64_t block = 0; block < kEvery; ++block) tree.write(block, 1);
   EvictionPlan plan = plan_shuffle_eviction(params, tree.path());
@@ -159,7 +151,7 @@ TEST(ShufflePlan, StashPartsThatAreTooSmallLoseNothing) {
   std::mt19937_64 random(9);
   constexpr std::uint16_t kZ = 3, kEvery = 5, kStash = 3;
   constexpr unsigned kHeight = 4;
-  const VolumeParams params = shuffle(kZ, kEvery, kStash);
+  const VolumeParams params = shuffle_volume(kZ, kEvery, kStash);
   PlainTree tree(params, kHeight);
   std::uint64_t next = 0, overflows = 0;
   for (std::uint64_t eviction = 0; eviction < 3000; ++eviction) {
