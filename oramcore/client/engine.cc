@@ -10,6 +10,7 @@ namespace {
 // Access numbers: the epoch in the upper bits makes those of a session newer than all before.
 constexpr unsigned kEpochShift = 40;
 constexpr Duration kStatusPatience = std::chrono::seconds(1);
+constexpr Duration kLongestUplinkQueue = std::chrono::seconds(1);
 constexpr std::size_t kMostToldOf = 20;  // damaged rows, in the log
 
 }  // namespace
@@ -261,9 +262,16 @@ Task<Status> Engine::finish_accesses(std::vector<Intent> intents) {
   co_return Status{};
 }
 
+// One upload under way and one retrieval keep the line full. Without a limit reads would run ahead
+// of their uploads until the root is full, and then wait for all of them.
+bool Engine::uplink_full() const {
+  return uploads_.size() > 1 &&
+         environment_.clock.now() - uploads_.begin()->second > kLongestUplinkQueue;
+}
+
 Task<Result<Turn>> Engine::reserve_turn() {
   const auto open = [this] {
-    return opened_ && next_turn_ < end_turn(released_view_, params_.evict_every);
+    return opened_ && !uplink_full() && next_turn_ < end_turn(released_view_, params_.evict_every);
   };
   while (!dead_ && !open()) co_await turns_changed_.wait();
   if (dead_) co_return fail(*dead_);

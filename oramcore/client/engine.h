@@ -94,6 +94,8 @@ class Engine final : public BlockDevice {
   Task<Status> finish_accesses(std::vector<Intent> intents);
   void forget(BlockId block);
   Task<Result<Turn>> reserve_turn();
+  /// The line up is slow, and more uploads would only queue on it.
+  bool uplink_full() const;
   Leaf leaf_of(BlockId block);
   Task<Status> intend(Turn turn, BlockId block, Leaf leaf);
 
@@ -168,6 +170,7 @@ class Engine final : public BlockDevice {
   bool opened_ = false;
   Turn next_turn_ = 0;                             // to be reserved
   std::vector<RootWrite> root_;                    // by root slot
+  std::map<std::uint64_t, Duration> uploads_;      // root writes under way, by access: begun when
   std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
   bool evicting_ = false;
   std::optional<EvictionId> attempt_;  // sent to servers and not yet decided

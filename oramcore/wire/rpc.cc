@@ -4,18 +4,18 @@
 #include <cstring>
 
 #include "oramcore/wire/codec.h"
+#include "oramcore/wire/messages.h"
 
 namespace s3oram {
 namespace {
 
-constexpr std::uint8_t kRequest = 'Q', kAnswer = 'A';
 constexpr Duration kTick = std::chrono::milliseconds(500);
 // What waits in front of a request, in both directions, takes its time on a slow line: no reason to
 // send it twice.
 constexpr Duration kTimeOfByte = std::chrono::microseconds(10);
 
 struct Header {
-  std::uint8_t kind = 0;
+  MessageKind kind{};
   std::uint8_t version = Rpc::kWireVersion;
   std::uint16_t type = 0;
   std::uint16_t code = 0;  // of an answer: an Errc; the body is then its text
@@ -27,6 +27,10 @@ struct Header {
   }
 };
 
+MessageKind answer_to(MessageKind question) {
+  return question == MessageKind::question ? MessageKind::answer : MessageKind::bulk_answer;
+}
+
 Bytes with_header(Header header, Bytes message) {
   Writer writer;
   header.fields(writer);
@@ -36,6 +40,17 @@ Bytes with_header(Header header, Bytes message) {
 }
 
 }  // namespace
+
+MessageKind question_kind(MessageType type) {
+  switch (type) {
+    case MessageType::write_root:
+    case MessageType::relay:
+    case MessageType::subshare:
+      return MessageKind::bulk_question;
+    default:
+      return MessageKind::question;
+  }
+}
 
 View Payload::body() const { return View(message).subspan(Rpc::kHeaderSize); }
 
@@ -77,15 +92,16 @@ Rpc::~Rpc() {
 Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Duration patience,
                                 std::uint16_t tag) {
   if (stopped_) co_return fail(Errc::shutting_down, "stopped");
-  Header header{.kind = kRequest, .type = static_cast<std::uint16_t>(type), .tag = tag};
+  Header header{.kind = question_kind(type), .type = static_cast<std::uint16_t>(type), .tag = tag};
   header.number = next_number_++;
   auto call = std::make_shared<Call>();
   call->to = to;
   call->request = with_header(header, std::move(request));
   const Duration now = clock_.now();
-  call->resend_after += waiting_bytes(to) * kTimeOfByte;
+  const Duration waiting = waiting_bytes(to) * kTimeOfByte;
+  call->resend_after += waiting;
   call->resend_at = now + call->resend_after;
-  call->give_up_at = patience == Duration::max() ? patience : now + patience;
+  call->give_up_at = patience == Duration::max() ? patience : now + patience + waiting;
   calls_.emplace(header.number, call);
   transport_.send(to, call->request);
   if (!ticking_) tick();
@@ -153,9 +169,9 @@ void Rpc::received(Party from, Bytes message) {
   if (message.size() < kHeaderSize) return;
   const auto header = decode<Header>(View(message).first(kHeaderSize));
   if (!header || header->version != kWireVersion) return;
-  if (header->kind == kRequest) {
+  if (is_question(message)) {
     handle(from, header->type, header->number, std::move(message));
-  } else if (header->kind == kAnswer) {
+  } else if (is_answer(message)) {
     largest_answer_ = std::max(largest_answer_, message.size());
     const auto found = calls_.find(header->number);
     if (found == calls_.end() || found->second->answer || found->second->to != from) return;
@@ -173,12 +189,13 @@ void Rpc::handle(Party from, std::uint16_t type, std::uint64_t number, Bytes mes
   spawn(executor_,
         [](Rpc& rpc, std::shared_ptr<bool> alive, Party to, std::uint16_t kind, std::uint64_t id,
            Bytes request) -> Task<void> {
+          const MessageKind asked = kind_of(request);
           Payload payload{std::move(request)};
           auto answer =
               co_await rpc.handler_(to, static_cast<MessageType>(kind), std::move(payload));
           if (!*alive) co_return;
           rpc.handling_.erase({to, id});
-          Header header{.kind = kAnswer, .type = kind, .number = id};
+          Header header{.kind = answer_to(asked), .type = kind, .number = id};
           Bytes reply;
           if (answer) {
             reply = std::move(*answer);

@@ -17,6 +17,9 @@ namespace s3oram {
 
 enum class MessageType : std::uint16_t;
 
+/// How requests of a type are sent; answers go the same way back.
+MessageKind question_kind(MessageType type);
+
 /// A received message and the part of it after the header.
 struct Payload {
   Bytes message;
@@ -34,7 +37,7 @@ class Rpc {
   /// kind, version, type (2), code (2), tag (2), number (8). A body is built behind this many
   /// blank bytes (encode() in messages.h does) and Rpc fills them in.
   static constexpr std::size_t kHeaderSize = 16;
-  static constexpr std::uint8_t kWireVersion = 1;
+  static constexpr std::uint8_t kWireVersion = 2;
   static constexpr Duration kFirstResend = std::chrono::seconds(2);
   static constexpr Duration kLastResend = std::chrono::seconds(16);
 
@@ -42,7 +45,9 @@ class Rpc {
   ~Rpc();
 
   /// Asks `to` and waits for its answer: the answer's body, or the error that the other side
-  /// returned, or unreachable after `patience`, or shutting_down after stop(). `tag` goes with it.
+  /// returned, or unreachable after `patience`
+  /// (and the time that what waits in front takes on a slow line), or shutting_down after stop().
+  /// `tag` goes with it.
   Task<Result<Payload>> call(Party to, MessageType type, Bytes request,
                              Duration patience = Duration::max(), std::uint16_t tag = 0);
 

@@ -21,6 +21,27 @@ struct Traffic {
   std::uint64_t dropped = 0;
 };
 
+/// The first byte of a message. A question goes to a server; an answer goes where the party asked
+/// from last in the same way. What is bulk is large, and nobody waits for it at the moment: it
+/// should not hold up the rest.
+enum class MessageKind : std::uint8_t {
+  question = 'Q',
+  answer = 'A',
+  bulk_question = 'q',
+  bulk_answer = 'a',
+};
+inline MessageKind kind_of(View message) {
+  return message.empty() ? MessageKind{} : MessageKind{message[0]};
+}
+inline bool is_question(View message) {
+  const MessageKind kind = kind_of(message);
+  return kind == MessageKind::question || kind == MessageKind::bulk_question;
+}
+inline bool is_answer(View message) {
+  const MessageKind kind = kind_of(message);
+  return kind == MessageKind::answer || kind == MessageKind::bulk_answer;
+}
+
 /// Best effort: a message may be lost, duplicated or reordered, but it is never altered, and
 /// `from` is authentic (CURVE key or, on a local socket, the peer's uid). Rpc makes it reliable.
 /// Everything happens on the executor of the party that owns the transport.

@@ -23,9 +23,21 @@ namespace {
 
 // A thread of ZeroMQ's carries whole connections, encryption included.
 int io_threads(const ZmqConfig& config) {
-  const std::size_t connections = config.peers.size() + 1;
+  const std::size_t connections = 2 * config.peers.size() + 1;
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   return static_cast<int>(std::min(connections, cores));
+}
+
+enum class Lane { express, bulk };
+
+Lane lane_of(View message) {
+  const MessageKind kind = kind_of(message);
+  return kind == MessageKind::bulk_question || kind == MessageKind::bulk_answer ? Lane::bulk
+                                                                                : Lane::express;
+}
+
+View view_of(const zmq::message_t& message) {
+  return {message.data<std::uint8_t>(), message.size()};
 }
 
 class Sockets final : public ZmqTransport {
@@ -50,17 +62,20 @@ class Sockets final : public ZmqTransport {
  private:
   void listen(ZapHandler::Admitted admitted);
   void on_question(std::span<zmq::message_t> frames);
+  void connect(const PeerAddress& address, Lane lane);
   std::optional<Party> sender(std::span<zmq::message_t> frames) const;
-  void deliver(Party from, MessageKind kind, const zmq::message_t& message);
+  void deliver(Party from, View message);
   bool transmit(Party to, Bytes message);
+  bool ask(Party to, Lane lane, Bytes message);
 
   Executor executor_;
   ZmqConfig config_;
   zmq::context_t context_;
   std::unique_ptr<ZapHandler> zap_;
   std::shared_ptr<ZmqSocket> router_;
-  std::map<Party, std::shared_ptr<ZmqPeer>> peers_;
-  std::map<Party, Bytes> routes_;  // the routing id with which each party asked last
+  std::map<std::pair<Party, Lane>, std::shared_ptr<ZmqPeer>> peers_;
+  // The routing ids with which each party asked last.
+  std::map<std::pair<Party, Lane>, Bytes> routes_;
   std::map<Party, Traffic> traffic_;
   std::string endpoint_;
   Handler handler_;
@@ -68,7 +83,7 @@ class Sockets final : public ZmqTransport {
 };
 
 Sockets::~Sockets() {
-  for (auto& [party, peer] : peers_) peer->close();
+  for (auto& [to, peer] : peers_) peer->close();
   if (router_) router_->close();
   context_.shutdown();  // ends the ZAP thread
 }
@@ -80,17 +95,22 @@ void Sockets::open(ZapHandler::Admitted admitted, std::string& doing) {
   }
   for (const auto& address : config_.peers) {
     doing = "connecting to " + address.endpoint;
-    auto peer = std::make_shared<ZmqPeer>(
-        context_, executor_, address, config_.self, config_.keys, config_.largest_message,
-        [this, from = address.party](zmq::message_t& message) {
-          deliver(from, MessageKind::answer, message);
-        },
-        [this, to = address.party] {
-          if (connected_) connected_(to);
-        });
-    peer->open();
-    peers_.emplace(address.party, std::move(peer));
+    connect(address, Lane::express);
+    connect(address, Lane::bulk);
   }
+}
+
+void Sockets::connect(const PeerAddress& address, Lane lane) {
+  auto peer = std::make_shared<ZmqPeer>(
+      context_, executor_, address, config_.self, config_.keys, config_.largest_message,
+      [this, from = address.party](zmq::message_t& message) {
+        if (is_answer(view_of(message))) deliver(from, view_of(message));
+      },
+      [this, to = address.party] {
+        if (connected_) connected_(to);
+      });
+  peer->open();
+  peers_.emplace(std::pair(address.party, lane), std::move(peer));
 }
 
 void Sockets::listen(ZapHandler::Admitted admitted) {
@@ -129,26 +149,23 @@ std::optional<Party> Sockets::sender(std::span<zmq::message_t> frames) const {
     if (id.size() != 1 + kIpcNonce || !(*id.data<std::uint8_t>() & kIpcParty)) return std::nullopt;
     party = *id.data<std::uint8_t>() & ~kIpcParty;
   }
-  if (party != kClient && !peers_.contains(party)) return std::nullopt;
+  if (party != kClient && !peers_.contains({party, Lane::express})) return std::nullopt;
   return party;
 }
 
 void Sockets::on_question(std::span<zmq::message_t> frames) {
-  if (frames.size() != 2) return;
+  if (frames.size() != 2 || !is_question(view_of(frames[1]))) return;
   const auto from = sender(frames);
   if (!from) return;
-  const auto* id = frames[0].data<std::uint8_t>();
-  routes_[*from].assign(id, id + frames[0].size());
-  deliver(*from, MessageKind::question, frames[1]);
+  const View id = view_of(frames[0]), message = view_of(frames[1]);
+  routes_[{*from, lane_of(message)}].assign(id.begin(), id.end());
+  deliver(*from, message);
 }
 
-void Sockets::deliver(Party from, MessageKind kind, const zmq::message_t& message) {
-  const auto* data = message.data<std::uint8_t>();
-  const std::size_t size = message.size();
-  if (size == 0 || size > config_.largest_message || MessageKind{data[0]} != kind || !handler_)
-    return;
-  traffic_[from].bytes_received += size;
-  handler_(from, Bytes(data, data + size));
+void Sockets::deliver(Party from, View message) {
+  if (message.size() > config_.largest_message || !handler_) return;
+  traffic_[from].bytes_received += message.size();
+  handler_(from, Bytes(message.begin(), message.end()));
 }
 
 void Sockets::send(Party to, Bytes message) {
@@ -168,21 +185,23 @@ bool Sockets::transmit(Party to, Bytes message) {
                   config_.largest_message);
     return false;
   }
-  switch (MessageKind{message[0]}) {
-    case MessageKind::question: {
-      const auto peer = peers_.find(to);
-      return peer != peers_.end() && peer->second->send(std::move(message));
-    }
-    case MessageKind::answer: {
-      const auto route = routes_.find(to);
-      return router_ && route != routes_.end() && router_->send(route->second, std::move(message));
-    }
-  }
-  return false;
+  const Lane lane = lane_of(message);
+  if (is_question(message)) return ask(to, lane, std::move(message));
+  if (!is_answer(message) || !router_) return false;
+  const auto route = routes_.find({to, lane});
+  return route != routes_.end() && router_->send(route->second, std::move(message));
+}
+
+// While the bulk connection is not there, the other one serves.
+bool Sockets::ask(Party to, Lane lane, Bytes message) {
+  auto peer = peers_.find({to, lane});
+  if (peer == peers_.end()) return false;
+  if (peer->second->state() != PeerState::connected) peer = peers_.find({to, Lane::express});
+  return peer->second->send(std::move(message));
 }
 
 PeerState Sockets::state(Party server) const {
-  const auto peer = peers_.find(server);
+  const auto peer = peers_.find({server, Lane::express});
   return peer == peers_.end() ? PeerState::connecting : peer->second->state();
 }
 

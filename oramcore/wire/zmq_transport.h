@@ -1,6 +1,7 @@
 // Transport over ZeroMQ. A server listens on one ROUTER socket; the client and every server
-// connect a DEALER socket to each (other) server, and answers come back on the connection that the
-// question used: the first byte of every message says which of the two it is. Over TCP every
+// connect two DEALER sockets to each (other) server, one of them for bulk messages, so that on a
+// slow line a query does not queue behind an upload. Answers come back on the connection that the
+// question used; the first byte of every message says what it is (MessageKind). Over TCP every
 // socket uses CURVE and the listener admits only known keys (ZAP), so that an unknown key is
 // refused before any message is parsed. Over ipc:// sockets, which lie in a directory of mode
 // 0700, the peer's uid must be ours.
@@ -18,10 +19,6 @@
 #include "oramcore/wire/transport.h"
 
 namespace s3oram {
-
-/// The first byte of a message. A question goes to a server that we connect to; an answer goes
-/// where the party asked from last. Any other first byte is dropped.
-enum class MessageKind : std::uint8_t { question = 0x51, answer = 0x41 };
 
 /// Servers are numbered 1..kLastServer here: an ipc routing id keeps one bit for itself.
 constexpr Party kLastServer = 127;
@@ -42,7 +39,7 @@ struct ZmqConfig {
   std::size_t largest_message = 256 << 20;  // more is refused (ZMQ_MAXMSGSIZE)
 };
 
-/// Of our connection to a server: refused means that it does not know our key. A refused or lost
+/// Of our connections to a server: refused means that it does not know our key. A refused or lost
 /// connection is tried again for ever.
 enum class PeerState { connecting, connected, refused };
 

@@ -266,7 +266,7 @@ TEST_P(EngineTest, FencesAnOlderSession) {
   for (Party server = 1; server <= 3; ++server) {
     code.reset();
     cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
-      if (from == server && to == kClient && message[0] == 'A' && message[2] == 5)
+      if (from == server && to == kClient && is_answer(message) && message[2] == 5)
         code = message[4];
       return true;
     };

@@ -20,7 +20,7 @@ class Overlap : public test::EachEvictor {
  protected:
   void SetUp() override {
     cluster_.network.filter = [this](Party, Party to, const Bytes& message) {
-      return message[0] != 'Q' || !held_back_.contains({type_of(message), to});
+      return !is_question(message) || !held_back_.contains({type_of(message), to});
     };
     cluster_.network.observer = [this](Party from, Party to, const Bytes& message) {
       saw(from, to, message);
@@ -31,7 +31,7 @@ class Overlap : public test::EachEvictor {
   static MessageType type_of(const Bytes& message) { return static_cast<MessageType>(message[2]); }
   void saw(Party from, Party to, const Bytes& message) {
     const MessageType type = type_of(message);
-    if (message[0] == 'A') {
+    if (is_answer(message)) {
       if (message[4] == 0) ++answered_[{type, from}];
       former_view_ += message[4] == static_cast<int>(Errc::former_view);
     } else if (type == MessageType::retrieve && to == 2) {

@@ -23,11 +23,11 @@ TEST_P(Protocol, AnAttemptIsNeverBegunTwice) {
   std::size_t subshares = 0;
   cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
     const int type = message[2];
-    if (from == kClient && message[0] == 'Q' && type == 6) {
+    if (from == kClient && is_question(message) && type == 6) {
       if (to == 1) prepare = message;
       return to == 1;  // the others never get theirs
     }
-    if (from == 1 && message[0] == 'Q' && type == 10) ++subshares;
+    if (from == 1 && is_question(message) && type == 10) ++subshares;
     return true;
   };
   for (BlockId block = 0; block < 2; ++block)
@@ -41,9 +41,9 @@ TEST_P(Protocol, AnAttemptIsNeverBegunTwice) {
   subshares = 0;
   cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
     const int type = message[2];
-    if (from == kClient && message[0] == 'Q' && type == 8) return false;  // no Discard arrives
-    if (from == 1 && message[0] == 'A' && type == 3) ++opened;
-    if (from == 1 && message[0] == 'Q' && type == 10) ++subshares;
+    if (from == kClient && is_question(message) && type == 8) return false;  // no Discard arrives
+    if (from == 1 && is_answer(message) && type == 3) ++opened;
+    if (from == 1 && is_question(message) && type == 10) ++subshares;
     return from != kClient || to == 1;
   };
   cluster.run_until([&] { return opened > 0; });
@@ -51,8 +51,8 @@ TEST_P(Protocol, AnAttemptIsNeverBegunTwice) {
   std::optional<std::uint8_t> code;
   cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
     const int type = message[2];
-    if (from == 1 && message[0] == 'A' && type == 6) code = message[4];
-    if (from == 1 && message[0] == 'Q' && type == 10) ++subshares;
+    if (from == 1 && is_answer(message) && type == 6) code = message[4];
+    if (from == 1 && is_question(message) && type == 10) ++subshares;
     return from != kClient || (to == 1 && type == 6);
   };
   prepare[6] = 2;  // as if it were meant for the server's new life
@@ -84,7 +84,7 @@ TEST_P(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
   std::size_t healed = 0, committed = 0;
   bool stop_healing = true;
   cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
-    if (from != kClient || message[0] != 'Q') return true;
+    if (from != kClient || !is_question(message)) return true;
     const auto type = static_cast<MessageType>(message[2]);
     committed += type == MessageType::commit;
     if (type != MessageType::heal_slot) return true;
@@ -115,7 +115,7 @@ TEST_P(Protocol, TheFormerViewIsThereUntilItIsReleased) {
   std::uint8_t code = 0;
   cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
     const auto type = static_cast<MessageType>(message[2]);
-    const bool asks = message[0] == 'Q';
+    const bool asks = is_question(message);
     if (asks && to == 1 && type == MessageType::retrieve) retrieval = message;
     if (!asks && from == 1 && type == MessageType::retrieve) {
       (answer.empty() ? answer : answer_again) = message;

@@ -203,7 +203,7 @@ Views watch(const VolumeParams& params, const Sequence& sequence) {
     if (to == kClient) return;
     const auto type = static_cast<MessageType>(message[2]);
     views[to].shape[from].emplace_back(type, message.size());
-    if (message[0] == 'Q') views[to].add(from, type, View(message).subspan(Rpc::kHeaderSize));
+    if (is_question(message)) views[to].add(from, type, View(message).subspan(Rpc::kHeaderSize));
   };
   for (int i = 0; i < kAccesses; ++i) {
     const auto [is_write, block] = sequence.access(i);

@@ -57,14 +57,14 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
 
   bool seen(Party from, Party to, const Bytes& message) {
     if (message.size() < Rpc::kHeaderSize) return true;
-    if (recording_ && message[0] == 'Q') {
+    if (recording_ && is_question(message)) {
       if (type_of(message) == MessageType::open) {
         open_message_ = message;
         open_ = *decode<OpenRequest>(View(open_message_).subspan(Rpc::kHeaderSize));
       }
       if (++recorded_[{type_of(message), from, to}] <= 5) samples_.push_back({from, to, message});
     }
-    if (message[0] == 'A') {
+    if (is_answer(message)) {
       const auto asked = refused_.find(number_of(message));
       if (asked != refused_.end()) {
         EXPECT_NE(u16_at(message, 4), 0) << "accepted: " << asked->second;
@@ -118,7 +118,8 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
   enum class Due { refusal, no_harm, obedience };
   Due due(const Sample& sample) const {
     const Bytes& message = sample.message;
-    if (message.size() < Rpc::kHeaderSize || message[0] != 'Q' || message[1] != Rpc::kWireVersion)
+    if (message.size() < Rpc::kHeaderSize || !is_question(message) ||
+        message[1] != Rpc::kWireVersion)
       return Due::no_harm;
     const View body = View(message).subspan(Rpc::kHeaderSize);
     const MessageType type = type_of(message);
@@ -460,7 +461,7 @@ TEST_P(HostileOnce, AWrongSubshareCostsOneAttempt) {
   int spoilt = 0;
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
     // Who gets them with either evictor.
-    if (from == 1 && to == 2 && message[0] == 'Q' && type_of(message) == MessageType::subshare &&
+    if (from == 1 && to == 2 && is_question(message) && type_of(message) == MessageType::subshare &&
         spoilt < 3) {
       ++spoilt;
       auto subshare = *decode<SubshareRequest>(View(message).subspan(Rpc::kHeaderSize));
@@ -483,7 +484,7 @@ TEST_P(HostileOnce, AWrongSubshareCostsOneAttempt) {
 TEST_P(HostileOnce, AFloodOfSubsharesIsBounded) {
   std::size_t taken = 0, turned_away = 0;
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
-    if (from == 1 && to == 2 && message[0] == 'A' && number_of(message) < 20000)
+    if (from == 1 && to == 2 && is_answer(message) && number_of(message) < 20000)
       ++(u16_at(message, 4) == 0 ? taken : turned_away);
     return true;
   };
@@ -499,7 +500,7 @@ TEST_P(HostileOnce, AFloodOfSubsharesIsBounded) {
   Bytes other = request(5, SubshareRequest{open_.next.epoch, {~std::uint64_t{0}, {}}, 0, 0, {}});
   std::optional<int> code;
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
-    if (from == 1 && to == 3 && message[0] == 'A') code = u16_at(message, 4);
+    if (from == 1 && to == 3 && is_answer(message)) code = u16_at(message, 4);
     return true;
   };
   cluster_.inject(3, 1, other);

@@ -76,10 +76,10 @@ class Cell {
       at_the_step(party, done);
     };
     cluster_.network.on_arrival = [this](Party from, Party to, const Bytes& message) {
-      if (from == kClient && is(message, 'Q')) at_the_step(to, false);
+      if (from == kClient && is_question(message) && is_the_steps(message)) at_the_step(to, false);
     };
     cluster_.network.observer = [this](Party from, Party to, const Bytes& message) {
-      if (to == kClient && is(message, 'A')) at_the_step(from, true);
+      if (to == kClient && is_answer(message) && is_the_steps(message)) at_the_step(from, true);
     };
   }
 
@@ -110,9 +110,8 @@ class Cell {
     return step_.during == During::eviction || step_.during == During::growth;
   }
   std::size_t participants() const { return step_.of_the_client ? 1 : cluster_.servers(); }
-  bool is(const Bytes& message, char kind) const {
-    return step_.message != MessageType{} && message[0] == kind &&
-           message[2] == static_cast<std::uint8_t>(step_.message);
+  bool is_the_steps(const Bytes& message) const {
+    return step_.message != MessageType{} && message[2] == static_cast<std::uint8_t>(step_.message);
   }
 
   void at_the_step(Party party, bool done) {

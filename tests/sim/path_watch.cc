@@ -19,13 +19,13 @@ void PathWatch::saw(Party from, Party to, const Bytes& message) {
   const auto type = static_cast<MessageType>(message[2]);
   const View body = View(message).subspan(Rpc::kHeaderSize);
   const std::uint64_t number = number_of(message);
-  if (from == kClient && message[0] == 'Q') {
+  if (from == kClient && is_question(message)) {
     // All servers are asked alike; the first one's questions tell.
     if (type == MessageType::retrieve && to == 1) retrieved(*decode<RetrieveRequest>(body));
     if (type == MessageType::write_root)
       root_writes_[{to, number}] = decode<WriteRootRequest>(body)->turn;
   }
-  if (to == kClient && message[0] == 'A' && type == MessageType::write_root && message[4] == 0) {
+  if (to == kClient && is_answer(message) && type == MessageType::write_root && message[4] == 0) {
     const auto write = root_writes_.find({from, number});
     if (write != root_writes_.end()) accesses_[write->second].written.insert(from);
   }

@@ -92,10 +92,14 @@ Node& Net::start(Party party, const ZmqConfig& config) {
   auto node = std::make_unique<Node>();
   node->transport = std::move(*transport);
   node->transport->on_message([node = node.get()](Party from, Bytes received) {
-    if (received[0] == static_cast<std::uint8_t>(MessageKind::question))
+    const MessageKind kind{received[0]};
+    if (kind == MessageKind::question)
       node->transport->send(from, answer(body(received)));
+    else if (kind == MessageKind::bulk_question)
+      node->transport->send(from, message(MessageKind::bulk_answer, body(received)));
     node->received.push_back({from, std::move(received)});
   });
+  node->transport->on_connection([node = node.get()](Party to) { ++node->connections[to]; });
   nodes_[party] = std::move(node);
   return *nodes_[party];
 }

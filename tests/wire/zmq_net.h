@@ -3,6 +3,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ class WorkingFolder {
 struct Node {
   std::unique_ptr<ZmqTransport> transport;
   std::vector<Received> received;
+  std::map<Party, unsigned> connections;  // that came about, by server
 };
 
 /// One client and some servers that all know each other.

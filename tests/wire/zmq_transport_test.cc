@@ -11,6 +11,7 @@ namespace s3oram {
 namespace {
 
 using testing::answer;
+using testing::message;
 using testing::Net;
 using testing::question;
 
@@ -72,6 +73,20 @@ TEST_P(Links, CarriesLargeMessagesUnaltered) {
   net_.node(kClient).transport->send(1, question(large));
   const auto& received = net_.node(kClient).received;
   EXPECT_TRUE(net_.run_until([&] { return received.back().message == answer(large); }));
+}
+
+TEST_P(Links, BulkDoesNotHoldUpTheRest) {
+  net_.start_all();
+  auto& client = net_.node(kClient);
+  const auto bulk = [](MessageKind kind) {
+    return message(kind, std::string(std::size_t{100} << 20, 'x'));
+  };
+  ASSERT_TRUE(net_.run_until([&] { return client.connections[1] == 2; }));
+  client.transport->send(1, bulk(MessageKind::bulk_question));
+  client.transport->send(1, question("urgent"));
+  ASSERT_TRUE(net_.run_until([&] { return client.received.size() == 2; }));
+  EXPECT_EQ(client.received[0].message, answer("urgent"));
+  EXPECT_TRUE(client.received[1].message == bulk(MessageKind::bulk_answer));
 }
 
 TEST_P(Links, CountsTraffic) {
