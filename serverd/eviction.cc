@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kTileBytes = 1 << 18;  // of a message
 constexpr std::size_t kTileAlign = 128;
-constexpr std::size_t kTilesAtOnce = 6;
+constexpr std::size_t kTilesNearby = 2, kMostTilesAtOnce = 16;
+constexpr Duration kTimeOfTile = std::chrono::milliseconds(20);  // on a line of its own
 
 }  // namespace
 
@@ -35,28 +36,36 @@ std::size_t Eviction::tile_width(std::uint32_t tile) const {
 }
 
 Task<Result<Frames>> Eviction::run() {
-  auto self = shared_from_this();
-  std::size_t working = std::min<std::size_t>(kTilesAtOnce, tiles_);
-  for (std::size_t i = 0, workers = working; i < workers; ++i) {
-    spawn(host_.executor, [](std::shared_ptr<Eviction> eviction, std::size_t& left) -> Task<void> {
-      co_await eviction->work_off_tiles();
-      --left;
-      eviction->changed_.notify_all();
-    }(self, working));
+  for (;;) {
+    while (next_tile_ < tiles_ && at_once_ < most_at_once() && !failure_)
+      spawn(host_.executor, [](std::shared_ptr<Eviction> self) -> Task<void> {
+        co_await self->work_off_tile();
+      }(shared_from_this()));
+    // The others must have our subshares before we call ourselves done; and nothing may be left
+    // running.
+    if (at_once_ == 0 && (unanswered_ == 0 || failure_)) break;
+    co_await changed_.wait();
   }
-  // The others must have our subshares before we call ourselves done; and nothing may be left
-  // running.
-  while (working > 0 || (unanswered_ > 0 && !failure_)) co_await changed_.wait();
   inbox_.clear();
   if (failure_) co_return fail(*failure_);
   co_return std::move(results_);
 }
 
-Task<void> Eviction::work_off_tiles() {
-  while (next_tile_ < tiles_ && !failure_) {
-    auto status = co_await evict_tile(next_tile_++);
-    if (!status) cancel(status.error());
-  }
+std::size_t Eviction::most_at_once() const {
+  const auto for_distance = quickest_ ? *quickest_ / kTimeOfTile : 0;
+  return std::min<std::size_t>(kTilesNearby + static_cast<std::size_t>(for_distance),
+                               kMostTilesAtOnce);
+}
+
+Task<void> Eviction::work_off_tile() {
+  ++at_once_;
+  const Duration begun = host_.clock.now();
+  auto status = co_await evict_tile(next_tile_++);
+  if (!status) cancel(status.error());
+  const Duration taken = host_.clock.now() - begun;
+  quickest_ = std::min(taken, quickest_.value_or(taken));
+  --at_once_;
+  changed_.notify_all();
 }
 
 void Eviction::send(Party to, std::size_t step, std::uint32_t tile, View share) {

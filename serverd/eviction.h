@@ -1,6 +1,7 @@
 // One server's part in an eviction, whichever evictor carries it out. Columns are independent, so
 // the work goes in tiles of columns, several at a time: while one tile waits for what other servers
-// send, another is computed.
+// send, another is computed. The farther away they are, the more; but no more than that, so that
+// accesses meanwhile find the processors and the lines free.
 #pragma once
 
 #include <map>
@@ -41,6 +42,7 @@ struct EvictionInput {
 struct EvictionHost {
   Executor executor;
   Executor pool;
+  Clock& clock;
   Rpc& peers;
   Random& random;
 };
@@ -100,12 +102,16 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
     Payload owner;
     View share;
   };
-  Task<void> work_off_tiles();
+  /// The next tile, from beginning to end.
+  Task<void> work_off_tile();
+  std::size_t most_at_once() const;
 
   std::size_t steps_, tile_width_;
   std::uint32_t tiles_;
   std::uint32_t next_tile_ = 0;
-  std::size_t unanswered_ = 0;  // subshares sent and not yet acknowledged
+  std::size_t at_once_ = 0;           // tiles under way
+  std::optional<Duration> quickest_;  // tile so far
+  std::size_t unanswered_ = 0;        // subshares sent and not yet acknowledged
   std::map<std::tuple<std::size_t, std::uint32_t, Party>, Subshare> inbox_;
   Event changed_;
   std::optional<Error> failure_;

@@ -9,6 +9,11 @@
 #include "oramcore/base/rules.h"
 
 namespace s3oram {
+namespace {
+
+constexpr std::size_t kMuch = 512 << 10;  // bytes that others would have to wait for
+
+}  // namespace
 
 Frame::Frame(std::size_t slots, std::size_t slot_size)
     : slots_(slots),
@@ -83,6 +88,7 @@ Status FrameStore::write(FrameNumber frame, std::shared_ptr<Frame> content, std:
                          unsigned level) {
   for (std::size_t slot = 0; slot < slots_; ++slot) seal(frame, slot, content->slot(slot), stamp);
   S3O_TRY(file_->write(offset(frame, 0), content->bytes()));
+  if (content->bytes().size() >= kMuch) file_->write_out(offset(frame, 0), content->bytes().size());
   std::lock_guard lock(mutex_);
   ++changes_;
   remember(frame, std::move(content), slots_, level);

@@ -31,11 +31,12 @@ class Server final : public ShareServer {
         pool_(environment.pool),
         background_(environment.background),
         readers_(environment.readers),
+        clock_(environment.clock),
         random_(environment.random),
         disk_(environment.disk),
         transport_(environment.transport),
         cache_bytes_(environment.cache_bytes),
-        rpc_(executor_, environment.clock, random_, environment.transport) {}
+        rpc_(executor_, clock_, random_, environment.transport) {}
 
   Status start();
   Task<Status> stop() override;
@@ -183,6 +184,7 @@ class Server final : public ShareServer {
   Executor pool_;
   Executor background_;
   Executor readers_;
+  Clock& clock_;
   Random& random_;
   Disk& disk_;
   Transport& transport_;

@@ -17,8 +17,13 @@ namespace {
 class SystemFile final : public File {
  public:
   SystemFile(int descriptor, std::filesystem::path path)
-      : descriptor_(descriptor), path_(std::move(path)) {}
-  ~SystemFile() override { ::close(descriptor_); }
+      : descriptor_(descriptor),
+        watcher_(::open(path.c_str(), O_RDWR | O_CLOEXEC)),
+        path_(std::move(path)) {}
+  ~SystemFile() override {
+    ::close(descriptor_);
+    if (watcher_ >= 0) ::close(watcher_);
+  }
 
   Status read(std::uint64_t offset, MutView out) override {
     while (!out.empty()) {
@@ -48,6 +53,13 @@ class SystemFile final : public File {
   }
 
   Status sync() override { return ::fdatasync(descriptor_) == 0 ? Status{} : failure("fdatasync"); }
+
+  // The kernel tells each open file of an error once: through `descriptor_` sync() would miss it.
+  void write_out(std::uint64_t offset, std::uint64_t length) override {
+    ::sync_file_range(
+        watcher_, static_cast<off64_t>(offset), static_cast<off64_t>(length),
+        SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  }
 
   Status truncate(std::uint64_t size) override {
     return ::ftruncate(descriptor_, static_cast<off_t>(size)) == 0 ? Status{} : failure("truncate");
@@ -83,6 +95,7 @@ class SystemFile final : public File {
   }
 
   int descriptor_;
+  int watcher_;
   std::filesystem::path path_;
   std::atomic<bool> told_{false};
 };

@@ -19,6 +19,10 @@ class File {
   /// After success everything written before the call survives a power cut. After a failure
   /// nothing is known of it, and asking again must not be taken for an answer.
   virtual Status sync() = 0;
+  /// Waits until the disk has taken the range, so that no sync, of whatever file, stands behind it
+  /// for long. Promises nothing: what has gone wrong, sync() tells.
+  virtual void write_out([[maybe_unused]] std::uint64_t offset,
+                         [[maybe_unused]] std::uint64_t length) {}
   /// After success, writes below `size` bytes do not fail for want of space. What is read does not
   /// change. Where the file system cannot do that, it succeeds too, after one line in the log.
   /// Errors: disk_full (what was reserved before stays so), failed.

@@ -10,7 +10,7 @@ namespace {
 // Access numbers: the epoch in the upper bits makes those of a session newer than all before.
 constexpr unsigned kEpochShift = 40;
 constexpr Duration kStatusPatience = std::chrono::seconds(1);
-constexpr Duration kLongestUplinkQueue = std::chrono::seconds(1);
+constexpr Duration kSlowUpload = std::chrono::milliseconds(500);
 constexpr std::size_t kMostToldOf = 20;  // damaged rows, in the log
 
 }  // namespace
@@ -262,12 +262,9 @@ Task<Status> Engine::finish_accesses(std::vector<Intent> intents) {
   co_return Status{};
 }
 
-// One upload under way and one retrieval keep the line full. Without a limit reads would run ahead
-// of their uploads until the root is full, and then wait for all of them.
-bool Engine::uplink_full() const {
-  return uploads_.size() > 1 &&
-         environment_.clock.now() - uploads_.begin()->second > kLongestUplinkQueue;
-}
+// Two uploads under way keep a slow line full. Without a limit reads would run ahead of their
+// uploads until the root is full, and then wait for all of them.
+bool Engine::uplink_full() const { return uploads_ > 1 && last_upload_ > kSlowUpload; }
 
 Task<Result<Turn>> Engine::reserve_turn() {
   const auto open = [this] {

@@ -170,7 +170,8 @@ class Engine final : public BlockDevice {
   bool opened_ = false;
   Turn next_turn_ = 0;                             // to be reserved
   std::vector<RootWrite> root_;                    // by root slot
-  std::map<std::uint64_t, Duration> uploads_;      // root writes under way, by access: begun when
+  std::size_t uploads_ = 0;                        // root writes under way
+  Duration last_upload_{};                         // how long the last one took
   std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
   bool evicting_ = false;
   std::optional<EvictionId> attempt_;  // sent to servers and not yet decided

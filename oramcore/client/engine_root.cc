@@ -122,11 +122,13 @@ Task<Status> Engine::write_root(Turn turn, BlockId block, std::uint64_t replaces
                                  .share = {},
                                  .parts = {},
                                  .relay_to = kClient};
-  uploads_.emplace(access, environment_.clock.now());
+  const Duration begun = environment_.clock.now();
+  ++uploads_;
   const bool by_parts = params_.privacy == Privacy::computational && params_.scheme == Scheme{1, 3};
   auto sending = by_parts ? send_parts(request, sealed) : send_shares(request, sealed);
   auto answers = co_await std::move(sending);
-  uploads_.erase(access);
+  --uploads_;
+  last_upload_ = environment_.clock.now() - begun;
   turns_changed_.notify_all();
   for (auto& answer : answers) {
     if (answer) continue;

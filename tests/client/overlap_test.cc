@@ -105,6 +105,24 @@ TEST_P(Overlap, AsManyAccessesAsThereAreRootSlotsGoOnAndTheNextOneWaits) {
   }
 }
 
+TEST_P(Overlap, ReadsDoNotRunAheadOfASlowLine) {
+  hold_back(MessageType::write_root, {1, 2, 3});
+  expect(100, 0);
+  wait(std::chrono::seconds(1));
+  held_back_.clear();
+  wait(std::chrono::seconds(5));  // it is sent again, and acknowledged
+  hold_back(MessageType::write_root, {1, 2, 3});
+  expect(101, 0);
+  expect(102, 0);
+  std::optional<Result<Bytes>> third;
+  cluster_.engine().read(103, [&](Result<Bytes> got) { third.emplace(std::move(got)); });
+  wait(std::chrono::minutes(1));
+  EXPECT_FALSE(third) << "two uploads are under way, and the one before them was slow";
+  held_back_.clear();
+  cluster_.run_until([&] { return third.has_value(); });
+  EXPECT_TRUE(third->has_value());
+}
+
 TEST_P(Overlap, TheViewBeforeIsReadUntilEveryServerHasFlipped) {
   hold_back(MessageType::commit, {3});
   for (BlockId block = 0; block < kEvery; ++block) write(block, 1);
