@@ -123,12 +123,12 @@ Task<Status> Engine::write_root(Turn turn, BlockId block, std::uint64_t replaces
                                  .parts = {},
                                  .relay_to = kClient};
   const Duration begun = environment_.clock.now();
-  ++uploads_;
+  const auto queue = static_cast<Duration::rep>(++uploads_);
   const bool by_parts = params_.privacy == Privacy::computational && params_.scheme == Scheme{1, 3};
   auto sending = by_parts ? send_parts(request, sealed) : send_shares(request, sealed);
   auto answers = co_await std::move(sending);
   --uploads_;
-  last_upload_ = environment_.clock.now() - begun;
+  upload_each_ = (environment_.clock.now() - begun) / queue;
   turns_changed_.notify_all();
   for (auto& answer : answers) {
     if (answer) continue;
