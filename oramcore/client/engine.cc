@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "oramcore/base/rules.h"
 
 namespace s3oram {
@@ -10,8 +12,8 @@ namespace {
 // Access numbers: the epoch in the upper bits makes those of a session newer than all before.
 constexpr unsigned kEpochShift = 40;
 constexpr Duration kStatusPatience = std::chrono::seconds(1);
-constexpr Duration kSlowUpload = std::chrono::milliseconds(500);
-constexpr std::size_t kMostToldOf = 20;  // damaged rows, in the log
+constexpr Duration kUplinkQueue = std::chrono::milliseconds(500);  // at least
+constexpr std::size_t kMostToldOf = 20;                            // damaged rows, in the log
 
 }  // namespace
 
@@ -222,7 +224,9 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
   ++accesses_;
   const BlockId block = request.block;
   const std::uint64_t replaces = positions_.get(block).version;
+  const Duration begun = environment_.clock.now();
   auto found = co_await retrieve(turn, block, leaf);
+  last_retrieval_ = environment_.clock.now() - begun;
   if (!found && !dead_) unreadable_.insert(block);
   if (request.read && !found) request.read(fail(dead_ ? *dead_ : found.error()));
   if (dead_) {
@@ -262,9 +266,14 @@ Task<Status> Engine::finish_accesses(std::vector<Intent> intents) {
   co_return Status{};
 }
 
-// Two uploads under way keep a slow line full. Without a limit reads would run ahead of their
-// uploads until the root is full, and then wait for all of them.
-bool Engine::uplink_full() const { return uploads_ > 1 && last_upload_ > kSlowUpload; }
+// The line up stays full if what is under way takes longer than the next access needs until its own
+// upload begins, with an acknowledgement before and a commit: three retrievals of time. Without a
+// limit reads would run ahead of their uploads until the root is full, and then wait for all of
+// them.
+bool Engine::uplink_full() const {
+  const auto uploads = static_cast<Duration::rep>(uploads_);
+  return uploads > 1 && uploads * upload_each_ > std::max(kUplinkQueue, 3 * last_retrieval_);
+}
 
 Task<Result<Turn>> Engine::reserve_turn() {
   const auto open = [this] {

@@ -171,7 +171,8 @@ class Engine final : public BlockDevice {
   Turn next_turn_ = 0;                             // to be reserved
   std::vector<RootWrite> root_;                    // by root slot
   std::size_t uploads_ = 0;                        // root writes under way
-  Duration last_upload_{};                         // how long the last one took
+  Duration upload_each_{};                         // the last one's time, by how many shared it
+  Duration last_retrieval_{};                      // how long it took
   std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
   bool evicting_ = false;
   std::optional<EvictionId> attempt_;  // sent to servers and not yet decided

@@ -1,6 +1,8 @@
 // Root writes (Protocol 2): a block's shares go to the root slot of its turn.
 #include <sodium.h>
 
+#include <algorithm>
+
 #include "oramcore/base/rules.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/field/gf256.h"
@@ -123,12 +125,13 @@ Task<Status> Engine::write_root(Turn turn, BlockId block, std::uint64_t replaces
                                  .parts = {},
                                  .relay_to = kClient};
   const Duration begun = environment_.clock.now();
-  ++uploads_;
+  const std::size_t before = ++uploads_;
   const bool by_parts = params_.privacy == Privacy::computational && params_.scheme == Scheme{1, 3};
   auto sending = by_parts ? send_parts(request, sealed) : send_shares(request, sealed);
   auto answers = co_await std::move(sending);
-  --uploads_;
-  last_upload_ = environment_.clock.now() - begun;
+  // Those that came later share the line with it too.
+  const auto sharing = static_cast<Duration::rep>(std::max(before, uploads_--));
+  upload_each_ = (environment_.clock.now() - begun) / sharing;
   turns_changed_.notify_all();
   for (auto& answer : answers) {
     if (answer) continue;

@@ -1,4 +1,5 @@
-"""Part d of `targets`: one large file through the mount of a local vault."""
+"""A vault mounted, and one large file written and read through the mount; part d of `targets`, which
+is that of a local vault."""
 
 import contextlib
 import os
@@ -13,14 +14,14 @@ PATIENCE = 120  # seconds, to mount
 CHUNK = 1 << 20
 
 
-def _run(*command):
+def run(*command):
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} {command[1]}: {done.stderr or done.stdout}")
 
 
 @contextlib.contextmanager
-def _mounted(program, vault, point):
+def mount(program, vault, point):
     """Also ends the mount if this program is killed, by the daemon's own signal."""
     # fmt: off
     daemon = subprocess.Popen(
@@ -34,7 +35,7 @@ def _mounted(program, vault, point):
                 raise RuntimeError(f"{point} is not mounted within {PATIENCE} s")
             time.sleep(0.02)
         yield daemon
-        _run(program, "umount", point)
+        run(program, "umount", point)
     finally:
         if os.path.ismount(point):
             subprocess.run([program, "umount", "--lazy", "--force", point], check=False)
@@ -57,7 +58,7 @@ def _chunks(count):
         yield number.to_bytes(8, "little") + common
 
 
-def _write(path, count):
+def write(path, count):
     """Seconds, fsync included."""
     start = time.monotonic()
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -71,7 +72,7 @@ def _write(path, count):
     return time.monotonic() - start
 
 
-def _read(path, count):
+def read(path, count):
     """Seconds; all that is read is compared with what was written."""
     start = time.monotonic()
     with open(path, "rb", buffering=0) as file:
@@ -99,23 +100,23 @@ def sequential(setting):
     with measuring.temporary_directory(setting) as place:
         vault, point = place / "vault", place / "mounted"
         point.mkdir()
-        _run(program, "init", "--local", "--no-passphrase", vault)
+        run(program, "init", "--local", "--no-passphrase", vault)
         machine, start = measuring.machine_seconds(), time.monotonic()
-        with _mounted(program, vault, point):
-            wrote = _write(point / "file", count)
+        with mount(program, vault, point):
+            wrote = write(point / "file", count)
         _leave_page_cache(vault)
-        with _mounted(program, vault, point):
-            read = _read(point / "file", count)
+        with mount(program, vault, point):
+            got = read(point / "file", count)
         busy = (measuring.machine_seconds() - machine) / (time.monotonic() - start)
     megabytes = count * CHUNK / 1e6
     measuring.say(
-        f"    {count} MiB: written in {wrote:.1f} s, read in {read:.1f} s; "
+        f"    {count} MiB: written in {wrote:.1f} s, read in {got:.1f} s; "
         f"cores busy on this machine, with anything: {busy:.2f}"
     )
     rows = [
         measuring.Row("d", f"sequential write of {count} MiB and fsync", megabytes / wrote, "MB/s",
                       5, True, "aim: 10"),
-        measuring.Row("d", f"sequential read of {count} MiB, cold", megabytes / read, "MB/s",
+        measuring.Row("d", f"sequential read of {count} MiB, cold", megabytes / got, "MB/s",
                       5, True, "aim: 10"),
     ]  # fmt: skip
-    return rows, {"mebibytes": count, "write": wrote, "read": read, "machine_cores_busy": busy}
+    return rows, {"mebibytes": count, "write": wrote, "read": got, "machine_cores_busy": busy}

@@ -1,5 +1,6 @@
 """The parts of `targets` that are accesses of volumes: each a function of a Setting that gives rows
-and what they were worked out from. Part d is in mounted.py."""
+and what they were worked out from. Part d is in mounted.py,
+g in pipelining.py."""
 
 import accounting
 import network

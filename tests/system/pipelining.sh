@@ -1,0 +1,104 @@
+# shellcheck shell=bash
+# A distant server costs a sequential writer or reader no throughput: over lines of the same rate it
+# takes, with a round trip of 100 ms to the servers and between them, at most twice as long as with
+# none. One access at a time would take several times as long.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_fuse
+
+# Mbit/s, of the client's line, each way. On a faster one the evictions between distant servers, not the
+# line, set the pace (20 accesses must take longer than an eviction, some 1.4 s).
+rate=5
+relay_program=$bin/wan_relay
+vault=$work/vault mount=$work/mount
+relay_pid=()
+declare -A took=() relay_port=()
+
+# Servers reach each other through the relay too: each has a way of its own to each other one.
+set_up() {
+  local code=0 said n m peers
+  make_servers store
+  for n in 1 2 3; do
+    listen_port[n]=$(free_port)
+    relay_port[user-$n]=${server_port[n]}
+  done
+  for n in 1 2 3; do
+    peers=()
+    for m in 1 2 3; do
+      relay_port[$n-$m]=${listen_port[m]}
+      ((n == m)) || relay_port[$n-$m]=$(free_port)
+      peers+=("$m=127.0.0.1:${relay_port[$n-$m]},${server_key[m]}")
+    done
+    unset "relay_port[$n-$n]"
+    serverd peers --store "$work/store$n" "${peers[@]}"
+  done
+  start_servers
+  start_relay 0
+  local init=(s3oramfs init --no-passphrase --block-size 64K "$vault" "${server_options[@]}")
+  said=$("${init[@]}" 2> "$work/init.log") || code=$?
+  [[ $code == 15 ]] || fail "init ended with $code instead of 15"
+  authorize "$(shown_key <<< "$said")"
+  "${init[@]}" --wait 20 > /dev/null 2> "$work/init.log"
+  stop_relay
+}
+
+# start_relay ROUND-TRIP: in ms. It runs until its input ends.
+start_relay() {
+  local link links=()
+  for link in "${!relay_port[@]}"; do
+    links+=("$link=${relay_port[$link]}:${listen_port[${link#*-}]}")
+  done
+  exec {relay_input}<> "$work/relay"
+  "$relay_program" --up "$rate" --down "$rate" --rtt "$1" --server-rtt "$1" "${links[@]}" \
+    < "$work/relay" > "$work/relay.log" 2>&1 &
+  relay_pid=($!)
+  for link in "${!relay_port[@]}"; do
+    wait_until "the relay listens for $link" answers_on "${relay_port[$link]}"
+  done
+}
+stop_relay() {
+  kill "${relay_pid[@]}"
+  wait "${relay_pid[@]}" || [[ $? == 143 ]] || fail "the relay ended with $?"
+  relay_pid=()
+  exec {relay_input}>&-
+}
+cleanup_more() { # its command line does not tell whose it is
+  ((${#relay_pid[@]} == 0)) || kill -9 "${relay_pid[@]}"
+}
+
+# timed NAME COMMAND...: its milliseconds, into took[NAME]
+timed() {
+  local start=${EPOCHREALTIME/./}
+  "${@:2}"
+  took[$1]=$(((${EPOCHREALTIME/./} - start) / 1000))
+}
+# not_twice WHAT NEAR FAR
+not_twice() {
+  step "  $1: $2 ms with no round trip, $3 with one of 100 ms"
+  (($3 <= 2 * $2)) || fail "$1 takes $3 ms far away, and $2 nearby"
+}
+
+# write_and_read ROUND-TRIP: reading after mounting again, when nothing is in memory.
+write_and_read() {
+  step "a round trip of $1 ms"
+  start_relay "$1"
+  s3oramfs mount "$vault" "$mount"
+  timed "write $1" dd if="$work/data" of="$mount/data$1" bs=1M conv=fsync status=none
+  s3oramfs umount "$mount"
+  s3oramfs mount "$vault" "$mount"
+  timed "read $1" dd if="$mount/data$1" of="$work/read" bs=1M status=none
+  cmp "$work/data" "$work/read" || fail "what comes back is something else"
+  s3oramfs umount "$mount"
+  wait_until "all processes of the vault have ended" no_processes_of "$vault"
+  stop_relay
+}
+
+mkdir "$mount"
+mkfifo "$work/relay"
+head -c 3M /dev/urandom > "$work/data"
+set_up
+write_and_read 0
+write_and_read 100
+not_twice "a sequential write" "${took[write 0]}" "${took[write 100]}"
+not_twice "a sequential read" "${took[read 0]}" "${took[read 100]}"
+stop_servers
