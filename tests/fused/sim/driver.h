@@ -113,6 +113,7 @@ class Driver {
   void adopt_times(Ino ino);
   std::string payload(std::uint64_t length);
   std::int64_t time() const;
+  std::size_t blocks_of_files();
 
   World& world_;
   Dice& dice_;
@@ -122,7 +123,7 @@ class Driver {
   std::unique_ptr<FileSystem> fs_;
 
   std::map<Ino, std::uint64_t> references_;
-  std::set<Ino> exclusive_;    // inodes whose data one operation alone may change
+  std::set<Ino> exclusive_;  // inodes whose data one operation alone may change
   std::multiset<Ino> shared_;  // inodes into which single blocks are written
   std::multiset<Ino> busy_;    // inodes in use
   std::multiset<Ino> locked_;  // directories in which names change
