@@ -1,5 +1,5 @@
-// Where a piece of a file lies: in a block of its own, or behind others in a pack (packs.h). Both are
-// one number, that of the block or of a place in it, as extents have it.
+// Where a piece of a file lies: in a block of its own, or behind others in a pack (packs.h). Both
+// are one number, that of the block or of a place in it, as extents have it.
 #pragma once
 
 #include <cstdint>

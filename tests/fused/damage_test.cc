@@ -87,6 +87,23 @@ TEST_F(DamageTest, ALostBlockCostsItsBytes) {
   EXPECT_EQ(fs->getattr(find("a"))->st_blocks, 2 * kTestBlock / 512 + 4) << "and its tail";
 }
 
+TEST_F(DamageTest, PlacesThatOverlapCostTheirTwoFilesAlone) {
+  vault.damage(
+      "UPDATE extents SET block = (SELECT block FROM extents WHERE ino = {a} AND idx = 2) + 1 "
+      "WHERE "
+      "ino = {b} AND idx = 2");
+  mount();
+  for (const char* name : {"a", "b"}) {
+    EXPECT_EQ(read(find(name), 2 * kTestBlock, 1).error(), EIO);
+    EXPECT_TRUE(read(find(name), 0, 2 * kTestBlock));
+  }
+  EXPECT_TRUE(*read(find("sparse"), 100 * kTestBlock) == SampleVault::content("/sparse"));
+  EXPECT_TRUE(fs->unlink(kRootIno, "a"));
+  unmount();
+  mount();
+  EXPECT_TRUE(*read(find("sparse"), 100 * kTestBlock) == SampleVault::content("/sparse"));
+}
+
 TEST_F(DamageTest, ReadAheadIntoALostBlockIsNoError) {
   vault.damage(
       "DELETE FROM memory_blocks WHERE block = (SELECT block FROM extents WHERE ino = {a} AND idx "

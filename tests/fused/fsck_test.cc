@@ -144,6 +144,17 @@ INSTANTIATE_TEST_SUITE_P(
              "/a",
              {"/a"}},
         Case{"UPDATE extents SET valid = 5000 WHERE ino = {a} AND idx = 0", "length", "/a", {"/a"}},
+        Case{"UPDATE extents SET valid = 5000 WHERE ino = {a} AND idx = 2", "length", "/a", {"/a"}},
+        Case{"UPDATE extents SET block = (SELECT block FROM extents WHERE ino = {a} AND idx = 2) "
+             "+ 1 WHERE ino = {b} AND idx = 2",
+             "shared-block",
+             "/b",
+             {"/b"}},
+        Case{"UPDATE extents SET block = (SELECT block FROM extents WHERE ino = {a} AND idx = 2) "
+             "+ 5000 WHERE ino = {b} AND idx = 2",
+             "lost-data",
+             "/b",
+             {"/b"}},
         Case{"UPDATE extents SET valid = -1 WHERE ino = {a} AND idx = 2", "length", "/a", {"/a"}},
         Case{"UPDATE extents SET idx = -3 WHERE ino = {a} AND idx = 1",
              "damaged-row",

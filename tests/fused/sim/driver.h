@@ -123,7 +123,7 @@ class Driver {
   std::unique_ptr<FileSystem> fs_;
 
   std::map<Ino, std::uint64_t> references_;
-  std::set<Ino> exclusive_;  // inodes whose data one operation alone may change
+  std::set<Ino> exclusive_;    // inodes whose data one operation alone may change
   std::multiset<Ino> shared_;  // inodes into which single blocks are written
   std::multiset<Ino> busy_;    // inodes in use
   std::multiset<Ino> locked_;  // directories in which names change
