@@ -2,14 +2,24 @@
 #include <algorithm>
 
 #include "fused/check_model.h"
+#include "fused/place.h"
 
 namespace s3oram {
 namespace {
 
+/// An extent whose place another has, and who that is.
 struct Loser {
   ExtentKey key;
-  BlockId block = 0;
+  ExtentRow row;
+  std::optional<ExtentKey> winner;
 };
+
+bool overlap(const ExtentRow& a, const ExtentRow& b) {
+  if (block_of(a.block) != block_of(b.block)) return false;
+  if (!is_packed(a.block) || !is_packed(b.block)) return true;
+  const std::uint64_t from_a = offset_of(a.block), from_b = offset_of(b.block);
+  return from_a < from_b + b.valid && from_b < from_a + a.valid;
+}
 
 /// "bytes 0-4095, 8192-12287" from ranges given in ascending order.
 class Ranges {
@@ -60,26 +70,52 @@ class DataCheck {
       ++strays_;
       return cut(key);
     }
-    if (row.block >= used_.size() || !model_.input.mapped[row.block]) {
+    const BlockId block = block_of(row.block);
+    if (block >= used_.size() || !model_.input.mapped[block] ||
+        offset_of(row.block) >= block_size_) {
       lost_.add(base, base + length);
       return cut(key);
     }
-    if (used_[row.block]) {
-      losers_.push_back({key, row.block});
+    const std::uint32_t most = block_size_ - offset_of(row.block);
+    std::uint32_t valid = row.valid;
+    if (valid == 0 || valid > most) {
+      const bool cut_short = inode.row.size > base && inode.row.size <= kLargestFile;
+      valid = cut_short
+                  ? static_cast<std::uint32_t>(std::min<std::uint64_t>(inode.row.size - base, most))
+                  : most;
+    }
+    if (!claim(row.block, valid)) {
+      losers_.push_back({key, {row.block, valid}, std::nullopt});
       return cut(key);
     }
-    used_[row.block] = true;
     ++inode.kept;
-    std::uint32_t valid = row.valid;
-    if (valid == 0 || valid > block_size_) {
-      const bool cut_short = inode.row.size > base && inode.row.size <= kLargestFile;
-      valid = cut_short ? static_cast<std::uint32_t>(
-                              std::min<std::uint64_t>(inode.row.size - base, block_size_))
-                        : block_size_;
+    if (valid != row.valid) {
       lengths_.add(base, base + valid);
       model_.out.extents[key] = ExtentRow{row.block, valid};
     }
     inode.end = std::max(inode.end, base + valid);
+  }
+
+  /// False: somebody else has some of it.
+  bool claim(BlockId place, std::uint32_t valid) {
+    const BlockId block = block_of(place);
+    if (!is_packed(place)) {
+      const bool is_free = !used_[block];
+      used_[block] = true;
+      return is_free;
+    }
+    const bool whole = used_[block] && !pieces_.contains(block);
+    auto& pieces = pieces_[block];  // where they begin and end
+    const std::uint32_t begin = offset_of(place), end = begin + valid;
+    const auto after = pieces.lower_bound(begin);
+    if (whole || (after != pieces.end() && after->first < end) ||
+        (after != pieces.begin() && std::prev(after)->second > begin)) {
+      if (whole) pieces_.erase(block);
+      return false;
+    }
+    used_[block] = true;
+    pieces.emplace(begin, end);
+    return true;
   }
 
   void cut(const ExtentKey& key) { model_.out.extents[key] = std::nullopt; }
@@ -106,20 +142,20 @@ class DataCheck {
 
   /// Of files that claim the same block the first one keeps it.
   bool name_winners(const std::string& unsound) {
-    std::map<BlockId, std::optional<ExtentKey>> winners;
-    for (const Loser& loser : losers_) winners[loser.block];
+    std::multimap<BlockId, Loser*> of_block;
+    for (Loser& loser : losers_) of_block.emplace(block_of(loser.row.block), &loser);
     const auto each = [&](const ExtentKey& key, const ExtentRow& row) {
-      const auto found = winners.find(row.block);
       const auto change = model_.out.extents.find(key);
-      const bool stays = change == model_.out.extents.end() || change->second;
-      if (found != winners.end() && !found->second && stays) found->second = key;
+      if (change != model_.out.extents.end() && !change->second) return;
+      const auto [first, last] = of_block.equal_range(block_of(row.block));
+      for (auto at = first; at != last; ++at)
+        if (!at->second->winner && overlap(at->second->row, row)) at->second->winner = key;
     };
     if (!model_.scan<ExtentTable>(unsound.c_str(), each)) return false;
     for (const Loser& loser : losers_) {
-      const auto& winner = winners[loser.block];
       Ranges range;
       range.add(loser.key.index * block_size_, (loser.key.index + 1) * block_size_);
-      const std::string other = winner ? model_.path(winner->ino) : "another file";
+      const std::string other = loser.winner ? model_.path(loser.winner->ino) : "another file";
       model_.found("shared-block", model_.path(loser.key.ino),
                    fmt::format("its {} are claimed by {} too, and belong to only one of them; "
                                "reading them gives an error",
@@ -162,7 +198,8 @@ class DataCheck {
 
   CheckModel& model_;
   const std::uint32_t block_size_;
-  std::vector<bool> used_;  // by block
+  std::vector<bool> used_;                                            // by block
+  std::map<BlockId, std::map<std::uint32_t, std::uint32_t>> pieces_;  // of the packs
   std::vector<Loser> losers_;
   Ino file_ = 0;           // whose extents are being read
   Ranges lost_, lengths_;  // of it

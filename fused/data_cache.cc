@@ -10,11 +10,25 @@ namespace {
 
 constexpr std::size_t kSpareBlocks = 16;  // left free on a full disk
 
+/// A share of the memory goes to packs that were read.
+std::size_t packs_in_memory(const CacheOptions& options, std::uint32_t block_size) {
+  return std::max<std::size_t>(2, options.limit / 16 / block_size);
+}
+
 }  // namespace
 
 DataCache::DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,
                      const CacheOptions& options)
-    : mutex_(mutex),
+    : packs(device,
+            {.take = [this] { return numbers.take(); },
+             .free = [this](BlockId block) { free_block(block); },
+             .with_lock =
+                 [this](const std::function<void()>& work) {
+                   const Lock lock(mutex_);
+                   work();
+                 }},
+            packs_in_memory(options, device.block_size())),
+      mutex_(mutex),
       device_(device),
       metadata_(metadata),
       options_(options),
@@ -120,16 +134,26 @@ PosixStatus DataCache::load(Node& node, std::uint64_t index) {
   }
   const Handle block = add(node, index);
   block->home = extent->block;
+  block->home_bytes = extent->valid;
   block->owned = block->loading = true;
   block->in_flight_valid = extent->valid;
   account(block);
   evict();
+  const auto done = [this, block](Result<Bytes> content) { loaded(block, std::move(content)); };
   ++reads_;
+  if (is_packed(extent->block)) {
+    if (auto piece = packs.find(extent->block, extent->valid)) {
+      done(std::move(*piece));
+      return {};
+    }
+    packs.read(extent->block, extent->valid, done);
+  } else {
+    device_.read(extent->block, [this, done](Result<Bytes> content) {
+      const Lock lock(mutex_);
+      done(std::move(content));
+    });
+  }
   used_ = true;
-  device_.read(extent->block, [this, block](Result<Bytes> content) {
-    const Lock lock(mutex_);
-    loaded(block, std::move(content));
-  });
   return {};
 }
 
@@ -141,13 +165,35 @@ void DataCache::loaded(const Handle& block, Result<Bytes> content) {
     if (rule_holds(Rule::valid_bytes))
       block->data.resize(std::min<std::size_t>(block->data.size(), block->in_flight_valid));
     if (block->data.size() < block_size_ / 2) block->data.shrink_to_fit();
-    if (block->node) account(block);
+    if (block->node) {
+      account(block);
+      if (std::exchange(block->moves_out, false)) changed(block);
+    }
     wake(true);
     return;
   }
   block->load_error = to_errno(content.error());
   if (block->node) cut_off(block);
   wake(false);
+}
+
+std::uint64_t DataCache::bytes_of(const Node& node) const {
+  constexpr std::uint64_t kSector = 512;
+  const std::uint64_t blocks = blocks_of(node), tail = node.size % block_size_;
+  if (blocks == 0 || !packs.takes(tail)) return blocks * block_size_;
+  return (blocks - 1) * block_size_ + (tail + kSector - 1) / kSector * kSector;
+}
+
+PosixStatus DataCache::move_out(Node& node, std::uint64_t index, BlockId pack) {
+  S3O_POSIX_GET(extent, find_extent(node, index));
+  if (!extent || !is_packed(extent->block) || block_of(extent->block) != pack) return {};
+  S3O_POSIX_TRY(load(node, index));
+  const Handle block = node.blocks.at(index);
+  if (block->loading)
+    block->moves_out = true;
+  else if (!block->unflushed())
+    changed(block);
+  return {};
 }
 
 /// The block with its data, or nothing for a hole. The lock was not released since it was found.
@@ -241,7 +287,10 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
     S3O_POSIX_GET(extent, find_extent(node, index));
     if (extent && from == 0 && to >= extent->valid) {  // nothing of the old content remains
       const Handle block = add(node, index);
-      if (held.good(extent->block)) block->home = extent->block;
+      if (held.good(extent->block)) {
+        block->home = extent->block;
+        block->home_bytes = extent->valid;
+      }
       block->owned = true;
       return block;
     }
@@ -284,7 +333,14 @@ PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, View 
 
 // ---- less data ---------------------------------------------------------------------------------
 
-void DataCache::release(BlockId block) {
+void DataCache::release(BlockId place, std::size_t bytes) {
+  if (is_packed(place))
+    packs.release(place, bytes);
+  else
+    free_block(place);
+}
+
+void DataCache::free_block(BlockId block) {
   used_ = true;
   numbers.release(block);
   held.released(block);
@@ -295,29 +351,38 @@ void DataCache::release(BlockId block) {
 PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
   S3O_POSIX_GET(extent, find_extent(node, index));
   std::optional<BlockId> home;
+  std::size_t bytes = 0;
   if (extent) {
     erase_extent(node, index);
     if (held.good(extent->block)) home = extent->block;
+    bytes = extent->valid;
   }
   if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
     const Handle block = found->second;
     if (!home) home = block->home;
     node.grown = std::max(node.grown, index * block_size_ + block->data.size());
     cut_off(block);
-    if (block->flushing) return {};  // written() releases its home, when nothing writes there
+    // written() releases the target, when nothing writes there.
+    if (block->flushing && home == block->target) return {};
   }
-  if (home) release(*home);
+  if (home) release(*home, bytes);
   return {};
 }
 
 /// All from byte `valid` (> 0) of the block on reads zero.
 PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_t valid) {
   S3O_POSIX_GET(extent, find_extent(node, index));
-  if (extent && extent->valid > valid) put_extent(node, index, {extent->block, valid});
+  if (extent && extent->valid > valid) {
+    put_extent(node, index, {extent->block, valid});
+    if (is_packed(extent->block)) packs.shrink(extent->block, extent->valid - valid);
+  }
   if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
     CachedBlock& block = *found->second;
     node.grown = std::max(node.grown, index * block_size_ + block.data.size());
+    if (block.flushing && is_packed(*block.target) && block.in_flight_valid > valid)
+      packs.shrink(*block.target, block.in_flight_valid - valid);
     block.in_flight_valid = std::min(block.in_flight_valid, valid);
+    block.home_bytes = std::min<std::size_t>(block.home_bytes, valid);
     if (block.data.size() > valid) block.data.resize(valid);
   }
   return {};

@@ -3,6 +3,8 @@
 //   - reading a hole, truncating, punching whole blocks, removing: none;
 //   - writing: none until the block is flushed, then one however often it was written;
 //   - writing part of a block that is not cached and holds other bytes: one to read it first.
+// Pieces of at most half a block (small files, and the tails of others) lie together in packs
+// (packs.h): flushed at the same time, or read soon after each other, they share their accesses.
 //
 // A block's extent, and the size it gives its file, enter the metadata when the device has
 // acknowledged its write, never before; those of a file that is truncated to nothing and written
@@ -23,6 +25,7 @@
 #include "fused/held_blocks.h"
 #include "fused/metadata.h"
 #include "fused/node.h"
+#include "fused/packs.h"
 #include "fused/posix.h"
 #include "fused/timing.h"
 #include "oramcore/base/rules.h"
@@ -74,6 +77,10 @@ class DataCache {
     return (node.replacement ? node.replacement->extents.size() : node.row.blocks) +
            node.new_blocks;
   }
+  /// On the device, in whole sectors of 512: a small last piece takes no whole block.
+  std::uint64_t bytes_of(const Node& node) const;
+  /// Writes block `index` anew if it lies in this pack, without waiting: so that it leaves it.
+  PosixStatus move_out(Node& node, std::uint64_t index, BlockId pack);
   /// Forgets blocks that are not dirty.
   void drop_clean(Node& node);
 
@@ -93,12 +100,13 @@ class DataCache {
 
   BlockNumbers numbers;
   HeldBlocks held;
-  std::size_t bytes() const { return bytes_; }
+  Packs packs;
+  std::size_t bytes() const { return bytes_ + packs.bytes_in_memory(); }
   std::size_t dirty_bytes() const { return dirty_bytes_; }
   std::size_t limit() const { return options_.limit; }
   std::uint32_t block_size() const { return block_size_; }
   /// Writes and reads in flight: while there are any, the device's callbacks may come.
-  unsigned in_flight() const { return writes_ + reads_; }
+  unsigned in_flight() const { return writes_ + reads_ + packs.writing(); }
 
  private:
   using Handle = std::shared_ptr<CachedBlock>;
@@ -138,11 +146,14 @@ class DataCache {
   void want_oldest();
   void pump();
   void start_write(const Handle& block);
-  void record(const Handle& block);
+  void record(const Handle& block, BlockId place);
+  void move_home(CachedBlock& block);
   void written(const Handle& block, const Status& outcome);
   PosixStatus wait_durable(Lock& lock, const std::vector<Target>& targets);
   void add_targets(Node& node, std::vector<Target>& targets);
-  void release(BlockId block);
+  /// Nothing lies at the place any more; of a pack, `bytes` are given back.
+  void release(BlockId place, std::size_t bytes);
+  void free_block(BlockId block);
 
   std::mutex& mutex_;
   BlockDevice& device_;

@@ -39,61 +39,85 @@ void DataCache::pump() {
     block->queued = false;
     if (block->node && block->dirty && !block->flushing) start_write(block);
   }
+  packs.start();
 }
 
+/// A block of its own is written in place. What lies in a pack, or nowhere yet, gets a new place.
 void DataCache::start_write(const Handle& block) {
-  if (!block->home) block->home = numbers.take();
+  const auto done = [this, block](const Status& outcome) { written(block, outcome); };
+  const bool own = block->home && !is_packed(*block->home);
+  const bool packed = !own && packs.takes(block->data.size());
+  if (!packed && !own) {
+    block->target = numbers.take();
+    if (!block->home) block->home = block->target;
+  } else if (own) {
+    block->target = block->home;
+  }
   block->dirty = false;
   block->flushing = true;
   block->in_flight_valid = static_cast<std::uint32_t>(block->data.size());
   block->in_flight_version = block->version;
   account(block);
+  used_ = true;
+  if (packed) {
+    block->target = packs.put(block->data, done);
+    if (!rule_holds(Rule::decide_never_waits)) record(block, *block->target);
+    return;
+  }
   Bytes content;
   content.reserve(block_size_);
   content = block->data;  // a copy: users may change the block meanwhile
   content.resize(block_size_);
   ++writes_;
-  used_ = true;
-  if (!rule_holds(Rule::decide_never_waits)) record(block);
-  device_.write(*block->home, std::move(content), [this, block](Status outcome) {
+  if (!rule_holds(Rule::decide_never_waits)) record(block, *block->target);
+  device_.write(*block->target, std::move(content), [this, done](Status outcome) {
     const Lock lock(mutex_);
-    written(block, outcome);
+    --writes_;
+    done(outcome);
   });
 }
 
 /// What was written last enters the metadata, and commits next.
-void DataCache::record(const Handle& block) {
+void DataCache::record(const Handle& block, BlockId place) {
   Node& node = *block->node;
   if (!block->owned && !node.replacement) ++node.row.blocks;
   block->owned = true;
   account(block);
-  put_extent(node, block->index, {*block->home, block->in_flight_valid});
+  put_extent(node, block->index, {place, block->in_flight_valid});
   metadata_.inodes.put(node.ino, node.row);
   store_size(node, block->index * block_size_ + block->in_flight_valid);
 }
 
+/// The write in flight has succeeded, and its place is recorded: the block lies there.
+void DataCache::move_home(CachedBlock& block) {
+  held.written(*block.target);
+  const auto left = std::exchange(block.home, block.target);
+  if (left && left != block.home) release(*left, block.home_bytes);
+  block.home_bytes = block.in_flight_valid;
+}
+
 /// The device's answer. Only now the extent, and the size that it gives the file, may commit.
 void DataCache::written(const Handle& block, const Status& outcome) {
-  --writes_;
   used_ = true;
   block->flushing = false;
   if (block->former) {
     written_former(*block, outcome.has_value());
   } else if (!block->node) {
-    release(*block->home);  // its extent went when it was cut off
+    release(*block->target, block->in_flight_valid);  // its extent went when it was cut off
   } else if (outcome || !rule_holds(Rule::hold_writes)) {
     Node& node = *block->node;
-    held.written(*block->home);
+    move_home(*block);
     block->durable_version = block->in_flight_version;
     block->failing_since.reset();
     block->write_error = 0;
-    record(block);
+    record(block, *block->home);
     if (node.replacement && node.replacement->closed && node.unflushed == 0)
       if (const auto settled = settle(node); !settled)
         spdlog::error("inode {}: its new content waits: {}", node.ino,
                       std::strerror(settled.error()));
   } else {
     const auto now = timing_.now();
+    if (block->target != block->home) release(*block->target, block->in_flight_valid);
     block->dirty = true;
     if (!block->failing_since) block->failing_since = now;
     block->not_before = now + options_.retry;

@@ -76,7 +76,7 @@ void DataCache::replace(Node& node) {
       replacement.in_flight.push_back(block);
     }
     cut_off(block);
-    if (!block->owned && !block->flushing && block->home) release(*block->home);
+    if (!block->owned && !block->flushing && block->home) release(*block->home, 0);
   }
   node.replacement = std::move(replacement);
   node.grown = 0;
@@ -87,8 +87,11 @@ void DataCache::replace(Node& node) {
 void DataCache::written_former(CachedBlock& block, bool succeeded) {
   Node& node = *std::exchange(block.former, nullptr);
   std::erase_if(node.replacement->in_flight, [&](const auto& other) { return &*other == &block; });
-  if (!succeeded) return;  // the block holds what it held before
-  held.written(*block.home);
+  if (!succeeded) {  // the block holds what it held before
+    if (block.target != block.home) release(*block.target, block.in_flight_valid);
+    return;
+  }
+  move_home(block);
   metadata_.extents.put({node.ino, block.index}, {*block.home, block.in_flight_valid});
   node.row.size = std::max(node.row.size, block.index * block_size_ + block.in_flight_valid);
   metadata_.inodes.put(node.ino, node.row);
@@ -108,11 +111,11 @@ PosixStatus DataCache::settle(Node& node) {
   std::set<BlockId> in_flight;
   for (const Handle& block : replacement.in_flight) {
     block->former = nullptr;  // written() releases its home
-    in_flight.insert(*block->home);
+    in_flight.insert(*block->target);
   }
   for (const auto& [index, row] : former) {
     metadata_.extents.erase({node.ino, index});
-    if (!in_flight.contains(row.block) && held.good(row.block)) release(row.block);
+    if (!in_flight.contains(row.block) && held.good(row.block)) release(row.block, row.valid);
   }
   for (const auto& [index, row] : replacement.extents)
     metadata_.extents.put({node.ino, index}, row);

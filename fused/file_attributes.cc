@@ -40,7 +40,7 @@ struct stat FileSystem::attributes(const Node& node) const {
   out.st_rdev = node.row.rdev;
   out.st_size = static_cast<off_t>(node.size);
   out.st_blksize = cache_.block_size();
-  out.st_blocks = static_cast<blkcnt_t>(cache_.blocks_of(node) * (cache_.block_size() / 512));
+  out.st_blocks = static_cast<blkcnt_t>(cache_.bytes_of(node) / 512);
   out.st_atim = to_timespec(node.row.atime);
   out.st_mtim = to_timespec(node.row.mtime);
   out.st_ctim = to_timespec(node.row.ctime);

@@ -10,6 +10,8 @@
 namespace s3oram {
 namespace {
 
+constexpr std::size_t kPacksAtATime = 4;
+
 bool is_usable(const InodeRow& row) {
   return is_file_type(row.mode & S_IFMT) && row.size <= kLargestFile;
 }
@@ -110,21 +112,27 @@ Status FileSystem::number_inodes() {
 /// Which blocks are free, and which can be believed. After a crash some were written whose extents
 /// did not commit; they are freed.
 Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
-  auto owned = metadata_.owned_blocks();
-  if (!owned) {
-    cache_.held.reset(mapped, {});
-    return fail(owned.error());
+  auto places = metadata_.owned_places();
+  if (!places) {
+    cache_.held.reset(mapped, {}, cache_.block_size());
+    return fail(places.error());
   }
-  cache_.held.reset(mapped, *owned);
+  cache_.held.reset(mapped, *places, cache_.block_size());
+  std::set<BlockId> owned;
+  for (const OwnedPlace& each : *places) {
+    owned.insert(block_of(each.place));
+    if (is_packed(each.place) && cache_.held.good(each.place))
+      cache_.packs.add(each.place, each.valid);
+  }
   std::vector<BlockId> lost, unowned;
-  std::set_difference(owned->begin(), owned->end(), mapped.begin(), mapped.end(),
+  std::set_difference(owned.begin(), owned.end(), mapped.begin(), mapped.end(),
                       std::back_inserter(lost));
   cache_.numbers.reset(mapped, {lost.begin(), lost.end()});
   if (!lost.empty())
     spdlog::error("{} blocks of files are lost, and reading them will fail: run s3oramfs fsck",
                   lost.size());
   if (options_.read_only) return {};
-  std::set_difference(mapped.begin(), mapped.end(), owned->begin(), owned->end(),
+  std::set_difference(mapped.begin(), mapped.end(), owned.begin(), owned.end(),
                       std::back_inserter(unowned));
   for (const BlockId block : unowned) {
     cache_.numbers.release(block);
@@ -356,8 +364,24 @@ PosixStatus FileSystem::sync_all() {
   return commit(lock);
 }
 
+/// Moves what is left in packs that hold little, so that their blocks come free.
+void FileSystem::empty_packs() {
+  for (const BlockId pack : cache_.packs.sparse(kPacksAtATime)) {
+    const auto pieces = metadata_.pieces(pack);
+    if (!pieces) return;
+    for (const ExtentKey& piece : *pieces) {
+      const auto row = metadata_.inodes.find(piece.ino);
+      if (!row || !*row || (*row)->nlink == 0) continue;
+      // An error is for whoever opens the file.
+      if (const auto node = load(piece.ino); node && cache_.move_out(**node, piece.index, pack))
+        drop_if_idle(piece.ino);
+    }
+  }
+}
+
 void FileSystem::tick(Lock& lock) {
   for (const Ino ino : std::vector<Ino>(idle_.begin(), idle_.end())) drop_if_idle(ino);
+  if (!options_.read_only) empty_packs();
   const bool used = cache_.take_used();
   const bool changed = !options_.read_only && metadata_.uncommitted() > 0;
   if (!used && cache_.dirty_bytes() == 0 && !changed && !cache_.has_replacements()) return;

@@ -165,6 +165,7 @@ class FileSystem final : public CommitParticipant {
   PosixStatus flush(Lock& lock, const std::vector<NodePtr>& nodes);
   std::vector<NodePtr> unflushed_nodes() const;
   void settle(const std::function<bool(const Node&)>& which);
+  void empty_packs();
   void tick(Lock& lock);
   Timing::Time beat(Lock& lock);
   void run_ticker();

@@ -70,10 +70,35 @@ Result<std::vector<Ino>> Metadata::orphans() {
       " AND NOT EXISTS (SELECT 1 FROM dentries WHERE parent = inodes.ino)");
 }
 
-Result<std::vector<BlockId>> Metadata::owned_blocks() {
-  return numbers(
-      "SELECT CASE WHEN typeof(block) = 'integer' AND block >= 0 THEN block ELSE -1 END AS number"
+Result<std::vector<OwnedPlace>> Metadata::owned_places() {
+  auto statement = reader_.prepare(
+      "SELECT CASE WHEN typeof(block) = 'integer' AND block >= 0 THEN block ELSE -1 END AS number,"
+      " CASE WHEN typeof(valid) = 'integer' AND valid BETWEEN 0 AND 0xffffffff THEN valid ELSE 0 "
+      "END"
       " FROM extents ORDER BY number < 0, number");
+  if (!statement) return fail(statement.error());
+  std::vector<OwnedPlace> found;
+  while (true) {
+    auto row = statement->step();
+    if (!row) return fail(row.error());
+    if (!*row) return found;
+    found.push_back({static_cast<BlockId>(statement->integer(0)),
+                     static_cast<std::uint32_t>(statement->integer(1))});
+  }
+}
+
+Result<std::vector<ExtentKey>> Metadata::pieces(BlockId pack) {
+  auto statement = reader_.prepare(
+      fmt::format("SELECT ino, idx FROM extents WHERE block BETWEEN {} AND {} AND block >= {}",
+                  packed_place(pack, 0), packed_place(pack + 1, 0) - 1, kPackedPlace));
+  if (!statement) return fail(statement.error());
+  std::vector<ExtentKey> found;
+  while (true) {
+    auto row = statement->step();
+    if (!row) return fail(row.error());
+    if (!*row) return found;
+    found.push_back(ExtentTable::key(*statement));
+  }
 }
 
 /// Rows that have lost their inode count too: a new one must not inherit what is theirs.

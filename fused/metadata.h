@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fused/held_blocks.h"
 #include "fused/rows.h"
 #include "fused/table.h"
 
@@ -37,7 +38,9 @@ class Metadata {
   /// Inodes that were unlinked: no name leads to them, and they contain none.
   Result<std::vector<Ino>> orphans();
   /// Ascending, as often as extents name them; a damaged extent's is kImpossibleBlock.
-  Result<std::vector<BlockId>> owned_blocks();
+  Result<std::vector<OwnedPlace>> owned_places();
+  /// Whose pieces lie in a pack.
+  Result<std::vector<ExtentKey>> pieces(BlockId pack);
   /// No row of any table has a larger one that is new (rows.h).
   Result<Ino> largest_ino();
   Result<std::int64_t> number(std::string_view sql);

@@ -20,14 +20,17 @@ struct CachedBlock {
   Node* node = nullptr;    // null once truncated, removed or evicted: nobody finds it any more
   Node* former = nullptr;  // whose replaced content it belongs to, while its write is in flight
   std::uint64_t index = 0;
-  Bytes data;                   // its size is the block's valid bytes; all beyond reads zero
-  std::optional<BlockId> home;  // where it lies on the device, or will
-  bool owned = false;           // an extent names `home`
-  bool loading = false;         // a read is in flight; `data` is empty until it ends
-  bool flushing = false;        // a write is in flight, of a copy
-  bool dirty = false;           // `data` is newer than what lies, or is on its way, to the device
-  bool queued = false;          // waits for its turn to be written
-  bool again = false;           // write it again when the write in flight ends
+  Bytes data;                     // its size is the block's valid bytes; all beyond reads zero
+  std::optional<BlockId> home;    // where it lies, or will (place.h)
+  std::optional<BlockId> target;  // where the write in flight goes: `home`, or its next home
+  std::size_t home_bytes = 0;     // of its extent
+  bool owned = false;             // an extent names `home`
+  bool loading = false;           // a read is in flight; `data` is empty until it ends
+  bool flushing = false;          // a write is in flight, of a copy
+  bool dirty = false;             // `data` is newer than what lies, or is on its way, to the device
+  bool queued = false;            // waits for its turn to be written
+  bool moves_out = false;         // is to be written anew as soon as it is loaded
+  bool again = false;             // write it again when the write in flight ends
   std::uint32_t in_flight_valid = 0;  // of what is in flight; truncation lowers it
   std::uint64_t version = 0;          // counts changes of `data`
   std::uint64_t in_flight_version = 0, durable_version = 0;

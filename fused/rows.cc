@@ -9,7 +9,7 @@
 namespace s3oram {
 
 // Inodes of files that were unlinked while open have nlink 0 until they are forgotten; the partial
-// index finds them at mount.
+// index finds them at mount. The other one finds the pieces in a pack (kPackedPlace and above).
 const char* const kCreateTables = R"(
 CREATE TABLE IF NOT EXISTS fs_state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS inodes (ino INTEGER PRIMARY KEY, mode INTEGER NOT NULL, uid INTEGER NOT NULL,
@@ -21,6 +21,7 @@ CREATE TABLE IF NOT EXISTS dentries (parent INTEGER NOT NULL, name BLOB NOT NULL
   type INTEGER NOT NULL, PRIMARY KEY (parent, name)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS extents (ino INTEGER NOT NULL, idx INTEGER NOT NULL, block INTEGER NOT NULL,
   valid INTEGER NOT NULL, PRIMARY KEY (ino, idx)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS packed ON extents (block) WHERE block >= 4611686018427387904;
 CREATE TABLE IF NOT EXISTS xattrs (ino INTEGER NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL,
   PRIMARY KEY (ino, name)) WITHOUT ROWID;
 )";

@@ -22,7 +22,7 @@ inline constexpr Ino kLargestIno = Ino{1} << 62, kLargestNewIno = kLargestIno / 
 /// What a damaged row is read as.
 inline constexpr BlockId kImpossibleBlock = ~BlockId{0};
 
-inline constexpr std::int64_t kFormat = 1;
+inline constexpr std::int64_t kFormat = 2;
 /// Makes those tables of the file system that are not there, beside the device's own in the same
 /// database.
 extern const char* const kCreateTables;
@@ -60,7 +60,7 @@ struct ExtentKey {
   friend auto operator<=>(const ExtentKey&, const ExtentKey&) = default;
 };
 struct ExtentRow {
-  BlockId block = 0;
+  BlockId block = 0;        // or a place in a pack (place.h)
   std::uint32_t valid = 0;  // bytes from its start that hold data; all beyond read zero
 };
 

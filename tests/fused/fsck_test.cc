@@ -144,6 +144,17 @@ INSTANTIATE_TEST_SUITE_P(
              "/a",
              {"/a"}},
         Case{"UPDATE extents SET valid = 5000 WHERE ino = {a} AND idx = 0", "length", "/a", {"/a"}},
+        Case{"UPDATE extents SET valid = 5000 WHERE ino = {a} AND idx = 2", "length", "/a", {"/a"}},
+        Case{"UPDATE extents SET block = (SELECT block FROM extents WHERE ino = {a} AND idx = 2) "
+             "+ 1 WHERE ino = {b} AND idx = 2",
+             "shared-block",
+             "/b",
+             {"/b"}},
+        Case{"UPDATE extents SET block = (SELECT block FROM extents WHERE ino = {a} AND idx = 2) "
+             "+ 5000 WHERE ino = {b} AND idx = 2",
+             "lost-data",
+             "/b",
+             {"/b"}},
         Case{"UPDATE extents SET valid = -1 WHERE ino = {a} AND idx = 2", "length", "/a", {"/a"}},
         Case{"UPDATE extents SET idx = -3 WHERE ino = {a} AND idx = 1",
              "damaged-row",
@@ -173,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(
              "/a",
              {"/a"}},
         Case{"UPDATE positions SET position = 254 << 40 WHERE block = (SELECT block FROM extents "
-             "WHERE ino = {dir_sub_deep} AND idx = 2)",
+             "WHERE ino = {dir_sub_deep} AND idx = 1)",
              "lost-data",
              "/dir/sub/deep",
              {"/dir/sub/deep"}},
@@ -197,7 +208,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Fsck, SaysWhichBytesOfWhichFileAreLost) {
   const DamagedVault vault;
-  vault.damage("DELETE FROM positions WHERE block IN (SELECT block FROM extents WHERE ino = {a})");
+  vault.damage(
+      "DELETE FROM positions WHERE block IN (SELECT CASE WHEN block < 1 << 62 THEN block "
+      "ELSE (block - (1 << 62)) >> 22 END FROM extents WHERE ino = {a})");
   const auto report = vault.check(false);
   ASSERT_TRUE(report);
   ASSERT_TRUE(has(report->findings, "lost-data", "/a"));

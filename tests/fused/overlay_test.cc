@@ -155,7 +155,7 @@ TEST_F(OverlayTest, InodesKeepEveryField) {
 }
 
 TEST_F(OverlayTest, ANewerFormatIsRefused) {
-  ASSERT_TRUE(writer.execute("UPDATE fs_state SET value = 2 WHERE name = 'format'"));
+  ASSERT_TRUE(writer.execute("UPDATE fs_state SET value = 3 WHERE name = 'format'"));
   Metadata other;
   const Status opened = other.open(writer.path());
   ASSERT_FALSE(opened);

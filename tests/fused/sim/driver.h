@@ -113,6 +113,7 @@ class Driver {
   void adopt_times(Ino ino);
   std::string payload(std::uint64_t length);
   std::int64_t time() const;
+  std::size_t blocks_of_files();
 
   World& world_;
   Dice& dice_;

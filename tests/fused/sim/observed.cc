@@ -59,12 +59,12 @@ class Walk {
     attributes.ctime = stat.st_ctim.tv_sec * 1'000'000'000 + stat.st_ctim.tv_nsec;
     for (const std::string& name : require(fs_.list_xattrs(ino), "list_xattrs", ino))
       attributes.xattrs[name] = require(fs_.get_xattr(ino, name), "get_xattr", ino);
-    seen.blocks += static_cast<std::uint64_t>(stat.st_blocks) / (block_size_ / 512);
     if (S_ISLNK(stat.st_mode)) attributes.target = require(fs_.readlink(ino), "readlink", ino);
     if (S_ISREG(stat.st_mode)) {
       const auto size = static_cast<std::uint64_t>(stat.st_size);
       const Content& content = seen.files[ino] = content_of(fs_, ino, size, block_size_);
-      const auto blocks = static_cast<std::uint64_t>(stat.st_blocks) / (block_size_ / 512);
+      const std::uint64_t sectors = block_size_ / 512;
+      const auto blocks = (static_cast<std::uint64_t>(stat.st_blocks) + sectors - 1) / sectors;
       if (blocks != content.blocks.size())
         throw Violation(fmt::format("inode {} has {} blocks and counts {}", ino,
                                     content.blocks.size(), blocks));

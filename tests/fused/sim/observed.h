@@ -9,7 +9,6 @@ namespace s3oram::sim {
 struct Observed {
   Names names;
   std::map<Ino, Content> files;
-  std::uint64_t blocks = 0;  // of all files, by their attributes
 };
 
 /// Walks the whole tree and reads everything. Throws a Violation where it contradicts itself. No
