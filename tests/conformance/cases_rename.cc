@@ -139,7 +139,6 @@ void exchange(Observer& o) {
 void whiteout(Observer& o) {
   make_file("f");
   o.call("rename", rename2("f", "g", RENAME_WHITEOUT));
-  o.names("names", ".");
 }
 
 void across_file_systems(Observer& o) {

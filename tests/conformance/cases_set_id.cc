@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "tests/conformance/cases.h"
 
@@ -16,8 +17,9 @@ namespace {
 constexpr uid_t kUser = 12'345;
 constexpr gid_t kGroup = 23'456, kOtherGroup = 23'457;
 
-void each(Observer& o, const char* what, const std::function<void()>& work) {
-  for (const mode_t mode : {06777u, 06767u, 02666u, 04666u}) {
+void each(Observer& o, const char* what, const std::function<void()>& work,
+          const std::vector<mode_t>& modes = {06777, 06776, 02677, 04666}) {
+  for (const mode_t mode : modes) {
     make_file("f", "content");
     must(::chown("f", kUser, kGroup) == 0 && ::chmod("f", mode) == 0, "chown");
     char text[80];
@@ -67,6 +69,17 @@ void clearing(Observer& o) {
     alignas(4096) static const char page[4096] = {};
     must(fd < 0 || ::write(fd, page, sizeof page) == sizeof page, "write");
   });
+}
+
+/// Such a file runs with nobody's rights: the bit once asked for mandatory locks.
+void without_group_execution(Observer& o) {
+  each(o, "write",
+       [] {
+         const int fd = ::open("f", O_WRONLY);
+         must(::write(fd, "x", 1) == 1 && ::close(fd) == 0, "write");
+       },
+       {02666});
+  each(o, "truncate", [] { must(::truncate("f", 3) == 0, "truncate"); }, {02666});
 }
 
 void chown_clears(Observer& o) {
@@ -139,6 +152,7 @@ void group_of_directory(Observer& o) {
 
 constexpr Case kCases[] = {
     {"set_id_clearing", clearing},
+    {"set_id_without_group_execution", without_group_execution},
     {"set_id_chown", chown_clears},
     {"set_id_chmod", chmod_rights},
     {"set_id_directory", group_of_directory},

@@ -105,7 +105,8 @@ int run_all(const std::string& ours, const std::string& reference, const std::st
   for (const KnownDifference& known : known_differences())
     if (only.empty() && !used.contains(&known)) {
       ++wrong;
-      std::cout << known.test << ": \"" << known.line << "\" is listed as different, and is not\n";
+      std::cout << known.test << ": \"" << known.line
+                << "\" is listed as different, and is not: " << known.reason << "\n";
     }
   std::cout << cases << " cases, " << lines << " lines, " << used.size() << " known differences, "
             << wrong << " wrong\n";
