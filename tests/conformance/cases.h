@@ -24,5 +24,6 @@ std::span<const Case> xattr_cases();
 std::span<const Case> special_cases();
 std::span<const Case> directory_cases();
 std::span<const Case> volume_cases();
+std::span<const Case> together_cases();
 
 }  // namespace s3oram::conformance

@@ -43,10 +43,14 @@ for seed in 1 "$SEED"; do
 done
 
 step "what is left is the same in the next mount"
-snapshot "$work/mount/random" > "$work/before"
+with_numbers() {
+  snapshot "$1"
+  (cd "$1" && find . -printf '%i %p\n' | LC_ALL=C sort)
+}
+with_numbers "$work/mount/random" > "$work/before"
 s3oramfs umount "$work/mount"
 mount_it
-snapshot "$work/mount/random" > "$work/after"
+with_numbers "$work/mount/random" > "$work/after"
 same "$work/before" "$work/after" "something changed between two mounts"
 s3oramfs umount "$work/mount"
 wait_until "all processes of the vault have ended" no_processes_of "$work/vault"
