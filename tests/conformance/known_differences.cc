@@ -24,6 +24,7 @@ constexpr KnownDifference kDifferences[] = {
      "file mode 666 links 1 owner 12345:23456 size 3", kSetGroup},
     {"xattr_access_lists", "set", "EOPNOTSUPP", "0", kLists},
     {"xattr_access_lists", "default", "EOPNOTSUPP", "0", kLists},
+    {"xattr_access_lists", "get", "EOPNOTSUPP", "ENODATA", kLists},
 };
 
 }  // namespace
