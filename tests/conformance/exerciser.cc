@@ -45,7 +45,7 @@ class Exerciser {
 
   int run() {
     const std::uint64_t remount_every =
-        options_.remount.empty() ? 0 : std::max<std::uint64_t>(1, options_.operations / 4);
+        options_.remount.empty() ? 0 : std::max<std::uint64_t>(1, options_.operations / 3);
     open();
     for (; done_ < options_.operations && good_; ++done_) {
       if (remount_every > 0 && done_ % remount_every == remount_every - 1) {

@@ -22,7 +22,7 @@ fresh_pair() {
 
 step "the reference is $(stat -f -c %T "$work/reference")"
 fresh_pair cases
-"$tests/conformance" "$ours" "$theirs" || fail "the file systems differ"
+"$tests/compare_cases" "$ours" "$theirs" || fail "the file systems differ"
 
 step "random operations on both, twice"
 fresh_pair fixed
@@ -38,7 +38,7 @@ set -e
 "$bin/s3oramfs" mount -o allow_other --passfile "$work/pass" "$work/vault" "$work/mount"
 END
 for seed in 1 "$SEED"; do
-  "$tests/exerciser" "$work/mount" --seed "$seed" --operations 1500 \
+  "$tests/exerciser" "$work/mount" --seed "$seed" --operations 1000 \
     --remount "bash '$work/remount.sh'" || fail "a file is not as it must be"
 done
 

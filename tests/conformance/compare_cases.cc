@@ -1,4 +1,4 @@
-// conformance OURS REFERENCE: runs every case in a fresh directory of each of the two directories
+// compare_cases OURS REFERENCE: runs every case in a fresh directory of each of the two directories
 // and compares what it saw. The expectation is the reference's: the kernel's own file system.
 // Exit codes: 1 they differ, 2 the test itself cannot run.
 #include <fcntl.h>
@@ -118,11 +118,11 @@ int run_all(const std::string& ours, const std::string& reference, const std::st
 
 int main(int argc, char** argv) {
   if (argc < 3 || argc > 4) {
-    std::cerr << "usage: conformance OURS REFERENCE [CASE]\n";
+    std::cerr << "usage: compare_cases OURS REFERENCE [CASE]\n";
     return 2;
   }
   if (::getuid() != 0) {
-    std::cerr << "conformance: must be root, to be other users in turn\n";
+    std::cerr << "compare_cases: must be root, to be other users in turn\n";
     return 2;
   }
   return s3oram::conformance::run_all(argv[1], argv[2], argc > 3 ? argv[3] : "");
