@@ -21,11 +21,14 @@ timespec to_timespec(std::int64_t ns) {
   return time;
 }
 
-/// POSIX ACLs are refused, rather than stored and not obeyed.
-PosixStatus check_xattr_name(const std::string& name) {
+/// POSIX ACLs ("system.") are refused, rather than stored and not obeyed.
+PosixStatus check_xattr_name(std::string_view name) {
   if (name.size() > kLongestXattrName) return posix_error(ERANGE);
-  if (name.starts_with("system.")) return posix_error(EOPNOTSUPP);
-  return {};
+  for (const std::string_view space : {"user.", "trusted.", "security."}) {
+    if (!name.starts_with(space)) continue;
+    return name == space ? posix_error(EINVAL) : PosixStatus();
+  }
+  return posix_error(EOPNOTSUPP);
 }
 
 }  // namespace
@@ -96,8 +99,8 @@ PosixStatus FileSystem::set_xattr(Ino ino, const std::string& name, std::string 
 Posix<std::string> FileSystem::get_xattr(Ino ino, const std::string& name) {
   const Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
-  if (node->no_xattrs) return posix_error(ENODATA);  // the kernel asks before every write
   S3O_POSIX_TRY(check_xattr_name(name));
+  if (node->no_xattrs) return posix_error(ENODATA);  // the kernel asks before every write
   S3O_POSIX_GET(value, metadata_.xattrs.find({ino, name}));
   if (!value) return posix_error(ENODATA);
   return std::move(*value);

@@ -18,7 +18,7 @@ class Timing {
   virtual ~Timing() = default;
   /// Monotonic.
   virtual Time now() = 0;
-  /// Nanoseconds since 1970.
+  /// Nanoseconds since 1970, for the times of files.
   virtual std::int64_t wall_clock() = 0;
   /// Releases the lock until `changed` is notified or `until` has come, or for less: whoever waits
   /// looks again at what it waits for.

@@ -1,0 +1,29 @@
+// The table of cases, a file for each subject. A case works in a fresh directory of its own, which
+// is the current one, as root, and in a process of its own.
+#pragma once
+
+#include <span>
+
+#include "tests/conformance/observer.h"
+
+namespace s3oram::conformance {
+
+std::span<const Case> open_cases();
+std::span<const Case> name_cases();
+std::span<const Case> rename_cases();
+std::span<const Case> link_cases();
+std::span<const Case> long_name_cases();
+std::span<const Case> time_cases();
+std::span<const Case> permission_cases();
+std::span<const Case> set_id_cases();
+std::span<const Case> size_cases();
+std::span<const Case> data_cases();
+std::span<const Case> map_cases();
+std::span<const Case> lock_cases();
+std::span<const Case> xattr_cases();
+std::span<const Case> special_cases();
+std::span<const Case> directory_cases();
+std::span<const Case> volume_cases();
+std::span<const Case> together_cases();
+
+}  // namespace s3oram::conformance
