@@ -26,9 +26,9 @@ fresh_pair cases
 
 step "random operations on both, twice"
 fresh_pair fixed
-"$tests/compare_random" "$ours" "$theirs" --seed 1 --seconds 20 || fail "the file systems differ"
+"$tests/compare_random" "$ours" "$theirs" --seed 1 --seconds 10 || fail "the file systems differ"
 fresh_pair random
-"$tests/compare_random" "$ours" "$theirs" --seed "$SEED" --seconds 10 ||
+"$tests/compare_random" "$ours" "$theirs" --seed "$SEED" --seconds 6 ||
   fail "the file systems differ"
 
 step "random operations on a file, and between mounts"
@@ -38,7 +38,7 @@ set -e
 "$bin/s3oramfs" mount -o allow_other --passfile "$work/pass" "$work/vault" "$work/mount"
 END
 for seed in 1 "$SEED"; do
-  "$tests/exerciser" "$work/mount" --seed "$seed" --operations 1000 \
+  "$tests/exerciser" "$work/mount" --seed "$seed" --operations 800 \
     --remount "bash '$work/remount.sh'" || fail "a file is not as it must be"
 done
 
