@@ -6,6 +6,7 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kFewPacks = 16;  // are never too many
+constexpr std::uint64_t kSearchesBetween = 100;
 
 }  // namespace
 
@@ -159,12 +160,16 @@ void Packs::free_if_unused(BlockId block) {
   owner_.free(block);
 }
 
-std::vector<BlockId> Packs::sparse(std::size_t most) const {
+std::vector<BlockId> Packs::sparse(std::size_t most) {
   std::vector<BlockId> found;
+  ++searches_;
   if (uses_.size() < kFewPacks || bytes_used_ > uses_.size() * block_size_ / 2) return found;
-  for (const auto& [block, uses] : uses_) {
+  for (auto& [block, uses] : uses_) {
     if (found.size() == most) break;
-    if (uses.bytes < block_size_ / 4 && !packing_.contains(block)) found.push_back(block);
+    if (uses.bytes >= block_size_ / 4 || packing_.contains(block) || searches_ < uses.not_before)
+      continue;
+    uses.not_before = searches_ + kSearchesBetween;
+    found.push_back(block);
   }
   return found;
 }

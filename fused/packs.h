@@ -54,8 +54,9 @@ class Packs {
   /// A piece has become shorter.
   void shrink(BlockId place, std::size_t bytes);
 
-  /// Packs of which less than a quarter is in use, at most `most`, if packs waste much altogether.
-  std::vector<BlockId> sparse(std::size_t most) const;
+  /// Packs of which less than a quarter is in use, at most `most`, if packs waste much altogether;
+  /// none of them again before long, as what is there may not be movable.
+  std::vector<BlockId> sparse(std::size_t most);
 
   /// Writes in flight.
   unsigned writing() const { return writing_; }
@@ -70,6 +71,7 @@ class Packs {
   };
   struct Uses {
     std::size_t pieces = 0, bytes = 0;
+    std::uint64_t not_before = 0;  // a call of sparse()
   };
   void close();
   void write(const std::shared_ptr<Pack>& pack);
@@ -88,6 +90,7 @@ class Packs {
   std::map<BlockId, std::shared_ptr<Pack>> packing_;  // open, or not yet written
   std::unordered_map<BlockId, Uses> uses_;            // of every pack
   std::size_t bytes_used_ = 0;
+  std::uint64_t searches_ = 0;  // calls of sparse()
   std::list<std::pair<BlockId, Bytes>> cache_;  // most recently used first
   std::map<BlockId, std::shared_ptr<Reading>> reading_;
   unsigned writing_ = 0;
