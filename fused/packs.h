@@ -90,7 +90,7 @@ class Packs {
   std::map<BlockId, std::shared_ptr<Pack>> packing_;  // open, or not yet written
   std::unordered_map<BlockId, Uses> uses_;            // of every pack
   std::size_t bytes_used_ = 0;
-  std::uint64_t searches_ = 0;  // calls of sparse()
+  std::uint64_t searches_ = 0;                  // calls of sparse()
   std::list<std::pair<BlockId, Bytes>> cache_;  // most recently used first
   std::map<BlockId, std::shared_ptr<Reading>> reading_;
   unsigned writing_ = 0;
