@@ -104,15 +104,13 @@ class DataCheck {
       used_[block] = true;
       return is_free;
     }
-    const bool whole = used_[block] && !pieces_.contains(block);
-    auto& pieces = pieces_[block];  // where they begin and end
+    if (used_[block] && !pieces_.contains(block)) return false;  // as a whole
+    auto& pieces = pieces_[block];                               // where they begin and end
     const std::uint32_t begin = offset_of(place), end = begin + valid;
     const auto after = pieces.lower_bound(begin);
-    if (whole || (after != pieces.end() && after->first < end) ||
-        (after != pieces.begin() && std::prev(after)->second > begin)) {
-      if (whole) pieces_.erase(block);
+    if ((after != pieces.end() && after->first < end) ||
+        (after != pieces.begin() && std::prev(after)->second > begin))
       return false;
-    }
     used_[block] = true;
     pieces.emplace(begin, end);
     return true;

@@ -47,11 +47,11 @@ void DataCache::start_write(const Handle& block) {
   const auto done = [this, block](const Status& outcome) { written(block, outcome); };
   const bool own = block->home && !is_packed(*block->home);
   const bool packed = !own && packs.takes(block->data.size());
-  if (!packed && !own) {
+  if (own) {
+    block->target = block->home;
+  } else if (!packed) {
     block->target = numbers.take();
     if (!block->home) block->home = block->target;
-  } else if (own) {
-    block->target = block->home;
   }
   block->dirty = false;
   block->flushing = true;
@@ -88,7 +88,7 @@ void DataCache::record(const Handle& block, BlockId place) {
   store_size(node, block->index * block_size_ + block->in_flight_valid);
 }
 
-/// The write in flight has succeeded, and its place is recorded: the block lies there.
+/// The write in flight has succeeded: the block lies at its target from now on. To be recorded.
 void DataCache::move_home(CachedBlock& block) {
   held.written(*block.target);
   const auto left = std::exchange(block.home, block.target);

@@ -64,6 +64,19 @@ std::size_t Metadata::uncommitted() const {
          xattrs.uncommitted();
 }
 
+template <class Row, class Read>
+Result<std::vector<Row>> Metadata::all(std::string_view sql, Read read) {
+  auto statement = reader_.prepare(sql);
+  if (!statement) return fail(statement.error());
+  std::vector<Row> found;
+  while (true) {
+    auto more = statement->step();
+    if (!more) return fail(more.error());
+    if (!*more) return found;
+    found.push_back(read(*statement));
+  }
+}
+
 Result<std::vector<Ino>> Metadata::orphans() {
   return numbers(
       "SELECT ino FROM inodes WHERE nlink = 0 AND ino NOT IN (SELECT ino FROM dentries)"
@@ -71,34 +84,22 @@ Result<std::vector<Ino>> Metadata::orphans() {
 }
 
 Result<std::vector<OwnedPlace>> Metadata::owned_places() {
-  auto statement = reader_.prepare(
+  return all<OwnedPlace>(
       "SELECT CASE WHEN typeof(block) = 'integer' AND block >= 0 THEN block ELSE -1 END AS number,"
       " CASE WHEN typeof(valid) = 'integer' AND valid BETWEEN 0 AND 0xffffffff THEN valid ELSE 0 "
       "END"
-      " FROM extents ORDER BY number < 0, number");
-  if (!statement) return fail(statement.error());
-  std::vector<OwnedPlace> found;
-  while (true) {
-    auto row = statement->step();
-    if (!row) return fail(row.error());
-    if (!*row) return found;
-    found.push_back({static_cast<BlockId>(statement->integer(0)),
-                     static_cast<std::uint32_t>(statement->integer(1))});
-  }
+      " FROM extents ORDER BY number < 0, number",
+      [](const Statement& row) {
+        return OwnedPlace{static_cast<BlockId>(row.integer(0)),
+                          static_cast<std::uint32_t>(row.integer(1))};
+      });
 }
 
 Result<std::vector<ExtentKey>> Metadata::pieces(BlockId pack) {
-  auto statement = reader_.prepare(
+  return all<ExtentKey>(
       fmt::format("SELECT ino, idx FROM extents WHERE block BETWEEN {} AND {} AND block >= {}",
-                  packed_place(pack, 0), packed_place(pack + 1, 0) - 1, kPackedPlace));
-  if (!statement) return fail(statement.error());
-  std::vector<ExtentKey> found;
-  while (true) {
-    auto row = statement->step();
-    if (!row) return fail(row.error());
-    if (!*row) return found;
-    found.push_back(ExtentTable::key(*statement));
-  }
+                  packed_place(pack, 0), packed_place(pack + 1, 0) - 1, kPackedPlace),
+      ExtentTable::key);
 }
 
 /// Rows that have lost their inode count too: a new one must not inherit what is theirs.
@@ -124,15 +125,8 @@ Result<std::int64_t> Metadata::number(std::string_view sql) {
 }
 
 Result<std::vector<std::uint64_t>> Metadata::numbers(std::string_view sql) {
-  auto statement = reader_.prepare(sql);
-  if (!statement) return fail(statement.error());
-  std::vector<std::uint64_t> found;
-  while (true) {
-    auto row = statement->step();
-    if (!row) return fail(row.error());
-    if (!*row) return found;
-    found.push_back(static_cast<std::uint64_t>(statement->integer(0)));
-  }
+  return all<std::uint64_t>(
+      sql, [](const Statement& row) { return static_cast<std::uint64_t>(row.integer(0)); });
 }
 
 }  // namespace s3oram

@@ -47,6 +47,9 @@ class Metadata {
 
  private:
   Result<std::vector<std::uint64_t>> numbers(std::string_view sql);
+  /// What `read` makes of each row.
+  template <class Row, class Read>
+  Result<std::vector<Row>> all(std::string_view sql, Read read);
 
   bool is_new_ = false;
 };

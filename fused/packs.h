@@ -47,7 +47,7 @@ class Packs {
   /// Reads the pack. `read` gets the piece, with the lock.
   void read(BlockId place, std::size_t bytes, Read read);
 
-  /// At mount: an extent names this place.
+  /// An extent names this place, or will: of what put() gives out it knows.
   void add(BlockId place, std::size_t bytes);
   /// No extent names the place any more, or ever will.
   void release(BlockId place, std::size_t bytes);

@@ -16,6 +16,11 @@ class PacksTest : public FileSystemFixture {
     for (unsigned i = 0; i < count; ++i) write(create(name(i)), 0, content(i));
   }
   void expect(unsigned i) { EXPECT_EQ(read(find(name(i))), content(i)) << i; }
+  void remove(unsigned i) {
+    const Ino ino = find(name(i));
+    EXPECT_TRUE(fs->unlink(kRootIno, name(i)));
+    fs->forget(ino, 2);  // of create() and find()
+  }
   std::size_t blocks() {
     EXPECT_TRUE(fs->sync_all());
     return device->mapped().size();
@@ -87,11 +92,7 @@ TEST_F(PacksTest, AFailedWriteIsRepeatedElsewhere) {
 TEST_F(PacksTest, TheirBlocksComeFreeWithTheLastPiece) {
   make(10 * kInAPack);
   EXPECT_EQ(blocks(), 10u);
-  for (unsigned i = 0; i < 10 * kInAPack; ++i) {
-    const Ino ino = find(name(i));
-    ASSERT_TRUE(fs->unlink(kRootIno, name(i)));
-    fs->forget(ino, 2);
-  }
+  for (unsigned i = 0; i < 10 * kInAPack; ++i) remove(i);
   EXPECT_EQ(blocks(), 0u);
 }
 
@@ -104,10 +105,7 @@ TEST_F(PacksTest, PacksOfWhichLittleIsLeftAreEmptied) {
   EXPECT_EQ(blocks(), kPacks);
   const auto stays = [](unsigned i) { return i % kInAPack == 5; };
   for (unsigned i = 0; i < kPacks * kInAPack; ++i) {
-    if (stays(i)) continue;
-    const Ino ino = find(name(i));
-    ASSERT_TRUE(fs->unlink(kRootIno, name(i)));
-    fs->forget(ino, 2);
+    if (!stays(i)) remove(i);
   }
   EXPECT_GT(blocks(), kPacks / 2);
   for (unsigned i = 0; i < 2 * kPacks; ++i) fs->beat();
