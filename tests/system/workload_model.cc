@@ -102,8 +102,8 @@ void Model::log(const std::string& line) {
 
 void Model::change(const NameChange& change, bool done) {
   std::ostringstream line;
-  line << change.kind << " " << done << " " << change.ino << " " << change.path << " "
-       << change.target;
+  line << change.kind << " " << done << " " << change.ino << " " << version_ << " " << change.path
+       << " " << change.target;
   log(line.str());
 }
 
@@ -137,7 +137,9 @@ void Model::replay(const std::string& line) {
     case 'u':
     case 'n': {
       NameChange change{.kind = kind, .path = {}, .target = {}, .ino = 0};
-      words >> change.ino >> change.path >> change.target;
+      std::uint64_t version = 0;  // names are made of it, and none may come again
+      words >> change.ino >> version >> change.path >> change.target;
+      version_ = std::max(version_, version);
       changes_.push_back(change);
       if (done)
         change_tree(tree_, change);
@@ -240,7 +242,7 @@ Complaint Model::look(const Tree& seen) {
 
 Complaint Model::adopt(Ino ino, const std::string& content) {
   FileModel copy = files_[ino];
-  if (auto complaint = copy.adopt(content); !complaint.empty()) return complaint;
+  if (auto complaint = copy.adopt(content); !complaint.empty()) return complaint + history_of(ino);
   if (files_[ino].certain()) return {};
   const auto path = folder_ / ("adopted." + std::to_string(ino));
   std::ofstream out(path, std::ios::binary);
