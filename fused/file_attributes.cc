@@ -9,6 +9,8 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::uint32_t kPermissions = 07777;
 constexpr std::size_t kLongestXattrName = 255, kLongestXattr = 65'536;
+// `ls -l` asks every file for its SELinux label, unless it hears once that there are none here.
+constexpr std::string_view kLabel = "security.selinux";
 
 timespec to_timespec(std::int64_t ns) {
   timespec time{};
@@ -32,6 +34,14 @@ PosixStatus check_xattr_name(std::string_view name) {
 }
 
 }  // namespace
+
+Status FileSystem::look_for_labels() {
+  auto found = metadata_.number(
+      fmt::format("SELECT EXISTS (SELECT 1 FROM xattrs WHERE name = CAST('{}' AS BLOB))", kLabel));
+  if (!found) return fail(found.error());
+  labelled_ = *found != 0;
+  return {};
+}
 
 struct stat FileSystem::attributes(const Node& node) const {
   struct stat out {};
@@ -90,6 +100,7 @@ PosixStatus FileSystem::set_xattr(Ino ino, const std::string& name, std::string 
   if ((flags & XATTR_CREATE) != 0 && existing) return posix_error(EEXIST);
   if ((flags & XATTR_REPLACE) != 0 && !existing) return posix_error(ENODATA);
   metadata_.xattrs.put({ino, name}, std::move(value));
+  labelled_ |= name == kLabel;
   node->no_xattrs = false;
   node->row.ctime = timing_.wall_clock();
   store(*node);
@@ -100,6 +111,7 @@ Posix<std::string> FileSystem::get_xattr(Ino ino, const std::string& name) {
   const Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
   S3O_POSIX_TRY(check_xattr_name(name));
+  if (name == kLabel && !labelled_) return posix_error(EOPNOTSUPP);
   if (node->no_xattrs) return posix_error(ENODATA);  // the kernel asks before every write
   S3O_POSIX_GET(value, metadata_.xattrs.find({ino, name}));
   if (!value) return posix_error(ENODATA);

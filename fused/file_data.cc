@@ -28,16 +28,18 @@ Posix<std::size_t> FileSystem::read(Ino ino, std::uint64_t offset, MutView out) 
   return cache_.read(lock, *node, offset, out);
 }
 
-PosixStatus FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_page_cache) {
+Posix<bool> FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_page_cache) {
   Lock lock(mutex_);
   if (options_.read_only) return posix_error(EROFS);
   S3O_POSIX_GET(node, known(ino));
   if (offset > kLargestFile || in.size() > kLargestFile - offset) return posix_error(EFBIG);
+  const std::uint64_t before = cache_.bytes_of(*node);
   S3O_POSIX_TRY(cache_.write(lock, *node, offset, in, from_page_cache));
-  if (from_page_cache) return {};
+  const bool other_room = cache_.bytes_of(*node) != before;
+  if (from_page_cache) return other_room;
   node->row.mtime = node->row.ctime = timing_.wall_clock();
   store(*node);
-  return {};
+  return other_room;
 }
 
 /// Room cannot be promised to a file: the volume's blocks are not reserved. Without PUNCH_HOLE or

@@ -69,6 +69,8 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
     return damaged(numbered.error());
   if (!options_.read_only)
     if (auto freed = free_orphans(); !freed) return damaged(freed.error());
+  if (auto looked = look_for_labels(); !looked && !options_.read_only)
+    return damaged(looked.error());
   next_tick_ = timing_.now() + options_.commit_every;
   if (options_.own_ticker) ticker_ = std::thread([this] { run_ticker(); });
   return {};

@@ -104,8 +104,9 @@ class FileSystem final : public CommitParticipant {
 
   // Data.
   Posix<std::size_t> read(Ino ino, std::uint64_t offset, MutView out);
-  /// `from_page_cache`: the kernel writes back, and tells the times itself.
-  PosixStatus write(Ino ino, std::uint64_t offset, View in, bool from_page_cache);
+  /// `from_page_cache`: the kernel writes back, and tells the times itself. Gives whether the room
+  /// that the file takes (st_blocks) has changed.
+  Posix<bool> write(Ino ino, std::uint64_t offset, View in, bool from_page_cache);
   PosixStatus fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
   Posix<std::uint64_t> seek(Ino ino, std::uint64_t offset, int whence);
   /// A file that was open for writing is open no more. What a crash then leaves of a file that was
@@ -139,6 +140,7 @@ class FileSystem final : public CommitParticipant {
   Status number_inodes();
   Status number_blocks(const std::vector<BlockId>& mapped);
   Status free_orphans();
+  Status look_for_labels();
 
   // All private functions below are called with the lock held.
   Posix<NodePtr> known(Ino ino);
@@ -181,6 +183,7 @@ class FileSystem final : public CommitParticipant {
   std::unordered_set<Ino> idle_;  // nodes without references that still have cached blocks
   Ino next_ino_ = kRootIno;
   std::uint64_t inodes_ = 0;
+  bool labelled_ = true;  // some file has, or had since the mount, an SELinux label
   unsigned commits_ = 0;  // that the device has not answered
   bool stopping_ = false, kick_ = false, failing_ = false;
   Timing::Time next_tick_;

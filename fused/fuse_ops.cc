@@ -9,10 +9,9 @@
 namespace s3oram {
 namespace {
 
-// One client, one cache: what the kernel knows stays true until it changes it itself.
+// One client, one cache: what the kernel knows stays true until it changes it itself, or is told
+// (do_write).
 constexpr double kForever = 365.0 * 86'400;  // seconds
-// Except the blocks of a file, which change when its data is flushed.
-constexpr double kFileAttributes = 1;
 constexpr unsigned kLargestRequest = 1u << 20;
 // Fewer than the session's threads, so that write-back never keeps all of them waiting.
 constexpr unsigned kBackground = 48;
@@ -27,16 +26,11 @@ std::int64_t to_ns(const timespec& time) {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-double attributes_timeout(const struct stat& attributes) {
-  return S_ISREG(attributes.st_mode) ? kFileAttributes : kForever;
-}
-
 fuse_entry_param entry_of(const struct stat& attributes) {
   fuse_entry_param entry{};
   entry.ino = attributes.st_ino;
   entry.attr = attributes;
-  entry.entry_timeout = kForever;
-  entry.attr_timeout = attributes_timeout(attributes);
+  entry.entry_timeout = entry.attr_timeout = kForever;
   return entry;
 }
 
@@ -64,7 +58,7 @@ void answer(fuse_req_t request, const Posix<struct stat>& node) {
 
 void answer_attributes(fuse_req_t request, const Posix<struct stat>& attributes) {
   if (attributes)
-    fuse_reply_attr(request, &*attributes, attributes_timeout(*attributes));
+    fuse_reply_attr(request, &*attributes, kForever);
   else
     fuse_reply_err(request, attributes.error());
 }
@@ -172,6 +166,7 @@ void do_opendir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
   auto directory = std::make_unique<OpenDirectory>();
   const OpenDirectory* raw = directory.get();
   file->fh = reinterpret_cast<std::uint64_t>(raw);
+  file->cache_readdir = file->keep_cache = 1;
   {
     const std::lock_guard lock(mine.mutex);
     mine.directories.emplace(raw, std::move(directory));
@@ -337,12 +332,17 @@ void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
 
 void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t size, off_t offset,
               fuse_file_info* file) {
-  const auto outcome = fs(request).write(ino, static_cast<std::uint64_t>(offset),
-                                         as_view({data, size}), file->writepage != 0);
-  if (outcome)
+  const bool from_page_cache = file->writepage != 0;
+  const auto other_room = fs(request).write(ino, static_cast<std::uint64_t>(offset),
+                                            as_view({data, size}), from_page_cache);
+  // The kernel does not ask again how much room the file takes (st_blocks) for what it writes back.
+  // Before the answer: until then the file cannot end, and telling of it waits for nothing.
+  if (other_room && *other_room && from_page_cache)
+    fuse_lowlevel_notify_inval_inode(context_of(request).session, ino, -1, 0);
+  if (other_room)
     fuse_reply_write(request, size);
   else
-    fuse_reply_err(request, outcome.error());
+    fuse_reply_err(request, other_room.error());
 }
 
 void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {

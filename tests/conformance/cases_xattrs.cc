@@ -141,10 +141,17 @@ void access_lists(Observer& o) {
   list(o, "list", "f");
 }
 
+void labels(Observer& o) {
+  make_file("f");
+  make_directory("d");
+  for (const char* path : {"f", "d"})
+    get(o, std::string("label of ") + path, path, "security.selinux");
+}
+
 constexpr Case kCases[] = {
     {"xattr_setting", setting},           {"xattr_name_spaces", name_spaces},
     {"xattr_kinds", kinds_of_files},      {"xattr_sizes", sizes},
-    {"xattr_access_lists", access_lists},
+    {"xattr_access_lists", access_lists}, {"xattr_labels", labels},
 };
 
 }  // namespace

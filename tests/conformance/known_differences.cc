@@ -4,6 +4,7 @@ namespace s3oram::conformance {
 namespace {
 
 constexpr const char* kUnnamed = "libfuse 3.14 has no call for unnamed files; programs fall back";
+constexpr const char* kLabels = "a volume without any labels says so, once for all its files";
 constexpr const char* kWhiteout = "only overlay file systems use whiteouts";
 constexpr const char* kAccess = "the kernel does not tell of accesses to pages that it holds";
 constexpr const char* kSetGroup =
@@ -13,6 +14,8 @@ constexpr const char* kLists = "refused, rather than stored and not obeyed";
 
 constexpr KnownDifference kDifferences[] = {
     {"open_unnamed", "open", "EOPNOTSUPP", "ok", kUnnamed},
+    {"xattr_labels", "label of f", "EOPNOTSUPP", "ENODATA", kLabels},
+    {"xattr_labels", "label of d", "EOPNOTSUPP", "ENODATA", kLabels},
     {"rename_whiteout", "rename", "EINVAL", "0", kWhiteout},
     {"times_of_map", "write to a mapping", "atime same mtime moved ctime moved",
      "atime moved mtime moved ctime moved", kAccess},

@@ -436,5 +436,16 @@ TEST_F(FileTest, NamesFollowPosix) {
   EXPECT_EQ(fs->status().inodes, 3u);
 }
 
+TEST_F(FileTest, AVolumeWithoutLabelsSaysSoOnce) {
+  const Ino a = create("a"), b = create("b");
+  EXPECT_EQ(fs->get_xattr(a, "security.selinux").error(), EOPNOTSUPP);
+  ASSERT_TRUE(fs->set_xattr(b, "security.selinux", "label", 0));
+  EXPECT_EQ(fs->get_xattr(a, "security.selinux").error(), ENODATA);
+  ASSERT_TRUE(fs->sync_all());
+  remount();
+  EXPECT_EQ(fs->get_xattr(find("a"), "security.selinux").error(), ENODATA);
+  EXPECT_EQ(fs->get_xattr(find("b"), "security.selinux").value(), "label");
+}
+
 }  // namespace
 }  // namespace s3oram
