@@ -66,7 +66,8 @@ class DataCache {
 
   /// Everything written to these nodes so far, and their sizes, are acknowledged when this returns
   /// ok, and the next commit holds them; but not contents that replace others (see settle()).
-  PosixStatus flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes);
+  /// `awaited`: before all that is flushed in the background.
+  PosixStatus flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes, bool awaited);
   /// If the node's content replaces another: as much of it as is acknowledged commits from now on.
   PosixStatus settle(Node& node);
   /// The node's content is complete: if it replaces another, it is flushed, and then settles.
@@ -142,14 +143,14 @@ class DataCache {
                                                                            std::uint64_t index);
 
   void changed(const Handle& block);
-  void want(const Handle& block);
+  void want(const Handle& block, bool awaited = false);
   void want_oldest();
   void pump();
   void start_write(const Handle& block);
   void record(const Handle& block, BlockId place);
   void move_home(CachedBlock& block);
   void written(const Handle& block, const Status& outcome);
-  PosixStatus wait_durable(Lock& lock, const std::vector<Target>& targets);
+  PosixStatus wait_durable(Lock& lock, const std::vector<Target>& targets, bool awaited);
   void add_targets(Node& node, std::vector<Target>& targets);
   /// Nothing lies at the place any more; of a pack, `bytes` are given back.
   void release(BlockId place, std::size_t bytes);
@@ -164,9 +165,10 @@ class DataCache {
 
   std::condition_variable changed_;
   Timing::Time last_progress_;
-  List clean_;   // least recently used first; may be evicted
-  List dirty_;   // oldest first
-  List queue_;   // to be written as soon as the device has room
+  List clean_;  // least recently used first; may be evicted
+  List dirty_;  // oldest first
+  // To be written as soon as the device has room; first those that somebody waits for.
+  List awaited_, queue_;
   List failed_;  // to be tried again
   std::size_t bytes_ = 0, dirty_bytes_ = 0;
   unsigned writes_ = 0, reads_ = 0;

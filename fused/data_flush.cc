@@ -7,25 +7,33 @@
 #include "fused/data_cache.h"
 
 namespace s3oram {
-/// Puts the block into the queue, if it is dirty and not on its way.
-void DataCache::want(const Handle& block) {
-  if (!block->node || !block->dirty || block->queued) return;
+
+/// Puts the block into a queue, if it is dirty and not on its way.
+void DataCache::want(const Handle& block, bool awaited) {
+  if (!block->node || !block->dirty) return;
   if (block->flushing) {
     block->again = true;
+    block->awaited |= awaited;
     return;
   }
   if (timing_.now() < block->not_before) return;  // retry_failed() will
-  block->queued = true;
-  queue_.push_back(block);
+  List& queue = awaited ? awaited_ : queue_;
+  if (!block->queue)
+    block->turn = queue.insert(queue.end(), block);
+  else if (awaited && block->queue != &awaited_)
+    awaited_.splice(awaited_.end(), queue_, block->turn);
+  else
+    return;
+  block->queue = &queue;
 }
 
 /// Fills the device with the blocks that were dirty first.
 void DataCache::want_oldest() {
-  std::size_t slots =
-      options_.in_flight - std::min<std::size_t>(options_.in_flight, writes_ + queue_.size());
+  const std::size_t busy = writes_ + awaited_.size() + queue_.size();
+  std::size_t slots = options_.in_flight - std::min<std::size_t>(options_.in_flight, busy);
   for (const Handle& block : dirty_) {
     if (slots == 0) break;
-    if (block->queued) continue;
+    if (block->queue) continue;
     want(block);
     --slots;
   }
@@ -33,10 +41,11 @@ void DataCache::want_oldest() {
 }
 
 void DataCache::pump() {
-  while (writes_ < options_.in_flight && !queue_.empty()) {
-    const Handle block = std::move(queue_.front());
-    queue_.pop_front();
-    block->queued = false;
+  while (writes_ < options_.in_flight && !(awaited_.empty() && queue_.empty())) {
+    List& queue = awaited_.empty() ? queue_ : awaited_;
+    const Handle block = std::move(queue.front());
+    queue.pop_front();
+    block->queue = nullptr;
     if (block->node && block->dirty && !block->flushing) start_write(block);
   }
   packs.start();
@@ -126,7 +135,8 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     failed_.push_back(block);
     account(block);
   }
-  if (std::exchange(block->again, false)) want(block);
+  const bool awaited = std::exchange(block->awaited, false);
+  if (std::exchange(block->again, false)) want(block, awaited);
   evict();
   pump();
   wake(outcome.has_value());
@@ -137,7 +147,7 @@ void DataCache::retry_failed() {
   for (auto at = failed_.begin(); at != failed_.end();) {
     const auto next = std::next(at);
     if ((*at)->not_before <= now) {
-      want(*at);
+      want(*at, true);  // it has waited long
       failed_.erase(at);
     }
     at = next;
@@ -152,9 +162,9 @@ void DataCache::add_targets(Node& node, std::vector<Target>& targets) {
 }
 
 /// Waits until every target is acknowledged, or no longer part of a file.
-PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targets) {
+PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targets, bool awaited) {
   for (const auto& [block, version] : targets)
-    if (block->in_flight_version < version || !block->flushing) want(block);
+    if (block->in_flight_version < version || !block->flushing) want(block, awaited);
   pump();
   auto left = targets.begin();
   const auto start = timing_.now();
@@ -178,10 +188,11 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
   return {};
 }
 
-PosixStatus DataCache::flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes) {
+PosixStatus DataCache::flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes,
+                             bool awaited) {
   std::vector<Target> targets;
   for (const auto& node : nodes) add_targets(*node, targets);
-  S3O_POSIX_TRY(wait_durable(lock, targets));
+  S3O_POSIX_TRY(wait_durable(lock, targets, awaited));
   for (const auto& node : nodes)
     if (node->row.nlink > 0) store_size(*node, node->grown);
   return {};

@@ -177,7 +177,7 @@ Status FileSystem::unmount() {
   for (const NodePtr& node : nameless) {
     if (!end(*node)) spdlog::warn("unlinked inode {} is freed at the next mount", node->ino);
   }
-  auto outcome = cache_.flush(lock, unflushed_nodes());
+  auto outcome = cache_.flush(lock, unflushed_nodes(), true);
   settle([](const Node& node) { return node.unflushed == 0; });
   if (auto last = commit(lock); outcome) outcome = last;
   const bool idle = cache_.wait(lock, [&] { return cache_.in_flight() == 0 && commits_ == 0; });
@@ -322,7 +322,7 @@ PosixStatus FileSystem::admit(Lock& lock) {
 }
 
 PosixStatus FileSystem::flush(Lock& lock, const std::vector<NodePtr>& nodes) {
-  S3O_POSIX_TRY(cache_.flush(lock, nodes));
+  S3O_POSIX_TRY(cache_.flush(lock, nodes, true));
   for (const NodePtr& node : nodes) S3O_POSIX_TRY(cache_.settle(*node));
   return {};
 }
@@ -388,7 +388,7 @@ void FileSystem::tick(Lock& lock) {
   const bool changed = !options_.read_only && metadata_.uncommitted() > 0;
   if (!used && cache_.dirty_bytes() == 0 && !changed && !cache_.has_replacements()) return;
   const auto old = timing_.now() - options_.commit_every;
-  auto outcome = cache_.flush(lock, unflushed_nodes());
+  auto outcome = cache_.flush(lock, unflushed_nodes(), false);
   settle([&](const Node& node) {
     const Replacement& content = *node.replacement;
     return (outcome || node.unflushed == 0) && content.since <= old &&

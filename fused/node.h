@@ -28,9 +28,9 @@ struct CachedBlock {
   bool loading = false;           // a read is in flight; `data` is empty until it ends
   bool flushing = false;          // a write is in flight, of a copy
   bool dirty = false;             // `data` is newer than what lies, or is on its way, to the device
-  bool queued = false;            // waits for its turn to be written
   bool moves_out = false;         // is to be written anew as soon as it is loaded
   bool again = false;             // write it again when the write in flight ends
+  bool awaited = false;           // somebody waits for that
   std::uint32_t in_flight_valid = 0;  // of what is in flight; truncation lowers it
   std::uint64_t version = 0;          // counts changes of `data`
   std::uint64_t in_flight_version = 0, durable_version = 0;
@@ -44,8 +44,10 @@ struct CachedBlock {
   // What DataCache::account() has counted of it.
   std::size_t charged = 0, charged_dirty = 0;
   bool counted_unflushed = false, counted_new = false;
-  std::list<std::shared_ptr<CachedBlock>>::iterator place;
+  std::list<std::shared_ptr<CachedBlock>>::iterator place, turn;
   std::list<std::shared_ptr<CachedBlock>>* list = nullptr;  // that `place` points into
+  std::list<std::shared_ptr<CachedBlock>>* queue =
+      nullptr;  // that `turn` points into, to be written
 
   bool unflushed() const { return dirty || flushing; }
 };

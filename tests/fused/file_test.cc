@@ -86,6 +86,54 @@ TEST_F(FileTest, RemovingAFileWhileItIsWrittenFreesItsBlocks) {
   EXPECT_TRUE(device->mapped().empty());
 }
 
+/// Counts who waits.
+class WatchedTiming final : public Timing {
+ public:
+  Time now() override { return system_timing().now(); }
+  std::int64_t wall_clock() override { return system_timing().wall_clock(); }
+  void wait(Lock& lock, std::condition_variable& changed, Time until) override {
+    ++waiting_;
+    system_timing().wait(lock, changed, until);
+    --waiting_;
+  }
+  bool wait_for_waiting(int count) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (waiting_ < count && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return waiting_ == count;
+  }
+
+ private:
+  std::atomic<int> waiting_ = 0;
+};
+
+TEST_F(FileTest, WhatSomebodyWaitsForIsWrittenBeforeTheRest) {
+  unmount();
+  WatchedTiming timing;
+  options.cache.timing = &timing;
+  options.cache.in_flight = 1;
+  options.cache.retry = std::chrono::hours(1);  // nobody wakes without a reason
+  options.own_ticker = false;
+  options.commit_every = std::chrono::milliseconds(0);
+  mount();
+  write(create("large"), 0, std::string(20 * kTestBlock, 'x'));
+  const Ino small = create("small");
+  device->hold_writes(true);
+  std::thread background([&] { fs->beat(); });
+  ASSERT_TRUE(device->wait_held_writes(1));
+  ASSERT_TRUE(timing.wait_for_waiting(1));
+  write(small, 0, std::string(kTestBlock, 'y'));
+  std::thread syncing([&] { sync(small); });
+  ASSERT_TRUE(timing.wait_for_waiting(2));
+  for (int i = 0; i < 2; ++i) {  // the one on its way, and the awaited one
+    ASSERT_TRUE(device->wait_held_writes(1));
+    device->release_write();
+  }
+  syncing.join();  // while all others are held
+  device->hold_writes(false);
+  background.join();
+  unmount();
+}
+
 TEST_F(FileTest, FailedWritesStayDirtyAndAreTriedAgain) {
   unmount();
   options.cache.deadline = std::chrono::milliseconds(100);

@@ -201,6 +201,14 @@ void MemoryDevice::set_hold(bool& held, std::deque<Work>& works, bool hold) {
 }
 void MemoryDevice::hold_writes(bool hold) { set_hold(hold_writes_, held_writes_, hold); }
 void MemoryDevice::hold_reads(bool hold) { set_hold(hold_reads_, held_reads_, hold); }
+void MemoryDevice::release_write() {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(held_writes_.front()));
+    held_writes_.pop_front();
+  }
+  changed_.notify_all();
+}
 
 void MemoryDevice::fail_writes(bool fail) {
   const std::lock_guard lock(mutex_);
