@@ -1,0 +1,103 @@
+# shellcheck shell=bash
+# What people run on a file system finds there what it relies on: SQLite in its journal modes, with
+# and without maps, rsync, tar, cp, git, find, du and df; and finds it again after a remount.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_fuse
+
+vault=$work/vault mount=$work/mount here=$work/here
+mkdir "$mount" "$here"
+s3oramfs init --local --no-passphrase "$vault"
+s3oramfs mount -o allow_other "$vault" "$mount"
+
+sql() { sqlite3 -batch -bail "$@" || fail "sqlite3 $*"; }
+sum_of() { sql "$1" "SELECT count(*), sum(length(x)), sum(n) FROM t; PRAGMA integrity_check"; }
+
+for mode in delete wal; do
+  for map in 0 10000000; do
+    step "SQLite, journal mode $mode, $map bytes mapped"
+    for where in "$mount" "$here"; do
+      rm -f "$where/$mode$map".db*
+      sql "$where/$mode$map.db" "
+        PRAGMA journal_mode=$mode; PRAGMA mmap_size=$map;
+        CREATE TABLE t (n INTEGER PRIMARY KEY, x TEXT);
+        BEGIN;
+        WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 3000)
+          INSERT INTO t SELECT i, printf('%.*c', i % 700, 'x') FROM c;
+        COMMIT;
+        DELETE FROM t WHERE n % 3 = 0;
+        UPDATE t SET x = x || 'y' WHERE n % 5 = 0;
+        BEGIN; DELETE FROM t; ROLLBACK;
+        VACUUM;" > "$work/sql.out"
+    done
+    [[ $(sum_of "$mount/$mode$map.db") == "$(sum_of "$here/$mode$map.db")" ]] ||
+      fail "SQLite finds other rows here: $(sum_of "$mount/$mode$map.db")"
+  done
+done
+
+step "a tree with all that a copy must keep"
+tree=$here/tree
+make_tree "$tree" 150 1500000
+ln "$(find "$tree" -type f | sort | head -n 1)" "$tree/hard link"
+ln -s nowhere "$tree/broken link"
+mkfifo "$tree/pipe"
+mkdir -m 1777 "$tree/sticky"
+touch -d '1969-07-20 20:17:40.123456789 UTC' "$tree/old"
+truncate -s 50M "$tree/sparse" && echo end >> "$tree/sparse"
+printf 'x' > "$tree/$(printf 'a name\nof two lines, \xff\xfe')"
+setfattr -n user.note -v 'a value' "$tree/old"
+chmod 4755 "$tree/old"
+snapshot "$tree" > "$work/tree.source"
+
+step "rsync -aHAX"
+rsync -aHAX --sparse "$tree/" "$mount/synced/"
+snapshot "$mount/synced" > "$work/tree.synced"
+same "$work/tree.source" "$work/tree.synced" "rsync's copy differs"
+[[ $(getfattr --absolute-names --only-values -n user.note "$mount/synced/old") == 'a value' ]] || fail "an attribute is lost"
+again=$(rsync -aHAX --itemize-changes --checksum "$tree/" "$mount/synced/")
+[[ -z $again ]] || fail "rsync finds something to do again: $again"
+
+step "tar, cp"
+mkdir "$mount/untarred"
+tar -C "$tree" --xattrs -cf - . | tar -C "$mount/untarred" --xattrs -xpf -
+tar -C "$mount/untarred" -cf "$mount/archive.tar" .
+tar -C "$tree" -df "$mount/archive.tar" > "$work/tar.out" || fail "tar: $(head -n 5 "$work/tar.out")"
+cp -a --reflink=auto "$mount/synced" "$mount/copied"
+snapshot "$mount/copied" > "$work/tree.copied"
+same "$work/tree.source" "$work/tree.copied" "the copy of the copy differs"
+
+step "find, du, df"
+touch "$mount/reference"
+echo new > "$mount/synced/newer"
+found=$(find "$mount" -newer "$mount/reference" -type f)
+[[ $found == "$mount/synced/newer" ]] || fail "find -newer finds: $found"
+sync -f "$mount" # the kernel hands over what it holds
+used=$(du -s --block-size=1 "$mount/synced" | cut -f 1)
+real=$(du -s --apparent-size --block-size=1 --exclude=sparse "$mount/synced" | cut -f 1)
+((used > real / 2 && used < real * 4)) || fail "du says $used for $real bytes"
+df -P "$mount" | awk 'NR == 2 { exit !($2 > 0 && $4 > 0 && $3 * 1024 >= 1000000) }' || fail "$(df -P "$mount")"
+
+step "git"
+make_repository "$mount/repository"
+for i in {1..8}; do
+  echo "// $i" >> "$mount/repository/f$((i % 5 + 1)).cc"
+  git -C "$mount/repository" -c user.name=test -c user.email=test@localhost commit -q -a -m "$i"
+done
+git -C "$mount/repository" gc -q --aggressive --prune=now
+git -C "$mount/repository" fsck --strict
+make -s -C "$mount/repository" -j 4
+git -C "$mount/repository" clean -qfdx
+git -C "$mount/repository" checkout -q HEAD~5
+[[ -z $(git -C "$mount/repository" status --porcelain) ]] || fail "git sees changes"
+
+step "unmounting and mounting again"
+snapshot "$mount" > "$work/before"
+s3oramfs umount "$mount"
+s3oramfs fsck "$vault" || fail "fsck is not content"
+s3oramfs mount "$vault" "$mount"
+snapshot "$mount" > "$work/after"
+same "$work/before" "$work/after" "something changed between two mounts"
+for database in "$mount"/*.db; do
+  [[ $(sum_of "$database") == "$(sum_of "$here/${database##*/}")" ]] || fail "$database has other rows"
+done
+s3oramfs umount "$mount"
