@@ -22,6 +22,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// With --force: how long the daemon may take to write, and then to end.
+constexpr auto kPatience = 30s;
+constexpr auto kEnd = 10s;
+
+struct How {
+  bool lazy = false;
+  bool force = false;
+  bool hangs = false;  // with force: the daemon does not answer
+};
+
 tl::unexpected<Error> busy(const Mount& mount) {
   return fail(Errc::bad_mount_point,
               "{}: in use: close the programs that use it (see: fuser -vm {}), or give --lazy",
@@ -60,9 +70,11 @@ Status unmount_by_helper(const Mount& mount, bool lazy) {
   return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(), said);
 }
 
-Status unmount(const Mount& mount, bool lazy) {
-  if (::geteuid() != 0) return unmount_by_helper(mount, lazy);
-  if (::umount2(mount.point.c_str(), lazy ? MNT_DETACH : 0) == 0) return {};
+Status unmount(const Mount& mount, const How& how) {
+  // The kernel waits for a daemon that hangs, unless it is told not to.
+  if (::geteuid() != 0) return unmount_by_helper(mount, how.lazy || how.hangs);
+  const int flags = (how.lazy ? MNT_DETACH : 0) | (how.hangs ? MNT_FORCE : 0);
+  if (::umount2(mount.point.c_str(), flags) == 0) return {};
   if (errno == EBUSY) return busy(mount);
   return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(),
               std::strerror(errno));
@@ -75,12 +87,15 @@ Result<bool> in_use(Vault& vault) {
   return !locked;
 }
 
-Status write_everything(Vault& vault, const Mount& mount) {
-  auto asked = std::async(std::launch::async, [&] { return ask_daemon(vault, "sync"); });
+Status write_everything(Vault& vault, const Mount& mount, How& how) {
+  auto asked = std::async(std::launch::async,
+                          [&] { return ask_daemon(vault, "sync", how.force ? kPatience : 0s); });
   Progress progress(fmt::format("writing what is in memory of {}", mount.point.string()));
   while (asked.wait_for(100ms) != std::future_status::ready) progress.update();
   auto answer = asked.get();
   if (answer) return {};
+  how.hangs =
+      how.force && answer.error().code == Errc::unreachable && !ask_daemon(vault, "status", 5s);
   if (answer.error().code == Errc::not_mounted) {
     auto used = in_use(vault);
     if (!used) return fail(std::move(used).error());
@@ -95,12 +110,18 @@ Status write_everything(Vault& vault, const Mount& mount) {
               mount.point.string(), answer.error().message);
 }
 
-Status wait_until_closed(Vault& vault) {
+Status wait_until_closed(Vault& vault, const How& how) {
+  const auto limit = std::chrono::steady_clock::now() + kEnd;
   Progress progress(fmt::format("waiting until {} is closed", vault.directory().string()));
   while (true) {
     auto used = in_use(vault);
     if (!used) return fail(std::move(used).error());
     if (!*used) return {};
+    if (how.hangs && std::chrono::steady_clock::now() >= limit)
+      return fail(Errc::vault_in_use,
+                  "{}: it is unmounted, but its daemon hangs and still has the vault: kill -9 the "
+                  "process s3oramfs-fused of that vault before it can be mounted again",
+                  vault.directory().string());
     progress.update();
     std::this_thread::sleep_for(20ms);
   }
@@ -111,11 +132,10 @@ Status wait_until_closed(Vault& vault) {
 Status run_umount(const Args& args) {
   CLI::App app("Writes everything and unmounts.", "s3oramfs umount");
   std::string name;
-  bool lazy = false;
-  bool force = false;
+  How how;
   app.add_option("DIRECTORY|VAULT", name, "The mount point, or the vault mounted")->required();
-  app.add_flag("--lazy", lazy, "Unmount later, once no program uses it any more");
-  app.add_flag("--force", force, "Unmount even if not everything could be written");
+  app.add_flag("--lazy", how.lazy, "Unmount later, once no program uses it any more");
+  app.add_flag("--force", how.force, "Unmount even if not everything could be written");
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
@@ -123,14 +143,14 @@ Status run_umount(const Args& args) {
   auto mount = find_mount(name);
   if (!mount) return fail(std::move(mount).error());
   auto vault = Vault::find(mount->vault);
-  if (!vault && !force) return fail(std::move(vault).error());
+  if (!vault && !how.force) return fail(std::move(vault).error());
   if (vault) {
-    Status written = write_everything(*vault, *mount);
-    if (!written && !force) return written;
+    Status written = write_everything(*vault, *mount, how);
+    if (!written && !how.force) return written;
     if (!written) std::cerr << "s3oramfs: " << written.error().message << "\n";
   }
-  S3O_TRY(unmount(*mount, lazy));
-  if (vault && !lazy) return wait_until_closed(*vault);
+  S3O_TRY(unmount(*mount, how));
+  if (vault && !how.lazy) return wait_until_closed(*vault, how);
   return {};
 }
 

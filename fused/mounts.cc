@@ -73,6 +73,13 @@ Status check_mountpoint(const std::filesystem::path& mountpoint,
     return fail(Errc::bad_mount_point,
                 "{}: a dead mount is in the way: run s3oramfs umount {} first", mountpoint.string(),
                 mountpoint.string());
+  // Before it is looked at: others, even root, may not look into somebody's mount.
+  for (const MountEntry& entry : current_mounts())
+    if (entry.type == kType && entry.mountpoint == mountpoint)
+      return fail(Errc::bad_mount_point, "{} is taken: the vault {} is mounted there",
+                  mountpoint.string(), entry.source);
+  if (status.type() == std::filesystem::file_type::none)
+    return fail(Errc::bad_mount_point, "{}: {}", mountpoint.string(), error.message());
   if (!std::filesystem::exists(status))
     return fail(Errc::bad_mount_point, "{} does not exist: make that folder first",
                 mountpoint.string());
@@ -82,10 +89,6 @@ Status check_mountpoint(const std::filesystem::path& mountpoint,
     return fail(Errc::bad_mount_point,
                 "{} and the vault {} lie inside each other: mount it elsewhere",
                 mountpoint.string(), vault.string());
-  for (const MountEntry& entry : current_mounts())
-    if (entry.type == kType && entry.mountpoint == mountpoint)
-      return fail(Errc::bad_mount_point, "{} is taken: the vault {} is mounted there",
-                  mountpoint.string(), entry.source);
   return {};
 }
 

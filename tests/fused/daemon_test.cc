@@ -11,7 +11,6 @@
 #include "fused/control.h"
 #include "fused/mounts.h"
 #include "fused/options.h"
-#include "fused/passphrase.h"
 #include "tests/fused/fixture.h"
 
 namespace s3oram {
