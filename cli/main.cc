@@ -40,8 +40,7 @@ void print_help() {
                "part of it is used.\n\n"
                "Usage: s3oramfs COMMAND [OPTION...]\n\n";
   for (const Command& command : kCommands)
-    std::cout << fmt::format("  {} {}\n      {}\n", command.name, command.arguments,
-                             command.summary);
+    std::cout << fmt::format("  {:<8}{}\n", command.name, command.summary);
   std::cout << "\nOptions of a command: s3oramfs COMMAND --help. All else: man s3oramfs.\n";
 }
 

@@ -108,7 +108,8 @@ Status run_server(const Args& args) {
   unsigned number = 0;
   app.add_option("VAULT", name, "The vault")->required();
   app.add_option("N", number, "The server's number")->required()->check(CLI::Range(1, 255));
-  app.add_option("HOST:PORT,KEY", address, "Where it is from now on, and its key")->required();
+  app.add_option("ADDRESS", address, "HOST:PORT,KEY: where it is from now on, and its key")
+      ->required();
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};

@@ -1,7 +1,6 @@
 // s3oramfs umount: has the daemon write everything, unmounts, and waits until the daemon is gone.
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <future>
 #include <iostream>
 #include <thread>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/control.h"
@@ -38,18 +38,28 @@ tl::unexpected<Error> busy(const Mount& mount) {
               mount.point.string(), mount.point.string());
 }
 
-// An ordinary user may unmount only by this setuid helper.
-Status unmount_by_helper(const Mount& mount, bool lazy) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return fail(Errc::failed, "fusermount3: {}", std::strerror(errno));
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  std::vector<std::string> words{"fusermount3", lazy ? "-uz" : "-u", "--", mount.point};
+// An ordinary user may unmount only by a setuid helper. For root umount(8) does it, past its own
+// helper, which we may be: it takes the mount out of its notes too.
+Status unmount(const Mount& mount, const How& how) {
+  std::vector<std::string> words;
+  if (::geteuid() == 0) {
+    words = {"umount", "-i"};
+    if (how.lazy) words.push_back("-l");
+    if (how.hangs) words.push_back("-f");  // or the kernel would wait for the daemon
+  } else {
+    words = {"fusermount3", how.lazy || how.hangs ? "-uz" : "-u"};
+  }
+  words.insert(words.end(), {"--", mount.point});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return fail(Errc::failed, "{}: {}", words[0], std::strerror(errno));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
   pid_t child = 0;
   const int error = ::posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -59,25 +69,15 @@ Status unmount_by_helper(const Mount& mount, bool lazy) {
   for (ssize_t got = 0; (got = ::read(ends[0], buffer, sizeof buffer)) > 0;)
     said.append(buffer, static_cast<std::size_t>(got));
   ::close(ends[0]);
-  if (error != 0) return fail(Errc::failed, "fusermount3: {}", std::strerror(error));
+  if (error != 0) return fail(Errc::failed, "{}: {}", words[0], std::strerror(error));
 
   int status = 0;
   while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return fail(Errc::failed, "fusermount3: {}", std::strerror(errno));
+    if (errno != EINTR) return fail(Errc::failed, "{}: {}", words[0], std::strerror(errno));
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  if (said.find(std::strerror(EBUSY)) != std::string::npos) return busy(mount);
+  if (said.find(" busy") != std::string::npos) return busy(mount);
   while (said.ends_with('\n')) said.pop_back();
   return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(), said);
-}
-
-Status unmount(const Mount& mount, const How& how) {
-  // The kernel waits for a daemon that hangs, unless it is told not to.
-  if (::geteuid() != 0) return unmount_by_helper(mount, how.lazy || how.hangs);
-  const int flags = (how.lazy ? MNT_DETACH : 0) | (how.hangs ? MNT_FORCE : 0);
-  if (::umount2(mount.point.c_str(), flags) == 0) return {};
-  if (errno == EBUSY) return busy(mount);
-  return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(),
-              std::strerror(errno));
 }
 
 // Whether a process has the vault open.

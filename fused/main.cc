@@ -282,7 +282,11 @@ int main(int argc, char** argv) {
   const auto& command = std::get<MountCommand>(*parsed);
   Background background;
   if (!command.foreground) {
-    auto started = Background::start();
+    auto started = Background::start([&command] {
+      if (command.fake) return;
+      const Status noted = note_umount_helper(command.vault, command.mountpoint);
+      if (!noted) std::fprintf(stderr, "s3oramfs: warning: %s\n", noted.error().message.c_str());
+    });
     if (!started) {
       std::fprintf(stderr, "s3oramfs: %s\n", started.error().message.c_str());
       return static_cast<int>(started.error().code);

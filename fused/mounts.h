@@ -24,4 +24,11 @@ std::string mountpoint_of(const std::filesystem::path& vault);
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault);
 
+/// Has root's `umount DIRECTORY` call umount.fuse.s3oramfs, if it is installed: umount(8) asks the
+/// kernel for no more than "fuse" where it can, and finds no helper by that; but it looks first at
+/// its own notes in /run/mount/utab, which mount(8) writes. Does nothing for others than root: they
+/// get the helper without it. Both paths as the kernel lists them. Errors: failed.
+Status note_umount_helper(const std::filesystem::path& vault,
+                          const std::filesystem::path& mountpoint);
+
 }  // namespace s3oram

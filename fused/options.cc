@@ -149,21 +149,19 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
            what)
         ->type_name(type);
   };
-  app.add_option("VAULT", command.vault, "The vault")->required();
-  app.add_option("DIRECTORY", command.mountpoint, "Where its files are to appear")->required();
+  app.add_option("VAULT", command.vault, "The vault")->required()->type_name("");
+  app.add_option("DIRECTORY", command.mountpoint, "Where its files are to appear")
+      ->required()
+      ->type_name("");
   app.add_flag("-f,--foreground", command.foreground, "Stay in the foreground; log to stderr");
   app.add_option("-o", words, "Mount options, and any of the following without its dashes")
       ->type_name("OPTION,...")
       ->delimiter(',')
       ->take_all();
-  auto* passfile = value("passfile", command.passphrase.passfile, "FILE",
-                         "The passphrase: the file's first line");
-  auto* passprog = value("passprog", command.passphrase.passprog, "COMMAND",
-                         "The passphrase: the first line this writes");
-  value("keyfile", command.keyfile, "FILE", "A key file that opens the vault")
-      ->excludes(passfile)
-      ->excludes(passprog);
-  passprog->excludes(passfile);
+  value("passfile", command.passphrase.passfile, "FILE", "The passphrase: the file's first line");
+  value("passprog", command.passphrase.passprog, "COMMAND",
+        "The passphrase: the first line this writes");
+  value("keyfile", command.keyfile, "FILE", "A key file that opens the vault");
   parsed_value("cache", read_cache, command.cache_mib, "SIZE",
                "Memory for file contents, like 512M (256M)");
   value("timeout", timeout, "SECONDS", "Without progress, before an error is given (20)")
@@ -176,7 +174,8 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   app.add_flag("--fake", command.fake)->group("");  // mount -f
   app.add_flag("--sloppy", sloppy)->group("");      // mount -s
   app.footer("Mount options:\n" + known_words());
-  app.get_formatter()->column_width(28);
+  app.get_formatter()->column_width(26);
+  app.get_formatter()->label("REQUIRED", "");
   try {
     app.parse(argc, argv);
     for (const std::string& word : words) {
@@ -191,11 +190,11 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
       option->add_result(word.substr(equals + 1));
       option->run_callback();
     }
-    const bool passphrase = command.passphrase.given();
-    if (passphrase && !command.keyfile.empty())
-      throw CLI::ExcludesError("keyfile", "passfile or passprog");
-    if (!command.passphrase.passfile.empty() && !command.passphrase.passprog.empty())
-      throw CLI::ExcludesError("passprog", "passfile");
+    if (!command.passphrase.passfile.empty() + !command.passphrase.passprog.empty() +
+            !command.keyfile.empty() >
+        1)
+      throw CLI::ExcludesError("only one of passfile, passprog and keyfile can be given",
+                               CLI::ExitCodes::ExcludesError);
   } catch (const CLI::CallForHelp&) {
     return std::variant<MountCommand, std::string>(app.help());
   } catch (const CLI::ParseError& error) {

@@ -122,7 +122,8 @@ Result<std::string> from_program(const std::string& command) {
   while (::waitpid(child, &status, 0) < 0)
     if (errno != EINTR) return fail(Errc::failed, "{}: {}", command, std::strerror(errno));
   const std::string source = fmt::format("the passphrase program `{}`", command);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return first_line(said, source);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    return first_line(MutView(said).first(size), source);
   sodium_memzero(said.data(), said.size());
   if (WIFEXITED(status))
     return fail(Errc::failed, "{} ended with code {}", source, WEXITSTATUS(status));

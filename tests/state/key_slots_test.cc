@@ -89,7 +89,8 @@ class KeySlots : public testing::Test {
   }
   std::set<unsigned> numbers() const {
     std::set<unsigned> all;
-    for (const Vault::Slot& slot : vault().slots().value()) all.insert(slot.number);
+    const auto slots = vault().slots();
+    for (const Vault::Slot& slot : *slots) all.insert(slot.number);
     return all;
   }
   std::string read(const char* name) const {
@@ -275,7 +276,7 @@ Outcome kill_at(std::size_t n, Work work) {
 
 class CutSlots : public KeySlots, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Formats, CutSlots, testing::Bool(),
-                         [](const auto& info) { return info.param ? "BeforeSlots" : "Slots"; });
+                         [](const auto& format) { return format.param ? "BeforeSlots" : "Slots"; });
 
 TEST_P(CutSlots, TheVaultOpensByTheOldOrTheNew) {
   const Credential old = passphrase("old"), fresh = passphrase("new");
