@@ -35,12 +35,20 @@ constexpr Command kCommands[] = {
     {"version", "", "show the version", run_version},
 };
 
+// In one line, if it is short enough.
+void print_command(const Command& command) {
+  constexpr std::size_t kColumn = 26, kWidth = 79;
+  const std::string call = fmt::format("  {} {}", command.name, command.arguments);
+  const bool one_line = call.size() < kColumn && kColumn + command.summary.size() <= kWidth;
+  std::cout << (one_line ? fmt::format("{:<{}}{}\n", call, kColumn, command.summary)
+                         : fmt::format("{}\n{:{}}{}\n", call, "", kColumn, command.summary));
+}
+
 void print_help() {
   std::cout << "s3oramfs keeps a directory on servers that learn neither what it holds nor which\n"
                "part of it is used.\n\n"
                "Usage: s3oramfs COMMAND [OPTION...]\n\n";
-  for (const Command& command : kCommands)
-    std::cout << fmt::format("  {:<8}{}\n", command.name, command.summary);
+  for (const Command& command : kCommands) print_command(command);
   std::cout << "\nOptions of a command: s3oramfs COMMAND --help. All else: man s3oramfs.\n";
 }
 

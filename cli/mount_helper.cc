@@ -81,7 +81,7 @@ Result<Args> umount_arguments(const Args& args) {
 HelperRole helper_role(std::string_view program) {
   const std::string_view name = program.substr(program.rfind('/') + 1);
   if (name == "mount.s3oramfs" || name == "mount.fuse.s3oramfs") return HelperRole::mount;
-  if (name == "umount.s3oramfs" || name == "umount.fuse.s3oramfs") return HelperRole::umount;
+  if (name == "umount.fuse.s3oramfs") return HelperRole::umount;
   return HelperRole::none;
 }
 

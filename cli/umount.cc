@@ -104,6 +104,9 @@ Status write_everything(Vault& vault, const Mount& mount, How& how) {
       return {};
     }
   }
+  if (how.force)
+    return fail(answer.error().code, "warning: {}: not everything could be written: {}",
+                mount.point.string(), answer.error().message);
   return fail(answer.error().code,
               "{}: not unmounted, because not everything could be written: "
               "{} (--force unmounts all the same)",
