@@ -18,6 +18,9 @@ class Identity {
   /// Runs `work` with root's rights, if we had them, on this thread alone.
   Status as_root(const std::function<Status()>& work) const;
 
+  /// Whether root's rights are at hand, and what is done with them is done for somebody else.
+  bool is_for_other() const { return may_be_root_; }
+
   /// Gives up root's rights for good. Without it the kernel does not even let a daemon see the
   /// mount that it made for somebody else.
   Status settle();

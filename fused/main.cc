@@ -202,6 +202,7 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
              FileSystem& files, Background& background) {
   Result<std::unique_ptr<FuseMount>> mount;
   S3O_TRY(identity.as_root([&]() -> Status {
+    if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
     mount = FuseMount::create(
         files, {command.mountpoint.string(), vault.directory().string(), command.fuse_options});
     if (!mount) return fail(mount.error());

@@ -96,6 +96,14 @@ Status check_mountpoint(const std::filesystem::path& mountpoint,
   return {};
 }
 
+Status check_empty(const std::filesystem::path& mountpoint) {
+  std::error_code error;
+  if (std::filesystem::is_empty(mountpoint, error) && !error) return {};
+  return fail(Errc::bad_mount_point,
+              "{} is not empty: root mounts other users' vaults only on empty directories",
+              mountpoint.string());
+}
+
 Status note_umount_helper(const std::filesystem::path& vault,
                           const std::filesystem::path& mountpoint) {
   if (::geteuid() != 0 || ::access("/sbin/umount.fuse.s3oramfs", X_OK) != 0) return {};

@@ -176,6 +176,13 @@ kill -TERM "$(s3oramfs status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$
 wait_until "the daemon has ended" no_processes_of "$vault"
 closed
 
+touch "$mount/in-the-way"
+expect 32 "not empty" mount -t s3oramfs "$vault" "$mount"
+wait_until "all of it has ended" no_processes_of "$vault"
+rm "$mount/in-the-way"
+s3oramfs passwd --new-keyfile "$work/key" "$vault" # by root
+[[ -z $(find "$vault" ! -user "$user") ]] || fail "not the user's own: $(find "$vault" ! -user "$user")"
+
 step "completions"
 for command in init mount umount status fsck passwd rekey server; do
   mapfile -t options < <(s3oramfs "$command" --help | grep -oE -- '(^| |,)--[a-z][a-z-]*' | tr -d ' ,')
