@@ -201,13 +201,14 @@ ControlHandler control_handler(const MountCommand& command, Volume& volume, File
 Status serve(const MountCommand& command, const Vault& vault, Identity& identity, Volume& volume,
              FileSystem& files, Background& background) {
   Result<std::unique_ptr<FuseMount>> mount;
-  S3O_TRY(identity.as_root([&]() -> Status {
+  const auto mount_it = [&]() -> Status {
     if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
     mount = FuseMount::create(
         files, {command.mountpoint.string(), vault.directory().string(), command.fuse_options});
     if (!mount) return fail(mount.error());
     return {};
-  }));
+  };
+  S3O_TRY(identity.as_root(mount_it));
   S3O_TRY(identity.settle());
   auto control = ControlSocket::create(kControlSocket, control_handler(command, volume, files));
   if (!control) return fail(control.error());

@@ -66,3 +66,4 @@ s3oramfs umount "$vault"
 s3oramfs mount "$vault" "$mount"
 cmp "$work/random" "$mount/random"
 s3oramfs umount "$vault"
+stop_servers

@@ -185,12 +185,9 @@ s3oramfs passwd --new-keyfile "$work/key" "$vault" # by root
 
 step "completions"
 for command in init mount umount status fsck passwd rekey server; do
-  mapfile -t options < <(s3oramfs "$command" --help | grep -oE -- '(^| |,)--[a-z][a-z-]*' | tr -d ' ,')
-  ((${#options[@]} > 0)) || fail "$command has no options"
-  for option in "${options[@]}"; do
-    [[ $(complete_in_bash s3oramfs "$command" "$option") == *"$option"* ]] ||
-      fail "bash does not complete $command $option"
-  done
+  options=$(s3oramfs "$command" --help | grep -oE -- '(^| |,)--[a-z][a-z-]*' | tr -d ' ,' | sort -u)
+  [[ -n $options && $(complete_in_bash s3oramfs "$command" -- | sort -u) == "$options" ]] ||
+    fail "bash does not complete the options of $command:"$'\n'"$options"
 done
 [[ $(complete_in_bash s3oramfs pass) == passwd ]] || fail "bash does not complete passwd"
 [[ $(complete_in_bash s3oramfs mount -o ro,noat) == ro,noatime ]] || fail "bash: mount options"
