@@ -176,6 +176,16 @@ kill -TERM "$(s3oramfs status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$
 wait_until "the daemon has ended" no_processes_of "$vault"
 closed
 
+# By the user alone, as mount(8) allows it for a line of /etc/fstab with "user": here that is ours.
+in_table "noauto,user,noatime"
+mount --bind "$table" /etc/fstab
+as_user mount "$mount"
+[[ $(as_user stat -c %U "$mount/mine") == "$user" ]] || fail "whose are the files?"
+[[ $(options_of) == *user_id=$(id -u "$user")* && $(options_of) == *noexec* ]] || fail "mounted with $(options_of)"
+as_user umount "$mount"
+closed
+expect 32 "user_allow_other" as_user mount -o allow_other "$mount"
+umount /etc/fstab
 touch "$mount/in-the-way"
 expect 32 "not empty" mount -t s3oramfs "$vault" "$mount"
 wait_until "all of it has ended" no_processes_of "$vault"
