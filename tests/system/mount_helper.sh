@@ -54,6 +54,8 @@ options_of() { findmnt -n -o OPTIONS "$mount"; }
 
 (umask 077 && echo right > "$pass" && echo second > "$work/second")
 s3oramfs init --local --passfile "$pass" --block-size 4K "$vault" > /dev/null
+# Used where it does not matter what opens the vault: a passphrase takes a second.
+s3oramfs passwd --add --passfile "$pass" --new-keyfile "$work/key" "$vault"
 
 step "mount -t"
 expect 1 "nonsense" mount -t s3oramfs -o nonsense "$vault" "$mount"
@@ -64,23 +66,23 @@ expect 32 "wrong passphrase" mount -t s3oramfs -o passfile="$work/second" "$vaul
 expect 32 "$work/home" mount -t s3oramfs -o passfile="$pass" "$work/home" "$mount"
 expect 1 "terminal" setsid mount -t s3oramfs "$vault" "$mount"
 wait_until "all of it has ended" no_processes_of "$vault"
-mount -f -t s3oramfs -o passfile="$pass" "$vault" "$mount"
+mount -f -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
 closed
-mount -s -t s3oramfs -o passfile="$pass",nonsense,ro,rw,noexec,cache=16M,log-level=debug "$vault" "$mount"
+mount -s -t s3oramfs -o keyfile="$work/key",nonsense,ro,rw,noexec,cache=16M,log-level=debug "$vault" "$mount"
 [[ $(options_of) == *noexec* && $(options_of) == rw* ]] || fail "mounted with $(options_of)"
-expect 32 "already mounted at $mount" mount -t s3oramfs -o passfile="$pass" "$vault" "$work/dev"
-expect 32 "is taken: the vault $vault" mount -t s3oramfs -o passfile="$pass" "$vault" "$mount"
+expect 32 "already mounted at $mount" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$work/dev"
+expect 32 "is taken: the vault $vault" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
 expect 1 "remount" mount -o remount,ro "$mount"
 head -c 5M /dev/urandom > "$work/random"
 cp "$work/random" "$mount/random"
 umount "$mount"
 closed
 ! grep -sqF "$mount" /run/mount/utab || fail "umount(8) has kept a note of it"
-s3oramfs mount --passfile "$pass" "$vault" "$mount"
+s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
 head -c 5M /dev/urandom >> "$mount/more"
 umount "$mount" # no matter who has mounted it
 closed
-s3oramfs mount --passfile "$pass" "$vault" "$mount"
+s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
 s3oramfs umount "$mount"
 ! grep -sqF "$mount" /run/mount/utab || fail "umount(8) has a note that nobody will take out"
 
@@ -99,7 +101,12 @@ mount -a -T "$table" # it knows that it is mounted
 [[ $(options_of) == ro* ]] || fail "mounted with $(options_of)"
 expect 1 "Read-only" touch "$mount/new"
 
+umount "$mount"
+closed
+
 step "busy, dead"
+in_table "keyfile=$work/key"
+mount -T "$table" "$mount"
 exec 3< "$mount/random"
 expect 32 "in use" umount "$mount"
 is_mounted "$mount" || fail "a busy mount is gone"
@@ -109,7 +116,7 @@ wait_until "the lazy umount is over" no_processes_of "$vault"
 mount -T "$table" "$mount"
 kill -9 "$(s3oramfs status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$/\1/p')"
 wait_until "the mount is dead" bash -c "! ls '$mount' > /dev/null 2>&1"
-expect 32 "dead mount" mount -t s3oramfs -o passfile="$pass" "$vault" "$mount"
+expect 32 "dead mount" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
 umount "$mount"
 wait_until "the servers have ended too" no_processes_of "$vault"
 
@@ -122,9 +129,7 @@ umount "$mount"
 closed
 
 step "slots, of a mounted vault too"
-# Key files where it does not matter: a passphrase takes a second.
-s3oramfs mount --passfile "$pass" "$vault" "$mount"
-s3oramfs passwd --add --passprog "cat $pass" --new-keyfile "$work/key" "$vault"
+s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
 [[ $(stat -c %a "$work/key") == 600 ]] || fail "the key file is not private"
 s3oramfs passwd --add --keyfile "$work/key" --new-keyfile "$work/other" "$vault"
 s3oramfs passwd --keyfile "$work/key" --remove 1 "$vault"
