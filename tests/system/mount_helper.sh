@@ -31,7 +31,10 @@ mount --bind "$work/dev/fuse" /dev/fuse
 mkdir -p /run/mount
 mount -t tmpfs none /run/mount # mount(8)'s notes of these tests are not the machine's
 useradd --system --create-home --home-dir "$work/home" --shell /bin/sh "$user"
-cleanup_more() { userdel "$user" 2> /dev/null; }
+cleanup_more() {
+  umount /usr/sbin # the copy is gone, and userdel with it
+  userdel "$user"
+}
 as_user() { runuser -u "$user" -- "$@"; }
 
 # complete_in_bash WORD...: what bash offers for the last word.
