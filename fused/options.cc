@@ -169,8 +169,9 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   parsed_value("uid", read_uid, command.root_uid, "USER",
                "Whose the root directory of a new vault is");
   parsed_value("gid", read_gid, command.root_gid, "GROUP", "Its group");
-  value("log-level", command.log_level, "LEVEL", "debug, info (the default), warning or error")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}).description(""));
+  value("log-level", command.log_level, "LEVEL", "trace, debug, info (default), warning or error")
+      ->check(
+          CLI::IsMember({"trace", "debug", "info", "warning", "warn", "error"}).description(""));
   app.add_flag("--fake", command.fake)->group("");  // mount -f
   app.add_flag("--sloppy", sloppy)->group("");      // mount -s
   app.footer("Mount options:\n" + known_words());
