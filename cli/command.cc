@@ -8,10 +8,10 @@
 namespace s3oram {
 namespace {
 
-// Without what CLI::Range adds: "A:INT in [1 - 9]" is A.
+// Without what CLI::Range adds: "A:INT in [1 - 9]" is A, and so for UINT.
 std::string type_of(const CLI::Option& option) {
   const std::string name = option.get_type_name();
-  return name.substr(0, name.find(":INT in "));
+  return name.substr(0, std::min(name.find(":INT in "), name.find(":UINT in ")));
 }
 
 // An option with the name of its value and its default, and nothing more.

@@ -17,6 +17,9 @@ Status run_mount(const Args& args);
 Status run_umount(const Args& args);
 Status run_status(const Args& args);
 Status run_fsck(const Args& args);
+Status run_passwd(const Args& args);
+Status run_rekey(const Args& args);
+Status run_server(const Args& args);
 Status run_version(const Args& args);
 
 /// Parses `args` by `app`. False: help was asked for and printed, and there is nothing to do.

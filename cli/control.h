@@ -1,6 +1,7 @@
 // Questions to the daemon of a mounted vault: one line each way over VAULT/run/control.sock.
 #pragma once
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -9,7 +10,9 @@
 namespace s3oram {
 
 /// Asks "status" or "sync" and gives the answer, an object. Errors: not_mounted (no daemon
-/// listens), and what the daemon itself answers.
-Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question);
+/// listens), unreachable (none answers within `patience`, if that is not zero), and what the daemon
+/// itself answers.
+Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
+                                  std::chrono::seconds patience = std::chrono::seconds(0));
 
 }  // namespace s3oram

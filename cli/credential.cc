@@ -2,60 +2,65 @@
 
 #include <sodium.h>
 
-#include <algorithm>
+#include <iostream>
 
-#include "cli/terminal.h"
 #include "oramcore/base/random.h"
 #include "oramcore/state/durable_file.h"
 
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kLongestPassphrase = 1024;
-
-// The first line of the file, without its end.
-Result<std::string> read_passfile(const std::filesystem::path& path) {
-  auto content = read_small_file(path, 1 << 16);
-  if (!content) return fail(std::move(content).error());
-  const auto end = std::find_if(content->begin(), content->end(),
-                                [](std::uint8_t c) { return c == '\n' || c == '\r'; });
-  std::string line(content->begin(), end);
-  sodium_memzero(content->data(), content->size());
-  if (line.empty()) return fail(Errc::usage, "{}: its first line is empty", path.string());
-  if (line.size() > kLongestPassphrase)
-    return fail(Errc::usage, "{}: its first line is longer than {} bytes", path.string(),
-                kLongestPassphrase);
-  return line;
+Credential of_passphrase(std::string text) {
+  return Credential{Credential::Kind::passphrase, std::move(text), {}};
 }
 
-Result<Credential> passphrase(Result<std::string> text) {
-  if (!text) return fail(std::move(text).error());
-  if (text->empty()) return fail(Errc::usage, "an empty passphrase protects nothing");
-  return Credential{Credential::Kind::passphrase, std::move(*text), {}};
+void warn_if_exposed(const std::filesystem::path& file) {
+  if (const std::string exposure = exposure_of(file); !exposure.empty())
+    std::cerr << "s3oramfs: warning: " << exposure << "\n";
 }
 
 }  // namespace
 
-void CredentialOptions::add_to(CLI::App& app) {
-  auto* pass = app.add_option("--passfile", passfile, "The passphrase: the file's first line")
-                   ->type_name("FILE")
-                   ->group("What opens the vault (default: a passphrase that is asked for)");
-  auto* key =
-      app.add_option("--keyfile", keyfile, "A file instead of a passphrase; made if missing")
-          ->type_name("FILE")
-          ->group(pass->get_group())
-          ->excludes(pass);
-  app.add_flag("--no-passphrase", no_passphrase, "Keep the key unprotected in the vault")
-      ->group(pass->get_group())
-      ->excludes(pass)
-      ->excludes(key);
+CLI::Option* CredentialOptions::add(CLI::App& app, const std::string& prefix,
+                                    const std::string& group) {
+  const auto option = [&](const char* name, auto& value, const char* what, const char* type) {
+    return app.add_option("--" + prefix + name, value, what)->type_name(type)->group(group);
+  };
+  auto* pass = option("passfile", source.passfile, "The passphrase: the file's first line", "FILE");
+  auto* prog = option("passprog", source.passprog, "The passphrase: what this writes", "COMMAND");
+  auto* key = option("keyfile", keyfile, "A file instead of a passphrase", "FILE");
+  prog->excludes(pass);
+  key->excludes(pass)->excludes(prog);
+  return key;
 }
 
-Result<Credential> existing_credential(const CredentialOptions& options, bool wants_passphrase) {
-  if (!options.passfile.empty()) return passphrase(read_passfile(options.passfile));
-  if (!options.keyfile.empty() || options.no_passphrase || !wants_passphrase)
+void CredentialOptions::add_to(CLI::App& app) {
+  add(app, "", "What opens the vault (default: a passphrase that is asked for)");
+}
+
+void CredentialOptions::add_new_to(CLI::App& app, const std::string& prefix) {
+  const std::string group = "What is to open the vault (default: a passphrase that is asked for)";
+  auto* key = add(app, prefix, group);
+  key->description("A file instead of a passphrase; made if missing");
+  app.add_flag("--no-passphrase", no_passphrase, "Keep the key unprotected in the vault")
+      ->group(group)
+      ->excludes(key)
+      ->excludes(app.get_option("--" + prefix + "passfile"))
+      ->excludes(app.get_option("--" + prefix + "passprog"));
+}
+
+Result<Credential> existing_credential(const CredentialOptions& options, const Vault& vault) {
+  warn_if_exposed(options.source.passfile);
+  warn_if_exposed(options.keyfile);
+  auto wants_passphrase = vault.wants_passphrase();
+  if (!wants_passphrase) return fail(std::move(wants_passphrase).error());
+  const bool asks = *wants_passphrase && options.keyfile.empty() && !options.no_passphrase;
+  if (!asks && !options.source.given())
     return Credential{Credential::Kind::key_file, {}, options.keyfile};
-  return passphrase(ask_passphrase("Passphrase: "));
+  auto text = read_passphrase(options.source,
+                              fmt::format("Passphrase of {}: ", vault.directory().string()));
+  if (!text) return fail(std::move(text).error());
+  return of_passphrase(std::move(*text));
 }
 
 Result<NewCredential> NewCredential::make(const CredentialOptions& options) {
@@ -71,22 +76,15 @@ Result<NewCredential> NewCredential::make(const CredentialOptions& options) {
       if (!written) return fail(written.error());
       made.made_keyfile_ = true;
     }
+    warn_if_exposed(keyfile);
     made.credential_.keyfile = keyfile;
     return made;
   }
   if (options.no_passphrase) return made;
-  if (!options.passfile.empty()) {
-    auto credential = passphrase(read_passfile(options.passfile));
-    if (!credential) return fail(std::move(credential).error());
-    made.credential_ = std::move(*credential);
-    return made;
-  }
-  auto first = passphrase(ask_passphrase("New passphrase: "));
-  if (!first) return fail(std::move(first).error());
-  auto again = ask_passphrase("The same again: ");
-  if (!again) return fail(std::move(again).error());
-  if (first->passphrase != *again) return fail(Errc::usage, "the two passphrases differ");
-  made.credential_ = std::move(*first);
+  warn_if_exposed(options.source.passfile);
+  auto text = read_new_passphrase(options.source);
+  if (!text) return fail(std::move(text).error());
+  made.credential_ = of_passphrase(std::move(*text));
   return made;
 }
 

@@ -5,23 +5,30 @@
 #include <filesystem>
 
 #include "oramcore/base/error.h"
-#include "oramcore/state/key_wrap.h"
+#include "oramcore/state/passphrase.h"
+#include "oramcore/state/vault.h"
 
 namespace s3oram {
 
 struct CredentialOptions {
-  std::filesystem::path passfile;
+  PassphraseSource source;
   std::filesystem::path keyfile;
   bool no_passphrase = false;
 
-  /// Adds --passfile, --keyfile and --no-passphrase, of which at most one may be given.
+  /// Adds --passfile, --passprog and --keyfile, of which at most one may be given: what opens a
+  /// vault that exists.
   void add_to(CLI::App& app);
+  /// The same for what is to open it, with --PREFIXpassfile and so on, and --no-passphrase.
+  void add_new_to(CLI::App& app, const std::string& prefix);
+
+ private:
+  CLI::Option* add(CLI::App& app, const std::string& prefix, const std::string& group);
 };
 
 /// The credential of an existing vault: asks once if it wants a passphrase and no option says more.
-Result<Credential> existing_credential(const CredentialOptions& options, bool wants_passphrase);
+Result<Credential> existing_credential(const CredentialOptions& options, const Vault& vault);
 
-/// The credential of a new vault: asks twice, or makes a key file that does not exist.
+/// A new credential: asks twice, or makes a key file that does not exist.
 class NewCredential {
  public:
   static Result<NewCredential> make(const CredentialOptions& options);

@@ -52,7 +52,7 @@ Result<bool> parse_options(const Args& args, Options& options) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->group(local->get_group())
       ->excludes(local);
-  options.credential.add_to(app);
+  options.credential.add_new_to(app, "");
   app.add_option("--expect", options.expect,
                  "About so much data: what is not given is chosen for it")
       ->capture_default_str()
@@ -233,7 +233,7 @@ class Unfinished {
                   "{}: holds an unfinished vault with other servers or sizes: run init as before, "
                   "or remove it",
                   options.vault.string());
-    auto credential = existing_credential(options.credential, found->wants_passphrase());
+    auto credential = existing_credential(options.credential, *found);
     if (!credential) return fail(std::move(credential).error());
     return Unfinished{std::move(*found), NewCredential(std::move(*credential))};
   }
@@ -241,15 +241,6 @@ class Unfinished {
   bool made_directory_ = false;
   bool remove_ = false;
 };
-
-void show_key(const PublicKey& key) {
-  std::cout << "This client's key is\n  " << to_text(key)
-            << "\nEach server must admit it. Run there, with the server's own store:\n"
-               "  s3oramfs-serverd authorize --store DIR "
-            << to_text(key)
-            << "\n  kill -HUP PID        # of the running server, which then reads its keys again"
-            << std::endl;
-}
 
 // Tries until the servers admit the key, or as long as the options say.
 Status create_volume(const Options& options, Unfinished& making, const VaultKeys& keys) {
@@ -268,7 +259,7 @@ Status create_volume(const Options& options, Unfinished& making, const VaultKeys
   for (bool shown = false;;) {
     Status made = Volume::create(making.vault, keys, how);
     if (made || made.error().code != Errc::refused_key) return made;
-    if (!shown) show_key(keys.curve.public_key);
+    if (!shown) show_client_key("This client's key is", keys.curve.public_key);
     shown = true;
     making.keep();  // someone will admit this very key
     if (!for_ever && std::chrono::steady_clock::now() - start >= seconds(std::max(options.wait, 0)))

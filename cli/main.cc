@@ -1,4 +1,5 @@
-// s3oramfs: makes, mounts, unmounts, shows and checks vaults.
+// s3oramfs: makes, mounts, unmounts, shows and checks vaults. By other names it is what mount(8)
+// and umount(8) run.
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
@@ -7,6 +8,7 @@
 #include <string_view>
 
 #include "cli/command.h"
+#include "cli/mount_helper.h"
 
 namespace s3oram {
 namespace {
@@ -27,16 +29,26 @@ constexpr Command kCommands[] = {
      run_status},
     {"fsck", "[--repair] [--json] VAULT", "check an unmounted vault's own files, and mend them",
      run_fsck},
+    {"passwd", "[--add|--remove SLOT|--list] VAULT", "change what opens a vault", run_passwd},
+    {"rekey", "VAULT", "give a vault a new key towards its servers", run_rekey},
+    {"server", "VAULT N HOST:PORT,KEY", "note a server's new address or key", run_server},
     {"version", "", "show the version", run_version},
 };
+
+// In one line, if it is short enough.
+void print_command(const Command& command) {
+  constexpr std::size_t kColumn = 26, kWidth = 79;
+  const std::string call = fmt::format("  {} {}", command.name, command.arguments);
+  const bool one_line = call.size() < kColumn && kColumn + command.summary.size() <= kWidth;
+  std::cout << (one_line ? fmt::format("{:<{}}{}\n", call, kColumn, command.summary)
+                         : fmt::format("{}\n{:{}}{}\n", call, "", kColumn, command.summary));
+}
 
 void print_help() {
   std::cout << "s3oramfs keeps a directory on servers that learn neither what it holds nor which\n"
                "part of it is used.\n\n"
                "Usage: s3oramfs COMMAND [OPTION...]\n\n";
-  for (const Command& command : kCommands)
-    std::cout << fmt::format("  {} {}\n      {}\n", command.name, command.arguments,
-                             command.summary);
+  for (const Command& command : kCommands) print_command(command);
   std::cout << "\nOptions of a command: s3oramfs COMMAND --help. All else: man s3oramfs.\n";
 }
 
@@ -57,6 +69,21 @@ Status run(Args args) {
   return fail(Errc::usage, "no such command: {} (see: s3oramfs --help)", name);
 }
 
+// As mount.s3oramfs or umount.fuse.s3oramfs: the outcome in mount(8)'s codes.
+int help_mount(HelperRole role, const Args& args) {
+  Result<int> code = 0;
+  if (role == HelperRole::mount) {
+    code = run_mount_helper(args);
+  } else {
+    auto words = umount_arguments(args);
+    const Status done = words ? run_umount(*words) : Status(fail(std::move(words).error()));
+    if (!done) code = fail(done.error());
+  }
+  if (code) return mount_exit_code(*code);
+  std::cerr << "s3oramfs: " << code.error().message << "\n";
+  return mount_exit_code(static_cast<int>(code.error().code));
+}
+
 }  // namespace
 }  // namespace s3oram
 
@@ -64,7 +91,10 @@ int main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::off);  // what a user must know comes back as an error
   ::umask(077);                           // whatever we make is for its owner alone
   try {
-    const auto status = s3oram::run(s3oram::Args(argv + std::min(argc, 1), argv + argc));
+    const s3oram::Args args(argv + std::min(argc, 1), argv + argc);
+    const auto role = s3oram::helper_role(argc > 0 ? argv[0] : "");
+    if (role != s3oram::HelperRole::none) return s3oram::help_mount(role, args);
+    const auto status = s3oram::run(args);
     if (status) return 0;
     std::cerr << "s3oramfs: " << status.error().message << "\n";
     return static_cast<int>(status.error().code);

@@ -1,6 +1,7 @@
 #include "cli/server_option.h"
 
 #include <charconv>
+#include <iostream>
 
 namespace s3oram {
 namespace {
@@ -31,6 +32,15 @@ Result<std::vector<ServerAddress>> parse_servers(const std::vector<std::string>&
     servers.push_back(std::move(server));
   }
   return servers;
+}
+
+void show_client_key(const std::string& what, const PublicKey& key) {
+  std::cout << what << "\n  " << to_text(key)
+            << "\nEach server must admit it. Run there, with the server's own store:\n"
+               "  s3oramfs-serverd authorize --store DIR "
+            << to_text(key)
+            << "\n  kill -HUP PID        # of the running server, which then reads its keys again"
+            << std::endl;
 }
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// --server HOST:PORT,KEY.
+// --server HOST:PORT,KEY, and what a server must be told.
 #pragma once
 
 #include <string>
@@ -11,5 +11,8 @@ namespace s3oram {
 /// The servers in order. Errors: usage; also where an address or key comes twice, because one
 /// server with two shares would learn everything.
 Result<std::vector<ServerAddress>> parse_servers(const std::vector<std::string>& options);
+
+/// Tells the user to have each server admit `key`, after the words `what`.
+void show_client_key(const std::string& what, const PublicKey& key);
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// What the commands say to a person: prompts, and progress where something takes long.
+// What the commands say to a person: progress where something takes long.
 #pragma once
 
 #include <chrono>
@@ -10,9 +10,6 @@ namespace s3oram {
 
 /// Whether a person at a terminal reads what is written to stderr.
 bool at_terminal();
-
-/// Asks on /dev/tty without echo. Errors: usage (there is no terminal; says what to use instead).
-Result<std::string> ask_passphrase(const std::string& prompt);
 
 /// Tells on stderr that something is still going on: on a terminal one line, rewritten; elsewhere a
 /// line each 10 s. Silent in the first second.

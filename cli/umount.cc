@@ -1,7 +1,6 @@
 // s3oramfs umount: has the daemon write everything, unmounts, and waits until the daemon is gone.
 #include <fcntl.h>
 #include <spawn.h>
-#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <future>
 #include <iostream>
 #include <thread>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/control.h"
@@ -22,24 +22,44 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// With --force: how long the daemon may take to write, and then to end.
+constexpr auto kPatience = 30s;
+constexpr auto kEnd = 10s;
+
+struct How {
+  bool lazy = false;
+  bool force = false;
+  bool hangs = false;  // with force: the daemon does not answer
+};
+
 tl::unexpected<Error> busy(const Mount& mount) {
   return fail(Errc::bad_mount_point,
               "{}: in use: close the programs that use it (see: fuser -vm {}), or give --lazy",
               mount.point.string(), mount.point.string());
 }
 
-// An ordinary user may unmount only by this setuid helper.
-Status unmount_by_helper(const Mount& mount, bool lazy) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return fail(Errc::failed, "fusermount3: {}", std::strerror(errno));
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  std::vector<std::string> words{"fusermount3", lazy ? "-uz" : "-u", "--", mount.point};
+// An ordinary user may unmount only by a setuid helper. For root umount(8) does it, past its own
+// helper, which we may be: it takes the mount out of its notes too.
+Status unmount(const Mount& mount, const How& how) {
+  std::vector<std::string> words;
+  if (::geteuid() == 0) {
+    words = {"umount", "-i"};
+    if (how.lazy) words.push_back("-l");
+    if (how.hangs) words.push_back("-f");  // or the kernel would wait for the daemon
+  } else {
+    words = {"fusermount3", how.lazy || how.hangs ? "-uz" : "-u"};
+  }
+  words.insert(words.end(), {"--", mount.point});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return fail(Errc::failed, "{}: {}", words[0], std::strerror(errno));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
   pid_t child = 0;
   const int error = ::posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -49,23 +69,15 @@ Status unmount_by_helper(const Mount& mount, bool lazy) {
   for (ssize_t got = 0; (got = ::read(ends[0], buffer, sizeof buffer)) > 0;)
     said.append(buffer, static_cast<std::size_t>(got));
   ::close(ends[0]);
-  if (error != 0) return fail(Errc::failed, "fusermount3: {}", std::strerror(error));
+  if (error != 0) return fail(Errc::failed, "{}: {}", words[0], std::strerror(error));
 
   int status = 0;
   while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return fail(Errc::failed, "fusermount3: {}", std::strerror(errno));
+    if (errno != EINTR) return fail(Errc::failed, "{}: {}", words[0], std::strerror(errno));
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  if (said.find(std::strerror(EBUSY)) != std::string::npos) return busy(mount);
+  if (said.find(" busy") != std::string::npos) return busy(mount);
   while (said.ends_with('\n')) said.pop_back();
   return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(), said);
-}
-
-Status unmount(const Mount& mount, bool lazy) {
-  if (::geteuid() != 0) return unmount_by_helper(mount, lazy);
-  if (::umount2(mount.point.c_str(), lazy ? MNT_DETACH : 0) == 0) return {};
-  if (errno == EBUSY) return busy(mount);
-  return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(),
-              std::strerror(errno));
 }
 
 // Whether a process has the vault open.
@@ -75,12 +87,15 @@ Result<bool> in_use(Vault& vault) {
   return !locked;
 }
 
-Status write_everything(Vault& vault, const Mount& mount) {
-  auto asked = std::async(std::launch::async, [&] { return ask_daemon(vault, "sync"); });
+Status write_everything(Vault& vault, const Mount& mount, How& how) {
+  auto asked = std::async(std::launch::async,
+                          [&] { return ask_daemon(vault, "sync", how.force ? kPatience : 0s); });
   Progress progress(fmt::format("writing what is in memory of {}", mount.point.string()));
   while (asked.wait_for(100ms) != std::future_status::ready) progress.update();
   auto answer = asked.get();
   if (answer) return {};
+  how.hangs =
+      how.force && answer.error().code == Errc::unreachable && !ask_daemon(vault, "status", 5s);
   if (answer.error().code == Errc::not_mounted) {
     auto used = in_use(vault);
     if (!used) return fail(std::move(used).error());
@@ -89,18 +104,27 @@ Status write_everything(Vault& vault, const Mount& mount) {
       return {};
     }
   }
+  if (how.force)
+    return fail(answer.error().code, "warning: {}: not everything could be written: {}",
+                mount.point.string(), answer.error().message);
   return fail(answer.error().code,
               "{}: not unmounted, because not everything could be written: "
               "{} (--force unmounts all the same)",
               mount.point.string(), answer.error().message);
 }
 
-Status wait_until_closed(Vault& vault) {
+Status wait_until_closed(Vault& vault, const How& how) {
+  const auto limit = std::chrono::steady_clock::now() + kEnd;
   Progress progress(fmt::format("waiting until {} is closed", vault.directory().string()));
   while (true) {
     auto used = in_use(vault);
     if (!used) return fail(std::move(used).error());
     if (!*used) return {};
+    if (how.hangs && std::chrono::steady_clock::now() >= limit)
+      return fail(Errc::vault_in_use,
+                  "{}: it is unmounted, but its daemon hangs and still has the vault: kill -9 the "
+                  "process s3oramfs-fused of that vault before it can be mounted again",
+                  vault.directory().string());
     progress.update();
     std::this_thread::sleep_for(20ms);
   }
@@ -111,11 +135,10 @@ Status wait_until_closed(Vault& vault) {
 Status run_umount(const Args& args) {
   CLI::App app("Writes everything and unmounts.", "s3oramfs umount");
   std::string name;
-  bool lazy = false;
-  bool force = false;
+  How how;
   app.add_option("DIRECTORY|VAULT", name, "The mount point, or the vault mounted")->required();
-  app.add_flag("--lazy", lazy, "Unmount later, once no program uses it any more");
-  app.add_flag("--force", force, "Unmount even if not everything could be written");
+  app.add_flag("--lazy", how.lazy, "Unmount later, once no program uses it any more");
+  app.add_flag("--force", how.force, "Unmount even if not everything could be written");
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
@@ -123,14 +146,14 @@ Status run_umount(const Args& args) {
   auto mount = find_mount(name);
   if (!mount) return fail(std::move(mount).error());
   auto vault = Vault::find(mount->vault);
-  if (!vault && !force) return fail(std::move(vault).error());
+  if (!vault && !how.force) return fail(std::move(vault).error());
   if (vault) {
-    Status written = write_everything(*vault, *mount);
-    if (!written && !force) return written;
+    Status written = write_everything(*vault, *mount, how);
+    if (!written && !how.force) return written;
     if (!written) std::cerr << "s3oramfs: " << written.error().message << "\n";
   }
-  S3O_TRY(unmount(*mount, lazy));
-  if (vault && !lazy) return wait_until_closed(*vault);
+  S3O_TRY(unmount(*mount, how));
+  if (vault && !how.lazy) return wait_until_closed(*vault, how);
   return {};
 }
 

@@ -22,7 +22,7 @@ void tell(int pipe, Errc code, const std::string& text) {
   ::close(pipe);
 }
 
-[[noreturn]] void await(int pipe, pid_t child) {
+[[noreturn]] void await(int pipe, pid_t child, const std::function<void()>& mounted) {
   std::string message;
   char buffer[1024];
   ssize_t got = 0;
@@ -34,20 +34,21 @@ void tell(int pipe, Errc code, const std::string& text) {
     std::fprintf(stderr, "s3oramfs: the daemon died before the mount was ready\n");
     ::_exit(static_cast<int>(Errc::failed));
   }
+  if (message[0] == 0) mounted();
   if (message.size() > 1) std::fprintf(stderr, "s3oramfs: %s\n", message.c_str() + 1);
   ::_exit(static_cast<unsigned char>(message[0]));
 }
 
 }  // namespace
 
-Result<Background> Background::start() {
+Result<Background> Background::start(const std::function<void()>& mounted) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return fail(Errc::failed, "pipe: {}", std::strerror(errno));
   const pid_t child = ::fork();
   if (child < 0) return fail(Errc::failed, "fork: {}", std::strerror(errno));
   if (child > 0) {
     ::close(ends[1]);
-    await(ends[0], child);
+    await(ends[0], child, mounted);
   }
   ::close(ends[0]);
   return Background(ends[1]);

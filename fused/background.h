@@ -1,6 +1,8 @@
 // Going to the background: the parent waits until its child serves the mount, or says why not.
 #pragma once
 
+#include <functional>
+
 #include "oramcore/base/error.h"
 
 namespace s3oram {
@@ -8,8 +10,8 @@ namespace s3oram {
 class Background {
  public:
   /// Forks; call it before any thread exists. Only the child returns: the parent ends with the
-  /// child's message and exit code, or with 0 once the child is ready.
-  static Result<Background> start();
+  /// child's message and exit code, or with 0 once the child is ready and `mounted` is done.
+  static Result<Background> start(const std::function<void()>& mounted);
   /// In the foreground there is nothing to wait for.
   Background() = default;
 

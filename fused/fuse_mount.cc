@@ -61,7 +61,8 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
   mount->context_->session = mount->session_;
   if (fuse_session_mount(mount->session_, options.mountpoint.c_str()) != 0)
     return fail(Errc::bad_mount_point,
-                "{} could not be mounted: is /dev/fuse there, and may you use it?",
+                "{} could not be mounted: if nothing above says why: is /dev/fuse there, and may "
+                "you use it?",
                 options.mountpoint);
   mount->mounted_ = true;
   return mount;

@@ -17,9 +17,9 @@
 #include "fused/file_system.h"
 #include "fused/free_space.h"
 #include "fused/fuse_mount.h"
+#include "fused/identity.h"
 #include "fused/mounts.h"
 #include "fused/options.h"
-#include "fused/passphrase.h"
 #include "oramcore/base/memory.h"
 #include "oramcore/client/volume.h"
 #include "oramcore/state/vault.h"
@@ -101,12 +101,17 @@ Status lock_vault(Vault& vault) {
 }
 
 Result<VaultKeys> unlock_vault(const Vault& vault, const MountCommand& command) {
+  for (const auto& secret : {command.passphrase.passfile, command.keyfile})
+    if (const std::string exposure = exposure_of(secret); !exposure.empty())
+      spdlog::warn("{}", exposure);
   Credential credential;
   credential.keyfile = command.keyfile;
-  if (vault.wants_passphrase() && command.keyfile.empty()) {
+  auto wants_passphrase = vault.wants_passphrase();
+  if (!wants_passphrase) return fail(std::move(wants_passphrase).error());
+  if (command.passphrase.given() || (*wants_passphrase && command.keyfile.empty())) {
     auto passphrase = read_passphrase(
-        command.passfile, fmt::format("Passphrase of {}: ", vault.directory().string()));
-    if (!passphrase) return fail(passphrase.error());
+        command.passphrase, fmt::format("Passphrase of {}: ", vault.directory().string()));
+    if (!passphrase) return fail(std::move(passphrase).error());
     credential.kind = Credential::Kind::passphrase;
     credential.passphrase = std::move(*passphrase);
   }
@@ -193,11 +198,18 @@ ControlHandler control_handler(const MountCommand& command, Volume& volume, File
 // ---- the daemon --------------------------------------------------------------------------------
 
 /// Everything between an open volume and a closed one.
-Status serve(const MountCommand& command, const Vault& vault, Volume& volume, FileSystem& files,
-             Background& background) {
-  auto mount = FuseMount::create(
-      files, {command.mountpoint.string(), vault.directory().string(), command.fuse_options});
-  if (!mount) return fail(mount.error());
+Status serve(const MountCommand& command, const Vault& vault, Identity& identity, Volume& volume,
+             FileSystem& files, Background& background) {
+  Result<std::unique_ptr<FuseMount>> mount;
+  const auto mount_it = [&]() -> Status {
+    if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
+    mount = FuseMount::create(
+        files, {command.mountpoint.string(), vault.directory().string(), command.fuse_options});
+    if (!mount) return fail(mount.error());
+    return {};
+  };
+  S3O_TRY(identity.as_root(mount_it));
+  S3O_TRY(identity.settle());
   auto control = ControlSocket::create(kControlSocket, control_handler(command, volume, files));
   if (!control) return fail(control.error());
   const SignalWatch signals(**mount);
@@ -210,9 +222,13 @@ Status run(const MountCommand& command, Background& background) {
   auto vault = Vault::find(command.vault);
   if (!vault) return fail(vault.error());
   S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
+  if (command.fake) return {};
   S3O_TRY(lock_vault(*vault));
+  // By whoever mounts: a passphrase in /etc/fstab may be for root's eyes only.
   auto keys = unlock_vault(*vault, command);
   if (!keys) return fail(keys.error());
+  auto identity = Identity::become_owner_of(vault->directory());
+  if (!identity) return fail(identity.error());
   // A socket's path must be short: it is named from its folder.
   std::error_code error;
   const stdfs::path run_directory = vault->run_directory();
@@ -235,12 +251,12 @@ Status run(const MountCommand& command, Background& background) {
   };
   options.update_atime = command.update_atime;
   options.read_only = command.read_only;
-  options.root_uid = ::getuid();
-  options.root_gid = ::getgid();
+  options.root_uid = command.root_uid.value_or(::getuid());
+  options.root_gid = command.root_gid.value_or(::getgid());
   auto files = FileSystem::mount((*volume)->device(), vault->database().string(), options);
   Status outcome;
   if (files) {
-    outcome = serve(command, *vault, **volume, **files, background);
+    outcome = serve(command, *vault, *identity, **volume, **files, background);
     spdlog::info("writing what is left");
     if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);
   } else {
@@ -268,7 +284,11 @@ int main(int argc, char** argv) {
   const auto& command = std::get<MountCommand>(*parsed);
   Background background;
   if (!command.foreground) {
-    auto started = Background::start();
+    auto started = Background::start([&command] {
+      if (command.fake) return;
+      const Status noted = note_umount_helper(command.vault, command.mountpoint);
+      if (!noted) std::fprintf(stderr, "s3oramfs: warning: %s\n", noted.error().message.c_str());
+    });
     if (!started) {
       std::fprintf(stderr, "s3oramfs: %s\n", started.error().message.c_str());
       return static_cast<int>(started.error().code);
@@ -277,6 +297,10 @@ int main(int argc, char** argv) {
   }
   log_to(command, {}, false);
   const Status outcome = run(command, background);
+  if (outcome && command.fake) {
+    background.ready();
+    return 0;
+  }
   if (outcome) {
     spdlog::info("unmounted; everything is durable");
     return 0;

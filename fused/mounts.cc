@@ -1,5 +1,9 @@
 #include "fused/mounts.h"
 
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -73,6 +77,13 @@ Status check_mountpoint(const std::filesystem::path& mountpoint,
     return fail(Errc::bad_mount_point,
                 "{}: a dead mount is in the way: run s3oramfs umount {} first", mountpoint.string(),
                 mountpoint.string());
+  // Before it is looked at: others, even root, may not look into somebody's mount.
+  for (const MountEntry& entry : current_mounts())
+    if (entry.type == kType && entry.mountpoint == mountpoint)
+      return fail(Errc::bad_mount_point, "{} is taken: the vault {} is mounted there",
+                  mountpoint.string(), entry.source);
+  if (status.type() == std::filesystem::file_type::none)
+    return fail(Errc::bad_mount_point, "{}: {}", mountpoint.string(), error.message());
   if (!std::filesystem::exists(status))
     return fail(Errc::bad_mount_point, "{} does not exist: make that folder first",
                 mountpoint.string());
@@ -82,11 +93,34 @@ Status check_mountpoint(const std::filesystem::path& mountpoint,
     return fail(Errc::bad_mount_point,
                 "{} and the vault {} lie inside each other: mount it elsewhere",
                 mountpoint.string(), vault.string());
-  for (const MountEntry& entry : current_mounts())
-    if (entry.type == kType && entry.mountpoint == mountpoint)
-      return fail(Errc::bad_mount_point, "{} is taken: the vault {} is mounted there",
-                  mountpoint.string(), entry.source);
   return {};
+}
+
+Status check_empty(const std::filesystem::path& mountpoint) {
+  std::error_code error;
+  if (std::filesystem::is_empty(mountpoint, error) && !error) return {};
+  return fail(Errc::bad_mount_point,
+              "{} is not empty: root mounts other users' vaults only on empty directories",
+              mountpoint.string());
+}
+
+Status note_umount_helper(const std::filesystem::path& vault,
+                          const std::filesystem::path& mountpoint) {
+  if (::geteuid() != 0 || ::access("/sbin/umount.fuse.s3oramfs", X_OK) != 0) return {};
+  // A mount that is only noted.
+  std::string words[] = {"mount", "-i",      "-f", "-c", "-t", kType, "-o", "uhelper=fuse.s3oramfs",
+                         vault,   mountpoint};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  int status = ::posix_spawnp(&child, argv[0], nullptr, nullptr, argv.data(), environ);
+  if (status != 0) return fail(Errc::failed, "mount: {}", std::strerror(status));
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return fail(Errc::failed, "mount: {}", std::strerror(errno));
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  return fail(Errc::failed, "{}: umount(8) could not be told of its helper: use s3oramfs umount",
+              mountpoint.string());
 }
 
 }  // namespace s3oram

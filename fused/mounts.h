@@ -24,4 +24,15 @@ std::string mountpoint_of(const std::filesystem::path& vault);
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault);
 
+/// Before root mounts for somebody else, who may have put a link to a directory of the system in
+/// the mount point's place. Errors: bad_mount_point (it is not empty).
+Status check_empty(const std::filesystem::path& mountpoint);
+
+/// Has root's `umount DIRECTORY` call umount.fuse.s3oramfs, if it is installed: umount(8) asks the
+/// kernel for no more than "fuse" where it can, and finds no helper by that; but it looks first at
+/// its own notes in /run/mount/utab, which mount(8) writes. Does nothing for others than root: they
+/// get the helper without it. Both paths as the kernel lists them. Errors: failed.
+Status note_umount_helper(const std::filesystem::path& vault,
+                          const std::filesystem::path& mountpoint);
+
 }  // namespace s3oram

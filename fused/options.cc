@@ -1,62 +1,123 @@
 #include "fused/options.h"
 
+#include <grp.h>
+#include <pwd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace s3oram {
 namespace {
 
-// Passed on; fstab's own and the defaults mean nothing here; "x-" options are for others.
-constexpr std::array kKernelOptions = {"ro",  "allow_other", "nodev", "nosuid", "noexec",
-                                       "dev", "suid",        "exec",  "noatime"};
-constexpr std::array kIgnoredOptions = {"rw",     "relatime", "defaults", "_netdev", "nofail",
-                                        "nouser", "user",     "users",    "auto",    "noauto"};
+// What may stand behind -o without a value. A value belongs to a long option of the same name.
+enum class Use {
+  kernel,   // goes to the kernel
+  ours,     // read_word() acts on it
+  nothing,  // fstab's own, and what is so anyway
+};
+struct Word {
+  std::string_view name;
+  Use use;
+};
+constexpr std::array kWords = {Word{"ro", Use::ours},
+                               Word{"rw", Use::ours},
+                               Word{"atime", Use::ours},
+                               Word{"relatime", Use::ours},
+                               Word{"noatime", Use::ours},
+                               Word{"nodiratime", Use::nothing},
+                               Word{"dev", Use::kernel},
+                               Word{"nodev", Use::kernel},
+                               Word{"suid", Use::kernel},
+                               Word{"nosuid", Use::kernel},
+                               Word{"exec", Use::kernel},
+                               Word{"noexec", Use::kernel},
+                               Word{"allow_other", Use::kernel},
+                               Word{"default_permissions", Use::nothing},
+                               Word{"defaults", Use::nothing},
+                               Word{"async", Use::nothing},
+                               Word{"auto", Use::nothing},
+                               Word{"noauto", Use::nothing},
+                               Word{"user", Use::nothing},
+                               Word{"nouser", Use::nothing},
+                               Word{"users", Use::nothing},
+                               Word{"nofail", Use::nothing},
+                               Word{"_netdev", Use::nothing}};
+constexpr std::array kValues = {"passfile", "passprog", "keyfile", "cache",
+                                "timeout",  "uid",      "gid",     "log-level"};
 
-bool is_among(const auto& options, const std::string& option) {
-  return std::find(options.begin(), options.end(), option) != options.end();
+bool is_for_others(const std::string& word) {
+  return word.empty() || word.starts_with("x-") || word.starts_with("X-") ||
+         word.starts_with("comment=") || word.starts_with("user=");
 }
 
-}  // namespace
+std::string known_words() {
+  std::string line = " ", text;
+  const auto add = [&](std::string_view word) {
+    if (line.size() + 1 + word.size() > 78) text += std::exchange(line, " ") + "\n";
+    line += " " + std::string(word);
+  };
+  for (const Word& word : kWords) add(word.name);
+  for (const char* name : kValues) add(std::string(name) + "=");
+  add("x-...");
+  return text + line;
+}
 
-Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, char** argv) {
-  MountCommand command;
-  std::vector<std::string> options;
-  int timeout = static_cast<int>(command.timeout.count());
-  CLI::App app("Mounts a vault.", "s3oramfs mount");
-  app.add_option("VAULT", command.vault, "Folder of the vault")->required();
-  app.add_option("MOUNTPOINT", command.mountpoint, "Folder where its files appear")->required();
-  app.add_flag("-f,--foreground", command.foreground, "Stay in the foreground; log to stderr");
-  app.add_option("--passfile", command.passfile, "File whose first line is the passphrase");
-  app.add_option("--keyfile", command.keyfile, "Key file of the vault");
-  app.add_option("-o", options, "Mount options: ro, allow_other, nodev, nosuid, noexec, noatime")
-      ->delimiter(',')
-      ->take_all();
-  app.add_option("--cache", command.cache_mib, "MiB of file data kept in memory")
-      ->check(CLI::Range(8, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--timeout", timeout, "Seconds without progress before an error is given")
-      ->check(CLI::Range(1, 3600))
-      ->capture_default_str();
-  app.add_option("--log-level", command.log_level, "How much to log")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
-      ->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    return std::variant<MountCommand, std::string>(app.help());
-  } catch (const CLI::ParseError& error) {
-    return fail(Errc::usage, "{}; see s3oramfs mount --help", error.what());
+// 8 or more MiB, from "512", "512M" or "2G".
+std::string read_cache(const std::string& text, std::size_t& mebibytes) {
+  std::size_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  if (error == std::errc() && unit == "G" && number < 1 << 20) number <<= 10;
+  if (error != std::errc() || (unit != "" && unit != "M" && unit != "G") || number < 8 ||
+      number > 1 << 20)
+    return fmt::format("cache: {} is not a size from 8M to 1024G, such as 512M", text);
+  mebibytes = number;
+  return {};
+}
+
+template <class Id>
+bool is_number(const std::string& text, std::optional<Id>& id) {
+  Id number{};
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && rest == end) id = number;
+  return id.has_value();
+}
+std::string read_uid(const std::string& text, std::optional<uid_t>& uid) {
+  if (is_number(text, uid)) return {};
+  const passwd* user = ::getpwnam(text.c_str());
+  if (user) uid = user->pw_uid;
+  return user ? "" : fmt::format("uid: there is no user {}", text);
+}
+std::string read_gid(const std::string& text, std::optional<gid_t>& gid) {
+  if (is_number(text, gid)) return {};
+  const group* found = ::getgrnam(text.c_str());
+  if (found) gid = found->gr_gid;
+  return found ? "" : fmt::format("gid: there is no group {}", text);
+}
+
+// Later words go before earlier ones, as with mount(8).
+Status read_word(const std::string& word, bool sloppy, MountCommand& command) {
+  if (is_for_others(word)) return {};
+  if (word == "remount")
+    return fail(Errc::usage,
+                "-o remount: not possible: unmount it, and mount it again with other options");
+  const auto known = std::find_if(kWords.begin(), kWords.end(),
+                                  [&](const Word& each) { return each.name == word; });
+  if (known == kWords.end()) {
+    if (sloppy) return {};
+    return fail(Errc::usage, "-o {}: no such mount option; known are\n{}", word, known_words());
   }
-  for (const std::string& option : options) {
-    if (is_among(kKernelOptions, option))
-      command.fuse_options.push_back(option);
-    else if (!is_among(kIgnoredOptions, option) && !option.starts_with("x-") && !option.empty())
-      return fail(Errc::usage, "-o {}: no such mount option", option);
-  }
-  command.read_only = is_among(options, "ro");
-  command.update_atime = !is_among(options, "noatime") && !command.read_only;
-  command.timeout = std::chrono::seconds(timeout);
+  if (known->use == Use::kernel) command.fuse_options.push_back(word);
+  if (word == "ro" || word == "rw") command.read_only = word == "ro";
+  if (known->use == Use::ours && word.ends_with("atime")) command.update_atime = word != "noatime";
+  return {};
+}
+
+void make_absolute(MountCommand& command) {
   std::error_code error;
   command.vault = std::filesystem::weakly_canonical(command.vault, error);
   command.mountpoint = std::filesystem::absolute(command.mountpoint, error).lexically_normal();
@@ -64,6 +125,87 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   // A link may lead into the vault. (Of a dead mount nothing can be asked.)
   const auto real = std::filesystem::canonical(command.mountpoint, error);
   if (!error) command.mountpoint = real;
+}
+
+}  // namespace
+
+Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, char** argv) {
+  MountCommand command;
+  std::vector<std::string> words;
+  bool sloppy = false;
+  int timeout = static_cast<int>(command.timeout.count());
+  CLI::App app("Mounts a vault, and returns when it can be used.", "s3oramfs mount");
+  const auto value = [&app](const char* name, auto& target, const char* type, const char* what) {
+    return app.add_option(std::string("--") + name, target, what)->type_name(type);
+  };
+  const auto parsed_value = [&app](const char* name, auto read, auto& target, const char* type,
+                                   const char* what) {
+    app.add_option_function<std::string>(
+           std::string("--") + name,
+           [read, &target](const std::string& text) {
+             if (std::string wrong = read(text, target); !wrong.empty())
+               throw CLI::ValidationError("--" + wrong, CLI::ExitCodes::ValidationError);
+           },
+           what)
+        ->type_name(type);
+  };
+  app.add_option("VAULT", command.vault, "The vault")->required()->type_name("");
+  app.add_option("DIRECTORY", command.mountpoint, "Where its files are to appear")
+      ->required()
+      ->type_name("");
+  app.add_flag("-f,--foreground", command.foreground, "Stay in the foreground; log to stderr");
+  app.add_option("-o", words, "Mount options, and any of the following without its dashes")
+      ->type_name("OPTION,...")
+      ->delimiter(',')
+      ->take_all();
+  value("passfile", command.passphrase.passfile, "FILE", "The passphrase: the file's first line");
+  value("passprog", command.passphrase.passprog, "COMMAND",
+        "The passphrase: the first line this writes");
+  value("keyfile", command.keyfile, "FILE", "A key file that opens the vault");
+  parsed_value("cache", read_cache, command.cache_mib, "SIZE",
+               "Memory for file contents, like 512M (256M)");
+  value("timeout", timeout, "SECONDS", "Without progress, before an error is given (20)")
+      ->check(CLI::Range(1, 3600).description(""));
+  parsed_value("uid", read_uid, command.root_uid, "USER",
+               "Whose the root directory of a new vault is");
+  parsed_value("gid", read_gid, command.root_gid, "GROUP", "Its group");
+  value("log-level", command.log_level, "LEVEL", "trace, debug, info (default), warning or error")
+      ->check(
+          CLI::IsMember({"trace", "debug", "info", "warning", "warn", "error"}).description(""));
+  app.add_flag("--fake", command.fake)->group("");  // mount -f
+  app.add_flag("--sloppy", sloppy)->group("");      // mount -s
+  app.footer("Mount options:\n" + known_words());
+  app.get_formatter()->column_width(26);
+  app.get_formatter()->label("REQUIRED", "");
+  try {
+    app.parse(argc, argv);
+    for (const std::string& word : words) {
+      const std::size_t equals = word.find('=');
+      const std::string name = word.substr(0, equals);
+      if (equals == std::string::npos ||
+          std::find(kValues.begin(), kValues.end(), name) == kValues.end()) {
+        S3O_TRY(read_word(word, sloppy, command));
+        continue;
+      }
+      auto* option = app.get_option("--" + name);
+      option->add_result(word.substr(equals + 1));
+      option->run_callback();
+    }
+    if (!command.passphrase.passfile.empty() + !command.passphrase.passprog.empty() +
+            !command.keyfile.empty() >
+        1)
+      throw CLI::ExcludesError("only one of passfile, passprog and keyfile can be given",
+                               CLI::ExitCodes::ExcludesError);
+  } catch (const CLI::CallForHelp&) {
+    return std::variant<MountCommand, std::string>(app.help());
+  } catch (const CLI::ParseError& error) {
+    return fail(Errc::usage, "{}; see s3oramfs mount --help", error.what());
+  }
+  if (command.read_only) command.fuse_options.push_back("ro");
+  if (!command.update_atime) command.fuse_options.push_back("noatime");
+  command.update_atime = command.update_atime && !command.read_only;
+  command.timeout = std::chrono::seconds(timeout);
+  make_absolute(command);
   return std::variant<MountCommand, std::string>(std::move(command));
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <set>
@@ -21,7 +22,13 @@ Status require_store(const Path& store) {
 
 }  // namespace
 
-Status keygen(const Path& store, std::ostream& out) {
+Status keygen(const Path& store, std::ostream& out, bool rotate) {
+  if (rotate) {
+    const KeyPair keys = generate_key_pair();
+    S3O_TRY(replace_server_key(store, keys));
+    out << to_text(keys.public_key) << std::endl;
+    return {};
+  }
   if (::mkdir(store.c_str(), 0700) != 0 && errno != EEXIST)
     return fail(Errc::failed, "store {}: {}; make the directory above it first", store.string(),
                 std::strerror(errno));
@@ -29,8 +36,7 @@ Status keygen(const Path& store, std::ostream& out) {
   if (auto status = create_server_key(store, keys); !status) {
     if (status.error().code != Errc::exists) return status;
     return fail(Errc::exists,
-                "{}: it is kept as it is; remove it first if this server is really to have a new "
-                "key",
+                "{}: it is kept as it is; give --rotate if this server is really to have a new key",
                 status.error().message);
   }
   out << to_text(keys.public_key) << std::endl;
@@ -44,7 +50,15 @@ Status authorize(const Path& store, const std::string& key) {
   return add_client(store, *parsed);
 }
 
-Status peers(const Path& store, const std::vector<std::string>& servers, std::ostream& out) {
+Status revoke(const Path& store, const std::string& key) {
+  S3O_TRY(require_store(store));
+  const auto parsed = parse_public_key(key);
+  if (!parsed) return fail(parsed.error());
+  return remove_client(store, *parsed);
+}
+
+Status peers(const Path& store, const std::vector<std::string>& servers, std::ostream& out,
+             bool update) {
   S3O_TRY(require_store(store));
   if (servers.empty()) {
     const auto known = read_peers(store);
@@ -64,6 +78,18 @@ Status peers(const Path& store, const std::vector<std::string>& servers, std::os
     if (!numbers.insert(peer->party).second || !keys.insert(*peer->key).second)
       return fail(Errc::usage, "server '{}': another one has its number or its key already", text);
     all.push_back(std::move(*peer));
+  }
+  if (update) {
+    const auto known = read_peers(store);
+    if (!known) return fail(known.error());
+    for (const auto& peer : *known) {
+      if (!numbers.insert(peer.party).second) continue;
+      if (peer.key && !keys.insert(*peer.key).second)
+        return fail(Errc::usage, "server {} has the key of another one already", peer.party);
+      all.push_back(peer);
+    }
+    std::sort(all.begin(), all.end(),
+              [](const auto& a, const auto& b) { return a.party < b.party; });
   }
   return write_peers(store, all);
 }

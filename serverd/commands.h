@@ -12,15 +12,21 @@
 namespace s3oram {
 
 /// Makes the store (0700) if it is not there, and the server's key; prints the public key alone.
-/// Errors: exists (there is a key already: it is never overwritten).
-Status keygen(const std::filesystem::path& store, std::ostream& out);
+/// A key that is there is replaced only if `rotate`, and only then there must be one; a server that
+/// runs uses the former one until it ends. Errors: exists.
+Status keygen(const std::filesystem::path& store, std::ostream& out, bool rotate = false);
 
 /// Lets the client with this public key connect. Errors: usage (not a key).
 Status authorize(const std::filesystem::path& store, const std::string& key);
 
+/// No more. Connections that are there stay until the server ends. Errors: usage (not a key, or not
+/// that of a client).
+Status revoke(const std::filesystem::path& store, const std::string& key);
+
 /// Writes down all servers of the volume, each "N=HOST:PORT,KEY"; this server may be among them,
-/// and finds its number by its key. Without `servers`, prints those written down. Errors: usage.
+/// and finds its number by its key. Without `servers`, prints those written down. With `update`,
+/// the others that were written down stay. Errors: usage.
 Status peers(const std::filesystem::path& store, const std::vector<std::string>& servers,
-             std::ostream& out);
+             std::ostream& out, bool update = false);
 
 }  // namespace s3oram

@@ -22,17 +22,22 @@ using s3oram::Status;
 int run(int argc, char** argv) {
   s3oram::Options options;
   std::string key;
+  bool rotate = false, update = false;
   std::vector<std::string> servers;
 
   CLI::App app("Keeps one server's shares of an s3oramfs volume.", "s3oramfs-serverd");
   s3oram::add_options(app, options);
   app.require_subcommand(0, 1);
   app.fallthrough();  // --store may follow the command
-  const auto* keygen = app.add_subcommand("keygen", "Make this server's key; print the public one");
+  auto* keygen = app.add_subcommand("keygen", "Make this server's key; print the public one");
+  keygen->add_flag("--rotate", rotate, "Replace the key by a new one");
   auto* authorize = app.add_subcommand("authorize", "Let a client connect");
   authorize->add_option("KEY", key, "The client's public key")->required();
+  auto* revoke = app.add_subcommand("revoke", "Let a client connect no more");
+  revoke->add_option("KEY", key, "The client's public key")->required();
   auto* peers = app.add_subcommand("peers", "Write down all servers of the volume, or print them");
   peers->add_option("SERVER", servers, "N=HOST:PORT,KEY");
+  peers->add_flag("--update", update, "Keep those that are written down and not given");
 
   // A key may begin with a dash, and is no option for that.
   std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -57,11 +62,13 @@ int run(int argc, char** argv) {
   else if (options.store.empty())
     status = s3oram::fail(Errc::usage, "where the server's files are is missing: give --store DIR");
   else if (keygen->parsed())
-    status = s3oram::keygen(options.store, std::cout);
+    status = s3oram::keygen(options.store, std::cout, rotate);
   else if (authorize->parsed())
     status = s3oram::authorize(options.store, key);
+  else if (revoke->parsed())
+    status = s3oram::revoke(options.store, key);
   else
-    status = s3oram::peers(options.store, servers, std::cout);
+    status = s3oram::peers(options.store, servers, std::cout, update);
   if (status) return 0;
   std::cerr << "s3oramfs-serverd: " << status.error().message << std::endl;
   return static_cast<int>(status.error().code);

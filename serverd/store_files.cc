@@ -118,6 +118,14 @@ Status create_server_key(const Path& store, const KeyPair& keys) {
   return status;
 }
 
+Status replace_server_key(const Path& store, const KeyPair& keys) {
+  if (const auto former = read_server_key(store); !former) return fail(former.error());
+  std::string text = to_text(keys.secret_key) + "\n";
+  auto status = replace_text(key_file(store), text, kOwnerOnly);
+  sodium_memzero(text.data(), text.size());
+  return status;
+}
+
 Result<std::vector<PublicKey>> read_clients(const Path& store) {
   return parse_lines<PublicKey>(clients_file(store), parse_public_key);
 }
@@ -135,6 +143,21 @@ Status add_client(const Path& store, const PublicKey& key) {
     if (!text.empty() && text.back() != '\n') text += '\n';
   }
   return replace_text(file, text + to_text(key) + "\n", kOwnerOnly);
+}
+
+Status remove_client(const Path& store, const PublicKey& key) {
+  const Path file = clients_file(store);
+  const auto clients = read_clients(store);
+  if (!clients) return fail(clients.error());
+  if (std::find(clients->begin(), clients->end(), key) == clients->end())
+    return fail(Errc::usage, "{}: no client has the key {}", file.string(), to_text(key));
+  const auto before = read_text(file);
+  if (!before) return fail(before.error());
+  std::string text;  // as it is, with its comments
+  std::istringstream lines(*before);
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with(to_text(key))) text += line + "\n";
+  return replace_text(file, text, kOwnerOnly);
 }
 
 Result<PeerAddress> parse_peer(const std::string& text) {

@@ -35,11 +35,15 @@ class StoreLock {
 Result<KeyPair> read_server_key(const Path& store);
 /// Errors: exists.
 Status create_server_key(const Path& store, const KeyPair& keys);
+/// Errors: usage (there is none).
+Status replace_server_key(const Path& store, const KeyPair& keys);
 
 /// Empty if there is no such file.
 Result<std::vector<PublicKey>> read_clients(const Path& store);
 /// Does nothing if it is there already.
 Status add_client(const Path& store, const PublicKey& key);
+/// Errors: usage (it is not there).
+Status remove_client(const Path& store, const PublicKey& key);
 
 /// "N=ENDPOINT[,KEY]", the endpoint as parse_endpoint takes it. Errors: usage.
 Result<PeerAddress> parse_peer(const std::string& text);

@@ -30,9 +30,14 @@ class Descriptor {
   int fd_;
 };
 
-Status write_and_sync(const std::filesystem::path& path, View content) {
+Status write_and_sync(const std::filesystem::path& path, const std::filesystem::path& former,
+                      View content) {
   Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
   if (file.fd() < 0) return failure(path, "cannot be made");
+  struct stat stat {};
+  if (::geteuid() == 0 && ::stat(former.c_str(), &stat) == 0 &&
+      ::fchown(file.fd(), stat.st_uid, stat.st_gid) != 0)
+    return failure(path, "cannot be given to the owner of the former one");
   if (::fchmod(file.fd(), 0600) != 0) return failure(path, "cannot be made private");
   while (!content.empty()) {
     const ssize_t written = ::write(file.fd(), content.data(), content.size());
@@ -49,7 +54,7 @@ Status write_and_sync(const std::filesystem::path& path, View content) {
 Status write_durably(const std::filesystem::path& path, View content) {
   std::filesystem::path fresh = path;
   fresh += ".new";
-  if (Status written = write_and_sync(fresh, content); !written) {
+  if (Status written = write_and_sync(fresh, path, content); !written) {
     ::unlink(fresh.c_str());
     return written;
   }

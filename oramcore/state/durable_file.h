@@ -8,9 +8,9 @@
 
 namespace s3oram {
 
-/// Replaces `path` (mode 0600) with `content`: after a power cut it holds the former or the new
-/// content, never a mixture, and the new one once this has returned. Errors name the file;
-/// disk_full where it is that.
+/// Replaces `path` (mode 0600, of its former owner even if root does it) with `content`: after a
+/// power cut it holds the former or the new content, never a mixture, and the new one once this has
+/// returned. Errors name the file; disk_full where it is that.
 Status write_durably(const std::filesystem::path& path, View content);
 
 /// Makes the entries of `directory` itself durable.

@@ -1,10 +1,8 @@
-// How vault.key holds the master key: plain, or in a crypto_secretbox under a key that comes from
-// a passphrase (Argon2id) or from the content of a key file (BLAKE2b).
+// A box: the master key as one credential opens it. It is plain, or in a crypto_secretbox under a
+// key that comes from a passphrase (Argon2id) or from the content of a key file (BLAKE2b).
 //
-//   plain      key (32) | check (16)
-//   wrapped    nonce (24) | box (32 + 16) | check (16)
-//
-// The check is BLAKE2b over what precedes it: it tells a damaged file from a wrong passphrase.
+//   plain      key (32)
+//   wrapped    nonce (24) | box (32 + 16)
 #pragma once
 
 #include <array>
@@ -22,6 +20,7 @@ struct Credential {
   enum class Kind { passphrase, key_file } kind = Kind::key_file;
   std::string passphrase;         // for Kind::passphrase
   std::filesystem::path keyfile;  // for Kind::key_file; empty: vault.key itself is the key
+  ~Credential();                  // wipes the passphrase
 };
 
 /// What guessing a passphrase costs, and opening the vault once: Argon2id's passes over the memory,
@@ -33,7 +32,7 @@ struct KdfLimits {
   bool possible() const;
 };
 
-/// The public part, kept in vault.json.
+/// How a box is opened: what is not secret of it.
 struct KeyWrap {
   enum class Kind { plain, passphrase, key_file } kind = Kind::plain;
   std::array<std::uint8_t, 16> salt{};  // for Kind::passphrase, as are the limits
@@ -43,17 +42,17 @@ struct KeyWrap {
 /// The wrap that `credential` asks for, with a fresh salt.
 KeyWrap make_key_wrap(const Credential& credential, const KdfLimits& limits, Random& random);
 
-/// The content of vault.key. Errors: the key file cannot be read.
-Result<Bytes> wrap_key(const Seed& master, const KeyWrap& wrap, const Credential& credential,
+/// The box that `credential` opens. Errors: the key file cannot be read, not enough memory.
+Result<Bytes> make_box(const Seed& master, const KeyWrap& wrap, const Credential& credential,
                        Random& random);
+/// Bytes of a box.
+std::size_t box_size(KeyWrap::Kind kind);
 
-/// Whether `content` of the file `path` (for messages only) is what was written once; needs no
-/// credential. Errors: damaged_vault.
-Status check_wrapped_key(View content, const std::filesystem::path& path, const KeyWrap& wrap);
+/// The master key back. `credential` is of the kind that the wrap wants. Errors: wrong_passphrase;
+/// the key file cannot be read, not enough memory.
+Result<Seed> open_box(View box, const KeyWrap& wrap, const Credential& credential);
 
-/// The master key back from `content` of the file `path` (for messages only). Errors:
-/// wrong_passphrase (also where another kind of credential is needed), damaged_vault.
-Result<Seed> unwrap_key(View content, const std::filesystem::path& path, const KeyWrap& wrap,
-                        const Credential& credential);
+/// The kind of wrap that a credential opens.
+KeyWrap::Kind kind_of(const Credential& credential);
 
 }  // namespace s3oram

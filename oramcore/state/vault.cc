@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -78,26 +79,19 @@ class Draft {
   bool active_ = false;
 };
 
-Status write_config(const fs::path& directory, const VaultConfig& config, const KeyWrap& wrap) {
-  return write_durably(config_file(directory), as_view(to_json({config, wrap})));
-}
-
-Status write_key(const fs::path& directory, const KeyWrap& wrap, const Credential& credential,
-                 Random& random) {
+Status write_first_key(const fs::path& directory, const Credential& credential,
+                       const KdfLimits& limits, Random& random) {
+  const KeyWrap wrap = make_key_wrap(credential, limits, random);
   Seed master = random.seed();
-  auto content = wrap_key(master, wrap, credential, random);
+  auto box = make_box(master, wrap, credential, random);
   sodium_memzero(master.data(), master.size());
-  if (!content) return fail(std::move(content).error());
-  const Status written = write_durably(key_file(directory), *content);
-  sodium_memzero(content->data(), content->size());
+  if (!box) return fail(std::move(box).error());
+  KeyFile keys;
+  keys.slots.push_back({1, wrap, std::move(*box)});
+  Bytes content = to_bytes(keys);
+  const Status written = write_durably(key_file(directory), content);
+  sodium_memzero(content.data(), content.size());
   return written;
-}
-
-// Each secret has its own number under the master key.
-void derive(const Seed& master, std::uint64_t number, Seed& secret) {
-  static_assert(crypto_kdf_KEYBYTES == std::tuple_size_v<Seed>);
-  static constexpr char kContext[crypto_kdf_CONTEXTBYTES + 1] = "s3oramfs";
-  crypto_kdf_derive_from_key(secret.data(), secret.size(), number, kContext, master.data());
 }
 
 }  // namespace
@@ -119,7 +113,6 @@ Result<Vault> Vault::create(const fs::path& directory, const VaultConfig& config
   if (error) return fail(Errc::failed, "{}: {}", directory.string(), error.message());
   if (!vault.directory_.has_filename()) vault.directory_ = vault.directory_.parent_path();
   vault.config_ = config;
-  vault.wrap_ = make_key_wrap(credential, limits, random);
 
   auto draft = Draft::start(vault.directory_);
   if (!draft) return fail(std::move(draft).error());
@@ -130,9 +123,9 @@ Result<Vault> Vault::create(const fs::path& directory, const VaultConfig& config
       S3O_TRY(make_directory(vault.store(static_cast<Party>(server))));
   }
   S3O_TRY(write_durably(vault.directory_ / "lock", {}));
-  S3O_TRY(write_key(vault.directory_, vault.wrap_, credential, random));
+  S3O_TRY(write_first_key(vault.directory_, credential, limits, random));
   // Last: it makes the directory a vault.
-  S3O_TRY(write_config(vault.directory_, config, vault.wrap_));
+  S3O_TRY(vault.write_config(config));
   S3O_TRY(sync_directory(vault.directory_.parent_path()));
   draft->keep();
   return vault;
@@ -144,18 +137,23 @@ Result<Vault> Vault::find(const fs::path& directory) {
   vault.directory_ = fs::canonical(directory, error);
   if (error)
     return fail(Errc::not_a_vault, "{}: not a vault: {}", directory.string(), error.message());
-  const fs::path path = config_file(vault.directory_);
   struct stat stat {};
-  if (::stat(path.c_str(), &stat) != 0)
+  if (::stat(config_file(vault.directory_).c_str(), &stat) != 0)
     return fail(Errc::not_a_vault, "{}: not a vault: its vault.json: {}", directory.string(),
                 std::strerror(errno));
+  S3O_TRY(vault.reread());
+  return vault;
+}
+
+Status Vault::reread() {
+  const fs::path path = config_file(directory_);
   auto text = read_small_file(path, kLargestConfig);
   if (!text) return fail(std::move(text).error());
   auto file = parse_vault(std::string(text->begin(), text->end()), path);
   if (!file) return fail(std::move(file).error());
-  vault.config_ = std::move(file->config);
-  vault.wrap_ = file->wrap;
-  return vault;
+  config_ = std::move(file->config);
+  old_wrap_ = file->wrap;
+  return {};
 }
 
 Status Vault::lock() {
@@ -176,7 +174,7 @@ Status Vault::lock() {
   return {};
 }
 
-Result<Bytes> Vault::wrapped_key() const {
+Result<KeyFile> Vault::read_keys() const {
   const fs::path path = key_file(directory_);
   struct stat stat {};
   if (::stat(path.c_str(), &stat) != 0)
@@ -186,30 +184,44 @@ Result<Bytes> Vault::wrapped_key() const {
                 "{}: others may read or change it (mode {:04o}): if that is not how the key got "
                 "known, run: chmod 600 {}",
                 path.string(), stat.st_mode & 07777, path.string());
-  return read_small_file(path, kLargestKey);
+  auto content = read_small_file(path, kLargestKey);
+  if (!content) return fail(std::move(content).error());
+  // vault.json may be the older one of the two, if the first change of a credential was cut short.
+  auto keys = old_wrap_ && !has_slots(*content) ? parse_old_key_file(*content, *old_wrap_, path)
+                                                : parse_key_file(*content, path);
+  sodium_memzero(content->data(), content->size());
+  return keys;
 }
 
 Status Vault::check_key() const {
-  auto content = wrapped_key();
-  if (!content) return fail(std::move(content).error());
-  const Status status = check_wrapped_key(*content, key_file(directory_), wrap_);
-  sodium_memzero(content->data(), content->size());
-  return status;
+  auto keys = read_keys();
+  if (!keys) return fail(std::move(keys).error());
+  return {};
 }
 
-Result<VaultKeys> Vault::unlock(const Credential& credential) const {
-  auto content = wrapped_key();
-  if (!content) return fail(std::move(content).error());
-  auto master = unwrap_key(*content, key_file(directory_), wrap_, credential);
-  sodium_memzero(content->data(), content->size());
-  if (!master)
-    return fail(master.error().code, "{}: {}", directory_.string(), master.error().message);
+Result<bool> Vault::wants_passphrase() const {
+  auto keys = read_keys();
+  if (!keys) return fail(std::move(keys).error());
+  return std::any_of(keys->slots.begin(), keys->slots.end(), [](const KeySlot& slot) {
+    return slot.wrap.kind == KeyWrap::Kind::passphrase;
+  });
+}
+
+Result<VaultKeys> Vault::unlock(const Credential& credential, ClientKey which) const {
+  auto file = read_keys();
+  if (!file) return fail(std::move(file).error());
+  auto opened = open_slot(*file, credential);
+  if (!opened)
+    return fail(opened.error().code, "{}: {}", directory_.string(), opened.error().message);
 
   VaultKeys keys;
-  derive(*master, 1, keys.sealing);
-  derive(*master, 2, keys.curve.secret_key);
-  crypto_scalarmult_base(keys.curve.public_key.data(), keys.curve.secret_key.data());
-  sodium_memzero(master->data(), master->size());
+  keys.sealing = derive_secret(opened->master, 1);
+  auto client = which == ClientKey::in_use ? client_secret(*file, opened->master)
+                                           : open_client_key(opened->master, file->next_client_key);
+  if (!client)
+    return fail(client.error().code, "{}: {}", directory_.string(), client.error().message);
+  keys.curve = key_pair_of(*client);
+  sodium_memzero(client->data(), client->size());
   return keys;
 }
 
@@ -217,24 +229,31 @@ fs::path Vault::store(Party server) const {
   return directory_ / "servers" / std::to_string(unsigned{server});
 }
 
+Status Vault::write_config(VaultConfig config) {
+  S3O_TRY(write_durably(config_file(directory_), as_view(to_json({config, old_wrap_}))));
+  config_ = std::move(config);
+  return {};
+}
+
 Status Vault::mark_ready() {
+  auto alone = lock_files();
+  if (!alone) return fail(std::move(alone).error());
+  S3O_TRY(reread());
   VaultConfig ready = config_;
   ready.ready = true;
-  S3O_TRY(write_config(directory_, ready, wrap_));
-  config_ = std::move(ready);
-  return {};
+  return write_config(std::move(ready));
 }
 
 Vault::Vault(Vault&& other) noexcept
     : directory_(std::move(other.directory_)),
       config_(std::move(other.config_)),
-      wrap_(other.wrap_),
+      old_wrap_(other.old_wrap_),
       lock_(std::exchange(other.lock_, -1)) {}
 
 Vault& Vault::operator=(Vault&& other) noexcept {
   directory_ = std::move(other.directory_);
   config_ = std::move(other.config_);
-  wrap_ = other.wrap_;
+  old_wrap_ = other.old_wrap_;
   std::swap(lock_, other.lock_);
   return *this;
 }

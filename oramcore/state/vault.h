@@ -1,6 +1,6 @@
 // The vault: a directory (0700) on the client with
-//   vault.json   what is not secret: format, volume, servers, how the key is wrapped
-//   vault.key    the wrapped (or, without a passphrase, plain) master key, 0600
+//   vault.json   what is not secret: format, volume, servers
+//   vault.key    the master key, wrapped for each credential that opens it (key_file.h), 0600
 //   vault.db     SQLite: positions, versions, sessions (oramcore), names and extents (fused)
 //   lock         locked while a process has the vault open
 //   run/         sockets of a mounted vault
@@ -10,11 +10,12 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "oramcore/base/error.h"
 #include "oramcore/base/random.h"
-#include "oramcore/state/key_wrap.h"
+#include "oramcore/state/key_file.h"
 #include "oramcore/tree/volume.h"
 #include "oramcore/wire/keys.h"
 #include "oramcore/wire/transport.h"
@@ -44,6 +45,8 @@ struct VaultConfig {
   bool ready = false;
 };
 
+enum class ClientKey { in_use, next };
+
 class Vault {
  public:
   /// Makes the directory and its files (not the database). Nothing is left behind on an error.
@@ -56,12 +59,14 @@ class Vault {
 
   /// Locks the vault for this process until the Vault dies. Errors: vault_in_use.
   Status lock();
-  /// Errors: wrong_passphrase, damaged_vault.
-  Result<VaultKeys> unlock(const Credential& credential) const;
+  /// With `next`, the client's key is the one that next_client_key() made. Errors:
+  /// wrong_passphrase, damaged_vault.
+  Result<VaultKeys> unlock(const Credential& credential, ClientKey which = ClientKey::in_use) const;
+  /// Whether a passphrase opens it (rather than a key file, or nothing); needs no credential.
+  /// Errors: damaged_vault.
+  Result<bool> wants_passphrase() const;
   /// Whether vault.key is there, private and whole; needs no credential. Errors: damaged_vault.
   Status check_key() const;
-  /// Whether unlock needs a passphrase (rather than a key file).
-  bool wants_passphrase() const { return wrap_.kind == KeyWrap::Kind::passphrase; }
 
   const std::filesystem::path& directory() const { return directory_; }
   const VaultConfig& config() const { return config_; }
@@ -72,16 +77,67 @@ class Vault {
   /// Records durably that the servers have the volume.
   Status mark_ready();
 
+  // What opens the vault, and this client's key (vault_keys.cc). The vault need not be locked: it
+  // may be mounted meanwhile, which sees nothing of it until it is mounted anew. Each change is
+  // durable when it returns, and whole at any instant: what opened the vault before opens it until
+  // what opens it afterwards does. Two changes at a time wait for each other. `known` opens the
+  // vault already; errors: wrong_passphrase, damaged_vault, disk_full, usage.
+
+  /// What a slot of vault.key is opened by.
+  struct Slot {
+    unsigned number = 0;
+    KeyWrap wrap;
+  };
+  Result<std::vector<Slot>> slots() const;
+  /// Replaces the credential of the slot that `known` opens; gives its number.
+  Result<unsigned> change_credential(const Credential& known, const Credential& fresh,
+                                     Random& random, const KdfLimits& limits = {});
+  /// Lets `fresh` open the vault too; gives the number of its slot.
+  Result<unsigned> add_credential(const Credential& known, const Credential& fresh, Random& random,
+                                  const KdfLimits& limits = {});
+  /// `remaining` opens another slot: so the vault cannot be shut for ever. Errors: also usage (no
+  /// such slot, or the last one).
+  Status remove_slot(unsigned number, const Credential& remaining);
+
+  /// The public key that is waiting to become this client's; made if there is none.
+  Result<PublicKey> next_client_key(const Credential& known, Random& random);
+  struct ClientKeys {
+    PublicKey former, now;
+  };
+  /// From now on the waiting key is this client's. Errors: also usage (none is waiting).
+  Result<ClientKeys> use_next_client_key(const Credential& known);
+  /// Where server `number` is from now on, and its key. The vault must be locked. Errors: usage (no
+  /// such server, another one has that address or key, or the vault is local).
+  Status set_server(Party number, const ServerAddress& address);
+
   Vault(Vault&& other) noexcept;
   Vault& operator=(Vault&& other) noexcept;
   ~Vault();
 
  private:
   Vault() = default;
-  Result<Bytes> wrapped_key() const;
+  /// Of a descriptor; nobody else changes vault.json or vault.key while it lives.
+  class FilesLock {
+   public:
+    explicit FilesLock(int fd) : fd_(fd) {}
+    FilesLock(FilesLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    FilesLock& operator=(FilesLock&&) = delete;
+    ~FilesLock();
+
+   private:
+    int fd_;
+  };
+  Result<FilesLock> lock_files() const;
+  Status reread();
+  Status write_config(VaultConfig config);
+  Result<KeyFile> read_keys() const;
+  Status write_keys(const KeyFile& keys);
+  struct KeyChange;
+  Result<KeyChange> start_change(const Credential& known);
+
   std::filesystem::path directory_;
   VaultConfig config_;
-  KeyWrap wrap_;
+  std::optional<KeyWrap> old_wrap_;  // of a vault.key from before there were slots
   int lock_ = -1;
 };
 

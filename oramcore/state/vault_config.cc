@@ -11,7 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kFormat = 2;
+constexpr std::uint64_t kFormat = 3;
+constexpr std::uint64_t kFormatBeforeSlots = 2;
 
 template <std::size_t N>
 std::string to_hex(const std::array<std::uint8_t, N>& bytes) {
@@ -147,7 +148,7 @@ std::string to_json(const VaultFile& file) {
     servers.push_back(std::move(entry));
   }
   nlohmann::ordered_json object;
-  object["format"] = kFormat;
+  object["format"] = file.wrap ? kFormatBeforeSlots : kFormat;
   object["ready"] = config.ready;
   object["volume"] = to_hex(config.volume);
   object["local"] = config.local;
@@ -160,7 +161,7 @@ std::string to_json(const VaultFile& file) {
   object["sharing"] = name_of(kPrivacies, config.params.privacy);
   object["first_height"] = config.params.first_height;
   object["servers"] = std::move(servers);
-  object["key"] = wrap_to_json(file.wrap);
+  if (file.wrap) object["key"] = wrap_to_json(*file.wrap);
   return object.dump(2) + "\n";
 }
 
@@ -175,7 +176,7 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
     return fail(Errc::unsupported, "{}: format {} is newer than this program, which knows {}",
                 where, format, kFormat);
   if (format == 0) members.say("has an impossible \"format\"");
-  if (format != 0 && format < kFormat)
+  if (format != 0 && format < kFormatBeforeSlots)
     return fail(Errc::unsupported, "{}: format {} is that of a version before the first release",
                 where, format);
 
@@ -202,7 +203,7 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
   one_of(kPrivacies, "sharing", config.params.privacy);
   config.params.first_height = members.number<std::uint8_t>("first_height");
   const json* servers = members.take("servers");
-  const json* wrap = members.take("key");
+  const json* wrap = format == kFormatBeforeSlots ? members.take("key") : nullptr;
   S3O_TRY(members.end());
 
   if (!servers->is_array() || servers->size() > 255)
@@ -216,6 +217,7 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
   if (Status possible = check_params(config.params); !possible)
     return fail(Errc::damaged_vault, "{}: {}", where, possible.error().message);
 
+  if (!wrap) return file;
   auto parsed = parse_wrap(*wrap, where);
   if (!parsed) return fail(std::move(parsed).error());
   file.wrap = *parsed;

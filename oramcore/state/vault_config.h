@@ -1,17 +1,21 @@
-// vault.json, format 2: a VaultConfig and how the master key is wrapped, as text.
+// vault.json, format 3: a VaultConfig as text.
 //
-//   {"format": 2, "ready": true, "volume": HEX16, "local": true,
+//   {"format": 3, "ready": true, "volume": HEX16, "local": true,
 //    "privacy": 1, "block_size": 32768, "bucket_size": 16, "evict_every": 20,
 //    "evictor": "shuffle" | "matrix", "stash_slots": 96,
 //    "sharing": "computational" | "information-theoretic", "first_height": 1,
-//    "servers": [{"address": "host:port", "key": KEY}, ...]     (local: {} for each)
-//    "key": {"wrap": "passphrase", "salt": HEX16, "passes": 3, "memory": 268435456}}
+//    "servers": [{"address": "host:port", "key": KEY}, ...]}    (local: {} for each)
+//
+// Format 2 had one member more, which said how vault.key was wrapped before it had slots:
+//
+//    "key": {"wrap": "passphrase", "salt": HEX16, "passes": 3, "memory": 268435456}
 //                     "key_file" and "plain" have no further members
 //
 // A member that a reader does not know is an error: it would be lost at the next write.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "oramcore/state/vault.h"
@@ -20,7 +24,7 @@ namespace s3oram {
 
 struct VaultFile {
   VaultConfig config;
-  KeyWrap wrap;
+  std::optional<KeyWrap> wrap;  // of format 2; written in that format again if it is there
 };
 
 std::string to_json(const VaultFile& file);

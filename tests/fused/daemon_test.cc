@@ -11,7 +11,6 @@
 #include "fused/control.h"
 #include "fused/mounts.h"
 #include "fused/options.h"
-#include "fused/passphrase.h"
 #include "tests/fused/fixture.h"
 
 namespace s3oram {
@@ -24,26 +23,90 @@ Result<std::variant<MountCommand, std::string>> parse(std::vector<std::string> w
   return parse_mount_command(static_cast<int>(argv.size()), argv.data());
 }
 
+MountCommand parsed(std::vector<std::string> words) {
+  auto result = parse(std::move(words));
+  EXPECT_TRUE(result) << result.error().message;
+  return result ? std::get<MountCommand>(*result) : MountCommand{};
+}
+
 TEST(OptionsTest, AllThatMountPasses) {
-  const auto parsed = parse({"/v", "/m/", "-f", "-o", "rw,noatime,_netdev,x-systemd.automount",
-                             "-o", "allow_other", "--cache", "64", "--timeout", "5"});
-  ASSERT_TRUE(parsed) << parsed.error().message;
-  const auto& command = std::get<MountCommand>(*parsed);
+  const MountCommand command =
+      parsed({"/v", "/m/", "-f", "-o", "rw,noatime,_netdev,x-systemd.automount", "-o",
+              "allow_other", "--cache", "64", "--timeout", "5"});
   EXPECT_EQ(command.vault, "/v");
   EXPECT_EQ(command.mountpoint, "/m");
   EXPECT_TRUE(command.foreground);
-  EXPECT_EQ(command.fuse_options, (std::vector<std::string>{"noatime", "allow_other"}));
+  EXPECT_EQ(command.fuse_options, (std::vector<std::string>{"allow_other", "noatime"}));
   EXPECT_FALSE(command.update_atime);
+  EXPECT_FALSE(command.fake);
   EXPECT_EQ(command.cache_mib, 64u);
   EXPECT_EQ(command.timeout, std::chrono::seconds(5));
 }
 
+TEST(OptionsTest, WhatHasAValueMayStandBehindO) {
+  const MountCommand command = parsed(
+      {"/v", "/m", "-o", "passfile=/etc/a b,cache=2G,timeout=7,uid=12,gid=root,log-level=debug"});
+  EXPECT_EQ(command.passphrase.passfile, "/etc/a b");
+  EXPECT_EQ(command.cache_mib, 2048u);
+  EXPECT_EQ(command.timeout, std::chrono::seconds(7));
+  EXPECT_EQ(command.root_uid, uid_t{12});
+  EXPECT_EQ(command.root_gid, gid_t{0});
+  EXPECT_EQ(command.log_level, "debug");
+  EXPECT_EQ(parsed({"/v", "/m", "-o", "keyfile=/k"}).keyfile, "/k");
+  EXPECT_EQ(parsed({"/v", "/m", "-o", "passprog=echo a=b"}).passphrase.passprog, "echo a=b");
+  EXPECT_EQ(parsed({"/v", "/m", "--passprog", "echo a, b"}).passphrase.passprog, "echo a, b");
+  EXPECT_EQ(parsed({"/v", "/m", "--cache", "16M"}).cache_mib, 16u);
+  EXPECT_EQ(parsed({"/v", "/m"}).root_uid, std::nullopt);
+}
+
+TEST(OptionsTest, TheLastOneCounts) {
+  EXPECT_FALSE(parsed({"/v", "/m", "-o", "ro,rw"}).read_only);
+  EXPECT_EQ(parsed({"/v", "/m", "-o", "rw,ro"}).fuse_options, std::vector<std::string>{"ro"});
+  EXPECT_TRUE(parsed({"/v", "/m", "-o", "noatime,relatime"}).update_atime);
+  EXPECT_FALSE(parsed({"/v", "/m", "-o", "atime,noatime,nodiratime"}).update_atime);
+  EXPECT_FALSE(parsed({"/v", "/m", "-o", "ro"}).update_atime);
+}
+
+TEST(OptionsTest, WhatIsForOthersIsIgnored) {
+  const MountCommand command =
+      parsed({"/v", "/m", "--fake", "--sloppy", "-o",
+              "defaults,noauto,user=alice,users,nofail,comment=a=b,X-mount.mkdir,x-gvfs-show,"
+              "default_permissions,async,,nonsense,strictatime"});
+  EXPECT_TRUE(command.fake);
+  EXPECT_TRUE(command.fuse_options.empty());
+}
+
 TEST(OptionsTest, MistakesAreNamed) {
-  for (const auto& words : std::vector<std::vector<std::string>>{
-           {"/v"}, {"/v", "/m", "-o", "nonsense"}, {"/v", "/m", "--cache", "1"}, {"--what"}}) {
-    const auto parsed = parse(words);
-    ASSERT_FALSE(parsed);
-    EXPECT_EQ(parsed.error().code, Errc::usage);
+  const struct {
+    std::vector<std::string> words;
+    const char* named;
+  } cases[] = {
+      {{"/v"}, "DIRECTORY"},
+      {{"/v", "/m", "-o", "nonsense"}, "-o nonsense"},
+      {{"/v", "/m", "-o", "nonsense"}, "allow_other"},  // what is known
+      {{"/v", "/m", "-o", "nonsense=1"}, "nonsense=1"},
+      {{"/v", "/m", "-o", "ro=1"}, "ro=1"},
+      {{"/v", "/m", "-o", "passfile"}, "passfile"},
+      {{"/v", "/m", "-o", "remount,ro"}, "unmount it"},
+      {{"/v", "/m", "--cache", "1"}, "cache: 1"},
+      {{"/v", "/m", "-o", "cache=12X"}, "12X"},
+      {{"/v", "/m", "-o", "cache=99999999999999999999"}, "cache"},
+      {{"/v", "/m", "-o", "timeout=0"}, "timeout"},
+      {{"/v", "/m", "-o", "timeout=x"}, "timeout"},
+      {{"/v", "/m", "-o", "timeout=5,timeout=6"}, "timeout"},
+      {{"/v", "/m", "-o", "log-level=loud"}, "loud"},
+      {{"/v", "/m", "-o", "uid=no such user"}, "no such user"},
+      {{"/v", "/m", "-o", "gid=no such group"}, "no such group"},
+      {{"/v", "/m", "-o", "keyfile=a,passfile=b"}, "keyfile"},
+      {{"/v", "/m", "--passprog", "a", "-o", "passfile=b"}, "passprog"},
+      {{"/v", "/m", "--what"}, "--what"},
+  };
+  for (const auto& test : cases) {
+    const auto result = parse(test.words);
+    ASSERT_FALSE(result) << test.named;
+    EXPECT_EQ(result.error().code, Errc::usage);
+    EXPECT_NE(result.error().message.find(test.named), std::string::npos)
+        << result.error().message << ": no " << test.named;
   }
   EXPECT_TRUE(std::holds_alternative<std::string>(*parse({"--help"})));
 }
@@ -74,13 +137,6 @@ TEST(MountsTest, BadMountPointsAreRefused) {
   EXPECT_TRUE(refused(folder.path() / "vault/run"));
   EXPECT_TRUE(refused(folder.path()));
   EXPECT_FALSE(refused(folder.path() / "vault2"));
-}
-
-TEST(PassphraseTest, TheFirstLineOfAFile) {
-  const TemporaryDirectory folder;
-  std::ofstream(folder.path() / "pass") << "secret words\nmore\n";
-  EXPECT_EQ(*read_passphrase(folder.path() / "pass", ""), "secret words");
-  EXPECT_EQ(read_passphrase(folder.path() / "missing", "").error().code, Errc::usage);
 }
 
 class ControlTest : public ::testing::Test {

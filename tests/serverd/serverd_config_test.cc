@@ -81,6 +81,43 @@ TEST_F(Store, KeygenNeverOverwrites) {
   EXPECT_EQ(std::distance(fs::directory_iterator(store_), fs::directory_iterator()), 1);
 }
 
+TEST_F(Store, KeygenRotatesOnlyAKeyThatIsThere) {
+  std::ostringstream out;
+  expect_error(keygen(store_, out, true), Errc::usage, "server.key");
+  const std::string former = make_key();
+  ASSERT_TRUE(keygen(store_, out, true));
+  const auto keys = read_server_key(store_);
+  ASSERT_TRUE(keys) << keys.error().message;
+  EXPECT_EQ(out.str(), to_text(keys->public_key) + "\n");
+  EXPECT_NE(out.str(), former + "\n");
+  EXPECT_EQ(fs::status(store_ / "server.key").permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(Store, RevokeTakesOneKeyAndKeepsAllElse) {
+  make_key();
+  const std::string first = new_key(), second = new_key();
+  expect_error(revoke(store_, first), Errc::usage, first);
+  ASSERT_TRUE(
+      replace_text(store_ / "clients", "# laptops\n" + first + "\n\n" + second + "\n", 0600));
+  ASSERT_TRUE(revoke(store_, first));
+  EXPECT_EQ(text("clients"), "# laptops\n\n" + second + "\n");
+  expect_error(revoke(store_, first), Errc::usage, first);
+  expect_error(revoke(store_, "not-a-key"), Errc::usage, "not-a-key");
+}
+
+TEST_F(Store, PeersCanBeUpdatedOneByOne) {
+  make_key();
+  std::ostringstream out;
+  const std::string one = "1=a:1," + new_key(), key = new_key(), two = "2=b:1," + key;
+  ASSERT_TRUE(peers(store_, {one, two}, out));
+  const std::string moved = "1=c:1," + new_key();
+  ASSERT_TRUE(peers(store_, {moved}, out, true));
+  EXPECT_EQ(text("peers"), moved + "\n" + two + "\n");
+  expect_error(peers(store_, {"1=c:1," + key}, out, true), Errc::usage, "server 2");
+  EXPECT_EQ(text("peers"), moved + "\n" + two + "\n");
+}
+
 TEST_F(Store, AKeyThatOthersMayReadIsRefused) {
   make_key();
   for (const mode_t mode : {0640, 0604, 0660, 0610}) {

@@ -80,7 +80,7 @@ TEST_F(VaultTest, IsFoundAgainAsItWasMade) {
     EXPECT_EQ(found->config().servers[i].host_port, config.servers[i].host_port);
     EXPECT_EQ(found->config().servers[i].key, config.servers[i].key);
   }
-  EXPECT_TRUE(found->wants_passphrase());
+  EXPECT_TRUE(found->wants_passphrase().value());
 }
 
 TEST_F(VaultTest, FilesArePrivate) {
@@ -161,7 +161,7 @@ TEST_F(VaultTest, APassphraseKeepsTheKeyOutOfTheFile) {
   const Seed seed{};
   Prg first(seed, {});
   ASSERT_TRUE(Vault::create(path("plain"), local_config(), {}, first, kQuick));
-  const std::string key = read(path("plain") / "vault.key").substr(0, 32);
+  const std::string key = read(path("plain") / "vault.key").substr(52, 32);
   Prg second(seed, {});
   Bytes salt(16);
   second.fill(salt);  // drawn before the key
@@ -169,8 +169,8 @@ TEST_F(VaultTest, APassphraseKeepsTheKeyOutOfTheFile) {
   Prg third(seed, {});
   ASSERT_TRUE(Vault::create(path("wrapped"), local_config(), passphrase("p"), third, kQuick));
   const std::string wrapped = read(path("wrapped") / "vault.key");
-  EXPECT_EQ(key.size(), 32u);
-  EXPECT_EQ(wrapped.size(), 24u + 48u + 16u);
+  const Seed plain = Prg(seed, {}).seed();
+  EXPECT_EQ(key, std::string(plain.begin(), plain.end()));
   EXPECT_EQ(wrapped.find(std::string(master.begin(), master.end())), std::string::npos);
 }
 
@@ -308,13 +308,13 @@ TEST_F(VaultJson, IsReadAsWritten) {
 }
 
 TEST_F(VaultJson, ANewerFormatIsNotGuessedAt) {
-  const Error error = error_of(replaced(local_, "\"format\": 2", "\"format\": 3"));
+  const Error error = error_of(replaced(local_, "\"format\": 3", "\"format\": 4"));
   EXPECT_EQ(error.code, Errc::unsupported);
   EXPECT_NE(error.message.find("/x/vault.json"), std::string::npos);
 }
 
 TEST_F(VaultJson, AFormatOfBeforeTheFirstReleaseIsRefused) {
-  EXPECT_EQ(error_of(replaced(local_, "\"format\": 2", "\"format\": 1")).code, Errc::unsupported);
+  EXPECT_EQ(error_of(replaced(local_, "\"format\": 3", "\"format\": 1")).code, Errc::unsupported);
 }
 
 TEST_F(VaultJson, ImpossibleValuesAreNamed) {
@@ -361,11 +361,20 @@ TEST_F(VaultJson, ImpossibleValuesAreNamed) {
   }
 }
 
+TEST_F(VaultJson, OnlyTheFormatBeforeSlotsSaysHowTheKeyIsWrapped) {
+  EXPECT_FALSE(parse_vault(local_, "v")->wrap);
+  EXPECT_TRUE(parse_vault(remote_, "v")->wrap);
+  EXPECT_EQ(error_of(replaced(remote_, "\"format\": 2", "\"format\": 3")).code,
+            Errc::damaged_vault);
+  EXPECT_EQ(error_of(replaced(local_, "\"format\": 3", "\"format\": 2")).code, Errc::damaged_vault);
+}
+
 TEST_F(VaultJson, NoTruncationIsAccepted) {
   const std::size_t content = remote_.find_last_of('}');
   for (std::size_t size = 0; size <= content; ++size)
     ASSERT_EQ(error_of(remote_.substr(0, size)).code, Errc::damaged_vault) << size;
-  for (const char* text : {"[]", "null", "1", "\"format\"", "{}", "{\"format\": 2}"})
+  for (const char* text :
+       {"[]", "null", "1", "\"format\"", "{}", "{\"format\": 2}", "{\"format\": 3}"})
     EXPECT_EQ(error_of(text).code, Errc::damaged_vault) << text;
 }
 

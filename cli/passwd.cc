@@ -1,0 +1,102 @@
+// s3oramfs passwd: changes, adds, removes and lists what opens a vault. The vault may be mounted.
+#include <iostream>
+
+#include "cli/command.h"
+#include "cli/credential.h"
+#include "cli/size.h"
+#include "oramcore/state/vault.h"
+
+namespace s3oram {
+namespace {
+
+struct Options {
+  std::string vault;
+  bool add = false, list = false;
+  unsigned remove = 0;  // a slot; 0: none
+  CredentialOptions known, fresh;
+};
+
+Result<bool> parse_options(const Args& args, Options& options) {
+  CLI::App app("Changes the passphrase or key file of a vault, or adds and removes others.",
+               "s3oramfs passwd");
+  app.add_option("VAULT", options.vault, "The vault, mounted or not")->required();
+  auto* add = app.add_flag("--add", options.add, "Let another passphrase or key file open it too");
+  auto* remove = app.add_option("--remove", options.remove, "Remove this slot")
+                     ->type_name("SLOT")
+                     ->check(CLI::Range(1U, static_cast<unsigned>(255)))
+                     ->excludes(add);
+  app.add_flag("--list", options.list, "List the slots: what opens it")
+      ->excludes(add)
+      ->excludes(remove);
+  options.known.add_to(app);
+  options.fresh.add_new_to(app, "new-");
+  return parse(app, args);
+}
+
+std::string describe(const KeyWrap& wrap) {
+  switch (wrap.kind) {
+    case KeyWrap::Kind::plain:
+      return "nothing: the key is unprotected";
+    case KeyWrap::Kind::key_file:
+      return "a key file";
+    case KeyWrap::Kind::passphrase:
+      break;
+  }
+  return fmt::format("a passphrase (Argon2id, {} passes over {})", wrap.limits.passes,
+                     human_size(wrap.limits.memory));
+}
+
+Status list(const Vault& vault) {
+  auto slots = vault.slots();
+  if (!slots) return fail(std::move(slots).error());
+  for (const Vault::Slot& slot : *slots)
+    std::cout << fmt::format("slot {}  {}\n", slot.number, describe(slot.wrap));
+  return {};
+}
+
+Status remove(Vault& vault, unsigned slot, const Credential& remaining) {
+  S3O_TRY(vault.remove_slot(slot, remaining));
+  std::cout << fmt::format("Slot {} is removed. Copies of {} from before still open as they did.\n",
+                           slot, (vault.directory() / "vault.key").string());
+  return {};
+}
+
+Status set(Vault& vault, const Options& options, const Credential& known) {
+  // Before anyone is asked for a new one.
+  if (auto keys = vault.unlock(known); !keys) return fail(std::move(keys).error());
+  auto fresh = NewCredential::make(options.fresh);
+  if (!fresh) return fail(std::move(fresh).error());
+  SystemRandom random;
+  auto slot = options.add ? vault.add_credential(known, fresh->get(), random)
+                          : vault.change_credential(known, fresh->get(), random);
+  if (!slot) {
+    S3O_TRY(fresh->undo());
+    return fail(std::move(slot).error());
+  }
+  if (options.add)
+    std::cout << fmt::format("Slot {} opens {} too from now on.\n", *slot,
+                             vault.directory().string());
+  else
+    std::cout << fmt::format(
+        "Slot {} is changed. Copies of {} from before still open as they did.\n", *slot,
+        (vault.directory() / "vault.key").string());
+  return {};
+}
+
+}  // namespace
+
+Status run_passwd(const Args& args) {
+  Options options;
+  auto parsed = parse_options(args, options);
+  if (!parsed) return fail(std::move(parsed).error());
+  if (!*parsed) return {};
+  auto vault = Vault::find(options.vault);
+  if (!vault) return fail(std::move(vault).error());
+  if (options.list) return list(*vault);
+  auto known = existing_credential(options.known, *vault);
+  if (!known) return fail(std::move(known).error());
+  if (options.remove > 0) return remove(*vault, options.remove, *known);
+  return set(*vault, options, *known);
+}
+
+}  // namespace s3oram

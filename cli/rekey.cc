@@ -1,0 +1,124 @@
+// s3oramfs rekey: gives this client a new key towards its servers, and s3oramfs server: notes that
+// a server has another address or key.
+//
+// Servers know the new key only after somebody has told them. So it waits in the vault, beside the
+// one in use, until a session with all servers was opened by it: rekey can be run again and again.
+#include <iostream>
+#include <thread>
+
+#include "cli/command.h"
+#include "cli/credential.h"
+#include "cli/server_option.h"
+#include "cli/terminal.h"
+#include "oramcore/client/volume.h"
+
+namespace s3oram {
+namespace {
+
+using std::chrono::seconds;
+
+struct Options {
+  std::string vault;
+  int timeout = 20;
+  int wait = -1;  // -1: for ever at a terminal, not at all elsewhere
+  CredentialOptions credential;
+};
+
+Result<bool> parse_options(const Args& args, Options& options) {
+  CLI::App app("Gives a vault a new key towards its servers, once they all admit it.",
+               "s3oramfs rekey");
+  app.add_option("VAULT", options.vault, "The vault")->required();
+  options.credential.add_to(app);
+  app.add_option("--timeout", options.timeout, "Seconds without an answer before giving up")
+      ->capture_default_str()
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1, 86400));
+  app.add_option("--wait", options.wait,
+                 "For servers to admit the new key; default: for ever at a terminal, else 0")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0, 1 << 24));
+  return parse(app, args);
+}
+
+// Whether all servers admit the key: only a session tells.
+Status try_key(Vault& vault, const VaultKeys& keys, const Options& options, Progress& progress) {
+  VolumeOptions how;
+  how.deadline = seconds(options.timeout);
+  how.progress = [&](const std::string& detail) { progress.update(detail); };
+  auto volume = Volume::open(vault, keys, how);
+  if (!volume) return fail(std::move(volume).error());
+  return (*volume)->close();
+}
+
+Status wait_for_servers(Vault& vault, const VaultKeys& keys, const Options& options) {
+  Progress progress("opening a session by the new key");
+  const auto start = std::chrono::steady_clock::now();
+  const bool for_ever = options.wait < 0 && at_terminal();
+  while (true) {
+    Status opened = try_key(vault, keys, options, progress);
+    if (opened || opened.error().code != Errc::refused_key) return opened;
+    if (!for_ever && std::chrono::steady_clock::now() - start >= seconds(std::max(options.wait, 0)))
+      return fail(Errc::refused_key,
+                  "{}; the former key is still in use: once all servers admit the new one, run the "
+                  "same rekey again",
+                  opened.error().message);
+    progress.update(opened.error().message);
+    std::this_thread::sleep_for(seconds(1));
+  }
+}
+
+}  // namespace
+
+Status run_rekey(const Args& args) {
+  Options options;
+  auto parsed = parse_options(args, options);
+  if (!parsed) return fail(std::move(parsed).error());
+  if (!*parsed) return {};
+  auto vault = Vault::find(options.vault);
+  if (!vault) return fail(std::move(vault).error());
+  if (vault->config().local)
+    return fail(Errc::usage, "{}: its servers run on this machine, and need no keys",
+                vault->directory().string());
+  auto known = existing_credential(options.credential, *vault);
+  if (!known) return fail(std::move(known).error());
+  SystemRandom random;
+  auto next = vault->next_client_key(*known, random);
+  if (!next) return fail(std::move(next).error());
+  show_client_key("This client's new key is", *next);
+  if (Status locked = vault->lock(); !locked)
+    return fail(locked.error().code,
+                "{}; the new key waits: once all servers admit it, unmount, and run the same rekey "
+                "again",
+                locked.error().message);
+  auto keys = vault->unlock(*known, ClientKey::next);
+  if (!keys) return fail(std::move(keys).error());
+  S3O_TRY(wait_for_servers(*vault, *keys, options));
+  auto used = vault->use_next_client_key(*known);
+  if (!used) return fail(std::move(used).error());
+  std::cout << "All servers admit the new key, and it is in use. End the former one at each:\n"
+               "  s3oramfs-serverd revoke --store DIR "
+            << to_text(used->former) << "\n";
+  return {};
+}
+
+Status run_server(const Args& args) {
+  CLI::App app("Notes that a server of a vault has another address or key. Run it unmounted.",
+               "s3oramfs server");
+  std::string name, address;
+  unsigned number = 0;
+  app.add_option("VAULT", name, "The vault")->required();
+  app.add_option("N", number, "The server's number")->required()->check(CLI::Range(1, 255));
+  app.add_option("ADDRESS", address, "HOST:PORT,KEY: where it is from now on, and its key")
+      ->required();
+  auto parsed = parse(app, args);
+  if (!parsed) return fail(std::move(parsed).error());
+  if (!*parsed) return {};
+  auto servers = parse_servers({address});
+  if (!servers) return fail(std::move(servers).error());
+  auto vault = Vault::find(name);
+  if (!vault) return fail(std::move(vault).error());
+  S3O_TRY(vault->lock());
+  return vault->set_server(static_cast<Party>(number), servers->front());
+}
+
+}  // namespace s3oram

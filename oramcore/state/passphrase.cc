@@ -1,0 +1,176 @@
+#include "oramcore/state/passphrase.h"
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "oramcore/base/bytes.h"
+#include "oramcore/state/durable_file.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLongest = 1024;
+constexpr std::size_t kMostOutput = 1 << 16;
+
+// The terminal of the session, with its echo off; on again when this dies. Signals by key are off
+// meanwhile: one would end the program and leave the terminal without echo.
+class QuietTerminal {
+ public:
+  QuietTerminal() : fd_(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)) {
+    if (fd_ < 0 || ::tcgetattr(fd_, &former_) != 0) return;
+    termios quiet = former_;
+    quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO | ISIG);
+    quiet.c_cc[VEOL] = quiet.c_cc[VINTR];  // hands the line over at once
+    quiet_ = ::tcsetattr(fd_, TCSAFLUSH, &quiet) == 0;
+  }
+  ~QuietTerminal() {
+    if (quiet_) ::tcsetattr(fd_, TCSAFLUSH, &former_);
+    if (fd_ >= 0) ::close(fd_);
+  }
+  QuietTerminal(const QuietTerminal&) = delete;
+  QuietTerminal& operator=(const QuietTerminal&) = delete;
+  bool usable() const { return quiet_; }
+
+  bool say(std::string_view text) {
+    return ::write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  }
+  /// Up to the end of the line. False at the end of the input, and if interrupted.
+  bool read_line(std::string& line) {
+    for (char c = 0;;) {
+      const ssize_t got = ::read(fd_, &c, 1);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0 || c == static_cast<char>(former_.c_cc[VINTR])) return false;
+      if (c == '\n') return true;
+      line.push_back(c);
+    }
+  }
+
+ private:
+  int fd_;
+  termios former_{};
+  bool quiet_ = false;
+};
+
+Result<std::string> ask(const std::string& prompt) {
+  QuietTerminal terminal;
+  if (!terminal.usable())
+    return fail(Errc::usage,
+                "there is no terminal to ask for the passphrase on: give passfile=FILE, "
+                "passprog=COMMAND or keyfile=FILE (see: man s3oramfs)");
+  std::string line;
+  line.reserve(kLongest);  // no copies left behind by growing
+  const bool read = terminal.say(prompt) && terminal.read_line(line) && terminal.say("\n");
+  if (read) return line;
+  sodium_memzero(line.data(), line.size());
+  return fail(Errc::usage, "no passphrase was typed");
+}
+
+// The first line of what `source` gave, without its end. Wipes the content.
+Result<std::string> first_line(MutView content, const std::string& source) {
+  const auto end = std::find_if(content.begin(), content.end(),
+                                [](std::uint8_t c) { return c == '\n' || c == '\r'; });
+  std::string line(content.begin(), end);
+  sodium_memzero(content.data(), content.size());
+  if (line.empty())
+    return fail(Errc::usage, "{}: its first line is empty, and must be the passphrase", source);
+  if (line.size() > kLongest)
+    return fail(Errc::usage, "{}: its first line is longer than {} bytes", source, kLongest);
+  return line;
+}
+
+Result<std::string> from_file(const fs::path& path) {
+  auto content = read_small_file(path, kMostOutput);
+  if (!content) return fail(std::move(content).error());
+  return first_line(*content, path.string());
+}
+
+// What the command writes, until it ends. Its input and its messages are ours.
+Result<std::string> from_program(const std::string& command) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(Errc::failed, "pipe: {}", std::strerror(errno));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  std::string shell = "sh", option = "-c", words = command;
+  char* argv[] = {shell.data(), option.data(), words.data(), nullptr};
+  pid_t child = 0;
+  const int error = ::posix_spawn(&child, "/bin/sh", &actions, nullptr, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  Bytes said(kMostOutput);  // at once: no copies left behind by growing
+  std::size_t size = 0;
+  for (ssize_t got = 1; error == 0 && got > 0 && size < said.size();) {
+    got = ::read(ends[0], said.data() + size, said.size() - size);
+    if (got > 0) size += static_cast<std::size_t>(got);
+    if (got < 0 && errno == EINTR) got = 1;
+  }
+  ::close(ends[0]);
+  if (error != 0) return fail(Errc::failed, "/bin/sh: {}", std::strerror(error));
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return fail(Errc::failed, "{}: {}", command, std::strerror(errno));
+  const std::string source = fmt::format("the passphrase program `{}`", command);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    return first_line(MutView(said).first(size), source);
+  sodium_memzero(said.data(), said.size());
+  if (WIFEXITED(status))
+    return fail(Errc::failed, "{} ended with code {}", source, WEXITSTATUS(status));
+  return fail(Errc::failed, "{} was ended by signal {}", source, WTERMSIG(status));
+}
+
+Result<std::string> from_source(const PassphraseSource& source) {
+  return source.passfile.empty() ? from_program(source.passprog) : from_file(source.passfile);
+}
+
+Result<std::string> not_empty(Result<std::string> text) {
+  if (text && text->empty())
+    return fail(Errc::usage, "an empty passphrase protects nothing, and opens nothing");
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> read_passphrase(const PassphraseSource& source, const std::string& prompt) {
+  if (source.given()) return from_source(source);
+  if (const char* directory = std::getenv("CREDENTIALS_DIRECTORY")) {
+    const fs::path credential = fs::path(directory) / kPassphraseCredential;
+    std::error_code error;
+    if (fs::exists(credential, error)) return from_file(credential);
+  }
+  return not_empty(ask(prompt));
+}
+
+Result<std::string> read_new_passphrase(const PassphraseSource& source) {
+  if (source.given()) return from_source(source);
+  auto first = not_empty(ask("New passphrase: "));
+  if (!first) return first;
+  auto again = ask("The same again: ");
+  if (!again) return again;
+  const bool same = *first == *again;
+  sodium_memzero(again->data(), again->size());
+  if (same) return first;
+  sodium_memzero(first->data(), first->size());
+  return fail(Errc::usage, "the two passphrases differ");
+}
+
+std::string exposure_of(const fs::path& file) {
+  struct stat stat {};
+  if (file.empty() || ::stat(file.c_str(), &stat) != 0 || !S_ISREG(stat.st_mode)) return {};
+  if ((stat.st_mode & 077) == 0) return {};
+  return fmt::format("{}: others may read or change it (mode {:04o}): chmod 600 {}", file.string(),
+                     stat.st_mode & 07777, file.string());
+}
+
+}  // namespace s3oram

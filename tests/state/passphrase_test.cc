@@ -1,0 +1,92 @@
+#include "oramcore/state/passphrase.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Passphrase : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "s3o-pass-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override {
+    ::unsetenv("CREDENTIALS_DIRECTORY");
+    fs::remove_all(root_);
+  }
+  fs::path file(const std::string& name, const std::string& content) const {
+    std::ofstream(root_ / name) << content;
+    return root_ / name;
+  }
+  static Result<std::string> read(const PassphraseSource& source) {
+    return read_passphrase(source, "Passphrase: ");
+  }
+  static void refused(const PassphraseSource& source, Errc code, const std::string& word) {
+    const auto text = read(source);
+    ASSERT_FALSE(text);
+    EXPECT_EQ(text.error().code, code) << text.error().message;
+    EXPECT_NE(text.error().message.find(word), std::string::npos) << text.error().message;
+  }
+
+  fs::path root_;
+};
+
+TEST_F(Passphrase, IsTheFirstLineOfAFile) {
+  EXPECT_EQ(read({file("a", "one\ntwo\n"), ""}).value(), "one");
+  EXPECT_EQ(read({file("b", " with blanks "), ""}).value(), " with blanks ");
+  EXPECT_EQ(read({file("c", "dos\r\n"), ""}).value(), "dos");
+  EXPECT_EQ(read_new_passphrase({file("a", "one\n"), ""}).value(), "one");
+  refused({file("empty", ""), ""}, Errc::usage, "empty");
+  refused({file("line", "\nsecond\n"), ""}, Errc::usage, "line");
+  refused({file("long", std::string(1025, 'x')), ""}, Errc::usage, "long");
+  refused({root_ / "missing", ""}, Errc::failed, "missing");
+  refused({root_, ""}, Errc::failed, root_.string());
+}
+
+TEST_F(Passphrase, IsTheFirstLineThatAProgramWrites) {
+  EXPECT_EQ(read({{}, "echo one; echo two"}).value(), "one");
+  EXPECT_EQ(read({{}, "printf '%s' 'no end'"}).value(), "no end");
+  EXPECT_EQ(read({{}, "head -c 1000000 /dev/zero | tr '\\0' 'x' | head -c 9; yes"}).error().code,
+            Errc::failed)
+      << "a program that never ends writing is ended, and did not end well";
+  refused({{}, "exit 3"}, Errc::failed, "code 3");
+  refused({{}, "echo one; false"}, Errc::failed, "`echo one; false`");
+  refused({{}, "kill -KILL $$"}, Errc::failed, "signal 9");
+  refused({{}, ":"}, Errc::usage, "`:`");
+}
+
+TEST_F(Passphrase, ComesFromSystemdIfNothingElseIsGiven) {
+  file(kPassphraseCredential, "from systemd\n");
+  ::setenv("CREDENTIALS_DIRECTORY", root_.c_str(), 1);
+  EXPECT_EQ(read({}).value(), "from systemd");
+  EXPECT_EQ(read({file("a", "given\n"), ""}).value(), "given");
+  EXPECT_EQ(read({{}, "echo given"}).value(), "given");
+  file(kPassphraseCredential, "");
+  refused({}, Errc::usage, kPassphraseCredential);
+}
+
+TEST_F(Passphrase, ASecretThatOthersMayReadIsToldOf) {
+  const fs::path secret = file("secret", "x");
+  for (const mode_t mode : {0600, 0400, 0700}) {
+    ASSERT_EQ(::chmod(secret.c_str(), mode), 0);
+    EXPECT_EQ(exposure_of(secret), "");
+  }
+  for (const mode_t mode : {0640, 0604, 0620, 0666}) {
+    ASSERT_EQ(::chmod(secret.c_str(), mode), 0);
+    EXPECT_NE(exposure_of(secret).find("chmod 600 " + secret.string()), std::string::npos);
+  }
+  EXPECT_EQ(exposure_of({}), "");
+  EXPECT_EQ(exposure_of(root_ / "missing"), "");
+}
+
+}  // namespace
+}  // namespace s3oram

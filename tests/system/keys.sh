@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# New keys on both sides, and a server that moves: nothing but public keys goes from one machine to
+# another, and whoever has only the former keys is refused.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_fuse
+
+vault=$work/vault mount=$work/mount
+mkdir "$mount"
+make_servers store
+start_servers
+code=0
+said=$(s3oramfs init "${server_options[@]}" --block-size 4K --no-passphrase "$vault" 2> /dev/null) || code=$?
+[[ $code == 15 ]] || fail "an unknown key ended with $code instead of 15"
+former=$(shown_key <<< "$said")
+authorize "$former"
+s3oramfs init "${server_options[@]}" --wait 20 --block-size 4K --no-passphrase "$vault"
+s3oramfs mount "$vault" "$mount"
+echo kept > "$mount/file"
+cp "$vault/vault.key" "$work/former.key"
+
+step "a new key of the client"
+code=0
+said=$(s3oramfs rekey "$vault" 2>&1) || code=$? # it is mounted
+[[ $code == 13 && $said == *"the same rekey again"* ]] || fail "rekey of a mounted vault: $code, $said"
+fresh=$(shown_key <<< "$said")
+[[ -n $fresh && $fresh != "$former" ]] || fail "no new key: $said"
+s3oramfs umount "$vault"
+expect 15 "the former key is still in use" s3oramfs rekey "$vault"
+s3oramfs mount "$vault" "$mount" # by the former
+s3oramfs umount "$vault"
+authorize "$fresh"
+said=$(s3oramfs rekey --wait 20 "$vault")
+[[ $said == *"revoke --store DIR $former"* ]] || fail "what to revoke? $said"
+for n in 1 2 3; do
+  serverd revoke --store "$work/store$n" "$former"
+  expect 2 "$former" serverd revoke --store "$work/store$n" "$former"
+  kill -HUP "${server_pid[store$n]}"
+done
+s3oramfs mount "$vault" "$mount"
+[[ $(< "$mount/file") == kept ]] || fail "the file is gone"
+s3oramfs umount "$vault"
+cp "$vault/vault.key" "$work/fresh.key"
+cp "$work/former.key" "$vault/vault.key"
+expect 15 "127.0.0.1:" s3oramfs mount "$vault" "$mount"
+cp "$work/fresh.key" "$vault/vault.key"
+
+step "a new key of a server, which moves too"
+key=$(serverd keygen --rotate --store "$work/store2")
+[[ $key != "${server_key[2]}" ]] || fail "the key is the same"
+port=$(free_port)
+for n in 1 2 3; do serverd peers --store "$work/store$n" --update "2=127.0.0.1:$port,$key"; done
+stop_servers
+server_port[2]=$port
+start_servers
+expect 14 "127.0.0.1:" s3oramfs mount --timeout 2 "$vault" "$mount"
+expect 2 "server 1" s3oramfs server "$vault" 2 "127.0.0.1:$port,${server_key[1]}"
+expect 2 "no server 4" s3oramfs server "$vault" 4 "127.0.0.1:$port,$key"
+s3oramfs server "$vault" 2 "127.0.0.1:$port,$key"
+s3oramfs mount "$vault" "$mount"
+[[ $(< "$mount/file") == kept ]] || fail "the file is gone"
+expect 13 "$vault" s3oramfs server "$vault" 2 "127.0.0.1:$port,$key"
+head -c 3M /dev/urandom > "$work/random"
+cp "$work/random" "$mount/random"
+s3oramfs umount "$vault"
+s3oramfs mount "$vault" "$mount"
+cmp "$work/random" "$mount/random"
+s3oramfs umount "$vault"
+stop_servers

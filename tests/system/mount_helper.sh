@@ -1,0 +1,213 @@
+# shellcheck shell=bash
+# mount(8), umount(8) and an fstab of our own; key slots; completions. mount(8) finds its helpers only
+# in /sbin, and another user must be able to use /dev/fuse: root runs this in a mount namespace, with
+# a copy of /sbin that has the helpers, and a /dev/fuse for everyone.
+if [[ ${1:-} != namespace ]]; then
+  exec unshare --mount --propagation private bash "$0" namespace "$@"
+fi
+shift
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_fuse
+
+((EUID == 0)) || fail "this test mounts as mount(8) does: run it as root"
+umask 022
+completions=$(realpath "$(dirname "$0")/../../packaging/completions/s3oramfs.bash")
+vault=$work/vault mount=$work/mount pass=$work/pass table=$work/fstab user=s3omount$$
+chmod 755 "$work"
+mkdir -m 755 "$work/bin" "$work/sbin" "$mount"
+# The checkout may lie where the user cannot go; and helpers find their program by a link.
+cp -a "$bin"/s3oramfs* "$work/bin/"
+bin=$work/bin
+cp -a /usr/sbin/. "$work/sbin/"
+for helper in mount.s3oramfs mount.fuse.s3oramfs umount.fuse.s3oramfs; do
+  ln -sf "$bin/s3oramfs" "$work/sbin/$helper"
+done
+mount --bind "$work/sbin" /usr/sbin
+mkdir "$work/dev"
+mount -t tmpfs none "$work/dev"
+mknod -m 666 "$work/dev/fuse" c 10 229
+mount --bind "$work/dev/fuse" /dev/fuse
+mkdir -p /run/mount
+mount -t tmpfs none /run/mount # mount(8)'s notes of these tests are not the machine's
+useradd --system --create-home --home-dir "$work/home" --shell /bin/sh "$user"
+cleanup_more() {
+  umount /usr/sbin # the copy is gone, and userdel with it
+  userdel "$user"
+}
+as_user() { runuser -u "$user" -- "$@"; }
+
+# complete_in_bash WORD...: what bash offers for the last word.
+complete_in_bash() {
+  PATH=$bin:$PATH bash --norc -c '
+    . "$1"
+    compopt() { :; } # only readline has it
+    shift
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+    _s3oramfs "$1" "${@: -1}" "${COMP_WORDS[COMP_CWORD - 1]}"
+    printf "%s\n" "${COMPREPLY[@]}"' complete "$completions" "$@"
+}
+# What is done when umount(8) returns: the vault is closed.
+closed() {
+  ! is_mounted "$mount" || fail "still mounted"
+  flock -n "$vault/lock" true || fail "umount returned before the vault was closed"
+}
+in_table() { printf '%s %s s3oramfs %s 0 0\n' "$vault" "$mount" "$1" > "$table"; }
+options_of() { findmnt -n -o OPTIONS "$mount"; }
+
+(umask 077 && echo right > "$pass" && echo second > "$work/second")
+s3oramfs init --local --passfile "$pass" --block-size 4K "$vault" > /dev/null
+# Used where it does not matter what opens the vault: a passphrase takes a second.
+s3oramfs passwd --add --passfile "$pass" --new-keyfile "$work/key" "$vault"
+
+step "mount -t"
+expect 1 "nonsense" mount -t s3oramfs -o nonsense "$vault" "$mount"
+expect 1 "remount" "$work/sbin/mount.s3oramfs" "$vault" "$mount" -o remount,ro
+expect 1 "cache" mount -t s3oramfs -o cache=1 "$vault" "$mount"
+expect 32 "$work/none" mount -t s3oramfs -o passfile="$work/none" "$vault" "$mount"
+expect 32 "wrong passphrase" mount -t s3oramfs -o passfile="$work/second" "$vault" "$mount"
+expect 32 "$work/home" mount -t s3oramfs -o passfile="$pass" "$work/home" "$mount"
+expect 1 "terminal" setsid mount -t s3oramfs "$vault" "$mount"
+wait_until "all of it has ended" no_processes_of "$vault"
+mount -f -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
+closed
+mount -s -t s3oramfs -o keyfile="$work/key",nonsense,ro,rw,noexec,cache=16M,log-level=debug "$vault" "$mount"
+[[ $(options_of) == *noexec* && $(options_of) == rw* ]] || fail "mounted with $(options_of)"
+expect 32 "already mounted at $mount" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$work/dev"
+expect 32 "is taken: the vault $vault" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
+expect 1 "remount" mount -o remount,ro "$mount"
+head -c 5M /dev/urandom > "$work/random"
+cp "$work/random" "$mount/random"
+umount "$mount"
+closed
+! grep -sqF "$mount" /run/mount/utab || fail "umount(8) has kept a note of it"
+s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
+head -c 5M /dev/urandom >> "$mount/more"
+umount "$mount" # no matter who has mounted it
+closed
+s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
+s3oramfs umount "$mount"
+! grep -sqF "$mount" /run/mount/utab || fail "umount(8) has a note that nobody will take out"
+
+step "/etc/fstab"
+in_table "noauto,user,nofail,_netdev,noatime,x-systemd.automount,comment=x,nodiratime,passfile=$pass"
+mount -a -T "$table"
+closed
+mount -T "$table" "$mount"
+cmp "$work/random" "$mount/random"
+[[ $(options_of) == *noatime* && $(options_of) == *nosuid* ]] || fail "mounted with $(options_of)"
+umount "$mount"
+closed
+in_table "ro,relatime,timeout=30,passprog=cat\\040$pass"
+mount -a -T "$table"
+mount -a -T "$table" # it knows that it is mounted
+[[ $(options_of) == ro* ]] || fail "mounted with $(options_of)"
+expect 1 "Read-only" touch "$mount/new"
+
+umount "$mount"
+closed
+
+step "busy, dead"
+in_table "keyfile=$work/key"
+mount -T "$table" "$mount"
+exec 3< "$mount/random"
+expect 32 "in use" umount "$mount"
+is_mounted "$mount" || fail "a busy mount is gone"
+umount -l "$mount"
+exec 3<&-
+wait_until "the lazy umount is over" no_processes_of "$vault"
+mount -T "$table" "$mount"
+kill -9 "$(s3oramfs status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$/\1/p')"
+wait_until "the mount is dead" bash -c "! ls '$mount' > /dev/null 2>&1"
+expect 32 "dead mount" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
+umount "$mount"
+wait_until "the servers have ended too" no_processes_of "$vault"
+
+step "systemd's credential"
+mkdir "$work/credentials"
+cp "$pass" "$work/credentials/s3oramfs.passphrase"
+in_table noauto
+CREDENTIALS_DIRECTORY=$work/credentials mount -T "$table" "$mount"
+umount "$mount"
+closed
+
+step "slots, of a mounted vault too"
+s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
+[[ $(stat -c %a "$work/key") == 600 ]] || fail "the key file is not private"
+s3oramfs passwd --add --keyfile "$work/key" --new-keyfile "$work/other" "$vault"
+s3oramfs passwd --keyfile "$work/key" --remove 1 "$vault"
+s3oramfs umount "$mount"
+[[ $(s3oramfs passwd --list "$vault") == $'slot 2  a key file\nslot 3  a key file' ]] ||
+  fail "slots: $(s3oramfs passwd --list "$vault")"
+expect 10 "by its key file" s3oramfs mount --passfile "$pass" "$vault" "$mount"
+s3oramfs passwd --keyfile "$work/other" --new-passfile "$work/second" "$vault"
+expect 10 "not this vault's key file" s3oramfs mount --keyfile "$work/other" "$vault" "$mount"
+expect 2 "stays" s3oramfs passwd --keyfile "$work/key" --remove 2 "$vault"
+expect 2 "no slot 9" s3oramfs passwd --keyfile "$work/key" --remove 9 "$vault"
+s3oramfs passwd --keyfile "$work/key" --remove 3 "$vault"
+expect 2 "last" s3oramfs passwd --keyfile "$work/key" --remove 2 "$vault"
+expect 10 "key file" s3oramfs passwd --passfile "$pass" --no-passphrase "$vault"
+(umask 077 && echo > "$work/empty")
+expect 2 "$work/empty" s3oramfs passwd --keyfile "$work/key" --new-passfile "$work/empty" "$vault"
+expect 1 "code 4" s3oramfs passwd --passprog "exit 4" --no-passphrase "$vault"
+chmod 644 "$work/key"
+said=$(s3oramfs passwd --keyfile "$work/key" --new-passfile "$pass" "$vault" 2>&1)
+[[ $said == *"chmod 600 $work/key"* ]] || fail "no warning of a key that all can read: $said"
+
+step "somebody else's vault"
+vault=$work/home/vault mount=$work/home/mount
+as_user mkdir "$mount"
+as_user "$bin/s3oramfs" init --local --no-passphrase --block-size 4K "$vault" > /dev/null
+expect 1 "there is no user nobody-here" mount -t s3oramfs -o uid=nobody-here "$vault" "$mount"
+mount -t s3oramfs "$vault" "$mount"
+as_user touch "$mount/mine"
+[[ $(as_user stat -c '%U %U' "$mount/mine" "$mount") == "$user $user"$'\n'"$user $user" ]] ||
+  fail "whose are the files?"
+[[ -z $(find "$vault" ! -user "$user") ]] || fail "not the user's own: $(find "$vault" ! -user "$user")"
+for pid in $(processes_of "$vault"); do
+  [[ $(awk '/^Uid:/ { print $2, $3, $4 }' "/proc/$pid/status") == "$(id -u "$user") $(id -u "$user") $(id -u "$user")" ]] ||
+    fail "a process is not the user's: $(grep Uid: "/proc/$pid/status")"
+done
+expect 2 "ermission denied" ls "$mount"
+expect 32 "is taken" mount -t s3oramfs "$vault" "$mount"
+umount "$mount"
+closed
+mount -t s3oramfs -o allow_other "$vault" "$mount"
+[[ -e $mount/mine ]] || fail "allow_other does not let root in"
+as_user "$bin/s3oramfs" umount "$mount"
+closed
+mount -t s3oramfs "$vault" "$mount"
+as_user umount "$mount" # the user's, though root has mounted it
+closed
+mount -t s3oramfs "$vault" "$mount"
+kill -TERM "$(s3oramfs status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$/\1/p')"
+wait_until "the daemon has ended" no_processes_of "$vault"
+closed
+
+# By the user alone, as mount(8) allows it for a line of /etc/fstab with "user": here that is ours.
+in_table "noauto,user,noatime"
+mount --bind "$table" /etc/fstab
+as_user mount "$mount"
+[[ $(as_user stat -c %U "$mount/mine") == "$user" ]] || fail "whose are the files?"
+[[ $(options_of) == *user_id=$(id -u "$user")* && $(options_of) == *noexec* ]] || fail "mounted with $(options_of)"
+as_user umount "$mount"
+closed
+expect 32 "user_allow_other" as_user mount -o allow_other "$mount"
+umount /etc/fstab
+touch "$mount/in-the-way"
+expect 32 "not empty" mount -t s3oramfs "$vault" "$mount"
+wait_until "all of it has ended" no_processes_of "$vault"
+rm "$mount/in-the-way"
+s3oramfs passwd --new-keyfile "$work/key" "$vault" # by root
+[[ -z $(find "$vault" ! -user "$user") ]] || fail "not the user's own: $(find "$vault" ! -user "$user")"
+
+step "completions"
+for command in init mount umount status fsck passwd rekey server; do
+  options=$(s3oramfs "$command" --help | grep -oE -- '(^| |,)--[a-z][a-z-]*' | tr -d ' ,' | sort -u)
+  [[ -n $options && $(complete_in_bash s3oramfs "$command" -- | sort -u) == "$options" ]] ||
+    fail "bash does not complete the options of $command:"$'\n'"$options"
+done
+[[ $(complete_in_bash s3oramfs pass) == passwd ]] || fail "bash does not complete passwd"
+[[ $(complete_in_bash s3oramfs mount -o ro,noat) == ro,noatime ]] || fail "bash: mount options"
+[[ $(complete_in_bash s3oramfs-serverd keyg) == keygen ]] || fail "bash: keygen"
+[[ $(complete_in_bash s3oramfs-serverd keygen --rot) == --rotate ]] || fail "bash: keygen --rotate"
