@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -34,16 +35,29 @@ Result<std::string> ask(int terminal, const std::string& prompt) {
   return line;
 }
 
+/// Of systemd.exec(5): LoadCredential=passphrase:FILE and its like. Empty if there is none.
+std::filesystem::path passphrase_credential() {
+  const char* folder = std::getenv("CREDENTIALS_DIRECTORY");
+  if (!folder) return {};
+  auto file = std::filesystem::path(folder) / "passphrase";
+  std::error_code error;
+  return std::filesystem::exists(file, error) ? file : std::filesystem::path{};
+}
+
+Result<std::string> first_line(const std::filesystem::path& file, const char* what) {
+  std::ifstream in(file);
+  std::string line;
+  if (!std::getline(in, line))
+    return fail(Errc::usage, "{} {}: its first line cannot be read", what, file.string());
+  return line;
+}
+
 }  // namespace
 
 Result<std::string> read_passphrase(const std::filesystem::path& file, const std::string& prompt) {
-  if (!file.empty()) {
-    std::ifstream in(file);
-    std::string line;
-    if (!std::getline(in, line))
-      return fail(Errc::usage, "--passfile {}: its first line cannot be read", file.string());
-    return line;
-  }
+  if (!file.empty()) return first_line(file, "--passfile");
+  if (const auto credential = passphrase_credential(); !credential.empty())
+    return first_line(credential, "credential");
   const int terminal = ::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (terminal < 0)
     return fail(Errc::usage,
