@@ -35,11 +35,12 @@ Result<std::string> ask(int terminal, const std::string& prompt) {
   return line;
 }
 
-/// Of systemd.exec(5): LoadCredential=passphrase:FILE and its like. Empty if there is none.
+/// Of systemd.exec(5): LoadCredential=s3oramfs.passphrase:FILE and its like. Empty if there is
+/// none.
 std::filesystem::path passphrase_credential() {
   const char* folder = std::getenv("CREDENTIALS_DIRECTORY");
   if (!folder) return {};
-  auto file = std::filesystem::path(folder) / "passphrase";
+  auto file = std::filesystem::path(folder) / "s3oramfs.passphrase";
   std::error_code error;
   return std::filesystem::exists(file, error) ? file : std::filesystem::path{};
 }

@@ -28,25 +28,26 @@ class Passphrase : public ::testing::Test {
 };
 
 TEST_F(Passphrase, IsTheFilesFirstLine) {
-  std::ofstream(folder_ / "passphrase") << "of the credential\n";
+  std::ofstream(folder_ / "s3oramfs.passphrase") << "of the credential\n";
   const auto line = read_passphrase(folder_ / "file", "?");
   ASSERT_TRUE(line);
   EXPECT_EQ(*line, "of the file");
 }
 
 TEST_F(Passphrase, IsTheCredentialWithoutAFile) {
-  std::ofstream(folder_ / "passphrase") << "of the credential\n";
+  std::ofstream(folder_ / "s3oramfs.passphrase") << "of the credential\n";
   const auto line = read_passphrase({}, "?");
   ASSERT_TRUE(line);
   EXPECT_EQ(*line, "of the credential");
 }
 
 TEST_F(Passphrase, IsNotEmptyWhereTheFileIs) {
-  std::ofstream(folder_ / "passphrase").flush();
+  std::ofstream(folder_ / "s3oramfs.passphrase").flush();
   const auto line = read_passphrase({}, "?");
   ASSERT_FALSE(line);
   EXPECT_EQ(line.error().code, Errc::usage);
-  EXPECT_NE(line.error().message.find((folder_ / "passphrase").string()), std::string::npos);
+  EXPECT_NE(line.error().message.find((folder_ / "s3oramfs.passphrase").string()),
+            std::string::npos);
   EXPECT_FALSE(read_passphrase(folder_ / "none", "?"));
 }
 
