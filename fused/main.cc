@@ -218,9 +218,9 @@ Status run(const MountCommand& command, Background& background) {
   S3O_TRY(lock_vault(*vault));
   auto keys = unlock_vault(*vault, command);
   if (!keys) return fail(keys.error());
-  // A socket's path must be short: it is named from its folder.
   ServiceManager manager(background.is_background() ? ServiceManager::Whose::another
                                                     : ServiceManager::Whose::ours);
+  // A socket's path must be short: it is named from its folder.
   std::error_code error;
   const stdfs::path run_directory = vault->run_directory();
   stdfs::create_directories(run_directory, error);
