@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -22,6 +21,8 @@
 #include "fused/options.h"
 #include "oramcore/base/memory.h"
 #include "oramcore/client/volume.h"
+#include "oramcore/service/log.h"
+#include "oramcore/service/manager.h"
 #include "oramcore/state/vault.h"
 
 namespace s3oram {
@@ -131,9 +132,12 @@ Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
 }
 
 void log_to(const MountCommand& command, const stdfs::path& file, bool background) {
-  spdlog::drop("fused");
-  spdlog::set_default_logger(background ? spdlog::basic_logger_mt("fused", file.string())
-                                        : spdlog::stderr_color_mt("fused"));
+  if (background) {
+    spdlog::drop("fused");
+    spdlog::set_default_logger(spdlog::basic_logger_mt("fused", file.string()));
+  } else {
+    log_to_stderr("fused");
+  }
   spdlog::set_level(spdlog::level::from_str(command.log_level));
   spdlog::flush_on(spdlog::level::info);
 }
@@ -199,7 +203,7 @@ ControlHandler control_handler(const MountCommand& command, Volume& volume, File
 
 /// Everything between an open volume and a closed one.
 Status serve(const MountCommand& command, const Vault& vault, Identity& identity, Volume& volume,
-             FileSystem& files, Background& background) {
+             FileSystem& files, Background& background, ServiceManager& manager) {
   Result<std::unique_ptr<FuseMount>> mount;
   const auto mount_it = [&]() -> Status {
     if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
@@ -215,6 +219,7 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
   const SignalWatch signals(**mount);
   spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
   background.ready();
+  manager.ready(fmt::format("{} is mounted", vault.directory().string()));
   return (*mount)->run();
 }
 
@@ -227,6 +232,8 @@ Status run(const MountCommand& command, Background& background) {
   // By whoever mounts: a passphrase in /etc/fstab may be for root's eyes only.
   auto keys = unlock_vault(*vault, command);
   if (!keys) return fail(keys.error());
+  ServiceManager manager(background.is_background() ? ServiceManager::Whose::another
+                                                    : ServiceManager::Whose::ours);
   auto identity = Identity::become_owner_of(vault->directory());
   if (!identity) return fail(identity.error());
   // A socket's path must be short: it is named from its folder.
@@ -256,7 +263,8 @@ Status run(const MountCommand& command, Background& background) {
   auto files = FileSystem::mount((*volume)->device(), vault->database().string(), options);
   Status outcome;
   if (files) {
-    outcome = serve(command, *vault, *identity, **volume, **files, background);
+    outcome = serve(command, *vault, *identity, **volume, **files, background, manager);
+    manager.stopping();
     spdlog::info("writing what is left");
     if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);
   } else {

@@ -1,5 +1,4 @@
 // s3oramfs-serverd: one of the share servers, and the commands that set it up.
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
@@ -9,6 +8,7 @@
 #include <iostream>
 
 #include "oramcore/base/memory.h"
+#include "oramcore/service/log.h"
 #include "oramcore/wire/keys.h"
 #include "serverd/commands.h"
 #include "serverd/config.h"
@@ -53,7 +53,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : static_cast<int>(Errc::usage);
   }
-  spdlog::set_default_logger(spdlog::stderr_color_mt("s3oramfs-serverd"));
+  s3oram::log_to_stderr("s3oramfs-serverd");
   spdlog::set_level(spdlog::level::from_str(options.log_level));
 
   Status status;
@@ -70,7 +70,10 @@ int run(int argc, char** argv) {
   else
     status = s3oram::peers(options.store, servers, std::cout, update);
   if (status) return 0;
-  std::cerr << "s3oramfs-serverd: " << status.error().message << std::endl;
+  if (s3oram::stderr_is_journal())
+    spdlog::error("{}", status.error().message);
+  else
+    std::cerr << "s3oramfs-serverd: " << status.error().message << std::endl;
   return static_cast<int>(status.error().code);
 }
 

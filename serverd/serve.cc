@@ -18,6 +18,7 @@
 
 #include "oramcore/base/async.h"
 #include "oramcore/base/random.h"
+#include "oramcore/service/manager.h"
 #include "oramcore/wire/zmq_transport.h"
 #include "serverd/share_server.h"
 #include "serverd/store_files.h"
@@ -97,6 +98,9 @@ Status serve(const Options& options) {
   const auto network = network_config(options);
   if (!network) return fail(network.error());
 
+  // A server of a mount's is no service of its own.
+  ServiceManager manager(options.exit_with_parent ? ServiceManager::Whose::another
+                                                  : ServiceManager::Whose::ours);
   asio::io_context io(1);
   asio::signal_set end(io, SIGTERM, SIGINT);
   asio::signal_set hangup(io, SIGHUP);
@@ -125,6 +129,7 @@ Status serve(const Options& options) {
   end.async_wait([&](const boost::system::error_code& error, int) {
     if (error) return;
     spdlog::info("server {} stops", network->self);
+    manager.stopping();
     spawn(io.get_executor(), stop(**server, io, outcome));
   });
   reload_clients_on_hangup(hangup, options, **transport);
@@ -133,6 +138,8 @@ Status serve(const Options& options) {
     spdlog::warn("no client may connect yet: 's3oramfs-serverd authorize --store {} KEY'",
                  options.store);
   if (options.ready_fd >= 0) S3O_TRY(report_ready(options.ready_fd));
+  manager.ready(fmt::format("Server {} listens on {}", network->self, (*transport)->endpoint()));
+  const Watchdog watchdog(io.get_executor(), manager);
   io.run();
   readers.join();
   background.join();

@@ -42,10 +42,23 @@ Status write_all(int fd, const std::filesystem::path& file, const std::string& t
   return {};
 }
 
+std::filesystem::path folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+}
+
 Status sync_folder(const std::filesystem::path& file) {
-  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+  const auto folder = folder_of(file);
   const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0 || ::fsync(fd.get()) != 0) return failure(folder, "making it durable", errno);
+  return {};
+}
+
+Status give_to_folder_owner(int fd, const std::filesystem::path& file) {
+  struct stat folder {};
+  if (::geteuid() != 0) return {};
+  if (::stat(folder_of(file).c_str(), &folder) != 0 ||
+      ::fchown(fd, folder.st_uid, folder.st_gid) != 0)
+    return failure(file, "giving it to the owner of its directory", errno);
   return {};
 }
 
@@ -58,6 +71,7 @@ Status write_beside(const std::filesystem::path& file, const std::string& text, 
   if (fd.get() < 0) return failure(file, "writing a new file beside it", errno);
   Status status = write_all(fd.get(), file, text);
   if (status && ::fchmod(fd.get(), mode) != 0) status = failure(file, "setting its mode", errno);
+  if (status) status = give_to_folder_owner(fd.get(), file);
   if (status) status = publish(beside.c_str());
   if (status) status = sync_folder(file);
   ::unlink(beside.c_str());
