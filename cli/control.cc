@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -34,13 +35,17 @@ tl::unexpected<Error> failure(const Vault& vault, Errc code) {
               std::strerror(errno));
 }
 
-Result<std::string> talk(const Vault& vault, const std::string& line) {
+Result<std::string> talk(const Vault& vault, const std::string& line,
+                         std::chrono::seconds patience) {
   // A socket's address is short and a vault's path may be long: go by the directory's descriptor.
   const Descriptor directory(
       ::open(vault.run_directory().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() < 0) return failure(vault, Errc::not_mounted);
   const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (socket.get() < 0) return failure(vault, Errc::failed);
+  const timeval limit{patience.count(), 0};
+  if (::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0)
+    return failure(vault, Errc::failed);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const auto path = fmt::format("/proc/self/fd/{}/control.sock", directory.get());
@@ -57,7 +62,7 @@ Result<std::string> talk(const Vault& vault, const std::string& line) {
   while (answer.find('\n') == std::string::npos && answer.size() < kLongestAnswer) {
     const ssize_t got = ::recv(socket.get(), buffer, sizeof buffer, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failure(vault, Errc::failed);
+    if (got < 0) return failure(vault, errno == EAGAIN ? Errc::unreachable : Errc::failed);
     if (got == 0) break;
     answer.append(buffer, static_cast<std::size_t>(got));
   }
@@ -66,8 +71,9 @@ Result<std::string> talk(const Vault& vault, const std::string& line) {
 
 }  // namespace
 
-Result<json> ask_daemon(const Vault& vault, const std::string& question) {
-  auto line = talk(vault, question + "\n");
+Result<json> ask_daemon(const Vault& vault, const std::string& question,
+                        std::chrono::seconds patience) {
+  auto line = talk(vault, question + "\n", patience);
   if (!line) return fail(std::move(line).error());
   json answer = json::parse(*line, nullptr, /*allow_exceptions=*/false);
   if (!answer.is_object() || !answer.contains("ok") || !answer["ok"].is_boolean())

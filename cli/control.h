@@ -1,6 +1,7 @@
 // Questions to the daemon of a mounted vault: one line each way over VAULT/run/control.sock.
 #pragma once
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -8,8 +9,10 @@
 
 namespace s3oram {
 
-/// Asks "status" or "sync" and gives the answer, an object. Errors: not_mounted (no daemon
-/// listens), and what the daemon itself answers.
-Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question);
+/// Asks "status", "sync" or "drop" and gives the answer, an object. Errors: not_mounted (no daemon
+/// listens), unreachable (it does not answer within `patience`; zero: as long as it takes), and
+/// what the daemon itself answers.
+Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
+                                  std::chrono::seconds patience = {});
 
 }  // namespace s3oram

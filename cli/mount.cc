@@ -19,7 +19,8 @@ constexpr std::string_view kHelp =
     "  --keyfile FILE         the key file the vault was made with\n"
     "  --cache SIZE           memory for file contents\n"
     "  --timeout SECONDS      without an answer from a server, before giving up\n"
-    "  --log-level LEVEL      trace, debug, info, warn or error\n";
+    "  --metrics ADDRESS:PORT numbers for Prometheus, at an address of this machine alone\n"
+    "  --log-level LEVEL      trace, debug, info, warning or error\n";
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -17,6 +18,8 @@
 #include "fused/file_system.h"
 #include "fused/free_space.h"
 #include "fused/fuse_mount.h"
+#include "fused/metrics_endpoint.h"
+#include "fused/mount_status.h"
 #include "fused/mounts.h"
 #include "fused/options.h"
 #include "fused/passphrase.h"
@@ -114,7 +117,7 @@ Result<VaultKeys> unlock_vault(const Vault& vault, const MountCommand& command) 
 }
 
 Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
-                                            const MountCommand& command) {
+                                            const MountCommand& command, Metrics& metrics) {
   std::error_code error;
   const stdfs::path self = stdfs::read_symlink("/proc/self/exe", error);
   if (error) return fail(Errc::failed, "/proc/self/exe: {}", error.message());
@@ -122,6 +125,7 @@ Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
   options.serverd = self.parent_path() / "s3oramfs-serverd";
   options.deadline = command.timeout;
   options.progress = [](const std::string& doing) { spdlog::info("{}", doing); };
+  options.metrics = &metrics;
   return Volume::open(vault, keys, options);
 }
 
@@ -133,55 +137,41 @@ void log_to(const MountCommand& command, const stdfs::path& file, bool backgroun
   spdlog::flush_on(spdlog::level::info);
 }
 
-// ---- control -----------------------------------------------------------------------------------
+// ---- seen from outside -------------------------------------------------------------------------
 
-std::string status_json(const MountCommand& command, Volume& volume, FileSystem& files) {
-  const VolumeStatus state = volume.status();
-  const FileSystemStatus cache = files.status();
-  nlohmann::json servers = nlohmann::json::array();
-  const auto traffic = volume.server_traffic();
-  for (std::size_t i = 0; i < state.servers.size(); ++i) {
-    const auto& server = state.servers[i];
-    nlohmann::json links = nlohmann::json::array();
-    for (const LinkTraffic& link : traffic[i])
-      if (link.party != kClient)
-        links.push_back(
-            {{"server", link.party}, {"bytes_sent", link.sent}, {"bytes_received", link.received}});
-    servers.push_back({{"address", server.address},
-                       {"answering", server.answering},
-                       {"restarts", server.restarts},
-                       {"bytes_sent", server.bytes_sent},
-                       {"bytes_received", server.bytes_received},
-                       {"links", links}});
-  }
-  return nlohmann::json{{"ok", true},
-                        {"mountpoint", command.mountpoint.string()},
-                        {"pid", ::getpid()},
-                        {"volume",
-                         {{"blocks", state.blocks},
-                          {"capacity", state.capacity},
-                          {"height", state.height},
-                          {"block_size", volume.device().block_size()},
-                          {"accesses", state.accesses},
-                          {"evictions", state.evictions},
-                          {"evicting", state.evicting},
-                          {"stash", state.stash},
-                          {"uncommitted", state.uncommitted}}},
-                        {"servers", servers},
-                        {"cache",
-                         {{"bytes", cache.cache_bytes},
-                          {"limit", cache.cache_limit},
-                          {"dirty_bytes", cache.dirty_bytes}}},
-                        {"files", {{"inodes", cache.inodes}}}}
-      .dump();
+/// What the control socket and the metrics tell of.
+struct Watched {
+  MountIdentity identity;
+  Volume& volume;
+  FileSystem& files;
+  std::function<std::uint64_t()> free_bytes;
+  Metrics& metrics;
+};
+
+MountState state_of(const Watched& watched) {
+  const BlockDevice& device = watched.volume.device();
+  return {watched.volume.status(), watched.files.status(), device.room(), device.block_size(),
+          watched.free_bytes()};
 }
 
-ControlHandler control_handler(const MountCommand& command, Volume& volume, FileSystem& files) {
-  return [&](const std::string& request) -> std::string {
-    if (request == "status") return status_json(command, volume, files);
+std::string metrics_page(const Watched& watched) {
+  gauge(watched.identity, state_of(watched), watched.metrics);
+  return watched.metrics.text();
+}
+
+ControlHandler control_handler(const Watched& watched) {
+  return [&watched](const std::string& request) -> std::string {
+    if (request == "status") {
+      const auto links = watched.volume.server_traffic();
+      return status_json(watched.identity, state_of(watched), links).dump();
+    }
+    if (request == "drop") {
+      watched.files.drop_clean();
+      return nlohmann::json{{"ok", true}}.dump();
+    }
     if (request != "sync")
       return control_failure({Errc::bad_request, fmt::format("no such request: {}", request)});
-    if (const auto synced = files.sync_all(); !synced)
+    if (const auto synced = watched.files.sync_all(); !synced)
       return control_failure(
           {synced.error() == ENOSPC ? Errc::disk_full : Errc::unreachable,
            fmt::format("not everything is durable yet ({}); it stays in memory and is tried again",
@@ -193,13 +183,21 @@ ControlHandler control_handler(const MountCommand& command, Volume& volume, File
 // ---- the daemon --------------------------------------------------------------------------------
 
 /// Everything between an open volume and a closed one.
-Status serve(const MountCommand& command, const Vault& vault, Volume& volume, FileSystem& files,
+Status serve(const MountCommand& command, const Vault& vault, const Watched& watched,
              Background& background) {
-  auto mount = FuseMount::create(
-      files, {command.mountpoint.string(), vault.directory().string(), command.fuse_options});
+  auto mount = FuseMount::create(watched.files, {command.mountpoint.string(),
+                                                 vault.directory().string(), command.fuse_options});
   if (!mount) return fail(mount.error());
-  auto control = ControlSocket::create(kControlSocket, control_handler(command, volume, files));
+  auto control = ControlSocket::create(kControlSocket, control_handler(watched));
   if (!control) return fail(control.error());
+  std::unique_ptr<MetricsEndpoint> metrics;
+  if (!command.metrics.empty()) {
+    auto opened =
+        MetricsEndpoint::open(command.metrics, [&watched] { return metrics_page(watched); });
+    if (!opened) return fail(opened.error());
+    metrics = std::move(*opened);
+    spdlog::info("metrics are at http://{}/metrics", metrics->address());
+  }
   const SignalWatch signals(**mount);
   spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
   background.ready();
@@ -222,7 +220,8 @@ Status run(const MountCommand& command, Background& background) {
   log_to(command, run_directory / "fused.log", background.is_background());
   S3O_TRY(SignalWatch::install());
 
-  auto volume = open_volume(*vault, *keys, command);
+  Metrics metrics;
+  auto volume = open_volume(*vault, *keys, command, metrics);
   if (!volume) return fail(volume.error());
   FreeSpace space(vault->directory(), local_expansion(vault->config().params));
   FileSystemOptions options;
@@ -240,7 +239,12 @@ Status run(const MountCommand& command, Background& background) {
   auto files = FileSystem::mount((*volume)->device(), vault->database().string(), options);
   Status outcome;
   if (files) {
-    outcome = serve(command, *vault, **volume, **files, background);
+    const Watched watched{{command.mountpoint.string(), std::time(nullptr)},
+                          **volume,
+                          **files,
+                          options.cache.free_bytes,
+                          metrics};
+    outcome = serve(command, *vault, watched, background);
     spdlog::info("writing what is left");
     if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);
   } else {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "oramcore/base/metrics_responder.h"
+
 namespace s3oram {
 namespace {
 
@@ -12,6 +14,8 @@ constexpr std::array kKernelOptions = {"ro",  "allow_other", "nodev", "nosuid", 
                                        "dev", "suid",        "exec",  "noatime"};
 constexpr std::array kIgnoredOptions = {"rw",     "relatime", "defaults", "_netdev", "nofail",
                                         "nouser", "user",     "users",    "auto",    "noauto"};
+
+constexpr std::string_view kMetricsOption = "metrics=";
 
 bool is_among(const auto& options, const std::string& option) {
   return std::find(options.begin(), options.end(), option) != options.end();
@@ -39,8 +43,9 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
   app.add_option("--log-level", command.log_level, "How much to log")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "warn", "error"}))
       ->capture_default_str();
+  app.add_option("--metrics", command.metrics, "Numbers for Prometheus, at ADDRESS:PORT here");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -51,9 +56,12 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   for (const std::string& option : options) {
     if (is_among(kKernelOptions, option))
       command.fuse_options.push_back(option);
+    else if (option.starts_with(kMetricsOption))
+      command.metrics = option.substr(kMetricsOption.size());
     else if (!is_among(kIgnoredOptions, option) && !option.starts_with("x-") && !option.empty())
       return fail(Errc::usage, "-o {}: no such mount option", option);
   }
+  if (!command.metrics.empty()) S3O_TRY(check_metrics_address({command.metrics}, "--metrics"));
   command.read_only = is_among(options, "ro");
   command.update_atime = !is_among(options, "noatime") && !command.read_only;
   command.timeout = std::chrono::seconds(timeout);

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "oramcore/base/async.h"
+#include "oramcore/base/metrics_responder.h"
 #include "oramcore/base/random.h"
 #include "oramcore/wire/zmq_transport.h"
 #include "serverd/share_server.h"
@@ -112,14 +113,26 @@ Status serve(const Options& options) {
   all_lower.wait();
   SystemClock clock(io.get_executor());
   SystemRandom random;
+  Metrics metrics;
   const auto transport = make_zmq_transport(io.get_executor(), *network);
   if (!transport) return fail(transport.error());
   const auto server =
       ShareServer::open(options.store, network->self,
                         {io.get_executor(), pool.get_executor(), background.get_executor(),
                          readers.get_executor(), clock, random, **transport, system_disk(),
-                         options.cache ? options.cache : default_cache_bytes()});
+                         options.cache ? options.cache : default_cache_bytes(), metrics});
   if (!server) return fail(server.error());
+  std::unique_ptr<MetricsResponder> responder;
+  if (!options.metrics.empty()) {
+    auto listening =
+        MetricsResponder::listen(io.get_executor(), {options.metrics, options.metrics_public}, [&] {
+          (*server)->gauge();
+          return metrics.text();
+        });
+    if (!listening) return fail(listening.error());
+    responder = std::move(*listening);
+    spdlog::info("metrics are at http://{}/metrics", responder->address());
+  }
 
   Status outcome;
   end.async_wait([&](const boost::system::error_code& error, int) {
