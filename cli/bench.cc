@@ -21,6 +21,10 @@ Result<std::vector<BenchColumn>> measure(const std::vector<std::string>& targets
   for (const std::string& target : targets) {
     const auto place = BenchPlace::make(target, options.size);
     if (!place) return fail(place.error());
+    if ((*place)->keeps_memory())
+      std::cerr << "s3oramfs: " << target
+                << ": the vault is another user's, and its daemon keeps in "
+                << "memory what was written: reads will seem faster than they are\n";
     const auto before = static_cast<double>(columns.size());
     auto found = measure_place(**place, options, [&](double done, const std::string& doing) {
       bar.show((before + done) / all, targets.size() > 1 ? target + ": " + doing : doing);

@@ -35,6 +35,8 @@ class BenchPlace {
   const std::filesystem::path& directory() const { return directory_; }
   /// "ext4", "fuse.s3oramfs", ... as the kernel calls it.
   const std::string& filesystem() const { return filesystem_; }
+  /// Whether a daemon keeps contents in memory that forget() cannot reach: another user's vault.
+  bool keeps_memory() const { return filesystem_ == "fuse.s3oramfs" && !vault_; }
 
   /// What was written to this file, and is durable, leaves memory as far as it can be told to: the
   /// kernel's, and that of a vault's daemon. (What lies under another file system stays.)

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -43,9 +42,9 @@ Result<std::string> talk(const Vault& vault, const std::string& line,
   if (directory.get() < 0) return failure(vault, Errc::not_mounted);
   const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (socket.get() < 0) return failure(vault, Errc::failed);
-  const timeval limit{patience.count(), 0};
-  if (::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0)
-    return failure(vault, Errc::failed);
+  const timeval limit{static_cast<time_t>(patience.count()), 0};  // zero: none
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const auto path = fmt::format("/proc/self/fd/{}/control.sock", directory.get());
@@ -62,7 +61,10 @@ Result<std::string> talk(const Vault& vault, const std::string& line,
   while (answer.find('\n') == std::string::npos && answer.size() < kLongestAnswer) {
     const ssize_t got = ::recv(socket.get(), buffer, sizeof buffer, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failure(vault, errno == EAGAIN ? Errc::unreachable : Errc::failed);
+    if (got < 0 && errno == EAGAIN)
+      return fail(Errc::unreachable, "{}: its daemon does not answer for {} s",
+                  vault.directory().string(), patience.count());
+    if (got < 0) return failure(vault, Errc::failed);
     if (got == 0) break;
     answer.append(buffer, static_cast<std::size_t>(got));
   }

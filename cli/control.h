@@ -10,9 +10,9 @@
 namespace s3oram {
 
 /// Asks "status", "sync" or "drop" and gives the answer, an object. Errors: not_mounted (no daemon
-/// listens), unreachable (it does not answer within `patience`; zero: as long as it takes), and
-/// what the daemon itself answers.
+/// listens), unreachable (none answers within `patience`, if that is not zero), and what the daemon
+/// itself answers.
 Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
-                                  std::chrono::seconds patience = {});
+                                  std::chrono::seconds patience = std::chrono::seconds(0));
 
 }  // namespace s3oram

@@ -42,8 +42,8 @@ void add_dead_daemon(ordered_json& status, const Mount& mount, const std::string
   status["mountpoint"] = mount.point.string();
   status["health"] = {
       {"healthy", false},
-      {"problems",
-       {fmt::format("{}: s3oramfs umount {}, and mount it again", what, mount.point.string())}}};
+      {"problems", ordered_json::array({fmt::format("{}: s3oramfs umount {}, and mount it again",
+                                                    what, mount.point.string())})}};
 }
 
 Status outcome_of_check(const ordered_json& status) {

@@ -82,9 +82,9 @@ std::string mounted_text(const ordered_json& status, std::int64_t now) {
 std::string server_text(const ordered_json& server, bool mounted) {
   std::string out = "  " + text(server, "address");
   if (mounted) {
-    out += flag(server, "answering")
-               ? "  answers"
-               : fmt::format("  NO ANSWER for {}", human_duration(real(server, "silent_seconds")));
+    out += flag(server, "answering") ? "  answers"
+                                     : fmt::format("  NOT ANSWERING for {}",
+                                                   human_duration(real(server, "silent_seconds")));
     out += fmt::format(", {} sent, {} received", size(server, "bytes_sent"),
                        size(server, "bytes_received"));
   }

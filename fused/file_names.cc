@@ -204,7 +204,8 @@ Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino) {
     if (key.parent != ino) return false;
     // The kernel would refuse the whole listing.
     if (const char* problem = name_problem(key.name); problem || row.ino == 0)
-      tell_of_damage(ino, problem ? problem : "a name in this directory leads nowhere");
+      tell_of_damage(ino, fmt::format("an impossible name in this directory: {}",
+                                      problem ? problem : "it leads nowhere"));
     else
       entries.push_back({key.name, row.ino, row.type & S_IFMT});
     return true;

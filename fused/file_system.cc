@@ -204,7 +204,7 @@ Posix<FileSystem::NodePtr> FileSystem::known_directory(Ino ino) {
   return node;
 }
 
-void FileSystem::tell_of_damage(Ino ino, const char* what) {
+void FileSystem::tell_of_damage(Ino ino, const std::string& what) {
   if (told_of_damage_.pass(timing_.now().time_since_epoch()))
     spdlog::error("inode {}: {}: run s3oramfs fsck{}", ino, what, told_of_damage_.more());
 }

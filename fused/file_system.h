@@ -150,7 +150,7 @@ class FileSystem final : public CommitParticipant {
   Status free_orphans();
 
   // All private functions below are called with the lock held.
-  void tell_of_damage(Ino ino, const char* what);
+  void tell_of_damage(Ino ino, const std::string& what);
   Posix<NodePtr> known(Ino ino);
   Posix<NodePtr> known_directory(Ino ino);
   Posix<NodePtr> load(Ino ino, bool unlinked = false);

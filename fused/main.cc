@@ -144,18 +144,19 @@ struct Watched {
   MountIdentity identity;
   Volume& volume;
   FileSystem& files;
-  std::function<std::uint64_t()> free_bytes;
   Metrics& metrics;
 };
 
 MountState state_of(const Watched& watched) {
   const BlockDevice& device = watched.volume.device();
+  const auto disk = watched.files.statfs();
   return {watched.volume.status(), watched.files.status(), device.room(), device.block_size(),
-          watched.free_bytes()};
+          disk ? disk->f_bavail * disk->f_frsize : 0};
 }
 
 std::string metrics_page(const Watched& watched) {
-  gauge(watched.identity, state_of(watched), watched.metrics);
+  const auto links = watched.volume.server_traffic();  // whoever does not answer shows below
+  gauge(watched.identity, state_of(watched), links, watched.metrics);
   return watched.metrics.text();
 }
 
@@ -239,11 +240,8 @@ Status run(const MountCommand& command, Background& background) {
   auto files = FileSystem::mount((*volume)->device(), vault->database().string(), options);
   Status outcome;
   if (files) {
-    const Watched watched{{command.mountpoint.string(), std::time(nullptr)},
-                          **volume,
-                          **files,
-                          options.cache.free_bytes,
-                          metrics};
+    const Watched watched{
+        {command.mountpoint.string(), std::time(nullptr)}, **volume, **files, metrics};
     outcome = serve(command, *vault, watched, background);
     spdlog::info("writing what is left");
     if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);

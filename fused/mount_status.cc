@@ -74,7 +74,8 @@ json status_json(const MountIdentity& mount, const MountState& state,
             {"lag_seconds", in_tenths(seconds(files.lag))}}}};
 }
 
-void gauge(const MountIdentity& mount, const MountState& state, Metrics& metrics) {
+void gauge(const MountIdentity& mount, const MountState& state,
+           const std::vector<std::vector<LinkTraffic>>& links, Metrics& metrics) {
   const auto set = [&](const char* name, const char* help, auto value) {
     metrics.gauge(name, help).set(static_cast<double>(value));
   };
@@ -128,6 +129,13 @@ void gauge(const MountIdentity& mount, const MountState& state, Metrics& metrics
         .set(server.bytes_sent);
     metrics.counter("s3oramfs_received_bytes_total", "Messages from the server.", label)
         .set(server.bytes_received);
+    for (const LinkTraffic& link : links[i])
+      if (link.party != kClient)
+        metrics
+            .counter("s3oramfs_between_servers_bytes_total",
+                     "Messages from a server to a peer, another server.",
+                     {{"server", std::to_string(i + 1)}, {"peer", std::to_string(link.party)}})
+            .set(link.sent);
   }
 }
 

@@ -21,6 +21,7 @@ nlohmann::json status_json(const MountIdentity& mount, const MountState& state,
                            const std::vector<std::vector<LinkTraffic>>& links);
 
 /// Brings the gauges of `metrics` up to date.
-void gauge(const MountIdentity& mount, const MountState& state, Metrics& metrics);
+void gauge(const MountIdentity& mount, const MountState& state,
+           const std::vector<std::vector<LinkTraffic>>& links, Metrics& metrics);
 
 }  // namespace s3oram

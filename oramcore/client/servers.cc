@@ -5,6 +5,11 @@
 #include <algorithm>
 
 namespace s3oram {
+namespace {
+
+constexpr Duration kBusy = std::chrono::seconds(5);  // so long nobody is called silent
+
+}  // namespace
 
 Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& transport,
                  const VolumeId& volume, unsigned count)
@@ -17,12 +22,18 @@ Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& tra
       reopening_(count + 1),
       trouble_(count + 1),
       told_(count + 1),
+      last_heard_(count + 1),
       silent_since_(count + 1),
       rpc_(executor, clock, random, transport) {}
 
 void Servers::heard(Party server, Duration asked, bool answered) {
-  auto& since = silent_since_[server];
-  since = answered ? std::nullopt : std::optional(std::min(since.value_or(asked), asked));
+  if (answered) {
+    last_heard_[server] = clock_.now();
+    silent_since_[server].reset();
+  } else if (!last_heard_[server] || *last_heard_[server] < asked) {
+    auto& since = silent_since_[server];
+    since = std::min(since.value_or(asked), asked);
+  }
 }
 
 void Servers::warn(Party server, const Error& error) {
@@ -31,11 +42,16 @@ void Servers::warn(Party server, const Error& error) {
 }
 
 std::optional<Duration> Servers::silent_for(Party server) const {
-  const auto overdue = rpc_.overdue_since(server);
-  const auto since = silent_since_[server];
-  if (!overdue && !since) return std::nullopt;
-  return clock_.now() -
-         std::min(overdue.value_or(Duration::max()), since.value_or(Duration::max()));
+  std::optional<Duration> since = silent_since_[server];
+  if (const auto overdue = rpc_.overdue_since(server))
+    since = std::min(since.value_or(*overdue), *overdue);
+  if (!since) return std::nullopt;
+  const Duration now = clock_.now();
+  if (const auto heard = last_heard_[server]) {
+    if (now - *heard < kBusy) return std::nullopt;
+    since = std::max(*since, *heard);
+  }
+  return now - *since;
 }
 
 Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
@@ -116,7 +132,9 @@ Task<Status> Servers::open_one(Party server, Duration patience) {
 
 Task<Status> Servers::try_open(Party server, OpenRequest& request, Duration patience) {
   present_(request);
+  const Duration asked = clock_.now();
   auto answer = co_await rpc_.call(server, OpenRequest::kType, encode(request), patience);
+  if (answer) heard(server, asked, true);
   if (!answer) co_return fail(answer.error());
   const auto opened = decode<OpenAnswer>(answer->body());
   if (!opened) co_return fail(Errc::corrupt, "server {} answers nonsense", server);

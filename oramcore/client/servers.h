@@ -56,8 +56,8 @@ class Servers {
 
   /// Whether the last question was answered, and none waits for an answer for long.
   bool answering(Party server) const { return answering_[server] && !rpc_.overdue(server); }
-  /// For how long questions to it have been without an answer; nothing if the last was answered,
-  /// and none waits for long.
+  /// For how long it has answered nothing although it was asked; nothing if that is not so. (A
+  /// server that works on a long request answers others: ask for its traffic() first.)
   std::optional<Duration> silent_for(Party server) const;
   /// What the server has answered last, if that was trouble of its own, as with its disk; or empty.
   const std::string& trouble(Party server) const { return trouble_[server]; }
@@ -78,7 +78,7 @@ class Servers {
   bool stopped() const { return stopped_; }
 
  private:
-  /// What the last question says of the server: asked when, and whether it was answered at all.
+  /// A question that was asked then was answered, somehow, or not at all in its time.
   void heard(Party server, Duration asked, bool answered);
   void warn(Party server, const Error& error);
   Task<Status> open_one(Party server, Duration patience);
@@ -97,7 +97,8 @@ class Servers {
   std::vector<bool> answering_, reopening_;
   std::vector<std::string> trouble_;
   std::vector<LogLimit> told_;                         // of it
-  std::vector<std::optional<Duration>> silent_since_;  // the first question without an answer
+  std::vector<std::optional<Duration>> last_heard_;
+  std::vector<std::optional<Duration>> silent_since_;  // a question, if no answer came since
   Event reopened_;
   bool stopped_ = false;
   Rpc rpc_;

@@ -99,7 +99,8 @@ Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Durat
   call->to = to;
   call->request = with_header(header, std::move(request));
   const Duration now = clock_.now();
-  const Duration waiting = waiting_bytes(to) * kTimeOfByte;
+  // Whoever asks for the status does not wait for that long.
+  const Duration waiting = (type == MessageType::traffic ? 0 : waiting_bytes(to)) * kTimeOfByte;
   call->resend_after += waiting;
   call->asked_at = now;
   call->resend_at = now + call->resend_after;

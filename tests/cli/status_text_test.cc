@@ -86,7 +86,7 @@ TEST(StatusText, ASilentServerTellsNothingOfItsLinks) {
   ordered_json status = mounted();
   status["servers"][2] = server(3, false, ordered_json::array());
   const std::string text = status_text(status, 1060);
-  EXPECT_NE(text.find("  server 3  NO ANSWER for 40 s,"), std::string::npos) << text;
+  EXPECT_NE(text.find("  server 3  NOT ANSWERING for 40 s,"), std::string::npos) << text;
   EXPECT_NE(text.find("  between them  1-2 1.0 KiB, 1-3 1.0 KiB, 2-3 2.0 KiB\n"), std::string::npos)
       << text;
 }

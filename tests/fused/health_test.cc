@@ -147,14 +147,15 @@ TEST(MountStatus, GaugesFollowTheState) {
   MountState state = sound();
   state.volume.servers[1].bytes_sent = 12;
   state.files.no_room_bytes = 3;
-  gauge({"/a secret name", 1}, state, metrics);
+  gauge({"/a secret name", 1}, state, {{{0, 1, 2}, {2, 3, 4}}, {}, {}}, metrics);
   Exposition page = read_exposition(metrics.text());
   EXPECT_EQ(page.samples.at("s3oramfs_healthy"), 0);
   EXPECT_EQ(page.samples.at("s3oramfs_sent_bytes_total{server=\"2\"}"), 12);
+  EXPECT_EQ(page.samples.at("s3oramfs_between_servers_bytes_total{server=\"1\",peer=\"2\"}"), 3);
   EXPECT_EQ(metrics.text().find("secret"), std::string::npos);
   state = sound();
   state.volume.servers[1].bytes_sent = 15;
-  gauge({"/a secret name", 1}, state, metrics);
+  gauge({"/a secret name", 1}, state, {{}, {}, {}}, metrics);
   page = read_exposition(metrics.text());
   EXPECT_EQ(page.samples.at("s3oramfs_healthy"), 1);
   EXPECT_EQ(page.samples.at("s3oramfs_sent_bytes_total{server=\"2\"}"), 15);
