@@ -9,7 +9,7 @@
 
 namespace s3oram {
 
-/// Asks "status", "sync" or "drop" and gives the answer, an object. Errors: not_mounted (no daemon
+/// Asks "status" or "sync" and gives the answer, an object. Errors: not_mounted (no daemon
 /// listens), unreachable (none answers within `patience`, if that is not zero), and what the daemon
 /// itself answers.
 Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
