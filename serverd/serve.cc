@@ -93,6 +93,8 @@ Status serve(const Options& options) {
   if (options.exit_with_parent) S3O_TRY(exit_with_parent());
   if (options.store.empty())
     return fail(Errc::usage, "where the shares are is missing: give --store DIR");
+  if (!options.metrics.empty())
+    S3O_TRY(check_metrics_address({options.metrics, options.metrics_public}, "--metrics"));
   const auto lock = take_store(options);
   if (!lock) return fail(lock.error());
   const auto network = network_config(options);

@@ -103,7 +103,7 @@ Task<void> MetricsResponder::State::serve(std::shared_ptr<State> state, Tcp::soc
   co_await http::async_read_header(stream, buffer, parser,
                                    asio::redirect_error(asio::use_awaitable, error));
   const bool gone = error == http::error::end_of_stream || error == beast::error::timeout ||
-                    error.category() == asio::error::get_system_category();
+                    (error && error.category() == asio::error::get_system_category());
   if (!gone && state->page) {
     Answer answer = error ? answer_with(http::status::bad_request, "not understood\n")
                           : state->respond(parser.get());

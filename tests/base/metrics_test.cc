@@ -43,7 +43,7 @@ TEST(Metrics, AStrictReaderUnderstandsThePage) {
     metrics.histogram("s3o_c_seconds", "Took.", {{"kind", "x"}}).observe(took);
   metrics.histogram("s3o_d_seconds", "Never.");
   const Exposition page = read_exposition(metrics.text());
-  EXPECT_EQ(page.kinds.size(), 8u);
+  EXPECT_EQ(page.kinds.size(), 9u);
   EXPECT_EQ(page.samples.at("s3o_b_total{peer=\"2\"}"), 2);
   EXPECT_EQ(page.samples.at("s3o_huge"), 1e300);
   check_histogram(page, "s3o_c_seconds", "kind=\"x\"");
