@@ -57,7 +57,6 @@ Status run_bench(const Args& args) {
   app.add_option("VAULT|DIRECTORY", targets, "What to measure; else the current directory");
   app.add_option("--size", size, "Bytes to write and read, with K, M or G")->type_name("SIZE");
   app.add_option("--seconds", options.seconds, "For each of the other measurements, at most")
-      ->check(CLI::PositiveNumber)
       ->type_name("SECONDS");
   app.add_option("--plot", picture, "Write a picture too, an SVG image")->type_name("FILE");
   app.add_flag("--json", as_json, "As JSON, for programs");
@@ -67,6 +66,7 @@ Status run_bench(const Args& args) {
   const auto bytes = parse_size(size);
   if (!bytes) return fail(bytes.error());
   if (*bytes < kLeast) return fail(Errc::usage, "--size {}: 1M is the least", size);
+  if (!(options.seconds > 0)) return fail(Errc::usage, "--seconds: give more than 0");
   options.size = *bytes;
   if (targets.empty()) targets.push_back(".");
 

@@ -8,8 +8,8 @@ namespace s3oram {
 namespace {
 
 constexpr unsigned kWidth = 760, kMargin = 24;
-constexpr unsigned kBars = 250;     // where they begin
-constexpr unsigned kLongest = 400;  // the longest one
+constexpr unsigned kBars = 300;     // where they begin
+constexpr unsigned kLongest = 360;  // the longest one
 constexpr unsigned kBar = 12, kBetween = 3, kRows = 16;
 constexpr std::array kColors = {"#2a6f97", "#e07a5f", "#81b29a", "#f2cc8f", "#6d597a"};
 
@@ -56,10 +56,11 @@ std::string bench_picture(const std::vector<BenchColumn>& columns) {
     const std::size_t y = top + row * row_height;
     double most = 0;
     for (const BenchColumn& column : columns) most = std::max(most, column.measurements[row].value);
-    put("<text x=\"{}\" y=\"{}\">{}</text>\n", kMargin, y + 10,
-        escaped(first.title.substr(first.title.find_first_not_of(' '))));
+    const std::size_t indented = first.title.find_first_not_of(' ');
+    put("<text x=\"{}\" y=\"{}\">{}</text>\n", kMargin + indented * 6, y + 10,
+        escaped(first.title.substr(indented)));
     put("<text x=\"{}\" y=\"{}\" text-anchor=\"end\" fill=\"#777\">{}{}</text>\n", kBars - 10,
-        y + 10, first.unit, first.more_is_better ? "" : " (less is better)");
+        y + 10, first.unit, first.more_is_better ? "" : ", less is better");
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const double value = columns[i].measurements[row].value;
       const double length = most > 0 ? std::max(1.0, value / most * kLongest) : 1.0;

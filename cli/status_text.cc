@@ -51,7 +51,7 @@ std::string mounted_text(const ordered_json& status, std::int64_t now) {
   std::string out =
       fmt::format("content   {}, {} in {} of {}\n", plural(number(files, "inodes"), "file"),
                   human_size(blocks * block), plural(blocks, "block"), human_size(block));
-  out += fmt::format("room      for {}{}; the tree has {}, and {}\n", size(volume, "free_bytes"),
+  out += fmt::format("room      for {}{}; the tree holds {}, and {}\n", size(volume, "free_bytes"),
                      flag(status, "local") ? "" : " at most",
                      human_size(number(volume, "capacity") * block),
                      flag(volume, "can_grow") ? "grows by itself" : "CANNOT GROW");
@@ -133,18 +133,20 @@ std::string health_text(const ordered_json& status) {
 
 std::string status_text(const ordered_json& status, std::int64_t now) {
   const bool mounted = flag(status, "mounted");
+  const bool told = mounted && !member(status, "volume").empty();  // its daemon answers
   const ordered_json& servers = member(status, "servers");
   std::string out = health_text(status);
   out += fmt::format("vault     {}\n", text(status, "vault"));
-  if (mounted)
+  if (told)
     out += mounted_text(status, now);
-  else
-    out += fmt::format("blocks    of {}\n", size(status, "block_size"));
+  else if (mounted)
+    out += fmt::format("mounted   on {}\n", text(status, "mountpoint"));
+  if (!told) out += fmt::format("blocks    of {}\n", size(status, "block_size"));
   out += fmt::format("tree      {} slots a bucket, an eviction every {} accesses\n",
                      number(status, "bucket_size"), number(status, "evict_every"));
   out += fmt::format("servers   {}, of which any {} learn nothing\n", servers.size(),
                      number(status, "privacy_threshold"));
-  for (const ordered_json& server : servers) out += server_text(server, mounted);
+  for (const ordered_json& server : servers) out += server_text(server, told);
   return out + links_text(servers);
 }
 

@@ -49,6 +49,14 @@ Result<StoreLock> take_store(const Options& options) {
   }
 }
 
+Status check_metrics(const Options& options) {
+  if (options.metrics.empty()) return {};
+  S3O_TRY(check_metrics_address({options.metrics, true}, "--metrics"));
+  const Status local = check_metrics_address({options.metrics}, "--metrics");
+  if (local || options.metrics_public) return {};
+  return fail(Errc::usage, "{}; or give --metrics-public", local.error().message);
+}
+
 Status report_ready(int fd) {
   const ssize_t wrote = ::write(fd, "\n", 1);
   const int error = errno;
@@ -93,8 +101,7 @@ Status serve(const Options& options) {
   if (options.exit_with_parent) S3O_TRY(exit_with_parent());
   if (options.store.empty())
     return fail(Errc::usage, "where the shares are is missing: give --store DIR");
-  if (!options.metrics.empty())
-    S3O_TRY(check_metrics_address({options.metrics, options.metrics_public}, "--metrics"));
+  S3O_TRY(check_metrics(options));
   const auto lock = take_store(options);
   if (!lock) return fail(lock.error());
   const auto network = network_config(options);

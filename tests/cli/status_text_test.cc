@@ -70,7 +70,7 @@ TEST(StatusText, SaysAllAtAGlance) {
             "vault     /v\n"
             "mounted   on /mnt for 60 s, by process 12\n"
             "content   3 files, 1.0 MiB in 16 blocks of 64.0 KiB\n"
-            "room      for 1.0 GiB; the tree has 100 MiB, and grows by itself\n"
+            "room      for 1.0 GiB; the tree holds 100 MiB, and grows by itself\n"
             "cache     1.0 MiB of 256 MiB\n"
             "unwritten 2.0 MiB of contents, 1 change of names and places; since 4 s\n"
             "accesses  41; 2 evictions, 1 due, one under way for 3 s\n"
@@ -91,10 +91,26 @@ TEST(StatusText, ASilentServerTellsNothingOfItsLinks) {
       << text;
 }
 
+TEST(StatusText, SaysOnlyWhatIsKnownOfAMountWhoseDaemonIsGone) {
+  ordered_json status = unmounted();
+  status["mounted"] = true;
+  status["mountpoint"] = "/mnt";
+  status["health"] = {{"healthy", false}, {"problems", ordered_json::array({"it is gone"})}};
+  EXPECT_EQ(status_text(status, 1060),
+            "it is gone\n"
+            "vault     /v\n"
+            "mounted   on /mnt\n"
+            "blocks    of 64.0 KiB\n"
+            "tree      40 slots a bucket, an eviction every 20 accesses\n"
+            "servers   3, of which any 1 learn nothing\n"
+            "  local\n  local\n  local\n");
+}
+
 // Of another version's daemon.
 TEST(StatusText, TakesWhatIsThere) {
   ordered_json status = unmounted();
   status["mounted"] = true;
+  status["volume"] = {{"blocks", 1}};
   EXPECT_NE(status_text(status, 0).find("accesses  0; 0 evictions, none due\n"), std::string::npos);
   status["volume"] = "nonsense";
   status["servers"][0]["links"] = {1, "two", nullptr};

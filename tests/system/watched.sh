@@ -51,7 +51,7 @@ authorize "$(shown_key < "$work/said")"
 step "what is refused"
 expect 2 loopback s3oramfs mount --metrics 0.0.0.0:9751 "$vault" "$mount"
 expect 2 "127.0.0.1:9751" s3oramfs mount -o metrics=9751 "$vault" "$mount"
-expect 2 loopback serverd --store "$work/s2" --index 2 --listen 127.0.0.1:1 --metrics 0.0.0.0:1
+expect 2 metrics-public serverd --store "$work/s2" --index 2 --listen 127.0.0.1:1 --metrics 0.0.0.0:1
 says "not mounted" || fail "status of an unmounted vault: $(first_line)"
 [[ $(code_of s3oramfs status --check "$vault") == 23 ]] || fail "--check of an unmounted vault"
 
