@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 #include <future>
 #include <thread>
@@ -152,6 +153,38 @@ TEST_F(Responder, WhoReadsNothingIsCutOff) {
   std::string answer;
   while (answer.empty() && std::chrono::steady_clock::now() < deadline) answer = get("/metrics");
   EXPECT_EQ(status(answer), "HTTP/1.1 200 OK");
+}
+
+// As the programs end: the context stops, and is gone, whoever is still connected.
+TEST(ResponderEnds, WithConnectionsOpen) {
+  asio::io_context client;
+  std::vector<Tcp::socket> open;
+  std::atomic<int> pages = 0;
+  {
+    asio::io_context io;
+    auto responder = MetricsResponder::listen(io.get_executor(), {"127.0.0.1:0"}, [&pages] {
+      ++pages;
+      return std::string("s3o_a_total 1\n");
+    });
+    ASSERT_TRUE(responder) << responder.error().message;
+    std::thread thread([&io] { io.run(); });
+    const std::string address = (*responder)->address();
+    const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+    for (int i = 0; i < 3; ++i) {
+      open.emplace_back(client);
+      open.back().connect({asio::ip::make_address("127.0.0.1"), port});
+    }
+    const std::string request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    asio::write(open.back(), asio::buffer(request));
+    std::string answer;
+    error_code ended;
+    asio::read_until(open.back(), asio::dynamic_buffer(answer), "s3o_a_total 1\n", ended);
+    EXPECT_FALSE(ended) << ended.message();
+    io.stop();
+    thread.join();
+    responder->reset();
+  }
+  EXPECT_EQ(pages, 1);
 }
 
 TEST_F(Responder, APortIsTakenOnce) {
