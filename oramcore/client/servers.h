@@ -96,7 +96,7 @@ class Servers {
   std::vector<std::uint16_t> openings_;  // how often the session was opened there
   std::vector<bool> answering_, reopening_;
   std::vector<std::string> trouble_;
-  std::vector<LogLimit> told_;                         // of it
+  std::vector<LogLimit> told_;  // of it
   std::vector<std::optional<Duration>> last_heard_;
   std::vector<std::optional<Duration>> silent_since_;  // a question, if no answer came since
   Event reopened_;
