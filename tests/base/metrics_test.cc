@@ -52,6 +52,20 @@ TEST(Metrics, AStrictReaderUnderstandsThePage) {
   EXPECT_DOUBLE_EQ(page.samples.at("s3o_c_seconds_sum{kind=\"x\"}"), 100.074);
 }
 
+TEST(Metrics, TheStrictReaderRefusesWhatIsWrong) {
+  for (const char* line :
+       {"", "x 1", "# TYPE s3o_a counter", "# HELP s3o_b", "# TYPE s3o_b widget", "s3o_b",
+        "s3o_b x", "s3o_b{ 1", "s3o_b{a=1} 1", "s3o_b{a=\"1} 1", "s3o_b{a=\"\\x\"} 1",
+        "s3o_b{a=\"1\"}1", "s3o_b 1 2", "s3o_b 0x1", "1s3o_b 1"}) {
+    Exposition page;
+    std::string family;
+    ASSERT_TRUE(read_line("# HELP s3o_b B.", page, family));
+    ASSERT_TRUE(read_line("# TYPE s3o_b gauge", page, family));
+    EXPECT_FALSE(read_line(line, page, family)) << line;
+    EXPECT_TRUE(read_line("s3o_b{a=\"\\n\",b=\"\"} -1.5e-3", page, family));
+  }
+}
+
 TEST(Metrics, ABoundBelongsToTheBucketBelowIt) {
   Histogram histogram({0.001, 0.01});
   histogram.observe(1ms);
