@@ -16,6 +16,7 @@ Status run_init(const Args& args);
 Status run_mount(const Args& args);
 Status run_umount(const Args& args);
 Status run_status(const Args& args);
+Status run_bench(const Args& args);
 Status run_fsck(const Args& args);
 Status run_passwd(const Args& args);
 Status run_rekey(const Args& args);

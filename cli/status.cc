@@ -1,16 +1,21 @@
 // s3oramfs status: a mounted vault's daemon is asked; of another only the configuration is shown.
+#include <fmt/ranges.h>
+
+#include <ctime>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/control.h"
 #include "cli/mount_table.h"
-#include "cli/size.h"
+#include "cli/status_text.h"
 
 namespace s3oram {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr std::chrono::seconds kPatience{15};  // longer than a daemon asks its servers
 
 ordered_json describe(const Vault& vault) {
   const VaultConfig& config = vault.config();
@@ -31,55 +36,22 @@ ordered_json describe(const Vault& vault) {
   return status;
 }
 
-// Members that an older or newer daemon does not send count as zero or empty.
-std::uint64_t number(const ordered_json& object, const char* group, const char* name) {
-  const auto at = object.find(group);
-  if (at == object.end() || !at->is_object()) return 0;
-  return at->value(name, std::uint64_t{0});
+/// A mount whose daemon has ended or hangs still stands in the kernel's list.
+void add_dead_daemon(ordered_json& status, const Mount& mount, const std::string& what) {
+  status["mounted"] = true;
+  status["mountpoint"] = mount.point.string();
+  status["health"] = {
+      {"healthy", false},
+      {"problems", ordered_json::array({fmt::format("{}: s3oramfs umount {}, and mount it again",
+                                                    what, mount.point.string())})}};
 }
 
-void print_server(const ordered_json& server, bool mounted) {
-  std::cout << "  " << server.value("address", "");
-  if (mounted)
-    std::cout << fmt::format("  {}, {} sent, {} received",
-                             server.value("answering", false) ? "answering" : "NOT ANSWERING",
-                             human_size(server.value("bytes_sent", std::uint64_t{0})),
-                             human_size(server.value("bytes_received", std::uint64_t{0})));
-  if (const unsigned restarts = server.value("restarts", 0U); restarts > 0)
-    std::cout << fmt::format(", ended by itself {} {}", restarts, restarts == 1 ? "time" : "times");
-  std::cout << "\n";
-}
-
-void print(const ordered_json& status) {
-  const bool mounted = status["mounted"].get<bool>();
-  std::cout << "vault     " << status["vault"].get<std::string>() << "\n";
-  if (mounted)
-    std::cout << fmt::format("mounted   on {}, by process {}\n", status.value("mountpoint", ""),
-                             status.value("pid", 0));
-  else
-    std::cout << (status["ready"].get<bool>() ? "mounted   no\n"
-                                              : "mounted   no; unfinished: run init again\n");
-  const auto block = status["block_size"].get<std::uint64_t>();
-  std::cout << fmt::format("blocks    of {}, {} slots a bucket, an eviction every {} accesses\n",
-                           human_size(block), status["bucket_size"].get<unsigned>(),
-                           status["evict_every"].get<unsigned>());
-  if (mounted) {
-    const auto blocks = number(status, "volume", "blocks");
-    std::cout << fmt::format(
-        "content   {} files, {} in {} blocks; room for {} before the tree grows\n",
-        number(status, "files", "inodes"), human_size(blocks * block), blocks,
-        number(status, "volume", "capacity"));
-    std::cout << fmt::format("unwritten {} in memory; {} accesses not committed\n",
-                             human_size(number(status, "cache", "dirty_bytes")),
-                             number(status, "volume", "uncommitted"));
-    std::cout << fmt::format("traffic   {} accesses, {} evictions, {} blocks in the stash\n",
-                             number(status, "volume", "accesses"),
-                             number(status, "volume", "evictions"),
-                             number(status, "volume", "stash"));
-  }
-  std::cout << fmt::format("servers   {}, of which any {} learn nothing\n",
-                           status["servers"].size(), status["privacy_threshold"].get<unsigned>());
-  for (const ordered_json& server : status["servers"]) print_server(server, mounted);
+Status outcome_of_check(const ordered_json& status) {
+  if (!status["mounted"].get<bool>())
+    return fail(Errc::not_mounted, "{} is not mounted", status["vault"].get<std::string>());
+  const auto problems = status_problems(status);
+  if (problems.empty()) return {};
+  return fail(Errc::unhealthy, "{}", fmt::join(problems, "; "));
 }
 
 }  // namespace
@@ -88,9 +60,11 @@ Status run_status(const Args& args) {
   CLI::App app("Shows a vault: its servers, its space, and what is not yet written.",
                "s3oramfs status");
   std::string name;
-  bool as_json = false;
+  bool as_json = false, check = false;
   app.add_option("VAULT", name, "The vault, or the directory where it is mounted")->required();
   app.add_flag("--json", as_json, "As JSON, for programs");
+  app.add_flag("--check", check,
+               "One line, and exit code 24 if it is mounted but not healthy, 23 if not mounted");
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
@@ -99,18 +73,28 @@ Status run_status(const Args& args) {
   auto vault = Vault::find(mount ? mount->vault : std::filesystem::path(name));
   if (!vault) return fail(std::move(vault).error());
   ordered_json status = describe(*vault);
-  auto answer = ask_daemon(*vault, "status");
+  auto answer = ask_daemon(*vault, "status", kPatience);
   if (answer) {
     answer->erase("ok");
     status.update(ordered_json(*answer));
     status["mounted"] = true;
-  } else if (answer.error().code != Errc::not_mounted) {
+  } else if (answer.error().code == Errc::not_mounted || answer.error().code == Errc::unreachable) {
+    const bool hangs = answer.error().code == Errc::unreachable;
+    if (mount)
+      add_dead_daemon(status, *mount,
+                      hangs ? "its daemon does not answer" : "its daemon has ended");
+    else if (hangs)
+      return fail(std::move(answer).error());
+  } else {
     return fail(std::move(answer).error());
   }
   if (as_json)
     std::cout << status.dump(2) << "\n";
-  else
-    print(status);
+  else if (!check)
+    std::cout << status_text(status, std::time(nullptr));
+  if (!check) return {};
+  S3O_TRY(outcome_of_check(status));
+  if (!as_json) std::cout << "healthy\n";
   return {};
 }
 

@@ -1,6 +1,7 @@
 // The daemon's control socket: one line in, one JSON line out, for `s3oramfs status` and `umount`.
 //   "status"  {"ok":true, ...}
 //   "sync"    {"ok":true} when everything is durable
+//   "drop"    {"ok":true}; contents that are durable have left the memory
 //   failure   {"ok":false,"code":N,"message":"..."}, N an Errc
 #pragma once
 

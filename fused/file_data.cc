@@ -100,9 +100,35 @@ Posix<struct statvfs> FileSystem::statfs() {
   return out;
 }
 
+void FileSystem::drop_clean() {
+  const Lock lock(mutex_);
+  for (const auto& [ino, node] : nodes_) cache_.drop_clean(*node);
+  cache_.packs.drop_clean();
+}
+
 FileSystemStatus FileSystem::status() {
   const Lock lock(mutex_);
-  return {cache_.bytes(), cache_.limit(), cache_.dirty_bytes(), inodes_};
+  FileSystemStatus status{.cache_bytes = cache_.bytes(),
+                          .cache_limit = cache_.limit(),
+                          .dirty_bytes = cache_.dirty_bytes(),
+                          .inodes = inodes_,
+                          .uncommitted_rows = options_.read_only ? 0 : metadata_.uncommitted()};
+  const auto now = timing_.now();
+  const auto since = [now](Timing::Time then) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(now - then);
+  };
+  if (status.dirty_bytes > 0 || status.uncommitted_rows > 0) status.lag = since(durable_at_);
+  if (status.dirty_bytes == 0) return status;
+  for (const auto& [ino, node] : nodes_) {
+    if (node->unflushed == 0) continue;
+    for (const auto& [index, block] : node->blocks) {
+      if (!block->failing_since || !block->unflushed()) continue;
+      status.failing_bytes += block->data.size();
+      if (block->write_error == ENOSPC) status.no_room_bytes += block->data.size();
+      status.failing_for = std::max(status.failing_for, since(*block->failing_since));
+    }
+  }
+  return status;
 }
 
 }  // namespace s3oram

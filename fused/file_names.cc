@@ -204,8 +204,8 @@ Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino) {
     if (key.parent != ino) return false;
     // The kernel would refuse the whole listing.
     if (const char* problem = name_problem(key.name); problem || row.ino == 0)
-      spdlog::error("inode {}: an impossible name in this directory: {}: run s3oramfs fsck", ino,
-                    problem ? problem : "it leads nowhere");
+      tell_of_damage(ino, fmt::format("an impossible name in this directory: {}",
+                                      problem ? problem : "it leads nowhere"));
     else
       entries.push_back({key.name, row.ino, row.type & S_IFMT});
     return true;

@@ -22,7 +22,8 @@ FileSystem::FileSystem(BlockDevice& device, const FileSystemOptions& options)
     : device_(device),
       options_(options),
       timing_(*options.cache.timing),
-      cache_(mutex_, device, metadata_, options.cache) {}
+      cache_(mutex_, device, metadata_, options.cache),
+      durable_at_(timing_.now()) {}
 
 FileSystem::~FileSystem() {
   {
@@ -205,16 +206,21 @@ Posix<FileSystem::NodePtr> FileSystem::known_directory(Ino ino) {
   return node;
 }
 
+void FileSystem::tell_of_damage(Ino ino, const std::string& what) {
+  if (told_of_damage_.pass(timing_.now().time_since_epoch()))
+    spdlog::error("inode {}: {}: run s3oramfs fsck{}", ino, what, told_of_damage_.more());
+}
+
 /// `unlinked`: a node that no name leads to. All others have one, whatever their row says.
 Posix<FileSystem::NodePtr> FileSystem::load(Ino ino, bool unlinked) {
   if (const auto found = nodes_.find(ino); found != nodes_.end()) return found->second;
   S3O_POSIX_GET(row, metadata_.inodes.find(ino));
   if (!row) {
-    spdlog::error("a name leads to inode {}, which does not exist: run s3oramfs fsck", ino);
+    tell_of_damage(ino, "a name leads to it, and it does not exist");
     return posix_error(EIO);
   }
   if (!is_usable(*row) || (row->nlink == 0 && !unlinked)) {
-    spdlog::error("the attributes of inode {} are damaged: run s3oramfs fsck", ino);
+    tell_of_damage(ino, "its attributes are damaged");
     return posix_error(EIO);
   }
   auto node = std::make_shared<Node>();
@@ -290,7 +296,9 @@ std::function<Status(Database&)> FileSystem::snapshot() {
 
 void FileSystem::committed(const Status& outcome) {
   const Lock lock(mutex_);
-  if (!outcome) spdlog::error("a commit failed and is tried again: {}", outcome.error().message);
+  if (!outcome && told_of_commit_.pass(timing_.now().time_since_epoch()))
+    spdlog::error("a commit failed and is tried again: {}{}", outcome.error().message,
+                  told_of_commit_.more());
   if (!options_.read_only) metadata_.end_commit(outcome.has_value());
   cache_.numbers.end_commit(outcome.has_value());
   cache_.wake(false);  // a commit needs no server, and brings no waiting access further
@@ -362,8 +370,11 @@ PosixStatus FileSystem::sync_names() {
 PosixStatus FileSystem::sync_all() {
   Lock lock(mutex_);
   if (options_.read_only) return {};
+  const auto begun = timing_.now();
   S3O_POSIX_TRY(flush(lock, unflushed_nodes()));
-  return commit(lock);
+  const auto outcome = commit(lock);
+  if (outcome) durable_at_ = std::max(durable_at_, begun);
+  return outcome;
 }
 
 /// Moves what is left in packs that hold little, so that their blocks come free.
@@ -382,11 +393,15 @@ void FileSystem::empty_packs() {
 }
 
 void FileSystem::tick(Lock& lock) {
+  const auto begun = timing_.now();
   for (const Ino ino : std::vector<Ino>(idle_.begin(), idle_.end())) drop_if_idle(ino);
   if (!options_.read_only) empty_packs();
   const bool used = cache_.take_used();
   const bool changed = !options_.read_only && metadata_.uncommitted() > 0;
-  if (!used && cache_.dirty_bytes() == 0 && !changed && !cache_.has_replacements()) return;
+  if (!used && cache_.dirty_bytes() == 0 && !changed && !cache_.has_replacements()) {
+    durable_at_ = begun;
+    return;
+  }
   const auto old = timing_.now() - options_.commit_every;
   auto outcome = cache_.flush(lock, unflushed_nodes(), false);
   settle([&](const Node& node) {
@@ -399,6 +414,7 @@ void FileSystem::tick(Lock& lock) {
   if (!outcome && !failing_)
     spdlog::error("writing fails ({}); it is tried again, {} bytes wait",
                   std::strerror(outcome.error()), cache_.dirty_bytes());
+  if (outcome) durable_at_ = std::max(durable_at_, begun);
   if (outcome && failing_) spdlog::info("writing works again");
   failing_ = !outcome;
 }

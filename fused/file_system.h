@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "fused/data_cache.h"
+#include "oramcore/base/log_limit.h"
 
 namespace s3oram {
 
@@ -61,6 +62,11 @@ struct DirectoryEntry {
 
 struct FileSystemStatus {
   std::uint64_t cache_bytes = 0, cache_limit = 0, dirty_bytes = 0, inodes = 0;
+  std::uint64_t uncommitted_rows = 0;       // changes of names, attributes and extents
+  std::uint64_t failing_bytes = 0;          // of dirty_bytes: the last attempt to write them failed
+  std::uint64_t no_room_bytes = 0;          // of failing_bytes: for want of room on the device
+  std::chrono::milliseconds failing_for{};  // the first of them
+  std::chrono::milliseconds lag{};          // about everything older is durable; 0: all of it
 };
 
 class FileSystem final : public CommitParticipant {
@@ -120,6 +126,9 @@ class FileSystem final : public CommitParticipant {
   PosixStatus sync_names();
   PosixStatus sync_all();
 
+  /// Contents that the device has leave the memory: for measurements.
+  void drop_clean();
+
   Posix<struct statvfs> statfs();
   FileSystemStatus status();
 
@@ -143,6 +152,7 @@ class FileSystem final : public CommitParticipant {
   Status look_for_labels();
 
   // All private functions below are called with the lock held.
+  void tell_of_damage(Ino ino, const std::string& what);
   Posix<NodePtr> known(Ino ino);
   Posix<NodePtr> known_directory(Ino ino);
   Posix<NodePtr> load(Ino ino, bool unlinked = false);
@@ -185,6 +195,8 @@ class FileSystem final : public CommitParticipant {
   std::uint64_t inodes_ = 0;
   bool labelled_ = true;  // some file has, or had since the mount, an SELinux label
   unsigned commits_ = 0;  // that the device has not answered
+  LogLimit told_of_commit_, told_of_damage_{std::chrono::seconds(1)};
+  Timing::Time durable_at_;  // what was done by then is durable
   bool stopping_ = false, kick_ = false, failing_ = false;
   Timing::Time next_tick_;
   std::condition_variable ticker_wakes_;

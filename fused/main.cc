@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -17,6 +18,8 @@
 #include "fused/free_space.h"
 #include "fused/fuse_mount.h"
 #include "fused/identity.h"
+#include "fused/metrics_endpoint.h"
+#include "fused/mount_status.h"
 #include "fused/mounts.h"
 #include "fused/options.h"
 #include "oramcore/base/memory.h"
@@ -120,7 +123,7 @@ Result<VaultKeys> unlock_vault(const Vault& vault, const MountCommand& command) 
 }
 
 Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
-                                            const MountCommand& command) {
+                                            const MountCommand& command, Metrics& metrics) {
   std::error_code error;
   const stdfs::path self = stdfs::read_symlink("/proc/self/exe", error);
   if (error) return fail(Errc::failed, "/proc/self/exe: {}", error.message());
@@ -128,6 +131,7 @@ Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
   options.serverd = self.parent_path() / "s3oramfs-serverd";
   options.deadline = command.timeout;
   options.progress = [](const std::string& doing) { spdlog::info("{}", doing); };
+  options.metrics = &metrics;
   return Volume::open(vault, keys, options);
 }
 
@@ -142,55 +146,42 @@ void log_to(const MountCommand& command, const stdfs::path& file, bool backgroun
   spdlog::flush_on(spdlog::level::info);
 }
 
-// ---- control -----------------------------------------------------------------------------------
+// ---- seen from outside -------------------------------------------------------------------------
 
-std::string status_json(const MountCommand& command, Volume& volume, FileSystem& files) {
-  const VolumeStatus state = volume.status();
-  const FileSystemStatus cache = files.status();
-  nlohmann::json servers = nlohmann::json::array();
-  const auto traffic = volume.server_traffic();
-  for (std::size_t i = 0; i < state.servers.size(); ++i) {
-    const auto& server = state.servers[i];
-    nlohmann::json links = nlohmann::json::array();
-    for (const LinkTraffic& link : traffic[i])
-      if (link.party != kClient)
-        links.push_back(
-            {{"server", link.party}, {"bytes_sent", link.sent}, {"bytes_received", link.received}});
-    servers.push_back({{"address", server.address},
-                       {"answering", server.answering},
-                       {"restarts", server.restarts},
-                       {"bytes_sent", server.bytes_sent},
-                       {"bytes_received", server.bytes_received},
-                       {"links", links}});
-  }
-  return nlohmann::json{{"ok", true},
-                        {"mountpoint", command.mountpoint.string()},
-                        {"pid", ::getpid()},
-                        {"volume",
-                         {{"blocks", state.blocks},
-                          {"capacity", state.capacity},
-                          {"height", state.height},
-                          {"block_size", volume.device().block_size()},
-                          {"accesses", state.accesses},
-                          {"evictions", state.evictions},
-                          {"evicting", state.evicting},
-                          {"stash", state.stash},
-                          {"uncommitted", state.uncommitted}}},
-                        {"servers", servers},
-                        {"cache",
-                         {{"bytes", cache.cache_bytes},
-                          {"limit", cache.cache_limit},
-                          {"dirty_bytes", cache.dirty_bytes}}},
-                        {"files", {{"inodes", cache.inodes}}}}
-      .dump();
+/// What the control socket and the metrics tell of.
+struct Watched {
+  MountIdentity identity;
+  Volume& volume;
+  FileSystem& files;
+  Metrics& metrics;
+};
+
+MountState state_of(const Watched& watched) {
+  const BlockDevice& device = watched.volume.device();
+  const auto disk = watched.files.statfs();
+  return {watched.volume.status(), watched.files.status(), device.room(), device.block_size(),
+          disk ? disk->f_bavail * disk->f_frsize : 0};
 }
 
-ControlHandler control_handler(const MountCommand& command, Volume& volume, FileSystem& files) {
-  return [&](const std::string& request) -> std::string {
-    if (request == "status") return status_json(command, volume, files);
+std::string metrics_page(const Watched& watched) {
+  const auto links = watched.volume.server_traffic();  // whoever does not answer shows below
+  gauge(watched.identity, state_of(watched), links, watched.metrics);
+  return watched.metrics.text();
+}
+
+ControlHandler control_handler(const Watched& watched) {
+  return [&watched](const std::string& request) -> std::string {
+    if (request == "status") {
+      const auto links = watched.volume.server_traffic();
+      return status_json(watched.identity, state_of(watched), links).dump();
+    }
+    if (request == "drop") {
+      watched.files.drop_clean();
+      return nlohmann::json{{"ok", true}}.dump();
+    }
     if (request != "sync")
       return control_failure({Errc::bad_request, fmt::format("no such request: {}", request)});
-    if (const auto synced = files.sync_all(); !synced)
+    if (const auto synced = watched.files.sync_all(); !synced)
       return control_failure(
           {synced.error() == ENOSPC ? Errc::disk_full : Errc::unreachable,
            fmt::format("not everything is durable yet ({}); it stays in memory and is tried again",
@@ -202,20 +193,28 @@ ControlHandler control_handler(const MountCommand& command, Volume& volume, File
 // ---- the daemon --------------------------------------------------------------------------------
 
 /// Everything between an open volume and a closed one.
-Status serve(const MountCommand& command, const Vault& vault, Identity& identity, Volume& volume,
-             FileSystem& files, Background& background, ServiceManager& manager) {
+Status serve(const MountCommand& command, const Vault& vault, Identity& identity,
+             const Watched& watched, Background& background, ServiceManager& manager) {
   Result<std::unique_ptr<FuseMount>> mount;
   const auto mount_it = [&]() -> Status {
     if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
-    mount = FuseMount::create(
-        files, {command.mountpoint.string(), vault.directory().string(), command.fuse_options});
+    mount = FuseMount::create(watched.files, {command.mountpoint.string(),
+                                              vault.directory().string(), command.fuse_options});
     if (!mount) return fail(mount.error());
     return {};
   };
   S3O_TRY(identity.as_root(mount_it));
   S3O_TRY(identity.settle());
-  auto control = ControlSocket::create(kControlSocket, control_handler(command, volume, files));
+  auto control = ControlSocket::create(kControlSocket, control_handler(watched));
   if (!control) return fail(control.error());
+  std::unique_ptr<MetricsEndpoint> metrics;
+  if (!command.metrics.empty()) {
+    auto opened =
+        MetricsEndpoint::open(command.metrics, [&watched] { return metrics_page(watched); });
+    if (!opened) return fail(opened.error());
+    metrics = std::move(*opened);
+    spdlog::info("metrics are at http://{}/metrics", metrics->address());
+  }
   const SignalWatch signals(**mount);
   spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
   background.ready();
@@ -245,7 +244,8 @@ Status run(const MountCommand& command, Background& background) {
   log_to(command, run_directory / "fused.log", background.is_background());
   S3O_TRY(SignalWatch::install());
 
-  auto volume = open_volume(*vault, *keys, command);
+  Metrics metrics;
+  auto volume = open_volume(*vault, *keys, command, metrics);
   if (!volume) return fail(volume.error());
   FreeSpace space(vault->directory(), local_expansion(vault->config().params));
   FileSystemOptions options;
@@ -263,7 +263,9 @@ Status run(const MountCommand& command, Background& background) {
   auto files = FileSystem::mount((*volume)->device(), vault->database().string(), options);
   Status outcome;
   if (files) {
-    outcome = serve(command, *vault, *identity, **volume, **files, background, manager);
+    const Watched watched{
+        {command.mountpoint.string(), std::time(nullptr)}, **volume, **files, metrics};
+    outcome = serve(command, *vault, *identity, watched, background, manager);
     manager.stopping();
     spdlog::info("writing what is left");
     if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);

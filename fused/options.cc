@@ -8,6 +8,8 @@
 #include <array>
 #include <charconv>
 
+#include "oramcore/base/metrics_responder.h"
+
 namespace s3oram {
 namespace {
 
@@ -44,8 +46,8 @@ constexpr std::array kWords = {Word{"ro", Use::ours},
                                Word{"users", Use::nothing},
                                Word{"nofail", Use::nothing},
                                Word{"_netdev", Use::nothing}};
-constexpr std::array kValues = {"passfile", "passprog", "keyfile", "cache",
-                                "timeout",  "uid",      "gid",     "log-level"};
+constexpr std::array kValues = {"passfile", "passprog", "keyfile", "cache",    "timeout",
+                                "uid",      "gid",      "metrics", "log-level"};
 
 bool is_for_others(const std::string& word) {
   return word.empty() || word.starts_with("x-") || word.starts_with("X-") ||
@@ -169,6 +171,8 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   parsed_value("uid", read_uid, command.root_uid, "USER",
                "Whose the root directory of a new vault is");
   parsed_value("gid", read_gid, command.root_gid, "GROUP", "Its group");
+  value("metrics", command.metrics, "ADDRESS:PORT",
+        "Numbers for Prometheus, on this machine alone");
   value("log-level", command.log_level, "LEVEL", "trace, debug, info (default), warning or error")
       ->check(
           CLI::IsMember({"trace", "debug", "info", "warning", "warn", "error"}).description(""));
@@ -201,6 +205,7 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   } catch (const CLI::ParseError& error) {
     return fail(Errc::usage, "{}; see s3oramfs mount --help", error.what());
   }
+  if (!command.metrics.empty()) S3O_TRY(check_metrics_address({command.metrics}, "--metrics"));
   if (command.read_only) command.fuse_options.push_back("ro");
   if (!command.update_atime) command.fuse_options.push_back("noatime");
   command.update_atime = command.update_atime && !command.read_only;

@@ -30,6 +30,7 @@ struct MountCommand {
   std::size_t cache_mib = 256;
   std::chrono::seconds timeout{20};
   std::string log_level = "info";
+  std::string metrics;  // ADDRESS:PORT of the page of metrics; empty: none
 };
 
 /// The command, or the text that --help asks for. Errors: usage, which names the option and those

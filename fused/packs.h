@@ -61,6 +61,8 @@ class Packs {
   /// Writes in flight.
   unsigned writing() const { return writing_; }
   std::size_t bytes_in_memory() const;
+  /// Forgets the packs that were read.
+  void drop_clean() { cache_.clear(); }
 
  private:
   struct Pack {

@@ -81,6 +81,11 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--log-level", options.log_level, "Least level of the log on stderr")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "critical", "off"}))
       ->type_name("LEVEL");
+  app.add_option("--metrics", options.metrics,
+                 "Numbers for Prometheus, at an address like 127.0.0.1:9752")
+      ->type_name("ADDRESS:PORT");
+  app.add_flag("--metrics-public", options.metrics_public,
+               "Let that be an address that other machines reach");
 }
 
 Result<ZmqConfig> network_config(const Options& options) {

@@ -25,6 +25,8 @@ struct Options {
   unsigned threads = 0;     // 0: one a core
   std::uint64_t cache = 0;  // bytes; 0: default_cache_bytes()
   std::string log_level = "info";
+  std::string metrics;          // ADDRESS:PORT of the page of metrics; empty: none
+  bool metrics_public = false;  // that may be any address
 };
 
 /// `options` must outlive the parsing.

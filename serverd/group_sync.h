@@ -3,6 +3,7 @@
 
 #include "oramcore/base/async.h"
 #include "oramcore/base/error.h"
+#include "oramcore/base/metrics.h"
 #include "oramcore/base/rules.h"
 #include "serverd/frame_store.h"
 
@@ -13,8 +14,9 @@ namespace s3oram {
 /// gets an error, and must write again.
 class GroupSync {
  public:
-  GroupSync(Executor executor, Executor pool, FrameStore& store)
-      : executor_(std::move(executor)), pool_(std::move(pool)), store_(store) {}
+  /// `took`: where to count how long the disk takes; none if null.
+  GroupSync(Executor executor, Executor pool, FrameStore& store, Histogram* took = nullptr)
+      : executor_(std::move(executor)), pool_(std::move(pool)), store_(store), took_(took) {}
 
   /// To be asked before the first of the writes that sync() is to make durable.
   std::uint64_t begin() const { return failures_; }
@@ -34,7 +36,7 @@ class GroupSync {
     running_ = true;
     while (done_ < asked_) {
       const std::uint64_t covered = asked_;
-      Status status = co_await offload(pool_, [this] { return store_.sync(); });
+      Status status = co_await offload(pool_, [this] { return timed_sync(); });
       if (!rule_holds(Rule::no_retry_of_failed_sync))
         while (!status) status = co_await offload(pool_, [this] { return store_.sync(); });
       done_ = covered;
@@ -47,9 +49,17 @@ class GroupSync {
     running_ = false;
   }
 
+  Status timed_sync() {
+    const auto begun = std::chrono::steady_clock::now();
+    Status status = store_.sync();
+    if (took_) took_->observe(std::chrono::steady_clock::now() - begun);
+    return status;
+  }
+
   Executor executor_;
   Executor pool_;
   FrameStore& store_;
+  Histogram* const took_;
   std::uint64_t asked_ = 0, done_ = 0;
   std::uint64_t failures_ = 0;
   bool running_ = false;

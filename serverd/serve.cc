@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "oramcore/base/async.h"
+#include "oramcore/base/metrics_responder.h"
 #include "oramcore/base/random.h"
 #include "oramcore/service/manager.h"
 #include "oramcore/wire/zmq_transport.h"
@@ -47,6 +48,14 @@ Result<StoreLock> take_store(const Options& options) {
       return lock;
     std::this_thread::sleep_for(kPoll);
   }
+}
+
+Status check_metrics(const Options& options) {
+  if (options.metrics.empty()) return {};
+  S3O_TRY(check_metrics_address({options.metrics, true}, "--metrics"));
+  const Status local = check_metrics_address({options.metrics}, "--metrics");
+  if (local || options.metrics_public) return {};
+  return fail(Errc::usage, "{}; or give --metrics-public", local.error().message);
 }
 
 Status report_ready(int fd) {
@@ -93,6 +102,7 @@ Status serve(const Options& options) {
   if (options.exit_with_parent) S3O_TRY(exit_with_parent());
   if (options.store.empty())
     return fail(Errc::usage, "where the shares are is missing: give --store DIR");
+  S3O_TRY(check_metrics(options));
   const auto lock = take_store(options);
   if (!lock) return fail(lock.error());
   const auto network = network_config(options);
@@ -116,14 +126,26 @@ Status serve(const Options& options) {
   all_lower.wait();
   SystemClock clock(io.get_executor());
   SystemRandom random;
+  Metrics metrics;
   const auto transport = make_zmq_transport(io.get_executor(), *network);
   if (!transport) return fail(transport.error());
   const auto server =
       ShareServer::open(options.store, network->self,
                         {io.get_executor(), pool.get_executor(), background.get_executor(),
                          readers.get_executor(), clock, random, **transport, system_disk(),
-                         options.cache ? options.cache : default_cache_bytes()});
+                         options.cache ? options.cache : default_cache_bytes(), metrics});
   if (!server) return fail(server.error());
+  std::unique_ptr<MetricsResponder> responder;
+  if (!options.metrics.empty()) {
+    auto listening =
+        MetricsResponder::listen(io.get_executor(), {options.metrics, options.metrics_public}, [&] {
+          (*server)->gauge();
+          return metrics.text();
+        });
+    if (!listening) return fail(listening.error());
+    responder = std::move(*listening);
+    spdlog::info("metrics are at http://{}/metrics", responder->address());
+  }
 
   Status outcome;
   end.async_wait([&](const boost::system::error_code& error, int) {

@@ -16,6 +16,7 @@
 #include "serverd/eviction.h"
 #include "serverd/frame_store.h"
 #include "serverd/group_sync.h"
+#include "serverd/server_metrics.h"
 #include "serverd/share_server.h"
 
 namespace s3oram {
@@ -36,10 +37,12 @@ class Server final : public ShareServer {
         disk_(environment.disk),
         transport_(environment.transport),
         cache_bytes_(environment.cache_bytes),
+        metrics_(environment.metrics),
         rpc_(executor_, clock_, random_, environment.transport) {}
 
   Status start();
   Task<Status> stop() override;
+  void gauge() override;
 
  private:
   // ---- the volume
@@ -189,6 +192,7 @@ class Server final : public ShareServer {
   Disk& disk_;
   Transport& transport_;
   const std::size_t cache_bytes_;
+  ServerMetrics metrics_;
   std::unique_ptr<FrameStore> frames_;
   std::unique_ptr<GroupSync> sync_;
   bool open_ = false;          // a session was opened in this process's life

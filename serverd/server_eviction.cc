@@ -165,6 +165,7 @@ Task<Result<Bytes>> Server::commit(CommitRequest request, Payload&) {
   if (control_.prepared() != request.id)
     co_return fail(Errc::bad_request, "eviction {} is not prepared", request.id.eviction);
   S3O_CO_TRY(control_.commit());
+  metrics_.evictions.add();
   damaged_.clear();
   early_.clear();
   co_return done();

@@ -76,6 +76,7 @@ Task<Result<Bytes>> Server::heal_slot(HealSlotRequest request, Payload&) {
                      ? write_to_ring(place->slot, stamp)
                      : write_durably(place->ref.frame, place->slot, request.share, stamp);
   S3O_CO_TRY(co_await std::move(written));
+  metrics_.healed_slots.add();
   spdlog::warn("slot {} of bucket {} was damaged and is healed", request.at.slot,
                request.at.bucket);
   co_return done();

@@ -1,4 +1,6 @@
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,7 +53,7 @@ Status Server::open_frames() {
   if (!file) return fail(file.error());
   frames_ = std::make_unique<FrameStore>(std::move(*file), params().ring_slots(),
                                          params().bucket_size, params().slot_size(), cache_bytes_);
-  sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_);
+  sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_, &metrics_.sync_seconds);
   if (auto room = reserve_frames(control_.height()); !room)
     spdlog::error("no room is kept for evictions: {}", room.error().message);
   return open_ring();
@@ -72,7 +74,9 @@ Status Server::open_ring() {
 
 Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request) {
   ++running_;
+  const Duration begun = clock_.now();
   auto answer = co_await dispatch(from, type, std::move(request));
+  metrics_.handled(type, clock_.now() - begun, answer.has_value());
   if (--running_ == 0) idle_.notify_all();
   co_return answer;
 }
@@ -140,6 +144,21 @@ Result<Bytes> Server::traffic() const {
     answer.links.push_back({party, counted.bytes_sent, counted.bytes_received});
   }
   return encode(answer);
+}
+
+void Server::gauge() {
+  const Party servers = control_.volume() ? params().scheme.servers : Party{0};
+  for (Party party = kClient; party <= servers; ++party)
+    if (party != self_) metrics_.traffic_with(party, transport_.traffic(party));
+  metrics_.damaged_buckets.set(static_cast<double>(damaged_.size()));
+  metrics_.tree_height.set(control_.volume() ? control_.height() : 0);
+  struct stat slots {};
+  if (::stat((directory_ / "slots").c_str(), &slots) == 0)
+    metrics_.store_bytes.set(static_cast<double>(slots.st_blocks) * 512);
+  struct statvfs disk {};
+  if (::statvfs(directory_.c_str(), &disk) == 0)
+    metrics_.free_bytes.set(static_cast<double>(disk.f_bavail) *
+                            static_cast<double>(disk.f_frsize));
 }
 
 Result<Bytes> Server::create(const CreateRequest& request) {

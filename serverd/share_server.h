@@ -8,6 +8,7 @@
 #include "oramcore/base/async.h"
 #include "oramcore/base/disk.h"
 #include "oramcore/base/error.h"
+#include "oramcore/base/metrics.h"
 #include "oramcore/base/random.h"
 #include "oramcore/wire/transport.h"
 
@@ -27,6 +28,7 @@ struct ServerEnvironment {
   Transport& transport;
   Disk& disk = system_disk();
   std::size_t cache_bytes = default_cache_bytes();  // of buckets in memory
+  Metrics& metrics = unread_metrics();
 };
 
 class ShareServer {
@@ -39,6 +41,9 @@ class ShareServer {
 
   /// Stops answering, waits for what the pool still does, makes everything durable. On `executor`.
   virtual Task<Status> stop() = 0;
+
+  /// Brings its gauges up to date, and counters that others count. On `executor`.
+  virtual void gauge() = 0;
 };
 
 }  // namespace s3oram

@@ -26,7 +26,8 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, params.scheme.servers),
       root_(params.ring_slots()),
-      intents_(params.ring_slots()) {}
+      intents_(params.ring_slots()),
+      metrics_(environment.metrics) {}
 
 Engine::~Engine() = default;
 
@@ -108,9 +109,14 @@ EngineStatus Engine::status() const {
                       .uncommitted = pending_.positions.size(),
                       .height = tree_.height,
                       .evicting = evicting_,
-                      .answering = {}};
+                      .unreadable = unreadable_.size(),
+                      .failure = dead_ ? dead_->message : std::string(),
+                      .servers = {}};
+  const Turn released = first_turn(released_view_, params_.evict_every);
+  status.evictions_due = (std::max(tree_.written, released) - released) / params_.evict_every;
+  if (evicting_) status.evicting_for = environment_.clock.now() - eviction_begun_;
   for (Party server = 1; server <= servers_.count(); ++server)
-    status.answering.push_back(servers_.answering(server));
+    status.servers.push_back({servers_.silent_for(server), servers_.trouble(server)});
   return status;
 }
 
@@ -222,12 +228,17 @@ Task<void> Engine::access(Request request) {
 
 Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
   ++accesses_;
+  metrics_.accesses.add();
   const BlockId block = request.block;
   const std::uint64_t replaces = positions_.get(block).version;
   const Duration begun = environment_.clock.now();
   auto found = co_await retrieve(turn, block, leaf);
   last_retrieval_ = environment_.clock.now() - begun;
-  if (!found && !dead_) unreadable_.insert(block);
+  metrics_.retrieval_seconds.observe(last_retrieval_);
+  if (!found && !dead_) {
+    unreadable_.insert(block);
+    metrics_.failed_reads.add();
+  }
   if (request.read && !found) request.read(fail(dead_ ? *dead_ : found.error()));
   if (dead_) {
     if (request.written) request.written(fail(*dead_));
@@ -242,6 +253,7 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
   const BlockId kept = content ? block : kNoBlock;
   if (!content) content.emplace(params_.block_size);
   const Status status = co_await write_root(turn, kept, replaces, *content, request.written);
+  if (status) metrics_.access_seconds.observe(environment_.clock.now() - begun);
   if (status && kept != kNoBlock) unreadable_.erase(block);
   if (!status && request.written) request.written(fail(status.error()));
 }
@@ -250,6 +262,7 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
 // Their root slots are written anew, by newer accesses, before a retrieval covers them.
 Task<Status> Engine::finish_accesses(std::vector<Intent> intents) {
   evicting_ = true;  // not now
+  eviction_begun_ = environment_.clock.now();
   if (!rule_holds(Rule::recovery_first)) {
     tree_.written += intents.size();
     intents.clear();

@@ -18,6 +18,7 @@
 
 #include "oramcore/base/async.h"
 #include "oramcore/client/block_device.h"
+#include "oramcore/client/engine_metrics.h"
 #include "oramcore/client/seal.h"
 #include "oramcore/client/servers.h"
 #include "oramcore/state/client_state.h"
@@ -31,13 +32,22 @@ struct ClientEnvironment {
   Clock& clock;
   Random& random;
   Transport& transport;
+  Metrics& metrics = unread_metrics();
 };
 
 struct EngineStatus {
+  struct Server {
+    std::optional<Duration> silent_for;  // it has not answered for so long
+    std::string trouble;                 // its own, by its last answer; or empty
+  };
   std::uint64_t blocks = 0, capacity = 0, accesses = 0, evictions = 0, stash = 0, uncommitted = 0;
   unsigned height = 0;
   bool evicting = false;
-  std::vector<bool> answering;  // by server, from 1
+  std::uint64_t evictions_due = 0;  // full groups of root writes, one of which may be under way
+  Duration evicting_for{};
+  std::uint64_t unreadable = 0;  // blocks that could not be read
+  std::string failure;           // why the volume cannot go on; or empty
+  std::vector<Server> servers;   // from 1
 };
 
 class Engine final : public BlockDevice {
@@ -209,6 +219,9 @@ class Engine final : public BlockDevice {
   std::size_t running_ = 0;  // coroutines of ours
   Event idle_;
   std::uint64_t accesses_ = 0, evictions_ = 0;
+  Duration eviction_begun_{};  // the one under way
+  EngineMetrics metrics_;
+  LogLimit told_of_eviction_, told_of_retrieval_, told_of_commit_;
 };
 
 }  // namespace s3oram

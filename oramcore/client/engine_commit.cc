@@ -29,7 +29,8 @@ Task<Status> Engine::commit_until_done() {
     const Status done = co_await commit_now();
     if (dead_) co_return fail(*dead_);
     if (done) co_return done;
-    spdlog::error("vault.db: {}; trying again", done.error().message);
+    if (told_of_commit_.pass(environment_.clock.now()))
+      spdlog::error("vault.db: {}; trying again{}", done.error().message, told_of_commit_.more());
     co_await environment_.clock.sleep(Servers::kRetryAfter);
   }
 }
@@ -44,8 +45,11 @@ Task<void> Engine::commit_loop() {
     StateChanges changes = std::exchange(pending_, {});
     const TreeState tree = tree_;
     auto with = participant_ ? participant_->snapshot() : std::function<Status(Database&)>();
+    const Duration begun = environment_.clock.now();
     last_commit_ =
         co_await offload(environment_.database, [&] { return state_.commit(tree, changes, with); });
+    metrics_.commit_seconds.observe(environment_.clock.now() - begun);
+    if (!last_commit_) metrics_.commit_failures.add();
     if (!last_commit_) pending_.merge_older(std::move(changes));
     if (participant_) participant_->committed(last_commit_);
     commits_done_ = covered;

@@ -16,6 +16,7 @@ bool Engine::eviction_due() const {
 Task<void> Engine::evict() {
   ++running_;
   while (!dead_ && eviction_due()) {
+    eviction_begun_ = environment_.clock.now();
     auto status = co_await evict_once();
     if (!status && !dead_) die(status.error());
     // Blocks that had to go to the stash return to the tree by ordinary accesses.
@@ -45,8 +46,11 @@ Task<Status> Engine::evict_once() {
       decide(*plan, id, next_height);
       break;
     }
-    spdlog::warn("eviction {} is tried again: {}", id.eviction, status.error().message);
+    if (told_of_eviction_.pass(environment_.clock.now()))
+      spdlog::warn("eviction {} is tried again: {}{}", id.eviction, status.error().message,
+                   told_of_eviction_.more());
     attempt_.reset();
+    metrics_.eviction_retries.add();
     S3O_CO_TRY(co_await heal());
     co_await environment_.clock.sleep(Servers::kRetryAfter);
   }
@@ -86,6 +90,8 @@ Task<Status> Engine::flip() {
       co_await servers_.ask_all(MessageType::release, encode(ReleaseRequest{session_.epoch, id})));
   released_view_ = tree_.view;
   ++evictions_;
+  metrics_.evictions.add();
+  metrics_.eviction_seconds.observe(environment_.clock.now() - eviction_begun_);
   turns_changed_.notify_all();
   co_return Status{};
 }

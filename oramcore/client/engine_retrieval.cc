@@ -82,7 +82,9 @@ Task<Result<Bytes>> Engine::inner_product(Turn turn, BlockId block, Leaf leaf) {
     } else if (!Servers::may_pass(found.error().code)) {
       die(found.error());
     } else if (found.error().code != Errc::need_open) {
-      spdlog::warn("a retrieval is tried again: {}", found.error().message);
+      if (told_of_retrieval_.pass(environment_.clock.now()))
+        spdlog::warn("a retrieval is tried again: {}{}", found.error().message,
+                     told_of_retrieval_.more());
       co_await environment_.clock.sleep(Servers::kRetryAfter);
     }
     if (dead_) co_return fail(*dead_);

@@ -5,6 +5,11 @@
 #include <algorithm>
 
 namespace s3oram {
+namespace {
+
+constexpr Duration kBusy = std::chrono::seconds(5);  // so long nobody is called silent
+
+}  // namespace
 
 Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& transport,
                  const VolumeId& volume, unsigned count)
@@ -15,7 +20,39 @@ Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& tra
       openings_(count + 1),
       answering_(count + 1),
       reopening_(count + 1),
+      trouble_(count + 1),
+      told_(count + 1),
+      last_heard_(count + 1),
+      silent_since_(count + 1),
       rpc_(executor, clock, random, transport) {}
+
+void Servers::heard(Party server, Duration asked, bool answered) {
+  if (answered) {
+    last_heard_[server] = clock_.now();
+    silent_since_[server].reset();
+  } else if (!last_heard_[server] || *last_heard_[server] < asked) {
+    auto& since = silent_since_[server];
+    since = std::min(since.value_or(asked), asked);
+  }
+}
+
+void Servers::warn(Party server, const Error& error) {
+  if (told_[server].pass(clock_.now()))
+    spdlog::warn("server {}: {}; trying again{}", server, error.message, told_[server].more());
+}
+
+std::optional<Duration> Servers::silent_for(Party server) const {
+  std::optional<Duration> since = silent_since_[server];
+  if (const auto overdue = rpc_.overdue_since(server))
+    since = std::min(since.value_or(*overdue), *overdue);
+  if (!since) return std::nullopt;
+  const Duration now = clock_.now();
+  if (const auto heard = last_heard_[server]) {
+    if (now - *heard < kBusy) return std::nullopt;
+    since = std::max(*since, *heard);
+  }
+  return now - *since;
+}
 
 Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
   auto answers = co_await for_all(count_, [&](Party server) {
@@ -38,8 +75,10 @@ Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
 }
 
 Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
+  const Duration asked = clock_.now();
   auto answer =
       co_await rpc_.call(server, MessageType::traffic, encode(TrafficRequest{}), patience);
+  heard(server, asked, answer || answer.error().code != Errc::unreachable);
   if (!answer) co_return fail(answer.error());
   const auto counted = decode<TrafficAnswer>(answer->body());
   if (!counted) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
@@ -86,14 +125,16 @@ Task<Status> Servers::open_one(Party server, Duration patience) {
     const Errc code = status.error().code;
     if (code == Errc::need_open) continue;
     if (!may_pass(code) || clock_.now() - start >= patience) co_return status;
-    spdlog::warn("server {}: {}; trying again", server, status.error().message);
+    warn(server, status.error());
     co_await clock_.sleep(kRetryAfter);
   }
 }
 
 Task<Status> Servers::try_open(Party server, OpenRequest& request, Duration patience) {
   present_(request);
+  const Duration asked = clock_.now();
   auto answer = co_await rpc_.call(server, OpenRequest::kType, encode(request), patience);
+  if (answer) heard(server, asked, true);
   if (!answer) co_return fail(answer.error());
   const auto opened = decode<OpenAnswer>(answer->body());
   if (!opened) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
@@ -116,8 +157,13 @@ Task<Status> Servers::reopen(Party server) {
 
 Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message) {
   const std::uint16_t opening = openings_[server];
+  const Duration asked = clock_.now();
   auto answer = co_await rpc_.call(server, type, std::move(message), Duration::max(), opening);
   answering_[server] = answer.has_value();
+  if (!stopped_) heard(server, asked, true);
+  const bool troubled =
+      !answer && may_pass(answer.error().code) && answer.error().code != Errc::need_open;
+  trouble_[server] = troubled ? answer.error().message : "";
   const bool restarted = !answer && answer.error().code == Errc::need_open;
   if (restarted && (openings_[server] == opening || reopening_[server]))
     S3O_CO_TRY(co_await reopen(server));
@@ -135,7 +181,7 @@ Task<Result<Payload>> Servers::ask(Party server, MessageType type, Bytes message
     auto answer = co_await ask_once(server, type, message);
     if (answer || stopped_ || !may_pass(answer.error().code)) co_return answer;
     if (answer.error().code == Errc::need_open) continue;
-    spdlog::warn("server {}: {}; trying again", server, answer.error().message);
+    warn(server, answer.error());
     co_await clock_.sleep(kRetryAfter);
   }
 }

@@ -4,8 +4,10 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "oramcore/base/log_limit.h"
 #include "oramcore/wire/messages.h"
 #include "oramcore/wire/rpc.h"
 
@@ -54,6 +56,11 @@ class Servers {
 
   /// Whether the last question was answered, and none waits for an answer for long.
   bool answering(Party server) const { return answering_[server] && !rpc_.overdue(server); }
+  /// For how long it has answered nothing although it was asked; nothing if that is not so. (A
+  /// server that works on a long request answers others: ask for its traffic() first.)
+  std::optional<Duration> silent_for(Party server) const;
+  /// What the server has answered last, if that was trouble of its own, as with its disk; or empty.
+  const std::string& trouble(Party server) const { return trouble_[server]; }
 
   /// Trouble that may pass: the server keeps its state, and the same can be asked again, at once
   /// (need_open) or later.
@@ -71,6 +78,9 @@ class Servers {
   bool stopped() const { return stopped_; }
 
  private:
+  /// A question that was asked then was answered, somehow, or not at all in its time.
+  void heard(Party server, Duration asked, bool answered);
+  void warn(Party server, const Error& error);
   Task<Status> open_one(Party server, Duration patience);
   Task<Status> try_open(Party server, OpenRequest& request, Duration patience);
   Task<Status> reopen(Party server);
@@ -85,6 +95,10 @@ class Servers {
   Reconcile reconcile_;
   std::vector<std::uint16_t> openings_;  // how often the session was opened there
   std::vector<bool> answering_, reopening_;
+  std::vector<std::string> trouble_;
+  std::vector<LogLimit> told_;  // of it
+  std::vector<std::optional<Duration>> last_heard_;
+  std::vector<std::optional<Duration>> silent_since_;  // a question, if no answer came since
   Event reopened_;
   bool stopped_ = false;
   Rpc rpc_;

@@ -179,9 +179,9 @@ class OpenVolume final : public Volume {
     auto state = ClientState::open(vault_.database());
     if (!state) return fail(state.error());
     return connection.run([&]() -> Task<Status> {
-      const ClientEnvironment environment{connection.executor(), database_.get_executor(),
-                                          connection.clock(), connection.random(),
-                                          connection.transport()};
+      const ClientEnvironment environment{connection.executor(),  database_.get_executor(),
+                                          connection.clock(),     connection.random(),
+                                          connection.transport(), *options.metrics};
       engine_ = std::make_unique<Engine>(environment, vault_.config().volume,
                                          vault_.config().params, keys.sealing, std::move(*state));
       auto status = co_await engine_->open(options.deadline);
@@ -202,14 +202,19 @@ class OpenVolume final : public Volume {
                           .accesses = engine.accesses,
                           .evictions = engine.evictions,
                           .evicting = engine.evicting,
+                          .evictions_due = engine.evictions_due,
+                          .evicting_seconds = seconds(engine.evicting_for),
+                          .unreadable = engine.unreadable,
+                          .failure = engine.failure,
                           .stash = engine.stash,
                           .uncommitted = engine.uncommitted};
       for (Party server = 1; server <= connection_->servers(); ++server) {
         const Traffic traffic = connection_->transport().traffic(server);
-        const bool connected = connection_->transport().state(server) == PeerState::connected;
-        status.servers.push_back(
-            {connection_->name(server), connected && engine.answering[server - 1],
-             connection_->restarts(server), traffic.bytes_sent, traffic.bytes_received});
+        const auto& told = engine.servers[server - 1u];
+        const auto silent = silent_for(server, told.silent_for);
+        status.servers.push_back({connection_->name(server), !silent, silent ? seconds(*silent) : 0,
+                                  told.trouble, connection_->restarts(server), traffic.bytes_sent,
+                                  traffic.bytes_received});
       }
       return status;
     });
@@ -235,6 +240,17 @@ class OpenVolume final : public Volume {
   }
 
  private:
+  static double seconds(Duration duration) {
+    return std::chrono::duration<double>(duration).count();
+  }
+  /// On the connection's thread. A server that nobody asks shows in its connection alone.
+  std::optional<Duration> silent_for(Party server, std::optional<Duration> unanswered) const {
+    const ZmqTransport& transport = connection_->transport();
+    if (transport.state(server) == PeerState::connected) return unanswered;
+    const Duration lost = std::chrono::steady_clock::now() - transport.state_since(server);
+    return std::max(lost, unanswered.value_or(Duration::zero()));
+  }
+
   Task<void> abandon() {
     static_cast<void>(co_await engine_->close(false));
     engine_.reset();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "oramcore/base/metrics.h"
 #include "oramcore/client/block_device.h"
 #include "oramcore/state/vault.h"
 #include "oramcore/wire/messages.h"
@@ -20,7 +21,9 @@ struct VolumeStatus {
   struct Server {
     std::string address;
     bool answering = false;
-    unsigned restarts = 0;  // by us, of a local vault's server that ended by itself
+    double silent_seconds = 0;  // since when it is not
+    std::string trouble;        // its own, by its last answer; or empty
+    unsigned restarts = 0;      // by us, of a local vault's server that ended by itself
     std::uint64_t bytes_sent = 0;
     std::uint64_t bytes_received = 0;
   };
@@ -30,15 +33,20 @@ struct VolumeStatus {
   unsigned height = 0;         // H
   std::uint64_t accesses = 0;  // since the volume was opened
   std::uint64_t evictions = 0;
-  bool evicting = false;          // one is under way
-  std::uint64_t stash = 0;        // blocks in the client's stash
-  std::uint64_t uncommitted = 0;  // position changes that no commit holds yet
+  bool evicting = false;            // one is under way
+  std::uint64_t evictions_due = 0;  // full groups of accesses, with the one under way
+  double evicting_seconds = 0;      // the one under way
+  std::uint64_t unreadable = 0;     // blocks that could not be read
+  std::string failure;              // why the volume cannot go on; or empty
+  std::uint64_t stash = 0;          // blocks in the client's stash
+  std::uint64_t uncommitted = 0;    // position changes that no commit holds yet
 };
 
 struct VolumeOptions {
   std::filesystem::path serverd;                     // s3oramfs-serverd, for a local vault
   std::chrono::seconds deadline{20};                 // without progress, before open() gives up
   std::function<void(const std::string&)> progress;  // what a slow open is doing; may be empty
+  Metrics* metrics = &unread_metrics();
 };
 
 /// With a local vault, the process's working directory becomes the vault's run/.

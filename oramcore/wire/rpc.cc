@@ -61,6 +61,7 @@ std::uint16_t Payload::tag() const {
 struct Rpc::Call {
   Party to;
   Bytes request;
+  Duration asked_at;
   Duration resend_at;
   Duration resend_after = kFirstResend;
   bool resent = false;
@@ -98,8 +99,10 @@ Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Durat
   call->to = to;
   call->request = with_header(header, std::move(request));
   const Duration now = clock_.now();
-  const Duration waiting = waiting_bytes(to) * kTimeOfByte;
+  // Whoever asks for the status does not wait for that long.
+  const Duration waiting = (type == MessageType::traffic ? 0 : waiting_bytes(to)) * kTimeOfByte;
   call->resend_after += waiting;
+  call->asked_at = now;
   call->resend_at = now + call->resend_after;
   call->give_up_at = patience == Duration::max() ? patience : now + patience + waiting;
   calls_.emplace(header.number, call);
@@ -120,11 +123,12 @@ void Rpc::connected(Party to) {
   }
 }
 
-bool Rpc::overdue(Party to) const {
-  return std::any_of(calls_.begin(), calls_.end(), [&](const auto& entry) {
-    const Call& call = *entry.second;
-    return call.to == to && !call.answer && call.resent;
-  });
+std::optional<Duration> Rpc::overdue_since(Party to) const {
+  std::optional<Duration> since;
+  for (const auto& [number, call] : calls_)
+    if (call->to == to && !call->answer && call->resent)
+      since = std::min(since.value_or(call->asked_at), call->asked_at);
+  return since;
 }
 
 std::size_t Rpc::waiting_bytes(Party to) const {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "oramcore/base/async.h"
@@ -58,7 +59,9 @@ class Rpc {
   /// Ends every call with shutting_down, now and later; requests are no longer handled.
   void stop();
   /// Whether a request to `to` has been waiting for its answer for so long that it was sent again.
-  bool overdue(Party to) const;
+  bool overdue(Party to) const { return overdue_since(to).has_value(); }
+  /// When the oldest of them was asked first, by the clock.
+  std::optional<Duration> overdue_since(Party to) const;
   /// Requests whose handlers still run.
   std::size_t handling() const { return handling_.size(); }
 

@@ -94,10 +94,15 @@ void ZmqPeer::open() {
   dealer_->start();
 }
 
+void ZmqPeer::become(PeerState state) {
+  if (state_ != state) since_ = std::chrono::steady_clock::now();
+  state_ = state;
+}
+
 void ZmqPeer::on_event(std::uint16_t event) {
   switch (event) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
-      state_ = PeerState::connected;
+      become(PeerState::connected);
       spdlog::debug("connected to server {} at {}", address_.party, address_.endpoint);
       connected_();
       break;
@@ -105,14 +110,14 @@ void ZmqPeer::on_event(std::uint16_t event) {
       if (state_ != PeerState::refused)
         spdlog::warn("server {} at {} does not know our key {}", address_.party, address_.endpoint,
                      to_text(keys_.public_key));
-      state_ = PeerState::refused;
+      become(PeerState::refused);
       break;
     case ZMQ_EVENT_DISCONNECTED:
-      if (state_ == PeerState::connected) state_ = PeerState::connecting;
+      if (state_ == PeerState::connected) become(PeerState::connecting);
       reopen_later();
       break;
     case ZMQ_EVENT_CLOSED:  // nobody listens there now
-      state_ = PeerState::connecting;
+      become(PeerState::connecting);
       break;
     default:  // ZeroMQ tries again by itself
       reopen_.cancel();

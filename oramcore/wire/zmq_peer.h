@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <zmq.hpp>
@@ -32,11 +33,14 @@ class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
   void close();
   bool send(Bytes message) { return dealer_ && dealer_->send(std::move(message)); }
   PeerState state() const { return state_; }
+  /// Since when that is its state.
+  std::chrono::steady_clock::time_point since() const { return since_; }
 
  private:
   zmq::socket_t make_dealer();
   zmq::socket_t make_monitor(zmq::socket_t& dealer);
   void on_event(std::uint16_t event);
+  void become(PeerState state);
   void reopen_later();
 
   zmq::context_t& context_;
@@ -48,6 +52,7 @@ class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
   Handler handler_;
   Connected connected_;
   PeerState state_ = PeerState::connecting;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::shared_ptr<ZmqSocket> dealer_;
   std::shared_ptr<ZmqSocket> monitor_;
   asio::steady_timer reopen_;

@@ -55,6 +55,7 @@ class Sockets final : public ZmqTransport {
   }
   void send(Party to, Bytes message) override;
   PeerState state(Party server) const override;
+  std::chrono::steady_clock::time_point state_since(Party server) const override;
   Traffic traffic(Party party) const override;
   std::string endpoint() const override { return endpoint_; }
   Status admit_clients(const std::vector<PublicKey>& keys) override;
@@ -203,6 +204,11 @@ bool Sockets::ask(Party to, Lane lane, Bytes message) {
 PeerState Sockets::state(Party server) const {
   const auto peer = peers_.find({server, Lane::express});
   return peer == peers_.end() ? PeerState::connecting : peer->second->state();
+}
+
+std::chrono::steady_clock::time_point Sockets::state_since(Party server) const {
+  const auto peer = peers_.find({server, Lane::express});
+  return peer == peers_.end() ? std::chrono::steady_clock::now() : peer->second->since();
 }
 
 Traffic Sockets::traffic(Party party) const {

@@ -7,6 +7,7 @@
 // 0700, the peer's uid must be ours.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -46,6 +47,8 @@ enum class PeerState { connecting, connected, refused };
 class ZmqTransport : public Transport {
  public:
   virtual PeerState state(Party server) const = 0;
+  /// Since when that is its state.
+  virtual std::chrono::steady_clock::time_point state_since(Party server) const = 0;
   /// Where the listener listens, with the port that "*" became; empty for the client.
   virtual std::string endpoint() const = 0;
   /// Replaces the client keys that a TCP listener admits from now on.

@@ -175,6 +175,7 @@ TEST_F(RpcTest, KnowsWhoIsLate) {
   const auto begun = clock_.now();
   while (clock_.now() - begun < Rpc::kFirstResend && clock_.advance()) settle();
   EXPECT_TRUE(client_->overdue(kServer));
+  EXPECT_EQ(client_->overdue_since(kServer), begun);
   EXPECT_FALSE(client_->overdue(kStranger));
   silent = false;
   finish(*outcome);

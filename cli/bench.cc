@@ -1,0 +1,83 @@
+// s3oramfs bench: how fast a volume is, or any directories beside each other.
+#include <fstream>
+#include <iostream>
+
+#include "cli/bench_report.h"
+#include "cli/command.h"
+#include "cli/progress_bar.h"
+#include "cli/size.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::uint64_t kLeast = 1 << 20;
+
+Result<std::vector<BenchColumn>> measure(const std::vector<std::string>& targets,
+                                         const BenchOptions& options) {
+  const Interrupts interrupts;
+  ProgressBar bar;
+  std::vector<BenchColumn> columns;
+  const auto all = static_cast<double>(targets.size());
+  for (const std::string& target : targets) {
+    const auto place = BenchPlace::make(target, options.size);
+    if (!place) return fail(place.error());
+    if ((*place)->keeps_memory())
+      std::cerr << "s3oramfs: " << target
+                << ": the vault is another user's, and its daemon keeps in "
+                << "memory what was written: reads will seem faster than they are\n";
+    const auto before = static_cast<double>(columns.size());
+    auto found = measure_place(**place, options, [&](double done, const std::string& doing) {
+      bar.show((before + done) / all, targets.size() > 1 ? target + ": " + doing : doing);
+    });
+    if (!found) return fail(found.error().code, "{}: {}", target, found.error().message);
+    columns.push_back({target, (*place)->filesystem(), std::move(*found)});
+    bar.show((before + 1) / all, "removing what was written");
+  }
+  return columns;
+}
+
+Status write_picture(const std::string& file, const std::vector<BenchColumn>& columns) {
+  std::ofstream out(file);
+  out << bench_picture(columns) << std::flush;
+  if (!out) return fail(Errc::failed, "{}: cannot be written", file);
+  return {};
+}
+
+}  // namespace
+
+Status run_bench(const Args& args) {
+  CLI::App app(
+      "Measures how fast a mounted vault is, or any directory; several stand side by side.\n"
+      "It works in a new subdirectory, which it removes, also when interrupted.",
+      "s3oramfs bench");
+  std::vector<std::string> targets;
+  std::string size = "64M", picture;
+  BenchOptions options;
+  bool as_json = false;
+  app.add_option("VAULT|DIRECTORY", targets, "What to measure; else the current directory");
+  app.add_option("--size", size, "Bytes to write and read, with K, M or G")->type_name("SIZE");
+  app.add_option("--seconds", options.seconds, "For each of the other measurements, at most")
+      ->type_name("SECONDS");
+  app.add_option("--plot", picture, "Write a picture too, an SVG image")->type_name("FILE");
+  app.add_flag("--json", as_json, "As JSON, for programs");
+  auto parsed = parse(app, args);
+  if (!parsed) return fail(std::move(parsed).error());
+  if (!*parsed) return {};
+  const auto bytes = parse_size(size);
+  if (!bytes) return fail(bytes.error());
+  if (*bytes < kLeast) return fail(Errc::usage, "--size {}: 1M is the least", size);
+  if (!(options.seconds > 0)) return fail(Errc::usage, "--seconds: give more than 0");
+  options.size = *bytes;
+  if (targets.empty()) targets.push_back(".");
+
+  const auto columns = measure(targets, options);
+  if (!columns) return fail(columns.error());
+  if (as_json)
+    std::cout << bench_json(*columns, options).dump(2) << "\n";
+  else
+    std::cout << bench_table(*columns);
+  if (!picture.empty()) return write_picture(picture, *columns);
+  return {};
+}
+
+}  // namespace s3oram

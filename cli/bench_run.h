@@ -1,0 +1,44 @@
+// The measurements of `s3oramfs bench`: what programs do with a directory, and how fast it goes.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/bench_place.h"
+
+namespace s3oram {
+
+struct BenchOptions {
+  std::uint64_t size = 64 << 20;  // bytes of the file that is written and read; 1 MiB at least
+  double seconds = 5;             // at most, for each measurement after these two
+};
+
+/// One figure.
+struct Measurement {
+  std::string name;   // for programs: stable
+  std::string title;  // for people
+  std::string unit;   // "MB/s" (10^6), "1/s" or "ms"
+  double value = 0;
+  bool more_is_better = true;
+};
+
+/// What is being done now, and how much of all is done, from 0 to 1.
+using BenchProgress = std::function<void(double done, const std::string& doing)>;
+
+/// All measurements, in the same order for every place:
+///   in sequence    `size` bytes written, fsync included, and read again, cold, in pieces of 1 MiB;
+///   at random      cold reads of 4 KiB and 64 KiB, one at a time, each from another 64 KiB, with
+///                  their median and 99th percentile; writes, 64 at a time with an fsync behind;
+///   durable write  4 KiB and an fdatasync, one at a time: median and 99th percentile;
+///   files          empty ones created, looked up (stat), listed, renamed and deleted, one at a
+///   time.
+/// Errors: failed, corrupt (what is read is not what was written).
+Result<std::vector<Measurement>> measure_place(const BenchPlace& place, const BenchOptions& options,
+                                               const BenchProgress& progress);
+
+/// The value below which `part` of them lie (nearest rank); 0 of none.
+double percentile(std::vector<double> values, double part);
+
+}  // namespace s3oram

@@ -1,0 +1,153 @@
+#include "cli/status_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "oramcore/base/human.h"
+
+namespace s3oram {
+namespace {
+
+using nlohmann::ordered_json;
+
+const ordered_json& member(const ordered_json& object, const char* name) {
+  static const ordered_json none = ordered_json::object();
+  if (!object.is_object()) return none;
+  const auto at = object.find(name);
+  return at == object.end() ? none : *at;
+}
+
+double real(const ordered_json& object, const char* name) {
+  const ordered_json& value = member(object, name);
+  return value.is_number() ? value.get<double>() : 0;
+}
+std::uint64_t number(const ordered_json& object, const char* name) {
+  const ordered_json& value = member(object, name);
+  return value.is_number() ? value.get<std::uint64_t>() : 0;
+}
+bool flag(const ordered_json& object, const char* name) {
+  const ordered_json& value = member(object, name);
+  return value.is_boolean() && value.get<bool>();
+}
+std::string text(const ordered_json& object, const char* name) {
+  const ordered_json& value = member(object, name);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+std::string size(const ordered_json& object, const char* name) {
+  return human_size(number(object, name));
+}
+
+std::string plural(std::uint64_t count, const std::string& what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string mounted_text(const ordered_json& status, std::int64_t now) {
+  const ordered_json& volume = member(status, "volume");
+  const ordered_json& cache = member(status, "cache");
+  const ordered_json& files = member(status, "files");
+  const std::uint64_t block = number(status, "block_size");
+  const std::uint64_t blocks = number(volume, "blocks");
+  std::string out =
+      fmt::format("content   {}, {} in {} of {}\n", plural(number(files, "inodes"), "file"),
+                  human_size(blocks * block), plural(blocks, "block"), human_size(block));
+  out += fmt::format("room      for {}{}; the tree holds {}, and {}\n", size(volume, "free_bytes"),
+                     flag(status, "local") ? "" : " at most",
+                     human_size(number(volume, "capacity") * block),
+                     flag(volume, "can_grow") ? "grows by itself" : "CANNOT GROW");
+  out += fmt::format("cache     {} of {}\n", size(cache, "bytes"), size(cache, "limit"));
+  const std::uint64_t dirty = number(cache, "dirty_bytes");
+  const std::uint64_t rows = number(files, "uncommitted");
+  out += "unwritten ";
+  if (dirty == 0 && rows == 0)
+    out += "nothing: all is durable\n";
+  else
+    out += fmt::format("{} of contents, {} of names and places; since {}\n", human_size(dirty),
+                       plural(rows, "change"), human_duration(real(files, "lag_seconds")));
+  out +=
+      fmt::format("accesses  {}; {}, {}", number(volume, "accesses"),
+                  plural(number(volume, "evictions"), "eviction"),
+                  flag(volume, "evicting")
+                      ? fmt::format("{} due, one under way for {}", number(volume, "evictions_due"),
+                                    human_duration(real(volume, "evicting_seconds")))
+                      : "none due");
+  if (const auto stash = number(volume, "stash"); stash > 0)
+    out += fmt::format("; {} in the stash", plural(stash, "block"));
+  const auto since = static_cast<double>(now) - real(status, "since");
+  return fmt::format("mounted   on {} for {}, by process {}\n", text(status, "mountpoint"),
+                     human_duration(since), number(status, "pid")) +
+         out + "\n";
+}
+
+std::string server_text(const ordered_json& server, bool mounted) {
+  std::string out = "  " + text(server, "address");
+  if (mounted) {
+    out += flag(server, "answering") ? "  answers"
+                                     : fmt::format("  NOT ANSWERING for {}",
+                                                   human_duration(real(server, "silent_seconds")));
+    out += fmt::format(", {} sent, {} received", size(server, "bytes_sent"),
+                       size(server, "bytes_received"));
+  }
+  if (const auto restarts = number(server, "restarts"); restarts > 0)
+    out += fmt::format(", ended by itself {}", plural(restarts, "time"));
+  return out + "\n";
+}
+
+/// Between servers, both directions; of those that tell.
+std::string links_text(const ordered_json& servers) {
+  std::string out;
+  for (std::size_t i = 0; i < servers.size(); ++i)
+    for (const ordered_json& link : member(servers[i], "links")) {
+      const std::uint64_t other = number(link, "server");
+      const std::uint64_t bytes = number(link, "bytes_sent") + number(link, "bytes_received");
+      const bool told =
+          other <= servers.size() && other > 0 && !member(servers[other - 1], "links").empty();
+      if (other > i + 1 || !told)  // else the other has told it
+        out += fmt::format("{}{}-{} {}", out.empty() ? "  between them  " : ", ",
+                           std::min<std::uint64_t>(i + 1, other),
+                           std::max<std::uint64_t>(i + 1, other), human_size(bytes));
+    }
+  return out.empty() ? out : out + "\n";
+}
+
+}  // namespace
+
+std::vector<std::string> status_problems(const ordered_json& status) {
+  std::vector<std::string> found;
+  const ordered_json& told = member(member(status, "health"), "problems");
+  if (!told.is_array()) return found;
+  for (const ordered_json& problem : told)
+    if (problem.is_string()) found.push_back(problem.get<std::string>());
+  return found;
+}
+
+std::string health_text(const ordered_json& status) {
+  if (!flag(status, "mounted"))
+    return flag(status, "ready") ? "not mounted\n" : "unfinished: run the same init again\n";
+  const auto problems = status_problems(status);
+  if (problems.empty()) return "healthy\n";
+  std::string out;
+  for (const std::string& problem : problems) out += problem + "\n";
+  return out;
+}
+
+std::string status_text(const ordered_json& status, std::int64_t now) {
+  const bool mounted = flag(status, "mounted");
+  const bool told = mounted && !member(status, "volume").empty();  // its daemon answers
+  const ordered_json& servers = member(status, "servers");
+  std::string out = health_text(status);
+  out += fmt::format("vault     {}\n", text(status, "vault"));
+  if (told)
+    out += mounted_text(status, now);
+  else if (mounted)
+    out += fmt::format("mounted   on {}\n", text(status, "mountpoint"));
+  if (!told) out += fmt::format("blocks    of {}\n", size(status, "block_size"));
+  out += fmt::format("tree      {} slots a bucket, an eviction every {} accesses\n",
+                     number(status, "bucket_size"), number(status, "evict_every"));
+  out += fmt::format("servers   {}, of which any {} learn nothing\n", servers.size(),
+                     number(status, "privacy_threshold"));
+  for (const ordered_json& server : servers) out += server_text(server, told);
+  return out + links_text(servers);
+}
+
+}  // namespace s3oram

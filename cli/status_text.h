@@ -1,0 +1,20 @@
+// What `s3oramfs status` prints for a person, of the JSON that it has for programs.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace s3oram {
+
+/// What is wrong, the gravest first; none if it is healthy, or not mounted.
+std::vector<std::string> status_problems(const nlohmann::ordered_json& status);
+
+/// One line in words, then more only for further problems: "healthy", "not mounted", ...
+std::string health_text(const nlohmann::ordered_json& status);
+
+/// All lines. `now`: s since 1970. Members that an older or newer daemon does not send count as
+/// zero or empty.
+std::string status_text(const nlohmann::ordered_json& status, std::int64_t now);
+
+}  // namespace s3oram

@@ -1,0 +1,52 @@
+#include "fused/health.h"
+
+#include "oramcore/base/human.h"
+
+namespace s3oram {
+namespace {
+
+constexpr double kLongEviction = 60;  // s
+constexpr double kLongUnwritten = 60;
+
+double seconds(std::chrono::milliseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+std::vector<std::string> problems(const MountState& state) {
+  const VolumeStatus& volume = state.volume;
+  const FileSystemStatus& files = state.files;
+  std::vector<std::string> found;
+  if (!volume.failure.empty())
+    found.push_back(fmt::format("the volume cannot go on: {}", volume.failure));
+  for (const auto& server : volume.servers) {
+    if (!server.answering)
+      found.push_back(fmt::format("{} does not answer for {}: reading and writing wait",
+                                  server.address, human_duration(server.silent_seconds)));
+    else if (!server.trouble.empty())
+      found.push_back(
+          fmt::format("{} has trouble, and is asked again: {}", server.address, server.trouble));
+  }
+  if (files.no_room_bytes > 0)
+    found.push_back(fmt::format("{} cannot be written: no room", human_size(files.no_room_bytes)));
+  else if (!state.room.can_grow && state.room.blocks == 0)
+    found.push_back("full: no room for another block");
+  if (files.failing_bytes > files.no_room_bytes)
+    found.push_back(fmt::format("{} could not be written for {}, and are tried again",
+                                human_size(files.failing_bytes - files.no_room_bytes),
+                                human_duration(seconds(files.failing_for))));
+  if (volume.unreadable > 0)
+    found.push_back(fmt::format("{} {} cannot be read: the shares are damaged or altered",
+                                volume.unreadable, volume.unreadable == 1 ? "block" : "blocks"));
+  // These two follow from what is said above, if anything is.
+  if (found.empty() && volume.evicting_seconds > kLongEviction)
+    found.push_back(fmt::format("eviction lags: one is under way for {}, {} due",
+                                human_duration(volume.evicting_seconds), volume.evictions_due));
+  if (found.empty() && seconds(files.lag) > kLongUnwritten)
+    found.push_back(fmt::format("writing lags: what is {} old is not yet durable",
+                                human_duration(seconds(files.lag))));
+  return found;
+}
+
+}  // namespace s3oram

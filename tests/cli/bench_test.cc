@@ -1,0 +1,171 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <set>
+
+#include "cli/bench_report.h"
+#include "cli/progress_bar.h"
+
+namespace s3oram {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = (stdfs::temp_directory_path() / "s3o-bench-test-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no temporary folder at " << name;
+    path_ = name;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    stdfs::remove_all(path_, ignored);
+  }
+  std::string path() const { return path_.string(); }
+  bool empty() const { return stdfs::is_empty(path_); }
+
+ private:
+  stdfs::path path_;
+};
+
+TEST(Percentile, IsTheNearestRank) {
+  EXPECT_EQ(percentile({}, 0.5), 0);
+  EXPECT_EQ(percentile({3}, 0.99), 3);
+  EXPECT_EQ(percentile({4, 1, 3, 2}, 0.5), 2);
+  EXPECT_EQ(percentile({4, 1, 3, 2}, 1.0), 4);
+  std::vector<double> hundred;
+  for (int i = 100; i > 0; --i) hundred.push_back(i);
+  EXPECT_EQ(percentile(hundred, 0.99), 99);
+  EXPECT_EQ(percentile(hundred, 0.0), 1);
+}
+
+TEST(ThreeDigits, AreShownWhateverTheSize) {
+  EXPECT_EQ(three_digits(0), "0");
+  EXPECT_EQ(three_digits(0.0123), "0.012");
+  EXPECT_EQ(three_digits(7.648), "7.65");
+  EXPECT_EQ(three_digits(76.48), "76.5");
+  EXPECT_EQ(three_digits(764.8), "765");
+  EXPECT_EQ(three_digits(123456.7), "123457");
+}
+
+TEST(BarText, FitsTheLine) {
+  EXPECT_EQ(bar_text(0, "x", 80), "[                        ]   0 % x");
+  EXPECT_EQ(bar_text(0.5, "x", 80), "[############            ]  50 % x");
+  EXPECT_EQ(bar_text(2, "x", 80), "[########################] 100 % x");
+  EXPECT_EQ(bar_text(0.5, "a long description", 20).size(), 20u);
+}
+
+TEST(TypeOfDevice, IsFoundByItsNumber) {
+  const std::string mounts =
+      "1 0 8:1 / / rw - ext4 /dev/a rw\n"
+      "2 1 0:50 / /mnt rw shared:1 master:2 - fuse.s3oramfs /v rw\n";
+  EXPECT_EQ(type_of_device(mounts, 8, 1), "ext4");
+  EXPECT_EQ(type_of_device(mounts, 0, 50), "fuse.s3oramfs");
+  EXPECT_EQ(type_of_device(mounts, 0, 5), "");
+  EXPECT_EQ(type_of_device("", 0, 5), "");
+}
+
+TEST(Bench, MeasuresAndLeavesNothing) {
+  const TemporaryDirectory folder;
+  const BenchOptions options{.size = 2 << 20, .seconds = 0.02};
+  double last = 0;
+  std::vector<Measurement> found;
+  {
+    const auto place = BenchPlace::make(folder.path(), options.size);
+    ASSERT_TRUE(place) << place.error().message;
+    EXPECT_FALSE(folder.empty());
+    auto measured = measure_place(**place, options, [&](double done, const std::string& doing) {
+      EXPECT_GE(done, last);
+      EXPECT_LE(done, 1);
+      EXPECT_FALSE(doing.empty());
+      last = done;
+    });
+    ASSERT_TRUE(measured) << measured.error().message;
+    found = *measured;
+  }
+  EXPECT_TRUE(folder.empty());
+  EXPECT_GT(last, 0.8);
+  std::set<std::string> names;
+  for (const Measurement& each : found) {
+    EXPECT_TRUE(names.insert(each.name).second) << each.name;
+    EXPECT_GT(each.value, 0) << each.name;
+    EXPECT_TRUE(each.unit == "MB/s" || each.unit == "1/s" || each.unit == "ms") << each.unit;
+  }
+  EXPECT_EQ(names,
+            (std::set<std::string>{"seq_write", "seq_read", "rand_read_4k", "rand_read_4k_p50",
+                                   "rand_read_4k_p99", "rand_read_64k", "rand_read_64k_p50",
+                                   "rand_read_64k_p99", "rand_write_4k", "rand_write_64k",
+                                   "sync_write_4k", "sync_write_4k_p50", "sync_write_4k_p99",
+                                   "create", "stat", "list", "rename", "delete"}));
+}
+
+TEST(Bench, AnInterruptEndsItAndLeavesNothing) {
+  const TemporaryDirectory folder;
+  const BenchOptions options{.size = 2 << 20, .seconds = 3600};
+  const auto outcome = [&]() -> Status {
+    const Interrupts interrupts;
+    const auto place = BenchPlace::make(folder.path(), options.size);
+    if (!place) return fail(place.error());
+    auto measured = measure_place(**place, options, [&](double, const std::string& doing) {
+      if (doing == "random read, 4 KiB") ::raise(SIGINT);
+    });
+    if (!measured) return fail(measured.error());
+    return {};
+  }();
+  ASSERT_FALSE(outcome);
+  EXPECT_NE(outcome.error().message.find("interrupted"), std::string::npos);
+  EXPECT_TRUE(folder.empty());
+}
+
+TEST(BenchPlace, RefusesWhatCannotBeMeasured) {
+  const TemporaryDirectory folder;
+  const auto full = BenchPlace::make(folder.path(), std::uint64_t{1} << 60);
+  ASSERT_FALSE(full);
+  EXPECT_EQ(full.error().code, Errc::disk_full);
+  const auto missing = BenchPlace::make(folder.path() + "/none", 1);
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, Errc::usage);
+  std::ofstream(folder.path() + "/file") << "x";
+  EXPECT_FALSE(BenchPlace::make(folder.path() + "/file", 1));
+}
+
+std::vector<BenchColumn> two_columns() {
+  const std::vector<Measurement> one = {{"seq_write", "sequential write", "MB/s", 7.6, true},
+                                        {"x_p50", "  one takes: median", "ms", 12.3, false}};
+  std::vector<Measurement> other = one;
+  other[0].value = 760;
+  return {{"/mnt/<private>", "fuse.s3oramfs", one},
+          {"/a/very/long/name/of/a/directory", "ext4", other}};
+}
+
+TEST(BenchReport, PutsDirectoriesSideBySide) {
+  EXPECT_EQ(bench_table(two_columns()),
+            "                         /mnt/<private>  ...g/name/of/a/directory\n"
+            "                          fuse.s3oramfs                      ext4\n"
+            "sequential write   MB/s            7.60                       760\n"
+            "  one takes: median  ms            12.3                      12.3\n");
+}
+
+TEST(BenchReport, HasStableNamesForPrograms) {
+  const auto json = bench_json(two_columns(), {});
+  EXPECT_EQ(json["directories"][0]["results"]["seq_write"]["value"], 7.6);
+  EXPECT_EQ(json["directories"][1]["filesystem"], "ext4");
+  EXPECT_EQ(json["size"], 64 << 20);
+}
+
+TEST(BenchReport, ThePictureHasABarForEachFigure) {
+  const std::string svg = bench_picture(two_columns());
+  std::size_t bars = 0;
+  for (auto at = svg.find("height=\"12\" fill="); at != std::string::npos;
+       at = svg.find("height=\"12\" fill=", at + 1))
+    ++bars;
+  EXPECT_EQ(bars, 2u + 4u);  // the legend's, too
+  EXPECT_NE(svg.find("/mnt/&lt;private&gt; (fuse.s3oramfs)"), std::string::npos);
+  EXPECT_NE(svg.find("ms, less is better"), std::string::npos);
+  EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+}
+
+}  // namespace
+}  // namespace s3oram
