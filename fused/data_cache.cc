@@ -85,7 +85,7 @@ void DataCache::cut_off(const Handle& block) {
 }
 
 void DataCache::evict() {
-  for (auto at = clean_.begin(); bytes_ > options_.limit && at != clean_.end();) {
+  for (auto at = clean_.begin(); bytes() > options_.limit && at != clean_.end();) {
     const Handle block = *at++;
     if (block->pins == 0) cut_off(block);
   }
@@ -262,7 +262,7 @@ Posix<std::size_t> DataCache::read(Lock& lock, Node& node, std::uint64_t offset,
 PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index) {
   const auto has_room = [&] {
     const auto found = node.blocks.find(index);
-    return dirty_bytes_ < options_.limit / 2 ||
+    return dirty_memory() < options_.limit / 2 ||
            (found != node.blocks.end() && found->second->dirty);
   };
   int error = EIO;
@@ -327,7 +327,7 @@ PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, View 
     changed(block);
     start = stop;
   }
-  if (dirty_bytes_ > options_.limit / 8) want_oldest();
+  if (dirty_memory() > options_.limit / 8) want_oldest();
   return {};
 }
 

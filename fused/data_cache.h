@@ -33,7 +33,7 @@
 namespace s3oram {
 
 struct CacheOptions {
-  std::size_t limit = 256u << 20;              // bytes of data in memory; half of it may be dirty
+  std::size_t limit = 256u << 20;              // bytes in memory; half of them may be dirty
   unsigned in_flight = 64;                     // writes at a time
   unsigned read_ahead = 32;                    // blocks
   std::chrono::milliseconds deadline{20'000};  // without progress, before an operation fails
@@ -102,7 +102,7 @@ class DataCache {
   BlockNumbers numbers;
   HeldBlocks held;
   Packs packs;
-  std::size_t bytes() const { return bytes_ + packs.bytes_in_memory(); }
+  std::size_t bytes() const { return memory() + packs.bytes_in_memory(); }
   std::size_t dirty_bytes() const { return dirty_bytes_; }
   std::size_t limit() const { return options_.limit; }
   std::uint32_t block_size() const { return block_size_; }
@@ -110,11 +110,16 @@ class DataCache {
   unsigned in_flight() const { return writes_ + reads_ + packs.writing(); }
 
  private:
+  /// What a block takes in memory besides its data, and its node, as most files have one: about.
+  static constexpr std::size_t kOverhead = 768;
+
   using Handle = std::shared_ptr<CachedBlock>;
   using List = std::list<Handle>;
   using Extent = std::pair<std::uint64_t, ExtentRow>;
   using Target = std::pair<Handle, std::uint64_t>;  // a block, and the version to make durable
 
+  std::size_t memory() const { return bytes_ + (clean_.size() + dirty_.size()) * kOverhead; }
+  std::size_t dirty_memory() const { return dirty_bytes_ + dirty_.size() * kOverhead; }
   Handle add(Node& node, std::uint64_t index);
   void account(const Handle& block);
   void cut_off(const Handle& block);

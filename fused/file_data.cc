@@ -112,6 +112,7 @@ FileSystemStatus FileSystem::status() {
                           .cache_limit = cache_.limit(),
                           .dirty_bytes = cache_.dirty_bytes(),
                           .inodes = inodes_,
+                          .nodes = nodes_.size(),
                           .uncommitted_rows = options_.read_only ? 0 : metadata_.uncommitted()};
   const auto now = timing_.now();
   const auto since = [now](Timing::Time then) {

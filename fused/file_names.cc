@@ -58,7 +58,7 @@ PosixStatus FileSystem::remove_name(Node& directory, std::string_view name, Node
   node.row.ctime = directory.row.mtime = directory.row.ctime = timing_.wall_clock();
   store(directory);
   store(node);
-  if (node.row.nlink > 0 || node.lookups > 0) return {};
+  if (node.row.nlink > 0 || references_.contains(node.ino)) return {};
   return end(node);
 }
 

@@ -98,7 +98,7 @@ Status FileSystem::load_root() {
     store(*root);
     nodes_.emplace(kRootIno, root);
   }
-  nodes_[kRootIno]->lookups = 1;  // for ever
+  references_[kRootIno] = 1;  // for ever
   return {};
 }
 
@@ -195,9 +195,8 @@ Status FileSystem::unmount() {
 
 /// The kernel names only nodes that it has looked up.
 Posix<FileSystem::NodePtr> FileSystem::known(Ino ino) {
-  const auto found = nodes_.find(ino);
-  if (found == nodes_.end()) return posix_error(ESTALE);
-  return found->second;
+  if (!references_.contains(ino)) return posix_error(ESTALE);
+  return load(ino);
 }
 
 Posix<FileSystem::NodePtr> FileSystem::known_directory(Ino ino) {
@@ -240,7 +239,7 @@ Posix<FileSystem::NodePtr> FileSystem::child(Node& directory, std::string_view n
 
 /// The attributes, and one more reference of the kernel.
 struct stat FileSystem::refer(Node& node) {
-  ++node.lookups;
+  ++references_[node.ino];
   return attributes(node);
 }
 
@@ -262,7 +261,7 @@ PosixStatus FileSystem::end(Node& node) {
 
 void FileSystem::drop_if_idle(Ino ino) {
   const auto found = nodes_.find(ino);
-  if (found == nodes_.end() || found->second->lookups > 0) {
+  if (found == nodes_.end() || references_.contains(ino)) {
     idle_.erase(ino);
   } else if (found->second->blocks.empty() && !found->second->replacement) {
     nodes_.erase(found);
@@ -274,11 +273,14 @@ void FileSystem::drop_if_idle(Ino ino) {
 
 void FileSystem::forget(Ino ino, std::uint64_t references) {
   const Lock lock(mutex_);
+  const auto counted = references_.find(ino);
+  if (counted == references_.end()) return;
+  counted->second -= std::min(counted->second, references);
+  if (counted->second > 0) return;
+  references_.erase(counted);
   const auto found = nodes_.find(ino);
   if (found == nodes_.end()) return;
   const NodePtr node = found->second;
-  node->lookups -= std::min(node->lookups, references);
-  if (node->lookups > 0) return;
   if (node->row.nlink > 0)
     drop_if_idle(ino);
   else if (!end(*node))
@@ -392,9 +394,21 @@ void FileSystem::empty_packs() {
   }
 }
 
+/// The kernel refers to as many inodes as it likes; those of which the tables know all are read
+/// again when it uses them.
+void FileSystem::trim() {
+  if (nodes_.size() <= options_.most_nodes) return;
+  std::erase_if(nodes_, [](const auto& entry) {
+    const NodePtr& node = entry.second;
+    return node.use_count() == 1 && node->row.nlink > 0 && node->blocks.empty() &&
+           !node->replacement && !node->rewritten;
+  });
+}
+
 void FileSystem::tick(Lock& lock) {
   const auto begun = timing_.now();
   for (const Ino ino : std::vector<Ino>(idle_.begin(), idle_.end())) drop_if_idle(ino);
+  trim();
   if (!options_.read_only) empty_packs();
   const bool used = cache_.take_used();
   const bool changed = !options_.read_only && metadata_.uncommitted() > 0;

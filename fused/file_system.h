@@ -36,6 +36,7 @@ struct FileSystemOptions {
   std::uint32_t root_uid = 0, root_gid = 0;  // of a new root directory
   bool own_ticker = true;                    // a thread that calls beat(); otherwise the owner does
   std::size_t most_uncommitted = 200'000;    // rows; operations wait for a commit beyond
+  std::size_t most_nodes = 50'000;           // about; beyond, those that can be read again go
 };
 
 struct Caller {
@@ -62,6 +63,7 @@ struct DirectoryEntry {
 
 struct FileSystemStatus {
   std::uint64_t cache_bytes = 0, cache_limit = 0, dirty_bytes = 0, inodes = 0;
+  std::uint64_t nodes = 0;                  // of the inodes, those in memory
   std::uint64_t uncommitted_rows = 0;       // changes of names, attributes and extents
   std::uint64_t failing_bytes = 0;          // of dirty_bytes: the last attempt to write them failed
   std::uint64_t no_room_bytes = 0;          // of failing_bytes: for want of room on the device
@@ -178,6 +180,7 @@ class FileSystem final : public CommitParticipant {
   std::vector<NodePtr> unflushed_nodes() const;
   void settle(const std::function<bool(const Node&)>& which);
   void empty_packs();
+  void trim();
   void tick(Lock& lock);
   Timing::Time beat(Lock& lock);
   void run_ticker();
@@ -189,7 +192,8 @@ class FileSystem final : public CommitParticipant {
   Timing& timing_;
   Metadata metadata_;
   DataCache cache_;
-  std::unordered_map<Ino, NodePtr> nodes_;
+  std::unordered_map<Ino, std::uint64_t> references_;  // that the kernel holds
+  std::unordered_map<Ino, NodePtr> nodes_;             // referred to, or in use; see trim()
   std::unordered_set<Ino> idle_;  // nodes without references that still have cached blocks
   Ino next_ino_ = kRootIno;
   std::uint64_t inodes_ = 0;

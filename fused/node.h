@@ -66,13 +66,12 @@ struct Replacement {
 
 struct Node {
   Ino ino = 0;
-  InodeRow row;               // what commits: its size and blocks count acknowledged data alone
-  std::uint64_t size = 0;     // what users see
-  std::uint64_t grown = 0;    // size up to which nothing but zeros need become durable
-  std::uint64_t lookups = 0;  // references that the kernel holds
-  bool no_xattrs = false;     // known to have none
-  bool no_room = false;       // for some of its data, when last seen
-  bool rewritten = false;     // truncated to nothing, and not closed since
+  InodeRow row;             // what commits: its size and blocks count acknowledged data alone
+  std::uint64_t size = 0;   // what users see
+  std::uint64_t grown = 0;  // size up to which nothing but zeros need become durable
+  bool no_xattrs = false;   // known to have none
+  bool no_room = false;     // for some of its data, when last seen
+  bool rewritten = false;   // truncated to nothing, and not closed since
   std::optional<Replacement> replacement;
 
   std::map<std::uint64_t, std::shared_ptr<CachedBlock>> blocks;

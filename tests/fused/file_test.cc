@@ -484,6 +484,41 @@ TEST_F(FileTest, NamesFollowPosix) {
   EXPECT_EQ(fs->status().inodes, 3u);
 }
 
+TEST_F(FileTest, MemoryIsBoundedHoweverManyFilesTheKernelRemembers) {
+  unmount();
+  options.own_ticker = false;
+  options.commit_every = std::chrono::milliseconds(0);
+  options.most_nodes = 50;
+  options.cache.limit = 64u << 10;
+  mount();
+  std::vector<Ino> files;
+  for (int i = 0; i < 1000; ++i) {
+    files.push_back(create("f" + std::to_string(i)));
+    write(files.back(), 0, "content " + std::to_string(i));
+  }
+  const Ino open = files.front(), unlinked = files.back();
+  ASSERT_TRUE(fs->unlink(kRootIno, "f999"));
+  fs->beat();  // flushes and commits
+  fs->beat();  // what was flushed may go
+  const FileSystemStatus status = fs->status();
+  EXPECT_LE(status.cache_bytes, status.cache_limit);
+  EXPECT_LT(status.nodes, 150u);  // those with cached blocks stay
+  EXPECT_EQ(status.inodes, 1001u);
+  for (int i = 0; i < 999; ++i)  // the kernel still uses their numbers
+    ASSERT_EQ(read(files[static_cast<std::size_t>(i)]), "content " + std::to_string(i));
+  EXPECT_EQ(read(unlinked), "content 999");
+  EXPECT_EQ(fs->getattr(unlinked + 1).error(), ESTALE);
+  resize(open, 3);
+  fs->beat();
+  EXPECT_EQ(read(open), "con");
+  fs->forget(open, 1);
+  EXPECT_EQ(fs->getattr(open).error(), ESTALE);
+  EXPECT_EQ(find("f0"), open);
+  for (const Ino ino : files) fs->forget(ino, 1);
+  fs->beat();
+  EXPECT_EQ(fs->status().inodes, 1000u);
+}
+
 TEST_F(FileTest, AVolumeWithoutLabelsSaysSoOnce) {
   const Ino a = create("a"), b = create("b");
   EXPECT_EQ(fs->get_xattr(a, "security.selinux").error(), EOPNOTSUPP);

@@ -170,10 +170,12 @@ void Driver::check(const Observed& seen) {
     }
     if (fits) return;
   }
-  if (reason.empty())
-    reason =
-        fmt::format("the names are as after none of the operations {} to {}; of the last: {}",
-                    tree_.durable(), tree_.ended(), difference(*instants.back().names, seen.names));
+  if (reason.empty()) {
+    reason = fmt::format("the names are as after none of the operations {} to {}; of each:",
+                         tree_.durable(), tree_.ended());
+    for (Index index = tree_.durable(); index <= tree_.ended(); ++index)
+      reason += fmt::format("\n  {}: {}", index, difference(*instants[index].names, seen.names));
+  }
   throw Violation("after a crash: " + reason);
 }
 

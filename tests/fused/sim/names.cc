@@ -89,7 +89,7 @@ bool Driver::make(const Name& name, std::uint32_t type) {
   know(name.first);
   const Held lock(locked_, name.first);
   const Held busy(busy_, name.first);
-  const Attributes& parent = tree_.now.inodes.at(name.first);
+  const Attributes parent = tree_.now.inodes.at(name.first);  // others work meanwhile (seed 595)
   Attributes made;
   made.mode = type | static_cast<std::uint32_t>(dice_.below(01000)) |
               (type == S_IFDIR && dice_.one_in(4) ? S_ISGID : 0u);
@@ -216,7 +216,9 @@ void Driver::drop(Ino ino) {
 // ---- attributes --------------------------------------------------------------------------------
 
 bool Driver::change_attributes(Ino ino) {
+  if (locked_.contains(ino)) return false;  // by the kernel, while names in it change
   know(ino);
+  const Held lock(locked_, ino);
   const Held busy(busy_, ino);
   const auto begun = begin(fmt::format("setattr {}", ino));
   AttributeChange change;
