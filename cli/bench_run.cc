@@ -14,6 +14,7 @@
 #include <random>
 
 #include "oramcore/base/bytes.h"
+#include "oramcore/base/descriptor.h"
 #include "oramcore/base/random.h"
 
 namespace s3oram {
@@ -36,20 +37,6 @@ tl::unexpected<Error> failure(const char* doing) {
   const Errc code = errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed;
   return fail(code, "{}: {}", doing, std::strerror(errno));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 class Bench {
  public:

@@ -8,26 +8,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "oramcore/base/descriptor.h"
+
 namespace s3oram {
 namespace {
 
 using nlohmann::json;
 
 constexpr std::size_t kLongestAnswer = 1 << 20;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 tl::unexpected<Error> failure(const Vault& vault, Errc code) {
   return fail(code, "{}: its daemon does not answer: {}", vault.directory().string(),

@@ -6,7 +6,6 @@
 #include <bit>
 #include <iostream>
 #include <set>
-#include <thread>
 
 #include "cli/command.h"
 #include "cli/credential.h"
@@ -254,21 +253,18 @@ Status create_volume(const Options& options, Unfinished& making, const VaultKeys
   Progress progress("making the volume");
   how.progress = [&](const std::string& detail) { progress.update(detail); };
 
-  const auto start = std::chrono::steady_clock::now();
-  const bool for_ever = options.wait < 0 && at_terminal();
-  for (bool shown = false;;) {
-    Status made = Volume::create(making.vault, keys, how);
-    if (made || made.error().code != Errc::refused_key) return made;
-    if (!shown) show_client_key("This client's key is", keys.curve.public_key);
-    shown = true;
+  bool shown = false;
+  Status made = until_admitted(options.wait, progress, [&] {
+    Status outcome = Volume::create(making.vault, keys, how);
+    if (outcome || outcome.error().code != Errc::refused_key) return outcome;
+    if (!std::exchange(shown, true)) show_client_key("This client's key is", keys.curve.public_key);
     making.keep();  // someone will admit this very key
-    if (!for_ever && std::chrono::steady_clock::now() - start >= seconds(std::max(options.wait, 0)))
-      return fail(Errc::refused_key,
-                  "{}; {} is kept: once all servers admit its key, run the same init again",
-                  made.error().message, making.vault.directory().string());
-    progress.update(made.error().message);
-    std::this_thread::sleep_for(seconds(1));
-  }
+    return outcome;
+  });
+  if (made || made.error().code != Errc::refused_key) return made;
+  return fail(Errc::refused_key,
+              "{}; {} is kept: once all servers admit its key, run the same init again",
+              made.error().message, making.vault.directory().string());
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 // Servers know the new key only after somebody has told them. So it waits in the vault, beside the
 // one in use, until a session with all servers was opened by it: rekey can be run again and again.
 #include <iostream>
-#include <thread>
 
 #include "cli/command.h"
 #include "cli/credential.h"
@@ -52,19 +51,13 @@ Status try_key(Vault& vault, const VaultKeys& keys, const Options& options, Prog
 
 Status wait_for_servers(Vault& vault, const VaultKeys& keys, const Options& options) {
   Progress progress("opening a session by the new key");
-  const auto start = std::chrono::steady_clock::now();
-  const bool for_ever = options.wait < 0 && at_terminal();
-  while (true) {
-    Status opened = try_key(vault, keys, options, progress);
-    if (opened || opened.error().code != Errc::refused_key) return opened;
-    if (!for_ever && std::chrono::steady_clock::now() - start >= seconds(std::max(options.wait, 0)))
-      return fail(Errc::refused_key,
-                  "{}; the former key is still in use: once all servers admit the new one, run the "
-                  "same rekey again",
-                  opened.error().message);
-    progress.update(opened.error().message);
-    std::this_thread::sleep_for(seconds(1));
-  }
+  Status opened = until_admitted(options.wait, progress,
+                                 [&] { return try_key(vault, keys, options, progress); });
+  if (opened || opened.error().code != Errc::refused_key) return opened;
+  return fail(Errc::refused_key,
+              "{}; the former key is still in use: once all servers admit the new one, run the "
+              "same rekey again",
+              opened.error().message);
 }
 
 }  // namespace

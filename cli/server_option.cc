@@ -1,7 +1,10 @@
 #include "cli/server_option.h"
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <iostream>
+#include <thread>
 
 namespace s3oram {
 namespace {
@@ -41,6 +44,19 @@ void show_client_key(const std::string& what, const PublicKey& key) {
             << to_text(key)
             << "\n  kill -HUP PID        # of the running server, which then reads its keys again"
             << std::endl;
+}
+
+Status until_admitted(int wait, Progress& progress, const std::function<Status()>& attempt) {
+  using std::chrono::seconds, std::chrono::steady_clock;
+  const auto start = steady_clock::now();
+  const bool for_ever = wait < 0 && at_terminal();
+  while (true) {
+    Status outcome = attempt();
+    if (outcome || outcome.error().code != Errc::refused_key) return outcome;
+    if (!for_ever && steady_clock::now() - start >= seconds(std::max(wait, 0))) return outcome;
+    progress.update(outcome.error().message);
+    std::this_thread::sleep_for(seconds(1));
+  }
 }
 
 }  // namespace s3oram

@@ -1,9 +1,11 @@
 // --server HOST:PORT,KEY, and what a server must be told.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "cli/terminal.h"
 #include "oramcore/state/vault.h"
 
 namespace s3oram {
@@ -14,5 +16,9 @@ Result<std::vector<ServerAddress>> parse_servers(const std::vector<std::string>&
 
 /// Tells the user to have each server admit `key`, after the words `what`.
 void show_client_key(const std::string& what, const PublicKey& key);
+
+/// Tries again every second while servers refuse the key, for `wait` seconds; if that is negative,
+/// for ever at a terminal and once elsewhere. Gives the last outcome, and shows the others.
+Status until_admitted(int wait, Progress& progress, const std::function<Status()>& attempt);
 
 }  // namespace s3oram

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "oramcore/base/descriptor.h"
+
 namespace s3oram {
 namespace {
 
@@ -16,20 +18,6 @@ tl::unexpected<Error> failure(const std::filesystem::path& file, const char* doi
   return fail(error == ENOSPC || error == EDQUOT ? Errc::disk_full : Errc::failed, "{}: {}: {}",
               file.string(), doing, std::strerror(error));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Status write_all(int fd, const std::filesystem::path& file, const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "oramcore/base/descriptor.h"
+
 namespace s3oram {
 namespace {
 
@@ -16,36 +18,22 @@ tl::unexpected<Error> failure(const std::filesystem::path& path, const char* doi
   return fail(code, "{}: {}: {}", path.string(), doing, std::strerror(error));
 }
 
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags)
-      : fd_(::open(path.c_str(), flags, 0600)) {}
-  ~Descriptor() { close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int fd() const { return fd_; }
-  bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
-
 Status write_and_sync(const std::filesystem::path& path, const std::filesystem::path& former,
                       View content) {
-  Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
-  if (file.fd() < 0) return failure(path, "cannot be made");
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (file.get() < 0) return failure(path, "cannot be made");
   struct stat stat {};
   if (::geteuid() == 0 && ::stat(former.c_str(), &stat) == 0 &&
-      ::fchown(file.fd(), stat.st_uid, stat.st_gid) != 0)
+      ::fchown(file.get(), stat.st_uid, stat.st_gid) != 0)
     return failure(path, "cannot be given to the owner of the former one");
-  if (::fchmod(file.fd(), 0600) != 0) return failure(path, "cannot be made private");
+  if (::fchmod(file.get(), 0600) != 0) return failure(path, "cannot be made private");
   while (!content.empty()) {
-    const ssize_t written = ::write(file.fd(), content.data(), content.size());
+    const ssize_t written = ::write(file.get(), content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return failure(path, "cannot be written");
     content = content.subspan(static_cast<std::size_t>(written));
   }
-  if (::fsync(file.fd()) != 0 || !file.close()) return failure(path, "cannot be written");
+  if (::fsync(file.get()) != 0 || !file.close()) return failure(path, "cannot be written");
   return {};
 }
 
@@ -68,21 +56,21 @@ Status write_durably(const std::filesystem::path& path, View content) {
 
 Status sync_directory(const std::filesystem::path& directory) {
   const std::filesystem::path place = directory.empty() ? "." : directory;
-  Descriptor file(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file.fd() < 0 || ::fsync(file.fd()) != 0) return failure(place, "cannot be made durable");
+  Descriptor file(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0600));
+  if (file.get() < 0 || ::fsync(file.get()) != 0) return failure(place, "cannot be made durable");
   return {};
 }
 
 Result<Bytes> read_small_file(const std::filesystem::path& path, std::size_t limit) {
   // Non-blocking, so that opening a fifo by mistake is an error instead of a wait.
-  Descriptor file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0600));
   struct stat stat {};
-  if (file.fd() < 0 || ::fstat(file.fd(), &stat) != 0) return failure(path, "cannot be read");
+  if (file.get() < 0 || ::fstat(file.get(), &stat) != 0) return failure(path, "cannot be read");
   if (!S_ISREG(stat.st_mode)) return fail(Errc::failed, "{}: not a regular file", path.string());
   Bytes content(limit + 1);
   std::size_t size = 0;
   while (size < content.size()) {
-    const ssize_t got = ::read(file.fd(), content.data() + size, content.size() - size);
+    const ssize_t got = ::read(file.get(), content.data() + size, content.size() - size);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return failure(path, "cannot be read");
     if (got == 0) break;
