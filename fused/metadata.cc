@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "oramcore/base/format_number.h"
+
 namespace s3oram {
 
 Status Metadata::open(const std::string& path, Disk& disk) {
@@ -21,10 +23,7 @@ Status Metadata::open_tables() {
   auto format = number("SELECT value FROM fs_state WHERE name = 'format'");
   if (!format) return fail(Errc::damaged_vault, "{}", format.error().message);
   if (*format != kFormat)
-    return fail(Errc::unsupported,
-                "{}: its file tables have format {}, this program knows format {}: use the newer "
-                "s3oramfs that made it",
-                reader_.path(), *format, kFormat);
+    return unknown_format(reader_.path() + ", tables of files", *format, kFormat);
   const auto open = [this](auto& table) -> Status {
     auto opened = table.open(reader_);
     return opened ? opened : fail(Errc::damaged_vault, "{}", opened.error().message);

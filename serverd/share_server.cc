@@ -47,8 +47,10 @@ Task<Status> Server::stop() {
 Status Server::open_frames() {
   if (!control_.volume()) return {};
   if (control_.volume()->server != self_)
-    return fail(Errc::wrong_volume, "store {} belongs to server {} of its volume, not {}",
-                directory_.string(), control_.volume()->server, self_);
+    return fail(Errc::wrong_volume,
+                "store {} belongs to server {} of its volume, and this is server {}: give --store "
+                "the store of server {}",
+                directory_.string(), control_.volume()->server, self_, self_);
   auto file = disk_.open(directory_ / "slots");
   if (!file) return fail(file.error());
   frames_ = std::make_unique<FrameStore>(std::move(*file), params().ring_slots(),

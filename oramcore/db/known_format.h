@@ -1,0 +1,15 @@
+// Asked of a database before anything is written to it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "oramcore/db/sqlite.h"
+
+namespace s3oram {
+
+/// Whether the number that `sql` selects is `known`. A database that has none (an empty one, or a
+/// damaged one) passes: who reads it will tell. Errors: unsupported.
+Status require_format(Database& database, std::string_view sql, std::int64_t known);
+
+}  // namespace s3oram
