@@ -64,23 +64,25 @@ class Lines {
     if (line_.front() == '[')
       wrong(begun, fmt::format("{}: there are no sections: write the settings without it", line_));
     const auto equals = line_.find('=');
-    const std::string name =
-        trim_copy(line_.substr(0, equals == std::string::npos ? line_.find('#') : equals));
+    const std::string name = trim_copy(
+        line_.substr(0, equals == std::string::npos ? line_.find_first_of(" \t#") : equals));
     const CLI::Option& option = known(name, begun);
-    std::string value;
-    if (equals != std::string::npos) {
+    std::string value = "true";
+    if (equals != std::string::npos)
       value = complete(trim_copy(line_.substr(equals + 1)), begun);
-    } else if (!is_switch(option)) {
-      wrong(begun, fmt::format("\"{}\" has no value: write {} = VALUE", name, name));
-    } else {
-      value = "true";
-    }
+    else if (!is_switch(option) || !says_no_more(name))
+      wrong(begun, fmt::format("{}: write {} = VALUE", line_, name));
     std::istringstream whole(name + " = " + value);
     auto parsed = reader_.from_config(whole);
     if (parsed.empty() || parsed.front().inputs.empty() || parsed.front().inputs.front().empty())
       wrong(begun, fmt::format("\"{}\" has no value: write {} = VALUE", name, name));
     for (const std::string& input : parsed.front().inputs) check(name, input, begun);
     add(std::move(parsed.front()), option, begun);
+  }
+
+  bool says_no_more(const std::string& name) const {
+    const std::string rest = trim_copy(line_.substr(name.size()));
+    return rest.empty() || rest.front() == '#';
   }
 
   const CLI::Option& known(const std::string& name, unsigned line) const {

@@ -248,6 +248,12 @@ Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::pa
                                                        Party self,
                                                        const ServerEnvironment& environment) {
   auto control = Control::open(store / "control.db", environment.disk);
+  if (!control && control.error().code == Errc::damaged_vault)
+    return fail(
+        Errc::damaged_vault,
+        "store {}: {}; put the newest copy of the whole store back, if there is one: without "
+        "it this server's shares are lost",
+        store.string(), control.error().message);
   if (!control) return fail(control.error());
   auto server = std::make_unique<Server>(std::move(*control), store, self, environment);
   S3O_TRY(server->start());
