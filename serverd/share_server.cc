@@ -168,7 +168,11 @@ Result<Bytes> Server::create(const CreateRequest& request) {
   if (control_.volume()) {
     if (control_.volume()->id == request.volume.id) return done();
     if (control_.session().epoch != 0)
-      return fail(Errc::wrong_volume, "server {} holds another volume, which is in use", self_);
+      return fail(
+          Errc::wrong_volume,
+          "server {} holds another volume, which is in use: give that server an empty store, "
+          "or this vault another server",
+          self_);
   }
   S3O_TRY(control_.create(request.volume));
   S3O_TRY(open_frames());
@@ -183,7 +187,8 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
   if (!decoded_request || decoded_request->next.epoch == 0) co_return malformed();
   const OpenRequest& request = *decoded_request;
   if (!control_.volume() || control_.volume()->id != request.volume)
-    co_return fail(Errc::wrong_volume, "server {} holds {}", self_,
+    co_return fail(Errc::wrong_volume,
+                   "server {} holds {}: start it with the store of this vault's volume", self_,
                    control_.volume() ? "another volume" : "no volume");
   const Session& present = control_.session();
   if (present != request.next) {
