@@ -166,7 +166,7 @@ Status MemoryDevice::write_changes(const std::map<BlockId, std::optional<Bytes>>
     if (content) statement.bind(1, View(*content));
     if (outcome) outcome = statement.run();
   }
-  if (outcome) outcome = participate(database_);
+  if (outcome && participate) outcome = participate(database_);
   if (outcome && fails) outcome = fail(Errc::failed, "the commit fails on demand");
   if (outcome) return database_.commit("commit");
   database_.rollback();
