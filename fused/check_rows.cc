@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fused/check_model.h"
+#include "oramcore/base/format_number.h"
 
 namespace s3oram {
 
@@ -63,10 +64,9 @@ bool check_tables(CheckModel& model) {
   const auto format = number("SELECT value FROM fs_state WHERE name = 'format'");
   if (!format) return model.refuse("fs_state", format.error());
   if (*format && **format > kFormat)
-    return model.refuse("fs_state", {Errc::unsupported,
-                                     fmt::format("format {} is that of a newer s3oramfs; this one "
-                                                 "knows format {}",
-                                                 **format, kFormat)});
+    return model.refuse(
+        "fs_state",
+        unknown_format(model.database.path() + ", tables of files", **format, kFormat).value());
   if (*format == kFormat) return true;
   model.out.deletions.push_back(
       fmt::format("INSERT OR REPLACE INTO fs_state (name, value) VALUES ('format', {})", kFormat));

@@ -41,7 +41,10 @@ Result<std::unique_ptr<FileSystem>> FileSystem::mount(BlockDevice& device,
                                                       const FileSystemOptions& options,
                                                       Disk& disk) {
   std::unique_ptr<FileSystem> fs(new FileSystem(device, options));
-  S3O_TRY(fs->start(database, disk));
+  if (Status started = fs->start(database, disk); !started) {
+    device.set_participant(nullptr);  // the device lives on, and commits once more when it closes
+    return fail(std::move(started).error());
+  }
   return fs;
 }
 

@@ -18,6 +18,7 @@
 #include "fused/free_space.h"
 #include "fused/fuse_mount.h"
 #include "fused/identity.h"
+#include "fused/metadata.h"
 #include "fused/metrics_endpoint.h"
 #include "fused/mount_status.h"
 #include "fused/mounts.h"
@@ -228,6 +229,8 @@ Status run(const MountCommand& command, Background& background) {
   S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
   if (command.fake) return {};
   S3O_TRY(lock_vault(*vault));
+  // Opening the volume is a change already, at the servers too.
+  S3O_TRY(Metadata::require_known_format(vault->database().string()));
   // By whoever mounts: a passphrase in /etc/fstab may be for root's eyes only.
   auto keys = unlock_vault(*vault, command);
   if (!keys) return fail(keys.error());

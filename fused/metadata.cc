@@ -3,7 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "oramcore/base/format_number.h"
+#include "oramcore/db/known_format.h"
+
 namespace s3oram {
+namespace {
+
+constexpr auto kSelectFormat = "SELECT value FROM fs_state WHERE name = 'format'";
+constexpr auto kPart = ", tables of files";
+
+}  // namespace
 
 Status Metadata::open(const std::string& path, Disk& disk) {
   auto reader = Database::open(path, Database::Mode::read_only, disk);
@@ -17,14 +26,15 @@ Status Metadata::open(const std::string& path, Disk& disk) {
   return is_new_ ? Status() : open_tables();
 }
 
+Status Metadata::require_known_format(const std::string& path) {
+  auto database = Database::open(path, Database::Mode::read_only);
+  return database ? require_format(*database, kSelectFormat, kFormat, kPart) : Status();
+}
+
 Status Metadata::open_tables() {
-  auto format = number("SELECT value FROM fs_state WHERE name = 'format'");
+  auto format = number(kSelectFormat);
   if (!format) return fail(Errc::damaged_vault, "{}", format.error().message);
-  if (*format != kFormat)
-    return fail(Errc::unsupported,
-                "{}: its file tables have format {}, this program knows format {}: use the newer "
-                "s3oramfs that made it",
-                reader_.path(), *format, kFormat);
+  if (*format != kFormat) return unknown_format(reader_.path() + kPart, *format, kFormat);
   const auto open = [this](auto& table) -> Status {
     auto opened = table.open(reader_);
     return opened ? opened : fail(Errc::damaged_vault, "{}", opened.error().message);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "oramcore/wire/endpoint.h"
+#include "serverd/config_file.h"
 #include "serverd/store_files.h"
 
 namespace s3oram {
@@ -30,6 +31,16 @@ Result<Party> own_number(const Options& options, const std::map<Party, PeerAddre
                          const PublicKey& key) {
   const auto self = std::find_if(servers.begin(), servers.end(),
                                  [&](const auto& server) { return server.second.key == key; });
+  const auto twice = self == servers.end()
+                         ? self
+                         : std::find_if(std::next(self), servers.end(), [&](const auto& server) {
+                             return server.second.key == key;
+                           });
+  if (twice != servers.end())
+    return fail(Errc::usage,
+                "servers {} and {} have the same key in the list of servers, {}, which is this "
+                "server's: each has its own; set the list right by 's3oramfs-serverd peers'",
+                self->first, twice->first, to_text(key));
   if (options.index == 0) {
     if (self == servers.end())
       return fail(Errc::usage,
@@ -46,10 +57,25 @@ Result<Party> own_number(const Options& options, const std::map<Party, PeerAddre
   const bool other_key = listed != servers.end() && listed->second.key && listed->second.key != key;
   const bool other_number = self != servers.end() && self->first != index;
   if (other_key || other_number)
-    return fail(Errc::usage,
-                "--index {}: this server's key {} is not that of server {} in the list of servers",
-                options.index, to_text(key), options.index);
+    return fail(
+        Errc::usage,
+        "--index {}: this server's key {} is {} in the list of servers ({} and --peer): give "
+        "the number that belongs to it, or set the list right by 's3oramfs-serverd peers'",
+        options.index, to_text(key),
+        other_number ? fmt::format("that of server {}", self->first)
+                     : fmt::format("not that of server {}", index),
+        (Path(options.store) / "peers").string());
   return index;
+}
+
+// Its message goes for the value's.
+template <class T>
+CLI::Validator by(Result<T> (*parse)(const std::string&)) {
+  return {[parse](std::string& text) {
+            const auto parsed = parse(text);
+            return parsed ? std::string() : parsed.error().message;
+          },
+          ""};
 }
 
 }  // namespace
@@ -57,14 +83,17 @@ Result<Party> own_number(const Options& options, const std::map<Party, PeerAddre
 void add_options(CLI::App& app, Options& options) {
   app.set_config("--config", "", "Read options from FILE: lines like listen = \"HOST:PORT\"")
       ->type_name("FILE");
+  app.config_formatter(std::make_shared<ConfigFile>(app));
   app.allow_config_extras(false);
   app.add_option("--store", options.store, "Directory with this server's shares and keys")
       ->type_name("DIR");
   app.add_option("--index", options.index, "This server's number; else found by its key")
       ->type_name("N");
   app.add_option("--listen", options.listen, "Where to listen: HOST:PORT, *:PORT or ipc://PATH")
+      ->check(by(parse_endpoint))
       ->type_name("ENDPOINT");
   app.add_option("--peer", options.peers, "Another server, besides those of 'peers'; repeatable")
+      ->check(by(parse_peer))
       ->type_name("N=ENDPOINT[,KEY]")
       ->allow_extra_args(false);
   app.add_flag("--exit-with-parent", options.exit_with_parent,

@@ -1,6 +1,8 @@
 #include "serverd/control.h"
 
+#include "oramcore/base/format_number.h"
 #include "oramcore/base/rules.h"
+#include "oramcore/db/known_format.h"
 
 namespace s3oram {
 namespace {
@@ -29,6 +31,7 @@ Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
   auto database = Database::open(file.string(), Database::Mode::create, disk);
   if (!database) return fail(database.error());
   control.database_ = std::move(*database);
+  S3O_TRY(require_format(control.database_, "SELECT format FROM volume", kFormat));
   S3O_TRY(control.database_.keep_ballast(kBallast));
   S3O_TRY(control.database_.transact("tables", [&] {
     return control.database_.execute(
@@ -53,9 +56,7 @@ Status Control::load() {
   auto there = row->step();
   if (!there) return fail(there.error());
   if (!*there) return {};
-  if (row->integer(0) != kFormat)
-    return fail(Errc::unsupported, "store {}: format {} is not known to this version",
-                database_.path(), row->integer(0));
+  if (row->integer(0) != kFormat) return unknown_format(database_.path(), row->integer(0), kFormat);
   volume_ = decode<VolumeDescription>(row->blob(1));
   const auto session = decode<Session>(row->blob(2));
   const auto possible_height = [](std::int64_t height) {

@@ -48,6 +48,9 @@ int run(int argc, char** argv) {
   if (keys != arguments.end() && std::find(arguments.begin(), keys, "--") == keys)
     arguments.insert(keys, "--");
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  app.failure_message([](const CLI::App* program, const CLI::Error& error) {
+    return "s3oramfs-serverd: " + CLI::FailureMessage::simple(program, error);
+  });
   try {
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {

@@ -47,8 +47,10 @@ Task<Status> Server::stop() {
 Status Server::open_frames() {
   if (!control_.volume()) return {};
   if (control_.volume()->server != self_)
-    return fail(Errc::wrong_volume, "store {} belongs to server {} of its volume, not {}",
-                directory_.string(), control_.volume()->server, self_);
+    return fail(Errc::wrong_volume,
+                "store {} belongs to server {} of its volume, and this is server {}: give --store "
+                "the store of server {}",
+                directory_.string(), control_.volume()->server, self_, self_);
   auto file = disk_.open(directory_ / "slots");
   if (!file) return fail(file.error());
   frames_ = std::make_unique<FrameStore>(std::move(*file), params().ring_slots(),
@@ -166,7 +168,11 @@ Result<Bytes> Server::create(const CreateRequest& request) {
   if (control_.volume()) {
     if (control_.volume()->id == request.volume.id) return done();
     if (control_.session().epoch != 0)
-      return fail(Errc::wrong_volume, "server {} holds another volume, which is in use", self_);
+      return fail(
+          Errc::wrong_volume,
+          "server {} holds another volume, which is in use: give that server an empty store, "
+          "or this vault another server",
+          self_);
   }
   S3O_TRY(control_.create(request.volume));
   S3O_TRY(open_frames());
@@ -181,7 +187,8 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
   if (!decoded_request || decoded_request->next.epoch == 0) co_return malformed();
   const OpenRequest& request = *decoded_request;
   if (!control_.volume() || control_.volume()->id != request.volume)
-    co_return fail(Errc::wrong_volume, "server {} holds {}", self_,
+    co_return fail(Errc::wrong_volume,
+                   "server {} holds {}: start it with the store of this vault's volume", self_,
                    control_.volume() ? "another volume" : "no volume");
   const Session& present = control_.session();
   if (present != request.next) {
@@ -246,6 +253,12 @@ Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::pa
                                                        Party self,
                                                        const ServerEnvironment& environment) {
   auto control = Control::open(store / "control.db", environment.disk);
+  if (!control && control.error().code == Errc::damaged_vault)
+    return fail(
+        Errc::damaged_vault,
+        "store {}: {}; put the newest copy of the whole store back, if there is one: without "
+        "it this server's shares are lost",
+        store.string(), control.error().message);
   if (!control) return fail(control.error());
   auto server = std::make_unique<Server>(std::move(*control), store, self, environment);
   S3O_TRY(server->start());

@@ -25,30 +25,37 @@ Path key_file(const Path& store) { return store / "server.key"; }
 Path clients_file(const Path& store) { return store / "clients"; }
 Path peers_file(const Path& store) { return store / "peers"; }
 
-// The lines that say something; none if there is no such file.
-Result<std::vector<std::string>> read_lines(const Path& file) {
-  std::error_code error;
-  if (!std::filesystem::exists(file, error) && !error) return std::vector<std::string>{};
-  const auto text = read_text(file);
-  if (!text) return fail(text.error());
-  std::vector<std::string> lines;
-  std::istringstream in(*text);
-  for (std::string line; std::getline(in, line);) {
-    line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (!line.empty() && line.front() != '#') lines.push_back(std::move(line));
-  }
-  return lines;
+// Whoever can write to these files decides who may connect.
+Status check_writers(const Path& file) {
+  struct stat found {};
+  if (::stat(file.c_str(), &found) != 0)
+    return fail(Errc::failed, "{}: {}", file.string(), std::strerror(errno));
+  if ((found.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
+  return fail(Errc::failed,
+              "{}: others may write to it (mode {:04o}), and so let themselves in: look through "
+              "it, then 'chmod 600' it",
+              file.string(), found.st_mode & 07777);
 }
 
-// Parses every line; an error names the file.
+// Parses every line that says something; an error names the file and the line. Nothing if there is
+// no such file.
 template <class T, class Parse>
 Result<std::vector<T>> parse_lines(const Path& file, Parse parse) {
-  const auto lines = read_lines(file);
-  if (!lines) return fail(lines.error());
   std::vector<T> all;
-  for (const auto& line : *lines) {
+  std::error_code error;
+  if (!std::filesystem::exists(file, error) && !error) return all;
+  S3O_TRY(check_writers(file));
+  const auto text = read_text(file);
+  if (!text) return fail(text.error());
+  std::istringstream in(*text);
+  unsigned number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (line.empty() || line.front() == '#') continue;
     auto one = parse(line);
-    if (!one) return fail(one.error().code, "{}: {}", file.string(), one.error().message);
+    if (!one)
+      return fail(one.error().code, "{}: line {}: {}", file.string(), number, one.error().message);
     all.push_back(std::move(*one));
   }
   return all;
@@ -60,11 +67,14 @@ Result<StoreLock> StoreLock::take(const Path& store) {
   const Path file = store / "lock";
   const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kOwnerOnly);
   if (fd < 0) {
-    if (errno == ENOENT || errno == ENOTDIR)
+    if (errno == ENOTDIR)
+      return fail(Errc::usage, "store {}: it is not a directory", store.string());
+    if (errno == ENOENT)
       return fail(Errc::usage,
                   "store {}: no such directory; 's3oramfs-serverd keygen --store {}' makes it",
                   store.string(), store.string());
-    return fail(Errc::failed, "{}: {}", file.string(), std::strerror(errno));
+    return fail(errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed, "{}: {}",
+                file.string(), std::strerror(errno));
   }
   StoreLock lock(fd);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {

@@ -63,7 +63,8 @@ class BlockDevice {
   /// called after a commit whose snapshot() came after this call.
   virtual void commit(std::function<void(Status)> done) = 0;
 
-  /// At most one; set before the first operation.
+  /// At most one; set before the first operation. Null takes it away again, if nobody has begun
+  /// another operation by then.
   virtual void set_participant(CommitParticipant* participant) = 0;
 
   virtual Room room() const { return {}; }

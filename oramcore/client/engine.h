@@ -167,7 +167,7 @@ class Engine final : public BlockDevice {
   ClientState state_;
   Sealer sealer_;
   Servers servers_;
-  CommitParticipant* participant_ = nullptr;
+  std::atomic<CommitParticipant*> participant_ = nullptr;  // set by others
 
   TreeState tree_;
   PositionMap positions_;

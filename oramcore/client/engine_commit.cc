@@ -44,14 +44,15 @@ Task<void> Engine::commit_loop() {
     // These three belong together: nothing may run between them.
     StateChanges changes = std::exchange(pending_, {});
     const TreeState tree = tree_;
-    auto with = participant_ ? participant_->snapshot() : std::function<Status(Database&)>();
+    CommitParticipant* const participant = participant_;
+    auto with = participant ? participant->snapshot() : std::function<Status(Database&)>();
     const Duration begun = environment_.clock.now();
     last_commit_ =
         co_await offload(environment_.database, [&] { return state_.commit(tree, changes, with); });
     metrics_.commit_seconds.observe(environment_.clock.now() - begun);
     if (!last_commit_) metrics_.commit_failures.add();
     if (!last_commit_) pending_.merge_older(std::move(changes));
-    if (participant_) participant_->committed(last_commit_);
+    if (participant) participant->committed(last_commit_);
     commits_done_ = covered;
     committed_.notify_all();
   }

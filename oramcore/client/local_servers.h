@@ -25,7 +25,7 @@ class LocalServers {
   /// `vault_directory`/run. They run the program `serverd`, keep their shares in
   /// `vault_directory`/servers/N, and append their logs to run/server-N.log. The vault must be
   /// locked by the caller. No server is left behind on an error.
-  /// Errors: unreachable (a server did not come up: with the last line of its log), failed.
+  /// Errors: as of a server that did not come up (ServerProcess::await_ready), failed.
   static Result<LocalServers> start(const std::filesystem::path& serverd,
                                     const std::filesystem::path& vault_directory, unsigned count,
                                     LocalServersPatience patience = {});

@@ -107,6 +107,19 @@ int spawn_server(const std::vector<std::string>& args, const Path& folder, const
   return error;
 }
 
+// What is wrong with its store is wrong with the vault.
+Errc why_it_ended(int status) {
+  const Errc code = WIFEXITED(status) ? static_cast<Errc>(WEXITSTATUS(status)) : Errc::failed;
+  switch (code) {
+    case Errc::damaged_vault:
+    case Errc::unsupported:
+    case Errc::disk_full:
+      return code;
+    default:
+      return Errc::unreachable;
+  }
+}
+
 }  // namespace
 
 bool await_readable(int fd, SteadyTime deadline) {
@@ -183,7 +196,7 @@ Status ServerProcess::await_ready(SteadyTime deadline) {
   if (news && take_readiness()) return {};
   close_once(ready_);
   if (news && reap(deadline)) {  // it closed its end: it has ended, or is about to
-    auto error = fail(Errc::unreachable, "server {} ended while starting {}", number_, end());
+    auto error = fail(why_it_ended(status_), "server {} ended while starting {}", number_, end());
     status_ = 0;  // told here, and not again when all are stopped
     return error;
   }

@@ -28,7 +28,8 @@ class ServerProcess {
 
   /// Runs the program. The kernel stops it when the calling thread ends, however it ends.
   Status launch();
-  /// Waits until it listens. Errors: unreachable, with the last line of its log.
+  /// Waits until it listens. Errors, with the last line of its log: unreachable, or what it says
+  /// of its store: damaged_vault, unsupported, disk_full.
   Status await_ready(SteadyTime deadline);
   /// Its readiness has come, or its end: ready() is readable. Whether it listens.
   bool take_readiness();

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <cassert>
+#include <cerrno>
 #include <utility>
 
 #include "oramcore/base/rules.h"
@@ -10,11 +11,21 @@
 namespace s3oram {
 namespace {
 
+// Where SQLite maps a file that cannot grow, a full disk is an I/O error to it.
+bool is_full(sqlite3* db, int rc) {
+  if (rc != SQLITE_IOERR || !db) return rc == SQLITE_FULL;
+  const int error = sqlite3_system_errno(db);
+  return error == ENOSPC || error == EDQUOT;
+}
+
 tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {
-  const Errc code = rc == SQLITE_FULL                             ? Errc::disk_full
+  const Errc code = is_full(db, rc)                               ? Errc::disk_full
                     : rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB ? Errc::damaged_vault
                                                                   : Errc::failed;
   const char* file = db ? sqlite3_db_filename(db, "main") : nullptr;
+  if (code == Errc::disk_full)
+    return fail(code, "database {}: its disk is full: make room there ({})", file ? file : "?",
+                doing);
   return fail(code, "database {}: {} ({})", file ? file : "?",
               db ? sqlite3_errmsg(db) : sqlite3_errstr(rc), doing);
 }

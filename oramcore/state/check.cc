@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "oramcore/base/format_number.h"
+
 namespace s3oram {
 namespace {
 
@@ -37,8 +39,11 @@ class Reading {
     check_.refused = error;
     check_.findings.push_back({"unusable-state",
                                fmt::format("vault.db, table {}", table),
-                               error.message + ": the vault cannot be mounted; bring back a copy "
-                                               "of vault.db that is not older than its last use",
+                               error.code == Errc::unsupported
+                                   ? error.message
+                                   : error.message +
+                                         ": the vault cannot be mounted; bring back a copy of "
+                                         "vault.db that is not older than its last use",
                                {}});
   }
   void damaged(const char* table, std::string_view what) {
@@ -64,9 +69,7 @@ class Reading {
            found = true;
            if (row.integer(0) != kFormat)
              return refuse("tree",
-                           {Errc::unsupported,
-                            fmt::format("{}: format {} is not known to this version of s3oramfs",
-                                        database_.path(), row.integer(0))});
+                           unknown_format(database_.path(), row.integer(0), kFormat).value());
            TreeState& tree = check_.state.tree;
            tree.view = static_cast<std::uint64_t>(row.integer(1));
            tree.height = static_cast<unsigned>(row.integer(2));

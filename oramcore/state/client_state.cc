@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "oramcore/base/rules.h"
+#include "oramcore/db/known_format.h"
 #include "oramcore/state/check.h"
 
 namespace s3oram {
@@ -59,6 +60,7 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
   auto database = Database::open(file.string(), Database::Mode::read_write, disk);
   if (!database) return fail(database.error());
   state.database_ = std::move(*database);
+  S3O_TRY(require_format(state.database_, "SELECT format FROM tree", kFormat));
   S3O_TRY(state.database_.keep_ballast(kBallast));
   // A vault made before intents were kept has none.
   S3O_TRY(state.database_.transact("tables", [&] { return make_missing_tables(state.database_); }));

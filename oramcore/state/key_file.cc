@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "oramcore/base/format_number.h"
+
 namespace s3oram {
 namespace {
 
@@ -63,6 +65,16 @@ class Reader {
  private:
   View content_;
 };
+
+// The digits before the end of the magic's line.
+std::int64_t format_of(View content) {
+  std::int64_t format = 0;
+  for (const std::uint8_t digit : content.subspan(kAnyMagic.size())) {
+    if (digit < '0' || digit > '9' || format > 1'000'000) break;
+    format = 10 * format + digit - '0';
+  }
+  return format;
+}
 
 Result<KeySlot> read_slot(Reader& reader, const std::filesystem::path& path) {
   KeySlot slot;
@@ -144,8 +156,7 @@ Result<KeyFile> parse_key_file(View content, const std::filesystem::path& path) 
   content = content.first(content.size() - kCheck);
   if (!std::equal(kMagic.begin(), kMagic.end(), content.begin(),
                   content.begin() + std::min(content.size(), kMagic.size())))
-    return fail(Errc::unsupported, "{}: made by a newer version of s3oramfs: use that one",
-                path.string());
+    return unknown_format(path.string(), format_of(content), 1);
   Reader reader(content.subspan(kMagic.size()));
   const std::size_t counts = content.size() - kMagic.size();
   const std::size_t slots = counts < 2 ? 0 : reader.byte();

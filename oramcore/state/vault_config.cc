@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "oramcore/base/format_number.h"
+
 namespace s3oram {
 namespace {
 
@@ -172,13 +174,9 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
 
   Members members(object, where + ":");
   const auto format = members.number<std::uint64_t>("format");
-  if (format > kFormat)
-    return fail(Errc::unsupported, "{}: format {} is newer than this program, which knows {}",
-                where, format, kFormat);
   if (format == 0) members.say("has an impossible \"format\"");
-  if (format != 0 && format < kFormatBeforeSlots)
-    return fail(Errc::unsupported, "{}: format {} is that of a version before the first release",
-                where, format);
+  if (format > kFormat || (format != 0 && format < kFormatBeforeSlots))
+    return unknown_format(where, format, kFormat);
 
   VaultFile file;
   VaultConfig& config = file.config;

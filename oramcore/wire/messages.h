@@ -1,4 +1,4 @@
-// The messages of the protocol. docs/protocol.md describes them to the byte.
+// The messages of the protocol. docs/formats.md describes them to the byte.
 //
 // Every request but Hello, Create and Open names the session's epoch; of the client's, Rpc's tag
 // says for which opening of it (OpenRequest). View fields are views into

@@ -14,7 +14,10 @@ constexpr Duration kTick = std::chrono::milliseconds(500);
 // send it twice.
 constexpr Duration kTimeOfByte = std::chrono::microseconds(10);
 
-struct Header {
+}  // namespace
+
+// Never changes, whatever the version: so that one can say to another that it does not know it.
+struct RpcHeader {
   MessageKind kind{};
   std::uint8_t version = Rpc::kWireVersion;
   std::uint16_t type = 0;
@@ -27,11 +30,13 @@ struct Header {
   }
 };
 
+namespace {
+
 MessageKind answer_to(MessageKind question) {
   return question == MessageKind::question ? MessageKind::answer : MessageKind::bulk_answer;
 }
 
-Bytes with_header(Header header, Bytes message) {
+Bytes with_header(RpcHeader header, Bytes message) {
   Writer writer;
   header.fields(writer);
   const Bytes bytes = writer.take();
@@ -55,7 +60,7 @@ MessageKind question_kind(MessageType type) {
 View Payload::body() const { return View(message).subspan(Rpc::kHeaderSize); }
 
 std::uint16_t Payload::tag() const {
-  return decode<Header>(View(message).first(Rpc::kHeaderSize))->tag;
+  return decode<RpcHeader>(View(message).first(Rpc::kHeaderSize))->tag;
 }
 
 struct Rpc::Call {
@@ -93,7 +98,8 @@ Rpc::~Rpc() {
 Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Duration patience,
                                 std::uint16_t tag) {
   if (stopped_) co_return fail(Errc::shutting_down, "stopped");
-  Header header{.kind = question_kind(type), .type = static_cast<std::uint16_t>(type), .tag = tag};
+  RpcHeader header{
+      .kind = question_kind(type), .type = static_cast<std::uint16_t>(type), .tag = tag};
   header.number = next_number_++;
   auto call = std::make_shared<Call>();
   call->to = to;
@@ -171,8 +177,9 @@ void Rpc::stop() {
 
 void Rpc::received(Party from, Bytes message) {
   if (message.size() < kHeaderSize) return;
-  const auto header = decode<Header>(View(message).first(kHeaderSize));
-  if (!header || header->version != kWireVersion) return;
+  const auto header = decode<RpcHeader>(View(message).first(kHeaderSize));
+  if (!header) return;
+  if (header->version != kWireVersion) return unknown_version(from, *header);
   if (is_question(message)) {
     handle(from, header->type, header->number, std::move(message));
   } else if (is_answer(message)) {
@@ -188,6 +195,30 @@ void Rpc::received(Party from, Bytes message) {
   }
 }
 
+// Whoever waits is told, by a header that is the same in every version.
+void Rpc::unknown_version(Party from, const RpcHeader& header) {
+  const Bytes kind{static_cast<std::uint8_t>(header.kind)};
+  if (is_question(kind) && handler_ && !stopped_) {
+    RpcHeader answer{.kind = answer_to(header.kind), .type = header.type, .number = header.number};
+    answer.code = static_cast<std::uint16_t>(Errc::unsupported);
+    const std::string text = fmt::format(
+        "it speaks version {} of the protocol and was asked in version {}: install the same "
+        "version of s3oramfs on the client and on all servers",
+        kWireVersion, header.version);
+    Bytes reply(kHeaderSize);
+    reply.insert(reply.end(), text.begin(), text.end());
+    transport_.send(from, with_header(answer, std::move(reply)));
+  } else if (is_answer(kind)) {
+    const auto found = calls_.find(header.number);
+    if (found == calls_.end() || found->second->answer || found->second->to != from) return;
+    found->second->finish(fail(
+        Errc::unsupported,
+        "server {} speaks version {} of the protocol, and this program version {}: install the "
+        "same version of s3oramfs on the client and on all servers",
+        from, header.version, kWireVersion));
+  }
+}
+
 void Rpc::handle(Party from, std::uint16_t type, std::uint64_t number, Bytes message) {
   if (stopped_ || !handler_ || !handling_.emplace(from, number).second) return;
   spawn(executor_,
@@ -199,7 +230,7 @@ void Rpc::handle(Party from, std::uint16_t type, std::uint64_t number, Bytes mes
               co_await rpc.handler_(to, static_cast<MessageType>(kind), std::move(payload));
           if (!*alive) co_return;
           rpc.handling_.erase({to, id});
-          Header header{.kind = answer_to(asked), .type = kind, .number = id};
+          RpcHeader header{.kind = answer_to(asked), .type = kind, .number = id};
           Bytes reply;
           if (answer) {
             reply = std::move(*answer);

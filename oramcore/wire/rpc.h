@@ -17,6 +17,7 @@
 namespace s3oram {
 
 enum class MessageType : std::uint16_t;
+struct RpcHeader;
 
 /// How requests of a type are sent; answers go the same way back.
 MessageKind question_kind(MessageType type);
@@ -36,7 +37,8 @@ struct Payload {
 class Rpc {
  public:
   /// kind, version, type (2), code (2), tag (2), number (8). A body is built behind this many
-  /// blank bytes (encode() in messages.h does) and Rpc fills them in.
+  /// blank bytes (encode() in messages.h does) and Rpc fills them in. A message of another version
+  /// is answered by `unsupported`; a call that is answered in another version ends so.
   static constexpr std::size_t kHeaderSize = 16;
   static constexpr std::uint8_t kWireVersion = 2;
   static constexpr Duration kFirstResend = std::chrono::seconds(2);
@@ -68,6 +70,7 @@ class Rpc {
  private:
   struct Call;
   void received(Party from, Bytes message);
+  void unknown_version(Party from, const RpcHeader& header);
   void handle(Party from, std::uint16_t type, std::uint64_t number, Bytes message);
   void tick();
   /// Of requests to `to` and, at most, of the answers to them.

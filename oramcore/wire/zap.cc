@@ -81,7 +81,10 @@ std::string ZapHandler::judge(const std::vector<zmq::message_t>& request) {
   }
   warn_refused(
       address,
-      fmt::format("key {} is not known here; if it is your client's, authorize it", to_text(key)));
+      fmt::format(
+          "key {} is not known here; if it is your client's, authorize it; if it is another "
+          "server's, list it by 's3oramfs-serverd peers'",
+          to_text(key)));
   return {};
 }
 

@@ -103,16 +103,25 @@ void ZmqPeer::on_event(std::uint16_t event) {
   switch (event) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
       become(PeerState::connected);
+      broken_off_ = 0;
       spdlog::debug("connected to server {} at {}", address_.party, address_.endpoint);
       connected_();
       break;
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
       if (state_ != PeerState::refused)
-        spdlog::warn("server {} at {} does not know our key {}", address_.party, address_.endpoint,
-                     to_text(keys_.public_key));
+        spdlog::warn(
+            "server {} at {} does not know our key {}: there, 's3oramfs-serverd peers' has to list "
+            "it if it is a server's, 's3oramfs-serverd authorize' to admit it if it is a client's",
+            address_.party, address_.endpoint, to_text(keys_.public_key));
       become(PeerState::refused);
       break;
     case ZMQ_EVENT_DISCONNECTED:
+      // Once may be a restart. With a wrong key neither side can tell the other what is wrong.
+      if (state_ == PeerState::connecting && ++broken_off_ == 2 && address_.key)
+        spdlog::warn(
+            "server {} at {} breaks connections off before they are secure: it has another key "
+            "than {}, or is no s3oramfs-serverd; ask its owner for its public key",
+            address_.party, address_.endpoint, to_text(*address_.key));
       if (state_ == PeerState::connected) become(PeerState::connecting);
       reopen_later();
       break;

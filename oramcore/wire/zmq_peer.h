@@ -52,6 +52,7 @@ class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
   Handler handler_;
   Connected connected_;
   PeerState state_ = PeerState::connecting;
+  unsigned broken_off_ = 0;  // connections in a row that never became secure
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::shared_ptr<ZmqSocket> dealer_;
   std::shared_ptr<ZmqSocket> monitor_;

@@ -97,7 +97,7 @@ TEST_F(Local, ReportsTheLastWordsOfAServerThatDoesNotStart) {
   tell(2, "fails");
   const auto servers = start();
   ASSERT_FALSE(servers);
-  EXPECT_EQ(servers.error().code, Errc::unreachable);
+  EXPECT_EQ(servers.error().code, Errc::damaged_vault);
   for (const std::string part :
        {"server 2", "exit code 12", "the store is upside down", "server-2.log"})
     EXPECT_NE(servers.error().message.find(part), std::string::npos) << servers.error().message;

@@ -1,6 +1,8 @@
 // Mounting what is damaged: one bad row costs its file. And read-only mounts, which change nothing.
 #include <sys/xattr.h>
 
+#include <future>
+
 #include "tests/fused/sample_vault.h"
 
 namespace s3oram {
@@ -26,6 +28,11 @@ class DamageTest : public testing::Test {
   Errc refused() {
     MemoryDevice fresh(vault.database().string(), kTestBlock);
     const auto mounted = FileSystem::mount(fresh, vault.database().string(), options);
+    if (!mounted) {  // then the device closes, with a commit, when the file system is gone
+      std::promise<Status> committed;
+      fresh.commit([&](Status outcome) { committed.set_value(std::move(outcome)); });
+      EXPECT_TRUE(committed.get_future().get());
+    }
     return mounted ? Errc::ok : mounted.error().code;
   }
   Ino find(const std::string& name, Ino parent = kRootIno) {

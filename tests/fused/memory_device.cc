@@ -132,7 +132,8 @@ void MemoryDevice::commit(std::function<void(Status)> done) {
 }
 
 void MemoryDevice::do_commit(const std::function<void(Status)>& done) {
-  const auto participate = participant_->snapshot();
+  CommitParticipant* const participant = participant_;
+  const auto participate = participant ? participant->snapshot() : nullptr;
   std::unique_lock lock(mutex_);
   const auto covered = discarded_;  // their owners' deletion is part of this commit
   lock.unlock();
@@ -144,7 +145,7 @@ void MemoryDevice::do_commit(const std::function<void(Status)>& done) {
   if (outcome)
     for (const BlockId block : covered) discarded_.erase(block);
   lock.unlock();
-  participant_->committed(outcome);
+  if (participant) participant->committed(outcome);
   done(outcome);
 }
 
@@ -165,7 +166,7 @@ Status MemoryDevice::write_changes(const std::map<BlockId, std::optional<Bytes>>
     if (content) statement.bind(1, View(*content));
     if (outcome) outcome = statement.run();
   }
-  if (outcome) outcome = participate(database_);
+  if (outcome && participate) outcome = participate(database_);
   if (outcome && fails) outcome = fail(Errc::failed, "the commit fails on demand");
   if (outcome) return database_.commit("commit");
   database_.rollback();

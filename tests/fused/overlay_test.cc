@@ -160,6 +160,10 @@ TEST_F(OverlayTest, ANewerFormatIsRefused) {
   const Status opened = other.open(writer.path());
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Errc::unsupported);
+  EXPECT_NE(opened.error().message.find("tables of files: its format 3 is newer than this program, "
+                                        "which knows format 2"),
+            std::string::npos)
+      << opened.error().message;
 }
 
 TEST(BlockNumbersTest, AFreedNumberWaitsForItsCommit) {

@@ -157,10 +157,10 @@ TEST_F(Store, AuthorizeAddsOnceAndKeepsWhatIsThere) {
 TEST_F(Store, ABadLineNamesTheFile) {
   make_key();
   ASSERT_TRUE(replace_text(store_ / "clients", "rubbish\n", 0600));
-  expect_error(drop_value(network_config(options())), Errc::usage, "clients");
+  expect_error(drop_value(network_config(options())), Errc::usage, "clients: line 1: ");
   ASSERT_TRUE(replace_text(store_ / "clients", "", 0600));
-  ASSERT_TRUE(replace_text(store_ / "peers", "1=\n", 0600));
-  expect_error(drop_value(network_config(options())), Errc::usage, "peers");
+  ASSERT_TRUE(replace_text(store_ / "peers", "# three\n\n1=\n", 0600));
+  expect_error(drop_value(network_config(options())), Errc::usage, "peers: line 3: ");
 }
 
 TEST_F(Store, PeersAreWrittenAndPrinted) {
@@ -270,7 +270,7 @@ TEST_F(Store, OptionsComeFromAFileToo) {
   const fs::path file = folder_ / "serverd.toml";
   std::ofstream(file) << "# server two\nstore = \"/some where/store\"\nindex = 2\n"
                          "listen = \"[::1]:5760\"\n"
-                         "peer = [\"1=a:1,KEY\", \"3=c:3,KEY\"]\nthreads = 3\n"
+                         "peer = [\"1=a:1\",\n \"3=c:3\"]  # two\nthreads = 3\n"
                          "cache = \"64M\"\nlog-level = \"debug\"\n";
   Options given;
   CLI::App app;
@@ -279,16 +279,83 @@ TEST_F(Store, OptionsComeFromAFileToo) {
   EXPECT_EQ(given.store, "/some where/store");
   EXPECT_EQ(given.index, 2u);
   EXPECT_EQ(given.listen, "[::1]:5760");
-  EXPECT_EQ(given.peers, (std::vector<std::string>{"1=a:1,KEY", "3=c:3,KEY"}));
+  EXPECT_EQ(given.peers, (std::vector<std::string>{"1=a:1", "3=c:3"}));
   EXPECT_EQ(given.threads, 5u);  // the command line goes first
   EXPECT_EQ(given.cache, 64u << 20);
   EXPECT_EQ(given.log_level, "debug");
 
-  std::ofstream(file) << "lisen = \"*:1\"\n";
-  EXPECT_THROW(app.parse("--config " + file.string()), CLI::ParseError);
   EXPECT_THROW(app.parse("--config " + (folder_ / "missing").string()), CLI::ParseError);
   EXPECT_THROW(app.parse("--log-level loud"), CLI::ParseError);
   EXPECT_THROW(app.parse("--cache much"), CLI::ParseError);
+}
+
+TEST_F(Store, AWrongLineOfTheFileIsNamedAndWhatWasMeant) {
+  const fs::path file = folder_ / "serverd.conf";
+  const struct {
+    const char *line, *said;
+  } cases[] = {
+      {"lisen = \"*:1\"", "no such setting \"lisen\": did you mean \"listen\"?"},
+      {"strore = \"x\"", "no such setting \"strore\": did you mean \"store\"?"},
+      {"colour = 3", "no such setting \"colour\": s3oramfs-serverd --help lists them"},
+      {"config = \"other\"", "no such setting \"config\""},
+      {"keygen = true", "no such setting \"keygen\""},
+      {"listen \"*:1\"", "write listen = VALUE"},
+      {"listen", "write listen = VALUE"},
+      {"listen =", "write listen = VALUE"},
+      {"listen = \"*:1", "a \" is missing"},
+      {"peer = [\"2=a:1\",", "a ] is missing"},
+      {"listen = \"*:99999\"", "HOST:PORT"},
+      {"peer = \"2:a\"", "N=HOST:PORT,KEY"},
+      {"index = \"two\"", "a number is needed"},
+      {"cache = \"much\"", "cache = \"much\""},
+      {"log-level = \"loud\"", "loud not in"},
+      {"metrics-public = perhaps", "true or false is needed"},
+      {"store = \"here\"", "\"store\" is set in line 2 already"},
+      {"[server]", "there are no sections"},
+  };
+  for (const auto& [line, said] : cases) {
+    std::ofstream(file) << "# a server\nstore = \"there\"\n\n" << line << "\nthreads = 1\n";
+    Options given;
+    CLI::App app;
+    add_options(app, given);
+    try {
+      app.parse("--config " + file.string());
+      ADD_FAILURE() << line;
+    } catch (const CLI::ParseError& error) {
+      const std::string message = error.what();
+      EXPECT_TRUE(message.starts_with(file.string() + ": line 4: ")) << message;
+      EXPECT_NE(message.find(said), std::string::npos) << message;
+    }
+  }
+  std::ofstream(file)
+      << "metrics-public # for all\npeer = \"2=a:1\"\nindex = 1\npeer = \"3=b:1\"\n";
+  Options given;
+  CLI::App app;
+  add_options(app, given);
+  app.parse("--config " + file.string());
+  EXPECT_TRUE(given.metrics_public);
+  EXPECT_EQ(given.peers, (std::vector<std::string>{"2=a:1", "3=b:1"}));
+}
+
+TEST_F(Store, ListsThatOthersMayWriteToAreRefused) {
+  make_key();
+  for (const char* name : {"clients", "peers"}) {
+    ASSERT_TRUE(replace_text(store_ / name, "# nobody yet\n", 0600));
+    EXPECT_TRUE(network_config(options()));
+    for (const mode_t mode : {0620, 0602}) {
+      ASSERT_EQ(::chmod((store_ / name).c_str(), mode), 0);
+      expect_error(drop_value(network_config(options())), Errc::failed,
+                   (store_ / name).string() + ": others may write to it");
+    }
+    ASSERT_EQ(::chmod((store_ / name).c_str(), 0644), 0);
+    EXPECT_TRUE(network_config(options()));
+  }
+}
+
+TEST_F(Store, TwoServersWithThisOnesKeyAreRefused) {
+  const std::string own = make_key();
+  ASSERT_TRUE(replace_text(store_ / "peers", "1=a:1," + own + "\n2=b:1," + own + "\n", 0600));
+  expect_error(drop_value(network_config(options())), Errc::usage, "servers 1 and 2");
 }
 
 TEST(TextFile, ReplacesAndCreates) {

@@ -278,6 +278,22 @@ TEST_F(ClientStateTest, RefusesDamagedTables) {
   }
 }
 
+TEST_F(ClientStateTest, ANewerDatabaseIsLeftAsItIs) {
+  alter(file(), "UPDATE tree SET format = 3; DROP TABLE IF EXISTS intents");
+  std::filesystem::remove(file().string() + "-ballast");
+  const auto opened = ClientState::open(file());
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::unsupported);
+  EXPECT_EQ(
+      opened.error().message.find(file().string() + ": its format 3 is newer than this program"),
+      0u)
+      << opened.error().message;
+  EXPECT_FALSE(std::filesystem::exists(file().string() + "-ballast"));
+  auto database = Database::open(file().string(), Database::Mode::read_only);
+  ASSERT_GOOD(database);
+  EXPECT_FALSE(database->prepare("SELECT * FROM intents"));
+}
+
 TEST_F(ClientStateTest, RefusesWhatIsNoDatabase) {
   const auto junk = directory_ / "junk.db";
   std::ofstream(junk) << std::string(5000, 'j');

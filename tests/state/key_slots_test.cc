@@ -233,6 +233,11 @@ TEST_F(KeySlots, ANewerFormatIsNotGuessedAt) {
                      nullptr, 0);
   ASSERT_TRUE(write_durably(vault_ / "vault.key", as_view(content)));
   EXPECT_EQ(opening(passphrase("p")), Errc::unsupported);
+  const std::string message = vault().unlock(passphrase("p")).error().message;
+  EXPECT_NE(
+      message.find("vault.key: its format 2 is newer than this program, which knows format 1"),
+      std::string::npos)
+      << message;
 }
 
 // ---- cut short at any instant

@@ -114,6 +114,66 @@ authorize "$(shown_key <<< "$said")"
 expect 18 "127.0.0.1:" \
   s3oramfs init "${server_options[@]}" --wait 20 --block-size 4K --no-passphrase "$work/b"
 
+step "what a server cannot start with"
+# refuses CODE WORDS OPTION...: the second of them, started so, ends at once.
+refuses() { expect "$1" "$2" timeout 10 "$bin/s3oramfs-serverd" --store "$work/store2" "${@:3}"; }
+port=$(free_port)
+here=127.0.0.1:$port
+expect 13 "store $work/store2: another server runs on this store" \
+  serverd --store "$work/store2" --listen "$here"
+stop_server 2
+printf '# two\n\nlisen = "%s"\n' "$here" > "$work/conf"
+refuses 2 "$work/conf: line 3: no such setting \"lisen\": did you mean \"listen\"?" --config "$work/conf"
+refuses 2 "$work/none" --config "$work/none"
+refuses 19 "127.0.0.1:${server_port[1]}: another process listens there" --listen "127.0.0.1:${server_port[1]}"
+refuses 2 "192.0.2.1:$port: no interface of this machine" --listen "192.0.2.1:$port"
+refuses 2 "is that of server 2 in the list of servers" --listen "$here" --index 1
+expect 2 "$work/nowhere: no such directory; 's3oramfs-serverd keygen" \
+  serverd --store "$work/nowhere" --listen "$here" --index 2
+chmod 640 "$work/store2/server.key"
+refuses 1 "$work/store2/server.key: others may read this key (mode 0640): 'chmod 600' it" --listen "$here"
+chmod 600 "$work/store2/server.key"
+chmod 666 "$work/store2/clients"
+refuses 1 "$work/store2/clients: others may write to it (mode 0666)" --listen "$here"
+chmod 600 "$work/store2/clients"
+cp "$work/store2/peers" "$work/peers"
+echo "4=somewhere" >> "$work/store2/peers"
+refuses 2 "$work/store2/peers: line 4: " --listen "$here"
+cp "$work/peers" "$work/store2/peers"
+cp "$work/store2/control.db" "$work/control.db"
+sqlite3 "$work/store3/control.db" ".backup '$work/store2/control.db'" # of the same volume, but another server's
+refuses 18 "$work/store2 belongs to server 3 of its volume, and this is server 2" --listen "$here"
+head -c 10000 /dev/urandom > "$work/store2/control.db"
+refuses 12 "$work/store2/control.db" --listen "$here"
+cp "$work/control.db" "$work/store2/control.db"
+if ((EUID == 0)); then # who else may mount a small disk?
+  mkdir "$work/full"
+  mount -t tmpfs -o size=64k,mode=700 none "$work/full"
+  cp "$work/store2/server.key" "$work/store2/peers" "$work/full"
+  head -c 40k /dev/zero > "$work/full/other"
+  expect 21 "$work/full/control.db: its disk is full: make room there" \
+    timeout 10 "$bin/s3oramfs-serverd" --store "$work/full" --listen "$here"
+  umount "$work/full"
+fi
+start_server 2
+
+step "a peer with another key"
+mkdir -m 700 "$work/peer"
+key=$(serverd keygen --store "$work/peer")
+other=$(serverd keygen --store "$work/new")
+rm -r "$work/new"
+serverd peers --store "$work/peer" "1=127.0.0.1:${server_port[1]},${server_key[1]}" \
+  "2=127.0.0.1:${server_port[2]},$other" "3=$here,$key"
+"$bin/s3oramfs-serverd" --store "$work/peer" --listen "$here" > "$work/peer.log" 2>&1 &
+peer=$!
+wait_until "it is told that server 1 does not know it" \
+  grep -q "server 1 at tcp://127.0.0.1:${server_port[1]} does not know our key $key" "$work/peer.log"
+wait_until "server 1 says whom it refused" grep -q "key $key is not known here" "$work/store1.log"
+wait_until "it says that server 2 has another key" \
+  grep -q "server 2 at tcp://127.0.0.1:${server_port[2]} .* it has another key than $other" "$work/peer.log"
+kill "$peer"
+wait "$peer"
+
 step "random bytes from strangers"
 for n in 1 2 3; do
   for size in 0 1 9 64 1000 1000000; do

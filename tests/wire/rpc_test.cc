@@ -235,7 +235,6 @@ TEST_F(RpcTest, IgnoresAnswersThatAreNotForACall) {
   const auto unchanged = [](Bytes&) {};
   network_.deliver(kStranger, kClient, forged(unchanged));
   network_.deliver(kServer, kClient, forged([](Bytes& answer) { answer[15] ^= 1; }));
-  network_.deliver(kServer, kClient, forged([](Bytes& answer) { answer[1] ^= 2; }));
   network_.deliver(kServer, kClient, forged([](Bytes& answer) { answer[0] = 'B'; }));
   for (std::size_t size = 0; size < Rpc::kHeaderSize; ++size)
     network_.deliver(kServer, kClient, forged([&](Bytes& answer) { answer.resize(size); }));
@@ -256,6 +255,42 @@ TEST_F(RpcTest, IgnoresAnswersThatAreNotForACall) {
   open_gate();
   ASSERT_TRUE(*second && **second);
   EXPECT_EQ(text_of(***second), "re: second");
+}
+
+// A party of another version is told at once, rather than asked in vain; each way round.
+TEST_F(RpcTest, AnotherVersionOfTheProtocolIsRefused) {
+  serve_slowly();
+  const auto outcome = begin("hello");
+  Bytes question = sent_by(kClient).front().message;
+  ASSERT_EQ(question[1], Rpc::kWireVersion);
+  EXPECT_EQ(handled_, 1);
+  question[1] = Rpc::kWireVersion + 1;
+  network_.deliver(kClient, kServer, question);
+  settle();
+  EXPECT_EQ(handled_, 1);
+  Bytes refusal = sent_by(kServer).back().message;
+  ASSERT_GE(refusal.size(), Rpc::kHeaderSize);
+  EXPECT_EQ(refusal[0], 'A');
+  EXPECT_EQ(refusal[1], Rpc::kWireVersion);
+  EXPECT_EQ(refusal[4], static_cast<int>(Errc::unsupported));
+  EXPECT_TRUE(std::equal(question.begin() + 8, question.begin() + 16, refusal.begin() + 8));
+
+  const auto second = begin("again");
+  refusal = sent_by(kClient).back().message;
+  refusal[0] = 'A';
+  refusal[1] = Rpc::kWireVersion + 1;
+  network_.deliver(kStranger, kClient, refusal);  // nobody asked it
+  settle();
+  EXPECT_FALSE(*second);
+  network_.deliver(kServer, kClient, refusal);
+  settle();
+  ASSERT_TRUE(*second);
+  ASSERT_FALSE(**second);
+  EXPECT_EQ((**second).error().code, Errc::unsupported);
+  EXPECT_TRUE((**second).error().message.starts_with(
+      "server 1 speaks version 3 of the protocol, and this program version 2: "))
+      << (**second).error().message;
+  open_gate();
 }
 
 TEST_F(RpcTest, TakesTheFirstOfTwoAnswers) {

@@ -1,0 +1,173 @@
+#include "serverd/config_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "serverd/config.h"
+
+namespace s3oram {
+namespace {
+
+using CLI::detail::trim_copy;
+
+/// How many letters have to be put in, left out or changed to make one word of the other.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+bool is_switch(const CLI::Option& option) { return option.get_items_expected_min() == 0; }
+bool is_repeatable(const CLI::Option& option) { return option.get_items_expected_max() > 1; }
+
+/// One reading of one file.
+class Lines {
+ public:
+  Lines(const CLI::App& app, std::istream& in) : app_(app), in_(in) {
+    if (const CLI::Option* file = app.get_config_ptr(); file && !file->empty())
+      where_ = file->results().back();
+  }
+
+  /// Throws CLI::ConfigError.
+  std::vector<CLI::ConfigItem> read() {
+    while (next()) {
+      if (line_.empty() || line_.front() == '#' || line_.front() == ';') continue;
+      take();
+    }
+    return std::move(items_);
+  }
+
+ private:
+  bool next() {
+    if (!std::getline(in_, line_)) return false;
+    ++number_;
+    line_ = trim_copy(line_);
+    return true;
+  }
+
+  void take() {
+    const unsigned begun = number_;
+    if (line_.front() == '[')
+      wrong(begun, fmt::format("{}: there are no sections: write the settings without it", line_));
+    const auto equals = line_.find('=');
+    const std::string name = trim_copy(
+        line_.substr(0, equals == std::string::npos ? line_.find_first_of(" \t#") : equals));
+    const CLI::Option& option = known(name, begun);
+    std::string value = "true";
+    if (equals != std::string::npos)
+      value = complete(trim_copy(line_.substr(equals + 1)), begun);
+    else if (!is_switch(option) || !says_no_more(name))
+      wrong(begun, fmt::format("{}: write {} = VALUE", line_, name));
+    std::istringstream whole(name + " = " + value);
+    auto parsed = reader_.from_config(whole);
+    if (parsed.empty() || parsed.front().inputs.empty() || parsed.front().inputs.front().empty())
+      wrong(begun, fmt::format("\"{}\" has no value: write {} = VALUE", name, name));
+    for (const std::string& input : parsed.front().inputs) check(name, input, begun);
+    add(std::move(parsed.front()), option, begun);
+  }
+
+  bool says_no_more(const std::string& name) const {
+    const std::string rest = trim_copy(line_.substr(name.size()));
+    return rest.empty() || rest.front() == '#';
+  }
+
+  const CLI::Option& known(const std::string& name, unsigned line) const {
+    std::string nearest;
+    std::size_t best = 3;  // further off it is no slip of the pen
+    for (const CLI::Option* option : app_.get_options()) {
+      if (!option->get_configurable() || option->get_lnames().empty()) continue;
+      const std::string& other = option->get_lnames().front();
+      if (other == name) return *option;
+      const std::size_t off = distance(name, other);
+      if (off < best && off < other.size() / 2 + 1) {
+        best = off;
+        nearest = other;
+      }
+    }
+    wrong(line, fmt::format("no such setting \"{}\": {}", name,
+                            nearest.empty() ? "s3oramfs-serverd --help lists them, as options"
+                                            : "did you mean \"" + nearest + "\"?"));
+  }
+
+  /// A value's text is on one line, a list until its ].
+  std::string complete(std::string value, unsigned begun) {
+    if (value.starts_with('[')) {
+      while (!trim_copy(value.substr(0, value.find('#'))).ends_with(']')) {
+        value = trim_copy(value.substr(0, value.find('#')));
+        if (!next()) wrong(begun, "the list does not end: a ] is missing");
+        value += ' ' + line_;
+      }
+      return value;
+    }
+    const bool quoted = value.starts_with('"') || value.starts_with('\'');
+    if (quoted && value.find(value.front(), 1) == std::string::npos)
+      wrong(begun, fmt::format("the text {} does not end: a {} is missing", value, value.front()));
+    return value;
+  }
+
+  /// By the option's own rules.
+  void check(const std::string& name, const std::string& value, unsigned line) const {
+    Options ignored;
+    CLI::App trial;
+    add_options(trial, ignored);
+    try {
+      trial.parse(std::vector<std::string>{"--" + name + "=" + value});
+    } catch (const CLI::ConversionError&) {
+      wrong(line,
+            fmt::format("{} = \"{}\": {} is needed", name, value,
+                        is_switch(*app_.get_option("--" + name)) ? "true or false" : "a number"));
+    } catch (const CLI::ParseError& error) {
+      std::string why = error.what();
+      if (const std::string prefix = "--" + name + ": "; why.starts_with(prefix))
+        why.erase(0, prefix.size());
+      wrong(line, fmt::format("{} = \"{}\": {}", name, value, why));
+    }
+  }
+
+  void add(CLI::ConfigItem item, const CLI::Option& option, unsigned line) {
+    const auto [former, fresh] = lines_.emplace(item.name, line);
+    if (fresh) return items_.push_back(std::move(item));
+    if (!is_repeatable(option))
+      wrong(line, fmt::format("\"{}\" is set in line {} already", item.name, former->second));
+    const auto same = std::find_if(items_.begin(), items_.end(), [&](const CLI::ConfigItem& other) {
+      return other.name == item.name;
+    });
+    same->inputs.insert(same->inputs.end(), item.inputs.begin(), item.inputs.end());
+  }
+
+  [[noreturn]] void wrong(unsigned line, const std::string& what) const {
+    throw CLI::ConfigError(fmt::format("{}: line {}: {}", where_, line, what),
+                           CLI::ExitCodes::ConfigError);
+  }
+
+  const CLI::App& app_;
+  const CLI::ConfigTOML reader_;  // reads a line that is sound
+  std::istream& in_;
+  std::string where_ = "config";
+  std::string line_;
+  unsigned number_ = 0;
+  std::vector<CLI::ConfigItem> items_;
+  std::map<std::string, unsigned> lines_;  // where each was set
+};
+
+}  // namespace
+
+std::vector<CLI::ConfigItem> ConfigFile::from_config(std::istream& in) const {
+  return Lines(app_, in).read();
+}
+
+}  // namespace s3oram

@@ -1,0 +1,80 @@
+# shellcheck shell=bash
+# Volumes that earlier versions made, and this one, open wherever they are put, hold what they held,
+# and can be gone on with. One of a later version is refused, and stays as it is.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+golden=$(dirname "$(realpath "$0")")/../golden
+# shellcheck source=tests/golden/manifest.sh
+. "$golden/manifest.sh"
+need_fuse
+
+mount=$work/mount
+mkdir "$mount"
+credentials "$work"
+
+unmounted() {
+  s3oramfs umount "$mount"
+  wait_until "all processes of $1 have ended" no_processes_of "$1"
+}
+holds() {
+  manifest "$mount" > "$work/found"
+  same "$1" "$work/found" "what $2 does not come back"
+}
+# newer FILE SQL: this database, changed so, is refused by its name, and not changed by that.
+newer() {
+  local copy=$work/newer before
+  rm -rf "$copy" && cp -a "$vault" "$copy"
+  sqlite3 -batch -bail "$copy/$1" "$2; PRAGMA wal_checkpoint(TRUNCATE)" > "$work/sql.out"
+  before=$(sqlite3 -batch "$copy/$1" .dump | sha256sum)
+  expect 20 "$copy/$1" s3oramfs mount "$copy" "$mount"
+  expect 20 "format 99 is newer" s3oramfs mount "$copy" "$mount"
+  ! is_mounted "$mount" || fail "mounted all the same: $2"
+  wait_until "all processes of $copy have ended" no_processes_of "$copy"
+  [[ $(sqlite3 -batch "$copy/$1" .dump | sha256sum) == "$before" ]] || fail "changed all the same: $2"
+}
+
+found=0
+for archive in "$golden"/*.tar.gz; do
+  name=$(basename "$archive" .tar.gz)
+  list=$golden/$name.manifest
+  vault=$work/somewhere/else/$name # no path in it may bind it to where it was made
+  mkdir -p "$vault"
+  tar -C "$vault" --strip-components=1 -xpzf "$archive"
+  first=() second=()
+  [[ $name == *-shuffle ]] || first=(--passfile "$work/passphrase") second=(--keyfile "$work/keyfile")
+  step "$name, read alone"
+  s3oramfs fsck "$vault" || fail "fsck finds something in $name"
+  s3oramfs mount -o ro "${first[@]}" "$vault" "$mount"
+  holds "$list" "$name held"
+  expect 1 "Read-only" touch "$mount/new"
+  unmounted "$vault"
+  step "$name, gone on with"
+  s3oramfs mount "${second[@]}" "$vault" "$mount"
+  holds "$list" "$name held"
+  head -c 30000 /dev/urandom > "$work/written"
+  cp "$work/written" "$mount/directory/written"
+  manifest "$mount" > "$work/with it"
+  unmounted "$vault"
+  mv "$vault" "$vault moved"
+  s3oramfs mount "${first[@]}" "$vault moved" "$mount"
+  holds "$work/with it" "was written to $name"
+  cmp "$work/written" "$mount/directory/written"
+  unmounted "$vault moved"
+  s3oramfs fsck "$vault moved" || fail "fsck finds something in $name after it was used"
+  found=$((found + 1))
+done
+((found >= 2)) || fail "there are only $found golden volumes"
+
+step "later formats"
+vault=$(echo "$work/somewhere/else/"*-shuffle" moved")
+newer vault.db "UPDATE tree SET format = 99"
+newer vault.db "UPDATE fs_state SET value = 99 WHERE name = 'format'"
+newer servers/2/control.db "UPDATE volume SET format = 99"
+cp -a "$vault" "$work/json"
+sed -i 's/"format": [0-9]*/"format": 99/' "$work/json/vault.json"
+expect 20 "$work/json/vault.json: its format 99 is newer" s3oramfs mount "$work/json" "$mount"
+# Mending is for what is damaged.
+sqlite3 -batch "$work/newer/vault.db" "UPDATE tree SET format = 99" > "$work/sql.out"
+before=$(sqlite3 -batch "$work/newer/vault.db" .dump | sha256sum)
+expect 12 "format 99 is newer" s3oramfs fsck --repair "$work/newer"
+[[ $(sqlite3 -batch "$work/newer/vault.db" .dump | sha256sum) == "$before" ]] || fail "fsck changed it"
