@@ -73,15 +73,18 @@ Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault) {
   std::error_code error;
   const auto status = std::filesystem::status(mountpoint, error);
-  if (error.value() == ENOTCONN)
-    return fail(Errc::bad_mount_point,
-                "{}: a dead mount is in the way: run s3oramfs umount {} first", mountpoint.string(),
-                mountpoint.string());
+  const std::string dead = fmt::format(
+      "{0}: a dead mount is in the way: run s3oramfs umount {0} first", mountpoint.string());
+  if (error.value() == ENOTCONN) return fail(Errc::bad_mount_point, "{}", dead);
   // Before it is looked at: others, even root, may not look into somebody's mount.
-  for (const MountEntry& entry : current_mounts())
-    if (entry.type == kType && entry.mountpoint == mountpoint)
-      return fail(Errc::bad_mount_point, "{} is taken: the vault {} is mounted there",
-                  mountpoint.string(), entry.source);
+  for (const MountEntry& entry : current_mounts()) {
+    if (entry.type != kType || entry.mountpoint != mountpoint) continue;
+    // The kernel remembers the attributes of a mount whose daemon died, but does not open it.
+    const std::filesystem::directory_iterator opened(mountpoint, error);
+    if (error.value() == ENOTCONN) return fail(Errc::bad_mount_point, "{}", dead);
+    return fail(Errc::bad_mount_point, "{} is taken: the vault {} is mounted there",
+                mountpoint.string(), entry.source);
+  }
   if (status.type() == std::filesystem::file_type::none)
     return fail(Errc::bad_mount_point, "{}: {}", mountpoint.string(), error.message());
   if (!std::filesystem::exists(status))
