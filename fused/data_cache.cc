@@ -265,6 +265,7 @@ PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index
     return dirty_memory() < options_.limit / 2 ||
            (found != node.blocks.end() && found->second->dirty);
   };
+  const auto start = timing_.now();
   int error = EIO;
   const bool ended = wait(lock, [&] {
     if (has_room()) {
@@ -272,8 +273,11 @@ PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index
       return true;
     }
     want_oldest();
-    if (!dirty_.empty() && dirty_.front()->write_error != 0) error = dirty_.front()->write_error;
-    return error == ENOSPC;  // waiting does not help
+    if (dirty_.empty() || dirty_.front()->write_error == 0) return false;
+    const CachedBlock& oldest = *dirty_.front();
+    error = oldest.write_error;
+    // Where there was no room since we began to wait, waiting does not help.
+    return error == ENOSPC && oldest.not_before - options_.retry >= start;
   });
   return ended && error == 0 ? PosixStatus() : posix_error(error);
 }

@@ -46,7 +46,7 @@ step "its servers hold no /dev/fuse, and their stores alone"
 for n in 1 2 3; do
   pid=$(processes_of "$work/local/servers/$n")
   ! find "/proc/$pid/fd" -lname '*fuse*' | grep . || fail "server $n holds /dev/fuse"
-  expect 13 "another server" serverd --store "$work/local/servers/$n" --index "$n" --listen 127.0.0.1:0
+  expect 13 "another server" serverd --store "$work/local/servers/$n" --index "$n" --listen "127.0.0.1:$(free_port)"
 done
 
 step "a vault inside its own mount"
