@@ -9,7 +9,7 @@ declare -a listen_port=() starter=() server_more=()
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 
 # What the tests write; the matrix evictor makes it slow, so no more than shows something.
-: "${TREE_FILES:=1000}" "${TREE_BYTES:=12000000}" "${RANDOM_MIB:=32}"
+: "${TREE_FILES:=500}" "${TREE_BYTES:=6000000}" "${RANDOM_MIB:=16}"
 
 fail() {
   echo "FAILED: $*" >&2
