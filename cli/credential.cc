@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "oramcore/base/random.h"
+#include "oramcore/state/credential.h"
 #include "oramcore/state/durable_file.h"
 
 namespace s3oram {
@@ -52,15 +53,9 @@ void CredentialOptions::add_new_to(CLI::App& app, const std::string& prefix) {
 Result<Credential> existing_credential(const CredentialOptions& options, const Vault& vault) {
   warn_if_exposed(options.source.passfile);
   warn_if_exposed(options.keyfile);
-  auto wants_passphrase = vault.wants_passphrase();
-  if (!wants_passphrase) return fail(std::move(wants_passphrase).error());
-  const bool asks = *wants_passphrase && options.keyfile.empty() && !options.no_passphrase;
-  if (!asks && !options.source.given())
-    return Credential{Credential::Kind::key_file, {}, options.keyfile};
-  auto text = read_passphrase(options.source,
-                              fmt::format("Passphrase of {}: ", vault.directory().string()));
-  if (!text) return fail(std::move(text).error());
-  return of_passphrase(std::move(*text));
+  // An unprotected vault is resumed without asking.
+  if (options.no_passphrase) return Credential{};
+  return existing_credential(options.source, options.keyfile, vault);
 }
 
 Result<NewCredential> NewCredential::make(const CredentialOptions& options) {

@@ -32,8 +32,7 @@ struct Options {
   bool allow_overflow = false;
   unsigned first_height = 1;
   unsigned privacy = 1;
-  unsigned timeout = 20;
-  int wait = -1;  // -1: for ever at a terminal, not at all elsewhere
+  Patience patience;
   CredentialOptions credential;
 };
 
@@ -84,14 +83,7 @@ Result<bool> parse_options(const Args& args, Options& options) {
       ->capture_default_str()
       ->type_name("H")
       ->check(CLI::Range(1U, kMaxHeight));
-  app.add_option("--timeout", options.timeout, "Seconds without an answer before giving up")
-      ->capture_default_str()
-      ->type_name("SECONDS")
-      ->check(CLI::Range(1, 86400));
-  app.add_option("--wait", options.wait,
-                 "For servers to admit the new key; default: for ever at a terminal, else 0")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0, 1 << 24));
+  options.patience.add_to(app);
   auto parsed = parse(app, args);
   if (parsed && *parsed && !options.local && options.servers.empty())
     return fail(Errc::usage,
@@ -244,7 +236,7 @@ class Unfinished {
 // Tries until the servers admit the key, or as long as the options say.
 Status create_volume(const Options& options, Unfinished& making, const VaultKeys& keys) {
   VolumeOptions how;
-  how.deadline = seconds(options.timeout);
+  how.deadline = seconds(options.patience.timeout);
   if (options.local) {
     auto serverd = program_beside("s3oramfs-serverd");
     if (!serverd) return fail(std::move(serverd).error());
@@ -254,7 +246,7 @@ Status create_volume(const Options& options, Unfinished& making, const VaultKeys
   how.progress = [&](const std::string& detail) { progress.update(detail); };
 
   bool shown = false;
-  Status made = until_admitted(options.wait, progress, [&] {
+  Status made = until_admitted(options.patience, progress, [&] {
     Status outcome = Volume::create(making.vault, keys, how);
     if (outcome || outcome.error().code != Errc::refused_key) return outcome;
     if (!std::exchange(shown, true)) show_client_key("This client's key is", keys.curve.public_key);

@@ -18,8 +18,7 @@ using std::chrono::seconds;
 
 struct Options {
   std::string vault;
-  int timeout = 20;
-  int wait = -1;  // -1: for ever at a terminal, not at all elsewhere
+  Patience patience;
   CredentialOptions credential;
 };
 
@@ -28,21 +27,14 @@ Result<bool> parse_options(const Args& args, Options& options) {
                "s3oramfs rekey");
   app.add_option("VAULT", options.vault, "The vault")->required();
   options.credential.add_to(app);
-  app.add_option("--timeout", options.timeout, "Seconds without an answer before giving up")
-      ->capture_default_str()
-      ->type_name("SECONDS")
-      ->check(CLI::Range(1, 86400));
-  app.add_option("--wait", options.wait,
-                 "For servers to admit the new key; default: for ever at a terminal, else 0")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0, 1 << 24));
+  options.patience.add_to(app);
   return parse(app, args);
 }
 
 // Whether all servers admit the key: only a session tells.
 Status try_key(Vault& vault, const VaultKeys& keys, const Options& options, Progress& progress) {
   VolumeOptions how;
-  how.deadline = seconds(options.timeout);
+  how.deadline = seconds(options.patience.timeout);
   how.progress = [&](const std::string& detail) { progress.update(detail); };
   auto volume = Volume::open(vault, keys, how);
   if (!volume) return fail(std::move(volume).error());
@@ -51,7 +43,7 @@ Status try_key(Vault& vault, const VaultKeys& keys, const Options& options, Prog
 
 Status wait_for_servers(Vault& vault, const VaultKeys& keys, const Options& options) {
   Progress progress("opening a session by the new key");
-  Status opened = until_admitted(options.wait, progress,
+  Status opened = until_admitted(options.patience, progress,
                                  [&] { return try_key(vault, keys, options, progress); });
   if (opened || opened.error().code != Errc::refused_key) return opened;
   return fail(Errc::refused_key,

@@ -46,14 +46,27 @@ void show_client_key(const std::string& what, const PublicKey& key) {
             << std::endl;
 }
 
-Status until_admitted(int wait, Progress& progress, const std::function<Status()>& attempt) {
+void Patience::add_to(CLI::App& app) {
+  app.add_option("--timeout", timeout, "Seconds without an answer before giving up")
+      ->capture_default_str()
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1, 86400));
+  app.add_option("--wait", wait,
+                 "For servers to admit the new key; default: for ever at a terminal, else 0")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0, 1 << 24));
+}
+
+Status until_admitted(const Patience& patience, Progress& progress,
+                      const std::function<Status()>& attempt) {
   using std::chrono::seconds, std::chrono::steady_clock;
   const auto start = steady_clock::now();
-  const bool for_ever = wait < 0 && at_terminal();
+  const bool for_ever = patience.wait < 0 && at_terminal();
   while (true) {
     Status outcome = attempt();
     if (outcome || outcome.error().code != Errc::refused_key) return outcome;
-    if (!for_ever && steady_clock::now() - start >= seconds(std::max(wait, 0))) return outcome;
+    if (!for_ever && steady_clock::now() - start >= seconds(std::max(patience.wait, 0)))
+      return outcome;
     progress.update(outcome.error().message);
     std::this_thread::sleep_for(seconds(1));
   }

@@ -1,6 +1,7 @@
 // --server HOST:PORT,KEY, and what a server must be told.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,8 +18,16 @@ Result<std::vector<ServerAddress>> parse_servers(const std::vector<std::string>&
 /// Tells the user to have each server admit `key`, after the words `what`.
 void show_client_key(const std::string& what, const PublicKey& key);
 
-/// Tries again every second while servers refuse the key, for `wait` seconds; if that is negative,
-/// for ever at a terminal and once elsewhere. Gives the last outcome, and shows the others.
-Status until_admitted(int wait, Progress& progress, const std::function<Status()>& attempt);
+/// --timeout and --wait, of the commands by which servers come to know a key.
+struct Patience {
+  int timeout = 20;  // s
+  int wait = -1;     // s; -1: for ever at a terminal, not at all elsewhere
+  void add_to(CLI::App& app);
+};
+
+/// Tries again every second while servers refuse the key, as long as `patience` says. Gives the
+/// last outcome, and shows the others.
+Status until_admitted(const Patience& patience, Progress& progress,
+                      const std::function<Status()>& attempt);
 
 }  // namespace s3oram

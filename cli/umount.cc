@@ -1,12 +1,7 @@
 // s3oramfs umount: has the daemon write everything, unmounts, and waits until the daemon is gone.
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <future>
 #include <iostream>
 #include <thread>
@@ -16,6 +11,7 @@
 #include "cli/control.h"
 #include "cli/mount_table.h"
 #include "cli/terminal.h"
+#include "oramcore/base/program.h"
 
 namespace s3oram {
 namespace {
@@ -25,6 +21,7 @@ using namespace std::chrono_literals;
 // With --force: how long the daemon may take to write, and then to end.
 constexpr auto kPatience = 30s;
 constexpr auto kEnd = 10s;
+constexpr std::size_t kMostSaid = 4096;  // by what unmounts
 
 struct How {
   bool lazy = false;
@@ -50,31 +47,10 @@ Status unmount(const Mount& mount, const How& how) {
     words = {"fusermount3", how.lazy || how.hangs ? "-uz" : "-u"};
   }
   words.insert(words.end(), {"--", mount.point});
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return fail(Errc::failed, "{}: {}", words[0], std::strerror(errno));
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  pid_t child = 0;
-  const int error = ::posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  std::string said;
-  char buffer[512];
-  for (ssize_t got = 0; (got = ::read(ends[0], buffer, sizeof buffer)) > 0;)
-    said.append(buffer, static_cast<std::size_t>(got));
-  ::close(ends[0]);
-  if (error != 0) return fail(Errc::failed, "{}: {}", words[0], std::strerror(error));
-
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return fail(Errc::failed, "{}: {}", words[0], std::strerror(errno));
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  auto end = run_program(std::move(words), STDERR_FILENO, kMostSaid);
+  if (!end) return fail(std::move(end).error());
+  if (end->succeeded()) return {};
+  std::string said(end->said.begin(), end->said.end());
   if (said.find(" busy") != std::string::npos) return busy(mount);
   while (said.ends_with('\n')) said.pop_back();
   return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(), said);

@@ -13,6 +13,7 @@
 
 #include "fused/file_system.h"
 #include "fused/fuse_ops.h"
+#include "oramcore/base/program.h"
 
 namespace s3oram {
 namespace {
@@ -47,11 +48,8 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
   }
   words.insert(words.end(), {"-o", "fsname=" + source});
   for (const std::string& option : options.options) words.insert(words.end(), {"-o", option});
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  const int argc = static_cast<int>(argv.size());
-  argv.push_back(nullptr);
-  fuse_args args = FUSE_ARGS_INIT(argc, argv.data());
+  std::vector<char*> argv = argument_pointers(words);
+  fuse_args args = FUSE_ARGS_INIT(static_cast<int>(words.size()), argv.data());
   mount->session_ =
       fuse_session_new(&args, &fuse_ops(), sizeof(fuse_lowlevel_ops), mount->context_.get());
   fuse_opt_free_args(&args);

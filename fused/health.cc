@@ -8,11 +8,11 @@ namespace {
 constexpr double kLongEviction = 60;  // s
 constexpr double kLongUnwritten = 60;
 
+}  // namespace
+
 double seconds(std::chrono::milliseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
-
-}  // namespace
 
 std::vector<std::string> problems(const MountState& state) {
   const VolumeStatus& volume = state.volume;

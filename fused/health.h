@@ -1,6 +1,7 @@
 // What is wrong with a mounted vault, in words: a pure function of its state.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct MountState {
   std::uint32_t block_size = 0;
   std::uint64_t free_bytes = 0;  // for which there is, or may be, room
 };
+
+double seconds(std::chrono::milliseconds duration);
 
 /// Problems, the gravest first; none: healthy. What passes by itself within seconds, as an eviction
 /// under way, is none.

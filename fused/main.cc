@@ -27,6 +27,7 @@
 #include "oramcore/client/volume.h"
 #include "oramcore/service/log.h"
 #include "oramcore/service/manager.h"
+#include "oramcore/state/credential.h"
 #include "oramcore/state/vault.h"
 
 namespace s3oram {
@@ -109,18 +110,9 @@ Result<VaultKeys> unlock_vault(const Vault& vault, const MountCommand& command) 
   for (const auto& secret : {command.passphrase.passfile, command.keyfile})
     if (const std::string exposure = exposure_of(secret); !exposure.empty())
       spdlog::warn("{}", exposure);
-  Credential credential;
-  credential.keyfile = command.keyfile;
-  auto wants_passphrase = vault.wants_passphrase();
-  if (!wants_passphrase) return fail(std::move(wants_passphrase).error());
-  if (command.passphrase.given() || (*wants_passphrase && command.keyfile.empty())) {
-    auto passphrase = read_passphrase(
-        command.passphrase, fmt::format("Passphrase of {}: ", vault.directory().string()));
-    if (!passphrase) return fail(std::move(passphrase).error());
-    credential.kind = Credential::Kind::passphrase;
-    credential.passphrase = std::move(*passphrase);
-  }
-  return vault.unlock(credential);
+  auto credential = existing_credential(command.passphrase, command.keyfile, vault);
+  if (!credential) return fail(std::move(credential).error());
+  return vault.unlock(*credential);
 }
 
 Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,

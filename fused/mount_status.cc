@@ -9,10 +9,6 @@ namespace {
 
 using nlohmann::json;
 
-double seconds(std::chrono::milliseconds duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 double in_tenths(double value) { return std::round(value * 10) / 10; }
 
 json server_json(const VolumeStatus::Server& server, const std::vector<LinkTraffic>& traffic) {

@@ -1,7 +1,5 @@
 #include "fused/mounts.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,8 @@
 #include <iterator>
 #include <sstream>
 #include <system_error>
+
+#include "oramcore/base/program.h"
 
 namespace s3oram {
 namespace {
@@ -111,17 +111,10 @@ Status note_umount_helper(const std::filesystem::path& vault,
                           const std::filesystem::path& mountpoint) {
   if (::geteuid() != 0 || ::access("/sbin/umount.fuse.s3oramfs", X_OK) != 0) return {};
   // A mount that is only noted.
-  std::string words[] = {"mount", "-i",      "-f", "-c", "-t", kType, "-o", "uhelper=fuse.s3oramfs",
-                         vault,   mountpoint};
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  pid_t child = 0;
-  int status = ::posix_spawnp(&child, argv[0], nullptr, nullptr, argv.data(), environ);
-  if (status != 0) return fail(Errc::failed, "mount: {}", std::strerror(status));
-  while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return fail(Errc::failed, "mount: {}", std::strerror(errno));
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  auto end = run_program(
+      {"mount", "-i", "-f", "-c", "-t", kType, "-o", "uhelper=fuse.s3oramfs", vault, mountpoint});
+  if (!end) return fail(std::move(end).error());
+  if (end->succeeded()) return {};
   return fail(Errc::failed, "{}: umount(8) could not be told of its helper: use s3oramfs umount",
               mountpoint.string());
 }

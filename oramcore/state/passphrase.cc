@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sodium.h>
-#include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -14,6 +13,7 @@
 #include <cstring>
 
 #include "oramcore/base/bytes.h"
+#include "oramcore/base/program.h"
 #include "oramcore/state/durable_file.h"
 
 namespace s3oram {
@@ -98,36 +98,14 @@ Result<std::string> from_file(const fs::path& path) {
 
 // What the command writes, until it ends. Its input and its messages are ours.
 Result<std::string> from_program(const std::string& command) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(Errc::failed, "pipe: {}", std::strerror(errno));
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  std::string shell = "sh", option = "-c", words = command;
-  char* argv[] = {shell.data(), option.data(), words.data(), nullptr};
-  pid_t child = 0;
-  const int error = ::posix_spawn(&child, "/bin/sh", &actions, nullptr, argv, environ);
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  Bytes said(kMostOutput);  // at once: no copies left behind by growing
-  std::size_t size = 0;
-  for (ssize_t got = 1; error == 0 && got > 0 && size < said.size();) {
-    got = ::read(ends[0], said.data() + size, said.size() - size);
-    if (got > 0) size += static_cast<std::size_t>(got);
-    if (got < 0 && errno == EINTR) got = 1;
-  }
-  ::close(ends[0]);
-  if (error != 0) return fail(Errc::failed, "/bin/sh: {}", std::strerror(error));
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return fail(Errc::failed, "{}: {}", command, std::strerror(errno));
+  auto end = run_program({"/bin/sh", "-c", command}, STDOUT_FILENO, kMostOutput);
+  if (!end) return fail(std::move(end).error());
   const std::string source = fmt::format("the passphrase program `{}`", command);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-    return first_line(MutView(said).first(size), source);
-  sodium_memzero(said.data(), said.size());
-  if (WIFEXITED(status))
-    return fail(Errc::failed, "{} ended with code {}", source, WEXITSTATUS(status));
-  return fail(Errc::failed, "{} was ended by signal {}", source, WTERMSIG(status));
+  if (end->succeeded()) return first_line(end->said, source);
+  sodium_memzero(end->said.data(), end->said.size());
+  if (WIFEXITED(end->status))
+    return fail(Errc::failed, "{} ended with code {}", source, WEXITSTATUS(end->status));
+  return fail(Errc::failed, "{} was ended by signal {}", source, WTERMSIG(end->status));
 }
 
 Result<std::string> from_source(const PassphraseSource& source) {

@@ -1,5 +1,4 @@
 // What opens a vault: passphrases and key files in slots, and the keys towards the servers.
-#include <gtest/gtest.h>
 #include <sodium.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -16,45 +15,27 @@
 #include "oramcore/state/durable_file.h"
 #include "oramcore/state/vault.h"
 #include "oramcore/state/vault_config.h"
+#include "tests/state/vault_fixture.h"
 
 namespace s3oram {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr KdfLimits kQuick{1, 8192};
-
-class KeySlots : public testing::Test {
+class KeySlots : public VaultFixture {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "s3o-slots-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
+    VaultFixture::SetUp();
     vault_ = root_ / "v";
   }
-  void TearDown() override { fs::remove_all(root_); }
 
-  static VaultConfig config() {
-    VaultConfig config;
-    config.volume.fill(0xab);
-    config.params = {Scheme{1, 3}, 32768, 162, 64};
-    config.servers.resize(3);
-    for (std::size_t i = 0; i < 3; ++i) {
-      config.servers[i].host_port = "s" + std::to_string(i) + ".example:5760";
-      config.servers[i].key.fill(static_cast<std::uint8_t>(i + 1));
-    }
-    return config;
-  }
-  static Credential passphrase(const std::string& text) {
-    return {Credential::Kind::passphrase, text, {}};
-  }
   Credential key_file(const std::string& content) const {
     const fs::path path = root_ / content;
     std::ofstream(path) << content;
     return {Credential::Kind::key_file, {}, path};
   }
   void make(const Credential& credential) {
-    auto made = Vault::create(vault_, config(), credential, random_, kQuick);
+    auto made = Vault::create(vault_, remote_config(), credential, random_, kQuick);
     ASSERT_TRUE(made) << made.error().message;
   }
   /// A vault as it was before there were slots.
@@ -67,7 +48,7 @@ class KeySlots : public testing::Test {
     crypto_generichash(check.data(), check.size(), box->data(), box->size(), nullptr, 0);
     box->insert(box->end(), check.begin(), check.end());
     ASSERT_TRUE(write_durably(vault_ / "vault.key", *box));
-    ASSERT_TRUE(write_durably(vault_ / "vault.json", as_view(to_json({config(), wrap}))));
+    ASSERT_TRUE(write_durably(vault_ / "vault.json", as_view(to_json({remote_config(), wrap}))));
   }
   Vault vault() const {
     auto found = Vault::find(vault_);
@@ -98,7 +79,7 @@ class KeySlots : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
-  fs::path root_, vault_;
+  fs::path vault_;
   SystemRandom random_;
 };
 
@@ -365,7 +346,7 @@ TEST_F(KeySlots, AClientKeyWaitsUntilItIsUsed) {
 
 TEST_F(KeySlots, AServerCanMove) {
   make(passphrase("p"));
-  ServerAddress there{"new.example:1", config().servers[1].key};
+  ServerAddress there{"new.example:1", remote_config().servers[1].key};
   ASSERT_TRUE(vault().set_server(2, there));
   EXPECT_EQ(vault().config().servers[1].host_port, "new.example:1");
   EXPECT_EQ(vault().config().servers[0].host_port, "s0.example:5760");

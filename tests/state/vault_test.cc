@@ -1,51 +1,21 @@
 #include "oramcore/state/vault.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
 #include "oramcore/state/durable_file.h"
 #include "oramcore/state/vault_config.h"
+#include "tests/state/vault_fixture.h"
 
 namespace s3oram {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr KdfLimits kQuick{1, 8192};
-
-class VaultTest : public testing::Test {
+class VaultTest : public VaultFixture {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "s3o-vault-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
-  static VaultConfig local_config() {
-    VaultConfig config;
-    config.volume.fill(0xab);
-    config.params = {Scheme{1, 3}, 32768, 162, 64};
-    config.local = true;
-    config.servers.resize(3);
-    return config;
-  }
-  static VaultConfig remote_config() {
-    VaultConfig config = local_config();
-    config.local = false;
-    for (std::size_t i = 0; i < 3; ++i) {
-      config.servers[i].host_port = "s" + std::to_string(i) + ".example:5760";
-      config.servers[i].key.fill(static_cast<std::uint8_t>(i + 1));
-    }
-    return config;
-  }
-  static Credential passphrase(const std::string& text) {
-    return {Credential::Kind::passphrase, text, {}};
-  }
   Result<Vault> create(const fs::path& at, const VaultConfig& config, const Credential& how) {
     return Vault::create(at, config, how, random_, kQuick);
   }
@@ -62,7 +32,6 @@ class VaultTest : public testing::Test {
     std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
   }
 
-  fs::path root_;
   SystemRandom random_;
 };
 

@@ -1,0 +1,54 @@
+#include "oramcore/base/program.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "oramcore/base/descriptor.h"
+
+namespace s3oram {
+
+std::vector<char*> argument_pointers(std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return argv;
+}
+
+bool ProgramEnd::succeeded() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+
+Result<ProgramEnd> run_program(std::vector<std::string> words, int captured, std::size_t most) {
+  int ends[2] = {-1, -1};
+  if (captured >= 0 && ::pipe2(ends, O_CLOEXEC) != 0)
+    return fail(Errc::failed, "pipe: {}", std::strerror(errno));
+  Descriptor ours(ends[0]), theirs(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (captured >= 0) posix_spawn_file_actions_adddup2(&actions, theirs.get(), captured);
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, words[0].c_str(), &actions, nullptr,
+                                   argument_pointers(words).data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  theirs.close();
+  if (error != 0)
+    return fail(Errc::failed, "{}: cannot be run: {}", words[0], std::strerror(error));
+
+  ProgramEnd end{.status = 0, .said = Bytes(most)};  // at once: growing would leave copies behind
+  std::size_t size = 0;
+  for (ssize_t got = 1; captured >= 0 && got > 0 && size < most;) {
+    got = ::read(ours.get(), end.said.data() + size, most - size);
+    if (got > 0) size += static_cast<std::size_t>(got);
+    if (got < 0 && errno == EINTR) got = 1;
+  }
+  end.said.resize(size);
+  ours.close();
+  while (::waitpid(child, &end.status, 0) < 0)
+    if (errno != EINTR) return fail(Errc::failed, "{}: {}", words[0], std::strerror(errno));
+  return end;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,27 @@
+// Running another program, and waiting for it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "oramcore/base/bytes.h"
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+/// What exec and its like want: pointers into `words`, and a null.
+std::vector<char*> argument_pointers(std::vector<std::string>& words);
+
+struct ProgramEnd {
+  int status = 0;  // of waitpid
+  Bytes said;      // in one place of memory, for who must wipe it
+  bool succeeded() const;
+};
+
+/// Runs words[0], found as a shell would, with the rest as its arguments, and waits until it ends.
+/// Of the descriptor `captured` (1, 2; none: -1) the first `most` bytes are kept; all else is ours.
+/// Errors: failed (it cannot be run).
+Result<ProgramEnd> run_program(std::vector<std::string> words, int captured = -1,
+                               std::size_t most = 0);
+
+}  // namespace s3oram
