@@ -56,6 +56,10 @@ class BlockDevice {
   /// later, never earlier. Until then a power cut leaves the former content.
   virtual void write(BlockId block, Bytes content, std::function<void(Status)> done) = 0;
 
+  /// The same, and says beside the block that it is a part of a backup of what vault.db holds,
+  /// until it is written otherwise: without a vault.db such blocks are found (Volume::rebuild).
+  virtual void write_backup(BlockId block, Bytes content, std::function<void(Status)> done) = 0;
+
   /// No access. The content is forgotten with the next commit that starts after the call.
   virtual void discard(BlockId block) = 0;
 

@@ -141,6 +141,10 @@ void Engine::write(BlockId block, Bytes content, std::function<void(Status)> don
   });
 }
 
+void Engine::write_backup(BlockId block, Bytes content, std::function<void(Status)> done) {
+  write(block, std::move(content), std::move(done));
+}
+
 void Engine::discard(BlockId block) {
   asio::post(environment_.executor, [this, block] {
     enqueue({.block = block, .discard = true, .content = {}, .read = {}, .written = {}});

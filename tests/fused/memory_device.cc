@@ -113,6 +113,10 @@ void MemoryDevice::write(BlockId block, Bytes content, std::function<void(Status
   });
 }
 
+void MemoryDevice::write_backup(BlockId block, Bytes content, std::function<void(Status)> done) {
+  write(block, std::move(content), std::move(done));
+}
+
 void MemoryDevice::discard(BlockId block) {
   {
     const std::lock_guard lock(mutex_);

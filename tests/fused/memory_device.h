@@ -26,6 +26,7 @@ class MemoryDevice final : public BlockDevice {
   std::uint32_t block_size() const override { return block_size_; }
   void read(BlockId block, std::function<void(Result<Bytes>)> done) override;
   void write(BlockId block, Bytes content, std::function<void(Status)> done) override;
+  void write_backup(BlockId block, Bytes content, std::function<void(Status)> done) override;
   void discard(BlockId block) override;
   void commit(std::function<void(Status)> done) override;
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }

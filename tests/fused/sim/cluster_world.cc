@@ -49,6 +49,9 @@ class ClusterWorld::Device final : public BlockDevice, public CommitParticipant 
       if (alive_) done(std::move(status));
     });
   }
+  void write_backup(BlockId block, Bytes content, std::function<void(Status)> done) override {
+    write(block, std::move(content), std::move(done));
+  }
   void discard(BlockId block) override {
     if (writing_.contains(block)) misuse_ = "a discard of a block that is being written";
     discarded_.insert(block);
