@@ -64,6 +64,13 @@ std::string mounted_text(const ordered_json& status, std::int64_t now) {
   else
     out += fmt::format("{} of contents, {} of names and places; since {}\n", human_size(dirty),
                        plural(rows, "change"), human_duration(real(files, "lag_seconds")));
+  const ordered_json& backup = member(status, "backup");
+  const auto age = static_cast<double>(now) - real(backup, "time");
+  if (!backup.empty())
+    out += "backup    " + (flag(backup, "current") ? std::string("of everything\n")
+                           : flag(backup, "exists")
+                               ? fmt::format("{} old, with changes since\n", human_duration(age))
+                               : std::string("none yet\n"));
   out +=
       fmt::format("accesses  {}; {}, {}", number(volume, "accesses"),
                   plural(number(volume, "evictions"), "eviction"),

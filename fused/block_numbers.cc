@@ -6,9 +6,10 @@
 
 namespace s3oram {
 
-void BlockNumbers::reset(const std::vector<BlockId>& owned, std::set<BlockId> never) {
+void BlockNumbers::reset(const std::vector<BlockId>& owned, std::set<BlockId> never, bool backups) {
   *this = BlockNumbers();
   never_ = std::move(never);
+  backups_ = backups;
   for (const BlockId block : owned) {
     while (end_ < block) free_.insert(free_.end(), end_++);
     end_ = block + 1;
@@ -16,29 +17,60 @@ void BlockNumbers::reset(const std::vector<BlockId>& owned, std::set<BlockId> ne
 }
 
 BlockId BlockNumbers::take() {
-  while (!free_.empty()) {
-    const BlockId block = free_.extract(free_.begin()).value();
-    if (!never_.contains(block)) return block;
-  }
-  while (never_.contains(end_)) ++end_;
-  return end_++;
+  const auto next = [this] {
+    while (!free_.empty()) {
+      const BlockId block = free_.extract(free_.begin()).value();
+      if (!never_.contains(block)) return block;
+    }
+    while (never_.contains(end_)) ++end_;
+    return end_++;
+  };
+  const BlockId block = next();
+  if (backups_ && !preparing_) fresh_.insert(block);
+  return block;
 }
 
-void BlockNumbers::release(BlockId block) {
+bool BlockNumbers::release(BlockId block) {
   if (rule_holds(Rule::free_after_commit))
     released_.push_back(block);
   else
     free_.insert(block);
+  return !backups_ || fresh_.contains(block);
 }
 
 void BlockNumbers::begin_commit() { committing_ = std::exchange(released_, {}); }
 
 void BlockNumbers::end_commit(bool succeeded) {
-  if (succeeded)
-    free_.insert(committing_.begin(), committing_.end());
-  else
-    released_.insert(released_.end(), committing_.begin(), committing_.end());
-  committing_.clear();
+  for (const BlockId block : std::exchange(committing_, {})) {
+    if (!succeeded)
+      released_.push_back(block);
+    else if (!backups_ || fresh_.erase(block) > 0)
+      free_.insert(block);
+    else
+      uncovered_.push_back(block);
+  }
+}
+
+void BlockNumbers::prepare_backup() {
+  preparing_ = true;
+  fresh_.clear();
+}
+
+void BlockNumbers::begin_backup() {
+  preparing_ = false;
+  covering_ = std::exchange(uncovered_, {});
+}
+
+std::vector<BlockId> BlockNumbers::end_backup(bool succeeded) {
+  preparing_ = false;
+  std::vector<BlockId> covered = std::exchange(covering_, {});
+  if (!succeeded) {
+    uncovered_.insert(uncovered_.end(), covered.begin(), covered.end());
+    return {};
+  }
+  fresh_.insert(covered.begin(), covered.end());
+  released_.insert(released_.end(), covered.begin(), covered.end());
+  return covered;
 }
 
 }  // namespace s3oram

@@ -277,7 +277,7 @@ PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index
     const CachedBlock& oldest = *dirty_.front();
     error = oldest.write_error;
     // Where there was no room since we began to wait, waiting does not help.
-    return error == ENOSPC && oldest.not_before - options_.retry >= start;
+    return error == ENOSPC && oldest.not_before - options_.retry >= start && !room_is_held();
   });
   return ended && error == 0 ? PosixStatus() : posix_error(error);
 }
@@ -301,7 +301,16 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
   }
   S3O_POSIX_GET(block, ready_block(lock, node, index));
   if (block) return block;
-  if (options_.free_bytes() < dirty_bytes_ + kSpareBlocks * block_size_) {
+  const auto is_full = [&] {
+    return options_.free_bytes() < dirty_bytes_ + kSpareBlocks * block_size_;
+  };
+  if (is_full() && room_is_held()) {
+    // Others may have found the block meanwhile.
+    const bool in_time = wait(lock, [&] { return !is_full() || !room_is_held(); });
+    if (!in_time) return posix_error(EIO);
+    return block_to_write(lock, node, index, from, to, taken);
+  }
+  if (is_full()) {
     if (!taken) return posix_error(ENOSPC);  // now, rather than when the block is flushed
     node.no_room = true;
   }
@@ -346,9 +355,8 @@ void DataCache::release(BlockId place, std::size_t bytes) {
 
 void DataCache::free_block(BlockId block) {
   used_ = true;
-  numbers.release(block);
   held.released(block);
-  device_.discard(block);
+  if (numbers.release(block)) device_.discard(block);
 }
 
 /// The block is a hole from now on.

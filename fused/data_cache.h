@@ -99,6 +99,15 @@ class DataCache {
   /// Whether the device was used since the last call.
   bool take_used() { return std::exchange(used_, false); }
 
+  /// Whether freed blocks still take up room that a backup can give back: then one is asked for.
+  bool room_is_held() {
+    const bool held_back = numbers.uncovered() > 0;
+    if (held_back && want_backup) want_backup();
+    return held_back;
+  }
+  /// Called with the lock; does not wait. Waiting for the room is as waiting for anything.
+  std::function<void()> want_backup;
+
   BlockNumbers numbers;
   HeldBlocks held;
   Packs packs;

@@ -179,7 +179,8 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
     const CachedBlock& block = *left->first;
     const auto failed_at = block.not_before - options_.retry;
     if (block.failing_since && failed_at > start &&
-        (block.write_error == ENOSPC || failed_at - *block.failing_since >= options_.deadline))
+        ((block.write_error == ENOSPC && !room_is_held()) ||
+         failed_at - *block.failing_since >= options_.deadline))
       error = block.write_error;
     return error != 0;
   });

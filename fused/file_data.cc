@@ -88,12 +88,14 @@ PosixStatus FileSystem::closing(Ino ino) {
 }
 
 Posix<struct statvfs> FileSystem::statfs() {
-  const std::uint64_t free_bytes = options_.cache.free_bytes();
   const Lock lock(mutex_);
+  // What is freed and still held for a backup is given back when there is need.
+  const std::uint64_t held = cache_.numbers.uncovered();
+  const std::uint64_t free_bytes = options_.cache.free_bytes() + held * cache_.block_size();
   struct statvfs out {};
   out.f_bsize = out.f_frsize = cache_.block_size();
   out.f_bfree = out.f_bavail = free_bytes / cache_.block_size();
-  out.f_blocks = cache_.numbers.used() + out.f_bfree;
+  out.f_blocks = cache_.numbers.used() - held + out.f_bfree;
   out.f_ffree = out.f_favail = out.f_bfree;  // as many as there is room for a block each
   out.f_files = inodes_ + out.f_ffree;
   out.f_namemax = 255;
@@ -113,7 +115,8 @@ FileSystemStatus FileSystem::status() {
                           .dirty_bytes = cache_.dirty_bytes(),
                           .inodes = inodes_,
                           .nodes = nodes_.size(),
-                          .uncommitted_rows = options_.read_only ? 0 : metadata_.uncommitted()};
+                          .uncommitted_rows = options_.read_only ? 0 : metadata_.uncommitted(),
+                          .backup = backups_.status()};
   const auto now = timing_.now();
   const auto since = [now](Timing::Time then) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(now - then);

@@ -11,6 +11,7 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kPacksAtATime = 4;
+constexpr std::size_t kSmallBackup = 64;  // blocks: an unmount waits for it
 
 bool is_usable(const InodeRow& row) {
   return is_file_type(row.mode & S_IFMT) && row.size <= kLargestFile;
@@ -23,6 +24,7 @@ FileSystem::FileSystem(BlockDevice& device, const FileSystemOptions& options)
       options_(options),
       timing_(*options.cache.timing),
       cache_(mutex_, device, metadata_, options.cache),
+      backups_(mutex_, device, cache_, timing_),
       durable_at_(timing_.now()) {}
 
 FileSystem::~FileSystem() {
@@ -30,8 +32,14 @@ FileSystem::~FileSystem() {
     const Lock lock(mutex_);
     stopping_ = true;
   }
+  stop_threads();
+}
+
+void FileSystem::stop_threads() {
   ticker_wakes_.notify_all();
+  backup_wakes_.notify_all();
   if (ticker_.joinable()) ticker_.join();
+  if (backup_thread_.joinable()) backup_thread_.join();
 }
 
 // ---- mount and unmount -------------------------------------------------------------------------
@@ -65,6 +73,8 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
     if (!commit(lock)) return fail(Errc::failed, "{}: the file tables could not be made", database);
     if (auto opened = metadata_.open_tables(); !opened) return damaged(opened.error());
   }
+  if (auto opened = backups_.open(database, disk, mapped); !opened && !options_.read_only)
+    return damaged(opened.error());
   if (auto root = load_root(); !root) return damaged(root.error());
   // Looking at what can still be read must not need all of it.
   if (auto numbered = number_inodes(); !numbered && !options_.read_only)
@@ -77,6 +87,10 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
     return damaged(looked.error());
   next_tick_ = timing_.now() + options_.commit_every;
   if (options_.own_ticker) ticker_ = std::thread([this] { run_ticker(); });
+  if (options_.own_ticker && options_.back_up_every.count() > 0 && !options_.read_only) {
+    cache_.want_backup = [this] { want_backup(); };
+    backup_thread_ = std::thread([this] { run_backups(); });
+  }
   return {};
 }
 
@@ -124,7 +138,9 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
     return fail(places.error());
   }
   cache_.held.reset(mapped, *places, cache_.block_size());
-  std::set<BlockId> owned;
+  const std::vector<BlockId> backups = backups_.blocks();
+  for (const BlockId block : backups) cache_.held.released(block);  // no file's
+  std::set<BlockId> owned(backups.begin(), backups.end());
   for (const OwnedPlace& each : *places) {
     owned.insert(block_of(each.place));
     if (is_packed(each.place) && cache_.held.good(each.place))
@@ -133,17 +149,16 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   std::vector<BlockId> lost, unowned;
   std::set_difference(owned.begin(), owned.end(), mapped.begin(), mapped.end(),
                       std::back_inserter(lost));
-  cache_.numbers.reset(mapped, {lost.begin(), lost.end()});
+  cache_.numbers.reset(mapped, {lost.begin(), lost.end()},
+                       backups_.any() || options_.back_up_every.count() > 0);
   if (!lost.empty())
     spdlog::error("{} blocks of files are lost, and reading them will fail: run s3oramfs fsck",
                   lost.size());
   if (options_.read_only) return {};
   std::set_difference(mapped.begin(), mapped.end(), owned.begin(), owned.end(),
                       std::back_inserter(unowned));
-  for (const BlockId block : unowned) {
-    cache_.numbers.release(block);
-    device_.discard(block);
-  }
+  for (const BlockId block : unowned)
+    if (cache_.numbers.release(block)) device_.discard(block);
   if (!unowned.empty()) spdlog::info("freed {} blocks of the last mount", unowned.size());
   return {};
 }
@@ -165,13 +180,11 @@ Status FileSystem::unmount() {
   Lock lock(mutex_);
   stopping_ = true;
   lock.unlock();
-  ticker_wakes_.notify_all();
-  if (ticker_.joinable()) ticker_.join();
+  stop_threads();
   lock.lock();
   if (options_.read_only) {
     // Where blocks lie has changed; if that cannot be committed, they lie where they lay before.
-    if (!cache_.wait(lock, [&] { return cache_.in_flight() == 0 && commits_ == 0; }))
-      spdlog::warn("the device does not finish");
+    if (!cache_.wait(lock, [&] { return is_idle(); })) spdlog::warn("the device does not finish");
     return {};
   }
   // The kernel sends no forgets at unmount.
@@ -184,7 +197,14 @@ Status FileSystem::unmount() {
   auto outcome = cache_.flush(lock, unflushed_nodes(), true);
   settle([](const Node& node) { return node.unflushed == 0; });
   if (auto last = commit(lock); outcome) outcome = last;
-  const bool idle = cache_.wait(lock, [&] { return cache_.in_flight() == 0 && commits_ == 0; });
+  const bool is_small = backups_.last_blocks() <= kSmallBackup;
+  if (outcome && backups_.is_outdated() && options_.back_up_every.count() > 0 && is_small) {
+    if (auto backed_up = back_up(lock, true); !backed_up)
+      spdlog::warn("the last changes are in no backup yet ({})", std::strerror(backed_up.error()));
+    else
+      outcome = commit(lock);  // what only the former one named is free
+  }
+  const bool idle = cache_.wait(lock, [&] { return is_idle(); });
   if (!outcome)
     return fail(outcome.error() == ENOSPC ? Errc::disk_full : Errc::failed,
                 "not everything could be written: {} bytes of file data and {} changes of names "
@@ -296,7 +316,14 @@ std::function<Status(Database&)> FileSystem::snapshot() {
   const Lock lock(mutex_);
   if (options_.read_only) return [](Database&) { return Status(); };
   cache_.numbers.begin_commit();
-  return metadata_.begin_commit();
+  if (metadata_.uncommitted() > 0) {
+    if (!backups_.is_outdated()) backup_wakes_.notify_all();
+    backups_.outdate();
+  }
+  return [rows = metadata_.begin_commit(), list = backups_.snapshot()](Database& db) -> Status {
+    S3O_TRY(rows(db));
+    return list ? list(db) : Status();
+  };
 }
 
 void FileSystem::committed(const Status& outcome) {
@@ -306,6 +333,7 @@ void FileSystem::committed(const Status& outcome) {
                   told_of_commit_.more());
   if (!options_.read_only) metadata_.end_commit(outcome.has_value());
   cache_.numbers.end_commit(outcome.has_value());
+  backups_.committed(outcome.has_value());
   cache_.wake(false);  // a commit needs no server, and brings no waiting access further
 }
 
@@ -457,6 +485,43 @@ Timing::Time FileSystem::beat(Lock& lock) {
 Timing::Time FileSystem::beat() {
   Lock lock(mutex_);
   return beat(lock);
+}
+
+// ---- backups -----------------------------------------------------------------------------------
+
+/// `last`: while everything else has ended.
+PosixStatus FileSystem::back_up(Lock& lock, bool last) {
+  return backups_.make(
+      lock, [this](Lock& held) { return commit(held); },
+      [this, last] { return stopping_ && !last; });
+}
+
+PosixStatus FileSystem::back_up() {
+  Lock lock(mutex_);
+  if (options_.read_only) return posix_error(EROFS);
+  return back_up(lock);
+}
+
+void FileSystem::want_backup() {
+  if (std::exchange(backup_wanted_, true)) return;
+  backup_wakes_.notify_all();
+}
+
+void FileSystem::run_backups() {
+  Lock lock(mutex_);
+  while (!stopping_) {
+    const auto due = backups_.due(options_.back_up_every);
+    if (!backup_wanted_ && timing_.now() < due) {
+      timing_.wait(lock, backup_wakes_, due);
+      continue;
+    }
+    const auto outcome = back_up(lock);
+    backup_wanted_ = false;
+    if (outcome || stopping_) continue;
+    spdlog::warn("a backup of the names could not be made ({}); it is tried again",
+                 std::strerror(outcome.error()));
+    timing_.wait(lock, backup_wakes_, timing_.now() + options_.cache.retry);
+  }
 }
 
 }  // namespace s3oram

@@ -23,6 +23,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "fused/backups.h"
 #include "fused/data_cache.h"
 #include "oramcore/base/log_limit.h"
 
@@ -37,6 +38,7 @@ struct FileSystemOptions {
   bool own_ticker = true;                    // a thread that calls beat(); otherwise the owner does
   std::size_t most_uncommitted = 200'000;    // rows; operations wait for a commit beyond
   std::size_t most_nodes = 50'000;           // about; beyond, those that can be read again go
+  std::chrono::milliseconds back_up_every{0};  // at most (backups.h); 0: only if asked
 };
 
 struct Caller {
@@ -69,6 +71,7 @@ struct FileSystemStatus {
   std::uint64_t no_room_bytes = 0;          // of failing_bytes: for want of room on the device
   std::chrono::milliseconds failing_for{};  // the first of them
   std::chrono::milliseconds lag{};          // about everything older is durable; 0: all of it
+  BackupStatus backup;
 };
 
 class FileSystem final : public CommitParticipant {
@@ -128,6 +131,9 @@ class FileSystem final : public CommitParticipant {
   PosixStatus sync_names();
   PosixStatus sync_all();
 
+  /// Makes a backup of all names and attributes that are committed now, and waits for it.
+  PosixStatus back_up();
+
   /// Contents that the device has leave the memory: for measurements.
   void drop_clean();
 
@@ -175,6 +181,9 @@ class FileSystem final : public CommitParticipant {
   void drop_if_idle(Ino ino);
 
   PosixStatus commit(Lock& lock);
+  bool is_idle() const {
+    return cache_.in_flight() == 0 && backups_.writing() == 0 && commits_ == 0;
+  }
   /// What was written to these nodes so far commits next.
   PosixStatus flush(Lock& lock, const std::vector<NodePtr>& nodes);
   std::vector<NodePtr> unflushed_nodes() const;
@@ -184,6 +193,10 @@ class FileSystem final : public CommitParticipant {
   void tick(Lock& lock);
   Timing::Time beat(Lock& lock);
   void run_ticker();
+  void stop_threads();
+  PosixStatus back_up(Lock& lock, bool last = false);
+  void run_backups();
+  void want_backup();
 
   // `mutex_` guards everything below.
   std::mutex mutex_;
@@ -192,6 +205,7 @@ class FileSystem final : public CommitParticipant {
   Timing& timing_;
   Metadata metadata_;
   DataCache cache_;
+  Backups backups_;
   std::unordered_map<Ino, std::uint64_t> references_;  // that the kernel holds
   std::unordered_map<Ino, NodePtr> nodes_;             // referred to, or in use; see trim()
   std::unordered_set<Ino> idle_;  // nodes without references that still have cached blocks
@@ -205,6 +219,9 @@ class FileSystem final : public CommitParticipant {
   Timing::Time next_tick_;
   std::condition_variable ticker_wakes_;
   std::thread ticker_;
+  bool backup_wanted_ = false;
+  std::condition_variable backup_wakes_;
+  std::thread backup_thread_;
 };
 
 }  // namespace s3oram

@@ -172,6 +172,13 @@ ControlHandler control_handler(const Watched& watched) {
       watched.files.drop_clean();
       return nlohmann::json{{"ok", true}}.dump();
     }
+    if (request == "backup") {
+      if (const auto made = watched.files.back_up(); !made)
+        return control_failure({made.error() == ENOSPC ? Errc::disk_full : Errc::unreachable,
+                                fmt::format("no backup could be made: {}; it is tried again",
+                                            std::strerror(made.error()))});
+      return nlohmann::json{{"ok", true}}.dump();
+    }
     if (request != "sync")
       return control_failure({Errc::bad_request, fmt::format("no such request: {}", request)});
     if (const auto synced = watched.files.sync_all(); !synced)
@@ -251,6 +258,7 @@ Status run(const MountCommand& command, Background& background) {
     const std::uint64_t more = local ? space.bytes() : kRemoteFree;
     return room.blocks * (*volume)->device().block_size() + (room.can_grow ? more : 0);
   };
+  options.back_up_every = command.back_up_every;
   options.update_atime = command.update_atime;
   options.read_only = command.read_only;
   options.root_uid = command.root_uid.value_or(::getuid());

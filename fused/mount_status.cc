@@ -9,6 +9,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::int64_t kSecond = 1'000'000'000;  // ns
+
 double in_tenths(double value) { return std::round(value * 10) / 10; }
 
 json server_json(const VolumeStatus::Server& server, const std::vector<LinkTraffic>& traffic) {
@@ -67,7 +69,13 @@ json status_json(const MountIdentity& mount, const MountState& state,
           {"files",
            {{"inodes", files.inodes},
             {"uncommitted", files.uncommitted_rows},
-            {"lag_seconds", in_tenths(seconds(files.lag))}}}};
+            {"lag_seconds", in_tenths(seconds(files.lag))}}},
+          {"backup",
+           {{"exists", files.backup.exists},
+            {"time", files.backup.time / kSecond},
+            {"current", files.backup.current},
+            {"blocks", files.backup.blocks},
+            {"held_blocks", files.backup.held}}}};
 }
 
 void gauge(const MountIdentity& mount, const MountState& state,
@@ -110,6 +118,11 @@ void gauge(const MountIdentity& mount, const MountState& state,
   set("s3oramfs_unwritten_seconds", "About everything older than this is durable.",
       seconds(files.lag));
   set("s3oramfs_inodes", "Files, directories and all else that has attributes.", files.inodes);
+  set("s3oramfs_backup_time_seconds", "When the names were last backed up, since 1970; 0: never.",
+      files.backup.time / kSecond);
+  set("s3oramfs_backup_current", "1 if nothing has changed since.", files.backup.current);
+  set("s3oramfs_backup_held_blocks", "Blocks that are kept for the last backup alone.",
+      files.backup.held);
   for (std::size_t i = 0; i < volume.servers.size(); ++i) {
     const VolumeStatus::Server& server = volume.servers[i];
     const Metrics::Labels label = {{"server", std::to_string(i + 1)}};

@@ -46,8 +46,8 @@ constexpr std::array kWords = {Word{"ro", Use::ours},
                                Word{"users", Use::nothing},
                                Word{"nofail", Use::nothing},
                                Word{"_netdev", Use::nothing}};
-constexpr std::array kValues = {"passfile", "passprog", "keyfile", "cache",    "timeout",
-                                "uid",      "gid",      "metrics", "log-level"};
+constexpr std::array kValues = {"passfile", "passprog", "keyfile", "cache",   "timeout",
+                                "backup",   "uid",      "gid",     "metrics", "log-level"};
 
 bool is_for_others(const std::string& word) {
   return word.empty() || word.starts_with("x-") || word.starts_with("X-") ||
@@ -136,6 +136,7 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   std::vector<std::string> words;
   bool sloppy = false;
   int timeout = static_cast<int>(command.timeout.count());
+  int backup = static_cast<int>(command.back_up_every.count());
   CLI::App app("Mounts a vault, and returns when it can be used.", "s3oramfs mount");
   const auto value = [&app](const char* name, auto& target, const char* type, const char* what) {
     return app.add_option(std::string("--") + name, target, what)->type_name(type);
@@ -168,6 +169,8 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
                "Memory for file contents, like 512M (256M)");
   value("timeout", timeout, "SECONDS", "Without progress, before an error is given (20)")
       ->check(CLI::Range(1, 3600).description(""));
+  value("backup", backup, "SECONDS", "Between backups of the names, at least (60)")
+      ->check(CLI::Range(5, 86400).description(""));
   parsed_value("uid", read_uid, command.root_uid, "USER",
                "Whose the root directory of a new vault is");
   parsed_value("gid", read_gid, command.root_gid, "GROUP", "Its group");
@@ -210,6 +213,7 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   if (!command.update_atime) command.fuse_options.push_back("noatime");
   command.update_atime = command.update_atime && !command.read_only;
   command.timeout = std::chrono::seconds(timeout);
+  command.back_up_every = std::chrono::seconds(backup);
   make_absolute(command);
   return std::variant<MountCommand, std::string>(std::move(command));
 }

@@ -29,6 +29,7 @@ struct MountCommand {
   std::optional<gid_t> root_gid;
   std::size_t cache_mib = 256;
   std::chrono::seconds timeout{20};
+  std::chrono::seconds back_up_every{60};
   std::string log_level = "info";
   std::string metrics;  // ADDRESS:PORT of the page of metrics; empty: none
 };

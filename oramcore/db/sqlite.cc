@@ -98,6 +98,9 @@ bool Statement::is_null(int column) const {
 bool Statement::is_integer(int column) const {
   return sqlite3_column_type(statement_, column) == SQLITE_INTEGER;
 }
+bool Statement::is_text(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_TEXT;
+}
 
 Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) {
   Database database;

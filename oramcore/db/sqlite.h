@@ -47,6 +47,7 @@ class Statement {
   std::string text(int column) const;
   bool is_null(int column) const;
   bool is_integer(int column) const;
+  bool is_text(int column) const;
 
  private:
   friend class Database;

@@ -108,10 +108,7 @@ Result<Vault> Vault::create(const fs::path& directory, const VaultConfig& config
                 config.params.scheme.servers);
   S3O_TRY(check_params(config.params));
   Vault vault;
-  std::error_code error;
-  vault.directory_ = fs::absolute(directory, error).lexically_normal();
-  if (error) return fail(Errc::failed, "{}: {}", directory.string(), error.message());
-  if (!vault.directory_.has_filename()) vault.directory_ = vault.directory_.parent_path();
+  S3O_TRY(vault.set_directory(directory));
   vault.config_ = config;
 
   auto draft = Draft::start(vault.directory_);
@@ -126,6 +123,48 @@ Result<Vault> Vault::create(const fs::path& directory, const VaultConfig& config
   S3O_TRY(write_first_key(vault.directory_, credential, limits, random));
   // Last: it makes the directory a vault.
   S3O_TRY(vault.write_config(config));
+  S3O_TRY(sync_directory(vault.directory_.parent_path()));
+  draft->keep();
+  return vault;
+}
+
+Status Vault::set_directory(const fs::path& directory) {
+  std::error_code error;
+  directory_ = fs::absolute(directory, error).lexically_normal();
+  if (error) return fail(Errc::failed, "{}: {}", directory.string(), error.message());
+  if (!directory_.has_filename()) directory_ = directory_.parent_path();
+  return {};
+}
+
+Result<std::string> Vault::recovery() const {
+  if (config_.local)
+    return fail(Errc::usage,
+                "{}: its servers are in the vault itself: copy the whole vault while it is not "
+                "mounted",
+                directory_.string());
+  S3O_TRY(check_key());
+  auto keys = read_small_file(key_file(directory_), kLargestKey);
+  if (!keys) return fail(std::move(keys).error());
+  const std::string text = to_recovery({config_, old_wrap_}, *keys);
+  sodium_memzero(keys->data(), keys->size());
+  return text;
+}
+
+Result<Vault> Vault::recover(const fs::path& directory, const std::string& text,
+                             const fs::path& source) {
+  auto recovery = parse_recovery(text, source);
+  if (!recovery) return fail(std::move(recovery).error());
+  Vault vault;
+  S3O_TRY(vault.set_directory(directory));
+  vault.old_wrap_ = recovery->file.wrap;
+  auto draft = Draft::start(vault.directory_);
+  if (!draft) return fail(std::move(draft).error());
+  S3O_TRY(make_directory(vault.run_directory()));
+  S3O_TRY(write_durably(vault.directory_ / "lock", {}));
+  const Status written = write_durably(key_file(vault.directory_), recovery->keys);
+  sodium_memzero(recovery->keys.data(), recovery->keys.size());
+  S3O_TRY(written);
+  S3O_TRY(vault.write_config(recovery->file.config));
   S3O_TRY(sync_directory(vault.directory_.parent_path()));
   draft->keep();
   return vault;

@@ -57,6 +57,15 @@ class Vault {
   /// Reads vault.json; needs no credential. Errors: not_a_vault, damaged_vault, unsupported.
   static Result<Vault> find(const std::filesystem::path& directory);
 
+  /// What is needed to have this vault again when the directory is lost, but for the names of its
+  /// files, which its servers keep (Volume::rebuild): a text that opens what the vault opens by the
+  /// same credentials. Errors: usage (a local vault: its servers are lost with it), damaged_vault.
+  Result<std::string> recovery() const;
+  /// Makes the directory of such a text; `source` names it in messages. Nothing is left behind on
+  /// an error. Errors: exists, damaged_vault, unsupported.
+  static Result<Vault> recover(const std::filesystem::path& directory, const std::string& text,
+                               const std::filesystem::path& source);
+
   /// Locks the vault for this process until the Vault dies. Errors: vault_in_use.
   Status lock();
   /// With `next`, the client's key is the one that next_client_key() made. Errors:
@@ -116,6 +125,7 @@ class Vault {
 
  private:
   Vault() = default;
+  Status set_directory(const std::filesystem::path& directory);
   /// Of a descriptor; nobody else changes vault.json or vault.key while it lives.
   class FilesLock {
    public:

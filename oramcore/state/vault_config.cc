@@ -15,6 +15,9 @@ using nlohmann::json;
 
 constexpr std::uint64_t kFormat = 3;
 constexpr std::uint64_t kFormatBeforeSlots = 2;
+constexpr auto kRecovery = "s3oramfs recovery";
+constexpr std::uint64_t kRecoveryFormat = 1;
+constexpr int kBase64 = sodium_base64_VARIANT_ORIGINAL;
 
 template <std::size_t N>
 std::string to_hex(const std::array<std::uint8_t, N>& bytes) {
@@ -220,6 +223,42 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
   if (!parsed) return fail(std::move(parsed).error());
   file.wrap = *parsed;
   return file;
+}
+
+std::string to_recovery(const VaultFile& file, View keys) {
+  std::string encoded(sodium_base64_ENCODED_LEN(keys.size(), kBase64), '\0');
+  sodium_bin2base64(encoded.data(), encoded.size(), keys.data(), keys.size(), kBase64);
+  encoded.pop_back();
+  nlohmann::ordered_json object;
+  object[kRecovery] = kRecoveryFormat;
+  object["vault"] = nlohmann::ordered_json::parse(to_json(file));
+  object["keys"] = encoded;
+  return object.dump() + "\n";
+}
+
+Result<VaultRecovery> parse_recovery(const std::string& text, const std::filesystem::path& path) {
+  const std::string where = path.string();
+  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object() || !object.contains(kRecovery))
+    return fail(Errc::damaged_vault, "{}: not what s3oramfs backup --keys has written", where);
+  Members members(object, where + ":");
+  const auto format = members.number<std::uint64_t>(kRecovery);
+  if (format > kRecoveryFormat) return unknown_format(where, format, kRecoveryFormat);
+  const json* vault = members.take("vault");
+  const std::string encoded = members.text("keys");
+  VaultRecovery recovery;
+  recovery.keys.resize(encoded.size());
+  std::size_t size = 0;
+  if (encoded.empty() ||
+      sodium_base642bin(recovery.keys.data(), recovery.keys.size(), encoded.data(), encoded.size(),
+                        nullptr, &size, nullptr, kBase64) != 0)
+    members.say("\"keys\" is not base64");
+  recovery.keys.resize(size);
+  if (Status complete = members.end(); !complete) return fail(complete.error());
+  auto file = parse_vault(vault->dump(), path);
+  if (!file) return fail(std::move(file).error());
+  recovery.file = std::move(*file);
+  return recovery;
 }
 
 }  // namespace s3oram

@@ -33,4 +33,15 @@ std::string to_json(const VaultFile& file);
 /// damaged_vault.
 Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::path& path);
 
+// The text that a vault is recovered from, in one line:
+//
+//   {"s3oramfs recovery": 1, "vault": {as above}, "keys": BASE64 of vault.key}
+
+struct VaultRecovery {
+  VaultFile file;
+  Bytes keys;  // vault.key
+};
+std::string to_recovery(const VaultFile& file, View keys);
+Result<VaultRecovery> parse_recovery(const std::string& text, const std::filesystem::path& path);
+
 }  // namespace s3oram

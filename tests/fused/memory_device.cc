@@ -25,6 +25,7 @@ MemoryDevice::MemoryDevice(const std::string& path, std::uint32_t block_size)
       "CREATE TABLE IF NOT EXISTS memory_blocks (block INTEGER PRIMARY KEY, content BLOB)"));
   auto rows = must(database_.prepare("SELECT block, content FROM memory_blocks"));
   while (must(rows.step())) newest_[static_cast<BlockId>(rows.integer(0))] = rows.blob(1);
+  acknowledged_ = newest_;
   thread_ = std::thread([this] { run(); });
 }
 
@@ -96,6 +97,9 @@ void MemoryDevice::write(BlockId block, Bytes content, std::function<void(Status
     const bool fails = fail_writes_;
     lock.unlock();
     if (fails) return done(fail(Errc::unreachable, "block {} fails on demand", block));
+    lock.lock();
+    acknowledged_[block] = content;
+    lock.unlock();
     uncommitted_[block] = content;
     done({});
   };
@@ -117,6 +121,11 @@ void MemoryDevice::write_backup(BlockId block, Bytes content, std::function<void
   write(block, std::move(content), std::move(done));
 }
 
+std::map<BlockId, Bytes> MemoryDevice::acknowledged() const {
+  const std::lock_guard lock(mutex_);
+  return acknowledged_;
+}
+
 void MemoryDevice::discard(BlockId block) {
   {
     const std::lock_guard lock(mutex_);
@@ -128,6 +137,7 @@ void MemoryDevice::discard(BlockId block) {
     uncommitted_[block] = std::nullopt;
     const std::lock_guard lock(mutex_);
     newest_.erase(block);
+    acknowledged_.erase(block);
   });
 }
 

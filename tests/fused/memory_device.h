@@ -32,6 +32,9 @@ class MemoryDevice final : public BlockDevice {
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   std::vector<BlockId> mapped() const override;
 
+  /// What servers would have.
+  std::map<BlockId, Bytes> acknowledged() const;
+
   struct Counts {
     std::uint64_t reads = 0, writes = 0, discards = 0, commits = 0;
     std::uint64_t accesses() const { return reads + writes; }
@@ -70,7 +73,7 @@ class MemoryDevice final : public BlockDevice {
 
   mutable std::mutex mutex_;  // guards what follows; never held while calling back
   std::condition_variable changed_;
-  std::map<BlockId, Bytes> newest_;
+  std::map<BlockId, Bytes> newest_, acknowledged_;
   std::deque<Work> queue_, held_writes_, held_reads_;
   std::set<BlockId> writing_, discarded_;  // in flight; discarded and not committed
   Counts counts_;

@@ -1,0 +1,71 @@
+// s3oramfs backup: has the servers keep all names as they are now, and writes the file from which,
+// with the servers, a lost vault can be had again. s3oramfs restore is the other half.
+#include <sys/stat.h>
+
+#include <future>
+#include <iostream>
+
+#include "cli/command.h"
+#include "cli/control.h"
+#include "cli/terminal.h"
+#include "oramcore/state/durable_file.h"
+
+namespace s3oram {
+namespace {
+
+using namespace std::chrono_literals;
+
+Status back_up(const Vault& vault) {
+  auto asked = std::async(std::launch::async, [&]() -> Status {
+    for (const char* question : {"sync", "backup"})
+      if (auto answer = ask_daemon(vault, question); !answer) return fail(answer.error());
+    return {};
+  });
+  Progress progress("backing up the names of " + vault.directory().string());
+  while (asked.wait_for(100ms) != std::future_status::ready) progress.update();
+  return asked.get();
+}
+
+Status write_keys(const Vault& vault, const std::filesystem::path& file) {
+  auto text = vault.recovery();
+  if (!text) return fail(std::move(text).error());
+  if (std::error_code error; std::filesystem::exists(file, error))
+    return fail(Errc::exists, "{}: exists already, and is not overwritten", file.string());
+  S3O_TRY(write_durably(file, as_view(*text)));
+  auto wanted = vault.wants_passphrase();
+  if (!wanted) return fail(std::move(wanted).error());
+  std::cout << file.string()
+            << (*wanted ? ": keep it away from this machine. With it and the passphrase\n"
+                        : ": keep it away from this machine, and secret. Whoever has it\n")
+            << "the vault can be had again: s3oramfs restore --from FILE VAULT\n";
+  return {};
+}
+
+}  // namespace
+
+Status run_backup(const Args& args) {
+  CLI::App app(
+      "Has the servers keep all names of a mounted vault as they are now, which happens by itself "
+      "every minute or so.",
+      "s3oramfs backup");
+  std::string name;
+  std::filesystem::path keys;
+  app.add_option("VAULT", name, "The vault")->required();
+  app.add_option("--keys", keys,
+                 "Write what a lost vault is restored from, with the servers, to a new FILE; the "
+                 "vault need not be mounted")
+      ->type_name("FILE");
+  auto parsed = parse(app, args);
+  if (!parsed) return fail(std::move(parsed).error());
+  if (!*parsed) return {};
+  auto vault = Vault::find(name);
+  if (!vault) return fail(std::move(vault).error());
+  if (!keys.empty()) S3O_TRY(write_keys(*vault, keys));
+  const Status backed_up = back_up(*vault);
+  if (backed_up || backed_up.error().code != Errc::not_mounted) return backed_up;
+  if (!keys.empty()) return {};
+  return fail(Errc::not_mounted, "{}: not mounted: its names were backed up when it was unmounted",
+              vault->directory().string());
+}
+
+}  // namespace s3oram

@@ -1,0 +1,142 @@
+// s3oramfs restore: has a vault again whose vault.db, or whose whole directory, is lost. Places of
+// blocks come from the servers' labels, names from the last backup that the servers hold.
+#include <ctime>
+#include <iostream>
+
+#include "cli/command.h"
+#include "cli/credential.h"
+#include "cli/terminal.h"
+#include "fused/restore_files.h"
+#include "oramcore/client/volume.h"
+#include "oramcore/db/sqlite.h"
+#include "oramcore/state/durable_file.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLargestRecovery = 1 << 20;
+
+struct Options {
+  fs::path vault, from;
+  bool force = false;
+  int timeout = 20;  // s
+  CredentialOptions credential;
+};
+
+Result<bool> parse_options(const Args& args, Options& options) {
+  CLI::App app("Has a vault again whose vault.db, or whole directory, is lost.",
+               "s3oramfs restore");
+  app.add_option("VAULT", options.vault, "The vault: a new directory with --from, else its own")
+      ->required();
+  app.add_option("--from", options.from, "What s3oramfs backup --keys has written")
+      ->type_name("FILE");
+  app.add_flag("--force", options.force,
+               "Even if vault.db is there; it is kept beside the new one");
+  app.add_option("--timeout", options.timeout, "How long servers may take to answer")
+      ->capture_default_str()
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1, 3600));
+  options.credential.add_to(app);
+  return parse(app, args);
+}
+
+Result<Vault> find_vault(const Options& options) {
+  if (options.from.empty()) return Vault::find(options.vault);
+  auto text = read_small_file(options.from, kLargestRecovery);
+  if (!text) return fail(std::move(text).error());
+  return Vault::recover(options.vault, std::string(text->begin(), text->end()), options.from);
+}
+
+/// Whether vault.db has files in it: a restore that was cut short leaves one without.
+Result<bool> has_files(const fs::path& path) {
+  auto database = Database::open(path.string(), Database::Mode::read_only);
+  if (!database) return fail(std::move(database).error());
+  auto tables = database->prepare("SELECT 1 FROM sqlite_master WHERE name = 'fs_state'");
+  if (!tables) return fail(std::move(tables).error());
+  return tables->step();
+}
+
+/// What is there of vault.db is kept under another name.
+Status put_aside(const Vault& vault, bool force) {
+  const fs::path path = vault.database();
+  if (!fs::exists(path)) return {};
+  if (const auto files = has_files(path); files && *files && !force)
+    return fail(Errc::exists,
+                "{}: is there: check it by s3oramfs fsck; --force restores all the same, as of the "
+                "last backup",
+                path.string());
+  fs::path aside;
+  for (unsigned n = 1; aside.empty() || fs::exists(aside); ++n)
+    aside = fmt::format("{}.before-restore{}", path.string(), n > 1 ? fmt::format("-{}", n) : "");
+  for (const char* suffix : {"", "-wal"}) {
+    std::error_code error;
+    if (!fs::exists(path.string() + suffix)) continue;
+    fs::rename(path.string() + suffix, aside.string() + suffix, error);
+    if (error) return fail(Errc::failed, "{}{}: {}", path.string(), suffix, error.message());
+  }
+  std::error_code ignored;  // what is not there need not be removed
+  fs::remove(path.string() + "-shm", ignored);
+  std::cout << "vault.db as it was before: " << aside.string() << "\n";
+  return sync_directory(vault.directory());
+}
+
+std::string date_of(std::int64_t time) {
+  const std::time_t seconds = time / 1'000'000'000;
+  char text[64] = "?";
+  std::tm local{};
+  if (::localtime_r(&seconds, &local))
+    std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  return text;
+}
+
+Result<RestoredFiles> restore(Vault& vault, const VaultKeys& keys, const VolumeOptions& how) {
+  auto rebuilt = Volume::rebuild(vault, keys, how);
+  if (!rebuilt) return fail(std::move(rebuilt).error());
+  if (rebuilt->damaged > 0)
+    std::cerr << fmt::format("s3oramfs: {} slots are damaged at too many servers\n",
+                             rebuilt->damaged);
+  auto volume = Volume::open(vault, keys, how);
+  if (!volume) return fail(std::move(volume).error());
+  auto files = restore_files((*volume)->device(), rebuilt->backup);
+  Status closed = (*volume)->close();
+  if (files && !closed) return fail(std::move(closed).error());
+  return files;
+}
+
+}  // namespace
+
+Status run_restore(const Args& args) {
+  Options options;
+  auto parsed = parse_options(args, options);
+  if (!parsed) return fail(std::move(parsed).error());
+  if (!*parsed) return {};
+  auto vault = find_vault(options);
+  if (!vault) return fail(std::move(vault).error());
+  S3O_TRY(vault->lock());
+  auto credential = existing_credential(options.credential, *vault);
+  if (!credential) return fail(std::move(credential).error());
+  auto keys = vault->unlock(*credential);
+  if (!keys) return fail(std::move(keys).error());
+  VolumeOptions how;
+  how.deadline = std::chrono::seconds(options.timeout);
+  if (vault->config().local) {
+    auto serverd = program_beside("s3oramfs-serverd");
+    if (!serverd) return fail(std::move(serverd).error());
+    how.serverd = *serverd;
+  }
+  S3O_TRY(put_aside(*vault, options.force));
+  Progress progress("restoring " + vault->directory().string());
+  how.progress = [&](const std::string& detail) { progress.update(detail); };
+  auto restored = restore(*vault, *keys, how);
+  if (!restored)
+    return fail(restored.error().code, "{} (to go on: s3oramfs restore {})",
+                restored.error().message, vault->directory().string());
+  std::cout << fmt::format("{} has all names again as of {}. Check it: s3oramfs fsck {}\n",
+                           vault->directory().string(), date_of(restored->time),
+                           vault->directory().string());
+  return {};
+}
+
+}  // namespace s3oram

@@ -1,0 +1,62 @@
+// A backup of the tables of files, to the byte (docs/formats.md): a dump of their rows, cut into
+// parts, one in each of its blocks.
+//
+//   block   "s3oback1" 8 · identity 16 · generation 8 · time 8 · index 4 · count 4 · used 4 · part
+//   dump    rows: table 1 · a value for each of its columns; then 0
+//   value   0: null; 1 + n: an integer of n bytes, zigzag; 10: a text, 11: a blob, length 4 and
+//   bytes
+//
+// Tables: 1 inodes, 2 dentries, 3 extents, 4 xattrs, columns as in rows.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "oramcore/base/bytes.h"
+#include "oramcore/base/error.h"
+#include "oramcore/db/sqlite.h"
+
+namespace s3oram {
+
+struct BackupPart {
+  std::array<std::uint8_t, 16> identity{};  // the same in all blocks of a backup, and drawn for it
+  std::uint64_t generation = 0;             // a newer backup has a larger one
+  std::int64_t time = 0;                    // when it was made: ns since 1970
+  std::uint32_t index = 0;
+  std::uint32_t count = 0;  // how many blocks there are, in the last; else 0
+  Bytes content;
+
+  static constexpr std::size_t kHeader = 52;
+};
+
+/// A block of `block_size` bytes; the content must fit.
+Bytes encode(const BackupPart& part, std::size_t block_size);
+/// Nothing, if that is no part of a backup.
+std::optional<BackupPart> decode_backup_part(View block);
+
+/// The dump of the rows that are committed when it is opened, whatever is committed afterwards. One
+/// thread at a time.
+class TablesDump {
+ public:
+  static Result<TablesDump> open(const std::string& database, Disk& disk);
+
+  /// The next `most` bytes; fewer at the end, and then none.
+  Result<Bytes> next(std::size_t most);
+
+ private:
+  Status read_row();
+
+  Database database_;
+  std::optional<Statement> rows_;  // of the present table
+  std::size_t table_ = 0;
+  bool ended_ = false;
+  Bytes ready_;  // read and not yet taken
+};
+
+/// Puts the rows of a dump into the tables, which are there and empty. Gives how many. Errors:
+/// damaged_vault.
+Result<std::uint64_t> load_tables(Database& database, View dump);
+
+}  // namespace s3oram

@@ -1,0 +1,50 @@
+#include "fused/backup_list.h"
+
+namespace s3oram {
+namespace {
+
+constexpr auto kCreate =
+    "CREATE TABLE IF NOT EXISTS backups (block INTEGER PRIMARY KEY, generation INTEGER NOT NULL,"
+    " place INTEGER NOT NULL, used INTEGER NOT NULL, time INTEGER NOT NULL)";
+
+}  // namespace
+
+Status write_lists(Database& database, const std::vector<BackupList>& lists) {
+  S3O_TRY(database.execute(std::string(kCreate) + "; DELETE FROM backups"));
+  auto put = database.prepare("INSERT INTO backups VALUES (?, ?, ?, ?, ?)");
+  if (!put) return fail(put.error());
+  for (const BackupList& list : lists)
+    for (std::size_t place = 0; place < list.blocks.size(); ++place)
+      S3O_TRY(put->bind(0, static_cast<std::int64_t>(list.blocks[place]))
+                  .bind(1, static_cast<std::int64_t>(list.generation))
+                  .bind(2, static_cast<std::int64_t>(place))
+                  .bind(3, static_cast<std::int64_t>(list.used))
+                  .bind(4, list.time)
+                  .run());
+  return {};
+}
+
+Result<std::vector<BackupList>> read_lists(Database& database) {
+  std::vector<BackupList> lists;
+  auto there = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'backups'");
+  if (!there) return fail(there.error());
+  auto more = there->step();
+  if (!more) return fail(more.error());
+  if (!*more) return lists;
+  there->reset();
+  auto rows = database.prepare(
+      "SELECT block, generation, used, time FROM backups ORDER BY generation, place");
+  if (!rows) return fail(rows.error());
+  for (;;) {
+    more = rows->step();
+    if (!more) return fail(more.error());
+    if (!*more) return lists;
+    const auto generation = static_cast<std::uint64_t>(rows->integer(1));
+    if (lists.empty() || lists.back().generation != generation)
+      lists.push_back(
+          {{}, static_cast<std::size_t>(rows->integer(2)), generation, rows->integer(3)});
+    lists.back().blocks.push_back(static_cast<BlockId>(rows->integer(0)));
+  }
+}
+
+}  // namespace s3oram

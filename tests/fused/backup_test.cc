@@ -1,0 +1,275 @@
+// Backups of the tables of files, and what they give back when vault.db is gone.
+#include <map>
+#include <random>
+
+#include "fused/backup_format.h"
+#include "fused/restore_files.h"
+#include "tests/fused/fixture.h"
+
+namespace s3oram {
+namespace {
+
+class BackupTest : public FileSystemFixture {
+ protected:
+  void SetUp() override {
+    options.back_up_every = std::chrono::hours(1);
+    FileSystemFixture::SetUp();
+  }
+  void back_up() {
+    const auto outcome = fs->back_up();
+    ASSERT_TRUE(outcome) << std::strerror(outcome.error());
+  }
+  Ino write_file(const std::string& name, const std::string& content) {
+    const Ino ino = create(name);
+    write(ino, 0, content);
+    fs->closed(ino);
+    fs->forget(ino, 1);
+    return ino;
+  }
+  /// The machine is gone. What the device holds is found on another.
+  void lose() {
+    const auto contents = device->acknowledged();
+    device.reset();
+    fs.reset();
+    const std::string database = (folder.path() / "vault.db").string();
+    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(database + suffix);
+    device = std::make_unique<MemoryDevice>(database, kTestBlock);
+    std::vector<BlockId> backups;
+    for (const auto& [block, content] : contents) {
+      if (decode_backup_part(content)) backups.push_back(block);
+      device->write(block, content, [](Status) {});
+    }
+    restored_ = restore_files(*device, backups);
+    if (!restored_) return;
+    auto mounted = FileSystem::mount(*device, database, options);
+    ASSERT_TRUE(mounted) << mounted.error().message;
+    fs = std::move(*mounted);
+  }
+  std::map<std::string, std::string> files() {
+    std::map<std::string, std::string> found;
+    const auto entries = fs->list(kRootIno);
+    EXPECT_TRUE(entries);
+    for (const auto& entry : *entries)
+      if ((entry.type & S_IFMT) == S_IFREG) found[entry.name] = read(find(entry.name));
+    return found;
+  }
+
+  Result<RestoredFiles> restored_;
+};
+
+TEST_F(BackupTest, NamesAttributesAndDataComeBack) {
+  const std::string large = pattern(5 * kTestBlock + 17), small = pattern(100, 2);
+  const Ino directory = create("directory", S_IFDIR | 0750);
+  write(create("large", S_IFREG | 0640, directory), 0, large);
+  write_file(std::string("odd \n\xff name"), small);
+  ASSERT_TRUE(fs->make({}, kRootIno, "link", {S_IFLNK | 0777, 0, "directory/large"}));
+  ASSERT_TRUE(fs->set_xattr(directory, "user.what", std::string("a\0b", 3), 0));
+  AttributeChange times;
+  times.mtime = -5'000'000'001;
+  ASSERT_TRUE(fs->setattr(directory, times));
+  ASSERT_TRUE(fs->sync_all());
+  const auto before = fs->getattr(directory);
+  back_up();
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_EQ(restored_->blocks, 1u);
+  const Ino found = find("directory");
+  const auto after = fs->getattr(found);
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ(after->st_ino, before->st_ino);
+  EXPECT_EQ(after->st_mode, before->st_mode);
+  EXPECT_EQ(after->st_mtim.tv_sec, before->st_mtim.tv_sec);
+  EXPECT_EQ(after->st_mtim.tv_nsec, before->st_mtim.tv_nsec);
+  EXPECT_EQ(fs->get_xattr(found, "user.what").value_or(""), std::string("a\0b", 3));
+  EXPECT_EQ(read(find("large", found)), large);
+  EXPECT_EQ(read(find("odd \n\xff name")), small);
+  EXPECT_EQ(fs->readlink(find("link")).value_or(""), "directory/large");
+  // And everything goes on.
+  write_file("new", pattern(3 * kTestBlock, 3));
+  remount();
+  EXPECT_EQ(read(find("new")), pattern(3 * kTestBlock, 3));
+}
+
+TEST_F(BackupTest, ManyNamesTakeSeveralBlocks) {
+  for (unsigned i = 0; i < 300; ++i) write_file(fmt::format("file {}", i), pattern(50, i));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_GT(restored_->blocks, 5u);
+  const auto found = files();
+  EXPECT_EQ(found.size(), 300u);
+  for (unsigned i = 0; i < 300; ++i)
+    ASSERT_EQ(found.at(fmt::format("file {}", i)), pattern(50, i)) << i;
+}
+
+TEST_F(BackupTest, WhatWasDeletedOrReplacedSinceIsAsItWas) {
+  const std::string former = pattern(3 * kTestBlock), piece = pattern(70, 2);
+  write_file("deleted", former);
+  write_file("replaced", former);
+  write_file("piece", piece);
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  ASSERT_TRUE(fs->unlink(kRootIno, "deleted"));
+  ASSERT_TRUE(fs->unlink(kRootIno, "piece"));
+  write_file("fresh", pattern(3 * kTestBlock, 9));
+  ASSERT_TRUE(fs->sync_all());
+  ASSERT_TRUE(fs->rename(kRootIno, "fresh", kRootIno, "replaced", 0));
+  for (unsigned i = 0; i < 5; ++i) {
+    write_file(fmt::format("more {}", i), pattern(2 * kTestBlock, i));
+    ASSERT_TRUE(fs->sync_all());
+  }
+  EXPECT_GT(fs->status().backup.held, 6u);
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  const auto found = files();
+  EXPECT_EQ(found.size(), 3u);
+  EXPECT_EQ(found.at("deleted"), former);
+  EXPECT_EQ(found.at("replaced"), former);
+  EXPECT_EQ(found.at("piece"), piece);
+}
+
+TEST_F(BackupTest, WhatIsHeldComesFreeWithTheNextOne) {
+  write_file("large", pattern(20 * kTestBlock));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  ASSERT_TRUE(fs->unlink(kRootIno, "large"));
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_EQ(fs->status().backup.held, 20u);
+  crash();
+  mount();
+  EXPECT_EQ(device->mapped().size(), 21u);
+  back_up();
+  EXPECT_EQ(fs->status().backup.held, 0u);
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_LT(device->mapped().size(), 6u);
+}
+
+TEST_F(BackupTest, FilesThatCameAndWentHoldNothing) {
+  back_up();
+  for (unsigned i = 0; i < 50; ++i) {
+    write_file("temporary", pattern(4 * kTestBlock, i));
+    ASSERT_TRUE(fs->sync_all());
+    ASSERT_TRUE(fs->unlink(kRootIno, "temporary"));
+    ASSERT_TRUE(fs->sync_names());
+  }
+  EXPECT_EQ(fs->status().backup.held, 0u);
+  EXPECT_LT(device->mapped().size(), 10u);
+}
+
+TEST_F(BackupTest, TheFormerOneIsThereUntilTheNextIsWhole) {
+  write_file("first", "1");
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  write_file("second", "2");
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  for (unsigned i = 0; i < 200; ++i) write_file(fmt::format("file {}", i), pattern(50, i));
+  ASSERT_TRUE(fs->sync_all());
+  options.cache.deadline = std::chrono::seconds(20);
+  device->hold_writes(true);
+  std::thread backup([&] { EXPECT_FALSE(fs->back_up()); });
+  ASSERT_TRUE(device->wait_held_writes(3));
+  device->release_write();
+  ASSERT_TRUE(device->wait_held_writes(3));
+  device->fail_writes(true);
+  device->hold_writes(false);
+  backup.join();
+  EXPECT_FALSE(fs->status().backup.current);
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  const auto found = files();
+  EXPECT_EQ(found.size(), 2u);
+  EXPECT_EQ(found.at("second"), "2");
+}
+
+TEST_F(BackupTest, WithoutAWholeOneNothingIsMade) {
+  write_file("first", "1");
+  ASSERT_TRUE(fs->sync_all());
+  lose();
+  ASSERT_FALSE(restored_);
+  EXPECT_EQ(restored_.error().code, Errc::damaged_vault);
+}
+
+/// Files are written once, replaced, renamed and deleted; whenever the machine is lost, all is as
+/// it was at the last backup, to the byte.
+TEST_F(BackupTest, AtAnyInstantTheLastOneIsTrue) {
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::map<std::string, std::string> now, backed_up;
+    bool any = false;
+    const unsigned steps = 40 + random() % 200;
+    for (unsigned step = 0; step < steps; ++step) {
+      const std::string name = fmt::format("name {}", random() % 12);
+      const unsigned what = random() % 20;
+      if (what < 9) {
+        const std::string content =
+            pattern(random() % 3 == 0 ? random() % (4 * kTestBlock) : random() % 900, random());
+        if (now.contains(name)) {
+          const Ino ino = find(name);
+          resize(ino, 0);
+          write(ino, 0, content);
+          fs->closed(ino);
+          fs->forget(ino, 1);
+        } else {
+          write_file(name, content);
+        }
+        now[name] = content;
+      } else if (what < 12 && now.contains(name)) {
+        ASSERT_TRUE(fs->unlink(kRootIno, name));
+        now.erase(name);
+      } else if (what < 14 && now.contains(name)) {
+        const std::string other = fmt::format("name {}", random() % 12);
+        ASSERT_TRUE(fs->rename(kRootIno, name, kRootIno, other, 0));
+        if (other != name) now[other] = std::exchange(now[name], {}), now.erase(name);
+      } else if (what < 16) {
+        ASSERT_TRUE(fs->sync_all());
+      } else if (what == 16) {
+        ASSERT_TRUE(fs->sync_all());
+        back_up();
+        backed_up = now;
+        any = true;
+      } else if (what == 17) {
+        ASSERT_TRUE(fs->sync_all());
+        remount();  // which makes a backup
+        backed_up = now;
+        any = true;
+      } else if (what == 18 && any) {
+        ASSERT_TRUE(fs->sync_all());
+        crash();
+        mount();
+      }
+    }
+    if (!any) {
+      ASSERT_TRUE(fs->sync_all());
+      back_up();
+      backed_up = now;
+    }
+    lose();
+    ASSERT_TRUE(restored_) << restored_.error().message;
+    EXPECT_EQ(files(), backed_up);
+    for (const auto& [name, content] : files()) ASSERT_TRUE(fs->unlink(kRootIno, name));
+  }
+}
+
+TEST(BackupFormatTest, PartsAreReadAsTheyWereWritten) {
+  BackupPart part;
+  part.generation = 7;
+  part.time = -3;
+  part.index = 2;
+  part.count = 3;
+  part.content = Bytes(100, 9);
+  const auto read = decode_backup_part(encode(part, 512));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->generation, 7u);
+  EXPECT_EQ(read->time, -3);
+  EXPECT_EQ(read->index, 2u);
+  EXPECT_EQ(read->count, 3u);
+  EXPECT_EQ(read->content, part.content);
+  EXPECT_FALSE(decode_backup_part(Bytes(512)));
+  EXPECT_FALSE(decode_backup_part(Bytes(3)));
+}
+
+}  // namespace
+}  // namespace s3oram
