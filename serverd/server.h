@@ -92,6 +92,9 @@ class Server final : public ShareServer {
   Result<Bytes> hello() { return encode(HelloAnswer{self_, control_.volume()}); }
   Result<Bytes> traffic() const;
 
+  Result<Bytes> survey(const SurveyRequest& request);
+  /// Errors: wrong_volume.
+  Status check_volume(const VolumeId& volume) const;
   Result<Bytes> create(const CreateRequest& request);
   Task<Result<Bytes>> open_session(const Payload& payload);
   /// Root slots that do not hold what the client knows to be acknowledged are damaged.
@@ -144,6 +147,10 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> damage(DamageRequest request, Payload&);
   Task<Result<Bytes>> read_slot(ReadSlotRequest request, Payload&);
   Task<Result<Bytes>> heal_slot(HealSlotRequest request, Payload&);
+
+  // server_labels.cc: for a client that has lost its state
+  Task<Result<Bytes>> labels(LabelsRequest request, Payload&);
+  Result<std::vector<LabelShare>> labels_of(BucketIndex bucket, FrameRef ref);
 
   // ---- evictions
 

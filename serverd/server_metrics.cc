@@ -12,7 +12,8 @@ constexpr KindName kKinds[] = {
     {"unknown"},          {"hello"},         {"create"},       {"open"},      {"retrieve", true},
     {"write_root", true}, {"prepare", true}, {"commit", true}, {"discard"},   {"release"},
     {"subshare"},         {"reserve"},       {"damage"},       {"read_slot"}, {"heal_slot"},
-    {"addend"},           {"withdraw"},      {"relay"},        {"traffic"},
+    {"addend"},           {"withdraw"},      {"relay"},        {"traffic"},   {"survey"},
+    {"labels"},
 };
 
 }  // namespace

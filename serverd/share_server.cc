@@ -93,6 +93,10 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return hello();
     case MessageType::traffic:
       co_return traffic();
+    case MessageType::survey:
+      co_return decoded<SurveyRequest>(request, &Server::survey);
+    case MessageType::labels:
+      co_return co_await in_session<LabelsRequest>(request, &Server::labels, accesses_);
     case MessageType::create:
       co_return decoded<CreateRequest>(request, &Server::create);
     case MessageType::open:
@@ -182,14 +186,18 @@ Result<Bytes> Server::create(const CreateRequest& request) {
   return done();
 }
 
+Status Server::check_volume(const VolumeId& volume) const {
+  if (control_.volume() && control_.volume()->id == volume) return {};
+  return fail(Errc::wrong_volume,
+              "server {} holds {}: start it with the store of this vault's volume", self_,
+              control_.volume() ? "another volume" : "no volume");
+}
+
 Task<Result<Bytes>> Server::open_session(const Payload& payload) {
   const auto decoded_request = decode<OpenRequest>(payload.body());
   if (!decoded_request || decoded_request->next.epoch == 0) co_return malformed();
   const OpenRequest& request = *decoded_request;
-  if (!control_.volume() || control_.volume()->id != request.volume)
-    co_return fail(Errc::wrong_volume,
-                   "server {} holds {}: start it with the store of this vault's volume", self_,
-                   control_.volume() ? "another volume" : "no volume");
+  S3O_CO_TRY(check_volume(request.volume));
   const Session& present = control_.session();
   if (present != request.next) {
     const bool known =

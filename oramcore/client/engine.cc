@@ -9,8 +9,6 @@
 namespace s3oram {
 namespace {
 
-// Access numbers: the epoch in the upper bits makes those of a session newer than all before.
-constexpr unsigned kEpochShift = 40;
 constexpr Duration kStatusPatience = std::chrono::seconds(1);
 constexpr Duration kUplinkQueue = std::chrono::milliseconds(500);  // at least
 constexpr std::size_t kMostToldOf = 20;                            // damaged rows, in the log
@@ -47,7 +45,7 @@ Task<Status> Engine::open(Duration patience) {
 
   session_.epoch = loaded->sessions.back().epoch + 1;
   environment_.random.fill(session_.nonce);
-  next_access_ = (session_.epoch << kEpochShift) + 1;
+  next_access_ = first_access(session_.epoch);
   S3O_CO_TRY(
       co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
   reading_ = {tree_.view, tree_.height};
@@ -142,7 +140,14 @@ void Engine::write(BlockId block, Bytes content, std::function<void(Status)> don
 }
 
 void Engine::write_backup(BlockId block, Bytes content, std::function<void(Status)> done) {
-  write(block, std::move(content), std::move(done));
+  asio::post(environment_.executor,
+             [this, block, content = std::move(content), done = std::move(done)]() mutable {
+               enqueue({.block = block,
+                        .backup = true,
+                        .content = std::move(content),
+                        .read = {},
+                        .written = std::move(done)});
+             });
 }
 
 void Engine::discard(BlockId block) {
@@ -250,13 +255,20 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
   }
   const bool had_content = found && found->has_value();
   if (request.read && found)
-    request.read(had_content ? Result<Bytes>(**found) : Result<Bytes>(Bytes(params_.block_size)));
+    request.read(had_content ? Result<Bytes>((*found)->content)
+                             : Result<Bytes>(Bytes(params_.block_size)));
   std::optional<Bytes> content = std::move(request.content);
-  if (!content && had_content) content = std::move(**found);
+  // A read leaves the block what it was: a part of a backup, or not.
+  Label label{.block = block, .version = 0, .leaf = {}, .backup = request.backup};
+  if (!content && had_content) {
+    label.backup = (*found)->label.backup;
+    content = std::move((*found)->content);
+  }
   // What was never written, or could not be opened, leaves an empty slot behind.
   const BlockId kept = content ? block : kNoBlock;
+  if (!content) label = {};
   if (!content) content.emplace(params_.block_size);
-  const Status status = co_await write_root(turn, kept, replaces, *content, request.written);
+  const Status status = co_await write_root(turn, label, replaces, *content, request.written);
   if (status) metrics_.access_seconds.observe(environment_.clock.now() - begun);
   if (status && kept != kNoBlock) unreadable_.erase(block);
   if (!status && request.written) request.written(fail(status.error()));

@@ -81,6 +81,7 @@ class Engine final : public BlockDevice {
   struct Request {
     BlockId block = 0;
     bool discard = false;
+    bool backup = false;           // the write is of a part of a backup
     std::optional<Bytes> content;  // of a write
     std::function<void(Result<Bytes>)> read;
     std::function<void(Status)> written;
@@ -111,7 +112,7 @@ class Engine final : public BlockDevice {
   Task<Status> intend(Turn turn, BlockId block, Leaf leaf);
 
   // engine_root.cc
-  Task<Status> write_root(Turn turn, BlockId block, std::uint64_t replaces, View content,
+  Task<Status> write_root(Turn turn, Label label, std::uint64_t replaces, View content,
                           std::function<void(Status)> written);
   Task<Status> send_share(Party server, Bytes message);
   Task<std::vector<Status>> send_shares(WriteRootRequest request, View sealed);
@@ -122,7 +123,7 @@ class Engine final : public BlockDevice {
   void set_position(BlockId block, const Position& position);
 
   // engine_retrieval.cc
-  Task<Result<std::optional<Bytes>>> retrieve(Turn turn, BlockId block, Leaf leaf);
+  Task<Result<std::optional<OpenedBlock>>> retrieve(Turn turn, BlockId block, Leaf leaf);
   Task<Result<Bytes>> inner_product(Turn turn, BlockId block, Leaf leaf);
   Task<Result<Bytes>> ask_for_product(Turn turn, Leaf leaf, const PathSlots& path,
                                       std::size_t index);

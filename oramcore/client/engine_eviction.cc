@@ -6,6 +6,7 @@
 #include "oramcore/base/rules.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/client/eviction_orders.h"
+#include "oramcore/client/reconcile.h"
 
 namespace s3oram {
 
@@ -129,7 +130,11 @@ Task<Status> Engine::to_stash(BlockId block) {
   // Written or discarded meanwhile.
   if (positions_.get(block).version != position.version) co_return Status{};
   Bytes sealed;
-  if (found && found->has_value()) sealed = sealer_.seal(block, position.version, **found);
+  if (found && found->has_value()) {
+    Label label = (*found)->label;
+    label.leaf = position.leaf;
+    sealed = sealer_.seal(label, (*found)->content);
+  }
   position.kind = Position::Kind::stash;
   position.level = 0;
   position.slot = 0;
@@ -175,29 +180,12 @@ Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id, Stat
 
 // Brings a server that has just opened the session to our view. Our database decides.
 Task<Status> Engine::reconcile(Party server, OpenAnswer answer, Duration patience) {
-  const auto tell = [&](MessageType type, const EvictionId& id) {
-    Writer writer(Rpc::kHeaderSize);
-    writer(session_.epoch, id);
-    return servers_.call_opened(server, type, writer.take(), patience);
-  };
-  if (answer.view > tree_.view)
-    co_return fail(Errc::stale_vault,
-                   "server {} has seen {} evictions and this vault {}: it is an old copy; use the "
-                   "newest one",
-                   server, answer.view, tree_.view);
-  if (answer.view + 1 == tree_.view && answer.prepared == tree_.last_decided) {
-    auto committed = co_await tell(MessageType::commit, tree_.last_decided);
-    if (!committed) co_return fail(committed.error());
-    co_return Status{};
-  }
-  if (answer.view != tree_.view)
-    co_return fail(Errc::wrong_volume,
-                   "server {} has lost evictions {} to {}: its store was set back to an old state",
-                   server, answer.view, tree_.view - 1);
-  if (answer.prepared && answer.prepared != attempt_) {
-    auto discarded = co_await tell(MessageType::discard, *answer.prepared);
-    if (!discarded) co_return fail(discarded.error());
-  }
+  const auto due = due_at(server, answer, tree_, attempt_);
+  if (!due) co_return fail(due.error());
+  if (!*due) co_return Status{};
+  auto done = co_await servers_.call_opened(server, (*due)->type, (*due)->message(session_.epoch),
+                                            patience);
+  if (!done) co_return fail(done.error());
   co_return Status{};
 }
 

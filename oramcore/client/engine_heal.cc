@@ -72,10 +72,7 @@ Task<Status> Engine::heal_slot(SlotAddress at) {
   for (const Party server : to_write) {
     Bytes share(params_.slot_size());
     if (!lost) {
-      // The polynomial's value at x = server is that at 0 of its shift by x.
-      Bytes points(intact.begin(), intact.begin() + static_cast<std::ptrdiff_t>(enough));
-      for (std::uint8_t& point : points) point ^= server;
-      share = recover(points, std::span(shares).first(enough));
+      share = recover_at(server, View(intact).first(enough), std::span(shares).first(enough));
       spdlog::warn("server {}: slot {} of bucket {} was damaged and is healed", server, at.slot,
                    at.bucket);
     }

@@ -27,7 +27,7 @@ Error gravest(const std::vector<Result<Payload>>& answers) {
 }  // namespace
 
 /// Nothing for a block that is not on the path: then the query selects no slot.
-Task<Result<std::optional<Bytes>>> Engine::retrieve(Turn turn, BlockId block, Leaf leaf) {
+Task<Result<std::optional<OpenedBlock>>> Engine::retrieve(Turn turn, BlockId block, Leaf leaf) {
   auto slot = co_await inner_product(turn, block, leaf);
   if (!slot) co_return fail(slot.error());
   const Position position = positions_.get(block);
@@ -36,13 +36,13 @@ Task<Result<std::optional<Bytes>>> Engine::retrieve(Turn turn, BlockId block, Le
   else if (position.kind != Position::Kind::tree || position.leaf != leaf)
     co_return std::nullopt;
   auto opened = sealer_.open(*slot);
-  if (!opened || opened->block != block || opened->version != position.version) {
+  if (!opened || opened->label.block != block || opened->label.version != position.version) {
     spdlog::error("block {}: {}", block,
                   opened ? "another block or version came back" : opened.error().message);
     co_return fail(Errc::corrupt,
                    "block {} could not be read: a server's share is damaged or altered", block);
   }
-  co_return std::optional<Bytes>(std::move(opened->content));
+  co_return std::optional<OpenedBlock>(std::move(*opened));
 }
 
 /// Where the block lies in the view that is read. When the tree has grown, what lay at a leaf has

@@ -101,11 +101,14 @@ Task<Status> Engine::send_parts_to(Party server, const RootParts& parts) {
 }
 
 // Protocol 2, steps 2 to 10: fresh shares into the next root slot, and a fresh leaf.
-Task<Status> Engine::write_root(Turn turn, BlockId block, std::uint64_t replaces, View content,
+Task<Status> Engine::write_root(Turn turn, Label label, std::uint64_t replaces, View content,
                                 std::function<void(Status)> written) {
   const std::uint64_t access = next_access_++;
-  const Bytes sealed = sealer_.seal(block, access, content);
+  const BlockId block = label.block;
   const Leaf leaf = random_leaf(environment_.random);
+  label.version = access;
+  label.leaf = leaf;
+  const Bytes sealed = sealer_.seal(label, content);
   const auto acknowledged = [&] {
     root_[root_slot(turn, params_.evict_every)] = {.acknowledged = true,
                                                    .block = block,

@@ -2,7 +2,6 @@
 
 #include <sodium.h>
 
-#include <algorithm>
 #include <cstring>
 
 namespace s3oram {
@@ -13,22 +12,25 @@ constexpr std::size_t kAad = kNumberSize + kVersionSize;
 constexpr std::size_t kNonce = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES;
 constexpr std::size_t kTag = crypto_aead_xchacha20poly1305_ietf_ABYTES;
 constexpr std::size_t kPrefix = kAad + kNonce;
-static_assert(kPrefix + kTag <= VolumeParams::kSealOverhead);
+static_assert(kAad == kLabelFront);
+static_assert(kPrefix + kTag + kLabelBack == VolumeParams::kSealOverhead);
 
 }  // namespace
 
 Sealer::Sealer(const Seed& key, Random& random) : key_(key) { random.fill(prefix_); }
 Sealer::~Sealer() { sodium_memzero(key_.data(), key_.size()); }
 
-Bytes Sealer::seal(std::uint64_t block, std::uint64_t version, View content) {
+Bytes Sealer::seal(const Label& label, View content) {
   Bytes slot(content.size() + VolumeParams::kSealOverhead);
-  std::memcpy(slot.data(), &block, kNumberSize);
-  std::memcpy(slot.data() + kNumberSize, &version, kVersionSize);
+  std::memcpy(slot.data(), &label.block, kNumberSize);
+  std::memcpy(slot.data() + kNumberSize, &label.version, kVersionSize);
   std::memcpy(slot.data() + kAad, prefix_.data(), prefix_.size());
   std::memcpy(slot.data() + kAad + prefix_.size(), &++sealings_, sizeof sealings_);
   crypto_aead_xchacha20poly1305_ietf_encrypt(slot.data() + kPrefix, nullptr, content.data(),
                                              content.size(), slot.data(), kAad, nullptr,
                                              slot.data() + kAad, key_.data());
+  const std::uint64_t back = label_back(label);
+  std::memcpy(slot.data() + slot.size() - kLabelBack, &back, kLabelBack);
   return slot;
 }
 
@@ -40,11 +42,9 @@ Result<OpenedBlock> Sealer::open(View slot) const {
           opened.content.data(), nullptr, nullptr, slot.data() + kPrefix,
           opened.content.size() + kTag, slot.data(), kAad, slot.data() + kAad, key_.data()) != 0)
     return fail(Errc::corrupt, "the answers do not combine to a sealed block");
-  const View padding = slot.subspan(kPrefix + opened.content.size() + kTag);
-  if (std::any_of(padding.begin(), padding.end(), [](std::uint8_t byte) { return byte != 0; }))
-    return fail(Errc::corrupt, "the slot has something behind its sealed block");
-  std::memcpy(&opened.block, slot.data(), kNumberSize);
-  std::memcpy(&opened.version, slot.data() + kNumberSize, kVersionSize);
+  const auto label = read_label(label_bytes(slot));
+  if (!label) return fail(Errc::corrupt, "the slot has something else behind its sealed block");
+  opened.label = *label;
   return opened;
 }
 

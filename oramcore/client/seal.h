@@ -1,24 +1,25 @@
 // Sealing: what a slot holds before it is shared. XChaCha20-Poly1305 over the block, bound to the
-// block's number and version, which lie beside it in the clear (in the clear for someone who has
-// t + 1 shares: the client), so that a scan of all slots can rebuild the position map.
+// block's number and version, which lie beside it in its label (tree/label.h).
 //
-//   number (8) | version (8) | nonce (24) | ciphertext (block) | tag (16) | zero (8)
+//   number (8) | version (8) | nonce (24) | ciphertext (block) | tag (16) | leaf and marks (8)
+//
+// The last word is not in the associated data: a client that has its position map never goes by it,
+// and an eviction must not have to seal anew. All that a server can do is to add a constant to it,
+// which it chooses without knowing the leaf: what was uniformly random is so still. Whoever does go
+// by it (rebuild.h) checks that the leaf lies below the bucket in which the slot is.
 #pragma once
 
 #include <cstdint>
 
 #include "oramcore/base/error.h"
 #include "oramcore/base/random.h"
+#include "oramcore/tree/label.h"
 #include "oramcore/tree/volume.h"
 
 namespace s3oram {
 
-/// The number in a slot that holds no block.
-constexpr std::uint64_t kNoBlock = ~std::uint64_t{0};
-
 struct OpenedBlock {
-  std::uint64_t block = kNoBlock;
-  std::uint64_t version = 0;
+  Label label;
   Bytes content;
 };
 
@@ -31,7 +32,7 @@ class Sealer {
   ~Sealer();
 
   /// A slot: content.size() + VolumeParams::kSealOverhead bytes.
-  Bytes seal(std::uint64_t block, std::uint64_t version, View content);
+  Bytes seal(const Label& label, View content);
   /// Errors: corrupt.
   Result<OpenedBlock> open(View slot) const;
 

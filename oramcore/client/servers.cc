@@ -74,6 +74,25 @@ Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
   co_return hellos;
 }
 
+Task<Result<std::vector<SurveyAnswer>>> Servers::survey(Duration patience) {
+  auto answers = co_await for_all(count_, [&](Party server) {
+    return rpc_.call(server, MessageType::survey, encode(SurveyRequest{volume_}), patience);
+  });
+  std::vector<SurveyAnswer> surveys;
+  for (Party server = 1; server <= count_; ++server) {
+    auto& answer = answers[server - 1];
+    if (!answer && answer.error().code == Errc::bad_request)
+      co_return fail(Errc::unsupported,
+                     "server {} is of a version that cannot tell what it holds: upgrade it",
+                     server);
+    if (!answer) co_return fail(answer.error());
+    auto survey = decode<SurveyAnswer>(answer->body());
+    if (!survey) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    surveys.push_back(std::move(*survey));
+  }
+  co_return surveys;
+}
+
 Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
   const Duration asked = clock_.now();
   auto answer =

@@ -27,6 +27,10 @@ class Servers {
   /// there and free.
   Task<Status> create(const VolumeParams& params, Duration patience);
 
+  /// Asks every server where it stands. Errors: unreachable, wrong_volume, unsupported (a server is
+  /// older than this question), naming the server.
+  Task<Result<std::vector<SurveyAnswer>>> survey(Duration patience);
+
   /// What the server has sent and received.
   Task<Result<TrafficAnswer>> traffic(Party server, Duration patience);
 

@@ -13,6 +13,7 @@
 
 #include "oramcore/client/engine.h"
 #include "oramcore/client/local_servers.h"
+#include "oramcore/client/rebuild.h"
 #include "oramcore/client/servers.h"
 #include "oramcore/wire/zmq_transport.h"
 
@@ -280,6 +281,35 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
   if (!state && state.error().code != Errc::exists) return state;
   S3O_TRY((*connection)->stop_servers());
   return vault.mark_ready();
+}
+
+Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
+                                      const VolumeOptions& options) {
+  S3O_TRY(ClientState::check_free(vault.database()));
+  auto connection = Connection::make(vault, keys, options);
+  if (!connection) return fail(connection.error());
+  std::optional<Rebuilt> rebuilt;
+  const Status found = (*connection)->run([&]() -> Task<Status> {
+    Connection& c = **connection;
+    {
+      Servers servers(c.executor(), c.clock(), c.random(), c.transport(), vault.config().volume,
+                      c.servers());
+      S3O_CO_TRY(co_await c.await_servers(servers, options));
+    }
+    const ClientEnvironment environment{c.executor(), c.executor(), c.clock(), c.random(),
+                                        c.transport()};
+    Rebuild rebuild(environment, vault.config().volume, vault.config().params, keys.sealing);
+    auto made = co_await rebuild.run(options.deadline, options.progress);
+    if (!made) co_return fail(made.error());
+    rebuilt.emplace(std::move(*made));
+    co_return Status{};
+  });
+  if (!found) return fail((*connection)->explain(found).error());
+  S3O_TRY((*connection)->stop_servers());
+  S3O_TRY(ClientState::create(vault.database(), rebuilt->state, vault.config().params.evict_every));
+  return RebuiltVolume{.backup = std::move(rebuilt->backup),
+                       .blocks = rebuilt->state.positions.mapped(),
+                       .damaged = rebuilt->damaged};
 }
 
 Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys,

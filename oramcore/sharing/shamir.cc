@@ -76,6 +76,13 @@ Bytes recover(View points, std::span<const View> shares) {
   return secret;
 }
 
+// The polynomial's value at x is that at 0 of its shift by x.
+Bytes recover_at(std::uint8_t at, View points, std::span<const View> shares) {
+  Bytes shifted(points.begin(), points.end());
+  for (std::uint8_t& point : shifted) point ^= at;
+  return recover(shifted, shares);
+}
+
 Bytes unit_vector(std::size_t length, std::size_t index) {
   Bytes unit(length);
   // By arithmetic, not by address: which element is 1 is the secret of the access.

@@ -46,6 +46,9 @@ Bytes quorum_points(const Scheme& scheme);
 /// needed; all given ones are used.
 Bytes recover(View points, std::span<const View> shares);
 
+/// The same at another point than 0: the share of the server `at`, from those of others.
+Bytes recover_at(std::uint8_t at, View points, std::span<const View> shares);
+
 /// `length` elements with a one at `index`, or none if that is `length` or more.
 Bytes unit_vector(std::size_t length, std::size_t index);
 

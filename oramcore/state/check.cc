@@ -10,15 +10,6 @@ namespace {
 constexpr int kFormat = ClientState::kFormat;
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 32;  // the engine's arrays count to this
 
-// Numbers stay dense: a volume has never had many more of them than its tree holds blocks. What is
-// far beyond is damage, and would need the memory of a volume of that size.
-std::int64_t most_blocks(unsigned height, const std::optional<VolumeParams>& params) {
-  if (!params) return kMostBlocks;
-  constexpr std::uint64_t kSlack = 16, kFew = std::uint64_t{1} << 20;
-  const std::uint64_t most = kSlack * capacity(height, params->evict_every) + kFew;
-  return static_cast<std::int64_t>(std::min<std::uint64_t>(most, kMostBlocks));
-}
-
 class Reading {
  public:
   Reading(Database& database, const std::optional<VolumeParams>& params)
@@ -67,7 +58,7 @@ class Reading {
     read("tree", "SELECT format, view, height, written, eviction, attempt FROM tree",
          [&](const Statement& row) {
            found = true;
-           if (row.integer(0) != kFormat)
+           if (row.integer(0) < ClientState::kOldestFormat || row.integer(0) > kFormat)
              return refuse("tree",
                            unknown_format(database_.path(), row.integer(0), kFormat).value());
            TreeState& tree = check_.state.tree;
@@ -258,6 +249,13 @@ void check_slots(StateCheck& check, unsigned slots) {
 }
 
 }  // namespace
+
+std::int64_t most_blocks(unsigned height, const std::optional<VolumeParams>& params) {
+  if (!params) return kMostBlocks;
+  constexpr std::uint64_t kSlack = 16, kFew = std::uint64_t{1} << 20;
+  const std::uint64_t most = kSlack * capacity(height, params->evict_every) + kFew;
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(most, kMostBlocks));
+}
 
 StateCheck read_state(Database& database, const std::optional<VolumeParams>& params) {
   return Reading(database, params).all();

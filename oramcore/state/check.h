@@ -29,6 +29,11 @@ struct StateCheck {
   std::vector<Turn> missing_intents;
 };
 
+/// Numbers of blocks are below this in a tree of that height: they stay dense, so a volume has
+/// never had many more of them than its tree holds blocks. What is far beyond is damage, and would
+/// need the memory of a volume of that size.
+std::int64_t most_blocks(unsigned height, const std::optional<VolumeParams>& params);
+
 /// Without `params`, places are judged by the tree's height alone. Rows are read once, and nothing
 /// is kept of a table that cannot be read to its end (`refused`).
 StateCheck read_state(Database& database, const std::optional<VolumeParams>& params);

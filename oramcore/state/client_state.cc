@@ -25,18 +25,40 @@ void StateChanges::merge_older(StateChanges older) {
   intents.merge(older.intents);
 }
 
+Status ClientState::require_empty() {
+  auto tables = database_.prepare("SELECT 1 FROM sqlite_master");
+  if (!tables) return fail(tables.error());
+  auto found = tables->step();
+  if (!found) return fail(found.error());
+  if (*found) return fail(Errc::exists, "{} exists already", database_.path());
+  return {};
+}
+
+Status ClientState::check_free(const std::filesystem::path& file, Disk& disk) {
+  auto database = Database::open(file.string(), Database::Mode::create, disk);
+  if (!database) return fail(database.error());
+  ClientState state;
+  state.database_ = std::move(*database);
+  return state.require_empty();
+}
+
 Status ClientState::create(const std::filesystem::path& file, unsigned first_height, Disk& disk) {
+  Loaded empty;
+  empty.tree.height = first_height;
+  empty.positions.reset(first_height);
+  empty.sessions.emplace_back();
+  return create(file, empty, 1, disk);
+}
+
+Status ClientState::create(const std::filesystem::path& file, const Loaded& content,
+                           unsigned evict_every, Disk& disk) {
   ClientState state;
   auto database = Database::open(file.string(), Database::Mode::create, disk);
   if (!database) return fail(database.error());
   state.database_ = std::move(*database);
   return state.database_.transact("create", [&]() -> Status {
-    auto tables = state.database_.prepare("SELECT 1 FROM sqlite_master");
-    if (!tables) return fail(tables.error());
-    auto found = tables->step();
-    if (!found) return fail(found.error());
-    if (*found) return fail(Errc::exists, "{} exists already", file.string());
-    return state.database_.execute(
+    S3O_TRY(state.require_empty());
+    S3O_TRY(state.database_.execute(
         "CREATE TABLE tree (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,"
         " view INTEGER NOT NULL, height INTEGER NOT NULL, written INTEGER NOT NULL,"
         " eviction INTEGER NOT NULL, attempt BLOB NOT NULL);"
@@ -45,10 +67,25 @@ Status ClientState::create(const std::filesystem::path& file, unsigned first_hei
         "CREATE TABLE stash (block INTEGER PRIMARY KEY, sealed BLOB NOT NULL);"
         "CREATE TABLE sessions (epoch INTEGER PRIMARY KEY, nonce BLOB NOT NULL);"
         "INSERT INTO tree VALUES (1, " +
-        std::to_string(kFormat) + ", 0, " + std::to_string(first_height) +
-        ", 0, 0, zeroblob(16));"
-        "INSERT INTO sessions VALUES (0, zeroblob(16));");
+        std::to_string(kFormat) + ", 0, 1, 0, 0, zeroblob(16));"));
+    S3O_TRY(make_missing_tables(state.database_));
+    S3O_TRY(state.prepare_statements());
+    return state.put_all(content, evict_every);
   });
+}
+
+Status ClientState::put_all(const Loaded& content, unsigned evict_every) {
+  for (const Session& session : content.sessions) S3O_TRY(insert_session(session));
+  StateChanges few;
+  for (const Intent& intent : content.intents)
+    few.intents[root_slot(intent.turn, evict_every)] = intent;
+  S3O_TRY(put(content.tree, few));
+  for (const BlockId block : content.positions.blocks()) {
+    const Position position = content.positions.get(block);
+    S3O_TRY(
+        put_position(block, {PositionMap::pack(position, content.tree.height), position.version}));
+  }
+  return {};
 }
 
 Status ClientState::make_missing_tables(Database& database) {
@@ -60,24 +97,35 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
   auto database = Database::open(file.string(), Database::Mode::read_write, disk);
   if (!database) return fail(database.error());
   state.database_ = std::move(*database);
-  S3O_TRY(require_format(state.database_, "SELECT format FROM tree", kFormat));
+  S3O_TRY(require_format(state.database_, "SELECT format FROM tree", kFormat, "", kOldestFormat));
   S3O_TRY(state.database_.keep_ballast(kBallast));
+  S3O_TRY(state.database_.transact("tables", [&] { return state.raise_format(); }));
+  S3O_TRY(state.prepare_statements());
+  return state;
+}
+
+Status ClientState::raise_format() {
+  auto raise = database_.prepare("UPDATE tree SET format = ? WHERE format = ?");
+  if (!raise) return fail(raise.error());
+  S3O_TRY(raise->bind(0, kFormat).bind(1, kOldestFormat).run());
   // A vault made before intents were kept has none.
-  S3O_TRY(state.database_.transact("tables", [&] { return make_missing_tables(state.database_); }));
+  return make_missing_tables(database_);
+}
+
+Status ClientState::prepare_statements() {
   const auto prepare = [&](Statement& statement, std::string_view sql) -> Status {
-    auto prepared = state.database_.prepare(sql);
+    auto prepared = database_.prepare(sql);
     if (!prepared) return fail(prepared.error());
     statement = std::move(*prepared);
     return {};
   };
-  S3O_TRY(prepare(state.put_position_, "INSERT OR REPLACE INTO positions VALUES (?, ?, ?)"));
-  S3O_TRY(prepare(state.erase_position_, "DELETE FROM positions WHERE block = ?"));
-  S3O_TRY(prepare(state.put_stash_, "INSERT OR REPLACE INTO stash VALUES (?, ?)"));
-  S3O_TRY(prepare(state.erase_stash_, "DELETE FROM stash WHERE block = ?"));
-  S3O_TRY(prepare(state.put_intent_, "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?)"));
-  S3O_TRY(prepare(state.put_tree_,
-                  "UPDATE tree SET view = ?, height = ?, written = ?, eviction = ?, attempt = ?"));
-  return state;
+  S3O_TRY(prepare(put_position_, "INSERT OR REPLACE INTO positions VALUES (?, ?, ?)"));
+  S3O_TRY(prepare(erase_position_, "DELETE FROM positions WHERE block = ?"));
+  S3O_TRY(prepare(put_stash_, "INSERT OR REPLACE INTO stash VALUES (?, ?)"));
+  S3O_TRY(prepare(erase_stash_, "DELETE FROM stash WHERE block = ?"));
+  S3O_TRY(prepare(put_intent_, "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?)"));
+  return prepare(put_tree_,
+                 "UPDATE tree SET view = ?, height = ?, written = ?, eviction = ?, attempt = ?");
 }
 
 Result<ClientState::Loaded> ClientState::load(const std::optional<VolumeParams>& params,
@@ -91,12 +139,14 @@ Result<ClientState::Loaded> ClientState::load(const std::optional<VolumeParams>&
   return std::move(check.state);
 }
 
+Status ClientState::insert_session(const Session& session) {
+  auto row = database_.prepare("INSERT INTO sessions VALUES (?, ?)");
+  if (!row) return fail(row.error());
+  return row->bind(0, as_sql(session.epoch)).bind(1, View(session.nonce)).run();
+}
+
 Status ClientState::add_session(const Session& session) {
-  return database_.transact("session", [&]() -> Status {
-    auto row = database_.prepare("INSERT INTO sessions VALUES (?, ?)");
-    if (!row) return fail(row.error());
-    return row->bind(0, as_sql(session.epoch)).bind(1, View(session.nonce)).run();
-  });
+  return database_.transact("session", [&] { return insert_session(session); });
 }
 
 Status ClientState::forget_sessions_before(std::uint64_t epoch) {
@@ -107,31 +157,38 @@ Status ClientState::forget_sessions_before(std::uint64_t epoch) {
   });
 }
 
+Status ClientState::put_position(BlockId block, const StateChanges::Row& row) {
+  return put_position_.bind(0, as_sql(block))
+      .bind(1, as_sql(row.packed))
+      .bind(2, as_sql(row.version))
+      .run();
+}
+
+Status ClientState::put(const TreeState& tree, const StateChanges& changes) {
+  for (const auto& [block, row] : changes.positions)
+    S3O_TRY(row ? put_position(block, *row) : erase_position_.bind(0, as_sql(block)).run());
+  for (const auto& [block, sealed] : changes.stash)
+    S3O_TRY(sealed ? put_stash_.bind(0, as_sql(block)).bind(1, View(*sealed)).run()
+                   : erase_stash_.bind(0, as_sql(block)).run());
+  for (const auto& [slot, intent] : changes.intents)
+    S3O_TRY(put_intent_.bind(0, slot)
+                .bind(1, as_sql(intent.turn))
+                .bind(2, as_sql(intent.block))
+                .bind(3, as_sql(intent.leaf))
+                .bind(4, as_sql(intent.access))
+                .run());
+  return put_tree_.bind(0, as_sql(tree.view))
+      .bind(1, tree.height)
+      .bind(2, as_sql(tree.written))
+      .bind(3, as_sql(tree.last_decided.eviction))
+      .bind(4, View(tree.last_decided.attempt))
+      .run();
+}
+
 Status ClientState::commit(const TreeState& tree, const StateChanges& changes,
                            const std::function<Status(Database&)>& with) {
   const auto fill = [&]() -> Status {
-    for (const auto& [block, row] : changes.positions)
-      S3O_TRY(row ? put_position_.bind(0, as_sql(block))
-                        .bind(1, as_sql(row->packed))
-                        .bind(2, as_sql(row->version))
-                        .run()
-                  : erase_position_.bind(0, as_sql(block)).run());
-    for (const auto& [block, sealed] : changes.stash)
-      S3O_TRY(sealed ? put_stash_.bind(0, as_sql(block)).bind(1, View(*sealed)).run()
-                     : erase_stash_.bind(0, as_sql(block)).run());
-    for (const auto& [slot, intent] : changes.intents)
-      S3O_TRY(put_intent_.bind(0, slot)
-                  .bind(1, as_sql(intent.turn))
-                  .bind(2, as_sql(intent.block))
-                  .bind(3, as_sql(intent.leaf))
-                  .bind(4, as_sql(intent.access))
-                  .run());
-    S3O_TRY(put_tree_.bind(0, as_sql(tree.view))
-                .bind(1, tree.height)
-                .bind(2, as_sql(tree.written))
-                .bind(3, as_sql(tree.last_decided.eviction))
-                .bind(4, View(tree.last_decided.attempt))
-                .run());
+    S3O_TRY(put(tree, changes));
     return with && rule_holds(Rule::one_transaction) ? with(database_) : Status{};
   };
   database_.restore_ballast();

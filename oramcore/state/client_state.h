@@ -21,6 +21,9 @@
 
 namespace s3oram {
 
+/// Numbers of accesses: the epoch in the upper bits makes those of a session newer than all before.
+constexpr std::uint64_t first_access(std::uint64_t epoch) { return (epoch << 40) + 1; }
+
 /// The numbers that a commit fixes together with the positions.
 struct TreeState {
   std::uint64_t view = 0;   // evictions decided
@@ -54,11 +57,19 @@ struct StateChanges {
 
 class ClientState {
  public:
-  static constexpr int kFormat = 2;  // of the tables
+  /// Of the tables, and of the sealed blocks that go with them: from 3 on these have labels, which
+  /// a program that knows 2 alone refuses. A database of the oldest format is raised when opened.
+  static constexpr int kFormat = 3, kOldestFormat = 2;
 
   /// Makes the tables of a new volume, all or (if it is cut short) none. Errors: exists.
   static Status create(const std::filesystem::path& file, unsigned first_height = 1,
                        Disk& disk = system_disk());
+  struct Loaded;
+  /// The same with this content (of the stash: nothing), for a database that was lost.
+  static Status create(const std::filesystem::path& file, const Loaded& content,
+                       unsigned evict_every, Disk& disk = system_disk());
+  /// Whether create() would find something there. Errors: exists.
+  static Status check_free(const std::filesystem::path& file, Disk& disk = system_disk());
   /// `disk` must outlive the state.
   static Result<ClientState> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
@@ -92,6 +103,15 @@ class ClientState {
 
  private:
   ClientState() = default;
+  Status require_empty();
+  Status prepare_statements();
+  // In a transaction:
+  Status raise_format();
+  Status insert_session(const Session& session);
+  Status put_position(BlockId block, const StateChanges::Row& row);
+  Status put(const TreeState& tree, const StateChanges& changes);
+  Status put_all(const Loaded& content, unsigned evict_every);
+
   Database database_;
   std::uint64_t view_ = 0;  // the last one loaded or committed
   Statement put_position_, erase_position_, put_stash_, erase_stash_, put_intent_, put_tree_;

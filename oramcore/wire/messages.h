@@ -1,9 +1,9 @@
 // The messages of the protocol. docs/formats.md describes them to the byte.
 //
-// Every request but Hello, Create and Open names the session's epoch; of the client's, Rpc's tag
-// says for which opening of it (OpenRequest). View fields are views into
-// the received message. Views of the tree are numbered by the evictions committed: view e is the
-// tree before eviction e.
+// Every request but Hello, Create, Open, Traffic and Survey names the session's epoch; of the
+// client's, Rpc's tag says for which opening of it (OpenRequest). View fields are views into the
+// received message. Views of the tree are numbered by the evictions committed: view e is the tree
+// before eviction e.
 #pragma once
 
 #include <array>
@@ -13,6 +13,7 @@
 #include "oramcore/base/bytes.h"
 #include "oramcore/base/random.h"
 #include "oramcore/tree/geometry.h"
+#include "oramcore/tree/label.h"
 #include "oramcore/tree/layout.h"
 #include "oramcore/tree/volume.h"
 #include "oramcore/wire/codec.h"
@@ -39,6 +40,8 @@ enum class MessageType : std::uint16_t {
   withdraw = 16,
   relay = 17,
   traffic = 18,
+  survey = 19,
+  labels = 20,
 };
 
 using Nonce = std::array<std::uint8_t, 16>;
@@ -393,6 +396,56 @@ struct HealSlotRequest {
   template <class A>
   void fields(A& a) {
     a(epoch, view, at, access, share);
+  }
+};
+
+/// Survey: where the server stands, for a client that has lost its own state. Needs no session.
+struct SurveyRequest {
+  static constexpr auto kType = MessageType::survey;
+  VolumeId volume{};
+  template <class A>
+  void fields(A& a) {
+    a(volume);
+  }
+};
+struct SurveyAnswer {
+  Session session;
+  std::uint64_t view = 0;
+  std::uint8_t height = 0;
+  std::optional<EvictionId> prepared;  // durable, neither committed nor discarded
+  std::vector<std::uint64_t> root;     // by root slot: whose write is durable there; 0: none's
+  template <class A>
+  void fields(A& a) {
+    a(session, view, height, prepared, root);
+  }
+};
+
+/// Labels: the server's shares of the labels (tree/label.h) of the slots in a bucket of the present
+/// view that are not zero. The root's are those of its writes and of its stash part.
+struct LabelsRequest {
+  static constexpr auto kType = MessageType::labels;
+  std::uint64_t epoch = 0;
+  std::uint64_t view = 0;
+  BucketIndex bucket = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, view, bucket);
+  }
+};
+struct LabelShare {
+  std::uint16_t slot = 0;
+  bool damaged = false;  // or lost: `share` says nothing
+  LabelBytes share{};
+  template <class A>
+  void fields(A& a) {
+    a(slot, damaged, share);
+  }
+};
+struct LabelsAnswer {
+  std::vector<LabelShare> slots;  // ascending
+  template <class A>
+  void fields(A& a) {
+    a(slots);
   }
 };
 

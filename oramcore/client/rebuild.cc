@@ -1,0 +1,362 @@
+#include "oramcore/client/rebuild.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "oramcore/client/reconcile.h"
+#include "oramcore/sharing/shamir.h"
+#include "oramcore/state/check.h"
+
+namespace s3oram {
+namespace {
+
+constexpr unsigned kAtOnce = 32;  // buckets
+constexpr Duration kTellEvery = std::chrono::seconds(1);
+
+std::vector<View> views(const std::vector<Bytes>& all) { return {all.begin(), all.end()}; }
+
+}  // namespace
+
+Rebuild::Rebuild(const ClientEnvironment& environment, const VolumeId& volume,
+                 const VolumeParams& params, const Seed& sealing_key)
+    : environment_(environment),
+      volume_(volume),
+      params_(params),
+      sealer_(sealing_key, environment.random),
+      servers_(environment.executor, environment.clock, environment.random, environment.transport,
+               volume, params.scheme.servers),
+      stamps_(params.ring_slots()) {}
+
+Task<Result<Rebuilt>> Rebuild::run(Duration patience,
+                                   std::function<void(const std::string&)> progress) {
+  progress_ = std::move(progress);
+  S3O_CO_TRY(co_await take_over(patience));
+  // Nobody but us changes anything from here on.
+  const auto stand = co_await servers_.survey(patience);
+  if (!stand) co_return fail(stand.error());
+  S3O_CO_TRY(co_await agree_on_view(*stand));
+  S3O_CO_TRY(co_await mend_root(*stand));
+  S3O_CO_TRY(co_await scan());
+
+  Rebuilt rebuilt;
+  rebuilt.state.tree = *tree_;
+  const unsigned every = params_.evict_every;
+  for (Turn turn = first_turn(tree_->view, every); turn < tree_->written; ++turn)
+    rebuilt.state.intents.push_back({.turn = turn, .access = stamps_[root_slot(turn, every)]});
+  rebuilt.state.sessions = {session_};
+  rebuilt.state.positions = std::move(positions_);
+  rebuilt.backup.assign(backup_.begin(), backup_.end());
+  rebuilt.damaged = damaged_;
+  co_return rebuilt;
+}
+
+// Every server's present session is known and replaced, so that nothing of the lost client's, or of
+// a rebuild that was cut short, is done any more, whatever is still on its way. Only then is it
+// decided which view it is: a commit of the lost client that came in between would divide them.
+Task<Status> Rebuild::take_over(Duration patience) {
+  const auto before = co_await servers_.survey(patience);
+  if (!before) co_return fail(before.error());
+  std::vector<Session> known;
+  for (const SurveyAnswer& each : *before) {
+    if (std::find(known.begin(), known.end(), each.session) == known.end())
+      known.push_back(each.session);
+    session_.epoch = std::max(session_.epoch, each.session.epoch + 1);
+  }
+  environment_.random.fill(session_.nonce);
+  Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration) {
+    return check_view(server, answer);
+  };
+  auto present = [this](OpenRequest& request) { request.view = tree_ ? tree_->view : 0; };
+  co_return co_await servers_.open(std::move(known), session_, std::move(present),
+                                   std::move(reconcile), patience);
+}
+
+/// A server that was restarted comes back with what it had.
+Task<Status> Rebuild::check_view(Party server, OpenAnswer answer) {
+  if (!tree_) co_return Status{};
+  const auto due = due_at(server, answer, *tree_, {});
+  if (!due) co_return fail(due.error());
+  co_return Status{};
+}
+
+// The newest view of all. Who is one behind must have that eviction prepared: it was decided, or
+// nobody would have gone on. An eviction that is prepared at all servers, and nobody has gone on,
+// may have been decided or not: the view before it is whole in either case.
+Task<Status> Rebuild::agree_on_view(const std::vector<SurveyAnswer>& stand) {
+  TreeState tree;
+  for (const SurveyAnswer& each : stand)
+    if (each.view >= tree.view) {
+      tree.view = each.view;
+      tree.height = each.height;
+    }
+  tree.written = end_turn(tree.view, params_.evict_every);
+  if (tree.view > 0) tree.last_decided.eviction = tree.view - 1;
+  for (const SurveyAnswer& each : stand)
+    if (each.view < tree.view && each.prepared && each.prepared->eviction == tree.view - 1)
+      tree.last_decided = *each.prepared;
+  std::vector<std::optional<Due>> due;
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    const SurveyAnswer& each = stand[server - 1u];
+    auto what = due_at(server, {each.view, each.prepared}, tree, {});
+    if (!what) co_return fail(what.error());
+    due.push_back(*what);
+  }
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    const auto& what = due[server - 1u];
+    if (!what) continue;
+    auto done = co_await servers_.ask(server, what->type, what->message(session_.epoch));
+    if (!done) co_return fail(done.error());
+  }
+  tree_ = tree;
+  positions_.reset(tree.height);
+  co_return Status{};
+}
+
+// ---- the root's slots for new writes
+
+Task<Status> Rebuild::mend_root(const std::vector<SurveyAnswer>& stand) {
+  for (Party server = 1; server <= servers_.count(); ++server)
+    if (stand[server - 1u].root.size() != stamps_.size())
+      co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  for (std::uint16_t slot = 0; slot < stamps_.size(); ++slot)
+    S3O_CO_TRY(co_await mend_root_slot(slot, stand));
+  co_return Status{};
+}
+
+// All slots count as written from now on, so they must be whole. Where t + 1 servers have the
+// newest write, the others get it. A write that fewer have was never acknowledged, and what it
+// overwrote had been evicted: the slot gets zeros, by a write that is newer than any before.
+Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand) {
+  std::uint64_t newest = 0;
+  for (const SurveyAnswer& each : stand) newest = std::max(newest, each.root[slot]);
+  Bytes holders;
+  for (Party server = 1; server <= servers_.count(); ++server)
+    if (stand[server - 1u].root[slot] == newest) holders.push_back(server);
+  stamps_[slot] = newest;
+  if (newest != 0 && holders.size() == servers_.count()) co_return Status{};
+  const SlotAddress at{kRoot, slot};
+  if (newest != 0 && holders.size() >= enough()) {
+    const auto whole = co_await agree(at, holders);
+    if (!whole) co_return fail(whole.error());
+    if (*whole) co_return co_await mend(at, newest, **whole);
+    ++damaged_;
+  }
+  stamps_[slot] = first_access(session_.epoch) + slot;
+  for (Party server = 1; server <= servers_.count(); ++server)
+    S3O_CO_TRY(co_await write(at, stamps_[slot], server, Bytes(params_.slot_size())));
+  co_return Status{};
+}
+
+// ---- all labels
+
+Task<Status> Rebuild::scan() {
+  std::vector<Task<Status>> workers;
+  for (unsigned i = 0; i < kAtOnce; ++i) workers.push_back(scan_some());
+  auto ended = co_await all(std::move(workers));
+  for (auto& status : ended) S3O_CO_TRY(status);
+  tell(true);
+  co_return Status{};
+}
+
+Task<Status> Rebuild::scan_some() {
+  while (!failed_ && next_ <= bucket_count(tree_->height)) {
+    auto scanned = co_await scan_bucket(next_++);
+    if (!scanned) {
+      failed_ = true;
+      co_return scanned;
+    }
+    tell(false);
+  }
+  co_return Status{};
+}
+
+Task<Status> Rebuild::scan_bucket(BucketIndex bucket) {
+  auto answers =
+      co_await for_all(servers_.count(), [&](Party server) { return labels(server, bucket); });
+  // What a server does not name is zero there.
+  std::map<std::uint16_t, std::vector<LabelShare>> slots;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) co_return fail(answers[i].error());
+    for (const LabelShare& share : *answers[i]) {
+      auto& shares = slots[share.slot];
+      shares.resize(answers.size());
+      shares[i] = share;
+    }
+  }
+  for (const auto& [slot, shares] : slots) {
+    const SlotAddress at{bucket, slot};
+    const auto label = co_await judge(at, shares);
+    if (!label) co_return fail(label.error());
+    if (*label)
+      found(**label, at);
+    else
+      ++damaged_;
+  }
+  co_return Status{};
+}
+
+Task<Result<std::vector<LabelShare>>> Rebuild::labels(Party server, BucketIndex bucket) {
+  const LabelsRequest question{session_.epoch, tree_->view, bucket};
+  auto answer = co_await servers_.ask(server, LabelsRequest::kType, encode(question));
+  if (!answer) co_return fail(answer.error());
+  auto read = decode<LabelsAnswer>(answer->body());
+  const unsigned slots = bucket == kRoot ? params_.root_slots() : params_.bucket_size;
+  if (!read || std::any_of(read->slots.begin(), read->slots.end(),
+                           [&](const LabelShare& share) { return share.slot >= slots; }))
+    co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  co_return std::move(read->slots);
+}
+
+/// The label in the slot, if enough servers agree on it. If one does not, its share is mended.
+Task<Result<std::optional<Label>>> Rebuild::judge(SlotAddress at,
+                                                  const std::vector<LabelShare>& shares) {
+  Bytes servers;
+  std::vector<View> given;
+  bool whole = true;
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    servers.push_back(server);
+    given.emplace_back(shares[server - 1u].share);
+    whole &= !shares[server - 1u].damaged;
+  }
+  const View few = View(servers).first(enough());
+  const std::span<const View> first = std::span(given).first(enough());
+  for (std::size_t i = enough(); whole && i < given.size(); ++i)
+    whole = std::ranges::equal(recover_at(servers[i], few, first), given[i]);
+  if (whole) {
+    LabelBytes bytes;
+    std::ranges::copy(recover(few, first), bytes.begin());
+    co_return read_label(bytes);
+  }
+  const auto agreed = co_await agree(at, servers);
+  if (!agreed) co_return fail(agreed.error());
+  if (!*agreed) {
+    spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
+                  at.slot, at.bucket);
+    co_return std::optional<Label>();
+  }
+  const bool in_ring = at.bucket == kRoot && at.slot < params_.ring_slots();
+  S3O_CO_TRY(co_await mend(at, in_ring ? stamps_[at.slot] : 0, **agreed));
+  co_return std::optional((*agreed)->label);
+}
+
+/// Of a block's copies the newest counts. Equal ones are the same content, of which an eviction or
+/// a growth of the tree has left one behind: the one that lies on the way to its leaf is meant.
+void Rebuild::found(const Label& label, SlotAddress at) {
+  if (!label.holds_block()) return;
+  const auto most = static_cast<std::uint64_t>(most_blocks(tree_->height, params_));
+  if (label.block >= most) {
+    spdlog::error("slot {} of bucket {} holds a block of an impossible number", at.slot, at.bucket);
+    ++damaged_;
+    return;
+  }
+  const unsigned level = level_of(at.bucket);
+  const bool below = label.leaf && bucket_on_path(*label.leaf, level) == at.bucket;
+  const Position other = positions_.get(label.block);
+  if (other.kind != Position::Kind::unmapped &&
+      std::tuple(other.version, !guessed_.contains(label.block), unsigned{other.level}) >=
+          std::tuple(label.version, below, level))
+    return;
+  Leaf leaf = below ? *label.leaf : random_leaf(environment_.random);
+  if (!below) leaf = (leaf >> level << level) | (at.bucket ^ BucketIndex{1} << level);
+  positions_.set(label.block, {.kind = Position::Kind::tree,
+                               .leaf = leaf,
+                               .level = static_cast<std::uint8_t>(level),
+                               .slot = at.slot,
+                               .version = label.version});
+  const auto mark = [&](std::set<BlockId>& blocks, bool marked) {
+    if (marked)
+      blocks.insert(label.block);
+    else
+      blocks.erase(label.block);
+  };
+  mark(guessed_, !below);
+  mark(backup_, label.backup);
+}
+
+void Rebuild::tell(bool now) {
+  const Duration time = environment_.clock.now();
+  if (!progress_ || (!now && time - told_ < kTellEvery)) return;
+  told_ = time;
+  const std::uint64_t all = bucket_count(tree_->height);
+  progress_(fmt::format("{} of {} buckets, {} blocks", std::min(next_ - 1, all), all,
+                        positions_.mapped()));
+}
+
+// ---- one slot, whole
+
+/// Reads it at these servers.
+Task<Result<std::optional<Rebuild::Agreed>>> Rebuild::agree(SlotAddress at, Bytes of) {
+  const ReadSlotRequest question{session_.epoch, tree_->view, at};
+  auto answers = co_await for_all(static_cast<unsigned>(of.size()), [&](Party nth) {
+    return servers_.ask(of[nth - 1u], ReadSlotRequest::kType, encode(question));
+  });
+  Bytes servers;
+  std::vector<Bytes> shares;
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    if (!answers[i] && answers[i].error().code != Errc::corrupt) co_return fail(answers[i].error());
+    if (!answers[i] || answers[i]->body().size() != params_.slot_size()) continue;
+    servers.push_back(of[i]);
+    shares.emplace_back(answers[i]->body().begin(), answers[i]->body().end());
+  }
+  co_return agreed(servers, shares);
+}
+
+/// The t + 1 whose shares open, and whoever agrees with them: of several choices the largest.
+std::optional<Rebuild::Agreed> Rebuild::agreed(View from, const std::vector<Bytes>& shares) const {
+  std::optional<Agreed> best;
+  if (from.size() < enough()) return best;
+  std::vector<bool> chosen(from.size());
+  std::fill_n(chosen.begin(), enough(), true);
+  do {
+    Agreed each;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      if (!chosen[i]) continue;
+      each.servers.push_back(from[i]);
+      each.shares.push_back(shares[i]);
+    }
+    const Bytes points = each.servers;
+    const auto label = opened(recover(points, views(each.shares)));
+    if (!label) continue;
+    each.label = *label;
+    for (std::size_t i = 0; i < from.size(); ++i)
+      if (!chosen[i] && recover_at(from[i], points, views(each.shares)) == shares[i])
+        each.servers.push_back(from[i]);
+    if (!best || each.servers.size() > best->servers.size()) best = std::move(each);
+  } while (std::prev_permutation(chosen.begin(), chosen.end()));
+  return best;
+}
+
+/// Its label, if that is what a slot can hold.
+std::optional<Label> Rebuild::opened(View slot) const {
+  if (std::all_of(slot.begin(), slot.end(), [](std::uint8_t byte) { return byte == 0; }))
+    return Label{};
+  const auto block = sealer_.open(slot);
+  if (!block) return std::nullopt;
+  return block->label;
+}
+
+Task<Status> Rebuild::write(SlotAddress at, std::uint64_t access, Party server, Bytes share) {
+  const HealSlotRequest request{
+      .epoch = session_.epoch, .view = tree_->view, .at = at, .access = access, .share = share};
+  auto written = co_await servers_.ask(server, HealSlotRequest::kType, encode(request));
+  if (!written) co_return fail(written.error());
+  co_return Status{};
+}
+
+/// Gives the slot's share to the servers that have another one, or none.
+Task<Status> Rebuild::mend(SlotAddress at, std::uint64_t access, const Agreed& agreed) {
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    if (std::find(agreed.servers.begin(), agreed.servers.end(), server) != agreed.servers.end())
+      continue;
+    spdlog::warn("server {}: slot {} of bucket {} is lost or wrong, and is healed", server, at.slot,
+                 at.bucket);
+    S3O_CO_TRY(co_await write(
+        at, access, server,
+        recover_at(server, View(agreed.servers).first(enough()), views(agreed.shares))));
+  }
+  co_return Status{};
+}
+
+}  // namespace s3oram

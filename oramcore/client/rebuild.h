@@ -1,0 +1,94 @@
+// Makes a client's lost state anew from what the servers hold: the view of the tree, and every
+// block's place and leaf from the labels beside the sealed blocks (tree/label.h).
+//
+// The servers are brought to the newest view that one of them has reached, the root's slots for new
+// writes are made whole, and all labels are read, bucket by bucket. The servers see nothing but
+// that. Whatever all servers had acknowledged is found, in its newest version; a write that was
+// under way is found or not. What lay in the client's own stash is not.
+//
+// Nothing but the servers' session, and what they lacked, has changed before the caller stores the
+// state, so all of it can be cut short at any point and begun anew.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "oramcore/client/engine.h"
+#include "oramcore/client/seal.h"
+#include "oramcore/client/servers.h"
+#include "oramcore/state/client_state.h"
+
+namespace s3oram {
+
+struct Rebuilt {
+  ClientState::Loaded state;    // for ClientState::create()
+  std::vector<BlockId> backup;  // the blocks that are parts of a backup, ascending
+  std::uint64_t damaged = 0;    // slots that no t + 1 servers agree on: what they held is lost
+};
+
+/// Used once. One executor; not thread-safe.
+class Rebuild {
+ public:
+  Rebuild(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
+          const Seed& sealing_key);
+
+  /// Opens a session, which ends that of any other client. All servers must be there; one that goes
+  /// away later is waited for. `progress` is told now and then how far it is.
+  /// Errors: unreachable, wrong_volume (a server's store was set back, or is of another volume) ...
+  Task<Result<Rebuilt>> run(Duration patience,
+                            std::function<void(const std::string&)> progress = {});
+  /// run() ends soon, with shutting_down.
+  void stop() { servers_.stop(); }
+
+ private:
+  /// A slot that enough servers agree on.
+  struct Agreed {
+    Label label;
+    Bytes servers;              // whose shares lie on one polynomial
+    std::vector<Bytes> shares;  // t + 1 of theirs, in that order
+  };
+
+  Task<Status> take_over(Duration patience);
+  Task<Status> check_view(Party server, OpenAnswer answer);
+  Task<Status> agree_on_view(const std::vector<SurveyAnswer>& stand);
+  Task<Status> mend_root(const std::vector<SurveyAnswer>& stand);
+  Task<Status> mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand);
+  Task<Status> scan();
+  Task<Status> scan_some();
+  Task<Status> scan_bucket(BucketIndex bucket);
+  Task<Result<std::vector<LabelShare>>> labels(Party server, BucketIndex bucket);
+  Task<Result<std::optional<Label>>> judge(SlotAddress at, const std::vector<LabelShare>& shares);
+  void found(const Label& label, SlotAddress at);
+
+  Task<Result<std::optional<Agreed>>> agree(SlotAddress at, Bytes of);
+  std::optional<Agreed> agreed(View from, const std::vector<Bytes>& shares) const;
+  std::optional<Label> opened(View slot) const;
+  Task<Status> write(SlotAddress at, std::uint64_t access, Party server, Bytes share);
+  Task<Status> mend(SlotAddress at, std::uint64_t access, const Agreed& agreed);
+  void tell(bool now);
+
+  std::size_t enough() const { return params_.scheme.privacy + std::size_t{1}; }
+
+  ClientEnvironment environment_;
+  VolumeId volume_;
+  VolumeParams params_;
+  Sealer sealer_;
+  Servers servers_;
+  std::function<void(const std::string&)> progress_;
+
+  Session session_;
+  std::optional<TreeState> tree_;      // once it is known
+  std::vector<std::uint64_t> stamps_;  // of the root's slots
+  BucketIndex next_ = kRoot;           // to be scanned
+  bool failed_ = false;
+  Duration told_{};
+  PositionMap positions_;
+  std::set<BlockId> guessed_;  // those whose leaf is not known
+  std::set<BlockId> backup_;
+  std::uint64_t damaged_ = 0;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,29 @@
+// After a session was opened the servers may stand in two views, before and after an eviction. The
+// client's state decides which it is; this says what a server must be told, so that it stands there
+// too.
+#pragma once
+
+#include <optional>
+
+#include "oramcore/state/client_state.h"
+#include "oramcore/wire/messages.h"
+
+namespace s3oram {
+
+/// A commit or a discard of the eviction that the server has prepared.
+struct Due {
+  MessageType type = {};
+  EvictionId id;
+  Bytes message(std::uint64_t epoch) const {
+    Writer writer(Rpc::kHeaderSize);
+    writer(epoch, id);
+    return writer.take();
+  }
+};
+
+/// Nothing: the server stands where it should. `attempt`: one that is under way and stays so.
+/// Errors: stale_vault (the server is ahead), wrong_volume (its store was set back).
+Result<std::optional<Due>> due_at(Party server, const OpenAnswer& stands, const TreeState& tree,
+                                  const std::optional<EvictionId>& attempt);
+
+}  // namespace s3oram
