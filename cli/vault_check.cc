@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "fused/backup_list.h"
 #include "fused/check_files.h"
 #include "oramcore/base/disk.h"
 #include "oramcore/db/salvage.h"
@@ -154,6 +155,10 @@ class Check {
     const std::vector<BlockId> blocks = rows.state.state.positions.blocks();
     if (!blocks.empty()) input.mapped.resize(blocks.back() + 1);
     for (const BlockId block : blocks) input.mapped[block] = true;
+    if (const auto backups = read_lists(database))  // no file's
+      for (const BackupList& backup : *backups)
+        for (const BlockId block : backup.blocks)
+          if (block < input.mapped.size()) input.mapped[block] = false;
     rows.files = check_files(database, input);
     if (rows.files.refused)  // then nothing is mended
       for (Findings* findings : {&rows.state.findings, &rows.files.findings})
@@ -198,7 +203,7 @@ class Check {
           return fail(Errc::failed, "{}: what was found could not be mended; nothing was changed",
                       path_.string());
         progress_("mending");
-        S3O_TRY(repair_state(database, params_, rows.state, rows.files.unowned));
+        S3O_TRY(repair_state(database, params_, rows.state));
         S3O_TRY(repair_files(database, rows.files));
         rows = look(database);
       }

@@ -54,7 +54,7 @@ class DataCheck {
     end_file();
     if (!losers_.empty() && !name_winners(unsound)) return false;
     for (auto& [ino, inode] : model_.inodes) check_counts(ino, inode);
-    list_unowned();
+    count_unowned();
     return true;
   }
 
@@ -182,15 +182,15 @@ class DataCheck {
     inode.row.size = inode.end;
   }
 
-  void list_unowned() {
+  /// They stay until a mount knows that no backup names them either.
+  void count_unowned() {
     const auto& mapped = model_.input.mapped;
+    std::size_t unowned = 0;
     for (BlockId block = 0; block < mapped.size(); ++block)
-      if (mapped[block] && !used_[block]) model_.out.unowned.push_back(block);
-    if (model_.out.unowned.empty()) return;
-    model_.found(
-        "unowned-blocks", "vault.db",
-        fmt::format("{} blocks hold data that belongs to no file", model_.out.unowned.size()),
-        "they are freed");
+      unowned += mapped[block] && !used_[block] ? 1 : 0;
+    if (unowned == 0) return;
+    model_.found("unowned-blocks", "vault.db",
+                 fmt::format("{} blocks hold data that belongs to no file", unowned), {});
     model_.out.findings.back().harmless = true;
   }
 

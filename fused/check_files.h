@@ -34,7 +34,6 @@ struct FileCheck {
   Table<DentryTable>::Changes dentries;
   Table<ExtentTable>::Changes extents;
   Table<XattrTable>::Changes xattrs;
-  std::vector<BlockId> unowned;  // blocks to free, ascending: no file owns them afterwards
 
   std::uint64_t files = 0, names = 0, blocks = 0;  // that were looked at
 };
@@ -42,7 +41,6 @@ struct FileCheck {
 /// One bad row costs at most the file it belongs to; what has lost its name goes to /lost+found.
 FileCheck check_files(Database& database, const FileCheckInput& input);
 
-/// Everything but the `unowned` blocks, which are the volume's part.
 Status repair_files(Database& database, const FileCheck& check);
 
 }  // namespace s3oram

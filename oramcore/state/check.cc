@@ -293,8 +293,7 @@ void check_further(StateCheck& check, const VolumeParams& params) {
   std::sort(check.bad_stash.begin(), check.bad_stash.end());
 }
 
-Status repair_state(Database& database, const VolumeParams& params, const StateCheck& check,
-                    const std::vector<BlockId>& unowned) {
+Status repair_state(Database& database, const VolumeParams& params, const StateCheck& check) {
   auto position = database.prepare("DELETE FROM positions WHERE block = ?");
   if (!position) return fail(position.error());
   auto stashed = database.prepare("DELETE FROM stash WHERE block = ?");
@@ -310,10 +309,6 @@ Status repair_state(Database& database, const VolumeParams& params, const StateC
     S3O_TRY(nothing->bind(0, root_slot(turn, params.evict_every))
                 .bind(1, static_cast<std::int64_t>(turn))
                 .run());
-  for (const BlockId block : unowned) {
-    S3O_TRY(position->bind(0, static_cast<std::int64_t>(block)).run());
-    S3O_TRY(stashed->bind(0, static_cast<std::int64_t>(block)).run());
-  }
   return {};
 }
 

@@ -43,9 +43,7 @@ StateCheck read_state(Database& database, const std::optional<VolumeParams>& par
 /// what is lost out of its state.
 void check_further(StateCheck& check, const VolumeParams& params);
 
-/// Deletes the bad rows, and what the volume holds of `unowned` blocks. In a transaction of the
-/// caller; not for a refused state.
-Status repair_state(Database& database, const VolumeParams& params, const StateCheck& check,
-                    const std::vector<BlockId>& unowned);
+/// Deletes the bad rows. In a transaction of the caller; not for a refused state.
+Status repair_state(Database& database, const VolumeParams& params, const StateCheck& check);
 
 }  // namespace s3oram

@@ -65,7 +65,7 @@ class CheckTest : public testing::Test {
     Database database = open();
     StateCheck found = read_state(database, params());
     check_further(found, params());
-    EXPECT_TRUE(repair_state(database, params(), found, {}));
+    EXPECT_TRUE(repair_state(database, params(), found));
   }
 
   std::filesystem::path directory_;
@@ -195,15 +195,6 @@ TEST_F(CheckTest, ATreeThatCannotBeIsRefused) {
   alter("UPDATE tree SET eviction = 8");
   ASSERT_EQ(check().findings.size(), 1u);
   EXPECT_FALSE(check().findings[0].mendable());
-}
-
-TEST_F(CheckTest, UnownedBlocksAreFreed) {
-  Database database = open();
-  ASSERT_TRUE(repair_state(database, params(), read_state(database, params()), {2, 4}));
-  const StateCheck found = read_state(database, params());
-  EXPECT_TRUE(found.findings.empty());
-  EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{1, 3}));
-  EXPECT_TRUE(found.state.stash.empty());
 }
 
 }  // namespace

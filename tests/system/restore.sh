@@ -1,0 +1,100 @@
+# shellcheck shell=bash
+# A machine is lost, and everything is had again from the servers, a small file and a passphrase;
+# and a vault.db alone, of servers elsewhere and of a local vault.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_fuse
+
+vault=$work/vault mount=$work/mount
+mkdir "$mount"
+(umask 077 && echo "a long passphrase" > "$work/pass")
+make_servers store
+start_servers
+init=(s3oramfs init "${server_options[@]}" --block-size 16K --passfile "$work/pass" "$vault")
+authorize "$("${init[@]}" 2> /dev/null | shown_key)"
+"${init[@]}" --wait 20 > /dev/null
+
+# Waits until status --json says so of the backup: $1, a Python expression of b.
+backup_is() {
+  s3oramfs status --json "$vault" |
+    python3 -c "import json, sys; b = json.load(sys.stdin)['backup']; sys.exit(not ($1))"
+}
+
+step "a file with the keys"
+s3oramfs backup --keys "$work/keys" "$vault"
+[[ $(stat -c %a "$work/keys") == 600 ]] || fail "others may read the file with the keys"
+expect 19 "$work/keys" s3oramfs backup --keys "$work/keys" "$vault"
+expect 23 "not mounted" s3oramfs backup "$vault"
+
+step "files, and a backup that is made by itself"
+s3oramfs mount --passfile "$work/pass" -o backup=5 "$vault" "$mount"
+make_tree "$work/tree" 300 3000000
+cp -a "$work/tree" "$mount/"
+head -c 3M /dev/urandom > "$work/random"
+cp "$work/random" "$mount/random"
+sync "$mount/random"
+wait_until "the names are backed up" backup_is "b['exists'] and b['current']"
+s3oramfs status "$vault" | grep -q '^backup    of everything$' || fail "status does not tell of the backup"
+echo later > "$mount/later"
+s3oramfs backup "$vault"
+backup_is "b['current']" || fail "the backup is not current"
+snapshot "$mount" > "$work/before"
+
+step "what was deleted or replaced since comes back"
+rm -r "$mount/tree"
+echo newer > "$mount/later"
+sync -f "$mount"
+sync "$mount/later"
+
+step "the machine is gone"
+kill -9 "$(s3oramfs status --json "$vault" | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')"
+umount -l "$mount"
+wait_until "the daemon is gone" no_processes_of "s3oramfs-fused"
+mv "$vault" "$work/lost"
+expect 10 "passphrase" s3oramfs restore --from "$work/keys" --passfile "$work/keys" "$vault"
+rm -rf "$vault"
+expect 12 "$work/pass" s3oramfs restore --from "$work/pass" --passfile "$work/pass" "$vault"
+s3oramfs restore --from "$work/keys" --passfile "$work/pass" "$vault"
+expect 19 "vault.db" s3oramfs restore --passfile "$work/pass" "$vault"
+expect 19 "$vault" s3oramfs restore --from "$work/keys" --passfile "$work/pass" "$vault"
+s3oramfs fsck "$vault"
+s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
+[[ $(< "$mount/later") == later || $(< "$mount/later") == newer ]] || fail "what is in later?"
+rm "$mount/later"
+snapshot "$mount" | grep -v -e '/later$' -e '^d .* \.$' > "$work/after"
+grep -v -e '/later$' -e '^d .* \.$' "$work/before" > "$work/expected"
+same "$work/expected" "$work/after" "what was restored differs"
+cp "$work/random" "$mount/more"
+s3oramfs umount "$vault"
+
+step "the former machine is told"
+rm -rf "$work/lost/run"
+expect 16 "another copy" s3oramfs mount --passfile "$work/pass" "$work/lost" "$mount"
+
+step "vault.db alone is lost, with a server that is away at first"
+rm "$vault"/vault.db*
+expect 12 "vault.db" s3oramfs fsck "$vault"
+stop_servers
+expect 14 "127.0.0.1" s3oramfs restore --timeout 1 --passfile "$work/pass" "$vault"
+start_servers
+s3oramfs restore --passfile "$work/pass" "$vault"
+s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
+cmp "$work/random" "$mount/more"
+s3oramfs umount "$vault"
+stop_servers
+
+step "the same of a local vault"
+vault=$work/local
+s3oramfs init --local --no-passphrase --block-size 16K "$vault" > /dev/null
+expect 2 "copy the whole vault" s3oramfs backup --keys "$work/other" "$vault"
+s3oramfs mount "$vault" "$mount"
+cp -a "$work/tree" "$mount/"
+s3oramfs umount "$vault"
+head -c 100000 /dev/urandom | dd of="$vault/vault.db" conv=notrunc status=none
+expect 12 "fsck" s3oramfs mount "$vault" "$mount"
+s3oramfs restore "$vault"
+s3oramfs mount "$vault" "$mount"
+snapshot "$work/tree" > "$work/expected"
+snapshot "$mount/tree" > "$work/after"
+same "$work/expected" "$work/after" "what was restored differs"
+s3oramfs umount "$vault"
