@@ -17,6 +17,8 @@ class PathWatch {
 
   void saw(Party from, Party to, const Bytes& message);
   void client_died();
+  /// What it had under way, nobody knows any more.
+  void client_lost() { unfinished_.clear(); }
   /// The client has opened the volume. What is wrong, or nothing.
   std::string opened();
 
