@@ -26,8 +26,7 @@ VolumeParams with(VolumeParams params, Privacy privacy) {
 const VolumeParams kVolumes[] = {
     with(test::safe_volume(Evictor::matrix, 3), Privacy::information_theoretic),
     with(test::safe_volume(Evictor::matrix, 2), Privacy::computational),
-    with(test::safe_volume(Evictor::shuffle, 3), Privacy::information_theoretic),
-    with(test::safe_volume(Evictor::shuffle, 2), Privacy::computational),
+    test::safe_volume(Evictor::shuffle, 2),
     test::matrix_volume(min_bucket_size(2), 2, {2, 5}),
 };
 

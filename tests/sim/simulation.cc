@@ -92,7 +92,7 @@ class Simulation {
               .evict_every = std::min<std::uint16_t>(evict_every, 3),
               .evictor = Evictor::shuffle,
               .stash_slots = min_stash_slots(4, 3, kNoOverflow),
-              .privacy = privacy};
+              .privacy = Privacy::computational};
     const Scheme schemes[] = {{1, 3}, {1, 4}, {2, 5}};
     return {.scheme = schemes[random_() % std::size(schemes)],
             .block_size = 512,

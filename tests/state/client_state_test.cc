@@ -312,7 +312,7 @@ TEST_F(ClientStateTest, IsMadeWithWhatWasFound) {
   content.tree = some_tree();
   content.positions.reset(content.tree.height);
   content.positions.set(1, {Position::Kind::tree, 0xfedcba9876, 4, 2, 11});
-  content.positions.set(9, {Position::Kind::tree, 5, 0, 1, 12});
+  content.positions.set(9, {Position::Kind::tree, 5, 0, 5, 12});
   content.sessions = {Session{.epoch = 8}};
   for (Turn turn = 28; turn < 31; ++turn) content.intents.push_back({.turn = turn, .access = turn});
   ASSERT_GOOD(ClientState::check_free(made));
