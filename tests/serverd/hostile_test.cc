@@ -53,7 +53,7 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
           {kClient, server, request(1, CreateRequest{{open_.volume, params_, server}})});
       samples_.push_back({kClient, server, request(1, SurveyRequest{open_.volume})});
       samples_.push_back(
-          {kClient, server, request(1, LabelsRequest{open_.next.epoch, view() + 1, kRoot})});
+          {kClient, server, request(1, LabelsRequest{open_.next.epoch, evictions(), kRoot})});
     }
     recording_ = false;
   }
@@ -216,6 +216,7 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
     Prg prg(Seed{}, as_view("orders"));
     return eviction_orders(params_, plan, prg)[server - 1];
   }
+  std::uint64_t evictions() { return cluster_.engine().status().evictions; }
   std::uint64_t view() {
     for (auto sample = samples_.rbegin(); sample != samples_.rend(); ++sample)
       if (type_of(sample->message) == MessageType::commit)
@@ -466,7 +467,7 @@ TEST(HostileCreate, AVolumeInUseIsNotReplacedEvenIfItsSessionHasNoNumber) {
 }
 
 TEST_P(HostileOnce, LabelsAreForTheClientInItsSessionAndOfTheViewThatIs) {
-  const std::uint64_t epoch = open_.next.epoch, now = view() + 1;
+  const std::uint64_t epoch = open_.next.epoch, now = evictions();
   const auto refused = [&](Party from, const Bytes& message) {
     refused_[number_of(message)] = fmt::format("type {} of {}", u16_at(message, 2), from);
     cluster_.inject(from, 2, message);
@@ -475,6 +476,22 @@ TEST_P(HostileOnce, LabelsAreForTheClientInItsSessionAndOfTheViewThatIs) {
   VolumeId other = open_.volume;
   other[0] ^= 1;
   const LabelsRequest good{epoch, now, kRoot};
+  {
+    const std::uint64_t number = random_();
+    bool answered = false;
+    cluster_.network.observer = [&](Party from, Party, const Bytes& message) {
+      if (from != 2 || !is_answer(message) || number_of(message) != number) return;
+      answered = true;
+      EXPECT_EQ(u16_at(message, 4), 0);
+      const auto answer = decode<LabelsAnswer>(View(message).subspan(Rpc::kHeaderSize));
+      ASSERT_TRUE(answer);
+      EXPECT_EQ(answer->slots.size(), params_.root_slots());
+    };
+    cluster_.inject(kClient, 2, request(number, good));
+    cluster_.settle();
+    EXPECT_TRUE(answered);
+    cluster_.network.observer = {};
+  }
   refused(1, request(random_(), good));
   refused(1, request(random_(), SurveyRequest{open_.volume}));
   refused(kClient, request(random_(), SurveyRequest{other}));
