@@ -154,6 +154,16 @@ void for_each_sample(Visit visit) {
   visit(ReserveRequest{kEpochNumber, 0x0d}, hex(kEpoch, "0d"));
   visit(DamageRequest{kEpochNumber, 0x3132333435363738, 0x7172737475767778},
         hex(kEpoch, "3837363534333231", kWritten));
+  LabelBytes label;
+  label.fill(0xd5);
+  constexpr std::string_view kLabel = "d5d5d5d5d5d5d5d5d5d5d5d5d5d5d5d5d5d5d5d5d5d5d5d5";
+  visit(SurveyRequest{sample_volume().id}, std::string(kVolume.substr(0, 32)));
+  visit(
+      SurveyAnswer{sample_session(1), 0x2122232425262728, 0x0c, sample_id(), {0x5152535455565758}},
+      hex(kSession1, "2827262524232221", "0c", "01", kId, "01000000", "5857565554535251"));
+  visit(LabelsRequest{kEpochNumber, 0x3132333435363738, 0x6162636465666768},
+        hex(kEpoch, "3837363534333231", "6867666564636261"));
+  visit(LabelsAnswer{{{0x0e0f, true, label}}}, hex("01000000", "0f0e", "01", kLabel));
   constexpr SlotAddress kSlot{0x6162636465666768, 0x0e0f};
   constexpr std::string_view kSlotBytes = "68676665646362610f0e";
   visit(DamageAnswer{{kSlot}}, hex("01000000", kSlotBytes));

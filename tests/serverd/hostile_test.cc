@@ -51,6 +51,9 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
       samples_.push_back({kClient, server, request(1, HelloRequest{})});
       samples_.push_back(
           {kClient, server, request(1, CreateRequest{{open_.volume, params_, server}})});
+      samples_.push_back({kClient, server, request(1, SurveyRequest{open_.volume})});
+      samples_.push_back(
+          {kClient, server, request(1, LabelsRequest{open_.next.epoch, evictions(), kRoot})});
     }
     recording_ = false;
   }
@@ -85,7 +88,7 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
         message.resize(message.size() + 1 + random_() % 50);
         break;
       case 2:
-        message[2] = static_cast<std::uint8_t>(random_() % 20);
+        message[2] = static_cast<std::uint8_t>(random_() % 22);
         break;
       case 3:
         for (auto& byte : message) byte = static_cast<std::uint8_t>(random_());
@@ -133,6 +136,10 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
       case MessageType::hello:
       case MessageType::traffic:
         return Due::no_harm;
+      case MessageType::survey: {
+        const auto survey = decode<SurveyRequest>(body);
+        return survey && survey->volume == open_.volume ? Due::no_harm : Due::refusal;
+      }
       case MessageType::create: {
         const auto create = decode<CreateRequest>(body);
         return create && create->volume.id == open_.volume ? Due::no_harm : Due::refusal;
@@ -161,6 +168,8 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
         return in_session(decode<ReserveRequest>(body), Due::obedience);
       case MessageType::damage:
         return in_session(decode<DamageRequest>(body), Due::no_harm);
+      case MessageType::labels:
+        return in_session(decode<LabelsRequest>(body), Due::no_harm);
       case MessageType::read_slot:
         return in_session(decode<ReadSlotRequest>(body), Due::no_harm);
       case MessageType::heal_slot:
@@ -207,6 +216,7 @@ class Hostile : public testing::TestWithParam<std::tuple<Evictor, int>> {
     Prg prg(Seed{}, as_view("orders"));
     return eviction_orders(params_, plan, prg)[server - 1];
   }
+  std::uint64_t evictions() { return cluster_.engine().status().evictions; }
   std::uint64_t view() {
     for (auto sample = samples_.rbegin(); sample != samples_.rend(); ++sample)
       if (type_of(sample->message) == MessageType::commit)
@@ -454,6 +464,46 @@ TEST(HostileCreate, AVolumeInUseIsNotReplacedEvenIfItsSessionHasNoNumber) {
   VolumeId other = volume;
   other[0] ^= 1;
   ASSERT_OK(stranger.ask(1, CreateRequest{{other, params, 1}}));
+}
+
+TEST_P(HostileOnce, LabelsAreForTheClientInItsSessionAndOfTheViewThatIs) {
+  const std::uint64_t epoch = open_.next.epoch, now = evictions();
+  const auto refused = [&](Party from, const Bytes& message) {
+    refused_[number_of(message)] = fmt::format("type {} of {}", u16_at(message, 2), from);
+    cluster_.inject(from, 2, message);
+    cluster_.settle();
+  };
+  VolumeId other = open_.volume;
+  other[0] ^= 1;
+  const LabelsRequest good{epoch, now, kRoot};
+  {
+    const std::uint64_t number = random_();
+    bool answered = false;
+    cluster_.network.observer = [&](Party from, Party, const Bytes& message) {
+      if (from != 2 || !is_answer(message) || number_of(message) != number) return;
+      answered = true;
+      EXPECT_EQ(u16_at(message, 4), 0);
+      const auto answer = decode<LabelsAnswer>(View(message).subspan(Rpc::kHeaderSize));
+      ASSERT_TRUE(answer);
+      EXPECT_EQ(answer->slots.size(), params_.root_slots());
+    };
+    cluster_.inject(kClient, 2, request(number, good));
+    cluster_.settle();
+    EXPECT_TRUE(answered);
+    cluster_.network.observer = {};
+  }
+  refused(1, request(random_(), good));
+  refused(1, request(random_(), SurveyRequest{open_.volume}));
+  refused(kClient, request(random_(), SurveyRequest{other}));
+  for (const auto& [of, view, bucket] : {std::tuple{epoch - 1, now, kRoot},
+                                         {epoch, now + 1, kRoot},
+                                         {epoch, now - 1, kRoot},
+                                         {epoch, now, BucketIndex{0}},
+                                         {epoch, now, BucketIndex{1} << 40},
+                                         {epoch, now, bucket_count(cluster_height_) + 1}})
+    refused(kClient, request(random_(), LabelsRequest{of, view, bucket}));
+  EXPECT_TRUE(refused_.empty()) << "no answer: " << refused_.begin()->second;
+  check_contents();
 }
 
 // A peer whose subshares are of a wrong size, or empty, spoils an attempt and nothing more.

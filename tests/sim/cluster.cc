@@ -21,6 +21,7 @@ Seed seed_of(std::uint64_t number) {
 
 Cluster::Life::~Life() {
   engine.reset();
+  rebuild.reset();
   server.reset();
   companion.reset();
   port.reset();
@@ -105,6 +106,7 @@ void Cluster::stop_unseen(std::shared_ptr<Life> life) {
   spawn(context.get_executor(), [](std::shared_ptr<Life> ghost) -> Task<void> {
     if (ghost->server) static_cast<void>(co_await ghost->server->stop());
     if (ghost->engine) static_cast<void>(co_await ghost->engine->close(false));
+    if (ghost->rebuild) ghost->rebuild->stop();
     ghost->stopped = true;
   }(std::move(life)));
 }
@@ -120,7 +122,8 @@ void Cluster::kill(Party party) {
 void Cluster::cut(Party party) { parties_[party]->disk->cut(); }
 
 bool Cluster::runs(Party party) const {
-  return parties_[party]->server != nullptr || parties_[party]->engine != nullptr;
+  const Life& life = *parties_[party];
+  return life.server != nullptr || life.engine != nullptr || life.rebuild != nullptr;
 }
 
 void Cluster::replace_disk(Party party, const DiskImage& image) {
@@ -199,6 +202,44 @@ Status Cluster::open_client() {
     life->port.reset();
   }
   return std::move(*status);
+}
+
+void Cluster::begin_rebuild_client(std::function<void(Result<Rebuilt>)> done) {
+  const auto life = parties_[kClient];
+  life->port = network.attach(kClient);
+  const ClientEnvironment environment{context.get_executor(), context.get_executor(),
+                                      clock_of(kClient), random_, *life->port};
+  life->rebuild = std::make_unique<Rebuild>(environment, volume_, params_, key_);
+  life->opening = true;
+  const auto run_it = [](Cluster& cluster, std::shared_ptr<Life> begun,
+                         std::function<void(Result<Rebuilt>)> then) -> Task<void> {
+    Result<Rebuilt> rebuilt;
+    const Status free = ClientState::check_free(cluster.database(), *begun->disk);
+    if (free)
+      rebuilt = co_await begun->rebuild->run(std::chrono::seconds(20));
+    else
+      rebuilt = fail(free.error());
+    if (rebuilt && !begun->dead) {
+      const Status made = ClientState::create(cluster.database(), rebuilt->state,
+                                              cluster.params().evict_every, *begun->disk);
+      if (!made) rebuilt = fail(made.error());
+    }
+    begun->opening = false;
+    if (begun->dead) co_return;
+    begun->rebuild.reset();
+    begun->port.reset();
+    then(std::move(rebuilt));
+  };
+  spawn(context.get_executor(), run_it(*this, life, std::move(done)));
+}
+
+Result<Rebuilt> Cluster::rebuild_client() {
+  std::optional<Result<Rebuilt>> result;
+  const auto life = parties_[kClient];
+  begin_rebuild_client([&](Result<Rebuilt> rebuilt) { result.emplace(std::move(rebuilt)); });
+  run_until([&] { return result.has_value() || life->dead; });
+  if (!result) return fail(Errc::failed, "the client lost its power during the rebuild");
+  return std::move(*result);
 }
 
 Status Cluster::close_client() {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "oramcore/client/engine.h"
+#include "oramcore/client/rebuild.h"
 #include "serverd/share_server.h"
 #include "tests/harness/shuffled_pool.h"
 #include "tests/sim/network.h"
@@ -47,6 +48,12 @@ class Cluster {
   /// `done` is not called if the client's power is cut by then.
   void begin_open_client(std::function<void(Status)> done);
   Status close_client();
+
+  /// The client, which does not run, loses its disk with all that is on it.
+  void lose_client() { replace_disk(kClient, {}); }
+  /// Makes the client's database anew from the servers (Volume::rebuild). Like begin_open_client().
+  void begin_rebuild_client(std::function<void(Result<Rebuilt>)> done);
+  Result<Rebuilt> rebuild_client();
 
   /// The party's process ends at this instant, in the middle of anything.
   void kill(Party party);
@@ -119,6 +126,7 @@ class Cluster {
     std::shared_ptr<void> companion;
     std::unique_ptr<ShareServer> server;
     std::unique_ptr<Engine> engine;
+    std::unique_ptr<Rebuild> rebuild;
     bool dead = false, opening = false, stopped = false;
   };
   Life& client() { return *parties_[kClient]; }

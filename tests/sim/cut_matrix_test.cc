@@ -1,7 +1,8 @@
 // The cut matrix: for every step that parties persist (or, where nothing is persisted, handle), and
 // every subset of them: the subset's power is cut right after the step, the others' right before
 // it; then everything is cut and started again. Whatever was committed is there, all parties agree
-// on the view, and work goes on.
+// on the view, and work goes on. So it does when the client's disk is lost as well, and its state
+// made anew from the servers: then whatever was acknowledged is there, committed or not.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
@@ -66,8 +67,12 @@ constexpr std::size_t kBlockSize = 512;
 class Cell {
  public:
   Cell(const VolumeParams& params, const MatrixStep& step, Coverage::Subset persisted,
-       std::uint64_t seed)
-      : step_(step), persisted_(persisted), cluster_(params, seed), ledger_(kBlockSize) {
+       std::uint64_t seed, bool client_is_lost)
+      : step_(step),
+        persisted_(persisted),
+        client_is_lost_(client_is_lost),
+        cluster_(params, seed),
+        ledger_(kBlockSize) {
     cluster_.on_step = [this](Party party, std::string_view name, bool done) {
       seen_attempt_[party] |= name == "attempt" && done;
       if (step_.message != MessageType{} || name != step_.name) return;
@@ -90,7 +95,10 @@ class Cell {
     cluster_.run_until([&] { return reached_.size() == participants() || HasFailure(); });
     armed_ = false;
     for (Party party = kClient; party <= cluster_.servers(); ++party) cluster_.cut(party);
-    ledger_.crashed();
+    if (client_is_lost_)
+      ledger_.lost();
+    else
+      ledger_.crashed();
     start_all();
     ASSERT_NO_FATAL_FAILURE(check_all());
     // Work goes on: evictions over every path that the cut may have left half done.
@@ -201,8 +209,15 @@ class Cell {
   void start_all() {
     for (Party server = 1; server <= cluster_.servers(); ++server)
       if (!cluster_.runs(server)) cluster_.start_server(server);
+    if (client_is_lost_) {
+      cluster_.lose_client();
+      const auto rebuilt = cluster_.rebuild_client();
+      ASSERT_OK(rebuilt);
+      EXPECT_EQ(rebuilt->damaged, 0u);
+    }
     ASSERT_OK(cluster_.open_client());
-    if (step_.during == During::growth && persisted_ != 0 && grows_when_persisted()) {
+    const bool known = !client_is_lost_ || !step_.of_the_client;
+    if (step_.during == During::growth && persisted_ != 0 && known && grows_when_persisted()) {
       EXPECT_EQ(cluster_.engine().status().height, height_ + 1);
     }
   }
@@ -238,6 +253,7 @@ class Cell {
 
   const MatrixStep& step_;
   const Coverage::Subset persisted_;
+  const bool client_is_lost_;
   Cluster cluster_;
   test::Ledger ledger_;
   std::map<Party, bool> seen_attempt_;
@@ -274,21 +290,24 @@ class CutMatrix : public testing::TestWithParam<std::tuple<MatrixStep, VolumePar
     return all;
   }
 
-  void cut(Coverage::Subset persisted, Coverage& coverage) {
+  void cut_each(bool client_is_lost) {
+    Coverage coverage;
+    for (const Coverage::Subset subset : subsets())
+      ASSERT_NO_FATAL_FAILURE(cut(subset, coverage, client_is_lost));
+    std::printf("%s", coverage.table(volume().scheme.servers + 1).c_str());
+    for (const Coverage::Subset subset : subsets())
+      EXPECT_EQ(coverage.count(title(step()), subset), 1u);
+  }
+  void cut(Coverage::Subset persisted, Coverage& coverage, bool client_is_lost) {
     SCOPED_TRACE(fmt::format("{}, persisted by {}", title(step()), test::name_of(persisted)));
-    Cell cell(volume(), step(), persisted, 1000 + persisted);
+    Cell cell(volume(), step(), persisted, 1000 + persisted, client_is_lost);
     ASSERT_NO_FATAL_FAILURE(cell.run());
     coverage.reached(title(step()), persisted);
   }
 };
 
-TEST_P(CutMatrix, AnySubsetOfTheParties) {
-  Coverage coverage;
-  for (const Coverage::Subset subset : subsets()) ASSERT_NO_FATAL_FAILURE(cut(subset, coverage));
-  std::printf("%s", coverage.table(volume().scheme.servers + 1).c_str());
-  for (const Coverage::Subset subset : subsets())
-    EXPECT_EQ(coverage.count(title(step()), subset), 1u);
-}
+TEST_P(CutMatrix, AnySubsetOfTheParties) { cut_each(false); }
+TEST_P(CutMatrix, AnySubsetAndTheClientIsLost) { cut_each(true); }
 
 std::string cell_name(const testing::TestParamInfo<CutMatrix::ParamType>& test) {
   const auto& [step, volume] = test.param;

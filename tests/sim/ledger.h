@@ -46,6 +46,16 @@ class Ledger {
     for (auto& [block, list] : blocks_)
       for (Entry& entry : list) entry.acknowledged = false;
   }
+  /// The client died and its database with it; what the servers have acknowledged is found there.
+  void lost() {
+    for (auto& [block, list] : blocks_)
+      for (auto at = list.rbegin(); at != list.rend(); ++at)
+        if (at->acknowledged) {
+          list.erase(list.begin(), std::next(at).base());
+          break;
+        }
+    crashed();
+  }
   /// The newest content of a write up to number `last`.
   const Bytes& newest(BlockId block, std::uint64_t last = ~std::uint64_t{0}) {
     const auto& list = entries(block);

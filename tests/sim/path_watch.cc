@@ -50,6 +50,12 @@ void PathWatch::client_died() {
     if (access.written.size() < servers_) unfinished_.insert(turn);
 }
 
+void PathWatch::client_lost() {
+  unfinished_.clear();
+  for (auto& [turn, access] : accesses_)
+    for (Party server = 1; server <= servers_; ++server) access.written.insert(server);
+}
+
 std::string PathWatch::opened() {
   if (std::exchange(opening_, false) && !unfinished_.empty() && wrong_.empty())
     wrong_ = fmt::format("the access of turn {} was cut short and not repeated first",

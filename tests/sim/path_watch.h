@@ -17,6 +17,8 @@ class PathWatch {
 
   void saw(Party from, Party to, const Bytes& message);
   void client_died();
+  /// With its disk: what it had under way is over. (Its turns do not come again.)
+  void client_lost();
   /// The client has opened the volume. What is wrong, or nothing.
   std::string opened();
 

@@ -9,14 +9,16 @@ namespace s3oram::test {
 namespace {
 
 constexpr std::uint64_t kLeastSteps = 200;
-constexpr int kRareOverflow = 20;                       // 2^-20
+constexpr int kRareOverflow = 20;  // 2^-20
+constexpr int kNoOverflow = 60;
 constexpr Duration kPatience = std::chrono::hours(24);  // of a whole run
 
 class Simulation {
  public:
-  explicit Simulation(std::uint64_t seed)
+  Simulation(std::uint64_t seed, Client client)
       : random_(seed),
-        cluster_(choose_params(), random_()),
+        losing_(client == Client::loses_its_disk),
+        cluster_(losing_ ? choose_safe() : choose_params(), random_()),
         workload_(cluster_, 6 + random_() % 18, random_()),
         operations_(20 + random_() % 40),
         at_once_(1 + random_() % 8),
@@ -30,10 +32,13 @@ class Simulation {
     cluster_.network.observer = [this](Party from, Party to, const Bytes& message) {
       paths_.saw(from, to, message);
     };
+    if (losing_) workload_.discard_nothing();
     troubles_.on_client_death = [this] {
       open_ = false;
       paths_.client_died();
-      workload_.client_died();
+      if (losing_ && (lose_next_ || random_() % 2 == 0)) wiped_ = lost_ = true;
+      if (lost_) paths_.client_lost();
+      workload_.client_died(lost_);
       open_later();
     };
   }
@@ -59,6 +64,7 @@ class Simulation {
     report.troubles = troubles_.begun();
     report.cuts = troubles_.cuts();
     report.evictions = evictions_;
+    report.rebuilds = rebuilds_;
     report.height = height_;
     report.coverage = troubles_.coverage;
     return report;
@@ -74,6 +80,25 @@ class Simulation {
                                  ? min_bucket_size(evict_every, kRareOverflow)
                                  : static_cast<std::uint16_t>(evict_every + 2 + random_() % 4);
     return {schemes[random_() % std::size(schemes)], 512, bucket_size, evict_every};
+  }
+  /// One in which nothing overflows: the client's stash would be lost with its disk.
+  VolumeParams choose_safe() {
+    const auto evict_every = static_cast<std::uint16_t>(1 + random_() % 4);
+    const auto privacy = random_() % 2 ? Privacy::computational : Privacy::information_theoretic;
+    if (random_() % 2 == 0)
+      return {.scheme = {1, 3},
+              .block_size = 512,
+              .bucket_size = 4,
+              .evict_every = std::min<std::uint16_t>(evict_every, 3),
+              .evictor = Evictor::shuffle,
+              .stash_slots = min_stash_slots(4, 3, kNoOverflow),
+              .privacy = Privacy::computational};
+    const Scheme schemes[] = {{1, 3}, {1, 4}, {2, 5}};
+    return {.scheme = schemes[random_() % std::size(schemes)],
+            .block_size = 512,
+            .bucket_size = min_bucket_size(evict_every, kNoOverflow),
+            .evict_every = evict_every,
+            .privacy = privacy};
   }
   VolumeParams choose_shuffle() {
     const auto evict_every = static_cast<std::uint16_t>(1 + random_() % 5);
@@ -92,8 +117,34 @@ class Simulation {
   void open_later() {
     const Duration delay(random_() % 5'000'000'000);
     cluster_.clock.call_after(delay, [this] {
-      if (!cluster_.runs(kClient)) open();
+      if (cluster_.runs(kClient)) return;
+      if (std::exchange(wiped_, false)) cluster_.lose_client();
+      if (lost_)
+        rebuild();
+      else
+        open();
     });
+  }
+
+  void rebuild() {
+    cluster_.begin_rebuild_client([this](const Result<Rebuilt>& rebuilt) {
+      // It was made by a life that ended then.
+      const bool there = !rebuilt && rebuilt.error().code == Errc::exists;
+      if (rebuilt || there) {
+        rebuilds_ += rebuilt.has_value();
+        lost_ = false;
+        if (rebuilt && rebuilt->damaged > 0) workload_.fail_with("a rebuild found damaged slots");
+      } else {
+        not_done("rebuild", rebuilt.error());
+      }
+      open_later();
+    });
+  }
+
+  void not_done(const char* what, const Error& error) {
+    const bool of_the_disk = error.code == Errc::failed || error.code == Errc::disk_full;
+    if (error.code != Errc::unreachable && !(of_the_disk && troubles_.disk_failed()))
+      workload_.fail_with(fmt::format("{}: {}", what, error.message));
   }
 
   void open() {
@@ -103,10 +154,7 @@ class Simulation {
         if (const auto wrong = paths_.opened(); !wrong.empty()) workload_.fail_with(wrong);
         return;
       }
-      const Errc code = status.error().code;
-      const bool of_the_disk = code == Errc::failed || code == Errc::disk_full;
-      if (code != Errc::unreachable && !(of_the_disk && troubles_.disk_failed()))
-        workload_.fail_with("open: " + status.error().message);
+      not_done("open", status.error());
       // Not from within its own callback.
       asio::post(cluster_.context, [this] {
         if (cluster_.runs(kClient))
@@ -153,26 +201,30 @@ class Simulation {
     workload_.check_all();
     height_ = cluster_.engine().status().height;
     Cluster::require(cluster_.commit());
+    lose_next_ = true;
     for (Party party = kClient; party <= cluster_.servers(); ++party) cluster_.cut(party);
     while (!stuck() && !(open_ && troubles_.all_servers_run())) step();
     if (stuck()) return;
+    if (losing_ && rebuilds_ == 0) workload_.fail_with("nothing was rebuilt");
     workload_.check_all();
     Cluster::require(cluster_.close_client());
   }
 
   std::mt19937_64 random_;
+  const bool losing_;
   Cluster cluster_;
   Workload workload_;
   const std::uint64_t operations_, at_once_;
   Troubles troubles_;
   PathWatch paths_{cluster_.servers()};
   bool open_ = false, forced_ = false;
-  std::uint64_t steps_ = 0, evictions_ = 0;
+  bool lose_next_ = false, wiped_ = false, lost_ = false;  // the client's disk
+  std::uint64_t steps_ = 0, evictions_ = 0, rebuilds_ = 0;
   unsigned height_ = 0;
 };
 
 }  // namespace
 
-RunReport simulate(std::uint64_t seed) { return Simulation(seed).run(); }
+RunReport simulate(std::uint64_t seed, Client client) { return Simulation(seed, client).run(); }
 
 }  // namespace s3oram::test

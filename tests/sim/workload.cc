@@ -18,6 +18,7 @@ void Workload::begin_one() {
   }
   switch (random_() % 16) {
     case 0:
+      if (!discards_) return write(block);
       ledger_.wrote(block, Bytes(cluster_.params().block_size));
       cluster_.engine().discard(block);
       break;
@@ -77,10 +78,13 @@ void Workload::commit() {
       }));
 }
 
-void Workload::client_died() {
+void Workload::client_died(bool lost) {
   ++life_;
   under_way_ = 0;
-  ledger_.crashed();
+  if (lost)
+    ledger_.lost();
+  else
+    ledger_.crashed();
   for (BlockId block = 0; block < blocks_; ++block) unknown_[block] = false;
 }
 

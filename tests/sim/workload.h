@@ -20,7 +20,10 @@ class Workload {
   void begin_one();
   /// The client has died. What is under way is forgotten; then every block is read once before
   /// anything else is done with it.
-  void client_died();
+  /// With its disk, if it is `lost`.
+  void client_died(bool lost = false);
+  /// A discarded block may come back when the client's disk is lost.
+  void discard_nothing() { discards_ = false; }
   /// Reads every block. The client must be open, and nothing under way.
   void check_all();
 
@@ -53,6 +56,7 @@ class Workload {
   std::map<BlockId, bool> unknown_;  // since a crash; true: being read
   std::uint64_t generation_ = 0, life_ = 0;
   std::size_t begun_ = 0, under_way_ = 0;
+  bool discards_ = true;
   std::string failure_;
 };
 

@@ -4,6 +4,8 @@
 
 #include <fstream>
 
+#include "oramcore/state/check.h"
+
 namespace s3oram {
 namespace {
 
@@ -250,7 +252,7 @@ TEST_F(ClientStateTest, RefusesDamagedTables) {
       {"DROP TABLE sessions", Errc::damaged_vault},
       {"DELETE FROM tree", Errc::damaged_vault},
       {"DELETE FROM sessions", Errc::damaged_vault},
-      {"UPDATE tree SET format = 3", Errc::unsupported},
+      {"UPDATE tree SET format = 4", Errc::unsupported},
       {"UPDATE tree SET format = 1", Errc::unsupported},
       {"UPDATE tree SET height = 0", Errc::damaged_vault},
       {"UPDATE tree SET height = 31", Errc::damaged_vault},
@@ -278,14 +280,76 @@ TEST_F(ClientStateTest, RefusesDamagedTables) {
   }
 }
 
+TEST_F(ClientStateTest, AnOlderDatabaseIsReadAndRaised) {
+  {
+    auto state = ClientState::open(file());
+    ASSERT_GOOD(state);
+    ASSERT_GOOD(state->commit(some_tree(), some_changes(), {}));
+  }
+  alter(file(), "UPDATE tree SET format = 2");
+  const auto format = [&] {
+    auto database = Database::open(file().string(), Database::Mode::read_only);
+    auto row = database->prepare("SELECT format FROM tree");
+    EXPECT_TRUE(row && row->step());
+    return row->integer(0);
+  };
+  {
+    auto database = Database::open(file().string(), Database::Mode::read_only);
+    ASSERT_GOOD(database);
+    EXPECT_FALSE(read_state(*database, {}).refused) << "a check reads it as it is";
+  }
+  EXPECT_EQ(format(), 2);
+  const auto found = loaded();
+  ASSERT_GOOD(found);
+  expect_some(*found);
+  EXPECT_EQ(format(), ClientState::kFormat);
+  EXPECT_EQ(ClientState::kFormat, 3);
+}
+
+TEST_F(ClientStateTest, IsMadeWithWhatWasFound) {
+  const auto made = directory_ / "made.db";
+  ClientState::Loaded content;
+  content.tree = some_tree();
+  content.positions.reset(content.tree.height);
+  content.positions.set(1, {Position::Kind::tree, 0xfedcba9876, 4, 2, 11});
+  content.positions.set(9, {Position::Kind::tree, 5, 0, 5, 12});
+  content.sessions = {Session{.epoch = 8}};
+  for (Turn turn = 28; turn < 31; ++turn) content.intents.push_back({.turn = turn, .access = turn});
+  ASSERT_GOOD(ClientState::check_free(made));
+  ASSERT_GOOD(ClientState::create(made, content, 4));
+  EXPECT_EQ(ClientState::check_free(made).error().code, Errc::exists);
+  EXPECT_EQ(ClientState::create(made, content, 4).error().code, Errc::exists);
+  auto state = ClientState::open(made);
+  ASSERT_GOOD(state);
+  const auto found = state->load(VolumeParams{{1, 3}, 512, 8, 4});
+  ASSERT_GOOD(found);
+  EXPECT_EQ(found->tree.written, 31u);
+  EXPECT_EQ(found->tree.last_decided, content.tree.last_decided);
+  EXPECT_EQ(found->positions.blocks(), (std::vector<BlockId>{1, 9}));
+  EXPECT_EQ(found->positions.get(1).leaf, 0xfedcba9876u);
+  EXPECT_EQ(found->sessions, content.sessions);
+  ASSERT_EQ(found->intents.size(), 3u);
+  for (const Intent& intent : found->intents) EXPECT_EQ(intent.access, intent.turn);
+}
+
+// A mount of what a rebuild has begun and not ended leaves nothing that would stop the next one.
+TEST_F(ClientStateTest, AnEmptyDatabaseStaysEmpty) {
+  const auto empty = directory_ / "empty.db";
+  ASSERT_GOOD(ClientState::check_free(empty));
+  const auto opened = ClientState::open(empty);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::damaged_vault);
+  ASSERT_GOOD(ClientState::check_free(empty));
+}
+
 TEST_F(ClientStateTest, ANewerDatabaseIsLeftAsItIs) {
-  alter(file(), "UPDATE tree SET format = 3; DROP TABLE IF EXISTS intents");
+  alter(file(), "UPDATE tree SET format = 4; DROP TABLE IF EXISTS intents");
   std::filesystem::remove(file().string() + "-ballast");
   const auto opened = ClientState::open(file());
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Errc::unsupported);
   EXPECT_EQ(
-      opened.error().message.find(file().string() + ": its format 3 is newer than this program"),
+      opened.error().message.find(file().string() + ": its format 4 is newer than this program"),
       0u)
       << opened.error().message;
   EXPECT_FALSE(std::filesystem::exists(file().string() + "-ballast"));

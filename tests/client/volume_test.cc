@@ -1,0 +1,101 @@
+// A vault whose vault.db is lost, with real servers: golden volumes, whose blocks older versions
+// wrote without labels' leaves.
+#include "oramcore/client/volume.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <future>
+#include <map>
+
+#include "oramcore/state/credential.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+
+#define ASSERT_GOOD(expr)                                  \
+  do {                                                     \
+    const auto& s3o_status = (expr);                       \
+    ASSERT_TRUE(s3o_status) << s3o_status.error().message; \
+  } while (false)
+
+class VolumeRebuild : public ::testing::Test {
+ protected:
+  VolumeRebuild() {
+    std::string name = fs::temp_directory_path() / "s3oram-XXXXXX";
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    const std::string unpack =
+        fmt::format("tar -C '{}' -xzf '{}'", directory_.string(), GOLDEN_VOLUME);
+    EXPECT_EQ(std::system(unpack.c_str()), 0);
+    options_.serverd = SERVERD;
+  }
+  ~VolumeRebuild() override {
+    fs::current_path("/");
+    fs::remove_all(directory_);
+  }
+
+  /// Every block's content.
+  void read_all(Vault& vault, const VaultKeys& keys, std::map<BlockId, Bytes>& contents) {
+    auto volume = Volume::open(vault, keys, options_);
+    ASSERT_GOOD(volume);
+    BlockDevice& device = (*volume)->device();
+    for (const BlockId block : device.mapped()) {
+      std::promise<Result<Bytes>> done;
+      device.read(block, [&](Result<Bytes> content) { done.set_value(std::move(content)); });
+      auto content = done.get_future().get();
+      ASSERT_GOOD(content);
+      contents[block] = std::move(*content);
+    }
+    ASSERT_GOOD((*volume)->close());
+  }
+  void lose_database(const Vault& vault) {
+    for (const char* tail : {"", "-wal", "-shm", "-ballast"})
+      fs::remove(vault.database().string() + tail);
+  }
+
+  fs::path directory_;
+  VolumeOptions options_;
+};
+
+TEST_F(VolumeRebuild, FindsWhatTheServersOfAGoldenVolumeHold) {
+  auto vault = Vault::find(directory_ / "vault");
+  ASSERT_GOOD(vault);
+  ASSERT_GOOD(vault->lock());
+  const auto credential = existing_credential({}, {}, *vault);
+  ASSERT_GOOD(credential);
+  const auto keys = vault->unlock(*credential);
+  ASSERT_GOOD(keys);
+
+  auto rebuilt = Volume::rebuild(*vault, *keys, options_);
+  ASSERT_FALSE(rebuilt);
+  EXPECT_EQ(rebuilt.error().code, Errc::exists);
+  // Before and after its blocks were accessed by this version, for the first time.
+  std::map<BlockId, Bytes> before;
+  fs::copy(directory_ / "vault/servers", directory_ / "servers", fs::copy_options::recursive);
+  ASSERT_NO_FATAL_FAILURE(read_all(*vault, *keys, before));
+  ASSERT_GT(before.size(), 5u);
+  for (const bool accessed : {true, false}) {
+    if (!accessed) {
+      fs::remove_all(directory_ / "vault/servers");
+      fs::copy(directory_ / "servers", directory_ / "vault/servers", fs::copy_options::recursive);
+    }
+    lose_database(*vault);
+    rebuilt = Volume::rebuild(*vault, *keys, options_);
+    ASSERT_GOOD(rebuilt);
+    EXPECT_EQ(rebuilt->damaged, 0u);
+    EXPECT_TRUE(rebuilt->backup.empty());
+    std::map<BlockId, Bytes> after;
+    ASSERT_NO_FATAL_FAILURE(read_all(*vault, *keys, after));
+    EXPECT_EQ(after.size(), rebuilt->blocks);
+    // Discarded ones may have come back.
+    for (const auto& [block, content] : before)
+      EXPECT_TRUE(after.contains(block) && after[block] == content) << "block " << block;
+  }
+}
+
+}  // namespace
+}  // namespace s3oram

@@ -1,0 +1,282 @@
+// The client's disk is lost: its state is made anew from what the servers hold.
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+#include <random>
+
+#include "serverd/frame_store.h"
+#include "tests/harness/volumes.h"
+#include "tests/sim/cluster.h"
+#include "tests/sim/ledger.h"
+#include "tests/sim/simulation.h"
+
+namespace s3oram {
+namespace {
+
+using test::Cluster;
+using test::pattern;
+
+constexpr std::uint32_t kSize = 512;
+constexpr BlockId kBlocks = 24;
+
+VolumeParams with(VolumeParams params, Privacy privacy) {
+  params.privacy = privacy;
+  return params;
+}
+const VolumeParams kVolumes[] = {
+    with(test::safe_volume(Evictor::matrix, 3), Privacy::information_theoretic),
+    with(test::safe_volume(Evictor::matrix, 2), Privacy::computational),
+    test::safe_volume(Evictor::shuffle, 2),
+    test::matrix_volume(min_bucket_size(2), 2, {2, 5}),
+};
+
+class RebuildTest : public testing::TestWithParam<VolumeParams> {
+ protected:
+  void SetUp() override { spdlog::set_level(spdlog::level::off); }
+
+  void write(BlockId block, std::uint64_t generation) {
+    ASSERT_OK(cluster_.write(block, pattern(block, generation, kSize)));
+    newest_[block] = generation;
+  }
+  /// A volume in use: its tree has grown, and all blocks have moved about.
+  void fill() {
+    ASSERT_OK(cluster_.open_client());
+    for (std::uint64_t generation = 1; generation <= 3; ++generation)
+      for (BlockId block = 0; block < kBlocks; ++block)
+        ASSERT_NO_FATAL_FAILURE(write(block, generation));
+    for (BlockId block = 0; block < kBlocks; block += 5) ASSERT_NO_FATAL_FAILURE(write(block, 4));
+  }
+  /// Nothing was committed but what had to be.
+  void lose() {
+    cluster_.kill_client();
+    cluster_.lose_client();
+  }
+  void check_contents() {
+    for (const auto& [block, generation] : newest_) {
+      auto content = cluster_.read(block);
+      ASSERT_OK(content);
+      ASSERT_EQ(*content, pattern(block, generation, kSize)) << "block " << block;
+    }
+  }
+  void go_on() {
+    ASSERT_OK(cluster_.open_client());
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+    for (std::uint64_t generation = 10; generation < 12; ++generation)
+      for (BlockId block = 0; block < kBlocks; ++block)
+        ASSERT_NO_FATAL_FAILURE(write(block, generation));
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+    EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+    ASSERT_OK(cluster_.close_client());
+    ASSERT_OK(cluster_.open_client());
+    check_contents();
+  }
+  /// Calls change(share) for all slots on a server's disk that are whole, and puts them back as if
+  /// the server had written them so.
+  void change_slots(Party server, const std::function<void(Bytes&)>& change) {
+    cluster_.stop_server(server);
+    const VolumeParams& params = cluster_.params();
+    const std::size_t stride = params.slot_size() + Frame::kTrailer;
+    const std::size_t slots =
+        cluster_.disk(server).content(cluster_.slots().string()).size() / stride;
+    auto file = cluster_.disk(server).open(cluster_.slots());
+    ASSERT_OK(file);
+    FrameStore store(std::move(*file), params.ring_slots(), params.bucket_size, params.slot_size(),
+                     0);
+    for (std::size_t at = 0; at < slots; ++at) {
+      const bool in_ring = at < params.ring_slots();
+      const std::size_t behind = in_ring ? at : at - params.ring_slots();
+      const auto frame =
+          in_ring ? kRing : static_cast<FrameNumber>(1 + behind / params.bucket_size);
+      const std::size_t slot = in_ring ? at : behind % params.bucket_size;
+      auto found = store.read_slot(frame, slot);
+      ASSERT_OK(found);
+      if (!*found) continue;
+      change((*found)->content);
+      ASSERT_OK(store.write_slot(frame, slot, (*found)->content, (*found)->stamp));
+    }
+    ASSERT_OK(store.sync());
+    cluster_.start_server(server);
+  }
+
+  Cluster cluster_{GetParam(), 7};
+  std::map<BlockId, std::uint64_t> newest_;
+};
+
+std::string volume_name(const testing::TestParamInfo<VolumeParams>& test) {
+  std::string name =
+      fmt::format("{}{}{}", name_of(kEvictors, test.param.evictor), test.param.scheme.servers,
+                  name_of(kPrivacies, test.param.privacy));
+  std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Volumes, RebuildTest, testing::ValuesIn(kVolumes), volume_name);
+
+TEST_P(RebuildTest, FindsEverythingAndGoesOn) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  EXPECT_GT(cluster_.engine().status().height, 2u);
+  lose();
+  const auto rebuilt = cluster_.rebuild_client();
+  ASSERT_OK(rebuilt);
+  EXPECT_EQ(rebuilt->damaged, 0u);
+  EXPECT_EQ(rebuilt->state.positions.mapped(), kBlocks);
+  EXPECT_TRUE(rebuilt->backup.empty());
+  go_on();
+}
+
+TEST_P(RebuildTest, OfANewVolume) {
+  cluster_.lose_client();
+  const auto rebuilt = cluster_.rebuild_client();
+  ASSERT_OK(rebuilt);
+  EXPECT_EQ(rebuilt->state.positions.mapped(), 0u);
+  go_on();
+}
+
+TEST_P(RebuildTest, KnowsThePartsOfABackup) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  const auto back_up = [&](BlockId block) {
+    std::optional<Status> done;
+    cluster_.engine().write_backup(block, pattern(block, 8, kSize),
+                                   [&](Status status) { done = std::move(status); });
+    cluster_.run_until([&] { return done.has_value(); });
+    ASSERT_OK(*done);
+    newest_[block] = 8;
+  };
+  for (const BlockId block : {3, 4, 5, 40}) ASSERT_NO_FATAL_FAILURE(back_up(block));
+  ASSERT_NO_FATAL_FAILURE(write(4, 9));
+  for (int round = 0; round < 3; ++round) ASSERT_NO_FATAL_FAILURE(check_contents());
+  lose();
+  auto rebuilt = cluster_.rebuild_client();
+  ASSERT_OK(rebuilt);
+  EXPECT_EQ(rebuilt->backup, (std::vector<BlockId>{3, 5, 40}));
+  ASSERT_OK(cluster_.open_client());
+  for (int round = 0; round < 3; ++round) ASSERT_NO_FATAL_FAILURE(check_contents());
+  lose();
+  rebuilt = cluster_.rebuild_client();
+  ASSERT_OK(rebuilt);
+  EXPECT_EQ(rebuilt->backup, (std::vector<BlockId>{3, 5, 40})) << "reading changes nothing of it";
+}
+
+TEST_P(RebuildTest, IsCutShortAndBegunAgain) {
+  std::mt19937_64 random(11);
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (int loss = 0; loss < 4; ++loss) {
+    cluster_.engine().write(loss, pattern(loss, 3, kSize), [](const Status&) {});
+    for (auto steps = random() % 60; steps > 0; --steps) cluster_.step();
+    // Which of the two it holds is not known.
+    newest_.erase(static_cast<BlockId>(loss));
+    lose();
+    for (std::uint64_t most = 1; most < 3000; most *= 2) {
+      cluster_.begin_rebuild_client([](const Result<Rebuilt>&) {});
+      for (auto steps = random() % most; steps > 0 && cluster_.runs(kClient); --steps)
+        cluster_.step();
+      const auto server = static_cast<Party>(1 + random() % cluster_.servers());
+      if (random() % 2) cluster_.cut(server);
+      cluster_.cut(kClient);
+      if (!cluster_.runs(server)) cluster_.start_server(server);
+      cluster_.lose_client();
+    }
+    const auto rebuilt = cluster_.rebuild_client();
+    ASSERT_OK(rebuilt);
+    EXPECT_EQ(rebuilt->damaged, 0u);
+    ASSERT_OK(cluster_.open_client());
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+  }
+}
+
+TEST_P(RebuildTest, OneServersDiskMayRot) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  lose();
+  const std::size_t stride = GetParam().slot_size() + Frame::kTrailer;
+  const std::size_t size = cluster_.disk(2).content("slots").size();
+  for (std::size_t at = 17; at < size; at += 2 * stride) cluster_.disk(2).rot("slots", at, 4);
+  cluster_.stop_server(2);
+  cluster_.start_server(2);
+  const auto rebuilt = cluster_.rebuild_client();
+  ASSERT_OK(rebuilt);
+  EXPECT_EQ(rebuilt->damaged, 0u);
+  go_on();
+}
+
+// Its checksums are right: only the others know better.
+TEST_P(RebuildTest, OneServersSharesMayBeWrong) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  lose();
+  std::mt19937_64 random(3);
+  ASSERT_NO_FATAL_FAILURE(change_slots(1, [&](Bytes& share) {
+    if (random() % 4 == 0) share[random() % 16] ^= 0x10;
+    if (random() % 4 == 0) share[share.size() - 1 - random() % 3] ^= 0x41;
+  }));
+  const auto rebuilt = cluster_.rebuild_client();
+  ASSERT_OK(rebuilt);
+  EXPECT_EQ(rebuilt->damaged, 0u);
+  go_on();
+}
+
+// Zeros are a sharing of zero: so the slots of older versions are, which knew no labels.
+TEST_P(RebuildTest, BlocksWithoutALeafGetOne) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  lose();
+  for (Party server = 1; server <= cluster_.servers(); ++server)
+    ASSERT_NO_FATAL_FAILURE(change_slots(
+        server, [](Bytes& share) { std::fill(share.end() - kLabelBack, share.end(), 0); }));
+  const auto rebuilt = cluster_.rebuild_client();
+  ASSERT_OK(rebuilt);
+  EXPECT_EQ(rebuilt->damaged, 0u);
+  EXPECT_EQ(rebuilt->state.positions.mapped(), kBlocks);
+  go_on();
+}
+
+TEST_P(RebuildTest, AServerThatWasSetBackIsRefusedByName) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  cluster_.settle();
+  cluster_.stop_server(2);
+  const auto older = cluster_.disk(2).image();
+  cluster_.start_server(2);
+  for (std::uint64_t i = 0; i < 20; ++i) ASSERT_NO_FATAL_FAILURE(write(i % kBlocks, 5 + i));
+  lose();
+  cluster_.stop_server(2);
+  const auto newest = cluster_.disk(2).image();
+  cluster_.replace_disk(2, older);
+  cluster_.start_server(2);
+  for (int again = 0; again < 2; ++again) {
+    const auto rebuilt = cluster_.rebuild_client();
+    ASSERT_FALSE(rebuilt);
+    EXPECT_EQ(rebuilt.error().code, Errc::wrong_volume);
+    EXPECT_NE(rebuilt.error().message.find("server 2 has lost evictions"), std::string::npos)
+        << rebuilt.error().message;
+    const auto opened = cluster_.open_client();
+    EXPECT_FALSE(opened) << "nothing is there to go on with";
+  }
+  cluster_.stop_server(2);
+  cluster_.replace_disk(2, newest);
+  cluster_.start_server(2);
+  ASSERT_OK(cluster_.rebuild_client());
+  go_on();
+}
+
+TEST_P(RebuildTest, AStateThatIsThereIsNotReplaced) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.close_client());
+  const auto rebuilt = cluster_.rebuild_client();
+  ASSERT_FALSE(rebuilt);
+  EXPECT_EQ(rebuilt.error().code, Errc::exists);
+  go_on();
+}
+
+// Random runs in which the client loses its disk again and again, with all other troubles.
+class LosingRuns : public testing::TestWithParam<int> {};
+TEST_P(LosingRuns, KeepAllPromises) {
+  spdlog::set_level(spdlog::level::off);
+  constexpr int kRuns = 10;
+  for (int i = 0; i < kRuns; ++i) {
+    const auto seed = static_cast<std::uint64_t>(GetParam() * kRuns + i);
+    const auto report = test::simulate(seed, test::Client::loses_its_disk);
+    ASSERT_EQ(report.failure, "") << report.shape << "; replay with: sim_run --lose-client --seed "
+                                  << seed << " --runs 1 --verbose";
+    EXPECT_GE(report.rebuilds, 1u);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, LosingRuns, testing::Range(0, 4));
+
+}  // namespace
+}  // namespace s3oram
