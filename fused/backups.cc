@@ -31,7 +31,11 @@ Status Backups::open(const std::string& database, Disk& disk, const std::vector<
     std::erase_if(list.blocks, [&](BlockId block) {
       return !std::binary_search(mapped.begin(), mapped.end(), block);
     });
-    if (!list.blocks.empty()) older_ = std::exchange(last_, std::move(list));
+    if (list.blocks.empty()) continue;
+    if (list.used == 0)  // given up
+      older_ = std::move(list);
+    else
+      older_ = std::exchange(last_, std::move(list));
   }
   return {};
 }
@@ -126,16 +130,24 @@ PosixStatus Backups::write_all(Lock& lock, TablesDump& dump, BackupList& next,
   return await_writes(lock, 0);
 }
 
-/// The device is full, and the tables have grown. A backup whose first block is gone is not
-/// believed, so that nothing has to be kept for it.
+/// The device is full, and the tables have grown. A backup without its first block is not believed,
+/// so nothing has to be kept for it. (That block stays: were it forgotten, an older content might
+/// be found.)
 PosixStatus Backups::give_up(Lock& lock, const Commit& commit) {
   spdlog::warn("there is no room for a new backup of the names: the old ones are given up");
-  for (const BackupList* backup : {&last_, &older_})
-    if (!backup->blocks.empty()) write(backup->blocks.front(), Bytes(device_.block_size()));
+  BackupList rest;
+  for (const BackupList* backup : {&last_, &older_}) {
+    if (backup->blocks.empty()) continue;
+    write(backup->blocks.front(), Bytes(device_.block_size()));
+    rest.blocks.push_back(backup->blocks.front());
+  }
   S3O_POSIX_TRY(await_writes(lock, 0));
   for (const BlockId block : blocks())
-    if (cache_.numbers.release(block)) device_.discard(block);
-  last_ = older_ = BackupList();
+    if (std::find(rest.blocks.begin(), rest.blocks.end(), block) == rest.blocks.end() &&
+        cache_.numbers.release(block))
+      device_.discard(block);
+  last_ = BackupList();
+  older_ = std::move(rest);
   list_changed_ = true;
   S3O_POSIX_TRY(commit(lock));
   cache_.numbers.begin_backup();
