@@ -46,6 +46,7 @@ ordered_json mounted() {
                       {"free_bytes", 1 << 30}};
   status["cache"] = {{"bytes", 1 << 20}, {"limit", 256 << 20}, {"dirty_bytes", 2 << 20}};
   status["files"] = {{"inodes", 3}, {"uncommitted", 1}, {"lag_seconds", 4.0}};
+  status["backup"] = {{"exists", true}, {"current", false}, {"time", 1030}};
   status["servers"] = {server(1, true, {link(2, 1024), link(3, 1024)}),
                        server(2, true, {link(1, 1024), link(3, 2048)}),
                        server(3, true, {link(1, 1024), link(2, 2048)})};
@@ -73,6 +74,7 @@ TEST(StatusText, SaysAllAtAGlance) {
             "room      for 1.0 GiB; the tree holds 100 MiB, and grows by itself\n"
             "cache     1.0 MiB of 256 MiB\n"
             "unwritten 2.0 MiB of contents, 1 change of names and places; since 4 s\n"
+            "backup    30 s old, with changes since\n"
             "accesses  41; 2 evictions, 1 due, one under way for 3 s\n"
             "tree      40 slots a bucket, an eviction every 20 accesses\n"
             "servers   3, of which any 1 learn nothing\n"

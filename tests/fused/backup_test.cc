@@ -145,6 +145,29 @@ TEST_F(BackupTest, WhatIsHeldComesFreeWithTheNextOne) {
   EXPECT_LT(device->mapped().size(), 6u);
 }
 
+TEST_F(BackupTest, WhatIsHeldComesFreeWhenThereIsNeed) {
+  unmount();
+  options.cache.free_bytes = [this] {
+    const std::uint64_t used = device->mapped().size();
+    return used < 60 ? (60 - used) * kTestBlock : 0;
+  };
+  mount();
+  write_file("first", pattern(35 * kTestBlock));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  ASSERT_TRUE(fs->unlink(kRootIno, "first"));
+  const auto space = fs->statfs();
+  ASSERT_TRUE(space);
+  EXPECT_GE(space->f_bavail, 50u);
+  write_file("second", pattern(35 * kTestBlock, 2));
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_EQ(read(find("second")), pattern(35 * kTestBlock, 2));
+  const Ino ino = create("third");
+  const auto third = fs->write(ino, 0, as_view(pattern(35 * kTestBlock)), false);
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error(), ENOSPC);
+}
+
 TEST_F(BackupTest, FilesThatCameAndWentHoldNothing) {
   back_up();
   for (unsigned i = 0; i < 50; ++i) {
