@@ -141,6 +141,8 @@ Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<Surve
     const auto whole = co_await agree(at, holders);
     if (!whole) co_return fail(whole.error());
     if (*whole) co_return co_await mend(at, newest, **whole);
+    spdlog::error("slot {} of bucket {} is not what {} servers say was written to it: it is lost",
+                  slot, kRoot, holders.size());
     ++damaged_;
   }
   stamps_[slot] = first_access(session_.epoch) + slot;

@@ -26,7 +26,9 @@ namespace s3oram {
 struct Rebuilt {
   ClientState::Loaded state;    // for ClientState::create()
   std::vector<BlockId> backup;  // the blocks that are parts of a backup, ascending
-  std::uint64_t damaged = 0;    // slots that no t + 1 servers agree on: what they held is lost
+  /// Slots that no t + 1 servers agree on: what they held is lost. (That may be a write that was
+  /// under way, and rotted at one of the few servers that had it.)
+  std::uint64_t damaged = 0;
 };
 
 /// Used once. One executor; not thread-safe.

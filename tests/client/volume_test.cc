@@ -77,7 +77,7 @@ TEST_F(VolumeRebuild, FindsWhatTheServersOfAGoldenVolumeHold) {
   std::map<BlockId, Bytes> before;
   fs::copy(directory_ / "vault/servers", directory_ / "servers", fs::copy_options::recursive);
   ASSERT_NO_FATAL_FAILURE(read_all(*vault, *keys, before));
-  ASSERT_GT(before.size(), 5u);
+  ASSERT_GE(before.size(), 3u);
   for (const bool accessed : {true, false}) {
     if (!accessed) {
       fs::remove_all(directory_ / "vault/servers");

@@ -133,7 +133,6 @@ class Simulation {
       if (rebuilt || there) {
         rebuilds_ += rebuilt.has_value();
         lost_ = false;
-        if (rebuilt && rebuilt->damaged > 0) workload_.fail_with("a rebuild found damaged slots");
       } else {
         not_done("rebuild", rebuilt.error());
       }
