@@ -31,23 +31,29 @@ BlockId BlockNumbers::take() {
 }
 
 bool BlockNumbers::release(BlockId block) {
-  if (rule_holds(Rule::free_after_commit))
-    released_.push_back(block);
-  else
+  const bool held = backups_ && !fresh_.contains(block);
+  if (!rule_holds(Rule::free_after_commit)) {
     free_.insert(block);
-  return !backups_ || fresh_.contains(block);
+    return true;
+  }
+  released_.push_back({block, held});
+  held_ += held ? 1 : 0;
+  return !held;
 }
 
 void BlockNumbers::begin_commit() { committing_ = std::exchange(released_, {}); }
 
 void BlockNumbers::end_commit(bool succeeded) {
-  for (const BlockId block : std::exchange(committing_, {})) {
-    if (!succeeded)
-      released_.push_back(block);
-    else if (!backups_ || fresh_.erase(block) > 0)
-      free_.insert(block);
+  for (const Released& each : std::exchange(committing_, {})) {
+    if (!succeeded) {
+      released_.push_back(each);
+      continue;
+    }
+    held_ -= each.held ? 1 : 0;
+    if (!backups_ || fresh_.erase(each.block) > 0)
+      free_.insert(each.block);
     else
-      uncovered_.push_back(block);
+      uncovered_.push_back(each.block);
   }
 }
 
@@ -69,7 +75,7 @@ std::vector<BlockId> BlockNumbers::end_backup(bool succeeded) {
     return {};
   }
   fresh_.insert(covered.begin(), covered.end());
-  released_.insert(released_.end(), covered.begin(), covered.end());
+  for (const BlockId block : covered) released_.push_back({block});
   return covered;
 }
 

@@ -38,15 +38,20 @@ class BlockNumbers {
   /// Numbers that are taken, or not free yet.
   std::uint64_t used() const { return end_ - free_.size(); }
   bool uncommitted() const { return !released_.empty(); }
-  /// Of the numbers that are not free yet, those that wait for a backup alone.
-  std::uint64_t uncovered() const { return uncovered_.size() + covering_.size(); }
+  /// Of the numbers that are not free yet, those that wait for a backup.
+  std::uint64_t uncovered() const { return held_ + uncovered_.size() + covering_.size(); }
 
  private:
   BlockId end_ = 0;  // all numbers from here on are free
   std::set<BlockId> free_;
   std::set<BlockId> never_;
-  std::vector<BlockId> released_;    // that no commit holds yet
-  std::vector<BlockId> committing_;  // that the running commit holds
+  struct Released {
+    BlockId block = 0;
+    bool held = false;  // for a backup
+  };
+  std::vector<Released> released_;    // that no commit holds yet
+  std::vector<Released> committing_;  // that the running commit holds
+  std::uint64_t held_ = 0;            // of these two
   bool backups_ = false, preparing_ = false;
   std::unordered_set<BlockId> fresh_;  // that no backup names: taken since the last was fixed, ...
   std::vector<BlockId> uncovered_;     // freed, and perhaps named by the last backup

@@ -170,7 +170,7 @@ TEST_F(BackupTest, WhatIsHeldComesFreeWhenThereIsNeed) {
 
 TEST_F(BackupTest, FilesThatCameAndWentHoldNothing) {
   back_up();
-  for (unsigned i = 0; i < 50; ++i) {
+  for (unsigned i = 0; i < 12; ++i) {
     write_file("temporary", pattern(4 * kTestBlock, i));
     ASSERT_TRUE(fs->sync_all());
     ASSERT_TRUE(fs->unlink(kRootIno, "temporary"));
@@ -217,7 +217,7 @@ TEST_F(BackupTest, WithoutAWholeOneNothingIsMade) {
 /// Files are written once, replaced, renamed and deleted; whenever the machine is lost, all is as
 /// it was at the last backup, to the byte.
 TEST_F(BackupTest, AtAnyInstantTheLastOneIsTrue) {
-  for (unsigned seed = 1; seed <= 12; ++seed) {
+  for (unsigned seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     std::map<std::string, std::string> now, backed_up;

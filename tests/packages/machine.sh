@@ -1,0 +1,61 @@
+# shellcheck shell=bash
+# Sourced by the tests in the booted system: its three servers, and the vault on them, which is the
+# one of the examples. The packages lie in /packages.
+set -uo pipefail
+# shellcheck source=tests/packages/lib.sh
+. /tests/lib.sh
+
+stores=/var/lib/s3oramfs
+vault=/var/vaults/private
+files=/srv/private
+passphrase=/etc/s3oramfs/private.passphrase
+servers=(a b c)
+units=()
+for name in "${servers[@]}"; do units+=("s3oramfs-server@$name.service"); done
+trap 'journalctl --boot --no-pager > /tests.journal' EXIT
+export DEBIAN_FRONTEND=noninteractive
+
+install_newer() { dpkg -i /packages/newer/s3oramfs_*.deb /packages/newer/s3oramfs-server_*.deb; }
+show() { systemctl show --value --property "$2" "s3oramfs-server@$1.service"; }
+all_active() { systemctl is-active --quiet "${units[@]}"; }
+restarted() {
+  local now
+  now=$(show "$1" MainPID)
+  [[ $now != 0 && $now != "$2" ]] && systemctl is-active --quiet "s3oramfs-server@$1.service"
+}
+killed_all_return() {
+  local name before=()
+  for name in "${servers[@]}"; do before+=("$(show "$name" MainPID)"); done
+  kill -9 "${before[@]}" || return 1
+  for name in 0 1 2; do within 60 restarted "${servers[name]}" "${before[name]}" || return 1; done
+}
+
+# write_files FILE: into the mounted FILE; nothing asks for it to be durable.
+write_files() { head -c 3000000 /dev/urandom | tee "$1" | sha256sum > "/root/sum${1//\//-}"; }
+written_through() { write_files "$1" && sync "$1"; }
+same_files() { [[ $(sha256sum < "$1") == "$(cat "/root/sum${1//\//-}")" ]]; }
+# findmnt would have an automount point mounted.
+is_mounted() { grep " $1 .* - fuse.s3oramfs " /proc/self/mountinfo; }
+# closed VAULT DIRECTORY: nothing is left to write, and nobody who would.
+closed() { none is_mounted "$2" && flock --nonblock "$1/lock" true; }
+# Whatever was not durable is lost with the servers' memory.
+durable() { closed "$vault" "$files" && killed_all_return; }
+
+# metrics PORT LINE: the page that is served there has a line that begins so.
+metrics() {
+  local page
+  page=$(
+    exec 3<> "/dev/tcp/127.0.0.1/$1" || exit 1
+    printf 'GET /metrics HTTP/1.1\r\nHost: localhost:%s\r\n\r\n' "$1" >&3
+    cat <&3
+  ) || return 1
+  grep "^$2" <<< "$page" || { echo "$page"; return 1; }
+}
+servers_have_metrics() {
+  local port
+  for port in 9751 9752 9753; do
+    metrics $port 's3oramfs_serverd_requests_total{kind="retrieve"} [1-9]' || return 1
+  done
+}
+
+as_user() { runuser -u alice -- env XDG_RUNTIME_DIR="/run/user/$(id -u alice)" HOME=/home/alice "$@"; }
