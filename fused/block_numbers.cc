@@ -75,7 +75,7 @@ std::vector<BlockId> BlockNumbers::end_backup(bool succeeded) {
     return {};
   }
   fresh_.insert(covered.begin(), covered.end());
-  for (const BlockId block : covered) released_.push_back({block});
+  for (const BlockId block : covered) released_.push_back({block, false});
   return covered;
 }
 
