@@ -17,13 +17,13 @@ def must(condition, text):
 
 
 class Volume:
-    """A local vault and its mount, in `folder`; mounted with these options."""
+    """A local vault and its mount, in `folder`; made and mounted with these options."""
 
-    def __init__(self, programs, folder, *options):
+    def __init__(self, programs, folder, init=(), options=()):
         self.s3oramfs = str(programs / "s3oramfs")
         self.vault, self.root, self.options = folder / "vault", folder / "mnt", options
         self.root.mkdir()
-        self.run("init", "--local", "--no-passphrase", str(self.vault))
+        self.run("init", "--local", "--no-passphrase", *init, str(self.vault))
         self.mount()
 
     def run(self, *words):
