@@ -26,6 +26,7 @@ LOST_RACES = {
     errno.ENXIO,
     errno.EINVAL,  # of a directory into itself
     errno.EPERM,  # a link to a directory
+    errno.ELOOP,  # a symbolic link to itself
 }
 
 
@@ -184,7 +185,7 @@ class Crowd:
             (self.folder / f"member{number}").write_text(json.dumps([member.done, ledger]))
 
         self.processes = [
-            multiprocessing.Process(target=work, args=(number, member))
+            multiprocessing.Process(target=work, args=(number, member), daemon=True)
             for number, member in enumerate(self.members)
         ]
         for process in self.processes:
