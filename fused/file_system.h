@@ -55,6 +55,7 @@ struct AttributeChange {
   std::optional<std::uint32_t> mode, uid, gid;  // mode: the permission bits count
   std::optional<std::uint64_t> size;
   std::optional<std::int64_t> atime, mtime, ctime;  // ns
+  bool operator==(const AttributeChange&) const = default;
 };
 
 struct DirectoryEntry {
@@ -107,6 +108,8 @@ class FileSystem final : public CommitParticipant {
 
   // Attributes.
   Posix<struct stat> getattr(Ino ino);
+  /// A size alone that is the present one changes no times: the kernel, which keeps them while the
+  /// file is in use, does not either.
   Posix<struct stat> setattr(Ino ino, const AttributeChange& change);
   PosixStatus set_xattr(Ino ino, const std::string& name, std::string value, int flags);
   Posix<std::string> get_xattr(Ino ino, const std::string& name);

@@ -101,27 +101,28 @@ Task<R> offload(Executor pool, Work work) {
 /// it ends the process (they are bugs).
 void spawn(Executor executor, Task<void> task);
 
-/// Runs all tasks at once on the caller's executor and returns their results in order.
+/// Runs all tasks at once on the caller's executor and returns their results in order. When the
+/// tasks are destroyed before they have ended, so is the caller.
 template <class T>
 Task<std::vector<T>> all(std::vector<Task<T>> tasks) {
-  struct State {
-    std::vector<std::optional<T>> results;
-    std::size_t left;
-    Event done;
-  };
-  auto state = std::make_shared<State>();
-  state->results.resize(tasks.size());
-  state->left = tasks.size();
+  std::vector<std::optional<T>> ended(tasks.size());
+  std::size_t left = tasks.size();
+  // The tasks' alone: a caller that waits in it and owns it would own itself.
+  auto owned = std::make_shared<Event>();
+  Event& done = *owned;
   auto executor = co_await asio::this_coro::executor;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    spawn(executor, [](std::shared_ptr<State> s, std::size_t at, Task<T> task) -> Task<void> {
-      s->results[at].emplace(co_await std::move(task));
-      if (--s->left == 0) s->done.notify_all();
-    }(state, i, std::move(tasks[i])));
+    spawn(executor,
+          [](Task<T> task, std::optional<T>& result, std::size_t& running,
+             std::shared_ptr<Event> last) -> Task<void> {
+            result.emplace(co_await std::move(task));
+            if (--running == 0) last->notify_all();
+          }(std::move(tasks[i]), ended[i], left, owned));
   }
-  while (state->left > 0) co_await state->done.wait();
+  owned.reset();
+  while (left > 0) co_await done.wait();
   std::vector<T> results;
-  for (auto& result : state->results) results.push_back(std::move(*result));
+  for (auto& result : ended) results.push_back(std::move(*result));
   co_return results;
 }
 

@@ -71,11 +71,13 @@ struct Rpc::Call {
   Duration resend_after = kFirstResend;
   bool resent = false;
   Duration give_up_at;
-  std::optional<Result<Payload>> answer;
+  bool ended = false;
+  std::optional<Result<Payload>>* answer;  // the caller's, who waits in `answered`
   Event answered;
 
   void finish(Result<Payload> result) {
-    answer.emplace(std::move(result));
+    ended = true;
+    answer->emplace(std::move(result));
     answered.notify_all();
   }
 };
@@ -101,29 +103,31 @@ Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Durat
   RpcHeader header{
       .kind = question_kind(type), .type = static_cast<std::uint16_t>(type), .tag = tag};
   header.number = next_number_++;
-  auto call = std::make_shared<Call>();
-  call->to = to;
-  call->request = with_header(header, std::move(request));
   const Duration now = clock_.now();
   // Whoever asks for the status does not wait for that long.
   const Duration waiting = (type == MessageType::traffic ? 0 : waiting_bytes(to)) * kTimeOfByte;
+  std::optional<Result<Payload>> answer;
+  // Ours alone: a caller that waits in it and owns it would own itself.
+  const auto call = calls_.emplace(header.number, std::make_unique<Call>()).first->second.get();
+  call->to = to;
+  call->request = with_header(header, std::move(request));
   call->resend_after += waiting;
   call->asked_at = now;
   call->resend_at = now + call->resend_after;
   call->give_up_at = patience == Duration::max() ? patience : now + patience + waiting;
-  calls_.emplace(header.number, call);
+  call->answer = &answer;
   transport_.send(to, call->request);
   if (!ticking_) tick();
   const auto alive = alive_;  // this may be gone by the time the answer is noticed
-  while (!call->answer) co_await call->answered.wait();
+  if (!answer) co_await call->answered.wait();
   if (*alive) calls_.erase(header.number);
-  co_return std::move(*call->answer);
+  co_return std::move(*answer);
 }
 
 // With the next tick: the transport may not be able to send yet.
 void Rpc::connected(Party to) {
   for (auto& [number, call] : calls_) {
-    if (call->to != to || call->answer) continue;
+    if (call->to != to || call->ended) continue;
     call->resend_after = kFirstResend / 2;  // tick() doubles it
     call->resend_at = clock_.now();
   }
@@ -132,7 +136,7 @@ void Rpc::connected(Party to) {
 std::optional<Duration> Rpc::overdue_since(Party to) const {
   std::optional<Duration> since;
   for (const auto& [number, call] : calls_)
-    if (call->to == to && !call->answer && call->resent)
+    if (call->to == to && !call->ended && call->resent)
       since = std::min(since.value_or(call->asked_at), call->asked_at);
   return since;
 }
@@ -152,7 +156,7 @@ void Rpc::tick() {
     if (calls_.empty()) return;
     const Duration now = clock_.now();
     for (auto& [number, call] : calls_) {
-      if (call->answer) continue;
+      if (call->ended) continue;
       if (now >= call->give_up_at) {
         call->finish(fail(Errc::unreachable, "server {} does not answer", call->to));
       } else if (now >= call->resend_at) {
@@ -172,7 +176,7 @@ void Rpc::serve(Handler handler) { handler_ = std::move(handler); }
 void Rpc::stop() {
   stopped_ = true;
   for (auto& [number, call] : calls_)
-    if (!call->answer) call->finish(fail(Errc::shutting_down, "stopped"));
+    if (!call->ended) call->finish(fail(Errc::shutting_down, "stopped"));
 }
 
 void Rpc::received(Party from, Bytes message) {
@@ -185,7 +189,7 @@ void Rpc::received(Party from, Bytes message) {
   } else if (is_answer(message)) {
     largest_answer_ = std::max(largest_answer_, message.size());
     const auto found = calls_.find(header->number);
-    if (found == calls_.end() || found->second->answer || found->second->to != from) return;
+    if (found == calls_.end() || found->second->ended || found->second->to != from) return;
     if (header->code == 0) {
       found->second->finish(Payload{std::move(message)});
     } else {
@@ -210,7 +214,7 @@ void Rpc::unknown_version(Party from, const RpcHeader& header) {
     transport_.send(from, with_header(answer, std::move(reply)));
   } else if (is_answer(kind)) {
     const auto found = calls_.find(header.number);
-    if (found == calls_.end() || found->second->answer || found->second->to != from) return;
+    if (found == calls_.end() || found->second->ended || found->second->to != from) return;
     found->second->finish(fail(
         Errc::unsupported,
         "server {} speaks version {} of the protocol, and this program version {}: install the "

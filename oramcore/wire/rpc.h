@@ -45,6 +45,7 @@ class Rpc {
   static constexpr Duration kLastResend = std::chrono::seconds(16);
 
   Rpc(Executor executor, Clock& clock, Random& random, Transport& transport);
+  /// Who waits for an answer is destroyed, in a later turn of the executor.
   ~Rpc();
 
   /// Asks `to` and waits for its answer: the answer's body, or the error that the other side
@@ -83,7 +84,7 @@ class Rpc {
   Handler handler_;
   std::uint64_t next_number_;
   std::size_t largest_answer_ = 0;  // so far
-  std::map<std::uint64_t, std::shared_ptr<Call>> calls_;
+  std::map<std::uint64_t, std::unique_ptr<Call>> calls_;
   std::set<std::pair<Party, std::uint64_t>> handling_;
   bool ticking_ = false;
   bool stopped_ = false;

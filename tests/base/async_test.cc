@@ -100,6 +100,26 @@ TEST_F(Async, AllRunsTogetherAndKeepsTheOrder) {
   EXPECT_EQ(results, expected);
 }
 
+TEST_F(Async, WhoWaitsForAllIsDestroyedWithTheTasks) {
+  auto held = std::make_shared<int>(1);
+  auto event = std::make_unique<Event>();
+  const auto task = [](Event& e) -> Task<int> {
+    co_await e.wait();
+    co_return 1;
+  };
+  std::vector<Task<int>> tasks;
+  for (int i = 0; i < 3; ++i) tasks.push_back(task(*event));
+  spawn(io_.get_executor(),
+        [](std::vector<Task<int>> waited_for, std::shared_ptr<int>) -> Task<void> {
+          co_await all(std::move(waited_for));
+        }(std::move(tasks), held));
+  settle();
+  EXPECT_EQ(held.use_count(), 2);
+  event.reset();
+  settle();
+  EXPECT_EQ(held.use_count(), 1);
+}
+
 TEST_F(Async, AllOfNothingIsDoneAtOnce) {
   bool done = false;
   const auto together = [&]() -> Task<void> {

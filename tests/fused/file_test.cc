@@ -41,6 +41,23 @@ TEST_F(FileTest, BeyondTheValidBytesReadsZero) {
   EXPECT_EQ(read(find("a")), changed);
 }
 
+TEST_F(FileTest, TruncatingToThePresentSizeMovesNoTimes) {
+  const Ino ino = create("a");
+  write(ino, 0, "text");
+  const auto times = [&] {
+    const auto found = *fs->getattr(ino);
+    return std::pair(found.st_mtim.tv_sec, found.st_ctim.tv_sec);
+  };
+  AttributeChange back;
+  back.mtime = back.ctime = 1'000'000'000;
+  ASSERT_TRUE(fs->setattr(ino, back));
+  resize(ino, 4);
+  EXPECT_EQ(times(), std::pair(time_t{1}, time_t{1}));
+  resize(ino, 3);
+  EXPECT_GT(times().first, 1);
+  EXPECT_GT(times().second, 1);
+}
+
 TEST_F(FileTest, TruncatingWhileTheBlockIsWrittenKeepsItShort) {
   const Ino ino = create("a");
   write(ino, 0, std::string(2 * kTestBlock, 'x'));

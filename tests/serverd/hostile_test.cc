@@ -270,7 +270,7 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
   ASSERT_OK(cluster_.close_client());
   const std::size_t z = params_.bucket_size;
   const std::uint64_t epoch = open_.next.epoch;
-  Bytes junk(40 * z * z), orders;
+  Bytes junk(z * std::max<std::size_t>(40 * z, params_.slot_size())), orders;
   for (auto& byte : junk) byte = static_cast<std::uint8_t>(random_());
   const auto near = [&](std::uint64_t middle) { return middle + random_() % 5 - 2; };
   const auto some = [&](std::size_t likely) {

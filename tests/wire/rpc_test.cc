@@ -395,6 +395,15 @@ TEST_F(RpcTest, MayDieRightAfterStop) {
   EXPECT_EQ((**outcome).error().code, Errc::shutting_down);
 }
 
+TEST_F(RpcTest, TakesThoseWhoWaitAlongWhenItDies) {
+  const auto outcome = begin("hello");
+  EXPECT_EQ(outcome.use_count(), 2);
+  client_.reset();
+  settle();
+  EXPECT_EQ(outcome.use_count(), 1) << "who asked is still there";
+  EXPECT_FALSE(*outcome);
+}
+
 TEST_F(RpcTest, MayDieWhileAHandlerRuns) {
   serve_slowly();
   const auto outcome = begin("hello");
