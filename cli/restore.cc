@@ -92,6 +92,7 @@ std::string date_of(std::int64_t time) {
 }
 
 Result<RestoredFiles> restore(Vault& vault, const VaultKeys& keys, const VolumeOptions& how) {
+  FilesRestore restoring;  // outlives the volume
   auto rebuilt = Volume::rebuild(vault, keys, how);
   if (!rebuilt) return fail(std::move(rebuilt).error());
   if (rebuilt->damaged > 0)
@@ -99,7 +100,7 @@ Result<RestoredFiles> restore(Vault& vault, const VaultKeys& keys, const VolumeO
                              rebuilt->damaged);
   auto volume = Volume::open(vault, keys, how);
   if (!volume) return fail(std::move(volume).error());
-  auto files = restore_files((*volume)->device(), rebuilt->backup);
+  auto files = restoring.run((*volume)->device(), rebuilt->backup);
   Status closed = (*volume)->close();
   if (files && !closed) return fail(std::move(closed).error());
   return files;

@@ -101,7 +101,7 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
   list_changed_ = true;
   auto committed = commit(lock);
   covered(committed.has_value());
-  return committed;
+  return committed ? commit(lock) : committed;  // what is covered is free
 }
 
 PosixStatus Backups::write_all(Lock& lock, TablesDump& dump, BackupList& next,
@@ -152,6 +152,7 @@ PosixStatus Backups::give_up(Lock& lock, const Commit& commit) {
   S3O_POSIX_TRY(commit(lock));
   cache_.numbers.begin_backup();
   forget(cache_.numbers.end_backup(true));
+  S3O_POSIX_TRY(commit(lock));
   return posix_error(ENOSPC);
 }
 

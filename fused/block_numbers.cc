@@ -75,7 +75,8 @@ std::vector<BlockId> BlockNumbers::end_backup(bool succeeded) {
     return {};
   }
   fresh_.insert(covered.begin(), covered.end());
-  for (const BlockId block : covered) released_.push_back({block, false});
+  for (const BlockId block : covered) released_.push_back({block, true});
+  held_ += covered.size();
   return covered;
 }
 

@@ -198,12 +198,9 @@ Status FileSystem::unmount() {
   settle([](const Node& node) { return node.unflushed == 0; });
   if (auto last = commit(lock); outcome) outcome = last;
   const bool is_small = backups_.last_blocks() <= kSmallBackup;
-  if (outcome && backups_.is_outdated() && options_.back_up_every.count() > 0 && is_small) {
+  if (outcome && backups_.is_outdated() && options_.back_up_every.count() > 0 && is_small)
     if (auto backed_up = back_up(lock, true); !backed_up)
       spdlog::warn("the last changes are in no backup yet ({})", std::strerror(backed_up.error()));
-    else
-      outcome = commit(lock);  // what only the former one named is free
-  }
   const bool idle = cache_.wait(lock, [&] { return is_idle(); });
   if (!outcome)
     return fail(outcome.error() == ENOSPC ? Errc::disk_full : Errc::failed,

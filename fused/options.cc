@@ -170,7 +170,7 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   value("timeout", timeout, "SECONDS", "Without progress, before an error is given (20)")
       ->check(CLI::Range(1, 3600).description(""));
   value("backup", backup, "SECONDS", "Between backups of the names, at least (60)")
-      ->check(CLI::Range(5, 86400).description(""));
+      ->check(CLI::Range(1, 86400).description(""));
   parsed_value("uid", read_uid, command.root_uid, "USER",
                "Whose the root directory of a new vault is");
   parsed_value("gid", read_gid, command.root_gid, "GROUP", "Its group");

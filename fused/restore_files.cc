@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "fused/backup_format.h"
-#include "fused/backup_list.h"
 #include "fused/rows.h"
 
 namespace s3oram {
@@ -45,58 +44,44 @@ std::optional<Found> find_backup(BlockDevice& device, const std::vector<BlockId>
   return std::nullopt;
 }
 
-/// Commits the tables, once.
-class Restore final : public CommitParticipant {
- public:
-  explicit Restore(const Found& backup) : backup_(backup) {}
-  std::uint64_t rows() const { return rows_; }
-
-  std::function<Status(Database&)> snapshot() override {
-    return [this](Database& database) { return fill(database); };
-  }
-  void committed(const Status&) override {}
-
- private:
-  Status fill(Database& database) {
-    Bytes dump;
-    BackupList list;
-    for (const auto& [index, found] : backup_.parts) {
-      const auto& [block, part] = found;
-      dump.insert(dump.end(), part.content.begin(), part.content.end());
-      list.generation = part.generation;
-      list.time = part.time;
-      list.blocks.push_back(block);
-    }
-    list.used = list.blocks.size();
-    S3O_TRY(database.execute(kCreateTables));
-    S3O_TRY(database.execute(
-        fmt::format("INSERT INTO fs_state (name, value) VALUES ('format', {})", kFormat)));
-    auto loaded = load_tables(database, dump);
-    if (!loaded) return fail(loaded.error());
-    rows_ = *loaded;
-    return write_lists(database, {list});
-  }
-
-  const Found& backup_;
-  std::uint64_t rows_ = 0;
-};
-
 }  // namespace
 
-Result<RestoredFiles> restore_files(BlockDevice& device, const std::vector<BlockId>& candidates) {
+std::function<Status(Database&)> FilesRestore::snapshot() {
+  if (done_) return {};
+  return [this](Database& database) { return fill(database); };
+}
+
+void FilesRestore::committed(const Status& outcome) { done_ |= outcome.has_value(); }
+
+Status FilesRestore::fill(Database& database) {
+  S3O_TRY(database.execute(kCreateTables));
+  S3O_TRY(database.execute(
+      fmt::format("INSERT INTO fs_state (name, value) VALUES ('format', {})", kFormat)));
+  auto loaded = load_tables(database, dump_);
+  if (!loaded) return fail(loaded.error());
+  rows_ = *loaded;
+  return write_lists(database, {list_});
+}
+
+Result<RestoredFiles> FilesRestore::run(BlockDevice& device,
+                                        const std::vector<BlockId>& candidates) {
   const auto backup = find_backup(device, candidates);
   if (!backup)
     return fail(Errc::damaged_vault, "the servers hold no whole backup of the names ({} parts)",
                 candidates.size());
-  Restore restore(*backup);
+  for (const auto& [index, found] : backup->parts) {
+    const auto& [block, part] = found;
+    dump_.insert(dump_.end(), part.content.begin(), part.content.end());
+    list_.generation = part.generation;
+    list_.time = part.time;
+    list_.blocks.push_back(block);
+  }
+  list_.used = list_.blocks.size();
   std::promise<Status> committed;
-  device.set_participant(&restore);
+  device.set_participant(this);
   device.commit([&](Status status) { committed.set_value(std::move(status)); });
-  const Status status = committed.get_future().get();
-  device.set_participant(nullptr);
-  if (!status) return fail(status.error());
-  const BackupPart& part = backup->parts.begin()->second.second;
-  return RestoredFiles{part.time, restore.rows(), backup->parts.size()};
+  if (Status status = committed.get_future().get(); !status) return fail(std::move(status).error());
+  return RestoredFiles{list_.time, rows_, list_.blocks.size()};
 }
 
 }  // namespace s3oram

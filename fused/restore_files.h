@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "fused/backup_list.h"
 #include "oramcore/client/block_device.h"
 
 namespace s3oram {
@@ -15,9 +16,25 @@ struct RestoredFiles {
   std::size_t blocks = 0;  // that hold the backup
 };
 
-/// `candidates`: the blocks that are said to be parts of backups. Makes the tables in the database
-/// that the device commits to, which has none, and commits. Nobody else uses the device; waits.
-/// Errors: damaged_vault (no whole backup; nothing was changed).
-Result<RestoredFiles> restore_files(BlockDevice& device, const std::vector<BlockId>& candidates);
+/// Used once. It must outlive the device, or its use by another participant.
+class FilesRestore final : public CommitParticipant {
+ public:
+  /// `candidates`: the blocks that are said to be parts of backups. Makes the tables in the
+  /// database that the device commits to, which has none, and commits; waits for it. Nobody else
+  /// uses the device. Errors: damaged_vault (no whole backup; nothing was changed).
+  Result<RestoredFiles> run(BlockDevice& device, const std::vector<BlockId>& candidates);
+
+  // CommitParticipant, called on the device's threads. It commits by itself too.
+  std::function<Status(Database&)> snapshot() override;
+  void committed(const Status& outcome) override;
+
+ private:
+  Status fill(Database& database);
+
+  Bytes dump_;
+  BackupList list_;
+  std::uint64_t rows_ = 0;
+  bool done_ = false;
+};
 
 }  // namespace s3oram

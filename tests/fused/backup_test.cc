@@ -39,7 +39,8 @@ class BackupTest : public FileSystemFixture {
       if (decode_backup_part(content)) backups.push_back(block);
       device->write(block, content, [](Status) {});
     }
-    restored_ = restore_files(*device, backups);
+    restore_ = std::make_unique<FilesRestore>();
+    restored_ = restore_->run(*device, backups);
     if (!restored_) return;
     auto mounted = FileSystem::mount(*device, database, options);
     ASSERT_TRUE(mounted) << mounted.error().message;
@@ -54,6 +55,7 @@ class BackupTest : public FileSystemFixture {
     return found;
   }
 
+  std::unique_ptr<FilesRestore> restore_;  // outlives the device
   Result<RestoredFiles> restored_;
 };
 

@@ -61,12 +61,18 @@ for archive in "$golden"/*.tar.gz; do
   cmp "$work/written" "$mount/directory/written"
   unmounted "$vault moved"
   s3oramfs fsck "$vault moved" || fail "fsck finds something in $name after it was used"
+  step "$name, restored"
+  rm "$vault moved"/vault.db*
+  s3oramfs restore "${first[@]}" "$vault moved"
+  s3oramfs mount -o ro "${first[@]}" "$vault moved" "$mount"
+  holds "$work/with it" "was restored of $name"
+  unmounted "$vault moved"
   found=$((found + 1))
 done
-((found >= 2)) || fail "there are only $found golden volumes"
+((found >= 4)) || fail "there are only $found golden volumes"
 
 step "later formats"
-vault=$(echo "$work/somewhere/else/"*-shuffle" moved")
+vault="$work/somewhere/else/v2-shuffle moved"
 newer vault.db "UPDATE tree SET format = 99"
 newer vault.db "UPDATE fs_state SET value = 99 WHERE name = 'format'"
 newer servers/2/control.db "UPDATE volume SET format = 99"

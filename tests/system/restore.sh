@@ -27,7 +27,7 @@ expect 19 "$work/keys" s3oramfs backup --keys "$work/keys" "$vault"
 expect 23 "not mounted" s3oramfs backup "$vault"
 
 step "files, and a backup that is made by itself"
-s3oramfs mount --passfile "$work/pass" -o backup=5 "$vault" "$mount"
+s3oramfs mount --passfile "$work/pass" -o backup=1 "$vault" "$mount"
 make_tree "$work/tree" 300 3000000
 cp -a "$work/tree" "$mount/"
 head -c 3M /dev/urandom > "$work/random"
