@@ -22,37 +22,27 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"init", "--local VAULT", "make a vault whose three servers run on this machine", run_init},
-    {"init", "--server HOST:PORT,KEY ... VAULT", "make a vault on three or more servers", run_init},
+    {"init", "--server ... VAULT", "make a vault on three or more servers", run_init},
     {"mount", "VAULT DIRECTORY", "mount a vault", run_mount},
     {"umount", "DIRECTORY|VAULT", "write everything and unmount", run_umount},
-    {"status", "[--json] [--check] VAULT",
-     "show its health, the servers, the space and what is not yet written", run_status},
-    {"bench", "[VAULT|DIRECTORY ...]", "measure how fast a vault, or any directory, is", run_bench},
-    {"fsck", "[--repair] [--json] VAULT", "check an unmounted vault's own files, and mend them",
-     run_fsck},
-    {"backup", "[--keys FILE] VAULT",
-     "have the servers keep its names, and write what restore needs", run_backup},
-    {"restore", "[--from FILE] VAULT", "have a lost vault again, from its servers", run_restore},
-    {"passwd", "[--add|--remove SLOT|--list] VAULT", "change what opens a vault", run_passwd},
+    {"status", "VAULT", "show its health, servers, room, and what is unwritten", run_status},
+    {"bench", "[VAULT|DIRECTORY]", "measure how fast a vault, or any directory, is", run_bench},
+    {"fsck", "VAULT", "check an unmounted vault's own files, and mend them", run_fsck},
+    {"backup", "VAULT", "have its servers keep all names; write its keys", run_backup},
+    {"restore", "VAULT", "have a lost vault again, from its servers", run_restore},
+    {"passwd", "VAULT", "change what opens a vault", run_passwd},
     {"rekey", "VAULT", "give a vault a new key towards its servers", run_rekey},
-    {"server", "VAULT N HOST:PORT,KEY", "note a server's new address or key", run_server},
+    {"server", "VAULT N ADDRESS", "note a server's new address or key", run_server},
     {"version", "", "show the version", run_version},
 };
-
-// In one line, if it is short enough.
-void print_command(const Command& command) {
-  constexpr std::size_t kColumn = 26, kWidth = 79;
-  const std::string call = fmt::format("  {} {}", command.name, command.arguments);
-  const bool one_line = call.size() < kColumn && kColumn + command.summary.size() <= kWidth;
-  std::cout << (one_line ? fmt::format("{:<{}}{}\n", call, kColumn, command.summary)
-                         : fmt::format("{}\n{:{}}{}\n", call, "", kColumn, command.summary));
-}
 
 void print_help() {
   std::cout << "s3oramfs keeps a directory on servers that learn neither what it holds nor which\n"
                "part of it is used.\n\n"
                "Usage: s3oramfs COMMAND [OPTION...]\n\n";
-  for (const Command& command : kCommands) print_command(command);
+  for (const Command& command : kCommands)
+    std::cout << fmt::format("  {:<24}{}\n", fmt::format("{} {}", command.name, command.arguments),
+                             command.summary);
   std::cout << "\nOptions of a command: s3oramfs COMMAND --help. All else: man s3oramfs.\n";
 }
 
