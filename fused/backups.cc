@@ -71,6 +71,7 @@ PosixStatus Backups::make(Lock& lock, const Commit& commit, const std::function<
 
 PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::function<bool()>& stop) {
   BlockNumbers& numbers = cache_.numbers;
+  failed_.reset();
   numbers.prepare_backup();
   const auto covered = [&](bool succeeded) { forget(numbers.end_backup(succeeded)); };
   if (auto committed = commit(lock); !committed) {
@@ -93,9 +94,11 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
                   .time = now};
   auto written = write_all(lock, *dump, next, stop);
   if (!written) {
-    older_.blocks = next.blocks;  // not whole; the next one goes there
+    for (std::size_t i = older_.blocks.size(); i < next.blocks.size(); ++i)
+      if (numbers.release(next.blocks[i])) device_.discard(next.blocks[i]);
     covered(false);
-    return written.error() == ENOSPC ? give_up(lock, commit) : written;
+    const bool in_the_way = written.error() == ENOSPC && numbers.uncovered() > 0;
+    return in_the_way ? give_up(lock, commit) : written;
   }
   older_ = std::exchange(last_, std::move(next));
   list_changed_ = true;
@@ -130,9 +133,9 @@ PosixStatus Backups::write_all(Lock& lock, TablesDump& dump, BackupList& next,
   return await_writes(lock, 0);
 }
 
-/// The device is full, and the tables have grown. A backup without its first block is not believed,
-/// so nothing has to be kept for it. (That block stays: were it forgotten, an older content might
-/// be found.)
+/// The device is full, the tables have grown, and what the last backup holds takes up the room. A
+/// backup without its first block is not believed, so nothing has to be kept for it. (That block
+/// stays: were it forgotten, an older content might be found.)
 PosixStatus Backups::give_up(Lock& lock, const Commit& commit) {
   spdlog::warn("there is no room for a new backup of the names: the old ones are given up");
   BackupList rest;

@@ -50,7 +50,8 @@ class Backups {
   Timing::Time due(std::chrono::milliseconds every) const;
 
   /// Makes one; it is whole when this returns ok. The lock is held at entry and exit. If the device
-  /// has no room for it, what is held is let go, and until the next succeeds there is no backup.
+  /// has no room for it and something is held, that is let go, and until the next succeeds there is
+  /// no backup.
   /// `stop`, looked at between blocks, ends it early. Errors: ENOSPC, EIO, ECANCELED.
   PosixStatus make(Lock& lock, const Commit& commit, const std::function<bool()>& stop);
 

@@ -208,6 +208,34 @@ TEST_F(BackupTest, TheFormerOneIsThereUntilTheNextIsWhole) {
   EXPECT_EQ(found.at("second"), "2");
 }
 
+TEST_F(BackupTest, WithoutRoomTheLastOneStaysUnlessItIsInTheWay) {
+  write_file("first", pattern(5 * kTestBlock));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  for (unsigned i = 0; i < 200; ++i) create(fmt::format("file {}", i));
+  ASSERT_TRUE(fs->sync_all());
+  device->fill_up(true);
+  EXPECT_EQ(fs->back_up().error(), ENOSPC);
+  EXPECT_TRUE(fs->status().backup.exists);
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_EQ(files().size(), 1u);
+  for (unsigned i = 0; i < 200; ++i) create(fmt::format("file {}", i));
+  fs->forget(find("first"), 2);
+  ASSERT_TRUE(fs->unlink(kRootIno, "first"));
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_EQ(fs->status().backup.held, 5u);
+  device->fill_up(true);
+  EXPECT_EQ(fs->back_up().error(), ENOSPC);
+  EXPECT_FALSE(fs->status().backup.exists);
+  EXPECT_EQ(fs->status().backup.held, 0u);
+  device->fill_up(false);
+  back_up();
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_EQ(files().size(), 200u);
+}
+
 TEST_F(BackupTest, WithoutAWholeOneNothingIsMade) {
   write_file("first", "1");
   ASSERT_TRUE(fs->sync_all());

@@ -95,8 +95,10 @@ void MemoryDevice::write(BlockId block, Bytes content, std::function<void(Status
     std::unique_lock lock(mutex_);
     writing_.erase(block);
     const bool fails = fail_writes_;
+    const bool no_room = full_ && !acknowledged_.contains(block);
     lock.unlock();
     if (fails) return done(fail(Errc::unreachable, "block {} fails on demand", block));
+    if (no_room) return done(fail(Errc::disk_full, "no room for block {}", block));
     lock.lock();
     acknowledged_[block] = content;
     lock.unlock();
@@ -225,6 +227,10 @@ void MemoryDevice::release_write() {
   changed_.notify_all();
 }
 
+void MemoryDevice::fill_up(bool full) {
+  const std::lock_guard lock(mutex_);
+  full_ = full;
+}
 void MemoryDevice::fail_writes(bool fail) {
   const std::lock_guard lock(mutex_);
   fail_writes_ = fail;

@@ -49,6 +49,8 @@ class MemoryDevice final : public BlockDevice {
   void release_write();
   void fail_writes(bool fail);
   void fail_reads(bool fail);
+  /// While full, it takes no block that it does not hold.
+  void fill_up(bool full);
   void fail_commits(bool fail);
   /// Waits until `count` writes (or reads) are held; false after ten seconds.
   bool wait_held_writes(std::size_t count);
@@ -79,7 +81,7 @@ class MemoryDevice final : public BlockDevice {
   Counts counts_;
   unsigned violations_ = 0;
   bool hold_writes_ = false, hold_reads_ = false;
-  bool fail_writes_ = false, fail_reads_ = false, fail_commits_ = false;
+  bool fail_writes_ = false, full_ = false, fail_reads_ = false, fail_commits_ = false;
   bool stopping_ = false;
   std::thread thread_;
 };
