@@ -15,7 +15,7 @@ class RandomRuns : public testing::TestWithParam<int> {
 };
 
 TEST_P(RandomRuns, KeepAllPromises) {
-  constexpr int kRuns = 20;
+  constexpr int kRuns = 10;
   for (int i = 0; i < kRuns; ++i) {
     const auto seed = static_cast<std::uint64_t>(GetParam() * kRuns + i);
     const auto report = simulate(seed);

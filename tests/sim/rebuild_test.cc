@@ -267,7 +267,7 @@ TEST_P(RebuildTest, AStateThatIsThereIsNotReplaced) {
 class LosingRuns : public testing::TestWithParam<int> {};
 TEST_P(LosingRuns, KeepAllPromises) {
   spdlog::set_level(spdlog::level::off);
-  constexpr int kRuns = 10;
+  constexpr int kRuns = 5;
   for (int i = 0; i < kRuns; ++i) {
     const auto seed = static_cast<std::uint64_t>(GetParam() * kRuns + i);
     const auto report = test::simulate(seed, test::Client::loses_its_disk);

@@ -26,9 +26,9 @@ fresh_pair cases
 
 step "random operations on both, twice"
 fresh_pair fixed
-"$tests/compare_random" "$ours" "$theirs" --seed 1 --seconds 10 || fail "the file systems differ"
+"$tests/compare_random" "$ours" "$theirs" --seed 1 --seconds 6 || fail "the file systems differ"
 fresh_pair random
-"$tests/compare_random" "$ours" "$theirs" --seed "$SEED" --seconds 6 ||
+"$tests/compare_random" "$ours" "$theirs" --seed "$SEED" --seconds 4 ||
   fail "the file systems differ"
 
 step "random operations on a file, and between mounts"

@@ -10,7 +10,7 @@ need_fuse
 
 PATH=$bin:$PATH # timeout(1) runs programs, not functions
 timeout=2
-limit=$((timeout + 7)) # for slow machines; what hangs is caught all the same
+limit=$((timeout + 12)) # for slow machines; what hangs is caught all the same
 set_up remote
 
 # ends CODE COMMAND...: with this code (or "any"), and in time.
@@ -96,7 +96,7 @@ goes_on 2
 
 step "unmounting with dead servers"
 # Three waits: of umount for the daemon, and of the daemon for the data and for what is under way.
-limit=$((3 * timeout + 7))
+limit=$((3 * timeout + 12))
 fill_some
 kill_now "${server_pid[@]}"
 echo lost > "$mount/lost"

@@ -16,7 +16,7 @@ timeout=3
 # wait for the deadline.
 longest=$((3 * timeout + 3))
 if [[ $3 == local ]]; then
-  : "${ROUNDS:=6}" "${KINDS:=daemon power_client server_killed power_client server_stopped}"
+  : "${ROUNDS:=5}" "${KINDS:=daemon power_client server_killed power_client server_stopped}"
 else
   : "${ROUNDS:=8}"
   : "${KINDS:=server_killed power_server daemon link_cut power_all link_silent power_client server_stopped}"
