@@ -61,12 +61,14 @@ for archive in "$golden"/*.tar.gz; do
   cmp "$work/written" "$mount/directory/written"
   unmounted "$vault moved"
   s3oramfs fsck "$vault moved" || fail "fsck finds something in $name after it was used"
-  step "$name, restored"
-  rm "$vault moved"/vault.db*
-  s3oramfs restore "${first[@]}" "$vault moved"
-  s3oramfs mount -o ro "${first[@]}" "$vault moved" "$mount"
-  holds "$work/with it" "was restored of $name"
-  unmounted "$vault moved"
+  if [[ $name == *-shuffle ]]; then
+    step "$name, restored"
+    rm "$vault moved"/vault.db*
+    s3oramfs restore "${first[@]}" "$vault moved"
+    s3oramfs mount -o ro "${first[@]}" "$vault moved" "$mount"
+    holds "$work/with it" "was restored of $name"
+    unmounted "$vault moved"
+  fi
   found=$((found + 1))
 done
 ((found >= 4)) || fail "there are only $found golden volumes"
