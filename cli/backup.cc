@@ -1,8 +1,5 @@
 // s3oramfs backup: has the servers keep all names as they are now, and writes the file from which,
 // with the servers, a lost vault can be had again. s3oramfs restore is the other half.
-#include <sys/stat.h>
-
-#include <future>
 #include <iostream>
 
 #include "cli/command.h"
@@ -13,17 +10,12 @@
 namespace s3oram {
 namespace {
 
-using namespace std::chrono_literals;
-
 Status back_up(const Vault& vault) {
-  auto asked = std::async(std::launch::async, [&]() -> Status {
-    for (const char* question : {"sync", "backup"})
-      if (auto answer = ask_daemon(vault, question); !answer) return fail(answer.error());
-    return {};
-  });
   Progress progress("backing up the names of " + vault.directory().string());
-  while (asked.wait_for(100ms) != std::future_status::ready) progress.update();
-  return asked.get();
+  for (const char* question : {"sync", "backup"})
+    if (auto answer = ask_daemon(vault, question, progress); !answer)
+      return fail(std::move(answer).error());
+  return {};
 }
 
 Status write_keys(const Vault& vault, const std::filesystem::path& file) {

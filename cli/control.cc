@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <future>
 
 #include "oramcore/base/descriptor.h"
 
@@ -78,6 +79,15 @@ Result<json> ask_daemon(const Vault& vault, const std::string& question,
               "{}",
               message != answer.end() && message->is_string() ? message->get<std::string>()
                                                               : answer.dump());
+}
+
+Result<json> ask_daemon(const Vault& vault, const std::string& question, Progress& progress,
+                        std::chrono::seconds patience) {
+  auto asked =
+      std::async(std::launch::async, [&] { return ask_daemon(vault, question, patience); });
+  while (asked.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready)
+    progress.update();
+  return asked.get();
 }
 
 }  // namespace s3oram

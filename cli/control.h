@@ -5,14 +5,20 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/terminal.h"
 #include "oramcore/state/vault.h"
 
 namespace s3oram {
 
-/// Asks "status" or "sync" and gives the answer, an object. Errors: not_mounted (no daemon
-/// listens), unreachable (none answers within `patience`, if that is not zero), and what the daemon
-/// itself answers.
+/// Asks "status", "sync" or "backup" and gives the answer, an object. Errors: not_mounted (no
+/// daemon listens), unreachable (none answers within `patience`, if that is not zero), and what the
+/// daemon itself answers.
 Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
+                                  std::chrono::seconds patience = std::chrono::seconds(0));
+
+/// The same of a question that takes long: `progress` goes on meanwhile.
+Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
+                                  Progress& progress,
                                   std::chrono::seconds patience = std::chrono::seconds(0));
 
 }  // namespace s3oram

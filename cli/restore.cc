@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/credential.h"
 #include "cli/terminal.h"
+#include "cli/vault_check.h"
 #include "fused/restore_files.h"
 #include "oramcore/client/volume.h"
 #include "oramcore/db/sqlite.h"
@@ -53,9 +54,7 @@ Result<Vault> find_vault(const Options& options) {
 Result<bool> has_files(const fs::path& path) {
   auto database = Database::open(path.string(), Database::Mode::read_only);
   if (!database) return fail(std::move(database).error());
-  auto tables = database->prepare("SELECT 1 FROM sqlite_master WHERE name = 'fs_state'");
-  if (!tables) return fail(std::move(tables).error());
-  return tables->step();
+  return database->has_table("fs_state");
 }
 
 /// What is there of vault.db is kept under another name.
@@ -67,9 +66,7 @@ Status put_aside(const Vault& vault, bool force) {
                 "{}: is there: check it by s3oramfs fsck; --force restores all the same, as of the "
                 "last backup",
                 path.string());
-  fs::path aside;
-  for (unsigned n = 1; aside.empty() || fs::exists(aside); ++n)
-    aside = fmt::format("{}.before-restore{}", path.string(), n > 1 ? fmt::format("-{}", n) : "");
+  const fs::path aside = free_path(path.string() + ".before-restore");
   for (const char* suffix : {"", "-wal"}) {
     std::error_code error;
     if (!fs::exists(path.string() + suffix)) continue;

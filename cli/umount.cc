@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <future>
 #include <iostream>
 #include <thread>
 #include <vector>
@@ -64,11 +63,8 @@ Result<bool> in_use(Vault& vault) {
 }
 
 Status write_everything(Vault& vault, const Mount& mount, How& how) {
-  auto asked = std::async(std::launch::async,
-                          [&] { return ask_daemon(vault, "sync", how.force ? kPatience : 0s); });
   Progress progress(fmt::format("writing what is in memory of {}", mount.point.string()));
-  while (asked.wait_for(100ms) != std::future_status::ready) progress.update();
-  auto answer = asked.get();
+  auto answer = ask_daemon(vault, "sync", progress, how.force ? kPatience : 0s);
   if (answer) return {};
   how.hangs =
       how.force && answer.error().code == Errc::unreachable && !ask_daemon(vault, "status", 5s);

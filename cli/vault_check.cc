@@ -23,12 +23,6 @@ constexpr const char* kBringBack =
 
 fs::path with_suffix(fs::path path, const std::string& suffix) { return path += suffix; }
 
-fs::path free_path(const fs::path& wanted) {
-  fs::path path = wanted;
-  for (unsigned n = 2; fs::exists(path); ++n) path = with_suffix(wanted, fmt::format("-{}", n));
-  return path;
-}
-
 Status copy_durably(const fs::path& from, const fs::path& to) {
   const auto copy = [&]() -> Status {
     std::error_code error;
@@ -284,6 +278,12 @@ class Check {
 };
 
 }  // namespace
+
+fs::path free_path(const fs::path& wanted) {
+  fs::path path = wanted;
+  for (unsigned n = 2; fs::exists(path); ++n) path = with_suffix(wanted, fmt::format("-{}", n));
+  return path;
+}
 
 std::size_t VaultReport::left() const {
   return static_cast<std::size_t>(

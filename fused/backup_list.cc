@@ -26,17 +26,14 @@ Status write_lists(Database& database, const std::vector<BackupList>& lists) {
 
 Result<std::vector<BackupList>> read_lists(Database& database) {
   std::vector<BackupList> lists;
-  auto there = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'backups'");
+  auto there = database.has_table("backups");
   if (!there) return fail(there.error());
-  auto more = there->step();
-  if (!more) return fail(more.error());
-  if (!*more) return lists;
-  there->reset();
+  if (!*there) return lists;
   auto rows = database.prepare(
       "SELECT block, generation, used, time FROM backups ORDER BY generation, place");
   if (!rows) return fail(rows.error());
   for (;;) {
-    more = rows->step();
+    auto more = rows->step();
     if (!more) return fail(more.error());
     if (!*more) return lists;
     const auto generation = static_cast<std::uint64_t>(rows->integer(1));

@@ -94,8 +94,7 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
                   .time = now};
   auto written = write_all(lock, *dump, next, stop);
   if (!written) {
-    for (std::size_t i = older_.blocks.size(); i < next.blocks.size(); ++i)
-      if (numbers.release(next.blocks[i])) device_.discard(next.blocks[i]);
+    for (std::size_t i = older_.blocks.size(); i < next.blocks.size(); ++i) free(next.blocks[i]);
     covered(false);
     const bool in_the_way = written.error() == ENOSPC && numbers.uncovered() > 0;
     return in_the_way ? give_up(lock, commit) : written;
@@ -146,9 +145,7 @@ PosixStatus Backups::give_up(Lock& lock, const Commit& commit) {
   }
   S3O_POSIX_TRY(await_writes(lock, 0));
   for (const BlockId block : blocks())
-    if (std::find(rest.blocks.begin(), rest.blocks.end(), block) == rest.blocks.end() &&
-        cache_.numbers.release(block))
-      device_.discard(block);
+    if (std::find(rest.blocks.begin(), rest.blocks.end(), block) == rest.blocks.end()) free(block);
   last_ = BackupList();
   older_ = std::move(rest);
   list_changed_ = true;
@@ -157,6 +154,10 @@ PosixStatus Backups::give_up(Lock& lock, const Commit& commit) {
   forget(cache_.numbers.end_backup(true));
   S3O_POSIX_TRY(commit(lock));
   return posix_error(ENOSPC);
+}
+
+void Backups::free(BlockId block) {
+  if (cache_.numbers.release(block)) device_.discard(block);
 }
 
 void Backups::forget(const std::vector<BlockId>& blocks) {

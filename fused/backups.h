@@ -72,6 +72,7 @@ class Backups {
   PosixStatus give_up(Lock& lock, const Commit& commit);
   void write(BlockId block, Bytes content);
   PosixStatus await_writes(Lock& lock, unsigned most);
+  void free(BlockId block);
   void forget(const std::vector<BlockId>& blocks);
 
   std::mutex& mutex_;

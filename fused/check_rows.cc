@@ -39,8 +39,7 @@ bool check_tables(CheckModel& model) {
   };
   std::vector<std::string> missing;
   for (const char* table : {"fs_state", "inodes", "dentries", "extents", "xattrs"}) {
-    const auto there = number(
-        fmt::format("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{}'", table));
+    const auto there = model.database.has_table(table);
     if (!there) return model.refuse("sqlite_master", there.error());
     if (!*there) missing.emplace_back(table);
   }

@@ -313,10 +313,7 @@ std::function<Status(Database&)> FileSystem::snapshot() {
   const Lock lock(mutex_);
   if (options_.read_only) return [](Database&) { return Status(); };
   cache_.numbers.begin_commit();
-  if (metadata_.uncommitted() > 0) {
-    if (!backups_.is_outdated()) backup_wakes_.notify_all();
-    backups_.outdate();
-  }
+  if (metadata_.uncommitted() > 0) backups_.outdate();
   return [rows = metadata_.begin_commit(), list = backups_.snapshot()](Database& db) -> Status {
     S3O_TRY(rows(db));
     return list ? list(db) : Status();
@@ -331,7 +328,8 @@ void FileSystem::committed(const Status& outcome) {
   if (!options_.read_only) metadata_.end_commit(outcome.has_value());
   cache_.numbers.end_commit(outcome.has_value());
   backups_.committed(outcome.has_value());
-  cache_.wake(false);  // a commit needs no server, and brings no waiting access further
+  backup_wakes_.notify_all();  // one may be due, or due sooner
+  cache_.wake(false);          // a commit needs no server, and brings no waiting access further
 }
 
 PosixStatus FileSystem::commit(Lock& lock) {

@@ -132,6 +132,12 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
   return database;
 }
 
+Result<bool> Database::has_table(std::string_view name) {
+  auto tables = prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?");
+  if (!tables) return fail(std::move(tables).error());
+  return tables->bind(0, name).step();
+}
+
 Database::Database(Database&& other) noexcept { *this = std::move(other); }
 Database& Database::operator=(Database&& other) noexcept {
   std::swap(db_, other.db_);

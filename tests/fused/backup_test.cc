@@ -170,6 +170,18 @@ TEST_F(BackupTest, WhatIsHeldComesFreeWhenThereIsNeed) {
   EXPECT_EQ(third.error(), ENOSPC);
 }
 
+TEST_F(BackupTest, MuchThatIsHeldMakesOneDueAtOnce) {
+  write_file("large", pattern(100 * kTestBlock));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  ASSERT_TRUE(fs->unlink(kRootIno, "large"));
+  ASSERT_TRUE(fs->sync_all());
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (fs->status().backup.held > 0 && std::chrono::steady_clock::now() < limit)
+    std::this_thread::yield();
+  EXPECT_EQ(fs->status().backup.held, 0u);
+}
+
 TEST_F(BackupTest, FilesThatCameAndWentHoldNothing) {
   back_up();
   for (unsigned i = 0; i < 12; ++i) {

@@ -38,12 +38,13 @@ s3oramfs status "$vault" | grep -q '^backup    of everything$' || fail "status d
 s3oramfs umount "$vault"
 s3oramfs mount --passfile "$work/pass" -o backup=3600 "$vault" "$mount"
 echo later > "$mount/later"
+mkdir "$mount/few" && head -c 500K /dev/urandom | split -b 20K - "$mount/few/"
 s3oramfs backup "$vault"
 backup_is "b['current']" || fail "the backup is not current"
 snapshot "$mount" > "$work/before"
 
 step "what was deleted or replaced since comes back"
-rm -r "$mount/tree/GL" # too little for a backup by itself
+rm -r "$mount/few" # 32 blocks: too few for a backup by itself
 echo newer > "$mount/later"
 sync "$mount/later"
 
