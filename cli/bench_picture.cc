@@ -8,8 +8,8 @@ namespace s3oram {
 namespace {
 
 constexpr unsigned kWidth = 760, kMargin = 24;
-constexpr unsigned kBars = 300;     // where they begin
-constexpr unsigned kLongest = 360;  // the longest one
+constexpr unsigned kBars = 300;        // where they begin
+constexpr unsigned kLongestBar = 360;  // the longest one
 constexpr unsigned kBar = 12, kBetween = 3, kRows = 16;
 constexpr std::array kColors = {"#2a6f97", "#e07a5f", "#81b29a", "#f2cc8f", "#6d597a"};
 
@@ -63,7 +63,7 @@ std::string bench_picture(const std::vector<BenchColumn>& columns) {
         y + 10, first.unit, first.more_is_better ? "" : ", less is better");
     for (std::size_t i = 0; i < columns.size(); ++i) {
       const double value = columns[i].measurements[row].value;
-      const double length = most > 0 ? std::max(1.0, value / most * kLongest) : 1.0;
+      const double length = most > 0 ? std::max(1.0, value / most * kLongestBar) : 1.0;
       const std::size_t at = y + i * (kBar + kBetween);
       put("<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\" fill=\"{}\"/>\n", kBars, at,
           length, kBar, color(i));

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::seconds;
 
-struct Options {
+struct InitOptions {
   fs::path vault;
   bool local = false;
   std::vector<std::string> servers;
@@ -36,7 +36,7 @@ struct Options {
   CredentialOptions credential;
 };
 
-Result<bool> parse_options(const Args& args, Options& options) {
+Result<bool> parse_options(const Args& args, InitOptions& options) {
   CLI::App app("Makes a vault: a directory with the keys and the state of one private directory.",
                "s3oramfs init");
   app.add_option("VAULT", options.vault, "The directory to make; may exist if it is empty")
@@ -104,7 +104,7 @@ Status take_name(const Names& names, const std::string& option, const std::strin
   return fail(Errc::usage, "{} {}: write {}", option, text, known);
 }
 
-Result<Choice> choose(const Options& options) {
+Result<Choice> choose(const InitOptions& options) {
   Wishes wishes;
   wishes.local = options.local;
   wishes.allow_overflow = options.allow_overflow;
@@ -134,7 +134,7 @@ Result<Choice> choose(const Options& options) {
   return choice;
 }
 
-Result<VaultConfig> config_of(const Options& options, Random& random) {
+Result<VaultConfig> config_of(const InitOptions& options, Random& random) {
   auto choice = choose(options);
   if (!choice) return fail(std::move(choice).error());
   VaultConfig config;
@@ -161,7 +161,7 @@ bool same_request(const VaultConfig& a, const VaultConfig& b) {
 // A vault being made, or an unfinished one found; removed again unless kept.
 class Unfinished {
  public:
-  static Result<Unfinished> start(const Options& options) {
+  static Result<Unfinished> start(const InitOptions& options) {
     SystemRandom random;
     auto config = config_of(options, random);
     if (!config) return fail(std::move(config).error());
@@ -214,7 +214,7 @@ class Unfinished {
  private:
   Unfinished(Vault v, NewCredential c) : vault(std::move(v)), credential(std::move(c)) {}
 
-  static Result<Unfinished> resume(const Options& options, const VaultConfig& config,
+  static Result<Unfinished> resume(const InitOptions& options, const VaultConfig& config,
                                    Result<Vault>& found) {
     if (!found || found->config().ready)
       return fail(Errc::exists, "{}: holds a vault already, and is not overwritten",
@@ -234,7 +234,7 @@ class Unfinished {
 };
 
 // Tries until the servers admit the key, or as long as the options say.
-Status create_volume(const Options& options, Unfinished& making, const VaultKeys& keys) {
+Status create_volume(const InitOptions& options, Unfinished& making, const VaultKeys& keys) {
   VolumeOptions how;
   how.deadline = seconds(options.patience.timeout);
   if (options.local) {
@@ -262,7 +262,7 @@ Status create_volume(const Options& options, Unfinished& making, const VaultKeys
 }  // namespace
 
 Status run_init(const Args& args) {
-  Options options;
+  InitOptions options;
   auto parsed = parse_options(args, options);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};

@@ -9,14 +9,14 @@
 namespace s3oram {
 namespace {
 
-struct Options {
+struct PasswdOptions {
   std::string vault;
   bool add = false, list = false;
   unsigned remove = 0;  // a slot; 0: none
   CredentialOptions known, fresh;
 };
 
-Result<bool> parse_options(const Args& args, Options& options) {
+Result<bool> parse_options(const Args& args, PasswdOptions& options) {
   CLI::App app("Changes the passphrase or key file of a vault, or adds and removes others.",
                "s3oramfs passwd");
   app.add_option("VAULT", options.vault, "The vault, mounted or not")->required();
@@ -61,7 +61,7 @@ Status remove(Vault& vault, unsigned slot, const Credential& remaining) {
   return {};
 }
 
-Status set(Vault& vault, const Options& options, const Credential& known) {
+Status set(Vault& vault, const PasswdOptions& options, const Credential& known) {
   // Before anyone is asked for a new one.
   if (auto keys = vault.unlock(known); !keys) return fail(std::move(keys).error());
   auto fresh = NewCredential::make(options.fresh);
@@ -86,7 +86,7 @@ Status set(Vault& vault, const Options& options, const Credential& known) {
 }  // namespace
 
 Status run_passwd(const Args& args) {
-  Options options;
+  PasswdOptions options;
   auto parsed = parse_options(args, options);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};

@@ -16,13 +16,13 @@ namespace {
 
 using std::chrono::seconds;
 
-struct Options {
+struct RekeyOptions {
   std::string vault;
   Patience patience;
   CredentialOptions credential;
 };
 
-Result<bool> parse_options(const Args& args, Options& options) {
+Result<bool> parse_options(const Args& args, RekeyOptions& options) {
   CLI::App app("Gives a vault a new key towards its servers, once they all admit it.",
                "s3oramfs rekey");
   app.add_option("VAULT", options.vault, "The vault")->required();
@@ -32,7 +32,8 @@ Result<bool> parse_options(const Args& args, Options& options) {
 }
 
 // Whether all servers admit the key: only a session tells.
-Status try_key(Vault& vault, const VaultKeys& keys, const Options& options, Progress& progress) {
+Status try_key(Vault& vault, const VaultKeys& keys, const RekeyOptions& options,
+               Progress& progress) {
   VolumeOptions how;
   how.deadline = seconds(options.patience.timeout);
   how.progress = [&](const std::string& detail) { progress.update(detail); };
@@ -41,7 +42,7 @@ Status try_key(Vault& vault, const VaultKeys& keys, const Options& options, Prog
   return (*volume)->close();
 }
 
-Status wait_for_servers(Vault& vault, const VaultKeys& keys, const Options& options) {
+Status wait_for_servers(Vault& vault, const VaultKeys& keys, const RekeyOptions& options) {
   Progress progress("opening a session by the new key");
   Status opened = until_admitted(options.patience, progress,
                                  [&] { return try_key(vault, keys, options, progress); });
@@ -55,7 +56,7 @@ Status wait_for_servers(Vault& vault, const VaultKeys& keys, const Options& opti
 }  // namespace
 
 Status run_rekey(const Args& args) {
-  Options options;
+  RekeyOptions options;
   auto parsed = parse_options(args, options);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};

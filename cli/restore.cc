@@ -19,14 +19,14 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLargestRecovery = 1 << 20;
 
-struct Options {
+struct RestoreOptions {
   fs::path vault, from;
   bool force = false;
   int timeout = 20;  // s
   CredentialOptions credential;
 };
 
-Result<bool> parse_options(const Args& args, Options& options) {
+Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   CLI::App app("Has a vault again whose vault.db, or whole directory, is lost.",
                "s3oramfs restore");
   app.add_option("VAULT", options.vault, "The vault: a new directory with --from, else its own")
@@ -43,7 +43,7 @@ Result<bool> parse_options(const Args& args, Options& options) {
   return parse(app, args);
 }
 
-Result<Vault> find_vault(const Options& options) {
+Result<Vault> find_vault(const RestoreOptions& options) {
   if (options.from.empty()) return Vault::find(options.vault);
   auto text = read_small_file(options.from, kLargestRecovery);
   if (!text) return fail(std::move(text).error());
@@ -80,11 +80,10 @@ Status put_aside(const Vault& vault, bool force) {
 }
 
 std::string date_of(std::int64_t time) {
-  const std::time_t seconds = time / 1'000'000'000;
+  const std::time_t second = time / 1'000'000'000;
   char text[64] = "?";
   std::tm local{};
-  if (::localtime_r(&seconds, &local))
-    std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  if (::localtime_r(&second, &local)) std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
   return text;
 }
 
@@ -106,7 +105,7 @@ Result<RestoredFiles> restore(Vault& vault, const VaultKeys& keys, const VolumeO
 }  // namespace
 
 Status run_restore(const Args& args) {
-  Options options;
+  RestoreOptions options;
   auto parsed = parse_options(args, options);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};

@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // With --force: how long the daemon may take to write, and then to end.
-constexpr auto kPatience = 30s;
+constexpr auto kForced = 30s;
 constexpr auto kEnd = 10s;
 constexpr std::size_t kMostSaid = 4096;  // by what unmounts
 
@@ -64,7 +64,7 @@ Result<bool> in_use(Vault& vault) {
 
 Status write_everything(Vault& vault, const Mount& mount, How& how) {
   Progress progress(fmt::format("writing what is in memory of {}", mount.point.string()));
-  auto answer = ask_daemon(vault, "sync", progress, how.force ? kPatience : 0s);
+  auto answer = ask_daemon(vault, "sync", progress, how.force ? kForced : 0s);
   if (answer) return {};
   how.hangs =
       how.force && answer.error().code == Errc::unreachable && !ask_daemon(vault, "status", 5s);

@@ -49,9 +49,9 @@ class Binder {
   int at_;
 };
 
-class Reader {
+class RowReader {
  public:
-  Reader(const Statement& statement, int at) : statement_(statement), at_(at) {}
+  RowReader(const Statement& statement, int at) : statement_(statement), at_(at) {}
   template <class Integer>
   void integer(Integer& value) {
     value = static_cast<Integer>(statement_.integer(at_++));
@@ -103,7 +103,7 @@ InodeTable::Key InodeTable::key(const Statement& statement) {
 }
 InodeTable::Row InodeTable::row(const Statement& statement, int at) {
   Row row;
-  Reader reader(statement, at);
+  RowReader reader(statement, at);
   for (auto* field : {&row.mode, &row.uid, &row.gid, &row.nlink}) reader.integer(*field);
   for (auto* field : {&row.rdev, &row.size, &row.blocks}) reader.integer(*field);
   for (auto* field : {&row.atime, &row.mtime, &row.ctime}) reader.integer(*field);
@@ -120,14 +120,14 @@ void DentryTable::bind_row(Statement& statement, const Row& row) {
 }
 DentryTable::Key DentryTable::key(const Statement& statement) {
   Key key;
-  Reader reader(statement, 0);
+  RowReader reader(statement, 0);
   reader.integer(key.parent);
   reader.blob(key.name);
   return key;
 }
 DentryTable::Row DentryTable::row(const Statement& statement, int at) {
   Row row;
-  Reader reader(statement, at);
+  RowReader reader(statement, at);
   reader.integer(row.ino);
   reader.integer(row.type);
   return row;
@@ -156,14 +156,14 @@ void XattrTable::bind_row(Statement& statement, const Row& row) {
 }
 XattrTable::Key XattrTable::key(const Statement& statement) {
   Key key;
-  Reader reader(statement, 0);
+  RowReader reader(statement, 0);
   reader.integer(key.ino);
   reader.blob(key.name);
   return key;
 }
 XattrTable::Row XattrTable::row(const Statement& statement, int at) {
   Row row;
-  Reader(statement, at).blob(row);
+  RowReader(statement, at).blob(row);
   return row;
 }
 

@@ -19,7 +19,7 @@ namespace s3oram {
 namespace {
 
 using Path = std::filesystem::path;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 // A server that ran for so long has not failed again: it has failed anew.
 constexpr std::chrono::minutes kLongLife{1};
@@ -48,8 +48,9 @@ class LocalServers::Keeper {
            std::chrono::milliseconds pause)
         : process(program, vault, number, count), next_pause(pause) {}
     ServerProcess process;
-    Clock::time_point launched;
-    Clock::time_point again = Clock::time_point::max();  // when to launch it, if it has ended
+    SteadyClock::time_point launched;
+    SteadyClock::time_point again =
+        SteadyClock::time_point::max();  // when to launch it, if it has ended
     std::chrono::milliseconds next_pause;
     // Under the mutex:
     bool running = false;
@@ -94,9 +95,9 @@ void LocalServers::Keeper::keep() {
 }
 
 Status LocalServers::Keeper::launch_all() {
-  const auto deadline = Clock::now() + patience_.start;
+  const auto deadline = SteadyClock::now() + patience_.start;
   for (Server& server : servers_) {
-    server.launched = Clock::now();
+    server.launched = SteadyClock::now();
     S3O_TRY(server.process.launch());
   }
   for (Server& server : servers_) {
@@ -110,15 +111,15 @@ Status LocalServers::Keeper::launch_all() {
 void LocalServers::Keeper::watch() {
   for (;;) {
     std::vector<pollfd> wanted{{stop_[0], POLLIN, 0}};
-    auto next = Clock::time_point::max();
+    auto next = SteadyClock::time_point::max();
     for (const Server& server : servers_) {
       wanted.push_back({server.process.handle(), POLLIN, 0});  // poll leaves out what is below 0
       wanted.push_back({server.process.ready(), POLLIN, 0});
       next = std::min(next, server.again);
     }
     int timeout = -1;
-    if (next != Clock::time_point::max()) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
+    if (next != SteadyClock::time_point::max()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - SteadyClock::now());
       timeout = static_cast<int>(std::max<std::int64_t>(0, left.count()));
     }
     if (::poll(wanted.data(), wanted.size(), timeout) < 0) continue;  // a signal
@@ -131,15 +132,15 @@ void LocalServers::Keeper::watch() {
         set_running(server, true);
       }
       if (end) ended(server);
-      if (Clock::now() >= server.again) launch_again(server);
+      if (SteadyClock::now() >= server.again) launch_again(server);
     }
   }
 }
 
 void LocalServers::Keeper::ended(Server& server) {
-  server.process.reap(Clock::time_point::max());
+  server.process.reap(SteadyClock::time_point::max());
   set_running(server, false);
-  const auto now = Clock::now();
+  const auto now = SteadyClock::now();
   if (now - server.launched >= kLongLife) server.next_pause = patience_.restart;
   server.again = now + server.next_pause;
   spdlog::error("server {} ended by itself {}; it is started again in {} ms",
@@ -148,27 +149,27 @@ void LocalServers::Keeper::ended(Server& server) {
 }
 
 void LocalServers::Keeper::launch_again(Server& server) {
-  server.launched = Clock::now();
-  server.again = Clock::time_point::max();
+  server.launched = SteadyClock::now();
+  server.again = SteadyClock::time_point::max();
   {
     const std::lock_guard lock(mutex_);
     ++server.restarts;
   }
   if (const Status launched = server.process.launch(); !launched) {
     spdlog::error("{}", launched.error().message);
-    server.again = Clock::now() + patience_.longest;
+    server.again = SteadyClock::now() + patience_.longest;
   }
 }
 
 Status LocalServers::Keeper::stop_all() {
-  const auto deadline = Clock::now() + patience_.stop;
+  const auto deadline = SteadyClock::now() + patience_.stop;
   std::string problems;
   for (Server& server : servers_) server.process.signal(SIGTERM);
   for (Server& server : servers_) {
     ServerProcess& process = server.process;
     if (!process.reap(deadline)) {
       process.signal(SIGKILL);
-      process.reap(Clock::time_point::max());
+      process.reap(SteadyClock::time_point::max());
     }
     set_running(server, false);
     if (!process.ended_well())

@@ -13,12 +13,10 @@ namespace {
 constexpr std::string_view kMagic = "s3oramfs keys 1\n";
 constexpr std::string_view kAnyMagic = kMagic.substr(0, 14);
 constexpr std::size_t kCheck = crypto_generichash_BYTES_MIN;
-constexpr std::size_t kNonce = crypto_secretbox_NONCEBYTES;
-constexpr std::size_t kBox = kNonce + crypto_secretbox_MACBYTES + std::tuple_size_v<Seed>;
 constexpr std::size_t kSalt = std::tuple_size_v<decltype(KeyWrap::salt)>;
 constexpr std::size_t kHeader = kMagic.size() + 2;
-constexpr std::size_t kSlot = 1 + 1 + kSalt + 8 + 8 + kBox;
-constexpr std::size_t kClientKey = 1 + kBox;
+constexpr std::size_t kSlot = 1 + 1 + kSalt + 8 + 8 + kSealedKey;
+constexpr std::size_t kClientKey = 1 + kSealedKey;
 constexpr std::uint8_t kInUse = 1, kNext = 2;
 
 std::array<std::uint8_t, kCheck> check_of(View content) {
@@ -84,7 +82,7 @@ Result<KeySlot> read_slot(Reader& reader, const std::filesystem::path& path) {
   const View salt = reader.take(kSalt);
   std::copy(salt.begin(), salt.end(), slot.wrap.salt.begin());
   const KdfLimits limits{reader.number(), reader.number()};
-  slot.box = reader.bytes(kBox);
+  slot.box = reader.bytes(kSealedKey);
   if (slot.number == 0 || kind > static_cast<std::uint8_t>(KeyWrap::Kind::key_file))
     return fail(Errc::damaged_vault, "{}: slot {} is of the unknown kind {}", path.string(),
                 slot.number, kind);
@@ -133,7 +131,7 @@ Bytes to_bytes(const KeyFile& file) {
     append(bytes, slot.wrap.limits.passes);
     append(bytes, slot.wrap.limits.memory);
     append(bytes, slot.box);
-    bytes.resize(bytes.size() + kBox - slot.box.size());
+    bytes.resize(bytes.size() + kSealedKey - slot.box.size());
   }
   for (const auto& [use, sealed] :
        {std::pair<std::uint8_t, const Bytes&>(kInUse, file.client_key),
@@ -174,7 +172,7 @@ Result<KeyFile> parse_key_file(View content, const std::filesystem::path& path) 
     const std::uint8_t use = reader.byte();
     if (use != kInUse && use != kNext)
       return fail(Errc::damaged_vault, "{}: a client key of unknown use", path.string());
-    (use == kInUse ? file.client_key : file.next_client_key) = reader.bytes(kBox);
+    (use == kInUse ? file.client_key : file.next_client_key) = reader.bytes(kSealedKey);
   }
   return file;
 }
@@ -211,24 +209,16 @@ Result<OpenedSlot> open_slot(const KeyFile& file, const Credential& credential) 
 
 Bytes seal_client_key(const Seed& master, const Seed& secret, Random& random) {
   Seed key = derive_secret(master, 3);
-  Bytes sealed(kBox);
-  random.fill(MutView(sealed).first(kNonce));
-  crypto_secretbox_easy(sealed.data() + kNonce, secret.data(), secret.size(), sealed.data(),
-                        key.data());
-  sodium_memzero(key.data(), key.size());
-  return sealed;
+  return seal_key(secret, key, random);
 }
 
 Result<Seed> open_client_key(const Seed& master, View sealed) {
   if (sealed.empty()) return fail(Errc::usage, "vault.key: no new key of the client is waiting");
   Seed key = derive_secret(master, 3);
-  Seed secret;
-  const int opened = crypto_secretbox_open_easy(secret.data(), sealed.data() + kNonce,
-                                                sealed.size() - kNonce, sealed.data(), key.data());
-  sodium_memzero(key.data(), key.size());
-  if (opened != 0)
+  const auto secret = open_key(sealed, key);
+  if (!secret)
     return fail(Errc::damaged_vault, "vault.key: the client's key is not that of this vault");
-  return secret;
+  return *secret;
 }
 
 Result<Seed> client_secret(const KeyFile& file, const Seed& master) {

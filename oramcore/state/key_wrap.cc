@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t kNonce = crypto_secretbox_NONCEBYTES;
 constexpr std::size_t kLargestKeyFile = 1 << 20;
 
+static_assert(kSealedKey == kNonce + crypto_secretbox_MACBYTES + std::tuple_size_v<Seed>);
+
 static_assert(std::tuple_size_v<Seed> == crypto_secretbox_KEYBYTES);
 static_assert(std::tuple_size_v<decltype(KeyWrap::salt)> == crypto_pwhash_SALTBYTES);
 
@@ -41,6 +43,24 @@ Result<Seed> wrapping_key(const KeyWrap& wrap, const Credential& credential) {
 
 }  // namespace
 
+Bytes seal_key(const Seed& secret, Seed& key, Random& random) {
+  Bytes sealed(kSealedKey);
+  random.fill(MutView(sealed).first(kNonce));
+  crypto_secretbox_easy(sealed.data() + kNonce, secret.data(), secret.size(), sealed.data(),
+                        key.data());
+  sodium_memzero(key.data(), key.size());
+  return sealed;
+}
+
+std::optional<Seed> open_key(View sealed, Seed& key) {
+  Seed secret;
+  const int opened = crypto_secretbox_open_easy(secret.data(), sealed.data() + kNonce,
+                                                sealed.size() - kNonce, sealed.data(), key.data());
+  sodium_memzero(key.data(), key.size());
+  if (opened != 0) return std::nullopt;
+  return secret;
+}
+
 Credential::~Credential() { sodium_memzero(passphrase.data(), passphrase.size()); }
 
 bool KdfLimits::possible() const {
@@ -64,8 +84,7 @@ KeyWrap make_key_wrap(const Credential& credential, const KdfLimits& limits, Ran
 }
 
 std::size_t box_size(KeyWrap::Kind kind) {
-  const std::size_t key = std::tuple_size_v<Seed>;
-  return kind == KeyWrap::Kind::plain ? key : kNonce + crypto_secretbox_MACBYTES + key;
+  return kind == KeyWrap::Kind::plain ? std::tuple_size_v<Seed> : kSealedKey;
 }
 
 Result<Bytes> make_box(const Seed& master, const KeyWrap& wrap, const Credential& credential,
@@ -73,25 +92,18 @@ Result<Bytes> make_box(const Seed& master, const KeyWrap& wrap, const Credential
   if (wrap.kind == KeyWrap::Kind::plain) return Bytes(master.begin(), master.end());
   auto key = wrapping_key(wrap, credential);
   if (!key) return fail(std::move(key).error());
-  Bytes box(box_size(wrap.kind));
-  random.fill(MutView(box).first(kNonce));
-  crypto_secretbox_easy(box.data() + kNonce, master.data(), master.size(), box.data(), key->data());
-  sodium_memzero(key->data(), key->size());
-  return box;
+  return seal_key(master, *key, random);
 }
 
 Result<Seed> open_box(View box, const KeyWrap& wrap, const Credential& credential) {
-  Seed master;
   if (wrap.kind == KeyWrap::Kind::plain) {
+    Seed master;
     std::copy(box.begin(), box.end(), master.begin());
     return master;
   }
   auto key = wrapping_key(wrap, credential);
   if (!key) return fail(std::move(key).error());
-  const int opened = crypto_secretbox_open_easy(master.data(), box.data() + kNonce,
-                                                box.size() - kNonce, box.data(), key->data());
-  sodium_memzero(key->data(), key->size());
-  if (opened == 0) return master;
+  if (auto master = open_key(box, *key)) return *master;
   if (wrap.kind == KeyWrap::Kind::passphrase)
     return fail(Errc::wrong_passphrase, "wrong passphrase");
   return fail(Errc::wrong_passphrase, "{}: not this vault's key file", credential.keyfile.string());

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "oramcore/base/bytes.h"
@@ -14,6 +15,13 @@
 #include "oramcore/base/random.h"
 
 namespace s3oram {
+
+/// Bytes of a key sealed under another: nonce and crypto_secretbox.
+constexpr std::size_t kSealedKey = 24 + 16 + std::tuple_size_v<Seed>;
+/// Seals `secret`, and opens what was so sealed: empty if it was not under this key. `key` is
+/// wiped.
+Bytes seal_key(const Seed& secret, Seed& key, Random& random);
+std::optional<Seed> open_key(View sealed, Seed& key);
 
 /// What opens the master key.
 struct Credential {

@@ -9,20 +9,20 @@ namespace s3oram {
 namespace {
 
 using test::Cluster;
+using test::kBlockSize;
 using test::pattern;
 
-constexpr std::uint32_t kSize = 512;
-constexpr std::size_t kStride = kSize + VolumeParams::kSealOverhead + Frame::kTrailer;
+constexpr std::size_t kStride = kBlockSize + VolumeParams::kSealOverhead + Frame::kTrailer;
 
 class Heal : public test::EachEvictor {
  protected:
   void write(BlockId block, std::uint64_t generation) {
-    ASSERT_OK(cluster_.write(block, pattern(block, generation, kSize)));
+    ASSERT_OK(cluster_.write(block, pattern(block, generation, kBlockSize)));
   }
   void expect(BlockId block, std::uint64_t generation) {
     auto got = cluster_.read(block);
     ASSERT_TRUE(got) << "block " << block << ": " << got.error().message;
-    EXPECT_EQ(*got, pattern(block, generation, kSize)) << "block " << block;
+    EXPECT_EQ(*got, pattern(block, generation, kBlockSize)) << "block " << block;
   }
   /// Nothing of what the server has in memory hides what is on its disk.
   void restart(Party server) {

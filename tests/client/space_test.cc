@@ -8,16 +8,15 @@ namespace s3oram {
 namespace {
 
 using test::Cluster;
+using test::kBlockSize;
 using test::pattern;
-
-constexpr std::uint32_t kSize = 512;
 
 class Space : public test::EachEvictor {
  protected:
   void SetUp() override { ASSERT_OK(cluster_.open_client()); }
 
   Status write(BlockId block, std::uint64_t generation) {
-    auto status = cluster_.write(block, pattern(block, generation, kSize));
+    auto status = cluster_.write(block, pattern(block, generation, kBlockSize));
     if (status) held_[block] = generation;
     return status;
   }
@@ -35,7 +34,7 @@ class Space : public test::EachEvictor {
     for (const auto& [block, generation] : held_) {
       auto got = cluster_.read(block);
       ASSERT_TRUE(got) << got.error().message;
-      ASSERT_EQ(*got, pattern(block, generation, kSize)) << "block " << block;
+      ASSERT_EQ(*got, pattern(block, generation, kBlockSize)) << "block " << block;
     }
   }
   void work_on() {

@@ -2,11 +2,17 @@
 // is the current one, as root, and in a process of its own.
 #pragma once
 
+#include <sys/types.h>
+
 #include <span>
 
 #include "tests/conformance/observer.h"
 
 namespace s3oram::conformance {
+
+// Ordinary ones, who need not exist.
+constexpr uid_t kUser = 12'345;
+constexpr gid_t kGroup = 23'456, kOtherGroup = 23'457;
 
 std::span<const Case> open_cases();
 std::span<const Case> name_cases();

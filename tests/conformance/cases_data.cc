@@ -193,15 +193,16 @@ void synchronous(Observer& o) {
   o.content("content", "f");
 }
 
-constexpr Case kCases[] = {
-    {"data_appending", appending},     {"data_appending_together", appending_together},
-    {"data_vectors", vectors},         {"data_copying", copying},
-    {"data_direct", direct},           {"data_many_descriptors", many_descriptors},
-    {"data_synchronous", synchronous},
-};
-
 }  // namespace
 
-std::span<const Case> data_cases() { return kCases; }
+std::span<const Case> data_cases() {
+  static constexpr Case kCases[] = {
+      {"data_appending", appending},     {"data_appending_together", appending_together},
+      {"data_vectors", vectors},         {"data_copying", copying},
+      {"data_direct", direct},           {"data_many_descriptors", many_descriptors},
+      {"data_synchronous", synchronous},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

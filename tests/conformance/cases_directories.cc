@@ -163,18 +163,19 @@ void errors(Observer& o) {
   o.call("fsync of a removed one", ::fsync(fd));
 }
 
-constexpr Case kCases[] = {
-    {"directory_many", many},
-    {"directory_while_changing", while_changing},
-    {"directory_removing", removing_while_reading},
-    {"directory_positions", positions},
-    {"directory_dots", dots},
-    {"directory_numbers", numbers_agree},
-    {"directory_errors", errors},
-};
-
 }  // namespace
 
-std::span<const Case> directory_cases() { return kCases; }
+std::span<const Case> directory_cases() {
+  static constexpr Case kCases[] = {
+      {"directory_many", many},
+      {"directory_while_changing", while_changing},
+      {"directory_removing", removing_while_reading},
+      {"directory_positions", positions},
+      {"directory_dots", dots},
+      {"directory_numbers", numbers_agree},
+      {"directory_errors", errors},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -43,7 +43,7 @@ void hard(Observer& o) {
   o.check("the links are one inode", a.st_ino == b.st_ino);
 }
 
-void many(Observer& o) {
+void many_links(Observer& o) {
   make_file("f");
   constexpr int kLinks = 300;
   for (int i = 0; i < kLinks; ++i) must(::link("f", std::to_string(i).c_str()) == 0, "link");
@@ -151,13 +151,14 @@ void lengths(Observer& o) {
   o.call("longer", ::symlink(std::string(PATH_MAX + 1, 't').c_str(), "long"));
 }
 
-constexpr Case kCases[] = {
-    {"link_hard", hard},         {"link_many", many},     {"link_unlinked", unlinked},
-    {"link_symbolic", symbolic}, {"link_chains", chains}, {"link_lengths", lengths},
-};
-
 }  // namespace
 
-std::span<const Case> link_cases() { return kCases; }
+std::span<const Case> link_cases() {
+  static constexpr Case kCases[] = {
+      {"link_hard", hard},         {"link_many", many_links}, {"link_unlinked", unlinked},
+      {"link_symbolic", symbolic}, {"link_chains", chains},   {"link_lengths", lengths},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -119,15 +119,16 @@ void waiting(Observer& o) {
   o.content("after", "f");
 }
 
-constexpr Case kCases[] = {
-    {"lock_whole_file", whole_file},
-    {"lock_ranges", ranges},
-    {"lock_of_descriptions", of_descriptions},
-    {"lock_waiting", waiting},
-};
-
 }  // namespace
 
-std::span<const Case> lock_cases() { return kCases; }
+std::span<const Case> lock_cases() {
+  static constexpr Case kCases[] = {
+      {"lock_whole_file", whole_file},
+      {"lock_ranges", ranges},
+      {"lock_of_descriptions", of_descriptions},
+      {"lock_waiting", waiting},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -77,14 +77,15 @@ void deep_tree(Observer& o) {
   o.call("by the whole path", ::access((path + "f").c_str(), F_OK));
 }
 
-constexpr Case kCases[] = {
-    {"long_names", names},
-    {"long_paths", paths},
-    {"long_tree", deep_tree},
-};
-
 }  // namespace
 
-std::span<const Case> long_name_cases() { return kCases; }
+std::span<const Case> long_name_cases() {
+  static constexpr Case kCases[] = {
+      {"long_names", names},
+      {"long_paths", paths},
+      {"long_tree", deep_tree},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -118,18 +118,19 @@ void executed(Observer& o) {
   });
 }
 
-constexpr Case kCases[] = {
-    {"map_shared", shared},
-    {"map_private", private_map},
-    {"map_and_truncate", and_truncate},
-    {"map_of_holes", of_holes},
-    {"map_unlinked", unlinked},
-    {"map_between_processes", between_processes},
-    {"map_executed", executed},
-};
-
 }  // namespace
 
-std::span<const Case> map_cases() { return kCases; }
+std::span<const Case> map_cases() {
+  static constexpr Case kCases[] = {
+      {"map_shared", shared},
+      {"map_private", private_map},
+      {"map_and_truncate", and_truncate},
+      {"map_of_holes", of_holes},
+      {"map_unlinked", unlinked},
+      {"map_between_processes", between_processes},
+      {"map_executed", executed},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -122,18 +122,19 @@ void removed_working_directory(Observer& o) {
   o.call("getcwd", ::getcwd(path, sizeof path) ? 0 : -1);
 }
 
-constexpr Case kCases[] = {
-    {"mkdir", mkdir_errors},
-    {"rmdir", rmdir_errors},
-    {"unlink", unlink_errors},
-    {"directory_links", directory_links},
-    {"odd_names", odd_names},
-    {"many_levels", many_levels},
-    {"removed_working_directory", removed_working_directory},
-};
-
 }  // namespace
 
-std::span<const Case> name_cases() { return kCases; }
+std::span<const Case> name_cases() {
+  static constexpr Case kCases[] = {
+      {"mkdir", mkdir_errors},
+      {"rmdir", rmdir_errors},
+      {"unlink", unlink_errors},
+      {"directory_links", directory_links},
+      {"odd_names", odd_names},
+      {"many_levels", many_levels},
+      {"removed_working_directory", removed_working_directory},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -56,7 +56,7 @@ void modes(Observer& o) {
   }
 }
 
-void truncating(Observer& o) {
+void open_truncating(Observer& o) {
   make_file("f", "content");
   const int held = ::open("f", O_RDWR);
   ::close(o.file("trunc for writing", ::open("f", O_WRONLY | O_TRUNC)));
@@ -181,16 +181,21 @@ void at_functions(Observer& o) {
   o.names("names", ".");
 }
 
-constexpr Case kCases[] = {
-    {"open_exclusive", exclusive},       {"open_modes", modes},
-    {"open_truncating", truncating},     {"open_directory", directory_flag},
-    {"open_no_follow", no_follow},       {"open_path_only", path_only},
-    {"open_unnamed", unnamed},           {"open_access_modes", access_modes},
-    {"open_at_functions", at_functions},
-};
-
 }  // namespace
 
-std::span<const Case> open_cases() { return kCases; }
+std::span<const Case> open_cases() {
+  static constexpr Case kCases[] = {
+      {"open_exclusive", exclusive},
+      {"open_modes", modes},
+      {"open_truncating", open_truncating},
+      {"open_directory", directory_flag},
+      {"open_no_follow", no_follow},
+      {"open_path_only", path_only},
+      {"open_unnamed", unnamed},
+      {"open_access_modes", access_modes},
+      {"open_at_functions", at_functions},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -13,8 +13,8 @@
 namespace s3oram::conformance {
 namespace {
 
-constexpr uid_t kUser = 12'345, kOther = 12'346;
-constexpr gid_t kGroup = 23'456, kOtherGroup = 23'457, kSecond = 23'458;
+constexpr uid_t kOther = kUser + 1;
+constexpr gid_t kSecond = kOtherGroup + 1;
 
 void try_all(Observer& o, const char* who) {
   const std::string as = std::string(who) + " ";
@@ -171,16 +171,17 @@ void open_rights_stay(Observer& o) {
   });
 }
 
-constexpr Case kCases[] = {
-    {"permission_classes", classes},
-    {"permission_changing", changing},
-    {"permission_sticky", sticky},
-    {"permission_moving_directories", moving_directories},
-    {"permission_open_rights", open_rights_stay},
-};
-
 }  // namespace
 
-std::span<const Case> permission_cases() { return kCases; }
+std::span<const Case> permission_cases() {
+  static constexpr Case kCases[] = {
+      {"permission_classes", classes},
+      {"permission_changing", changing},
+      {"permission_sticky", sticky},
+      {"permission_moving_directories", moving_directories},
+      {"permission_open_rights", open_rights_stay},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

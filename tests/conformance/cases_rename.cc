@@ -160,20 +160,21 @@ void keeps_attributes(Observer& o) {
   o.check("same inode", before.st_ino == after.st_ino);
 }
 
-constexpr Case kCases[] = {
-    {"rename_plain", plain},
-    {"rename_kinds", kinds},
-    {"rename_own_subdirectory", own_subdirectory},
-    {"rename_hard_links", hard_links},
-    {"rename_no_replace", no_replace},
-    {"rename_exchange", exchange},
-    {"rename_whiteout", whiteout},
-    {"rename_across_file_systems", across_file_systems},
-    {"rename_keeps_attributes", keeps_attributes},
-};
-
 }  // namespace
 
-std::span<const Case> rename_cases() { return kCases; }
+std::span<const Case> rename_cases() {
+  static constexpr Case kCases[] = {
+      {"rename_plain", plain},
+      {"rename_kinds", kinds},
+      {"rename_own_subdirectory", own_subdirectory},
+      {"rename_hard_links", hard_links},
+      {"rename_no_replace", no_replace},
+      {"rename_exchange", exchange},
+      {"rename_whiteout", whiteout},
+      {"rename_across_file_systems", across_file_systems},
+      {"rename_keeps_attributes", keeps_attributes},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -14,9 +14,6 @@
 namespace s3oram::conformance {
 namespace {
 
-constexpr uid_t kUser = 12'345;
-constexpr gid_t kGroup = 23'456, kOtherGroup = 23'457;
-
 void each(Observer& o, const char* what, const std::function<void()>& work,
           const std::vector<mode_t>& modes = {06777, 06776, 02677, 04666}) {
   for (const mode_t mode : modes) {
@@ -150,16 +147,17 @@ void group_of_directory(Observer& o) {
   o.attributes("keeps its group", "d/moved");
 }
 
-constexpr Case kCases[] = {
-    {"set_id_clearing", clearing},
-    {"set_id_without_group_execution", without_group_execution},
-    {"set_id_chown", chown_clears},
-    {"set_id_chmod", chmod_rights},
-    {"set_id_directory", group_of_directory},
-};
-
 }  // namespace
 
-std::span<const Case> set_id_cases() { return kCases; }
+std::span<const Case> set_id_cases() {
+  static constexpr Case kCases[] = {
+      {"set_id_clearing", clearing},
+      {"set_id_without_group_execution", without_group_execution},
+      {"set_id_chown", chown_clears},
+      {"set_id_chmod", chmod_rights},
+      {"set_id_directory", group_of_directory},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -181,15 +181,16 @@ void limited(Observer& o) {
   o.attributes("attributes", "f");
 }
 
-constexpr Case kCases[] = {
-    {"size_truncating", truncating}, {"size_behind_the_end", behind_the_end},
-    {"size_holes", holes},           {"size_allocating", allocating},
-    {"size_punching", punching},     {"size_large_offsets", large_offsets},
-    {"size_limited", limited},
-};
-
 }  // namespace
 
-std::span<const Case> size_cases() { return kCases; }
+std::span<const Case> size_cases() {
+  static constexpr Case kCases[] = {
+      {"size_truncating", truncating}, {"size_behind_the_end", behind_the_end},
+      {"size_holes", holes},           {"size_allocating", allocating},
+      {"size_punching", punching},     {"size_large_offsets", large_offsets},
+      {"size_limited", limited},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -95,14 +95,15 @@ void nodes(Observer& o) {
   o.names("names", "open");
 }
 
-constexpr Case kCases[] = {
-    {"special_fifos", fifos},
-    {"special_sockets", sockets},
-    {"special_nodes", nodes},
-};
-
 }  // namespace
 
-std::span<const Case> special_cases() { return kCases; }
+std::span<const Case> special_cases() {
+  static constexpr Case kCases[] = {
+      {"special_fifos", fifos},
+      {"special_sockets", sockets},
+      {"special_nodes", nodes},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -229,15 +229,16 @@ void in_order(Observer& o) {
   o.note("changes that seem older than the one before", std::to_string(back));
 }
 
-constexpr Case kCases[] = {
-    {"times_of_file", of_file},           {"times_of_map", of_map},
-    {"times_of_directory", of_directory}, {"times_of_targets", of_targets},
-    {"times_setting", setting},           {"times_kept", kept_by_writing_back},
-    {"times_in_order", in_order},
-};
-
 }  // namespace
 
-std::span<const Case> time_cases() { return kCases; }
+std::span<const Case> time_cases() {
+  static constexpr Case kCases[] = {
+      {"times_of_file", of_file},           {"times_of_map", of_map},
+      {"times_of_directory", of_directory}, {"times_of_targets", of_targets},
+      {"times_setting", setting},           {"times_kept", kept_by_writing_back},
+      {"times_in_order", in_order},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -144,15 +144,16 @@ void one_file(Observer& o) {
   o.content("content", "f");
 }
 
-constexpr Case kCases[] = {
-    {"together_one_wins", one_wins},
-    {"together_one_directory", one_directory},
-    {"together_replacing", replacing},
-    {"together_one_file", one_file},
-};
-
 }  // namespace
 
-std::span<const Case> together_cases() { return kCases; }
+std::span<const Case> together_cases() {
+  static constexpr Case kCases[] = {
+      {"together_one_wins", one_wins},
+      {"together_one_directory", one_directory},
+      {"together_replacing", replacing},
+      {"together_one_file", one_file},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

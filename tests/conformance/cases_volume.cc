@@ -97,15 +97,16 @@ void inode_numbers(Observer& o) {
   o.check("one device", one.st_dev == two.st_dev);
 }
 
-constexpr Case kCases[] = {
-    {"volume_figures", figures},
-    {"volume_blocks", blocks},
-    {"volume_freed", freed},
-    {"volume_inode_numbers", inode_numbers},
-};
-
 }  // namespace
 
-std::span<const Case> volume_cases() { return kCases; }
+std::span<const Case> volume_cases() {
+  static constexpr Case kCases[] = {
+      {"volume_figures", figures},
+      {"volume_blocks", blocks},
+      {"volume_freed", freed},
+      {"volume_inode_numbers", inode_numbers},
+  };
+  return kCases;
+}
 
 }  // namespace s3oram::conformance

@@ -10,14 +10,16 @@
 
 namespace s3oram::test {
 
+constexpr std::uint32_t kBlockSize = 512;  // of them all
+
 inline VolumeParams matrix_volume(std::uint16_t bucket_size, std::uint16_t evict_every,
                                   Scheme scheme = {1, 3}) {
-  return {scheme, 512, bucket_size, evict_every};
+  return {scheme, kBlockSize, bucket_size, evict_every};
 }
 inline VolumeParams shuffle_volume(std::uint16_t bucket_size, std::uint16_t evict_every,
                                    std::uint16_t stash_slots) {
   return {.scheme = {1, 3},
-          .block_size = 512,
+          .block_size = kBlockSize,
           .bucket_size = bucket_size,
           .evict_every = evict_every,
           .evictor = Evictor::shuffle,

@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <random>
 
 #include "oramcore/tree/plan.h"
 
 namespace s3oram::test {
+
+inline Leaf leaf_from(std::mt19937_64& random) { return random() & ((Leaf{1} << kLeafBits) - 1); }
 
 class PlainTree {
  public:

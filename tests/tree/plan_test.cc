@@ -11,9 +11,8 @@
 namespace s3oram {
 namespace {
 
+using test::leaf_from;
 using test::PlainTree;
-
-Leaf leaf_from(std::mt19937_64& random) { return random() & ((Leaf{1} << kLeafBits) - 1); }
 
 VolumeParams matrix(std::uint16_t bucket_size, std::uint16_t evict_every) {
   return {{1, 3}, 512, bucket_size, evict_every};

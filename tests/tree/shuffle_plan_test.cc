@@ -10,10 +10,9 @@
 namespace s3oram {
 namespace {
 
+using test::leaf_from;
 using test::PlainTree;
 using test::shuffle_volume;
-
-Leaf leaf_from(std::mt19937_64& random) { return random() & ((Leaf{1} << kLeafBits) - 1); }
 
 unsigned deepest(Leaf leaf, std::uint64_t eviction, unsigned height) {
   unsigned level = 0;
@@ -22,12 +21,12 @@ unsigned deepest(Leaf leaf, std::uint64_t eviction, unsigned height) {
   return level;
 }
 
-struct Case {
+struct Shape {
   unsigned height;
   std::uint16_t bucket_size, evict_every, stash;
 };
 
-class ShufflePlans : public testing::TestWithParam<std::tuple<Case, int>> {
+class ShufflePlans : public testing::TestWithParam<std::tuple<Shape, int>> {
  protected:
   /// What the plan says of itself.
   void check(const PlainTree& tree, const EvictionPath& path, const EvictionPlan& plan) {
@@ -99,9 +98,9 @@ TEST_P(ShufflePlans, AreTheSameForTheSamePath) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, ShufflePlans,
-                         testing::Combine(testing::Values(Case{1, 8, 8, 56}, Case{2, 4, 3, 48},
-                                                          Case{4, 8, 8, 56}, Case{3, 1, 1, 40},
-                                                          Case{5, 16, 20, 96}),
+                         testing::Combine(testing::Values(Shape{1, 8, 8, 56}, Shape{2, 4, 3, 48},
+                                                          Shape{4, 8, 8, 56}, Shape{3, 1, 1, 40},
+                                                          Shape{5, 16, 20, 96}),
                                           testing::Range(1, 5)));
 
 TEST(ShufflePlan, LeavesBehindWhatFindsNoRoomBelow) {
