@@ -88,7 +88,7 @@ refused 12 "chmod 600" "$damaged" s3oramfs mount --passfile "$work/right" "$dama
 
 step "servers that cannot be used"
 make_servers store
-expect 14 "127.0.0.1:${server_port[1]}" \
+expect 14 "$host:${server_port[1]}" \
   s3oramfs init "${server_options[@]}" --timeout 2 --no-passphrase "$work/new"
 [[ ! -e $work/new ]] || fail "an init without servers left something"
 start_servers
@@ -111,21 +111,21 @@ code=0
 said=$(s3oramfs init "${server_options[@]}" --block-size 4K --no-passphrase "$work/b" 2> /dev/null) || code=$?
 [[ $code == 15 ]] || fail "an unknown key ended with $code instead of 15"
 authorize "$(shown_key <<< "$said")"
-expect 18 "127.0.0.1:" \
+expect 18 "$host:" \
   s3oramfs init "${server_options[@]}" --wait 20 --block-size 4K --no-passphrase "$work/b"
 
 step "what a server cannot start with"
 # refuses CODE WORDS OPTION...: the second of them, started so, ends at once.
 refuses() { expect "$1" "$2" timeout 10 "$bin/s3oramfs-serverd" --store "$work/store2" "${@:3}"; }
 port=$(free_port)
-here=127.0.0.1:$port
+here=$host:$port
 expect 13 "store $work/store2: another server runs on this store" \
   serverd --store "$work/store2" --listen "$here"
 stop_server 2
 printf '# two\n\nlisen = "%s"\n' "$here" > "$work/conf"
 refuses 2 "$work/conf: line 3: no such setting \"lisen\": did you mean \"listen\"?" --config "$work/conf"
 refuses 2 "$work/none" --config "$work/none"
-refuses 19 "127.0.0.1:${server_port[1]}: another process listens there" --listen "127.0.0.1:${server_port[1]}"
+refuses 19 "$host:${server_port[1]}: another process listens there" --listen "$host:${server_port[1]}"
 refuses 2 "192.0.2.1:$port: no interface of this machine" --listen "192.0.2.1:$port"
 refuses 2 "is that of server 2 in the list of servers" --listen "$here" --index 1
 expect 2 "$work/nowhere: no such directory; 's3oramfs-serverd keygen" \
@@ -162,15 +162,15 @@ mkdir -m 700 "$work/peer"
 key=$(serverd keygen --store "$work/peer")
 other=$(serverd keygen --store "$work/new")
 rm -r "$work/new"
-serverd peers --store "$work/peer" "1=127.0.0.1:${server_port[1]},${server_key[1]}" \
-  "2=127.0.0.1:${server_port[2]},$other" "3=$here,$key"
+serverd peers --store "$work/peer" "1=$host:${server_port[1]},${server_key[1]}" \
+  "2=$host:${server_port[2]},$other" "3=$here,$key"
 "$bin/s3oramfs-serverd" --store "$work/peer" --listen "$here" > "$work/peer.log" 2>&1 &
 peer=$!
 wait_until "it is told that server 1 does not know it" \
-  grep -q "server 1 at tcp://127.0.0.1:${server_port[1]} does not know our key $key" "$work/peer.log"
+  grep -q "server 1 at tcp://$host:${server_port[1]} does not know our key $key" "$work/peer.log"
 wait_until "server 1 says whom it refused" grep -q "key $key is not known here" "$work/store1.log"
 wait_until "it says that server 2 has another key" \
-  grep -q "server 2 at tcp://127.0.0.1:${server_port[2]} .* it has another key than $other" "$work/peer.log"
+  grep -q "server 2 at tcp://$host:${server_port[2]} .* it has another key than $other" "$work/peer.log"
 kill "$peer"
 wait "$peer"
 
@@ -178,7 +178,7 @@ step "random bytes from strangers"
 for n in 1 2 3; do
   for size in 0 1 9 64 1000 1000000; do
     # A server may close the connection before it has read all.
-    (exec 3<> "/dev/tcp/127.0.0.1/${server_port[n]}" && head -c "$size" /dev/urandom >&3) \
+    (exec 3<> "/dev/tcp/$host/${server_port[n]}" && head -c "$size" /dev/urandom >&3) \
       2> /dev/null || step "server $n closed the connection after $size bytes or fewer"
   done
   kill -0 "${server_pid[store$n]}" || fail "server $n died"
@@ -189,4 +189,4 @@ s3oramfs umount "$work/a"
 
 step "servers that are gone"
 stop_servers
-refused 14 "127.0.0.1:" "$work/a" s3oramfs mount --timeout 2 "$work/a" "$mount"
+refused 14 "$host:" "$work/a" s3oramfs mount --timeout 2 "$work/a" "$mount"

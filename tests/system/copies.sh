@@ -46,7 +46,7 @@ step "its servers hold no /dev/fuse, and their stores alone"
 for n in 1 2 3; do
   pid=$(processes_of "$work/local/servers/$n")
   ! find "/proc/$pid/fd" -lname '*fuse*' | grep . || fail "server $n holds /dev/fuse"
-  expect 13 "another server" serverd --store "$work/local/servers/$n" --index "$n" --listen "127.0.0.1:$(free_port)"
+  expect 13 "another server" serverd --store "$work/local/servers/$n" --index "$n" --listen "$host:$(free_port)"
 done
 
 step "a vault inside its own mount"
@@ -135,7 +135,7 @@ start_server 2
 code=0
 said=$(s3oramfs mount "$vault" "$mount" 2>&1) || code=$?
 [[ $code == 18 || $code == 16 ]] || fail "a store that was set back ended with $code: $said"
-[[ $said == *"127.0.0.1:${server_port[2]}"* ]] || fail "not named: $said"
+[[ $said == *"$host:${server_port[2]}"* ]] || fail "not named: $said"
 ! is_mounted "$mount" || fail "mounted all the same"
 stop_server 2
 set_store "$work/right"

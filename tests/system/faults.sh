@@ -77,7 +77,7 @@ cleanup_more() { # their command lines do not tell whose they are
   ((${#link_pid[@]} == 0)) || kill -9 "${link_pid[@]}"
 }
 make_link() {
-  "$tests/link" "${server_port[$1]}" "${listen_port[$1]}" >> "$work/links.log" 2>&1 &
+  "$tests/link" "$host" "${server_port[$1]}" "${listen_port[$1]}" >> "$work/links.log" 2>&1 &
   link_pid[$1]=$!
   wait_until "link $1 is there" answers_on "${server_port[$1]}"
 }

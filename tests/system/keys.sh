@@ -42,24 +42,24 @@ s3oramfs mount "$vault" "$mount"
 s3oramfs umount "$vault"
 cp "$vault/vault.key" "$work/fresh.key"
 cp "$work/former.key" "$vault/vault.key"
-expect 15 "127.0.0.1:" s3oramfs mount "$vault" "$mount"
+expect 15 "$host:" s3oramfs mount "$vault" "$mount"
 cp "$work/fresh.key" "$vault/vault.key"
 
 step "a new key of a server, which moves too"
 key=$(serverd keygen --rotate --store "$work/store2")
 [[ $key != "${server_key[2]}" ]] || fail "the key is the same"
 port=$(free_port)
-for n in 1 2 3; do serverd peers --store "$work/store$n" --update "2=127.0.0.1:$port,$key"; done
+for n in 1 2 3; do serverd peers --store "$work/store$n" --update "2=$host:$port,$key"; done
 stop_servers
 server_port[2]=$port
 start_servers
-expect 14 "127.0.0.1:" s3oramfs mount --timeout 2 "$vault" "$mount"
-expect 2 "server 1" s3oramfs server "$vault" 2 "127.0.0.1:$port,${server_key[1]}"
-expect 2 "no server 4" s3oramfs server "$vault" 4 "127.0.0.1:$port,$key"
-s3oramfs server "$vault" 2 "127.0.0.1:$port,$key"
+expect 14 "$host:" s3oramfs mount --timeout 2 "$vault" "$mount"
+expect 2 "server 1" s3oramfs server "$vault" 2 "$host:$port,${server_key[1]}"
+expect 2 "no server 4" s3oramfs server "$vault" 4 "$host:$port,$key"
+s3oramfs server "$vault" 2 "$host:$port,$key"
 s3oramfs mount "$vault" "$mount"
 [[ $(< "$mount/file") == kept ]] || fail "the file is gone"
-expect 13 "$vault" s3oramfs server "$vault" 2 "127.0.0.1:$port,$key"
+expect 13 "$vault" s3oramfs server "$vault" 2 "$host:$port,$key"
 head -c 3M /dev/urandom > "$work/random"
 cp "$work/random" "$mount/random"
 s3oramfs umount "$vault"

@@ -4,6 +4,8 @@ set -euo pipefail
 
 bin=$(realpath "$1")
 work=$(mktemp -d "${TMPDIR:-/tmp}/s3oramfs-test-XXXXXX")
+# A loopback address of this test's own, so that no other one's server takes its ports.
+host=127.$(($$ >> 16 & 255)).$(($$ >> 8 & 255)).$(($$ & 255))
 declare -A server_pid=()
 declare -a listen_port=() starter=() server_more=()
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
@@ -56,7 +58,7 @@ cleanup() {
   done
   for pid in $(processes_of "$work"); do kill -9 "$pid"; done # ours: the path is fresh
   if ((code != 0)); then
-    for log in "$work"/*.log; do
+    for log in "$work"/*.log "$work"{,/disk}/*/run/*.log; do
       [[ ! -s $log ]] || { echo "--- ${log##*/}"; tail -n 40 "$log"; } >&2
     done
   fi
@@ -169,7 +171,7 @@ fill_and_find() {
   step "$(wc -l < "$work/after") lines compared equal"
 }
 
-answers_on() { (exec 3<> "/dev/tcp/127.0.0.1/$1") 2> /dev/null; }
+answers_on() { (exec 3<> "/dev/tcp/$host/$1") 2> /dev/null; }
 free_port() {
   local port
   while port=$((20000 + RANDOM % 12000)); do
@@ -187,9 +189,9 @@ make_servers() {
     mkdir -p -m 700 "$work/$name$n"
     server_port[n]=$(free_port)
     server_key[n]=$(serverd keygen --store "$work/$name$n" | grep -oE '[A-Za-z0-9_-]{43}' | tail -n 1)
-    server_options+=(--server "127.0.0.1:${server_port[n]},${server_key[n]}")
+    server_options+=(--server "$host:${server_port[n]},${server_key[n]}")
   done
-  for n in 1 2 3; do peers+=("$n=127.0.0.1:${server_port[n]},${server_key[n]}"); done
+  for n in 1 2 3; do peers+=("$n=$host:${server_port[n]},${server_key[n]}"); done
   for n in 1 2 3; do serverd peers --store "$work/$name$n" "${peers[@]}"; done
 }
 # It listens elsewhere if there is a listen_port for it: behind a link. `starter` goes before the
@@ -198,7 +200,7 @@ start_server() {
   local port=${listen_port[$1]:-${server_port[$1]}}
   # By its path: $! of a function would be a shell around it.
   "${starter[@]}" "$bin/s3oramfs-serverd" --store "$work/$server_name$1" --index "$1" \
-    --listen "127.0.0.1:$port" "${server_more[@]}" >> "$work/$server_name$1.log" 2>&1 &
+    --listen "$host:$port" "${server_more[@]}" >> "$work/$server_name$1.log" 2>&1 &
   server_pid[$server_name$1]=$!
   wait_until "server $1 listens" answers_on "$port"
 }

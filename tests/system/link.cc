@@ -1,5 +1,5 @@
-// link PORT TARGET: a network link. Everything that reaches 127.0.0.1:PORT goes on to
-// 127.0.0.1:TARGET and back. Stopped (SIGSTOP) it is a link that swallows everything; killed, one
+// link ADDRESS PORT TARGET: a network link. Everything that reaches ADDRESS:PORT goes on to
+// ADDRESS:TARGET and back. Stopped (SIGSTOP) it is a link that swallows everything; killed, one
 // that is cut.
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -50,13 +50,13 @@ Task<void> accept(Executor executor, tcp::acceptor& acceptor, tcp::endpoint targ
 }
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::cerr << "usage: link PORT TARGET\n";
+  if (argc != 4) {
+    std::cerr << "usage: link ADDRESS PORT TARGET\n";
     return 2;
   }
-  const auto here = asio::ip::address_v4::loopback();
-  const tcp::endpoint own(here, static_cast<std::uint16_t>(std::stoul(argv[1])));
-  const tcp::endpoint target(here, static_cast<std::uint16_t>(std::stoul(argv[2])));
+  const auto here = asio::ip::make_address_v4(argv[1]);
+  const tcp::endpoint own(here, static_cast<std::uint16_t>(std::stoul(argv[2])));
+  const tcp::endpoint target(here, static_cast<std::uint16_t>(std::stoul(argv[3])));
   asio::io_context io;
   tcp::acceptor acceptor(io, own);
   spawn(io.get_executor(), accept(io.get_executor(), acceptor, target));

@@ -5,6 +5,7 @@
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
+host=127.0.0.1 # that of the relay
 
 # Mbit/s, of the client's line, each way. On a faster one the evictions between distant servers, not the
 # line, set the pace (20 accesses must take longer than an eviction, some 1.4 s).

@@ -77,7 +77,7 @@ step "vault.db alone is lost, with a server that is away at first"
 rm "$vault"/vault.db*
 expect 12 "vault.db" s3oramfs fsck "$vault"
 stop_servers
-expect 14 "127.0.0.1" s3oramfs restore --timeout 1 --passfile "$work/pass" "$vault"
+expect 14 "$host" s3oramfs restore --timeout 1 --passfile "$work/pass" "$vault"
 start_servers
 s3oramfs restore --passfile "$work/pass" "$vault"
 s3oramfs mount --passfile "$work/pass" "$vault" "$mount"

@@ -10,7 +10,7 @@ mkdir "$mount"
 
 # get PORT PATH: the whole answer.
 get() {
-  exec 3<> "/dev/tcp/127.0.0.1/$1"
+  exec 3<> "/dev/tcp/$host/$1"
   printf 'GET %s HTTP/1.1\r\nHost: localhost:%s\r\n\r\n' "$2" "$1" >&3
   cat <&3
   exec 3>&- 3<&-
@@ -40,7 +40,7 @@ client=$(free_port)
 server_metrics=$(free_port)
 server_more=()
 for n in 1 3; do start_server "$n"; done
-server_more=(--metrics "127.0.0.1:$server_metrics")
+server_more=(--metrics "$host:$server_metrics")
 start_server 2
 init=(s3oramfs init "${server_options[@]}" --no-passphrase --block-size 16K "$vault")
 code=$(code_of "${init[@]}")
@@ -56,7 +56,7 @@ says "not mounted" || fail "status of an unmounted vault: $(first_line)"
 [[ $(code_of s3oramfs status --check "$vault") == 23 ]] || fail "--check of an unmounted vault"
 
 step "metrics of the client and of a server"
-s3oramfs mount --timeout 5 --metrics "127.0.0.1:$client" "$vault" "$mount"
+s3oramfs mount --timeout 5 --metrics "$host:$client" "$vault" "$mount"
 says healthy || fail "status: $(first_line)"
 [[ $(code_of s3oramfs status --check "$vault") == 0 ]] || fail "--check: $(< "$work/said")"
 accesses=$(sample "$client" s3oramfs_accesses_total)
@@ -107,7 +107,7 @@ expect 21 "are free" s3oramfs bench --size 100000G "$mount"
 step "a server that is silent"
 kill -STOP "${server_pid[s2]}"
 date > "$mount/later"
-wait_until "status names the silent server" says "server 2 (127.0.0.1:${server_port[2]}) does not answer for * s: reading and writing wait"
+wait_until "status names the silent server" says "server 2 ($host:${server_port[2]}) does not answer for * s: reading and writing wait"
 [[ $(code_of s3oramfs status --check "$vault") == 24 ]] || fail "--check: $(< "$work/said")"
 [[ $(< "$work/said") == *"server 2"* ]] || fail "--check says: $(< "$work/said")"
 [[ $(code_of s3oramfs status "$vault") == 0 ]] || fail "status without --check fails"
