@@ -233,6 +233,8 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
     oldest_sum_ = 0;
     relayed_.clear();
     distrust_root(request);
+  } else if (static_cast<std::int16_t>(request.opening - opening_) > 0) {
+    opening_ = request.opening;  // the client believes in a restart; a late copy changes nothing
   }
   co_return encode(OpenAnswer{control_.view(), control_.prepared()});
 }

@@ -162,10 +162,6 @@ Task<Status> Servers::try_open(Party server, OpenRequest& request, Duration pati
 }
 
 Task<Status> Servers::reopen(Party server) {
-  if (reopening_[server]) {
-    while (reopening_[server]) co_await reopened_.wait();
-    co_return Status{};
-  }
   reopening_[server] = true;
   spdlog::info("server {} was restarted; opening the session again", server);
   auto status = co_await open_one(server, Duration::max());
@@ -175,6 +171,8 @@ Task<Status> Servers::reopen(Party server) {
 }
 
 Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message) {
+  // What is asked meanwhile could be refused after the session is open, as if for a second restart.
+  while (reopening_[server]) co_await reopened_.wait();
   const std::uint16_t opening = openings_[server];
   const Duration asked = clock_.now();
   auto answer = co_await rpc_.call(server, type, std::move(message), Duration::max(), opening);
@@ -184,8 +182,7 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
       !answer && may_pass(answer.error().code) && answer.error().code != Errc::need_open;
   trouble_[server] = troubled ? answer.error().message : "";
   const bool restarted = !answer && answer.error().code == Errc::need_open;
-  if (restarted && (openings_[server] == opening || reopening_[server]))
-    S3O_CO_TRY(co_await reopen(server));
+  if (restarted && openings_[server] == opening) S3O_CO_TRY(co_await reopen(server));
   if (!answer && answer.error().code == Errc::fenced)
     co_return fail(
         Errc::fenced,

@@ -3,13 +3,15 @@
 
 #include "serverd/frame_store.h"
 #include "tests/harness/volumes.h"
-#include "tests/sim/cluster.h"
+#include "tests/serverd/strangers.h"
 
 namespace s3oram {
 namespace {
 
 using test::Cluster;
 using test::pattern;
+using test::type_of;
+using test::u16_at;
 
 class Protocol : public test::EachEvictor {};
 S3O_WITH_EACH_EVICTOR(Protocol);
@@ -67,6 +69,45 @@ TEST_P(Protocol, AnAttemptIsNeverBegunTwice) {
     ASSERT_TRUE(got) << got.error().message;
     EXPECT_EQ(*got, pattern(block, 1, 512));
   }
+}
+
+// Questions and their answers go over two connections: what was asked while the session was opened
+// again at a restarted server may be refused only after that, and is no second restart.
+TEST_P(Protocol, ALateRefusalIsNoSecondRestart) {
+  Cluster cluster(test::safe_volume(GetParam(), 16), 37);
+  ASSERT_OK(cluster.open_client());
+  for (BlockId block = 0; block < 4; ++block)
+    ASSERT_OK(cluster.write(block, pattern(block, 1, 512)));
+  cluster.settle();
+  cluster.kill_server(1);
+  cluster.start_server(1);
+  std::vector<Bytes> late;
+  std::size_t refused = 0, opened = 0, ended = 0;
+  bool opens = false;
+  cluster.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (is_question(message) && to == 1 && type_of(message) == MessageType::open) return opens;
+    if (is_question(message) || from != 1) return true;
+    opened += type_of(message) == MessageType::open;
+    const bool refuses = u16_at(message, 4) == static_cast<int>(Errc::need_open);
+    if (opened > 0 || !refuses || ++refused == 1) return true;
+    late.push_back(message);
+    return false;
+  };
+  cluster.network.on_arrival = [&](Party from, Party, const Bytes& message) {
+    if (from != 1 || is_question(message) || type_of(message) != MessageType::open) return;
+    for (const Bytes& refusal : std::exchange(late, {})) cluster.inject(1, kClient, refusal);
+  };
+  for (BlockId block = 0; block < 4; ++block) {
+    cluster.engine().read(block, [&, block](Result<Bytes> got) {
+      ++ended;
+      ASSERT_OK(got);
+      EXPECT_EQ(*got, pattern(block, 1, 512));
+    });
+    cluster.settle();
+  }
+  opens = true;
+  cluster.run_until([&] { return ended == 4 || opened > 20; });
+  EXPECT_EQ(opened, 1u);
 }
 
 // A root slot of one server is damaged on its disk: no eviction may spread that over the others.

@@ -67,6 +67,36 @@ TEST_P(Refusals, AStaleOrNamelessSessionIsRefused) {
   check_contents();
 }
 
+TEST_P(Refusals, OfTheOpeningsOfASessionTheLatestCounts) {
+  const std::uint64_t now = evictions();
+  ASSERT_OK(cluster_.close_client());
+  Stranger stranger(cluster_);
+  OpenRequest open = open_;
+  const auto ask_as = [&](std::uint8_t opening) {
+    const std::uint64_t number = random_();
+    Bytes question = request(number, LabelsRequest{open.next.epoch, now, kRoot});
+    question[6] = opening;
+    std::optional<int> code;
+    cluster_.network.observer = [&](Party from, Party, const Bytes& message) {
+      if (from == 2 && is_answer(message) && number_of(message) == number)
+        code = u16_at(message, 4);
+    };
+    cluster_.inject(kClient, 2, question);
+    cluster_.settle();
+    cluster_.network.observer = {};
+    return code;
+  };
+  EXPECT_EQ(ask_as(1), 0);
+  EXPECT_EQ(ask_as(5), static_cast<int>(Errc::need_open));
+  open.opening = 5;
+  ASSERT_OK(stranger.ask(2, open));
+  EXPECT_EQ(ask_as(5), 0);
+  EXPECT_EQ(ask_as(1), static_cast<int>(Errc::need_open));
+  open.opening = 1;  // that came late
+  ASSERT_OK(stranger.ask(2, open));
+  EXPECT_EQ(ask_as(5), 0);
+}
+
 TEST(RefusalsOfCreate, AVolumeInUseIsNotReplacedEvenIfItsSessionHasNoNumber) {
   const VolumeParams params = test::safe_volume(Evictor::shuffle, 4);
   Cluster cluster(params, 1);

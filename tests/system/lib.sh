@@ -52,16 +52,16 @@ no_processes_of() { [[ -z $(processes_of "$1") ]]; }
 cleanup() {
   local code=$? point points pid log
   set +e
-  mapfile -t points < <(cut -d ' ' -f 5 /proc/self/mountinfo) # all, before it changes
-  for point in "${points[@]}"; do
-    [[ $point != "$work"/* ]] || umount -l "$point" || fusermount3 -uz "$point"
-  done
-  for pid in $(processes_of "$work"); do kill -9 "$pid"; done # ours: the path is fresh
   if ((code != 0)); then
     for log in "$work"/*.log "$work"{,/disk}/*/run/*.log; do
       [[ ! -s $log ]] || { echo "--- ${log##*/}"; tail -n 40 "$log"; } >&2
     done
   fi
+  mapfile -t points < <(cut -d ' ' -f 5 /proc/self/mountinfo) # all, before it changes
+  for point in "${points[@]}"; do
+    [[ $point != "$work"/* ]] || umount -l "$point" || fusermount3 -uz "$point"
+  done
+  for pid in $(processes_of "$work"); do kill -9 "$pid"; done # ours: the path is fresh
   rm -rf --one-file-system "$work"
   cleanup_more
   exit "$code"
