@@ -24,7 +24,7 @@ _s3oramfs() {
       mapfile -t reply < <(compgen -P "$done" -W "$(_s3oramfs_mount_options "$program")" -- "${word##*,}")
       compopt -o nospace
       ;;
-    --passfile | --keyfile | --new-passfile | --new-keyfile | --config)
+    --passfile | --keyfile | --new-passfile | --new-keyfile | --config | --from | --keys | --plot)
       compopt -o filenames
       mapfile -t reply < <(compgen -f -- "$word")
       ;;

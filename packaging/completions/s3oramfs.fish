@@ -34,7 +34,7 @@ function __s3oramfs_mount_options
     end
 end
 
-set -l files --passfile --keyfile --new-passfile --new-keyfile --config
+set -l files --passfile --keyfile --new-passfile --new-keyfile --config --from --keys --plot
 for program in s3oramfs s3oramfs-serverd
     complete -c $program -f
     complete -c $program -n "not __s3oramfs_command" -a "(__s3oramfs_commands $program)"

@@ -202,12 +202,13 @@ s3oramfs passwd --new-keyfile "$work/key" "$vault" # by root
 [[ -z $(find "$vault" ! -user "$user") ]] || fail "not the user's own: $(find "$vault" ! -user "$user")"
 
 step "completions"
-for command in init mount umount status fsck passwd rekey server; do
+for command in init mount umount status fsck passwd rekey server backup restore bench; do
   options=$(s3oramfs "$command" --help | grep -oE -- '(^| |,)--[a-z][a-z-]*' | tr -d ' ,' | sort -u)
   [[ -n $options && $(complete_in_bash s3oramfs "$command" -- | sort -u) == "$options" ]] ||
     fail "bash does not complete the options of $command:"$'\n'"$options"
 done
 [[ $(complete_in_bash s3oramfs pass) == passwd ]] || fail "bash does not complete passwd"
 [[ $(complete_in_bash s3oramfs mount -o ro,noat) == ro,noatime ]] || fail "bash: mount options"
+[[ $(complete_in_bash s3oramfs restore --from "$bin/s3oramfs-f") == "$bin/s3oramfs-fused" ]] || fail "bash: files"
 [[ $(complete_in_bash s3oramfs-serverd keyg) == keygen ]] || fail "bash: keygen"
 [[ $(complete_in_bash s3oramfs-serverd keygen --rot) == --rotate ]] || fail "bash: keygen --rotate"
