@@ -99,6 +99,9 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
     const bool in_the_way = written.error() == ENOSPC && numbers.uncovered() > 0;
     return in_the_way ? give_up(lock, commit) : written;
   }
+  // What larger tables needed comes free with the next one.
+  outdated_ |= next.blocks.size() > next.used;
+  for (; next.blocks.size() > next.used; next.blocks.pop_back()) free(next.blocks.back());
   older_ = std::exchange(last_, std::move(next));
   list_changed_ = true;
   auto committed = commit(lock);

@@ -182,6 +182,29 @@ TEST_F(BackupTest, MuchThatIsHeldMakesOneDueAtOnce) {
   EXPECT_EQ(fs->status().backup.held, 0u);
 }
 
+TEST_F(BackupTest, TheRoomOfLargerTablesComesFree) {
+  write_file("kept", "content");
+  ASSERT_TRUE(fs->sync_all());
+  const auto name = [](unsigned i) { return std::to_string(i) + std::string(200, 'n'); };
+  for (unsigned i = 0; i < 300; ++i) write_file(name(i), "");
+  back_up();
+  back_up();
+  const std::uint64_t most = fs->status().backup.blocks;
+  ASSERT_GT(most, 20u);
+  for (unsigned i = 0; i < 300; ++i) ASSERT_TRUE(fs->unlink(kRootIno, name(i)));
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (int i = 0; i < 4; ++i) back_up();
+  EXPECT_LE(fs->status().backup.blocks, 4u);
+  EXPECT_EQ(fs->status().backup.held, 0u);
+  EXPECT_TRUE(fs->status().backup.current);
+  while (device->acknowledged().size() > 5 && std::chrono::steady_clock::now() < limit)
+    std::this_thread::yield();
+  EXPECT_LE(device->acknowledged().size(), 5u);
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_EQ(files(), (std::map<std::string, std::string>{{"kept", "content"}}));
+}
+
 TEST_F(BackupTest, FilesThatCameAndWentHoldNothing) {
   back_up();
   for (unsigned i = 0; i < 12; ++i) {
