@@ -71,7 +71,8 @@ class Volume:
             if line.startswith("VmRSS")
         )
         return {
-            "blocks": status["volume"]["blocks"],
+            "blocks": status["volume"]["blocks"] - status["backup"]["blocks"],
+            "blocks of backups": status["backup"]["blocks"],
             "inodes": status["files"]["inodes"],
             "MiB resident": resident >> 10,
             "descriptors": len(list((process / "fd").iterdir())),
@@ -79,8 +80,11 @@ class Volume:
         }
 
     def settled(self, wanted):
-        """Waits until the volume holds as many blocks as `wanted` says: freeing is done behind."""
-        end = time.monotonic() + 120
+        """Waits until the volume holds as many blocks as `wanted` says: freeing is done behind.
+
+        What a backup may name waits for a newer one.
+        """
+        end = time.monotonic() + 240  # some backups (-o backup=60)
         while self.state()["blocks"] > wanted and time.monotonic() < end:
             time.sleep(1)
         return self.state()

@@ -34,7 +34,8 @@ head -c 3M /dev/urandom > "$work/random"
 cp "$work/random" "$mount/random"
 sync "$mount/random"
 wait_until "the names are backed up" backup_is "b['exists'] and b['current']"
-s3oramfs status "$vault" | grep -q '^backup    of everything$' || fail "status does not tell of the backup"
+status_tells() { s3oramfs status "$vault" | grep -q '^backup    of everything$'; }
+wait_until "status tells of the backup" status_tells
 s3oramfs umount "$vault"
 s3oramfs mount --passfile "$work/pass" -o backup=3600 "$vault" "$mount"
 echo later > "$mount/later"
