@@ -48,7 +48,7 @@ std::vector<BlockId> Backups::blocks() const {
 }
 
 Timing::Time Backups::due(std::chrono::milliseconds every) const {
-  if (!outdated_) return timing_.now() + kNever;
+  if (!outdated_ && !shrinking_) return timing_.now() + kNever;
   const std::uint64_t held = cache_.numbers.uncovered();
   const bool urgent = held > kFewHeld && held > cache_.numbers.used() / kHeldShare;
   if (urgent) return ended_ + kUrgentShare * took_ + (failing_ ? kPause : kPause * 0);
@@ -100,7 +100,7 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
     return in_the_way ? give_up(lock, commit) : written;
   }
   // What larger tables needed comes free with the next one.
-  outdated_ |= next.blocks.size() > next.used;
+  shrinking_ = next.blocks.size() > next.used;
   for (; next.blocks.size() > next.used; next.blocks.pop_back()) free(next.blocks.back());
   older_ = std::exchange(last_, std::move(next));
   list_changed_ = true;

@@ -85,6 +85,7 @@ class Backups {
 
   BackupList last_, older_;
   bool making_ = false, failing_ = false, outdated_ = true;
+  bool shrinking_ = false;  // room comes free with the next one
   bool list_changed_ = false, list_committing_ = false;
   unsigned writing_ = 0;
   std::optional<Error> failed_;  // a write, since it was last looked at
