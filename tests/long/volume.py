@@ -79,12 +79,15 @@ class Volume:
             "MiB of vault.db": (self.vault / "vault.db").stat().st_size >> 20,
         }
 
-    def settled(self, wanted):
+    def settled(self, wanted, backups=1 << 40):
         """Waits until the volume holds as many blocks as `wanted` says: freeing is done behind.
 
-        What a backup may name waits for a newer one.
+        What a backup may name waits for a newer one; backups take no more than `backups` then.
         """
         end = time.monotonic() + 240  # some backups (-o backup=60)
-        while self.state()["blocks"] > wanted and time.monotonic() < end:
+        while time.monotonic() < end:
+            state = self.state()
+            if state["blocks"] <= wanted and state["blocks of backups"] <= backups:
+                break
             time.sleep(1)
         return self.state()
