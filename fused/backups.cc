@@ -48,8 +48,9 @@ std::vector<BlockId> Backups::blocks() const {
 }
 
 Timing::Time Backups::due(std::chrono::milliseconds every) const {
-  if (!outdated_ && !shrinking_) return timing_.now() + kNever;
   const std::uint64_t held = cache_.numbers.uncovered();
+  const bool room_to_free = held > 0 || older_.blocks.size() > last_.blocks.size();
+  if (!outdated_ && !room_to_free) return timing_.now() + kNever;
   const bool urgent = held > kFewHeld && held > cache_.numbers.used() / kHeldShare;
   if (urgent) return ended_ + kUrgentShare * took_ + (failing_ ? kPause : kPause * 0);
   return ended_ + std::max<Timing::Time::duration>(every, kShare * took_);
@@ -100,7 +101,6 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
     return in_the_way ? give_up(lock, commit) : written;
   }
   // What larger tables needed comes free with the next one.
-  shrinking_ = next.blocks.size() > next.used;
   for (; next.blocks.size() > next.used; next.blocks.pop_back()) free(next.blocks.back());
   older_ = std::exchange(last_, std::move(next));
   list_changed_ = true;

@@ -46,7 +46,8 @@ class Backups {
   void outdate() { outdated_ = true; }
   bool is_outdated() const { return outdated_; }
   /// When the next one should be made: at most so often, and never more than a small part of the
-  /// time; sooner if much is held. Far in the future if the last one is current.
+  /// time; sooner if much is held. Far in the future if the last one is current and no room would
+  /// come free.
   Timing::Time due(std::chrono::milliseconds every) const;
 
   /// Makes one; it is whole when this returns ok. The lock is held at entry and exit. If the device
@@ -85,7 +86,6 @@ class Backups {
 
   BackupList last_, older_;
   bool making_ = false, failing_ = false, outdated_ = true;
-  bool shrinking_ = false;  // room comes free with the next one
   bool list_changed_ = false, list_committing_ = false;
   unsigned writing_ = 0;
   std::optional<Error> failed_;  // a write, since it was last looked at

@@ -49,8 +49,8 @@ class LocalServers::Keeper {
         : process(program, vault, number, count), next_pause(pause) {}
     ServerProcess process;
     SteadyClock::time_point launched;
-    SteadyClock::time_point again =
-        SteadyClock::time_point::max();  // when to launch it, if it has ended
+    // When to launch it, if it has ended.
+    SteadyClock::time_point again = SteadyClock::time_point::max();
     std::chrono::milliseconds next_pause;
     // Under the mutex:
     bool running = false;

@@ -76,6 +76,7 @@ class Database {
 
   /// Whether there is a table of that name.
   Result<bool> has_table(std::string_view name);
+
   Status begin() { return execute("BEGIN IMMEDIATE"); }
   /// Durable on success. After an error the transaction is rolled back and nothing of it remains.
   /// `what` names the transaction, in error messages and to the disk (Disk::step).

@@ -13,7 +13,6 @@ constexpr std::size_t kNonce = crypto_secretbox_NONCEBYTES;
 constexpr std::size_t kLargestKeyFile = 1 << 20;
 
 static_assert(kSealedKey == kNonce + crypto_secretbox_MACBYTES + std::tuple_size_v<Seed>);
-
 static_assert(std::tuple_size_v<Seed> == crypto_secretbox_KEYBYTES);
 static_assert(std::tuple_size_v<decltype(KeyWrap::salt)> == crypto_pwhash_SALTBYTES);
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <map>
 #include <random>
 
 #include "oramcore/client/eviction_orders.h"

@@ -1,6 +1,5 @@
 // Servers that are sent what no honest party would send: mutations of real messages, and a client
 // that has gone mad.
-#include <set>
 
 #include "tests/serverd/hostile_fixture.h"
 
