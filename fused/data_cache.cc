@@ -311,6 +311,7 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
     return block_to_write(lock, node, index, from, to, taken);
   }
   if (is_full()) {
+    device_.look_for_room();
     if (!taken) return posix_error(ENOSPC);  // now, rather than when the block is flushed
     node.no_room = true;
   }

@@ -73,6 +73,10 @@ class BlockDevice {
 
   virtual Room room() const { return {}; }
 
+  /// Someone does without a write because room() is too little: looks for more, but not often. A
+  /// write that fails for want of room does so too.
+  virtual void look_for_room() {}
+
   /// The blocks that hold content, ascending. Only before the first operation (at mount, to find
   /// blocks that no file owns).
   virtual std::vector<BlockId> mapped() const = 0;

@@ -76,6 +76,7 @@ class Engine final : public BlockDevice {
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   std::vector<BlockId> mapped() const override { return positions_.blocks(); }
   Room room() const override { return {room_, can_grow_}; }
+  void look_for_room() override;
 
  private:
   struct Request {
@@ -142,7 +143,8 @@ class Engine final : public BlockDevice {
   Task<Status> reserve_at(Party server, unsigned height);
   Task<bool> reserve(unsigned height);
   bool has_room(std::uint64_t more);
-  Task<void> ask_for_room();
+  void ask_for_room();
+  Task<void> ask_now();
   void count_room();
 
   // engine_heal.cc

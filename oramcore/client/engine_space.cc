@@ -52,16 +52,24 @@ bool Engine::has_room(std::uint64_t more) {
     const std::uint64_t fitting = capacity(tree_.height, params_.evict_every);
     if (positions_.mapped() + new_blocks_ + more <= fitting) return true;
   }
-  // There may be room again; a later write will find out.
-  const Duration now = environment_.clock.now();
-  if (!room_asked_ || now - *room_asked_ >= kAskAgainAfter) {
-    room_asked_ = now;
-    spawn(environment_.executor, ask_for_room());
-  }
+  ask_for_room();
   return false;
 }
 
-Task<void> Engine::ask_for_room() {
+void Engine::look_for_room() {
+  asio::post(environment_.executor, [this] { ask_for_room(); });
+}
+
+/// There may be room again; a later write will find out.
+void Engine::ask_for_room() {
+  if (!growth_refused_ && state_.has_ballast()) return;
+  const Duration now = environment_.clock.now();
+  if (room_asked_ && now - *room_asked_ < kAskAgainAfter) return;
+  room_asked_ = now;
+  spawn(environment_.executor, ask_now());
+}
+
+Task<void> Engine::ask_now() {
   ++running_;
   if (!state_.has_ballast()) static_cast<void>(co_await commit_now());  // takes it again if it can
   if (growth_refused_) static_cast<void>(co_await reserve(tree_.height + 1));

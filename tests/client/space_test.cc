@@ -49,14 +49,17 @@ class Space : public test::EachEvictor {
     ASSERT_NO_FATAL_FAILURE(check_all());
   }
   /// It is asked for every ten seconds.
-  void wait_for_room() {
+  void wait_until(const std::function<bool()>& there_is_room) {
     const Duration limit = cluster_.clock.now() + std::chrono::minutes(2);
-    while (!write(next_, 1)) {
+    while (!there_is_room()) {
       ASSERT_LT(cluster_.clock.now(), limit) << "there is room again, but nobody notices";
       bool later = false;
       cluster_.clock.call_after(std::chrono::seconds(1), [&] { later = true; });
       cluster_.run_until([&] { return later; });
     }
+  }
+  void wait_for_room() {
+    wait_until([this] { return write(next_, 1).has_value(); });
     ++next_;
   }
 
@@ -83,6 +86,18 @@ TEST_P(Space, AServerWithoutRoomStopsTheGrowthAndNothingElse) {
   for (const BlockId until = next_ + 100; next_ < until; ++next_) ASSERT_OK(write(next_, 1));
   EXPECT_GT(cluster_.engine().status().height, height);
   check_all();
+}
+
+// What needs more than there is may never be written at all.
+TEST_P(Space, RoomIsFoundWithoutAWrite) {
+  for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
+  cluster_.disk(2).leave_space(0);
+  ASSERT_NO_FATAL_FAILURE(fill());
+  cluster_.disk(2).leave_space({});
+  wait_until([this] {
+    cluster_.engine().look_for_room();
+    return cluster_.engine().room().can_grow;
+  });
 }
 
 TEST_P(Space, OnAFullDiskTheClientReadsOverwritesAndDeletes) {

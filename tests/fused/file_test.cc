@@ -238,8 +238,10 @@ TEST_F(FileTest, AFullDiskIsSaidBeforeDataIsTaken) {
   const Ino ino = create("a");
   EXPECT_EQ(fs->write(ino, 0, as_view("x"), false).error(), ENOSPC);
   EXPECT_EQ(fs->getattr(ino)->st_size, 0);
+  EXPECT_TRUE(device->take_looked_for_room()) << "nothing else would find that there is room again";
   room = 1u << 30;
   write(ino, 0, "x");
+  EXPECT_FALSE(device->take_looked_for_room());
 }
 
 // An error would lose it, and the fsync after the one that reports it would succeed.
@@ -250,6 +252,7 @@ TEST_F(FileTest, AFullDiskDoesNotLoseWhatTheKernelHasTaken) {
   mount();
   const Ino ino = create("a");
   ASSERT_TRUE(fs->write(ino, 0, as_view("kept"), true));
+  EXPECT_TRUE(device->take_looked_for_room());
   EXPECT_EQ(fs->closing(ino).error(), ENOSPC);
   EXPECT_EQ(read(ino), "kept");
   room = 1u << 30;

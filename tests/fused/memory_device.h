@@ -3,6 +3,7 @@
 // counts what BlockDevice's contract and the rules of reuse forbid.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -30,6 +31,7 @@ class MemoryDevice final : public BlockDevice {
   void discard(BlockId block) override;
   void commit(std::function<void(Status)> done) override;
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
+  void look_for_room() override { looked_for_room_ = true; }
   std::vector<BlockId> mapped() const override;
 
   /// What servers would have.
@@ -51,6 +53,7 @@ class MemoryDevice final : public BlockDevice {
   void fail_reads(bool fail);
   /// While full, it takes no block that it does not hold.
   void fill_up(bool full);
+  bool take_looked_for_room() { return looked_for_room_.exchange(false); }
   void fail_commits(bool fail);
   /// Waits until `count` writes (or reads) are held; false after ten seconds.
   bool wait_held_writes(std::size_t count);
@@ -71,6 +74,7 @@ class MemoryDevice final : public BlockDevice {
   CommitParticipant* participant_ = nullptr;
   Database database_;
 
+  std::atomic<bool> looked_for_room_ = false;
   std::map<BlockId, std::optional<Bytes>> uncommitted_;  // acknowledged; the device's thread alone
 
   mutable std::mutex mutex_;  // guards what follows; never held while calling back
