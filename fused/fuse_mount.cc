@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "fused/file_system.h"
+#include "fused/fuse_loop.h"
 #include "fused/fuse_ops.h"
 #include "oramcore/base/program.h"
 
@@ -57,6 +58,7 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
     return fail(Errc::usage, "libfuse refuses the mount options; see its message above");
   mount->context_->files = &files;
   mount->context_->session = mount->session_;
+  mount->loop_ = std::make_unique<FuseLoop>(mount->session_);
   if (fuse_session_mount(mount->session_, options.mountpoint.c_str()) != 0)
     return fail(Errc::bad_mount_point,
                 "{} could not be mounted: if nothing above says why: is /dev/fuse there, and may "
@@ -72,21 +74,13 @@ FuseMount::~FuseMount() {
 }
 
 Status FuseMount::run() {
-  // stop() interrupts the loop's wait with this signal.
+  // stop() interrupts the wait for requests with this signal.
   struct sigaction nothing {};
   nothing.sa_handler = [](int) {};
   sigaction(SIGUSR1, &nothing, nullptr);
-  runner_ = pthread_self();
-  running_ = true;
-  fuse_loop_config* config = fuse_loop_cfg_create();
-  fuse_loop_cfg_set_max_threads(config, kThreads);
-  fuse_loop_cfg_set_idle_threads(config, kThreads);
-  const int outcome = fuse_session_loop_mt(session_, config);
-  fuse_loop_cfg_destroy(config);
+  const Status outcome = loop_->run(kThreads);
   ended_ = true;
-  if (outcome < 0)
-    return fail(Errc::failed, "the connection to the kernel broke: {}", strerror(-outcome));
-  return {};
+  return outcome;
 }
 
 /// Waits for this very mount, which the session's threads still serve.
@@ -99,11 +93,10 @@ void FuseMount::write_back() const {
 }
 
 void FuseMount::stop() {
-  while (!running_) std::this_thread::sleep_for(kNudge);
   if (!ended_) write_back();
   fuse_session_exit(session_);
-  while (!ended_) {  // the signal may come just before the loop waits
-    pthread_kill(runner_, SIGUSR1);
+  while (!ended_) {  // the signal may come just before the leader waits
+    loop_->nudge();
     std::this_thread::sleep_for(kNudge);
   }
 }

@@ -1,7 +1,5 @@
-// A mounted FileSystem: libfuse's session and its threads.
+// A mounted FileSystem: libfuse's session, and the threads that serve it.
 #pragma once
-
-#include <pthread.h>
 
 #include <atomic>
 #include <memory>
@@ -15,6 +13,7 @@ struct fuse_session;
 namespace s3oram {
 
 class FileSystem;
+class FuseLoop;
 struct FuseContext;
 
 struct FuseMountOptions {
@@ -47,8 +46,8 @@ class FuseMount {
   std::unique_ptr<FuseContext> context_;
   fuse_session* session_ = nullptr;
   bool mounted_ = false;
-  pthread_t runner_{};
-  std::atomic<bool> running_ = false, ended_ = false;
+  std::unique_ptr<FuseLoop> loop_;
+  std::atomic<bool> ended_ = false;
 };
 
 }  // namespace s3oram

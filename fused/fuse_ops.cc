@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "fused/file_system.h"
+#include "fused/fuse_loop.h"
 
 namespace s3oram {
 namespace {
@@ -371,6 +372,7 @@ void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, of
 void do_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
   FuseContext& mine = context_of(request);
   int error = EBUSY;
+  FuseLoop::hand_over();
   if (mine.seeking.fetch_add(1) < kSeeking)
     error = -fuse_lowlevel_notify_inval_inode(mine.session, ino, 0, 0);
   --mine.seeking;

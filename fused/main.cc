@@ -16,6 +16,7 @@
 #include "fused/control.h"
 #include "fused/file_system.h"
 #include "fused/free_space.h"
+#include "fused/fuse_loop.h"
 #include "fused/fuse_mount.h"
 #include "fused/identity.h"
 #include "fused/metadata.h"
@@ -251,6 +252,7 @@ Status run(const MountCommand& command, Background& background) {
   if (!volume) return fail(volume.error());
   FreeSpace space(vault->directory(), local_expansion(vault->config().params));
   FileSystemOptions options;
+  options.cache.timing = &fuse_timing();
   options.cache.limit = command.cache_mib << 20;
   options.cache.deadline = command.timeout;
   options.cache.free_bytes = [&, local = vault->config().local] {

@@ -12,9 +12,11 @@
 
 #include <fstream>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <set>
 
+#include "fused/fuse_loop.h"
 #include "fused/fuse_mount.h"
 #include "tests/fused/fixture.h"
 
@@ -69,6 +71,8 @@ class MountTest : public FileSystemFixture {
   void SetUp() override {
     root = folder.path() / "mnt";
     stdfs::create_directory(root);
+    options.cache.timing = &fuse_timing();
+
     FileSystemFixture::SetUp();
     mount_kernel();
   }
@@ -199,6 +203,36 @@ TEST_F(MountTest, SeekSeesWhatIsStillInTheKernelsCache) {
   ASSERT_EQ(::pwrite(file, "x", 1, 10 * kTestBlock), 1);
   EXPECT_EQ(::lseek(file, 0, SEEK_DATA), 10 * kTestBlock);
   EXPECT_EQ(::lseek(file, 10 * kTestBlock, SEEK_HOLE), 10 * kTestBlock + 1);
+}
+
+TEST_F(MountTest, WhoWaitsForTheDeviceKeepsNobodyElseWaiting) {
+  put(root / "a", "x");
+  device->hold_writes(true);
+  const File file(root / "b", O_RDWR | O_CREAT);
+  auto synced = std::async(std::launch::async,
+                           [&] { return ::write(file, "y", 1) == 1 && ::fsync(file) == 0; });
+  ASSERT_TRUE(device->wait_held_writes(1));
+  auto asked = std::async(std::launch::async, [this] {
+    stdfs::rename(root / "a", root / "c");
+    return content(root / "c");
+  });
+  EXPECT_EQ(asked.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  device->hold_writes(false);
+  EXPECT_TRUE(synced.get());
+  EXPECT_EQ(asked.get(), "x");
+}
+
+TEST_F(MountTest, MoreMayWaitThanThereAreThreads) {
+  device->hold_writes(true);
+  std::vector<std::future<bool>> synced;
+  for (int i = 0; i < 100; ++i)
+    synced.push_back(std::async(std::launch::async, [this, i] {
+      const File file(root / std::to_string(i), O_RDWR | O_CREAT);
+      return ::write(file, "y", 1) == 1 && ::fsync(file) == 0;
+    }));
+  ASSERT_TRUE(device->wait_held_writes(1));
+  device->hold_writes(false);
+  for (auto& one : synced) EXPECT_TRUE(one.get());
 }
 
 TEST_F(MountTest, Fallocate) {

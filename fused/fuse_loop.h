@@ -1,0 +1,62 @@
+// The threads that answer the kernel's requests. One at a time, the leader, reads them from
+// /dev/fuse, and answers at once what takes no time: a program that asks one thing after the other
+// finds one thread that is awake, and its data in one processor's cache. Before a thread waits for
+// anything it hands the lead over.
+//
+// Threads that only wait to read, as libfuse's loop has them, would be woken in turn.
+#pragma once
+
+#include <pthread.h>
+
+#include <mutex>
+#include <optional>
+#include <semaphore>
+#include <vector>
+
+#include "fused/timing.h"
+#include "oramcore/base/error.h"
+
+struct fuse_session;
+
+namespace s3oram {
+
+class FuseLoop {
+ public:
+  explicit FuseLoop(fuse_session* session) : session_(session) {}
+
+  /// Answers requests with so many threads until the session has ended. While all of them wait, no
+  /// request is read. Once.
+  Status run(unsigned threads);
+  /// Makes the leader look whether the session is to end, if it waits for a request already. Any
+  /// thread.
+  void nudge();
+
+  /// The calling thread may have to wait now. Does nothing if it does not lead.
+  static void hand_over();
+
+ private:
+  struct Worker {
+    FuseLoop& loop;
+    std::binary_semaphore called{0};  // to lead
+    bool leads = false;               // its own thread alone
+    pthread_t thread{};
+  };
+
+  void work(Worker& self);
+  bool lead(Worker& self);
+  void pass_lead();
+  void end(int error);
+
+  static thread_local Worker* worker_;
+
+  fuse_session* const session_;
+  std::mutex mutex_;
+  std::vector<Worker*> resting_;  // the one that has rested for the shortest time is the next
+  Worker* leader_ = nullptr;      // null: all are busy
+  std::optional<int> ended_;      // with this error number, or 0
+};
+
+/// The system's clocks; a thread of a FuseLoop hands the lead over before it waits.
+Timing& fuse_timing();
+
+}  // namespace s3oram
