@@ -349,7 +349,7 @@ PosixStatus FileSystem::commit(Lock& lock) {
 /// Whether there may be changes; bounds those that wait in memory.
 PosixStatus FileSystem::admit(Lock& lock) {
   if (options_.read_only) return posix_error(EROFS);
-  const auto has_room = [&] { return metadata_.uncommitted() < options_.most_uncommitted; };
+  const auto has_room = [&] { return metadata_.uncommitted_bytes() < options_.most_uncommitted; };
   if (has_room()) return {};
   kick_ = true;
   ticker_wakes_.notify_all();

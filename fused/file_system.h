@@ -36,7 +36,7 @@ struct FileSystemOptions {
   bool read_only = false;                    // nothing of the files is changed, freed or committed
   std::uint32_t root_uid = 0, root_gid = 0;  // of a new root directory
   bool own_ticker = true;                    // a thread that calls beat(); otherwise the owner does
-  std::size_t most_uncommitted = 200'000;    // rows; operations wait for a commit beyond
+  std::size_t most_uncommitted = 48 << 20;   // bytes of rows; operations wait for a commit beyond
   std::size_t most_nodes = 50'000;           // about; beyond, those that can be read again go
   std::chrono::milliseconds back_up_every{0};  // at most (backups.h); 0: only if asked
 };

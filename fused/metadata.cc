@@ -74,6 +74,11 @@ std::size_t Metadata::uncommitted() const {
          xattrs.uncommitted();
 }
 
+std::size_t Metadata::uncommitted_bytes() const {
+  return inodes.uncommitted_bytes() + dentries.uncommitted_bytes() + extents.uncommitted_bytes() +
+         xattrs.uncommitted_bytes();
+}
+
 template <class Row, class Read>
 Result<std::vector<Row>> Metadata::all(std::string_view sql, Read read) {
   auto statement = reader_.prepare(sql);

@@ -36,6 +36,7 @@ class Metadata {
   void end_commit(bool succeeded);
   /// Rows that wait for the next commit.
   std::size_t uncommitted() const;
+  std::size_t uncommitted_bytes() const;
 
   /// Of the committed rows: for mount, and for status.
   /// Inodes that were unlinked: no name leads to them, and they contain none.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -84,6 +85,7 @@ struct InodeTable {
   static void bind_row(Statement& statement, const Row& row);
   static Key key(const Statement& statement);
   static Row row(const Statement& statement, int at);
+  static std::size_t content(const Row& row) { return row.target.size(); }
 };
 
 struct DentryTable {
@@ -99,6 +101,7 @@ struct DentryTable {
   static void bind_row(Statement& statement, const Row& row);
   static Key key(const Statement& statement);
   static Row row(const Statement& statement, int at);
+  static std::size_t content(const Row&) { return 0; }
 };
 
 struct ExtentTable {
@@ -114,6 +117,7 @@ struct ExtentTable {
   static void bind_row(Statement& statement, const Row& row);
   static Key key(const Statement& statement);
   static Row row(const Statement& statement, int at);
+  static std::size_t content(const Row&) { return 0; }
 };
 
 struct XattrTable {
@@ -129,6 +133,7 @@ struct XattrTable {
   static void bind_row(Statement& statement, const Row& row);
   static Key key(const Statement& statement);
   static Row row(const Statement& statement, int at);
+  static std::size_t content(const Row& row) { return row.size(); }
 };
 
 }  // namespace s3oram

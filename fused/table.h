@@ -29,6 +29,7 @@ namespace s3oram {
 ///   kKeyWidth                          columns in the key
 ///   bind_key(Statement&, Key), bind_row(Statement&, Row)
 ///   key(Statement), row(Statement, first column)
+///   content(Row)                       bytes that the row has beside its members
 template <class T>
 class Table {
  public:
@@ -63,8 +64,8 @@ class Table {
     return row;
   }
 
-  void put(const Key& key, Row row) { dirty_.insert_or_assign(key, std::move(row)); }
-  void erase(const Key& key) { dirty_.insert_or_assign(key, std::nullopt); }
+  void put(const Key& key, Row row) { set(key, std::move(row)); }
+  void erase(const Key& key) { set(key, std::nullopt); }
 
   /// Calls visit(key, row) in the order of the keys, from the first that is >= `from`, until it
   /// returns false. `visit` must not use the table.
@@ -113,11 +114,14 @@ class Table {
   /// Fixes the changes of a commit that begins. One commit runs at a time.
   std::shared_ptr<const Changes> begin_commit() {
     committing_ = std::make_shared<const Changes>(std::exchange(dirty_, {}));
+    bytes_ = 0;
     return committing_;
   }
   /// The commit has ended. Changes of a failed one are offered again; newer ones win.
   void end_commit(bool succeeded) {
-    if (!succeeded) dirty_.insert(committing_->begin(), committing_->end());
+    if (!succeeded)
+      for (const auto& [key, row] : *committing_)
+        if (!dirty_.contains(key)) set(key, row);
     committing_ = std::make_shared<const Changes>();
   }
 
@@ -139,11 +143,25 @@ class Table {
     return {};
   }
 
+  /// Changes, and about how much memory they take.
   std::size_t uncommitted() const { return dirty_.size(); }
+  std::size_t uncommitted_bytes() const { return bytes_; }
 
  private:
+  static std::size_t memory(const std::optional<Row>& change) {
+    constexpr std::size_t kNode = 64;  // of a map, and of a name
+    return kNode + sizeof(typename Changes::value_type) + (change ? T::content(*change) : 0);
+  }
+  void set(const Key& key, std::optional<Row> row) {
+    const auto [at, is_new] = dirty_.try_emplace(key);
+    if (!is_new) bytes_ -= memory(at->second);
+    at->second = std::move(row);
+    bytes_ += memory(at->second);
+  }
+
   Statement find_, scan_;
   Changes dirty_;
+  std::size_t bytes_ = 0;
   std::shared_ptr<const Changes> committing_ = std::make_shared<const Changes>();
 };
 

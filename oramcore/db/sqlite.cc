@@ -115,7 +115,10 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
   if (rc != SQLITE_OK) return failure(database.db_, rc, "open " + path);
   sqlite3_extended_result_codes(database.db_, 0);
   if (mode != Mode::read_only) {
-    S3O_TRY(database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"));
+    // A large commit does not leave a large log behind.
+    S3O_TRY(
+        database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
+                         "PRAGMA journal_size_limit=67108864;"));
     if (!rule_holds(Rule::full_sync)) S3O_TRY(database.execute("PRAGMA synchronous=OFF"));
     auto check = database.prepare("PRAGMA synchronous");
     if (!check) return fail(check.error());

@@ -230,6 +230,22 @@ TEST_F(FileTest, DirtyDataIsBounded) {
   }
 }
 
+TEST_F(FileTest, AttributesThatWaitForACommitAreBoundedToo) {
+  unmount();
+  options.most_uncommitted = 1 << 20;
+  mount();
+  const Ino ino = create("a");
+  const std::string large(60'000, 'x');
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(fs->set_xattr(ino, "user." + std::to_string(i), large, 0));
+    ASSERT_LT(fs->status().uncommitted_rows, 30u);
+  }
+  // What replaces another does not count twice.
+  const auto commits = device->counts().commits;
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(fs->set_xattr(ino, "user.0", large, 0));
+  EXPECT_LE(device->counts().commits, commits + 1);
+}
+
 TEST_F(FileTest, AFullDiskIsSaidBeforeDataIsTaken) {
   unmount();
   std::uint64_t room = 0;

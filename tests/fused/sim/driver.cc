@@ -18,7 +18,7 @@ FileSystemOptions random_options(World& world) {
   options.own_ticker = false;
   options.commit_every = milliseconds(dice.between(200, 5'000));
   options.update_atime = dice.one_in(2);
-  options.most_uncommitted = dice.one_in(3) ? dice.between(20, 100) : 200'000;
+  if (dice.one_in(3)) options.most_uncommitted = dice.between(4'000, 20'000);
   options.most_nodes = dice.one_in(2) ? dice.between(1, 20) : 50'000;
   options.cache.limit = kBlock * dice.between(8, 64);
   options.cache.in_flight = static_cast<unsigned>(dice.between(1, 8));
