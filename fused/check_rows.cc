@@ -12,7 +12,7 @@ const char* const kUnsoundInode =
     "ino < 1 OR ino > 4611686018427387904"
     " OR typeof(uid) <> 'integer' OR uid NOT BETWEEN 0 AND 4294967295"
     " OR typeof(gid) <> 'integer' OR gid NOT BETWEEN 0 AND 4294967295"
-    " OR typeof(target) <> 'blob' OR length(target) > 4095";
+    " OR typeof(target) <> 'blob' OR length(target) > 4095 OR instr(target, x'00') > 0";
 const char* const kUnsoundDentry =
     "typeof(parent) <> 'integer' OR parent < 1 OR parent > 4611686018427387904"
     " OR typeof(name) <> 'blob' OR typeof(ino) <> 'integer' OR ino < 1"

@@ -15,12 +15,12 @@ constexpr std::int64_t kDay = 86'400'000'000'000;  // ns
 
 }  // namespace
 
-Posix<std::size_t> FileSystem::read(Ino ino, std::uint64_t offset, MutView out) {
+Posix<std::size_t> FileSystem::read(Ino ino, std::uint64_t offset, MutView out, bool quietly) {
   Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
   const auto now = timing_.wall_clock();
   InodeRow& row = node->row;
-  if (options_.update_atime && !options_.read_only &&
+  if (options_.update_atime && !options_.read_only && !quietly &&
       (row.atime <= row.mtime || row.atime <= row.ctime || row.atime < now - kDay)) {
     row.atime = now;
     store(*node);

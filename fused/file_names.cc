@@ -9,7 +9,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::uint32_t kMostLinks = 65'000;
+constexpr std::uint32_t kMostLinks = 2'000'000'000;
 
 bool is_directory(const Node& node) { return S_ISDIR(node.row.mode); }
 

@@ -13,8 +13,11 @@ namespace {
 constexpr std::size_t kPacksAtATime = 4;
 constexpr std::size_t kSmallBackup = 64;  // blocks: an unmount waits for it
 
+constexpr std::size_t kMostTold = 10'000;
+
 bool is_usable(const InodeRow& row) {
-  return is_file_type(row.mode & S_IFMT) && row.size <= kLargestFile;
+  return is_file_type(row.mode & S_IFMT) && row.size <= kLargestFile &&
+         row.target.find('\0') == std::string::npos;
 }
 
 }  // namespace
@@ -226,8 +229,8 @@ Posix<FileSystem::NodePtr> FileSystem::known_directory(Ino ino) {
 }
 
 void FileSystem::tell_of_damage(Ino ino, const std::string& what) {
-  if (told_of_damage_.pass(timing_.now().time_since_epoch()))
-    spdlog::error("inode {}: {}: run s3oramfs fsck{}", ino, what, told_of_damage_.more());
+  if (told_of_damage_.size() < kMostTold && told_of_damage_.insert(ino).second)
+    spdlog::error("inode {}: {}: run s3oramfs fsck", ino, what);
 }
 
 /// `unlinked`: a node that no name leads to. All others have one, whatever their row says.

@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -117,7 +118,8 @@ class FileSystem final : public CommitParticipant {
   PosixStatus remove_xattr(Ino ino, const std::string& name);
 
   // Data.
-  Posix<std::size_t> read(Ino ino, std::uint64_t offset, MutView out);
+  /// `quietly`: the access time stays as it is.
+  Posix<std::size_t> read(Ino ino, std::uint64_t offset, MutView out, bool quietly = false);
   /// `from_page_cache`: the kernel writes back, and tells the times itself. Gives whether the room
   /// that the file takes (st_blocks) has changed.
   Posix<bool> write(Ino ino, std::uint64_t offset, View in, bool from_page_cache);
@@ -216,7 +218,8 @@ class FileSystem final : public CommitParticipant {
   std::uint64_t inodes_ = 0;
   bool labelled_ = true;  // some file has, or had since the mount, an SELinux label
   unsigned commits_ = 0;  // that the device has not answered
-  LogLimit told_of_commit_, told_of_damage_{std::chrono::seconds(1)};
+  LogLimit told_of_commit_;
+  std::set<Ino> told_of_damage_;
   Timing::Time durable_at_;  // what was done by then is durable
   bool stopping_ = false, kick_ = false, failing_ = false;
   Timing::Time next_tick_;

@@ -58,6 +58,7 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
     return fail(Errc::usage, "libfuse refuses the mount options; see its message above");
   mount->context_->files = &files;
   mount->context_->session = mount->session_;
+  mount->context_->seeker = std::make_unique<Seeker>(files, mount->session_);
   mount->loop_ = std::make_unique<FuseLoop>(mount->session_);
   if (fuse_session_mount(mount->session_, options.mountpoint.c_str()) != 0)
     return fail(Errc::bad_mount_point,
@@ -70,6 +71,7 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
 
 FuseMount::~FuseMount() {
   if (mounted_) fuse_session_unmount(session_);
+  context_->seeker.reset();
   if (session_) fuse_session_destroy(session_);
 }
 
@@ -79,6 +81,7 @@ Status FuseMount::run() {
   nothing.sa_handler = [](int) {};
   sigaction(SIGUSR1, &nothing, nullptr);
   const Status outcome = loop_->run(kThreads);
+  context_->seeker->stop();
   ended_ = true;
   return outcome;
 }
@@ -94,6 +97,7 @@ void FuseMount::write_back() const {
 
 void FuseMount::stop() {
   if (!ended_) write_back();
+  context_->seeker->stop();  // while the session is served
   fuse_session_exit(session_);
   while (!ended_) {  // the signal may come just before the leader waits
     loop_->nudge();

@@ -1,11 +1,12 @@
 #include "fused/fuse_ops.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <limits>
 #include <memory>
-#include <mutex>
 
 #include "fused/file_system.h"
-#include "fused/fuse_loop.h"
 
 namespace s3oram {
 namespace {
@@ -16,15 +17,18 @@ constexpr double kForever = 365.0 * 86'400;  // seconds
 constexpr unsigned kLargestRequest = 1u << 20;
 // Fewer than the session's threads, so that write-back never keeps all of them waiting.
 constexpr unsigned kBackground = 48;
-constexpr unsigned kSeeking = 8;
 
 FuseContext& context_of(fuse_req_t request) {
   return *static_cast<FuseContext*>(fuse_req_userdata(request));
 }
 FileSystem& fs(fuse_req_t request) { return *context_of(request).files; }
 
+/// The nearest time that is kept: of the years 1677 to 2262.
 std::int64_t to_ns(const timespec& time) {
-  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+  constexpr std::int64_t kEach = 1'000'000'000;
+  constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max() / kEach - 1;
+  const std::int64_t second = std::clamp<std::int64_t>(time.tv_sec, -kLast, kLast);
+  return second * kEach + (second == time.tv_sec ? time.tv_nsec : 0);
 }
 
 fuse_entry_param entry_of(const struct stat& attributes) {
@@ -162,32 +166,25 @@ OpenDirectory& directory_of(const fuse_file_info* file) {
   return *reinterpret_cast<OpenDirectory*>(file->fh);
 }
 
-void do_opendir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-  FuseContext& mine = context_of(request);
-  auto directory = std::make_unique<OpenDirectory>();
-  const OpenDirectory* raw = directory.get();
-  file->fh = reinterpret_cast<std::uint64_t>(raw);
-  file->cache_readdir = file->keep_cache = 1;
-  {
-    const std::lock_guard lock(mine.mutex);
-    mine.directories.emplace(raw, std::move(directory));
-  }
-  if (fuse_reply_open(request, file) == 0) return;
-  const std::lock_guard lock(mine.mutex);
-  mine.directories.erase(raw);
+/// The kernel may remember a listing. It loses its place in one that another program has it take
+/// anew meanwhile: only who is alone goes by it.
+void do_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  OpenDirectories& directories = context_of(request).directories;
+  bool alone = false;
+  const OpenDirectory& directory = directories.open(ino, alone);
+  file->fh = reinterpret_cast<std::uint64_t>(&directory);
+  file->cache_readdir = alone;
+  file->keep_cache = 1;
+  if (fuse_reply_open(request, file) != 0) directories.close(directory);
 }
 
 void do_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-  FuseContext& mine = context_of(request);
-  {
-    const std::lock_guard lock(mine.mutex);
-    mine.directories.erase(&directory_of(file));
-  }
+  context_of(request).directories.close(directory_of(file));
   fuse_reply_err(request, 0);
 }
 
-/// Offsets count entries. Adds entries with add(space, room, entry, next offset), which gives the
-/// bytes it needs and adds nothing if there is no room.
+/// Adds entries after `offset` with add(space, room, entry, its offset), which gives the bytes it
+/// needs and adds nothing if there is no room.
 template <class Add>
 void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
                       const fuse_file_info* file, Add add) {
@@ -197,17 +194,15 @@ void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_
   {
     OpenDirectory& directory = directory_of(file);
     const std::lock_guard lock(directory.mutex);
-    if (offset == 0) {
+    if (offset == 0 || !directory.listed) {
       auto entries = fs(request).list(ino);
       if (entries)
-        directory.entries = std::move(*entries);
+        directory.take(std::move(*entries));
       else
         error = entries.error();
     }
-    for (auto at = static_cast<std::size_t>(offset); error == 0 && at < directory.entries.size();
-         ++at) {
-      const std::size_t needs =
-          add(buffer.data() + used, size - used, directory.entries[at], static_cast<off_t>(at + 1));
+    for (auto at = directory.after(offset); error == 0 && at != directory.entries.end(); ++at) {
+      const std::size_t needs = add(buffer.data() + used, size - used, at->entry, at->cookie);
       if (needs > size - used) break;
       used += needs;
     }
@@ -292,7 +287,9 @@ void do_listxattr(fuse_req_t request, fuse_ino_t ino, std::size_t size) {
     return;
   }
   std::string all;
-  for (const std::string& name : *names) all.append(name).push_back('\0');
+  const bool privileged = fuse_req_ctx(request)->uid == 0;
+  for (const std::string& name : *names)
+    if (privileged || !name.starts_with("trusted.")) all.append(name).push_back('\0');
   answer_xattr(request, all, size);
 }
 
@@ -320,11 +317,12 @@ void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
   if (fuse_reply_create(request, &entry, file) == -ENOENT) files.forget(entry.ino, 1);
 }
 
-void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset, fuse_file_info*) {
+void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
+             fuse_file_info* file) {
   thread_local Bytes buffer;
   if (buffer.size() < size) buffer.resize(size);
-  const auto got =
-      fs(request).read(ino, static_cast<std::uint64_t>(offset), MutView(buffer).first(size));
+  const auto got = fs(request).read(ino, static_cast<std::uint64_t>(offset),
+                                    MutView(buffer).first(size), (file->flags & O_NOATIME) != 0);
   if (got)
     fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), *got);
   else
@@ -366,25 +364,8 @@ void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, of
                                         static_cast<std::uint64_t>(length)));
 }
 
-/// The kernel asks without writing back first, and we would call a hole what it has not sent yet
-/// (seen with Linux 6.18). So it is made to send all dirty pages of the file. Other threads receive
-/// them: not all may wait here at once.
 void do_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
-  FuseContext& mine = context_of(request);
-  int error = EBUSY;
-  FuseLoop::hand_over();
-  if (mine.seeking.fetch_add(1) < kSeeking)
-    error = -fuse_lowlevel_notify_inval_inode(mine.session, ino, 0, 0);
-  --mine.seeking;
-  if (error != 0 && error != ENOENT) {
-    fuse_reply_err(request, error);
-    return;
-  }
-  const auto found = mine.files->seek(ino, static_cast<std::uint64_t>(offset), whence);
-  if (found)
-    fuse_reply_lseek(request, static_cast<off_t>(*found));
-  else
-    fuse_reply_err(request, found.error());
+  context_of(request).seeker->ask(request, ino, offset, whence);
 }
 
 void do_statfs(fuse_req_t request, fuse_ino_t) {

@@ -8,29 +8,20 @@
 #define FUSE_USE_VERSION 312
 #include <fuse_lowlevel.h>
 
-#include <atomic>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
-#include <vector>
 
 #include "fused/file_system.h"
+#include "fused/open_directories.h"
+#include "fused/seeker.h"
 
 namespace s3oram {
-
-/// An open directory: its entries as they were when it was read from the start.
-struct OpenDirectory {
-  std::mutex mutex;
-  std::vector<DirectoryEntry> entries;
-};
 
 /// The user data of the session.
 struct FuseContext {
   FileSystem* files = nullptr;
+  std::unique_ptr<Seeker> seeker;
   fuse_session* session = nullptr;
-  std::atomic<unsigned> seeking = 0;  // threads that wait for the kernel's dirty pages
-  std::mutex mutex;                   // guards `directories`
-  std::unordered_map<const OpenDirectory*, std::unique_ptr<OpenDirectory>> directories;
+  OpenDirectories directories;
 };
 
 /// The table for fuse_session_new(); its user data is a FuseContext.

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "oramcore/db/sqlite.h"
 
@@ -54,16 +55,21 @@ class RowReader {
   RowReader(const Statement& statement, int at) : statement_(statement), at_(at) {}
   template <class Integer>
   void integer(Integer& value) {
-    value = static_cast<Integer>(statement_.integer(at_++));
+    const std::int64_t stored = statement_.integer(at_);
+    sound_ &= statement_.is_integer(at_++) && (sizeof value == 8 || std::in_range<Integer>(stored));
+    value = static_cast<Integer>(stored);
   }
   void blob(std::string& value) {
     const Bytes bytes = statement_.blob(at_++);
     value.assign(bytes.begin(), bytes.end());
   }
+  /// All integers were such.
+  bool sound() const { return sound_; }
 
  private:
   const Statement& statement_;
   int at_;
+  bool sound_ = true;
 };
 
 }  // namespace
@@ -109,6 +115,7 @@ InodeTable::Row InodeTable::row(const Statement& statement, int at) {
   for (auto* field : {&row.atime, &row.mtime, &row.ctime}) reader.integer(*field);
   reader.integer(row.parent);
   reader.blob(row.target);
+  if (!reader.sound()) row.mode &= ~static_cast<std::uint32_t>(S_IFMT);  // so it is not used
   return row;
 }
 

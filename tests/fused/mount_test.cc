@@ -10,6 +10,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <array>
 #include <fstream>
 #include <functional>
 #include <future>
@@ -351,6 +352,68 @@ TEST_F(MountTest, ALargeDirectory) {
   EXPECT_EQ(fs->status().inodes, 1u);
 }
 
+// What was read before stays read, and what was there all the time is found, whatever happens to
+// the kernel's memory of the listing and to other names meanwhile.
+TEST_F(MountTest, AListingGoesOnWhereItWas) {
+  constexpr int kNames = 2000;
+  const auto made = [this](const std::string& name) {
+    EXPECT_GE(::close(::open((root / "d" / name).c_str(), O_CREAT | O_WRONLY, 0600)), 0) << name;
+  };
+  const auto list = [this] {
+    int count = 0;
+    for ([[maybe_unused]] const auto& entry : stdfs::directory_iterator(root / "d")) ++count;
+    return count;
+  };
+  enum Disturbance { nothing, forgotten, another_reader, removals, count };
+  for (int disturbance = nothing; disturbance < count; ++disturbance) {
+    SCOPED_TRACE(disturbance);
+    stdfs::create_directory(root / "d");
+    for (int i = 0; i < kNames; ++i) made("name " + std::to_string(i));
+    ASSERT_EQ(list(), kNames);
+    ASSERT_EQ(list(), kNames);  // of the kernel's memory
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir((root / "d").c_str()),
+                                                        ::closedir);
+    std::set<std::string> seen;
+    const auto next = [&] {
+      const dirent* entry = ::readdir(directory.get());
+      if (!entry) return false;
+      const bool is_new = entry->d_name[0] == '.' || seen.insert(entry->d_name).second;
+      EXPECT_TRUE(is_new) << entry->d_name;
+      return true;
+    };
+    for (int i = 0; i < 500; ++i) ASSERT_TRUE(next());
+    if (disturbance == forgotten) {
+      ASSERT_EQ(::posix_fadvise(::dirfd(directory.get()), 0, 0, POSIX_FADV_DONTNEED), 0);
+    }
+    if (disturbance == another_reader) {
+      made("other");
+      stdfs::remove(root / "d/other");
+      stdfs::directory_iterator(root / "d");
+    }
+    if (disturbance == removals) {
+      for (const std::string& name : seen) stdfs::remove(root / "d" / name);
+      EXPECT_EQ(list(), kNames - static_cast<int>(seen.size()));
+    }
+    while (next()) continue;
+    EXPECT_EQ(seen.size(), std::size_t{kNames});
+    stdfs::remove_all(root / "d");
+  }
+}
+
+TEST_F(MountTest, ManyMaySeekAtATime) {
+  std::vector<std::future<int>> failures;
+  for (int i = 0; i < 100; ++i)
+    failures.push_back(std::async(std::launch::async, [this, i] {
+      const File file(root / std::to_string(i), O_RDWR | O_CREAT);
+      int failed = 0;
+      for (int round = 0; round < 5; ++round)
+        failed += ::pwrite(file, "x", 1, round * 8 * kTestBlock) != 1 ||
+                  ::lseek(file, round * 8 * kTestBlock, SEEK_DATA) != round * 8 * kTestBlock;
+      return failed;
+    }));
+  for (auto& failed : failures) EXPECT_EQ(failed.get(), 0);
+}
+
 TEST_F(MountTest, TimesAndModes) {
   put(root / "a", "x");
   const timespec times[2] = {{1'000'000'000, 123'456'789}, {-5, 987'654'321}};
@@ -414,6 +477,29 @@ TEST_F(MountTest, ExtendedAttributes) {
   ASSERT_EQ(::removexattr(path.c_str(), "user.one"), 0);
   EXPECT_EQ(::listxattr(path.c_str(), list, sizeof list), 9);
   EXPECT_EQ(::setxattr(path.c_str(), "system.posix_acl_access", "v", 1, 0), -1);
+}
+
+TEST_F(MountTest, TimesThatAreNotKeptAreTheNearest) {
+  put(root / "a", "x");
+  const std::array<timespec, 2> times{timespec{1 << 30, 0}, timespec{std::int64_t{1} << 34, 5}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, (root / "a").c_str(), times.data(), 0), 0);
+  remount_kernel();
+  EXPECT_GT(info(root / "a").st_mtim.tv_sec, std::int64_t{1} << 33);
+  EXPECT_EQ(info(root / "a").st_atim.tv_sec, 1 << 30);
+}
+
+TEST_F(MountTest, WhoReadsQuietlyLeavesNoAccessTime) {
+  put(root / "a", "x");
+  const std::array<timespec, 2> times{timespec{1, 0}, timespec{1, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, (root / "a").c_str(), times.data(), 0), 0);
+  char byte = 0;
+  for (const int quietly : {O_NOATIME, 0}) {
+    remount_kernel();
+    const File file(root / "a", O_RDONLY | quietly);
+    ASSERT_EQ(::read(file, &byte, 1), 1);
+    remount_kernel();
+    EXPECT_EQ(info(root / "a").st_atim.tv_sec == 1, quietly != 0);
+  }
 }
 
 TEST_F(MountTest, NamesThatAreTooLongAndMissing) {
