@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "oramcore/base/error.h"
+#include "oramcore/base/mountinfo.h"
 
 namespace s3oram {
 
@@ -15,8 +16,8 @@ struct Mount {
   friend bool operator==(const Mount&, const Mount&) = default;
 };
 
-/// The s3oramfs lines of a text in the format of /proc/self/mountinfo, in its order.
-std::vector<Mount> parse_mounts(const std::string& mountinfo);
+/// The mounted vaults, in their order.
+std::vector<Mount> vaults_among(const std::vector<MountEntry>& entries);
 
 /// The newest mount that `name`, a mount point or a vault, stands for. Works for a mount point
 /// whose daemon is dead. Errors: not_mounted.

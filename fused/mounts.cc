@@ -6,10 +6,9 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
-#include <sstream>
 #include <system_error>
 
+#include "oramcore/base/mountinfo.h"
 #include "oramcore/base/program.h"
 
 namespace s3oram {
@@ -17,51 +16,12 @@ namespace {
 
 constexpr auto kType = "fuse.s3oramfs";
 
-/// Spaces and the like stand as \ooo.
-std::string unescape(const std::string& text) {
-  std::string plain;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const auto octal = [&](std::size_t i) { return text[i] >= '0' && text[i] <= '7'; };
-    if (text[at] == '\\' && at + 3 < text.size() && octal(at + 1) && octal(at + 2) &&
-        octal(at + 3)) {
-      plain.push_back(static_cast<char>((text[at + 1] - '0') * 64 + (text[at + 2] - '0') * 8 +
-                                        (text[at + 3] - '0')));
-      at += 3;
-    } else {
-      plain.push_back(text[at]);
-    }
-  }
-  return plain;
-}
-
 bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
   const auto [end, ignored] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
   return end == outer.end();
 }
 
 }  // namespace
-
-std::vector<MountEntry> parse_mounts(const std::string& mountinfo) {
-  std::vector<MountEntry> entries;
-  std::istringstream lines(mountinfo);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string skipped, word;
-    MountEntry entry;
-    words >> skipped >> skipped >> skipped >> skipped >> entry.mountpoint;
-    while (words >> word && word != "-") continue;  // options, and fields of varying number
-    if (!(words >> entry.type >> entry.source)) continue;
-    entry.mountpoint = unescape(entry.mountpoint);
-    entry.source = unescape(entry.source);
-    entries.push_back(std::move(entry));
-  }
-  return entries;
-}
-
-std::vector<MountEntry> current_mounts() {
-  std::ifstream file("/proc/self/mountinfo");
-  return parse_mounts({std::istreambuf_iterator<char>(file), {}});
-}
 
 std::string mountpoint_of(const std::filesystem::path& vault) {
   for (const MountEntry& entry : current_mounts())

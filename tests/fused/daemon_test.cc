@@ -11,6 +11,7 @@
 #include "fused/control.h"
 #include "fused/mounts.h"
 #include "fused/options.h"
+#include "oramcore/base/mountinfo.h"
 #include "tests/fused/fixture.h"
 
 namespace s3oram {

@@ -1,0 +1,51 @@
+#include "oramcore/base/mountinfo.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace s3oram {
+namespace {
+
+// The kernel writes blanks and backslashes as three octal digits.
+std::string unescape(const std::string& text) {
+  const auto octal = [&](std::size_t at) {
+    return at < text.size() && text[at] >= '0' && text[at] <= '7';
+  };
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && octal(i + 1) && octal(i + 2) && octal(i + 3)) {
+      plain.push_back(static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 +
+                                        (text[i + 3] - '0')));
+      i += 3;
+    } else {
+      plain.push_back(text[i]);
+    }
+  }
+  return plain;
+}
+
+}  // namespace
+
+std::vector<MountEntry> parse_mounts(const std::string& mountinfo) {
+  std::vector<MountEntry> entries;
+  std::istringstream lines(mountinfo);
+  for (std::string line; std::getline(lines, line);) {
+    // id parent major:minor root POINT options [tag...] - TYPE SOURCE options
+    std::istringstream words(line);
+    const std::vector<std::string> word{std::istream_iterator<std::string>(words), {}};
+    const auto dash = std::find(word.begin() + std::min<std::ptrdiff_t>(6, std::ssize(word)),
+                                word.end(), std::string("-"));
+    if (word.end() - dash >= 3)
+      entries.push_back({unescape(word[4]), unescape(dash[1]), unescape(dash[2])});
+  }
+  return entries;
+}
+
+std::vector<MountEntry> current_mounts() {
+  std::ifstream file("/proc/self/mountinfo");
+  return parse_mounts({std::istreambuf_iterator<char>(file), {}});
+}
+
+}  // namespace s3oram
