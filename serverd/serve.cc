@@ -9,16 +9,15 @@
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <latch>
 #include <thread>
 
 #include "oramcore/base/async.h"
 #include "oramcore/base/metrics_responder.h"
 #include "oramcore/base/random.h"
+#include "oramcore/base/workers.h"
 #include "oramcore/service/manager.h"
 #include "oramcore/wire/zmq_transport.h"
 #include "serverd/share_server.h"
@@ -116,24 +115,17 @@ Status serve(const Options& options) {
   asio::signal_set hangup(io, SIGHUP);
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   const unsigned threads = options.threads ? options.threads : cores;
-  asio::thread_pool pool(threads), background(threads), readers(std::max(kReaders, threads));
-  std::latch all_lower(threads);  // each thread takes one of the tasks
-  for (unsigned i = 0; i < threads; ++i)
-    asio::post(background, [&all_lower] {
-      lower_priority();
-      all_lower.arrive_and_wait();
-    });
-  all_lower.wait();
+  Workers pool(threads), background(threads, lower_priority);
+  Workers readers(std::max(kReaders, threads));
   SystemClock clock(io.get_executor());
   SystemRandom random;
   Metrics metrics;
   const auto transport = make_zmq_transport(io.get_executor(), *network);
   if (!transport) return fail(transport.error());
-  const auto server =
-      ShareServer::open(options.store, network->self,
-                        {io.get_executor(), pool.get_executor(), background.get_executor(),
-                         readers.get_executor(), clock, random, **transport, system_disk(),
-                         options.cache ? options.cache : default_cache_bytes(), metrics});
+  const auto server = ShareServer::open(
+      options.store, network->self,
+      {io.get_executor(), pool.executor(), background.executor(), readers.executor(), clock, random,
+       **transport, system_disk(), options.cache ? options.cache : default_cache_bytes(), metrics});
   if (!server) return fail(server.error());
   std::unique_ptr<MetricsResponder> responder;
   if (!options.metrics.empty()) {

@@ -58,6 +58,8 @@ Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
   auto answers = co_await for_all(count_, [&](Party server) {
     return rpc_.call(server, MessageType::hello, encode(HelloRequest{}), patience);
   });
+  for (Party server = 1; server <= count_; ++server)
+    answering_[server] = answers[server - 1].has_value();
   std::vector<HelloAnswer> hellos;
   for (Party server = 1; server <= count_; ++server) {
     auto& answer = answers[server - 1];
@@ -68,7 +70,6 @@ Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
       co_return fail(Errc::wrong_volume,
                      "the server given as number {} says that it is number {}: check the order",
                      server, hello->server);
-    answering_[server] = true;
     hellos.push_back(*hello);
   }
   co_return hellos;

@@ -5,12 +5,12 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <cerrno>
 #include <cstring>
 #include <future>
 #include <thread>
 
+#include "oramcore/base/workers.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/client/local_servers.h"
 #include "oramcore/client/rebuild.h"
@@ -71,7 +71,10 @@ class Connection {
                          "{} does not know this client's key: authorise it there with "
                          "`s3oramfs-serverd authorize --store DIR KEY`",
                          name(server));
-        if (!servers.answering(server)) waiting += (waiting.empty() ? "" : ", ") + name(server);
+        if (servers.answering(server)) continue;
+        waiting += (waiting.empty() ? "" : ", ") + name(server);
+        if (transport_->state(server) == PeerState::insecure)
+          waiting += ", which has another key than the vault says, or is no s3oramfs-serverd";
       }
       if (clock_.now() >= deadline)
         co_return fail(Errc::unreachable,
@@ -180,7 +183,7 @@ class OpenVolume final : public Volume {
     auto state = ClientState::open(vault_.database());
     if (!state) return fail(state.error());
     return connection.run([&]() -> Task<Status> {
-      const ClientEnvironment environment{connection.executor(),  database_.get_executor(),
+      const ClientEnvironment environment{connection.executor(),  database_.executor(),
                                           connection.clock(),     connection.random(),
                                           connection.transport(), *options.metrics};
       engine_ = std::make_unique<Engine>(environment, vault_.config().volume,
@@ -258,7 +261,7 @@ class OpenVolume final : public Volume {
   }
 
   const Vault& vault_;
-  asio::thread_pool database_{1};
+  Workers database_{1};
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Engine> engine_;  // on the connection's thread
 };

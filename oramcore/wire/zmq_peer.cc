@@ -117,11 +117,13 @@ void ZmqPeer::on_event(std::uint16_t event) {
       break;
     case ZMQ_EVENT_DISCONNECTED:
       // Once may be a restart. With a wrong key neither side can tell the other what is wrong.
-      if (state_ == PeerState::connecting && ++broken_off_ == 2 && address_.key)
+      if (state_ == PeerState::connecting && ++broken_off_ == 2 && address_.key) {
         spdlog::warn(
             "server {} at {} breaks connections off before they are secure: it has another key "
             "than {}, or is no s3oramfs-serverd; ask its owner for its public key",
             address_.party, address_.endpoint, to_text(*address_.key));
+        become(PeerState::insecure);
+      }
       if (state_ == PeerState::connected) become(PeerState::connecting);
       reopen_later();
       break;

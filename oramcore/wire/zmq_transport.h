@@ -42,7 +42,12 @@ struct ZmqConfig {
 
 /// Of our connections to a server: refused means that it does not know our key. A refused or lost
 /// connection is tried again for ever.
-enum class PeerState { connecting, connected, refused };
+enum class PeerState {
+  connecting,
+  connected,
+  refused,  // it does not know our key
+  insecure  // it breaks connections off before they are secure: a wrong key, or another program
+};
 
 class ZmqTransport : public Transport {
  public:

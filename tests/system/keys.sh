@@ -51,9 +51,13 @@ key=$(serverd keygen --rotate --store "$work/store2")
 port=$(free_port)
 for n in 1 2 3; do serverd peers --store "$work/store$n" --update "2=$host:$port,$key"; done
 stop_servers
+former=${server_port[2]}
 server_port[2]=$port
 start_servers
-expect 14 "$host:" s3oramfs mount --timeout 2 "$vault" "$mount"
+expect 14 "no answer from server 2 ($host:$former): check" s3oramfs mount --timeout 2 "$vault" "$mount"
+s3oramfs server "$vault" 2 "$host:$port,$(serverd keygen --store "$work/elsewhere")"
+expect 14 "no answer from server 2 ($host:$port), which has another key" \
+  s3oramfs mount --timeout 3 "$vault" "$mount"
 expect 2 "server 1" s3oramfs server "$vault" 2 "$host:$port,${server_key[1]}"
 expect 2 "no server 4" s3oramfs server "$vault" 4 "$host:$port,$key"
 s3oramfs server "$vault" 2 "$host:$port,$key"

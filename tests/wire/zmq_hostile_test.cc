@@ -70,7 +70,7 @@ TEST_F(Strangers, AnotherKeyThanTheServersGetsNoConnection) {
   config.peers[0].key = generate_key_pair().public_key;
   net_.start(kClient, config);
   ASSERT_TRUE(net_.ask(kClient, 2, "the right key"));
-  EXPECT_NE(net_.node(kClient).transport->state(1), PeerState::connected);
+  EXPECT_TRUE(state_becomes(kClient, 1, PeerState::insecure));
   EXPECT_EQ(net_.node(kClient).transport->traffic(1).bytes_received, 0u);
   EXPECT_TRUE(net_.node(1).received.empty());
 }
