@@ -19,7 +19,9 @@ namespace fs = std::filesystem;
 
 constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything that can be
 constexpr const char* kBringBack =
-    "bring back a copy of vault.db that is not older than its last use";
+    "have s3oramfs restore make vault.db anew from what the servers hold, or bring back a copy "
+    "that "
+    "is not older than its last use";
 
 fs::path with_suffix(fs::path path, const std::string& suffix) { return path += suffix; }
 

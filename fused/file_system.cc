@@ -65,7 +65,7 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
   Lock lock(mutex_);
   const auto damaged = [&](const Error& error) {
     if (error.code != Errc::damaged_vault && error.code != Errc::failed) return fail(error);
-    return fail(Errc::damaged_vault, "{} (see: s3oramfs fsck)", error.message);
+    return fail(Errc::damaged_vault, "{}", error.message);
   };
   if (auto opened = metadata_.open(database, disk); !opened) return damaged(opened.error());
   if (metadata_.is_new()) {

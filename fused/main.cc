@@ -223,12 +223,14 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
   return (*mount)->run();
 }
 
-Status run(const MountCommand& command, Background& background) {
+Status mount_vault(const MountCommand& command, Background& background) {
   auto vault = Vault::find(command.vault);
   if (!vault) return fail(vault.error());
   S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
   if (command.fake) return {};
   S3O_TRY(lock_vault(*vault));
+  if (vault->config().ready && !stdfs::exists(vault->database()))
+    return fail(Errc::damaged_vault, "{}: it is gone", vault->database().string());
   // Opening the volume is a change already, at the servers too.
   S3O_TRY(Metadata::require_known_format(vault->database().string()));
   // By whoever mounts: a passphrase in /etc/fstab may be for root's eyes only.
@@ -284,6 +286,18 @@ Status run(const MountCommand& command, Background& background) {
     outcome = std::move(closed);
   volume->reset();  // no callback into the files comes after this
   return outcome;
+}
+
+Status run(const MountCommand& command, Background& background) {
+  Status outcome = mount_vault(command, background);
+  if (outcome || outcome.error().code != Errc::damaged_vault) return outcome;
+  Error error = std::move(outcome).error();
+  error.message += fmt::format(
+      "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore {0}` makes vault.db "
+      "anew "
+      "from what the servers hold",
+      command.vault.string());
+  return fail(std::move(error));
 }
 
 int main(int argc, char** argv) {

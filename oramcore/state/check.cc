@@ -33,8 +33,9 @@ class Reading {
                                error.code == Errc::unsupported
                                    ? error.message
                                    : error.message +
-                                         ": the vault cannot be mounted; bring back a copy of "
-                                         "vault.db that is not older than its last use",
+                                         ": the vault cannot be mounted; have s3oramfs restore "
+                                         "make vault.db anew from what the servers hold, or bring "
+                                         "back a copy that is not older than its last use",
                                {}});
   }
   void damaged(const char* table, std::string_view what) {
@@ -269,8 +270,8 @@ void check_further(StateCheck& check, const VolumeParams& params) {
         {"unusable-state",
          "vault.db, table tree",
          fmt::format("{} evictions were decided, but the last one has number {}: the servers may "
-                     "refuse this vault; bring back a copy of vault.db that is not older than its "
-                     "last use",
+                     "refuse this vault; have s3oramfs restore make vault.db anew from what they "
+                     "hold, or bring back a copy that is not older than its last use",
                      tree.view, tree.last_decided.eviction),
          {}});
   check_slots(check, std::max<unsigned>(params.bucket_size, params.root_slots()));

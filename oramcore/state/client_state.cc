@@ -132,7 +132,7 @@ Result<ClientState::Loaded> ClientState::load(const std::optional<VolumeParams>&
                                               Findings* findings) {
   StateCheck check = read_state(database_, params);
   if (check.refused && check.refused->code == Errc::damaged_vault)
-    return fail(Errc::damaged_vault, "{} (see: s3oramfs fsck)", check.refused->message);
+    return fail(Errc::damaged_vault, "{}", check.refused->message);
   if (check.refused) return fail(*check.refused);
   view_ = check.state.tree.view;
   if (findings) *findings = std::move(check.findings);

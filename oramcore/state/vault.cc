@@ -154,6 +154,11 @@ Result<Vault> Vault::recover(const fs::path& directory, const std::string& text,
                              const fs::path& source) {
   auto recovery = parse_recovery(text, source);
   if (!recovery) return fail(std::move(recovery).error());
+  if (auto begun = find(directory);
+      begun && begun->config_.volume == recovery->file.config.volume) {
+    const auto keys = read_small_file(key_file(begun->directory_), kLargestKey);
+    if (keys && *keys == recovery->keys) return begun;
+  }
   Vault vault;
   S3O_TRY(vault.set_directory(directory));
   vault.old_wrap_ = recovery->file.wrap;

@@ -62,7 +62,7 @@ class Vault {
   /// same credentials. Errors: usage (a local vault: its servers are lost with it), damaged_vault.
   Result<std::string> recovery() const;
   /// Makes the directory of such a text; `source` names it in messages. Nothing is left behind on
-  /// an error. Errors: exists, damaged_vault, unsupported.
+  /// an error. What an earlier call made is found. Errors: exists, damaged_vault, unsupported.
   static Result<Vault> recover(const std::filesystem::path& directory, const std::string& text,
                                const std::filesystem::path& source);
 
