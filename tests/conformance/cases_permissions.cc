@@ -58,6 +58,7 @@ void classes(Observer& o) {
 void changing(Observer& o) {
   const auto fresh = [] {
     make_file("f", "x", 0644);
+    must(::setxattr("f", "trusted.t", "1", 1, 0) == 0, "setxattr");
     must(::chown("f", kUser, kGroup) == 0, "chown");
   };
   const auto try_change = [&](const std::string& who) {
@@ -78,6 +79,7 @@ void changing(Observer& o) {
     o.call(who + " removexattr", ::removexattr("f", "user.a"));
     o.call(who + " setxattr trusted", ::setxattr("f", "trusted.a", "b", 1, 0));
     o.call(who + " getxattr trusted", ::getxattr("f", "trusted.a", nullptr, 0));
+    o.call(who + " listxattr", ::listxattr("f", nullptr, 0));
     o.attributes(who + " after", "f");
   };
   fresh();
