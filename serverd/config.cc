@@ -11,6 +11,9 @@
 namespace s3oram {
 namespace {
 
+constexpr std::uint64_t kLeastCache = std::uint64_t{1} << 20, kMostCache = std::uint64_t{1} << 40;
+constexpr unsigned kMostThreads = 256;
+
 // All servers written down, those of the command line before those of the store.
 Result<std::map<Party, PeerAddress>> known_servers(const Options& options) {
   std::map<Party, PeerAddress> servers;
@@ -78,6 +81,19 @@ CLI::Validator by(Result<T> (*parse)(const std::string&)) {
           ""};
 }
 
+// As CLI11 reads sizes, whose messages name no range.
+std::string read_cache(std::string& text) {
+  const std::string given = text;
+  std::uint64_t bytes = 0;
+  try {
+    if (CLI::AsSizeValue(false)(text).empty() && !given.starts_with('-') &&
+        CLI::detail::lexical_cast(text, bytes) && bytes >= kLeastCache && bytes <= kMostCache)
+      return {};
+  } catch (const CLI::ValidationError&) {  // not a size at all
+  }
+  return fmt::format("{} is not a size from 1M to 1024G, such as 512M", given);
+}
+
 }  // namespace
 
 void add_options(CLI::App& app, Options& options) {
@@ -101,14 +117,16 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--ready-fd", options.ready_fd, "Write a byte there once listening")
       ->type_name("N");
   app.add_option("--threads", options.threads, "Threads for arithmetic and disk; else one a core")
+      ->check(CLI::Range(1U, kMostThreads).description(""))
       ->type_name("N");
   app.add_option("--cache", options.cache,
                  "Memory for the buckets that are asked for most, like 512M; else 1/16 of all, but "
                  "256M at least")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::Validator(read_cache, ""))
       ->type_name("SIZE");
   app.add_option("--log-level", options.log_level, "Least level of the log on stderr")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "critical", "off"}))
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "critical", "off"})
+                  .description(""))
       ->type_name("LEVEL");
   app.add_option("--metrics", options.metrics,
                  "Numbers for Prometheus, at an address like 127.0.0.1:9752")

@@ -286,7 +286,15 @@ TEST_F(Store, OptionsComeFromAFileToo) {
 
   EXPECT_THROW(app.parse("--config " + (folder_ / "missing").string()), CLI::ParseError);
   EXPECT_THROW(app.parse("--log-level loud"), CLI::ParseError);
-  EXPECT_THROW(app.parse("--cache much"), CLI::ParseError);
+  for (const char* size : {"much", "-1", "-1M", "0", "1023K", "1025G", "20E", "99999999999E", "1X"})
+    EXPECT_THROW(app.parse(std::string("--cache ") + size), CLI::ParseError) << size;
+  for (const char* threads : {"0", "-1", "257", "4294967297", "two"})
+    EXPECT_THROW(app.parse(std::string("--threads ") + threads), CLI::ParseError) << threads;
+  app.parse("--cache 1024G --threads 256");
+  EXPECT_EQ(given.cache, std::uint64_t{1} << 40);
+  EXPECT_EQ(given.threads, 256u);
+  for (const char* type : {"INT in", "{trace", "SIZE:"})
+    EXPECT_EQ(app.help().find(type), std::string::npos) << app.help();
 }
 
 TEST_F(Store, AWrongLineOfTheFileIsNamedAndWhatWasMeant) {
@@ -307,7 +315,9 @@ TEST_F(Store, AWrongLineOfTheFileIsNamedAndWhatWasMeant) {
       {"listen = \"*:99999\"", "HOST:PORT"},
       {"peer = \"2:a\"", "N=HOST:PORT,KEY"},
       {"index = \"two\"", "a number is needed"},
-      {"cache = \"much\"", "cache = \"much\""},
+      {"cache = \"much\"", "much is not a size from 1M to 1024G"},
+      {"cache = \"-1\"", "from 1M to 1024G"},
+      {"threads = 0", "1 to 256"},
       {"log-level = \"loud\"", "loud not in"},
       {"metrics-public = perhaps", "true or false is needed"},
       {"store = \"here\"", "\"store\" is set in line 2 already"},
