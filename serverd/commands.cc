@@ -1,5 +1,6 @@
 #include "serverd/commands.h"
 
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -18,6 +19,21 @@ Status require_store(const Path& store) {
   return fail(Errc::usage,
               "store {}: no such directory; 's3oramfs-serverd keygen --store {}' makes it",
               store.string(), store.string());
+}
+
+// What is no volume's list would be noticed only when a server is started.
+Status require_volume(const std::set<Party>& numbers, bool update) {
+  constexpr std::size_t kLeast = 3;
+  const std::size_t last = numbers.empty() ? 0 : *numbers.rbegin();
+  std::vector<std::size_t> missing;
+  for (std::size_t number = 1; number <= std::max(last, kLeast); ++number)
+    if (!numbers.contains(static_cast<Party>(number))) missing.push_back(number);
+  if (missing.empty()) return {};
+  return fail(Errc::usage,
+              "the list lacks {} {}: a volume has three servers or more, numbered from 1 without a "
+              "gap; give {}",
+              missing.size() == 1 ? "server" : "servers", fmt::join(missing, ", "),
+              update ? "these too" : "all of them, or --update and those that change");
 }
 
 }  // namespace
@@ -91,6 +107,7 @@ Status peers(const Path& store, const std::vector<std::string>& servers, std::os
     std::sort(all.begin(), all.end(),
               [](const auto& a, const auto& b) { return a.party < b.party; });
   }
+  S3O_TRY(require_volume(numbers, update));
   return write_peers(store, all);
 }
 

@@ -110,12 +110,31 @@ TEST_F(Store, PeersCanBeUpdatedOneByOne) {
   make_key();
   std::ostringstream out;
   const std::string one = "1=a:1," + new_key(), key = new_key(), two = "2=b:1," + key;
-  ASSERT_TRUE(peers(store_, {one, two}, out));
+  const std::string three = "3=d:1," + new_key();
+  ASSERT_TRUE(peers(store_, {one, two, three}, out));
   const std::string moved = "1=c:1," + new_key();
   ASSERT_TRUE(peers(store_, {moved}, out, true));
-  EXPECT_EQ(text("peers"), moved + "\n" + two + "\n");
+  EXPECT_EQ(text("peers"), moved + "\n" + two + "\n" + three + "\n");
   expect_error(peers(store_, {"1=c:1," + key}, out, true), Errc::usage, "server 2");
-  EXPECT_EQ(text("peers"), moved + "\n" + two + "\n");
+  EXPECT_EQ(text("peers"), moved + "\n" + two + "\n" + three + "\n");
+}
+
+TEST_F(Store, PeersThatAreNoVolumeAreRefused) {
+  make_key();
+  std::ostringstream out;
+  const auto server = [](int number) {
+    return fmt::format("{}=a:{},{}", number, number, new_key());
+  };
+  expect_error(peers(store_, {server(1)}, out), Errc::usage, "lacks servers 2, 3:");
+  expect_error(peers(store_, {server(1), server(2)}, out), Errc::usage, "lacks server 3:");
+  expect_error(peers(store_, {server(2), server(3), server(4)}, out), Errc::usage, "server 1:");
+  expect_error(peers(store_, {server(1)}, out, true), Errc::usage, "lacks servers 2, 3:");
+  EXPECT_FALSE(fs::exists(store_ / "peers"));
+  ASSERT_TRUE(peers(store_, {server(3), server(2), server(1)}, out));
+  const std::string before = text("peers");
+  expect_error(peers(store_, {server(5)}, out, true), Errc::usage, "lacks server 4:");
+  EXPECT_EQ(text("peers"), before);
+  EXPECT_TRUE(peers(store_, {server(5), server(4)}, out, true));
 }
 
 TEST_F(Store, AKeyThatOthersMayReadIsRefused) {
@@ -166,12 +185,13 @@ TEST_F(Store, ABadLineNamesTheFile) {
 TEST_F(Store, PeersAreWrittenAndPrinted) {
   make_key();
   const std::vector<std::string> servers{"1=a.example:5760," + new_key(),
-                                         "2=[::1]:5761," + new_key()};
+                                         "2=[::1]:5761," + new_key(),
+                                         "3=c.example:5760," + new_key()};
   std::ostringstream out;
   ASSERT_TRUE(peers(store_, servers, out));
   EXPECT_EQ(out.str(), "");
   ASSERT_TRUE(peers(store_, {}, out));
-  EXPECT_EQ(out.str(), servers[0] + "\n" + servers[1] + "\n");
+  EXPECT_EQ(out.str(), servers[0] + "\n" + servers[1] + "\n" + servers[2] + "\n");
 }
 
 TEST_F(Store, BadPeersAreRefusedAndLeaveTheOldOnes) {
@@ -179,14 +199,15 @@ TEST_F(Store, BadPeersAreRefusedAndLeaveTheOldOnes) {
   std::ostringstream out;
   const std::string key = new_key();
   const std::string good = "1=a:1," + key;
-  ASSERT_TRUE(peers(store_, {good}, out));
+  ASSERT_TRUE(peers(store_, {good, "2=b:1," + new_key(), "3=c:1," + new_key()}, out));
+  const std::string before = text("peers");
   for (const std::string& bad :
        {std::string("a:1"), std::string("=a:1"), "0=a:1," + key, "128=a:1," + key, "x=a:1," + key,
         "2=a," + key, std::string("2=a:1"), std::string("2=a:1,"), "2=a:1," + key.substr(1)})
     expect_error(peers(store_, {bad}, out), Errc::usage, "");
   expect_error(peers(store_, {good, "1=b:1," + new_key()}, out), Errc::usage, "1=b:1");
   expect_error(peers(store_, {good, "2=b:1," + key}, out), Errc::usage, "2=b:1");
-  EXPECT_EQ(text("peers"), good + "\n");
+  EXPECT_EQ(text("peers"), before);
 }
 
 TEST_F(Store, OnlyOneServerMayLockIt) {

@@ -117,8 +117,12 @@ TEST_F(Program, CommandsHaveTheirExitCodes) {
   EXPECT_EQ(run("--store store authorize " + key).code, 0);
   EXPECT_EQ(read("store/clients"), key + "\n");
   EXPECT_EQ(run("authorize --store store hello").code, 2);
-  EXPECT_EQ(run("peers --store store 1=a:1," + key).code, 0);
-  EXPECT_EQ(run("peers --store store").out, "1=a:1," + key + "\n");
+  EXPECT_EQ(run("peers --store store 1=a:1," + key).code, 2);
+  const std::string others[] = {"2=b:1," + to_text(generate_key_pair().public_key),
+                                "3=c:1," + to_text(generate_key_pair().public_key)};
+  EXPECT_EQ(run("peers --store store 1=a:1," + key + " " + others[0] + " " + others[1]).code, 0);
+  EXPECT_EQ(run("peers --store store").out,
+            "1=a:1," + key + "\n" + others[0] + "\n" + others[1] + "\n");
 }
 
 TEST_F(Program, ServesOverTcpWhomItKnows) {
