@@ -37,15 +37,13 @@ Status write_keys(const Vault& vault, const std::filesystem::path& file) {
 
 Status run_backup(const Args& args) {
   CLI::App app(
-      "Has the servers keep all names of a mounted vault as they are now, which happens by itself "
-      "every minute or so.",
+      "Has the servers keep all names of a mounted vault as they are now. That happens\n"
+      "by itself every minute or so.",
       "s3oramfs backup");
   std::string name;
   std::filesystem::path keys;
   app.add_option("VAULT", name, "The vault")->required();
-  app.add_option("--keys", keys,
-                 "Write what a lost vault is restored from, with the servers, to a new FILE; the "
-                 "vault need not be mounted")
+  app.add_option("--keys", keys, "Write what restore needs for a lost vault to FILE")
       ->type_name("FILE");
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());

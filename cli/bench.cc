@@ -47,7 +47,7 @@ Status write_picture(const std::string& file, const std::vector<BenchColumn>& co
 
 Status run_bench(const Args& args) {
   CLI::App app(
-      "Measures how fast a mounted vault is, or any directory; several stand side by side.\n"
+      "Measures how fast mounted vaults or any directories are, side by side.\n"
       "It works in a new subdirectory, which it removes, also when interrupted.",
       "s3oramfs bench");
   std::vector<std::string> targets;
@@ -55,8 +55,11 @@ Status run_bench(const Args& args) {
   BenchOptions options;
   bool as_json = false;
   app.add_option("VAULT|DIRECTORY", targets, "What to measure; else the current directory");
-  app.add_option("--size", size, "Bytes to write and read, with K, M or G")->type_name("SIZE");
+  app.add_option("--size", size, "Bytes to write and read, with K, M or G")
+      ->capture_default_str()
+      ->type_name("SIZE");
   app.add_option("--seconds", options.seconds, "For each of the other measurements, at most")
+      ->capture_default_str()
       ->type_name("SECONDS");
   app.add_option("--plot", picture, "Write a picture too, an SVG image")->type_name("FILE");
   app.add_flag("--json", as_json, "As JSON, for programs");

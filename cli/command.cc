@@ -2,33 +2,14 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <iostream>
 
+#include "oramcore/base/help.h"
+
 namespace s3oram {
-namespace {
-
-// Without what CLI::Range adds: "A:INT in [1 - 9]" is A, and so for UINT.
-std::string type_of(const CLI::Option& option) {
-  const std::string name = option.get_type_name();
-  return name.substr(0, std::min(name.find(":INT in "), name.find(":UINT in ")));
-}
-
-// An option with the name of its value and its default, and nothing more.
-class Formatter final : public CLI::Formatter {
- public:
-  std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_positional() || option->get_type_size() == 0) return "";
-    const std::string value = option->get_default_str();
-    return " " + type_of(*option) + (value.empty() ? "" : " (" + value + ")");
-  }
-};
-
-}  // namespace
 
 Result<bool> parse(CLI::App& app, const Args& args) {
-  app.formatter(std::make_shared<Formatter>());
-  app.get_formatter()->column_width(30);
+  app.formatter(std::make_shared<HelpFormatter>());
   try {
     app.parse(Args(args.rbegin(), args.rend()));  // CLI11 takes them from the back
   } catch (const CLI::CallForHelp&) {

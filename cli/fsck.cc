@@ -63,9 +63,8 @@ std::size_t damage(const VaultReport& report) {
 }  // namespace
 
 Status run_fsck(const Args& args) {
-  CLI::App app(
-      "Checks the files of a vault on this machine, while it is not mounted. Asks no server.",
-      "s3oramfs fsck");
+  CLI::App app("Checks an unmounted vault's own files on this machine. Asks no server.",
+               "s3oramfs fsck");
   std::string name;
   bool repair = false;
   bool as_json = false;

@@ -51,18 +51,14 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
       ->group(local->get_group())
       ->excludes(local);
   options.credential.add_new_to(app, "");
-  app.add_option("--expect", options.expect,
-                 "About so much data: what is not given is chosen for it")
+  app.add_option("--expect", options.expect, "How much data; what is not given is chosen for it")
       ->capture_default_str()
       ->type_name("SIZE");
   app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M; default: chosen")
       ->type_name("SIZE");
-  app.add_option("--privacy", options.sharing,
-                 "computational, or information-theoretic: slower, three times the traffic")
-      ->capture_default_str()
+  app.add_option("--privacy", options.sharing, "computational (default) or information-theoretic")
       ->type_name("KIND");
-  app.add_option("--evictor", options.evictor,
-                 "shuffle (of 3 servers) or matrix; default: shuffle where possible")
+  app.add_option("--evictor", options.evictor, "shuffle or matrix; default: shuffle if possible")
       ->type_name("KIND");
   app.add_option("--privacy-threshold", options.privacy, "Any T servers together learn nothing")
       ->capture_default_str()
@@ -72,8 +68,7 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
                  "Accesses between two evictions; default: chosen")
       ->type_name("A")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--bucket-size", options.bucket_size,
-                 "Slots of a bucket; default: chosen, overflow below 2^-80")
+  app.add_option("--bucket-size", options.bucket_size, "Slots of a bucket; default: chosen")
       ->type_name("Z")
       ->check(CLI::Range(1, 65535));
   app.add_flag("--allow-overflow", options.allow_overflow,

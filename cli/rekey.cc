@@ -88,14 +88,13 @@ Status run_rekey(const Args& args) {
 }
 
 Status run_server(const Args& args) {
-  CLI::App app("Notes that a server of a vault has another address or key. Run it unmounted.",
+  CLI::App app("Notes that a server of an unmounted vault has another address or key.",
                "s3oramfs server");
   std::string name, address;
   unsigned number = 0;
   app.add_option("VAULT", name, "The vault")->required();
   app.add_option("N", number, "The server's number")->required()->check(CLI::Range(1, 255));
-  app.add_option("ADDRESS", address, "HOST:PORT,KEY: where it is from now on, and its key")
-      ->required();
+  app.add_option("ADDRESS", address, "HOST:PORT,KEY: its address and key from now on")->required();
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};

@@ -29,12 +29,10 @@ struct RestoreOptions {
 Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   CLI::App app("Has a vault again whose vault.db, or whole directory, is lost.",
                "s3oramfs restore");
-  app.add_option("VAULT", options.vault, "The vault: a new directory with --from, else its own")
-      ->required();
+  app.add_option("VAULT", options.vault, "The vault; with --from, a new directory")->required();
   app.add_option("--from", options.from, "What s3oramfs backup --keys has written")
       ->type_name("FILE");
-  app.add_flag("--force", options.force,
-               "Even if vault.db is there; it is kept beside the new one");
+  app.add_flag("--force", options.force, "Even if vault.db is there; it is kept");
   app.add_option("--timeout", options.timeout, "How long servers may take to answer")
       ->capture_default_str()
       ->type_name("SECONDS")

@@ -47,12 +47,11 @@ void show_client_key(const std::string& what, const PublicKey& key) {
 }
 
 void Patience::add_to(CLI::App& app) {
-  app.add_option("--timeout", timeout, "Seconds without an answer before giving up")
+  app.add_option("--timeout", timeout, "How long servers may take to answer")
       ->capture_default_str()
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 86400));
-  app.add_option("--wait", wait,
-                 "For servers to admit the new key; default: for ever at a terminal, else 0")
+  app.add_option("--wait", wait, "How long to wait until servers admit the new key")
       ->type_name("SECONDS")
       ->check(CLI::Range(0, 1 << 24));
 }

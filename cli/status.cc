@@ -63,8 +63,7 @@ Status run_status(const Args& args) {
   bool as_json = false, check = false;
   app.add_option("VAULT", name, "The vault, or the directory where it is mounted")->required();
   app.add_flag("--json", as_json, "As JSON, for programs");
-  app.add_flag("--check", check,
-               "One line, and exit code 24 if it is mounted but not healthy, 23 if not mounted");
+  app.add_flag("--check", check, "One line; code 24: not healthy, 23: not mounted");
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};

@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 
+#include "oramcore/base/help.h"
 #include "oramcore/base/metrics_responder.h"
 
 namespace s3oram {
@@ -152,12 +153,10 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
            what)
         ->type_name(type);
   };
-  app.add_option("VAULT", command.vault, "The vault")->required()->type_name("");
-  app.add_option("DIRECTORY", command.mountpoint, "Where its files are to appear")
-      ->required()
-      ->type_name("");
+  app.add_option("VAULT", command.vault, "The vault")->required();
+  app.add_option("DIRECTORY", command.mountpoint, "Where its files are to appear")->required();
   app.add_flag("-f,--foreground", command.foreground, "Stay in the foreground; log to stderr");
-  app.add_option("-o", words, "Mount options, and any of the following without its dashes")
+  app.add_option("-o", words, "Mount options, or what follows without its dashes")
       ->type_name("OPTION,...")
       ->delimiter(',')
       ->take_all();
@@ -168,9 +167,9 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   parsed_value("cache", read_cache, command.cache_mib, "SIZE",
                "Memory for file contents, like 512M (256M)");
   value("timeout", timeout, "SECONDS", "Without progress, before an error is given (20)")
-      ->check(CLI::Range(1, 3600).description(""));
+      ->check(CLI::Range(1, 3600));
   value("backup", backup, "SECONDS", "Between backups of the names, at least (60)")
-      ->check(CLI::Range(1, 86400).description(""));
+      ->check(CLI::Range(1, 86400));
   parsed_value("uid", read_uid, command.root_uid, "USER",
                "Whose the root directory of a new vault is");
   parsed_value("gid", read_gid, command.root_gid, "GROUP", "Its group");
@@ -182,8 +181,7 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   app.add_flag("--fake", command.fake)->group("");  // mount -f
   app.add_flag("--sloppy", sloppy)->group("");      // mount -s
   app.footer("Mount options:\n" + known_words());
-  app.get_formatter()->column_width(26);
-  app.get_formatter()->label("REQUIRED", "");
+  app.formatter(std::make_shared<HelpFormatter>());
   try {
     app.parse(argc, argv);
     for (const std::string& word : words) {

@@ -97,7 +97,7 @@ std::string read_cache(std::string& text) {
 }  // namespace
 
 void add_options(CLI::App& app, Options& options) {
-  app.set_config("--config", "", "Read options from FILE: lines like listen = \"HOST:PORT\"")
+  app.set_config("--config", "", "Read options from FILE, as listen = \"HOST:PORT\"")
       ->type_name("FILE");
   app.config_formatter(std::make_shared<ConfigFile>(app));
   app.allow_config_extras(false);
@@ -108,7 +108,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--listen", options.listen, "Where to listen: HOST:PORT, *:PORT or ipc://PATH")
       ->check(by(parse_endpoint))
       ->type_name("ENDPOINT");
-  app.add_option("--peer", options.peers, "Another server, besides those of 'peers'; repeatable")
+  app.add_option("--peer", options.peers, "Another server than those of 'peers'; repeatable")
       ->check(by(parse_peer))
       ->type_name("N=ENDPOINT[,KEY]")
       ->allow_extra_args(false);
@@ -117,19 +117,18 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--ready-fd", options.ready_fd, "Write a byte there once listening")
       ->type_name("N");
   app.add_option("--threads", options.threads, "Threads for arithmetic and disk; else one a core")
-      ->check(CLI::Range(1U, kMostThreads).description(""))
+      ->check(CLI::Range(1U, kMostThreads))
       ->type_name("N");
-  app.add_option("--cache", options.cache,
-                 "Memory for the buckets that are asked for most, like 512M; else 1/16 of all, but "
-                 "256M at least")
+  app.add_option("--cache", options.cache, "Memory for buckets; else 1/16 of all, 256M at least")
       ->transform(CLI::Validator(read_cache, ""))
       ->type_name("SIZE");
-  app.add_option("--log-level", options.log_level, "Least level of the log on stderr")
+  app.add_option("--log-level", options.log_level,
+                 "trace, debug, info, warning, error, critical or off")
+      ->capture_default_str()
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "critical", "off"})
                   .description(""))
       ->type_name("LEVEL");
-  app.add_option("--metrics", options.metrics,
-                 "Numbers for Prometheus, at an address like 127.0.0.1:9752")
+  app.add_option("--metrics", options.metrics, "Numbers for Prometheus, like at 127.0.0.1:9752")
       ->type_name("ADDRESS:PORT");
   app.add_flag("--metrics-public", options.metrics_public,
                "Let that be an address that other machines reach");

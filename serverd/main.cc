@@ -7,6 +7,7 @@
 #include <exception>
 #include <iostream>
 
+#include "oramcore/base/help.h"
 #include "oramcore/base/memory.h"
 #include "oramcore/service/log.h"
 #include "oramcore/wire/keys.h"
@@ -28,7 +29,8 @@ int run(int argc, char** argv) {
   CLI::App app("Keeps one server's shares of an s3oramfs volume.", "s3oramfs-serverd");
   s3oram::add_options(app, options);
   app.require_subcommand(0, 1);
-  app.fallthrough();  // --store may follow the command
+  app.fallthrough();  // options may follow the command
+  app.formatter(std::make_shared<s3oram::HelpFormatter>());
   auto* keygen = app.add_subcommand("keygen", "Make this server's key; print the public one");
   keygen->add_flag("--rotate", rotate, "Replace the key by a new one");
   auto* authorize = app.add_subcommand("authorize", "Let a client connect");

@@ -1,0 +1,48 @@
+// How --help of all programs looks: it fits a terminal of 80 columns if no description is longer
+// than 52 letters.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace s3oram {
+
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  /// `needed` are options that the usage line is to name.
+  explicit HelpFormatter(std::string needed = "") : needed_(std::move(needed)) { column_width(28); }
+
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    return CLI::Formatter::make_usage(app, needed_.empty() ? name : name + " " + needed_);
+  }
+
+  // The name of its value and its default, and nothing more.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_positional() || option->get_type_size() == 0) return "";
+    const std::string value = option->get_default_str();
+    return " " + type_of(*option) + (value.empty() ? "" : " (" + value + ")");
+  }
+
+  // With one empty line between groups, and none at the end.
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
+    for (std::size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;)
+      text.erase(at, 1);
+    while (text.ends_with("\n\n")) text.pop_back();
+    return text;
+  }
+
+ private:
+  // Without what CLI::Range adds: "A:INT in [1 - 9]" is A, and so for UINT.
+  static std::string type_of(const CLI::Option& option) {
+    const std::string name = option.get_type_name();
+    return name.substr(0, std::min(name.find(":INT in "), name.find(":UINT in ")));
+  }
+
+  std::string needed_;
+};
+
+}  // namespace s3oram
