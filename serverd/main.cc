@@ -40,6 +40,11 @@ int run(int argc, char** argv) {
   auto* peers = app.add_subcommand("peers", "Write down all servers of the volume, or print them");
   peers->add_option("SERVER", servers, "N=HOST:PORT,KEY");
   peers->add_flag("--update", update, "Keep those that are written down and not given");
+  for (auto* command : {keygen, authorize, revoke, peers}) {
+    command->add_option("--store", options.store, "Directory with this server's shares and keys")
+        ->type_name("DIR");
+    command->formatter(std::make_shared<s3oram::HelpFormatter>("--store DIR"));
+  }
 
   // A key may begin with a dash, and is no option for that.
   std::vector<std::string> arguments(argv + 1, argv + argc);

@@ -117,6 +117,12 @@ TEST_F(Program, CommandsHaveTheirExitCodes) {
   EXPECT_EQ(run("--store store authorize " + key).code, 0);
   EXPECT_EQ(read("store/clients"), key + "\n");
   EXPECT_EQ(run("authorize --store store hello").code, 2);
+  for (const char* command : {"keygen", "authorize", "revoke", "peers"}) {
+    const auto help = run(std::string(command) + " --help");
+    EXPECT_EQ(help.code, 0);
+    EXPECT_NE(help.out.find(std::string(command) + " --store DIR"), std::string::npos) << help.out;
+    EXPECT_NE(help.out.find("\n  --store DIR"), std::string::npos) << help.out;
+  }
   EXPECT_EQ(run("peers --store store 1=a:1," + key).code, 2);
   const std::string others[] = {"2=b:1," + to_text(generate_key_pair().public_key),
                                 "3=c:1," + to_text(generate_key_pair().public_key)};
