@@ -63,6 +63,7 @@ std::string known_words() {
   };
   for (const Word& word : kWords) add(word.name);
   for (const char* name : kValues) add(std::string(name) + "=");
+  add("comment=");
   add("x-...");
   return text + line;
 }
@@ -176,8 +177,7 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   value("metrics", command.metrics, "ADDRESS:PORT",
         "Numbers for Prometheus, on this machine alone");
   value("log-level", command.log_level, "LEVEL", "trace, debug, info (default), warning or error")
-      ->check(
-          CLI::IsMember({"trace", "debug", "info", "warning", "warn", "error"}).description(""));
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}).description(""));
   app.add_flag("--fake", command.fake)->group("");  // mount -f
   app.add_flag("--sloppy", sloppy)->group("");      // mount -s
   app.footer("Mount options:\n" + known_words());

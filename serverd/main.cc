@@ -28,6 +28,7 @@ int run(int argc, char** argv) {
 
   CLI::App app("Keeps one server's shares of an s3oramfs volume.", "s3oramfs-serverd");
   s3oram::add_options(app, options);
+  app.set_version_flag("--version", "s3oramfs-serverd " S3O_VERSION, "Show the version");
   app.require_subcommand(0, 1);
   app.fallthrough();  // options may follow the command
   app.formatter(std::make_shared<s3oram::HelpFormatter>());

@@ -85,6 +85,8 @@ TEST(OptionsTest, MistakesAreNamed) {
       {{"/v"}, "DIRECTORY"},
       {{"/v", "/m", "-o", "nonsense"}, "-o nonsense"},
       {{"/v", "/m", "-o", "nonsense"}, "allow_other"},  // what is known
+      {{"/v", "/m", "-o", "nonsense"}, "comment="},
+      {{"/v", "/m", "-o", "log-level=warn"}, "warn"},
       {{"/v", "/m", "-o", "nonsense=1"}, "nonsense=1"},
       {{"/v", "/m", "-o", "ro=1"}, "ro=1"},
       {{"/v", "/m", "-o", "passfile"}, "passfile"},

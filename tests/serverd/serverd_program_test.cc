@@ -105,6 +105,8 @@ class Program : public ::testing::Test {
 
 TEST_F(Program, CommandsHaveTheirExitCodes) {
   EXPECT_EQ(run("--help").code, 0);
+  EXPECT_EQ(run("--version").code, 0);
+  EXPECT_TRUE(run("--version").out.starts_with("s3oramfs-serverd "));
   EXPECT_EQ(run("--no-such-option").code, 2);
   EXPECT_EQ(run("no-such-command").code, 2);
   EXPECT_EQ(run("keygen").code, 2);
