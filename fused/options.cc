@@ -82,13 +82,15 @@ std::string read_cache(const std::string& text, std::size_t& mebibytes) {
   return {};
 }
 
+// The largest number is none: to chown(2) it means "as it was".
 template <class Id>
 bool is_number(const std::string& text, std::optional<Id>& id) {
   Id number{};
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
-  if (error == std::errc() && rest == end) id = number;
-  return id.has_value();
+  if (error != std::errc() || rest != end || number == static_cast<Id>(-1)) return false;
+  id = number;
+  return true;
 }
 std::string read_uid(const std::string& text, std::optional<uid_t>& uid) {
   if (is_number(text, uid)) return {};

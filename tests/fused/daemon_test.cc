@@ -99,6 +99,8 @@ TEST(OptionsTest, MistakesAreNamed) {
       {{"/v", "/m", "-o", "timeout=5,timeout=6"}, "timeout"},
       {{"/v", "/m", "-o", "log-level=loud"}, "loud"},
       {{"/v", "/m", "-o", "uid=no such user"}, "no such user"},
+      {{"/v", "/m", "-o", "uid=4294967295"}, "no user 4294967295"},
+      {{"/v", "/m", "--gid", "4294967295"}, "no group 4294967295"},
       {{"/v", "/m", "-o", "gid=no such group"}, "no such group"},
       {{"/v", "/m", "-o", "keyfile=a,passfile=b"}, "keyfile"},
       {{"/v", "/m", "--passprog", "a", "-o", "passfile=b"}, "passprog"},
