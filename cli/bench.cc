@@ -1,4 +1,7 @@
 // s3oramfs bench: how fast a volume is, or any directories beside each other.
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -34,6 +37,17 @@ Result<std::vector<BenchColumn>> measure(const std::vector<std::string>& targets
     bar.show((before + 1) / all, "removing what was written");
   }
   return columns;
+}
+
+// Before the measurements, which take long.
+Status check_picture(const std::string& file) {
+  std::error_code ignored;
+  const bool there = std::filesystem::exists(file, ignored);
+  errno = 0;
+  if (!std::ofstream(file, std::ios::app))
+    return fail(Errc::failed, "--plot {}: {}", file, std::strerror(errno));
+  if (!there) std::filesystem::remove(file, ignored);
+  return {};
 }
 
 Status write_picture(const std::string& file, const std::vector<BenchColumn>& columns) {
@@ -72,6 +86,7 @@ Status run_bench(const Args& args) {
   if (!(options.seconds > 0)) return fail(Errc::usage, "--seconds: give more than 0");
   options.size = *bytes;
   if (targets.empty()) targets.push_back(".");
+  if (!picture.empty()) S3O_TRY(check_picture(picture));
 
   const auto columns = measure(targets, options);
   if (!columns) return fail(columns.error());

@@ -25,11 +25,13 @@ Result<bool> parse_options(const Args& args, PasswdOptions& options) {
                      ->type_name("SLOT")
                      ->check(CLI::Range(1U, static_cast<unsigned>(255)))
                      ->excludes(add);
-  app.add_flag("--list", options.list, "List the slots: what opens it")
-      ->excludes(add)
-      ->excludes(remove);
+  auto* list = app.add_flag("--list", options.list, "List the slots: what opens it")
+                   ->excludes(add)
+                   ->excludes(remove);
   options.known.add_to(app);
   options.fresh.add_new_to(app, "new-");
+  for (const char* fresh : {"--new-passfile", "--new-passprog", "--new-keyfile", "--no-passphrase"})
+    list->excludes(app.get_option(fresh));
   return parse(app, args);
 }
 

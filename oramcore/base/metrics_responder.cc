@@ -173,9 +173,11 @@ Result<std::unique_ptr<MetricsResponder>> MetricsResponder::listen(
   if (!error) state->acceptor.set_option(asio::socket_base::reuse_address(true), error);
   if (!error) state->acceptor.bind(endpoint, error);
   if (!error) state->acceptor.listen(static_cast<int>(state->limits.connections), error);
-  if (error)
-    return fail(error == asio::error::address_in_use ? Errc::exists : Errc::failed,
-                "metrics at {}: {}", address.address, error.message());
+  if (error == asio::error::address_in_use)
+    return fail(Errc::exists,
+                "metrics at {}: another process listens there; stop it, or use another port",
+                address.address);
+  if (error) return fail(Errc::failed, "metrics at {}: {}", address.address, error.message());
   const auto bound = written(state->acceptor.local_endpoint(error));
   spawn(executor, State::accept_all(state));
   return std::unique_ptr<MetricsResponder>(new MetricsResponder(std::move(state), bound));

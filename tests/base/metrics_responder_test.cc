@@ -194,6 +194,7 @@ TEST_F(Responder, APortIsTakenOnce) {
                                                [] { return std::string(); });
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Errc::exists) << second.error().message;
+  EXPECT_NE(second.error().message.find("use another port"), std::string::npos);
 }
 
 TEST(MetricsAddress, IsALoopbackAddressUnlessToldOtherwise) {
