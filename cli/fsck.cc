@@ -1,4 +1,5 @@
 // s3oramfs fsck: says what is wrong with a vault's own files, and mends it if told to.
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -60,6 +61,19 @@ std::size_t damage(const VaultReport& report) {
   return count;
 }
 
+// Why a vault is not as it should be, if problems are left.
+Status outcome(const std::string& vault, const VaultReport& report, bool repair) {
+  const std::size_t left = report.left();
+  if (left == 0) return {};
+  const Errc code = report.unsupported ? Errc::unsupported : Errc::damaged_vault;
+  if (repair)
+    return fail(code, "{}: {} of {} problems could not be mended", vault, left, damage(report));
+  const bool mendable = std::any_of(report.findings.begin(), report.findings.end(),
+                                    [](const Finding& finding) { return finding.mendable(); });
+  return fail(code, "{}: {} problems were found and nothing was changed{}", vault, left,
+              mendable ? "; --repair mends what can be" : "");
+}
+
 }  // namespace
 
 Status run_fsck(const Args& args) {
@@ -89,18 +103,12 @@ Status run_fsck(const Args& args) {
   }();
   if (!report) return fail(std::move(report).error());
 
-  const std::size_t problems = damage(*report), left = report->left();
+  const std::size_t problems = damage(*report);
   if (as_json)
     std::cout << json_of(*vault, *report) << "\n";
   else
     print(*report);
-  if (left > 0 && !repair)
-    return fail(Errc::damaged_vault,
-                "{}: {} problems were found and nothing was changed; --repair mends what can be",
-                vault->directory().string(), left);
-  if (left > 0)
-    return fail(Errc::damaged_vault, "{}: {} of {} problems could not be mended",
-                vault->directory().string(), left, problems);
+  S3O_TRY(outcome(vault->directory().string(), *report, repair));
   if (as_json) return {};
   if (problems == 0)
     std::cout << fmt::format("{} is sound\n", vault->directory().string());

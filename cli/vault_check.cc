@@ -82,9 +82,15 @@ class Check {
                                 std::move(repair)});
   }
 
+  void note(const std::optional<Error>& error) {
+    if (error && error->code == Errc::unsupported) report_.unsupported = true;
+  }
+
   void check_others() {
-    if (Status key = vault_.check_key(); !key)
+    if (Status key = vault_.check_key(); !key) {
       report_.findings.push_back({"vault-key", "vault.key", key.error().message, {}});
+      note(key.error());
+    }
     if (!vault_.config().local) return;
     for (unsigned server = 1; server <= vault_.config().servers.size(); ++server) {
       const fs::path store = vault_.store(static_cast<Party>(server));
@@ -170,6 +176,8 @@ class Check {
   bool tell(Rows rows) {
     add(std::move(rows.state.findings));
     add(std::move(rows.files.findings));
+    note(rows.state.refused);
+    note(rows.files.refused);
     report_.files = rows.files.files;
     report_.names = rows.files.names;
     report_.blocks = rows.files.blocks;

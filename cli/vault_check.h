@@ -15,6 +15,7 @@ struct VaultReport {
   Findings findings;
   std::filesystem::path copy;  // vault.db as it was before the repair; empty: none was made
   bool repaired = false;       // what can be mended has been
+  bool unsupported = false;    // something is of a format that this program does not know
   std::uint64_t files = 0, names = 0, blocks = 0;  // that were looked at
 
   /// Damage that is still there.

@@ -1,7 +1,10 @@
 // Every kind of damage to a vault's own files is found, explained and mended, and nothing else is
 // touched.
+#include <sodium.h>
+
 #include <fstream>
 
+#include "oramcore/state/durable_file.h"
 #include "tests/fused/sample_vault.h"
 
 namespace s3oram {
@@ -293,6 +296,32 @@ TEST(Fsck, ADamagedKeyIsSeenWithoutThePassphrase) {
   const auto report = vault.check(false);
   ASSERT_TRUE(report);
   EXPECT_TRUE(has(report->findings, "vault-key", "vault.key")) << text_of(report->findings);
+}
+
+TEST(Fsck, ANewerFormatIsNoDamage) {
+  EXPECT_FALSE(DamagedVault().check(false)->unsupported);
+  for (const bool repair : {false, true}) {
+    for (const char* sql :
+         {"UPDATE tree SET format = 99", "UPDATE fs_state SET value = 99 WHERE name = 'format'"}) {
+      const DamagedVault vault;
+      vault.damage(sql);
+      const auto report = vault.check(repair);
+      ASSERT_TRUE(report) << sql;
+      EXPECT_TRUE(report->unsupported) << sql;
+      EXPECT_EQ(report->left(), 1u) << text_of(report->findings);
+      EXPECT_FALSE(report->repaired) << sql;
+    }
+    const DamagedVault vault;
+    auto key = read_small_file(vault.path() / "vault.key", 1 << 20);
+    ASSERT_TRUE(key);
+    (*key)[14] = '2';
+    crypto_generichash(key->data() + key->size() - 16, 16, key->data(), key->size() - 16, nullptr,
+                       0);
+    ASSERT_TRUE(write_durably(vault.path() / "vault.key", *key));
+    const auto report = vault.check(repair);
+    ASSERT_TRUE(report);
+    EXPECT_TRUE(report->unsupported) << text_of(report->findings);
+  }
 }
 
 TEST(Fsck, EarlierCopiesAreKept) {

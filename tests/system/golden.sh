@@ -84,5 +84,8 @@ expect 20 "$work/json/vault.json: its format 99 is newer" s3oramfs mount "$work/
 # Mending is for what is damaged.
 sqlite3 -batch "$work/newer/vault.db" "UPDATE tree SET format = 99" > "$work/sql.out"
 before=$(sqlite3 -batch "$work/newer/vault.db" .dump | sha256sum)
-expect 12 "format 99 is newer" s3oramfs fsck --repair "$work/newer"
+expect 20 "format 99 is newer" s3oramfs fsck --repair "$work/newer"
+code=0
+said=$(s3oramfs fsck "$work/newer" 2>&1) || code=$?
+[[ $code == 20 && $said != *--repair* ]] || fail "fsck of a newer vault: $code, $said"
 [[ $(sqlite3 -batch "$work/newer/vault.db" .dump | sha256sum) == "$before" ]] || fail "fsck changed it"
