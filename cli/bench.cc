@@ -42,7 +42,7 @@ Result<std::vector<BenchColumn>> measure(const std::vector<std::string>& targets
 // Before the measurements, which take long.
 Status check_picture(const std::string& file) {
   std::error_code ignored;
-  const bool there = std::filesystem::exists(file, ignored);
+  const bool there = std::filesystem::exists(std::filesystem::symlink_status(file, ignored));
   errno = 0;
   if (!std::ofstream(file, std::ios::app))
     return fail(Errc::failed, "--plot {}: {}", file, std::strerror(errno));
