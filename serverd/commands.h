@@ -25,7 +25,8 @@ Status revoke(const std::filesystem::path& store, const std::string& key);
 
 /// Writes down all servers of the volume, each "N=HOST:PORT,KEY"; this server may be among them,
 /// and finds its number by its key. Without `servers`, prints those written down. With `update`,
-/// the others that were written down stay. Errors: usage (fewer than three, or a number is missing).
+/// the others that were written down stay. Errors: usage (fewer than three, or a number is
+/// missing).
 Status peers(const std::filesystem::path& store, const std::vector<std::string>& servers,
              std::ostream& out, bool update = false);
 
