@@ -90,7 +90,7 @@ Result<std::unique_ptr<BenchPlace>> BenchPlace::make(const std::string& target,
       type_of_device(read_all("/proc/self/mountinfo"), major(status.st_dev), minor(status.st_dev));
   // The innermost mount that holds it may be a vault's, though the target is a directory inside.
   for (stdfs::path at = stdfs::absolute(parent, error).lexically_normal();; at = at.parent_path()) {
-    if (place->filesystem_ != "fuse.s3oramfs") break;
+    if (place->filesystem_ != kVaultMountType) break;
     if (const auto mount = find_mount(at); mount && mount->point == at) {
       if (auto vault = Vault::find(mount->vault)) place->vault_.emplace(std::move(*vault));
       break;

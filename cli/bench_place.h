@@ -8,6 +8,7 @@
 #include <string>
 
 #include "oramcore/base/error.h"
+#include "oramcore/base/mountinfo.h"
 #include "oramcore/state/vault.h"
 
 namespace s3oram {
@@ -36,7 +37,7 @@ class BenchPlace {
   /// "ext4", "fuse.s3oramfs", ... as the kernel calls it.
   const std::string& filesystem() const { return filesystem_; }
   /// Whether a daemon keeps contents in memory that forget() cannot reach: another user's vault.
-  bool keeps_memory() const { return filesystem_ == "fuse.s3oramfs" && !vault_; }
+  bool keeps_memory() const { return filesystem_ == kVaultMountType && !vault_; }
 
   /// What was written to this file, and is durable, leaves memory as far as it can be told to: the
   /// kernel's, and that of a vault's daemon. (What lies under another file system stays.)

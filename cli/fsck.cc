@@ -62,12 +62,12 @@ std::size_t damage(const VaultReport& report) {
 }
 
 // Why a vault is not as it should be, if problems are left.
-Status outcome(const std::string& vault, const VaultReport& report, bool repair) {
+Status outcome(const std::string& vault, const VaultReport& report, std::size_t problems,
+               bool repair) {
   const std::size_t left = report.left();
   if (left == 0) return {};
   const Errc code = report.unsupported ? Errc::unsupported : Errc::damaged_vault;
-  if (repair)
-    return fail(code, "{}: {} of {} problems could not be mended", vault, left, damage(report));
+  if (repair) return fail(code, "{}: {} of {} problems could not be mended", vault, left, problems);
   const bool mendable = std::any_of(report.findings.begin(), report.findings.end(),
                                     [](const Finding& finding) { return finding.mendable(); });
   return fail(code, "{}: {} problems were found and nothing was changed{}", vault, left,
@@ -108,7 +108,7 @@ Status run_fsck(const Args& args) {
     std::cout << json_of(*vault, *report) << "\n";
   else
     print(*report);
-  S3O_TRY(outcome(vault->directory().string(), *report, repair));
+  S3O_TRY(outcome(vault->directory().string(), *report, problems, repair));
   if (as_json) return {};
   if (problems == 0)
     std::cout << fmt::format("{} is sound\n", vault->directory().string());

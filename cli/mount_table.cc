@@ -1,5 +1,7 @@
 #include "cli/mount_table.h"
 
+#include <vector>
+
 namespace s3oram {
 namespace {
 
@@ -22,14 +24,7 @@ std::vector<fs::path> meanings(const fs::path& name) {
 
 }  // namespace
 
-std::vector<Mount> vaults_among(const std::vector<MountEntry>& entries) {
-  std::vector<Mount> mounts;
-  for (const MountEntry& entry : entries)
-    if (entry.type == "fuse.s3oramfs") mounts.push_back({entry.mountpoint, entry.source});
-  return mounts;
-}
-
-Result<Mount> find_mount(const fs::path& name) {
+Result<VaultMount> find_mount(const fs::path& name) {
   const auto mounts = vaults_among(current_mounts());
   const auto paths = meanings(name);
   for (auto mount = mounts.rbegin(); mount != mounts.rend(); ++mount)

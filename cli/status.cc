@@ -37,7 +37,7 @@ ordered_json describe(const Vault& vault) {
 }
 
 /// A mount whose daemon has ended or hangs still stands in the kernel's list.
-void add_dead_daemon(ordered_json& status, const Mount& mount, const std::string& what) {
+void add_dead_daemon(ordered_json& status, const VaultMount& mount, const std::string& what) {
   status["mounted"] = true;
   status["mountpoint"] = mount.point.string();
   status["health"] = {

@@ -28,7 +28,7 @@ struct How {
   bool hangs = false;  // with force: the daemon does not answer
 };
 
-tl::unexpected<Error> busy(const Mount& mount) {
+tl::unexpected<Error> busy(const VaultMount& mount) {
   return fail(Errc::bad_mount_point,
               "{}: in use: close the programs that use it (see: fuser -vm {}), or give --lazy",
               mount.point.string(), mount.point.string());
@@ -36,7 +36,7 @@ tl::unexpected<Error> busy(const Mount& mount) {
 
 // An ordinary user may unmount only by a setuid helper. For root umount(8) does it, past its own
 // helper, which we may be: it takes the mount out of its notes too.
-Status unmount(const Mount& mount, const How& how) {
+Status unmount(const VaultMount& mount, const How& how) {
   std::vector<std::string> words;
   if (::geteuid() == 0) {
     words = {"umount", "-i"};
@@ -62,7 +62,7 @@ Result<bool> in_use(Vault& vault) {
   return !locked;
 }
 
-Status write_everything(Vault& vault, const Mount& mount, How& how) {
+Status write_everything(Vault& vault, const VaultMount& mount, How& how) {
   Progress progress(fmt::format("writing what is in memory of {}", mount.point.string()));
   auto answer = ask_daemon(vault, "sync", progress, how.force ? kForced : 0s);
   if (answer) return {};

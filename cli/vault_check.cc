@@ -18,10 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything that can be
-constexpr const char* kBringBack =
-    "have s3oramfs restore make vault.db anew from what the servers hold, or bring back a copy "
-    "that "
-    "is not older than its last use";
 
 fs::path with_suffix(fs::path path, const std::string& suffix) { return path += suffix; }
 
@@ -78,7 +74,7 @@ class Check {
  private:
   void found(std::string kind, const std::string& what, std::string repair) {
     report_.findings.push_back({std::move(kind), "vault.db",
-                                repair.empty() ? fmt::format("{}; {}", what, kBringBack) : what,
+                                repair.empty() ? fmt::format("{}; {}", what, kMakeAnew) : what,
                                 std::move(repair)});
   }
 

@@ -194,7 +194,7 @@ void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_
   {
     OpenDirectory& directory = directory_of(file);
     const std::lock_guard lock(directory.mutex);
-    if (offset == 0 || !directory.listed) {
+    if (offset == 0 || directory.entries.empty()) {
       auto entries = fs(request).list(ino);
       if (entries)
         directory.take(std::move(*entries));

@@ -294,8 +294,7 @@ Status run(const MountCommand& command, Background& background) {
   Error error = std::move(outcome).error();
   error.message += fmt::format(
       "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore {0}` makes vault.db "
-      "anew "
-      "from what the servers hold",
+      "anew from what the servers hold",
       command.vault.string());
   return fail(std::move(error));
 }

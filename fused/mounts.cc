@@ -14,8 +14,6 @@
 namespace s3oram {
 namespace {
 
-constexpr auto kType = "fuse.s3oramfs";
-
 bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
   const auto [end, ignored] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
   return end == outer.end();
@@ -24,8 +22,8 @@ bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& 
 }  // namespace
 
 std::string mountpoint_of(const std::filesystem::path& vault) {
-  for (const MountEntry& entry : current_mounts())
-    if (entry.type == kType && entry.source == vault) return entry.mountpoint;
+  for (const VaultMount& mount : vaults_among(current_mounts()))
+    if (mount.vault == vault) return mount.point.string();
   return {};
 }
 
@@ -37,13 +35,13 @@ Status check_mountpoint(const std::filesystem::path& mountpoint,
       "{0}: a dead mount is in the way: run s3oramfs umount {0} first", mountpoint.string());
   if (error.value() == ENOTCONN) return fail(Errc::bad_mount_point, "{}", dead);
   // Before it is looked at: others, even root, may not look into somebody's mount.
-  for (const MountEntry& entry : current_mounts()) {
-    if (entry.type != kType || entry.mountpoint != mountpoint) continue;
+  for (const VaultMount& mount : vaults_among(current_mounts())) {
+    if (mount.point != mountpoint) continue;
     // The kernel remembers the attributes of a mount whose daemon died, but does not open it.
     const std::filesystem::directory_iterator opened(mountpoint, error);
     if (error.value() == ENOTCONN) return fail(Errc::bad_mount_point, "{}", dead);
     return fail(Errc::bad_mount_point, "{} is taken: the vault {} is mounted there",
-                mountpoint.string(), entry.source);
+                mountpoint.string(), mount.vault.string());
   }
   if (status.type() == std::filesystem::file_type::none)
     return fail(Errc::bad_mount_point, "{}: {}", mountpoint.string(), error.message());
@@ -71,8 +69,8 @@ Status note_umount_helper(const std::filesystem::path& vault,
                           const std::filesystem::path& mountpoint) {
   if (::geteuid() != 0 || ::access("/sbin/umount.fuse.s3oramfs", X_OK) != 0) return {};
   // A mount that is only noted.
-  auto end = run_program(
-      {"mount", "-i", "-f", "-c", "-t", kType, "-o", "uhelper=fuse.s3oramfs", vault, mountpoint});
+  auto end = run_program({"mount", "-i", "-f", "-c", "-t", kVaultMountType, "-o",
+                          "uhelper=fuse.s3oramfs", vault, mountpoint});
   if (!end) return fail(std::move(end).error());
   if (end->succeeded()) return {};
   return fail(Errc::failed, "{}: umount(8) could not be told of its helper: use s3oramfs umount",

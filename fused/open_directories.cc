@@ -37,7 +37,6 @@ void OpenDirectory::take(std::vector<DirectoryEntry> listing) {
   }
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.cookie < b.cookie; });
-  listed = true;
 }
 
 std::vector<OpenDirectory::Entry>::const_iterator OpenDirectory::after(off_t cookie) const {

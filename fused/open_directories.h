@@ -28,8 +28,7 @@ struct OpenDirectory {
 
   const Ino ino;
   std::mutex mutex;
-  bool listed = false;
-  std::vector<Entry> entries;
+  std::vector<Entry> entries;  // empty until the first listing, which has "." and ".."
 };
 
 /// Any thread.

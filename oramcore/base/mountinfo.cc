@@ -48,4 +48,11 @@ std::vector<MountEntry> current_mounts() {
   return parse_mounts({std::istreambuf_iterator<char>(file), {}});
 }
 
+std::vector<VaultMount> vaults_among(const std::vector<MountEntry>& entries) {
+  std::vector<VaultMount> mounts;
+  for (const MountEntry& entry : entries)
+    if (entry.type == kVaultMountType) mounts.push_back({entry.mountpoint, entry.source});
+  return mounts;
+}
+
 }  // namespace s3oram

@@ -32,10 +32,7 @@ class Reading {
                                fmt::format("vault.db, table {}", table),
                                error.code == Errc::unsupported
                                    ? error.message
-                                   : error.message +
-                                         ": the vault cannot be mounted; have s3oramfs restore "
-                                         "make vault.db anew from what the servers hold, or bring "
-                                         "back a copy that is not older than its last use",
+                                   : error.message + ": the vault cannot be mounted; " + kMakeAnew,
                                {}});
   }
   void damaged(const char* table, std::string_view what) {
@@ -270,9 +267,8 @@ void check_further(StateCheck& check, const VolumeParams& params) {
         {"unusable-state",
          "vault.db, table tree",
          fmt::format("{} evictions were decided, but the last one has number {}: the servers may "
-                     "refuse this vault; have s3oramfs restore make vault.db anew from what they "
-                     "hold, or bring back a copy that is not older than its last use",
-                     tree.view, tree.last_decided.eviction),
+                     "refuse this vault; {}",
+                     tree.view, tree.last_decided.eviction, kMakeAnew),
          {}});
   check_slots(check, std::max<unsigned>(params.bucket_size, params.root_slots()));
   std::vector<BlockId> unreadable;

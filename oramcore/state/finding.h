@@ -17,4 +17,9 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
+/// The advice where no repair helps.
+inline constexpr const char* kMakeAnew =
+    "have s3oramfs restore make vault.db anew from what the servers hold, or bring back a copy "
+    "that is not older than its last use";
+
 }  // namespace s3oram

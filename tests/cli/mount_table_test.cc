@@ -13,8 +13,8 @@ TEST(ParseMounts, FindsVaultsAndUndoesEscapes) {
       "91 28 0:46 / /mnt/with\\040blank\\134and\\011tab rw - fuse.s3oramfs /v\\040w rw\n"
       "92 28 0:47 / /mnt/other rw - fuse.sshfs /home/a/private.vault rw\n"));
   ASSERT_EQ(mounts.size(), 2u);
-  EXPECT_EQ(mounts[0], (Mount{"/home/a/private", "/home/a/private.vault"}));
-  EXPECT_EQ(mounts[1], (Mount{"/mnt/with blank\\and\ttab", "/v w"}));
+  EXPECT_EQ(mounts[0], (VaultMount{"/home/a/private", "/home/a/private.vault"}));
+  EXPECT_EQ(mounts[1], (VaultMount{"/mnt/with blank\\and\ttab", "/v w"}));
 }
 
 TEST(ParseMounts, IgnoresMalformedLines) {
@@ -27,7 +27,7 @@ TEST(ParseMounts, IgnoresMalformedLines) {
 TEST(ParseMounts, KeepsAnUnfinishedEscape) {
   const auto mounts = vaults_among(parse_mounts("1 2 3 / /a\\04 rw - fuse.s3oramfs /v\\ rw\n"));
   ASSERT_EQ(mounts.size(), 1u);
-  EXPECT_EQ(mounts[0], (Mount{"/a\\04", "/v\\"}));
+  EXPECT_EQ(mounts[0], (VaultMount{"/a\\04", "/v\\"}));
 }
 
 TEST(FindMount, SaysWhatIsNotMounted) {
