@@ -127,7 +127,8 @@ void ZmqPeer::on_event(std::uint16_t event) {
       if (state_ == PeerState::connected) become(PeerState::connecting);
       reopen_later();
       break;
-    case ZMQ_EVENT_CLOSED:  // nobody listens there now
+    case ZMQ_EVENT_CLOSED:  // nobody listens there now; whoever comes back may be another
+      broken_off_ = 0;
       become(PeerState::connecting);
       break;
     default:  // ZeroMQ tries again by itself

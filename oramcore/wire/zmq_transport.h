@@ -40,8 +40,7 @@ struct ZmqConfig {
   std::size_t largest_message = 256 << 20;  // more is refused (ZMQ_MAXMSGSIZE)
 };
 
-/// Of our connections to a server: refused means that it does not know our key. A refused or lost
-/// connection is tried again for ever.
+/// Of our connection to a server, which is tried again for ever.
 enum class PeerState {
   connecting,
   connected,

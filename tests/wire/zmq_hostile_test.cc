@@ -71,6 +71,10 @@ TEST_F(Strangers, AnotherKeyThanTheServersGetsNoConnection) {
   net_.start(kClient, config);
   ASSERT_TRUE(net_.ask(kClient, 2, "the right key"));
   EXPECT_TRUE(state_becomes(kClient, 1, PeerState::insecure));
+  net_.stop(1);
+  EXPECT_TRUE(state_becomes(kClient, 1, PeerState::connecting));
+  net_.start(1);
+  EXPECT_TRUE(state_becomes(kClient, 1, PeerState::insecure));
   EXPECT_EQ(net_.node(kClient).transport->traffic(1).bytes_received, 0u);
   EXPECT_TRUE(net_.node(1).received.empty());
 }
