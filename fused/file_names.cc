@@ -183,7 +183,7 @@ PosixStatus FileSystem::rename(Ino parent, std::string_view name, Ino new_parent
   }
   S3O_POSIX_TRY(add_name(*to, new_name, *node));
   metadata_.dentries.erase({from->ino, std::string(name)});
-  from->row.mtime = from->row.ctime = timing_.wall_clock();
+  from->row.mtime = from->row.ctime = node->row.ctime;
   if (is_directory(*node)) --from->row.nlink;
   store(*from);
   return {};

@@ -55,10 +55,14 @@ class Table {
          std::initializer_list<const Changes*>{&dirty_, committing_.get()}) {
       if (auto at = changes->find(key); at != changes->end()) return at->second;
     }
+    if (absent_ == key) return std::optional<Row>();
     T::bind_key(find_, key);
     auto found = find_.step();
     if (!found) return fail(found.error());
-    if (!*found) return std::optional<Row>();
+    if (!*found) {
+      absent_ = key;
+      return std::optional<Row>();
+    }
     std::optional<Row> row = T::row(find_, T::kKeyWidth);
     find_.reset();
     return row;
@@ -157,10 +161,12 @@ class Table {
     if (!is_new) bytes_ -= memory(at->second);
     at->second = std::move(row);
     bytes_ += memory(at->second);
+    if (absent_ == key) absent_.reset();
   }
 
   Statement find_, scan_;
   Changes dirty_;
+  std::optional<Key> absent_;  // asked for last: the kernel looks for a name, and then makes it
   std::size_t bytes_ = 0;
   std::shared_ptr<const Changes> committing_ = std::make_shared<const Changes>();
 };

@@ -54,11 +54,12 @@ class OverlayTest : public ::testing::Test {
 };
 
 TEST_F(OverlayTest, ChangesAreSeenBeforeWhileAndAfterTheirCommit) {
-  metadata.extents.put({7, 3}, {40, 100});
   const auto seen = [&] {
     const auto row = metadata.extents.find({7, 3});
     return row && *row && (*row)->block == 40 && (*row)->valid == 100;
   };
+  EXPECT_FALSE(seen());
+  metadata.extents.put({7, 3}, {40, 100});
   EXPECT_TRUE(seen());
   const auto apply = metadata.begin_commit();
   EXPECT_EQ(metadata.uncommitted(), 0u);
