@@ -1,15 +1,18 @@
 #include "fused/fuse_loop.h"
 
 #define FUSE_USE_VERSION 312
+#include <fcntl.h>
 #include <fuse_lowlevel.h>
 #include <poll.h>
-#include <signal.h>
 #include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -37,7 +40,13 @@ class FuseTiming final : public Timing {
 
 thread_local FuseLoop::Worker* FuseLoop::worker_ = nullptr;
 
+FuseLoop::FuseLoop(fuse_session* session)
+    : session_(session), stopped_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
 Status FuseLoop::run(unsigned threads) {
+  const int device = fuse_session_fd(session_);
+  if (stopped_.get() < 0 || ::fcntl(device, F_SETFL, ::fcntl(device, F_GETFL) | O_NONBLOCK) != 0)
+    return fail(Errc::failed, "/dev/fuse cannot be waited for: {}", std::strerror(errno));
   std::deque<Worker> workers;
   std::vector<std::jthread> running;
   try {
@@ -56,14 +65,11 @@ Status FuseLoop::run(unsigned threads) {
 
 void FuseLoop::work(Worker& self) {
   worker_ = &self;
-  self.thread = pthread_self();
   fuse_buf request{};
   bool is_close = false;  // the next request, if it comes as the last one did
   while (lead(self)) {
     const auto begun = SteadyClock::now();
-    if (is_close) look_for_request();
-    const int got =
-        fuse_session_exited(session_) ? 0 : fuse_session_receive_buf(session_, &request);
+    const int got = receive(request, begun + (is_close ? kLook : kLook.zero()));
     is_close = SteadyClock::now() - begun < kClose;
     if (got > 0) {
       if (request.size > kShort) hand_over();
@@ -75,10 +81,17 @@ void FuseLoop::work(Worker& self) {
   std::free(request.mem);
 }
 
-void FuseLoop::look_for_request() const {
-  pollfd device{fuse_session_fd(session_), POLLIN, 0};
-  const auto until = SteadyClock::now() + kLook;
-  while (::poll(&device, 1, 0) == 0 && SteadyClock::now() < until) continue;
+/// Looks for it until then, and sleeps after that. The request's size, 0 when the session has
+/// ended, or a negative error number.
+int FuseLoop::receive(fuse_buf& request, SteadyClock::time_point until) const {
+  while (!fuse_session_exited(session_)) {
+    const int got = fuse_session_receive_buf(session_, &request);
+    if (got != -EAGAIN) return got;
+    if (SteadyClock::now() < until) continue;
+    pollfd either[] = {{fuse_session_fd(session_), POLLIN, 0}, {stopped_.get(), POLLIN, 0}};
+    ::poll(either, std::size(either), -1);
+  }
+  return 0;
 }
 
 /// Returns once the caller leads; false if the session has ended.
@@ -87,11 +100,8 @@ bool FuseLoop::lead(Worker& self) {
   {
     const std::lock_guard lock(mutex_);
     if (ended_) return false;
-    if (leader_)
-      resting_.push_back(&self);
-    else
-      leader_ = &self;
-    self.leads = leader_ == &self;
+    self.leads = !std::exchange(led_, true);
+    if (!self.leads) resting_.push_back(&self);
   }
   if (self.leads) return true;
   self.called.acquire();
@@ -106,11 +116,10 @@ void FuseLoop::hand_over() {
 
 void FuseLoop::pass_lead() {
   const std::lock_guard lock(mutex_);
-  leader_ = nullptr;
-  if (resting_.empty()) return;
-  leader_ = resting_.back();
+  led_ = !resting_.empty();
+  if (!led_) return;
+  resting_.back()->called.release();
   resting_.pop_back();
-  leader_->called.release();
 }
 
 /// Called by the leader.
@@ -118,14 +127,14 @@ void FuseLoop::end(int error) {
   const std::lock_guard lock(mutex_);
   ended_ = error;
   worker_->leads = false;
-  leader_ = nullptr;
+  led_ = false;
   for (Worker* worker : resting_) worker->called.release();
   resting_.clear();
 }
 
-void FuseLoop::nudge() {
-  const std::lock_guard lock(mutex_);
-  if (leader_) pthread_kill(leader_->thread, SIGUSR1);
+void FuseLoop::stop() {
+  fuse_session_exit(session_);
+  ::eventfd_write(stopped_.get(), 1);
 }
 
 Timing& fuse_timing() {

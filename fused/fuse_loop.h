@@ -7,30 +7,31 @@
 // Threads that only wait to read, as libfuse's loop has them, would be woken in turn.
 #pragma once
 
-#include <pthread.h>
-
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <semaphore>
 #include <vector>
 
 #include "fused/timing.h"
+#include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
 
+struct fuse_buf;
 struct fuse_session;
 
 namespace s3oram {
 
 class FuseLoop {
  public:
-  explicit FuseLoop(fuse_session* session) : session_(session) {}
+  /// The session must outlive it, and be mounted when it runs.
+  explicit FuseLoop(fuse_session* session);
 
   /// Answers requests with so many threads until the session has ended. While all of them wait, no
   /// request is read. Once.
   Status run(unsigned threads);
-  /// Makes the leader look whether the session is to end, if it waits for a request already. Any
-  /// thread.
-  void nudge();
+  /// Ends the session. Any thread.
+  void stop();
 
   /// The calling thread may have to wait now. Does nothing if it does not lead.
   static void hand_over();
@@ -40,11 +41,10 @@ class FuseLoop {
     FuseLoop& loop;
     std::binary_semaphore called{0};  // to lead
     bool leads = false;               // its own thread alone
-    pthread_t thread{};
   };
 
   void work(Worker& self);
-  void look_for_request() const;
+  int receive(fuse_buf& request, std::chrono::steady_clock::time_point until) const;
   bool lead(Worker& self);
   void pass_lead();
   void end(int error);
@@ -52,9 +52,10 @@ class FuseLoop {
   static thread_local Worker* worker_;
 
   fuse_session* const session_;
+  const Descriptor stopped_;  // an eventfd: readable once the session is to end
   std::mutex mutex_;
   std::vector<Worker*> resting_;  // the one that has rested for the shortest time is the next
-  Worker* leader_ = nullptr;      // null: all are busy
+  bool led_ = false;              // false: all are busy
   std::optional<int> ended_;      // with this error number, or 0
 };
 

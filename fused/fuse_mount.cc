@@ -1,15 +1,12 @@
 #include "fused/fuse_mount.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <thread>
 
 #include "fused/file_system.h"
 #include "fused/fuse_loop.h"
@@ -20,7 +17,6 @@ namespace s3oram {
 namespace {
 
 constexpr unsigned kThreads = 64;
-constexpr std::chrono::milliseconds kNudge{50};
 
 /// libfuse's own messages.
 void log_fuse(fuse_log_level level, const char* format, va_list arguments) {
@@ -76,13 +72,10 @@ FuseMount::~FuseMount() {
 }
 
 Status FuseMount::run() {
-  // stop() interrupts the wait for requests with this signal.
-  struct sigaction nothing {};
-  nothing.sa_handler = [](int) {};
-  sigaction(SIGUSR1, &nothing, nullptr);
   const Status outcome = loop_->run(kThreads);
   context_->seeker->stop();
   ended_ = true;
+  ended_.notify_all();
   return outcome;
 }
 
@@ -98,11 +91,8 @@ void FuseMount::write_back() const {
 void FuseMount::stop() {
   if (!ended_) write_back();
   context_->seeker->stop();  // while the session is served
-  fuse_session_exit(session_);
-  while (!ended_) {  // the signal may come just before the leader waits
-    loop_->nudge();
-    std::this_thread::sleep_for(kNudge);
-  }
+  loop_->stop();
+  ended_.wait(false);
 }
 
 }  // namespace s3oram
