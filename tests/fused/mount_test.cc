@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -81,8 +82,8 @@ class MountTest : public FileSystemFixture {
     unmount_kernel();
     FileSystemFixture::TearDown();
   }
-  void mount_kernel() {
-    auto mounted = FuseMount::create(*fs, {root.string(), "test,vault", {}});
+  void mount_kernel(std::vector<std::string> words = {}) {
+    auto mounted = FuseMount::create(*fs, {root.string(), "test,vault", std::move(words)});
     ASSERT_TRUE(mounted) << mounted.error().message;
     kernel = std::move(*mounted);
     runner = std::thread([this] { EXPECT_TRUE(kernel->run()); });
@@ -177,6 +178,20 @@ TEST_F(MountTest, SpecialFiles) {
   remount_kernel();
   EXPECT_TRUE(S_ISFIFO(info(root / "fifo").st_mode));
   EXPECT_TRUE(S_ISSOCK(info(root / "socket").st_mode));
+}
+
+TEST_F(MountTest, DevicesWorkWhereTheyMay) {
+  const dev_t null = makedev(1, 3);
+  unmount_kernel();
+  mount_kernel({"dev"});
+  ASSERT_EQ(::mknod((root / "null").c_str(), S_IFCHR | 0666, null), 0);
+  put(root / "null", "gone");
+  EXPECT_EQ(content(root / "null"), "");
+  remount_kernel();
+  EXPECT_TRUE(S_ISCHR(info(root / "null").st_mode));
+  EXPECT_EQ(info(root / "null").st_rdev, null);
+  EXPECT_EQ(::open((root / "null").c_str(), O_RDONLY), -1);
+  EXPECT_EQ(errno, EACCES);
 }
 
 TEST_F(MountTest, TruncateSparseAndHoles) {
@@ -279,6 +294,44 @@ TEST_F(MountTest, MappedWritesAndDirectIo) {
   expected.replace(0, kTestBlock, kTestBlock, 'd');
   remount_kernel();
   EXPECT_EQ(content(root / "a"), expected);
+}
+
+TEST_F(MountTest, ProcessesShareLocksAndMaps) {
+  constexpr unsigned kProcesses = 4, kRounds = 300;
+  constexpr off_t kFar = 3 * kTestBlock;
+  put(root / "counter", std::string(4 * kTestBlock, '\0'));
+  // Half of them count in a map, the others by reading and writing.
+  const auto count = [&](bool maps) {
+    const int file = ::open((root / "counter").c_str(), O_RDWR);
+    void* mapped = ::mmap(nullptr, 4 * kTestBlock, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (mapped == MAP_FAILED) return 1;
+    auto* number = reinterpret_cast<unsigned*>(static_cast<char*>(mapped) + kFar);
+    struct flock lock {};
+    for (unsigned i = 0; i < kRounds; ++i) {
+      lock.l_type = F_WRLCK;
+      if (::fcntl(file, F_SETLKW, &lock) != 0) return 2;
+      unsigned read = 0;
+      if (maps)
+        ++*number;
+      else if (::pread(file, &read, sizeof read, kFar) != sizeof read || ++read == 0 ||
+               ::pwrite(file, &read, sizeof read, kFar) != sizeof read)
+        return 3;
+      if (i % 50 == 0 && ::fsync(file) != 0) return 4;
+      lock.l_type = F_UNLCK;
+      if (::fcntl(file, F_SETLK, &lock) != 0) return 5;
+    }
+    return 0;
+  };
+  std::vector<std::future<int>> processes;
+  for (unsigned i = 0; i < kProcesses; ++i)
+    processes.push_back(std::async(std::launch::async, [&, maps = i % 2 == 0] {
+      return in_child([&] { return count(maps); });
+    }));
+  for (auto& process : processes) EXPECT_EQ(process.get(), 0);
+  remount_kernel();
+  unsigned counted = 0;
+  std::memcpy(&counted, content(root / "counter").data() + kFar, sizeof counted);
+  EXPECT_EQ(counted, kProcesses * kRounds);
 }
 
 TEST_F(MountTest, UnlinkedFilesWorkUntilTheyAreClosed) {
