@@ -113,6 +113,7 @@ Errc why_it_ended(int status) {
   switch (code) {
     case Errc::damaged_vault:
     case Errc::unsupported:
+    case Errc::wrong_volume:
     case Errc::disk_full:
       return code;
     default:

@@ -88,6 +88,11 @@ expect 12 "$damaged/vault.key" s3oramfs fsck --repair "$damaged"
 cp "$vault/vault.key" "$damaged/vault.key"
 chmod 644 "$damaged/vault.key"
 refused 12 "chmod 600" "$damaged" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
+chmod 600 "$damaged/vault.key"
+mv "$damaged/servers/1" "$work/store"
+mv "$damaged/servers/2" "$damaged/servers/1"
+mv "$work/store" "$damaged/servers/2"
+expect 18 "belongs to server" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
 
 step "servers that cannot be used"
 make_servers store
