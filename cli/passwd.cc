@@ -30,8 +30,10 @@ Result<bool> parse_options(const Args& args, PasswdOptions& options) {
                    ->excludes(remove);
   options.known.add_to(app);
   options.fresh.add_new_to(app, "new-");
-  for (const char* fresh : {"--new-passfile", "--new-passprog", "--new-keyfile", "--no-passphrase"})
-    list->excludes(app.get_option(fresh));
+  for (CLI::Option* nothing_new : {list, remove})
+    for (const char* fresh :
+         {"--new-passfile", "--new-passprog", "--new-keyfile", "--no-passphrase"})
+      nothing_new->excludes(app.get_option(fresh));
   return parse(app, args);
 }
 

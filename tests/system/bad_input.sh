@@ -53,6 +53,7 @@ expect 11 "$work/empty" s3oramfs fsck "$work/empty"
 expect 2 "VAULT" s3oramfs fsck
 expect 2 "--new-keyfile" s3oramfs passwd --list --new-keyfile "$work/new" "$vault"
 expect 2 "--no-passphrase" s3oramfs passwd --list --no-passphrase "$vault"
+expect 2 "--new-keyfile" s3oramfs passwd --remove 2 --new-keyfile "$work/new" "$vault"
 expect 1 "$work/missing/picture" s3oramfs bench --plot "$work/missing/picture" "$work"
 expect 11 "$work/missing" s3oramfs mount "$work/missing" "$mount"
 refused 17 "$work/missing" "$vault" s3oramfs mount --passfile "$work/right" "$vault" "$work/missing"
