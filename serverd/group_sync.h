@@ -1,6 +1,12 @@
 // Makes many writes durable with one fdatasync: whoever asks waits for a sync that starts later.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "oramcore/base/async.h"
 #include "oramcore/base/error.h"
 #include "oramcore/base/metrics.h"
@@ -18,6 +24,17 @@ class GroupSync {
   GroupSync(Executor executor, Executor pool, FrameStore& store, Histogram* took = nullptr)
       : executor_(std::move(executor)), pool_(std::move(pool)), store_(store), took_(took) {}
 
+  /// Carries out `work`, short writes, together with what others ask for meanwhile. Ok: what it has
+  /// written survives a power cut.
+  Task<Status> write(std::function<Status()> work) {
+    const auto mine = std::make_shared<Write>(Write{std::move(work), {}});
+    writes_.push_back(mine);
+    ++asked_;
+    if (!running_) spawn(executor_, run());
+    while (!mine->outcome) co_await finished_.wait();
+    co_return std::move(*mine->outcome);
+  }
+
   /// To be asked before the first of the writes that sync() is to make durable.
   std::uint64_t begin() const { return failures_; }
 
@@ -32,11 +49,21 @@ class GroupSync {
   }
 
  private:
+  struct Write {
+    std::function<Status()> work;
+    std::optional<Status> outcome;
+  };
+
   Task<void> run() {
     running_ = true;
     while (done_ < asked_) {
       const std::uint64_t covered = asked_;
-      Status status = co_await offload(pool_, [this] { return timed_sync(); });
+      const auto writes = std::exchange(writes_, {});
+      std::vector<Status> written(writes.size());
+      Status status = co_await offload(pool_, [&] {
+        for (std::size_t i = 0; i < writes.size(); ++i) written[i] = writes[i]->work();
+        return rule_holds(Rule::durable_answers) ? timed_sync() : Status{};
+      });
       if (!rule_holds(Rule::no_retry_of_failed_sync))
         while (!status) status = co_await offload(pool_, [this] { return store_.sync(); });
       done_ = covered;
@@ -44,6 +71,8 @@ class GroupSync {
         ++failures_;
         failure_ = status.error();
       }
+      for (std::size_t i = 0; i < writes.size(); ++i)
+        writes[i]->outcome = written[i] ? status : std::move(written[i]);
       finished_.notify_all();
     }
     running_ = false;
@@ -63,7 +92,8 @@ class GroupSync {
   std::uint64_t asked_ = 0, done_ = 0;
   std::uint64_t failures_ = 0;
   bool running_ = false;
-  std::optional<Error> failure_;  // the last one
+  std::vector<std::shared_ptr<Write>> writes_;  // that wait for the next sync
+  std::optional<Error> failure_;                // the last one
   Event finished_;
 };
 

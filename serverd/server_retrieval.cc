@@ -104,7 +104,7 @@ Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes pr
   const View own = View(product).subspan(Rpc::kHeaderSize);
   if (order.adder != self_) {
     if (!order.mask) co_return malformed();
-    const Bytes masked = co_await offload(pool_, [&] {
+    const Bytes masked = co_await offload(pool_, own.size(), [&] {
       Bytes mask = expand(*order.mask, "answer", order.ticket, own.size());
       gf::multiply_add(weight, own, mask);
       return mask;

@@ -71,7 +71,7 @@ Task<Result<std::optional<Bytes>>> Server::share_of(const WriteRootRequest& requ
     if (part.number < 1 || part.number > 3) co_return malformed();
     const std::uint8_t weight = part_weight(part.number, self_);
     if (part.seed) {
-      co_await offload(pool_, [&] {
+      co_await offload(pool_, size, [&] {
         gf::multiply_add(weight, expand(*part.seed, "root part", request.access, size), share);
       });
     } else if (!part.digest) {
@@ -124,10 +124,8 @@ void Server::keep_in_ring(std::uint16_t slot, Bytes share, std::uint64_t stamp) 
 
 Task<Status> Server::write_durably(FrameNumber frame, std::uint16_t slot, View share,
                                    std::uint64_t stamp) {
-  const auto begun = sync_->begin();
-  S3O_CO_TRY(
-      co_await offload(pool_, [&] { return frames_->write_slot(frame, slot, share, stamp); }));
-  co_return co_await sync_->sync(begun);
+  auto write = [&] { return frames_->write_slot(frame, slot, share, stamp); };
+  co_return co_await sync_->write(std::move(write));
 }
 
 Status Server::check_ring_slot(std::size_t slot) const {

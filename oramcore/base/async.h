@@ -94,6 +94,14 @@ Task<R> offload(Executor pool, Work work) {
   }
 }
 
+/// Work on so many bytes, drawn or combined: what takes less than to wake a thread is done at once.
+template <class Work, class R = std::invoke_result_t<Work>>
+Task<R> offload(Executor pool, std::size_t bytes, Work work) {
+  constexpr std::size_t kShort = 1 << 15;  // 5 to 30 us
+  if (bytes <= kShort) co_return work();
+  co_return co_await offload(std::move(pool), std::move(work));
+}
+
 // A rule for all coroutines here: a temporary of an aggregate type with a destructor must not stand
 // in a co_await expression, nor a co_await in a ?: (g++ 12 destroys what they yield twice).
 

@@ -130,7 +130,9 @@ class Engine final : public BlockDevice {
                                       std::size_t index);
   Task<Result<Bytes>> ask_for_shares(RetrieveRequest request, std::size_t slots, std::size_t index);
   Task<Result<Bytes>> ask_for_sum(RetrieveRequest request, std::size_t slots, std::size_t index);
-  Task<Result<Payload>> ask_for_addend(Party server, Bytes message, SumOrder order);
+  struct SumAttempt;
+  Task<void> ask_for_addend(Party server, Bytes message, SumOrder order,
+                            std::shared_ptr<SumAttempt> attempt);
   Position position_read(BlockId block) const;
 
   // engine_commit.cc

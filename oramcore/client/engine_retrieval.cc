@@ -125,6 +125,17 @@ Task<Result<Bytes>> Engine::ask_for_shares(RetrieveRequest request, std::size_t 
   co_return recover(quorum_points(params_.scheme), shares);
 }
 
+/// What has come from whom; an error where nothing has. The adder's answer is the whole: the others
+/// only say that they have done their part.
+struct Engine::SumAttempt {
+  explicit SumAttempt(unsigned quorum) : unanswered(quorum) {
+    while (answers.size() < quorum) answers.push_back(fail(Errc::failed, "no answer yet"));
+  }
+  std::vector<Result<Payload>> answers;
+  std::size_t unanswered;
+  Event answered;
+};
+
 /// One block down: t servers get their share of the query as a seed, and the servers add up their
 /// masked products. Each attempt is made of fresh seeds.
 Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slots,
@@ -143,7 +154,8 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
   tickets_.insert(ticket);
   request.sum = SumOrder{.ticket = ticket, .oldest = *tickets_.begin(), .adder = adder, .mask = {}};
   Bytes masks(params_.slot_size());
-  auto answers = co_await for_all(quorum, [&](Party server) {
+  const auto attempt = std::make_shared<SumAttempt>(quorum);
+  for (Party server = 1; server <= quorum; ++server) {
     const bool seeded = server <= scheme.privacy;
     request.query_seed = seeded ? std::optional(seeds[server - 1u]) : std::nullopt;
     request.query = seeded ? View() : View(others[server - 1u - scheme.privacy]);
@@ -152,12 +164,13 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
       request.sum->mask = environment_.random.seed();
       gf::multiply_add(1, expand(*request.sum->mask, "answer", ticket, masks.size()), masks);
     }
-    return ask_for_addend(server, encode(request), *request.sum);
-  });
+    spawn(environment_.executor, ask_for_addend(server, encode(request), *request.sum, attempt));
+  }
+  while (attempt->unanswered > 0 && !attempt->answers[adder - 1u])
+    co_await attempt->answered.wait();
   tickets_.erase(ticket);
-  for (const auto& answer : answers)
-    if (!answer) co_return fail(gravest(answers));
-  const View sum = answers[adder - 1u]->body();
+  if (!attempt->answers[adder - 1u]) co_return fail(gravest(attempt->answers));
+  const View sum = attempt->answers[adder - 1u]->body();
   if (sum.size() != masks.size())
     co_return fail(Errc::bad_request, "a server's answer has a wrong size");
   gf::multiply_add(1, sum, masks);
@@ -165,13 +178,19 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
 }
 
 /// Whatever goes wrong at one server ends the attempt at the adder, who would wait for it.
-Task<Result<Payload>> Engine::ask_for_addend(Party server, Bytes message, SumOrder order) {
+Task<void> Engine::ask_for_addend(Party server, Bytes message, SumOrder order,
+                                  std::shared_ptr<SumAttempt> attempt) {
+  ++running_;
   auto answer = co_await servers_.ask_once(server, RetrieveRequest::kType, std::move(message));
-  if (answer || server == order.adder || dead_) co_return answer;
-  const WithdrawRequest withdraw{session_.epoch, order.ticket};
-  auto withdrawn = co_await servers_.ask(order.adder, WithdrawRequest::kType, encode(withdraw));
-  if (!withdrawn) co_return withdrawn;
-  co_return answer;
+  if (!answer && server != order.adder && !dead_) {
+    const WithdrawRequest withdraw{session_.epoch, order.ticket};
+    auto withdrawn = co_await servers_.ask(order.adder, WithdrawRequest::kType, encode(withdraw));
+    if (!withdrawn) answer = std::move(withdrawn);
+  }
+  attempt->answers[server - 1u] = std::move(answer);
+  --attempt->unanswered;
+  attempt->answered.notify_all();
+  if (--running_ == 0) idle_.notify_all();
 }
 
 }  // namespace s3oram

@@ -24,6 +24,23 @@ class GroupSyncTest : public testing::Test {
           }(sync_, begun, outcome));
     return outcome;
   }
+  /// Writes a slot of the ring, if `works`.
+  Outcome write(std::uint16_t slot, bool works = true) {
+    auto outcome = std::make_shared<std::optional<Status>>();
+    spawn(context_.get_executor(),
+          [](GroupSync& sync, std::function<Status()> work,
+             Outcome out) -> Task<void> {
+            auto status = co_await sync.write(std::move(work));
+            out->emplace(std::move(status));
+          }(
+                              sync_,
+                              [this, slot, works]() -> Status {
+                                if (!works) return fail(Errc::disk_full, "the disk is full");
+                                return store_.write_slot(kRing, slot, Bytes(40, 7), 1);
+                              },
+                              outcome));
+    return outcome;
+  }
   void settle() {
     context_.restart();
     context_.poll();
@@ -100,6 +117,55 @@ TEST_F(GroupSyncTest, AFailedSyncFailsAllThatWasWrittenBeforeIt) {
     EXPECT_EQ((**outcome).error().message, "the disk does not sync");
   }
   const auto again = ask();  // written once more
+  settle();
+  ASSERT_TRUE(*again);
+  EXPECT_TRUE(**again);
+}
+
+TEST_F(GroupSyncTest, WritesGoBeforeTheSyncThatTheyShare) {
+  int writes_before_last_sync = 0;
+  disk_->during_sync = [&] { writes_before_last_sync = disk_->writes; };
+  std::vector<Outcome> outcomes;
+  for (std::uint16_t slot = 0; slot < 50; ++slot) outcomes.push_back(write(slot));
+  settle();
+  for (const auto& outcome : outcomes) {
+    ASSERT_TRUE(*outcome);
+    EXPECT_TRUE(**outcome);
+  }
+  EXPECT_EQ(disk_->writes, 50);
+  EXPECT_LE(disk_->syncs, 2);
+  EXPECT_GE(writes_before_last_sync, 1);
+}
+
+TEST_F(GroupSyncTest, AWriteThatIsAskedForDuringASyncHasOneOfItsOwn) {
+  Outcome late;
+  disk_->during_sync = [&] { late = write(2); };
+  const auto early = write(1);
+  settle();
+  ASSERT_TRUE(*early && **early);
+  ASSERT_TRUE(*late && **late);
+  EXPECT_EQ(disk_->syncs, 2);
+}
+
+TEST_F(GroupSyncTest, AFailedWriteFailsAlone) {
+  const auto first = write(1), failing = write(2, false), last = write(3);
+  settle();
+  ASSERT_TRUE(*first && *failing && *last);
+  EXPECT_TRUE(**first);
+  EXPECT_TRUE(**last);
+  ASSERT_FALSE(**failing);
+  EXPECT_EQ((**failing).error().code, Errc::disk_full);
+}
+
+TEST_F(GroupSyncTest, AFailedSyncFailsItsWritesAndNoLaterOnes) {
+  disk_->fail_syncs = true;
+  const auto first = write(1), second = write(2);
+  settle();
+  ASSERT_TRUE(*first && *second);
+  EXPECT_FALSE(**first);
+  EXPECT_FALSE(**second);
+  disk_->fail_syncs = false;
+  const auto again = write(1);
   settle();
   ASSERT_TRUE(*again);
   EXPECT_TRUE(**again);
