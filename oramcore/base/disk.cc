@@ -14,6 +14,9 @@
 namespace s3oram {
 namespace {
 
+// Of what is reserved, at least so many bytes at a time, or one of so many parts of what is left.
+constexpr std::uint64_t kLeastReserved = 1 << 20, kReservedParts = 8;
+
 class SystemFile final : public File {
  public:
   SystemFile(int descriptor, std::filesystem::path path)
@@ -64,31 +67,40 @@ class SystemFile final : public File {
   Status truncate(std::uint64_t size) override {
     return ::ftruncate(descriptor_, static_cast<off_t>(size)) == 0 ? Status{} : failure("truncate");
   }
-  // fallocate(2) itself: posix_fallocate would write where the file system cannot reserve.
+  // fallocate(2) itself: posix_fallocate would write where the file system cannot reserve. Asked
+  // for more than there is, some file systems keep what they could give, and fill the disk; so in
+  // steps, each while there is room for all that are left: others may reserve at the same time.
   Status reserve(std::uint64_t size) override {
-    if (size == 0) return {};
-    // Asked for more than there is, some file systems keep what they could give, and fill the disk.
-    struct stat present {};
-    struct statvfs disk {};
-    if (::fstat(descriptor_, &present) == 0 && ::fstatvfs(descriptor_, &disk) == 0) {
+    for (std::uint64_t end = 0; end < size;) {
+      struct stat present {};
+      struct statvfs disk {};
+      if (::fstat(descriptor_, &present) != 0 || ::fstatvfs(descriptor_, &disk) != 0)
+        return failure("reserve space in");
       const auto there = static_cast<std::uint64_t>(present.st_blocks) * 512;
       if (size > there && (size - there) / disk.f_frsize > disk.f_bavail) {
         errno = ENOSPC;
         return failure("reserve space in");
       }
+      const std::uint64_t step = std::max((size - end) / kReservedParts, kLeastReserved);
+      end = std::min(std::max(end, std::min(there, size)) + step, size);
+      if (!allocate(end)) return failure("reserve space in");
     }
-    int rc = 0;
-    do rc = ::fallocate(descriptor_, 0, 0, static_cast<off_t>(size));
-    while (rc != 0 && errno == EINTR);
-    if (rc == 0) return {};
-    if (errno != EOPNOTSUPP) return failure("reserve space in");
-    if (!told_.exchange(true))
-      spdlog::warn("{}: this file system cannot reserve space; a full disk will be noticed late",
-                   path_.string());
     return {};
   }
 
  private:
+  /// From the beginning on. False: errno says why. True also where nothing can be reserved.
+  bool allocate(std::uint64_t end) {
+    int rc = 0;
+    do rc = ::fallocate(descriptor_, 0, 0, static_cast<off_t>(end));
+    while (rc != 0 && errno == EINTR);
+    if (rc != 0 && errno != EOPNOTSUPP) return false;
+    if (rc != 0 && !told_.exchange(true))
+      spdlog::warn("{}: this file system cannot reserve space; a full disk will be noticed late",
+                   path_.string());
+    return true;
+  }
+
   tl::unexpected<Error> failure(const char* what) const {
     return fail(errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed, "{} {}: {}",
                 what, path_.string(), std::strerror(errno));
