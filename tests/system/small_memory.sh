@@ -86,7 +86,7 @@ step "the servers hold $((stored >> 20)) MiB"
 ((3 * data_mib << 20 >= 10 * limit && stored >= 10 * limit)) || fail "less than ten times the limit: the test shows nothing"
 
 # What had been driven out of memory and was read again.
-read_again() { awk '$1 == "workingset_refault_file" { print $2 * 4096 }' "$group/memory.stat"; }
+read_again() { awk '$1 == "workingset_refault_file" { printf "%.0f\n", $2 * 4096 }' "$group/memory.stat"; }
 [[ -z $group ]] || before=$(read_again)
 s3oramfs mount --keyfile "$work/key" "$work/vault" "$work/mount"
 step "reading them"
