@@ -27,12 +27,12 @@ class GroupSync {
   /// Carries out `work`, short writes, together with what others ask for meanwhile. Ok: what it has
   /// written survives a power cut.
   Task<Status> write(std::function<Status()> work) {
-    const auto mine = std::make_shared<Write>(Write{std::move(work), {}});
-    writes_.push_back(mine);
-    ++asked_;
+    const auto write = std::make_shared<Write>(Write{std::move(work), {}});
+    writes_.push_back(write);
+    const std::uint64_t mine = ++asked_;
     if (!running_) spawn(executor_, run());
-    while (!mine->outcome) co_await finished_.wait();
-    co_return std::move(*mine->outcome);
+    while (done_ < mine) co_await finished_.wait();
+    co_return std::move(write->outcome);
   }
 
   /// To be asked before the first of the writes that sync() is to make durable.
@@ -51,7 +51,7 @@ class GroupSync {
  private:
   struct Write {
     std::function<Status()> work;
-    std::optional<Status> outcome;
+    Status outcome;
   };
 
   Task<void> run() {
@@ -59,9 +59,8 @@ class GroupSync {
     while (done_ < asked_) {
       const std::uint64_t covered = asked_;
       const auto writes = std::exchange(writes_, {});
-      std::vector<Status> written(writes.size());
       Status status = co_await offload(pool_, [&] {
-        for (std::size_t i = 0; i < writes.size(); ++i) written[i] = writes[i]->work();
+        for (const auto& write : writes) write->outcome = write->work();
         return rule_holds(Rule::durable_answers) ? timed_sync() : Status{};
       });
       if (!rule_holds(Rule::no_retry_of_failed_sync))
@@ -71,8 +70,8 @@ class GroupSync {
         ++failures_;
         failure_ = status.error();
       }
-      for (std::size_t i = 0; i < writes.size(); ++i)
-        writes[i]->outcome = written[i] ? status : std::move(written[i]);
+      for (const auto& write : writes)
+        if (write->outcome) write->outcome = status;
       finished_.notify_all();
     }
     running_ = false;

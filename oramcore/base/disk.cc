@@ -82,7 +82,7 @@ class SystemFile final : public File {
         return failure("reserve space in");
       }
       const std::uint64_t step = std::max((size - end) / kReservedParts, kLeastReserved);
-      end = std::min(std::max(end, std::min(there, size)) + step, size);
+      end = std::min(std::max(end, there) + step, size);
       if (!allocate(end)) return failure("reserve space in");
     }
     return {};

@@ -90,6 +90,14 @@ Task<Status> Engine::close(bool with_commit) {
   co_return status;
 }
 
+void Engine::start(Task<void> task) {
+  ++running_;
+  spawn(environment_.executor, [](Engine& engine, Task<void> started) -> Task<void> {
+    co_await std::move(started);
+    if (--engine.running_ == 0) engine.idle_.notify_all();
+  }(*this, std::move(task)));
+}
+
 void Engine::die(Error reason) {
   if (dead_) return;
   spdlog::error("the volume cannot go on: {}", reason.message);
@@ -168,11 +176,10 @@ void Engine::enqueue(Request request) {
     return;
   }
   queue->second.push_back(std::move(request));
-  if (first) spawn(environment_.executor, serve_block(block));
+  if (first) start(serve_block(block));
 }
 
 Task<void> Engine::serve_block(BlockId block) {
-  ++running_;
   auto& queue = queues_[block];
   while (!queue.empty()) {
     Request request = std::move(queue.front());
@@ -183,7 +190,6 @@ Task<void> Engine::serve_block(BlockId block) {
       co_await access(std::move(request));
   }
   queues_.erase(block);
-  if (--running_ == 0) idle_.notify_all();
 }
 
 void Engine::forget(BlockId block) {

@@ -99,6 +99,8 @@ class Engine final : public BlockDevice {
   };
 
   // engine.cc: accesses
+  /// What close() waits for.
+  void start(Task<void> task);
   void die(Error reason);
   void enqueue(Request request);
   Task<void> serve_block(BlockId block);
@@ -222,7 +224,7 @@ class Engine final : public BlockDevice {
   Event committed_;
 
   std::optional<Error> dead_;
-  std::size_t running_ = 0;  // coroutines of ours
+  std::size_t running_ = 0;  // coroutines that start() began
   Event idle_;
   std::uint64_t accesses_ = 0, evictions_ = 0;
   Duration eviction_begun_{};  // the one under way

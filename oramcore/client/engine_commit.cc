@@ -7,12 +7,9 @@ namespace s3oram {
 
 void Engine::commit(std::function<void(Status)> done) {
   asio::post(environment_.executor, [this, done = std::move(done)]() mutable {
-    spawn(environment_.executor,
-          [](Engine& engine, std::function<void(Status)> then) -> Task<void> {
-            ++engine.running_;
-            then(co_await engine.commit_now());
-            if (--engine.running_ == 0) engine.idle_.notify_all();
-          }(*this, std::move(done)));
+    start([](Engine& engine, std::function<void(Status)> then) -> Task<void> {
+      then(co_await engine.commit_now());
+    }(*this, std::move(done)));
   });
 }
 

@@ -15,7 +15,6 @@ bool Engine::eviction_due() const {
 }
 
 Task<void> Engine::evict() {
-  ++running_;
   while (!dead_ && eviction_due()) {
     eviction_begun_ = environment_.clock.now();
     auto status = co_await evict_once();
@@ -28,7 +27,6 @@ Task<void> Engine::evict() {
       }
   }
   evicting_ = false;
-  if (--running_ == 0) idle_.notify_all();
 }
 
 Task<Status> Engine::evict_once() {

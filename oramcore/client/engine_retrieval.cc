@@ -164,7 +164,7 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
       request.sum->mask = environment_.random.seed();
       gf::multiply_add(1, expand(*request.sum->mask, "answer", ticket, masks.size()), masks);
     }
-    spawn(environment_.executor, ask_for_addend(server, encode(request), *request.sum, attempt));
+    start(ask_for_addend(server, encode(request), *request.sum, attempt));
   }
   while (attempt->unanswered > 0 && !attempt->answers[adder - 1u])
     co_await attempt->answered.wait();
@@ -180,7 +180,6 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
 /// Whatever goes wrong at one server ends the attempt at the adder, who would wait for it.
 Task<void> Engine::ask_for_addend(Party server, Bytes message, SumOrder order,
                                   std::shared_ptr<SumAttempt> attempt) {
-  ++running_;
   auto answer = co_await servers_.ask_once(server, RetrieveRequest::kType, std::move(message));
   if (!answer && server != order.adder && !dead_) {
     const WithdrawRequest withdraw{session_.epoch, order.ticket};
@@ -190,7 +189,6 @@ Task<void> Engine::ask_for_addend(Party server, Bytes message, SumOrder order,
   attempt->answers[server - 1u] = std::move(answer);
   --attempt->unanswered;
   attempt->answered.notify_all();
-  if (--running_ == 0) idle_.notify_all();
 }
 
 }  // namespace s3oram

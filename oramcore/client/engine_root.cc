@@ -170,7 +170,7 @@ void Engine::acknowledge_in_order() {
   turns_changed_.notify_all();
   if (!evicting_ && eviction_due()) {
     evicting_ = true;
-    spawn(environment_.executor, evict());
+    start(evict());
   }
 }
 

@@ -66,15 +66,13 @@ void Engine::ask_for_room() {
   const Duration now = environment_.clock.now();
   if (room_asked_ && now - *room_asked_ < kAskAgainAfter) return;
   room_asked_ = now;
-  spawn(environment_.executor, ask_now());
+  start(ask_now());
 }
 
 Task<void> Engine::ask_now() {
-  ++running_;
   if (!state_.has_ballast()) static_cast<void>(co_await commit_now());  // takes it again if it can
   if (growth_refused_) static_cast<void>(co_await reserve(tree_.height + 1));
   count_room();
-  if (--running_ == 0) idle_.notify_all();
 }
 
 void Engine::count_room() {

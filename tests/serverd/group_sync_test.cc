@@ -123,8 +123,8 @@ TEST_F(GroupSyncTest, AFailedSyncFailsAllThatWasWrittenBeforeIt) {
 }
 
 TEST_F(GroupSyncTest, WritesGoBeforeTheSyncThatTheyShare) {
-  int writes_before_last_sync = 0;
-  disk_->during_sync = [&] { writes_before_last_sync = disk_->writes; };
+  int writes_before_sync = 0;
+  disk_->during_sync = [&] { writes_before_sync = disk_->writes; };
   std::vector<Outcome> outcomes;
   for (std::uint16_t slot = 0; slot < 50; ++slot) outcomes.push_back(write(slot));
   settle();
@@ -134,7 +134,7 @@ TEST_F(GroupSyncTest, WritesGoBeforeTheSyncThatTheyShare) {
   }
   EXPECT_EQ(disk_->writes, 50);
   EXPECT_LE(disk_->syncs, 2);
-  EXPECT_GE(writes_before_last_sync, 1);
+  EXPECT_GE(writes_before_sync, 1);
 }
 
 TEST_F(GroupSyncTest, AWriteThatIsAskedForDuringASyncHasOneOfItsOwn) {
