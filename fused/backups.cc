@@ -139,7 +139,9 @@ PosixStatus Backups::write_all(Lock& lock, TablesDump& dump, BackupList& next,
 /// backup without its first block is not believed, so nothing has to be kept for it. (That block
 /// stays: were it forgotten, an older content might be found.)
 PosixStatus Backups::give_up(Lock& lock, const Commit& commit) {
-  spdlog::warn("there is no room for a new backup of the names: the old ones are given up");
+  if (told_.pass(timing_.now().time_since_epoch()))
+    spdlog::warn("there is no room for a new backup of the names: the old ones are given up{}",
+                 told_.more());
   BackupList rest;
   for (const BackupList* backup : {&last_, &older_}) {
     if (backup->blocks.empty()) continue;

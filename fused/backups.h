@@ -17,6 +17,7 @@
 #include "fused/backup_format.h"
 #include "fused/backup_list.h"
 #include "fused/data_cache.h"
+#include "oramcore/base/log_limit.h"
 #include "oramcore/base/random.h"
 
 namespace s3oram {
@@ -91,6 +92,7 @@ class Backups {
   std::optional<Error> failed_;  // a write, since it was last looked at
   Timing::Time ended_;           // the last attempt
   Timing::Time::duration took_{};
+  LogLimit told_;
 };
 
 }  // namespace s3oram

@@ -516,8 +516,9 @@ void FileSystem::run_backups() {
     const auto outcome = back_up(lock);
     backup_wanted_ = false;
     if (outcome || stopping_) continue;
-    spdlog::warn("a backup of the names could not be made ({}); it is tried again",
-                 std::strerror(outcome.error()));
+    if (told_of_backup_.pass(timing_.now().time_since_epoch()))
+      spdlog::warn("a backup of the names could not be made ({}); it is tried again{}",
+                   std::strerror(outcome.error()), told_of_backup_.more());
     timing_.wait(lock, backup_wakes_, timing_.now() + options_.cache.retry);
   }
 }

@@ -218,7 +218,7 @@ class FileSystem final : public CommitParticipant {
   std::uint64_t inodes_ = 0;
   bool labelled_ = true;  // some file has, or had since the mount, an SELinux label
   unsigned commits_ = 0;  // that the device has not answered
-  LogLimit told_of_commit_;
+  LogLimit told_of_commit_, told_of_backup_;
   std::set<Ino> told_of_damage_;
   Timing::Time durable_at_;  // what was done by then is durable
   bool stopping_ = false, kick_ = false, failing_ = false;
