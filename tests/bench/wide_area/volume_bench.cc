@@ -35,6 +35,7 @@
 #include <thread>
 
 #include "oramcore/client/volume.h"
+#include "oramcore/service/log.h"
 
 namespace s3oram {
 namespace {
@@ -257,6 +258,7 @@ int run(int argc, char** argv) {
     std::cerr << "volume_bench: --exit-with-parent is not possible here\n";
     return static_cast<int>(Errc::unsupported);
   }
+  log_to_stderr("volume_bench");  // standard output is for the answers
   const Status status = serve(vault, timeout);
   if (status) return 0;
   std::cerr << "volume_bench: " << status.error().message << "\n";
