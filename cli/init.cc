@@ -129,12 +129,11 @@ Result<Choice> choose(const InitOptions& options) {
   return choice;
 }
 
-Result<VaultConfig> config_of(const InitOptions& options, Random& random) {
-  auto choice = choose(options);
-  if (!choice) return fail(std::move(choice).error());
+Result<VaultConfig> config_of(const InitOptions& options, const VolumeParams& params,
+                              Random& random) {
   VaultConfig config;
   random.fill(config.volume);
-  config.params = choice->params;
+  config.params = params;
   config.local = options.local;
   config.servers.resize(config.params.scheme.servers);
   if (options.local) return config;
@@ -156,9 +155,9 @@ bool same_request(const VaultConfig& a, const VaultConfig& b) {
 // A vault being made, or an unfinished one found; removed again unless kept.
 class Unfinished {
  public:
-  static Result<Unfinished> start(const InitOptions& options) {
+  static Result<Unfinished> start(const InitOptions& options, const VolumeParams& params) {
     SystemRandom random;
-    auto config = config_of(options, random);
+    auto config = config_of(options, params, random);
     if (!config) return fail(std::move(config).error());
     auto found = Vault::find(options.vault);
     if (found || found.error().code != Errc::not_a_vault) return resume(options, *config, found);
@@ -262,7 +261,9 @@ Status run_init(const Args& args) {
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
 
-  auto making = Unfinished::start(options);
+  const auto choice = choose(options);
+  if (!choice) return fail(choice.error());
+  auto making = Unfinished::start(options, choice->params);
   if (!making) return fail(std::move(making).error());
   S3O_TRY(making->vault.lock());
   auto keys = making->vault.unlock(making->credential.get());
@@ -273,9 +274,8 @@ Status run_init(const Args& args) {
   const std::string vault = making->vault.directory().string();
   if (options.credential.no_passphrase)
     std::cout << "Without a passphrase, whoever can read " << vault << " can read all files.\n";
-  const auto choice = choose(options);
-  if (choice) std::cout << choice->why;
-  std::cout << "Made " << vault << ". Keep it: without it nothing can be read. To mount it:\n"
+  std::cout << choice->why << "Made " << vault
+            << ". Keep it: without it nothing can be read. To mount it:\n"
             << "  s3oramfs mount " << options.vault.string() << " DIRECTORY\n";
   return {};
 }

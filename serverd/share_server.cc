@@ -170,25 +170,20 @@ void Server::gauge() {
 
 Result<Bytes> Server::create(const CreateRequest& request) {
   S3O_TRY(check(request.volume, self_));
-  const bool known = control_.volume() && control_.volume()->id == request.volume.id;
-  if (!known) {
-    if (control_.volume() && control_.session().epoch != 0)
+  if (control_.volume()) {
+    if (control_.volume()->id == request.volume.id) return done();
+    if (control_.session().epoch != 0)
       return fail(
           Errc::wrong_volume,
           "server {} holds another volume, which is in use: give that server an empty store, "
           "or this vault another server",
           self_);
-    S3O_TRY(control_.create(request.volume));
-    S3O_TRY(open_frames());
-    spdlog::info("new volume: server {} of {}, Z={}, A={}, {}-byte blocks", self_,
-                 params().scheme.servers, params().bucket_size, params().evict_every,
-                 params().block_size);
   }
-  // Else the disk would be full one day with data waiting for this room.
-  if (reserved_height_ < control_.height())
-    if (auto room = reserve_frames(control_.height()); !room)
-      return fail(room.error().code, "server {} has no room for a tree of height {}: {}", self_,
-                  control_.height(), room.error().message);
+  S3O_TRY(control_.create(request.volume));
+  S3O_TRY(open_frames());
+  spdlog::info("new volume: server {} of {}, Z={}, A={}, {}-byte blocks", self_,
+               params().scheme.servers, params().bucket_size, params().evict_every,
+               params().block_size);
   return done();
 }
 
