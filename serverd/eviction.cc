@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kTileBytes = 1 << 18;  // of a message
 constexpr std::size_t kTileAlign = 128;
-constexpr std::size_t kTilesNearby = 2, kMostTilesAtOnce = 16;
+constexpr std::size_t kTilesBesideAccesses = 1, kTilesAlone = 4, kMostTilesAtOnce = 16;
+constexpr Duration kAlone = std::chrono::milliseconds(10);      // without a retrieval
 constexpr Duration kTimeOfTile = std::chrono::milliseconds(8);  // on a line of 250 Mbit/s
 
 }  // namespace
@@ -51,10 +52,11 @@ Task<Result<Frames>> Eviction::run() {
   co_return std::move(results_);
 }
 
+/// Alone it is when nobody uses the volume, or when accesses wait for the eviction.
 std::size_t Eviction::most_at_once() const {
+  const std::size_t nearby = host_.quiet() < kAlone ? kTilesBesideAccesses : kTilesAlone;
   const auto for_distance = quickest_ ? *quickest_ / kTimeOfTile : 0;
-  return std::min<std::size_t>(kTilesNearby + static_cast<std::size_t>(for_distance),
-                               kMostTilesAtOnce);
+  return std::min(nearby + static_cast<std::size_t>(for_distance), kMostTilesAtOnce);
 }
 
 Task<void> Eviction::work_off_tile() {

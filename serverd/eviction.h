@@ -1,9 +1,10 @@
 // One server's part in an eviction, whichever evictor carries it out. Columns are independent, so
-// the work goes in tiles of columns, several at a time: while one tile waits for what other servers
-// send, another is computed. The farther away they are, the more; but no more than that, so that
-// accesses meanwhile find the processors and the lines free.
+// the work goes in tiles of columns. While one tile waits for what other servers send, another can
+// be computed: the farther away they are, the more at a time; but no more than that beside
+// accesses, which are to find the processors and the lines free.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -45,6 +46,7 @@ struct EvictionHost {
   Clock& clock;
   Rpc& peers;
   Random& random;
+  std::function<Duration()> quiet;  // how long there has been no retrieval
 };
 
 using Frames = std::vector<std::shared_ptr<Frame>>;
