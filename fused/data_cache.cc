@@ -439,7 +439,7 @@ PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::
 }
 
 PosixStatus DataCache::truncate(Node& node, std::uint64_t size) {
-  if (size == 0 && !node.replacement && node.row.size > 0 && node.row.nlink > 0 &&
+  if (size == 0 && !node.replacement && node.size > 0 && node.row.nlink > 0 &&
       rule_holds(Rule::rename_flush))
     replace(node);
   if (size == 0 && node.replacement) {

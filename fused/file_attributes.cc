@@ -79,6 +79,7 @@ Posix<struct stat> FileSystem::setattr(Ino ino, const AttributeChange& change) {
     if (S_ISDIR(row.mode)) return posix_error(EISDIR);
     if (!S_ISREG(row.mode)) return posix_error(EINVAL);
     if (*change.size > kLargestFile) return posix_error(EFBIG);
+    if (*change.size == 0) keep_one_content(lock, node);
     node->rewritten |= *change.size == 0 && node->size > 0;
     S3O_POSIX_TRY(cache_.truncate(*node, *change.size));
     row.mtime = now;

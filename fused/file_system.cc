@@ -384,6 +384,17 @@ void FileSystem::settle(const std::function<bool(const Node&)>& which) {
   }
 }
 
+/// A file may be emptied and written anew faster than its contents become durable: once in a while
+/// one of them does, before it is emptied again.
+void FileSystem::keep_one_content(Lock& lock, const NodePtr& node) {
+  const auto old = timing_.now() - options_.commit_every;
+  if (!node->replacement || node->size == 0 || node->replacement->since > old || failing_) return;
+  // What fails stays dirty, and the ticker tells.
+  if (flush(lock, {node})) return;
+  kick_ = true;
+  ticker_wakes_.notify_all();
+}
+
 PosixStatus FileSystem::sync(Ino ino) {
   Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
@@ -448,9 +459,7 @@ void FileSystem::tick(Lock& lock) {
   const auto old = timing_.now() - options_.commit_every;
   auto outcome = cache_.flush(lock, unflushed_nodes(), false);
   settle([&](const Node& node) {
-    const Replacement& content = *node.replacement;
-    return (outcome || node.unflushed == 0) && content.since <= old &&
-           (!content.extents.empty() || content.emptied <= old);
+    return (outcome || node.unflushed == 0) && node.replacement->emptied <= old;
   });
   cache_.take_used();
   if (auto last = commit(lock); outcome) outcome = last;

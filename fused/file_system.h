@@ -191,6 +191,7 @@ class FileSystem final : public CommitParticipant {
   }
   /// What was written to these nodes so far commits next.
   PosixStatus flush(Lock& lock, const std::vector<NodePtr>& nodes);
+  void keep_one_content(Lock& lock, const NodePtr& node);
   std::vector<NodePtr> unflushed_nodes() const;
   void settle(const std::function<bool(const Node&)>& which);
   void empty_packs();

@@ -138,6 +138,42 @@ TEST_F(CrashTest, AFileWrittenAnewIsNeverEmpty) {
   EXPECT_EQ(device->mapped().size(), 1u);
 }
 
+TEST_F(CrashTest, AFileOfWhichNothingIsDurableYetIsReplacedAsAWhole) {
+  const Ino ino = create("a");
+  write(ino, 0, "former");
+  resize(ino, 0);
+  write(ino, 0, pattern(2 * kTestBlock));
+  device->hold_writes(true);
+  fs->closed(ino);
+  ASSERT_TRUE(device->wait_held_writes(2));
+  device->release_write();
+  ASSERT_TRUE(fs->sync_names());
+  crash_and_mount();
+  EXPECT_EQ(read(find("a")), "");
+}
+
+TEST_F(CrashTest, AFileThatIsWrittenAnewAllTheTimeBecomesDurableNowAndThen) {
+  unmount();
+  options.commit_every = std::chrono::milliseconds(20);
+  mount();
+  const Ino ino = create("a");
+  write(ino, 0, "former");
+  sync(ino);
+  const auto begun = std::chrono::steady_clock::now();
+  device->hold_writes(true);
+  resize(ino, 0);
+  write(ino, 0, "new");
+  fs->closed(ino);
+  ASSERT_TRUE(device->wait_held_writes(1));
+  while (std::chrono::steady_clock::now() - begun < 2 * options.commit_every) continue;
+  std::thread again([&] { resize(ino, 0); });
+  device->hold_writes(false);
+  again.join();
+  ASSERT_TRUE(fs->sync_names());
+  crash_and_mount();
+  EXPECT_EQ(read(find("a")), "new");
+}
+
 TEST_F(CrashTest, AHoleInWhatWasNeverFlushedKeepsTheSize) {
   const Ino ino = create("a");
   write(ino, 5 * kTestBlock, "end");

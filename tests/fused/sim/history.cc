@@ -155,8 +155,6 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
     if (is_replacement(steps_[i], required) && steps_[i].ends <= commit.index)
       replaced.push_back(i);
   auto reason = refuses(seen, commit, replaced.empty() ? steps_.size() : replaced[0], required);
-  bool may_be_empty =
-      !refuses({}, commit, replaced.empty() ? steps_.size() : replaced[0], required);
   for (std::size_t k = 0; k < replaced.size() && reason; ++k) {
     const Step& replacement = steps_[replaced[k]];
     const bool last = k + 1 == replaced.size();
@@ -167,14 +165,12 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
       if (to >= replacement.ends && from < next && from <= commit.index)
         settled = std::min(settled, std::max(from, replacement.ends));
     const auto old = [&](const Step& step) { return commit.until >= *step.at + commit.patience; };
-    if (old(replacement) || (old(steps_[replaced[0]]) && seen.size > 0) || may_be_empty)
-      settled = replacement.ends;
+    if (old(replacement)) settled = replacement.ends;
     if (settled == kNever) {
       *reason += "; or anew: too early";
       continue;
     }
     settled = std::max(settled, required);
-    may_be_empty |= !refuses({}, commit, count, settled);
     if (auto refused = refuses(seen, commit, count, settled); refused)
       *reason += "; or anew: " + *refused;
     else

@@ -76,6 +76,7 @@ bool Driver::resize(Ino ino, std::uint64_t size) {
   const auto begun = begin(fmt::format("truncate {} to {}", ino, size));
   AttributeChange change;
   change.size = size;
+  if (size == 0) tree_.files.at(ino).may_settle(begun.at);
   const auto outcome = fs_->setattr(ino, change);
   if (judge(begun, outcome ? 0 : outcome.error())) {
     FileHistory& file = tree_.files.at(ino);
