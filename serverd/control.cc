@@ -7,7 +7,7 @@
 namespace s3oram {
 namespace {
 
-constexpr int kFormat = 2;
+constexpr int kFormat = 3, kWithoutStamps = 2;
 constexpr std::uint64_t kBallast = 4 << 20;
 
 template <class T>
@@ -26,12 +26,19 @@ std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf, uns
   return buckets;
 }
 
+Bytes owner_of(const VolumeId& volume, Party server) {
+  Writer owner;
+  owner(volume, server);
+  return owner.take();
+}
+
 Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
   Control control;
   auto database = Database::open(file.string(), Database::Mode::create, disk);
   if (!database) return fail(database.error());
   control.database_ = std::move(*database);
-  S3O_TRY(require_format(control.database_, "SELECT format FROM volume", kFormat));
+  S3O_TRY(
+      require_format(control.database_, "SELECT format FROM volume", kFormat, "", kWithoutStamps));
   S3O_TRY(control.database_.keep_ballast(kBallast));
   S3O_TRY(control.database_.transact("tables", [&] {
     return control.database_.execute(
@@ -39,11 +46,11 @@ Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
         " format INTEGER NOT NULL, description BLOB NOT NULL, session BLOB NOT NULL,"
         " view INTEGER NOT NULL, height INTEGER NOT NULL);"
         "CREATE TABLE IF NOT EXISTS buckets (bucket INTEGER PRIMARY KEY,"
-        " frame INTEGER NOT NULL, slots INTEGER NOT NULL);"
+        " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
         "CREATE TABLE IF NOT EXISTS prepared (one INTEGER PRIMARY KEY CHECK (one = 1),"
         " id BLOB NOT NULL, next_height INTEGER NOT NULL);"
         "CREATE TABLE IF NOT EXISTS prepared_buckets (bucket INTEGER PRIMARY KEY,"
-        " frame INTEGER NOT NULL, slots INTEGER NOT NULL);"
+        " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
         "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);");
   }));
   S3O_TRY(control.load());
@@ -56,7 +63,7 @@ Status Control::load() {
   auto there = row->step();
   if (!there) return fail(there.error());
   if (!*there) return {};
-  if (row->integer(0) != kFormat) return unknown_format(database_.path(), row->integer(0), kFormat);
+  has_stamps_ = row->integer(0) > kWithoutStamps;
   volume_ = decode<VolumeDescription>(row->blob(1));
   const auto session = decode<Session>(row->blob(2));
   const auto possible_height = [](std::int64_t height) {
@@ -70,7 +77,8 @@ Status Control::load() {
   buckets_.assign(bucket_slots(), {});
   stash_.assign(volume_->params.stash_buckets(), {});
   const auto read = [this](const char* table, auto&& each) -> Status {
-    auto rows = database_.prepare(std::string("SELECT bucket, frame, slots FROM ") + table);
+    auto rows = database_.prepare(fmt::format("SELECT bucket, frame, slots, {} FROM {}",
+                                              has_stamps_ ? "stamp" : "NULL", table));
     if (!rows) return fail(rows.error());
     for (;;) {
       auto more = rows->step();
@@ -82,7 +90,8 @@ Status Control::load() {
           slots > volume_->params.bucket_size)
         return fail(Errc::damaged_vault, "store {}: impossible bucket in table {}",
                     database_.path(), table);
-      const FrameRef ref{static_cast<FrameNumber>(frame), static_cast<std::uint16_t>(slots)};
+      FrameRef ref{static_cast<FrameNumber>(frame), static_cast<std::uint16_t>(slots)};
+      if (!rows->is_null(3)) ref.stamp = static_cast<std::uint64_t>(rows->integer(3));
       use(ref.frame);
       each(bucket, ref);
     }
@@ -120,7 +129,7 @@ Status Control::load() {
 Status Control::create(const VolumeDescription& volume) {
   const auto fill = [&]() -> Status {
     S3O_TRY(
-        database_.execute("DELETE FROM buckets; DELETE FROM prepared; DELETE FROM prepared_buckets;"
+        database_.execute("DROP TABLE buckets; DROP TABLE prepared_buckets; DELETE FROM prepared;"
                           "DELETE FROM attempts;"));
     auto row = database_.prepare("INSERT OR REPLACE INTO volume VALUES (1, ?, ?, ?, 0, ?)");
     if (!row) return fail(row.error());
@@ -186,17 +195,32 @@ FrameNumber Control::allocate() {
 
 void Control::give_back(FrameNumber frame) { unuse(frame); }
 
-Status Control::write_buckets(const BucketVersions& changes) {
-  auto put = database_.prepare("INSERT OR REPLACE INTO buckets VALUES (?, ?, ?)");
+Status Control::put_buckets(std::string_view table, const BucketVersions& versions) {
+  auto put = database_.prepare(
+      fmt::format("INSERT OR REPLACE INTO {} VALUES (?, ?, ?{})", table, has_stamps_ ? ", ?" : ""));
   if (!put) return fail(put.error());
-  auto erase = database_.prepare("DELETE FROM buckets WHERE bucket = ?");
-  if (!erase) return fail(erase.error());
-  for (const auto& [bucket, ref] : changes) {
-    const auto key = static_cast<std::int64_t>(bucket);
-    S3O_TRY(ref.frame == 0 ? erase->bind(0, key).run()
-                           : put->bind(0, key).bind(1, ref.frame).bind(2, ref.slots).run());
+  for (const auto& [bucket, ref] : versions) {
+    put->bind(0, static_cast<std::int64_t>(bucket)).bind(1, ref.frame).bind(2, ref.slots);
+    if (has_stamps_ && ref.stamp)
+      put->bind(3, static_cast<std::int64_t>(*ref.stamp));
+    else if (has_stamps_)
+      put->bind_null(3);
+    S3O_TRY(put->run());
   }
   return {};
+}
+
+Status Control::write_buckets(const BucketVersions& changes) {
+  auto erase = database_.prepare("DELETE FROM buckets WHERE bucket = ?");
+  if (!erase) return fail(erase.error());
+  BucketVersions filled;
+  for (const auto& change : changes) {
+    if (change.second.frame != 0)
+      filled.push_back(change);
+    else
+      S3O_TRY(erase->bind(0, static_cast<std::int64_t>(change.first)).run());
+  }
+  return put_buckets("buckets", filled);
 }
 
 Status Control::attempt(const EvictionId& id) {
@@ -217,14 +241,7 @@ Status Control::prepare(const EvictionId& id, unsigned next_height,
     auto row = database_.prepare("INSERT INTO prepared VALUES (1, ?, ?)");
     if (!row) return fail(row.error());
     S3O_TRY(row->bind(0, packed(id)).bind(1, next_height).run());
-    auto put = database_.prepare("INSERT INTO prepared_buckets VALUES (?, ?, ?)");
-    if (!put) return fail(put.error());
-    for (const auto& [bucket, ref] : versions)
-      S3O_TRY(put->bind(0, static_cast<std::int64_t>(bucket))
-                  .bind(1, ref.frame)
-                  .bind(2, ref.slots)
-                  .run());
-    return {};
+    return put_buckets("prepared_buckets", versions);
   };
   S3O_TRY(database_.transact("prepared", fill));
   for (const auto& version : versions) use(version.second.frame);

@@ -18,14 +18,6 @@
 
 namespace s3oram {
 
-/// A bucket's content: the first `slots` slots of a frame; the others are zero. An untouched
-/// bucket has no frame and is zero altogether: zeros are a consistent sharing of zero.
-struct FrameRef {
-  FrameNumber frame = 0;
-  std::uint16_t slots = 0;
-  friend bool operator==(const FrameRef&, const FrameRef&) = default;
-};
-
 /// The root's stash part as buckets, beside those of the tree: kStashBucket + 0, 1, ... (The root
 /// itself has none: its new writes lie in the ring, frame_store.h.)
 constexpr BucketIndex kStashBucket = BucketIndex{1} << 40;
@@ -39,6 +31,9 @@ constexpr unsigned depth_of(BucketIndex bucket) {
 /// to `leaf` from level 1 on.
 std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf, unsigned height);
 
+/// Whose slots a server's are (FrameStore).
+Bytes owner_of(const VolumeId& volume, Party server);
+
 /// New versions of some buckets.
 using BucketVersions = std::vector<std::pair<BucketIndex, FrameRef>>;
 
@@ -48,6 +43,8 @@ class Control {
   static Result<Control> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
   const std::optional<VolumeDescription>& volume() const { return volume_; }
+  /// Whether frames have stamps, and slots an owner: not in stores of format 2.
+  bool has_stamps() const { return has_stamps_; }
   const Session& session() const { return session_; }
   std::uint64_t view() const { return view_; }
   const std::optional<EvictionId>& prepared() const { return prepared_; }
@@ -101,6 +98,8 @@ class Control {
     BucketVersions versions;
   };
   Status load();
+  /// Into a table of buckets, all of these.
+  Status put_buckets(std::string_view table, const BucketVersions& versions);
   Status write_buckets(const BucketVersions& changes);
   BucketVersions changes_of_commit() const;
   void use(FrameNumber frame);
@@ -120,6 +119,7 @@ class Control {
 
   Database database_;
   std::optional<VolumeDescription> volume_;
+  bool has_stamps_ = true;
   Session session_;
   std::uint64_t view_ = 0;
   unsigned height_ = 0;

@@ -20,9 +20,10 @@ Frame::Frame(std::size_t slots, std::size_t slot_size)
       stride_(slot_size + kTrailer),
       bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(slots * stride_)) {}
 
-FrameStore::FrameStore(std::unique_ptr<File> file, std::size_t ring_slots,
+FrameStore::FrameStore(std::unique_ptr<File> file, View owner, std::size_t ring_slots,
                        std::size_t slots_per_frame, std::size_t slot_size, std::size_t cache_bytes)
     : file_(std::move(file)),
+      salt_(owner.empty() ? 0 : XXH3_64bits(owner.data(), owner.size())),
       ring_slots_(ring_slots),
       slots_(slots_per_frame),
       slot_size_(slot_size),
@@ -34,33 +35,37 @@ std::uint64_t FrameStore::offset(FrameNumber frame, std::size_t slot) const {
   return (ring_slots_ + std::uint64_t{frame - 1} * slots_ + slot) * stride_;
 }
 
-// The checksum binds the place, so that a misdirected write is noticed too.
-static std::uint64_t checksum(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes,
-                              std::size_t size) {
-  return XXH3_64bits_withSeed(bytes, size, (std::uint64_t{frame} << 16) ^ slot ^ 0x5332'4f52u);
+/// Of slot and stamp. It binds the place and the owner, so that a misdirected write, and another
+/// server's slots, are noticed too.
+std::uint64_t FrameStore::checksum(FrameNumber frame, std::size_t slot,
+                                   const std::uint8_t* bytes) const {
+  const std::uint64_t place = (std::uint64_t{frame} << 16) ^ slot ^ 0x5332'4f52u;
+  return XXH3_64bits_withSeed(bytes, slot_size_ + sizeof(std::uint64_t), place ^ salt_);
 }
 
 void FrameStore::seal(FrameNumber frame, std::size_t slot, std::uint8_t* bytes,
                       std::uint64_t stamp) const {
   std::memcpy(bytes + slot_size_, &stamp, sizeof stamp);
-  const std::uint64_t sum = checksum(frame, slot, bytes, slot_size_ + sizeof stamp);
+  const std::uint64_t sum = checksum(frame, slot, bytes);
   std::memcpy(bytes + slot_size_ + sizeof stamp, &sum, sizeof sum);
 }
 
-bool FrameStore::intact(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes) const {
-  std::uint64_t sum = 0;
-  std::memcpy(&sum, bytes + slot_size_ + sizeof(std::uint64_t), sizeof sum);
-  return sum == checksum(frame, slot, bytes, slot_size_ + sizeof(std::uint64_t));
+bool FrameStore::intact(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes,
+                        Stamp stamp) const {
+  std::uint64_t found = 0, sum = 0;
+  std::memcpy(&found, bytes + slot_size_, sizeof found);
+  std::memcpy(&sum, bytes + slot_size_ + sizeof found, sizeof sum);
+  return found == stamp.value_or(found) && sum == checksum(frame, slot, bytes);
 }
 
-bool FrameStore::cached(FrameNumber frame, std::size_t slots) {
+bool FrameStore::cached(const FrameRef& ref) {
   std::lock_guard lock(mutex_);
-  const auto found = cache_.find(frame);
-  return found != cache_.end() && found->second.checked >= slots;
+  const auto found = cache_.find(ref.frame);
+  return found != cache_.end() && found->second.checked >= ref.slots;
 }
 
-Result<std::shared_ptr<const Frame>> FrameStore::read(FrameNumber frame, std::size_t slots,
-                                                      unsigned level) {
+Result<std::shared_ptr<const Frame>> FrameStore::read(const FrameRef& ref, unsigned level) {
+  const auto [frame, slots, stamp] = ref;
   std::uint64_t changes = 0;
   {
     std::lock_guard lock(mutex_);
@@ -74,7 +79,7 @@ Result<std::shared_ptr<const Frame>> FrameStore::read(FrameNumber frame, std::si
   auto content = std::make_shared<Frame>(slots_, slot_size_);
   S3O_TRY(file_->read(offset(frame, 0), content->bytes().first(slots * stride_)));
   for (std::size_t slot = 0; slot < slots; ++slot)
-    if (rule_holds(Rule::checksums) && !intact(frame, slot, content->slot(slot)))
+    if (rule_holds(Rule::checksums) && !intact(frame, slot, content->slot(slot), stamp))
       return fail(Errc::corrupt, "slot {} of frame {} is damaged on disk", slot, frame);
   {
     // The frame may have been written anew since we read it.
@@ -106,19 +111,20 @@ Status FrameStore::write_slot(FrameNumber frame, std::size_t slot, View content,
 }
 
 Result<std::optional<FrameStore::StampedSlot>> FrameStore::read_slot(FrameNumber frame,
-                                                                     std::size_t slot) {
+                                                                     std::size_t slot,
+                                                                     Stamp stamp) {
   StampedSlot result{0, Bytes(stride_)};
   S3O_TRY(file_->read(offset(frame, slot), result.content));
-  if (!intact(frame, slot, result.content.data())) return std::optional<StampedSlot>();
+  if (!intact(frame, slot, result.content.data(), stamp)) return std::optional<StampedSlot>();
   std::memcpy(&result.stamp, result.content.data() + slot_size_, sizeof result.stamp);
   result.content.resize(slot_size_);
   return std::optional<StampedSlot>(std::move(result));
 }
 
-Result<std::vector<std::uint16_t>> FrameStore::damaged(FrameNumber frame, std::size_t slots) {
+Result<std::vector<std::uint16_t>> FrameStore::damaged(const FrameRef& ref) {
   std::vector<std::uint16_t> found;
-  for (std::size_t slot = 0; slot < slots; ++slot) {
-    auto content = read_slot(frame, slot);
+  for (std::size_t slot = 0; slot < ref.slots; ++slot) {
+    auto content = read_slot(ref.frame, slot, ref.stamp);
     if (!content) return fail(content.error());
     if (!*content) found.push_back(static_cast<std::uint16_t>(slot));
   }

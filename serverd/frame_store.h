@@ -1,8 +1,9 @@
 // Slots on disk. The file `slots` begins with the root's 2A slots for new writes, written in place
 // one by one; then comes an array of frames of Z slots; a bucket version is a frame, written once,
 // beside the old ones. Each slot is followed by a stamp (the number of the access or
-// eviction that wrote it) and a checksum over slot, stamp and place. A frame in memory has been
-// checked.
+// eviction that wrote it) and a checksum over slot, stamp, place and owner. A frame in memory has
+// been checked: what another server wrote, or this one at another time, is as damaged as what a
+// disk has changed.
 //
 // Frames are cached up to a bound. Paths are random, so a bucket is asked for half as often as its
 // parent: of the frames in the cache the deepest go first, and of one level the least recently
@@ -30,6 +31,18 @@ using FrameNumber = std::uint32_t;  // 0 is no frame
 /// To name a slot of the root's writes: not read or written as a whole.
 constexpr FrameNumber kRing = 0;
 
+using Stamp = std::optional<std::uint64_t>;  // nothing: not known, not checked
+
+/// A bucket's content: the first `slots` slots of a frame, written under `stamp`; the others are
+/// zero. An untouched bucket has no frame and is zero altogether: zeros are a consistent sharing of
+/// zero.
+struct FrameRef {
+  FrameNumber frame = 0;
+  std::uint16_t slots = 0;
+  Stamp stamp{};
+  friend bool operator==(const FrameRef&, const FrameRef&) = default;
+};
+
 /// A frame in memory, laid out as on disk.
 class Frame {
  public:
@@ -49,18 +62,18 @@ class Frame {
 
 class FrameStore {
  public:
-  /// The cache keeps so many bytes of frames, but always four frames.
-  FrameStore(std::unique_ptr<File> file, std::size_t ring_slots, std::size_t slots_per_frame,
-             std::size_t slot_size, std::size_t cache_bytes);
+  /// `owner`: whose slots these are; empty in stores of format 2, which did not say. The cache
+  /// keeps so many bytes of frames, but always four frames.
+  FrameStore(std::unique_ptr<File> file, View owner, std::size_t ring_slots,
+             std::size_t slots_per_frame, std::size_t slot_size, std::size_t cache_bytes);
 
-  /// The frame with its first `slots` slots checked (the others hold anything); it is a bucket of
-  /// this level of the tree. One request to the disk, unless it is cached. Errors: corrupt, naming
-  /// the frame and the slot.
-  Result<std::shared_ptr<const Frame>> read(FrameNumber frame, std::size_t slots,
-                                            unsigned level = 0);
+  /// The frame with its first slots checked (the others hold anything); it is a bucket of this
+  /// level of the tree. One request to the disk, unless it is cached. Errors: corrupt, naming the
+  /// frame and the slot.
+  Result<std::shared_ptr<const Frame>> read(const FrameRef& ref, unsigned level = 0);
 
   /// Whether read() would not ask the disk now.
-  bool cached(FrameNumber frame, std::size_t slots);
+  bool cached(const FrameRef& ref);
 
   /// Writes a whole frame with `stamp` on every slot, for a bucket of this level; not yet durable.
   Status write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp,
@@ -69,15 +82,17 @@ class FrameStore {
   /// Writes one slot of a frame or of the ring; not yet durable.
   Status write_slot(FrameNumber frame, std::size_t slot, View content, std::uint64_t stamp);
 
-  /// The stamp of a slot and its content, or nothing if it was never (or only half) written.
+  /// The stamp of a slot and its content, or nothing if it was never (or only half) written, or not
+  /// under `stamp`.
   struct StampedSlot {
     std::uint64_t stamp;
     Bytes content;
   };
-  Result<std::optional<StampedSlot>> read_slot(FrameNumber frame, std::size_t slot);
+  Result<std::optional<StampedSlot>> read_slot(FrameNumber frame, std::size_t slot,
+                                               Stamp stamp = {});
 
-  /// Which of the frame's first `slots` slots are damaged on disk.
-  Result<std::vector<std::uint16_t>> damaged(FrameNumber frame, std::size_t slots);
+  /// Which of the frame's first slots are damaged on disk.
+  Result<std::vector<std::uint16_t>> damaged(const FrameRef& ref);
 
   Status sync() { return file_->sync(); }
   /// Frames 1 to `frames` never lack room on the disk from now on. Errors: disk_full.
@@ -95,7 +110,8 @@ class FrameStore {
     std::list<FrameNumber>::iterator use;
   };
   void seal(FrameNumber frame, std::size_t slot, std::uint8_t* bytes, std::uint64_t stamp) const;
-  bool intact(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes) const;
+  bool intact(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes, Stamp stamp) const;
+  std::uint64_t checksum(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes) const;
   std::uint64_t offset(FrameNumber frame, std::size_t slot) const;
   // With the mutex held:
   void remember(FrameNumber frame, std::shared_ptr<const Frame> content, std::size_t checked,
@@ -103,6 +119,7 @@ class FrameStore {
   void touch(Cached& cached, unsigned level);
 
   const std::unique_ptr<File> file_;
+  const std::uint64_t salt_;
   const std::size_t ring_slots_;
   const std::size_t slots_;
   const std::size_t slot_size_;

@@ -97,11 +97,13 @@ Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request
 }
 
 void Server::add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<Frame> content) {
+  // The present view is also the number of the eviction that makes the next one.
+  const Stamp stamp = control_.has_stamps() ? Stamp(control_.view()) : Stamp();
   const FrameRef present = *control_.bucket(bucket, control_.view());
   const bool in_place = !rule_holds(Rule::copy_on_write) && present.frame != 0;
   const FrameNumber frame = in_place ? control_.reuse(present.frame) : control_.allocate();
   to.writes.push_back({frame, bucket, std::move(content)});
-  to.versions.emplace_back(bucket, FrameRef{frame, params().bucket_size});
+  to.versions.emplace_back(bucket, FrameRef{frame, params().bucket_size, stamp});
 }
 
 Server::NewVersions Server::shuffle_versions(const PrepareRequest& request, Frames frames) {
@@ -142,7 +144,7 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
     reads.push_back(
         offload(readers_, [this, ref = refs[i], bucket = indices[i]]() -> Result<BucketRows> {
           if (ref.frame == 0) return BucketRows{};
-          auto frame = frames_->read(ref.frame, ref.slots, depth_of(bucket));
+          auto frame = frames_->read(ref, depth_of(bucket));
           if (!frame) return fail(frame.error());
           return rows_of(std::move(*frame), ref.slots);
         }));

@@ -37,7 +37,7 @@ Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
   for (const BucketIndex bucket : buckets) {
     auto ref = control_.bucket(bucket, request.view);
     if (!ref || ref->frame == 0) continue;
-    auto slots = co_await offload(pool_, [&] { return frames_->damaged(ref->frame, ref->slots); });
+    auto slots = co_await offload(pool_, [&] { return frames_->damaged(*ref); });
     if (!slots) co_return fail(slots.error());
     for (const std::uint16_t slot : *slots) answer.slots.push_back(address_of(bucket, slot));
   }
@@ -51,8 +51,8 @@ Task<Result<Bytes>> Server::read_slot(ReadSlotRequest request, Payload&) {
   if (place->in_ring) S3O_CO_TRY(check_ring_slot(place->slot));
   Bytes answer(Rpc::kHeaderSize + params().slot_size());
   if (!place->in_ring && place->slot >= place->ref.slots) co_return answer;
-  auto found =
-      co_await offload(pool_, [&] { return frames_->read_slot(place->ref.frame, place->slot); });
+  auto found = co_await offload(
+      pool_, [&] { return frames_->read_slot(place->ref.frame, place->slot, place->ref.stamp); });
   if (!found) co_return fail(found.error());
   if (!*found)
     co_return fail(Errc::corrupt, "slot {} of bucket {} is damaged at server {}", request.at.slot,
@@ -69,7 +69,8 @@ Task<Result<Bytes>> Server::heal_slot(HealSlotRequest request, Payload&) {
   if (request.share.size() != params().slot_size() ||
       (place->in_ring ? request.access == 0 : place->slot >= place->ref.slots))
     co_return malformed();
-  const std::uint64_t stamp = place->in_ring ? request.access : request.view;
+  const std::uint64_t stamp =
+      place->in_ring ? request.access : place->ref.stamp.value_or(request.view);
   if (place->in_ring)
     keep_in_ring(place->slot, Bytes(request.share.begin(), request.share.end()), stamp);
   auto written = place->in_ring

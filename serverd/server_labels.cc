@@ -46,7 +46,7 @@ Task<Result<Bytes>> Server::labels(LabelsRequest request, Payload&) {
 // On a reader's thread.
 Result<std::vector<LabelShare>> Server::labels_of(BucketIndex bucket, FrameRef ref) {
   std::vector<LabelShare> labels;
-  const auto frame = frames_->read(ref.frame, ref.slots, depth_of(bucket));
+  const auto frame = frames_->read(ref, depth_of(bucket));
   if (!frame && frame.error().code != Errc::corrupt) return fail(frame.error());
   for (std::uint16_t slot = 0; slot < ref.slots; ++slot) {
     LabelShare& label = labels.emplace_back();
@@ -55,7 +55,7 @@ Result<std::vector<LabelShare>> Server::labels_of(BucketIndex bucket, FrameRef r
       label.share = label_bytes({(*frame)->slot(slot), params().slot_size()});
       continue;
     }
-    auto found = frames_->read_slot(ref.frame, slot);
+    auto found = frames_->read_slot(ref.frame, slot, ref.stamp);
     if (!found) return fail(found.error());
     label.damaged = !*found;
     if (*found) label.share = label_bytes((*found)->content);

@@ -27,7 +27,7 @@ struct Server::PathProduct {
 
 void Server::add_parts(PathProduct& to, std::span<const PathPart> parts) {
   for (const PathPart& part : parts) {
-    auto frame = frames_->read(part.ref.frame, part.ref.slots, depth_of(part.bucket));
+    auto frame = frames_->read(part.ref, depth_of(part.bucket));
     std::lock_guard lock(to.mutex);
     if (frame) {
       gf::inner_product(part.query, rows_of(*frame, part.ref.slots).rows, to.sum());
@@ -55,9 +55,8 @@ Task<Result<Bytes>> Server::product(const RetrieveRequest& request, View query) 
   ++retrievals_[request.view];
   // What is in memory is one piece of work; all that must be read is read at the same time, and a
   // frame is let go when its product is there: the readers never hold more than one each.
-  const auto in_memory = std::partition(parts.begin(), parts.end(), [&](const PathPart& part) {
-    return frames_->cached(part.ref.frame, part.ref.slots);
-  });
+  const auto in_memory = std::partition(
+      parts.begin(), parts.end(), [&](const PathPart& part) { return frames_->cached(part.ref); });
   PathProduct total(params().slot_size());
   std::vector<Task<bool>> work;
   work.push_back(offload(pool_, [&] {

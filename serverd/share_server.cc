@@ -53,7 +53,8 @@ Status Server::open_frames() {
                 directory_.string(), control_.volume()->server, self_, self_);
   auto file = disk_.open(directory_ / "slots");
   if (!file) return fail(file.error());
-  frames_ = std::make_unique<FrameStore>(std::move(*file), params().ring_slots(),
+  const Bytes owner = control_.has_stamps() ? owner_of(control_.volume()->id, self_) : Bytes();
+  frames_ = std::make_unique<FrameStore>(std::move(*file), owner, params().ring_slots(),
                                          params().bucket_size, params().slot_size(), cache_bytes_);
   sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_, &metrics_.sync_seconds);
   reserved_height_ = 0;

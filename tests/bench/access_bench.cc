@@ -71,7 +71,7 @@ struct Split {
 
 // One server's work for a path of `height` levels below a root with A/2 slots in use.
 Split server_work(const VolumeParams& params, unsigned height, const std::filesystem::path& file) {
-  FrameStore store(need(system_disk().open(file)), params.ring_slots(), params.bucket_size,
+  FrameStore store(need(system_disk().open(file)), {}, params.ring_slots(), params.bucket_size,
                    params.slot_size(), 0);
   std::mt19937_64 random(1);
   for (FrameNumber frame = 1; frame <= height; ++frame) {
@@ -87,7 +87,7 @@ Split server_work(const VolumeParams& params, unsigned height, const std::filesy
     for (FrameNumber number = 1; number <= height; ++number) {
       store.forget(number);
       std::shared_ptr<const Frame> frame;
-      split.disk += timed([&] { frame = need(store.read(number, params.bucket_size)); });
+      split.disk += timed([&] { frame = need(store.read({number, params.bucket_size})); });
       std::vector<const std::uint8_t*> rows;
       for (std::size_t slot = 0; slot < params.bucket_size; ++slot)
         rows.push_back(frame->slot(slot));

@@ -55,7 +55,7 @@ int run(const std::filesystem::path& directory, std::size_t block_size, std::siz
         unsigned height, std::size_t threads) {
   const std::filesystem::path file = directory / "path_bench.slots";
   std::filesystem::remove(file);
-  FrameStore store(need(system_disk().open(file)), 0, z, block_size, 0);
+  FrameStore store(need(system_disk().open(file)), {}, 0, z, block_size, 0);
   // Where evictions have left a bucket's frame is anyone's guess.
   std::mt19937_64 random(1);
   std::vector<FrameNumber> frame_of(bucket_count(height) + 1);
@@ -81,14 +81,15 @@ int run(const std::filesystem::path& directory, std::size_t block_size, std::siz
     drop_pages(file);
     if (round % 2 == 0) {
       one_by_one.push_back(timed([&] {
-        for (const FrameNumber frame : path) need(store.read(frame, z));
+        for (const FrameNumber frame : path)
+          need(store.read({frame, static_cast<std::uint16_t>(z)}));
       }));
     } else {
       at_once.push_back(timed([&] {
         std::latch all_read(static_cast<std::ptrdiff_t>(path.size()));
         for (const FrameNumber frame : path)
           asio::post(pool, [&, frame] {
-            need(store.read(frame, z));
+            need(store.read({frame, static_cast<std::uint16_t>(z)}));
             all_read.count_down();
           });
         all_read.wait();

@@ -214,19 +214,19 @@ TEST_F(ControlTest, RefusesADamagedTable) {
       "UPDATE volume SET height = 60",
       "UPDATE volume SET description = x'00'",
       "UPDATE volume SET session = x'0000'",
-      "INSERT INTO buckets VALUES (9, 2, 0)",
-      "INSERT INTO buckets VALUES (-1, 2, 0)",
-      "INSERT INTO buckets VALUES (2, -1, 0)",
-      "INSERT INTO buckets VALUES (2, 2, 9)",
-      "INSERT INTO prepared_buckets VALUES (9, 2, 0)",
-      "INSERT INTO prepared_buckets VALUES (2, 4294967297, 0)",
+      "INSERT INTO buckets VALUES (9, 2, 0, 0)",
+      "INSERT INTO buckets VALUES (-1, 2, 0, 0)",
+      "INSERT INTO buckets VALUES (2, -1, 0, 0)",
+      "INSERT INTO buckets VALUES (2, 2, 9, 0)",
+      "INSERT INTO prepared_buckets VALUES (9, 2, 0, 0)",
+      "INSERT INTO prepared_buckets VALUES (2, 4294967297, 0, 0)",
       "INSERT INTO prepared VALUES (1, x'00', 1)",
       "INSERT INTO prepared VALUES (1, zeroblob(24), 3)",
-      "INSERT INTO buckets VALUES (1, 2, 8)",
-      "INSERT INTO buckets VALUES ((1 << 40) + 2, 2, 8)",
-      "INSERT INTO prepared_buckets VALUES ((1 << 40) + 2, 2, 8)",
+      "INSERT INTO buckets VALUES (1, 2, 8, 0)",
+      "INSERT INTO buckets VALUES ((1 << 40) + 2, 2, 8, 0)",
+      "INSERT INTO prepared_buckets VALUES ((1 << 40) + 2, 2, 8, 0)",
       "UPDATE volume SET format = 1",
-      "UPDATE volume SET format = 3",
+      "UPDATE volume SET format = 4",
   };
   control_.reset();
   for (const char* damage : damages) {
@@ -253,13 +253,13 @@ TEST_F(ControlTest, ANewerStoreIsLeftAsItIs) {
     auto database = Database::open(file.string(), Database::Mode::create);
     ASSERT_GOOD(database);
     ASSERT_GOOD(
-        database->execute("CREATE TABLE volume (format INTEGER); INSERT INTO volume VALUES (3)"));
+        database->execute("CREATE TABLE volume (format INTEGER); INSERT INTO volume VALUES (4)"));
   }
   const auto opened = Control::open(file);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Errc::unsupported);
-  EXPECT_NE(opened.error().message.find("newer.db: its format 3 is newer than this program, which "
-                                        "knows format 2"),
+  EXPECT_NE(opened.error().message.find("newer.db: its format 4 is newer than this program, which "
+                                        "knows format 3"),
             std::string::npos)
       << opened.error().message;
   EXPECT_FALSE(std::filesystem::exists(directory_ / "newer.db-ballast"));

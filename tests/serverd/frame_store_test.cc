@@ -15,7 +15,9 @@ constexpr std::size_t kCachedFrames = 4;  // the least that a store keeps
 
 class FrameStoreTest : public testing::Test {
  protected:
-  FrameStore fresh() { return {test::memory_file(disk_), kRingSlots, kSlots, kSlotSize, 0}; }
+  FrameStore fresh() {
+    return {test::memory_file(disk_), as_view("server 1"), kRingSlots, kSlots, kSlotSize, 0};
+  }
 
   static std::shared_ptr<Frame> filled(std::uint8_t tag) {
     auto frame = std::make_shared<Frame>(kSlots, kSlotSize);
@@ -44,7 +46,7 @@ TEST_F(FrameStoreTest, FindsFramesAgainAfterARestart) {
   EXPECT_EQ(disk_->content.size(), (kRingSlots + 10 * kSlots) * kStride);
   auto again = fresh();
   for (FrameNumber frame = 1; frame <= 10; ++frame)
-    expect_filled(again.read(frame, kSlots), static_cast<std::uint8_t>(frame * 10));
+    expect_filled(again.read({frame, kSlots}), static_cast<std::uint8_t>(frame * 10));
 }
 
 TEST_F(FrameStoreTest, NoticesEveryFlippedBitAndNamesTheSlot) {
@@ -55,20 +57,20 @@ TEST_F(FrameStoreTest, NoticesEveryFlippedBitAndNamesTheSlot) {
       const auto mask = static_cast<std::uint8_t>(1 << bit % 8);
       byte ^= mask;
       auto again = fresh();
-      const auto frame = again.read(3, kSlots);
+      const auto frame = again.read({3, kSlots});
       ASSERT_FALSE(frame) << "slot " << slot << " bit " << bit;
       ASSERT_EQ(frame.error().code, Errc::corrupt);
       ASSERT_EQ(frame.error().message,
                 "slot " + std::to_string(slot) + " of frame 3 is damaged on disk");
       // Slots before it can be had still; it alone cannot.
-      expect_filled(again.read(3, slot), 1, slot);
+      expect_filled(again.read({3, static_cast<std::uint16_t>(slot)}), 1, slot);
       const auto one = again.read_slot(3, slot);
       ASSERT_TRUE(one);
       ASSERT_FALSE(*one);
       byte ^= mask;
     }
   auto again = fresh();
-  expect_filled(again.read(3, kSlots), 1);
+  expect_filled(again.read({3, kSlots}), 1);
 }
 
 TEST_F(FrameStoreTest, NoticesWhatWasWrittenToAnotherPlace) {
@@ -80,17 +82,40 @@ TEST_F(FrameStoreTest, NoticesWhatWasWrittenToAnotherPlace) {
   };
   move(place(1, 0), place(2, 0), kStride * kSlots);  // a frame over another
   auto again = fresh();
-  EXPECT_FALSE(again.read(2, kSlots));
+  EXPECT_FALSE(again.read({2, kSlots}));
   move(place(1, 0), place(1, 1), kStride);  // a slot over its neighbour
-  EXPECT_TRUE(again.read(1, 1));
-  EXPECT_FALSE(again.read(1, 2));
+  EXPECT_TRUE(again.read({1, 1}));
+  EXPECT_FALSE(again.read({1, 2}));
+}
+
+TEST_F(FrameStoreTest, NoticesWhatAnotherServerWrote) {
+  ASSERT_TRUE(store_.write(1, filled(10), 5));
+  ASSERT_TRUE(store_.write_slot(kRing, 0, Bytes(kSlotSize, 9), 6));
+  FrameStore other(test::memory_file(disk_), as_view("server 2"), kRingSlots, kSlots, kSlotSize, 0);
+  EXPECT_FALSE(other.read({1, kSlots, 5}));
+  EXPECT_FALSE(*other.read_slot(1, 0, 5));
+  EXPECT_FALSE(*other.read_slot(kRing, 0));
+  EXPECT_EQ(other.damaged({1, 2, 5})->size(), 2u);
+}
+
+TEST_F(FrameStoreTest, NoticesWhatIsOfAnotherTime) {
+  ASSERT_TRUE(store_.write(1, filled(10), 5));
+  const Bytes former = disk_->content;
+  ASSERT_TRUE(store_.write(1, filled(20), 9));
+  disk_->content = former;
+  auto again = fresh();
+  EXPECT_FALSE(again.read({1, kSlots, 9}));
+  EXPECT_FALSE(*again.read_slot(1, 0, 9));
+  EXPECT_EQ(again.damaged({1, kSlots, 9})->size(), kSlots);
+  expect_filled(again.read({1, kSlots, 5}), 10);
+  expect_filled(fresh().read({1, kSlots}), 10);  // a store of format 2 does not know
 }
 
 TEST_F(FrameStoreTest, TakesUnwrittenSlotsForDamaged) {
-  EXPECT_FALSE(store_.read(1, 1)) << "zeros are not a slot";
+  EXPECT_FALSE(store_.read({1, 1})) << "zeros are not a slot";
   ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 9), 1));
-  EXPECT_TRUE(store_.read(1, 1));
-  EXPECT_FALSE(store_.read(1, 2));
+  EXPECT_TRUE(store_.read({1, 1}));
+  EXPECT_FALSE(store_.read({1, 2}));
 }
 
 TEST_F(FrameStoreTest, WritesAndReadsSingleSlots) {
@@ -129,7 +154,7 @@ TEST_F(FrameStoreTest, KeepsTheRingBeforeTheFramesAndNeverInTheCache) {
       EXPECT_EQ((*found)->content, Bytes(kSlotSize, 9));
       EXPECT_EQ(disk_->reads, 1);
     }
-    expect_filled(again.read(1, kSlots), 50);
+    expect_filled(again.read({1, kSlots}), 50);
   }
   // In place: an older write is gone, and its neighbours are as they were.
   ASSERT_TRUE(store_.write_slot(kRing, 1, Bytes(kSlotSize, 8), 30));
@@ -139,7 +164,7 @@ TEST_F(FrameStoreTest, KeepsTheRingBeforeTheFramesAndNeverInTheCache) {
   // A slot of the ring is none of a frame.
   std::copy_n(disk_->content.begin(), kStride,
               disk_->content.begin() + static_cast<std::ptrdiff_t>(place(1, 0)));
-  EXPECT_FALSE(fresh().read(1, 1));
+  EXPECT_FALSE(fresh().read({1, 1}));
   disk_->content[place(kRing, 2) + 5] ^= 1;
   const auto damaged = store_.read_slot(kRing, 2);
   ASSERT_TRUE(damaged);
@@ -151,17 +176,17 @@ TEST_F(FrameStoreTest, ReadsACachedFrameOnlyOnce) {
     ASSERT_TRUE(store_.write(frame, filled(static_cast<std::uint8_t>(frame)), 1));
   // Frame 1 was the oldest and had to go.
   disk_->reads = 0;
-  expect_filled(store_.read(2, kSlots), 2);
+  expect_filled(store_.read({2, kSlots}), 2);
   EXPECT_EQ(disk_->reads, 0);
-  expect_filled(store_.read(1, kSlots), 1);
+  expect_filled(store_.read({1, kSlots}), 1);
   EXPECT_EQ(disk_->reads, 1);
   // Frame 3 was the least recently used, not 2.
-  expect_filled(store_.read(2, kSlots), 2);
+  expect_filled(store_.read({2, kSlots}), 2);
   EXPECT_EQ(disk_->reads, 1);
-  expect_filled(store_.read(3, kSlots), 3);
+  expect_filled(store_.read({3, kSlots}), 3);
   EXPECT_EQ(disk_->reads, 2);
   store_.forget(3);
-  expect_filled(store_.read(3, kSlots), 3);
+  expect_filled(store_.read({3, kSlots}), 3);
   EXPECT_EQ(disk_->reads, 3);
   store_.forget(99);
 }
@@ -169,7 +194,7 @@ TEST_F(FrameStoreTest, ReadsACachedFrameOnlyOnce) {
 TEST_F(FrameStoreTest, KeepsTheTopOfTheTree) {
   const auto level_of_frame = [](FrameNumber frame) { return frame <= 3 ? frame - 1 : 9; };
   const auto read = [&](FrameNumber frame) {
-    expect_filled(store_.read(frame, kSlots, level_of_frame(frame)),
+    expect_filled(store_.read({frame, kSlots}, level_of_frame(frame)),
                   static_cast<std::uint8_t>(frame));
   };
   for (FrameNumber frame = 1; frame <= 20; ++frame)
@@ -178,31 +203,31 @@ TEST_F(FrameStoreTest, KeepsTheTopOfTheTree) {
   for (FrameNumber frame = 4; frame <= 20; ++frame) read(frame);
   disk_->reads = 0;
   for (FrameNumber frame = 1; frame <= 3; ++frame) {
-    EXPECT_TRUE(store_.cached(frame, kSlots));
+    EXPECT_TRUE(store_.cached({frame, kSlots}));
     read(frame);
   }
   EXPECT_EQ(disk_->reads, 0) << "leaves have driven the top out";
-  EXPECT_TRUE(store_.cached(20, kSlots)) << "there is room for one leaf";
-  EXPECT_FALSE(store_.cached(19, kSlots));
-  EXPECT_FALSE(store_.cached(99, 1));
+  EXPECT_TRUE(store_.cached({20, kSlots})) << "there is room for one leaf";
+  EXPECT_FALSE(store_.cached({19, kSlots}));
+  EXPECT_FALSE(store_.cached({99, 1}));
   // A tree that grows: what was the cache's deepest level is not any more.
-  expect_filled(store_.read(3, kSlots, 10), 3);
+  expect_filled(store_.read({3, kSlots}, 10), 3);
   read(19);
-  EXPECT_TRUE(store_.cached(20, kSlots) && store_.cached(19, kSlots));
-  EXPECT_FALSE(store_.cached(3, kSlots));
+  EXPECT_TRUE(store_.cached({20, kSlots}) && store_.cached({19, kSlots}));
+  EXPECT_FALSE(store_.cached({3, kSlots}));
   // What is of no use any more makes room, whatever its level was.
   store_.forget(1);
   read(18);
-  EXPECT_TRUE(store_.cached(19, kSlots) && store_.cached(20, kSlots));
+  EXPECT_TRUE(store_.cached({19, kSlots}) && store_.cached({20, kSlots}));
 }
 
 TEST_F(FrameStoreTest, ChecksMoreSlotsWhenMoreAreAskedFor) {
   ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 1), 1));
   ASSERT_TRUE(store_.write_slot(1, 1, Bytes(kSlotSize, 2), 2));
-  expect_filled(store_.read(1, 2), 1, 2);
-  EXPECT_FALSE(store_.read(1, 3)) << "two were checked, the third never";
+  expect_filled(store_.read({1, 2}), 1, 2);
+  EXPECT_FALSE(store_.read({1, 3})) << "two were checked, the third never";
   ASSERT_TRUE(store_.write_slot(1, 2, Bytes(kSlotSize, 3), 3));
-  expect_filled(store_.read(1, 3), 1, 3);
+  expect_filled(store_.read({1, 3}), 1, 3);
 }
 
 TEST_F(FrameStoreTest, ReportsFailures) {
@@ -214,11 +239,11 @@ TEST_F(FrameStoreTest, ReportsFailures) {
   EXPECT_FALSE(store_.write_slot(2, 0, Bytes(kSlotSize), 1));
   EXPECT_FALSE(store_.write(2, filled(2), 1));
   disk_->fail_writes = false;
-  expect_filled(store_.read(1, kSlots), 1);
-  EXPECT_FALSE(store_.read(2, kSlots)) << "what could not be written is not in the cache";
+  expect_filled(store_.read({1, kSlots}), 1);
+  EXPECT_FALSE(store_.read({2, kSlots})) << "what could not be written is not in the cache";
   disk_->fail_reads = true;
   store_.forget(1);
-  EXPECT_FALSE(store_.read(1, kSlots));
+  EXPECT_FALSE(store_.read({1, kSlots}));
   EXPECT_FALSE(store_.read_slot(1, 0));
   disk_->fail_syncs = true;
   EXPECT_FALSE(store_.sync());
@@ -230,16 +255,16 @@ TEST_F(FrameStoreTest, AReadThatAWriteOvertakesIsNotRemembered) {
   ASSERT_TRUE(store_.write(1, filled(10), 1));
   store_.forget(1);
   disk_->after_read = [&] { ASSERT_TRUE(store_.write(1, filled(100), 2)); };
-  expect_filled(store_.read(1, kSlots), 10);
-  expect_filled(store_.read(1, kSlots), 100);
+  expect_filled(store_.read({1, kSlots}), 10);
+  expect_filled(store_.read({1, kSlots}), 100);
 
   store_.forget(1);
   disk_->after_read = [&] {
     store_.forget(1);
     ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 200), 3));
   };
-  expect_filled(store_.read(1, 1), 100, 1);
-  expect_filled(store_.read(1, 1), 200, 1);
+  expect_filled(store_.read({1, 1}), 100, 1);
+  expect_filled(store_.read({1, 1}), 200, 1);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ class GroupSyncTest : public testing::Test {
 
   asio::io_context context_{1};
   std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>();
-  FrameStore store_{test::memory_file(disk_), 2, 4, 40, 0};
+  FrameStore store_{test::memory_file(disk_), {}, 2, 4, 40, 0};
   GroupSync sync_{context_.get_executor(), context_.get_executor(), store_};
 };
 

@@ -113,6 +113,7 @@ class Cluster {
     if (!result) throw std::runtime_error(result.error().message);
   }
   const VolumeParams& params() const { return params_; }
+  const VolumeId& volume() const { return volume_; }
   Party servers() const { return params_.scheme.servers; }
   std::size_t ghosts() const { return ghosts_.size(); }
 

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "serverd/frame_store.h"
+#include "serverd/control.h"
 #include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/ledger.h"
@@ -80,8 +80,8 @@ class RebuildTest : public testing::TestWithParam<VolumeParams> {
         cluster_.disk(server).content(cluster_.slots().string()).size() / stride;
     auto file = cluster_.disk(server).open(cluster_.slots());
     ASSERT_OK(file);
-    FrameStore store(std::move(*file), params.ring_slots(), params.bucket_size, params.slot_size(),
-                     0);
+    FrameStore store(std::move(*file), owner_of(cluster_.volume(), server), params.ring_slots(),
+                     params.bucket_size, params.slot_size(), 0);
     for (std::size_t at = 0; at < slots; ++at) {
       const bool in_ring = at < params.ring_slots();
       const std::size_t behind = in_ring ? at : at - params.ring_slots();

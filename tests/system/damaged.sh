@@ -49,6 +49,24 @@ umount_vault
 tables > "$work/tables.now"
 same "$work/tables.before" "$work/tables.now" "a read-only mount changed the files"
 
+for other in 2 1.former; do
+  step "at server 1, the slots of $other"
+  mount_vault
+  cp "$vault/servers/1/slots" "$work/1.former"
+  head -c 400000 /dev/urandom > "$mount/written since"
+  umount_vault
+  if [[ $other == 2 ]]; then
+    cp "$vault/servers/2/slots" "$vault/servers/1/slots"
+  else
+    cp "$work/1.former" "$vault/servers/1/slots"
+  fi
+  mount_vault
+  snapshot "$mount/tree" > "$work/tree.now"
+  same "$work/tree.before" "$work/tree.now" "what one server has lost is lost"
+  umount_vault
+  grep -q "was damaged and is healed" "$vault/run/server-1.log" || fail "nothing was healed"
+done
+
 step "damage"
 # shellcheck disable=SC2154 # declared above
 sql "DELETE FROM positions WHERE block = (SELECT block FROM extents WHERE ino = $ino_lost AND idx = 1);
