@@ -27,8 +27,9 @@ Status write_keys(const Vault& vault, const std::filesystem::path& file) {
   auto wanted = vault.wants_passphrase();
   if (!wanted) return fail(std::move(wanted).error());
   std::cout << file.string()
-            << (*wanted ? ": keep it away from this machine. With it and the passphrase\n"
-                        : ": keep it away from this machine, and secret. Whoever has it\n")
+            << (*wanted
+                    ? ": keep it away from this machine. With it and the passphrase\n"
+                    : ": keep it away from this machine, and secret: it opens the vault. With it\n")
             << "the vault can be had again: s3oramfs restore --from FILE VAULT\n";
   return {};
 }

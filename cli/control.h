@@ -16,7 +16,8 @@ namespace s3oram {
 Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
                                   std::chrono::seconds patience = std::chrono::seconds(0));
 
-/// The same of a question that takes long: `progress` goes on meanwhile.
+/// The same of a question that takes long: `progress` goes on meanwhile. A daemon that does not
+/// even say how it is, is unreachable.
 Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
                                   Progress& progress,
                                   std::chrono::seconds patience = std::chrono::seconds(0));

@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/mount_helper.h"
+#include "oramcore/base/output.h"
 
 namespace s3oram {
 namespace {
@@ -89,7 +90,8 @@ int main(int argc, char** argv) {
     const s3oram::Args args(argv + std::min(argc, 1), argv + argc);
     const auto role = s3oram::helper_role(argc > 0 ? argv[0] : "");
     if (role != s3oram::HelperRole::none) return s3oram::help_mount(role, args);
-    const auto status = s3oram::run(args);
+    auto status = s3oram::run(args);
+    if (status) status = s3oram::output_written();
     if (status) return 0;
     std::cerr << "s3oramfs: " << status.error().message << "\n";
     return static_cast<int>(status.error().code);

@@ -299,8 +299,15 @@ void do_removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
 
 // ---- data --------------------------------------------------------------------------------------
 
-void do_open(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+/// A flush does not say how the file is open: its handle does.
+void prepare(fuse_file_info* file) {
+  file->fh = (file->flags & O_ACCMODE) != O_RDONLY;
   file->keep_cache = 1;
+}
+bool is_writer(const fuse_file_info* file) { return file->fh != 0; }
+
+void do_open(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+  prepare(file);
   fuse_reply_open(request, file);
 }
 
@@ -311,7 +318,7 @@ void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
     fuse_reply_err(request, made.error());
     return;
   }
-  file->keep_cache = 1;
+  prepare(file);
   FileSystem& files = fs(request);
   const fuse_entry_param entry = entry_of(*made);
   if (fuse_reply_create(request, &entry, file) == -ENOENT) files.forget(entry.ino, 1);
@@ -344,13 +351,13 @@ void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t 
     fuse_reply_err(request, other_room.error());
 }
 
-void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
-  answer(request, fs(request).closing(ino));
+void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  answer(request, is_writer(file) ? fs(request).closing(ino) : PosixStatus());
 }
 
 /// The last descriptor of an open file is gone; a shell closes others before it has written.
 void do_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
-  if ((file->flags & O_ACCMODE) != O_RDONLY) fs(request).closed(ino);
+  if (is_writer(file)) fs(request).closed(ino);
   fuse_reply_err(request, 0);
 }
 

@@ -25,6 +25,7 @@
 #include "fused/mounts.h"
 #include "fused/options.h"
 #include "oramcore/base/memory.h"
+#include "oramcore/base/output.h"
 #include "oramcore/client/volume.h"
 #include "oramcore/service/log.h"
 #include "oramcore/service/manager.h"
@@ -292,9 +293,15 @@ Status run(const MountCommand& command, Background& background) {
   Status outcome = mount_vault(command, background);
   if (outcome || outcome.error().code != Errc::damaged_vault) return outcome;
   Error error = std::move(outcome).error();
+  // Errors name their file; no server has these two.
+  const bool of_keys = error.message.find("vault.json") != std::string::npos ||
+                       error.message.find("vault.key") != std::string::npos;
   error.message += fmt::format(
-      "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore {0}` makes vault.db "
-      "anew from what the servers hold",
+      fmt::runtime(of_keys
+                       ? "; `s3oramfs restore --from FILE {0}` puts it back, where FILE is what "
+                         "`s3oramfs backup --keys` has written"
+                       : "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore "
+                         "{0}` makes vault.db anew from what the servers hold"),
       command.vault.string());
   return fail(std::move(error));
 }
@@ -307,7 +314,10 @@ int main(int argc, char** argv) {
   }
   if (const auto* help = std::get_if<std::string>(&*parsed)) {
     std::fputs(help->c_str(), stdout);
-    return 0;
+    const Status written = output_written();
+    if (written) return 0;
+    std::fprintf(stderr, "s3oramfs: %s\n", written.error().message.c_str());
+    return static_cast<int>(written.error().code);
   }
   const auto& command = std::get<MountCommand>(*parsed);
   Background background;

@@ -46,8 +46,8 @@ Status keygen(const Path& store, std::ostream& out, bool rotate) {
     return {};
   }
   if (::mkdir(store.c_str(), 0700) != 0 && errno != EEXIST)
-    return fail(Errc::failed, "store {}: {}; make the directory above it first", store.string(),
-                std::strerror(errno));
+    return fail(Errc::failed, "store {}: {}{}", store.string(), std::strerror(errno),
+                errno == ENOENT ? "; make the directory above it first" : "");
   const KeyPair keys = generate_key_pair();
   if (auto status = create_server_key(store, keys); !status) {
     if (status.error().code != Errc::exists) return status;

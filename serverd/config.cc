@@ -44,7 +44,7 @@ Result<Party> own_number(const Options& options, const std::map<Party, PeerAddre
                 "servers {} and {} have the same key in the list of servers, {}, which is this "
                 "server's: each has its own; set the list right by 's3oramfs-serverd peers'",
                 self->first, twice->first, to_text(key));
-  if (options.index == 0) {
+  if (!options.index) {
     if (self == servers.end())
       return fail(Errc::usage,
                   "which server this is, is not known: give --index N, or list it with its key {} "
@@ -52,10 +52,10 @@ Result<Party> own_number(const Options& options, const std::map<Party, PeerAddre
                   to_text(key));
     return self->first;
   }
-  if (options.index > kLastServer)
-    return fail(Errc::usage, "--index {}: give the server's number, from 1 to {}", options.index,
+  if (*options.index == 0 || *options.index > kLastServer)
+    return fail(Errc::usage, "--index {}: give the server's number, from 1 to {}", *options.index,
                 kLastServer);
-  const auto index = static_cast<Party>(options.index);
+  const auto index = static_cast<Party>(*options.index);
   const auto listed = servers.find(index);
   const bool other_key = listed != servers.end() && listed->second.key && listed->second.key != key;
   const bool other_number = self != servers.end() && self->first != index;
@@ -64,7 +64,7 @@ Result<Party> own_number(const Options& options, const std::map<Party, PeerAddre
         Errc::usage,
         "--index {}: this server's key {} is {} in the list of servers ({} and --peer): give "
         "the number that belongs to it, or set the list right by 's3oramfs-serverd peers'",
-        options.index, to_text(key),
+        *options.index, to_text(key),
         other_number ? fmt::format("that of server {}", self->first)
                      : fmt::format("not that of server {}", index),
         (Path(options.store) / "peers").string());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace s3oram {
 /// As typed. A config file has the same names: listen = "a.example:5760".
 struct Options {
   std::string store;
-  unsigned index = 0;  // 0: found in the store's peers by the server's key
+  std::optional<unsigned> index;  // else found in the store's peers by the server's key
   std::string listen;
   std::vector<std::string> peers;  // "N=ENDPOINT[,KEY]"; these go before the store's
   bool exit_with_parent = false;

@@ -9,6 +9,7 @@
 
 #include "oramcore/base/help.h"
 #include "oramcore/base/memory.h"
+#include "oramcore/base/output.h"
 #include "oramcore/service/log.h"
 #include "oramcore/wire/keys.h"
 #include "serverd/commands.h"
@@ -19,6 +20,16 @@ namespace {
 
 using s3oram::Errc;
 using s3oram::Status;
+
+/// The exit code.
+int report(const Status& status) {
+  if (status) return 0;
+  if (s3oram::stderr_is_journal())
+    spdlog::error("{}", status.error().message);
+  else
+    std::cerr << "s3oramfs-serverd: " << status.error().message << std::endl;
+  return static_cast<int>(status.error().code);
+}
 
 int run(int argc, char** argv) {
   s3oram::Options options;
@@ -62,7 +73,8 @@ int run(int argc, char** argv) {
   try {
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : static_cast<int>(Errc::usage);
+    if (app.exit(error) != 0) return static_cast<int>(Errc::usage);
+    return report(s3oram::output_written());
   }
   s3oram::log_to_stderr("s3oramfs-serverd");
   spdlog::set_level(spdlog::level::from_str(options.log_level));
@@ -80,12 +92,7 @@ int run(int argc, char** argv) {
     status = s3oram::revoke(options.store, key);
   else
     status = s3oram::peers(options.store, servers, std::cout, update);
-  if (status) return 0;
-  if (s3oram::stderr_is_journal())
-    spdlog::error("{}", status.error().message);
-  else
-    std::cerr << "s3oramfs-serverd: " << status.error().message << std::endl;
-  return static_cast<int>(status.error().code);
+  return report(status ? s3oram::output_written() : status);
 }
 
 }  // namespace

@@ -74,6 +74,15 @@ void lower_priority() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNicer);
 }
 
+/// Connections take descriptors, a while even those of strangers that say nothing.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    spdlog::warn("the limit of open files stays as it is: {}", std::strerror(errno));
+}
+
 Task<void> stop(ShareServer& server, asio::io_context& io, Status& outcome) {
   outcome = co_await server.stop();
   io.stop();
@@ -98,6 +107,7 @@ void reload_clients_on_hangup(asio::signal_set& hangup, const Options& options,
 
 Status serve(const Options& options) {
   ::signal(SIGPIPE, SIG_IGN);  // a starter that is gone is an error of write()
+  raise_descriptor_limit();
   if (options.exit_with_parent) S3O_TRY(exit_with_parent());
   if (options.store.empty())
     return fail(Errc::usage, "where the shares are is missing: give --store DIR");

@@ -224,7 +224,7 @@ Result<KeyFile> Vault::read_keys() const {
   if (::stat(path.c_str(), &stat) != 0)
     return fail(Errc::damaged_vault, "{}: {}", path.string(), std::strerror(errno));
   if ((stat.st_mode & 077) != 0)
-    return fail(Errc::damaged_vault,
+    return fail(Errc::failed,
                 "{}: others may read or change it (mode {:04o}): if that is not how the key got "
                 "known, run: chmod 600 {}",
                 path.string(), stat.st_mode & 07777, path.string());

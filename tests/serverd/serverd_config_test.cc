@@ -234,7 +234,7 @@ TEST_F(Store, AServerFindsItselfAndItsPeersInTheList) {
       store_, {"1=a.example:1," + first, "2=b.example:2," + own, "3=c.example:3," + third}, out));
   ASSERT_TRUE(authorize(store_, client));
   Options given = options();
-  given.index = 0;
+  given.index.reset();
   given.listen = "*:2";
   given.peers = {"3=elsewhere:33," + third};  // goes before the list
   const auto config = network_config(given);
@@ -273,8 +273,10 @@ TEST_F(Store, WrongOptionsAreNamed) {
   given.listen = "nonsense";
   expect_error(drop_value(network_config(given)), Errc::usage, "--listen");
   given = options();
-  given.index = 0;
+  given.index.reset();
   expect_error(drop_value(network_config(given)), Errc::usage, "--index");
+  given.index = 0;
+  expect_error(drop_value(network_config(given)), Errc::usage, "--index 0");
   given.index = 128;
   expect_error(drop_value(network_config(given)), Errc::usage, "--index 128");
   given = options();

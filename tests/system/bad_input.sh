@@ -24,6 +24,12 @@ refused() {
 
 step "arguments"
 expect 2 "no-such-command" s3oramfs no-such-command
+full() { "$@" > /dev/full; }
+for words in "s3oramfs --help" "s3oramfs init --help" "$bin/s3oramfs-serverd --version" "$bin/s3oramfs-fused --help"; do
+  # shellcheck disable=SC2086 # a command
+  expect 1 "could not be written" full $words
+done
+expect 2 "--index" "$bin/s3oramfs-serverd" --store "$work/new" --index 0
 expect 2 "VAULT" s3oramfs init --local
 expect 2 "100" s3oramfs init --local --no-passphrase --block-size 100 "$work/new"
 expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --bucket-size 16 --evict-every 46 "$work/new"
@@ -85,10 +91,11 @@ refused 20 "$damaged/vault.json" "$damaged" s3oramfs mount --passfile "$work/rig
 cp "$vault/vault.json" "$damaged/vault.json"
 head -c 20 "$vault/vault.key" > "$damaged/vault.key"
 refused 12 "$damaged/vault.key" "$damaged" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
+expect 12 "restore --from" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
 expect 12 "$damaged/vault.key" s3oramfs fsck --repair "$damaged"
 cp "$vault/vault.key" "$damaged/vault.key"
 chmod 644 "$damaged/vault.key"
-refused 12 "chmod 600" "$damaged" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
+refused 1 "chmod 600" "$damaged" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
 chmod 600 "$damaged/vault.key"
 mv "$damaged/servers/1" "$work/store"
 mv "$damaged/servers/2" "$damaged/servers/1"

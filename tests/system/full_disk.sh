@@ -29,6 +29,7 @@ fill_up() {
   done 2> "$work/full.log"
   ((file < 500)) || fail "50 MB fit into $free bytes"
   step "  after $file files: $(tail -n 1 "$work/full.log")"
+  cat "$mount/filler$file" > "$work/read" || fail "what waits for room cannot be read"
   start_work "$RANDOM" 5
   end_work 0
   (($(errors) > 0)) || fail "the workload noticed nothing"
