@@ -40,7 +40,6 @@ namespace stdfs = std::filesystem;
 constexpr std::chrono::seconds kPredecessor{20};
 constexpr std::chrono::milliseconds kPoll{100};
 constexpr auto kControlSocket = "control.sock";
-constexpr std::uint64_t kRemoteFree = std::uint64_t{16} << 40;  // unknown: 16 TiB
 
 /// Slots on the disk of a local vault for each block of data, at most: every server's full tree has
 /// 2^(H+1) buckets of Z slots for A 2^(H-1) blocks, and room for the path of an eviction.
@@ -152,7 +151,7 @@ struct Watched {
 };
 
 MountState state_of(const Watched& watched) {
-  const BlockDevice& device = watched.volume.device();
+  BlockDevice& device = watched.volume.device();
   const auto disk = watched.files.statfs();
   return {watched.volume.status(), watched.files.status(), device.room(), device.block_size(),
           disk ? disk->f_bavail * disk->f_frsize : 0};
@@ -260,9 +259,11 @@ Status mount_vault(const MountCommand& command, Background& background) {
   options.cache.deadline = command.timeout;
   options.cache.free_bytes = [&, local = vault->config().local] {
     const Room room = (*volume)->device().room();
-    const std::uint64_t more = local ? space.bytes() : kRemoteFree;
-    return room.blocks * (*volume)->device().block_size() + (room.can_grow ? more : 0);
+    const std::uint64_t block = (*volume)->device().block_size(), more = room.more * block;
+    // Each server of a local vault finds the whole disk.
+    return room.blocks * block + (local ? std::min(more, space.bytes()) : more);
   };
+  options.cache.free_bytes();  // asks the servers, for the first who wants to know
   options.back_up_every = command.back_up_every;
   options.update_atime = command.update_atime;
   options.read_only = command.read_only;

@@ -58,6 +58,11 @@ bool FrameStore::intact(FrameNumber frame, std::size_t slot, const std::uint8_t*
   return found == stamp.value_or(found) && sum == checksum(frame, slot, bytes);
 }
 
+std::uint64_t FrameStore::possible_frames() const {
+  const std::uint64_t slots = file_->largest() / stride_;
+  return (slots - std::min<std::uint64_t>(slots, ring_slots_)) / slots_;
+}
+
 bool FrameStore::cached(const FrameRef& ref) {
   std::lock_guard lock(mutex_);
   const auto found = cache_.find(ref.frame);

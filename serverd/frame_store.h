@@ -99,6 +99,8 @@ class FrameStore {
   Status reserve(std::uint64_t frames) {
     return file_->reserve((ring_slots_ + frames * slots_) * stride_);
   }
+  /// How many frames the disk has room for, with those that are there.
+  std::uint64_t possible_frames() const;
   /// Its content is of no use any more: it leaves the cache.
   void forget(FrameNumber frame);
 

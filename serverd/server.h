@@ -91,6 +91,7 @@ class Server final : public ShareServer {
 
   Result<Bytes> hello() { return encode(HelloAnswer{self_, control_.volume()}); }
   Result<Bytes> traffic() const;
+  Result<Bytes> room();
 
   Result<Bytes> survey(const SurveyRequest& request);
   /// Errors: wrong_volume.

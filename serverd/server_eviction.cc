@@ -23,6 +23,16 @@ Task<Result<Bytes>> Server::reserve(ReserveRequest request, Payload&) {
   co_return done();
 }
 
+Result<Bytes> Server::room() {
+  if (!frames_) return fail(Errc::wrong_volume, "server {} holds no volume", self_);
+  const std::uint64_t possible = frames_->possible_frames();
+  unsigned height = control_.height();
+  // Without what is kept back the disk is full: what there is must bring that back first.
+  if (control_.find_ballast())
+    while (height < kMaxHeight && control_.frames_needed(height + 1) <= possible) ++height;
+  return encode(RoomAnswer{static_cast<std::uint8_t>(height)});
+}
+
 Status Server::reserve_frames(unsigned height) {
   if (!rule_holds(Rule::reserve_space)) return {};
   S3O_TRY(frames_->reserve(control_.frames_needed(height)));

@@ -13,7 +13,7 @@ constexpr KindName kKinds[] = {
     {"write_root", true}, {"prepare", true}, {"commit", true}, {"discard"},   {"release"},
     {"subshare"},         {"reserve"},       {"damage"},       {"read_slot"}, {"heal_slot"},
     {"addend"},           {"withdraw"},      {"relay"},        {"traffic"},   {"survey"},
-    {"labels"},
+    {"labels"},           {"room"},
 };
 
 }  // namespace

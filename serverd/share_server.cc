@@ -95,6 +95,8 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return hello();
     case MessageType::traffic:
       co_return traffic();
+    case MessageType::room:
+      co_return room();
     case MessageType::survey:
       co_return decoded<SurveyRequest>(request, &Server::survey);
     case MessageType::labels:

@@ -73,11 +73,9 @@ class SystemFile final : public File {
   Status reserve(std::uint64_t size) override {
     for (std::uint64_t end = 0; end < size;) {
       struct stat present {};
-      struct statvfs disk {};
-      if (::fstat(descriptor_, &present) != 0 || ::fstatvfs(descriptor_, &disk) != 0)
-        return failure("reserve space in");
+      if (::fstat(descriptor_, &present) != 0) return failure("reserve space in");
       const auto there = static_cast<std::uint64_t>(present.st_blocks) * 512;
-      if (size > there && (size - there) / disk.f_frsize > disk.f_bavail) {
+      if (size > there && size > largest()) {
         errno = ENOSPC;
         return failure("reserve space in");
       }
@@ -86,6 +84,14 @@ class SystemFile final : public File {
       if (!allocate(end)) return failure("reserve space in");
     }
     return {};
+  }
+
+  std::uint64_t largest() override {
+    struct stat present {};
+    struct statvfs disk {};
+    if (::fstat(descriptor_, &present) != 0 || ::fstatvfs(descriptor_, &disk) != 0) return 0;
+    return static_cast<std::uint64_t>(present.st_blocks) * 512 +
+           std::uint64_t{disk.f_bavail} * disk.f_frsize;
   }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "oramcore/base/bytes.h"
 #include "oramcore/base/error.h"
@@ -27,6 +28,8 @@ class File {
   /// change. Where the file system cannot do that, it succeeds too, after one line in the log.
   /// Errors: disk_full (what was reserved before stays so), failed.
   virtual Status reserve(std::uint64_t size) = 0;
+  /// How large the disk has room for it to be, now, with what it has already.
+  virtual std::uint64_t largest() { return std::numeric_limits<std::int64_t>::max(); }
   /// Ends the file at `size`; the room behind is given back.
   virtual Status truncate(std::uint64_t size) = 0;
 };

@@ -21,8 +21,8 @@ using BlockId = std::uint64_t;
 /// How many more blocks a device takes, not counting what is in flight.
 struct Room {
   std::uint64_t blocks = std::uint64_t{1} << 48;  // for which there is room already
-  bool can_grow =
-      true;  // it may find room for more; if not, writes of further ones fail (disk_full)
+  std::uint64_t more = 0;  // for which it could find room, as far as it knows
+  bool can_grow = true;    // there may be more; if not, writes of further ones fail (disk_full)
 };
 
 /// What commits together with the device's own state, in one transaction.
@@ -71,7 +71,7 @@ class BlockDevice {
   /// another operation by then.
   virtual void set_participant(CommitParticipant* participant) = 0;
 
-  virtual Room room() const { return {}; }
+  virtual Room room() { return {}; }
 
   /// Someone does without a write because room() is too little: looks for more, but not often. A
   /// write that fails for want of room does so too.

@@ -75,7 +75,7 @@ class Engine final : public BlockDevice {
   void commit(std::function<void(Status)> done) override;
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   std::vector<BlockId> mapped() const override { return positions_.blocks(); }
-  Room room() const override { return {room_, can_grow_}; }
+  Room room() override;
   void look_for_room() override;
 
  private:
@@ -149,6 +149,7 @@ class Engine final : public BlockDevice {
   bool has_room(std::uint64_t more);
   void ask_for_room();
   Task<void> ask_now();
+  Task<void> ask_highest();
   void count_room();
 
   // engine_heal.cc
@@ -215,7 +216,10 @@ class Engine final : public BlockDevice {
   bool growth_refused_ = false;
   std::optional<Duration> room_asked_;  // when
   std::atomic<std::uint64_t> room_ = 0;
+  std::atomic<std::uint64_t> more_room_ = 0;
   std::atomic<bool> can_grow_ = true;
+  unsigned highest_ = kMaxHeight;  // tree that the servers' disks have room for
+  std::atomic<Duration> height_asked_ = Duration::min() / 2;  // when
 
   StateChanges pending_;
   std::uint64_t commits_asked_ = 0, commits_done_ = 0;

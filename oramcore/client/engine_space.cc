@@ -10,6 +10,7 @@ namespace s3oram {
 namespace {
 
 constexpr Duration kAskAgainAfter = std::chrono::seconds(10);
+constexpr Duration kAnswersWithin = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -75,11 +76,33 @@ Task<void> Engine::ask_now() {
   count_room();
 }
 
+Room Engine::room() {
+  const Duration now = environment_.clock.now();
+  const Duration asked = height_asked_.load();
+  if (now - asked >= kAskAgainAfter && height_asked_.exchange(now) == asked)
+    asio::post(environment_.executor, [this] { start(ask_highest()); });
+  return {room_, more_room_, can_grow_};
+}
+
+Task<void> Engine::ask_highest() {
+  auto answers = co_await for_all(
+      servers_.count(), [this](Party server) { return servers_.room(server, kAnswersWithin); });
+  highest_ = kMaxHeight;
+  for (const auto& answer : answers)
+    if (answer) highest_ = std::min<unsigned>(highest_, answer->height);
+  if (growth_refused_ && highest_ > tree_.height)
+    static_cast<void>(co_await reserve(tree_.height + 1));  // there is room again
+  count_room();
+}
+
 void Engine::count_room() {
-  const std::uint64_t fitting = capacity(tree_.height, params_.evict_every);
+  const unsigned every = params_.evict_every;
+  const std::uint64_t fitting = capacity(tree_.height, every);
   const std::uint64_t taken = positions_.mapped() + new_blocks_;
   room_ = state_.has_ballast() ? fitting - std::min(fitting, taken) : 0;
-  can_grow_ = state_.has_ballast() && !growth_refused_;
+  can_grow_ = state_.has_ballast() && !growth_refused_ && highest_ > tree_.height;
+  const std::uint64_t most = can_grow_ ? capacity(highest_, every) : 0;
+  more_room_ = most - std::min(most, std::max(fitting, taken));
 }
 
 }  // namespace s3oram

@@ -105,6 +105,14 @@ Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
   co_return *counted;
 }
 
+Task<Result<RoomAnswer>> Servers::room(Party server, Duration patience) {
+  auto answer = co_await rpc_.call(server, MessageType::room, encode(RoomRequest{}), patience);
+  if (!answer) co_return fail(answer.error());
+  const auto room = decode<RoomAnswer>(answer->body());
+  if (!room) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  co_return *room;
+}
+
 Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
   auto hellos = co_await hello(patience);
   if (!hellos) co_return fail(hellos.error());

@@ -34,6 +34,10 @@ class Servers {
   /// What the server has sent and received.
   Task<Result<TrafficAnswer>> traffic(Party server, Duration patience);
 
+  /// How high a tree its disk has room for. Errors: bad_request (it is of a version that cannot
+  /// tell), unreachable.
+  Task<Result<RoomAnswer>> room(Party server, Duration patience);
+
   /// What to do when a server has opened the session: bring it to the client's view. need_open: it
   /// was restarted meanwhile.
   using Reconcile = std::function<Task<Status>(Party server, OpenAnswer answer, Duration patience)>;

@@ -42,6 +42,7 @@ enum class MessageType : std::uint16_t {
   traffic = 18,
   survey = 19,
   labels = 20,
+  room = 21,
 };
 
 using Nonce = std::array<std::uint8_t, 16>;
@@ -95,6 +96,22 @@ struct HelloAnswer {
   template <class A>
   void fields(A& a) {
     a(server, volume);
+  }
+};
+
+/// How high a tree the server's disk has room for. Needs no session.
+struct RoomRequest {
+  static constexpr auto kType = MessageType::room;
+  template <class A>
+  void fields(A& a) {
+    a();
+  }
+};
+struct RoomAnswer {
+  std::uint8_t height = 0;
+  template <class A>
+  void fields(A& a) {
+    a(height);
   }
 };
 

@@ -1,6 +1,7 @@
 // Full disks: what gives room back works, and so does everything that needs none.
 #include <gtest/gtest.h>
 
+#include "serverd/frame_store.h"
 #include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 
@@ -98,6 +99,27 @@ TEST_P(Space, RoomIsFoundWithoutAWrite) {
     cluster_.engine().look_for_room();
     return cluster_.engine().room().can_grow;
   });
+}
+
+// Before anything is refused: `df` must not promise what no server can keep.
+TEST_P(Space, TheServersSayHowMuchTheyHaveRoomFor) {
+  const auto more = [this] { return cluster_.engine().room().more; };
+  for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
+  wait_until([&] { return more() > 0; });
+  cluster_.disk(2).leave_space(0);
+  wait_until([&] { return more() == 0; });
+  EXPECT_FALSE(cluster_.engine().room().can_grow);
+  const auto height = cluster_.engine().status().height;
+  const auto blocks = cluster_.engine().room().blocks;
+  for (std::uint64_t written = 0; written < blocks; ++written) ASSERT_OK(write(next_++, 1));
+  EXPECT_EQ(cluster_.engine().status().height, height);
+  // Room for one more level and not for two, besides what is kept back.
+  const auto& params = cluster_.params();
+  const auto bucket = params.bucket_size * (params.slot_size() + Frame::kTrailer);
+  cluster_.disk(2).leave_space((std::uint64_t{2} << height) * bucket * 3 / 2 + (4u << 20));
+  const auto room = [&] { return cluster_.engine().room().blocks + more(); };
+  wait_until([&] { return room() > 0; });
+  EXPECT_EQ(room() + cluster_.engine().status().blocks, capacity(height + 1, params.evict_every));
 }
 
 TEST_P(Space, OnAFullDiskTheClientReadsOverwritesAndDeletes) {

@@ -76,6 +76,7 @@ class Hostile : public test::HostileFixture {
     switch (type) {
       case MessageType::hello:
       case MessageType::traffic:
+      case MessageType::room:
         return Due::no_harm;
       case MessageType::survey: {
         const auto survey = decode<SurveyRequest>(body);

@@ -33,6 +33,7 @@ class SimFile final : public File {
   Status reserve(std::uint64_t size) override {
     return answer(disk_.reserve(*inode_, size), "reserve space in");
   }
+  std::uint64_t largest() override { return disk_.largest(*inode_); }
   Status truncate(std::uint64_t size) override {
     return answer(disk_.truncate(*inode_, size), "truncate");
   }
@@ -260,6 +261,12 @@ DiskOutcome SimDisk::sync(SimInode& inode) {
 DiskOutcome SimDisk::reserve(SimInode& inode, std::uint64_t size) {
   Lock lock(mutex_);
   return take_pages(inode, 0, pages_of(size)) ? DiskOutcome::ok : DiskOutcome::full;
+}
+
+std::uint64_t SimDisk::largest(SimInode& inode) {
+  Lock lock(mutex_);
+  if (!space_) return std::numeric_limits<std::int64_t>::max();
+  return inode.page_count() * kDiskPage + *space_;
 }
 
 }  // namespace s3oram::test

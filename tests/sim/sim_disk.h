@@ -104,6 +104,7 @@ class SimDisk final : public Disk {
   DiskOutcome truncate(SimInode& inode, std::uint64_t size);
   DiskOutcome sync(SimInode& inode);
   DiskOutcome reserve(SimInode& inode, std::uint64_t size);
+  std::uint64_t largest(SimInode& inode);
   std::recursive_mutex& mutex() const { return mutex_; }
 
  private:

@@ -29,7 +29,6 @@ for words in "s3oramfs --help" "s3oramfs init --help" "$bin/s3oramfs-serverd --v
   # shellcheck disable=SC2086 # a command
   expect 1 "could not be written" full $words
 done
-expect 2 "--index" "$bin/s3oramfs-serverd" --store "$work/new" --index 0
 expect 2 "VAULT" s3oramfs init --local
 expect 2 "100" s3oramfs init --local --no-passphrase --block-size 100 "$work/new"
 expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --bucket-size 16 --evict-every 46 "$work/new"
@@ -138,6 +137,7 @@ here=$host:$port
 expect 13 "store $work/store2: another server runs on this store" \
   serverd --store "$work/store2" --listen "$here"
 stop_server 2
+refuses 2 "--index 0" --listen "$here" --index 0
 printf '# two\n\nlisen = "%s"\n' "$here" > "$work/conf"
 refuses 2 "$work/conf: line 3: no such setting \"lisen\": did you mean \"listen\"?" --config "$work/conf"
 refuses 2 "$work/none" --config "$work/none"

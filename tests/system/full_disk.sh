@@ -12,6 +12,7 @@ need_fuse
 timeout=5
 set_up "$3"
 used() { echo $((($(stat -f -c %b "$1") - $(stat -f -c %f "$1")) * 4096)); }
+little_room() { (($(stat -f -c '%a * %S' "$mount") < 50000000)); }
 errors() { grep -c -e 'No space left' -e 'Input/output error' "$work/workload.log"; }
 
 # fill_up DISK BYTES-LEFT
@@ -22,7 +23,9 @@ fill_up() {
   cp "$work/kept" "$mount/kept"
   for file in {1..5}; do head -c 20K /dev/urandom > "$mount/victim$file"; done
   sync "$mount"/* "$mount"
+  ! little_room || fail "there is no room before the disk is full"
   tell "$full" space $(($(used "$full") + free))
+  wait_until "df tells of it" little_room
   # Until nothing fits any more; how much that is depends on what grows when.
   for ((file = 1; file <= 500; ++file)); do
     head -c 100K /dev/urandom > "$mount/filler$file" && sync "$mount/filler$file" || break

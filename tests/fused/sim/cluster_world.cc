@@ -33,7 +33,7 @@ class ClusterWorld::Device final : public BlockDevice, public CommitParticipant 
 
   std::uint32_t block_size() const override { return engine_.block_size(); }
   std::vector<BlockId> mapped() const override { return engine_.mapped(); }
-  Room room() const override { return engine_.room(); }
+  Room room() override { return engine_.room(); }
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   void read(BlockId block, std::function<void(Result<Bytes>)> done) override {
     engine_.read(block, [this, done = std::move(done)](Result<Bytes> content) {
