@@ -277,7 +277,7 @@ PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index
     const CachedBlock& oldest = *dirty_.front();
     error = oldest.write_error;
     // Where there was no room since we began to wait, waiting does not help.
-    return error == ENOSPC && oldest.not_before - options_.retry >= start && !room_is_held();
+    return oldest.out_of_room && oldest.not_before - options_.retry >= start;
   });
   return ended && error == 0 ? PosixStatus() : posix_error(error);
 }

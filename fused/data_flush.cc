@@ -119,6 +119,7 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     block->durable_version = block->in_flight_version;
     block->failing_since.reset();
     block->write_error = 0;
+    block->out_of_room = false;
     record(block, *block->home);
     if (node.replacement && node.replacement->closed && node.unflushed == 0)
       if (const auto settled = settle(node); !settled)
@@ -131,6 +132,7 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     if (!block->failing_since) block->failing_since = now;
     block->not_before = now + options_.retry;
     block->write_error = to_errno(outcome.error());
+    block->out_of_room = block->write_error == ENOSPC && !room_is_held();
     block->node->no_room |= block->write_error == ENOSPC;
     failed_.push_back(block);
     account(block);
@@ -179,8 +181,7 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
     const CachedBlock& block = *left->first;
     const auto failed_at = block.not_before - options_.retry;
     if (block.failing_since && failed_at > start &&
-        ((block.write_error == ENOSPC && !room_is_held()) ||
-         failed_at - *block.failing_since >= options_.deadline))
+        (block.out_of_room || failed_at - *block.failing_since >= options_.deadline))
       error = block.write_error;
     return error != 0;
   });

@@ -39,7 +39,8 @@ struct CachedBlock {
   // Since when writing it fails, and when it may be tried again.
   std::optional<Timing::Time> failing_since;
   Timing::Time not_before{};
-  int write_error = 0;  // errno
+  int write_error = 0;       // errno
+  bool out_of_room = false;  // when it failed last, and nothing that was freed was held back then
 
   // What DataCache::account() has counted of it.
   std::size_t charged = 0, charged_dirty = 0;

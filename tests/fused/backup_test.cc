@@ -1,6 +1,7 @@
 // Backups of the tables of files, and what they give back when vault.db is gone.
 #include <map>
 #include <random>
+#include <thread>
 
 #include "fused/backup_format.h"
 #include "fused/restore_files.h"
@@ -269,6 +270,28 @@ TEST_F(BackupTest, WithoutRoomTheLastOneStaysUnlessItIsInTheWay) {
   lose();
   ASSERT_TRUE(restored_) << restored_.error().message;
   EXPECT_EQ(files().size(), 200u);
+}
+
+// What failed while freed blocks were held back is tried again once they are not.
+TEST_F(BackupTest, RoomThatABackupGivesBackIsUsedByWhoWaits) {
+  unmount();
+  options.cache.retry = std::chrono::milliseconds(500);
+  mount();
+  write_file("first", pattern(5 * kTestBlock));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  fs->forget(find("first"), 2);
+  ASSERT_TRUE(fs->unlink(kRootIno, "first"));
+  ASSERT_TRUE(fs->sync_all());
+  ASSERT_EQ(fs->status().backup.held, 5u);
+  const Ino ino = create("second");
+  device->fill_up(true);
+  write(ino, 0, pattern(3 * kTestBlock));
+  std::thread waits([&] { sync(ino); });
+  while (fs->status().failing_bytes == 0) continue;
+  device->fill_up(false);
+  back_up();
+  waits.join();
 }
 
 TEST_F(BackupTest, WithoutAWholeOneNothingIsMade) {
