@@ -30,7 +30,7 @@ std::vector<std::string> problems(const MountState& state) {
   }
   if (files.no_room_bytes > 0)
     found.push_back(fmt::format("{} cannot be written: no room", human_size(files.no_room_bytes)));
-  else if (!state.room.can_grow && state.room.blocks == 0)
+  else if (state.free_bytes < state.block_size)
     found.push_back("full: no room for another block");
   if (files.failing_bytes > files.no_room_bytes)
     found.push_back(fmt::format("{} could not be written for {}, and are tried again",

@@ -19,6 +19,7 @@ MountState sound() {
     state.volume.servers[i].answering = true;
   }
   state.block_size = 64 << 10;
+  state.free_bytes = 1 << 30;
   return state;
 }
 
@@ -69,14 +70,17 @@ const Case kCases[] = {
     {"no room for what is written",
      [](MountState& s) {
        s.files.dirty_bytes = s.files.failing_bytes = s.files.no_room_bytes = 2'200'000;
-       s.room = {.blocks = 0, .can_grow = false};
+       s.free_bytes = 0;
      },
      {"2.1 MiB cannot be written: no room"}},
     {"no room, and nobody needs it",
-     [](MountState& s) { s.room = {.blocks = 0, .can_grow = false}; },
+     [](MountState& s) { s.free_bytes = (64 << 10) - 1; },
      {"full: no room for another block"}},
-    {"the tree cannot grow, and is not full",
-     [](MountState& s) { s.room = {.blocks = 9, .can_grow = false}; },
+    {"the tree cannot grow, and is not full: there are freed blocks",
+     [](MountState& s) {
+       s.room = {.blocks = 0, .can_grow = false};
+       s.free_bytes = 64 << 10;
+     },
      {}},
     {"writing fails",
      [](MountState& s) {
