@@ -6,7 +6,7 @@
 set -uo pipefail
 
 cd "$1" || exit 1
-: "${RUNS:=400}" # random runs, at most; most rules are missed within ten
+: "${RUNS:=1000}" # random runs, at most; most rules are missed within ten
 missed=0
 
 # noticed RULE PROGRAM [ARGUMENT...]
