@@ -70,7 +70,8 @@ Status outcome(const std::string& vault, const VaultReport& report, std::size_t 
   if (repair) return fail(code, "{}: {} of {} problems could not be mended", vault, left, problems);
   const bool mendable = std::any_of(report.findings.begin(), report.findings.end(),
                                     [](const Finding& finding) { return finding.mendable(); });
-  return fail(code, "{}: {} problems were found and nothing was changed{}", vault, left,
+  return fail(code, "{}: {} found and nothing was changed{}", vault,
+              left == 1 ? "1 problem was" : fmt::format("{} problems were", left),
               mendable ? "; --repair mends what can be" : "");
 }
 
@@ -113,8 +114,9 @@ Status run_fsck(const Args& args) {
   if (problems == 0)
     std::cout << fmt::format("{} is sound\n", vault->directory().string());
   else
-    std::cout << fmt::format("{}: all {} problems were mended\n", vault->directory().string(),
-                             problems);
+    std::cout << fmt::format(
+        "{}: {} mended\n", vault->directory().string(),
+        problems == 1 ? "the problem was" : fmt::format("all {} problems were", problems));
   return {};
 }
 

@@ -110,6 +110,7 @@ Result<Choice> choose(const InitOptions& options) {
   wishes.scheme = {static_cast<std::uint8_t>(options.privacy), static_cast<std::uint8_t>(servers)};
   auto expect = parse_size(options.expect);
   if (!expect) return fail(std::move(expect).error());
+  if (*expect == 0) return fail(Errc::usage, "--expect {}: give a size", options.expect);
   wishes.expect = *expect;
   S3O_TRY(take_name(kPrivacies, "--privacy", options.sharing, wishes.privacy));
   if (!options.evictor.empty())
