@@ -73,6 +73,8 @@ Status run_status(const Args& args) {
   if (!vault) return fail(std::move(vault).error());
   ordered_json status = describe(*vault);
   auto answer = ask_daemon(*vault, "status", kPatience);
+  if (!answer && answer.error().code == Errc::failed)  // it may just have ended
+    answer = ask_daemon(*vault, "status", kPatience);
   if (answer) {
     answer->erase("ok");
     status.update(ordered_json(*answer));
