@@ -91,6 +91,31 @@ TEST_P(Heal, AServerSetBackWithinAView) {
   for (std::uint64_t i = 70; i < 80; ++i) expect(i % 10, i);
 }
 
+// Its control.db is as it was.
+TEST_P(Heal, AServerWithSlotsOfAnotherTimeOrOfAnotherServer) {
+  ASSERT_OK(cluster_.open_client());
+  std::uint64_t i = 0;
+  const auto write_more = [&] {
+    for (const std::uint64_t until = i + 80; i < until; ++i) write(i % 10, i);
+    cluster_.settle();
+  };
+  write_more();
+  const auto slots = cluster_.slots().string();
+  for (const Party other : {2, 3, 2}) {
+    const auto theirs = cluster_.disk(other).image().files.at(slots);
+    write_more();
+    ASSERT_OK(cluster_.commit());
+    cluster_.stop_server(2);
+    auto image = cluster_.disk(2).image();
+    image.files.at(slots) = theirs;
+    cluster_.replace_disk(2, image);
+    cluster_.start_server(2);
+    for (BlockId block = 0; block < 10; ++block) expect(block, i - 10 + block);
+  }
+  write_more();
+  for (BlockId block = 0; block < 10; ++block) expect(block, i - 10 + block);
+}
+
 // Then it flips once more, and must not take what it lost of the root's writes for what it wrote.
 TEST_P(Heal, AServerSetBackToAnEvictionThatItHadPrepared) {
   ASSERT_OK(cluster_.open_client());
