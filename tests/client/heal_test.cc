@@ -102,12 +102,14 @@ TEST_P(Heal, AServerWithSlotsOfAnotherTimeOrOfAnotherServer) {
   write_more();
   const auto slots = cluster_.slots().string();
   for (const Party other : {2, 3, 2}) {
-    const auto theirs = cluster_.disk(other).image().files.at(slots);
+    auto others = cluster_.disk(other).image().files.at(slots);
     write_more();
     ASSERT_OK(cluster_.commit());
+    cluster_.settle();
+    if (other != 2) others = cluster_.disk(other).image().files.at(slots);  // of this time
     cluster_.stop_server(2);
     auto image = cluster_.disk(2).image();
-    image.files.at(slots) = theirs;
+    image.files.at(slots) = others;
     cluster_.replace_disk(2, image);
     cluster_.start_server(2);
     for (BlockId block = 0; block < 10; ++block) expect(block, i - 10 + block);
