@@ -56,6 +56,8 @@ class Control {
   /// The bucket in `view`: the present one, or the one before until it is released.
   Result<FrameRef> bucket(BucketIndex bucket, std::uint64_t view) const;
   unsigned height() const { return height_; }
+  /// Once what is prepared is committed.
+  unsigned next_height() const { return prepared_ ? prepared_versions_.next_height : height_; }
   /// Whether there is room for more than what gives room back.
   bool find_ballast() {
     database_.restore_ballast();

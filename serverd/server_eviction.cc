@@ -12,9 +12,9 @@ constexpr std::size_t kEarlySubshares = 4096;  // of one peer
 }  // namespace
 
 Task<Result<Bytes>> Server::reserve(ReserveRequest request, Payload&) {
-  if (request.height < control_.height() || request.height > control_.height() + 1u ||
-      request.height > kMaxHeight)
-    co_return malformed();
+  // The client may have decided already what is prepared here, or asked before it grew.
+  if (request.height > std::min(control_.next_height() + 1u, kMaxHeight)) co_return malformed();
+  if (request.height < control_.height()) co_return done();
   if (request.height > control_.height() && !control_.find_ballast())
     co_return fail(Errc::disk_full, "the disk of server {} is full", self_);
   const auto begun = sync_->begin();
