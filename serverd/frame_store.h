@@ -1,7 +1,7 @@
 // Slots on disk. The file `slots` begins with the root's 2A slots for new writes, written in place
 // one by one; then comes an array of frames of Z slots; a bucket version is a frame, written once,
-// beside the old ones. Each slot is followed by a stamp (the number of the access or
-// eviction that wrote it) and a checksum over slot, stamp, place and owner. A frame in memory has
+// beside the old ones. Each slot is followed by a stamp (which access, or which attempt at an
+// eviction, wrote it) and a checksum over slot, stamp, place and owner. A frame in memory has
 // been checked: what another server wrote, or this one at another time, is as damaged as what a
 // disk has changed.
 //

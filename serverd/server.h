@@ -164,6 +164,7 @@ class Server final : public ShareServer {
   Task<Status> load_path(Eviction& eviction, const PrepareRequest& request, BucketRows writes);
   /// The frames that take what the evictor has made, and the view's buckets with them.
   struct NewVersions {
+    Stamp stamp;
     BucketVersions versions;
     struct Write {
       FrameNumber frame;
@@ -172,6 +173,7 @@ class Server final : public ShareServer {
     };
     std::vector<Write> writes;
   };
+  NewVersions new_versions(const EvictionId& id) const;
   void add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<Frame> content);
   NewVersions matrix_versions(const PrepareRequest& request, Frames frames);
   NewVersions shuffle_versions(const PrepareRequest& request, Frames frames);

@@ -1,5 +1,6 @@
 // One server's part in evictions: prepare, commit, discard, release.
 #include <algorithm>
+#include <cstring>
 
 #include "oramcore/base/rules.h"
 #include "serverd/server.h"
@@ -8,6 +9,13 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kEarlySubshares = 4096;  // of one peer
+
+/// Of what an attempt writes: two attempts at one eviction share the same content differently.
+std::uint64_t stamp_of(const EvictionId& id) {
+  std::uint64_t stamp = 0;
+  std::memcpy(&stamp, id.attempt.data(), sizeof stamp);
+  return stamp;
+}
 
 }  // namespace
 
@@ -97,7 +105,7 @@ Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request
   const auto begun = sync_->begin();
   Status status = co_await offload(background_, [&]() -> Status {
     for (auto& [frame, bucket, content] : made.writes)
-      S3O_TRY(frames_->write(frame, std::move(content), request.id.eviction, depth_of(bucket)));
+      S3O_TRY(frames_->write(frame, std::move(content), stamp_of(request.id), depth_of(bucket)));
     return {};
   });
   if (status && rule_holds(Rule::durable_prepare)) status = co_await sync_->sync(begun);
@@ -106,18 +114,21 @@ Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request
   co_return status;
 }
 
+Server::NewVersions Server::new_versions(const EvictionId& id) const {
+  return {
+      .stamp = control_.has_stamps() ? Stamp(stamp_of(id)) : Stamp(), .versions = {}, .writes = {}};
+}
+
 void Server::add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<Frame> content) {
-  // The present view is also the number of the eviction that makes the next one.
-  const Stamp stamp = control_.has_stamps() ? Stamp(control_.view()) : Stamp();
   const FrameRef present = *control_.bucket(bucket, control_.view());
   const bool in_place = !rule_holds(Rule::copy_on_write) && present.frame != 0;
   const FrameNumber frame = in_place ? control_.reuse(present.frame) : control_.allocate();
   to.writes.push_back({frame, bucket, std::move(content)});
-  to.versions.emplace_back(bucket, FrameRef{frame, params().bucket_size, stamp});
+  to.versions.emplace_back(bucket, FrameRef{frame, params().bucket_size, to.stamp});
 }
 
 Server::NewVersions Server::shuffle_versions(const PrepareRequest& request, Frames frames) {
-  NewVersions made;
+  NewVersions made = new_versions(request.id);
   std::size_t at = 0;
   for (const BucketIndex bucket : path_buckets(params(), request.id.eviction, request.height))
     add_version(made, bucket, std::move(frames[at++]));
@@ -128,7 +139,7 @@ Server::NewVersions Server::shuffle_versions(const PrepareRequest& request, Fram
 // buckets on the path above the leaf are empty afterwards.
 Server::NewVersions Server::matrix_versions(const PrepareRequest& request, Frames frames) {
   const unsigned height = request.height;
-  NewVersions made;
+  NewVersions made = new_versions(request.id);
   const auto on_path = [&](unsigned level) { return bucket_on_path(request.id.eviction, level); };
   for (unsigned level = 1; level < height; ++level) {
     made.versions.emplace_back(on_path(level), FrameRef{});

@@ -118,6 +118,39 @@ TEST_P(Heal, AServerWithSlotsOfAnotherTimeOrOfAnotherServer) {
   for (BlockId block = 0; block < 10; ++block) expect(block, i - 10 + block);
 }
 
+// An eviction that was cut short is done again, with other shares.
+TEST_P(Heal, AServerWithSlotsOfAnAttemptThatWasDiscarded) {
+  ASSERT_OK(cluster_.open_client());
+  for (BlockId block = 0; block < 3; ++block) write(block, 1);
+  std::optional<test::DiskImage::Content> discarded;
+  const auto slots = cluster_.slots().string();
+  cluster_.on_step = [&](Party party, std::string_view name, bool done) {
+    if (party == 2 && name == "prepared" && done)
+      discarded = cluster_.disk(2).image().files.at(slots);
+  };
+  cluster_.network.filter = [&](Party, Party to, const Bytes&) {
+    return to != kClient || !discarded;
+  };
+  std::size_t answered = 0;
+  for (BlockId block = 3; block < 6; ++block)
+    cluster_.engine().write(block, pattern(block, 1, kBlockSize), [&](Status) { ++answered; });
+  cluster_.run_until([&] { return discarded.has_value(); });
+  cluster_.kill_client();
+  cluster_.on_step = {};
+  cluster_.network.filter = {};
+  ASSERT_OK(cluster_.open_client());
+  for (BlockId block = 0; block < 3; ++block) expect(block, 1);
+  cluster_.settle();
+  ASSERT_OK(cluster_.commit());
+  cluster_.stop_server(2);
+  auto image = cluster_.disk(2).image();
+  image.files.at(slots) = *discarded;
+  cluster_.replace_disk(2, image);
+  cluster_.start_server(2);
+  for (int round = 0; round < 4; ++round)
+    for (BlockId block = 0; block < 3; ++block) expect(block, 1);
+}
+
 // Then it flips once more, and must not take what it lost of the root's writes for what it wrote.
 TEST_P(Heal, AServerSetBackToAnEvictionThatItHadPrepared) {
   ASSERT_OK(cluster_.open_client());
