@@ -37,13 +37,15 @@ ordered_json describe(const Vault& vault) {
 }
 
 /// A mount whose daemon has ended or hangs still stands in the kernel's list.
-void add_dead_daemon(ordered_json& status, const VaultMount& mount, const std::string& what) {
+void add_dead_daemon(ordered_json& status, const VaultMount& mount, bool hangs) {
   status["mounted"] = true;
   status["mountpoint"] = mount.point.string();
   status["health"] = {
       {"healthy", false},
-      {"problems", ordered_json::array({fmt::format("{}: s3oramfs umount {}, and mount it again",
-                                                    what, mount.point.string())})}};
+      {"problems", ordered_json::array(
+                       {fmt::format("{}: s3oramfs umount {}{}, and mount it again",
+                                    hangs ? "its daemon does not answer" : "its daemon has ended",
+                                    hangs ? "--force " : "", mount.point.string())})}};
 }
 
 Status outcome_of_check(const ordered_json& status) {
@@ -82,8 +84,7 @@ Status run_status(const Args& args) {
   } else if (answer.error().code == Errc::not_mounted || answer.error().code == Errc::unreachable) {
     const bool hangs = answer.error().code == Errc::unreachable;
     if (mount)
-      add_dead_daemon(status, *mount,
-                      hangs ? "its daemon does not answer" : "its daemon has ended");
+      add_dead_daemon(status, *mount, hangs);
     else if (hangs)
       return fail(std::move(answer).error());
   } else {
