@@ -199,6 +199,7 @@ class Engine final : public BlockDevice {
   std::vector<Intent> intents_;        // by root slot
   std::set<BlockId> unreadable_;       // not asked for again before they are written
   bool healing_ = false;
+  std::uint64_t mended_ = 0;  // slots, at single servers
   Event healed_;
 
   // What retrievals read: tree_'s view, or the one before while it is being flipped.

@@ -82,6 +82,7 @@ Task<Status> Engine::heal_slot(SlotAddress at) {
         .epoch = session_.epoch, .view = tree_.view, .at = at, .access = access, .share = share};
     auto healed = co_await servers_.ask(server, HealSlotRequest::kType, encode(request));
     if (!healed) co_return fail(healed.error());
+    ++mended_;
     if (!lost) metrics_.healed_slots.add();
   }
   co_return Status{};

@@ -8,7 +8,9 @@
 namespace s3oram {
 namespace {
 
-constexpr unsigned kHealings = 3;  // of one path, before it is given up
+// Of one path, before it is given up: those that brought nothing, and all. Where much is damaged,
+// another path's healing may take this one's place again and again.
+constexpr unsigned kVainHealings = 3, kHealings = 200;
 
 /// Of several servers' errors the one to go by: what is final, then what a newer view mends, then
 /// what healing mends, then what passes.
@@ -58,7 +60,8 @@ Position Engine::position_read(BlockId block) const {
 /// The block's slot on the path, or zeros, in whichever view it can be read. Damaged slots on the
 /// path are healed first.
 Task<Result<Bytes>> Engine::inner_product(Turn turn, BlockId block, Leaf leaf) {
-  for (unsigned healings = 0;;) {
+  std::uint64_t mended = mended_;
+  for (unsigned healings = 0, in_vain = 0;;) {
     const ReadView view = reading_;
     const PathSlots path(params_, view.view, tree_.written, view.height);
     const Position position = position_read(block);
@@ -77,7 +80,8 @@ Task<Result<Bytes>> Engine::inner_product(Turn turn, BlockId block, Leaf leaf) {
       while (!dead_ && reading_.view != tree_.view) co_await turns_changed_.wait();
       if (reading_.view == view.view) die(found.error());
     } else if (found.error().code == Errc::corrupt) {
-      if (++healings > kHealings) co_return found;
+      in_vain = std::exchange(mended, mended_) == mended_ ? in_vain + 1 : 0;
+      if (in_vain > kVainHealings || ++healings > kHealings) co_return found;
       S3O_CO_TRY(co_await heal());
     } else if (!Servers::may_pass(found.error().code)) {
       die(found.error());

@@ -52,6 +52,28 @@ TEST_P(Heal, AServerWhoseDiskRotsIsHealedByTheOthers) {
   ASSERT_OK(cluster_.close_client());
 }
 
+// Each path has damage of its own, and while it is healed the others wait.
+TEST(HealAtOnce, ManyReadsFindAWholeDiskDamaged) {
+  Cluster cluster(test::safe_volume(Evictor::shuffle, 32), 43);
+  ASSERT_OK(cluster.open_client());
+  constexpr BlockId kMany = 300;
+  for (BlockId block = 0; block < kMany; ++block)
+    ASSERT_OK(cluster.write(block, pattern(block, 1, kBlockSize)));
+  cluster.settle();
+  const std::size_t size = cluster.disk(2).content(cluster.slots()).size();
+  for (std::size_t at = 17; at < size; at += kStride) cluster.disk(2).rot("slots", at, 4);
+  cluster.stop_server(2);
+  cluster.start_server(2);
+  std::size_t right = 0, ended = 0;
+  for (BlockId block = 0; block < kMany; ++block)
+    cluster.engine().read(block, [&, block](const Result<Bytes>& got) {
+      ++ended;
+      right += got && *got == pattern(block, 1, kBlockSize);
+    });
+  cluster.run_until([&] { return ended == kMany; });
+  EXPECT_EQ(right, kMany);
+}
+
 TEST_P(Heal, WhatTwoServersHaveLostCostsItsBlockAlone) {
   ASSERT_OK(cluster_.open_client());
   for (BlockId block = 0; block < 3; ++block) write(block, 1);
