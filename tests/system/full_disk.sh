@@ -15,6 +15,17 @@ used() { echo $((($(stat -f -c %b "$1") - $(stat -f -c %f "$1")) * 4096)); }
 little_room() { (($(stat -f -c '%a * %S' "$mount") < 50000000)); }
 errors() { grep -c -e 'No space left' -e 'Input/output error' "$work/workload.log"; }
 
+# Whether 500 files of this size fit.
+fill_with() {
+  local file
+  for file in {1..500}; do
+    { head -c "$1" /dev/urandom > "$mount/filler$1.$file" && sync "$mount/filler$1.$file"; } \
+      2> "$work/full.log" && continue
+    step "  after $file files of $1: $(tail -n 1 "$work/full.log")"
+    cat "$mount/filler$1.$file" > "$work/read" || fail "what waits for room cannot be read"
+    return 1
+  done
+}
 # fill_up DISK BYTES-LEFT
 fill_up() {
   local full=$1 free=$2 file
@@ -27,12 +38,8 @@ fill_up() {
   tell "$full" space $(($(used "$full") + free))
   wait_until "df tells of it" little_room
   # Until nothing fits any more; how much that is depends on what grows when.
-  for ((file = 1; file <= 500; ++file)); do
-    head -c 100K /dev/urandom > "$mount/filler$file" && sync "$mount/filler$file" || break
-  done 2> "$work/full.log"
-  ((file < 500)) || fail "50 MB fit into $free bytes"
-  step "  after $file files: $(tail -n 1 "$work/full.log")"
-  cat "$mount/filler$file" > "$work/read" || fail "what waits for room cannot be read"
+  ! fill_with 100K || fail "50 MB fit into $free bytes"
+  ! fill_with 4K || fail "2 MB fit where 100 KB do not"
   start_work "$RANDOM" 5
   end_work 0
   (($(errors) > 0)) || fail "the workload noticed nothing"
