@@ -157,6 +157,19 @@ TEST_F(GroupSyncTest, AFailedWriteFailsAlone) {
   EXPECT_EQ((**failing).error().code, Errc::disk_full);
 }
 
+// The next one would succeed: the kernel has forgotten what the first could not write.
+TEST_F(GroupSyncTest, AFailedSyncIsNotAskedForAgain) {
+  disk_->during_sync = [this] {
+    disk_->fail_syncs = true;
+    disk_->during_sync = [this] { disk_->fail_syncs = false; };
+  };
+  const auto outcome = write(1);
+  settle();
+  ASSERT_TRUE(*outcome);
+  EXPECT_FALSE(**outcome);
+  EXPECT_EQ(disk_->syncs, 1);
+}
+
 TEST_F(GroupSyncTest, AFailedSyncFailsItsWritesAndNoLaterOnes) {
   disk_->fail_syncs = true;
   const auto first = write(1), second = write(2);
