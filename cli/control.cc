@@ -17,7 +17,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLongestAnswer = 1 << 20;
-constexpr std::chrono::seconds kLongestSilence{15};
 
 tl::unexpected<Error> failure(const Vault& vault, Errc code) {
   return fail(code, "{}: its daemon does not answer: {}", vault.directory().string(),
@@ -85,7 +84,7 @@ Result<json> ask_daemon(const Vault& vault, const std::string& question,
 Result<json> ask_daemon(const Vault& vault, const std::string& question, Progress& progress,
                         std::chrono::seconds patience) {
   auto asked = std::async(std::launch::async, [&]() -> Result<json> {
-    auto awake = ask_daemon(vault, "status", kLongestSilence);
+    auto awake = ask_daemon(vault, "status", kStatusPatience);
     if (!awake) return awake;
     return ask_daemon(vault, question, patience);
   });

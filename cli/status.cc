@@ -15,8 +15,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::chrono::seconds kPatience{15};  // longer than a daemon asks its servers
-
 ordered_json describe(const Vault& vault) {
   const VaultConfig& config = vault.config();
   ordered_json status;
@@ -74,9 +72,9 @@ Status run_status(const Args& args) {
   auto vault = Vault::find(mount ? mount->vault : std::filesystem::path(name));
   if (!vault) return fail(std::move(vault).error());
   ordered_json status = describe(*vault);
-  auto answer = ask_daemon(*vault, "status", kPatience);
+  auto answer = ask_daemon(*vault, "status", kStatusPatience);
   if (!answer && answer.error().code == Errc::failed)  // it may just have ended
-    answer = ask_daemon(*vault, "status", kPatience);
+    answer = ask_daemon(*vault, "status", kStatusPatience);
   if (answer) {
     answer->erase("ok");
     status.update(ordered_json(*answer));

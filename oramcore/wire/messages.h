@@ -82,14 +82,18 @@ struct VolumeDescription {
   }
 };
 
-/// Hello: what is there? Needs no session.
-struct HelloRequest {
-  static constexpr auto kType = MessageType::hello;
+/// A question that is its type alone.
+template <MessageType type>
+struct BareRequest {
+  static constexpr auto kType = type;
   template <class A>
   void fields(A& a) {
     a();
   }
 };
+
+/// Hello: what is there? Needs no session.
+using HelloRequest = BareRequest<MessageType::hello>;
 struct HelloAnswer {
   std::uint8_t server = 0;
   std::optional<VolumeDescription> volume;
@@ -100,13 +104,7 @@ struct HelloAnswer {
 };
 
 /// How high a tree the server's disk has room for. Needs no session.
-struct RoomRequest {
-  static constexpr auto kType = MessageType::room;
-  template <class A>
-  void fields(A& a) {
-    a();
-  }
-};
+using RoomRequest = BareRequest<MessageType::room>;
 struct RoomAnswer {
   std::uint8_t height = 0;
   template <class A>
@@ -117,13 +115,7 @@ struct RoomAnswer {
 
 /// Traffic: what the server has sent and received on its links since it was started. Needs no
 /// session.
-struct TrafficRequest {
-  static constexpr auto kType = MessageType::traffic;
-  template <class A>
-  void fields(A& a) {
-    a();
-  }
-};
+using TrafficRequest = BareRequest<MessageType::traffic>;
 struct LinkTraffic {
   Party party = 0;
   std::uint64_t sent = 0, received = 0;  // bytes

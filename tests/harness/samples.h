@@ -84,6 +84,8 @@ void for_each_sample(Visit visit) {
   visit(HelloRequest{}, std::string());
   visit(HelloAnswer{3, sample_volume()}, hex("03", "01", kVolume));
   visit(HelloAnswer{3, std::nullopt}, hex("03", "00"));
+  visit(RoomRequest{}, std::string());
+  visit(RoomAnswer{0x0c}, std::string("0c"));
   visit(TrafficRequest{}, std::string());
   visit(TrafficAnswer{{{2, 0x2122232425262728, 0x3132333435363738}}},
         hex("01000000", "02", "2827262524232221", "3837363534333231"));

@@ -164,8 +164,7 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
     for (const auto& [from, to] : settles_)
       if (to >= replacement.ends && from < next && from <= commit.index)
         settled = std::min(settled, std::max(from, replacement.ends));
-    const auto old = [&](const Step& step) { return commit.until >= *step.at + commit.patience; };
-    if (old(replacement)) settled = replacement.ends;
+    if (commit.until >= *replacement.at + commit.patience) settled = replacement.ends;
     if (settled == kNever) {
       *reason += "; or anew: too early";
       continue;
