@@ -41,10 +41,21 @@ constexpr std::chrono::seconds kPredecessor{20};
 constexpr std::chrono::milliseconds kPoll{100};
 constexpr auto kControlSocket = "control.sock";
 
+/// Bytes of vault.db for each block of data.
+constexpr std::uint64_t kDatabaseBytes = 64;
+
 /// Slots on the disk of a local vault for each block of data, at most: every server's full tree has
 /// 2^(H+1) buckets of Z slots for A 2^(H-1) blocks, and room for the path of an eviction.
 std::uint64_t local_expansion(const VolumeParams& params) {
   return params.scheme.servers * (4u * params.bucket_size / params.evict_every + 1u);
+}
+
+/// For which there is room on the servers, of which a local vault's share its disk, and in vault.db
+/// on a disk with `free` bytes.
+std::uint64_t free_blocks(const VaultConfig& config, const Room& room, std::uint64_t free) {
+  const std::uint64_t growth = free / local_expansion(config.params) / config.params.block_size;
+  return std::min(room.blocks + (config.local ? std::min(room.more, growth) : room.more),
+                  free / kDatabaseBytes);
 }
 
 // ---- signals -----------------------------------------------------------------------------------
@@ -252,16 +263,14 @@ Status mount_vault(const MountCommand& command, Background& background) {
   Metrics metrics;
   auto volume = open_volume(*vault, *keys, command, metrics);
   if (!volume) return fail(volume.error());
-  FreeSpace space(vault->directory(), local_expansion(vault->config().params));
+  FreeSpace space(vault->directory());
   FileSystemOptions options;
   options.cache.timing = &fuse_timing();
   options.cache.limit = command.cache_mib << 20;
   options.cache.deadline = command.timeout;
-  options.cache.free_bytes = [&, local = vault->config().local] {
-    const Room room = (*volume)->device().room();
-    const std::uint64_t block = (*volume)->device().block_size(), more = room.more * block;
-    // Each server of a local vault finds the whole disk.
-    return room.blocks * block + (local ? std::min(more, space.bytes()) : more);
+  options.cache.free_bytes = [&] {
+    BlockDevice& device = (*volume)->device();
+    return free_blocks(vault->config(), device.room(), space.bytes()) * device.block_size();
   };
   options.cache.free_bytes();  // asks the servers, for the first who wants to know
   options.back_up_every = command.back_up_every;
