@@ -1,13 +1,17 @@
 #include "oramcore/state/passphrase.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sodium.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -24,12 +28,17 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLongest = 1024;
 constexpr std::size_t kMostOutput = 1 << 16;
 
-// The terminal of the session, with its echo off; on again when this dies. Signals by key are off
-// meanwhile: one would end the program and leave the terminal without echo.
+// The terminal of the session, with its echo off; on again when this dies. Meanwhile there are no
+// signals by key, and those that end programs wait: one would leave the terminal without echo.
 class QuietTerminal {
  public:
   QuietTerminal() : fd_(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)) {
-    if (fd_ < 0 || ::tcgetattr(fd_, &former_) != 0) return;
+    sigset_t ends;
+    sigemptyset(&ends);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) sigaddset(&ends, number);
+    ::pthread_sigmask(SIG_BLOCK, &ends, &former_mask_);
+    signals_ = ::signalfd(-1, &ends, SFD_CLOEXEC);
+    if (fd_ < 0 || signals_ < 0 || ::tcgetattr(fd_, &former_) != 0) return;
     termios quiet = former_;
     quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO | ISIG);
     quiet.c_cc[VEOL] = quiet.c_cc[VINTR];  // hands the line over at once
@@ -37,7 +46,9 @@ class QuietTerminal {
   }
   ~QuietTerminal() {
     if (quiet_) ::tcsetattr(fd_, TCSAFLUSH, &former_);
-    if (fd_ >= 0) ::close(fd_);
+    for (const int fd : {fd_, signals_})
+      if (fd >= 0) ::close(fd);
+    ::pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);  // what waited ends the program now
   }
   QuietTerminal(const QuietTerminal&) = delete;
   QuietTerminal& operator=(const QuietTerminal&) = delete;
@@ -48,7 +59,11 @@ class QuietTerminal {
   }
   /// Up to the end of the line. False at the end of the input, and if interrupted.
   bool read_line(std::string& line) {
+    std::array<pollfd, 2> inputs{pollfd{fd_, POLLIN, 0}, pollfd{signals_, POLLIN, 0}};
     for (char c = 0;;) {
+      const int ready = ::poll(inputs.data(), inputs.size(), -1);
+      if (ready < 0 && errno == EINTR) continue;
+      if (ready < 0 || inputs[1].revents != 0) return false;
       const ssize_t got = ::read(fd_, &c, 1);
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0 || c == static_cast<char>(former_.c_cc[VINTR])) return false;
@@ -58,7 +73,8 @@ class QuietTerminal {
   }
 
  private:
-  int fd_;
+  int fd_, signals_ = -1;
+  sigset_t former_mask_{};
   termios former_{};
   bool quiet_ = false;
 };

@@ -1,7 +1,11 @@
 #include "oramcore/state/passphrase.h"
 
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -72,6 +76,69 @@ TEST_F(Passphrase, ComesFromSystemdIfNothingElseIsGiven) {
   EXPECT_EQ(read({{}, "echo given"}).value(), "given");
   file(kPassphraseCredential, "");
   refused({}, Errc::usage, kPassphraseCredential);
+}
+
+// A process that asks on a terminal of its own, whose other end is ours.
+class Asking {
+ public:
+  Asking() {
+    child_ = ::forkpty(&terminal_, nullptr, nullptr, nullptr);
+    if (child_ == 0) {
+      const auto text = read_passphrase({}, "Passphrase: ");
+      ::_exit(!text ? static_cast<int>(text.error().code) : *text == "secret" ? 0 : 1);
+    }
+    for (char c = 0; !shown_.ends_with(": ") && ::read(terminal_, &c, 1) == 1;) shown_ += c;
+    EXPECT_EQ(shown_, "Passphrase: ");
+    EXPECT_FALSE(echoes());
+  }
+  ~Asking() { ::close(terminal_); }
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+
+  void type(const std::string& text) const {
+    ASSERT_EQ(::write(terminal_, text.data(), text.size()), std::ssize(text));
+  }
+  void send(int signal) const { ASSERT_EQ(::kill(child_, signal), 0); }
+  bool echoes() const {
+    termios state{};
+    EXPECT_EQ(::tcgetattr(terminal_, &state), 0);
+    return (state.c_lflag & ECHO) != 0;
+  }
+  /// How it ended, as waitpid() says.
+  int end() const {
+    int status = 0;
+    EXPECT_EQ(::waitpid(child_, &status, 0), child_);
+    EXPECT_TRUE(echoes());
+    return status;
+  }
+
+ private:
+  int terminal_ = -1;
+  pid_t child_ = -1;
+  std::string shown_;
+};
+
+TEST_F(Passphrase, IsAskedForOnTheTerminal) {
+  const auto code_after = [](const std::string& typed) {
+    const Asking asking;
+    asking.type(typed);
+    const int status = asking.end();
+    EXPECT_TRUE(WIFEXITED(status));
+    return WEXITSTATUS(status);
+  };
+  EXPECT_EQ(code_after("secret\n"), 0);
+  for (const char* typed : {"\n", "\x03", "sec\x03", "\x04"})
+    EXPECT_EQ(code_after(typed), static_cast<int>(Errc::usage)) << typed;
+}
+
+TEST_F(Passphrase, AnAskingProcessThatIsEndedLeavesTheTerminalAsItWas) {
+  for (const int signal : {SIGTERM, SIGHUP, SIGINT}) {
+    const Asking asking;
+    asking.type("half a word");
+    asking.send(signal);
+    const int status = asking.end();
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << signal;
+  }
 }
 
 TEST_F(Passphrase, ASecretThatOthersMayReadIsToldOf) {
