@@ -3,13 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <system_error>
 
 #include "oramcore/base/mountinfo.h"
 #include "oramcore/base/program.h"
+#include "oramcore/state/vault.h"
 
 namespace s3oram {
 namespace {
@@ -29,20 +27,18 @@ std::string mountpoint_of(const std::filesystem::path& vault) {
 
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault) {
+  // A mount's daemon may hang, and others, even root, may not look into somebody's mount.
+  if (const auto mount = vault_mounted_at(mountpoint)) {
+    auto other = Vault::find(mount->vault);
+    if (other && other->lock())
+      return fail(Errc::bad_mount_point,
+                  "{0}: a dead mount is in the way: run s3oramfs umount {0} first",
+                  mountpoint.string());
+    return fail(Errc::bad_mount_point, "{} is taken: the vault {} is mounted there",
+                mountpoint.string(), mount->vault.string());
+  }
   std::error_code error;
   const auto status = std::filesystem::status(mountpoint, error);
-  const std::string dead = fmt::format(
-      "{0}: a dead mount is in the way: run s3oramfs umount {0} first", mountpoint.string());
-  if (error.value() == ENOTCONN) return fail(Errc::bad_mount_point, "{}", dead);
-  // Before it is looked at: others, even root, may not look into somebody's mount.
-  for (const VaultMount& mount : vaults_among(current_mounts())) {
-    if (mount.point != mountpoint) continue;
-    // The kernel remembers the attributes of a mount whose daemon died, but does not open it.
-    const std::filesystem::directory_iterator opened(mountpoint, error);
-    if (error.value() == ENOTCONN) return fail(Errc::bad_mount_point, "{}", dead);
-    return fail(Errc::bad_mount_point, "{} is taken: the vault {} is mounted there",
-                mountpoint.string(), mount.vault.string());
-  }
   if (status.type() == std::filesystem::file_type::none)
     return fail(Errc::bad_mount_point, "{}: {}", mountpoint.string(), error.message());
   if (!std::filesystem::exists(status))

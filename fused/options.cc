@@ -10,6 +10,7 @@
 
 #include "oramcore/base/help.h"
 #include "oramcore/base/metrics_responder.h"
+#include "oramcore/base/mountinfo.h"
 
 namespace s3oram {
 namespace {
@@ -126,9 +127,9 @@ Status read_word(const std::string& word, bool sloppy, MountCommand& command) {
 void make_absolute(MountCommand& command) {
   std::error_code error;
   command.vault = std::filesystem::weakly_canonical(command.vault, error);
-  command.mountpoint = std::filesystem::absolute(command.mountpoint, error).lexically_normal();
-  if (!command.mountpoint.has_filename()) command.mountpoint = command.mountpoint.parent_path();
-  // A link may lead into the vault. (Of a dead mount nothing can be asked.)
+  command.mountpoint = as_mount_point(command.mountpoint);
+  if (vault_mounted_at(command.mountpoint)) return;
+  // A link may lead into the vault.
   const auto real = std::filesystem::canonical(command.mountpoint, error);
   if (!error) command.mountpoint = real;
 }
@@ -143,7 +144,9 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   int backup = static_cast<int>(command.back_up_every.count());
   CLI::App app("Mounts a vault, and returns when it can be used.", "s3oramfs mount");
   const auto value = [&app](const char* name, auto& target, const char* type, const char* what) {
-    return app.add_option(std::string("--") + name, target, what)->type_name(type);
+    return app.add_option(std::string("--") + name, target, what)
+        ->type_name(type)
+        ->check(not_empty());
   };
   const auto parsed_value = [&app](const char* name, auto read, auto& target, const char* type,
                                    const char* what) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <ranges>
 #include <sstream>
 
 namespace s3oram {
@@ -48,11 +49,25 @@ std::vector<MountEntry> current_mounts() {
   return parse_mounts({std::istreambuf_iterator<char>(file), {}});
 }
 
+std::filesystem::path as_mount_point(const std::filesystem::path& name) {
+  std::error_code error;
+  auto path = std::filesystem::absolute(name, error).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  const auto parent = std::filesystem::canonical(path.parent_path(), error);
+  return error ? path : parent / path.filename();
+}
+
 std::vector<VaultMount> vaults_among(const std::vector<MountEntry>& entries) {
   std::vector<VaultMount> mounts;
   for (const MountEntry& entry : entries)
     if (entry.type == kVaultMountType) mounts.push_back({entry.mountpoint, entry.source});
   return mounts;
+}
+
+std::optional<VaultMount> vault_mounted_at(const std::filesystem::path& point) {
+  for (const VaultMount& mount : vaults_among(current_mounts()) | std::views::reverse)
+    if (mount.point == point) return mount;
+  return {};
 }
 
 }  // namespace s3oram

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,14 @@ struct VaultMount {
   friend bool operator==(const VaultMount&, const VaultMount&) = default;
 };
 
+/// `name` as the kernel would list a mount there: absolute, and without links before its last part.
+/// Does not look at what it names, whose daemon may hang.
+std::filesystem::path as_mount_point(const std::filesystem::path& name);
+
 /// The mounted vaults, in their order.
 std::vector<VaultMount> vaults_among(const std::vector<MountEntry>& entries);
+
+/// The newest mount of a vault at `point`, which is as as_mount_point() gives it.
+std::optional<VaultMount> vault_mounted_at(const std::filesystem::path& point);
 
 }  // namespace s3oram

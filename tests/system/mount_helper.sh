@@ -107,7 +107,7 @@ expect 1 "Read-only" touch "$mount/new"
 umount "$mount"
 closed
 
-step "busy, dead"
+step "busy, stopped, dead"
 in_table "keyfile=$work/key"
 mount -T "$table" "$mount"
 exec 3< "$mount/random"
@@ -117,7 +117,11 @@ umount -l "$mount"
 exec 3<&-
 wait_until "the lazy umount is over" no_processes_of "$vault"
 mount -T "$table" "$mount"
-kill -9 "$(s3oramfs status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$/\1/p')"
+daemon=$(s3oramfs status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$/\1/p')
+s3oramfs init --local --no-passphrase "$work/other.vault" > /dev/null
+kill -STOP "$daemon"
+expect 17 "is taken: the vault $vault" timeout 20 "$bin/s3oramfs" mount "$work/other.vault" "$mount"
+kill -9 "$daemon"
 wait_until "the mount is dead" bash -c "! ls '$mount' > /dev/null 2>&1"
 expect 32 "dead mount" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
 umount "$mount"
