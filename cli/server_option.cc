@@ -1,21 +1,18 @@
 #include "cli/server_option.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <iostream>
 #include <thread>
 
+#include "oramcore/wire/endpoint.h"
+
 namespace s3oram {
 namespace {
 
-bool is_host_port(std::string_view text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return false;
-  const std::string_view digits = text.substr(colon + 1);
-  std::uint16_t port = 0;
-  const auto [rest, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  return error == std::errc() && rest == digits.data() + digits.size() && port > 0;
+// That can be connected to: "*" is for those who listen.
+bool is_host_port(const std::string& text) {
+  return text.find('*') == std::string::npos && parse_endpoint("tcp://" + text);
 }
 
 }  // namespace
@@ -24,8 +21,10 @@ Result<std::vector<ServerAddress>> parse_servers(const std::vector<std::string>&
   std::vector<ServerAddress> servers;
   for (const std::string& option : options) {
     const std::size_t comma = option.rfind(',');
-    if (comma == std::string::npos || !is_host_port(std::string_view(option).substr(0, comma)))
-      return fail(Errc::usage, "--server {}: not of the form HOST:PORT,KEY", option);
+    if (comma == std::string::npos || !is_host_port(option.substr(0, comma)))
+      return fail(Errc::usage,
+                  "--server {}: not of the form HOST:PORT,KEY (an IPv6 address in brackets)",
+                  option);
     auto key = parse_public_key(option.substr(comma + 1));
     if (!key) return fail(Errc::usage, "--server {}: {}", option, key.error().message);
     ServerAddress server{option.substr(0, comma), *key};

@@ -113,9 +113,13 @@ class Lines {
       }
       return value;
     }
-    const bool quoted = value.starts_with('"') || value.starts_with('\'');
-    if (quoted && value.find(value.front(), 1) == std::string::npos)
+    if (!value.starts_with('"') && !value.starts_with('\'')) return value;
+    const auto end = value.find(value.front(), 1);
+    if (end == std::string::npos)
       wrong(begun, fmt::format("the text {} does not end: a {} is missing", value, value.front()));
+    const std::string rest = trim_copy(value.substr(end + 1));
+    if (!rest.empty() && rest.front() != '#')
+      wrong(begun, fmt::format("behind the text {} stands {}", value.substr(0, end + 1), rest));
     return value;
   }
 
@@ -149,7 +153,10 @@ class Lines {
     same->inputs.insert(same->inputs.end(), item.inputs.begin(), item.inputs.end());
   }
 
-  [[noreturn]] void wrong(unsigned line, const std::string& what) const {
+  [[noreturn]] void wrong(unsigned line, std::string what) const {
+    // It may be no text at all.
+    const auto unprintable = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+    std::ranges::replace_if(what, unprintable, '?');
     throw CLI::ConfigError(fmt::format("{}: line {}: {}", where_, line, what),
                            CLI::ExitCodes::ConfigError);
   }

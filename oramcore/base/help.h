@@ -1,5 +1,5 @@
-// How --help of all programs looks: it fits a terminal of 80 columns if no description is longer
-// than 52 letters.
+// What the options of all programs have in common. --help fits a terminal of 80 columns if no
+// description is longer than 52 letters.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,6 +8,13 @@
 #include <utility>
 
 namespace s3oram {
+
+/// For options whose value names something.
+inline CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& text) { return text.empty() ? "its value is empty" : std::string(); },
+      "");
+}
 
 class HelpFormatter final : public CLI::Formatter {
  public:

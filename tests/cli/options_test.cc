@@ -52,7 +52,7 @@ TEST_F(ParseServers, RefusesMalformedOnesByName) {
   for (const std::string& option :
        {std::string("a.example:1"), "a.example," + key(1), ":1," + key(1), "a:0," + key(1),
         "a:65536," + key(1), "a:1x," + key(1), std::string("a:1,"), "a:1," + key(1) + "A",
-        std::string("a:1,short")}) {
+        std::string("a:1,short"), "::1:1," + key(1), "a:*," + key(1), "*:1," + key(1)}) {
     auto servers = parse_servers({option});
     ASSERT_FALSE(servers) << option;
     EXPECT_EQ(servers.error().code, Errc::usage);

@@ -103,6 +103,8 @@ TEST(OptionsTest, MistakesAreNamed) {
       {{"/v", "/m", "--gid", "4294967295"}, "no group 4294967295"},
       {{"/v", "/m", "-o", "gid=no such group"}, "no such group"},
       {{"/v", "/m", "-o", "keyfile=a,passfile=b"}, "keyfile"},
+      {{"/v", "/m", "-o", "keyfile="}, "keyfile: its value is empty"},
+      {{"/v", "/m", "--passfile", ""}, "passfile: its value is empty"},
       {{"/v", "/m", "--passprog", "a", "-o", "passfile=b"}, "passprog"},
       {{"/v", "/m", "--what"}, "--what"},
   };

@@ -332,7 +332,11 @@ TEST_F(Store, AWrongLineOfTheFileIsNamedAndWhatWasMeant) {
       {"listen", "write listen = VALUE"},
       {"listen =", "write listen = VALUE"},
       {"listen = \"*:1", "a \" is missing"},
+      {"listen = \"*:1\" x", "behind the text \"*:1\" stands x"},
       {"peer = [\"2=a:1\",", "a ] is missing"},
+      {"\x7f"
+       "ELF\x01",
+       "\"?ELF?\""},
       {"listen = \"*:99999\"", "HOST:PORT"},
       {"peer = \"2:a\"", "N=HOST:PORT,KEY"},
       {"index = \"two\"", "a number is needed"},

@@ -42,6 +42,7 @@ expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --evict-every 
   --bucket-size 4 "$work/new"
 expect 2 "2 servers" s3oramfs init --no-passphrase --server a:1,x --server b:1,x "$work/new"
 expect 2 "not-a-server" s3oramfs init --no-passphrase --server not-a-server --server b --server c "$work/new"
+expect 2 "--keyfile: its value is empty" s3oramfs init --local --keyfile "" "$work/new"
 expect 2 "$work/nothing" s3oramfs init --local --passfile "$work/nothing" "$work/new"
 expect 1 "$work/no-such-file" s3oramfs init --local --passfile "$work/no-such-file" "$work/new"
 [[ ! -e $work/new ]] || fail "a refused init left something"
