@@ -10,11 +10,20 @@ namespace {
 
 constexpr std::size_t kTileBytes = 1 << 18;  // of a message
 constexpr std::size_t kTileAlign = 128;
-constexpr std::size_t kTilesBesideAccesses = 1, kTilesAlone = 4, kMostTilesAtOnce = 16;
-constexpr Duration kAlone = std::chrono::milliseconds(10);      // without a retrieval
+constexpr std::size_t kTilesBesideAccesses = 1, kTilesInHaste = 4, kMostTilesAtOnce = 16;
+constexpr Duration kAlone = std::chrono::milliseconds(100);     // without a retrieval
 constexpr Duration kTimeOfTile = std::chrono::milliseconds(8);  // on a line of 250 Mbit/s
 
 }  // namespace
+
+std::size_t tiles_at_once(const EvictionPace& pace) {
+  const bool late =
+      pace.load.retrievals * pace.tiles > std::uint64_t{pace.begun} * pace.evict_every;
+  const std::size_t nearby =
+      late || pace.load.quiet >= kAlone ? kTilesInHaste : kTilesBesideAccesses;
+  const auto for_distance = pace.quickest ? *pace.quickest / kTimeOfTile : 0;
+  return std::min(nearby + static_cast<std::size_t>(for_distance), kMostTilesAtOnce);
+}
 
 Result<std::shared_ptr<Eviction>> Eviction::make(EvictionInput input, const EvictionHost& host) {
   return input.volume.params.evictor == Evictor::shuffle
@@ -37,6 +46,7 @@ std::size_t Eviction::tile_width(std::uint32_t tile) const {
 }
 
 Task<Result<Frames>> Eviction::run() {
+  first_retrieval_ = host_.load().retrievals;
   for (;;) {
     while (next_tile_ < tiles_ && at_once_ < most_at_once() && !failure_)
       spawn(host_.executor, [](std::shared_ptr<Eviction> self) -> Task<void> {
@@ -52,11 +62,10 @@ Task<Result<Frames>> Eviction::run() {
   co_return std::move(results_);
 }
 
-/// Alone it is when nobody uses the volume, or when accesses wait for the eviction.
 std::size_t Eviction::most_at_once() const {
-  const std::size_t nearby = host_.quiet() < kAlone ? kTilesBesideAccesses : kTilesAlone;
-  const auto for_distance = quickest_ ? *quickest_ / kTimeOfTile : 0;
-  return std::min(nearby + static_cast<std::size_t>(for_distance), kMostTilesAtOnce);
+  AccessLoad load = host_.load();
+  load.retrievals -= first_retrieval_;
+  return tiles_at_once({next_tile_, tiles_, load, params().evict_every, quickest_});
 }
 
 Task<void> Eviction::work_off_tile() {

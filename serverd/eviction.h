@@ -39,6 +39,24 @@ struct EvictionInput {
   View orders;      // PrepareRequest's
 };
 
+/// The accesses beside an eviction.
+struct AccessLoad {
+  std::uint64_t retrievals = 0;  // so far
+  Duration quiet{};              // since the last one ended
+};
+
+/// How far an eviction is.
+struct EvictionPace {
+  std::uint32_t begun = 0, tiles = 1;
+  AccessLoad load;  // since it began
+  std::uint32_t evict_every = 1;
+  std::optional<Duration> quickest;  // tile so far
+};
+/// How many tiles to have under way: one beside accesses; more where there are none, and where as
+/// many as the root takes would have come before the last tile, and would wait for the end; and
+/// more the farther away the other servers are.
+std::size_t tiles_at_once(const EvictionPace& pace);
+
 /// Where an eviction runs. All must outlive it.
 struct EvictionHost {
   Executor executor;
@@ -46,7 +64,7 @@ struct EvictionHost {
   Clock& clock;
   Rpc& peers;
   Random& random;
-  std::function<Duration()> quiet;  // how long there has been no retrieval
+  std::function<AccessLoad()> load;
 };
 
 using Frames = std::vector<std::shared_ptr<Frame>>;
@@ -111,9 +129,10 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   std::size_t steps_, tile_width_;
   std::uint32_t tiles_;
   std::uint32_t next_tile_ = 0;
-  std::size_t at_once_ = 0;           // tiles under way
-  std::optional<Duration> quickest_;  // tile so far
-  std::size_t unanswered_ = 0;        // subshares sent and not yet acknowledged
+  std::uint64_t first_retrieval_ = 0;  // beside this eviction
+  std::size_t at_once_ = 0;            // tiles under way
+  std::optional<Duration> quickest_;   // tile so far
+  std::size_t unanswered_ = 0;         // subshares sent and not yet acknowledged
   std::map<std::tuple<std::size_t, std::uint32_t, Party>, Subshare> inbox_;
   Event changed_;
   std::optional<Error> failure_;

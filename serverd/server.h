@@ -110,8 +110,7 @@ class Server final : public ShareServer {
   void add_parts(PathProduct& to, std::span<const PathPart> parts);
   /// The inner product behind a blank header. Ends retrievals of a former view in time.
   Task<Result<Bytes>> product(const RetrieveRequest& request, View query);
-  /// How long there has been no retrieval.
-  Duration quiet() const;
+  AccessLoad load() const;
   Task<Result<Bytes>> retrieve(RetrieveRequest request, Payload&);
   Task<Result<Bytes>> add_up(std::uint64_t epoch, SumOrder order, Bytes product);
   Task<Result<Bytes>> addend(Party from, Payload& request);
@@ -238,6 +237,7 @@ class Server final : public ShareServer {
   std::size_t accesses_ = 0, evictions_ = 0;
   std::map<std::uint64_t, std::size_t> retrievals_;
   Duration last_retrieval_{};  // its end
+  std::uint64_t retrievals_ended_ = 0;
   Event handler_ended_;
 
   std::size_t running_ = 0;

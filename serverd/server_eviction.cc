@@ -64,8 +64,8 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
     co_return fail(Errc::bad_request, "another attempt is under way");
   EvictionInput input{*control_.volume(), request.epoch,    request.id,
                       request.height,     std::move(owner), request.orders};
-  auto eviction = Eviction::make(std::move(input), {executor_, background_, clock_, rpc_, random_,
-                                                    [this] { return quiet(); }});
+  auto eviction = Eviction::make(
+      std::move(input), {executor_, background_, clock_, rpc_, random_, [this] { return load(); }});
   if (!eviction) co_return fail(eviction.error());
   auto writes = ring_rows(PathSlots::evicted(params(), request.id.eviction, request.height));
   if (!writes) co_return fail(writes.error());

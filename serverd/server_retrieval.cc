@@ -75,14 +75,16 @@ Task<Result<Bytes>> Server::product(const RetrieveRequest& request, View query) 
   co_await all(std::move(work));
   if (--retrievals_[request.view] == 0) retrievals_.erase(request.view);
   last_retrieval_ = clock_.now();
+  ++retrievals_ended_;
   handler_ended_.notify_all();
   if (request.view == control_.view()) damaged_.insert(total.damaged.begin(), total.damaged.end());
   if (!total.status) co_return fail(total.status.error());
   co_return std::move(total.answer);
 }
 
-Duration Server::quiet() const {
-  return retrievals_.empty() ? clock_.now() - last_retrieval_ : Duration::zero();
+AccessLoad Server::load() const {
+  return {retrievals_ended_,
+          retrievals_.empty() ? clock_.now() - last_retrieval_ : Duration::zero()};
 }
 
 Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {
