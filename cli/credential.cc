@@ -4,7 +4,6 @@
 
 #include <iostream>
 
-#include "oramcore/base/help.h"
 #include "oramcore/base/random.h"
 #include "oramcore/state/credential.h"
 #include "oramcore/state/durable_file.h"
@@ -26,10 +25,7 @@ void warn_if_exposed(const std::filesystem::path& file) {
 CLI::Option* CredentialOptions::add(CLI::App& app, const std::string& prefix,
                                     const std::string& group) {
   const auto option = [&](const char* name, auto& value, const char* what, const char* type) {
-    return app.add_option("--" + prefix + name, value, what)
-        ->type_name(type)
-        ->group(group)
-        ->check(not_empty());
+    return app.add_option("--" + prefix + name, value, what)->type_name(type)->group(group);
   };
   auto* pass = option("passfile", source.passfile, "The passphrase: the file's first line", "FILE");
   auto* prog = option("passprog", source.passprog, "The passphrase: what this writes", "COMMAND");

@@ -11,9 +11,10 @@ Result<VaultMount> find_mount(const std::filesystem::path& name) {
       return mount.point == path || mount.vault == path;
     });
   };
-  auto found = find(as_mount_point(name));
+  const auto point = as_mount_point(name);
+  auto found = find(point);
   std::error_code error;
-  if (found == mounts.rend()) found = find(std::filesystem::canonical(name, error));  // a link
+  if (found == mounts.rend()) found = find(std::filesystem::canonical(point, error));  // a link
   if (found != mounts.rend()) return *found;
   return fail(Errc::not_mounted, "{}: no vault is mounted there, and no such vault is mounted",
               name.string());

@@ -91,7 +91,8 @@ Posix<struct statvfs> FileSystem::statfs() {
   const Lock lock(mutex_);
   // What is freed and still held for a backup is given back when there is need.
   const std::uint64_t held = cache_.numbers.uncovered();
-  const std::uint64_t free_bytes = options_.cache.free_bytes() + held * cache_.block_size();
+  const std::uint64_t free_bytes =
+      std::min(options_.cache.free_bytes() + held * cache_.block_size(), options_.database_room());
   struct statvfs out {};
   out.f_bsize = out.f_frsize = cache_.block_size();
   out.f_bfree = out.f_bavail = free_bytes / cache_.block_size();

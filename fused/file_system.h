@@ -40,6 +40,8 @@ struct FileSystemOptions {
   std::size_t most_uncommitted = 48 << 20;   // bytes of rows; operations wait for a commit beyond
   std::size_t most_nodes = 50'000;           // about; beyond, those that can be read again go
   std::chrono::milliseconds back_up_every{0};  // at most (backups.h); 0: only if asked
+  /// Bytes of files for which the disk of the database has room: df promises no more.
+  std::function<std::uint64_t()> database_room = [] { return std::uint64_t{1} << 60; };
 };
 
 struct Caller {

@@ -12,7 +12,7 @@ std::uint64_t FreeSpace::bytes() {
   if (asked_.load() != now) {
     std::error_code error;
     const auto space = std::filesystem::space(directory_, error);
-    if (!error) bytes_ = space.available;
+    if (!error && space.capacity > 0) bytes_ = space.available;
     asked_ = now;
   }
   return bytes_;

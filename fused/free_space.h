@@ -7,7 +7,7 @@
 
 namespace s3oram {
 
-/// Any thread. Asks the disk at most once a second.
+/// Any thread. Asks the disk at most once a second; one that does not tell has much.
 class FreeSpace {
  public:
   explicit FreeSpace(std::filesystem::path directory) : directory_(std::move(directory)) {}
@@ -16,7 +16,7 @@ class FreeSpace {
  private:
   const std::filesystem::path directory_;
   std::atomic<std::int64_t> asked_ = -1;  // s, of the steady clock
-  std::atomic<std::uint64_t> bytes_ = 0;
+  std::atomic<std::uint64_t> bytes_ = std::uint64_t{1} << 46;
 };
 
 }  // namespace s3oram

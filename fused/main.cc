@@ -50,14 +50,6 @@ std::uint64_t local_expansion(const VolumeParams& params) {
   return params.scheme.servers * (4u * params.bucket_size / params.evict_every + 1u);
 }
 
-/// For which there is room on the servers, of which a local vault's share its disk, and in vault.db
-/// on a disk with `free` bytes.
-std::uint64_t free_blocks(const VaultConfig& config, const Room& room, std::uint64_t free) {
-  const std::uint64_t growth = free / local_expansion(config.params) / config.params.block_size;
-  return std::min(room.blocks + (config.local ? std::min(room.more, growth) : room.more),
-                  free / kDatabaseBytes);
-}
-
 // ---- signals -----------------------------------------------------------------------------------
 
 int signal_pipe[2] = {-1, -1};
@@ -268,9 +260,15 @@ Status mount_vault(const MountCommand& command, Background& background) {
   options.cache.timing = &fuse_timing();
   options.cache.limit = command.cache_mib << 20;
   options.cache.deadline = command.timeout;
-  options.cache.free_bytes = [&] {
-    BlockDevice& device = (*volume)->device();
-    return free_blocks(vault->config(), device.room(), space.bytes()) * device.block_size();
+  options.cache.free_bytes = [&, config = vault->config()] {
+    const Room room = (*volume)->device().room();
+    const std::uint64_t block = config.params.block_size, more = room.more * block;
+    // Each server of a local vault finds the whole disk.
+    const std::uint64_t growth = space.bytes() / local_expansion(config.params);
+    return room.blocks * block + (config.local ? std::min(more, growth) : more);
+  };
+  options.database_room = [&, block = vault->config().params.block_size] {
+    return space.bytes() / kDatabaseBytes * block;
   };
   options.cache.free_bytes();  // asks the servers, for the first who wants to know
   options.back_up_every = command.back_up_every;

@@ -120,6 +120,9 @@ class Lines {
     const std::string rest = trim_copy(value.substr(end + 1));
     if (!rest.empty() && rest.front() != '#')
       wrong(begun, fmt::format("behind the text {} stands {}", value.substr(0, end + 1), rest));
+    value.resize(end + 1);
+    if (value.find('#') != std::string::npos)  // a comment to CLI11
+      wrong(begun, fmt::format("there can be no # in the text {}", value));
     return value;
   }
 

@@ -17,10 +17,8 @@ constexpr Duration kTimeOfTile = std::chrono::milliseconds(8);  // on a line of 
 }  // namespace
 
 std::size_t tiles_at_once(const EvictionPace& pace) {
-  const bool late =
-      pace.load.retrievals * pace.tiles > std::uint64_t{pace.begun} * pace.evict_every;
-  const std::size_t nearby =
-      late || pace.load.quiet >= kAlone ? kTilesInHaste : kTilesBesideAccesses;
+  const bool late = pace.accesses * pace.tiles > std::uint64_t{pace.begun} * pace.evict_every;
+  const std::size_t nearby = late || pace.quiet >= kAlone ? kTilesInHaste : kTilesBesideAccesses;
   const auto for_distance = pace.quickest ? *pace.quickest / kTimeOfTile : 0;
   return std::min(nearby + static_cast<std::size_t>(for_distance), kMostTilesAtOnce);
 }
@@ -46,7 +44,6 @@ std::size_t Eviction::tile_width(std::uint32_t tile) const {
 }
 
 Task<Result<Frames>> Eviction::run() {
-  first_retrieval_ = host_.load().retrievals;
   for (;;) {
     while (next_tile_ < tiles_ && at_once_ < most_at_once() && !failure_)
       spawn(host_.executor, [](std::shared_ptr<Eviction> self) -> Task<void> {
@@ -63,9 +60,11 @@ Task<Result<Frames>> Eviction::run() {
 }
 
 std::size_t Eviction::most_at_once() const {
-  AccessLoad load = host_.load();
-  load.retrievals -= first_retrieval_;
-  return tiles_at_once({next_tile_, tiles_, load, params().evict_every, quickest_});
+  const AccessLoad load = host_.load();
+  const unsigned every = params().evict_every;
+  const Turn due = first_turn(input_.id.eviction + 1, every);
+  return tiles_at_once(
+      {next_tile_, tiles_, std::max(load.next_turn, due) - due, every, load.quiet, quickest_});
 }
 
 Task<void> Eviction::work_off_tile() {

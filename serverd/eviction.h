@@ -41,15 +41,16 @@ struct EvictionInput {
 
 /// The accesses beside an eviction.
 struct AccessLoad {
-  std::uint64_t retrievals = 0;  // so far
-  Duration quiet{};              // since the last one ended
+  Turn next_turn = 0;  // after all those that there have been retrievals of
+  Duration quiet{};    // since the last one ended
 };
 
 /// How far an eviction is.
 struct EvictionPace {
   std::uint32_t begun = 0, tiles = 1;
-  AccessLoad load;  // since it began
+  std::uint64_t accesses = 0;  // since it was due
   std::uint32_t evict_every = 1;
+  Duration quiet{};                  // without a retrieval
   std::optional<Duration> quickest;  // tile so far
 };
 /// How many tiles to have under way: one beside accesses; more where there are none, and where as
@@ -129,10 +130,9 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   std::size_t steps_, tile_width_;
   std::uint32_t tiles_;
   std::uint32_t next_tile_ = 0;
-  std::uint64_t first_retrieval_ = 0;  // beside this eviction
-  std::size_t at_once_ = 0;            // tiles under way
-  std::optional<Duration> quickest_;   // tile so far
-  std::size_t unanswered_ = 0;         // subshares sent and not yet acknowledged
+  std::size_t at_once_ = 0;           // tiles under way
+  std::optional<Duration> quickest_;  // tile so far
+  std::size_t unanswered_ = 0;        // subshares sent and not yet acknowledged
   std::map<std::tuple<std::size_t, std::uint32_t, Party>, Subshare> inbox_;
   Event changed_;
   std::optional<Error> failure_;

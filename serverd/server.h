@@ -237,7 +237,7 @@ class Server final : public ShareServer {
   std::size_t accesses_ = 0, evictions_ = 0;
   std::map<std::uint64_t, std::size_t> retrievals_;
   Duration last_retrieval_{};  // its end
-  std::uint64_t retrievals_ended_ = 0;
+  Turn next_turn_ = 0;         // after all those retrieved
   Event handler_ended_;
 
   std::size_t running_ = 0;

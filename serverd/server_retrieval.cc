@@ -75,7 +75,6 @@ Task<Result<Bytes>> Server::product(const RetrieveRequest& request, View query) 
   co_await all(std::move(work));
   if (--retrievals_[request.view] == 0) retrievals_.erase(request.view);
   last_retrieval_ = clock_.now();
-  ++retrievals_ended_;
   handler_ended_.notify_all();
   if (request.view == control_.view()) damaged_.insert(total.damaged.begin(), total.damaged.end());
   if (!total.status) co_return fail(total.status.error());
@@ -83,8 +82,7 @@ Task<Result<Bytes>> Server::product(const RetrieveRequest& request, View query) 
 }
 
 AccessLoad Server::load() const {
-  return {retrievals_ended_,
-          retrievals_.empty() ? clock_.now() - last_retrieval_ : Duration::zero()};
+  return {next_turn_, retrievals_.empty() ? clock_.now() - last_retrieval_ : Duration::zero()};
 }
 
 Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {
@@ -92,6 +90,8 @@ Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {
   if (request.height > kMaxHeight || request.written < first_turn(request.view, every) ||
       request.written > end_turn(request.view, every))
     co_return malformed();
+  if (request.turn < end_turn(request.view, every))
+    next_turn_ = std::max(next_turn_, request.turn + 1);
   const std::size_t slots =
       PathSlots(params(), request.view, request.written, request.height).count();
   const Bytes expanded =

@@ -35,9 +35,14 @@ class QuietTerminal {
   QuietTerminal() : fd_(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)) {
     sigset_t ends;
     sigemptyset(&ends);
-    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) sigaddset(&ends, number);
-    ::pthread_sigmask(SIG_BLOCK, &ends, &former_mask_);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
+      struct sigaction present {};
+      if (::sigaction(number, nullptr, &present) == 0 && present.sa_handler != SIG_IGN)
+        sigaddset(&ends, number);
+    }
     signals_ = ::signalfd(-1, &ends, SFD_CLOEXEC);
+    sigaddset(&ends, SIGTTOU);  // the echo comes back even if another program has the terminal
+    ::pthread_sigmask(SIG_BLOCK, &ends, &former_mask_);
     if (fd_ < 0 || signals_ < 0 || ::tcgetattr(fd_, &former_) != 0) return;
     termios quiet = former_;
     quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO | ISIG);

@@ -260,6 +260,23 @@ TEST_F(FileTest, AFullDiskIsSaidBeforeDataIsTaken) {
   EXPECT_FALSE(device->take_looked_for_room());
 }
 
+TEST_F(FileTest, FreeIsWhatEveryDiskHasRoomFor) {
+  unmount();
+  std::uint64_t servers = 1u << 30, database = 1u << 20;
+  options.cache.free_bytes = [&] { return servers; };
+  options.database_room = [&] { return database; };
+  mount();
+  const auto free_bytes = [&] {
+    const auto stat = fs->statfs().value();
+    return stat.f_bavail * stat.f_frsize;
+  };
+  EXPECT_EQ(free_bytes(), database);
+  servers = 1u << 16;
+  EXPECT_EQ(free_bytes(), servers);
+  database = 0;
+  EXPECT_EQ(free_bytes(), 0u);
+}
+
 // An error would lose it, and the fsync after the one that reports it would succeed.
 TEST_F(FileTest, AFullDiskDoesNotLoseWhatTheKernelHasTaken) {
   unmount();

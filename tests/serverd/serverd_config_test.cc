@@ -333,6 +333,7 @@ TEST_F(Store, AWrongLineOfTheFileIsNamedAndWhatWasMeant) {
       {"listen =", "write listen = VALUE"},
       {"listen = \"*:1", "a \" is missing"},
       {"listen = \"*:1\" x", "behind the text \"*:1\" stands x"},
+      {"store = \"/a#b\"", "no # in the text \"/a#b\""},
       {"peer = [\"2=a:1\",", "a ] is missing"},
       {"\x7f"
        "ELF\x01",
