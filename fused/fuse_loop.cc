@@ -25,6 +25,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::size_t kShort = 4096;  // bytes of a request
 // A waiting thread wakes after 5 to 50 us: longer on an idle processor, and on a virtual one.
 constexpr std::chrono::microseconds kLook{50}, kClose{150};
+constexpr unsigned kMany = 32;
 
 class FuseTiming final : public Timing {
  public:
@@ -43,7 +44,8 @@ thread_local FuseLoop::Worker* FuseLoop::worker_ = nullptr;
 FuseLoop::FuseLoop(fuse_session* session)
     : session_(session), stopped_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-Status FuseLoop::run(unsigned threads) {
+Status FuseLoop::run(unsigned threads, int cpu_latency) {
+  processors_.emplace(cpu_latency);
   const int device = fuse_session_fd(session_);
   if (stopped_.get() < 0 || ::fcntl(device, F_SETFL, ::fcntl(device, F_GETFL) | O_NONBLOCK) != 0)
     return fail(Errc::failed, "/dev/fuse cannot be waited for: {}", std::strerror(errno));
@@ -66,11 +68,11 @@ Status FuseLoop::run(unsigned threads) {
 void FuseLoop::work(Worker& self) {
   worker_ = &self;
   fuse_buf request{};
-  bool is_close = false;  // the next request, if it comes as the last one did
   while (lead(self)) {
     const auto begun = SteadyClock::now();
-    const int got = receive(request, begun + (is_close ? kLook : kLook.zero()));
-    is_close = SteadyClock::now() - begun < kClose;
+    const int got = receive(request, begun + (close_ > 0 ? kLook : kLook.zero()));
+    close_ = SteadyClock::now() - begun < kClose ? close_ + 1 : 0;
+    if (close_ >= kMany) processors_->keep_awake();
     if (got > 0) {
       if (request.size > kShort) hand_over();
       fuse_session_process_buf(session_, &request);
@@ -83,11 +85,12 @@ void FuseLoop::work(Worker& self) {
 
 /// Looks for it until then, and sleeps after that. The request's size, 0 when the session has
 /// ended, or a negative error number.
-int FuseLoop::receive(fuse_buf& request, SteadyClock::time_point until) const {
+int FuseLoop::receive(fuse_buf& request, SteadyClock::time_point until) {
   while (!fuse_session_exited(session_)) {
     const int got = fuse_session_receive_buf(session_, &request);
     if (got != -EAGAIN) return got;
     if (SteadyClock::now() < until) continue;
+    processors_->let_sleep();
     pollfd either[] = {{fuse_session_fd(session_), POLLIN, 0}, {stopped_.get(), POLLIN, 0}};
     ::poll(either, std::size(either), -1);
   }
@@ -116,6 +119,7 @@ void FuseLoop::hand_over() {
 
 void FuseLoop::pass_lead() {
   const std::lock_guard lock(mutex_);
+  close_ = 0;
   led_ = !resting_.empty();
   if (!led_) return;
   resting_.back()->called.release();

@@ -71,8 +71,8 @@ FuseMount::~FuseMount() {
   if (session_) fuse_session_destroy(session_);
 }
 
-Status FuseMount::run() {
-  const Status outcome = loop_->run(kThreads);
+Status FuseMount::run(int cpu_latency) {
+  const Status outcome = loop_->run(kThreads, cpu_latency);
   context_->seeker->stop();
   ended_ = true;
   ended_.notify_all();

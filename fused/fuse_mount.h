@@ -31,8 +31,8 @@ class FuseMount {
   ~FuseMount();
 
   /// Answers requests until someone unmounts or stop() is called. All threads that call the
-  /// FileSystem have ended when it returns. Once.
-  Status run();
+  /// FileSystem have ended when it returns. `cpu_latency` as a CpuLatency takes it. Once.
+  Status run(int cpu_latency = -1);
 
   /// Makes the kernel write back its dirty pages, then ends run(). From another thread; returns
   /// when run() has ended.

@@ -17,6 +17,8 @@
 #include <future>
 #include <iterator>
 #include <set>
+#include <thread>
+#include <vector>
 
 #include "fused/fuse_loop.h"
 #include "fused/fuse_mount.h"
@@ -86,7 +88,7 @@ class MountTest : public FileSystemFixture {
     auto mounted = FuseMount::create(*fs, {root.string(), "test,vault", std::move(words)});
     ASSERT_TRUE(mounted) << mounted.error().message;
     kernel = std::move(*mounted);
-    runner = std::thread([this] { EXPECT_TRUE(kernel->run()); });
+    runner = std::thread([this] { EXPECT_TRUE(kernel->run(::dup(cpu_latency.get()))); });
   }
   void unmount_kernel() {
     if (!kernel) return;
@@ -100,6 +102,7 @@ class MountTest : public FileSystemFixture {
     mount_kernel();
   }
 
+  const Descriptor cpu_latency{::memfd_create("latency", 0)};  // in place of the machine's
   stdfs::path root;
   std::unique_ptr<FuseMount> kernel;
   std::thread runner;
@@ -553,6 +556,21 @@ TEST_F(MountTest, WhoReadsQuietlyLeavesNoAccessTime) {
     remount_kernel();
     EXPECT_EQ(info(root / "a").st_atim.tv_sec == 1, quietly != 0);
   }
+}
+
+TEST_F(MountTest, ProcessorsStayAwakeWhileQuestionsFollowClosely) {
+  const auto asked = [&] {
+    std::vector<std::int32_t> latencies(1 << 16);
+    const ssize_t got = ::pread(cpu_latency.get(), latencies.data(), 4 * latencies.size(), 0);
+    latencies.resize(static_cast<std::size_t>(got) / 4);
+    return latencies;
+  };
+  for (int i = 0; asked().empty(); ++i)
+    ASSERT_NE(::access((root / std::to_string(i)).c_str(), F_OK), 0);
+  while (asked().back() == 0) std::this_thread::yield();
+  const auto latencies = asked();
+  for (std::size_t i = 0; i < latencies.size(); ++i)
+    EXPECT_EQ(latencies[i], i % 2 == 0 ? 0 : INT32_MAX) << i;
 }
 
 TEST_F(MountTest, NamesThatAreTooLongAndMissing) {
