@@ -310,7 +310,25 @@ bool Engine::uplink_full() const {
   return uploads > 1 && uploads * upload_each_ > std::max(kUplinkQueue, 3 * last_retrieval_);
 }
 
+// An eviction takes about as long as the one before, and ends too late for who comes faster than
+// it: A accesses fill the root meanwhile, and the next would wait for all that is left of it. So
+// the turns are spread over that time, and a quarter of it more, because it varies; but for the
+// first quarter of them, which accesses that come together may have at once. Many at a time keep
+// each other waiting in any case: they lose nothing by the end of an eviction.
+Duration Engine::wait_for_pace() const {
+  const Turn every = params_.evict_every, few = every / 4 + 1;
+  const Turn first = first_turn(released_view_ + 1, params_.evict_every);
+  if (!evicting_ || queues_.size() > few) return {};
+  if (next_turn_ <= first + few || next_turn_ >= first + every) return {};
+  const auto part = static_cast<Duration::rep>(next_turn_ - first - few);
+  const auto all = static_cast<Duration::rep>(every - few);
+  const Duration opens = eviction_begun_ + 5 * eviction_takes_ * part / (4 * all);
+  return std::min(opens - environment_.clock.now(), 4 * last_retrieval_);
+}
+
 Task<Result<Turn>> Engine::reserve_turn() {
+  if (const Duration wait = wait_for_pace(); wait > Duration::zero())
+    co_await environment_.clock.sleep(wait);
   const auto open = [this] {
     return opened_ && !uplink_full() && next_turn_ < end_turn(released_view_, params_.evict_every);
   };

@@ -109,6 +109,9 @@ class Engine final : public BlockDevice {
   Task<Status> finish_accesses(std::vector<Intent> intents);
   void forget(BlockId block);
   Task<Result<Turn>> reserve_turn();
+  /// How long an access that is ahead of the eviction waits before its turn. No longer than four
+  /// retrievals, whatever it was that the last evictions waited for.
+  Duration wait_for_pace() const;
   /// The line up is slow, and more uploads would only queue on it.
   bool uplink_full() const;
   Leaf leaf_of(BlockId block);
@@ -233,6 +236,7 @@ class Engine final : public BlockDevice {
   Event idle_;
   std::uint64_t accesses_ = 0, evictions_ = 0;
   Duration eviction_begun_{};  // the one under way
+  Duration eviction_takes_{};  // as the last ones did
   EngineMetrics metrics_;
   LogLimit told_of_eviction_, told_of_retrieval_, told_of_commit_;
 };

@@ -90,7 +90,9 @@ Task<Status> Engine::flip() {
   released_view_ = tree_.view;
   ++evictions_;
   metrics_.evictions.add();
-  metrics_.eviction_seconds.observe(environment_.clock.now() - eviction_begun_);
+  const Duration took = environment_.clock.now() - eviction_begun_;
+  metrics_.eviction_seconds.observe(took);
+  eviction_takes_ += (took - eviction_takes_) / (eviction_takes_ == Duration::zero() ? 1 : 4);
   turns_changed_.notify_all();
   co_return Status{};
 }
