@@ -10,8 +10,7 @@ namespace s3oram {
 
 Result<bool> parse(CLI::App& app, const Args& args) {
   app.formatter(std::make_shared<HelpFormatter>());
-  const auto has_value = [](const CLI::Option* option) { return option->get_type_size() > 0; };
-  for (CLI::Option* option : app.get_options(has_value)) option->check(not_empty());
+  refuse_empty_values(app);
   try {
     app.parse(Args(args.rbegin(), args.rend()));  // CLI11 takes them from the back
   } catch (const CLI::CallForHelp&) {

@@ -55,26 +55,17 @@ Status unmount(const VaultMount& mount, const How& how) {
   return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(), said);
 }
 
-// Whether a process has the vault open.
-Result<bool> in_use(Vault& vault) {
-  const Status locked = vault.lock();
-  if (!locked && locked.error().code != Errc::vault_in_use) return fail(locked.error());
-  return !locked;
-}
-
 Status write_everything(Vault& vault, const VaultMount& mount, How& how) {
   Progress progress(fmt::format("writing what is in memory of {}", mount.point.string()));
   auto answer = ask_daemon(vault, "sync", progress, how.force ? kForced : 0s);
   if (answer) return {};
   how.hangs =
       how.force && answer.error().code == Errc::unreachable && !ask_daemon(vault, "status", 5s);
-  if (answer.error().code == Errc::not_mounted) {
-    auto used = in_use(vault);
-    if (!used) return fail(std::move(used).error());
-    if (!*used) {
-      std::cerr << "s3oramfs: the daemon of " << mount.point.string() << " is gone\n";
-      return {};
-    }
+  auto used = Vault::is_in_use(vault.directory());
+  if (!used) return fail(std::move(used).error());
+  if (!*used) {
+    std::cerr << "s3oramfs: the daemon of " << mount.point.string() << " is gone\n";
+    return {};
   }
   if (how.force)
     return fail(answer.error().code, "warning: {}: not everything could be written: {}",
@@ -89,7 +80,7 @@ Status wait_until_closed(Vault& vault, const How& how) {
   const auto limit = std::chrono::steady_clock::now() + kEnd;
   Progress progress(fmt::format("waiting until {} is closed", vault.directory().string()));
   while (true) {
-    auto used = in_use(vault);
+    auto used = Vault::is_in_use(vault.directory());
     if (!used) return fail(std::move(used).error());
     if (!*used) return {};
     if (how.hangs && std::chrono::steady_clock::now() >= limit)

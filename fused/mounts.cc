@@ -1,26 +1,16 @@
 #include "fused/mounts.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <system_error>
 
-#include "oramcore/base/descriptor.h"
 #include "oramcore/base/mountinfo.h"
 #include "oramcore/base/program.h"
+#include "oramcore/state/vault.h"
 
 namespace s3oram {
 namespace {
-
-/// Whether no daemon has its vault. Changes nothing there: it may be somebody else's.
-bool is_dead(const VaultMount& mount) {
-  const std::filesystem::path lock = mount.vault / "lock";
-  const Descriptor fd(::open(lock.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  return fd.get() < 0 ? errno == ENOENT : ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0;
-}
 
 bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
   const auto [end, ignored] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
@@ -30,16 +20,17 @@ bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& 
 }  // namespace
 
 std::string mountpoint_of(const std::filesystem::path& vault) {
-  for (const VaultMount& mount : vaults_among(current_mounts()))
-    if (mount.vault == vault) return mount.point.string();
-  return {};
+  const auto mounts = vault_mounts();
+  const auto found = std::ranges::find(mounts, vault, &VaultMount::vault);
+  return found == mounts.end() ? "" : found->point.string();
 }
 
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault) {
   // A mount's daemon may hang, and others, even root, may not look into somebody's mount.
   if (const auto mount = vault_mounted_at(mountpoint)) {
-    if (is_dead(*mount))
+    const auto used = Vault::is_in_use(mount->vault);  // the mount is dead if by nobody
+    if (used && !*used)
       return fail(Errc::bad_mount_point,
                   "{0}: a dead mount is in the way: run s3oramfs umount {0} first",
                   mountpoint.string());

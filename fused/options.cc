@@ -144,9 +144,7 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   int backup = static_cast<int>(command.back_up_every.count());
   CLI::App app("Mounts a vault, and returns when it can be used.", "s3oramfs mount");
   const auto value = [&app](const char* name, auto& target, const char* type, const char* what) {
-    return app.add_option(std::string("--") + name, target, what)
-        ->type_name(type)
-        ->check(not_empty());
+    return app.add_option(std::string("--") + name, target, what)->type_name(type);
   };
   const auto parsed_value = [&app](const char* name, auto read, auto& target, const char* type,
                                    const char* what) {
@@ -187,6 +185,7 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   app.add_flag("--sloppy", sloppy)->group("");      // mount -s
   app.footer("Mount options:\n" + known_words());
   app.formatter(std::make_shared<HelpFormatter>());
+  refuse_empty_values(app);
   try {
     app.parse(argc, argv);
     for (const std::string& word : words) {

@@ -9,11 +9,16 @@
 
 namespace s3oram {
 
-/// For options whose value names something.
-inline CLI::Validator not_empty() {
-  return CLI::Validator(
-      [](const std::string& text) { return text.empty() ? "its value is empty" : std::string(); },
-      "");
+/// Has parsing refuse empty values, as a script with an unset variable gives them. Lists may be
+/// empty.
+inline void refuse_empty_values(CLI::App& app) {
+  const auto has_one = [](const CLI::Option* option) {
+    return option->get_type_size() > 0 && option->get_delimiter() == '\0';
+  };
+  for (CLI::Option* option : app.get_options(has_one))
+    option->check([](const std::string& text) {
+      return text.empty() ? "its value is empty" : std::string();
+    });
 }
 
 class HelpFormatter final : public CLI::Formatter {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <ranges>
 #include <sstream>
 
 namespace s3oram {
@@ -29,8 +28,8 @@ std::string unescape(const std::string& text) {
 
 }  // namespace
 
-std::vector<MountEntry> parse_mounts(const std::string& mountinfo) {
-  std::vector<MountEntry> entries;
+std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo) {
+  std::vector<VaultMount> mounts;
   std::istringstream lines(mountinfo);
   for (std::string line; std::getline(lines, line);) {
     // id parent major:minor root POINT options [tag...] - TYPE SOURCE options
@@ -38,15 +37,16 @@ std::vector<MountEntry> parse_mounts(const std::string& mountinfo) {
     const std::vector<std::string> word{std::istream_iterator<std::string>(words), {}};
     const auto dash = std::find(word.begin() + std::min<std::ptrdiff_t>(6, std::ssize(word)),
                                 word.end(), std::string("-"));
-    if (word.end() - dash >= 3)
-      entries.push_back({unescape(word[4]), unescape(dash[1]), unescape(dash[2])});
+    if (word.end() - dash >= 3 && unescape(dash[1]) == kVaultMountType)
+      mounts.push_back({unescape(word[4]), unescape(dash[2])});
   }
-  return entries;
+  std::ranges::reverse(mounts);
+  return mounts;
 }
 
-std::vector<MountEntry> current_mounts() {
+std::vector<VaultMount> vault_mounts() {
   std::ifstream file("/proc/self/mountinfo");
-  return parse_mounts({std::istreambuf_iterator<char>(file), {}});
+  return parse_vault_mounts({std::istreambuf_iterator<char>(file), {}});
 }
 
 std::filesystem::path as_mount_point(const std::filesystem::path& name) {
@@ -57,17 +57,10 @@ std::filesystem::path as_mount_point(const std::filesystem::path& name) {
   return error ? path : parent / path.filename();
 }
 
-std::vector<VaultMount> vaults_among(const std::vector<MountEntry>& entries) {
-  std::vector<VaultMount> mounts;
-  for (const MountEntry& entry : entries)
-    if (entry.type == kVaultMountType) mounts.push_back({entry.mountpoint, entry.source});
-  return mounts;
-}
-
 std::optional<VaultMount> vault_mounted_at(const std::filesystem::path& point) {
-  for (const VaultMount& mount : vaults_among(current_mounts()) | std::views::reverse)
-    if (mount.point == point) return mount;
-  return {};
+  const auto mounts = vault_mounts();
+  const auto found = std::ranges::find(mounts, point, &VaultMount::point);
+  return found == mounts.end() ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace s3oram

@@ -8,14 +8,6 @@
 
 namespace s3oram {
 
-struct MountEntry {
-  std::string mountpoint, type, source;
-};
-
-/// The lines of /proc/self/mountinfo, in their order; malformed ones are left out.
-std::vector<MountEntry> parse_mounts(const std::string& mountinfo);
-std::vector<MountEntry> current_mounts();
-
 inline constexpr const char* kVaultMountType = "fuse.s3oramfs";
 
 struct VaultMount {
@@ -28,8 +20,11 @@ struct VaultMount {
 /// Does not look at what it names, whose daemon may hang.
 std::filesystem::path as_mount_point(const std::filesystem::path& name);
 
-/// The mounted vaults, in their order.
-std::vector<VaultMount> vaults_among(const std::vector<MountEntry>& entries);
+/// The mounted vaults that the text of a /proc/PID/mountinfo lists, the newest first. Malformed
+/// lines are left out.
+std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo);
+/// Those that this process sees now.
+std::vector<VaultMount> vault_mounts();
 
 /// The newest mount of a vault at `point`, which is as as_mount_point() gives it.
 std::optional<VaultMount> vault_mounted_at(const std::filesystem::path& point);

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "oramcore/base/descriptor.h"
 #include "oramcore/state/durable_file.h"
 #include "oramcore/state/vault_config.h"
 
@@ -24,6 +25,7 @@ constexpr std::size_t kLargestKey = 4096;
 
 fs::path config_file(const fs::path& directory) { return directory / "vault.json"; }
 fs::path key_file(const fs::path& directory) { return directory / "vault.key"; }
+fs::path lock_file(const fs::path& directory) { return directory / "lock"; }
 
 Status make_directory(const fs::path& path) {
   if (::mkdir(path.c_str(), 0700) == 0) return {};
@@ -79,6 +81,14 @@ class Draft {
   bool active_ = false;
 };
 
+Status put_aside(const fs::path& file) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(file, error))) return {};
+  fs::rename(file, fs::path(file) += ".damaged", error);
+  if (error) return fail(Errc::failed, "{}: cannot be renamed: {}", file.string(), error.message());
+  return {};
+}
+
 Status write_first_key(const fs::path& directory, const Credential& credential,
                        const KdfLimits& limits, Random& random) {
   const KeyWrap wrap = make_key_wrap(credential, limits, random);
@@ -119,7 +129,7 @@ Result<Vault> Vault::create(const fs::path& directory, const VaultConfig& config
     for (unsigned server = 1; server <= config.servers.size(); ++server)
       S3O_TRY(make_directory(vault.store(static_cast<Party>(server))));
   }
-  S3O_TRY(write_durably(vault.directory_ / "lock", {}));
+  S3O_TRY(write_durably(lock_file(vault.directory_), {}));
   S3O_TRY(write_first_key(vault.directory_, credential, limits, random));
   // Last: it makes the directory a vault.
   S3O_TRY(vault.write_config(config));
@@ -150,29 +160,70 @@ Result<std::string> Vault::recovery() const {
   return text;
 }
 
-Result<Vault> Vault::recover(const fs::path& directory, const std::string& text,
-                             const fs::path& source) {
+Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::string& text,
+                                        const fs::path& source) {
   auto recovery = parse_recovery(text, source);
   if (!recovery) return fail(std::move(recovery).error());
-  if (auto begun = find(directory);
-      begun && begun->config_.volume == recovery->file.config.volume) {
+  if (auto begun = find(directory); begun &&
+                                    begun->config_.volume == recovery->file.config.volume &&
+                                    begun->config_.params == recovery->file.config.params) {
     const auto keys = read_small_file(key_file(begun->directory_), kLargestKey);
-    if (keys && *keys == recovery->keys) return begun;
+    if (keys && *keys == recovery->keys) return Recovered{std::move(*begun)};
   }
+  if (fs::exists(lock_file(directory)))
+    return put_back(directory, recovery->file.config, recovery->file.wrap, recovery->keys);
   Vault vault;
   S3O_TRY(vault.set_directory(directory));
   vault.old_wrap_ = recovery->file.wrap;
   auto draft = Draft::start(vault.directory_);
   if (!draft) return fail(std::move(draft).error());
   S3O_TRY(make_directory(vault.run_directory()));
-  S3O_TRY(write_durably(vault.directory_ / "lock", {}));
+  S3O_TRY(write_durably(lock_file(vault.directory_), {}));
   const Status written = write_durably(key_file(vault.directory_), recovery->keys);
   sodium_memzero(recovery->keys.data(), recovery->keys.size());
   S3O_TRY(written);
   S3O_TRY(vault.write_config(recovery->file.config));
   S3O_TRY(sync_directory(vault.directory_.parent_path()));
   draft->keep();
-  return vault;
+  return Recovered{std::move(vault)};
+}
+
+Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultConfig& config,
+                                         const std::optional<KeyWrap>& old_wrap, View keys) {
+  Vault vault;
+  std::error_code error;
+  vault.directory_ = fs::canonical(directory, error);
+  if (error) return fail(Errc::failed, "{}: {}", directory.string(), error.message());
+  S3O_TRY(vault.lock());
+  const auto is_sound = [](const fs::path& file, const Status& checked) -> Result<bool> {
+    if (checked) return true;
+    if (checked.error().code == Errc::damaged_vault || !fs::exists(file)) return false;
+    return fail(checked.error());
+  };
+  const fs::path config_path = config_file(vault.directory_), key_path = key_file(vault.directory_);
+  auto described = is_sound(config_path, vault.reread());
+  if (!described) return fail(described.error());
+  if (*described && vault.config_.volume != config.volume)
+    return fail(Errc::exists, "{}: is another vault, and is not overwritten", directory.string());
+  if (*described) *described = vault.config_.params == config.params;  // or somebody edited it
+  if (!*described) vault.old_wrap_ = old_wrap;
+  const auto keyed = is_sound(key_path, vault.check_key());
+  if (!keyed) return fail(keyed.error());
+  if (*described && *keyed)
+    return fail(Errc::exists,
+                "{}: is there, its vault.json and vault.key are sound, and nothing is overwritten "
+                "(to have one of them back all the same, move it away; if vault.db is gone: "
+                "s3oramfs restore {})",
+                directory.string(), directory.string());
+  if (!*keyed) {
+    S3O_TRY(put_aside(key_path));
+    S3O_TRY(write_durably(key_path, keys));
+  }
+  if (!*described) {
+    S3O_TRY(put_aside(config_path));
+    S3O_TRY(vault.write_config(config));
+  }
+  return Recovered{std::move(vault), true};
 }
 
 Result<Vault> Vault::find(const fs::path& directory) {
@@ -202,9 +253,12 @@ Status Vault::reread() {
 
 Status Vault::lock() {
   if (lock_ >= 0) return {};
-  const fs::path path = directory_ / "lock";
+  const fs::path path = lock_file(directory_);
   // Closed on exec: a server started from here must not hold the vault after we have gone.
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0 && errno == EROFS)
+    return fail(Errc::failed, "{}: is on a read-only disk: copy the vault to another one",
+                directory_.string());
   if (fd < 0) return fail(Errc::failed, "{}: {}", path.string(), std::strerror(errno));
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
@@ -216,6 +270,15 @@ Status Vault::lock() {
   }
   lock_ = fd;
   return {};
+}
+
+Result<bool> Vault::is_in_use(const fs::path& directory) {
+  const fs::path path = lock_file(directory);
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (fd.get() < 0 && errno == ENOENT) return false;
+  if (fd.get() >= 0 && ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0) return false;
+  if (fd.get() >= 0 && errno == EWOULDBLOCK) return true;
+  return fail(Errc::failed, "{}: {}", path.string(), std::strerror(errno));
 }
 
 Result<KeyFile> Vault::read_keys() const {

@@ -62,12 +62,19 @@ class Vault {
   /// same credentials. Errors: usage (a local vault: its servers are lost with it), damaged_vault.
   Result<std::string> recovery() const;
   /// Makes the directory of such a text; `source` names it in messages. Nothing is left behind on
-  /// an error. What an earlier call made is found. Errors: exists, damaged_vault, unsupported.
-  static Result<Vault> recover(const std::filesystem::path& directory, const std::string& text,
-                               const std::filesystem::path& source);
+  /// an error. What an earlier call made is found. Where this vault is already, puts back the one
+  /// or two of vault.json and vault.key that are gone or damaged; these are kept, with ".damaged"
+  /// behind their names, and the vault is locked. Errors: exists (something else, or both are
+  /// sound), damaged_vault, unsupported, vault_in_use.
+  struct Recovered;
+  static Result<Recovered> recover(const std::filesystem::path& directory, const std::string& text,
+                                   const std::filesystem::path& source);
 
   /// Locks the vault for this process until the Vault dies. Errors: vault_in_use.
   Status lock();
+  /// Whether a process has locked the vault in `directory`; false if there is none. Changes nothing
+  /// there. Errors: failed (it may not be looked at).
+  static Result<bool> is_in_use(const std::filesystem::path& directory);
   /// With `next`, the client's key is the one that next_client_key() made. Errors:
   /// wrong_passphrase, damaged_vault.
   Result<VaultKeys> unlock(const Credential& credential, ClientKey which = ClientKey::in_use) const;
@@ -139,6 +146,9 @@ class Vault {
   };
   Result<FilesLock> lock_files() const;
   Status reread();
+  static Result<Recovered> put_back(const std::filesystem::path& directory,
+                                    const VaultConfig& config,
+                                    const std::optional<KeyWrap>& old_wrap, View keys);
   Status write_config(VaultConfig config);
   Result<KeyFile> read_keys() const;
   Status write_keys(const KeyFile& keys);
@@ -149,6 +159,11 @@ class Vault {
   VaultConfig config_;
   std::optional<KeyWrap> old_wrap_;  // of a vault.key from before there were slots
   int lock_ = -1;
+};
+
+struct Vault::Recovered {
+  Vault vault;
+  bool put_back = false;  // into a vault that was there
 };
 
 }  // namespace s3oram

@@ -5,27 +5,27 @@
 namespace s3oram {
 namespace {
 
-TEST(ParseMounts, FindsVaultsAndUndoesEscapes) {
-  const auto mounts = vaults_among(parse_mounts(
+TEST(VaultMounts, TheNewestFirstWithoutEscapes) {
+  const auto mounts = parse_vault_mounts(
       "22 28 0:21 / /sys rw,nosuid shared:7 - sysfs sysfs rw\n"
       "90 28 0:45 / /home/a/private rw,nosuid,nodev shared:1 master:2 - fuse.s3oramfs "
       "/home/a/private.vault rw,user_id=0\n"
       "91 28 0:46 / /mnt/with\\040blank\\134and\\011tab rw - fuse.s3oramfs /v\\040w rw\n"
-      "92 28 0:47 / /mnt/other rw - fuse.sshfs /home/a/private.vault rw\n"));
+      "92 28 0:47 / /mnt/other rw - fuse.sshfs /home/a/private.vault rw\n");
   ASSERT_EQ(mounts.size(), 2u);
-  EXPECT_EQ(mounts[0], (VaultMount{"/home/a/private", "/home/a/private.vault"}));
-  EXPECT_EQ(mounts[1], (VaultMount{"/mnt/with blank\\and\ttab", "/v w"}));
+  EXPECT_EQ(mounts[0], (VaultMount{"/mnt/with blank\\and\ttab", "/v w"}));
+  EXPECT_EQ(mounts[1], (VaultMount{"/home/a/private", "/home/a/private.vault"}));
 }
 
-TEST(ParseMounts, IgnoresMalformedLines) {
+TEST(VaultMounts, IgnoresMalformedLines) {
   for (const char* text :
        {"", "\n\n", "1 2 3", "1 2 3 / / rw", "1 2 3 / / rw -", "1 2 3 / / rw - fuse.s3oramfs",
         "1 2 3 / / rw shared:1 fuse.s3oramfs x y", "- - - - - - - fuse.s3oramfs"})
-    EXPECT_TRUE(vaults_among(parse_mounts(text)).empty()) << text;
+    EXPECT_TRUE(parse_vault_mounts(text).empty()) << text;
 }
 
-TEST(ParseMounts, KeepsAnUnfinishedEscape) {
-  const auto mounts = vaults_among(parse_mounts("1 2 3 / /a\\04 rw - fuse.s3oramfs /v\\ rw\n"));
+TEST(VaultMounts, KeepsAnUnfinishedEscape) {
+  const auto mounts = parse_vault_mounts("1 2 3 / /a\\04 rw - fuse.s3oramfs /v\\ rw\n");
   ASSERT_EQ(mounts.size(), 1u);
   EXPECT_EQ(mounts[0], (VaultMount{"/a\\04", "/v\\"}));
 }

@@ -118,17 +118,6 @@ TEST(OptionsTest, MistakesAreNamed) {
   EXPECT_TRUE(std::holds_alternative<std::string>(*parse({"--help"})));
 }
 
-TEST(MountsTest, MountinfoIsUnderstood) {
-  const auto mounts = parse_mounts(
-      "36 35 98:0 / /mnt/a\\040b rw,noatime shared:1 master:2 - fuse.s3oramfs /my\\134vault rw\n"
-      "37 35 0:5 / /proc rw - proc proc rw\n");
-  ASSERT_EQ(mounts.size(), 2u);
-  EXPECT_EQ(mounts[0].mountpoint, "/mnt/a b");
-  EXPECT_EQ(mounts[0].type, "fuse.s3oramfs");
-  EXPECT_EQ(mounts[0].source, "/my\\vault");
-  EXPECT_EQ(mounts[1].type, "proc");
-}
-
 TEST(MountsTest, BadMountPointsAreRefused) {
   const TemporaryDirectory folder;
   const auto refused = [&](const std::filesystem::path& mountpoint) {

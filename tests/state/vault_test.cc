@@ -229,8 +229,10 @@ TEST_F(VaultTest, AFailedCreateLeavesNothing) {
 TEST_F(VaultTest, OneProcessAtATime) {
   auto vault = create(path("v"), local_config(), {});
   ASSERT_TRUE(vault);
+  EXPECT_FALSE(*Vault::is_in_use(path("v")));
   ASSERT_TRUE(vault->lock());
   ASSERT_TRUE(vault->lock());  // it is ours
+  EXPECT_TRUE(*Vault::is_in_use(path("v")));
   {
     auto other = Vault::find(path("v"));
     auto locked = other->lock();
@@ -243,6 +245,8 @@ TEST_F(VaultTest, OneProcessAtATime) {
     EXPECT_FALSE(Vault::find(path("v"))->lock()) << "the lock moves along";
   }
   EXPECT_TRUE(Vault::find(path("v"))->lock());
+  EXPECT_FALSE(*Vault::is_in_use(path("missing")));
+  EXPECT_FALSE(fs::exists(path("missing")));
 }
 
 TEST_F(VaultTest, OtherDirectoriesAreNoVaults) {
