@@ -55,7 +55,7 @@ Status run_backup(const Args& args) {
   const Status backed_up = back_up(*vault);
   if (backed_up || backed_up.error().code != Errc::not_mounted) return backed_up;
   if (!keys.empty()) return {};
-  return fail(Errc::not_mounted, "{}: not mounted: its names were backed up when it was unmounted",
+  return fail(Errc::not_mounted, "{}: not mounted, and every unmount backs its names up",
               vault->directory().string());
 }
 

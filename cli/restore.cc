@@ -29,7 +29,8 @@ struct RestoreOptions {
 Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   CLI::App app("Has a vault again whose vault.db, or whole directory, is lost.",
                "s3oramfs restore");
-  app.add_option("VAULT", options.vault, "The vault; with --from, a new directory")->required();
+  app.add_option("VAULT", options.vault, "The vault; with --from, perhaps a new directory")
+      ->required();
   app.add_option("--from", options.from, "What s3oramfs backup --keys has written")
       ->type_name("FILE");
   app.add_flag("--force", options.force, "Even if vault.db is there; it is kept");
@@ -41,8 +42,12 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   return parse(app, args);
 }
 
-Result<Vault> find_vault(const RestoreOptions& options) {
-  if (options.from.empty()) return Vault::find(options.vault);
+Result<Vault::Recovered> find_vault(const RestoreOptions& options) {
+  if (options.from.empty()) {
+    auto vault = Vault::find(options.vault);
+    if (!vault) return fail(std::move(vault).error());
+    return Vault::Recovered{std::move(*vault)};
+  }
   auto text = read_small_file(options.from, kLargestRecovery);
   if (!text) return fail(std::move(text).error());
   return Vault::recover(options.vault, std::string(text->begin(), text->end()), options.from);
@@ -107,9 +112,18 @@ Status run_restore(const Args& args) {
   auto parsed = parse_options(args, options);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
-  auto vault = find_vault(options);
-  if (!vault) return fail(std::move(vault).error());
+  auto found = find_vault(options);
+  if (!found) return fail(std::move(found).error());
+  Vault* vault = &found->vault;
   S3O_TRY(vault->lock());
+  if (found->put_back && !options.force)
+    if (const auto files = has_files(vault->database()); files && *files) {
+      std::cout << fmt::format(
+          "{0} has its vault.json and vault.key again; vault.db stays as it is. "
+          "Check it: s3oramfs fsck {0}\n",
+          vault->directory().string());
+      return {};
+    }
   auto credential = existing_credential(options.credential, *vault);
   if (!credential) return fail(std::move(credential).error());
   auto keys = vault->unlock(*credential);

@@ -136,6 +136,12 @@ class Check {
   Rows look(Database& database) {
     progress_("checking positions");
     static_cast<void>(ClientState::make_missing_tables(database));  // reading them will tell
+    if (Status ours = check_owner(database, {vault_.config().volume, params_, {}}); !ours) {
+      Rows rows;
+      rows.state.findings.push_back({"other-vault", "vault.db", ours.error().message, {}});
+      rows.state.refused = std::move(ours).error();
+      return rows;
+    }
     Rows rows{read_state(database, params_), {}};
     if (rows.state.refused) {
       for (Finding& finding : rows.state.findings) finding.repair.clear();

@@ -14,6 +14,7 @@
 
 #include "fused/background.h"
 #include "fused/control.h"
+#include "fused/cpu_latency.h"
 #include "fused/file_system.h"
 #include "fused/free_space.h"
 #include "fused/fuse_loop.h"
@@ -223,7 +224,7 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
   spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
   background.ready();
   manager.ready(fmt::format("{} is mounted", vault.directory().string()));
-  return (*mount)->run();
+  return (*mount)->run(CpuLatency::of_this_machine());
 }
 
 Status mount_vault(const MountCommand& command, Background& background) {
@@ -248,7 +249,7 @@ Status mount_vault(const MountCommand& command, Background& background) {
   const stdfs::path run_directory = vault->run_directory();
   stdfs::create_directories(run_directory, error);
   if (!error) stdfs::current_path(run_directory, error);
-  if (error) return fail(Errc::damaged_vault, "{}: {}", run_directory.string(), error.message());
+  if (error) return fail(Errc::failed, "{}: {}", run_directory.string(), error.message());
   log_to(command, run_directory / "fused.log", background.is_background());
   S3O_TRY(SignalWatch::install());
 
@@ -262,10 +263,11 @@ Status mount_vault(const MountCommand& command, Background& background) {
   options.cache.deadline = command.timeout;
   options.cache.free_bytes = [&, config = vault->config()] {
     const Room room = (*volume)->device().room();
-    const std::uint64_t block = config.params.block_size, more = room.more * block;
-    // Each server of a local vault finds the whole disk.
-    const std::uint64_t growth = space.bytes() / local_expansion(config.params);
-    return room.blocks * block + (config.local ? std::min(more, growth) : more);
+    const std::uint64_t block = config.params.block_size;
+    std::uint64_t growth = room.more * block;
+    if (config.local)  // each of its servers finds the whole disk
+      growth = std::min(growth, space.bytes() / local_expansion(config.params));
+    return room.blocks * block + growth;
   };
   options.database_room = [&, block = vault->config().params.block_size] {
     return space.bytes() / kDatabaseBytes * block;
@@ -304,13 +306,14 @@ Status run(const MountCommand& command, Background& background) {
   // Errors name their file; no server has these two.
   const bool of_keys = error.message.find("vault.json") != std::string::npos ||
                        error.message.find("vault.key") != std::string::npos;
-  error.message += fmt::format(
-      fmt::runtime(of_keys
-                       ? "; `s3oramfs restore --from FILE {0}` puts it back, where FILE is what "
-                         "`s3oramfs backup --keys` has written"
-                       : "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore "
-                         "{0}` makes vault.db anew from what the servers hold"),
-      command.vault.string());
+  const bool local = stdfs::is_directory(command.vault / "servers");
+  const char* help = of_keys && local ? "; put it back from a copy of the vault"
+                     : of_keys
+                         ? "; `s3oramfs restore --from FILE {0}` puts it back, where FILE is what "
+                           "`s3oramfs backup --keys` has written"
+                         : "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore "
+                           "{0}` makes vault.db anew from what the servers hold";
+  error.message += fmt::format(fmt::runtime(help), command.vault.string());
   return fail(std::move(error));
 }
 

@@ -62,7 +62,7 @@ class Connection {
       auto hello = co_await servers.hello(kAskAgain);
       if (hello || hello.error().code != Errc::unreachable) {
         if (!hello) co_return fail(hello.error());
-        co_return Status{};
+        co_return check_numbers(*hello);
       }
       std::string waiting;
       for (Party server = 1; server <= servers.count(); ++server) {
@@ -84,6 +84,18 @@ class Connection {
       if (!told && options.progress) options.progress("waiting for " + waiting);
       told = true;
     }
+  }
+
+  /// Whether vault.json has the numbers that the servers have. Errors: damaged_vault.
+  Status check_numbers(const std::vector<HelloAnswer>& hellos) const {
+    const VaultConfig& config = vault_.config();
+    for (const HelloAnswer& hello : hellos) {
+      if (!hello.volume || hello.volume->id != config.volume) continue;  // not ours to judge
+      if (const std::string other = difference(config.params, hello.volume->params); !other.empty())
+        return fail(Errc::damaged_vault, "{}: vault.json says {}, as {} does",
+                    vault_.directory().string(), other, name(hello.server));
+    }
+    return {};
   }
 
   /// How messages call a server.
@@ -126,6 +138,12 @@ class Connection {
     ZmqConfig config{
         .self = kClient, .keys = keys.curve, .listen = {}, .peers = {}, .client_keys = {}};
     if (vault_.config().local) {
+      for (Party server = 1; server <= servers(); ++server)
+        if (!std::filesystem::is_directory(vault_.store(server)))
+          return fail(Errc::wrong_volume,
+                      "{}: the store of this server is gone: bring back a copy, as old as the "
+                      "others",
+                      vault_.store(server).string());
       auto local = LocalServers::start(options.serverd, vault_.directory(), servers());
       if (!local) return fail(local.error());
       local_.emplace(std::move(*local));
@@ -165,6 +183,21 @@ Connection::~Connection() {
   thread_.join();
 }
 
+/// Has a vault.db that was just made tell whose it is; of the key only with `sealing`.
+Status keep_owner(const Vault& vault, const std::optional<Seed>& sealing) {
+  auto state = ClientState::open(vault.database());
+  if (!state) return fail(state.error());
+  return state->keep_owner({vault.config().volume, vault.config().params, sealing});
+}
+
+/// Before anybody is asked.
+Status check_owner(const Vault& vault, const VaultKeys& keys) {
+  auto database = Database::open(vault.database().string(), Database::Mode::read_only);
+  if (!database) return fail(database.error());
+  return s3oram::check_owner(*database,
+                             {vault.config().volume, vault.config().params, keys.sealing});
+}
+
 class OpenVolume final : public Volume {
  public:
   OpenVolume(const Vault& vault, std::unique_ptr<Connection> connection)
@@ -182,6 +215,7 @@ class OpenVolume final : public Volume {
     }));
     auto state = ClientState::open(vault_.database());
     if (!state) return fail(state.error());
+    S3O_TRY(state->keep_owner({vault_.config().volume, vault_.config().params, {}}));
     return connection.run([&]() -> Task<Status> {
       const ClientEnvironment environment{connection.executor(),  database_.executor(),
                                           connection.clock(),     connection.random(),
@@ -282,6 +316,7 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
   // An init that was cut short may have come this far already.
   const Status state = ClientState::create(vault.database(), vault.config().params.first_height);
   if (!state && state.error().code != Errc::exists) return state;
+  S3O_TRY(keep_owner(vault, keys.sealing));
   S3O_TRY((*connection)->stop_servers());
   return vault.mark_ready();
 }
@@ -310,6 +345,9 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
   if (!found) return fail((*connection)->explain(found).error());
   S3O_TRY((*connection)->stop_servers());
   S3O_TRY(ClientState::create(vault.database(), rebuilt->state, vault.config().params.evict_every));
+  // Blocks that were found were opened by the key.
+  const bool right = rebuilt->state.positions.mapped() > 0;
+  S3O_TRY(keep_owner(vault, right ? std::optional(keys.sealing) : std::nullopt));
   return RebuiltVolume{.backup = std::move(rebuilt->backup),
                        .blocks = rebuilt->state.positions.mapped(),
                        .damaged = rebuilt->damaged};
@@ -320,6 +358,7 @@ Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys
   if (!vault.config().ready)
     return fail(Errc::failed, "{}: not finished: run the same `s3oramfs init` again",
                 vault.directory().string());
+  S3O_TRY(check_owner(vault, keys));
   auto connection = Connection::make(vault, keys, options);
   if (!connection) return fail(connection.error());
   auto volume = std::make_unique<OpenVolume>(vault, std::move(*connection));

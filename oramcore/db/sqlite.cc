@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "oramcore/base/rules.h"
@@ -112,6 +113,8 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
   const std::string vfs = disk.sqlite_vfs();
   const int rc =
       sqlite3_open_v2(path.c_str(), &database.db_, flags, vfs.empty() ? nullptr : vfs.c_str());
+  if (std::error_code error; rc != SQLITE_OK && std::filesystem::is_directory(path, error))
+    return fail(Errc::damaged_vault, "database {}: is a directory", path);
   if (rc != SQLITE_OK) return failure(database.db_, rc, "open " + path);
   sqlite3_extended_result_codes(database.db_, 0);
   if (mode != Mode::read_only) {

@@ -15,6 +15,7 @@
 
 #include "oramcore/db/sqlite.h"
 #include "oramcore/state/finding.h"
+#include "oramcore/state/owner.h"
 #include "oramcore/state/position_map.h"
 #include "oramcore/tree/volume.h"
 #include "oramcore/wire/messages.h"
@@ -87,6 +88,9 @@ class ClientState {
   /// (check.h), so that one of them costs no more than its block, and tells of them in `findings`.
   /// Errors: damaged_vault, unsupported.
   Result<Loaded> load(const std::optional<VolumeParams>& params = {}, Findings* findings = nullptr);
+
+  /// owner.h's.
+  Status keep_owner(const Owner& owner) { return s3oram::keep_owner(database_, owner); }
 
   /// Remembers a session durably, before any server hears of it.
   Status add_session(const Session& session);

@@ -148,11 +148,11 @@ Status Vault::remove_slot(unsigned number, const Credential& remaining) {
     return fail(Errc::usage,
                 "{}: slot {} is the last: without it nothing would open the vault ever again",
                 directory_.string(), number);
-  if (change->opened.number == number)
+  keys.slots.erase(slot);
+  if (change->opened.number == number && !open_slot(keys, remaining))
     return fail(Errc::usage,
                 "{}: this is what opens slot {} itself: give what opens a slot that stays",
                 directory_.string(), number);
-  keys.slots.erase(slot);
   return write_keys(keys);
 }
 

@@ -65,4 +65,21 @@ Status check_params(const VolumeParams& params) {
   return fail(Errc::usage, "an unknown evictor");
 }
 
+std::string difference(const VolumeParams& params, const VolumeParams& right) {
+  std::string first;
+  const auto compare = [&](const char* name, auto is, auto should) {
+    if (first.empty() && is != should) first = fmt::format("{} {} instead of {}", name, is, should);
+  };
+  compare("servers", params.scheme.servers, right.scheme.servers);
+  compare("privacy", params.scheme.privacy, right.scheme.privacy);
+  compare("block_size", params.block_size, right.block_size);
+  compare("bucket_size", params.bucket_size, right.bucket_size);
+  compare("evict_every", params.evict_every, right.evict_every);
+  compare("evictor", name_of(kEvictors, params.evictor), name_of(kEvictors, right.evictor));
+  compare("stash_slots", params.stash_slots, right.stash_slots);
+  compare("sharing", name_of(kPrivacies, params.privacy), name_of(kPrivacies, right.privacy));
+  compare("first_height", params.first_height, right.first_height);
+  return first;
+}
+
 }  // namespace s3oram

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -60,5 +61,9 @@ struct VolumeParams {
 
 /// Whether a volume with these numbers can exist; the message (usage) names the number.
 Status check_params(const VolumeParams& params);
+
+/// The first of the numbers that is another one than in `right`, with both, by its name in
+/// vault.json; empty if none is.
+std::string difference(const VolumeParams& params, const VolumeParams& right);
 
 }  // namespace s3oram

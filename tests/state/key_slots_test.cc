@@ -131,6 +131,14 @@ TEST_F(KeySlots, NobodyIsShutOut) {
   EXPECT_EQ(opening(passphrase("two")), Errc::ok);
 }
 
+TEST_F(KeySlots, WhatOpensTwoSlotsMayRemoveOne) {
+  make(passphrase("one"));
+  ASSERT_TRUE(add(passphrase("one"), passphrase("one")));
+  ASSERT_TRUE(vault().remove_slot(1, passphrase("one")));
+  EXPECT_EQ(numbers(), (std::set<unsigned>{2}));
+  EXPECT_EQ(opening(passphrase("one")), Errc::ok);
+}
+
 TEST_F(KeySlots, AnUnprotectedKeyStaysAlone) {
   make({});
   EXPECT_EQ(add({}, passphrase("one")).error().code, Errc::usage);

@@ -95,13 +95,20 @@ refused 20 "$damaged/vault.json" "$damaged" s3oramfs mount --passfile "$work/rig
 cp "$vault/vault.json" "$damaged/vault.json"
 head -c 20 "$vault/vault.key" > "$damaged/vault.key"
 refused 12 "$damaged/vault.key" "$damaged" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
-expect 12 "restore --from" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
+expect 12 "from a copy" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
 expect 12 "$damaged/vault.key" s3oramfs fsck --repair "$damaged"
 cp "$vault/vault.key" "$damaged/vault.key"
 chmod 644 "$damaged/vault.key"
 refused 1 "chmod 600" "$damaged" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
 chmod 600 "$damaged/vault.key"
+s3oramfs init --local --passfile "$work/right" "$work/stranger" > /dev/null
+cp "$work/stranger/vault.key" "$damaged/vault.key"
+expect 12 "vault.key is of another vault" \
+  s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
+cp "$vault/vault.key" "$damaged/vault.key"
 mv "$damaged/servers/1" "$work/store"
+expect 18 "servers/1: the store of this server is gone" \
+  s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
 mv "$damaged/servers/2" "$damaged/servers/1"
 mv "$work/store" "$damaged/servers/2"
 expect 18 "belongs to server" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
