@@ -11,6 +11,8 @@
 #include "oramcore/client/volume.h"
 #include "oramcore/db/sqlite.h"
 #include "oramcore/state/durable_file.h"
+#include "oramcore/state/owner.h"
+#include "oramcore/state/vault_config.h"
 
 namespace s3oram {
 namespace {
@@ -42,6 +44,18 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   return parse(app, args);
 }
 
+/// A vault.db that can be read must be this vault's.
+Status check_database(const fs::path& path, const VaultConfig& config,
+                      const std::optional<Seed>& sealing) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return {};
+  auto database = Database::open(path.string(), Database::Mode::read_only);
+  if (!database) return {};
+  const auto other = other_owner(*database, {config.volume, config.params, sealing});
+  if (!other || other->empty()) return {};
+  return fail(Errc::damaged_vault, "{} (to restore all the same, move it away)", *other);
+}
+
 Result<Vault::Recovered> find_vault(const RestoreOptions& options) {
   if (options.from.empty()) {
     auto vault = Vault::find(options.vault);
@@ -50,6 +64,9 @@ Result<Vault::Recovered> find_vault(const RestoreOptions& options) {
   }
   auto text = read_small_file(options.from, kLargestRecovery);
   if (!text) return fail(std::move(text).error());
+  const auto recovery = parse_recovery(std::string(text->begin(), text->end()), options.from);
+  if (!recovery) return fail(recovery.error());
+  S3O_TRY(check_database(options.vault / "vault.db", recovery->file.config, {}));
   return Vault::recover(options.vault, std::string(text->begin(), text->end()), options.from);
 }
 
@@ -116,14 +133,13 @@ Status run_restore(const Args& args) {
   if (!found) return fail(std::move(found).error());
   Vault* vault = &found->vault;
   S3O_TRY(vault->lock());
-  if (found->put_back && !options.force)
-    if (const auto files = has_files(vault->database()); files && *files) {
-      std::cout << fmt::format(
-          "{0} has its vault.json and vault.key again; vault.db stays as it is. "
-          "Check it: s3oramfs fsck {0}\n",
-          vault->directory().string());
-      return {};
-    }
+  if (found->put_back && !options.force && fs::exists(vault->database())) {
+    std::cout << fmt::format(
+        "{0} has its vault.json and vault.key again; vault.db stays as it is. Check it: s3oramfs "
+        "fsck {0}\n",
+        vault->directory().string());
+    return {};
+  }
   auto credential = existing_credential(options.credential, *vault);
   if (!credential) return fail(std::move(credential).error());
   auto keys = vault->unlock(*credential);
@@ -135,6 +151,7 @@ Status run_restore(const Args& args) {
     if (!serverd) return fail(std::move(serverd).error());
     how.serverd = *serverd;
   }
+  S3O_TRY(check_database(vault->database(), vault->config(), keys->sealing));
   S3O_TRY(put_aside(*vault, options.force));
   Progress progress("restoring " + vault->directory().string());
   how.progress = [&](const std::string& detail) { progress.update(detail); };

@@ -61,11 +61,13 @@ Status write_everything(Vault& vault, const VaultMount& mount, How& how) {
   if (answer) return {};
   how.hangs =
       how.force && answer.error().code == Errc::unreachable && !ask_daemon(vault, "status", 5s);
-  auto used = Vault::is_in_use(vault.directory());
-  if (!used) return fail(std::move(used).error());
-  if (!*used) {
-    std::cerr << "s3oramfs: the daemon of " << mount.point.string() << " is gone\n";
-    return {};
+  if (answer.error().code == Errc::not_mounted) {
+    auto used = Vault::is_in_use(vault.directory());
+    if (!used) return fail(std::move(used).error());
+    if (!*used) {
+      std::cerr << "s3oramfs: the daemon of " << mount.point.string() << " is gone\n";
+      return {};
+    }
   }
   if (how.force)
     return fail(answer.error().code, "warning: {}: not everything could be written: {}",

@@ -136,10 +136,11 @@ class Check {
   Rows look(Database& database) {
     progress_("checking positions");
     static_cast<void>(ClientState::make_missing_tables(database));  // reading them will tell
-    if (Status ours = check_owner(database, {vault_.config().volume, params_, {}}); !ours) {
+    const auto other = other_owner(database, {vault_.config().volume, params_, {}});
+    if (other && !other->empty()) {  // what cannot be read shows below
       Rows rows;
-      rows.state.findings.push_back({"other-vault", "vault.db", ours.error().message, {}});
-      rows.state.refused = std::move(ours).error();
+      rows.state.findings.push_back({"other-vault", "vault.db", *other, {}});
+      rows.state.refused = Error{Errc::damaged_vault, *other};
       return rows;
     }
     Rows rows{read_state(database, params_), {}};
@@ -290,12 +291,6 @@ class Check {
 };
 
 }  // namespace
-
-fs::path free_path(const fs::path& wanted) {
-  fs::path path = wanted;
-  for (unsigned n = 2; fs::exists(path); ++n) path = with_suffix(wanted, fmt::format("-{}", n));
-  return path;
-}
 
 std::size_t VaultReport::left() const {
   return static_cast<std::size_t>(

@@ -29,7 +29,4 @@ struct VaultReport {
 Result<VaultReport> check_vault(const Vault& vault, bool repair,
                                 const std::function<void(const std::string&)>& progress);
 
-/// `wanted`, or with -2, -3, ... behind it: a name for what is put aside that nothing has yet.
-std::filesystem::path free_path(const std::filesystem::path& wanted);
-
 }  // namespace s3oram

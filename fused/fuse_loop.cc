@@ -91,6 +91,7 @@ int FuseLoop::receive(fuse_buf& request, SteadyClock::time_point until) {
     if (got != -EAGAIN) return got;
     if (SteadyClock::now() < until) continue;
     processors_->let_sleep();
+    close_ = 0;
     pollfd either[] = {{fuse_session_fd(session_), POLLIN, 0}, {stopped_.get(), POLLIN, 0}};
     ::poll(either, std::size(either), -1);
   }
@@ -121,7 +122,7 @@ void FuseLoop::pass_lead() {
   const std::lock_guard lock(mutex_);
   close_ = 0;
   led_ = !resting_.empty();
-  if (!led_) return;
+  if (!led_) return processors_->let_sleep();
   resting_.back()->called.release();
   resting_.pop_back();
 }

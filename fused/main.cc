@@ -303,10 +303,12 @@ Status run(const MountCommand& command, Background& background) {
   Status outcome = mount_vault(command, background);
   if (outcome || outcome.error().code != Errc::damaged_vault) return outcome;
   Error error = std::move(outcome).error();
+  if (error.message.find("another vault") != std::string::npos) return fail(std::move(error));
   // Errors name their file; no server has these two.
   const bool of_keys = error.message.find("vault.json") != std::string::npos ||
                        error.message.find("vault.key") != std::string::npos;
-  const bool local = stdfs::is_directory(command.vault / "servers");
+  std::error_code unknown;
+  const bool local = stdfs::is_directory(command.vault / "servers", unknown);
   const char* help = of_keys && local ? "; put it back from a copy of the vault"
                      : of_keys
                          ? "; `s3oramfs restore --from FILE {0}` puts it back, where FILE is what "

@@ -11,7 +11,8 @@ namespace {
 
 constexpr Duration kStatusPatience = std::chrono::seconds(1);
 constexpr Duration kUplinkQueue = std::chrono::milliseconds(500);  // at least
-constexpr std::size_t kMostToldOf = 20;                            // damaged rows, in the log
+constexpr Duration kLeastPace = std::chrono::milliseconds(1), kMostPace = std::chrono::seconds(1);
+constexpr std::size_t kMostToldOf = 20;  // damaged rows, in the log
 
 }  // namespace
 
@@ -315,20 +316,22 @@ bool Engine::uplink_full() const {
 // the turns are spread over that time, and a quarter of it more, because it varies; but for the
 // first quarter of them, which accesses that come together may have at once. Many at a time keep
 // each other waiting in any case: they lose nothing by the end of an eviction.
-Duration Engine::wait_for_pace() const {
+Duration Engine::turn_is_due() const {
   const Turn every = params_.evict_every, few = every / 4 + 1;
   const Turn first = first_turn(released_view_ + 1, params_.evict_every);
-  if (!evicting_ || queues_.size() > few) return {};
-  if (next_turn_ <= first + few || next_turn_ >= first + every) return {};
+  if (!evicting_ || queues_.size() > few) return Duration::min();
+  if (next_turn_ <= first + few || next_turn_ >= first + every) return Duration::min();
   const auto part = static_cast<Duration::rep>(next_turn_ - first - few);
   const auto all = static_cast<Duration::rep>(every - few);
-  const Duration opens = eviction_begun_ + 5 * eviction_takes_ * part / (4 * all);
-  return std::min(opens - environment_.clock.now(), 4 * last_retrieval_);
+  return eviction_begun_ + 5 * eviction_takes_ * part / (4 * all);
 }
 
 Task<Result<Turn>> Engine::reserve_turn() {
-  if (const Duration wait = wait_for_pace(); wait > Duration::zero())
-    co_await environment_.clock.sleep(wait);
+  // In parts: the eviction may end meanwhile, or others may come.
+  const Duration part = std::clamp(last_retrieval_ / 4, kLeastPace, kMostPace / 8);
+  const Duration limit = environment_.clock.now() + std::min(2 * last_retrieval_, kMostPace);
+  while (!dead_ && environment_.clock.now() < std::min(limit, turn_is_due()))
+    co_await environment_.clock.sleep(part);
   const auto open = [this] {
     return opened_ && !uplink_full() && next_turn_ < end_turn(released_view_, params_.evict_every);
   };

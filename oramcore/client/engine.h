@@ -109,9 +109,8 @@ class Engine final : public BlockDevice {
   Task<Status> finish_accesses(std::vector<Intent> intents);
   void forget(BlockId block);
   Task<Result<Turn>> reserve_turn();
-  /// How long an access that is ahead of the eviction waits before its turn. No longer than four
-  /// retrievals, whatever it was that the last evictions waited for.
-  Duration wait_for_pace() const;
+  /// When an access that is ahead of the eviction should begin; in the past, if it may now.
+  Duration turn_is_due() const;
   /// The line up is slow, and more uploads would only queue on it.
   bool uplink_full() const;
   Leaf leaf_of(BlockId block);

@@ -92,7 +92,7 @@ Task<Status> Engine::flip() {
   metrics_.evictions.add();
   const Duration took = environment_.clock.now() - eviction_begun_;
   metrics_.eviction_seconds.observe(took);
-  eviction_takes_ += (took - eviction_takes_) / (eviction_takes_ == Duration::zero() ? 1 : 4);
+  eviction_takes_ += (took - eviction_takes_) / (eviction_takes_ == Duration::zero() ? 1 : 2);
   turns_changed_.notify_all();
   co_return Status{};
 }

@@ -139,7 +139,7 @@ class Connection {
         .self = kClient, .keys = keys.curve, .listen = {}, .peers = {}, .client_keys = {}};
     if (vault_.config().local) {
       for (Party server = 1; server <= servers(); ++server)
-        if (!std::filesystem::is_directory(vault_.store(server)))
+        if (std::error_code error; !std::filesystem::is_directory(vault_.store(server), error))
           return fail(Errc::wrong_volume,
                       "{}: the store of this server is gone: bring back a copy, as old as the "
                       "others",
@@ -183,13 +183,6 @@ Connection::~Connection() {
   thread_.join();
 }
 
-/// Has a vault.db that was just made tell whose it is; of the key only with `sealing`.
-Status keep_owner(const Vault& vault, const std::optional<Seed>& sealing) {
-  auto state = ClientState::open(vault.database());
-  if (!state) return fail(state.error());
-  return state->keep_owner({vault.config().volume, vault.config().params, sealing});
-}
-
 /// Before anybody is asked.
 Status check_owner(const Vault& vault, const VaultKeys& keys) {
   auto database = Database::open(vault.database().string(), Database::Mode::read_only);
@@ -215,7 +208,7 @@ class OpenVolume final : public Volume {
     }));
     auto state = ClientState::open(vault_.database());
     if (!state) return fail(state.error());
-    S3O_TRY(state->keep_owner({vault_.config().volume, vault_.config().params, {}}));
+    state->set_owner({vault_.config().volume, vault_.config().params, {}});
     return connection.run([&]() -> Task<Status> {
       const ClientEnvironment environment{connection.executor(),  database_.executor(),
                                           connection.clock(),     connection.random(),
@@ -316,7 +309,13 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
   // An init that was cut short may have come this far already.
   const Status state = ClientState::create(vault.database(), vault.config().params.first_height);
   if (!state && state.error().code != Errc::exists) return state;
-  S3O_TRY(keep_owner(vault, keys.sealing));
+  {
+    auto database = Database::open(vault.database().string(), Database::Mode::read_write);
+    if (!database) return fail(std::move(database).error());
+    S3O_TRY(database->transact("owner", [&] {
+      return keep_owner(*database, {vault.config().volume, vault.config().params, keys.sealing});
+    }));
+  }
   S3O_TRY((*connection)->stop_servers());
   return vault.mark_ready();
 }
@@ -345,9 +344,6 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
   if (!found) return fail((*connection)->explain(found).error());
   S3O_TRY((*connection)->stop_servers());
   S3O_TRY(ClientState::create(vault.database(), rebuilt->state, vault.config().params.evict_every));
-  // Blocks that were found were opened by the key.
-  const bool right = rebuilt->state.positions.mapped() > 0;
-  S3O_TRY(keep_owner(vault, right ? std::optional(keys.sealing) : std::nullopt));
   return RebuiltVolume{.backup = std::move(rebuilt->backup),
                        .blocks = rebuilt->state.positions.mapped(),
                        .damaged = rebuilt->damaged};

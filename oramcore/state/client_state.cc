@@ -153,7 +153,8 @@ Status ClientState::forget_sessions_before(std::uint64_t epoch) {
   return database_.transact("forget-sessions", [&]() -> Status {
     auto row = database_.prepare("DELETE FROM sessions WHERE epoch < ?");
     if (!row) return fail(row.error());
-    return row->bind(0, as_sql(epoch)).run();
+    S3O_TRY(row->bind(0, as_sql(epoch)).run());
+    return owner_ ? keep_owner(database_, *owner_) : Status{};
   });
 }
 

@@ -89,8 +89,8 @@ class ClientState {
   /// Errors: damaged_vault, unsupported.
   Result<Loaded> load(const std::optional<VolumeParams>& params = {}, Findings* findings = nullptr);
 
-  /// owner.h's.
-  Status keep_owner(const Owner& owner) { return s3oram::keep_owner(database_, owner); }
+  /// Will be kept as keep_owner() does once every server has the session.
+  void set_owner(const Owner& owner) { owner_ = owner; }
 
   /// Remembers a session durably, before any server hears of it.
   Status add_session(const Session& session);
@@ -117,6 +117,7 @@ class ClientState {
   Status put_all(const Loaded& content, unsigned evict_every);
 
   Database database_;
+  std::optional<Owner> owner_;
   std::uint64_t view_ = 0;  // the last one loaded or committed
   Statement put_position_, erase_position_, put_stash_, erase_stash_, put_intent_, put_tree_;
 };

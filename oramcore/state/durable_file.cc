@@ -54,6 +54,12 @@ Status write_durably(const std::filesystem::path& path, View content) {
   return sync_directory(path.parent_path());
 }
 
+std::filesystem::path free_path(const std::filesystem::path& wanted) {
+  std::filesystem::path path = wanted;
+  for (unsigned n = 2; exists(symlink_status(path)); ++n) (path = wanted) += fmt::format("-{}", n);
+  return path;
+}
+
 Status sync_directory(const std::filesystem::path& directory) {
   const std::filesystem::path place = directory.empty() ? "." : directory;
   Descriptor file(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0600));

@@ -19,4 +19,7 @@ Status sync_directory(const std::filesystem::path& directory);
 /// The content of a regular file of at most `limit` bytes. Errors name the file.
 Result<Bytes> read_small_file(const std::filesystem::path& path, std::size_t limit);
 
+/// `wanted`, or with -2, -3, ... behind it: a name for what is put aside that nothing has yet.
+std::filesystem::path free_path(const std::filesystem::path& wanted);
+
 }  // namespace s3oram

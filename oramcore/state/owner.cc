@@ -16,59 +16,80 @@ Seed proof_of(const Seed& sealing) {
   return proof;
 }
 
+Bytes check_of(View description) {
+  Bytes check(16);
+  crypto_generichash(check.data(), check.size(), description.data(), description.size(), nullptr,
+                     0);
+  return check;
+}
+
 struct Row {
   VolumeDescription volume;
   Bytes proof;
 };
 
+// Nothing also if the row is damaged: it is no vault's, then.
 Result<std::optional<Row>> read_row(Database& database) {
   auto known = database.has_table("owner");
   if (!known) return fail(std::move(known).error());
   if (!*known) return std::optional<Row>();
-  auto row = database.prepare("SELECT volume, key FROM owner");
+  auto row = database.prepare("SELECT volume, key, checksum FROM owner");
   if (!row) return fail(std::move(row).error());
   auto found = row->step();
   if (!found) return fail(std::move(found).error());
-  const auto volume = *found ? decode<VolumeDescription>(row->blob(0)) : std::nullopt;
-  return volume ? std::optional<Row>({*volume, row->blob(1)}) : std::nullopt;
-}
-
-Status compare(const Row& row, const Owner& owner, const std::string& path) {
-  if (row.volume.id != owner.volume)
-    return fail(Errc::damaged_vault, "{} is of another vault than vault.json beside it", path);
-  if (const std::string other = difference(owner.params, row.volume.params); !other.empty())
-    return fail(Errc::damaged_vault, "vault.json says {}, as {} does", other, path);
-  if (owner.sealing && !row.proof.empty() &&
-      !std::ranges::equal(row.proof, proof_of(*owner.sealing)))
-    return fail(Errc::damaged_vault, "vault.key is of another vault than {} beside it", path);
-  return {};
+  if (!*found) return std::optional<Row>();
+  const Bytes description = row->blob(0);
+  const auto volume = decode<VolumeDescription>(description);
+  if (!volume || row->blob(2) != check_of(description)) return std::optional<Row>();
+  return std::optional<Row>({*volume, row->blob(1)});
 }
 
 }  // namespace
 
-Status check_owner(Database& database, const Owner& owner) {
+Result<std::string> other_owner(Database& database, const Owner& owner) {
   const auto row = read_row(database);
   if (!row) return fail(row.error());
-  return *row ? compare(**row, owner, database.path()) : Status{};
+  if (!*row) return std::string();
+  const auto& [volume, proof] = **row;
+  const std::string& path = database.path();
+  if (volume.id != owner.volume)
+    return fmt::format("{} is of another vault than vault.json beside it: bring back the right one",
+                       path);
+  if (const std::string other = difference(owner.params, volume.params); !other.empty())
+    return fmt::format("vault.json says {}, as {} does", other, path);
+  if (owner.sealing && !proof.empty() && !std::ranges::equal(proof, proof_of(*owner.sealing)))
+    return fmt::format(
+        "vault.key is of another vault than {} beside it: bring back the right one, or move it "
+        "away "
+        "and run s3oramfs restore --from FILE",
+        path);
+  return std::string();
+}
+
+Status check_owner(Database& database, const Owner& owner) {
+  const auto other = other_owner(database, owner);
+  if (!other) return fail(other.error());
+  if (other->empty()) return {};
+  return fail(Errc::damaged_vault, "{}", *other);
 }
 
 Status keep_owner(Database& database, const Owner& owner) {
-  return database.transact("owner", [&]() -> Status {
-    const auto row = read_row(database);
-    if (!row) return fail(row.error());
-    if (*row) return compare(**row, owner, database.path());
-    S3O_TRY(
-        database.execute("CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = "
-                         "1), volume BLOB NOT NULL, key BLOB NOT NULL)"));
-    auto keep = database.prepare("INSERT OR REPLACE INTO owner VALUES (1, ?, ?)");
-    if (!keep) return fail(std::move(keep).error());
-    const Seed proof = owner.sealing ? proof_of(*owner.sealing) : Seed{};
-    Writer writer;
-    VolumeDescription{owner.volume, owner.params, 0}.fields(writer);
-    return keep->bind(0, writer.take())
-        .bind(1, View(proof).first(owner.sealing ? proof.size() : 0))
-        .run();
-  });
+  const auto row = read_row(database);
+  if (!row) return fail(row.error());
+  if (*row) return {};
+  S3O_TRY(database.execute(
+      "CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), volume BLOB NOT "
+      "NULL, key BLOB NOT NULL, checksum BLOB NOT NULL)"));
+  auto keep = database.prepare("INSERT OR REPLACE INTO owner VALUES (1, ?, ?, ?)");
+  if (!keep) return fail(std::move(keep).error());
+  Writer writer;
+  VolumeDescription{owner.volume, owner.params, 0}.fields(writer);
+  const Bytes description = writer.take();
+  const Seed proof = owner.sealing ? proof_of(*owner.sealing) : Seed{};
+  return keep->bind(0, description)
+      .bind(1, View(proof).first(owner.sealing ? proof.size() : 0))
+      .bind(2, check_of(description))
+      .run();
 }
 
 }  // namespace s3oram

@@ -17,12 +17,15 @@ struct Owner {
   std::optional<Seed> sealing;  // the key of its blocks, if it is known to be the right one
 };
 
-/// Refuses to go on with another volume, other numbers or another key than vault.db was made for.
-/// What vault.db does not tell, as those of older versions do not, is not compared. Errors:
-/// damaged_vault.
+/// Why vault.db is not for this volume, these numbers or this key, and what to do; empty if it may
+/// be. What it does not tell (older versions, and restore, do not know the key) is not compared.
+Result<std::string> other_owner(Database& database, const Owner& owner);
+
+/// The same as an error: damaged_vault.
 Status check_owner(Database& database, const Owner& owner);
 
-/// check_owner(), and has vault.db tell from now on, if it does not yet.
+/// Has vault.db tell from now on, if it does not yet. In a transaction, and not before it is sure
+/// that they belong together.
 Status keep_owner(Database& database, const Owner& owner);
 
 }  // namespace s3oram

@@ -81,12 +81,29 @@ class Draft {
   bool active_ = false;
 };
 
-Status put_aside(const fs::path& file) {
-  std::error_code error;
-  if (!fs::exists(fs::symlink_status(file, error))) return {};
-  fs::rename(file, fs::path(file) += ".damaged", error);
-  if (error) return fail(Errc::failed, "{}: cannot be renamed: {}", file.string(), error.message());
-  return {};
+bool was_vault(const fs::path& directory) {
+  std::error_code error;  // then it is not known to be one
+  const auto has = [&](const fs::path& file) { return fs::is_regular_file(file, error); };
+  return has(lock_file(directory)) && has(directory / "vault.db");
+}
+
+/// Gives `file` another name besides, so that it can be replaced. It need not be there.
+Status keep_damaged(const fs::path& file) {
+  const fs::path aside = free_path(fs::path(file) += ".damaged");
+  if (::link(file.c_str(), aside.c_str()) == 0 || errno == ENOENT) return {};
+  return fail(Errc::failed, "{}: cannot be kept as {}: {}", file.string(), aside.string(),
+              std::strerror(errno));
+}
+
+/// By root, for somebody's vault.
+Status give_to_owner(const fs::path& file) {
+  struct stat directory {};
+  if (::geteuid() != 0) return {};
+  if (::stat(file.parent_path().c_str(), &directory) == 0 &&
+      ::lchown(file.c_str(), directory.st_uid, directory.st_gid) == 0)
+    return {};
+  return fail(Errc::failed, "{}: cannot be given to the owner of its directory: {}", file.string(),
+              std::strerror(errno));
 }
 
 Status write_first_key(const fs::path& directory, const Credential& credential,
@@ -170,7 +187,7 @@ Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::st
     const auto keys = read_small_file(key_file(begun->directory_), kLargestKey);
     if (keys && *keys == recovery->keys) return Recovered{std::move(*begun)};
   }
-  if (fs::exists(lock_file(directory)))
+  if (was_vault(directory))
     return put_back(directory, recovery->file.config, recovery->file.wrap, recovery->keys);
   Vault vault;
   S3O_TRY(vault.set_directory(directory));
@@ -195,9 +212,12 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
   vault.directory_ = fs::canonical(directory, error);
   if (error) return fail(Errc::failed, "{}: {}", directory.string(), error.message());
   S3O_TRY(vault.lock());
+  const auto alone = vault.lock_files();
+  if (!alone) return fail(alone.error());
   const auto is_sound = [](const fs::path& file, const Status& checked) -> Result<bool> {
     if (checked) return true;
-    if (checked.error().code == Errc::damaged_vault || !fs::exists(file)) return false;
+    std::error_code unknown;
+    if (checked.error().code == Errc::damaged_vault || !fs::exists(file, unknown)) return false;
     return fail(checked.error());
   };
   const fs::path config_path = config_file(vault.directory_), key_path = key_file(vault.directory_);
@@ -216,12 +236,14 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
                 "s3oramfs restore {})",
                 directory.string(), directory.string());
   if (!*keyed) {
-    S3O_TRY(put_aside(key_path));
+    S3O_TRY(keep_damaged(key_path));
     S3O_TRY(write_durably(key_path, keys));
+    S3O_TRY(give_to_owner(key_path));
   }
   if (!*described) {
-    S3O_TRY(put_aside(config_path));
+    S3O_TRY(keep_damaged(config_path));
     S3O_TRY(vault.write_config(config));
+    S3O_TRY(give_to_owner(config_path));
   }
   return Recovered{std::move(vault), true};
 }

@@ -29,7 +29,6 @@ class OwnerTest : public testing::Test {
   /// Why it is refused; empty if it is not.
   std::string refusal(const Owner& owner) {
     const Status checked = check_owner(database_, owner);
-    EXPECT_EQ(checked.has_value(), keep_owner(database_, owner).has_value());
     if (checked) return {};
     EXPECT_EQ(checked.error().code, Errc::damaged_vault);
     return checked.error().message;
@@ -43,6 +42,7 @@ class OwnerTest : public testing::Test {
 TEST_F(OwnerTest, OtherVolumesNumbersAndKeysAreRefusedByName) {
   owner_.sealing = Seed{7};
   EXPECT_EQ(refusal(owner_), "") << "nothing is known yet";
+  ASSERT_TRUE(keep_owner(database_, owner_));
   Owner other = owner_;
   other.volume = {9};
   EXPECT_NE(refusal(other).find("another vault than vault.json"), std::string::npos);
@@ -67,9 +67,10 @@ TEST_F(OwnerTest, WithoutTheKeyAtFirstNoneIsRefused) {
 
 TEST_F(OwnerTest, ADamagedRowIsMadeAnew) {
   ASSERT_TRUE(keep_owner(database_, owner_));
-  ASSERT_TRUE(database_.execute("UPDATE owner SET volume = x'00'"));
+  ASSERT_TRUE(database_.execute("UPDATE owner SET checksum = x'00'"));
   owner_.params.evict_every = 21;
   EXPECT_EQ(refusal(owner_), "");
+  ASSERT_TRUE(keep_owner(database_, owner_));
   owner_.params.evict_every = 20;
   EXPECT_NE(refusal(owner_).find("evict_every 20 instead of 21"), std::string::npos);
 }
