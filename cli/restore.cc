@@ -77,25 +77,44 @@ Result<bool> has_files(const fs::path& path) {
   return database->has_table("fs_state");
 }
 
-/// What is there of vault.db is kept under another name.
-Status put_aside(const Vault& vault, bool force) {
-  const fs::path path = vault.database();
-  if (!fs::exists(path)) return {};
-  if (const auto files = has_files(path); files && *files && !force)
+Status refuse_files(const fs::path& path) {
+  if (const auto files = has_files(path); fs::exists(path) && (!files || *files))
     return fail(Errc::exists,
                 "{}: is there: check it by s3oramfs fsck; --force restores all the same, as of the "
                 "last backup",
                 path.string());
-  const fs::path aside = free_path(path.string() + ".before-restore");
-  for (const char* suffix : {"", "-wal"}) {
+  return {};
+}
+
+/// A vault.db is made under another name, whole, before it takes the place of what is there. One
+/// that was not finished is made anew.
+Result<fs::path> place_to_make(const Vault& vault) {
+  const fs::path made = vault.database().string() + ".restoring";
+  for (const char* suffix : {"", "-wal", "-shm"}) {
     std::error_code error;
-    if (!fs::exists(path.string() + suffix)) continue;
-    fs::rename(path.string() + suffix, aside.string() + suffix, error);
-    if (error) return fail(Errc::failed, "{}{}: {}", path.string(), suffix, error.message());
+    fs::remove(made.string() + suffix, error);
+    if (error) return fail(Errc::failed, "{}{}: {}", made.string(), suffix, error.message());
   }
-  std::error_code ignored;  // what is not there need not be removed
-  fs::remove(path.string() + "-shm", ignored);
-  std::cout << "vault.db as it was before: " << aside.string() << "\n";
+  return made;
+}
+
+/// `made` becomes vault.db. What was there is kept under another name.
+Status replace_database(const Vault& vault, const fs::path& made) {
+  const fs::path path = vault.database();
+  const fs::path aside = free_path(path.string() + ".before-restore");
+  std::error_code error;
+  const bool there = fs::exists(fs::symlink_status(path));
+  if (there) fs::create_hard_link(path, aside, error);
+  if (error) fs::rename(path, aside, error);  // a file system without such links
+  // Its log must not be taken for that of the new one.
+  const std::string log = path.string() + "-wal";
+  if (!error && fs::exists(log) && fs::file_size(log) > 0)
+    fs::rename(log, aside.string() + "-wal", error);
+  for (const char* suffix : {"-wal", "-shm"})
+    if (!error) fs::remove(path.string() + suffix, error);
+  if (!error) fs::rename(made, path, error);
+  if (error) return fail(Errc::failed, "replacing {}: {}", path.string(), error.message());
+  if (there) std::cout << "vault.db as it was before: " << aside.string() << "\n";
   return sync_directory(vault.directory());
 }
 
@@ -107,19 +126,33 @@ std::string date_of(std::int64_t time) {
   return text;
 }
 
-Result<RestoredFiles> restore(Vault& vault, const VaultKeys& keys, const VolumeOptions& how) {
-  FilesRestore restoring;  // outlives the volume
-  auto rebuilt = Volume::rebuild(vault, keys, how);
+/// Nothing: the names are those that vault.db had, as the servers hold no whole backup.
+Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys,
+                                             const VolumeOptions& how) {
+  const auto made = place_to_make(vault);
+  if (!made) return fail(made.error());
+  auto rebuilt = Volume::rebuild(vault, keys, how, *made);
   if (!rebuilt) return fail(std::move(rebuilt).error());
+  // Those of an older copy would name blocks that hold other files by now.
+  std::optional<Bytes> names;
+  if (rebuilt->former_was_last)
+    if (auto dump = dump_files(vault.database())) names = std::move(*dump);
+  if (names) S3O_TRY(store_files(*made, *names));
+  if (!names && rebuilt->backup.empty())
+    return fail(Errc::damaged_vault, "the servers hold no backup of the names");
+  S3O_TRY(replace_database(vault, *made));
   if (rebuilt->damaged > 0)
     std::cerr << fmt::format("s3oramfs: {} slots are damaged at too many servers\n",
                              rebuilt->damaged);
+  FilesRestore restoring;  // outlives the volume
   auto volume = Volume::open(vault, keys, how);
   if (!volume) return fail(std::move(volume).error());
   auto files = restoring.run((*volume)->device(), rebuilt->backup);
   Status closed = (*volume)->close();
-  if (files && !closed) return fail(std::move(closed).error());
-  return files;
+  if (!closed) return fail(std::move(closed).error());
+  if (!files && names && files.error().code == Errc::damaged_vault) return std::nullopt;
+  if (!files) return fail(std::move(files).error());
+  return *files;
 }
 
 }  // namespace
@@ -152,16 +185,21 @@ Status run_restore(const Args& args) {
     how.serverd = *serverd;
   }
   S3O_TRY(check_database(vault->database(), vault->config(), keys->sealing));
-  S3O_TRY(put_aside(*vault, options.force));
+  if (!options.force) S3O_TRY(refuse_files(vault->database()));
   Progress progress("restoring " + vault->directory().string());
   how.progress = [&](const std::string& detail) { progress.update(detail); };
   auto restored = restore(*vault, *keys, how);
+  if (!restored && restored.error().code == Errc::damaged_vault) return fail(restored.error());
+  const std::string& directory = vault->directory().string();
   if (!restored)
-    return fail(restored.error().code, "{} (to go on: s3oramfs restore {})",
-                restored.error().message, vault->directory().string());
-  std::cout << fmt::format("{} has all names again as of {}. Check it: s3oramfs fsck {}\n",
-                           vault->directory().string(), date_of(restored->time),
-                           vault->directory().string());
+    return fail(restored.error().code, "{} (to go on: s3oramfs restore{} {})",
+                restored.error().message, options.force ? " --force" : "", directory);
+  std::cout << (*restored ? fmt::format("{} has all names again as of {}.", directory,
+                                        date_of((*restored)->time))
+                          : fmt::format("{} has the names that its vault.db had: the servers hold "
+                                        "no whole backup.",
+                                        directory))
+            << fmt::format(" Check it: s3oramfs fsck {}\n", directory);
   return {};
 }
 

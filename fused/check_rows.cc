@@ -60,7 +60,7 @@ bool check_tables(CheckModel& model) {
                 "it is made anew; files without a name go to /lost+found");
   if (auto made = model.database.execute(kCreateTables); !made)
     return model.refuse("sqlite_master", made.error());
-  const auto format = number("SELECT value FROM fs_state WHERE name = 'format'");
+  const auto format = number(kSelectFormat);
   if (!format) return model.refuse("fs_state", format.error());
   if (*format && **format > kFormat)
     return model.refuse(

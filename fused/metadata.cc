@@ -9,7 +9,6 @@
 namespace s3oram {
 namespace {
 
-constexpr auto kSelectFormat = "SELECT value FROM fs_state WHERE name = 'format'";
 constexpr auto kPart = ", tables of files";
 
 }  // namespace

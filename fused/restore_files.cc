@@ -8,6 +8,7 @@
 
 #include "fused/backup_format.h"
 #include "fused/rows.h"
+#include "oramcore/db/known_format.h"
 
 namespace s3oram {
 namespace {
@@ -29,11 +30,27 @@ Result<Bytes> read_now(BlockDevice& device, BlockId block) {
   return content.get_future().get();
 }
 
-/// The newest whole one.
-std::optional<Found> find_backup(BlockDevice& device, const std::vector<BlockId>& candidates) {
+/// In a transaction. Gives how many rows.
+Result<std::uint64_t> put_files(Database& database, View dump, const BackupList& backup) {
+  S3O_TRY(database.execute(kCreateTables));
+  S3O_TRY(database.execute(
+      "DELETE FROM fs_state; DELETE FROM inodes; DELETE FROM dentries; DELETE FROM extents;"
+      "DELETE FROM xattrs;"));
+  S3O_TRY(database.execute(
+      fmt::format("INSERT INTO fs_state (name, value) VALUES ('format', {})", kFormat)));
+  auto rows = load_tables(database, dump);
+  if (!rows) return rows;
+  S3O_TRY(write_lists(database, {backup}));
+  return rows;
+}
+
+/// The newest whole one; nothing if there is none.
+Result<std::optional<Found>> find_backup(BlockDevice& device,
+                                         const std::vector<BlockId>& candidates) {
   std::map<std::pair<std::uint64_t, std::array<std::uint8_t, 16>>, Found> backups;
   for (const BlockId block : candidates) {
     const auto content = read_now(device, block);
+    if (!content && content.error().code != Errc::corrupt) return fail(content.error());
     auto part = content ? decode_backup_part(*content) : std::nullopt;
     if (!part) continue;
     const auto index = part->index;
@@ -46,6 +63,34 @@ std::optional<Found> find_backup(BlockDevice& device, const std::vector<BlockId>
 
 }  // namespace
 
+Result<Bytes> dump_files(const std::filesystem::path& database) {
+  constexpr std::size_t kStep = 1 << 20;
+  {
+    auto opened = Database::open(database.string(), Database::Mode::read_only);
+    if (!opened) return fail(std::move(opened).error());
+    S3O_TRY(require_format(*opened, kSelectFormat, kFormat));
+  }
+  auto dump = TablesDump::open(database.string(), system_disk());
+  if (!dump) return fail(std::move(dump).error());
+  Bytes all;
+  for (;;) {
+    auto more = dump->next(kStep);
+    if (!more) return more;
+    if (more->empty()) return all;
+    all.insert(all.end(), more->begin(), more->end());
+  }
+}
+
+Status store_files(const std::filesystem::path& database, View dump) {
+  auto opened = Database::open(database.string(), Database::Mode::read_write);
+  if (!opened) return fail(std::move(opened).error());
+  return opened->transact("files", [&]() -> Status {
+    auto rows = put_files(*opened, dump, {});
+    if (!rows) return fail(std::move(rows).error());
+    return {};
+  });
+}
+
 std::function<Status(Database&)> FilesRestore::snapshot() {
   if (done_) return {};
   return [this](Database& database) { return fill(database); };
@@ -54,23 +99,22 @@ std::function<Status(Database&)> FilesRestore::snapshot() {
 void FilesRestore::committed(const Status& outcome) { done_ |= outcome.has_value(); }
 
 Status FilesRestore::fill(Database& database) {
-  S3O_TRY(database.execute(kCreateTables));
-  S3O_TRY(database.execute(
-      fmt::format("INSERT INTO fs_state (name, value) VALUES ('format', {})", kFormat)));
-  auto loaded = load_tables(database, dump_);
-  if (!loaded) return fail(loaded.error());
-  rows_ = *loaded;
-  return write_lists(database, {list_});
+  auto rows = put_files(database, dump_, list_);
+  if (!rows) return fail(std::move(rows).error());
+  rows_ = *rows;
+  return {};
 }
 
 Result<RestoredFiles> FilesRestore::run(BlockDevice& device,
                                         const std::vector<BlockId>& candidates) {
-  const auto backup = find_backup(device, candidates);
+  const auto found = find_backup(device, candidates);
+  if (!found) return fail(found.error());
+  const std::optional<Found>& backup = *found;
   if (!backup)
     return fail(Errc::damaged_vault, "the servers hold no whole backup of the names ({} parts)",
                 candidates.size());
-  for (const auto& [index, found] : backup->parts) {
-    const auto& [block, part] = found;
+  for (const auto& [index, at] : backup->parts) {
+    const auto& [block, part] = at;
     dump_.insert(dump_.end(), part.content.begin(), part.content.end());
     list_.generation = part.generation;
     list_.time = part.time;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <vector>
 
 #include "fused/backup_list.h"
@@ -16,12 +17,18 @@ struct RestoredFiles {
   std::size_t blocks = 0;  // that hold the backup
 };
 
+/// The dump (backup_format.h) of a vault.db's tables of files. Errors: damaged_vault, if they
+/// cannot be read.
+Result<Bytes> dump_files(const std::filesystem::path& database);
+/// Has them in another vault.db, which is not open, in place of any that are there; durably.
+Status store_files(const std::filesystem::path& database, View dump);
+
 /// Used once. It must outlive the device, or its use by another participant.
 class FilesRestore final : public CommitParticipant {
  public:
   /// `candidates`: the blocks that are said to be parts of backups. Makes the tables in the
-  /// database that the device commits to, which has none, and commits; waits for it. Nobody else
-  /// uses the device. Errors: damaged_vault (no whole backup; nothing was changed).
+  /// database that the device commits to, in place of any that are there, and commits; waits for
+  /// it. Nobody else uses the device. Errors: damaged_vault (no whole backup; nothing was changed).
   Result<RestoredFiles> run(BlockDevice& device, const std::vector<BlockId>& candidates);
 
   // CommitParticipant, called on the device's threads. It commits by itself too.

@@ -24,6 +24,8 @@ inline constexpr Ino kLargestIno = Ino{1} << 62, kLargestNewIno = kLargestIno / 
 inline constexpr BlockId kImpossibleBlock = ~BlockId{0};
 
 inline constexpr std::int64_t kFormat = 2;
+/// Gives the format of the tables that are there.
+inline constexpr auto kSelectFormat = "SELECT value FROM fs_state WHERE name = 'format'";
 /// Makes those tables of the file system that are not there, beside the device's own in the same
 /// database.
 extern const char* const kCreateTables;

@@ -20,13 +20,15 @@ std::vector<View> views(const std::vector<Bytes>& all) { return {all.begin(), al
 }  // namespace
 
 Rebuild::Rebuild(const ClientEnvironment& environment, const VolumeId& volume,
-                 const VolumeParams& params, const Seed& sealing_key)
+                 const VolumeParams& params, const Seed& sealing_key,
+                 std::optional<FormerState> former)
     : environment_(environment),
       volume_(volume),
       params_(params),
       sealer_(sealing_key, environment.random),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, params.scheme.servers),
+      former_(std::move(former)),
       stamps_(params.ring_slots()) {}
 
 Task<Result<Rebuilt>> Rebuild::run(Duration patience,
@@ -49,6 +51,7 @@ Task<Result<Rebuilt>> Rebuild::run(Duration patience,
   rebuilt.state.positions = std::move(positions_);
   rebuilt.backup.assign(backup_.begin(), backup_.end());
   rebuilt.damaged = damaged_;
+  rebuilt.former_was_last = former_.has_value();
   co_return rebuilt;
 }
 
@@ -65,6 +68,11 @@ Task<Status> Rebuild::take_over(Duration patience) {
     session_.epoch = std::max(session_.epoch, each.session.epoch + 1);
   }
   environment_.random.fill(session_.nonce);
+  const auto of_former = [&](const Session& session) {
+    return std::ranges::find(former_->sessions, session) != former_->sessions.end();
+  };
+  if (former_ && !std::ranges::all_of(known, of_former)) former_.reset();  // an old copy
+  if (former_) S3O_CO_TRY(former_->state.add_session(session_));
   Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration) {
     return check_view(server, answer);
   };
@@ -83,19 +91,34 @@ Task<Status> Rebuild::check_view(Party server, OpenAnswer answer) {
 
 // The newest view of all. Who is one behind must have that eviction prepared: it was decided, or
 // nobody would have gone on. An eviction that is prepared at all servers, and nobody has gone on,
-// may have been decided or not: the view before it is whole in either case.
-Task<Status> Rebuild::agree_on_view(const std::vector<SurveyAnswer>& stand) {
+// may have been decided or not: the view before it is whole in either case, and the former state
+// says which it is.
+TreeState Rebuild::newest(const std::vector<SurveyAnswer>& stand) const {
   TreeState tree;
   for (const SurveyAnswer& each : stand)
     if (each.view >= tree.view) {
       tree.view = each.view;
       tree.height = each.height;
     }
+  const bool decided =
+      former_ && former_->tree.view == tree.view + 1 &&
+      std::ranges::all_of(stand, [&](const SurveyAnswer& each) {
+        return each.view == tree.view && each.prepared == former_->tree.last_decided;
+      });
+  if (decided) {
+    tree.view = former_->tree.view;
+    tree.height = former_->tree.height;
+  }
   tree.written = end_turn(tree.view, params_.evict_every);
   if (tree.view > 0) tree.last_decided.eviction = tree.view - 1;
   for (const SurveyAnswer& each : stand)
     if (each.view < tree.view && each.prepared && each.prepared->eviction == tree.view - 1)
       tree.last_decided = *each.prepared;
+  return tree;
+}
+
+Task<Status> Rebuild::agree_on_view(const std::vector<SurveyAnswer>& stand) {
+  const TreeState tree = newest(stand);
   std::vector<std::optional<Due>> due;
   for (Party server = 1; server <= servers_.count(); ++server) {
     const SurveyAnswer& each = stand[server - 1u];

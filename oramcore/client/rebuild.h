@@ -7,7 +7,9 @@
 // under way is found or not. What lay in the client's own stash is not.
 //
 // Nothing but the servers' session, and what they lacked, has changed before the caller stores the
-// state, so all of it can be cut short at any point and begun anew.
+// state, so all of it can be cut short at any point and begun anew. A former state that can still
+// be read, and is the one that was used last, is told of the session and has its say in which view
+// it is: until the new one is stored it can be gone on with as before.
 #pragma once
 
 #include <functional>
@@ -29,13 +31,21 @@ struct Rebuilt {
   /// Slots that no t + 1 servers agree on: what they held is lost. (That may be a write that was
   /// under way, and rotted at one of the few servers that had it.)
   std::uint64_t damaged = 0;
+  bool former_was_last = false;  // nobody has used the volume since the former state
+};
+
+/// A state that was loaded.
+struct FormerState {
+  ClientState state;
+  TreeState tree;
+  std::vector<Session> sessions;
 };
 
 /// Used once. One executor; not thread-safe.
 class Rebuild {
  public:
   Rebuild(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
-          const Seed& sealing_key);
+          const Seed& sealing_key, std::optional<FormerState> former = {});
 
   /// Opens a session, which ends that of any other client. All servers must be there; one that goes
   /// away later is waited for. `progress` is told now and then how far it is.
@@ -56,6 +66,7 @@ class Rebuild {
   Task<Status> take_over(Duration patience);
   Task<Status> check_view(Party server, OpenAnswer answer);
   Task<Status> agree_on_view(const std::vector<SurveyAnswer>& stand);
+  TreeState newest(const std::vector<SurveyAnswer>& stand) const;
   Task<Status> mend_root(const std::vector<SurveyAnswer>& stand);
   Task<Status> mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand);
   Task<Status> scan();
@@ -79,6 +90,7 @@ class Rebuild {
   VolumeParams params_;
   Sealer sealer_;
   Servers servers_;
+  std::optional<FormerState> former_;
   std::function<void(const std::string&)> progress_;
 
   Session session_;

@@ -293,6 +293,21 @@ class OpenVolume final : public Volume {
   std::unique_ptr<Engine> engine_;  // on the connection's thread
 };
 
+/// Nothing if there is no vault.db, or it is damaged.
+Result<std::optional<FormerState>> former_state(const Vault& vault) {
+  std::error_code error;
+  if (!std::filesystem::exists(vault.database(), error)) return std::nullopt;
+  const auto unless_damaged = [](Error why) -> Result<std::optional<FormerState>> {
+    if (why.code != Errc::damaged_vault) return fail(std::move(why));
+    return std::nullopt;
+  };
+  auto state = ClientState::open(vault.database());
+  if (!state) return unless_damaged(std::move(state).error());
+  auto loaded = state->load(vault.config().params);
+  if (!loaded) return unless_damaged(std::move(loaded).error());
+  return FormerState{std::move(*state), loaded->tree, std::move(loaded->sessions)};
+}
+
 }  // namespace
 
 Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& options) {
@@ -321,8 +336,11 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
 }
 
 Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
-                                      const VolumeOptions& options) {
-  S3O_TRY(ClientState::check_free(vault.database()));
+                                      const VolumeOptions& options,
+                                      const std::filesystem::path& file) {
+  S3O_TRY(ClientState::check_free(file));
+  auto former = former_state(vault);
+  if (!former) return fail(former.error());
   auto connection = Connection::make(vault, keys, options);
   if (!connection) return fail(connection.error());
   std::optional<Rebuilt> rebuilt;
@@ -335,7 +353,8 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
     }
     const ClientEnvironment environment{c.executor(), c.executor(), c.clock(), c.random(),
                                         c.transport()};
-    Rebuild rebuild(environment, vault.config().volume, vault.config().params, keys.sealing);
+    Rebuild rebuild(environment, vault.config().volume, vault.config().params, keys.sealing,
+                    std::move(*former));
     auto made = co_await rebuild.run(options.deadline, options.progress);
     if (!made) co_return fail(made.error());
     rebuilt.emplace(std::move(*made));
@@ -343,10 +362,11 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
   });
   if (!found) return fail((*connection)->explain(found).error());
   S3O_TRY((*connection)->stop_servers());
-  S3O_TRY(ClientState::create(vault.database(), rebuilt->state, vault.config().params.evict_every));
+  S3O_TRY(ClientState::create(file, rebuilt->state, vault.config().params.evict_every));
   return RebuiltVolume{.backup = std::move(rebuilt->backup),
                        .blocks = rebuilt->state.positions.mapped(),
-                       .damaged = rebuilt->damaged};
+                       .damaged = rebuilt->damaged,
+                       .former_was_last = rebuilt->former_was_last};
 }
 
 Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys,

@@ -51,9 +51,10 @@ struct VolumeOptions {
 
 /// What Volume::rebuild() has found.
 struct RebuiltVolume {
-  std::vector<BlockId> backup;  // the blocks that were written as parts of a backup, ascending
-  std::uint64_t blocks = 0;     // of any kind
-  std::uint64_t damaged = 0;    // slots that too few servers agree on: what they held is lost
+  std::vector<BlockId> backup;   // the blocks that were written as parts of a backup, ascending
+  std::uint64_t blocks = 0;      // of any kind
+  std::uint64_t damaged = 0;     // slots that too few servers agree on: what they held is lost
+  bool former_was_last = false;  // vault.db is there, and nobody has used the volume since
 };
 
 /// With a local vault, the process's working directory becomes the vault's run/.
@@ -69,14 +70,16 @@ class Volume {
   static Result<std::unique_ptr<Volume>> open(Vault& vault, const VaultKeys& keys,
                                               const VolumeOptions& options);
 
-  /// Makes vault.db's part of the volume anew, for a vault whose vault.db is lost, from what the
-  /// servers hold (rebuild.h); open() works afterwards. vault.db must not be there, or be empty.
+  /// Makes vault.db's part of the volume anew, for a vault whose vault.db is lost or damaged, from
+  /// what the servers hold (rebuild.h), in `file`, which must not be there, or be empty; as
+  /// vault.db it can be opened. Until then the vault.db that is there can be, if it could before.
   /// `options.progress` is told now and then how far it is. After an error, or when it was cut
   /// short, it can be called again. Any other client of the volume is shut out.
   /// Errors: exists, unreachable, refused_key, wrong_volume (also: a server's store was set back),
   /// unsupported (a server is older) ...
   static Result<RebuiltVolume> rebuild(Vault& vault, const VaultKeys& keys,
-                                       const VolumeOptions& options);
+                                       const VolumeOptions& options,
+                                       const std::filesystem::path& file);
   virtual ~Volume() = default;
 
   virtual BlockDevice& device() = 0;

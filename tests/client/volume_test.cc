@@ -70,7 +70,7 @@ TEST_F(VolumeRebuild, FindsWhatTheServersOfAGoldenVolumeHold) {
   const auto keys = vault->unlock(*credential);
   ASSERT_GOOD(keys);
 
-  auto rebuilt = Volume::rebuild(*vault, *keys, options_);
+  auto rebuilt = Volume::rebuild(*vault, *keys, options_, vault->database());
   ASSERT_FALSE(rebuilt);
   EXPECT_EQ(rebuilt.error().code, Errc::exists);
   // Before and after its blocks were accessed by this version, for the first time.
@@ -84,8 +84,9 @@ TEST_F(VolumeRebuild, FindsWhatTheServersOfAGoldenVolumeHold) {
       fs::copy(directory_ / "servers", directory_ / "vault/servers", fs::copy_options::recursive);
     }
     lose_database(*vault);
-    rebuilt = Volume::rebuild(*vault, *keys, options_);
+    rebuilt = Volume::rebuild(*vault, *keys, options_, vault->database());
     ASSERT_GOOD(rebuilt);
+    EXPECT_FALSE(rebuilt->former_was_last);
     EXPECT_EQ(rebuilt->damaged, 0u);
     EXPECT_TRUE(rebuilt->backup.empty());
     std::map<BlockId, Bytes> after;
@@ -95,6 +96,34 @@ TEST_F(VolumeRebuild, FindsWhatTheServersOfAGoldenVolumeHold) {
     for (const auto& [block, content] : before)
       EXPECT_TRUE(after.contains(block) && after[block] == content) << "block " << block;
   }
+}
+
+TEST_F(VolumeRebuild, LeavesAVaultDatabaseThatIsThereAsGoodAsItWas) {
+  auto vault = Vault::find(directory_ / "vault");
+  ASSERT_GOOD(vault);
+  ASSERT_GOOD(vault->lock());
+  const auto credential = existing_credential({}, {}, *vault);
+  ASSERT_GOOD(credential);
+  const auto keys = vault->unlock(*credential);
+  ASSERT_GOOD(keys);
+  fs::copy(vault->database(), directory_ / "copy.db");
+  for (const char* name : {"first", "second"}) {
+    const auto rebuilt = Volume::rebuild(*vault, *keys, options_, directory_ / name);
+    ASSERT_GOOD(rebuilt);
+    EXPECT_TRUE(rebuilt->former_was_last);
+  }
+  std::map<BlockId, Bytes> contents;
+  ASSERT_NO_FATAL_FAILURE(read_all(*vault, *keys, contents));
+  EXPECT_GE(contents.size(), 3u);
+  // What an older copy says does not count, and it stays refused.
+  lose_database(*vault);
+  fs::rename(directory_ / "copy.db", vault->database());
+  const auto rebuilt = Volume::rebuild(*vault, *keys, options_, directory_ / "third");
+  ASSERT_GOOD(rebuilt);
+  EXPECT_FALSE(rebuilt->former_was_last);
+  const auto opened = Volume::open(*vault, *keys, options_);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::stale_vault) << opened.error().message;
 }
 
 }  // namespace

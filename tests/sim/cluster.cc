@@ -204,22 +204,30 @@ Status Cluster::open_client() {
   return std::move(*status);
 }
 
-void Cluster::begin_rebuild_client(std::function<void(Result<Rebuilt>)> done) {
+void Cluster::begin_rebuild_client(std::function<void(Result<Rebuilt>)> done, Rebuilding how) {
   const auto life = parties_[kClient];
   life->port = network.attach(kClient);
   const ClientEnvironment environment{context.get_executor(), context.get_executor(),
                                       clock_of(kClient), random_, *life->port};
-  life->rebuild = std::make_unique<Rebuild>(environment, volume_, params_, key_);
+  std::optional<FormerState> former;
+  if (how == Rebuilding::beside) {
+    auto state = ClientState::open(database(), *life->disk);
+    auto loaded = state ? state->load(params_) : fail(state.error());
+    if (loaded) former = FormerState{std::move(*state), loaded->tree, std::move(loaded->sessions)};
+    if (life->dead) return;
+  }
+  life->rebuild = std::make_unique<Rebuild>(environment, volume_, params_, key_, std::move(former));
   life->opening = true;
-  const auto run_it = [](Cluster& cluster, std::shared_ptr<Life> begun,
+  const auto run_it = [](Cluster& cluster, std::shared_ptr<Life> begun, bool stored,
                          std::function<void(Result<Rebuilt>)> then) -> Task<void> {
     Result<Rebuilt> rebuilt;
-    const Status free = ClientState::check_free(cluster.database(), *begun->disk);
+    Status free;
+    if (stored) free = ClientState::check_free(cluster.database(), *begun->disk);
     if (free)
       rebuilt = co_await begun->rebuild->run(std::chrono::seconds(20));
     else
       rebuilt = fail(free.error());
-    if (rebuilt && !begun->dead) {
+    if (rebuilt && stored && !begun->dead) {
       const Status made = ClientState::create(cluster.database(), rebuilt->state,
                                               cluster.params().evict_every, *begun->disk);
       if (!made) rebuilt = fail(made.error());
@@ -230,13 +238,14 @@ void Cluster::begin_rebuild_client(std::function<void(Result<Rebuilt>)> done) {
     begun->port.reset();
     then(std::move(rebuilt));
   };
-  spawn(context.get_executor(), run_it(*this, life, std::move(done)));
+  const bool stored = how == Rebuilding::anew;
+  spawn(context.get_executor(), run_it(*this, life, stored, std::move(done)));
 }
 
-Result<Rebuilt> Cluster::rebuild_client() {
+Result<Rebuilt> Cluster::rebuild_client(Rebuilding how) {
   std::optional<Result<Rebuilt>> result;
   const auto life = parties_[kClient];
-  begin_rebuild_client([&](Result<Rebuilt> rebuilt) { result.emplace(std::move(rebuilt)); });
+  begin_rebuild_client([&](Result<Rebuilt> rebuilt) { result.emplace(std::move(rebuilt)); }, how);
   run_until([&] { return result.has_value() || life->dead; });
   if (!result) return fail(Errc::failed, "the client lost its power during the rebuild");
   return std::move(*result);

@@ -51,9 +51,12 @@ class Cluster {
 
   /// The client, which does not run, loses its disk with all that is on it.
   void lose_client() { replace_disk(kClient, {}); }
-  /// Makes the client's database anew from the servers (Volume::rebuild). Like begin_open_client().
-  void begin_rebuild_client(std::function<void(Result<Rebuilt>)> done);
-  Result<Rebuilt> rebuild_client();
+  /// Makes the client's database anew from the servers (Volume::rebuild), or all but stores it
+  /// beside the one that is there. Like begin_open_client().
+  enum class Rebuilding { anew, beside };
+  void begin_rebuild_client(std::function<void(Result<Rebuilt>)> done,
+                            Rebuilding how = Rebuilding::anew);
+  Result<Rebuilt> rebuild_client(Rebuilding how = Rebuilding::anew);
 
   /// The party's process ends at this instant, in the middle of anything.
   void kill(Party party);

@@ -263,6 +263,47 @@ TEST_P(RebuildTest, AStateThatIsThereIsNotReplaced) {
   go_on();
 }
 
+// The client dies at any moment, every other time right after it has decided an eviction, and what
+// it has stored stays as good as it was: whether the state was then made anew beside it, or that
+// was cut short at any moment too.
+TEST_P(RebuildTest, AFormerStateGoesOn) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  std::mt19937_64 random(11);
+  bool decides = false;
+  cluster_.on_step = [&](Party party, std::string_view name, bool done) {
+    if (decides && party == kClient && name == "decide" && done) cluster_.cut(kClient);
+  };
+  unsigned whole = 0;
+  for (std::uint64_t round = 0; round < 40; ++round) {
+    for (BlockId block = 0; block < 3; ++block) ASSERT_NO_FATAL_FAILURE(write(block, 100 + round));
+    ASSERT_OK(cluster_.commit());
+    unsigned reads = 6;
+    for (unsigned i = 0; i < 6; ++i)
+      cluster_.engine().read(random() % kBlocks, [&](const auto&) { --reads; });
+    decides = round % 2 == 0;
+    auto steps = random() % 600;
+    cluster_.run_until(
+        [&] { return decides ? !cluster_.runs(kClient) : reads == 0 || steps-- == 0; });
+    decides = false;
+    if (cluster_.runs(kClient)) cluster_.kill_client();
+    bool ended = false;
+    cluster_.begin_rebuild_client(
+        [&](const Result<Rebuilt>& rebuilt) {
+          ended = true;
+          EXPECT_TRUE(rebuilt && rebuilt->former_was_last);
+        },
+        Cluster::Rebuilding::beside);
+    steps = round % 3 == 0 ? 100'000'000 : random() % 2000;
+    cluster_.run_until([&] { return ended || steps-- == 0; });
+    whole += ended;
+    if (!ended) cluster_.kill_client();
+    SCOPED_TRACE(fmt::format("round {}", round));
+    ASSERT_OK(cluster_.open_client());
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+  }
+  EXPECT_GE(whole, 14u);
+}
+
 // Random runs in which the client loses its disk again and again, with all other troubles.
 class LosingRuns : public testing::TestWithParam<int> {};
 TEST_P(LosingRuns, KeepAllPromises) {

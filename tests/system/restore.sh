@@ -20,6 +20,13 @@ backup_is() {
     python3 -c "import json, sys; b = json.load(sys.stdin)['backup']; sys.exit(not ($1))"
 }
 
+# The mounted vault's machine has a power cut, as far as that can be had.
+kill_daemon() {
+  kill -9 "$(s3oramfs status --json "$vault" | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')"
+  umount -l "$mount"
+  wait_until "the daemon is gone" no_processes_of "$vault"
+}
+
 step "a file with the keys"
 s3oramfs backup --keys "$work/keys" "$vault"
 [[ $(stat -c %a "$work/keys") == 600 ]] || fail "others may read the file with the keys"
@@ -49,9 +56,7 @@ echo newer > "$mount/later"
 sync "$mount/later"
 
 step "the machine is gone"
-kill -9 "$(s3oramfs status --json "$vault" | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')"
-umount -l "$mount"
-wait_until "the daemon is gone" no_processes_of "$vault"
+kill_daemon
 mv "$vault" "$work/lost"
 expect 10 "passphrase" s3oramfs restore --from "$work/keys" --passfile "$work/keys" "$vault"
 expect 12 "$work/pass" s3oramfs restore --from "$work/pass" --passfile "$work/pass" "$vault"
@@ -99,6 +104,19 @@ s3oramfs restore --passfile "$work/pass" "$vault"
 s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
 cmp "$work/random" "$mount/more"
 s3oramfs umount "$vault"
+
+step "a restore that fails leaves a vault.db that is there as good as it was"
+s3oramfs mount --passfile "$work/pass" -o backup=3600 "$vault" "$mount"
+cp "$work/random" "$mount/newest"
+sync "$mount/newest"
+kill_daemon
+stop_server 2
+expect 14 "$host" s3oramfs restore --force --timeout 1 --passfile "$work/pass" "$vault"
+start_server 2
+s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
+cmp "$work/random" "$mount/newest"
+s3oramfs umount "$vault"
+[[ ! -e $vault/vault.db.before-restore ]] || fail "vault.db was put aside"
 stop_servers
 
 step "the same of a local vault"
@@ -107,13 +125,20 @@ s3oramfs init --local --no-passphrase --block-size 16K "$vault" > /dev/null
 expect 2 "copy the whole vault" s3oramfs backup --keys "$work/other" "$vault"
 s3oramfs mount "$vault" "$mount"
 cp -a "$work/tree" "$mount/"
+find "$mount/tree" -exec sync {} +
+kill_daemon
+snapshot "$work/tree" > "$work/expected"
+s3oramfs restore --force "$vault" > "$work/said"
+grep -q "the names that its vault.db had" "$work/said" || fail "there can be no backup yet"
+s3oramfs mount "$vault" "$mount"
+snapshot "$mount/tree" > "$work/after"
+same "$work/expected" "$work/after" "what was there is not there"
 s3oramfs umount "$vault"
 head -c 100000 /dev/urandom | dd of="$vault/vault.db" conv=notrunc status=none
 expect 12 "fsck" s3oramfs mount "$vault" "$mount"
 expect 19 "--force" s3oramfs restore "$vault"
 s3oramfs restore --force "$vault"
 s3oramfs mount "$vault" "$mount"
-snapshot "$work/tree" > "$work/expected"
 snapshot "$mount/tree" > "$work/after"
 same "$work/expected" "$work/after" "what was restored differs"
 s3oramfs umount "$vault"
