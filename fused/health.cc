@@ -22,8 +22,10 @@ std::vector<std::string> problems(const MountState& state) {
     found.push_back(fmt::format("the volume cannot go on: {}", volume.failure));
   for (const auto& server : volume.servers) {
     if (!server.answering)
-      found.push_back(fmt::format("{} does not answer for {}: reading and writing wait",
-                                  server.address, human_duration(server.silent_seconds)));
+      found.push_back(
+          fmt::format("{} does not answer for {}{}: reading and writing wait", server.address,
+                      human_duration(server.silent_seconds),
+                      server.trouble.empty() ? "" : fmt::format(" (it {})", server.trouble)));
     else if (!server.trouble.empty())
       found.push_back(
           fmt::format("{} has trouble, and is asked again: {}", server.address, server.trouble));

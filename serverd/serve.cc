@@ -137,6 +137,11 @@ Status serve(const Options& options) {
       {io.get_executor(), pool.executor(), background.executor(), readers.executor(), clock, random,
        **transport, system_disk(), options.cache ? options.cache : default_cache_bytes(), metrics});
   if (!server) return fail(server.error());
+  if ((*server)->parties() > network->peers.size() + 1)
+    return fail(Errc::usage,
+                "store {}: its volume has {} servers, and this one is told of {} others: list them "
+                "with 's3oramfs-serverd peers'",
+                options.store, (*server)->parties(), network->peers.size());
   std::unique_ptr<MetricsResponder> responder;
   if (!options.metrics.empty()) {
     auto listening =

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "oramcore/base/disk.h"
+#include "oramcore/base/log_limit.h"
 #include "serverd/control.h"
 #include "serverd/eviction.h"
 #include "serverd/frame_store.h"
@@ -43,6 +44,7 @@ class Server final : public ShareServer {
   Status start();
   Task<Status> stop() override;
   void gauge() override;
+  unsigned parties() const override { return control_.volume() ? params().scheme.servers : 0u; }
 
  private:
   // ---- the volume
@@ -56,6 +58,7 @@ class Server final : public ShareServer {
   // ---- requests
 
   Task<Result<Bytes>> handle(Party from, MessageType type, Payload request);
+  void tell_of(MessageType type, const Error& error);
   Task<Result<Bytes>> dispatch(Party from, MessageType type, Payload request);
 
   template <class Request>
@@ -134,6 +137,9 @@ class Server final : public ShareServer {
   /// The path's root writes; corrupt if one of them is lost.
   Result<BucketRows> ring_rows(const PathSlots& path) const;
   Status check_ring_slot(std::size_t slot) const;
+  /// What the client works in has been committed here. Errors: wrong_volume, as the store was set
+  /// back.
+  Status check_evictions_until(std::uint64_t view) const;
   Status check_view(std::uint64_t view) const;
 
   // ---- healing
@@ -204,6 +210,7 @@ class Server final : public ShareServer {
   Transport& transport_;
   const std::size_t cache_bytes_;
   ServerMetrics metrics_;
+  std::map<MessageType, LogLimit> told_of_failure_;
   std::unique_ptr<FrameStore> frames_;
   std::unique_ptr<GroupSync> sync_;
   bool open_ = false;          // a session was opened in this process's life

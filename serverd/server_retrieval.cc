@@ -90,6 +90,7 @@ Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {
   if (request.height > kMaxHeight || request.written < first_turn(request.view, every) ||
       request.written > end_turn(request.view, every))
     co_return malformed();
+  S3O_CO_TRY(check_evictions_until(request.view));
   if (request.turn < end_turn(request.view, every))
     next_turn_ = std::max(next_turn_, request.turn + 1);
   const std::size_t slots =

@@ -145,7 +145,15 @@ Result<BucketRows> Server::ring_rows(const PathSlots& path) const {
   return bucket;
 }
 
+Status Server::check_evictions_until(std::uint64_t view) const {
+  if (view <= control_.view()) return {};
+  return fail(Errc::wrong_volume,
+              "server {} has lost evictions {} to {}: its store was set back to an old state",
+              self_, control_.view(), view - 1);
+}
+
 Status Server::check_view(std::uint64_t view) const {
+  S3O_TRY(check_evictions_until(view));
   if (view != control_.view())
     return fail(Errc::bad_request, "view {} is not the present one, {}", view, control_.view());
   return {};

@@ -81,8 +81,17 @@ Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request
   const Duration begun = clock_.now();
   auto answer = co_await dispatch(from, type, std::move(request));
   metrics_.handled(type, clock_.now() - begun, answer.has_value());
+  if (!answer) tell_of(type, answer.error());
   if (--running_ == 0) idle_.notify_all();
   co_return answer;
+}
+
+/// Whose machine this is has no other way to know that its disk fails.
+void Server::tell_of(MessageType type, const Error& error) {
+  if (error.code != Errc::failed && error.code != Errc::disk_full) return;
+  LogLimit& limit = told_of_failure_[type];
+  if (limit.pass(clock_.now()))
+    spdlog::warn("{}: {}{}", ServerMetrics::name(type), error.message, limit.more());
 }
 
 Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload request) {
@@ -274,6 +283,14 @@ Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::pa
         "it this server's shares are lost",
         store.string(), control.error().message);
   if (!control) return fail(control.error());
+  std::error_code error;
+  const auto slots = std::filesystem::file_size(store / "slots", error);
+  if (!control->volume() && !error && slots > 0)
+    return fail(
+        Errc::damaged_vault,
+        "store {}: has shares (slots), but control.db does not say of which volume: put the "
+        "newest copy of the whole store back; a new store must be empty",
+        store.string());
   auto server = std::make_unique<Server>(std::move(*control), store, self, environment);
   S3O_TRY(server->start());
   return std::unique_ptr<ShareServer>(std::move(server));

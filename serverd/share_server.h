@@ -42,6 +42,9 @@ class ShareServer {
   /// Stops answering, waits for what the pool still does, makes everything durable. On `executor`.
   virtual Task<Status> stop() = 0;
 
+  /// How many servers its volume has; none before there is one.
+  virtual unsigned parties() const = 0;
+
   /// Brings its gauges up to date, and counters that others count. On `executor`.
   virtual void gauge() = 0;
 };

@@ -67,14 +67,10 @@ class Connection {
       std::string waiting;
       for (Party server = 1; server <= servers.count(); ++server) {
         if (transport_->state(server) == PeerState::refused)
-          co_return fail(Errc::refused_key,
-                         "{} does not know this client's key: authorise it there with "
-                         "`s3oramfs-serverd authorize --store DIR KEY`",
-                         name(server));
+          co_return fail(Errc::refused_key, "{} {}", name(server), refusal(server));
         if (servers.answering(server)) continue;
         waiting += (waiting.empty() ? "" : ", ") + name(server);
-        if (transport_->state(server) == PeerState::insecure)
-          waiting += ", which has another key than the vault says, or is no s3oramfs-serverd";
+        if (const std::string why = refusal(server); !why.empty()) waiting += ", which " + why;
       }
       if (clock_.now() >= deadline)
         co_return fail(Errc::unreachable,
@@ -98,6 +94,20 @@ class Connection {
     return {};
   }
 
+  /// What the server, or whoever is in its place, does instead of letting us in; empty if nothing
+  /// is known.
+  std::string refusal(Party server) const {
+    switch (transport_->state(server)) {
+      case PeerState::refused:
+        return "does not know this client's key: authorise it there with "
+               "`s3oramfs-serverd authorize --store DIR KEY`";
+      case PeerState::insecure:
+        return "has another key than the vault says, or is no s3oramfs-serverd";
+      default:
+        return "";
+    }
+  }
+
   /// How messages call a server.
   std::string name(Party server) const {
     return vault_.config().local ? fmt::format("server {}", server)
@@ -105,18 +115,22 @@ class Connection {
                                                vault_.config().servers[server - 1].host_port);
   }
 
-  /// What the protocol says of "server N", said of the vault and the server's address.
-  Status explain(Status status) const {
-    if (status) return status;
-    Error error = std::move(status).error();
+  /// What the protocol says of "server N", said of its address too.
+  std::string named(std::string message) const {
     for (Party server = 1; server <= servers(); ++server) {
       const std::string number = fmt::format("server {}", server);
-      const auto at = error.message.find(number);
-      if (at != std::string::npos && error.message.find(name(server)) == std::string::npos)
-        error.message.replace(at, number.size(), name(server));
+      const auto at = message.find(number);
+      if (at != std::string::npos && message.find(name(server)) == std::string::npos)
+        message.replace(at, number.size(), name(server));
     }
-    error.message = vault_.directory().string() + ": " + error.message;
-    return fail(std::move(error));
+    return message;
+  }
+
+  /// The same of an error, and of the vault.
+  Status explain(Status status) const {
+    if (status) return status;
+    return fail(status.error().code, "{}: {}", vault_.directory().string(),
+                named(status.error().message));
   }
 
   unsigned restarts(Party server) const { return local_ ? local_->restarts(server) : 0; }
@@ -236,7 +250,7 @@ class OpenVolume final : public Volume {
                           .evictions_due = engine.evictions_due,
                           .evicting_seconds = seconds(engine.evicting_for),
                           .unreadable = engine.unreadable,
-                          .failure = engine.failure,
+                          .failure = connection_->named(engine.failure),
                           .stash = engine.stash,
                           .uncommitted = engine.uncommitted};
       for (Party server = 1; server <= connection_->servers(); ++server) {
@@ -244,7 +258,8 @@ class OpenVolume final : public Volume {
         const auto& told = engine.servers[server - 1u];
         const auto silent = silent_for(server, told.silent_for);
         status.servers.push_back({connection_->name(server), !silent, silent ? seconds(*silent) : 0,
-                                  told.trouble, connection_->restarts(server), traffic.bytes_sent,
+                                  silent ? connection_->refusal(server) : told.trouble,
+                                  connection_->restarts(server), traffic.bytes_sent,
                                   traffic.bytes_received});
       }
       return status;

@@ -22,8 +22,10 @@ struct VolumeStatus {
     std::string address;
     bool answering = false;
     double silent_seconds = 0;  // since when it is not
-    std::string trouble;        // its own, by its last answer; or empty
-    unsigned restarts = 0;      // by us, of a local vault's server that ended by itself
+    // Its own, by its last answer; or what it does instead of answering ("does not know ..."), if
+    // that is known; or empty.
+    std::string trouble;
+    unsigned restarts = 0;  // by us, of a local vault's server that ended by itself
     std::uint64_t bytes_sent = 0;
     std::uint64_t bytes_received = 0;
   };

@@ -48,6 +48,14 @@ const Case kCases[] = {
        s.volume.servers[1].silent_seconds = 40.2;
      },
      {"server 2 does not answer for 40 s: reading and writing wait"}},
+    {"a server that lets nobody in",
+     [](MountState& s) {
+       s.volume.servers[1].answering = false;
+       s.volume.servers[1].silent_seconds = 7;
+       s.volume.servers[1].trouble = "does not know this client's key";
+     },
+     {"server 2 does not answer for 7 s (it does not know this client's key): reading and writing "
+      "wait"}},
     {"what follows from a silent server is not said again",
      [](MountState& s) {
        s.volume.servers[2].answering = false;

@@ -145,3 +145,27 @@ intact "$mount"
 write_more "$mount"
 intact "$mount"
 s3oramfs umount "$mount"
+
+step "the same while it is mounted"
+s3oramfs mount "$vault" "$mount"
+says() { s3oramfs status "$vault" | grep -qF "$1"; }
+stop_server 2
+rm -r "$work/old" && mkdir "$work/old"
+cp -a "$work/store2"/[!.]* "$work/old/"
+start_server 2
+write_more "$mount"
+stop_server 2
+rm -r "$work/right" && mkdir "$work/right"
+cp -a "$work/store2"/[!.]* "$work/right/"
+set_store "$work/old"
+start_server 2
+cat "$mount"/* > /dev/null 2>&1 || true
+wait_until "status says which server has lost what" \
+  says "server 2 ($host:${server_port[2]}) has lost evictions"
+s3oramfs umount --force "$mount" || true
+stop_server 2
+set_store "$work/right"
+start_server 2
+wait_until "the vault is free" s3oramfs mount "$vault" "$mount"
+intact "$mount"
+s3oramfs umount "$mount"

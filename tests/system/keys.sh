@@ -69,5 +69,24 @@ cp "$work/random" "$mount/random"
 s3oramfs umount "$vault"
 s3oramfs mount "$vault" "$mount"
 cmp "$work/random" "$mount/random"
+
+step "a server that forgets who may connect"
+says() { s3oramfs status "$vault" | grep -qF "$1"; }
+stop_server 1
+mv "$work/store1/clients" "$work/clients"
+start_server 1
+wait_until "status says why it does not answer" says "(it does not know this client's key: authorise it there"
+stop_server 1
+mv "$work/clients" "$work/store1/clients"
+start_server 1
+cmp "$work/random" "$mount/random"
 s3oramfs umount "$vault"
+
+step "a server that forgets the others, or its volume"
 stop_servers
+mv "$work/store1/peers" "$work/peers"
+expect 2 "its volume has 3 servers" serverd --store "$work/store1" --index 1 --listen "$host:${server_port[1]}"
+mv "$work/peers" "$work/store1/peers"
+rm "$work"/store1/control.db*
+expect 12 "put the newest copy of the whole store back" \
+  serverd --store "$work/store1" --index 1 --listen "$host:${server_port[1]}"
