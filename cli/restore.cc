@@ -86,35 +86,54 @@ Status refuse_files(const fs::path& path) {
   return {};
 }
 
-/// A vault.db is made under another name, whole, before it takes the place of what is there. One
-/// that was not finished is made anew.
-Result<fs::path> place_to_make(const Vault& vault) {
-  const fs::path made = vault.database().string() + ".restoring";
+/// A vault.db is made here, whole, before it takes the place of what is there.
+fs::path place_to_make(const Vault& vault) { return vault.database().string() + ".restoring"; }
+
+/// What a restore that ended before left there.
+Status clear(const fs::path& made) {
   for (const char* suffix : {"", "-wal", "-shm"}) {
     std::error_code error;
     fs::remove(made.string() + suffix, error);
     if (error) return fail(Errc::failed, "{}{}: {}", made.string(), suffix, error.message());
   }
-  return made;
+  return {};
+}
+
+/// Has the file hold everything, without its log.
+Status fold_log(const fs::path& path) {
+  auto database = Database::open(path.string(), Database::Mode::read_write);
+  if (!database) return fail(std::move(database).error());
+  return database->fold_log();
+}
+
+/// Another name for the file; on a file system without such, a copy.
+Status keep(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  return error ? copy_durably(from, to) : Status{};
 }
 
 /// `made` becomes vault.db. What was there is kept under another name.
 Status replace_database(const Vault& vault, const fs::path& made) {
+  S3O_TRY(fold_log(made));
   const fs::path path = vault.database();
-  const fs::path aside = free_path(path.string() + ".before-restore");
-  std::error_code error;
-  const bool there = fs::exists(fs::symlink_status(path));
-  if (there) fs::create_hard_link(path, aside, error);
-  if (error) fs::rename(path, aside, error);  // a file system without such links
-  // Its log must not be taken for that of the new one.
   const std::string log = path.string() + "-wal";
-  if (!error && fs::exists(log) && fs::file_size(log) > 0)
-    fs::rename(log, aside.string() + "-wal", error);
-  for (const char* suffix : {"-wal", "-shm"})
-    if (!error) fs::remove(path.string() + suffix, error);
+  std::error_code error;
+  if (fs::exists(path)) {
+    // Not the log of a damaged one: then that is kept too.
+    if (const Status folded = fold_log(path); !folded && folded.error().code != Errc::damaged_vault)
+      return folded;
+    const fs::path aside = free_path(path.string() + ".before-restore");
+    S3O_TRY(keep(path, aside));
+    if (fs::exists(log) && fs::file_size(log) > 0) S3O_TRY(keep(log, aside.string() + "-wal"));
+    S3O_TRY(sync_directory(vault.directory()));
+    std::cout << "vault.db as it was before: " << aside.string() << "\n";
+  }
+  // It must not be taken for that of the new one.
+  for (const std::string& old : {log, path.string() + "-shm"})
+    if (!error) fs::remove(old, error);
   if (!error) fs::rename(made, path, error);
   if (error) return fail(Errc::failed, "replacing {}: {}", path.string(), error.message());
-  if (there) std::cout << "vault.db as it was before: " << aside.string() << "\n";
   return sync_directory(vault.directory());
 }
 
@@ -126,24 +145,45 @@ std::string date_of(std::int64_t time) {
   return text;
 }
 
-/// Nothing: the names are those that vault.db had, as the servers hold no whole backup.
+/// Whether vault.db is there and nothing is found to be wrong with it.
+bool is_sound(const Vault& vault, const VolumeOptions& how) {
+  if (!fs::exists(vault.database())) return false;
+  const auto report = check_vault(vault, false, how.progress);
+  return report && report->left() == 0;
+}
+
+/// What vault.db knows of files, if it can be read.
+Result<std::optional<FilesDump>> former_files(const Vault& vault) {
+  auto files = dump_files(vault.database());
+  if (files) return std::optional(std::move(*files));
+  if (files.error().code != Errc::damaged_vault) return fail(std::move(files).error());
+  std::cerr << fmt::format("s3oramfs: the names in vault.db cannot be used: {}\n",
+                           files.error().message);
+  return std::nullopt;
+}
+
+/// Nothing: the names are those that vault.db had. They are newer than any backup, and taken if
+/// nothing is wrong with vault.db, or the servers hold no whole backup.
 Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys,
-                                             const VolumeOptions& how) {
-  const auto made = place_to_make(vault);
-  if (!made) return fail(made.error());
-  auto rebuilt = Volume::rebuild(vault, keys, how, *made);
+                                             const VolumeOptions& how, const fs::path& made) {
+  const bool sound = is_sound(vault, how);
+  auto rebuilt = Volume::rebuild(vault, keys, how, made);
   if (!rebuilt) return fail(std::move(rebuilt).error());
   // Those of an older copy would name blocks that hold other files by now.
-  std::optional<Bytes> names;
-  if (rebuilt->former_was_last)
-    if (auto dump = dump_files(vault.database())) names = std::move(*dump);
-  if (names) S3O_TRY(store_files(*made, *names));
+  std::optional<FilesDump> names;
+  if (rebuilt->former_was_last) {
+    auto files = former_files(vault);
+    if (!files) return fail(std::move(files).error());
+    names = std::move(*files);
+  }
   if (!names && rebuilt->backup.empty())
     return fail(Errc::damaged_vault, "the servers hold no backup of the names");
-  S3O_TRY(replace_database(vault, *made));
+  if (names) S3O_TRY(store_files(made, *names));
+  S3O_TRY(replace_database(vault, made));
   if (rebuilt->damaged > 0)
     std::cerr << fmt::format("s3oramfs: {} slots are damaged at too many servers\n",
                              rebuilt->damaged);
+  if (names && sound) return std::nullopt;
   FilesRestore restoring;  // outlives the volume
   auto volume = Volume::open(vault, keys, how);
   if (!volume) return fail(std::move(volume).error());
@@ -188,7 +228,10 @@ Status run_restore(const Args& args) {
   if (!options.force) S3O_TRY(refuse_files(vault->database()));
   Progress progress("restoring " + vault->directory().string());
   how.progress = [&](const std::string& detail) { progress.update(detail); };
-  auto restored = restore(*vault, *keys, how);
+  const fs::path made = place_to_make(*vault);
+  S3O_TRY(clear(made));
+  auto restored = restore(*vault, *keys, how, made);
+  if (!restored) static_cast<void>(clear(made));  // its own error is the one to report
   if (!restored && restored.error().code == Errc::damaged_vault) return fail(restored.error());
   const std::string& directory = vault->directory().string();
   if (!restored)
@@ -196,9 +239,7 @@ Status run_restore(const Args& args) {
                 restored.error().message, options.force ? " --force" : "", directory);
   std::cout << (*restored ? fmt::format("{} has all names again as of {}.", directory,
                                         date_of((*restored)->time))
-                          : fmt::format("{} has the names that its vault.db had: the servers hold "
-                                        "no whole backup.",
-                                        directory))
+                          : fmt::format("{} has the names that its vault.db had.", directory))
             << fmt::format(" Check it: s3oramfs fsck {}\n", directory);
   return {};
 }

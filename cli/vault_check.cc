@@ -21,23 +21,6 @@ constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything t
 
 fs::path with_suffix(fs::path path, const std::string& suffix) { return path += suffix; }
 
-Status copy_durably(const fs::path& from, const fs::path& to) {
-  const auto copy = [&]() -> Status {
-    std::error_code error;
-    fs::copy_file(from, to, error);
-    if (error)
-      return fail(error == std::errc::no_space_on_device ? Errc::disk_full : Errc::failed,
-                  "{}: cannot be copied to {}: {}", from.string(), to.string(), error.message());
-    auto file = system_disk().open(to);
-    if (!file) return fail(file.error());
-    return (*file)->sync();
-  };
-  Status copied = copy();
-  std::error_code ignored;  // the error that led here is the one to report
-  if (!copied) fs::remove(to, ignored);
-  return copied;
-}
-
 /// What SQLite itself says of the file: nothing if it is sound.
 Result<std::string> integrity(Database& database) {
   auto rows = database.prepare("PRAGMA integrity_check(3)");

@@ -31,7 +31,8 @@ Result<Bytes> read_now(BlockDevice& device, BlockId block) {
 }
 
 /// In a transaction. Gives how many rows.
-Result<std::uint64_t> put_files(Database& database, View dump, const BackupList& backup) {
+Result<std::uint64_t> put_files(Database& database, View dump,
+                                const std::vector<BackupList>& backups) {
   S3O_TRY(database.execute(kCreateTables));
   S3O_TRY(database.execute(
       "DELETE FROM fs_state; DELETE FROM inodes; DELETE FROM dentries; DELETE FROM extents;"
@@ -40,7 +41,7 @@ Result<std::uint64_t> put_files(Database& database, View dump, const BackupList&
       fmt::format("INSERT INTO fs_state (name, value) VALUES ('format', {})", kFormat)));
   auto rows = load_tables(database, dump);
   if (!rows) return rows;
-  S3O_TRY(write_lists(database, {backup}));
+  S3O_TRY(write_lists(database, backups));
   return rows;
 }
 
@@ -63,29 +64,29 @@ Result<std::optional<Found>> find_backup(BlockDevice& device,
 
 }  // namespace
 
-Result<Bytes> dump_files(const std::filesystem::path& database) {
+Result<FilesDump> dump_files(const std::filesystem::path& database) {
   constexpr std::size_t kStep = 1 << 20;
-  {
-    auto opened = Database::open(database.string(), Database::Mode::read_only);
-    if (!opened) return fail(std::move(opened).error());
-    S3O_TRY(require_format(*opened, kSelectFormat, kFormat));
-  }
+  auto opened = Database::open(database.string(), Database::Mode::read_only);
+  if (!opened) return fail(std::move(opened).error());
+  S3O_TRY(require_format(*opened, kSelectFormat, kFormat));
+  auto backups = read_lists(*opened);
+  if (!backups) return fail(std::move(backups).error());
+  FilesDump files{.tables = {}, .backups = std::move(*backups)};
   auto dump = TablesDump::open(database.string(), system_disk());
   if (!dump) return fail(std::move(dump).error());
-  Bytes all;
   for (;;) {
     auto more = dump->next(kStep);
-    if (!more) return more;
-    if (more->empty()) return all;
-    all.insert(all.end(), more->begin(), more->end());
+    if (!more) return fail(std::move(more).error());
+    if (more->empty()) return files;
+    files.tables.insert(files.tables.end(), more->begin(), more->end());
   }
 }
 
-Status store_files(const std::filesystem::path& database, View dump) {
+Status store_files(const std::filesystem::path& database, const FilesDump& files) {
   auto opened = Database::open(database.string(), Database::Mode::read_write);
   if (!opened) return fail(std::move(opened).error());
   return opened->transact("files", [&]() -> Status {
-    auto rows = put_files(*opened, dump, {});
+    auto rows = put_files(*opened, files.tables, files.backups);
     if (!rows) return fail(std::move(rows).error());
     return {};
   });
@@ -99,7 +100,7 @@ std::function<Status(Database&)> FilesRestore::snapshot() {
 void FilesRestore::committed(const Status& outcome) { done_ |= outcome.has_value(); }
 
 Status FilesRestore::fill(Database& database) {
-  auto rows = put_files(database, dump_, list_);
+  auto rows = put_files(database, dump_, {list_});
   if (!rows) return fail(std::move(rows).error());
   rows_ = *rows;
   return {};

@@ -17,11 +17,15 @@ struct RestoredFiles {
   std::size_t blocks = 0;  // that hold the backup
 };
 
-/// The dump (backup_format.h) of a vault.db's tables of files. Errors: damaged_vault, if they
-/// cannot be read.
-Result<Bytes> dump_files(const std::filesystem::path& database);
+/// What a vault.db knows of files.
+struct FilesDump {
+  Bytes tables;                     // a dump (backup_format.h)
+  std::vector<BackupList> backups;  // that the device holds
+};
+/// Errors: damaged_vault, if they cannot be read.
+Result<FilesDump> dump_files(const std::filesystem::path& database);
 /// Has them in another vault.db, which is not open, in place of any that are there; durably.
-Status store_files(const std::filesystem::path& database, View dump);
+Status store_files(const std::filesystem::path& database, const FilesDump& files);
 
 /// Used once. It must outlive the device, or its use by another participant.
 class FilesRestore final : public CommitParticipant {

@@ -1,9 +1,11 @@
 #include "serverd/frame_store.h"
 
 #define XXH_INLINE_ALL
+#include <spdlog/spdlog.h>
 #include <xxhash.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "oramcore/base/rules.h"
@@ -29,6 +31,14 @@ FrameStore::FrameStore(std::unique_ptr<File> file, View owner, std::size_t ring_
       slot_size_(slot_size),
       stride_(slot_size + Frame::kTrailer),
       cache_frames_(std::max<std::size_t>(4, cache_bytes / (slots_ * stride_))) {}
+
+Status FrameStore::told(Status of_disk) {
+  if (of_disk) return of_disk;
+  std::lock_guard lock(mutex_);
+  if (told_of_disk_.pass(std::chrono::steady_clock::now().time_since_epoch()))
+    spdlog::error("{}{}", of_disk.error().message, told_of_disk_.more());
+  return of_disk;
+}
 
 std::uint64_t FrameStore::offset(FrameNumber frame, std::size_t slot) const {
   if (frame == kRing) return slot * stride_;
@@ -82,7 +92,7 @@ Result<std::shared_ptr<const Frame>> FrameStore::read(const FrameRef& ref, unsig
     }
   }
   auto content = std::make_shared<Frame>(slots_, slot_size_);
-  S3O_TRY(file_->read(offset(frame, 0), content->bytes().first(slots * stride_)));
+  S3O_TRY(told(file_->read(offset(frame, 0), content->bytes().first(slots * stride_))));
   for (std::size_t slot = 0; slot < slots; ++slot)
     if (rule_holds(Rule::checksums) && !intact(frame, slot, content->slot(slot), stamp))
       return fail(Errc::corrupt, "slot {} of frame {} is damaged on disk", slot, frame);
@@ -97,7 +107,7 @@ Result<std::shared_ptr<const Frame>> FrameStore::read(const FrameRef& ref, unsig
 Status FrameStore::write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp,
                          unsigned level) {
   for (std::size_t slot = 0; slot < slots_; ++slot) seal(frame, slot, content->slot(slot), stamp);
-  S3O_TRY(file_->write(offset(frame, 0), content->bytes()));
+  S3O_TRY(told(file_->write(offset(frame, 0), content->bytes())));
   if (content->bytes().size() >= kMuch) file_->write_out(offset(frame, 0), content->bytes().size());
   std::lock_guard lock(mutex_);
   ++changes_;
@@ -110,7 +120,7 @@ Status FrameStore::write_slot(FrameNumber frame, std::size_t slot, View content,
   Bytes record(content.begin(), content.end());
   record.resize(stride_);
   seal(frame, slot, record.data(), stamp);
-  S3O_TRY(file_->write(offset(frame, slot), record));
+  S3O_TRY(told(file_->write(offset(frame, slot), record)));
   if (frame != kRing) forget(frame);
   return {};
 }
@@ -119,7 +129,7 @@ Result<std::optional<FrameStore::StampedSlot>> FrameStore::read_slot(FrameNumber
                                                                      std::size_t slot,
                                                                      Stamp stamp) {
   StampedSlot result{0, Bytes(stride_)};
-  S3O_TRY(file_->read(offset(frame, slot), result.content));
+  S3O_TRY(told(file_->read(offset(frame, slot), result.content)));
   if (!intact(frame, slot, result.content.data(), stamp)) return std::optional<StampedSlot>();
   std::memcpy(&result.stamp, result.content.data() + slot_size_, sizeof result.stamp);
   result.content.resize(slot_size_);

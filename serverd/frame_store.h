@@ -24,6 +24,7 @@
 #include "oramcore/base/bytes.h"
 #include "oramcore/base/error.h"
 #include "oramcore/base/file.h"
+#include "oramcore/base/log_limit.h"
 
 namespace s3oram {
 
@@ -94,7 +95,7 @@ class FrameStore {
   /// Which of the frame's first slots are damaged on disk.
   Result<std::vector<std::uint16_t>> damaged(const FrameRef& ref);
 
-  Status sync() { return file_->sync(); }
+  Status sync() { return told(file_->sync()); }
   /// Frames 1 to `frames` never lack room on the disk from now on. Errors: disk_full.
   Status reserve(std::uint64_t frames) {
     return file_->reserve((ring_slots_ + frames * slots_) * stride_);
@@ -111,6 +112,8 @@ class FrameStore {
     unsigned level;
     std::list<FrameNumber>::iterator use;
   };
+  /// The same; an error is logged, because whose disk it is has no other way to know.
+  Status told(Status of_disk);
   void seal(FrameNumber frame, std::size_t slot, std::uint8_t* bytes, std::uint64_t stamp) const;
   bool intact(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes, Stamp stamp) const;
   std::uint64_t checksum(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes) const;
@@ -132,6 +135,7 @@ class FrameStore {
   std::unordered_map<FrameNumber, Cached> cache_;
   std::map<unsigned, std::list<FrameNumber>> uses_;  // by level; least recently used first
   std::uint64_t changes_ = 0;                        // frames written or forgotten
+  LogLimit told_of_disk_;
 };
 
 }  // namespace s3oram

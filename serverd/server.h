@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "oramcore/base/disk.h"
-#include "oramcore/base/log_limit.h"
 #include "serverd/control.h"
 #include "serverd/eviction.h"
 #include "serverd/frame_store.h"
@@ -58,7 +57,6 @@ class Server final : public ShareServer {
   // ---- requests
 
   Task<Result<Bytes>> handle(Party from, MessageType type, Payload request);
-  void tell_of(MessageType type, const Error& error);
   Task<Result<Bytes>> dispatch(Party from, MessageType type, Payload request);
 
   template <class Request>
@@ -210,7 +208,6 @@ class Server final : public ShareServer {
   Transport& transport_;
   const std::size_t cache_bytes_;
   ServerMetrics metrics_;
-  std::map<MessageType, LogLimit> told_of_failure_;
   std::unique_ptr<FrameStore> frames_;
   std::unique_ptr<GroupSync> sync_;
   bool open_ = false;          // a session was opened in this process's life

@@ -18,11 +18,6 @@ constexpr KindName kKinds[] = {
 
 }  // namespace
 
-const char* ServerMetrics::name(MessageType type) {
-  const auto at = static_cast<std::size_t>(type);
-  return kKinds[at < std::size(kKinds) ? at : 0].name;
-}
-
 ServerMetrics::ServerMetrics(Metrics& metrics)
     : evictions(metrics.counter("s3oramfs_serverd_evictions_total", "Evictions committed.")),
       healed_slots(metrics.counter("s3oramfs_serverd_healed_slots_total",

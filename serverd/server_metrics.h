@@ -16,9 +16,6 @@ class ServerMetrics {
  public:
   explicit ServerMetrics(Metrics& metrics);
 
-  /// How they are called here.
-  static const char* name(MessageType type);
-
   /// A request was answered after `took`, or could not be.
   void handled(MessageType type, Duration took, bool ended_well);
   void traffic_with(Party party, const Traffic& traffic);

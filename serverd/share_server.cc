@@ -81,17 +81,8 @@ Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request
   const Duration begun = clock_.now();
   auto answer = co_await dispatch(from, type, std::move(request));
   metrics_.handled(type, clock_.now() - begun, answer.has_value());
-  if (!answer) tell_of(type, answer.error());
   if (--running_ == 0) idle_.notify_all();
   co_return answer;
-}
-
-/// Whose machine this is has no other way to know that its disk fails.
-void Server::tell_of(MessageType type, const Error& error) {
-  if (error.code != Errc::failed && error.code != Errc::disk_full) return;
-  LogLimit& limit = told_of_failure_[type];
-  if (limit.pass(clock_.now()))
-    spdlog::warn("{}: {}{}", ServerMetrics::name(type), error.message, limit.more());
 }
 
 Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload request) {

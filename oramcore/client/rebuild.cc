@@ -38,6 +38,7 @@ Task<Result<Rebuilt>> Rebuild::run(Duration patience,
   // Nobody but us changes anything from here on.
   const auto stand = co_await servers_.survey(patience);
   if (!stand) co_return fail(stand.error());
+  if (former_ && used_since_former(*stand)) former_.reset();
   S3O_CO_TRY(co_await agree_on_view(*stand));
   S3O_CO_TRY(co_await mend_root(*stand));
   S3O_CO_TRY(co_await scan());
@@ -69,10 +70,16 @@ Task<Status> Rebuild::take_over(Duration patience) {
   }
   environment_.random.fill(session_.nonce);
   const auto of_former = [&](const Session& session) {
-    return std::ranges::find(former_->sessions, session) != former_->sessions.end();
+    const auto& sessions = former_->loaded.sessions;
+    return std::ranges::find(sessions, session) != sessions.end();
   };
-  if (former_ && !std::ranges::all_of(known, of_former)) former_.reset();  // an old copy
-  if (former_) S3O_CO_TRY(former_->state.add_session(session_));
+  if (former_ && (!std::ranges::all_of(known, of_former) || used_since_former(*before)))
+    former_.reset();
+  if (former_) {
+    // Perhaps the servers have never heard of its last one.
+    session_.epoch = std::max(session_.epoch, former_->loaded.sessions.back().epoch + 1);
+    S3O_CO_TRY(former_->state.add_session(session_));
+  }
   Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration) {
     return check_view(server, answer);
   };
@@ -89,6 +96,34 @@ Task<Status> Rebuild::check_view(Party server, OpenAnswer answer) {
   co_return Status{};
 }
 
+bool Rebuild::decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t view) const {
+  const TreeState& tree = former_->loaded.tree;
+  return tree.view == view + 1 && std::ranges::all_of(stand, [&](const SurveyAnswer& each) {
+           return each.view == view && each.prepared == tree.last_decided;
+         });
+}
+
+// Within a session and a view the root's slots tell: whatever is accessed writes one, and the state
+// knows of it before the servers do.
+bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
+  const ClientState::Loaded& former = former_->loaded;
+  std::uint64_t view = 0;
+  for (const SurveyAnswer& each : stand) view = std::max(view, each.view);
+  if (former.tree.view != view && !decided_by_former(stand, view)) return true;
+  for (const SurveyAnswer& each : stand) {
+    if (each.root.size() != former.root.size()) return true;
+    for (std::size_t slot = 0; slot < former.root.size(); ++slot) {
+      const std::uint64_t stamp = each.root[slot];
+      const bool blank = std::ranges::any_of(former.sessions, [&](const Session& session) {
+        return stamp == blank_stamp(session.epoch, slot);
+      });
+      const auto& known = former.root[slot];
+      if (stamp != 0 && !blank && (!known || (*known != 0 && stamp > *known))) return true;
+    }
+  }
+  return false;
+}
+
 // The newest view of all. Who is one behind must have that eviction prepared: it was decided, or
 // nobody would have gone on. An eviction that is prepared at all servers, and nobody has gone on,
 // may have been decided or not: the view before it is whole in either case, and the former state
@@ -100,14 +135,9 @@ TreeState Rebuild::newest(const std::vector<SurveyAnswer>& stand) const {
       tree.view = each.view;
       tree.height = each.height;
     }
-  const bool decided =
-      former_ && former_->tree.view == tree.view + 1 &&
-      std::ranges::all_of(stand, [&](const SurveyAnswer& each) {
-        return each.view == tree.view && each.prepared == former_->tree.last_decided;
-      });
-  if (decided) {
-    tree.view = former_->tree.view;
-    tree.height = former_->tree.height;
+  if (former_ && decided_by_former(stand, tree.view)) {
+    tree.view = former_->loaded.tree.view;
+    tree.height = former_->loaded.tree.height;
   }
   tree.written = end_turn(tree.view, params_.evict_every);
   if (tree.view > 0) tree.last_decided.eviction = tree.view - 1;
@@ -168,7 +198,7 @@ Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<Surve
                   slot, kRoot, holders.size());
     ++damaged_;
   }
-  stamps_[slot] = first_access(session_.epoch) + slot;
+  stamps_[slot] = blank_stamp(session_.epoch, slot);
   for (Party server = 1; server <= servers_.count(); ++server)
     S3O_CO_TRY(co_await write(at, stamps_[slot], server, Bytes(params_.slot_size())));
   co_return Status{};

@@ -34,11 +34,9 @@ struct Rebuilt {
   bool former_was_last = false;  // nobody has used the volume since the former state
 };
 
-/// A state that was loaded.
 struct FormerState {
   ClientState state;
-  TreeState tree;
-  std::vector<Session> sessions;
+  ClientState::Loaded loaded;  // from it
 };
 
 /// Used once. One executor; not thread-safe.
@@ -67,6 +65,14 @@ class Rebuild {
   Task<Status> check_view(Party server, OpenAnswer answer);
   Task<Status> agree_on_view(const std::vector<SurveyAnswer>& stand);
   TreeState newest(const std::vector<SurveyAnswer>& stand) const;
+  /// Every server has prepared what the former state has decided, and nobody has gone on.
+  bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t view) const;
+  /// By another copy of the former state; or the servers do not have what it knows that they had.
+  bool used_since_former(const std::vector<SurveyAnswer>& stand) const;
+  /// What a root slot gets instead of a write that was not acknowledged: newer than all before.
+  std::uint64_t blank_stamp(std::uint64_t epoch, std::size_t slot) const {
+    return first_access(epoch + 1) - 1 - slot;  // no access of the session comes as far
+  }
   Task<Status> mend_root(const std::vector<SurveyAnswer>& stand);
   Task<Status> mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand);
   Task<Status> scan();

@@ -320,7 +320,7 @@ Result<std::optional<FormerState>> former_state(const Vault& vault) {
   if (!state) return unless_damaged(std::move(state).error());
   auto loaded = state->load(vault.config().params);
   if (!loaded) return unless_damaged(std::move(loaded).error());
-  return FormerState{std::move(*state), loaded->tree, std::move(loaded->sessions)};
+  return FormerState{std::move(*state), std::move(*loaded)};
 }
 
 }  // namespace

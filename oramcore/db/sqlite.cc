@@ -144,6 +144,16 @@ Result<bool> Database::has_table(std::string_view name) {
   return tables->bind(0, name).step();
 }
 
+Status Database::fold_log() {
+  auto fold = prepare("PRAGMA wal_checkpoint(TRUNCATE)");
+  if (!fold) return fail(std::move(fold).error());
+  auto row = fold->step();
+  if (!row) return fail(std::move(row).error());
+  if (!*row || fold->integer(0) != 0)
+    return fail(Errc::vault_in_use, "database {}: is being read", path_);
+  return {};
+}
+
 Database::Database(Database&& other) noexcept { *this = std::move(other); }
 Database& Database::operator=(Database&& other) noexcept {
   std::swap(db_, other.db_);

@@ -77,6 +77,10 @@ class Database {
   /// Whether there is a table of that name.
   Result<bool> has_table(std::string_view name);
 
+  /// Takes the log into the file, which then is whole by itself. Errors: disk_full, vault_in_use
+  /// (another connection reads it).
+  Status fold_log();
+
   Status begin() { return execute("BEGIN IMMEDIATE"); }
   /// Durable on success. After an error the transaction is rolled back and nothing of it remains.
   /// `what` names the transaction, in error messages and to the disk (Disk::step).

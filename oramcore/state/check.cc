@@ -140,6 +140,7 @@ class Reading {
     const Turn first = first_turn(check_.state.tree.view, every);
     const Turn end = end_turn(check_.state.tree.view, every);
     std::map<Turn, Intent> found;
+    check_.state.root.resize(params_->ring_slots());
     read("intents",
          "SELECT slot, turn, block, leaf, access, typeof(turn) = 'integer' AND typeof(block) = "
          "'integer' AND typeof(leaf) = 'integer' AND typeof(access) = 'integer' FROM intents "
@@ -152,6 +153,8 @@ class Reading {
              check_.bad_intents.push_back(slot);
              return note(slot, "damaged", "the row is dropped");
            }
+           check_.state.root[static_cast<std::size_t>(slot)] =
+               static_cast<std::uint64_t>(row.integer(4));
            if (turn < first) return;
            found[turn] = {.turn = turn,
                           .block = static_cast<BlockId>(row.integer(2)),

@@ -83,6 +83,9 @@ class ClientState {
     std::map<BlockId, Bytes> stash;
     std::vector<Intent> intents;    // from first_turn(view) on, in order
     std::vector<Session> sessions;  // ascending by epoch
+    // By root slot, of any view: the access that wrote it last, 0 if that may be under way, nothing
+    // if there was none.
+    std::vector<std::optional<std::uint64_t>> root;
   };
   /// Without `params` there are no intents. Leaves out the bad rows of positions and the stash
   /// (check.h), so that one of them costs no more than its block, and tells of them in `findings`.

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "oramcore/base/descriptor.h"
+#include "oramcore/base/disk.h"
 
 namespace s3oram {
 namespace {
@@ -58,6 +59,23 @@ std::filesystem::path free_path(const std::filesystem::path& wanted) {
   std::filesystem::path path = wanted;
   for (unsigned n = 2; exists(symlink_status(path)); ++n) (path = wanted) += fmt::format("-{}", n);
   return path;
+}
+
+Status copy_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
+  const auto copy = [&]() -> Status {
+    std::error_code error;
+    std::filesystem::copy_file(from, to, error);
+    if (error)
+      return fail(error == std::errc::no_space_on_device ? Errc::disk_full : Errc::failed,
+                  "{}: cannot be copied to {}: {}", from.string(), to.string(), error.message());
+    auto file = system_disk().open(to);
+    if (!file) return fail(file.error());
+    return (*file)->sync();
+  };
+  Status copied = copy();
+  std::error_code ignored;  // the error that led here is the one to report
+  if (!copied) std::filesystem::remove(to, ignored);
+  return copied;
 }
 
 Status sync_directory(const std::filesystem::path& directory) {

@@ -13,6 +13,9 @@ namespace s3oram {
 /// returned. Errors name the file; disk_full where it is that.
 Status write_durably(const std::filesystem::path& path, View content);
 
+/// Copies a file: `to` is there whole, and durable, or not at all. Errors: disk_full, failed.
+Status copy_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+
 /// Makes the entries of `directory` itself durable.
 Status sync_directory(const std::filesystem::path& directory);
 

@@ -213,7 +213,7 @@ void Cluster::begin_rebuild_client(std::function<void(Result<Rebuilt>)> done, Re
   if (how == Rebuilding::beside) {
     auto state = ClientState::open(database(), *life->disk);
     auto loaded = state ? state->load(params_) : fail(state.error());
-    if (loaded) former = FormerState{std::move(*state), loaded->tree, std::move(loaded->sessions)};
+    if (loaded) former = FormerState{std::move(*state), std::move(*loaded)};
     if (life->dead) return;
   }
   life->rebuild = std::make_unique<Rebuild>(environment, volume_, params_, key_, std::move(former));

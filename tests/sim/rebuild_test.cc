@@ -269,9 +269,10 @@ TEST_P(RebuildTest, AStateThatIsThereIsNotReplaced) {
 TEST_P(RebuildTest, AFormerStateGoesOn) {
   ASSERT_NO_FATAL_FAILURE(fill());
   std::mt19937_64 random(11);
-  bool decides = false;
+  bool decides = false, begins = false;
   cluster_.on_step = [&](Party party, std::string_view name, bool done) {
-    if (decides && party == kClient && name == "decide" && done) cluster_.cut(kClient);
+    if (party != kClient || !done) return;
+    if ((decides && name == "decide") || (begins && name == "session")) cluster_.cut(kClient);
   };
   unsigned whole = 0;
   for (std::uint64_t round = 0; round < 40; ++round) {
@@ -286,22 +287,62 @@ TEST_P(RebuildTest, AFormerStateGoesOn) {
         [&] { return decides ? !cluster_.runs(kClient) : reads == 0 || steps-- == 0; });
     decides = false;
     if (cluster_.runs(kClient)) cluster_.kill_client();
-    bool ended = false;
-    cluster_.begin_rebuild_client(
-        [&](const Result<Rebuilt>& rebuilt) {
-          ended = true;
-          EXPECT_TRUE(rebuilt && rebuilt->former_was_last);
-        },
-        Cluster::Rebuilding::beside);
-    steps = round % 3 == 0 ? 100'000'000 : random() % 2000;
-    cluster_.run_until([&] { return ended || steps-- == 0; });
-    whole += ended;
-    if (!ended) cluster_.kill_client();
     SCOPED_TRACE(fmt::format("round {}", round));
+    for (auto again = random() % 3 + 1; again > 0; --again) {
+      bool ended = false;
+      cluster_.begin_rebuild_client(
+          [&](const Result<Rebuilt>& rebuilt) {
+            ended = true;
+            EXPECT_TRUE(rebuilt && rebuilt->former_was_last);
+          },
+          Cluster::Rebuilding::beside);
+      // Now and then before a server hears of the session.
+      begins = random() % 4 == 0;
+      steps = begins || random() % 2 ? 100'000'000 : random() % 2000;
+      cluster_.run_until([&] { return ended || steps-- == 0 || !cluster_.runs(kClient); });
+      begins = false;
+      whole += ended;
+      if (!ended && cluster_.runs(kClient)) cluster_.kill_client();
+    }
     ASSERT_OK(cluster_.open_client());
     ASSERT_NO_FATAL_FAILURE(check_contents());
   }
   EXPECT_GE(whole, 14u);
+}
+
+TEST_P(RebuildTest, AFormerStateOfANewVolumeGoesOn) {
+  ASSERT_OK(cluster_.open_client());
+  ASSERT_NO_FATAL_FAILURE(write(5, 1));
+  ASSERT_OK(cluster_.commit());
+  cluster_.kill_client();
+  for (int again = 0; again < 2; ++again) {
+    const auto rebuilt = cluster_.rebuild_client(Cluster::Rebuilding::beside);
+    ASSERT_OK(rebuilt);
+    EXPECT_TRUE(rebuilt->former_was_last);
+  }
+  go_on();
+}
+
+// Of the same session even: what it says would be names of blocks that hold other data by now.
+TEST_P(RebuildTest, AnOlderCopyOfTheStateHasNoSay) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (BlockId accesses = 0; accesses < 3 * cluster_.params().evict_every; ++accesses) {
+    SCOPED_TRACE(fmt::format("{} accesses", accesses));
+    ASSERT_OK(cluster_.commit());
+    const auto copy = cluster_.disk(kClient).image();
+    for (BlockId block = 0; block <= accesses; ++block)
+      ASSERT_NO_FATAL_FAILURE(write(block, 100 + accesses));
+    ASSERT_OK(cluster_.commit());
+    cluster_.kill_client();
+    cluster_.replace_disk(kClient, copy);
+    const auto of_copy = cluster_.rebuild_client(Cluster::Rebuilding::beside);
+    ASSERT_OK(of_copy);
+    EXPECT_FALSE(of_copy->former_was_last);
+    cluster_.replace_disk(kClient, {});
+    ASSERT_OK(cluster_.rebuild_client());
+    ASSERT_OK(cluster_.open_client());
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+  }
 }
 
 // Random runs in which the client loses its disk again and again, with all other troubles.

@@ -113,10 +113,40 @@ kill_daemon
 stop_server 2
 expect 14 "$host" s3oramfs restore --force --timeout 1 --passfile "$work/pass" "$vault"
 start_server 2
+s3oramfs mount --passfile "$work/pass" -o backup=3600 "$vault" "$mount"
+cmp "$work/random" "$mount/newest"
+[[ ! -e $vault/vault.db.before-restore ]] || fail "vault.db was put aside"
+
+step "and one that does not has no older names than a sound vault.db"
+echo more > "$mount/more still"
+sync "$mount/more still"
+kill_daemon
+s3oramfs restore --force --passfile "$work/pass" "$vault"
+s3oramfs fsck "$vault"
 s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
 cmp "$work/random" "$mount/newest"
+[[ $(< "$mount/more still") == more ]] || fail "a file is lost"
 s3oramfs umount "$vault"
-[[ ! -e $vault/vault.db.before-restore ]] || fail "vault.db was put aside"
+
+step "the disk is too full for a second vault.db"
+rm -f "$vault"/vault.db.before-restore*
+mkdir "$work/small"
+mount -t tmpfs -o size=$(($(du -sk "$vault" | cut -f 1) + 4096))k none "$work/small"
+cp -a "$vault" "$work/small/"
+for free in 500 420 340 260 180 60; do
+  rm -f "$work/small/filler"
+  head -c $((($(df --output=avail "$work/small" | tail -n 1) - free) * 1024)) /dev/zero > "$work/small/filler"
+  code=0
+  said=$(s3oramfs restore --force --passfile "$work/pass" "$work/small/vault" 2>&1) || code=$?
+  [[ $code == 0 || $code == 21 ]] || fail "with $free KiB: $code, $said"
+  rm "$work/small/filler"
+  s3oramfs fsck "$work/small/vault"
+  s3oramfs mount --passfile "$work/pass" "$work/small/vault" "$mount"
+  [[ $(< "$mount/more still") == more ]] || fail "with $free KiB a file is lost"
+  s3oramfs umount "$mount"
+done
+[[ $code == 21 ]] || fail "there was room for it"
+vault=$work/small/vault
 stop_servers
 
 step "the same of a local vault"
