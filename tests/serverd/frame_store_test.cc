@@ -1,6 +1,11 @@
 #include "serverd/frame_store.h"
 
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <sstream>
 
 #include "tests/harness/memory_file.h"
 
@@ -231,7 +236,12 @@ TEST_F(FrameStoreTest, ChecksMoreSlotsWhenMoreAreAskedFor) {
 }
 
 TEST_F(FrameStoreTest, ReportsFailures) {
+  std::ostringstream log;
+  const auto former = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
   ASSERT_TRUE(store_.write(1, filled(1), 1));
+  EXPECT_EQ(log.str(), "");
   disk_->fail_writes = true;
   auto status = store_.write(1, filled(50), 2);
   ASSERT_FALSE(status);
@@ -247,6 +257,9 @@ TEST_F(FrameStoreTest, ReportsFailures) {
   EXPECT_FALSE(store_.read_slot(1, 0));
   disk_->fail_syncs = true;
   EXPECT_FALSE(store_.sync());
+  spdlog::set_default_logger(former);
+  EXPECT_NE(log.str().find(status.error().message), std::string::npos) << log.str();
+  EXPECT_EQ(std::ranges::count(log.str(), '\n'), 1) << "the log is not flooded: " << log.str();
 }
 
 // A late repetition of a retrieval reads a frame that is being given a new life: what it has read
