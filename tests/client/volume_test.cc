@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <future>
 #include <map>
+#include <optional>
 
 #include "oramcore/state/credential.h"
 
@@ -33,14 +34,25 @@ class VolumeRebuild : public ::testing::Test {
     EXPECT_EQ(std::system(unpack.c_str()), 0);
     options_.serverd = SERVERD;
   }
+  void SetUp() override {
+    auto vault = Vault::find(directory_ / "vault");
+    ASSERT_GOOD(vault);
+    vault_.emplace(std::move(*vault));
+    ASSERT_GOOD(vault_->lock());
+    const auto credential = existing_credential({}, {}, *vault_);
+    ASSERT_GOOD(credential);
+    const auto keys = vault_->unlock(*credential);
+    ASSERT_GOOD(keys);
+    keys_ = *keys;
+  }
   ~VolumeRebuild() override {
     fs::current_path("/");
     fs::remove_all(directory_);
   }
 
   /// Every block's content.
-  void read_all(Vault& vault, const VaultKeys& keys, std::map<BlockId, Bytes>& contents) {
-    auto volume = Volume::open(vault, keys, options_);
+  void read_all(std::map<BlockId, Bytes>& contents) {
+    auto volume = Volume::open(*vault_, keys_, options_);
     ASSERT_GOOD(volume);
     BlockDevice& device = (*volume)->device();
     for (const BlockId block : device.mapped()) {
@@ -52,45 +64,39 @@ class VolumeRebuild : public ::testing::Test {
     }
     ASSERT_GOOD((*volume)->close());
   }
-  void lose_database(const Vault& vault) {
+  void lose_database() {
     for (const char* tail : {"", "-wal", "-shm", "-ballast"})
-      fs::remove(vault.database().string() + tail);
+      fs::remove(vault_->database().string() + tail);
   }
 
   fs::path directory_;
   VolumeOptions options_;
+  std::optional<Vault> vault_;  // locked
+  VaultKeys keys_;
 };
 
 TEST_F(VolumeRebuild, FindsWhatTheServersOfAGoldenVolumeHold) {
-  auto vault = Vault::find(directory_ / "vault");
-  ASSERT_GOOD(vault);
-  ASSERT_GOOD(vault->lock());
-  const auto credential = existing_credential({}, {}, *vault);
-  ASSERT_GOOD(credential);
-  const auto keys = vault->unlock(*credential);
-  ASSERT_GOOD(keys);
-
-  auto rebuilt = Volume::rebuild(*vault, *keys, options_, vault->database());
+  auto rebuilt = Volume::rebuild(*vault_, keys_, options_, vault_->database());
   ASSERT_FALSE(rebuilt);
   EXPECT_EQ(rebuilt.error().code, Errc::exists);
   // Before and after its blocks were accessed by this version, for the first time.
   std::map<BlockId, Bytes> before;
   fs::copy(directory_ / "vault/servers", directory_ / "servers", fs::copy_options::recursive);
-  ASSERT_NO_FATAL_FAILURE(read_all(*vault, *keys, before));
+  ASSERT_NO_FATAL_FAILURE(read_all(before));
   ASSERT_GE(before.size(), 3u);
   for (const bool accessed : {true, false}) {
     if (!accessed) {
       fs::remove_all(directory_ / "vault/servers");
       fs::copy(directory_ / "servers", directory_ / "vault/servers", fs::copy_options::recursive);
     }
-    lose_database(*vault);
-    rebuilt = Volume::rebuild(*vault, *keys, options_, vault->database());
+    lose_database();
+    rebuilt = Volume::rebuild(*vault_, keys_, options_, vault_->database());
     ASSERT_GOOD(rebuilt);
     EXPECT_FALSE(rebuilt->former_was_last);
     EXPECT_EQ(rebuilt->damaged, 0u);
     EXPECT_TRUE(rebuilt->backup.empty());
     std::map<BlockId, Bytes> after;
-    ASSERT_NO_FATAL_FAILURE(read_all(*vault, *keys, after));
+    ASSERT_NO_FATAL_FAILURE(read_all(after));
     EXPECT_EQ(after.size(), rebuilt->blocks);
     // Discarded ones may have come back.
     for (const auto& [block, content] : before)
@@ -99,29 +105,22 @@ TEST_F(VolumeRebuild, FindsWhatTheServersOfAGoldenVolumeHold) {
 }
 
 TEST_F(VolumeRebuild, LeavesAVaultDatabaseThatIsThereAsGoodAsItWas) {
-  auto vault = Vault::find(directory_ / "vault");
-  ASSERT_GOOD(vault);
-  ASSERT_GOOD(vault->lock());
-  const auto credential = existing_credential({}, {}, *vault);
-  ASSERT_GOOD(credential);
-  const auto keys = vault->unlock(*credential);
-  ASSERT_GOOD(keys);
-  fs::copy(vault->database(), directory_ / "copy.db");
+  fs::copy(vault_->database(), directory_ / "copy.db");
   for (const char* name : {"first", "second"}) {
-    const auto rebuilt = Volume::rebuild(*vault, *keys, options_, directory_ / name);
+    const auto rebuilt = Volume::rebuild(*vault_, keys_, options_, directory_ / name);
     ASSERT_GOOD(rebuilt);
     EXPECT_TRUE(rebuilt->former_was_last);
   }
   std::map<BlockId, Bytes> contents;
-  ASSERT_NO_FATAL_FAILURE(read_all(*vault, *keys, contents));
+  ASSERT_NO_FATAL_FAILURE(read_all(contents));
   EXPECT_GE(contents.size(), 3u);
   // What an older copy says does not count, and it stays refused.
-  lose_database(*vault);
-  fs::rename(directory_ / "copy.db", vault->database());
-  const auto rebuilt = Volume::rebuild(*vault, *keys, options_, directory_ / "third");
+  lose_database();
+  fs::rename(directory_ / "copy.db", vault_->database());
+  const auto rebuilt = Volume::rebuild(*vault_, keys_, options_, directory_ / "third");
   ASSERT_GOOD(rebuilt);
   EXPECT_FALSE(rebuilt->former_was_last);
-  const auto opened = Volume::open(*vault, *keys, options_);
+  const auto opened = Volume::open(*vault_, keys_, options_);
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Errc::stale_vault) << opened.error().message;
 }
