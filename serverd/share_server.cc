@@ -218,6 +218,13 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
                      "server {} was used since (epoch {}) by another copy of this vault: use the "
                      "newest one",
                      self_, present.epoch);
+    // Before it ends the session of the newest one. (Who rebuilds a lost state has none to tell.)
+    if (request.view < control_.view() && (request.view > 0 || !request.root.empty()))
+      co_return fail(
+          Errc::stale_vault,
+          "server {} has seen {} evictions and this vault {}: it is an old copy; use the "
+          "newest one",
+          self_, control_.view(), request.view);
     if (request.next.epoch <= present.epoch)
       co_return fail(Errc::bad_request, "an epoch must be newer than {}", present.epoch);
     S3O_CO_TRY(control_.set_session(request.next));

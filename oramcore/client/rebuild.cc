@@ -17,6 +17,16 @@ constexpr Duration kTellEvery = std::chrono::seconds(1);
 
 std::vector<View> views(const std::vector<Bytes>& all) { return {all.begin(), all.end()}; }
 
+/// What a root slot gets instead of a write that was not acknowledged: newer than all before, and
+/// no access of the session comes as far.
+std::uint64_t blank_stamp(std::uint64_t epoch, std::size_t slot) {
+  return first_access(epoch + 1) - 1 - slot;
+}
+/// Of any session.
+bool is_blank(std::uint64_t stamp, std::size_t slot) {
+  return (stamp + slot + 1 - first_access(0)) % (first_access(1) - first_access(0)) == 0;
+}
+
 }  // namespace
 
 Rebuild::Rebuild(const ClientEnvironment& environment, const VolumeId& volume,
@@ -104,9 +114,11 @@ bool Rebuild::decided_by_former(const std::vector<SurveyAnswer>& stand, std::uin
 }
 
 // Within a session and a view the root's slots tell: whatever is accessed writes one, and the state
-// knows of it before the servers do.
+// knows of it before the servers do. (Older accesses may have been forgotten with good reason: by a
+// copy that was gone on with.)
 bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
   const ClientState::Loaded& former = former_->loaded;
+  const std::uint64_t first = first_access(former.sessions.front().epoch);
   std::uint64_t view = 0;
   for (const SurveyAnswer& each : stand) view = std::max(view, each.view);
   if (former.tree.view != view && !decided_by_former(stand, view)) return true;
@@ -114,11 +126,9 @@ bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
     if (each.root.size() != former.root.size()) return true;
     for (std::size_t slot = 0; slot < former.root.size(); ++slot) {
       const std::uint64_t stamp = each.root[slot];
-      const bool blank = std::ranges::any_of(former.sessions, [&](const Session& session) {
-        return stamp == blank_stamp(session.epoch, slot);
-      });
       const auto& known = former.root[slot];
-      if (stamp != 0 && !blank && (!known || (*known != 0 && stamp > *known))) return true;
+      if (stamp >= first && !is_blank(stamp, slot) && (!known || (*known != 0 && stamp > *known)))
+        return true;
     }
   }
   return false;

@@ -69,10 +69,6 @@ class Rebuild {
   bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t view) const;
   /// By another copy of the former state; or the servers do not have what it knows that they had.
   bool used_since_former(const std::vector<SurveyAnswer>& stand) const;
-  /// What a root slot gets instead of a write that was not acknowledged: newer than all before.
-  std::uint64_t blank_stamp(std::uint64_t epoch, std::size_t slot) const {
-    return first_access(epoch + 1) - 1 - slot;  // no access of the session comes as far
-  }
   Task<Status> mend_root(const std::vector<SurveyAnswer>& stand);
   Task<Status> mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand);
   Task<Status> scan();

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "oramcore/base/rules.h"
@@ -29,6 +30,23 @@ tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {
                 doing);
   return fail(code, "database {}: {} ({})", file ? file : "?",
               db ? sqlite3_errmsg(db) : sqlite3_errstr(rc), doing);
+}
+
+/// Of the numbers that SQLite takes for those of a newer version, or of a read-only file.
+bool header_is_damaged(const std::string& path) {
+  // https://www.sqlite.org/fileformat.html: how it is written and read; the schema's format.
+  constexpr std::size_t kWriteVersion = 18, kReadVersion = 19, kSchemaFormat = 44, kHeader = 100;
+  char header[kHeader];
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(header, kHeader) ||
+      !std::string_view(header, kHeader).starts_with("SQLite format"))
+    return false;  // SQLite knows best
+  std::uint32_t format = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    format = format << 8 | static_cast<std::uint8_t>(header[kSchemaFormat + i]);
+  const bool known = header[kWriteVersion] >= 1 && header[kWriteVersion] <= 2 &&
+                     header[kReadVersion] >= 1 && header[kReadVersion] <= 2 && format <= 4;
+  return !known;
 }
 
 }  // namespace
@@ -118,6 +136,8 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
   if (rc != SQLITE_OK) return failure(database.db_, rc, "open " + path);
   sqlite3_extended_result_codes(database.db_, 0);
   if (mode != Mode::read_only) {
+    if (vfs.empty() && header_is_damaged(path))
+      return fail(Errc::damaged_vault, "database {}: its header is damaged", path);
     // A large commit does not leave a large log behind.
     S3O_TRY(
         database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "

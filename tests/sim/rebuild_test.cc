@@ -315,10 +315,14 @@ TEST_P(RebuildTest, AFormerStateOfANewVolumeGoesOn) {
   ASSERT_NO_FATAL_FAILURE(write(5, 1));
   ASSERT_OK(cluster_.commit());
   cluster_.kill_client();
-  for (int again = 0; again < 2; ++again) {
+  for (int again = 0; again < 4; ++again) {
     const auto rebuilt = cluster_.rebuild_client(Cluster::Rebuilding::beside);
     ASSERT_OK(rebuilt);
     EXPECT_TRUE(rebuilt->former_was_last);
+    if (again % 2 == 0) continue;
+    ASSERT_OK(cluster_.open_client());
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+    cluster_.kill_client();
   }
   go_on();
 }
@@ -338,11 +342,36 @@ TEST_P(RebuildTest, AnOlderCopyOfTheStateHasNoSay) {
     const auto of_copy = cluster_.rebuild_client(Cluster::Rebuilding::beside);
     ASSERT_OK(of_copy);
     EXPECT_FALSE(of_copy->former_was_last);
-    cluster_.replace_disk(kClient, {});
+    cluster_.lose_client();
     ASSERT_OK(cluster_.rebuild_client());
     ASSERT_OK(cluster_.open_client());
     ASSERT_NO_FATAL_FAILURE(check_contents());
   }
+}
+
+// What was accessed after the copy is forgotten then, and still stands in the root.
+TEST_P(RebuildTest, AnOlderCopyThatWasGoneOnWithIsTheLast) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  bool gone_on = false;
+  for (unsigned tries = 0; !gone_on && tries < 10; ++tries) {
+    ASSERT_OK(cluster_.commit());
+    const auto copy = cluster_.disk(kClient).image();
+    ASSERT_OK(cluster_.write(1, pattern(1, tries, kSize)));
+    ASSERT_OK(cluster_.commit());
+    cluster_.kill_client();
+    const auto newest = cluster_.disk(kClient).image();
+    cluster_.replace_disk(kClient, copy);
+    gone_on = cluster_.open_client().has_value();
+    if (gone_on) break;  // no eviction came in between
+    cluster_.replace_disk(kClient, newest);
+    ASSERT_OK(cluster_.open_client());
+  }
+  ASSERT_TRUE(gone_on);
+  ASSERT_OK(cluster_.commit());
+  cluster_.kill_client();
+  const auto rebuilt = cluster_.rebuild_client(Cluster::Rebuilding::beside);
+  ASSERT_OK(rebuilt);
+  EXPECT_TRUE(rebuilt->former_was_last);
 }
 
 // Random runs in which the client loses its disk again and again, with all other troubles.

@@ -172,3 +172,13 @@ s3oramfs mount "$vault" "$mount"
 snapshot "$mount/tree" > "$work/after"
 same "$work/expected" "$work/after" "what was restored differs"
 s3oramfs umount "$vault"
+
+step "a header that SQLite takes for that of a newer version"
+printf '\x09' | dd of="$vault/vault.db" bs=1 seek=18 conv=notrunc status=none
+expect 12 "its header is damaged" s3oramfs fsck "$vault"
+expect 12 "fsck" s3oramfs mount "$vault" "$mount"
+s3oramfs restore --force "$vault"
+s3oramfs mount "$vault" "$mount"
+snapshot "$mount/tree" > "$work/after"
+same "$work/expected" "$work/after" "what was restored differs"
+s3oramfs umount "$vault"
