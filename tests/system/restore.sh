@@ -133,7 +133,7 @@ rm -f "$vault"/vault.db.before-restore*
 mkdir "$work/small"
 mount -t tmpfs -o size=$(($(du -sk "$vault" | cut -f 1) + 4096))k none "$work/small"
 cp -a "$vault" "$work/small/"
-for free in 500 420 340 260 180 60; do
+for free in 420 240 60; do
   rm -f "$work/small/filler"
   head -c $((($(df --output=avail "$work/small" | tail -n 1) - free) * 1024)) /dev/zero > "$work/small/filler"
   code=0
