@@ -145,9 +145,8 @@ std::string date_of(std::int64_t time) {
   return text;
 }
 
-/// Whether vault.db is there and nothing is found to be wrong with it.
+/// Whether nothing is found to be wrong with the vault's files.
 bool is_sound(const Vault& vault, const VolumeOptions& how) {
-  if (!fs::exists(vault.database())) return false;
   const auto report = check_vault(vault, false, how.progress);
   return report && report->left() == 0;
 }
@@ -166,7 +165,6 @@ Result<std::optional<FilesDump>> former_files(const Vault& vault) {
 /// nothing is wrong with vault.db, or the servers hold no whole backup.
 Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys,
                                              const VolumeOptions& how, const fs::path& made) {
-  const bool sound = is_sound(vault, how);
   auto rebuilt = Volume::rebuild(vault, keys, how, made);
   if (!rebuilt) return fail(std::move(rebuilt).error());
   // Those of an older copy would name blocks that hold other files by now.
@@ -178,20 +176,22 @@ Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys
   }
   if (!names && rebuilt->backup.empty())
     return fail(Errc::damaged_vault, "the servers hold no backup of the names");
+  const bool sound = names && is_sound(vault, how);
   if (names) S3O_TRY(store_files(made, *names));
   S3O_TRY(replace_database(vault, made));
   if (rebuilt->damaged > 0)
     std::cerr << fmt::format("s3oramfs: {} slots are damaged at too many servers\n",
                              rebuilt->damaged);
-  if (names && sound) return std::nullopt;
+  if (sound) return std::nullopt;
   FilesRestore restoring;  // outlives the volume
   auto volume = Volume::open(vault, keys, how);
   if (!volume) return fail(std::move(volume).error());
   auto files = restoring.run((*volume)->device(), rebuilt->backup);
   Status closed = (*volume)->close();
+  const bool no_backup = !files && files.error().code == Errc::damaged_vault;
+  if (!files && !(names && no_backup)) return fail(std::move(files).error());
   if (!closed) return fail(std::move(closed).error());
-  if (!files && names && files.error().code == Errc::damaged_vault) return std::nullopt;
-  if (!files) return fail(std::move(files).error());
+  if (no_backup) return std::nullopt;
   return *files;
 }
 

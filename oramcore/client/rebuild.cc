@@ -29,6 +29,15 @@ bool is_blank(std::uint64_t stamp, std::size_t slot) {
 
 }  // namespace
 
+Result<FormerState> FormerState::load(const std::filesystem::path& file, const VolumeParams& params,
+                                      Disk& disk) {
+  auto state = ClientState::open(file, disk);
+  if (!state) return fail(std::move(state).error());
+  auto loaded = state->load(params);
+  if (!loaded) return fail(std::move(loaded).error());
+  return FormerState{std::move(*state), std::move(*loaded)};
+}
+
 Rebuild::Rebuild(const ClientEnvironment& environment, const VolumeId& volume,
                  const VolumeParams& params, const Seed& sealing_key,
                  std::optional<FormerState> former)

@@ -37,6 +37,10 @@ struct Rebuilt {
 struct FormerState {
   ClientState state;
   ClientState::Loaded loaded;  // from it
+
+  /// Errors: those of ClientState's open() and load().
+  static Result<FormerState> load(const std::filesystem::path& file, const VolumeParams& params,
+                                  Disk& disk = system_disk());
 };
 
 /// Used once. One executor; not thread-safe.

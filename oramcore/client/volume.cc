@@ -312,15 +312,10 @@ class OpenVolume final : public Volume {
 Result<std::optional<FormerState>> former_state(const Vault& vault) {
   std::error_code error;
   if (!std::filesystem::exists(vault.database(), error)) return std::nullopt;
-  const auto unless_damaged = [](Error why) -> Result<std::optional<FormerState>> {
-    if (why.code != Errc::damaged_vault) return fail(std::move(why));
-    return std::nullopt;
-  };
-  auto state = ClientState::open(vault.database());
-  if (!state) return unless_damaged(std::move(state).error());
-  auto loaded = state->load(vault.config().params);
-  if (!loaded) return unless_damaged(std::move(loaded).error());
-  return FormerState{std::move(*state), std::move(*loaded)};
+  auto former = FormerState::load(vault.database(), vault.config().params);
+  if (former) return std::optional(std::move(*former));
+  if (former.error().code != Errc::damaged_vault) return fail(std::move(former).error());
+  return std::nullopt;
 }
 
 }  // namespace

@@ -211,9 +211,8 @@ void Cluster::begin_rebuild_client(std::function<void(Result<Rebuilt>)> done, Re
                                       clock_of(kClient), random_, *life->port};
   std::optional<FormerState> former;
   if (how == Rebuilding::beside) {
-    auto state = ClientState::open(database(), *life->disk);
-    auto loaded = state ? state->load(params_) : fail(state.error());
-    if (loaded) former = FormerState{std::move(*state), std::move(*loaded)};
+    if (auto loaded = FormerState::load(database(), params_, *life->disk))
+      former = std::move(*loaded);
     if (life->dead) return;
   }
   life->rebuild = std::make_unique<Rebuild>(environment, volume_, params_, key_, std::move(former));

@@ -36,7 +36,6 @@ is_gone() {
   [[ ! -e /proc/$1/stat ]] ||
     { ((${#tasks[@]} == 1)) && grep -q '^State:.Z' "/proc/$1/status" 2> /dev/null; }
 }
-daemon_of() { s3oramfs status --json "$1" | grep -o '"pid": [0-9]*' | tr -dc 0-9; }
 
 # ---- the workload: workload.cc tells what it does
 

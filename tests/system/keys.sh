@@ -71,11 +71,10 @@ s3oramfs mount "$vault" "$mount"
 cmp "$work/random" "$mount/random"
 
 step "a server that forgets who may connect"
-says() { s3oramfs status "$vault" | grep -qF "$1"; }
 stop_server 1
 mv "$work/store1/clients" "$work/clients"
 start_server 1
-wait_until "status says why it does not answer" says "(it does not know this client's key: authorise it there"
+wait_until "status says why it does not answer" status_says "(it does not know this client's key: authorise it there"
 stop_server 1
 mv "$work/clients" "$work/store1/clients"
 start_server 1

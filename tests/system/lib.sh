@@ -38,6 +38,9 @@ expect() {
   [[ $said == *"$2"* ]] || fail "no word of \"$2\" from: ${*:3}"$'\n'"$said"
 }
 
+daemon_of() { s3oramfs status --json "$1" | grep -o '"pid": [0-9]*' | tr -dc 0-9; }
+# The status of $vault has these words.
+status_says() { s3oramfs status "$vault" | grep -qF "$1"; }
 is_mounted() { grep -qF " $1 " /proc/self/mountinfo; }
 # The processes whose command line names a path.
 processes_of() {

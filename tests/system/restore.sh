@@ -22,7 +22,7 @@ backup_is() {
 
 # The mounted vault's machine has a power cut, as far as that can be had.
 kill_daemon() {
-  kill -9 "$(s3oramfs status --json "$vault" | python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])')"
+  kill -9 "$(daemon_of "$vault")"
   umount -l "$mount"
   wait_until "the daemon is gone" no_processes_of "$vault"
 }
