@@ -40,21 +40,24 @@ Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
   S3O_TRY(
       require_format(control.database_, "SELECT format FROM volume", kFormat, "", kWithoutStamps));
   S3O_TRY(control.database_.keep_ballast(kBallast));
-  S3O_TRY(control.database_.transact("tables", [&] {
-    return control.database_.execute(
-        "CREATE TABLE IF NOT EXISTS volume (one INTEGER PRIMARY KEY CHECK (one = 1),"
-        " format INTEGER NOT NULL, description BLOB NOT NULL, session BLOB NOT NULL,"
-        " view INTEGER NOT NULL, height INTEGER NOT NULL);"
-        "CREATE TABLE IF NOT EXISTS buckets (bucket INTEGER PRIMARY KEY,"
-        " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
-        "CREATE TABLE IF NOT EXISTS prepared (one INTEGER PRIMARY KEY CHECK (one = 1),"
-        " id BLOB NOT NULL, next_height INTEGER NOT NULL);"
-        "CREATE TABLE IF NOT EXISTS prepared_buckets (bucket INTEGER PRIMARY KEY,"
-        " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
-        "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);");
-  }));
+  S3O_TRY(control.database_.transact("tables", [&] { return control.make_tables(); }));
   S3O_TRY(control.load());
   return control;
+}
+
+// In a transaction.
+Status Control::make_tables() {
+  return database_.execute(
+      "CREATE TABLE IF NOT EXISTS volume (one INTEGER PRIMARY KEY CHECK (one = 1),"
+      " format INTEGER NOT NULL, description BLOB NOT NULL, session BLOB NOT NULL,"
+      " view INTEGER NOT NULL, height INTEGER NOT NULL);"
+      "CREATE TABLE IF NOT EXISTS buckets (bucket INTEGER PRIMARY KEY,"
+      " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
+      "CREATE TABLE IF NOT EXISTS prepared (one INTEGER PRIMARY KEY CHECK (one = 1),"
+      " id BLOB NOT NULL, next_height INTEGER NOT NULL);"
+      "CREATE TABLE IF NOT EXISTS prepared_buckets (bucket INTEGER PRIMARY KEY,"
+      " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
+      "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);");
 }
 
 Status Control::load() {
@@ -127,19 +130,55 @@ Status Control::load() {
 }
 
 Status Control::create(const VolumeDescription& volume) {
+  S3O_TRY(database_.transact(
+      "create", [&] { return put_volume(volume, {}, 0, volume.params.first_height); }));
+  return open_again();
+}
+
+Status Control::adopt(const AdoptRequest& request) {
+  const unsigned height = request.height;
+  if (height < 1 || height > kMaxHeight)
+    return fail(Errc::bad_request, "there is no tree of height {}", height);
+  const VolumeParams& params = request.volume.params;
+  BucketVersions versions;
+  for (const BucketShape& each : request.buckets) {
+    const bool in_tree = each.bucket > kRoot && each.bucket <= bucket_count(height);
+    const bool in_stash =
+        each.bucket >= kStashBucket && each.bucket - kStashBucket < params.stash_buckets();
+    const bool ascending = versions.empty() || versions.back().first < each.bucket;
+    if ((!in_tree && !in_stash) || !ascending || each.slots == 0 || each.slots > params.bucket_size)
+      return fail(Errc::bad_request, "a tree of height {} has no such bucket {}", height,
+                  each.bucket);
+    const auto frame = static_cast<FrameNumber>(versions.size() + 1);
+    versions.emplace_back(each.bucket, FrameRef{frame, each.slots, each.stamp});
+  }
+  has_stamps_ = true;  // as from now on
   const auto fill = [&]() -> Status {
-    S3O_TRY(
-        database_.execute("DROP TABLE buckets; DROP TABLE prepared_buckets; DELETE FROM prepared;"
-                          "DELETE FROM attempts;"));
-    auto row = database_.prepare("INSERT OR REPLACE INTO volume VALUES (1, ?, ?, ?, 0, ?)");
-    if (!row) return fail(row.error());
-    return row->bind(0, kFormat)
-        .bind(1, packed(volume))
-        .bind(2, packed(Session{}))
-        .bind(3, volume.params.first_height)
-        .run();
+    S3O_TRY(put_volume(request.volume, request.session, request.view, height));
+    return put_buckets("buckets", versions);
   };
-  S3O_TRY(database_.transact("create", fill));
+  S3O_TRY(database_.transact("adopt", fill));
+  return open_again();
+}
+
+// In a transaction: a volume without a bucket.
+Status Control::put_volume(const VolumeDescription& volume, const Session& session,
+                           std::uint64_t view, unsigned height) {
+  S3O_TRY(
+      database_.execute("DROP TABLE buckets; DROP TABLE prepared_buckets; DELETE FROM prepared;"
+                        "DELETE FROM attempts;"));
+  S3O_TRY(make_tables());
+  auto row = database_.prepare("INSERT OR REPLACE INTO volume VALUES (1, ?, ?, ?, ?, ?)");
+  if (!row) return fail(row.error());
+  return row->bind(0, kFormat)
+      .bind(1, packed(volume))
+      .bind(2, packed(session))
+      .bind(3, static_cast<std::int64_t>(view))
+      .bind(4, height)
+      .run();
+}
+
+Status Control::open_again() {
   const std::filesystem::path file = database_.path();
   Disk& disk = database_.disk();
   database_ = Database();
@@ -147,6 +186,15 @@ Status Control::create(const VolumeDescription& volume) {
   if (!fresh) return fail(fresh.error());
   *this = std::move(*fresh);
   return {};
+}
+
+BucketVersions Control::layout() const {
+  BucketVersions filled;
+  for (BucketIndex bucket = 0; bucket < buckets_.size(); ++bucket)
+    if (buckets_[bucket].frame != 0) filled.emplace_back(bucket, buckets_[bucket]);
+  for (std::size_t i = 0; i < stash_.size(); ++i)
+    if (stash_[i].frame != 0) filled.emplace_back(kStashBucket + i, stash_[i]);
+  return filled;
 }
 
 Status Control::set_session(const Session& session) {

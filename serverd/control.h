@@ -2,7 +2,7 @@
 // view, and what is prepared. Kept in memory as a table and durably in SQLite (control.db).
 //
 // One thread at a time. Every change is durable when the method returns; to the disk each is a step
-// of a name (Disk::step): tables, create, session, attempt, prepared, flip, discard.
+// of a name (Disk::step): tables, create, adopt, session, attempt, prepared, flip, discard.
 #pragma once
 
 #include <filesystem>
@@ -51,6 +51,11 @@ class Control {
 
   /// Forgets what was there.
   Status create(const VolumeDescription& volume);
+  /// The same, for a volume in use: each bucket has a frame, whose content is not there.
+  /// Errors: bad_request (these buckets are none of such a tree).
+  Status adopt(const AdoptRequest& volume);
+  /// The buckets of the present view that have a frame, ascending.
+  BucketVersions layout() const;
   Status set_session(const Session& session);
 
   /// The bucket in `view`: the present one, or the one before until it is released.
@@ -100,6 +105,10 @@ class Control {
     BucketVersions versions;
   };
   Status load();
+  Status make_tables();
+  Status put_volume(const VolumeDescription& volume, const Session& session, std::uint64_t view,
+                    unsigned height);
+  Status open_again();
   /// Into a table of buckets, all of these.
   Status put_buckets(std::string_view table, const BucketVersions& versions);
   Status write_buckets(const BucketVersions& changes);

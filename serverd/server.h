@@ -98,6 +98,10 @@ class Server final : public ShareServer {
   /// Errors: wrong_volume.
   Status check_volume(const VolumeId& volume) const;
   Result<Bytes> create(const CreateRequest& request);
+  /// Whether a volume can be made here that is not there yet. Errors: wrong_volume.
+  Result<bool> takes(const VolumeDescription& volume) const;
+  Result<Bytes> adopt(const AdoptRequest& request);
+  Task<Result<Bytes>> layout(LayoutRequest request, Payload&);
   Task<Result<Bytes>> open_session(const Payload& payload);
   /// Root slots that do not hold what the client knows to be acknowledged are damaged.
   void distrust_root(const OpenRequest& request);
@@ -114,6 +118,9 @@ class Server final : public ShareServer {
   AccessLoad load() const;
   Task<Result<Bytes>> retrieve(RetrieveRequest request, Payload&);
   Task<Result<Bytes>> add_up(std::uint64_t epoch, SumOrder order, Bytes product);
+  /// Adds to `sum` what these servers send for the ticket, but not what this one would.
+  Task<Status> add_addends(std::uint64_t epoch, std::uint64_t ticket, Bytes from, MutView sum);
+  Task<Status> send_addend(Party to, std::uint64_t epoch, std::uint64_t ticket, Bytes addend);
   Task<Result<Bytes>> addend(Party from, Payload& request);
   Task<Result<Bytes>> withdraw(WithdrawRequest request, Payload&);
   void forget_sums_before(std::uint64_t oldest);
@@ -150,9 +157,17 @@ class Server final : public ShareServer {
   };
   Result<Place> place_of(SlotAddress at) const;
   SlotAddress address_of(BucketIndex bucket, std::uint16_t slot) const;
+  /// Of the root's writes before turn `written`, those that are lost.
+  Result<std::vector<SlotAddress>> damaged_root(std::uint64_t view, Turn written) const;
+  Task<Status> add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to);
   Task<Result<Bytes>> damage(DamageRequest request, Payload&);
+  Task<Result<Bytes>> check(CheckRequest request, Payload&);
+  Task<Result<Bytes>> share_in(SlotAddress at);
   Task<Result<Bytes>> read_slot(ReadSlotRequest request, Payload&);
+  Task<Status> write_healed(SlotAddress at, std::uint64_t access, View share);
   Task<Result<Bytes>> heal_slot(HealSlotRequest request, Payload&);
+  Task<Result<Bytes>> contribute(ContributeRequest request, Payload&);
+  Task<Result<Bytes>> mend(MendRequest request, Payload&);
 
   // server_labels.cc: for a client that has lost its state
   Task<Result<Bytes>> labels(LabelsRequest request, Payload&);
@@ -220,7 +235,8 @@ class Server final : public ShareServer {
     std::uint64_t durable = 0;  // the access of which it is known to be durable
   };
   std::vector<RingSlot> ring_;
-  std::set<BucketIndex> damaged_;              // buckets of the present view with a damaged slot
+  std::set<BucketIndex> damaged_;  // buckets of the present view with a damaged slot
+  LogLimit told_of_healing_;
   std::atomic<unsigned> reserved_height_ = 0;  // the disk has room for a tree of this height
 
   std::shared_ptr<Eviction> eviction_;

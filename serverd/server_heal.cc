@@ -3,9 +3,24 @@
 
 #include <algorithm>
 
+#include "oramcore/field/gf256.h"
+#include "oramcore/sharing/seeded.h"
 #include "serverd/server.h"
 
 namespace s3oram {
+namespace {
+
+/// t + 1 servers, ascending, without the one they help.
+bool are_helpers(View helpers, Party helped, const Scheme& scheme) {
+  Party last = 0;
+  for (const Party each : helpers) {
+    if (each <= last || each > scheme.servers || each == helped) return false;
+    last = each;
+  }
+  return helpers.size() == scheme.privacy + std::size_t{1};
+}
+
+}  // namespace
 
 Result<Server::Place> Server::place_of(SlotAddress at) const {
   const std::uint32_t ring = params().ring_slots();
@@ -25,28 +40,53 @@ SlotAddress Server::address_of(BucketIndex bucket, std::uint16_t slot) const {
   return {kRoot, static_cast<std::uint16_t>(params().ring_slots() + in_stash)};
 }
 
-Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
-  S3O_CO_TRY(check_view(request.view));
+Result<std::vector<SlotAddress>> Server::damaged_root(std::uint64_t view, Turn written) const {
+  S3O_TRY(check_view(view));
   const unsigned every = params().evict_every;
-  if (request.written > end_turn(request.view, every)) co_return malformed();
-  DamageAnswer answer;
-  for (Turn turn = first_turn(request.view, every); turn < request.written; ++turn)
+  if (written > end_turn(view, every)) return malformed();
+  std::vector<SlotAddress> found;
+  for (Turn turn = first_turn(view, every); turn < written; ++turn)
     if (const std::uint16_t slot = root_slot(turn, every); ring_[slot].stamp == 0)
-      answer.slots.push_back({kRoot, slot});
+      found.push_back({kRoot, slot});
+  return found;
+}
+
+Task<Status> Server::add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to) {
+  const auto ref = control_.bucket(bucket, control_.view());
+  if (!ref || ref->frame == 0) co_return Status{};
+  const auto slots = co_await offload(pool_, [&] { return frames_->damaged(*ref); });
+  if (!slots) co_return fail(slots.error());
+  for (const std::uint16_t slot : *slots) to.push_back(address_of(bucket, slot));
+  co_return Status{};
+}
+
+Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
+  auto found = damaged_root(request.view, request.written);
+  if (!found) co_return fail(found.error());
   const auto buckets = std::exchange(damaged_, {});
-  for (const BucketIndex bucket : buckets) {
-    auto ref = control_.bucket(bucket, request.view);
-    if (!ref || ref->frame == 0) continue;
-    auto slots = co_await offload(pool_, [&] { return frames_->damaged(*ref); });
-    if (!slots) co_return fail(slots.error());
-    for (const std::uint16_t slot : *slots) answer.slots.push_back(address_of(bucket, slot));
+  for (const BucketIndex bucket : buckets) S3O_CO_TRY(co_await add_damaged(bucket, *found));
+  co_return encode(DamageAnswer{std::move(*found)});
+}
+
+Task<Result<Bytes>> Server::check(CheckRequest request, Payload&) {
+  auto root = damaged_root(request.view, request.written);
+  if (!root) co_return fail(root.error());
+  if (request.bucket < kRoot || request.bucket > bucket_count(control_.height()))
+    co_return malformed();
+  DamageAnswer answer;
+  if (request.bucket == kRoot) {
+    answer.slots = std::move(*root);
+    for (unsigned i = 0; i < params().stash_buckets(); ++i)
+      S3O_CO_TRY(co_await add_damaged(kStashBucket + i, answer.slots));
+  } else {
+    S3O_CO_TRY(co_await add_damaged(request.bucket, answer.slots));
   }
   co_return encode(answer);
 }
 
-Task<Result<Bytes>> Server::read_slot(ReadSlotRequest request, Payload&) {
-  S3O_CO_TRY(check_view(request.view));
-  const auto place = place_of(request.at);
+/// Behind a blank header. Errors: corrupt.
+Task<Result<Bytes>> Server::share_in(SlotAddress at) {
+  const auto place = place_of(at);
   if (!place) co_return fail(place.error());
   if (place->in_ring) S3O_CO_TRY(check_ring_slot(place->slot));
   Bytes answer(Rpc::kHeaderSize + params().slot_size());
@@ -55,31 +95,75 @@ Task<Result<Bytes>> Server::read_slot(ReadSlotRequest request, Payload&) {
       pool_, [&] { return frames_->read_slot(place->ref.frame, place->slot, place->ref.stamp); });
   if (!found) co_return fail(found.error());
   if (!*found)
-    co_return fail(Errc::corrupt, "slot {} of bucket {} is damaged at server {}", request.at.slot,
-                   request.at.bucket, self_);
+    co_return fail(Errc::corrupt, "slot {} of bucket {} is damaged at server {}", at.slot,
+                   at.bucket, self_);
   std::copy((*found)->content.begin(), (*found)->content.end(), answer.begin() + Rpc::kHeaderSize);
   co_return answer;
 }
 
-// In place: what is there cannot be read anyway, and no view holds anything else there.
-Task<Result<Bytes>> Server::heal_slot(HealSlotRequest request, Payload&) {
+Task<Result<Bytes>> Server::read_slot(ReadSlotRequest request, Payload&) {
   S3O_CO_TRY(check_view(request.view));
-  const auto place = place_of(request.at);
+  co_return co_await share_in(request.at);
+}
+
+// In place: what is there cannot be read anyway, and no view holds anything else there.
+Task<Status> Server::write_healed(SlotAddress at, std::uint64_t access, View share) {
+  const auto place = place_of(at);
   if (!place) co_return fail(place.error());
-  if (request.share.size() != params().slot_size() ||
-      (place->in_ring ? request.access == 0 : place->slot >= place->ref.slots))
+  if (share.size() != params().slot_size() ||
+      (place->in_ring ? access == 0 : place->slot >= place->ref.slots))
     co_return malformed();
-  const std::uint64_t stamp =
-      place->in_ring ? request.access : place->ref.stamp.value_or(request.view);
-  if (place->in_ring)
-    keep_in_ring(place->slot, Bytes(request.share.begin(), request.share.end()), stamp);
-  auto written = place->in_ring
-                     ? write_to_ring(place->slot, stamp)
-                     : write_durably(place->ref.frame, place->slot, request.share, stamp);
+  const std::uint64_t stamp = place->in_ring ? access : place->ref.stamp.value_or(control_.view());
+  if (place->in_ring) keep_in_ring(place->slot, Bytes(share.begin(), share.end()), stamp);
+  auto written = place->in_ring ? write_to_ring(place->slot, stamp)
+                                : write_durably(place->ref.frame, place->slot, share, stamp);
   S3O_CO_TRY(co_await std::move(written));
   metrics_.healed_slots.add();
-  spdlog::warn("slot {} of bucket {} was damaged and is healed", request.at.slot,
-               request.at.bucket);
+  if (told_of_healing_.pass(clock_.now()))
+    spdlog::warn("slot {} of bucket {} was damaged and is healed{}", at.slot, at.bucket,
+                 told_of_healing_.more());
+  co_return Status{};
+}
+
+Task<Result<Bytes>> Server::heal_slot(HealSlotRequest request, Payload&) {
+  S3O_CO_TRY(check_view(request.view));
+  S3O_CO_TRY(co_await write_healed(request.at, request.access, request.share));
+  co_return done();
+}
+
+// ---- from server to server
+
+Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
+  S3O_CO_TRY(check_view(request.view));
+  const Scheme& scheme = params().scheme;
+  const auto own = std::find(request.helpers.begin(), request.helpers.end(), self_);
+  if (!are_helpers(request.helpers, request.to, scheme) || own == request.helpers.end() ||
+      request.masks.size() != scheme.privacy)
+    co_return malformed();
+  const auto share = co_await share_in(request.at);
+  if (!share) co_return fail(share.error());
+  const std::uint8_t weight = lagrange_at(
+      request.to, request.helpers)[static_cast<std::size_t>(own - request.helpers.begin())];
+  const std::size_t size = params().slot_size();
+  Bytes addend = co_await offload(pool_, size, [&] {
+    Bytes sum(size);
+    gf::multiply_add(weight, View(*share).subspan(Rpc::kHeaderSize), sum);
+    for (const Seed& mask : request.masks)
+      gf::multiply_add(1, expand(mask, "mend", request.ticket, size), sum);
+    return sum;
+  });
+  S3O_CO_TRY(co_await send_addend(request.to, request.epoch, request.ticket, std::move(addend)));
+  co_return done();
+}
+
+Task<Result<Bytes>> Server::mend(MendRequest request, Payload&) {
+  S3O_CO_TRY(check_view(request.view));
+  if (!are_helpers(request.helpers, self_, params().scheme)) co_return malformed();
+  forget_sums_before(request.oldest);
+  Bytes share(params().slot_size());
+  S3O_CO_TRY(co_await add_addends(request.epoch, request.ticket, request.helpers, share));
+  S3O_CO_TRY(check_view(request.view));
+  S3O_CO_TRY(co_await write_healed(request.at, request.access, share));
   co_return done();
 }
 

@@ -13,7 +13,8 @@ constexpr KindName kKinds[] = {
     {"write_root", true}, {"prepare", true}, {"commit", true}, {"discard"},   {"release"},
     {"subshare"},         {"reserve"},       {"damage"},       {"read_slot"}, {"heal_slot"},
     {"addend"},           {"withdraw"},      {"relay"},        {"traffic"},   {"survey"},
-    {"labels"},           {"room"},
+    {"labels"},           {"room"},          {"layout"},       {"adopt"},     {"check"},
+    {"contribute"},       {"mend"},
 };
 
 }  // namespace

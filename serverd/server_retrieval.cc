@@ -107,41 +107,56 @@ Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {
 }
 
 Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes product) {
-  const std::uint8_t weight = lagrange_at_zero(quorum_points(params().scheme))[self_ - 1u];
+  const Bytes quorum = quorum_points(params().scheme);
+  const std::uint8_t weight = lagrange_at_zero(quorum)[self_ - 1u];
   const View own = View(product).subspan(Rpc::kHeaderSize);
   if (order.adder != self_) {
     if (!order.mask) co_return malformed();
-    const Bytes masked = co_await offload(pool_, own.size(), [&] {
+    Bytes masked = co_await offload(pool_, own.size(), [&] {
       Bytes mask = expand(*order.mask, "answer", order.ticket, own.size());
       gf::multiply_add(weight, own, mask);
       return mask;
     });
-    const AddendRequest addend{epoch, order.ticket, masked};
-    auto answer =
-        co_await rpc_.call(order.adder, AddendRequest::kType, encode(addend), kPeerPatience);
-    if (!answer) co_return fail(Errc::failed, "adding up: {}", answer.error().message);
+    S3O_CO_TRY(co_await send_addend(order.adder, epoch, order.ticket, std::move(masked)));
     co_return done();
   }
   Bytes sum(product.size());
   const MutView out = MutView(sum).subspan(Rpc::kHeaderSize);
   gf::multiply_add(weight, own, out);
+  S3O_CO_TRY(co_await add_addends(epoch, order.ticket, quorum, out));
+  co_return sum;
+}
+
+Task<Status> Server::send_addend(Party to, std::uint64_t epoch, std::uint64_t ticket,
+                                 Bytes addend) {
+  const AddendRequest message{epoch, ticket, addend};
+  auto answer = co_await rpc_.call(to, AddendRequest::kType, encode(message), kPeerPatience);
+  if (!answer) co_return fail(Errc::failed, "adding up: {}", answer.error().message);
+  co_return Status{};
+}
+
+Task<Status> Server::add_addends(std::uint64_t epoch, std::uint64_t ticket, Bytes from,
+                                 MutView sum) {
+  std::erase(from, self_);
   for (;;) {
     if (!goes_on(epoch)) co_return fail(Errc::need_open, "the session is over");
-    if (order.ticket < oldest_sum_ || sums_[order.ticket].withdrawn)
+    if (ticket < oldest_sum_ || sums_[ticket].withdrawn)
       co_return fail(Errc::failed, "this attempt is over");
-    if (sums_[order.ticket].addends.size() + 1 == params().scheme.quorum()) break;
+    const auto& there = sums_[ticket].addends;
+    if (std::ranges::all_of(from, [&](Party each) { return there.contains(each); })) break;
     co_await parts_changed_.wait();
   }
-  for (const auto& [from, message] : sums_[order.ticket].addends)
-    gf::multiply_add(1, decode<AddendRequest>(message.body())->addend, out);
-  co_return sum;
+  for (const Party each : from)
+    gf::multiply_add(1, decode<AddendRequest>(sums_[ticket].addends.at(each).body())->addend, sum);
+  co_return Status{};
 }
 
 Task<Result<Bytes>> Server::addend(Party from, Payload& payload) {
   const auto request = decode<AddendRequest>(payload.body());
-  if (!request || from > params().scheme.quorum() || request->addend.size() != params().slot_size())
-    co_return malformed();
+  if (!request) co_return malformed();
   S3O_CO_TRY(check_session(request->epoch));
+  if (from > params().scheme.servers || request->addend.size() != params().slot_size())
+    co_return malformed();
   if (request->ticket < oldest_sum_) co_return done();  // nobody waits for it any more
   if (!sums_.contains(request->ticket) && sums_.size() >= kMostUnderWay)
     co_return fail(Errc::bad_request, "too many addends for unknown tickets");

@@ -103,6 +103,10 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return co_await in_session<LabelsRequest>(request, &Server::labels, accesses_);
     case MessageType::create:
       co_return decoded<CreateRequest>(request, &Server::create);
+    case MessageType::adopt:
+      co_return decoded<AdoptRequest>(request, &Server::adopt);
+    case MessageType::layout:
+      co_return co_await in_session<LayoutRequest>(request, &Server::layout, accesses_);
     case MessageType::open:
       co_return co_await open_session(request);
     case MessageType::retrieve:
@@ -125,6 +129,12 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return co_await in_session<ReadSlotRequest>(request, &Server::read_slot, accesses_);
     case MessageType::heal_slot:
       co_return co_await in_session<HealSlotRequest>(request, &Server::heal_slot, accesses_);
+    case MessageType::check:
+      co_return co_await in_session<CheckRequest>(request, &Server::check, accesses_);
+    case MessageType::contribute:
+      co_return co_await in_session<ContributeRequest>(request, &Server::contribute, accesses_);
+    case MessageType::mend:
+      co_return co_await in_session<MendRequest>(request, &Server::mend, accesses_);
     case MessageType::withdraw:
       co_return co_await in_session<WithdrawRequest>(request, &Server::withdraw, accesses_);
     case MessageType::subshare:
@@ -171,17 +181,21 @@ void Server::gauge() {
                             static_cast<double>(disk.f_frsize));
 }
 
+Result<bool> Server::takes(const VolumeDescription& volume) const {
+  S3O_TRY(s3oram::check(volume, self_));
+  if (!control_.volume()) return true;
+  if (control_.volume()->id == volume.id) return false;
+  if (control_.session().epoch == 0) return true;
+  return fail(Errc::wrong_volume,
+              "server {} holds another volume, which is in use: give that server an empty store, "
+              "or this vault another server",
+              self_);
+}
+
 Result<Bytes> Server::create(const CreateRequest& request) {
-  S3O_TRY(check(request.volume, self_));
-  if (control_.volume()) {
-    if (control_.volume()->id == request.volume.id) return done();
-    if (control_.session().epoch != 0)
-      return fail(
-          Errc::wrong_volume,
-          "server {} holds another volume, which is in use: give that server an empty store, "
-          "or this vault another server",
-          self_);
-  }
+  const auto free = takes(request.volume);
+  if (!free) return fail(free.error());
+  if (!*free) return done();
   S3O_TRY(control_.create(request.volume));
   S3O_TRY(open_frames());
   spdlog::info("new volume: server {} of {}, Z={}, A={}, {}-byte blocks", self_,
@@ -190,11 +204,33 @@ Result<Bytes> Server::create(const CreateRequest& request) {
   return done();
 }
 
+// The session is not open here yet: nothing is asked of what is not there.
+Result<Bytes> Server::adopt(const AdoptRequest& request) {
+  const auto free = takes(request.volume);
+  if (!free) return fail(free.error());
+  if (!*free) return done();
+  if (request.session.epoch == 0) return malformed();
+  S3O_TRY(control_.adopt(request));
+  S3O_TRY(open_frames());
+  spdlog::warn("this is server {} of a volume in use, whose shares are to be made anew: {} buckets",
+               self_, request.buckets.size());
+  return done();
+}
+
+Task<Result<Bytes>> Server::layout(LayoutRequest request, Payload&) {
+  S3O_CO_TRY(check_view(request.view));
+  LayoutAnswer answer;
+  for (const auto& [bucket, ref] : control_.layout())
+    answer.buckets.push_back({bucket, ref.slots, ref.stamp});
+  co_return encode(answer);
+}
+
 Status Server::check_volume(const VolumeId& volume) const {
   if (control_.volume() && control_.volume()->id == volume) return {};
   return fail(Errc::wrong_volume,
-              "server {} holds {}: start it with the store of this vault's volume", self_,
-              control_.volume() ? "another volume" : "no volume");
+              "server {} holds {}: start it with the store of this vault's volume{}", self_,
+              control_.volume() ? "another volume" : "no volume",
+              control_.volume() ? "" : ", or, if that is lost, run s3oramfs repair");
 }
 
 Task<Result<Bytes>> Server::open_session(const Payload& payload) {
@@ -256,7 +292,7 @@ void Server::distrust_root(const OpenRequest& request) {
   const Turn first = first_turn(request.view, params().evict_every);
   for (std::size_t i = 0; i < std::min(request.root.size(), ring_.size()); ++i) {
     RingSlot& slot = ring_[root_slot(first + i, params().evict_every)];
-    if (request.root[i] == 0 || slot.stamp == request.root[i]) continue;
+    if (request.root[i] == 0 || slot.stamp == request.root[i] || slot.stamp == 0) continue;
     spdlog::error("root write {} is lost, although acknowledged: was the store set back?",
                   first + i);
     slot.stamp = slot.durable = 0;
@@ -277,8 +313,8 @@ Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::pa
   if (!control && control.error().code == Errc::damaged_vault)
     return fail(
         Errc::damaged_vault,
-        "store {}: {}; put the newest copy of the whole store back, if there is one: without "
-        "it this server's shares are lost",
+        "store {}: {}; put the newest copy of the whole store back, or an empty store in its "
+        "place, and have the client run s3oramfs repair",
         store.string(), control.error().message);
   if (!control) return fail(control.error());
   std::error_code error;
@@ -287,7 +323,8 @@ Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::pa
     return fail(
         Errc::damaged_vault,
         "store {}: has shares (slots), but control.db does not say of which volume: put the "
-        "newest copy of the whole store back; a new store must be empty",
+        "newest copy of the whole store back, or an empty store in its place, and have the client "
+        "run s3oramfs repair",
         store.string());
   auto server = std::make_unique<Server>(std::move(*control), store, self, environment);
   S3O_TRY(server->start());

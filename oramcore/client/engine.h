@@ -50,6 +50,12 @@ struct EngineStatus {
   std::vector<Server> servers;   // from 1
 };
 
+/// Slots at single servers that have their share again, and slots of which too few servers had one.
+struct Healed {
+  std::uint64_t slots = 0, lost = 0;
+  friend bool operator==(const Healed&, const Healed&) = default;
+};
+
 class Engine final : public BlockDevice {
  public:
   /// `state` has been opened but not loaded.
@@ -64,6 +70,12 @@ class Engine final : public BlockDevice {
   /// Accesses that have not ended by then fail.
   Task<Status> close(bool with_commit = true);
   EngineStatus status() const;
+  /// So many buckets of the tree have been looked at, of so many.
+  using ScrubProgress =
+      std::function<void(std::uint64_t looked_at, std::uint64_t of, const Healed& so_far)>;
+  /// Has these servers look at every slot that they hold, and heals what is damaged. On the
+  /// executor; accesses go on meanwhile. Errors: disk_full (a server has no room for the tree).
+  Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {});
   /// What each server has sent and received, if it answers soon. On the executor.
   Task<std::vector<Result<TrafficAnswer>>> server_traffic();
 
@@ -155,10 +167,21 @@ class Engine final : public BlockDevice {
   void count_room();
 
   // engine_heal.cc
+  using Damage = std::map<SlotAddress, std::set<Party>>;  // which servers lack their share
+  Task<void> begin_healing();
+  void end_healing();
   Task<Status> heal();
-  Task<Status> heal_damage();
-  Task<Result<std::vector<SlotAddress>>> damage(Party server);
-  Task<Status> heal_slot(SlotAddress at);
+  Task<Status> scrub_buckets(const std::set<Party>& servers, BucketIndex first, BucketIndex end);
+  std::set<Party> all_servers() const;
+  Task<Status> add_damage(MessageType question, Bytes message, std::set<Party> servers, Damage& to);
+  Task<Status> heal_slots(Damage damage);
+  Task<Status> heal_some(Damage& damage);
+  Task<Status> heal_slot(SlotAddress at, std::set<Party> damaged);
+  Task<Status> heal_through_client(SlotAddress at);
+  Task<std::vector<Result<Payload>>> ask_for_share(SlotAddress at, Party to, Bytes helpers);
+  Task<Result<Payload>> ask_for_part(Party helper, Bytes message, Party to, std::uint64_t ticket);
+  void healed(Party server, SlotAddress at);
+  std::uint64_t access_in(SlotAddress at) const;
 
   // engine_eviction.cc
   Task<void> evict();
@@ -201,7 +224,7 @@ class Engine final : public BlockDevice {
   std::vector<Intent> intents_;        // by root slot
   std::set<BlockId> unreadable_;       // not asked for again before they are written
   bool healing_ = false;
-  std::uint64_t mended_ = 0;  // slots, at single servers
+  Healed so_far_;
   Event healed_;
 
   // What retrievals read: tree_'s view, or the one before while it is being flipped.
@@ -237,7 +260,7 @@ class Engine final : public BlockDevice {
   Duration eviction_begun_{};  // the one under way
   Duration eviction_takes_{};  // as the last ones did
   EngineMetrics metrics_;
-  LogLimit told_of_eviction_, told_of_retrieval_, told_of_commit_;
+  LogLimit told_of_eviction_, told_of_retrieval_, told_of_commit_, told_of_healing_;
 };
 
 }  // namespace s3oram

@@ -60,7 +60,7 @@ Position Engine::position_read(BlockId block) const {
 /// The block's slot on the path, or zeros, in whichever view it can be read. Damaged slots on the
 /// path are healed first.
 Task<Result<Bytes>> Engine::inner_product(Turn turn, BlockId block, Leaf leaf) {
-  std::uint64_t mended = mended_;
+  Healed before = so_far_;
   for (unsigned healings = 0, in_vain = 0;;) {
     const ReadView view = reading_;
     const PathSlots path(params_, view.view, tree_.written, view.height);
@@ -80,7 +80,7 @@ Task<Result<Bytes>> Engine::inner_product(Turn turn, BlockId block, Leaf leaf) {
       while (!dead_ && reading_.view != tree_.view) co_await turns_changed_.wait();
       if (reading_.view == view.view) die(found.error());
     } else if (found.error().code == Errc::corrupt) {
-      in_vain = std::exchange(mended, mended_) == mended_ ? in_vain + 1 : 0;
+      in_vain = std::exchange(before, so_far_) == so_far_ ? in_vain + 1 : 0;
       if (in_vain > kVainHealings || ++healings > kHealings) co_return found;
       S3O_CO_TRY(co_await heal());
     } else if (!Servers::may_pass(found.error().code)) {

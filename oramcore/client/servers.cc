@@ -105,6 +105,13 @@ Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
   co_return *counted;
 }
 
+Task<Status> Servers::adopt(const AdoptRequest& request, Duration patience) {
+  auto answer =
+      co_await rpc_.call(request.volume.server, AdoptRequest::kType, encode(request), patience);
+  if (!answer) co_return fail(answer.error());
+  co_return Status{};
+}
+
 Task<Result<RoomAnswer>> Servers::room(Party server, Duration patience) {
   auto answer = co_await rpc_.call(server, MessageType::room, encode(RoomRequest{}), patience);
   if (!answer) co_return fail(answer.error());
@@ -127,12 +134,15 @@ Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
 
 Task<Status> Servers::open(std::vector<Session> known, Session next,
                            std::function<void(OpenRequest&)> present, Reconcile reconcile,
-                           Duration patience) {
+                           Duration patience, std::set<Party> without) {
   known_ = std::move(known);
   session_ = next;
   present_ = std::move(present);
   reconcile_ = std::move(reconcile);
-  auto opened = co_await for_all(count_, [&](Party server) { return open_one(server, patience); });
+  std::vector<Task<Status>> opening;
+  for (Party server = 1; server <= count_; ++server)
+    if (!without.contains(server)) opening.push_back(open_one(server, patience));
+  auto opened = co_await all(std::move(opening));
   for (auto& status : opened)
     if (!status) co_return status;
   // Every server has it: no older session can come back.

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ class Servers {
   /// What the server has sent and received.
   Task<Result<TrafficAnswer>> traffic(Party server, Duration patience);
 
+  /// Has a server whose store is lost take its place again. Errors: bad_request (it is of a version
+  /// that cannot), wrong_volume, unreachable ...
+  Task<Status> adopt(const AdoptRequest& request, Duration patience);
+
   /// How high a tree its disk has room for. Errors: bad_request (it is of a version that cannot
   /// tell), unreachable.
   Task<Result<RoomAnswer>> room(Party server, Duration patience);
@@ -43,10 +48,11 @@ class Servers {
   using Reconcile = std::function<Task<Status>(Party server, OpenAnswer answer, Duration patience)>;
   /// Opens session `next` at every server and reconciles each. From then on a server that was
   /// restarted is opened again by itself.
-  /// `present` fills in what an OpenRequest says of the client's present view.
+  /// `present` fills in what an OpenRequest says of the client's present view. Servers in
+  /// `without` are left alone, and must not be asked.
   Task<Status> open(std::vector<Session> known, Session next,
                     std::function<void(OpenRequest&)> present, Reconcile reconcile,
-                    Duration patience);
+                    Duration patience, std::set<Party> without = {});
 
   /// Asks one server, and keeps asking while it is away, restarts, or has trouble with its disk.
   /// Errors are final: fenced, stale_vault, corrupt, bad_request, shutting_down ...

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "oramcore/base/workers.h"
+#include "oramcore/client/adoption.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/client/local_servers.h"
 #include "oramcore/client/rebuild.h"
@@ -155,9 +156,9 @@ class Connection {
       for (Party server = 1; server <= servers(); ++server)
         if (std::error_code error; !std::filesystem::is_directory(vault_.store(server), error))
           return fail(Errc::wrong_volume,
-                      "{}: the store of this server is gone: bring back a copy, as old as the "
-                      "others",
-                      vault_.store(server).string());
+                      "{}: the store of this server is gone; to make it anew from the others: "
+                      "s3oramfs repair --server {} {}",
+                      vault_.store(server).string(), server, vault_.directory().string());
       auto local = LocalServers::start(options.serverd, vault_.directory(), servers());
       if (!local) return fail(local.error());
       local_.emplace(std::move(*local));
@@ -274,6 +275,20 @@ class OpenVolume final : public Volume {
     return links;
   }
 
+  Result<Healed> scrub(const std::set<Party>& servers,
+                       const std::function<void(const std::string&)>& progress) {
+    return connection_->run([&]() -> Task<Result<Healed>> {
+      Engine::ScrubProgress told;
+      if (progress)
+        told = [&](std::uint64_t looked_at, std::uint64_t of, const Healed& healed) {
+          progress(fmt::format("{} of {} buckets, {} slots healed", looked_at, of, healed.slots));
+        };
+      auto healed = co_await engine_->scrub(servers, told);
+      if (!healed) co_return fail(connection_->explain(fail(std::move(healed).error())).error());
+      co_return healed;
+    });
+  }
+
   Status close() override {
     Status status = connection_->run([this]() -> Task<Status> {
       auto closed = co_await engine_->close();
@@ -379,12 +394,79 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
                        .former_was_last = rebuilt->former_was_last};
 }
 
-Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys,
-                                             const VolumeOptions& options) {
+namespace {
+
+Status check_usable(const Vault& vault, const VaultKeys& keys) {
   if (!vault.config().ready)
     return fail(Errc::failed, "{}: not finished: run the same `s3oramfs init` again",
                 vault.directory().string());
-  S3O_TRY(check_owner(vault, keys));
+  return check_owner(vault, keys);
+}
+
+/// Of these servers those that hold no volume take their places again.
+Result<std::set<Party>> adopt(Connection& connection, const Vault& vault,
+                              const std::set<Party>& servers, const VolumeOptions& options) {
+  const VaultConfig& config = vault.config();
+  auto state = ClientState::open(vault.database());
+  if (!state) return fail(std::move(state).error());
+  std::set<Party> lost;
+  const Status adopted = connection.run([&]() -> Task<Status> {
+    {
+      Servers all(connection.executor(), connection.clock(), connection.random(),
+                  connection.transport(), config.volume, connection.servers());
+      S3O_CO_TRY(co_await connection.await_servers(all, options));
+      const auto hellos = co_await all.hello(options.deadline);
+      if (!hellos) co_return fail(hellos.error());
+      for (const HelloAnswer& hello : *hellos)
+        if (servers.contains(hello.server) && (!hello.volume || hello.volume->id != config.volume))
+          lost.insert(hello.server);
+    }
+    if (lost.empty()) co_return Status{};
+    const ClientEnvironment environment{connection.executor(), connection.executor(),
+                                        connection.clock(), connection.random(),
+                                        connection.transport()};
+    Adoption adoption(environment, config.volume, config.params, *state);
+    co_return co_await adoption.run(lost, options.deadline);
+  });
+  if (!adopted) return fail(connection.explain(adopted).error());
+  return lost;
+}
+
+}  // namespace
+
+Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
+                                      const VolumeOptions& options, std::set<Party> servers) {
+  S3O_TRY(check_usable(vault, keys));
+  const Party count = vault.config().params.scheme.servers;
+  for (const Party server : servers) {
+    if (server < 1 || server > count)
+      return fail(Errc::usage, "{}: there is no server {}, but {} from 1 on",
+                  vault.directory().string(), server, count);
+    S3O_TRY(vault.make_store(server));
+  }
+  auto connection = Connection::make(vault, keys, options);
+  if (!connection) return fail(connection.error());
+  RepairedVolume repaired;
+  if (!servers.empty()) {
+    auto adopted = adopt(**connection, vault, servers, options);
+    if (!adopted) return fail(std::move(adopted).error());
+    repaired.adopted = std::move(*adopted);
+  }
+  for (Party server = 1; servers.empty() && server <= count; ++server) servers.insert(server);
+  OpenVolume volume(vault, std::move(*connection));
+  S3O_TRY(volume.start(keys, options));
+  const auto healed = volume.scrub(servers, options.progress);
+  Status closed = volume.close();
+  if (!healed) return fail(healed.error());
+  if (!closed) return fail(std::move(closed).error());
+  repaired.healed = healed->slots;
+  repaired.lost = healed->lost;
+  return repaired;
+}
+
+Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys,
+                                             const VolumeOptions& options) {
+  S3O_TRY(check_usable(vault, keys));
   auto connection = Connection::make(vault, keys, options);
   if (!connection) return fail(connection.error());
   auto volume = std::make_unique<OpenVolume>(vault, std::move(*connection));

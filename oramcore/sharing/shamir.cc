@@ -64,23 +64,35 @@ Bytes quorum_points(const Scheme& scheme) {
   return points;
 }
 
-Bytes recover(View points, std::span<const View> shares) {
-  assert(!shares.empty() && points.size() == shares.size());
+namespace {
+
+Bytes weighed(View weights, std::span<const View> shares) {
+  assert(!shares.empty() && weights.size() == shares.size());
   std::vector<const std::uint8_t*> rows;
   for (const View share : shares) {
     assert(share.size() == shares[0].size());
     rows.push_back(share.data());
   }
-  Bytes secret(shares[0].size());
-  gf::inner_product(lagrange_at_zero(points), rows, secret);
-  return secret;
+  Bytes sum(shares[0].size());
+  gf::inner_product(weights, rows, sum);
+  return sum;
+}
+
+}  // namespace
+
+Bytes recover(View points, std::span<const View> shares) {
+  return weighed(lagrange_at_zero(points), shares);
 }
 
 // The polynomial's value at x is that at 0 of its shift by x.
-Bytes recover_at(std::uint8_t at, View points, std::span<const View> shares) {
+Bytes lagrange_at(std::uint8_t at, View points) {
   Bytes shifted(points.begin(), points.end());
   for (std::uint8_t& point : shifted) point ^= at;
-  return recover(shifted, shares);
+  return lagrange_at_zero(shifted);
+}
+
+Bytes recover_at(std::uint8_t at, View points, std::span<const View> shares) {
+  return weighed(lagrange_at(at, points), shares);
 }
 
 Bytes unit_vector(std::size_t length, std::size_t index) {

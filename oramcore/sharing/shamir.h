@@ -39,6 +39,9 @@ std::vector<Bytes> create_shares(const Scheme& scheme, View secret, Random& rand
 /// Vandermonde matrix, V^-1[1, *].
 Bytes lagrange_at_zero(View points);
 
+/// The same at another point than 0.
+Bytes lagrange_at(std::uint8_t at, View points);
+
 /// The points of the servers that answer and multiply: 1 to quorum().
 Bytes quorum_points(const Scheme& scheme);
 

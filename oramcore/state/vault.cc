@@ -358,6 +358,15 @@ fs::path Vault::store(Party server) const {
   return directory_ / "servers" / std::to_string(unsigned{server});
 }
 
+Status Vault::make_store(Party server) const {
+  std::error_code error;
+  if (!config_.local || fs::is_directory(store(server), error)) return {};
+  if (const fs::path all = store(server).parent_path(); !fs::is_directory(all, error))
+    S3O_TRY(make_directory(all));
+  S3O_TRY(make_directory(store(server)));
+  return sync_directory(store(server).parent_path());
+}
+
 Status Vault::write_config(VaultConfig config) {
   S3O_TRY(write_durably(config_file(directory_), as_view(to_json({config, old_wrap_}))));
   config_ = std::move(config);

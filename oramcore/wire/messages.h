@@ -1,9 +1,9 @@
 // The messages of the protocol. docs/formats.md describes them to the byte.
 //
-// Every request but Hello, Create, Open, Traffic and Survey names the session's epoch; of the
-// client's, Rpc's tag says for which opening of it (OpenRequest). View fields are views into the
-// received message. Views of the tree are numbered by the evictions committed: view e is the tree
-// before eviction e.
+// Every request but Hello, Create, Open, Traffic, Room, Survey and Adopt names the session's epoch;
+// of the client's, Rpc's tag says for which opening of it (OpenRequest). View fields are views into
+// the received message. Views of the tree are numbered by the evictions committed: view e is the
+// tree before eviction e.
 #pragma once
 
 #include <array>
@@ -43,6 +43,11 @@ enum class MessageType : std::uint16_t {
   survey = 19,
   labels = 20,
   room = 21,
+  layout = 22,
+  adopt = 23,
+  check = 24,
+  contribute = 25,
+  mend = 26,
 };
 
 using Nonce = std::array<std::uint8_t, 16>;
@@ -405,6 +410,100 @@ struct HealSlotRequest {
   template <class A>
   void fields(A& a) {
     a(epoch, view, at, access, share);
+  }
+};
+
+/// Check: the slots of a bucket of the present view that are lost or damaged on the server's disk.
+/// Of the root's writes those before turn `written` count. The answer is a DamageAnswer.
+struct CheckRequest {
+  static constexpr auto kType = MessageType::check;
+  std::uint64_t epoch = 0;
+  std::uint64_t view = 0;
+  Turn written = 0;
+  BucketIndex bucket = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, view, written, bucket);
+  }
+};
+
+/// Contribute and Mend: t + 1 servers give another one its share of a slot of the present view, and
+/// nobody learns more (docs/protocol.md). Each of `helpers` weighs its share with its Lagrange
+/// coefficient at `to`, masks it with a seed that it has in common with each other helper, and
+/// sends it to `to` (Addend); the masks cancel each other in the sum. Answered once `to` has it in
+/// memory. `ticket` as in SumOrder. Errors: corrupt (the helper's own share is damaged).
+struct ContributeRequest {
+  static constexpr auto kType = MessageType::contribute;
+  std::uint64_t epoch = 0;
+  std::uint64_t view = 0;
+  std::uint64_t ticket = 0;
+  SlotAddress at;
+  Party to = 0;
+  Bytes helpers;  // servers, the receiver among them
+  std::vector<Seed> masks;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, view, ticket, at, to, helpers, masks);
+  }
+};
+/// The receiver adds up what the helpers send and writes it into the slot, in place. `access` as in
+/// WriteRoot, for the root. Answered once durable.
+struct MendRequest {
+  static constexpr auto kType = MessageType::mend;
+  std::uint64_t epoch = 0;
+  std::uint64_t view = 0;
+  std::uint64_t ticket = 0;
+  std::uint64_t oldest = 0;
+  SlotAddress at;
+  std::uint64_t access = 0;
+  Bytes helpers;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, view, ticket, oldest, at, access, helpers);
+  }
+};
+
+/// Layout: which buckets of the present view are not empty. It is the same at every server.
+struct LayoutRequest {
+  static constexpr auto kType = MessageType::layout;
+  std::uint64_t epoch = 0;
+  std::uint64_t view = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, view);
+  }
+};
+struct BucketShape {
+  BucketIndex bucket = 0;
+  std::uint16_t slots = 0;
+  std::optional<std::uint64_t> stamp;  // of the attempt that wrote it, if that is known
+  friend bool operator==(const BucketShape&, const BucketShape&) = default;
+  template <class A>
+  void fields(A& a) {
+    a(bucket, slots, stamp);
+  }
+};
+struct LayoutAnswer {
+  std::vector<BucketShape> buckets;  // ascending
+  template <class A>
+  void fields(A& a) {
+    a(buckets);
+  }
+};
+
+/// Adopt: a server whose store is lost takes its place in the volume again, in this session and
+/// view. Its shares are all damaged then, to be healed. Repeating it is harmless; over another
+/// volume it is refused (wrong_volume) unless that one was never opened.
+struct AdoptRequest {
+  static constexpr auto kType = MessageType::adopt;
+  VolumeDescription volume;
+  Session session;
+  std::uint64_t view = 0;
+  std::uint8_t height = 0;
+  std::vector<BucketShape> buckets;
+  template <class A>
+  void fields(A& a) {
+    a(volume, session, view, height, buckets);
   }
 };
 

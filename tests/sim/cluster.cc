@@ -22,6 +22,7 @@ Seed seed_of(std::uint64_t number) {
 Cluster::Life::~Life() {
   engine.reset();
   rebuild.reset();
+  adoption.reset();
   server.reset();
   companion.reset();
   port.reset();
@@ -107,6 +108,7 @@ void Cluster::stop_unseen(std::shared_ptr<Life> life) {
     if (ghost->server) static_cast<void>(co_await ghost->server->stop());
     if (ghost->engine) static_cast<void>(co_await ghost->engine->close(false));
     if (ghost->rebuild) ghost->rebuild->stop();
+    if (ghost->adoption) ghost->adoption->stop();
     ghost->stopped = true;
   }(std::move(life)));
 }
@@ -123,7 +125,8 @@ void Cluster::cut(Party party) { parties_[party]->disk->cut(); }
 
 bool Cluster::runs(Party party) const {
   const Life& life = *parties_[party];
-  return life.server != nullptr || life.engine != nullptr || life.rebuild != nullptr;
+  return life.server != nullptr || life.engine != nullptr || life.rebuild != nullptr ||
+         life.adoption != nullptr;
 }
 
 void Cluster::replace_disk(Party party, const DiskImage& image) {
@@ -247,6 +250,39 @@ Result<Rebuilt> Cluster::rebuild_client(Rebuilding how) {
   begin_rebuild_client([&](Result<Rebuilt> rebuilt) { result.emplace(std::move(rebuilt)); }, how);
   run_until([&] { return result.has_value() || life->dead; });
   if (!result) return fail(Errc::failed, "the client lost its power during the rebuild");
+  return std::move(*result);
+}
+
+void Cluster::begin_adopt(std::set<Party> lost, std::function<void(Status)> done) {
+  const auto life = parties_[kClient];
+  life->port = network.attach(kClient);
+  auto state = ClientState::open(database(), *life->disk);
+  if (life->dead) return;
+  require(state);
+  life->state = std::make_unique<ClientState>(std::move(*state));
+  const ClientEnvironment environment{context.get_executor(), context.get_executor(),
+                                      clock_of(kClient), random_, *life->port};
+  life->adoption = std::make_unique<Adoption>(environment, volume_, params_, *life->state);
+  life->opening = true;
+  const auto run_it = [](std::shared_ptr<Life> begun, std::set<Party> adopted,
+                         std::function<void(Status)> then) -> Task<void> {
+    auto status = co_await begun->adoption->run(std::move(adopted), std::chrono::seconds(20));
+    begun->opening = false;
+    if (begun->dead) co_return;
+    begun->adoption.reset();
+    begun->state.reset();
+    begun->port.reset();
+    then(std::move(status));
+  };
+  spawn(context.get_executor(), run_it(life, std::move(lost), std::move(done)));
+}
+
+Status Cluster::adopt(std::set<Party> lost) {
+  std::optional<Status> result;
+  const auto life = parties_[kClient];
+  begin_adopt(std::move(lost), [&](Status status) { result.emplace(std::move(status)); });
+  run_until([&] { return result.has_value() || life->dead; });
+  if (!result) return fail(Errc::failed, "the client lost its power during the adoption");
   return std::move(*result);
 }
 

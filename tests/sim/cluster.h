@@ -11,9 +11,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
+#include "oramcore/client/adoption.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/client/rebuild.h"
 #include "serverd/share_server.h"
@@ -49,14 +51,18 @@ class Cluster {
   void begin_open_client(std::function<void(Status)> done);
   Status close_client();
 
-  /// The client, which does not run, loses its disk with all that is on it.
-  void lose_client() { replace_disk(kClient, {}); }
+  /// The party, which does not run, loses its disk with all that is on it.
+  void lose(Party party) { replace_disk(party, {}); }
+  void lose_client() { lose(kClient); }
   /// Makes the client's database anew from the servers (Volume::rebuild), or all but stores it
   /// beside the one that is there. Like begin_open_client().
   enum class Rebuilding { anew, beside };
   void begin_rebuild_client(std::function<void(Result<Rebuilt>)> done,
                             Rebuilding how = Rebuilding::anew);
   Result<Rebuilt> rebuild_client(Rebuilding how = Rebuilding::anew);
+  /// Servers that have lost their disks, and run, take their places again (Adoption).
+  void begin_adopt(std::set<Party> lost, std::function<void(Status)> done);
+  Status adopt(std::set<Party> lost);
 
   /// The party's process ends at this instant, in the middle of anything.
   void kill(Party party);
@@ -131,6 +137,8 @@ class Cluster {
     std::unique_ptr<ShareServer> server;
     std::unique_ptr<Engine> engine;
     std::unique_ptr<Rebuild> rebuild;
+    std::unique_ptr<ClientState> state;  // of the adoption
+    std::unique_ptr<Adoption> adoption;
     bool dead = false, opening = false, stopped = false;
   };
   Life& client() { return *parties_[kClient]; }

@@ -5,8 +5,7 @@
 #include <random>
 
 #include "serverd/control.h"
-#include "tests/harness/volumes.h"
-#include "tests/sim/cluster.h"
+#include "tests/sim/filled_volume.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/simulation.h"
 
@@ -16,59 +15,14 @@ namespace {
 using test::Cluster;
 using test::pattern;
 
-constexpr std::uint32_t kSize = 512;
-constexpr BlockId kBlocks = 24;
+constexpr std::uint32_t kSize = test::kBlockSize;
 
-VolumeParams with(VolumeParams params, Privacy privacy) {
-  params.privacy = privacy;
-  return params;
-}
-const VolumeParams kVolumes[] = {
-    with(test::safe_volume(Evictor::matrix, 3), Privacy::information_theoretic),
-    with(test::safe_volume(Evictor::matrix, 2), Privacy::computational),
-    test::safe_volume(Evictor::shuffle, 2),
-    test::matrix_volume(min_bucket_size(2), 2, {2, 5}),
-};
-
-class RebuildTest : public testing::TestWithParam<VolumeParams> {
+class RebuildTest : public test::FilledVolume {
  protected:
-  void SetUp() override { spdlog::set_level(spdlog::level::off); }
-
-  void write(BlockId block, std::uint64_t generation) {
-    ASSERT_OK(cluster_.write(block, pattern(block, generation, kSize)));
-    newest_[block] = generation;
-  }
-  /// A volume in use: its tree has grown, and all blocks have moved about.
-  void fill() {
-    ASSERT_OK(cluster_.open_client());
-    for (std::uint64_t generation = 1; generation <= 3; ++generation)
-      for (BlockId block = 0; block < kBlocks; ++block)
-        ASSERT_NO_FATAL_FAILURE(write(block, generation));
-    for (BlockId block = 0; block < kBlocks; block += 5) ASSERT_NO_FATAL_FAILURE(write(block, 4));
-  }
   /// Nothing was committed but what had to be.
   void lose() {
     cluster_.kill_client();
     cluster_.lose_client();
-  }
-  void check_contents() {
-    for (const auto& [block, generation] : newest_) {
-      auto content = cluster_.read(block);
-      ASSERT_OK(content);
-      ASSERT_EQ(*content, pattern(block, generation, kSize)) << "block " << block;
-    }
-  }
-  void go_on() {
-    ASSERT_OK(cluster_.open_client());
-    ASSERT_NO_FATAL_FAILURE(check_contents());
-    for (std::uint64_t generation = 10; generation < 12; ++generation)
-      for (BlockId block = 0; block < kBlocks; ++block)
-        ASSERT_NO_FATAL_FAILURE(write(block, generation));
-    ASSERT_NO_FATAL_FAILURE(check_contents());
-    EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
-    ASSERT_OK(cluster_.close_client());
-    ASSERT_OK(cluster_.open_client());
-    check_contents();
   }
   /// Calls change(share) for all slots on a server's disk that are whole, and puts them back as if
   /// the server had written them so.
@@ -97,19 +51,8 @@ class RebuildTest : public testing::TestWithParam<VolumeParams> {
     ASSERT_OK(store.sync());
     cluster_.start_server(server);
   }
-
-  Cluster cluster_{GetParam(), 7};
-  std::map<BlockId, std::uint64_t> newest_;
 };
-
-std::string volume_name(const testing::TestParamInfo<VolumeParams>& test) {
-  std::string name =
-      fmt::format("{}{}{}", name_of(kEvictors, test.param.evictor), test.param.scheme.servers,
-                  name_of(kPrivacies, test.param.privacy));
-  std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
-  return name;
-}
-INSTANTIATE_TEST_SUITE_P(Volumes, RebuildTest, testing::ValuesIn(kVolumes), volume_name);
+S3O_WITH_EACH_VOLUME(RebuildTest);
 
 TEST_P(RebuildTest, FindsEverythingAndGoesOn) {
   ASSERT_NO_FATAL_FAILURE(fill());

@@ -1,0 +1,111 @@
+#include "oramcore/client/adoption.h"
+
+#include "oramcore/client/reconcile.h"
+
+namespace s3oram {
+namespace {
+
+/// A store of an older format does not know its stamps.
+Status merge(LayoutAnswer& all, const LayoutAnswer& other) {
+  bool equal = all.buckets.size() == other.buckets.size();
+  for (std::size_t i = 0; equal && i < all.buckets.size(); ++i) {
+    BucketShape& one = all.buckets[i];
+    const BucketShape& same = other.buckets[i];
+    if (!one.stamp) one.stamp = same.stamp;
+    equal = one.bucket == same.bucket && one.slots == same.slots &&
+            (!same.stamp || one.stamp == same.stamp);
+  }
+  if (equal) return {};
+  return fail(Errc::corrupt, "the other servers do not agree on which buckets there are");
+}
+
+/// Of a version before there was this question.
+Error explain(Party server, Error error) {
+  if (error.code != Errc::bad_request) return error;
+  return {Errc::unsupported, fmt::format("server {} cannot take part in a repair ({}): upgrade it",
+                                         server, error.message)};
+}
+
+}  // namespace
+
+Adoption::Adoption(const ClientEnvironment& environment, const VolumeId& volume,
+                   const VolumeParams& params, ClientState& state)
+    : environment_(environment),
+      volume_(volume),
+      params_(params),
+      state_(state),
+      servers_(environment.executor, environment.clock, environment.random, environment.transport,
+               volume, params.scheme.servers) {}
+
+Task<Status> Adoption::run(std::set<Party> lost, Duration patience) {
+  if (lost.size() + params_.scheme.privacy + 1 > servers_.count())
+    co_return fail(Errc::bad_request, "of {} servers at most {} can be made anew", servers_.count(),
+                   servers_.count() - params_.scheme.privacy - 1);
+  auto loaded = co_await offload(environment_.database, [this] { return state_.load(params_); });
+  if (!loaded) co_return fail(loaded.error());
+  tree_ = loaded->tree;
+  session_.epoch = loaded->sessions.back().epoch + 1;
+  environment_.random.fill(session_.nonce);
+  S3O_CO_TRY(
+      co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
+  S3O_CO_TRY(co_await open(lost, std::move(loaded->sessions), patience));
+  auto buckets = co_await layout(lost);
+  if (!buckets) co_return fail(buckets.error());
+  AdoptRequest request{.volume = {volume_, params_, 0},
+                       .session = session_,
+                       .view = tree_.view,
+                       .height = static_cast<std::uint8_t>(tree_.height),
+                       .buckets = std::move(buckets->buckets)};
+  for (const Party server : lost) {
+    request.volume.server = server;
+    if (auto adopted = co_await servers_.adopt(request, patience); !adopted)
+      co_return fail(explain(server, std::move(adopted).error()));
+  }
+  co_return Status{};
+}
+
+Task<Status> Adoption::open(const std::set<Party>& lost, std::vector<Session> known,
+                            Duration patience) {
+  auto present = [this](OpenRequest& request) { request.view = tree_.view; };
+  Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
+    return bring_along(server, answer, limit);
+  };
+  co_return co_await servers_.open(std::move(known), session_, std::move(present),
+                                   std::move(reconcile), patience, lost);
+}
+
+Task<Status> Adoption::bring_along(Party server, OpenAnswer answer, Duration patience) {
+  const auto due = due_at(server, answer, tree_, {});
+  if (!due) co_return fail(due.error());
+  if (!*due) co_return Status{};
+  auto done = co_await servers_.call_opened(server, (*due)->type, (*due)->message(session_.epoch),
+                                            patience);
+  if (!done) co_return fail(done.error());
+  co_return Status{};
+}
+
+/// What all servers but the lost ones say.
+Task<Result<LayoutAnswer>> Adoption::layout(const std::set<Party>& lost) {
+  std::optional<LayoutAnswer> all;
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    if (lost.contains(server)) continue;
+    auto its = co_await layout_at(server);
+    if (!its) co_return fail(its.error());
+    if (!all)
+      all = std::move(*its);
+    else if (Status merged = merge(*all, *its); !merged)
+      co_return fail(merged.error());
+  }
+  co_return std::move(*all);
+}
+
+Task<Result<LayoutAnswer>> Adoption::layout_at(Party server) {
+  auto answer = co_await servers_.ask(server, LayoutRequest::kType,
+                                      encode(LayoutRequest{session_.epoch, tree_.view}));
+  if (!answer) co_return fail(explain(server, std::move(answer).error()));
+  auto decoded = decode<LayoutAnswer>(answer->body());
+  if (!decoded) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  co_return std::move(*decoded);
+}
+
+}  // namespace s3oram

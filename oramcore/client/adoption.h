@@ -1,0 +1,42 @@
+// Has servers whose stores are lost take their places in the volume again: a session with all
+// others, brought to the client's view, tells which buckets there are. From then on the volume can
+// be opened; the shares of those servers are all damaged, and healed like any (engine_heal.cc).
+#pragma once
+
+#include <set>
+
+#include "oramcore/client/engine.h"
+#include "oramcore/client/servers.h"
+
+namespace s3oram {
+
+/// Used once. One executor; not thread-safe.
+class Adoption {
+ public:
+  /// `state` has been opened; afterwards it can be loaded again. Both must outlive it.
+  Adoption(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
+           ClientState& state);
+
+  /// `lost` hold no volume; the others, t + 1 at least, have the newest view or the one before. It
+  /// can be cut short at any point, and begun anew. Errors: unreachable, stale_vault, wrong_volume,
+  /// unsupported (a server is of a version that cannot do this), corrupt (the others do not agree).
+  Task<Status> run(std::set<Party> lost, Duration patience);
+  /// run() ends soon, with shutting_down.
+  void stop() { servers_.stop(); }
+
+ private:
+  Task<Status> open(const std::set<Party>& lost, std::vector<Session> known, Duration patience);
+  Task<Status> bring_along(Party server, OpenAnswer answer, Duration patience);
+  Task<Result<LayoutAnswer>> layout(const std::set<Party>& lost);
+  Task<Result<LayoutAnswer>> layout_at(Party server);
+
+  ClientEnvironment environment_;
+  VolumeId volume_;
+  VolumeParams params_;
+  ClientState& state_;
+  Servers servers_;
+  TreeState tree_;
+  Session session_;
+};
+
+}  // namespace s3oram

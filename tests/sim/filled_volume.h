@@ -1,0 +1,78 @@
+// A volume that is in use: its tree has grown, and its blocks have moved about. Of several kinds.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+
+#include <map>
+#include <string>
+
+#include "tests/harness/volumes.h"
+#include "tests/sim/cluster.h"
+
+namespace s3oram::test {
+
+class FilledVolume : public testing::TestWithParam<VolumeParams> {
+ protected:
+  static constexpr BlockId kBlocks = 24;
+
+  void SetUp() override { spdlog::set_level(spdlog::level::off); }
+
+  void write(BlockId block, std::uint64_t generation) {
+    ASSERT_OK(cluster_.write(block, pattern(block, generation, kBlockSize)));
+    newest_[block] = generation;
+  }
+  /// A volume in use: its tree has grown, and all blocks have moved about.
+  void fill() {
+    ASSERT_OK(cluster_.open_client());
+    for (std::uint64_t generation = 1; generation <= 3; ++generation)
+      for (BlockId block = 0; block < kBlocks; ++block)
+        ASSERT_NO_FATAL_FAILURE(write(block, generation));
+    for (BlockId block = 0; block < kBlocks; block += 5) ASSERT_NO_FATAL_FAILURE(write(block, 4));
+  }
+  void check_contents() {
+    for (const auto& [block, generation] : newest_) {
+      auto content = cluster_.read(block);
+      ASSERT_OK(content);
+      ASSERT_EQ(*content, pattern(block, generation, kBlockSize)) << "block " << block;
+    }
+  }
+  void go_on() {
+    ASSERT_OK(cluster_.open_client());
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+    for (std::uint64_t generation = 10; generation < 12; ++generation)
+      for (BlockId block = 0; block < kBlocks; ++block)
+        ASSERT_NO_FATAL_FAILURE(write(block, generation));
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+    EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+    ASSERT_OK(cluster_.close_client());
+    ASSERT_OK(cluster_.open_client());
+    check_contents();
+  }
+  Cluster cluster_{GetParam(), 7};
+  std::map<BlockId, std::uint64_t> newest_;
+};
+
+inline VolumeParams with(VolumeParams params, Privacy privacy) {
+  params.privacy = privacy;
+  return params;
+}
+inline const VolumeParams kVolumes[] = {
+    with(safe_volume(Evictor::matrix, 3), Privacy::information_theoretic),
+    with(safe_volume(Evictor::matrix, 2), Privacy::computational),
+    safe_volume(Evictor::shuffle, 2),
+    matrix_volume(min_bucket_size(2), 2, {2, 5}),
+};
+inline std::string volume_name(const testing::TestParamInfo<VolumeParams>& test) {
+  std::string name =
+      fmt::format("{}{}{}", name_of(kEvictors, test.param.evictor), test.param.scheme.servers,
+                  name_of(kPrivacies, test.param.privacy));
+  std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
+  return name;
+}
+
+#define S3O_WITH_EACH_VOLUME(suite)                                                     \
+  INSTANTIATE_TEST_SUITE_P(Volumes, suite, testing::ValuesIn(::s3oram::test::kVolumes), \
+                           ::s3oram::test::volume_name)
+
+}  // namespace s3oram::test

@@ -1,0 +1,285 @@
+// A server's disk is lost: it takes its place again, and its shares are made anew by the others.
+#include <random>
+
+#include "oramcore/sharing/shamir.h"
+#include "serverd/control.h"
+#include "tests/sim/filled_volume.h"
+
+namespace s3oram {
+namespace {
+
+using test::Cluster;
+using test::kBlockSize;
+using test::pattern;
+
+class RepairTest : public test::FilledVolume {
+ protected:
+  std::set<Party> most_lost() const {
+    const Scheme& scheme = cluster_.params().scheme;
+    std::set<Party> lost;
+    for (Party server = scheme.servers; lost.size() + scheme.privacy + 1 < scheme.servers; --server)
+      lost.insert(server);
+    return lost;
+  }
+  void lose(const std::set<Party>& servers) {
+    for (const Party server : servers) {
+      if (cluster_.runs(server)) cluster_.kill_server(server);
+      cluster_.lose(server);
+      cluster_.start_server(server);
+    }
+  }
+  Result<Healed> scrub(const std::set<Party>& servers) {
+    return cluster_.run(cluster_.engine().scrub(servers));
+  }
+  void begin_scrub(std::set<Party> servers, std::optional<Result<Healed>>& healed) {
+    spawn(cluster_.context.get_executor(),
+          [](Engine& engine, std::set<Party> which,
+             std::optional<Result<Healed>>& out) -> Task<void> {
+            out.emplace(co_await engine.scrub(std::move(which)));
+          }(cluster_.engine(), std::move(servers), healed));
+  }
+  /// Once it is done nothing is left to be found.
+  void repair(const std::set<Party>& servers) {
+    ASSERT_OK(cluster_.adopt(servers));
+    ASSERT_OK(cluster_.open_client());
+    const auto healed = scrub(servers);
+    ASSERT_OK(healed);
+    EXPECT_GT(healed->slots, 0u);
+    EXPECT_EQ(healed->lost, 0u);
+    const auto again = scrub(servers);
+    ASSERT_OK(again);
+    EXPECT_EQ(again->slots, 0u);
+    check_contents();
+  }
+};
+S3O_WITH_EACH_VOLUME(RepairTest);
+
+TEST_P(RepairTest, AServerWhoseDiskIsLostHasItsSharesAgain) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (Party lost = 1; lost <= cluster_.servers(); ++lost) {
+    cluster_.settle();
+    cluster_.kill_client();
+    lose({lost});
+    ASSERT_NO_FATAL_FAILURE(repair({lost}));
+    for (BlockId block = 0; block < kBlocks; block += 3)
+      ASSERT_NO_FATAL_FAILURE(write(block, 50 + lost));
+  }
+  ASSERT_OK(cluster_.close_client());
+  go_on();
+}
+
+TEST_P(RepairTest, AsManyServersAsCanBeLost) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.close_client());
+  lose(most_lost());
+  ASSERT_NO_FATAL_FAILURE(repair(most_lost()));
+  ASSERT_OK(cluster_.close_client());
+  go_on();
+}
+
+TEST_P(RepairTest, OneMoreIsTooMany) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.close_client());
+  auto servers = most_lost();
+  servers.insert(1);
+  const Status adopted = cluster_.adopt(servers);
+  ASSERT_FALSE(adopted);
+  EXPECT_EQ(adopted.error().code, Errc::bad_request);
+  go_on();
+}
+
+// What is not healed by then is when it is met.
+TEST_P(RepairTest, FromItsPlaceOnTheVolumeIsInUse) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.close_client());
+  lose({2});
+  ASSERT_OK(cluster_.adopt({2}));
+  go_on();
+}
+
+TEST_P(RepairTest, WhileTheVolumeIsInUse) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.close_client());
+  lose({1});
+  ASSERT_OK(cluster_.adopt({1}));
+  ASSERT_OK(cluster_.open_client());
+  std::optional<Result<Healed>> healed;
+  begin_scrub({1}, healed);
+  for (std::uint64_t generation = 20; generation < 23; ++generation)
+    for (BlockId block = 0; block < kBlocks; ++block)
+      ASSERT_NO_FATAL_FAILURE(write(block, generation));
+  cluster_.run_until([&] { return healed.has_value(); });
+  ASSERT_OK(*healed);
+  EXPECT_EQ((*healed)->lost, 0u);
+  const auto left = scrub({1, 2, 3});
+  ASSERT_OK(left);
+  EXPECT_EQ(left->slots, 0u);
+  check_contents();
+}
+
+// The client was killed in the middle of an eviction: decided, and perhaps committed somewhere, or
+// only prepared.
+TEST_P(RepairTest, WhateverWasUnderWay) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  std::mt19937_64 random(5);
+  std::string at;
+  Party of = kClient;
+  cluster_.on_step = [&](Party party, std::string_view name, bool done) {
+    if (party == of && name == at && done) cluster_.cut(kClient);
+  };
+  const std::pair<Party, const char*> moments[] = {
+      {kClient, "decide"}, {1, "prepared"}, {2, "prepared"},    {1, "flip"},
+      {3, "flip"},         {2, "attempt"},  {kClient, "intent"}};
+  for (const auto& [party, name] : moments) {
+    SCOPED_TRACE(fmt::format("{} of {}", name, party));
+    of = party;
+    at = name;
+    for (BlockId block = 0; cluster_.runs(kClient) && block < 20; ++block)
+      cluster_.engine().read(block % kBlocks, [](const auto&) {});
+    cluster_.run_until([&] { return !cluster_.runs(kClient); });
+    at.clear();
+    const auto lost = static_cast<Party>(1 + random() % cluster_.servers());
+    lose({lost});
+    ASSERT_NO_FATAL_FAILURE(repair({lost}));
+  }
+  ASSERT_OK(cluster_.close_client());
+  go_on();
+}
+
+// Whoever loses its power, and at whichever moment: it can be begun anew, as often as it takes.
+TEST_P(RepairTest, CutShortAtAnyMoment) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.close_client());
+  std::mt19937_64 random(17);
+  unsigned adopted = 0, cuts = 0;
+  for (int round = 0; round < 6; ++round) {
+    const auto lost = static_cast<Party>(1 + random() % cluster_.servers());
+    lose({lost});
+    const auto cut_after = [&](std::uint64_t steps, const std::function<bool()>& ended) {
+      cluster_.run_until([&] { return ended() || steps-- == 0; });
+      if (ended()) return;
+      ++cuts;
+      const auto party = static_cast<Party>(random() % (cluster_.servers() + 1u));
+      cluster_.cut(party);
+      if (party != kClient) cluster_.kill_client();
+      if (party != kClient) cluster_.start_server(party);
+    };
+    for (bool there = false; !there;) {
+      // Of a place that was taken just before nobody was told.
+      bool ended = false;
+      cluster_.begin_adopt({lost}, [&](const Status& status) {
+        ended = true;
+        there = status.has_value();
+        EXPECT_TRUE(status) << status.error().message;
+      });
+      cut_after(random() % 400, [&] { return ended; });
+      adopted += there;
+    }
+    for (bool whole = false; !whole;) {
+      ASSERT_OK(cluster_.open_client());
+      std::optional<Result<Healed>> healed;
+      begin_scrub({lost}, healed);
+      cut_after(random() % 4000, [&] { return healed.has_value(); });
+      whole = healed && healed->has_value();
+      cluster_.settle();
+    }
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+    ASSERT_OK(cluster_.close_client());
+  }
+  EXPECT_EQ(adopted, 6u);
+  EXPECT_GT(cuts, 6u);
+  go_on();
+}
+
+TEST_P(RepairTest, AServerWithAnotherVolumeIsLeftAlone) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.close_client());
+  Cluster other(cluster_.params(), 99);
+  ASSERT_OK(other.open_client());
+  ASSERT_OK(other.close_client());
+  other.stop_server(3);
+  cluster_.stop_server(3);
+  const auto mine = cluster_.disk(3).image();
+  cluster_.replace_disk(3, other.disk(3).image());
+  cluster_.start_server(3);
+  const Status adopted = cluster_.adopt({3});
+  ASSERT_FALSE(adopted);
+  EXPECT_EQ(adopted.error().code, Errc::wrong_volume);
+  cluster_.stop_server(3);
+  cluster_.replace_disk(3, mine);
+  cluster_.start_server(3);
+  go_on();
+}
+
+// It has not seen what was done since.
+TEST_P(RepairTest, TheFormerDiskDoesNotComeBack) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.close_client());
+  cluster_.stop_server(2);
+  const auto former = cluster_.disk(2).image();
+  lose({2});
+  ASSERT_NO_FATAL_FAILURE(repair({2}));
+  ASSERT_OK(cluster_.close_client());
+  cluster_.stop_server(2);
+  const auto present = cluster_.disk(2).image();
+  cluster_.replace_disk(2, former);
+  cluster_.start_server(2);
+  const Status opened = cluster_.open_client();
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::wrong_volume) << opened.error().message;
+  cluster_.stop_server(2);
+  cluster_.replace_disk(2, present);
+  cluster_.start_server(2);
+  go_on();
+}
+
+// What a helper sends is its part under a mask that is used once; only together do they say
+// something, which is the share.
+TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
+  Cluster cluster(test::safe_volume(Evictor::shuffle, 2), 3);
+  ASSERT_OK(cluster.open_client());
+  for (BlockId block = 0; block < 10; ++block)
+    ASSERT_OK(cluster.write(block, pattern(block, 1, kBlockSize)));
+  ASSERT_OK(cluster.close_client());
+  cluster.stop_server(3);
+  cluster.lose(3);
+  cluster.start_server(3);
+  ASSERT_OK(cluster.adopt({3}));
+  ASSERT_OK(cluster.open_client());
+  std::map<std::uint64_t, SlotAddress> slots;  // by ticket
+  std::map<std::uint64_t, std::map<Party, Bytes>> parts;
+  std::uint64_t to_others = 0;
+  cluster.network.observer = [&](Party from, Party to, const Bytes& message) {
+    if (message.size() < Rpc::kHeaderSize) return;
+    const View body = View(message).subspan(Rpc::kHeaderSize);
+    if (const auto mend = decode<MendRequest>(body); from == kClient && mend && mend->epoch > 0)
+      slots[mend->ticket] = mend->at;
+    if (from == kClient || to == kClient) return;
+    if (const auto addend = decode<AddendRequest>(body); addend && !addend->addend.empty()) {
+      to_others += to != 3;
+      parts[addend->ticket][from] = Bytes(addend->addend.begin(), addend->addend.end());
+    }
+  };
+  const auto healed = cluster.run(cluster.engine().scrub({3}));
+  ASSERT_OK(healed);
+  ASSERT_GT(healed->slots, 10u);
+  EXPECT_EQ(parts.size(), healed->slots);
+  EXPECT_EQ(to_others, 0u);
+  std::set<Bytes> seen;
+  for (const auto& [ticket, of] : parts) {
+    ASSERT_EQ(of.size(), 2u);
+    Bytes sum = of.at(1);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] ^= of.at(2)[i];
+    for (const auto& [from, part] : of) {
+      // Many of the slots are the same: zeros. Their masks are not.
+      EXPECT_TRUE(seen.insert(part).second) << "a mask was used twice";
+      std::array<unsigned, 256> counts{};
+      for (const std::uint8_t byte : part) ++counts[byte];
+      EXPECT_LT(*std::ranges::max_element(counts), 20u);  // about 2 of each
+      EXPECT_NE(part, sum);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace s3oram
