@@ -19,6 +19,8 @@ Status run_status(const Args& args);
 Status run_bench(const Args& args);
 Status run_backup(const Args& args);
 Status run_restore(const Args& args);
+Status run_repair(const Args& args);
+Status run_scrub(const Args& args);
 Status run_fsck(const Args& args);
 Status run_passwd(const Args& args);
 Status run_rekey(const Args& args);

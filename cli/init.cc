@@ -11,8 +11,7 @@
 #include "cli/credential.h"
 #include "cli/server_option.h"
 #include "cli/size.h"
-#include "cli/terminal.h"
-#include "oramcore/client/volume.h"
+#include "cli/volume_options.h"
 #include "oramcore/tree/choose.h"
 #include "oramcore/tree/geometry.h"
 
@@ -20,7 +19,6 @@ namespace s3oram {
 namespace {
 
 namespace fs = std::filesystem;
-using std::chrono::seconds;
 
 struct InitOptions {
   fs::path vault;
@@ -230,19 +228,12 @@ class Unfinished {
 
 // Tries until the servers admit the key, or as long as the options say.
 Status create_volume(const InitOptions& options, Unfinished& making, const VaultKeys& keys) {
-  VolumeOptions how;
-  how.deadline = seconds(options.patience.timeout);
-  if (options.local) {
-    auto serverd = program_beside("s3oramfs-serverd");
-    if (!serverd) return fail(std::move(serverd).error());
-    how.serverd = *serverd;
-  }
   Progress progress("making the volume");
-  how.progress = [&](const std::string& detail) { progress.update(detail); };
-
+  const auto how = volume_options(making.vault, options.patience.timeout, progress);
+  if (!how) return fail(how.error());
   bool shown = false;
   Status made = until_admitted(options.patience, progress, [&] {
-    Status outcome = Volume::create(making.vault, keys, how);
+    Status outcome = Volume::create(making.vault, keys, *how);
     if (outcome || outcome.error().code != Errc::refused_key) return outcome;
     if (!std::exchange(shown, true)) show_client_key("This client's key is", keys.curve.public_key);
     making.keep();  // someone will admit this very key

@@ -31,6 +31,8 @@ constexpr Command kCommands[] = {
     {"fsck", "VAULT", "check an unmounted vault's own files, and mend them", run_fsck},
     {"backup", "VAULT", "have its servers keep all names; write its keys", run_backup},
     {"restore", "VAULT", "have a lost vault again, from its servers", run_restore},
+    {"repair", "--server N VAULT", "make the shares of a lost server anew", run_repair},
+    {"scrub", "VAULT", "check all that its servers hold, and heal it", run_scrub},
     {"passwd", "VAULT", "change what opens a vault", run_passwd},
     {"rekey", "VAULT", "give a vault a new key towards its servers", run_rekey},
     {"server", "VAULT N ADDRESS", "note a server's new address or key", run_server},

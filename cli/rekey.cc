@@ -8,13 +8,10 @@
 #include "cli/command.h"
 #include "cli/credential.h"
 #include "cli/server_option.h"
-#include "cli/terminal.h"
-#include "oramcore/client/volume.h"
+#include "cli/volume_options.h"
 
 namespace s3oram {
 namespace {
-
-using std::chrono::seconds;
 
 struct RekeyOptions {
   std::string vault;
@@ -34,10 +31,9 @@ Result<bool> parse_options(const Args& args, RekeyOptions& options) {
 // Whether all servers admit the key: only a session tells.
 Status try_key(Vault& vault, const VaultKeys& keys, const RekeyOptions& options,
                Progress& progress) {
-  VolumeOptions how;
-  how.deadline = seconds(options.patience.timeout);
-  how.progress = [&](const std::string& detail) { progress.update(detail); };
-  auto volume = Volume::open(vault, keys, how);
+  const auto how = volume_options(vault, options.patience.timeout, progress);
+  if (!how) return fail(how.error());
+  auto volume = Volume::open(vault, keys, *how);
   if (!volume) return fail(std::move(volume).error());
   return (*volume)->close();
 }

@@ -5,10 +5,9 @@
 
 #include "cli/command.h"
 #include "cli/credential.h"
-#include "cli/terminal.h"
 #include "cli/vault_check.h"
+#include "cli/volume_options.h"
 #include "fused/restore_files.h"
-#include "oramcore/client/volume.h"
 #include "oramcore/db/sqlite.h"
 #include "oramcore/state/durable_file.h"
 #include "oramcore/state/owner.h"
@@ -217,20 +216,14 @@ Status run_restore(const Args& args) {
   if (!credential) return fail(std::move(credential).error());
   auto keys = vault->unlock(*credential);
   if (!keys) return fail(std::move(keys).error());
-  VolumeOptions how;
-  how.deadline = std::chrono::seconds(options.timeout);
-  if (vault->config().local) {
-    auto serverd = program_beside("s3oramfs-serverd");
-    if (!serverd) return fail(std::move(serverd).error());
-    how.serverd = *serverd;
-  }
   S3O_TRY(check_database(vault->database(), vault->config(), keys->sealing));
   if (!options.force) S3O_TRY(refuse_files(vault->database()));
   Progress progress("restoring " + vault->directory().string());
-  how.progress = [&](const std::string& detail) { progress.update(detail); };
+  const auto how = volume_options(*vault, options.timeout, progress);
+  if (!how) return fail(how.error());
   const fs::path made = place_to_make(*vault);
   S3O_TRY(clear(made));
-  auto restored = restore(*vault, *keys, how, made);
+  auto restored = restore(*vault, *keys, *how, made);
   if (!restored) static_cast<void>(clear(made));  // its own error is the one to report
   if (!restored && restored.error().code == Errc::damaged_vault) return fail(restored.error());
   const std::string& directory = vault->directory().string();

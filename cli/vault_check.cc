@@ -76,8 +76,10 @@ class Check {
       if (!fs::is_directory(store))
         report_.findings.push_back({"missing-store",
                                     fmt::format("servers/{}", server),
-                                    "the store of this server is gone: the vault cannot be "
-                                    "mounted without it; bring back a copy",
+                                    fmt::format("the store of this server is gone: the vault "
+                                                "cannot be mounted before `s3oramfs repair "
+                                                "--server {}` has made it anew from the others",
+                                                server),
                                     {}});
     }
   }

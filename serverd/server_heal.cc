@@ -137,7 +137,8 @@ Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
   S3O_CO_TRY(check_view(request.view));
   const Scheme& scheme = params().scheme;
   const auto own = std::find(request.helpers.begin(), request.helpers.end(), self_);
-  if (!are_helpers(request.helpers, request.to, scheme) || own == request.helpers.end() ||
+  if (request.to < 1 || request.to > scheme.servers ||
+      !are_helpers(request.helpers, request.to, scheme) || own == request.helpers.end() ||
       request.masks.size() != scheme.privacy)
     co_return malformed();
   const auto share = co_await share_in(request.at);

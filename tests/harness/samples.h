@@ -177,6 +177,36 @@ void for_each_sample(Visit visit) {
                         .access = 0x5152535455565758,
                         .share = content},
         hex(kEpoch, "3837363534333231", kSlotBytes, "5857565554535251", kContent));
+  visit(CheckRequest{kEpochNumber, 0x3132333435363738, 0x7172737475767778, 0x6162636465666768},
+        hex(kEpoch, "3837363534333231", kWritten, "6867666564636261"));
+  visit(ContributeRequest{.epoch = kEpochNumber,
+                          .view = 0x3132333435363738,
+                          .ticket = 0x9192939495969798,
+                          .at = kSlot,
+                          .to = 0x03,
+                          .helpers = {0x01, 0x02},
+                          .masks = {sample_seed(11)}},
+        hex(kEpoch, "3837363534333231", kTicket, kSlotBytes, "03", "02000000", "0102", "01000000",
+            seed_there(11).substr(2)));
+  visit(MendRequest{.epoch = kEpochNumber,
+                    .view = 0x3132333435363738,
+                    .ticket = 0x9192939495969798,
+                    .oldest = 0xa1a2a3a4a5a6a7a8,
+                    .at = kSlot,
+                    .access = 0x5152535455565758,
+                    .helpers = {0x01, 0x02}},
+        hex(kEpoch, "3837363534333231", kTicket, "a8a7a6a5a4a3a2a1", kSlotBytes, "5857565554535251",
+            "02000000", "0102"));
+  visit(LayoutRequest{kEpochNumber, 0x3132333435363738}, hex(kEpoch, "3837363534333231"));
+  const BucketShape shape{0x6162636465666768, 0x0e0f, 0x5152535455565758};
+  constexpr std::string_view kShape = "68676665646362610f0e015857565554535251";
+  visit(LayoutAnswer{{shape}}, hex("01000000", kShape));
+  visit(AdoptRequest{.volume = sample_volume(),
+                     .session = sample_session(1),
+                     .view = 0x3132333435363738,
+                     .height = 0x0c,
+                     .buckets = {shape}},
+        hex(kVolume, kSession1, "3837363534333231", "0c", "01000000", kShape));
 }
 
 }  // namespace s3oram::test

@@ -45,6 +45,16 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
       samples_.push_back({kClient, server, request(1, SurveyRequest{open_.volume})});
       samples_.push_back(
           {kClient, server, request(1, LabelsRequest{open_.next.epoch, evictions(), kRoot})});
+      samples_.push_back(
+          {kClient, server, request(1, LayoutRequest{open_.next.epoch, evictions()})});
+      samples_.push_back(
+          {kClient, server, request(1, CheckRequest{open_.next.epoch, evictions(), 0, kRoot})});
+      samples_.push_back({kClient, server,
+                          request(1, AdoptRequest{{open_.volume, params_, server},
+                                                  open_.next,
+                                                  evictions(),
+                                                  static_cast<std::uint8_t>(cluster_height_),
+                                                  {{kRoot + 1, 1, 7}}})});
     }
     recording_ = false;
   }

@@ -82,6 +82,10 @@ class Hostile : public test::HostileFixture {
         const auto survey = decode<SurveyRequest>(body);
         return survey && survey->volume == open_.volume ? Due::no_harm : Due::refusal;
       }
+      case MessageType::adopt: {
+        const auto adopt = decode<AdoptRequest>(body);
+        return adopt && adopt->volume.id == open_.volume ? Due::no_harm : Due::refusal;
+      }
       case MessageType::create: {
         const auto create = decode<CreateRequest>(body);
         return create && create->volume.id == open_.volume ? Due::no_harm : Due::refusal;
@@ -116,6 +120,14 @@ class Hostile : public test::HostileFixture {
         return in_session(decode<ReadSlotRequest>(body), Due::no_harm);
       case MessageType::heal_slot:
         return in_session(decode<HealSlotRequest>(body), Due::obedience);
+      case MessageType::check:
+        return in_session(decode<CheckRequest>(body), Due::no_harm);
+      case MessageType::layout:
+        return in_session(decode<LayoutRequest>(body), Due::no_harm);
+      case MessageType::contribute:
+        return in_session(decode<ContributeRequest>(body), Due::obedience);
+      case MessageType::mend:
+        return in_session(decode<MendRequest>(body), Due::obedience);
       case MessageType::withdraw:
         return in_session(decode<WithdrawRequest>(body), Due::obedience);
       case MessageType::addend:  // a lie, if a retrieval waits for it
@@ -193,7 +205,17 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
       const auto from = static_cast<Party>(random_() % 5);
       return from == server ? kNobody : from;
     };
-    switch (random_() % 13) {
+    const auto place = [&] {
+      return SlotAddress{random_() % 8 ? random_() % 12 : random_(),
+                         static_cast<std::uint16_t>(random_() % 40)};
+    };
+    const auto helpers = [&] {
+      Bytes some_servers;
+      for (Party each = 0; each < 5; ++each)
+        if (random_() % 3 == 0) some_servers.push_back(each);
+      return some_servers;
+    };
+    switch (random_() % 16) {
       case 0: {
         RetrieveRequest retrieval{.epoch = epoch,
                                   .view = near(now),
@@ -239,6 +261,25 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
         break;
       case 11:
         message = request(random_(), WithdrawRequest{epoch, random_() % 50});
+        break;
+      case 12:
+        message = request(random_(),
+                          ContributeRequest{.epoch = epoch,
+                                            .view = near(now),
+                                            .ticket = random_() % 50,
+                                            .at = place(),
+                                            .to = static_cast<Party>(random_() % 5),
+                                            .helpers = helpers(),
+                                            .masks = std::vector<Seed>(random_() % 3 ? 1 : 2)});
+        break;
+      case 13:
+        message = request(random_(), MendRequest{.epoch = epoch,
+                                                 .view = near(now),
+                                                 .ticket = random_() % 50,
+                                                 .oldest = random_() % 20,
+                                                 .at = place(),
+                                                 .access = random_() % 3,
+                                                 .helpers = helpers()});
         break;
       case 2:
       case 3:

@@ -57,7 +57,7 @@ S3O_WITH_EACH_VOLUME(RepairTest);
 TEST_P(RepairTest, AServerWhoseDiskIsLostHasItsSharesAgain) {
   ASSERT_NO_FATAL_FAILURE(fill());
   for (Party lost = 1; lost <= cluster_.servers(); ++lost) {
-    cluster_.settle();
+    ASSERT_OK(cluster_.commit());
     cluster_.kill_client();
     lose({lost});
     ASSERT_NO_FATAL_FAILURE(repair({lost}));

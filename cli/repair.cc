@@ -1,0 +1,102 @@
+// s3oramfs repair: makes the shares of a server whose store is lost anew, from the others'; and
+// s3oramfs scrub: has all servers look at all that they hold. Both heal what they find damaged.
+#include <fmt/ranges.h>
+
+#include <iostream>
+
+#include "cli/command.h"
+#include "cli/credential.h"
+#include "cli/volume_options.h"
+
+namespace s3oram {
+namespace {
+
+struct RepairOptions {
+  std::string vault;
+  std::vector<unsigned> servers;
+  int timeout = 20;  // s
+  CredentialOptions credential;
+
+  void add_to(CLI::App& app) {
+    app.add_option("VAULT", vault, "The vault, which is not mounted")->required();
+    app.add_option("--timeout", timeout, "How long servers may take to answer")
+        ->capture_default_str()
+        ->type_name("SECONDS")
+        ->check(CLI::Range(1, 3600));
+    credential.add_to(app);
+  }
+};
+
+std::string many(std::uint64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+Status report(const std::string& vault, const std::vector<unsigned>& servers,
+              const RepairedVolume& repaired) {
+  if (!repaired.adopted.empty())
+    std::cout << fmt::format("{}: server {} held nothing and has its place in the volume again\n",
+                             vault, fmt::join(repaired.adopted, ", "));
+  const std::string whose =
+      servers.empty() ? "all servers" : fmt::format("server {}", fmt::join(servers, ", "));
+  std::cout << fmt::format("{}: every slot of {} was looked at, {} {} damaged and {} healed\n",
+                           vault, whose, many(repaired.healed, "share"),
+                           repaired.healed == 1 ? "was" : "were",
+                           repaired.healed == 1 ? "is" : "are");
+  if (repaired.lost == 0) return {};
+  return fail(Errc::damaged_vault,
+              "{}: {} damaged at too many servers: what blocks there held is lost; to find the "
+              "files, mount it and read them all",
+              vault, many(repaired.lost, "slot") + (repaired.lost == 1 ? " is" : " are"));
+}
+
+/// `doing`: as the user is told.
+Status run(const RepairOptions& options, const std::string& doing) {
+  auto vault = Vault::find(options.vault);
+  if (!vault) return fail(std::move(vault).error());
+  S3O_TRY(vault->lock());
+  auto credential = existing_credential(options.credential, *vault);
+  if (!credential) return fail(std::move(credential).error());
+  auto keys = vault->unlock(*credential);
+  if (!keys) return fail(std::move(keys).error());
+  const std::string& directory = vault->directory().string();
+  auto repaired = [&]() -> Result<RepairedVolume> {
+    Progress progress(doing + " " + directory);
+    const auto how = volume_options(*vault, options.timeout, progress);
+    if (!how) return fail(how.error());
+    std::set<Party> servers;
+    for (const unsigned server : options.servers) servers.insert(static_cast<Party>(server));
+    return Volume::repair(*vault, *keys, *how, std::move(servers));
+  }();
+  if (!repaired) return fail(std::move(repaired).error());
+  return report(directory, options.servers, *repaired);
+}
+
+}  // namespace
+
+Status run_repair(const Args& args) {
+  CLI::App app("Makes the shares of a server whose store is lost anew, from the other servers'.",
+               "s3oramfs repair");
+  RepairOptions options;
+  options.add_to(app);
+  app.add_option("--server", options.servers, "Whose; it runs on an empty store. May be repeated")
+      ->required()
+      ->type_name("N")
+      ->take_all()
+      ->expected(1)
+      ->check(CLI::Range(1, 255));
+  auto parsed = parse(app, args);
+  if (!parsed) return fail(std::move(parsed).error());
+  return *parsed ? run(options, "repairing") : Status();
+}
+
+Status run_scrub(const Args& args) {
+  CLI::App app("Has all servers look at every slot that they hold, and heals what is damaged.",
+               "s3oramfs scrub");
+  RepairOptions options;
+  options.add_to(app);
+  auto parsed = parse(app, args);
+  if (!parsed) return fail(std::move(parsed).error());
+  return *parsed ? run(options, "scrubbing") : Status();
+}
+
+}  // namespace s3oram

@@ -1,0 +1,18 @@
+#include "cli/volume_options.h"
+
+#include "cli/command.h"
+
+namespace s3oram {
+
+Result<VolumeOptions> volume_options(const Vault& vault, int timeout_seconds, Progress& progress) {
+  VolumeOptions how;
+  how.deadline = std::chrono::seconds(timeout_seconds);
+  how.progress = [&progress](const std::string& detail) { progress.update(detail); };
+  if (!vault.config().local) return how;
+  auto serverd = program_beside("s3oramfs-serverd");
+  if (!serverd) return fail(std::move(serverd).error());
+  how.serverd = *serverd;
+  return how;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,12 @@
+// How a command of this program opens a volume.
+#pragma once
+
+#include "cli/terminal.h"
+#include "oramcore/client/volume.h"
+
+namespace s3oram {
+
+/// `progress` must outlive them. Errors: a program of a local vault's is not there.
+Result<VolumeOptions> volume_options(const Vault& vault, int timeout_seconds, Progress& progress);
+
+}  // namespace s3oram
