@@ -28,6 +28,14 @@ Error explain(Party server, Error error) {
 
 }  // namespace
 
+Status Adoption::check_enough(const Scheme& scheme, std::size_t lost) {
+  const int most = scheme.servers - scheme.privacy - 1;
+  if (lost <= static_cast<std::size_t>(most)) return {};
+  return fail(Errc::damaged_vault,
+              "the stores of {} servers are lost: of {} the shares of at most {} can be made anew",
+              lost, scheme.servers, most);
+}
+
 Adoption::Adoption(const ClientEnvironment& environment, const VolumeId& volume,
                    const VolumeParams& params, ClientState& state)
     : environment_(environment),
@@ -38,9 +46,7 @@ Adoption::Adoption(const ClientEnvironment& environment, const VolumeId& volume,
                volume, params.scheme.servers) {}
 
 Task<Status> Adoption::run(std::set<Party> lost, Duration patience) {
-  if (lost.size() + params_.scheme.privacy + 1 > servers_.count())
-    co_return fail(Errc::bad_request, "of {} servers at most {} can be made anew", servers_.count(),
-                   servers_.count() - params_.scheme.privacy - 1);
+  S3O_CO_TRY(check_enough(params_.scheme, lost.size()));
   auto loaded = co_await offload(environment_.database, [this] { return state_.load(params_); });
   if (!loaded) co_return fail(loaded.error());
   tree_ = loaded->tree;

@@ -17,9 +17,13 @@ class Adoption {
   Adoption(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
            ClientState& state);
 
+  /// Whether the others know enough. Errors: damaged_vault.
+  static Status check_enough(const Scheme& scheme, std::size_t lost);
+
   /// `lost` hold no volume; the others, t + 1 at least, have the newest view or the one before. It
   /// can be cut short at any point, and begun anew. Errors: unreachable, stale_vault, wrong_volume,
-  /// unsupported (a server is of a version that cannot do this), corrupt (the others do not agree).
+  /// unsupported (a server is of a version that cannot do this), damaged_vault (too many are lost),
+  /// corrupt (the others do not agree).
   Task<Status> run(std::set<Party> lost, Duration patience);
   /// run() ends soon, with shutting_down.
   void stop() { servers_.stop(); }

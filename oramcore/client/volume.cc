@@ -403,6 +403,18 @@ Status check_usable(const Vault& vault, const VaultKeys& keys) {
   return check_owner(vault, keys);
 }
 
+/// Of a local vault, for those of these servers whose stores are gone.
+Status make_stores(const Vault& vault, const std::set<Party>& servers) {
+  if (!vault.config().local) return {};
+  std::vector<Party> gone;
+  for (const Party server : servers)
+    if (std::error_code error; !std::filesystem::is_directory(vault.store(server), error))
+      gone.push_back(server);
+  S3O_TRY(Adoption::check_enough(vault.config().params.scheme, gone.size()));
+  for (const Party server : gone) S3O_TRY(vault.make_store(server));
+  return {};
+}
+
 /// Of these servers those that hold no volume take their places again.
 Result<std::set<Party>> adopt(Connection& connection, const Vault& vault,
                               const std::set<Party>& servers, const VolumeOptions& options) {
@@ -442,8 +454,8 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
     if (server < 1 || server > count)
       return fail(Errc::usage, "{}: there is no server {}, but {} from 1 on",
                   vault.directory().string(), server, count);
-    S3O_TRY(vault.make_store(server));
   }
+  S3O_TRY(make_stores(vault, servers));
   auto connection = Connection::make(vault, keys, options);
   if (!connection) return fail(connection.error());
   RepairedVolume repaired;

@@ -359,12 +359,11 @@ fs::path Vault::store(Party server) const {
 }
 
 Status Vault::make_store(Party server) const {
+  const fs::path all = store(server).parent_path();
   std::error_code error;
-  if (!config_.local || fs::is_directory(store(server), error)) return {};
-  if (const fs::path all = store(server).parent_path(); !fs::is_directory(all, error))
-    S3O_TRY(make_directory(all));
+  if (!fs::is_directory(all, error)) S3O_TRY(make_directory(all));
   S3O_TRY(make_directory(store(server)));
-  return sync_directory(store(server).parent_path());
+  return sync_directory(all);
 }
 
 Status Vault::write_config(VaultConfig config) {

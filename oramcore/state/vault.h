@@ -89,7 +89,7 @@ class Vault {
   std::filesystem::path database() const { return directory_ / "vault.db"; }
   std::filesystem::path run_directory() const { return directory_ / "run"; }
   std::filesystem::path store(Party server) const;
-  /// Of a local vault: makes the store if it is gone.
+  /// Of a local vault: a store, empty, that is gone.
   Status make_store(Party server) const;
 
   /// Records durably that the servers have the volume.

@@ -1,0 +1,129 @@
+# shellcheck shell=bash
+# A server's store is lost for good: its shares are made anew from the others', and nothing is lost.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/system/faults.sh
+. "$(dirname "$0")/faults.sh"
+need_fuse
+
+mount=$work/mount
+mkdir "$mount"
+written() { snapshot "$mount" > "$work/written"; }
+intact() {
+  snapshot "$mount" > "$work/read"
+  same "$work/written" "$work/read" "something changed"
+}
+write_some() {
+  head -c "$1" /dev/urandom > "$mount/$RANDOM$RANDOM"
+  written
+}
+
+step "a local vault"
+vault=$work/local
+s3oramfs init --local --no-passphrase --block-size 4K "$vault" > "$work/init.log"
+s3oramfs mount "$vault" "$mount"
+write_some 2M
+expect 13 "$vault" s3oramfs repair --server 2 "$vault"
+expect 13 "$vault" s3oramfs scrub "$vault"
+s3oramfs umount "$mount"
+s3oramfs scrub "$vault" | grep -q " 0 shares were damaged" || fail "a whole volume is called damaged"
+rm -r "$vault/servers/2"
+expect 18 "s3oramfs repair --server 2 $vault" s3oramfs mount "$vault" "$mount"
+expect 12 "servers/2" s3oramfs fsck "$vault"
+s3oramfs repair --server 2 "$vault" > "$work/repair.log"
+grep -q "server 2 held nothing" "$work/repair.log" || fail "it does not say whose store was lost"
+s3oramfs scrub "$vault" | grep -q " 0 shares were damaged" || fail "the repair left something"
+s3oramfs mount "$vault" "$mount"
+intact
+write_some 300K
+s3oramfs umount "$mount"
+
+step "what a disk has changed, here and there"
+for n in 1 3; do
+  size=$(stat -c %s "$vault/servers/$n/slots")
+  for ((at = n * 10000; at < size; at += 400000)); do
+    printf 'damaged' | dd of="$vault/servers/$n/slots" bs=1 seek=$at conv=notrunc status=none
+  done
+done
+s3oramfs scrub "$vault" > "$work/scrub.log"
+! grep -q " 0 shares" "$work/scrub.log" || fail "scrub has found nothing"
+s3oramfs scrub "$vault" | grep -q " 0 shares were damaged" || fail "scrub has left something"
+s3oramfs mount "$vault" "$mount"
+intact
+s3oramfs umount "$mount"
+
+step "two of three are too many"
+rm -r "$vault/servers/1" "$vault/servers/2"
+expect 12 "at most 1" s3oramfs repair --server 1 --server 2 "$vault"
+[[ ! -e $vault/servers/1 ]] || fail "a store was made all the same"
+expect 2 "no server 4" s3oramfs repair --server 4 "$vault"
+
+step "servers elsewhere: a machine is lost, and another one takes its place, by a new key"
+vault=$work/remote
+make_servers store
+start_servers
+init=(s3oramfs init "${server_options[@]}" --block-size 4K --no-passphrase "$vault")
+authorize "$("${init[@]}" 2> "$work/init.log" | shown_key)"
+"${init[@]}" --wait 20 > "$work/init.log"
+s3oramfs mount "$vault" "$mount"
+write_some 2M
+s3oramfs umount "$mount"
+kill_now "${server_pid[store3]}"
+client=$(grep -oE '^[A-Za-z0-9_-]{43}' "$work/store3/clients")
+rm -r "$work/store3"
+server_key[3]=$(serverd keygen --store "$work/store3")
+new=3=$host:${server_port[3]},${server_key[3]}
+for n in 1 2; do
+  serverd peers --store "$work/store$n" --update "$new"
+  stop_server "$n"
+  start_server "$n"
+done
+mapfile -t all < <(serverd peers --store "$work/store1")
+serverd peers --store "$work/store3" "${all[@]}"
+serverd authorize --store "$work/store3" "$client"
+start_server 3
+s3oramfs server "$vault" 3 "$host:${server_port[3]},${server_key[3]}"
+expect 18 "run s3oramfs repair" s3oramfs mount "$vault" "$mount"
+expect 18 "server 3 ($host:${server_port[3]}) holds no volume" s3oramfs repair --server 2 "$vault"
+
+step "cut short now and then"
+for pause in 0.05 0.1 0.2; do
+  "$bin/s3oramfs" repair --server 3 "$vault" > "$work/cut.log" 2>&1 &
+  pid=$!
+  sleep $pause # a moment, not a condition: any will do
+  kill_now $pid
+done
+s3oramfs repair --server 3 "$vault"
+s3oramfs scrub "$vault" | grep -q " 0 shares were damaged" || fail "the repair left something"
+s3oramfs mount "$vault" "$mount"
+intact
+write_some 300K
+s3oramfs umount "$mount"
+
+step "in use before it is whole"
+stop_server 1
+cp -a "$work/store1" "$work/keys"
+rm "$work"/store1/control.db* "$work/store1/slots"
+start_server 1
+"$bin/s3oramfs" repair --server 1 "$vault" > "$work/cut.log" 2>&1 &
+pid=$!
+has_its_place() { grep -q "whose shares are to be made anew" "$work/store1.log"; }
+wait_until "the server has its place again" has_its_place
+kill_now $pid
+wait_until "the vault is free" s3oramfs mount "$vault" "$mount"
+intact
+write_some 300K
+s3oramfs umount "$mount"
+s3oramfs repair --server 1 "$vault"
+s3oramfs scrub "$vault" | grep -q " 0 shares were damaged" || fail "the repair left something"
+s3oramfs mount "$vault" "$mount"
+intact
+s3oramfs umount "$mount"
+
+step "the lost store comes back: it is of the past"
+stop_server 1
+rm "$work"/store1/control.db* "$work/store1/slots"
+cp -a "$work/keys"/{control.db,slots} "$work/store1/"
+start_server 1
+expect 18 "set back to an old state" s3oramfs mount "$vault" "$mount"
+stop_servers
