@@ -27,8 +27,13 @@ struct RepairOptions {
   }
 };
 
-std::string many(std::uint64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+/// "31 shares of server 2".
+std::string shares_of(const RepairedVolume& repaired) {
+  std::vector<std::string> all;
+  for (const auto& [server, count] : repaired.healed)
+    all.push_back(
+        fmt::format("{} {} of server {}", count, count == 1 ? "share" : "shares", server));
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 Status report(const std::string& vault, const std::vector<unsigned>& servers,
@@ -36,17 +41,17 @@ Status report(const std::string& vault, const std::vector<unsigned>& servers,
   if (!repaired.adopted.empty())
     std::cout << fmt::format("{}: server {} held nothing and has its place in the volume again\n",
                              vault, fmt::join(repaired.adopted, ", "));
+  if (!repaired.healed.empty())
+    std::cout << fmt::format("{}: damaged and healed: {}\n", vault, shares_of(repaired));
+  if (repaired.lost > 0)
+    return fail(Errc::damaged_vault,
+                "{}: {} slots are damaged at too many servers: what blocks they held is lost; to "
+                "find out which files, mount it and read them all",
+                vault, repaired.lost);
   const std::string whose =
       servers.empty() ? "all servers" : fmt::format("server {}", fmt::join(servers, ", "));
-  std::cout << fmt::format("{}: every slot of {} was looked at, {} {} damaged and {} healed\n",
-                           vault, whose, many(repaired.healed, "share"),
-                           repaired.healed == 1 ? "was" : "were",
-                           repaired.healed == 1 ? "is" : "are");
-  if (repaired.lost == 0) return {};
-  return fail(Errc::damaged_vault,
-              "{}: {} damaged at too many servers: what blocks there held is lost; to find the "
-              "files, mount it and read them all",
-              vault, many(repaired.lost, "slot") + (repaired.lost == 1 ? " is" : " are"));
+  std::cout << fmt::format("{}: every share of {} is intact\n", vault, whose);
+  return {};
 }
 
 /// `doing`: as the user is told.

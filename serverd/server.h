@@ -169,9 +169,14 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> contribute(ContributeRequest request, Payload&);
   Task<Result<Bytes>> mend(MendRequest request, Payload&);
 
-  // server_labels.cc: for a client that has lost its state
+  // server_labels.cc
   Task<Result<Bytes>> labels(LabelsRequest request, Payload&);
-  Result<std::vector<LabelShare>> labels_of(BucketIndex bucket, FrameRef ref);
+  Task<Result<Bytes>> digests(DigestsRequest request, Payload&);
+  /// Is given a slot, and the share in it, if that is not damaged or lost.
+  using SlotVisitor = std::function<void(std::uint16_t slot, std::optional<View> share)>;
+  /// The slots of the bucket that are not zero, ascending.
+  Task<Status> visit_slots(std::uint64_t view, BucketIndex bucket, SlotVisitor visit);
+  Status visit_frame(BucketIndex bucket, FrameRef ref, const SlotVisitor& visit);
 
   // ---- evictions
 

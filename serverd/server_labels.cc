@@ -1,5 +1,6 @@
-// What a client asks who has lost its own state (oramcore/client/rebuild.h): where this server
-// stands, and its shares of all labels.
+// What a client asks who has lost its own state (oramcore/client/rebuild.h), where this server
+// stands and its shares of all labels; or who looks whether all shares fit together.
+#include "oramcore/sharing/digest.h"
 #include "serverd/server.h"
 
 namespace s3oram {
@@ -17,50 +18,63 @@ Result<Bytes> Server::survey(const SurveyRequest& request) {
 }
 
 Task<Result<Bytes>> Server::labels(LabelsRequest request, Payload&) {
-  S3O_CO_TRY(check_view(request.view));
-  if (request.bucket < kRoot || request.bucket > bucket_count(control_.height()))
-    co_return malformed();
   LabelsAnswer answer;
-  std::vector<BucketIndex> buckets;
-  if (request.bucket == kRoot) {
-    for (std::uint16_t slot = 0; slot < ring_.size(); ++slot) {
-      LabelShare& label = answer.slots.emplace_back(LabelShare{.slot = slot, .share = {}});
-      label.damaged = ring_[slot].stamp == 0;
-      if (!label.damaged) label.share = label_bytes(*ring_[slot].content);
-    }
-    for (unsigned i = 0; i < params().stash_buckets(); ++i) buckets.push_back(kStashBucket + i);
-  } else {
-    buckets.push_back(request.bucket);
-  }
-  for (const BucketIndex bucket : buckets) {
-    const auto ref = control_.bucket(bucket, request.view);
-    if (!ref) co_return fail(ref.error());
-    if (ref->frame == 0) continue;
-    auto found = co_await offload(readers_, [&] { return labels_of(bucket, *ref); });
-    if (!found) co_return fail(found.error());
-    answer.slots.insert(answer.slots.end(), found->begin(), found->end());
-  }
+  S3O_CO_TRY(co_await visit_slots(request.view, request.bucket,
+                                  [&](std::uint16_t slot, std::optional<View> share) {
+                                    LabelShare& label = answer.slots.emplace_back();
+                                    label.slot = slot;
+                                    label.damaged = !share;
+                                    if (share) label.share = label_bytes(*share);
+                                  }));
   co_return encode(answer);
 }
 
+Task<Result<Bytes>> Server::digests(DigestsRequest request, Payload&) {
+  const ShareDigest digest(request.seed, params().slot_size());
+  DigestsAnswer answer;
+  S3O_CO_TRY(co_await visit_slots(
+      request.view, request.bucket, [&](std::uint16_t slot, std::optional<View> share) {
+        answer.slots.push_back({slot, share ? digest.of(*share) : Bytes()});
+      }));
+  co_return encode(answer);
+}
+
+Task<Status> Server::visit_slots(std::uint64_t view, BucketIndex bucket, SlotVisitor visit) {
+  S3O_CO_TRY(check_view(view));
+  if (bucket < kRoot || bucket > bucket_count(control_.height())) co_return malformed();
+  std::vector<BucketIndex> buckets;
+  if (bucket == kRoot) {
+    for (std::uint16_t slot = 0; slot < ring_.size(); ++slot)
+      visit(slot,
+            ring_[slot].stamp == 0 ? std::nullopt : std::optional<View>(*ring_[slot].content));
+    for (unsigned i = 0; i < params().stash_buckets(); ++i) buckets.push_back(kStashBucket + i);
+  } else {
+    buckets.push_back(bucket);
+  }
+  for (const BucketIndex each : buckets) {
+    const auto ref = control_.bucket(each, view);
+    if (!ref) co_return fail(ref.error());
+    if (ref->frame == 0) continue;
+    S3O_CO_TRY(co_await offload(readers_, [&] { return visit_frame(each, *ref, visit); }));
+  }
+  co_return Status{};
+}
+
 // On a reader's thread.
-Result<std::vector<LabelShare>> Server::labels_of(BucketIndex bucket, FrameRef ref) {
-  std::vector<LabelShare> labels;
+Status Server::visit_frame(BucketIndex bucket, FrameRef ref, const SlotVisitor& visit) {
   const auto frame = frames_->read(ref, depth_of(bucket));
   if (!frame && frame.error().code != Errc::corrupt) return fail(frame.error());
   for (std::uint16_t slot = 0; slot < ref.slots; ++slot) {
-    LabelShare& label = labels.emplace_back();
-    label.slot = address_of(bucket, slot).slot;
+    const std::uint16_t at = address_of(bucket, slot).slot;
     if (frame) {
-      label.share = label_bytes({(*frame)->slot(slot), params().slot_size()});
+      visit(at, View((*frame)->slot(slot), params().slot_size()));
       continue;
     }
-    auto found = frames_->read_slot(ref.frame, slot, ref.stamp);
+    const auto found = frames_->read_slot(ref.frame, slot, ref.stamp);
     if (!found) return fail(found.error());
-    label.damaged = !*found;
-    if (*found) label.share = label_bytes((*found)->content);
+    visit(at, *found ? std::optional<View>((*found)->content) : std::nullopt);
   }
-  return labels;
+  return {};
 }
 
 }  // namespace s3oram

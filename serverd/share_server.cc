@@ -107,6 +107,8 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return decoded<AdoptRequest>(request, &Server::adopt);
     case MessageType::layout:
       co_return co_await in_session<LayoutRequest>(request, &Server::layout, accesses_);
+    case MessageType::digests:
+      co_return co_await in_session<DigestsRequest>(request, &Server::digests, accesses_);
     case MessageType::open:
       co_return co_await open_session(request);
     case MessageType::retrieve:

@@ -50,9 +50,11 @@ struct EngineStatus {
   std::vector<Server> servers;   // from 1
 };
 
-/// Slots at single servers that have their share again, and slots of which too few servers had one.
 struct Healed {
-  std::uint64_t slots = 0, lost = 0;
+  std::map<Party, std::uint64_t> shares;  // by server: slots that have their share again
+  std::uint64_t lost = 0;                 // slots of which too few servers had one
+  std::uint64_t total() const;
+  Healed since(const Healed& before) const;
   friend bool operator==(const Healed&, const Healed&) = default;
 };
 
@@ -73,8 +75,9 @@ class Engine final : public BlockDevice {
   /// So many buckets of the tree have been looked at, of so many.
   using ScrubProgress =
       std::function<void(std::uint64_t looked_at, std::uint64_t of, const Healed& so_far)>;
-  /// Has these servers look at every slot that they hold, and heals what is damaged. On the
-  /// executor; accesses go on meanwhile. Errors: disk_full (a server has no room for the tree).
+  /// Has these servers look at every slot that they hold, and heals what is damaged. If they are
+  /// all, also what does not fit together. On the executor; accesses go on meanwhile. Errors:
+  /// disk_full (a server has no room for the tree).
   Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {});
   /// What each server has sent and received, if it answers soon. On the executor.
   Task<std::vector<Result<TrafficAnswer>>> server_traffic();
@@ -171,17 +174,24 @@ class Engine final : public BlockDevice {
   Task<void> begin_healing();
   void end_healing();
   Task<Status> heal();
-  Task<Status> scrub_buckets(const std::set<Party>& servers, BucketIndex first, BucketIndex end);
   std::set<Party> all_servers() const;
   Task<Status> add_damage(MessageType question, Bytes message, std::set<Party> servers, Damage& to);
   Task<Status> heal_slots(Damage damage);
   Task<Status> heal_some(Damage& damage);
   Task<Status> heal_slot(SlotAddress at, std::set<Party> damaged);
   Task<Status> heal_through_client(SlotAddress at);
+  Task<Status> write_share(Party server, SlotAddress at, View share);
   Task<std::vector<Result<Payload>>> ask_for_share(SlotAddress at, Party to, Bytes helpers);
   Task<Result<Payload>> ask_for_part(Party helper, Bytes message, Party to, std::uint64_t ticket);
   void healed(Party server, SlotAddress at);
   std::uint64_t access_in(SlotAddress at) const;
+
+  // engine_scrub.cc
+  Task<Status> scrub_buckets(const std::set<Party>& servers, BucketIndex first, BucketIndex end);
+  Task<Status> compare_shares(BucketIndex bucket);
+  bool is_settled(SlotAddress at) const;
+  bool fit_together(const std::vector<Bytes>& digests) const;
+  Task<Status> settle(SlotAddress at);
 
   // engine_eviction.cc
   Task<void> evict();

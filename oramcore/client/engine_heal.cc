@@ -10,9 +10,21 @@ namespace s3oram {
 namespace {
 
 constexpr unsigned kSlotsAtOnce = 32;
-constexpr BucketIndex kBucketsAtOnce = 16;
 
 }  // namespace
+
+std::uint64_t Healed::total() const {
+  std::uint64_t all = 0;
+  for (const auto& each : shares) all += each.second;
+  return all;
+}
+
+Healed Healed::since(const Healed& before) const {
+  Healed more{shares, lost - before.lost};
+  for (const auto& [server, count] : before.shares) more.shares[server] -= count;
+  std::erase_if(more.shares, [](const auto& each) { return each.second == 0; });
+  return more;
+}
 
 Task<void> Engine::begin_healing() {
   while (healing_) co_await healed_.wait();
@@ -38,38 +50,6 @@ Task<Status> Engine::heal() {
   if (status) status = co_await heal_slots(std::move(damage));
   end_healing();
   co_return status;
-}
-
-Task<Result<Healed>> Engine::scrub(std::set<Party> servers, ScrubProgress progress) {
-  for (const Party server : servers) S3O_CO_TRY(co_await reserve_at(server, tree_.height));
-  const Healed before = so_far_;
-  const auto since = [&] {
-    return Healed{so_far_.slots - before.slots, so_far_.lost - before.lost};
-  };
-  for (BucketIndex next = kRoot; next <= bucket_count(tree_.height);) {
-    co_await begin_healing();
-    const std::uint64_t all = bucket_count(tree_.height);
-    const BucketIndex end = std::min(next + kBucketsAtOnce, all + 1);
-    Status status = co_await scrub_buckets(servers, next, end);
-    end_healing();
-    if (!status) co_return fail(status.error());
-    next = end;
-    if (progress) progress(end - 1, all, since());
-  }
-  co_return since();
-}
-
-Task<Status> Engine::scrub_buckets(const std::set<Party>& servers, BucketIndex first,
-                                   BucketIndex end) {
-  Damage damage;
-  std::vector<Task<Status>> checks;
-  for (BucketIndex bucket = first; bucket < end; ++bucket) {
-    const CheckRequest request{session_.epoch, tree_.view, tree_.written, bucket};
-    checks.push_back(add_damage(CheckRequest::kType, encode(request), servers, damage));
-  }
-  auto checked = co_await all(std::move(checks));
-  for (auto& status : checked) S3O_CO_TRY(status);
-  co_return co_await heal_slots(std::move(damage));
 }
 
 std::set<Party> Engine::all_servers() const {
@@ -115,7 +95,7 @@ Task<Status> Engine::heal_some(Damage& damage) {
 }
 
 void Engine::healed(Party server, SlotAddress at) {
-  ++so_far_.slots;
+  ++so_far_.shares[server];
   metrics_.healed_slots.add();
   if (told_of_healing_.pass(environment_.clock.now()))
     spdlog::warn("server {}: slot {} of bucket {} was damaged and is healed{}", server, at.slot,
@@ -199,6 +179,17 @@ Task<Result<Payload>> Engine::ask_for_part(Party helper, Bytes message, Party to
   co_return answer;
 }
 
+Task<Status> Engine::write_share(Party server, SlotAddress at, View share) {
+  const HealSlotRequest request{.epoch = session_.epoch,
+                                .view = tree_.view,
+                                .at = at,
+                                .access = access_in(at),
+                                .share = share};
+  auto written = co_await servers_.ask(server, HealSlotRequest::kType, encode(request));
+  if (!written) co_return fail(written.error());
+  co_return Status{};
+}
+
 Task<Status> Engine::heal_through_client(SlotAddress at) {
   const ReadSlotRequest question{session_.epoch, tree_.view, at};
   auto answers = co_await for_all(servers_.count(), [&](Party server) {
@@ -230,13 +221,7 @@ Task<Status> Engine::heal_through_client(SlotAddress at) {
     Bytes share(params_.slot_size());
     if (!lost)
       share = recover_at(server, View(intact).first(enough), std::span(shares).first(enough));
-    const HealSlotRequest request{.epoch = session_.epoch,
-                                  .view = tree_.view,
-                                  .at = at,
-                                  .access = access_in(at),
-                                  .share = share};
-    auto written = co_await servers_.ask(server, HealSlotRequest::kType, encode(request));
-    if (!written) co_return fail(written.error());
+    S3O_CO_TRY(co_await write_share(server, at, share));
     if (!lost) healed(server, at);
   }
   so_far_.lost += lost;

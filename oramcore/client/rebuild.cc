@@ -15,8 +15,6 @@ namespace {
 constexpr unsigned kAtOnce = 32;  // buckets
 constexpr Duration kTellEvery = std::chrono::seconds(1);
 
-std::vector<View> views(const std::vector<Bytes>& all) { return {all.begin(), all.end()}; }
-
 /// What a root slot gets instead of a write that was not acknowledged: newer than all before, and
 /// no access of the session comes as far.
 std::uint64_t blank_stamp(std::uint64_t epoch, std::size_t slot) {
@@ -361,7 +359,7 @@ void Rebuild::tell(bool now) {
 // ---- one slot, whole
 
 /// Reads it at these servers.
-Task<Result<std::optional<Rebuild::Agreed>>> Rebuild::agree(SlotAddress at, Bytes of) {
+Task<Result<std::optional<Agreement>>> Rebuild::agree(SlotAddress at, Bytes of) {
   const ReadSlotRequest question{session_.epoch, tree_->view, at};
   auto answers = co_await for_all(static_cast<unsigned>(of.size()), [&](Party nth) {
     return servers_.ask(of[nth - 1u], ReadSlotRequest::kType, encode(question));
@@ -374,41 +372,7 @@ Task<Result<std::optional<Rebuild::Agreed>>> Rebuild::agree(SlotAddress at, Byte
     servers.push_back(of[i]);
     shares.emplace_back(answers[i]->body().begin(), answers[i]->body().end());
   }
-  co_return agreed(servers, shares);
-}
-
-/// The t + 1 whose shares open, and whoever agrees with them: of several choices the largest.
-std::optional<Rebuild::Agreed> Rebuild::agreed(View from, const std::vector<Bytes>& shares) const {
-  std::optional<Agreed> best;
-  if (from.size() < enough()) return best;
-  std::vector<bool> chosen(from.size());
-  std::fill_n(chosen.begin(), enough(), true);
-  do {
-    Agreed each;
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      if (!chosen[i]) continue;
-      each.servers.push_back(from[i]);
-      each.shares.push_back(shares[i]);
-    }
-    const Bytes points = each.servers;
-    const auto label = opened(recover(points, views(each.shares)));
-    if (!label) continue;
-    each.label = *label;
-    for (std::size_t i = 0; i < from.size(); ++i)
-      if (!chosen[i] && recover_at(from[i], points, views(each.shares)) == shares[i])
-        each.servers.push_back(from[i]);
-    if (!best || each.servers.size() > best->servers.size()) best = std::move(each);
-  } while (std::prev_permutation(chosen.begin(), chosen.end()));
-  return best;
-}
-
-/// Its label, if that is what a slot can hold.
-std::optional<Label> Rebuild::opened(View slot) const {
-  if (std::all_of(slot.begin(), slot.end(), [](std::uint8_t byte) { return byte == 0; }))
-    return Label{};
-  const auto block = sealer_.open(slot);
-  if (!block) return std::nullopt;
-  return block->label;
+  co_return find_agreement(sealer_, params_.scheme, servers, shares);
 }
 
 Task<Status> Rebuild::write(SlotAddress at, std::uint64_t access, Party server, Bytes share) {
@@ -420,15 +384,12 @@ Task<Status> Rebuild::write(SlotAddress at, std::uint64_t access, Party server, 
 }
 
 /// Gives the slot's share to the servers that have another one, or none.
-Task<Status> Rebuild::mend(SlotAddress at, std::uint64_t access, const Agreed& agreed) {
+Task<Status> Rebuild::mend(SlotAddress at, std::uint64_t access, const Agreement& agreed) {
   for (Party server = 1; server <= servers_.count(); ++server) {
-    if (std::find(agreed.servers.begin(), agreed.servers.end(), server) != agreed.servers.end())
-      continue;
+    if (agreed.holds(server)) continue;
     spdlog::warn("server {}: slot {} of bucket {} is lost or wrong, and is healed", server, at.slot,
                  at.bucket);
-    S3O_CO_TRY(co_await write(
-        at, access, server,
-        recover_at(server, View(agreed.servers).first(enough()), views(agreed.shares))));
+    S3O_CO_TRY(co_await write(at, access, server, agreed.share_of(server)));
   }
   co_return Status{};
 }

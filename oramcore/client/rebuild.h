@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "oramcore/client/agreement.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/client/seal.h"
 #include "oramcore/client/servers.h"
@@ -58,13 +59,6 @@ class Rebuild {
   void stop() { servers_.stop(); }
 
  private:
-  /// A slot that enough servers agree on.
-  struct Agreed {
-    Label label;
-    Bytes servers;              // whose shares lie on one polynomial
-    std::vector<Bytes> shares;  // t + 1 of theirs, in that order
-  };
-
   Task<Status> take_over(Duration patience);
   Task<Status> check_view(Party server, OpenAnswer answer);
   Task<Status> agree_on_view(const std::vector<SurveyAnswer>& stand);
@@ -82,11 +76,9 @@ class Rebuild {
   Task<Result<std::optional<Label>>> judge(SlotAddress at, const std::vector<LabelShare>& shares);
   void found(const Label& label, SlotAddress at);
 
-  Task<Result<std::optional<Agreed>>> agree(SlotAddress at, Bytes of);
-  std::optional<Agreed> agreed(View from, const std::vector<Bytes>& shares) const;
-  std::optional<Label> opened(View slot) const;
+  Task<Result<std::optional<Agreement>>> agree(SlotAddress at, Bytes of);
   Task<Status> write(SlotAddress at, std::uint64_t access, Party server, Bytes share);
-  Task<Status> mend(SlotAddress at, std::uint64_t access, const Agreed& agreed);
+  Task<Status> mend(SlotAddress at, std::uint64_t access, const Agreement& agreed);
   void tell(bool now);
 
   std::size_t enough() const { return params_.scheme.privacy + std::size_t{1}; }

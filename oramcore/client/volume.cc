@@ -281,7 +281,8 @@ class OpenVolume final : public Volume {
       Engine::ScrubProgress told;
       if (progress)
         told = [&](std::uint64_t looked_at, std::uint64_t of, const Healed& healed) {
-          progress(fmt::format("{} of {} buckets, {} slots healed", looked_at, of, healed.slots));
+          progress(
+              fmt::format("{} of {} buckets, {} shares healed", looked_at, of, healed.total()));
         };
       auto healed = co_await engine_->scrub(servers, told);
       if (!healed) co_return fail(connection_->explain(fail(std::move(healed).error())).error());
@@ -471,7 +472,7 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
   Status closed = volume.close();
   if (!healed) return fail(healed.error());
   if (!closed) return fail(std::move(closed).error());
-  repaired.healed = healed->slots;
+  repaired.healed = healed->shares;
   repaired.lost = healed->lost;
   return repaired;
 }

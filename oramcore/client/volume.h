@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -62,9 +63,9 @@ struct RebuiltVolume {
 
 /// What Volume::repair() has done.
 struct RepairedVolume {
-  std::set<Party> adopted;   // servers that have taken their places again
-  std::uint64_t healed = 0;  // slots, of single servers
-  std::uint64_t lost = 0;    // slots that are damaged at too many servers: what they held is lost
+  std::set<Party> adopted;                // servers that have taken their places again
+  std::map<Party, std::uint64_t> healed;  // shares, by server
+  std::uint64_t lost = 0;  // slots that are damaged at too many servers: what they held is lost
 };
 
 /// With a local vault, the process's working directory becomes the vault's run/.
@@ -92,12 +93,13 @@ class Volume {
                                        const std::filesystem::path& file);
 
   /// Has these servers look at every slot that they hold, and heals what is damaged from the
-  /// others' shares. Those that hold no volume, because their store is lost and they were given an
-  /// empty one, take their places in the volume again before that; of a local vault such a store is
-  /// made. Without `servers`: all of them, and none is empty. `options.progress` is told now and
-  /// then how far it is. After an error, or when it was cut short, it can be called again; a volume
-  /// whose servers all have their places can also be opened. Errors as of open(), and disk_full,
-  /// usage (there is no such server), unsupported (a server is older).
+  /// others' shares; of all servers also what does not fit together. Those that hold no volume,
+  /// because their store is lost and they were given an empty one, take their places in the volume
+  /// again before that; of a local vault such a store is made. Without `servers`: all of them, and
+  /// none is empty. `options.progress` is told now and then how far it is. After an error, or when
+  /// it was cut short, it can be called again; a volume whose servers all have their places can
+  /// also be opened. Errors as of open(), and disk_full, usage (there is no such server),
+  /// unsupported (a server is older).
   static Result<RepairedVolume> repair(Vault& vault, const VaultKeys& keys,
                                        const VolumeOptions& options, std::set<Party> servers);
   virtual ~Volume() = default;

@@ -48,6 +48,7 @@ enum class MessageType : std::uint16_t {
   check = 24,
   contribute = 25,
   mend = 26,
+  digests = 27,
 };
 
 using Nonce = std::array<std::uint8_t, 16>;
@@ -424,6 +425,35 @@ struct CheckRequest {
   template <class A>
   void fields(A& a) {
     a(epoch, view, written, bucket);
+  }
+};
+
+/// Digests: those (ShareDigest, by the seed) of the server's shares in the slots of a bucket of the
+/// present view that are not zero. The root's are as those of Labels.
+struct DigestsRequest {
+  static constexpr auto kType = MessageType::digests;
+  std::uint64_t epoch = 0;
+  std::uint64_t view = 0;
+  BucketIndex bucket = 0;
+  Seed seed{};
+  template <class A>
+  void fields(A& a) {
+    a(epoch, view, bucket, seed);
+  }
+};
+struct SlotDigest {
+  std::uint16_t slot = 0;
+  Bytes digest;  // nothing: the share is damaged or lost
+  template <class A>
+  void fields(A& a) {
+    a(slot, digest);
+  }
+};
+struct DigestsAnswer {
+  std::vector<SlotDigest> slots;  // ascending
+  template <class A>
+  void fields(A& a) {
+    a(slots);
   }
 };
 

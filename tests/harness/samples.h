@@ -179,6 +179,9 @@ void for_each_sample(Visit visit) {
         hex(kEpoch, "3837363534333231", kSlotBytes, "5857565554535251", kContent));
   visit(CheckRequest{kEpochNumber, 0x3132333435363738, 0x7172737475767778, 0x6162636465666768},
         hex(kEpoch, "3837363534333231", kWritten, "6867666564636261"));
+  visit(DigestsRequest{kEpochNumber, 0x3132333435363738, 0x6162636465666768, sample_seed(12)},
+        hex(kEpoch, "3837363534333231", "6867666564636261", seed_there(12).substr(2)));
+  visit(DigestsAnswer{{{0x0e0f, {0xe1, 0xe2}}}}, hex("01000000", "0f0e", "02000000", "e1e2"));
   visit(ContributeRequest{.epoch = kEpochNumber,
                           .view = 0x3132333435363738,
                           .ticket = 0x9192939495969798,

@@ -46,6 +46,8 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
       samples_.push_back(
           {kClient, server, request(1, LabelsRequest{open_.next.epoch, evictions(), kRoot})});
       samples_.push_back(
+          {kClient, server, request(1, DigestsRequest{open_.next.epoch, evictions(), kRoot})});
+      samples_.push_back(
           {kClient, server, request(1, LayoutRequest{open_.next.epoch, evictions()})});
       samples_.push_back(
           {kClient, server, request(1, CheckRequest{open_.next.epoch, evictions(), 0, kRoot})});

@@ -122,6 +122,8 @@ class Hostile : public test::HostileFixture {
         return in_session(decode<HealSlotRequest>(body), Due::obedience);
       case MessageType::check:
         return in_session(decode<CheckRequest>(body), Due::no_harm);
+      case MessageType::digests:
+        return in_session(decode<DigestsRequest>(body), Due::no_harm);
       case MessageType::layout:
         return in_session(decode<LayoutRequest>(body), Due::no_harm);
       case MessageType::contribute:

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
+#include <functional>
 #include <map>
 #include <string>
 
+#include "serverd/control.h"
 #include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 
@@ -49,6 +51,34 @@ class FilledVolume : public testing::TestWithParam<VolumeParams> {
     ASSERT_OK(cluster_.open_client());
     check_contents();
   }
+  /// Calls change(share) for all slots on a server's disk that are whole, and puts them back as if
+  /// the server had written them so.
+  void change_slots(Party server, const std::function<void(Bytes&)>& change) {
+    cluster_.stop_server(server);
+    const VolumeParams& params = cluster_.params();
+    const std::size_t stride = params.slot_size() + Frame::kTrailer;
+    const std::size_t slots =
+        cluster_.disk(server).content(cluster_.slots().string()).size() / stride;
+    auto file = cluster_.disk(server).open(cluster_.slots());
+    ASSERT_OK(file);
+    FrameStore store(std::move(*file), owner_of(cluster_.volume(), server), params.ring_slots(),
+                     params.bucket_size, params.slot_size(), 0);
+    for (std::size_t at = 0; at < slots; ++at) {
+      const bool in_ring = at < params.ring_slots();
+      const std::size_t behind = in_ring ? at : at - params.ring_slots();
+      const auto frame =
+          in_ring ? kRing : static_cast<FrameNumber>(1 + behind / params.bucket_size);
+      const std::size_t slot = in_ring ? at : behind % params.bucket_size;
+      auto found = store.read_slot(frame, slot);
+      ASSERT_OK(found);
+      if (!*found) continue;
+      change((*found)->content);
+      ASSERT_OK(store.write_slot(frame, slot, (*found)->content, (*found)->stamp));
+    }
+    ASSERT_OK(store.sync());
+    cluster_.start_server(server);
+  }
+
   Cluster cluster_{GetParam(), 7};
   std::map<BlockId, std::uint64_t> newest_;
 };

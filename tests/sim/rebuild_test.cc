@@ -4,7 +4,6 @@
 
 #include <random>
 
-#include "serverd/control.h"
 #include "tests/sim/filled_volume.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/simulation.h"
@@ -23,33 +22,6 @@ class RebuildTest : public test::FilledVolume {
   void lose() {
     cluster_.kill_client();
     cluster_.lose_client();
-  }
-  /// Calls change(share) for all slots on a server's disk that are whole, and puts them back as if
-  /// the server had written them so.
-  void change_slots(Party server, const std::function<void(Bytes&)>& change) {
-    cluster_.stop_server(server);
-    const VolumeParams& params = cluster_.params();
-    const std::size_t stride = params.slot_size() + Frame::kTrailer;
-    const std::size_t slots =
-        cluster_.disk(server).content(cluster_.slots().string()).size() / stride;
-    auto file = cluster_.disk(server).open(cluster_.slots());
-    ASSERT_OK(file);
-    FrameStore store(std::move(*file), owner_of(cluster_.volume(), server), params.ring_slots(),
-                     params.bucket_size, params.slot_size(), 0);
-    for (std::size_t at = 0; at < slots; ++at) {
-      const bool in_ring = at < params.ring_slots();
-      const std::size_t behind = in_ring ? at : at - params.ring_slots();
-      const auto frame =
-          in_ring ? kRing : static_cast<FrameNumber>(1 + behind / params.bucket_size);
-      const std::size_t slot = in_ring ? at : behind % params.bucket_size;
-      auto found = store.read_slot(frame, slot);
-      ASSERT_OK(found);
-      if (!*found) continue;
-      change((*found)->content);
-      ASSERT_OK(store.write_slot(frame, slot, (*found)->content, (*found)->stamp));
-    }
-    ASSERT_OK(store.sync());
-    cluster_.start_server(server);
   }
 };
 S3O_WITH_EACH_VOLUME(RebuildTest);

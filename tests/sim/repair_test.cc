@@ -21,6 +21,11 @@ class RepairTest : public test::FilledVolume {
       lost.insert(server);
     return lost;
   }
+  std::set<Party> all_servers() const {
+    std::set<Party> all;
+    for (Party server = 1; server <= cluster_.servers(); ++server) all.insert(server);
+    return all;
+  }
   void lose(const std::set<Party>& servers) {
     for (const Party server : servers) {
       if (cluster_.runs(server)) cluster_.kill_server(server);
@@ -44,11 +49,11 @@ class RepairTest : public test::FilledVolume {
     ASSERT_OK(cluster_.open_client());
     const auto healed = scrub(servers);
     ASSERT_OK(healed);
-    EXPECT_GT(healed->slots, 0u);
+    EXPECT_GT(healed->total(), 0u);
     EXPECT_EQ(healed->lost, 0u);
     const auto again = scrub(servers);
     ASSERT_OK(again);
-    EXPECT_EQ(again->slots, 0u);
+    EXPECT_EQ(again->total(), 0u);
     check_contents();
   }
 };
@@ -111,9 +116,9 @@ TEST_P(RepairTest, WhileTheVolumeIsInUse) {
   cluster_.run_until([&] { return healed.has_value(); });
   ASSERT_OK(*healed);
   EXPECT_EQ((*healed)->lost, 0u);
-  const auto left = scrub({1, 2, 3});
+  const auto left = scrub(all_servers());
   ASSERT_OK(left);
-  EXPECT_EQ(left->slots, 0u);
+  EXPECT_EQ(left->total(), 0u);
   check_contents();
 }
 
@@ -233,6 +238,60 @@ TEST_P(RepairTest, TheFormerDiskDoesNotComeBack) {
   go_on();
 }
 
+// As if the server had computed them so: nothing but the others' shares tells.
+TEST_P(RepairTest, SharesThatAreWrongAreFoundAndTheirServerIsNamed) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.commit());
+  std::mt19937_64 random(23);
+  for (Party liar = 1; liar <= cluster_.servers(); ++liar) {
+    std::uint64_t changed = 0;
+    ASSERT_NO_FATAL_FAILURE(change_slots(liar, [&](Bytes& share) {
+      if (random() % 3 != 0) return;
+      ++changed;
+      // One byte, or all of them. (Not of the last word, which a client with a map never reads.)
+      share[random() % (share.size() - 8)] ^= static_cast<std::uint8_t>(1 + random() % 255);
+      for (auto& byte : share)
+        if (changed % 2 == 0) byte ^= static_cast<std::uint8_t>(random());
+    }));
+    const auto healed = scrub(all_servers());
+    ASSERT_OK(healed);
+    EXPECT_EQ(healed->lost, 0u);
+    ASSERT_EQ(healed->shares.size(), 1u);
+    // Some were of the past.
+    EXPECT_GT(healed->shares.at(liar), 0u);
+    EXPECT_LE(healed->shares.at(liar), changed);
+    const auto again = scrub(all_servers());
+    ASSERT_OK(again);
+    EXPECT_EQ(again->total(), 0u);
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+  }
+  ASSERT_OK(cluster_.close_client());
+  go_on();
+}
+
+// While accesses and evictions go on nothing looks wrong that is not.
+TEST_P(RepairTest, AllAreComparedWhileTheVolumeIsInUse) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (std::uint64_t generation = 30; generation < 34; ++generation) {
+    std::optional<Result<Healed>> healed;
+    begin_scrub(all_servers(), healed);
+    std::size_t writing = kBlocks;
+    for (BlockId block = 0; block < kBlocks; ++block) {
+      newest_[block] = generation;
+      cluster_.engine().write(block, pattern(block, generation, kBlockSize), [&](const Status& s) {
+        EXPECT_TRUE(s);
+        --writing;
+      });
+    }
+    cluster_.run_until([&] { return healed.has_value() && writing == 0; });
+    ASSERT_OK(*healed);
+    EXPECT_EQ((*healed)->total(), 0u);
+    EXPECT_EQ((*healed)->lost, 0u);
+  }
+  ASSERT_OK(cluster_.close_client());
+  go_on();
+}
+
 // What a helper sends is its part under a mask that is used once; only together do they say
 // something, which is the share.
 TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
@@ -262,8 +321,8 @@ TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
   };
   const auto healed = cluster.run(cluster.engine().scrub({3}));
   ASSERT_OK(healed);
-  ASSERT_GT(healed->slots, 10u);
-  EXPECT_EQ(parts.size(), healed->slots);
+  ASSERT_GT(healed->total(), 10u);
+  EXPECT_EQ(parts.size(), healed->total());
   EXPECT_EQ(to_others, 0u);
   std::set<Bytes> seen;
   for (const auto& [ticket, of] : parts) {

@@ -1,0 +1,134 @@
+// All that the servers hold is looked at (3-durability.md, rule 15), bucket by bucket, the same
+// whatever is in them: each server reads its shares from its disk, and digests of them tell whether
+// those of all servers fit together. A share can be wrong although its checksum is right: it was
+// computed so, by a server that lies or whose memory errs.
+#include <spdlog/spdlog.h>
+
+#include "oramcore/client/agreement.h"
+#include "oramcore/client/engine.h"
+#include "oramcore/sharing/digest.h"
+
+namespace s3oram {
+namespace {
+
+constexpr BucketIndex kBucketsAtOnce = 16;
+
+}  // namespace
+
+Task<Result<Healed>> Engine::scrub(std::set<Party> servers, ScrubProgress progress) {
+  for (const Party server : servers) S3O_CO_TRY(co_await reserve_at(server, tree_.height));
+  const Healed before = so_far_;
+  for (BucketIndex next = kRoot; next <= bucket_count(tree_.height);) {
+    co_await begin_healing();
+    const std::uint64_t all = bucket_count(tree_.height);
+    const BucketIndex end = std::min(next + kBucketsAtOnce, all + 1);
+    Status status = co_await scrub_buckets(servers, next, end);
+    end_healing();
+    if (!status) co_return fail(status.error());
+    next = end;
+    if (progress) progress(end - 1, all, so_far_.since(before));
+  }
+  co_return so_far_.since(before);
+}
+
+Task<Status> Engine::scrub_buckets(const std::set<Party>& servers, BucketIndex first,
+                                   BucketIndex end) {
+  Damage damage;
+  std::vector<Task<Status>> checks;
+  for (BucketIndex bucket = first; bucket < end; ++bucket) {
+    const CheckRequest request{session_.epoch, tree_.view, tree_.written, bucket};
+    checks.push_back(add_damage(CheckRequest::kType, encode(request), servers, damage));
+  }
+  auto checked = co_await all(std::move(checks));
+  for (auto& status : checked) S3O_CO_TRY(status);
+  S3O_CO_TRY(co_await heal_slots(std::move(damage)));
+  if (servers.size() < servers_.count()) co_return Status{};
+  std::vector<Task<Status>> comparisons;
+  for (BucketIndex bucket = first; bucket < end; ++bucket)
+    comparisons.push_back(compare_shares(bucket));
+  auto compared = co_await all(std::move(comparisons));
+  for (auto& status : compared) S3O_CO_TRY(status);
+  co_return Status{};
+}
+
+Task<Status> Engine::compare_shares(BucketIndex bucket) {
+  const DigestsRequest request{session_.epoch, tree_.view, bucket, environment_.random.seed()};
+  auto answers = co_await for_all(servers_.count(), [&](Party server) {
+    return servers_.ask(server, DigestsRequest::kType, encode(request));
+  });
+  // What a server does not name is zero there.
+  std::map<std::uint16_t, std::vector<Bytes>> digests;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) co_return fail(answers[i].error());
+    auto found = decode<DigestsAnswer>(answers[i]->body());
+    if (!found) co_return fail(Errc::corrupt, "server {} answers nonsense", i + 1);
+    for (SlotDigest& each : found->slots)
+      digests.try_emplace(each.slot, answers.size(), Bytes(ShareDigest::kSize)).first->second[i] =
+          std::move(each.digest);
+  }
+  for (const auto& [slot, of] : digests)
+    if (const SlotAddress at{bucket, slot}; is_settled(at) && !fit_together(of))
+      S3O_CO_TRY(co_await settle(at));
+  co_return Status{};
+}
+
+/// No write to it is under way.
+bool Engine::is_settled(SlotAddress at) const {
+  if (at.bucket != kRoot || at.slot >= params_.ring_slots()) return true;
+  const unsigned every = params_.evict_every;
+  const Turn turn = intents_[at.slot].turn;
+  return turn >= first_turn(tree_.view, every) && turn < tree_.written &&
+         root_slot(turn, every) == at.slot;
+}
+
+/// Or one of them is of a share that is damaged: that was found by now, or will be.
+bool Engine::fit_together(const std::vector<Bytes>& digests) const {
+  std::vector<View> all;
+  Bytes points;
+  for (const Bytes& digest : digests) {
+    if (digest.size() != ShareDigest::kSize) return true;
+    all.emplace_back(digest);
+    points.push_back(static_cast<std::uint8_t>(all.size()));
+  }
+  const std::size_t enough = params_.scheme.privacy + std::size_t{1};
+  for (std::size_t i = enough; i < all.size(); ++i)
+    if (!std::ranges::equal(
+            recover_at(points[i], View(points).first(enough), std::span(all).first(enough)),
+            all[i]))
+      return false;
+  return true;
+}
+
+/// The servers whose shares open have the say. If none do, zeros everywhere are a sharing again.
+Task<Status> Engine::settle(SlotAddress at) {
+  const ReadSlotRequest question{session_.epoch, tree_.view, at};
+  auto answers = co_await for_all(servers_.count(), [&](Party server) {
+    return servers_.ask(server, ReadSlotRequest::kType, encode(question));
+  });
+  Bytes servers;
+  std::vector<Bytes> shares;
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    auto& answer = answers[server - 1u];
+    if (!answer && answer.error().code != Errc::corrupt) co_return fail(answer.error());
+    if (!answer || answer->body().size() != params_.slot_size()) continue;
+    servers.push_back(server);
+    shares.emplace_back(answer->body().begin(), answer->body().end());
+  }
+  const auto agreement = find_agreement(sealer_, params_.scheme, servers, shares);
+  if (!agreement) {
+    spdlog::error(
+        "the shares of slot {} of bucket {} do not fit together, and none that do open: "
+        "what it held is lost",
+        at.slot, at.bucket);
+    ++so_far_.lost;
+  }
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    if (agreement && agreement->holds(server)) continue;
+    const Bytes share = agreement ? agreement->share_of(server) : Bytes(params_.slot_size());
+    S3O_CO_TRY(co_await write_share(server, at, share));
+    if (agreement) healed(server, at);
+  }
+  co_return Status{};
+}
+
+}  // namespace s3oram
