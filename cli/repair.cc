@@ -13,7 +13,7 @@ namespace {
 
 struct RepairOptions {
   std::string vault;
-  std::vector<unsigned> servers;
+  std::set<unsigned> servers;
   int timeout = 20;  // s
   CredentialOptions credential;
 
@@ -36,7 +36,7 @@ std::string shares_of(const RepairedVolume& repaired) {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-Status report(const std::string& vault, const std::vector<unsigned>& servers,
+Status report(const std::string& vault, const std::set<unsigned>& servers,
               const RepairedVolume& repaired) {
   if (!repaired.adopted.empty())
     std::cout << fmt::format("{}: server {} held nothing and has its place in the volume again\n",

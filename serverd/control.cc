@@ -1,5 +1,7 @@
 #include "serverd/control.h"
 
+#include <algorithm>
+
 #include "oramcore/base/format_number.h"
 #include "oramcore/base/rules.h"
 #include "oramcore/db/known_format.h"
@@ -141,23 +143,32 @@ Status Control::adopt(const AdoptRequest& request) {
     return fail(Errc::bad_request, "there is no tree of height {}", height);
   const VolumeParams& params = request.volume.params;
   BucketVersions versions;
+  FrameNumber frames = 0;
   for (const BucketShape& each : request.buckets) {
     const bool in_tree = each.bucket > kRoot && each.bucket <= bucket_count(height);
     const bool in_stash =
         each.bucket >= kStashBucket && each.bucket - kStashBucket < params.stash_buckets();
     const bool ascending = versions.empty() || versions.back().first < each.bucket;
-    if ((!in_tree && !in_stash) || !ascending || each.slots == 0 || each.slots > params.bucket_size)
+    const auto first = std::ranges::lower_bound(versions, each.first, {},
+                                                [](const auto& version) { return version.first; });
+    const bool shares = each.first != each.bucket;
+    if ((!in_tree && !in_stash) || !ascending || each.slots == 0 ||
+        each.slots > params.bucket_size ||
+        (shares && (first == versions.end() || first->first != each.first)))
       return fail(Errc::bad_request, "a tree of height {} has no such bucket {}", height,
                   each.bucket);
-    const auto frame = static_cast<FrameNumber>(versions.size() + 1);
+    const FrameNumber frame = shares ? first->second.frame : ++frames;
     versions.emplace_back(each.bucket, FrameRef{frame, each.slots, each.stamp});
   }
-  has_stamps_ = true;  // as from now on
+  const bool had_stamps = std::exchange(has_stamps_, true);
   const auto fill = [&]() -> Status {
     S3O_TRY(put_volume(request.volume, request.session, request.view, height));
     return put_buckets("buckets", versions);
   };
-  S3O_TRY(database_.transact("adopt", fill));
+  if (Status adopted = database_.transact("adopt", fill); !adopted) {
+    has_stamps_ = had_stamps;
+    return adopted;
+  }
   return open_again();
 }
 

@@ -92,7 +92,9 @@ Result<std::shared_ptr<const Frame>> FrameStore::read(const FrameRef& ref, unsig
     }
   }
   auto content = std::make_shared<Frame>(slots_, slot_size_);
-  S3O_TRY(told(file_->read(offset(frame, 0), content->bytes().first(slots * stride_))));
+  // What the disk cannot read is as damaged as what it reads wrong, and mended by a write.
+  if (!told(file_->read(offset(frame, 0), content->bytes().first(slots * stride_))))
+    return fail(Errc::corrupt, "frame {} cannot be read from the disk", frame);
   for (std::size_t slot = 0; slot < slots; ++slot)
     if (rule_holds(Rule::checksums) && !intact(frame, slot, content->slot(slot), stamp))
       return fail(Errc::corrupt, "slot {} of frame {} is damaged on disk", slot, frame);
@@ -140,8 +142,7 @@ Result<std::vector<std::uint16_t>> FrameStore::damaged(const FrameRef& ref) {
   std::vector<std::uint16_t> found;
   for (std::size_t slot = 0; slot < ref.slots; ++slot) {
     auto content = read_slot(ref.frame, slot, ref.stamp);
-    if (!content) return fail(content.error());
-    if (!*content) found.push_back(static_cast<std::uint16_t>(slot));
+    if (!content || !*content) found.push_back(static_cast<std::uint16_t>(slot));
   }
   return found;
 }

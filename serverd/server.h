@@ -1,5 +1,6 @@
-// The server behind share_server.h, in parts: sessions (share_server.cc), accesses and healing
-// (server_access.cc), evictions (server_eviction.cc). One executor; not thread-safe.
+// The server behind share_server.h, in parts: sessions (share_server.cc), accesses
+// (server_retrieval.cc, server_root.cc), healing (server_heal.cc, server_labels.cc), evictions
+// (server_eviction.cc). One executor; not thread-safe.
 #pragma once
 
 #include <atomic>
@@ -101,6 +102,7 @@ class Server final : public ShareServer {
   /// Whether a volume can be made here that is not there yet. Errors: wrong_volume.
   Result<bool> takes(const VolumeDescription& volume) const;
   Result<Bytes> adopt(const AdoptRequest& request);
+  Result<Bytes> opened();
   Task<Result<Bytes>> layout(LayoutRequest request, Payload&);
   Task<Result<Bytes>> open_session(const Payload& payload);
   /// Root slots that do not hold what the client knows to be acknowledged are damaged.
@@ -162,6 +164,7 @@ class Server final : public ShareServer {
   Task<Status> add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to);
   Task<Result<Bytes>> damage(DamageRequest request, Payload&);
   Task<Result<Bytes>> check(CheckRequest request, Payload&);
+  Task<Status> rewrite_ring();
   Task<Result<Bytes>> share_in(SlotAddress at);
   Task<Result<Bytes>> read_slot(ReadSlotRequest request, Payload&);
   Task<Status> write_healed(SlotAddress at, std::uint64_t access, View share);
@@ -255,6 +258,7 @@ class Server final : public ShareServer {
   };
   std::map<std::uint64_t, Sum> sums_;  // by ticket
   std::uint64_t oldest_sum_ = 0;
+  std::set<std::uint64_t> contributed_;                        // tickets, of the present session
   std::map<std::pair<Turn, std::uint64_t>, Payload> relayed_;  // RelayRequest, by turn and access
   Event parts_changed_;  // of the three above, of the ring, or the session ends
 

@@ -54,7 +54,7 @@ Result<std::vector<SlotAddress>> Server::damaged_root(std::uint64_t view, Turn w
 Task<Status> Server::add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to) {
   const auto ref = control_.bucket(bucket, control_.view());
   if (!ref || ref->frame == 0) co_return Status{};
-  const auto slots = co_await offload(pool_, [&] { return frames_->damaged(*ref); });
+  const auto slots = co_await offload(readers_, [&] { return frames_->damaged(*ref); });
   if (!slots) co_return fail(slots.error());
   for (const std::uint16_t slot : *slots) to.push_back(address_of(bucket, slot));
   co_return Status{};
@@ -75,6 +75,7 @@ Task<Result<Bytes>> Server::check(CheckRequest request, Payload&) {
     co_return malformed();
   DamageAnswer answer;
   if (request.bucket == kRoot) {
+    S3O_CO_TRY(co_await rewrite_ring());
     answer.slots = std::move(*root);
     for (unsigned i = 0; i < params().stash_buckets(); ++i)
       S3O_CO_TRY(co_await add_damaged(kStashBucket + i, answer.slots));
@@ -82,6 +83,20 @@ Task<Result<Bytes>> Server::check(CheckRequest request, Payload&) {
     S3O_CO_TRY(co_await add_damaged(request.bucket, answer.slots));
   }
   co_return encode(answer);
+}
+
+/// What is in memory and no longer on the disk.
+Task<Status> Server::rewrite_ring() {
+  for (std::uint16_t slot = 0; slot < ring_.size(); ++slot) {
+    const std::uint64_t stamp = ring_[slot].durable;
+    if (stamp == 0 || ring_[slot].stamp != stamp) continue;
+    const auto found =
+        co_await offload(readers_, [&] { return frames_->read_slot(kRing, slot, stamp); });
+    if ((found && *found) || ring_[slot].stamp != stamp) continue;
+    spdlog::warn("slot {} of bucket {} was damaged and is written anew", slot, kRoot);
+    S3O_CO_TRY(co_await write_to_ring(slot, stamp));
+  }
+  co_return Status{};
 }
 
 /// Behind a blank header. Errors: corrupt.
@@ -141,6 +156,9 @@ Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
       !are_helpers(request.helpers, request.to, scheme) || own == request.helpers.end() ||
       request.masks.size() != scheme.privacy)
     co_return malformed();
+  contributed_.erase(contributed_.begin(), contributed_.lower_bound(request.oldest));
+  if (request.ticket < request.oldest || !contributed_.insert(request.ticket).second)
+    co_return fail(Errc::failed, "this attempt is over");
   const auto share = co_await share_in(request.at);
   if (!share) co_return fail(share.error());
   const std::uint8_t weight = lagrange_at(
@@ -163,8 +181,10 @@ Task<Result<Bytes>> Server::mend(MendRequest request, Payload&) {
   forget_sums_before(request.oldest);
   Bytes share(params().slot_size());
   S3O_CO_TRY(co_await add_addends(request.epoch, request.ticket, request.helpers, share));
+  sums_[request.ticket] = {.addends = {}, .withdrawn = true};
+  const auto own = co_await share_in(request.at);
   S3O_CO_TRY(check_view(request.view));
-  S3O_CO_TRY(co_await write_healed(request.at, request.access, share));
+  if (!own) S3O_CO_TRY(co_await write_healed(request.at, request.access, share));
   co_return done();
 }
 

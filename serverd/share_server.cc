@@ -194,10 +194,16 @@ Result<bool> Server::takes(const VolumeDescription& volume) const {
               self_);
 }
 
+/// Of a volume that is there already; its disk may have failed just after it was made.
+Result<Bytes> Server::opened() {
+  if (!frames_) S3O_TRY(open_frames());
+  return done();
+}
+
 Result<Bytes> Server::create(const CreateRequest& request) {
   const auto free = takes(request.volume);
   if (!free) return fail(free.error());
-  if (!*free) return done();
+  if (!*free) return opened();
   S3O_TRY(control_.create(request.volume));
   S3O_TRY(open_frames());
   spdlog::info("new volume: server {} of {}, Z={}, A={}, {}-byte blocks", self_,
@@ -210,7 +216,7 @@ Result<Bytes> Server::create(const CreateRequest& request) {
 Result<Bytes> Server::adopt(const AdoptRequest& request) {
   const auto free = takes(request.volume);
   if (!free) return fail(free.error());
-  if (!*free) return done();
+  if (!*free) return opened();
   if (request.session.epoch == 0) return malformed();
   S3O_TRY(control_.adopt(request));
   S3O_TRY(open_frames());
@@ -222,8 +228,10 @@ Result<Bytes> Server::adopt(const AdoptRequest& request) {
 Task<Result<Bytes>> Server::layout(LayoutRequest request, Payload&) {
   S3O_CO_TRY(check_view(request.view));
   LayoutAnswer answer;
+  std::unordered_map<FrameNumber, BucketIndex> first;
   for (const auto& [bucket, ref] : control_.layout())
-    answer.buckets.push_back({bucket, ref.slots, ref.stamp});
+    answer.buckets.push_back(
+        {bucket, first.try_emplace(ref.frame, bucket).first->second, ref.slots, ref.stamp});
   co_return encode(answer);
 }
 
@@ -240,6 +248,7 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
   if (!decoded_request || decoded_request->next.epoch == 0) co_return malformed();
   const OpenRequest& request = *decoded_request;
   S3O_CO_TRY(check_volume(request.volume));
+  if (!frames_) S3O_CO_TRY(open_frames());
   const Session& present = control_.session();
   if (present != request.next) {
     const bool known =
@@ -280,6 +289,7 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
     opening_ = request.opening;
     sums_.clear();
     oldest_sum_ = 0;
+    contributed_.clear();
     relayed_.clear();
     distrust_root(request);
   } else if (static_cast<std::int16_t>(request.opening - opening_) > 0) {

@@ -12,7 +12,7 @@ Status merge(LayoutAnswer& all, const LayoutAnswer& other) {
     BucketShape& one = all.buckets[i];
     const BucketShape& same = other.buckets[i];
     if (!one.stamp) one.stamp = same.stamp;
-    equal = one.bucket == same.bucket && one.slots == same.slots &&
+    equal = one.bucket == same.bucket && one.first == same.first && one.slots == same.slots &&
             (!same.stamp || one.stamp == same.stamp);
   }
   if (equal) return {};
@@ -54,8 +54,10 @@ Task<Status> Adoption::run(std::set<Party> lost, Duration patience) {
   environment_.random.fill(session_.nonce);
   S3O_CO_TRY(
       co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
+  for (const Intent& intent : loaded->intents)
+    if (intent.turn < tree_.written) root_.push_back(intent.access);
   S3O_CO_TRY(co_await open(lost, std::move(loaded->sessions), patience));
-  auto buckets = co_await layout(lost);
+  auto buckets = co_await layout(lost, patience);
   if (!buckets) co_return fail(buckets.error());
   AdoptRequest request{.volume = {volume_, params_, 0},
                        .session = session_,
@@ -72,7 +74,10 @@ Task<Status> Adoption::run(std::set<Party> lost, Duration patience) {
 
 Task<Status> Adoption::open(const std::set<Party>& lost, std::vector<Session> known,
                             Duration patience) {
-  auto present = [this](OpenRequest& request) { request.view = tree_.view; };
+  std::function<void(OpenRequest&)> present = [this](OpenRequest& request) {
+    request.view = tree_.view;
+    request.root = root_;
+  };
   Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
     return bring_along(server, answer, limit);
   };
@@ -91,11 +96,11 @@ Task<Status> Adoption::bring_along(Party server, OpenAnswer answer, Duration pat
 }
 
 /// What all servers but the lost ones say.
-Task<Result<LayoutAnswer>> Adoption::layout(const std::set<Party>& lost) {
+Task<Result<LayoutAnswer>> Adoption::layout(const std::set<Party>& lost, Duration patience) {
   std::optional<LayoutAnswer> all;
   for (Party server = 1; server <= servers_.count(); ++server) {
     if (lost.contains(server)) continue;
-    auto its = co_await layout_at(server);
+    auto its = co_await layout_at(server, patience);
     if (!its) co_return fail(its.error());
     if (!all)
       all = std::move(*its);
@@ -105,9 +110,9 @@ Task<Result<LayoutAnswer>> Adoption::layout(const std::set<Party>& lost) {
   co_return std::move(*all);
 }
 
-Task<Result<LayoutAnswer>> Adoption::layout_at(Party server) {
-  auto answer = co_await servers_.ask(server, LayoutRequest::kType,
-                                      encode(LayoutRequest{session_.epoch, tree_.view}));
+Task<Result<LayoutAnswer>> Adoption::layout_at(Party server, Duration patience) {
+  auto answer = co_await servers_.call_opened(
+      server, LayoutRequest::kType, encode(LayoutRequest{session_.epoch, tree_.view}), patience);
   if (!answer) co_return fail(explain(server, std::move(answer).error()));
   auto decoded = decode<LayoutAnswer>(answer->body());
   if (!decoded) co_return fail(Errc::corrupt, "server {} answers nonsense", server);

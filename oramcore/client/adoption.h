@@ -31,8 +31,8 @@ class Adoption {
  private:
   Task<Status> open(const std::set<Party>& lost, std::vector<Session> known, Duration patience);
   Task<Status> bring_along(Party server, OpenAnswer answer, Duration patience);
-  Task<Result<LayoutAnswer>> layout(const std::set<Party>& lost);
-  Task<Result<LayoutAnswer>> layout_at(Party server);
+  Task<Result<LayoutAnswer>> layout(const std::set<Party>& lost, Duration patience);
+  Task<Result<LayoutAnswer>> layout_at(Party server, Duration patience);
 
   ClientEnvironment environment_;
   VolumeId volume_;
@@ -40,6 +40,7 @@ class Adoption {
   ClientState& state_;
   Servers servers_;
   TreeState tree_;
+  std::vector<std::uint64_t> root_;  // as in OpenRequest
   Session session_;
 };
 

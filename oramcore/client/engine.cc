@@ -88,6 +88,11 @@ Task<Status> Engine::close(bool with_commit) {
     else
       co_await idle_.wait();
   }
+  if (with_commit && status) {
+    const auto folded =
+        co_await offload(environment_.database, [this] { return state_.fold_log(); });
+    if (!folded) spdlog::warn("vault.db keeps its log: {}", folded.error().message);
+  }
   co_return status;
 }
 

@@ -76,8 +76,8 @@ class Engine final : public BlockDevice {
   using ScrubProgress =
       std::function<void(std::uint64_t looked_at, std::uint64_t of, const Healed& so_far)>;
   /// Has these servers look at every slot that they hold, and heals what is damaged. If they are
-  /// all, also what does not fit together. On the executor; accesses go on meanwhile. Errors:
-  /// disk_full (a server has no room for the tree).
+  /// all, also what does not fit together. What is lost stays as it is. On the executor; accesses
+  /// go on meanwhile. Errors: disk_full (a server has no room for the tree).
   Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {});
   /// What each server has sent and received, if it answers soon. On the executor.
   Task<std::vector<Result<TrafficAnswer>>> server_traffic();
@@ -171,15 +171,24 @@ class Engine final : public BlockDevice {
 
   // engine_heal.cc
   using Damage = std::map<SlotAddress, std::set<Party>>;  // which servers lack their share
+  /// What becomes of a slot of which too few servers have their share: it is a sharing of zeros
+  /// then, so that it harms nobody; or stays as it is, as a server's disk may come back.
+  enum class Loss { zeroed, left };
+  Task<void> await_healed();
   Task<void> begin_healing();
   void end_healing();
   Task<Status> heal();
   std::set<Party> all_servers() const;
-  Task<Status> add_damage(MessageType question, Bytes message, std::set<Party> servers, Damage& to);
-  Task<Status> heal_slots(Damage damage);
-  Task<Status> heal_some(Damage& damage);
-  Task<Status> heal_slot(SlotAddress at, std::set<Party> damaged);
-  Task<Status> heal_through_client(SlotAddress at);
+  static constexpr BucketIndex kEveryBucket = 0;
+  Task<Status> add_damage(MessageType question, Bytes message, std::set<Party> servers, Damage& to,
+                          BucketIndex of = kEveryBucket);
+  Task<Status> heal_slots(Damage damage, Loss loss);
+  Task<Status> heal_some(Damage& damage, Loss loss);
+  Task<Status> heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss);
+  bool may_send_shares() const;
+  Task<Status> heal_through_client(SlotAddress at, Loss loss);
+  Task<std::vector<Result<Payload>>> read_slot(SlotAddress at);
+  Task<Result<Payload>> ask_again(Party server, MessageType type, Bytes message);
   Task<Status> write_share(Party server, SlotAddress at, View share);
   Task<std::vector<Result<Payload>>> ask_for_share(SlotAddress at, Party to, Bytes helpers);
   Task<Result<Payload>> ask_for_part(Party helper, Bytes message, Party to, std::uint64_t ticket);
@@ -234,6 +243,9 @@ class Engine final : public BlockDevice {
   std::vector<Intent> intents_;        // by root slot
   std::set<BlockId> unreadable_;       // not asked for again before they are written
   bool healing_ = false;
+  std::size_t waiting_for_healing_ = 0;
+  std::uint64_t healing_rounds_ = 0;
+  Duration shares_again_ = Duration::min();  // servers may be asked to send each other shares then
   Healed so_far_;
   Event healed_;
 

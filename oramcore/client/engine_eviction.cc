@@ -38,9 +38,16 @@ Task<Status> Engine::evict_once() {
     if (wants_to_grow() && co_await reserve(tree_.height + 1)) ++next_height;
     environment_.random.fill(id.attempt);
     attempt_ = id;
+    const std::uint64_t lost = so_far_.lost;
     auto status = co_await prepare(*plan, id, next_height);
-    while (!dead_ && healing_) co_await healed_.wait();
+    while (!dead_ && healing_) co_await await_healed();
     if (dead_) co_return fail(*dead_);
+    if (status && so_far_.lost != lost) {
+      // Some servers may have computed with a slot's former content, others with its zeros.
+      status = fail(Errc::failed, "a slot was lost meanwhile");
+      S3O_CO_TRY(co_await servers_.ask_all(DiscardRequest::kType,
+                                           encode(DiscardRequest{session_.epoch, id})));
+    }
     if (status) {
       decide(*plan, id, next_height);
       break;

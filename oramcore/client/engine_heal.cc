@@ -9,7 +9,8 @@
 namespace s3oram {
 namespace {
 
-constexpr unsigned kSlotsAtOnce = 32;
+constexpr std::size_t kSlotsAtOnce = 32, kBytesAtOnce = 4 << 20;
+constexpr Duration kSharesAgain = std::chrono::minutes(1);
 
 }  // namespace
 
@@ -26,8 +27,15 @@ Healed Healed::since(const Healed& before) const {
   return more;
 }
 
+/// Whoever decides something, or has found damage, goes before the next healing.
+Task<void> Engine::await_healed() {
+  ++waiting_for_healing_;
+  while (!dead_ && healing_) co_await healed_.wait();
+  --waiting_for_healing_;
+  healed_.notify_all();
+}
+
 Task<void> Engine::begin_healing() {
-  while (healing_) co_await healed_.wait();
   healing_ = true;  // from here on nothing is decided
   while (!dead_ && reading_.view != tree_.view) co_await turns_changed_.wait();
 }
@@ -37,17 +45,18 @@ void Engine::end_healing() {
   healed_.notify_all();
 }
 
-/// Heals what the servers have found since they were last asked. If it is being done, waits for it.
+/// Heals what the servers have found until now. One round does for all who came before it.
 Task<Status> Engine::heal() {
-  if (healing_) {
-    while (healing_) co_await healed_.wait();
-    co_return Status{};
-  }
+  const std::uint64_t round = healing_rounds_;
+  while (!dead_ && healing_) co_await await_healed();
+  if (dead_) co_return fail(*dead_);
+  if (healing_rounds_ > round) co_return Status{};
+  ++healing_rounds_;
   co_await begin_healing();
   const DamageRequest request{session_.epoch, tree_.view, tree_.written};
   Damage damage;
   Status status = co_await add_damage(DamageRequest::kType, encode(request), all_servers(), damage);
-  if (status) status = co_await heal_slots(std::move(damage));
+  if (status) status = co_await heal_slots(std::move(damage), Loss::zeroed);
   end_healing();
   co_return status;
 }
@@ -58,8 +67,9 @@ std::set<Party> Engine::all_servers() const {
   return all;
 }
 
+/// Of one bucket; or of all.
 Task<Status> Engine::add_damage(MessageType question, Bytes message, std::set<Party> servers,
-                                Damage& to) {
+                                Damage& to, BucketIndex of) {
   const Bytes asked(servers.begin(), servers.end());
   auto answers = co_await for_all(static_cast<unsigned>(asked.size()), [&](Party nth) {
     return servers_.ask(asked[nth - 1u], question, message);
@@ -68,24 +78,27 @@ Task<Status> Engine::add_damage(MessageType question, Bytes message, std::set<Pa
     if (!answers[i]) co_return fail(answers[i].error());
     const auto found = decode<DamageAnswer>(answers[i]->body());
     if (!found) co_return fail(Errc::corrupt, "server {} answers nonsense", asked[i]);
-    for (const SlotAddress at : found->slots) to[at].insert(asked[i]);
+    for (const SlotAddress at : found->slots)
+      if (of == kEveryBucket || at.bucket == of) to[at].insert(asked[i]);
   }
   co_return Status{};
 }
 
-Task<Status> Engine::heal_slots(Damage damage) {
+Task<Status> Engine::heal_slots(Damage damage, Loss loss) {
+  const std::size_t at_once =
+      std::clamp<std::size_t>(kBytesAtOnce / params_.slot_size(), 1, kSlotsAtOnce);
   std::vector<Task<Status>> workers;
-  for (unsigned i = 0; i < kSlotsAtOnce && i < damage.size(); ++i)
-    workers.push_back(heal_some(damage));
+  for (std::size_t i = 0; i < at_once && i < damage.size(); ++i)
+    workers.push_back(heal_some(damage, loss));
   auto ended = co_await all(std::move(workers));
   for (auto& status : ended) S3O_CO_TRY(status);
   co_return Status{};
 }
 
-Task<Status> Engine::heal_some(Damage& damage) {
+Task<Status> Engine::heal_some(Damage& damage, Loss loss) {
   while (!damage.empty()) {
     auto next = damage.extract(damage.begin());
-    auto status = co_await heal_slot(next.key(), std::move(next.mapped()));
+    auto status = co_await heal_slot(next.key(), std::move(next.mapped()), loss);
     if (!status) {
       damage.clear();
       co_return status;
@@ -108,30 +121,36 @@ std::uint64_t Engine::access_in(SlotAddress at) const {
 }
 
 // The servers do it among themselves, if enough of them have their share, and can.
-Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged) {
+Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss) {
   const std::size_t enough = params_.scheme.privacy + std::size_t{1};
-  while (params_.privacy == Privacy::computational && !damaged.empty() &&
-         damaged.size() + enough <= servers_.count()) {
+  std::set<Party> unfit = damaged;  // to help
+  while (!damaged.empty() && unfit.size() + enough <= servers_.count() && may_send_shares()) {
     const Party to = *damaged.begin();
     Bytes helpers;
     for (Party server = 1; helpers.size() < enough; ++server)
-      if (!damaged.contains(server)) helpers.push_back(server);
-    auto answers = co_await ask_for_share(at, to, helpers);
+      if (!unfit.contains(server)) helpers.push_back(server);
+    const auto answers = co_await ask_for_share(at, to, helpers);
     if (dead_) co_return fail(*dead_);
-    bool given = true, known = false;
-    for (std::size_t i = 0; i < helpers.size(); ++i)
-      if (!answers[i] && answers[i].error().code == Errc::corrupt)
-        known |= damaged.insert(helpers[i]).second;
-    for (const auto& answer : answers) given &= answer.has_value();
-    if (given) {
+    if (answers.back()) {
       damaged.erase(to);
       healed(to, at);
-    } else if (!known) {
-      break;
+      continue;
     }
+    const std::size_t fit = unfit.size();
+    for (std::size_t i = 0; i < helpers.size(); ++i)
+      if (!answers[i] && answers[i].error().code == Errc::corrupt) {
+        unfit.insert(helpers[i]);
+        damaged.insert(helpers[i]);
+      }
+    if (unfit.size() == fit) shares_again_ = environment_.clock.now() + kSharesAgain;
   }
   if (damaged.empty()) co_return Status{};
-  co_return co_await heal_through_client(at);
+  co_return co_await heal_through_client(at, loss);
+}
+
+/// The servers to each other; not for a while after they could not, as that takes its time.
+bool Engine::may_send_shares() const {
+  return params_.privacy == Privacy::computational && environment_.clock.now() >= shares_again_;
 }
 
 /// What the helpers have answered, and then `to`. Each attempt is made of fresh seeds.
@@ -154,6 +173,7 @@ Task<std::vector<Result<Payload>>> Engine::ask_for_share(SlotAddress at, Party t
   ContributeRequest contribute{.epoch = session_.epoch,
                                .view = tree_.view,
                                .ticket = ticket,
+                               .oldest = *tickets_.begin(),
                                .at = at,
                                .to = to,
                                .helpers = helpers,
@@ -190,31 +210,32 @@ Task<Status> Engine::write_share(Party server, SlotAddress at, View share) {
   co_return Status{};
 }
 
-Task<Status> Engine::heal_through_client(SlotAddress at) {
-  const ReadSlotRequest question{session_.epoch, tree_.view, at};
-  auto answers = co_await for_all(servers_.count(), [&](Party server) {
-    return servers_.ask(server, ReadSlotRequest::kType, encode(question));
-  });
+Task<Status> Engine::heal_through_client(SlotAddress at, Loss loss) {
+  auto answers = co_await read_slot(at);
   Bytes intact;                 // servers
   std::vector<View> shares;     // theirs
   std::vector<Party> to_write;  // in this order
+  std::optional<Error> unread;  // perhaps it could be read another time
   for (Party server = 1; server <= servers_.count(); ++server) {
     auto& answer = answers[server - 1];
     if (answer && answer->body().size() == params_.slot_size()) {
       intact.push_back(server);
       shares.push_back(answer->body());
-    } else if (answer || answer.error().code == Errc::corrupt) {
-      to_write.push_back(server);
-    } else {
-      co_return fail(answer.error());
+      continue;
     }
+    to_write.push_back(server);
+    if (!answer && answer.error().code != Errc::corrupt) unread = answer.error();
+    if (unread && unread->code != Errc::failed) co_return fail(*unread);
   }
   const std::size_t enough = params_.scheme.privacy + std::size_t{1};
   const bool lost = intact.size() < enough;
+  if (lost && unread) co_return fail(*unread);
   if (lost) {
-    // Zeros everywhere are a sharing again. The intact ones first: cut short, this begins anew.
+    ++so_far_.lost;
     spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
                   at.slot, at.bucket);
+    if (loss == Loss::left) co_return Status{};
+    // Zeros everywhere are a sharing again. The intact ones first: cut short, this begins anew.
     to_write.insert(to_write.begin(), intact.begin(), intact.end());
   }
   for (const Party server : to_write) {
@@ -224,8 +245,23 @@ Task<Status> Engine::heal_through_client(SlotAddress at) {
     S3O_CO_TRY(co_await write_share(server, at, share));
     if (!lost) healed(server, at);
   }
-  so_far_.lost += lost;
   co_return Status{};
+}
+
+/// What each server holds there. Errors: corrupt (damaged), failed (its disk cannot read it), ...
+Task<std::vector<Result<Payload>>> Engine::read_slot(SlotAddress at) {
+  const ReadSlotRequest question{session_.epoch, tree_.view, at};
+  return for_all(servers_.count(), [this, message = encode(question)](Party server) {
+    return ask_again(server, ReadSlotRequest::kType, message);
+  });
+}
+
+/// While it is restarted.
+Task<Result<Payload>> Engine::ask_again(Party server, MessageType type, Bytes message) {
+  for (;;) {
+    auto answer = co_await servers_.ask_once(server, type, message);
+    if (answer || dead_ || answer.error().code != Errc::need_open) co_return answer;
+  }
 }
 
 }  // namespace s3oram

@@ -16,15 +16,19 @@ constexpr BucketIndex kBucketsAtOnce = 16;
 }  // namespace
 
 Task<Result<Healed>> Engine::scrub(std::set<Party> servers, ScrubProgress progress) {
-  for (const Party server : servers) S3O_CO_TRY(co_await reserve_at(server, tree_.height));
+  for (const Party server : servers)
+    if (auto room = co_await reserve_at(server, tree_.height); !room)
+      co_return fail(room.error().code, "server {}: {}", server, room.error().message);
   const Healed before = so_far_;
   for (BucketIndex next = kRoot; next <= bucket_count(tree_.height);) {
+    while (!dead_ && (healing_ || waiting_for_healing_ > 0)) co_await healed_.wait();
+    if (dead_) co_return fail(*dead_);
     co_await begin_healing();
     const std::uint64_t all = bucket_count(tree_.height);
     const BucketIndex end = std::min(next + kBucketsAtOnce, all + 1);
     Status status = co_await scrub_buckets(servers, next, end);
     end_healing();
-    if (!status) co_return fail(status.error());
+    if (!status) co_return fail(dead_ ? *dead_ : status.error());
     next = end;
     if (progress) progress(end - 1, all, so_far_.since(before));
   }
@@ -37,11 +41,11 @@ Task<Status> Engine::scrub_buckets(const std::set<Party>& servers, BucketIndex f
   std::vector<Task<Status>> checks;
   for (BucketIndex bucket = first; bucket < end; ++bucket) {
     const CheckRequest request{session_.epoch, tree_.view, tree_.written, bucket};
-    checks.push_back(add_damage(CheckRequest::kType, encode(request), servers, damage));
+    checks.push_back(add_damage(CheckRequest::kType, encode(request), servers, damage, bucket));
   }
   auto checked = co_await all(std::move(checks));
   for (auto& status : checked) S3O_CO_TRY(status);
-  S3O_CO_TRY(co_await heal_slots(std::move(damage)));
+  S3O_CO_TRY(co_await heal_slots(std::move(damage), Loss::left));
   if (servers.size() < servers_.count()) co_return Status{};
   std::vector<Task<Status>> comparisons;
   for (BucketIndex bucket = first; bucket < end; ++bucket)
@@ -99,34 +103,30 @@ bool Engine::fit_together(const std::vector<Bytes>& digests) const {
   return true;
 }
 
-/// The servers whose shares open have the say. If none do, zeros everywhere are a sharing again.
+/// The servers whose shares open have the say.
 Task<Status> Engine::settle(SlotAddress at) {
-  const ReadSlotRequest question{session_.epoch, tree_.view, at};
-  auto answers = co_await for_all(servers_.count(), [&](Party server) {
-    return servers_.ask(server, ReadSlotRequest::kType, encode(question));
-  });
+  auto answers = co_await read_slot(at);
   Bytes servers;
   std::vector<Bytes> shares;
   for (Party server = 1; server <= servers_.count(); ++server) {
     auto& answer = answers[server - 1u];
-    if (!answer && answer.error().code != Errc::corrupt) co_return fail(answer.error());
     if (!answer || answer->body().size() != params_.slot_size()) continue;
     servers.push_back(server);
     shares.emplace_back(answer->body().begin(), answer->body().end());
   }
   const auto agreement = find_agreement(sealer_, params_.scheme, servers, shares);
   if (!agreement) {
+    ++so_far_.lost;
     spdlog::error(
         "the shares of slot {} of bucket {} do not fit together, and none that do open: "
         "what it held is lost",
         at.slot, at.bucket);
-    ++so_far_.lost;
+    co_return Status{};
   }
-  for (Party server = 1; server <= servers_.count(); ++server) {
-    if (agreement && agreement->holds(server)) continue;
-    const Bytes share = agreement ? agreement->share_of(server) : Bytes(params_.slot_size());
-    S3O_CO_TRY(co_await write_share(server, at, share));
-    if (agreement) healed(server, at);
+  for (const Party server : servers) {
+    if (agreement->holds(server)) continue;
+    S3O_CO_TRY(co_await write_share(server, at, agreement->share_of(server)));
+    healed(server, at);
   }
   co_return Status{};
 }

@@ -7,6 +7,7 @@
 namespace s3oram {
 namespace {
 
+constexpr std::size_t kSlowLine = 32;                // bytes in a ms
 constexpr Duration kBusy = std::chrono::seconds(5);  // so long nobody is called silent
 
 }  // namespace
@@ -106,8 +107,10 @@ Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
 }
 
 Task<Status> Servers::adopt(const AdoptRequest& request, Duration patience) {
-  auto answer =
-      co_await rpc_.call(request.volume.server, AdoptRequest::kType, encode(request), patience);
+  Bytes message = encode(request);
+  const Duration on_its_way = std::chrono::milliseconds(message.size() / kSlowLine);
+  auto answer = co_await rpc_.call(request.volume.server, AdoptRequest::kType, std::move(message),
+                                   patience + on_its_way);
   if (!answer) co_return fail(answer.error());
   co_return Status{};
 }

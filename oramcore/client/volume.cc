@@ -401,6 +401,9 @@ Status check_usable(const Vault& vault, const VaultKeys& keys) {
   if (!vault.config().ready)
     return fail(Errc::failed, "{}: not finished: run the same `s3oramfs init` again",
                 vault.directory().string());
+  if (std::error_code error; !std::filesystem::exists(vault.database(), error))
+    return fail(Errc::damaged_vault, "{} is gone: s3oramfs restore {} makes it anew",
+                vault.database().string(), vault.directory().string());
   return check_owner(vault, keys);
 }
 
@@ -465,7 +468,8 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
     if (!adopted) return fail(std::move(adopted).error());
     repaired.adopted = std::move(*adopted);
   }
-  for (Party server = 1; servers.empty() && server <= count; ++server) servers.insert(server);
+  const bool all = servers.empty();
+  for (Party server = 1; all && server <= count; ++server) servers.insert(server);
   OpenVolume volume(vault, std::move(*connection));
   S3O_TRY(volume.start(keys, options));
   const auto healed = volume.scrub(servers, options.progress);

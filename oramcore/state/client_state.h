@@ -100,6 +100,9 @@ class ClientState {
   /// Every server has this session: the older ones cannot come back.
   Status forget_sessions_before(std::uint64_t epoch);
 
+  /// Has the file hold everything, without its log, so that a copy of it alone is one.
+  Status fold_log() { return database_.fold_log(); }
+
   /// Whether there is room to write more than what gives room back. Any thread.
   bool has_ballast() const { return database_.has_ballast(); }
 

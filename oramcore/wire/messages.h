@@ -461,23 +461,25 @@ struct DigestsAnswer {
 /// nobody learns more (docs/protocol.md). Each of `helpers` weighs its share with its Lagrange
 /// coefficient at `to`, masks it with a seed that it has in common with each other helper, and
 /// sends it to `to` (Addend); the masks cancel each other in the sum. Answered once `to` has it in
-/// memory. `ticket` as in SumOrder. Errors: corrupt (the helper's own share is damaged).
+/// memory, and once only: its masks are not used again. `ticket` and `oldest` as in SumOrder.
+/// Errors: corrupt (the helper's own share is damaged).
 struct ContributeRequest {
   static constexpr auto kType = MessageType::contribute;
   std::uint64_t epoch = 0;
   std::uint64_t view = 0;
   std::uint64_t ticket = 0;
+  std::uint64_t oldest = 0;
   SlotAddress at;
   Party to = 0;
   Bytes helpers;  // servers, the receiver among them
   std::vector<Seed> masks;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, ticket, at, to, helpers, masks);
+    a(epoch, view, ticket, oldest, at, to, helpers, masks);
   }
 };
-/// The receiver adds up what the helpers send and writes it into the slot, in place. `access` as in
-/// WriteRoot, for the root. Answered once durable.
+/// The receiver adds up what the helpers send and writes it into the slot, in place, if that is
+/// still damaged. `access` as in WriteRoot, for the root. Answered once durable.
 struct MendRequest {
   static constexpr auto kType = MessageType::mend;
   std::uint64_t epoch = 0;
@@ -505,12 +507,13 @@ struct LayoutRequest {
 };
 struct BucketShape {
   BucketIndex bucket = 0;
+  BucketIndex first = 0;  // the first bucket whose content is the same one (the tree has grown)
   std::uint16_t slots = 0;
   std::optional<std::uint64_t> stamp;  // of the attempt that wrote it, if that is known
   friend bool operator==(const BucketShape&, const BucketShape&) = default;
   template <class A>
   void fields(A& a) {
-    a(bucket, slots, stamp);
+    a(bucket, first, slots, stamp);
   }
 };
 struct LayoutAnswer {

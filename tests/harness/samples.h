@@ -185,12 +185,13 @@ void for_each_sample(Visit visit) {
   visit(ContributeRequest{.epoch = kEpochNumber,
                           .view = 0x3132333435363738,
                           .ticket = 0x9192939495969798,
+                          .oldest = 0xa1a2a3a4a5a6a7a8,
                           .at = kSlot,
                           .to = 0x03,
                           .helpers = {0x01, 0x02},
                           .masks = {sample_seed(11)}},
-        hex(kEpoch, "3837363534333231", kTicket, kSlotBytes, "03", "02000000", "0102", "01000000",
-            seed_there(11).substr(2)));
+        hex(kEpoch, "3837363534333231", kTicket, "a8a7a6a5a4a3a2a1", kSlotBytes, "03", "02000000",
+            "0102", "01000000", seed_there(11).substr(2)));
   visit(MendRequest{.epoch = kEpochNumber,
                     .view = 0x3132333435363738,
                     .ticket = 0x9192939495969798,
@@ -201,8 +202,8 @@ void for_each_sample(Visit visit) {
         hex(kEpoch, "3837363534333231", kTicket, "a8a7a6a5a4a3a2a1", kSlotBytes, "5857565554535251",
             "02000000", "0102"));
   visit(LayoutRequest{kEpochNumber, 0x3132333435363738}, hex(kEpoch, "3837363534333231"));
-  const BucketShape shape{0x6162636465666768, 0x0e0f, 0x5152535455565758};
-  constexpr std::string_view kShape = "68676665646362610f0e015857565554535251";
+  const BucketShape shape{0x6162636465666768, 0x2122232425262728, 0x0e0f, 0x5152535455565758};
+  constexpr std::string_view kShape = "686766656463626128272625242322210f0e015857565554535251";
   visit(LayoutAnswer{{shape}}, hex("01000000", kShape));
   visit(AdoptRequest{.volume = sample_volume(),
                      .session = sample_session(1),

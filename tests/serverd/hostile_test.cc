@@ -269,6 +269,7 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
                           ContributeRequest{.epoch = epoch,
                                             .view = near(now),
                                             .ticket = random_() % 50,
+                                            .oldest = random_() % 20,
                                             .at = place(),
                                             .to = static_cast<Party>(random_() % 5),
                                             .helpers = helpers(),

@@ -44,7 +44,7 @@ s3oramfs umount "$mount"
 step "what a disk has changed, here and there"
 for n in 1 3; do
   size=$(stat -c %s "$vault/servers/$n/slots")
-  for ((at = n * 10000; at < size; at += 400000)); do
+  for ((at = n * 20000; at < size; at += 100000)); do
     printf 'damaged' | dd of="$vault/servers/$n/slots" bs=1 seek=$at conv=notrunc status=none
   done
 done
