@@ -156,8 +156,8 @@ Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
       !are_helpers(request.helpers, request.to, scheme) || own == request.helpers.end() ||
       request.masks.size() != scheme.privacy)
     co_return malformed();
-  contributed_.erase(contributed_.begin(), contributed_.lower_bound(request.oldest));
-  if (request.ticket < request.oldest || !contributed_.insert(request.ticket).second)
+  forget_sums_before(request.oldest);
+  if (request.ticket < oldest_sum_ || !contributed_.insert(request.ticket).second)
     co_return fail(Errc::failed, "this attempt is over");
   const auto share = co_await share_in(request.at);
   if (!share) co_return fail(share.error());

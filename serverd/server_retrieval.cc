@@ -175,6 +175,7 @@ void Server::forget_sums_before(std::uint64_t oldest) {
   if (oldest <= oldest_sum_) return;
   oldest_sum_ = oldest;
   sums_.erase(sums_.begin(), sums_.lower_bound(oldest));
+  contributed_.erase(contributed_.begin(), contributed_.lower_bound(oldest));
   parts_changed_.notify_all();
 }
 

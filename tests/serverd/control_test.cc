@@ -368,5 +368,52 @@ TEST_F(ControlTest, NeitherReusesNorLosesAFrame) {
   EXPECT_LE(highest, 4 * bucket_count(height)) << "frames are used again";
 }
 
+AdoptRequest adoption() {
+  return {.volume = description(1),
+          .session = {7, {}},
+          .view = 9,
+          .height = 3,
+          .buckets = {
+              {2, 2, 8, 11}, {4, 4, 8, 12}, {6, 4, 8, 12}, {kStashBucket, kStashBucket, 8, 13}}};
+}
+
+TEST_F(ControlTest, AdoptsAVolumeInUse) {
+  ASSERT_GOOD(control_->adopt(adoption()));
+  for (int life = 0; life < 2; ++life, reopen()) {
+    EXPECT_EQ(control_->view(), 9u);
+    EXPECT_EQ(control_->height(), 3u);
+    EXPECT_EQ(control_->session().epoch, 7u);
+    const Buckets found = buckets(9, 3);
+    ASSERT_EQ(found.size(), 4u);
+    EXPECT_EQ(found.at(4), found.at(6)) << "the tree had grown";
+    EXPECT_NE(found.at(2).frame, found.at(4).frame);
+    EXPECT_EQ(found.at(2), (FrameRef{found.at(2).frame, 8, 11}));
+    EXPECT_EQ(control_->layout().size(), 4u);
+  }
+}
+
+TEST_F(ControlTest, AdoptsNoBucketThatCannotBe) {
+  const BucketShape impossible[] = {
+      {1, 1, 8, 1},                                // the root
+      {16, 16, 8, 1},                              // too deep
+      {7, 3, 8, 1},                                // the same as one that is not there
+      {7, 7, 9, 1},                                // larger than a bucket
+      {7, 7, 0, 1},                                // or empty
+      {kStashBucket + 2, kStashBucket + 2, 8, 1},  // beyond the stash part
+  };
+  for (const BucketShape& shape : impossible) {
+    AdoptRequest request = adoption();
+    request.buckets.insert(request.buckets.begin() + 3, shape);
+    if (shape.bucket >= kStashBucket) std::swap(request.buckets[3], request.buckets[4]);
+    const Status adopted = control_->adopt(request);
+    ASSERT_FALSE(adopted) << "bucket " << shape.bucket;
+    EXPECT_EQ(adopted.error().code, Errc::bad_request);
+    EXPECT_FALSE(control_->volume());
+  }
+  AdoptRequest twice = adoption();
+  twice.buckets.push_back(twice.buckets.back());
+  EXPECT_FALSE(control_->adopt(twice));
+}
+
 }  // namespace
 }  // namespace s3oram

@@ -3,6 +3,7 @@
 
 #include "oramcore/sharing/shamir.h"
 #include "serverd/control.h"
+#include "tests/serverd/strangers.h"
 #include "tests/sim/filled_volume.h"
 
 namespace s3oram {
@@ -11,6 +12,7 @@ namespace {
 using test::Cluster;
 using test::kBlockSize;
 using test::pattern;
+using test::type_of;
 
 class RepairTest : public test::FilledVolume {
  protected:
@@ -290,6 +292,170 @@ TEST_P(RepairTest, AllAreComparedWhileTheVolumeIsInUse) {
   }
   ASSERT_OK(cluster_.close_client());
   go_on();
+}
+
+// What too few servers have may come back: a disk that was not mounted.
+TEST_P(RepairTest, ALostSlotIsLeftAsItIs) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.commit());
+  cluster_.settle();
+  std::map<Party, test::DiskImage> whole;
+  const unsigned too_many = cluster_.params().scheme.servers - cluster_.params().scheme.privacy;
+  for (Party server = 1; server <= too_many; ++server) {
+    cluster_.stop_server(server);
+    whole[server] = cluster_.disk(server).image();
+    auto image = whole[server];
+    image.files.erase(cluster_.slots().string());
+    cluster_.replace_disk(server, image);
+    cluster_.start_server(server);
+  }
+  for (int again = 0; again < 2; ++again) {
+    const auto found = scrub(all_servers());
+    ASSERT_OK(found);
+    EXPECT_GT(found->lost, 0u);
+    EXPECT_EQ(found->total(), 0u);
+  }
+  for (const auto& [server, image] : whole) {
+    cluster_.stop_server(server);
+    cluster_.replace_disk(server, image);
+    cluster_.start_server(server);
+  }
+  const auto again = scrub(all_servers());
+  ASSERT_OK(again);
+  EXPECT_EQ(again->lost, 0u);
+  EXPECT_EQ(again->total(), 0u);
+  check_contents();
+}
+
+// What the disk cannot read is written anew.
+TEST_P(RepairTest, ADiskThatCannotReadIsWritten) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  cluster_.stop_server(2);
+  cluster_.start_server(2);
+  cluster_.disk(2).faults.read = 0.2;
+  for (int again = 0; again < 3; ++again) ASSERT_OK(scrub(all_servers()));
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+  cluster_.disk(2).faults = {};
+  const auto after = scrub(all_servers());
+  ASSERT_OK(after);
+  EXPECT_EQ(after->lost + after->total(), 0u);
+  ASSERT_OK(cluster_.close_client());
+  go_on();
+}
+
+// Nobody reads them from there as long as the server runs.
+TEST_P(RepairTest, RootWritesThatRotOnTheDiskAreWrittenAnew) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  cluster_.settle();
+  const std::size_t stride = cluster_.params().slot_size() + Frame::kTrailer;
+  for (std::size_t slot = 0; slot < cluster_.params().ring_slots(); ++slot)
+    for (Party server = 1; server <= cluster_.servers(); ++server)
+      cluster_.disk(server).rot(cluster_.slots().string(), slot * stride + 20, 1);
+  ASSERT_OK(scrub(all_servers()));
+  for (Party server = 1; server <= cluster_.servers(); ++server) {
+    cluster_.stop_server(server);
+    cluster_.start_server(server);
+  }
+  check_contents();
+}
+
+TEST_P(RepairTest, AnOrderThatComesTwiceIsCarriedOutOnce) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.close_client());
+  lose({2});
+  ASSERT_OK(cluster_.adopt({2}));
+  ASSERT_OK(cluster_.open_client());
+  std::vector<std::pair<Party, Bytes>> orders;
+  std::uint64_t sent = 0;
+  cluster_.network.observer = [&](Party, Party, const Bytes& message) {
+    sent += is_question(message) && type_of(message) == MessageType::addend;
+  };
+  cluster_.network.filter = [&](Party, Party to, const Bytes& message) {
+    if (is_question(message) &&
+        (type_of(message) == MessageType::contribute || type_of(message) == MessageType::mend))
+      orders.emplace_back(to, message);
+    return true;
+  };
+  ASSERT_OK(scrub({2}));
+  cluster_.settle();
+  cluster_.network.filter = {};
+  const std::uint64_t once = sent;
+  EXPECT_EQ(once == 0, cluster_.params().privacy == Privacy::information_theoretic);
+  for (const auto& [to, message] : orders) cluster_.inject(kClient, to, message);
+  cluster_.settle();
+  EXPECT_EQ(sent, once);
+  const auto again = scrub(all_servers());
+  ASSERT_OK(again);
+  EXPECT_EQ(again->total() + again->lost, 0u);
+  check_contents();
+}
+
+// Evictions, and who has found damage, wait for a part of it at most.
+TEST(Scrub, DoesNotHoldUpWhatIsDoneMeanwhile) {
+  Cluster cluster(test::safe_volume(Evictor::shuffle, 4), 57);
+  constexpr BlockId kMany = 300;
+  ASSERT_OK(cluster.open_client());
+  for (BlockId block = 0; block < kMany; ++block)
+    ASSERT_OK(cluster.write(block, pattern(block, 1, kBlockSize)));
+  std::uint64_t looked_at = 0, buckets = 0;
+  std::optional<Result<Healed>> healed;
+  std::set<Party> servers{1, 2, 3};
+  spawn(cluster.context.get_executor(),
+        [](Engine& engine, std::set<Party> which, std::uint64_t& at, std::uint64_t& of,
+           std::optional<Result<Healed>>& out) -> Task<void> {
+          Engine::ScrubProgress progress = [&](std::uint64_t done, std::uint64_t all,
+                                               const Healed&) {
+            at = done;
+            of = all;
+          };
+          out.emplace(co_await engine.scrub(std::move(which), progress));
+        }(cluster.engine(), servers, looked_at, buckets, healed));
+  const std::uint64_t evictions = cluster.engine().status().evictions;
+  std::size_t reading = 40;
+  for (BlockId block = 0; block < 40; ++block)
+    cluster.engine().read(7 * block, [&, block](const Result<Bytes>& got) {
+      EXPECT_TRUE(got && *got == pattern(7 * block, 1, kBlockSize)) << "block " << 7 * block;
+      --reading;
+    });
+  cluster.run_until([&] { return cluster.engine().status().evictions >= evictions + 2; });
+  EXPECT_FALSE(healed) << "looked at " << looked_at << " of " << buckets;
+  cluster.run_until([&] { return healed.has_value() && reading == 0; });
+  ASSERT_OK(*healed);
+  EXPECT_EQ((*healed)->lost, 0u);
+  EXPECT_EQ(cluster.engine().status().unreadable, 0u);
+}
+
+// Its disk takes what is written, and changes it at once.
+TEST(Scrub, AHelperThatIsDamagedAgainAndAgainIsNotAskedAgain) {
+  Cluster cluster(
+      test::with(test::matrix_volume(min_bucket_size(2), 2, {1, 4}), Privacy::computational), 58);
+  ASSERT_OK(cluster.open_client());
+  for (BlockId block = 0; block < 20; ++block)
+    ASSERT_OK(cluster.write(block, pattern(block, 1, kBlockSize)));
+  const std::size_t stride = kBlockSize + VolumeParams::kSealOverhead + Frame::kTrailer;
+  const auto rot = [&](Party server) {
+    const std::size_t size = cluster.disk(server).content(cluster.slots().string()).size();
+    const std::size_t ring = cluster.params().ring_slots();
+    for (std::size_t at = ring * stride + 17; at < size; at += stride)
+      cluster.disk(server).rot(cluster.slots().string(), at, 4);
+  };
+  rot(2);
+  rot(1);
+  std::uint64_t asked = 0;
+  cluster.network.filter = [&](Party, Party to, const Bytes& message) {
+    if (to != 1 || !is_question(message) || type_of(message) != MessageType::contribute)
+      return true;
+    ++asked;
+    const auto at = decode<ContributeRequest>(View(message).subspan(Rpc::kHeaderSize))->at;
+    EXPECT_NE(at.bucket, 0u);
+    rot(1);
+    return true;
+  };
+  const auto healed = cluster.run(cluster.engine().scrub({2}));
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->lost, 0u);
+  EXPECT_GT(asked, 0u);
+  EXPECT_GT(healed->shares.at(2), 0u);
 }
 
 // What a helper sends is its part under a mask that is used once; only together do they say

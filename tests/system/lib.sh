@@ -163,6 +163,7 @@ fill_and_find() {
   s3oramfs umount "$mount"
   ! is_mounted "$mount" || fail "umount returned, and it is still mounted"
   wait_until "all processes of the vault have ended" no_processes_of "$vault"
+  [[ ! -s $vault/vault.db-wal ]] || fail "vault.db alone is not the whole state"
   between_mounts
   step "mounting again"
   s3oramfs mount "$@" "$vault" "$mount"
