@@ -92,8 +92,11 @@ Result<std::shared_ptr<const Frame>> FrameStore::read(const FrameRef& ref, unsig
     }
   }
   auto content = std::make_shared<Frame>(slots_, slot_size_);
-  // What the disk cannot read is as damaged as what it reads wrong, and mended by a write.
-  if (!told(file_->read(offset(frame, 0), content->bytes().first(slots * stride_))))
+  // What the disk cannot read, asked twice, is as damaged as what it reads wrong: a write mends it.
+  const auto read_it = [&] {
+    return told(file_->read(offset(frame, 0), content->bytes().first(slots * stride_)));
+  };
+  if (!read_it() && !read_it())
     return fail(Errc::corrupt, "frame {} cannot be read from the disk", frame);
   for (std::size_t slot = 0; slot < slots; ++slot)
     if (rule_holds(Rule::checksums) && !intact(frame, slot, content->slot(slot), stamp))

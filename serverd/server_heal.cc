@@ -68,6 +68,7 @@ Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
   co_return encode(DamageAnswer{std::move(*found)});
 }
 
+// What is read may be in the system's cache alone, written by a life that ended before it synced.
 Task<Result<Bytes>> Server::check(CheckRequest request, Payload&) {
   auto root = damaged_root(request.view, request.written);
   if (!root) co_return fail(root.error());
@@ -82,6 +83,7 @@ Task<Result<Bytes>> Server::check(CheckRequest request, Payload&) {
   } else {
     S3O_CO_TRY(co_await add_damaged(request.bucket, answer.slots));
   }
+  S3O_CO_TRY(co_await sync_->sync(sync_->begin()));
   co_return encode(answer);
 }
 
@@ -181,10 +183,9 @@ Task<Result<Bytes>> Server::mend(MendRequest request, Payload&) {
   forget_sums_before(request.oldest);
   Bytes share(params().slot_size());
   S3O_CO_TRY(co_await add_addends(request.epoch, request.ticket, request.helpers, share));
-  sums_[request.ticket] = {.addends = {}, .withdrawn = true};
-  const auto own = co_await share_in(request.at);
+  sums_[request.ticket] = {.addends = {}, .withdrawn = true};  // if this comes again
   S3O_CO_TRY(check_view(request.view));
-  if (!own) S3O_CO_TRY(co_await write_healed(request.at, request.access, share));
+  S3O_CO_TRY(co_await write_healed(request.at, request.access, share));
   co_return done();
 }
 

@@ -21,6 +21,8 @@ Status merge(LayoutAnswer& all, const LayoutAnswer& other) {
 
 /// Of a version before there was this question.
 Error explain(Party server, Error error) {
+  if (error.code == Errc::need_open)
+    return {Errc::unreachable, fmt::format("server {} was restarted: begin again", server)};
   if (error.code != Errc::bad_request) return error;
   return {Errc::unsupported, fmt::format("server {} cannot take part in a repair ({}): upgrade it",
                                          server, error.message)};

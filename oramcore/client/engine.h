@@ -196,6 +196,7 @@ class Engine final : public BlockDevice {
   std::uint64_t access_in(SlotAddress at) const;
 
   // engine_scrub.cc
+  Task<Result<Healed>> scrub_all(std::set<Party> servers, ScrubProgress progress);
   Task<Status> scrub_buckets(const std::set<Party>& servers, BucketIndex first, BucketIndex end);
   Task<Status> compare_shares(BucketIndex bucket);
   bool is_settled(SlotAddress at) const;
@@ -276,7 +277,7 @@ class Engine final : public BlockDevice {
   Event committed_;
 
   std::optional<Error> dead_;
-  std::size_t running_ = 0;  // coroutines that start() began
+  std::size_t running_ = 0;  // coroutines that start() began, and scrub()
   Event idle_;
   std::uint64_t accesses_ = 0, evictions_ = 0;
   Duration eviction_begun_{};  // the one under way

@@ -16,6 +16,13 @@ constexpr BucketIndex kBucketsAtOnce = 16;
 }  // namespace
 
 Task<Result<Healed>> Engine::scrub(std::set<Party> servers, ScrubProgress progress) {
+  ++running_;
+  auto healed = co_await scrub_all(std::move(servers), std::move(progress));
+  if (--running_ == 0) idle_.notify_all();
+  co_return healed;
+}
+
+Task<Result<Healed>> Engine::scrub_all(std::set<Party> servers, ScrubProgress progress) {
   for (const Party server : servers)
     if (auto room = co_await reserve_at(server, tree_.height); !room)
       co_return fail(room.error().code, "server {}: {}", server, room.error().message);

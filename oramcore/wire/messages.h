@@ -415,7 +415,8 @@ struct HealSlotRequest {
 };
 
 /// Check: the slots of a bucket of the present view that are lost or damaged on the server's disk.
-/// Of the root's writes those before turn `written` count. The answer is a DamageAnswer.
+/// Of the root's writes those before turn `written` count. The answer is a DamageAnswer; what it
+/// does not name is durable.
 struct CheckRequest {
   static constexpr auto kType = MessageType::check;
   std::uint64_t epoch = 0;
@@ -478,8 +479,8 @@ struct ContributeRequest {
     a(epoch, view, ticket, oldest, at, to, helpers, masks);
   }
 };
-/// The receiver adds up what the helpers send and writes it into the slot, in place, if that is
-/// still damaged. `access` as in WriteRoot, for the root. Answered once durable.
+/// The receiver adds up what the helpers send and writes it into the slot, in place, once. `access`
+/// as in WriteRoot, for the root. Answered once durable.
 struct MendRequest {
   static constexpr auto kType = MessageType::mend;
   std::uint64_t epoch = 0;

@@ -258,7 +258,11 @@ void Cluster::begin_adopt(std::set<Party> lost, std::function<void(Status)> done
   life->port = network.attach(kClient);
   auto state = ClientState::open(database(), *life->disk);
   if (life->dead) return;
-  require(state);
+  if (!state) {
+    asio::post(context, [done = std::move(done), error = state.error()] { done(fail(error)); });
+    life->port.reset();
+    return;
+  }
   life->state = std::make_unique<ClientState>(std::move(*state));
   const ClientEnvironment environment{context.get_executor(), context.get_executor(),
                                       clock_of(kClient), random_, *life->port};
@@ -270,7 +274,8 @@ void Cluster::begin_adopt(std::set<Party> lost, std::function<void(Status)> done
     begun->opening = false;
     if (begun->dead) co_return;
     begun->adoption.reset();
-    begun->state.reset();
+    begun->state.reset();  // writes, and so may be the end
+    if (begun->dead) co_return;
     begun->port.reset();
     then(std::move(status));
   };

@@ -296,7 +296,7 @@ TEST_P(LosingRuns, KeepAllPromises) {
   constexpr int kRuns = 5;
   for (int i = 0; i < kRuns; ++i) {
     const auto seed = static_cast<std::uint64_t>(GetParam() * kRuns + i);
-    const auto report = test::simulate(seed, test::Client::loses_its_disk);
+    const auto report = test::simulate(seed, test::Loser::client);
     ASSERT_EQ(report.failure, "") << report.shape << "; replay with: sim_run --lose-client --seed "
                                   << seed << " --runs 1 --verbose";
     EXPECT_GE(report.rebuilds, 1u);

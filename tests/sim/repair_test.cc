@@ -5,6 +5,7 @@
 #include "serverd/control.h"
 #include "tests/serverd/strangers.h"
 #include "tests/sim/filled_volume.h"
+#include "tests/sim/simulation.h"
 
 namespace s3oram {
 namespace {
@@ -505,6 +506,20 @@ TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
     }
   }
 }
+
+// Random runs in which servers lose their disks again and again, with all other troubles.
+class LosingServers : public testing::TestWithParam<int> {};
+TEST_P(LosingServers, KeepsAllPromises) {
+  spdlog::set_level(spdlog::level::off);
+  constexpr int kRuns = 5;
+  for (int i = 0; i < kRuns; ++i) {
+    const auto seed = static_cast<std::uint64_t>(GetParam() * kRuns + i);
+    const auto report = test::simulate(seed, test::Loser::server);
+    ASSERT_EQ(report.failure, "") << report.shape << "; replay with: sim_run --lose-server --seed "
+                                  << seed << " --runs 1 --verbose";
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, LosingServers, testing::Range(0, 4));
 
 }  // namespace
 }  // namespace s3oram

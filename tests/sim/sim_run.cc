@@ -1,11 +1,12 @@
 // Random runs of the simulator.
 //
-//   sim_run [--lose-client] [--seed N] [--runs N] [--seconds N] [--verbose]
+//   sim_run [--lose-client | --lose-server] [--seed N] [--runs N] [--seconds N] [--verbose]
 //
 // Runs seeds N, N+1, ... (a first seed by chance if none is given) until `runs` have run or
 // `seconds` have passed, and prints what they covered. A run that fails ends it: exit code 1, and
 // the line that replays it. With --lose-client the client loses its disk when it dies, now and
-// then, and its state is made anew from the servers. --verbose shows what the programs log.
+// then, and its state is made anew from the servers; with --lose-server a server does, and its
+// shares are made anew from the others'. --verbose shows what the programs log.
 #include <malloc.h>
 #include <spdlog/spdlog.h>
 
@@ -21,12 +22,13 @@ namespace s3oram::test {
 namespace {
 
 std::uint64_t g_seed = 0;
-Client g_client = Client::keeps_its_disk;
+Loser g_loser = Loser::nobody;
+constexpr const char* kOptions[] = {"", " --lose-client", " --lose-server"};  // by Loser
 
 void print_replay() {
   std::fprintf(stderr, "replay with: sim_run%s --seed %llu --runs 1 --verbose   (source %s)\n",
-               g_client == Client::loses_its_disk ? " --lose-client" : "",
-               static_cast<unsigned long long>(g_seed), S3O_REVISION);
+               kOptions[static_cast<int>(g_loser)], static_cast<unsigned long long>(g_seed),
+               S3O_REVISION);
 }
 
 int run(std::uint64_t first, std::uint64_t runs, double seconds) {
@@ -44,7 +46,7 @@ int run(std::uint64_t first, std::uint64_t runs, double seconds) {
   std::uint64_t grown = 0, done = 0, steps = 0;
   for (; done < runs && passed() < seconds; ++done) {
     g_seed = first + done;
-    const RunReport report = simulate(g_seed, g_client);
+    const RunReport report = simulate(g_seed, g_loser);
     if (runs == 1)
       std::printf("%s, trace %016llx\n", report.shape.c_str(),
                   static_cast<unsigned long long>(report.trace));
@@ -61,17 +63,19 @@ int run(std::uint64_t first, std::uint64_t runs, double seconds) {
     sum.cuts += report.cuts;
     sum.evictions += report.evictions;
     sum.rebuilds += report.rebuilds;
+    sum.repairs += report.repairs;
     grown += report.height > 1;
     sum.coverage.add(report.coverage);
   }
   std::printf(
       "%llu runs in %.1f s: %llu operations, %llu troubles, %llu power cuts, %llu evictions, the "
-      "tree grew in %llu runs, %llu rebuilds, %llu steps\n",
+      "tree grew in %llu runs, %llu rebuilds, %llu repairs, %llu steps\n",
       static_cast<unsigned long long>(done), passed(),
       static_cast<unsigned long long>(sum.operations),
       static_cast<unsigned long long>(sum.troubles), static_cast<unsigned long long>(sum.cuts),
       static_cast<unsigned long long>(sum.evictions), static_cast<unsigned long long>(grown),
-      static_cast<unsigned long long>(sum.rebuilds), static_cast<unsigned long long>(steps));
+      static_cast<unsigned long long>(sum.rebuilds), static_cast<unsigned long long>(sum.repairs),
+      static_cast<unsigned long long>(steps));
   std::printf("power cuts by what had been persisted (step, parties: times):\n%s",
               sum.coverage.table(4).c_str());
   return 0;
@@ -84,17 +88,20 @@ int main(int argc, char** argv) {
   CLI::App app("Random runs of the simulator");
   std::uint64_t seed = std::random_device{}(), runs = ~std::uint64_t{0};
   double seconds = 60;
-  bool verbose = false, lose = false;
+  bool verbose = false, lose = false, lose_server = false;
   app.add_option("--seed", seed, "the first seed");
   app.add_option("--runs", runs, "at most so many runs");
   app.add_option("--seconds", seconds, "no new run after so long")->capture_default_str();
   app.add_flag("--lose-client", lose, "the client loses its disk when it dies, now and then");
+  app.add_flag("--lose-server", lose_server, "so does a server, one at a time")
+      ->excludes("--lose-client");
   app.add_flag("--verbose", verbose, "show what the programs log");
   CLI11_PARSE(app, argc, argv);
   // Files in memory come and go: do not ask the kernel for each.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   spdlog::set_level(verbose ? spdlog::level::debug : spdlog::level::off);
-  if (lose) s3oram::test::g_client = s3oram::test::Client::loses_its_disk;
+  if (lose) s3oram::test::g_loser = s3oram::test::Loser::client;
+  if (lose_server) s3oram::test::g_loser = s3oram::test::Loser::server;
   return s3oram::test::run(seed, runs, seconds);
 }

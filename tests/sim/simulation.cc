@@ -15,9 +15,10 @@ constexpr Duration kPatience = std::chrono::hours(24);  // of a whole run
 
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, Client client)
+  Simulation(std::uint64_t seed, Loser loser)
       : random_(seed),
-        losing_(client == Client::loses_its_disk),
+        losing_(loser == Loser::client),
+        losing_servers_(loser == Loser::server),
         cluster_(losing_ ? choose_safe() : choose_params(), random_()),
         workload_(cluster_, 6 + random_() % 18, random_()),
         operations_(20 + random_() % 40),
@@ -33,12 +34,14 @@ class Simulation {
       paths_.saw(from, to, message);
     };
     if (losing_) workload_.discard_nothing();
+    if (losing_servers_) troubles_.let_nothing_rot();  // that would be a second loss
     troubles_.on_client_death = [this] {
       open_ = false;
       paths_.client_died();
       if (losing_ && (lose_next_ || random_() % 2 == 0)) wiped_ = lost_ = true;
       if (lost_) paths_.client_lost();
       workload_.client_died(lost_);
+      if (losing_servers_ && random_() % 2 == 0) lose_server();
       open_later();
     };
   }
@@ -65,6 +68,7 @@ class Simulation {
     report.cuts = troubles_.cuts();
     report.evictions = evictions_;
     report.rebuilds = rebuilds_;
+    report.repairs = repairs_;
     report.height = height_;
     report.coverage = troubles_.coverage;
     return report;
@@ -121,9 +125,43 @@ class Simulation {
       if (std::exchange(wiped_, false)) cluster_.lose_client();
       if (lost_)
         rebuild();
+      else if (lost_server_ && !adopted_)
+        adopt();
       else
         open();
     });
+  }
+
+  /// Another one than the last only if that has all its shares again.
+  void lose_server() {
+    if (!lost_server_) lost_server_ = static_cast<Party>(1 + random_() % cluster_.servers());
+    adopted_ = false;
+    asio::post(cluster_.context, [this, server = *lost_server_] {
+      if (cluster_.runs(server)) cluster_.kill(server);  // troubles start it again
+      cluster_.lose(server);
+    });
+  }
+
+  void adopt() {
+    cluster_.begin_adopt({*lost_server_}, [this](const Status& status) {
+      if (status)
+        adopted_ = true;
+      else
+        not_done("adopt", status.error());
+      open_later();
+    });
+  }
+
+  void scrub() {
+    spawn(cluster_.context.get_executor(), [](Simulation& run, Party server) -> Task<void> {
+      std::set<Party> servers{server};
+      Engine& engine = run.cluster_.engine();
+      const auto healed = co_await engine.scrub(std::move(servers));
+      if (!healed || !run.cluster_.runs(kClient) || &run.cluster_.engine() != &engine) co_return;
+      if (healed->lost > 0) run.workload_.fail_with("slots are lost");
+      run.lost_server_.reset();
+      ++run.repairs_;
+    }(*this, *lost_server_));
   }
 
   void rebuild() {
@@ -151,6 +189,7 @@ class Simulation {
       if (status) {
         open_ = true;
         if (const auto wrong = paths_.opened(); !wrong.empty()) workload_.fail_with(wrong);
+        if (lost_server_) scrub();
         return;
       }
       not_done("open", status.error());
@@ -210,7 +249,7 @@ class Simulation {
   }
 
   std::mt19937_64 random_;
-  const bool losing_;
+  const bool losing_, losing_servers_;
   Cluster cluster_;
   Workload workload_;
   const std::uint64_t operations_, at_once_;
@@ -218,12 +257,14 @@ class Simulation {
   PathWatch paths_{cluster_.servers()};
   bool open_ = false, forced_ = false;
   bool lose_next_ = false, wiped_ = false, lost_ = false;  // the client's disk
-  std::uint64_t steps_ = 0, evictions_ = 0, rebuilds_ = 0;
+  std::optional<Party> lost_server_;                       // until all its shares are there again
+  bool adopted_ = false;                                   // it has its place again
+  std::uint64_t steps_ = 0, evictions_ = 0, rebuilds_ = 0, repairs_ = 0;
   unsigned height_ = 0;
 };
 
 }  // namespace
 
-RunReport simulate(std::uint64_t seed, Client client) { return Simulation(seed, client).run(); }
+RunReport simulate(std::uint64_t seed, Loser loser) { return Simulation(seed, loser).run(); }
 
 }  // namespace s3oram::test

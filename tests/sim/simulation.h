@@ -13,15 +13,16 @@ struct RunReport {
   std::string shape;
   std::uint64_t trace = 0;  // a hash over everything that happened
   std::uint64_t steps = 0;  // of the cluster
-  std::uint64_t operations = 0, troubles = 0, cuts = 0, evictions = 0, rebuilds = 0;
+  std::uint64_t operations = 0, troubles = 0, cuts = 0, evictions = 0, rebuilds = 0, repairs = 0;
   unsigned height = 0;  // of the tree, at the end
   Coverage coverage;
 };
 
-/// What a client that dies leaves behind: its disk, or, now and then and at the end, nothing.
-enum class Client { keeps_its_disk, loses_its_disk };
+/// Who, now and then, loses its disk with all that is on it: the client, when it dies, and at the
+/// end; or one server at a time, when the client dies.
+enum class Loser { nobody, client, server };
 
 /// Deterministic: the same seed gives the same report.
-RunReport simulate(std::uint64_t seed, Client client = Client::keeps_its_disk);
+RunReport simulate(std::uint64_t seed, Loser loser = Loser::nobody);
 
 }  // namespace s3oram::test

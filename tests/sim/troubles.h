@@ -24,6 +24,7 @@ class Troubles {
   void step();
   /// Power of a party, or of all, is cut now.
   void force_cut();
+  void let_nothing_rot() { std::erase(kinds_, Kind::rot); }
   /// From now on everything works.
   void end();
   /// Servers that died are started again, some time later.
