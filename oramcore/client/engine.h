@@ -145,6 +145,7 @@ class Engine final : public BlockDevice {
   // engine_retrieval.cc
   Task<Result<std::optional<OpenedBlock>>> retrieve(Turn turn, BlockId block, Leaf leaf);
   Task<Result<Bytes>> inner_product(Turn turn, BlockId block, Leaf leaf);
+  Task<Status> wait_after(Error error);
   Task<Result<Bytes>> ask_for_product(Turn turn, Leaf leaf, const PathSlots& path,
                                       std::size_t index);
   Task<Result<Bytes>> ask_for_shares(RetrieveRequest request, std::size_t slots, std::size_t index);

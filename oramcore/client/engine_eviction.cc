@@ -57,7 +57,8 @@ Task<Status> Engine::evict_once() {
                    told_of_eviction_.more());
     attempt_.reset();
     metrics_.eviction_retries.add();
-    S3O_CO_TRY(co_await heal());
+    auto healed = co_await heal();
+    if (!healed && !Servers::may_pass(healed.error().code)) co_return healed;
     co_await environment_.clock.sleep(Servers::kRetryAfter);
   }
   co_return co_await flip();

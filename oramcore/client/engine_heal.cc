@@ -229,7 +229,7 @@ Task<Status> Engine::heal_through_client(SlotAddress at, Loss loss) {
   }
   const std::size_t enough = params_.scheme.privacy + std::size_t{1};
   const bool lost = intact.size() < enough;
-  if (lost && unread) co_return fail(*unread);
+  if (lost && unread && loss == Loss::zeroed) co_return fail(*unread);
   if (lost) {
     ++so_far_.lost;
     spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",

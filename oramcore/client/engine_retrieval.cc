@@ -82,17 +82,25 @@ Task<Result<Bytes>> Engine::inner_product(Turn turn, BlockId block, Leaf leaf) {
     } else if (found.error().code == Errc::corrupt) {
       in_vain = std::exchange(before, so_far_) == so_far_ ? in_vain + 1 : 0;
       if (in_vain > kVainHealings || ++healings > kHealings) co_return found;
-      S3O_CO_TRY(co_await heal());
+      if (auto healed = co_await heal(); !healed) S3O_CO_TRY(co_await wait_after(healed.error()));
     } else if (!Servers::may_pass(found.error().code)) {
       die(found.error());
-    } else if (found.error().code != Errc::need_open) {
-      if (told_of_retrieval_.pass(environment_.clock.now()))
-        spdlog::warn("a retrieval is tried again: {}{}", found.error().message,
-                     told_of_retrieval_.more());
-      co_await environment_.clock.sleep(Servers::kRetryAfter);
+    } else {
+      S3O_CO_TRY(co_await wait_after(found.error()));
     }
     if (dead_) co_return fail(*dead_);
   }
+}
+
+/// Until it may have passed. Errors: it will not.
+Task<Status> Engine::wait_after(Error error) {
+  if (dead_) co_return fail(*dead_);
+  if (!Servers::may_pass(error.code)) co_return fail(std::move(error));
+  if (error.code == Errc::need_open) co_return Status{};
+  if (told_of_retrieval_.pass(environment_.clock.now()))
+    spdlog::warn("a retrieval is tried again: {}{}", error.message, told_of_retrieval_.more());
+  co_await environment_.clock.sleep(Servers::kRetryAfter);
+  co_return Status{};
 }
 
 Task<Result<Bytes>> Engine::ask_for_product(Turn turn, Leaf leaf, const PathSlots& path,
