@@ -10,7 +10,10 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kSlotsAtOnce = 32, kBytesAtOnce = 4 << 20;
+constexpr unsigned kReadAgain = 3;
 constexpr Duration kSharesAgain = std::chrono::minutes(1);
+
+bool cannot_be_read(const Status& status) { return !status && status.error().code == Errc::failed; }
 
 }  // namespace
 
@@ -145,7 +148,17 @@ Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss los
     if (unfit.size() == fit) shares_again_ = environment_.clock.now() + kSharesAgain;
   }
   if (damaged.empty()) co_return Status{};
-  co_return co_await heal_through_client(at, loss);
+  Status healed_it = co_await heal_through_client(at, loss);
+  // Of a slot that is left as it is a disk is asked several times.
+  for (unsigned again = 0; cannot_be_read(healed_it) && loss == Loss::left; ++again) {
+    if (again == kReadAgain) {
+      ++so_far_.lost;
+      co_return Status{};
+    }
+    co_await environment_.clock.sleep(Servers::kRetryAfter);
+    healed_it = co_await heal_through_client(at, loss);
+  }
+  co_return healed_it;
 }
 
 /// The servers to each other; not for a while after they could not, as that takes its time.
@@ -229,7 +242,7 @@ Task<Status> Engine::heal_through_client(SlotAddress at, Loss loss) {
   }
   const std::size_t enough = params_.scheme.privacy + std::size_t{1};
   const bool lost = intact.size() < enough;
-  if (lost && unread && loss == Loss::zeroed) co_return fail(*unread);
+  if (lost && unread) co_return fail(*unread);
   if (lost) {
     ++so_far_.lost;
     spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
