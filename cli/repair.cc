@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/credential.h"
 #include "cli/volume_options.h"
+#include "oramcore/base/identity.h"
 
 namespace s3oram {
 namespace {
@@ -43,11 +44,19 @@ Status report(const std::string& vault, const std::set<unsigned>& servers,
                              vault, fmt::join(repaired.adopted, ", "));
   if (!repaired.healed.empty())
     std::cout << fmt::format("{}: damaged and healed: {}\n", vault, shares_of(repaired));
+  if (!repaired.hindrance.empty())
+    std::cerr << fmt::format(
+        "s3oramfs: the servers do not reach each other ({}): what they did not send each other "
+        "went through this machine, and the vault cannot be used before they do: see their logs, "
+        "and s3oramfs-serverd peers\n",
+        repaired.hindrance);
   if (repaired.lost > 0)
     return fail(Errc::damaged_vault,
-                "{}: {} slots are damaged at too many servers: what blocks they held is lost; to "
-                "find out which files, mount it and read them all",
-                vault, repaired.lost);
+                "{}: {} damaged at too many servers, and left as it is: if there is a copy of the "
+                "slots of one of them, put that back and scrub again, before the vault is mounted: "
+                "a block that is asked for is given up then",
+                vault,
+                repaired.lost == 1 ? "1 slot is" : fmt::format("{} slots are", repaired.lost));
   const std::string whose =
       servers.empty() ? "all servers" : fmt::format("server {}", fmt::join(servers, ", "));
   std::cout << fmt::format("{}: every share of {} is intact\n", vault, whose);
@@ -58,10 +67,18 @@ Status report(const std::string& vault, const std::set<unsigned>& servers,
 Status run(const RepairOptions& options, const std::string& doing) {
   auto vault = Vault::find(options.vault);
   if (!vault) return fail(std::move(vault).error());
+  auto identity = Identity::become_owner_of(vault->directory());
+  if (!identity) return fail(std::move(identity).error());
   S3O_TRY(vault->lock());
-  auto credential = existing_credential(options.credential, *vault);
-  if (!credential) return fail(std::move(credential).error());
-  auto keys = vault->unlock(*credential);
+  Credential credential;
+  S3O_TRY(identity->as_root([&]() -> Status {
+    auto known = existing_credential(options.credential, *vault);
+    if (!known) return fail(std::move(known).error());
+    credential = std::move(*known);
+    return {};
+  }));
+  S3O_TRY(identity->settle());
+  auto keys = vault->unlock(credential);
   if (!keys) return fail(std::move(keys).error());
   const std::string& directory = vault->directory().string();
   auto repaired = [&]() -> Result<RepairedVolume> {

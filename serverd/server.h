@@ -255,10 +255,11 @@ class Server final : public ShareServer {
   struct Sum {
     std::map<Party, Payload> addends;  // AddendRequest
     bool withdrawn = false;
+    bool mended = false;  // a slot, by this sum
   };
   std::map<std::uint64_t, Sum> sums_;  // by ticket
   std::uint64_t oldest_sum_ = 0;
-  std::set<std::uint64_t> contributed_;                        // tickets, of the present session
+  std::map<std::uint64_t, bool> contributed_;  // tickets for which masks were used; to the end?
   std::map<std::pair<Turn, std::uint64_t>, Payload> relayed_;  // RelayRequest, by turn and access
   Event parts_changed_;  // of the three above, of the ring, or the session ends
 

@@ -105,9 +105,14 @@ Task<Status> Server::rewrite_ring() {
 Task<Result<Bytes>> Server::share_in(SlotAddress at) {
   const auto place = place_of(at);
   if (!place) co_return fail(place.error());
-  if (place->in_ring) S3O_CO_TRY(check_ring_slot(place->slot));
   Bytes answer(Rpc::kHeaderSize + params().slot_size());
-  if (!place->in_ring && place->slot >= place->ref.slots) co_return answer;
+  if (place->in_ring) {
+    // What is computed with: the disk may hold an older one, or none any more.
+    S3O_CO_TRY(check_ring_slot(place->slot));
+    std::ranges::copy(*ring_[place->slot].content, answer.begin() + Rpc::kHeaderSize);
+    co_return answer;
+  }
+  if (place->slot >= place->ref.slots) co_return answer;
   auto found = co_await offload(
       pool_, [&] { return frames_->read_slot(place->ref.frame, place->slot, place->ref.stamp); });
   if (!found) co_return fail(found.error());
@@ -159,8 +164,9 @@ Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
       request.masks.size() != scheme.privacy)
     co_return malformed();
   forget_sums_before(request.oldest);
-  if (request.ticket < oldest_sum_ || !contributed_.insert(request.ticket).second)
-    co_return fail(Errc::failed, "this attempt is over");
+  const auto [contribution, first] = contributed_.try_emplace(request.ticket, false);
+  if (!first && contribution->second) co_return done();
+  if (!first || request.ticket < oldest_sum_) co_return fail(Errc::failed, "this attempt is over");
   const auto share = co_await share_in(request.at);
   if (!share) co_return fail(share.error());
   const std::uint8_t weight = lagrange_at(
@@ -174,6 +180,7 @@ Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
     return sum;
   });
   S3O_CO_TRY(co_await send_addend(request.to, request.epoch, request.ticket, std::move(addend)));
+  if (contributed_.contains(request.ticket)) contributed_[request.ticket] = true;
   co_return done();
 }
 
@@ -181,11 +188,14 @@ Task<Result<Bytes>> Server::mend(MendRequest request, Payload&) {
   S3O_CO_TRY(check_view(request.view));
   if (!are_helpers(request.helpers, self_, params().scheme)) co_return malformed();
   forget_sums_before(request.oldest);
+  if (const auto sum = sums_.find(request.ticket); sum != sums_.end() && sum->second.mended)
+    co_return done();
   Bytes share(params().slot_size());
   S3O_CO_TRY(co_await add_addends(request.epoch, request.ticket, request.helpers, share));
   sums_[request.ticket] = {.addends = {}, .withdrawn = true};  // if this comes again
   S3O_CO_TRY(check_view(request.view));
   S3O_CO_TRY(co_await write_healed(request.at, request.access, share));
+  if (request.ticket >= oldest_sum_) sums_[request.ticket].mended = true;
   co_return done();
 }
 

@@ -71,8 +71,7 @@ Status Server::visit_frame(BucketIndex bucket, FrameRef ref, const SlotVisitor& 
       continue;
     }
     const auto found = frames_->read_slot(ref.frame, slot, ref.stamp);
-    if (!found) return fail(found.error());
-    visit(at, *found ? std::optional<View>((*found)->content) : std::nullopt);
+    visit(at, found && *found ? std::optional<View>((*found)->content) : std::nullopt);
   }
   return {};
 }

@@ -53,6 +53,7 @@ struct EngineStatus {
 struct Healed {
   std::map<Party, std::uint64_t> shares;  // by server: slots that have their share again
   std::uint64_t lost = 0;                 // slots of which too few servers had one
+  std::string hindrance;                  // why servers could not send each other shares; or empty
   std::uint64_t total() const;
   Healed since(const Healed& before) const;
   friend bool operator==(const Healed&, const Healed&) = default;
@@ -187,7 +188,7 @@ class Engine final : public BlockDevice {
   Task<Status> heal_some(Damage& damage, Loss loss);
   Task<Status> heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss);
   bool may_send_shares() const;
-  Task<Status> heal_through_client(SlotAddress at, Loss loss);
+  Task<Status> heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss);
   Task<std::vector<Result<Payload>>> read_slot(SlotAddress at);
   Task<Result<Payload>> ask_again(Party server, MessageType type, Bytes message);
   Task<Status> write_share(Party server, SlotAddress at, View share);
@@ -247,6 +248,9 @@ class Engine final : public BlockDevice {
   bool healing_ = false;
   std::size_t waiting_for_healing_ = 0;
   std::uint64_t healing_rounds_ = 0;
+  // How often shares that servers may have computed with were replaced by others. Counted when all
+  // have them.
+  std::uint64_t contents_changed_ = 0;
   Duration shares_again_ = Duration::min();  // servers may be asked to send each other shares then
   Healed so_far_;
   Event healed_;

@@ -38,13 +38,13 @@ Task<Status> Engine::evict_once() {
     if (wants_to_grow() && co_await reserve(tree_.height + 1)) ++next_height;
     environment_.random.fill(id.attempt);
     attempt_ = id;
-    const std::uint64_t lost = so_far_.lost;
+    const std::uint64_t contents = contents_changed_;
     auto status = co_await prepare(*plan, id, next_height);
     while (!dead_ && healing_) co_await await_healed();
     if (dead_) co_return fail(*dead_);
-    if (status && so_far_.lost != lost) {
-      // Some servers may have computed with a slot's former content, others with its zeros.
-      status = fail(Errc::failed, "a slot was lost meanwhile");
+    if (status && contents_changed_ != contents) {
+      // Some servers may have computed with a slot's former shares, others with the new ones.
+      status = fail(Errc::failed, "a slot was changed meanwhile");
       S3O_CO_TRY(co_await servers_.ask_all(DiscardRequest::kType,
                                            encode(DiscardRequest{session_.epoch, id})));
     }

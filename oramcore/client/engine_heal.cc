@@ -24,7 +24,7 @@ std::uint64_t Healed::total() const {
 }
 
 Healed Healed::since(const Healed& before) const {
-  Healed more{shares, lost - before.lost};
+  Healed more{shares, lost - before.lost, hindrance};
   for (const auto& [server, count] : before.shares) more.shares[server] -= count;
   std::erase_if(more.shares, [](const auto& each) { return each.second == 0; });
   return more;
@@ -127,6 +127,7 @@ std::uint64_t Engine::access_in(SlotAddress at) const {
 Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss) {
   const std::size_t enough = params_.scheme.privacy + std::size_t{1};
   std::set<Party> unfit = damaged;  // to help
+  unsigned failures = 0;
   while (!damaged.empty() && unfit.size() + enough <= servers_.count() && may_send_shares()) {
     const Party to = *damaged.begin();
     Bytes helpers;
@@ -145,18 +146,24 @@ Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss los
         unfit.insert(helpers[i]);
         damaged.insert(helpers[i]);
       }
-    if (unfit.size() == fit) shares_again_ = environment_.clock.now() + kSharesAgain;
+    if (unfit.size() == fit && ++failures > 1) {
+      shares_again_ = environment_.clock.now() + kSharesAgain;
+      for (std::size_t i = helpers.size(); i-- > 0;)
+        if (!answers[i])
+          so_far_.hindrance = fmt::format("server {}: {}", helpers[i], answers[i].error().message);
+    }
   }
   if (damaged.empty()) co_return Status{};
-  Status healed_it = co_await heal_through_client(at, loss);
+  Status healed_it = co_await heal_through_client(at, damaged, loss);
   // Of a slot that is left as it is a disk is asked several times.
   for (unsigned again = 0; cannot_be_read(healed_it) && loss == Loss::left; ++again) {
     if (again == kReadAgain) {
+      spdlog::error("slot {} of bucket {} cannot be read at too many servers", at.slot, at.bucket);
       ++so_far_.lost;
       co_return Status{};
     }
     co_await environment_.clock.sleep(Servers::kRetryAfter);
-    healed_it = co_await heal_through_client(at, loss);
+    healed_it = co_await heal_through_client(at, damaged, loss);
   }
   co_return healed_it;
 }
@@ -223,7 +230,8 @@ Task<Status> Engine::write_share(Party server, SlotAddress at, View share) {
   co_return Status{};
 }
 
-Task<Status> Engine::heal_through_client(SlotAddress at, Loss loss) {
+/// `damaged` are written even if they can be read now: from the system's cache, perhaps.
+Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss) {
   auto answers = co_await read_slot(at);
   Bytes intact;                 // servers
   std::vector<View> shares;     // theirs
@@ -234,6 +242,7 @@ Task<Status> Engine::heal_through_client(SlotAddress at, Loss loss) {
     if (answer && answer->body().size() == params_.slot_size()) {
       intact.push_back(server);
       shares.push_back(answer->body());
+      if (damaged.contains(server)) to_write.push_back(server);
       continue;
     }
     to_write.push_back(server);
@@ -258,6 +267,7 @@ Task<Status> Engine::heal_through_client(SlotAddress at, Loss loss) {
     S3O_CO_TRY(co_await write_share(server, at, share));
     if (!lost) healed(server, at);
   }
+  contents_changed_ += lost;
   co_return Status{};
 }
 

@@ -67,14 +67,16 @@ Task<Result<Bytes>> Engine::inner_product(Turn turn, BlockId block, Leaf leaf) {
     const Position position = position_read(block);
     const bool on_path = position.kind == Position::Kind::tree && position.leaf == leaf;
     const std::size_t index = on_path ? path.index(position.level, position.slot) : path.count();
+    const std::uint64_t contents = contents_changed_;
     ++retrieving_[view.view];
     auto found = co_await ask_for_product(turn, leaf, path, index);
     if (--retrieving_[view.view] == 0) {
       retrieving_.erase(view.view);
       turns_changed_.notify_all();
     }
-    if (found) co_return found;
+    if (found && contents == contents_changed_) co_return found;
     if (dead_) co_return fail(*dead_);
+    if (found) continue;  // some servers may have had former shares
     if (found.error().code == Errc::former_view) {
       // A server that was restarted holds the newest view alone.
       while (!dead_ && reading_.view != tree_.view) co_await turns_changed_.wait();

@@ -25,7 +25,8 @@ Task<Result<Healed>> Engine::scrub(std::set<Party> servers, ScrubProgress progre
 Task<Result<Healed>> Engine::scrub_all(std::set<Party> servers, ScrubProgress progress) {
   for (const Party server : servers)
     if (auto room = co_await reserve_at(server, tree_.height); !room)
-      co_return fail(room.error().code, "server {}: {}", server, room.error().message);
+      co_return fail(room.error().code, "server {}: {} (make room there, and run the same again)",
+                     server, room.error().message);
   const Healed before = so_far_;
   for (BucketIndex next = kRoot; next <= bucket_count(tree_.height);) {
     while (!dead_ && (healing_ || waiting_for_healing_ > 0)) co_await healed_.wait();
@@ -135,6 +136,7 @@ Task<Status> Engine::settle(SlotAddress at) {
     S3O_CO_TRY(co_await write_share(server, at, agreement->share_of(server)));
     healed(server, at);
   }
+  ++contents_changed_;
   co_return Status{};
 }
 

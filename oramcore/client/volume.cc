@@ -101,7 +101,8 @@ class Connection {
     switch (transport_->state(server)) {
       case PeerState::refused:
         return "does not know this client's key: authorise it there with "
-               "`s3oramfs-serverd authorize --store DIR KEY`";
+               "`s3oramfs-serverd authorize --store DIR " +
+               client_key_ + "`";
       case PeerState::insecure:
         return "has another key than the vault says, or is no s3oramfs-serverd";
       default:
@@ -150,6 +151,7 @@ class Connection {
   }
 
   Status start(const VaultKeys& keys, const VolumeOptions& options) {
+    client_key_ = to_text(keys.curve.public_key);
     ZmqConfig config{
         .self = kClient, .keys = keys.curve, .listen = {}, .peers = {}, .client_keys = {}};
     if (vault_.config().local) {
@@ -183,6 +185,7 @@ class Connection {
   }
 
   Vault& vault_;
+  std::string client_key_;
   std::optional<LocalServers> local_;
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard_;
@@ -411,11 +414,12 @@ Status check_usable(const Vault& vault, const VaultKeys& keys) {
 Status make_stores(const Vault& vault, const std::set<Party>& servers) {
   if (!vault.config().local) return {};
   std::vector<Party> gone;
-  for (const Party server : servers)
+  for (Party server = 1; server <= vault.config().params.scheme.servers; ++server)
     if (std::error_code error; !std::filesystem::is_directory(vault.store(server), error))
       gone.push_back(server);
   S3O_TRY(Adoption::check_enough(vault.config().params.scheme, gone.size()));
-  for (const Party server : gone) S3O_TRY(vault.make_store(server));
+  for (const Party server : gone)
+    if (servers.contains(server)) S3O_TRY(vault.make_store(server));
   return {};
 }
 
@@ -478,6 +482,7 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
   if (!closed) return fail(std::move(closed).error());
   repaired.healed = healed->shares;
   repaired.lost = healed->lost;
+  repaired.hindrance = healed->hindrance;
   return repaired;
 }
 

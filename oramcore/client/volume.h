@@ -65,7 +65,8 @@ struct RebuiltVolume {
 struct RepairedVolume {
   std::set<Party> adopted;                // servers that have taken their places again
   std::map<Party, std::uint64_t> healed;  // shares, by server
-  std::uint64_t lost = 0;  // slots that are damaged at too many servers: what they held is lost
+  std::uint64_t lost = 0;                 // slots that are damaged at too many servers
+  std::string hindrance;  // why the servers could not send each other shares; or empty
 };
 
 /// With a local vault, the process's working directory becomes the vault's run/.

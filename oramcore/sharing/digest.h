@@ -1,6 +1,6 @@
 // Short linear functions of shares, by which shares of long slots are compared: the digests of
 // shares on a polynomial of degree t lie on one too, byte by byte. Those of others do so with a
-// probability of 2^-16 at most, and never if the shares are wrong in one place alone.
+// probability of about 2^-14 at most, and never if the shares are wrong in one place alone.
 #pragma once
 
 #include "oramcore/base/random.h"

@@ -416,7 +416,7 @@ struct HealSlotRequest {
 
 /// Check: the slots of a bucket of the present view that are lost or damaged on the server's disk.
 /// Of the root's writes those before turn `written` count. The answer is a DamageAnswer; what it
-/// does not name is durable.
+/// does not name was synced.
 struct CheckRequest {
   static constexpr auto kType = MessageType::check;
   std::uint64_t epoch = 0;

@@ -42,3 +42,11 @@ else
     shift
     exec "$@"' namespace "$work" "${run[@]}"
 fi
+
+step "what root repairs stays the user's"
+own=$work/home/own
+runuser -u "$user" -- "$work/bin/s3oramfs" init --local --no-passphrase "$own" > "$work/init.log" 2>&1
+rm -r "$own/servers/3"
+s3oramfs repair --server 3 "$own"
+[[ -z $(find "$own" ! -user "$user") ]] || fail "not the user's: $(find "$own" ! -user "$user")"
+runuser -u "$user" -- "$work/bin/s3oramfs" scrub "$own"

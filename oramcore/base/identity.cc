@@ -1,4 +1,4 @@
-#include "fused/identity.h"
+#include "oramcore/base/identity.h"
 
 #include <grp.h>
 #include <pwd.h>
@@ -15,7 +15,7 @@ namespace {
 constexpr uid_t kKeep = static_cast<uid_t>(-1);
 
 tl::unexpected<Error> failure(uid_t user) {
-  return fail(Errc::failed, "the daemon cannot become user {}, the owner of the vault: {}", user,
+  return fail(Errc::failed, "this process cannot become user {}, the owner of the vault: {}", user,
               std::strerror(errno));
 }
 

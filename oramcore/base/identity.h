@@ -1,5 +1,6 @@
-// Whom the daemon works as. A vault is always used by its owner: if root mounts somebody's vault,
-// as from /etc/fstab, the daemon becomes that user, whose files in the vault stay the user's own.
+// Whom a program works as. A vault is always used by its owner: if root mounts somebody's vault, as
+// from /etc/fstab, or repairs it, the program becomes that user, whose files in the vault stay the
+// user's own.
 #pragma once
 
 #include <filesystem>
