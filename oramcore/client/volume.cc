@@ -101,8 +101,7 @@ class Connection {
     switch (transport_->state(server)) {
       case PeerState::refused:
         return "does not know this client's key: authorise it there with "
-               "`s3oramfs-serverd authorize --store DIR " +
-               client_key_ + "`";
+               "`s3oramfs-serverd authorize --store DIR KEY`";
       case PeerState::insecure:
         return "has another key than the vault says, or is no s3oramfs-serverd";
       default:
@@ -151,7 +150,6 @@ class Connection {
   }
 
   Status start(const VaultKeys& keys, const VolumeOptions& options) {
-    client_key_ = to_text(keys.curve.public_key);
     ZmqConfig config{
         .self = kClient, .keys = keys.curve, .listen = {}, .peers = {}, .client_keys = {}};
     if (vault_.config().local) {
@@ -185,7 +183,6 @@ class Connection {
   }
 
   Vault& vault_;
-  std::string client_key_;
   std::optional<LocalServers> local_;
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard_;
