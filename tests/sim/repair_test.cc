@@ -60,10 +60,12 @@ class RepairTest : public test::FilledVolume {
     check_contents();
   }
 };
-// Of those in which the servers do it among themselves, and one of five servers.
+// The two evictors; and what depends on how many servers there are, with all volumes.
 INSTANTIATE_TEST_SUITE_P(Volumes, RepairTest,
-                         testing::ValuesIn(test::kVolumes + 1, std::end(test::kVolumes)),
+                         testing::ValuesIn(test::kVolumes + 1, test::kVolumes + 3),
                          test::volume_name);
+class RepairOfAll : public RepairTest {};
+S3O_WITH_EACH_VOLUME(RepairOfAll);
 
 TEST_P(RepairTest, AServerWhoseDiskIsLostHasItsSharesAgain) {
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -79,7 +81,7 @@ TEST_P(RepairTest, AServerWhoseDiskIsLostHasItsSharesAgain) {
   go_on();
 }
 
-TEST_P(RepairTest, AsManyServersAsCanBeLost) {
+TEST_P(RepairOfAll, AsManyServersAsCanBeLost) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
   lose(most_lost());
@@ -88,7 +90,7 @@ TEST_P(RepairTest, AsManyServersAsCanBeLost) {
   go_on();
 }
 
-TEST_P(RepairTest, OneMoreIsTooMany) {
+TEST_P(RepairOfAll, OneMoreIsTooMany) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
   auto servers = most_lost();
