@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "oramcore/db/sqlite.h"
-#include "oramcore/wire/messages.h"
+#include "oramcore/wire/repair_messages.h"
 #include "serverd/frame_store.h"
 
 namespace s3oram {

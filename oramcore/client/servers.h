@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "oramcore/base/log_limit.h"
-#include "oramcore/wire/messages.h"
+#include "oramcore/wire/repair_messages.h"
 #include "oramcore/wire/rpc.h"
 
 namespace s3oram {
