@@ -19,13 +19,14 @@ Status merge(LayoutAnswer& all, const LayoutAnswer& other) {
   return fail(Errc::corrupt, "the other servers do not agree on which buckets there are");
 }
 
-/// Of a version before there was this question.
+/// To whoever began the repair.
 Error explain(Party server, Error error) {
   if (error.code == Errc::need_open)
     return {Errc::unreachable, fmt::format("server {} was restarted: begin again", server)};
   if (error.code != Errc::bad_request) return error;
-  return {Errc::unsupported, fmt::format("server {} cannot take part in a repair ({}): upgrade it",
-                                         server, error.message)};
+  return {Errc::unsupported,
+          fmt::format("server {} cannot take part in a repair ({}): is it of an older version?",
+                      server, error.message)};
 }
 
 }  // namespace
@@ -81,20 +82,10 @@ Task<Status> Adoption::open(const std::set<Party>& lost, std::vector<Session> kn
     request.root = root_;
   };
   Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
-    return bring_along(server, answer, limit);
+    return bring_along(servers_, server, answer, tree_, {}, session_.epoch, limit);
   };
   co_return co_await servers_.open(std::move(known), session_, std::move(present),
                                    std::move(reconcile), patience, lost);
-}
-
-Task<Status> Adoption::bring_along(Party server, OpenAnswer answer, Duration patience) {
-  const auto due = due_at(server, answer, tree_, {});
-  if (!due) co_return fail(due.error());
-  if (!*due) co_return Status{};
-  auto done = co_await servers_.call_opened(server, (*due)->type, (*due)->message(session_.epoch),
-                                            patience);
-  if (!done) co_return fail(done.error());
-  co_return Status{};
 }
 
 /// What all servers but the lost ones say.

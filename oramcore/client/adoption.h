@@ -30,7 +30,6 @@ class Adoption {
 
  private:
   Task<Status> open(const std::set<Party>& lost, std::vector<Session> known, Duration patience);
-  Task<Status> bring_along(Party server, OpenAnswer answer, Duration patience);
   Task<Result<LayoutAnswer>> layout(const std::set<Party>& lost, Duration patience);
   Task<Result<LayoutAnswer>> layout_at(Party server, Duration patience);
 

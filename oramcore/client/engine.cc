@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "oramcore/base/rules.h"
+#include "oramcore/client/reconcile.h"
 
 namespace s3oram {
 namespace {
@@ -54,8 +55,9 @@ Task<Status> Engine::open(Duration patience) {
   const Turn first = first_turn(tree_.view, params_.evict_every);
   for (const Intent& intent : loaded->intents)
     intents_[root_slot(intent.turn, params_.evict_every)] = intent;
-  Servers::Reconcile bring_along = [this](Party server, OpenAnswer answer, Duration limit) {
-    return reconcile(server, answer, limit);
+  // Our database decides.
+  Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
+    return bring_along(servers_, server, answer, tree_, attempt_, session_.epoch, limit);
   };
   auto present = [this](OpenRequest& request) {
     request.view = tree_.view;
@@ -64,7 +66,7 @@ Task<Status> Engine::open(Duration patience) {
       request.root.push_back(intents_[root_slot(turn, params_.evict_every)].access);
   };
   S3O_CO_TRY(co_await servers_.open(std::move(loaded->sessions), session_, std::move(present),
-                                    std::move(bring_along), patience));
+                                    std::move(reconcile), patience));
   S3O_CO_TRY(co_await offload(environment_.database,
                               [this] { return state_.forget_sessions_before(session_.epoch); }));
 

@@ -56,7 +56,6 @@ struct Healed {
   std::string hindrance;                  // why servers could not send each other shares; or empty
   std::uint64_t total() const;
   Healed since(const Healed& before) const;
-  friend bool operator==(const Healed&, const Healed&) = default;
 };
 
 class Engine final : public BlockDevice {
@@ -76,9 +75,10 @@ class Engine final : public BlockDevice {
   /// So many buckets of the tree have been looked at, of so many.
   using ScrubProgress =
       std::function<void(std::uint64_t looked_at, std::uint64_t of, const Healed& so_far)>;
-  /// Has these servers look at every slot that they hold, and heals what is damaged. If they are
-  /// all, also what does not fit together. What is lost stays as it is. On the executor; accesses
-  /// go on meanwhile. Errors: disk_full (a server has no room for the tree).
+  /// Has these servers look at every slot that they hold, and heals what is damaged; without
+  /// `servers`, all. If they are all, also what does not fit together. What is lost stays as it is.
+  /// On the executor; accesses go on meanwhile. Errors: disk_full (a server has no room for the
+  /// tree).
   Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {});
   /// What each server has sent and received, if it answers soon. On the executor.
   Task<std::vector<Result<TrafficAnswer>>> server_traffic();
@@ -216,7 +216,6 @@ class Engine final : public BlockDevice {
   Task<Status> flip();
   Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height);
   Task<Status> prepare_at(Party server, Bytes message, EvictionId id, Status& outcome);
-  Task<Status> reconcile(Party server, OpenAnswer answer, Duration patience);
 
   ClientEnvironment environment_;
   VolumeParams params_;

@@ -6,7 +6,6 @@
 #include "oramcore/base/rules.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/client/eviction_orders.h"
-#include "oramcore/client/reconcile.h"
 
 namespace s3oram {
 
@@ -184,17 +183,6 @@ Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id, Stat
   // The others may be waiting for what this one will never send: the attempt ends everywhere.
   co_return co_await servers_.ask_all(MessageType::discard,
                                       encode(DiscardRequest{session_.epoch, id}));
-}
-
-// Brings a server that has just opened the session to our view. Our database decides.
-Task<Status> Engine::reconcile(Party server, OpenAnswer answer, Duration patience) {
-  const auto due = due_at(server, answer, tree_, attempt_);
-  if (!due) co_return fail(due.error());
-  if (!*due) co_return Status{};
-  auto done = co_await servers_.call_opened(server, (*due)->type, (*due)->message(session_.epoch),
-                                            patience);
-  if (!done) co_return fail(done.error());
-  co_return Status{};
 }
 
 }  // namespace s3oram

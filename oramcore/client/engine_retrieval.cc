@@ -60,7 +60,7 @@ Position Engine::position_read(BlockId block) const {
 /// The block's slot on the path, or zeros, in whichever view it can be read. Damaged slots on the
 /// path are healed first.
 Task<Result<Bytes>> Engine::inner_product(Turn turn, BlockId block, Leaf leaf) {
-  Healed before = so_far_;
+  std::uint64_t before = so_far_.total() + so_far_.lost;
   for (unsigned healings = 0, in_vain = 0;;) {
     const ReadView view = reading_;
     const PathSlots path(params_, view.view, tree_.written, view.height);
@@ -82,7 +82,8 @@ Task<Result<Bytes>> Engine::inner_product(Turn turn, BlockId block, Leaf leaf) {
       while (!dead_ && reading_.view != tree_.view) co_await turns_changed_.wait();
       if (reading_.view == view.view) die(found.error());
     } else if (found.error().code == Errc::corrupt) {
-      in_vain = std::exchange(before, so_far_) == so_far_ ? in_vain + 1 : 0;
+      const std::uint64_t mended = so_far_.total() + so_far_.lost;
+      in_vain = std::exchange(before, mended) == mended ? in_vain + 1 : 0;
       if (in_vain > kVainHealings || ++healings > kHealings) co_return found;
       if (auto healed = co_await heal(); !healed) S3O_CO_TRY(co_await wait_after(healed.error()));
     } else if (!Servers::may_pass(found.error().code)) {

@@ -23,6 +23,7 @@ Task<Result<Healed>> Engine::scrub(std::set<Party> servers, ScrubProgress progre
 }
 
 Task<Result<Healed>> Engine::scrub_all(std::set<Party> servers, ScrubProgress progress) {
+  if (servers.empty()) servers = all_servers();
   for (const Party server : servers)
     if (auto room = co_await reserve_at(server, tree_.height); !room)
       co_return fail(room.error().code, "server {}: {} (make room there, and run the same again)",

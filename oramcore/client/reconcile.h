@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "oramcore/client/servers.h"
 #include "oramcore/state/client_state.h"
 #include "oramcore/wire/messages.h"
 
@@ -25,5 +26,11 @@ struct Due {
 /// Errors: stale_vault (the server is ahead), wrong_volume (its store was set back).
 Result<std::optional<Due>> due_at(Party server, const OpenAnswer& stands, const TreeState& tree,
                                   const std::optional<EvictionId>& attempt);
+
+/// Tells it, while the session of this epoch is being opened there (Servers::Reconcile). Errors:
+/// those of due_at(), need_open, unreachable ...
+Task<Status> bring_along(Servers& servers, Party server, OpenAnswer stands, const TreeState& tree,
+                         const std::optional<EvictionId>& attempt, std::uint64_t epoch,
+                         Duration patience);
 
 }  // namespace s3oram

@@ -455,11 +455,10 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
                                       const VolumeOptions& options, std::set<Party> servers) {
   S3O_TRY(check_usable(vault, keys));
   const Party count = vault.config().params.scheme.servers;
-  for (const Party server : servers) {
+  for (const Party server : servers)
     if (server < 1 || server > count)
       return fail(Errc::usage, "{}: there is no server {}, but {} from 1 on",
                   vault.directory().string(), server, count);
-  }
   S3O_TRY(make_stores(vault, servers));
   auto connection = Connection::make(vault, keys, options);
   if (!connection) return fail(connection.error());
@@ -469,8 +468,6 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
     if (!adopted) return fail(std::move(adopted).error());
     repaired.adopted = std::move(*adopted);
   }
-  const bool all = servers.empty();
-  for (Party server = 1; all && server <= count; ++server) servers.insert(server);
   OpenVolume volume(vault, std::move(*connection));
   S3O_TRY(volume.start(keys, options));
   const auto healed = volume.scrub(servers, options.progress);

@@ -167,17 +167,23 @@ Status Cluster::try_stop_server(Party server) {
 
 // ---- the client
 
+/// Nothing: it died of that, or `done` will be told why not.
+std::optional<ClientState> Cluster::open_state(Life& life,
+                                               const std::function<void(Status)>& done) {
+  auto state = ClientState::open(database(), *life.disk);
+  if (life.dead) return std::nullopt;
+  if (state) return std::move(*state);
+  asio::post(context, [done, error = state.error()] { done(fail(error)); });
+  life.port.reset();
+  return std::nullopt;
+}
+
 void Cluster::begin_open_client(std::function<void(Status)> done) {
   const auto life = parties_[kClient];
   spdlog::debug("party {}: starts", kClient);
   life->port = network.attach(kClient);
-  auto state = ClientState::open(database(), *life->disk);
-  if (life->dead) return;
-  if (!state) {
-    asio::post(context, [done = std::move(done), error = state.error()] { done(fail(error)); });
-    life->port.reset();
-    return;
-  }
+  auto state = open_state(*life, done);
+  if (!state) return;
   // The database's thread is the executor itself.
   const ClientEnvironment environment{context.get_executor(), context.get_executor(),
                                       clock_of(kClient), random_, *life->port};
@@ -256,13 +262,8 @@ Result<Rebuilt> Cluster::rebuild_client(Rebuilding how) {
 void Cluster::begin_adopt(std::set<Party> lost, std::function<void(Status)> done) {
   const auto life = parties_[kClient];
   life->port = network.attach(kClient);
-  auto state = ClientState::open(database(), *life->disk);
-  if (life->dead) return;
-  if (!state) {
-    asio::post(context, [done = std::move(done), error = state.error()] { done(fail(error)); });
-    life->port.reset();
-    return;
-  }
+  auto state = open_state(*life, done);
+  if (!state) return;
   life->state = std::make_unique<ClientState>(std::move(*state));
   const ClientEnvironment environment{context.get_executor(), context.get_executor(),
                                       clock_of(kClient), random_, *life->port};

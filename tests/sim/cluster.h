@@ -142,6 +142,7 @@ class Cluster {
     bool dead = false, opening = false, stopped = false;
   };
   Life& client() { return *parties_[kClient]; }
+  std::optional<ClientState> open_state(Life& life, const std::function<void(Status)>& done);
   std::shared_ptr<Life> new_life(std::unique_ptr<SimDisk> disk, Party party);
   void end_life(Party party);
   void stop_unseen(std::shared_ptr<Life> life);
