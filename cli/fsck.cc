@@ -13,8 +13,8 @@ namespace {
 using nlohmann::ordered_json;
 
 /// What file names bring along need not be UTF-8.
-std::string to_text(const ordered_json& json) {
-  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+std::string to_text(const ordered_json& document) {
+  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 std::string json_of(const Vault& vault, const VaultReport& report) {
@@ -27,16 +27,16 @@ std::string json_of(const Vault& vault, const VaultReport& report) {
                         {"damage", !finding.harmless},
                         {"mendable", finding.mendable()},
                         {"mended", report.repaired && finding.mendable()}});
-  ordered_json json;
-  json["vault"] = vault.directory().string();
-  json["clean"] = report.left() == 0;
-  json["repaired"] = report.repaired;
-  json["copy"] = report.copy.string();
-  json["files"] = report.files;
-  json["names"] = report.names;
-  json["blocks"] = report.blocks;
-  json["findings"] = findings;
-  return to_text(json);
+  ordered_json all;
+  all["vault"] = vault.directory().string();
+  all["clean"] = report.left() == 0;
+  all["repaired"] = report.repaired;
+  all["copy"] = report.copy.string();
+  all["files"] = report.files;
+  all["names"] = report.names;
+  all["blocks"] = report.blocks;
+  all["findings"] = findings;
+  return to_text(all);
 }
 
 void print(const VaultReport& report) {

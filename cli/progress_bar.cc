@@ -13,7 +13,7 @@ namespace s3oram {
 namespace {
 
 constexpr std::chrono::milliseconds kEvery{100};
-constexpr std::size_t kBar = 24;
+constexpr std::size_t kBarWidth = 24;
 
 unsigned terminal_width() {
   winsize size{};
@@ -25,9 +25,9 @@ unsigned terminal_width() {
 
 std::string bar_text(double done, const std::string& doing, unsigned width) {
   const double part = std::clamp(done, 0.0, 1.0);
-  const auto full = static_cast<std::size_t>(part * kBar);
+  const auto full = static_cast<std::size_t>(part * kBarWidth);
   std::string text = fmt::format("[{}{}] {:3.0f} % {}", std::string(full, '#'),
-                                 std::string(kBar - full, ' '), part * 100, doing);
+                                 std::string(kBarWidth - full, ' '), part * 100, doing);
   if (text.size() > width) text.resize(width);
   return text;
 }

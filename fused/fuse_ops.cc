@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
-#include <limits>
 #include <memory>
 
 #include "fused/file_system.h"
@@ -22,14 +20,6 @@ FuseContext& context_of(fuse_req_t request) {
   return *static_cast<FuseContext*>(fuse_req_userdata(request));
 }
 FileSystem& fs(fuse_req_t request) { return *context_of(request).files; }
-
-/// The nearest time that is kept: of the years 1677 to 2262.
-std::int64_t to_ns(const timespec& time) {
-  constexpr std::int64_t kEach = 1'000'000'000;
-  constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max() / kEach - 1;
-  const std::int64_t second = std::clamp<std::int64_t>(time.tv_sec, -kLast, kLast);
-  return second * kEach + (second == time.tv_sec ? time.tv_nsec : 0);
-}
 
 fuse_entry_param entry_of(const struct stat& attributes) {
   fuse_entry_param entry{};

@@ -4,12 +4,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include <algorithm>
+#include <limits>
+
 namespace s3oram {
 namespace {
-
-std::int64_t to_ns(const timespec& time) {
-  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
-}
 
 class SystemTiming final : public Timing {
  public:
@@ -34,6 +33,13 @@ class SystemTiming final : public Timing {
 };
 
 }  // namespace
+
+std::int64_t to_ns(const timespec& time) {
+  constexpr std::int64_t kEach = 1'000'000'000;
+  constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max() / kEach - 1;
+  const std::int64_t second = std::clamp<std::int64_t>(time.tv_sec, -kLast, kLast);
+  return second * kEach + (second == time.tv_sec ? time.tv_nsec : 0);
+}
 
 Timing& system_timing() {
   static SystemTiming timing;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <ctime>
 #include <mutex>
 
 namespace s3oram {
@@ -24,6 +25,9 @@ class Timing {
   /// looks again at what it waits for.
   virtual void wait(Lock& lock, std::condition_variable& changed, Time until) = 0;
 };
+
+/// Nanoseconds since 1970, or the nearest time that can be kept so: of the years 1677 to 2262.
+std::int64_t to_ns(const timespec& time);
 
 /// The system's clocks; waiting blocks the thread.
 Timing& system_timing();
