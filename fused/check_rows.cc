@@ -25,7 +25,7 @@ std::string unsound_extent(std::uint32_t block_size) {
   return fmt::format(
       "typeof(ino) <> 'integer' OR ino < 1 OR ino > {} OR typeof(idx) <> 'integer'"
       " OR idx NOT BETWEEN 0 AND {}",
-      kLargestIno, kLargestFile / block_size - 1);
+      kLargestIno, (kLargestFile - 1) / block_size);
 }
 
 /// Makes missing tables. Without the extents nobody knows which block belongs to which file.

@@ -43,7 +43,7 @@ Posix<bool> FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_
 }
 
 /// Room cannot be promised to a file: the volume's blocks are not reserved. Without PUNCH_HOLE or
-/// ZERO_RANGE all that happens is the growth of the size.
+/// ZERO_RANGE all that happens is the growth of the size; but what cannot have room is refused.
 PosixStatus FileSystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length) {
   constexpr int kKnown = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
   if ((mode & ~kKnown) != 0) return posix_error(EOPNOTSUPP);
@@ -55,6 +55,8 @@ PosixStatus FileSystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::
   if (!S_ISREG(node->row.mode)) return posix_error(EOPNOTSUPP);
   if ((mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) != 0)
     S3O_POSIX_TRY(cache_.punch(lock, *node, offset, length));
+  else if (const auto has = cache_.bytes_of(*node); length > has && length - has > free_bytes())
+    return posix_error(ENOSPC);
   if ((mode & FALLOC_FL_KEEP_SIZE) == 0 && offset + length > node->size)
     S3O_POSIX_TRY(cache_.truncate(*node, offset + length));
   node->row.mtime = node->row.ctime = timing_.wall_clock();
@@ -87,16 +89,18 @@ PosixStatus FileSystem::closing(Ino ino) {
   return {};
 }
 
+/// What is freed and still held for a backup is given back when there is need.
+std::uint64_t FileSystem::free_bytes() const {
+  return std::min(options_.cache.free_bytes() + cache_.numbers.uncovered() * cache_.block_size(),
+                  options_.database_room());
+}
+
 Posix<struct statvfs> FileSystem::statfs() {
   const Lock lock(mutex_);
-  // What is freed and still held for a backup is given back when there is need.
-  const std::uint64_t held = cache_.numbers.uncovered();
-  const std::uint64_t free_bytes =
-      std::min(options_.cache.free_bytes() + held * cache_.block_size(), options_.database_room());
   struct statvfs out {};
   out.f_bsize = out.f_frsize = cache_.block_size();
-  out.f_bfree = out.f_bavail = free_bytes / cache_.block_size();
-  out.f_blocks = cache_.numbers.used() - held + out.f_bfree;
+  out.f_bfree = out.f_bavail = free_bytes() / cache_.block_size();
+  out.f_blocks = cache_.numbers.used() - cache_.numbers.uncovered() + out.f_bfree;
   out.f_ffree = out.f_favail = out.f_bfree;  // as many as there is room for a block each
   out.f_files = inodes_ + out.f_ffree;
   out.f_namemax = 255;

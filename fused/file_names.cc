@@ -136,8 +136,8 @@ PosixStatus FileSystem::check_replaceable(const Node& node, Node& target) {
   return empty ? PosixStatus() : posix_error(ENOTEMPTY);
 }
 
-PosixStatus FileSystem::exchange(Lock& lock, Node& from, std::string_view name, Node& to,
-                                 std::string_view new_name) {
+Posix<std::vector<Ino>> FileSystem::exchange(Lock& lock, Node& from, std::string_view name,
+                                             Node& to, std::string_view new_name) {
   S3O_POSIX_GET(first, child(from, name));
   S3O_POSIX_GET(second, child(to, new_name));
   // The kernel holds both directories: no other operation changes the names meanwhile.
@@ -156,11 +156,14 @@ PosixStatus FileSystem::exchange(Lock& lock, Node& from, std::string_view name, 
   };
   place(to, new_name, *first);
   place(from, name, *second);
-  return {};
+  std::vector<Ino> moved;
+  for (const NodePtr& node : {first, second})
+    if (is_directory(*node) && &from != &to) moved.push_back(node->ino);
+  return moved;
 }
 
-PosixStatus FileSystem::rename(Ino parent, std::string_view name, Ino new_parent,
-                               std::string_view new_name, unsigned flags) {
+Posix<std::vector<Ino>> FileSystem::rename(Ino parent, std::string_view name, Ino new_parent,
+                                           std::string_view new_name, unsigned flags) {
   if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0) return posix_error(EINVAL);
   Lock lock(mutex_);
   S3O_POSIX_TRY(admit(lock));
@@ -175,7 +178,7 @@ PosixStatus FileSystem::rename(Ino parent, std::string_view name, Ino new_parent
   }
   if (target) {
     if ((flags & RENAME_NOREPLACE) != 0) return posix_error(EEXIST);
-    if (*target == node) return {};
+    if (*target == node) return std::vector<Ino>();
     S3O_POSIX_TRY(check_replaceable(*node, **target));
     S3O_POSIX_TRY(remove_name(*to, new_name, **target));
   } else if (target.error() != ENOENT) {
@@ -186,7 +189,7 @@ PosixStatus FileSystem::rename(Ino parent, std::string_view name, Ino new_parent
   from->row.mtime = from->row.ctime = node->row.ctime;
   if (is_directory(*node)) --from->row.nlink;
   store(*from);
-  return {};
+  return is_directory(*node) && from != to ? std::vector{node->ino} : std::vector<Ino>();
 }
 
 Posix<std::string> FileSystem::readlink(Ino ino) {

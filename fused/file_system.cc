@@ -17,7 +17,7 @@ constexpr std::size_t kMostTold = 10'000;
 
 bool is_usable(const InodeRow& row) {
   return is_file_type(row.mode & S_IFMT) && row.size <= kLargestFile &&
-         row.target.find('\0') == std::string::npos;
+         row.target.find('\0') == std::string::npos && S_ISLNK(row.mode) != row.target.empty();
 }
 
 }  // namespace
@@ -257,7 +257,10 @@ Posix<FileSystem::NodePtr> FileSystem::child(Node& directory, std::string_view n
   if (name.size() > 255) return posix_error(ENAMETOOLONG);
   S3O_POSIX_GET(entry, metadata_.dentries.find({directory.ino, std::string(name)}));
   if (!entry) return posix_error(ENOENT);
-  return load(entry->ino);
+  S3O_POSIX_GET(node, load(entry->ino));
+  if ((node->row.mode & S_IFMT) == entry->type) return node;
+  tell_of_damage(node->ino, "it is not what its name says");
+  return posix_error(EIO);
 }
 
 /// The attributes, and one more reference of the kernel.

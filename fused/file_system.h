@@ -102,9 +102,9 @@ class FileSystem final : public CommitParticipant {
   PosixStatus rmdir(Ino parent, std::string_view name);
   /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE. A file that replaces another, or is exchanged
   /// with it, is flushed first, so that no crash leaves a name with less than the old or the new
-  /// content.
-  PosixStatus rename(Ino parent, std::string_view name, Ino new_parent, std::string_view new_name,
-                     unsigned flags);
+  /// content. Gives the directories that lie in another one now.
+  Posix<std::vector<Ino>> rename(Ino parent, std::string_view name, Ino new_parent,
+                                 std::string_view new_name, unsigned flags);
   Posix<std::string> readlink(Ino ino);
   /// All entries, "." and ".." first.
   Posix<std::vector<DirectoryEntry>> list(Ino ino);
@@ -180,12 +180,14 @@ class FileSystem final : public CommitParticipant {
   PosixStatus add_name(Node& directory, std::string_view name, Node& node);
   PosixStatus remove_name(Node& directory, std::string_view name, Node& node);
   PosixStatus check_replaceable(const Node& node, Node& target);
-  PosixStatus exchange(Lock& lock, Node& from, std::string_view name, Node& to,
-                       std::string_view new_name);
+  Posix<std::vector<Ino>> exchange(Lock& lock, Node& from, std::string_view name, Node& to,
+                                   std::string_view new_name);
   Posix<bool> is_empty(const Node& directory);
   /// Ends a node that has neither names nor references: all it owns is freed.
   PosixStatus end(Node& node);
   void drop_if_idle(Ino ino);
+
+  std::uint64_t free_bytes() const;
 
   PosixStatus commit(Lock& lock);
   bool is_idle() const {

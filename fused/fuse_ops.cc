@@ -139,7 +139,12 @@ void do_rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
 
 void do_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
                const char* new_name, unsigned flags) {
-  answer(request, fs(request).rename(parent, name, new_parent, new_name, flags));
+  const auto moved = fs(request).rename(parent, name, new_parent, new_name, flags);
+  // The kernel keeps what it has of their listings, ".." among it. Before the answer, as below.
+  if (moved)
+    for (const Ino directory : *moved)
+      fuse_lowlevel_notify_inval_inode(context_of(request).session, directory, 0, 0);
+  fuse_reply_err(request, moved ? 0 : moved.error());
 }
 
 void do_readlink(fuse_req_t request, fuse_ino_t ino) {

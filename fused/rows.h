@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "oramcore/client/block_device.h"
@@ -17,7 +18,7 @@ using Ino = std::uint64_t;
 inline constexpr Ino kRootIno = 1;
 
 /// Bytes.
-inline constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 60;
+inline constexpr std::uint64_t kLargestFile = std::numeric_limits<std::int64_t>::max();
 /// No inode has a larger number, and new ones follow the largest that is in the lower half.
 inline constexpr Ino kLargestIno = Ino{1} << 62, kLargestNewIno = kLargestIno / 2;
 /// What a damaged row is read as.

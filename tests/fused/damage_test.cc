@@ -174,6 +174,16 @@ TEST_F(DamageTest, ABadInodeCostsItsFile) {
       3u);
 }
 
+TEST_F(DamageTest, AnInodeThatIsNotWhatItsNameSaysCostsItsFile) {
+  vault.damage("UPDATE inodes SET mode = 33188 WHERE ino = {dir}");
+  vault.damage("UPDATE inodes SET mode = 16877 WHERE ino = {a}");
+  vault.damage("UPDATE dentries SET type = 4096 WHERE ino = {empty}");
+  vault.damage("UPDATE inodes SET target = x'' WHERE ino = {link}");
+  mount();
+  for (const char* name : {"dir", "a", "empty", "link"}) EXPECT_EQ(error_of(name), EIO) << name;
+  expect_good("/b");
+}
+
 TEST_F(DamageTest, ALostInodesNumberIsNotTaken) {
   vault.damage("DELETE FROM inodes WHERE ino = {sparse}");
   mount();

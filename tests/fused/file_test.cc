@@ -4,6 +4,7 @@
 #include <linux/fs.h>
 
 #include <atomic>
+#include <limits>
 #include <map>
 #include <random>
 #include <thread>
@@ -277,6 +278,51 @@ TEST_F(FileTest, FreeIsWhatEveryDiskHasRoomFor) {
   EXPECT_EQ(free_bytes(), 0u);
 }
 
+TEST_F(FileTest, WhatCannotHaveRoomIsNotAllocated) {
+  unmount();
+  std::uint64_t room = 10 * kTestBlock;
+  options.cache.free_bytes = [&] { return room; };
+  mount();
+  const Ino ino = create("a");
+  EXPECT_EQ(fs->fallocate(ino, 0, 0, 10 * kTestBlock + 1).error(), ENOSPC);
+  EXPECT_EQ(fs->fallocate(ino, FALLOC_FL_KEEP_SIZE, 1, 1ull << 44).error(), ENOSPC);
+  EXPECT_EQ(fs->getattr(ino)->st_size, 0);
+  EXPECT_TRUE(fs->fallocate(ino, 0, 0, 10 * kTestBlock));
+  room = 1u << 30;
+  write(ino, 0, pattern(8 * kTestBlock));
+  sync(ino);
+  room = 2 * kTestBlock;
+  EXPECT_TRUE(fs->fallocate(ino, 0, 0, 10 * kTestBlock)) << "most of it is there";
+  EXPECT_EQ(fs->fallocate(ino, 0, 0, 10 * kTestBlock + 1).error(), ENOSPC);
+  EXPECT_TRUE(fs->fallocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1ull << 44));
+}
+
+// The kernel takes any offset before it asks, and a failure comes too late.
+TEST_F(FileTest, FilesEndWhereAllNumbersDo) {
+  constexpr std::uint64_t kEnd = std::numeric_limits<std::int64_t>::max();
+  const Ino ino = create("a");
+  write(ino, 0, "start");
+  write(ino, kEnd - 5000, std::string(4999, 'y') + 'z');
+  EXPECT_EQ(fs->write(ino, kEnd, as_view("x"), false).error(), EFBIG);
+  EXPECT_EQ(fs->write(ino, kEnd - 1, as_view("xx"), false).error(), EFBIG);
+  remount();
+  const Ino found = find("a");
+  EXPECT_EQ(fs->getattr(found)->st_size, static_cast<off_t>(kEnd));
+  EXPECT_EQ(*fs->seek(found, kTestBlock, SEEK_DATA) % kTestBlock, 0u);
+  EXPECT_EQ(*fs->seek(found, kEnd - 1, SEEK_HOLE), kEnd);
+  Bytes last(10);
+  EXPECT_EQ(*fs->read(found, kEnd - 3, last), 3u);
+  EXPECT_EQ(last[2], 'z');
+  ASSERT_TRUE(fs->fallocate(found, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 5, kEnd - 6));
+  EXPECT_EQ(*fs->read(found, kEnd - 3, last), 3u);
+  EXPECT_EQ(last[1], 0);
+  EXPECT_EQ(last[2], 'z');
+  AttributeChange cut;
+  cut.size = 5;
+  ASSERT_TRUE(fs->setattr(found, cut));
+  EXPECT_EQ(read(found), "start");
+}
+
 // An error would lose it, and the fsync after the one that reports it would succeed.
 TEST_F(FileTest, AFullDiskDoesNotLoseWhatTheKernelHasTaken) {
   unmount();
@@ -524,7 +570,7 @@ TEST_F(FileTest, NamesFollowPosix) {
   EXPECT_EQ(fs->rename(kRootIno, "file", kRootIno, "dir", 0).error(), EISDIR);
   EXPECT_EQ(fs->rename(kRootIno, "dir", kRootIno, "file", 0).error(), ENOTDIR);
   EXPECT_EQ(fs->rename(kRootIno, "file", kRootIno, "dir", RENAME_NOREPLACE).error(), EEXIST);
-  EXPECT_TRUE(fs->rename(dir, "inner", kRootIno, "moved", 0));
+  EXPECT_EQ(*fs->rename(dir, "inner", kRootIno, "moved", 0), std::vector{inner});
   EXPECT_EQ(fs->getattr(kRootIno)->st_nlink, 4u);
   EXPECT_EQ(fs->getattr(dir)->st_nlink, 2u);
   EXPECT_TRUE(fs->rename(kRootIno, "moved", kRootIno, "file", RENAME_EXCHANGE));

@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"UPDATE inodes SET blocks = 1 WHERE ino = {dir}", "block-count", "/dir", {"/dir"}},
         Case{"UPDATE inodes SET size = 5 WHERE ino = {a}", "size", "/a", {"/a"}},
         Case{"UPDATE inodes SET size = -1 WHERE ino = {a}", "size", "/a", {"/a"}},
-        Case{"UPDATE inodes SET size = 1 << 61 WHERE ino = {empty}", "size", "/empty", {"/empty"}},
+        Case{"UPDATE inodes SET size = 1 << 63 WHERE ino = {empty}", "size", "/empty", {"/empty"}},
         Case{"UPDATE inodes SET size = 1 WHERE ino = {link}", "size", "/link", {"/link"}},
         Case{"UPDATE inodes SET parent = 77 WHERE ino = {dir_sub}",
              "parent",

@@ -16,6 +16,7 @@
 #include <functional>
 #include <future>
 #include <iterator>
+#include <limits>
 #include <set>
 #include <thread>
 #include <vector>
@@ -384,6 +385,47 @@ TEST_F(MountTest, AListingThatTheKernelRemembersIsNeverOld) {
   stdfs::remove(root / "d/c");
   EXPECT_EQ(names("d"), Names());
   EXPECT_EQ(info(root / "e/b").st_nlink, 1u);
+}
+
+TEST_F(MountTest, EveryOffsetThatTheKernelTakesCanBeWritten) {
+  constexpr off_t kLast = std::numeric_limits<off_t>::max() - 1;
+  {
+    const File file(root / "far", O_RDWR | O_CREAT);
+    ASSERT_EQ(::pwrite(file, "start", 5, 0), 5);
+    ASSERT_EQ(::pwrite(file, "z", 1, kLast), 1);
+    ASSERT_EQ(::fsync(file), 0) << std::strerror(errno);
+  }
+  remount_kernel();
+  const File file(root / "far", O_RDONLY);
+  EXPECT_EQ(info(root / "far").st_size, kLast + 1);
+  char bytes[8] = {};
+  EXPECT_EQ(::pread(file, bytes, 2, kLast - 1), 2);
+  EXPECT_EQ(bytes[1], 'z');
+  EXPECT_EQ(::pread(file, bytes, 8, 0), 8);
+  EXPECT_EQ(std::string(bytes, 8), std::string("start\0\0\0", 8));
+}
+
+TEST_F(MountTest, ADirectoryThatWasMovedNamesItsNewParent) {
+  const auto parent = [this](const char* directory) -> ino_t {
+    const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir((root / directory).c_str()),
+                                                   ::closedir);
+    while (const dirent* entry = ::readdir(open.get()))
+      if (entry->d_name == std::string("..")) return entry->d_ino;
+    return 0;
+  };
+  for (const char* name : {"a", "b", "a/d", "b/e"}) stdfs::create_directory(root / name);
+  const ino_t a = info(root / "a").st_ino, b = info(root / "b").st_ino;
+  EXPECT_EQ(parent("a/d"), a);
+  EXPECT_EQ(parent("b/e"), b);
+  stdfs::rename(root / "a/d", root / "b/d");
+  EXPECT_EQ(parent("b/d"), b);
+  stdfs::rename(root / "b/d", root / "a/d");
+  EXPECT_EQ(parent("a/d"), a);
+  ASSERT_EQ(::renameat2(AT_FDCWD, (root / "a/d").c_str(), AT_FDCWD, (root / "b/e").c_str(),
+                        RENAME_EXCHANGE),
+            0);
+  EXPECT_EQ(parent("a/d"), a);
+  EXPECT_EQ(parent("b/e"), b);
 }
 
 TEST_F(MountTest, ALargeDirectory) {
