@@ -71,9 +71,12 @@ void MemoryDevice::read(BlockId block, std::function<void(Result<Bytes>)> done) 
     lock.unlock();
     done(std::move(content));
   };
+  {
+    const std::lock_guard lock(mutex_);
+    ++counts_.reads;  // read-ahead: before the read that caused it ends
+  }
   post([this, answer] {
     std::unique_lock lock(mutex_);
-    ++counts_.reads;
     if (hold_reads_) {
       held_reads_.push_back(answer);
       changed_.notify_all();
