@@ -52,6 +52,12 @@ processes_of() {
 }
 no_processes_of() { [[ -z $(processes_of "$1") ]]; }
 
+# In a mount name space of our own: other tests' mounts would live on in it.
+leave_others_mounts() {
+  awk -v tests="${TMPDIR:-/tmp}/s3oramfs-test-" 'index($5, tests) == 1 { print $5 }' /proc/self/mountinfo |
+    tac | xargs -r umount --internal-only --lazy
+}
+
 cleanup() {
   local code=$? point points pid log
   set +e

@@ -9,6 +9,7 @@ shift
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
+leave_others_mounts
 
 ((EUID == 0)) || fail "this test mounts as mount(8) does: run it as root"
 umask 022

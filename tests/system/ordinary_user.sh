@@ -34,7 +34,9 @@ if runuser -u "$user" -- test -r /dev/fuse -a -w /dev/fuse; then
 else
   # Debian lets everyone use /dev/fuse; where this machine does not, do so in a mount namespace of
   # our own.
+  export -f leave_others_mounts
   unshare --mount --propagation private bash -euc '
+    leave_others_mounts
     mkdir "$1/dev"
     mount -t tmpfs none "$1/dev"
     mknod -m 666 "$1/dev/fuse" c 10 229
