@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <iostream>
+#include <thread>
 
 #include "cli/command.h"
+#include "cli/control.h"
 #include "cli/credential.h"
 #include "cli/volume_options.h"
 #include "oramcore/base/identity.h"
@@ -12,14 +14,16 @@
 namespace s3oram {
 namespace {
 
+constexpr std::chrono::milliseconds kLookAgain{200};
+
 struct RepairOptions {
   std::string vault;
   std::set<unsigned> servers;
   int timeout = 20;  // s
   CredentialOptions credential;
 
-  void add_to(CLI::App& app) {
-    app.add_option("VAULT", vault, "The vault, which is not mounted")->required();
+  void add_to(CLI::App& app, const std::string& what_vault) {
+    app.add_option("VAULT", vault, what_vault)->required();
     app.add_option("--timeout", timeout, "How long servers may take to answer")
         ->capture_default_str()
         ->type_name("SECONDS")
@@ -52,9 +56,9 @@ Status report(const std::string& vault, const std::set<unsigned>& servers,
         repaired.hindrance);
   if (repaired.lost > 0)
     return fail(Errc::damaged_vault,
-                "{}: {} damaged at too many servers, and left as it is: if there is a copy of the "
-                "slots of one of them, put that back and scrub again, before the vault is mounted: "
-                "a block that is asked for is given up then",
+                "{}: {} damaged at too many servers, and left so: if there is a copy of the slots "
+                "of one of them, put that back and scrub again, while the vault is not mounted: a "
+                "block that a program asks for is given up",
                 vault,
                 repaired.lost == 1 ? "1 slot is" : fmt::format("{} slots are", repaired.lost));
   const std::string whose =
@@ -63,13 +67,61 @@ Status report(const std::string& vault, const std::set<unsigned>& servers,
   return {};
 }
 
+/// By what the daemon says of it.
+RepairedVolume found_by(const nlohmann::json& scrub) {
+  RepairedVolume found;
+  for (const auto& server : scrub.at("healed"))
+    found.healed[server.at("server")] = server.at("shares");
+  found.lost = scrub.at("lost_slots");
+  found.hindrance = scrub.at("hindrance");
+  return found;
+}
+
+/// Waits until the daemon is done with it.
+Result<RepairedVolume> await_scrub(const Vault& vault) {
+  Progress progress("scrubbing " + vault.directory().string());
+  while (true) {
+    const auto status = ask_daemon(vault, "status", kStatusPatience);
+    if (!status)
+      return status.error().code == Errc::not_mounted
+                 ? fail(Errc::not_mounted, "{}: unmounted before all was looked at: scrub it again",
+                        vault.directory().string())
+                 : fail(status.error());
+    const auto& scrub = status->at("scrub");
+    if (const auto& failure = scrub.at("failure"); !failure.is_null())
+      return fail(static_cast<Errc>(failure.at("code").get<int>()), "{}",
+                  failure.at("message").get<std::string>());
+    if (!scrub.at("running").get<bool>()) return found_by(scrub);
+    progress.update(fmt::format("{} of {} buckets", scrub.at("buckets_looked_at").dump(),
+                                scrub.at("buckets").dump()));
+    std::this_thread::sleep_for(kLookAgain);
+  }
+}
+
+/// Of a mounted vault: its daemon does it, beside all else.
+Status scrub_mounted(const Vault& vault) {
+  const std::string directory = vault.directory().string();
+  if (auto begun = ask_daemon(vault, "scrub", kStatusPatience); !begun)
+    return begun.error().code == Errc::bad_request
+               ? fail(Errc::unsupported, "{}: its daemon is of an older version: mount it anew",
+                      directory)
+               : fail(std::move(begun).error());
+  const auto found = await_scrub(vault);
+  if (!found) return fail(found.error());
+  return report(directory, {}, *found);
+}
+
 /// `doing`: as the user is told.
 Status run(const RepairOptions& options, const std::string& doing) {
   auto vault = Vault::find(options.vault);
   if (!vault) return fail(std::move(vault).error());
   auto identity = Identity::become_owner_of(vault->directory());
   if (!identity) return fail(std::move(identity).error());
-  S3O_TRY(vault->lock());
+  if (Status locked = vault->lock(); !locked) {
+    const bool mounted = locked.error().code == Errc::vault_in_use && options.servers.empty() &&
+                         ask_daemon(*vault, "status", kStatusPatience);
+    return mounted ? scrub_mounted(*vault) : locked;
+  }
   Credential credential;
   S3O_TRY(identity->as_root([&]() -> Status {
     auto known = existing_credential(options.credential, *vault);
@@ -99,7 +151,7 @@ Status run_repair(const Args& args) {
   CLI::App app("Makes the shares of a server whose store is lost anew, from the other servers'.",
                "s3oramfs repair");
   RepairOptions options;
-  options.add_to(app);
+  options.add_to(app, "The vault, which is not mounted");
   app.add_option("--server", options.servers, "Whose; it runs on an empty store. May be repeated")
       ->required()
       ->type_name("N")
@@ -112,10 +164,13 @@ Status run_repair(const Args& args) {
 }
 
 Status run_scrub(const Args& args) {
-  CLI::App app("Has all servers look at every slot that they hold, and heals what is damaged.",
-               "s3oramfs scrub");
+  CLI::App app(
+      "Has all servers look at every slot that they hold, and heals\n"
+      "what is damaged. Of a mounted vault its daemon does it, and goes\n"
+      "on if this command is ended.",
+      "s3oramfs scrub");
   RepairOptions options;
-  options.add_to(app);
+  options.add_to(app, "The vault");
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());
   return *parsed ? run(options, "scrubbing") : Status();

@@ -42,6 +42,24 @@ std::string plural(std::uint64_t count, const std::string& what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
+std::string scrub_text(const ordered_json& scrub) {
+  if (!scrub.is_object() || scrub.empty()) return "";
+  std::uint64_t healed = 0;
+  for (const ordered_json& server : member(scrub, "healed")) healed += number(server, "shares");
+  const std::string found = fmt::format("{} healed, {} lost", plural(healed, "share"),
+                                        plural(number(scrub, "lost_slots"), "slot"));
+  if (flag(scrub, "running"))
+    return fmt::format(
+        "\nscrub     at {:.0f} %: {} so far",
+        100 * real(scrub, "buckets_looked_at") / std::max(real(scrub, "buckets"), 1.0), found);
+  const ordered_json& failure = member(scrub, "failure");
+  return fmt::format("\nscrub     {}: {}",
+                     failure.is_object() && !failure.empty()
+                         ? "ended early: " + text(failure, "message")
+                         : "of everything",
+                     found);
+}
+
 std::string mounted_text(const ordered_json& status, std::int64_t now) {
   const ordered_json& volume = member(status, "volume");
   const ordered_json& cache = member(status, "cache");
@@ -80,6 +98,7 @@ std::string mounted_text(const ordered_json& status, std::int64_t now) {
                       : "none due");
   if (const auto stash = number(volume, "stash"); stash > 0)
     out += fmt::format("; {} in the stash", plural(stash, "block"));
+  out += scrub_text(member(status, "scrub"));
   const auto since = static_cast<double>(now) - real(status, "since");
   return fmt::format("mounted   on {} for {}, by process {}\n", text(status, "mountpoint"),
                      human_duration(since), number(status, "pid")) +

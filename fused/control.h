@@ -1,6 +1,8 @@
-// The daemon's control socket: one line in, one JSON line out, for `s3oramfs status` and `umount`.
+// The daemon's control socket: one line in, one JSON line out, for `s3oramfs status`, `umount` ...
 //   "status"  {"ok":true, ...}
 //   "sync"    {"ok":true} when everything is durable
+//   "backup"  {"ok":true} when the servers keep all names as they are now
+//   "scrub"   {"ok":true}; all servers begin to look at all that they hold: see "status"
 //   "drop"    {"ok":true}; contents that are durable have left the memory
 //   failure   {"ok":false,"code":N,"message":"..."}, N an Errc
 #pragma once

@@ -41,6 +41,10 @@ std::vector<std::string> problems(const MountState& state) {
   if (volume.unreadable > 0)
     found.push_back(fmt::format("{} {} cannot be read: the shares are damaged or altered",
                                 volume.unreadable, volume.unreadable == 1 ? "block" : "blocks"));
+  if (volume.scrub && volume.scrub->found.lost > 0)
+    found.push_back(
+        fmt::format("a scrub found {} {} damaged at too many servers, and left as it was",
+                    volume.scrub->found.lost, volume.scrub->found.lost == 1 ? "slot" : "slots"));
   // These two follow from what is said above, if anything is.
   if (found.empty() && volume.evicting_seconds > kLongEviction)
     found.push_back(fmt::format("eviction lags: one is under way for {}, {} due",

@@ -177,6 +177,10 @@ ControlHandler control_handler(const Watched& watched) {
       watched.files.drop_clean();
       return nlohmann::json{{"ok", true}}.dump();
     }
+    if (request == "scrub") {
+      watched.volume.begin_scrub();
+      return nlohmann::json{{"ok", true}}.dump();
+    }
     if (request == "backup") {
       if (const auto made = watched.files.back_up(); !made)
         return control_failure({made.error() == ENOSPC ? Errc::disk_full : Errc::unreachable,

@@ -29,6 +29,23 @@ json server_json(const VolumeStatus::Server& server, const std::vector<LinkTraff
           {"links", links}};
 }
 
+json scrub_json(const ScrubStatus& scrub) {
+  json healed = json::array();
+  for (const auto& [server, shares] : scrub.found.healed)
+    healed.push_back({{"server", server}, {"shares", shares}});
+  json failure;
+  if (scrub.failure)
+    failure = {{"code", static_cast<int>(scrub.failure->code)},
+               {"message", scrub.failure->message}};
+  return {{"running", scrub.running},
+          {"buckets_looked_at", scrub.looked_at},
+          {"buckets", scrub.of},
+          {"healed", healed},
+          {"lost_slots", scrub.found.lost},
+          {"hindrance", scrub.found.hindrance},
+          {"failure", failure}};
+}
+
 }  // namespace
 
 json status_json(const MountIdentity& mount, const MountState& state,
@@ -59,6 +76,7 @@ json status_json(const MountIdentity& mount, const MountState& state,
             {"can_grow", state.room.can_grow},
             {"free_bytes", state.free_bytes},
             {"uncommitted", volume.uncommitted}}},
+          {"scrub", volume.scrub ? scrub_json(*volume.scrub) : json()},
           {"servers", servers},
           {"cache",
            {{"bytes", files.cache_bytes},

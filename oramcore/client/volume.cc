@@ -206,6 +206,11 @@ Status check_owner(const Vault& vault, const VaultKeys& keys) {
                              {vault.config().volume, vault.config().params, keys.sealing});
 }
 
+RepairedVolume repaired(const Healed& healed) {
+  return {
+      .adopted = {}, .healed = healed.shares, .lost = healed.lost, .hindrance = healed.hindrance};
+}
+
 class OpenVolume final : public Volume {
  public:
   OpenVolume(const Vault& vault, std::unique_ptr<Connection> connection)
@@ -253,7 +258,8 @@ class OpenVolume final : public Volume {
                           .unreadable = engine.unreadable,
                           .failure = connection_->named(engine.failure),
                           .stash = engine.stash,
-                          .uncommitted = engine.uncommitted};
+                          .uncommitted = engine.uncommitted,
+                          .scrub = scrub_};
       for (Party server = 1; server <= connection_->servers(); ++server) {
         const Traffic traffic = connection_->transport().traffic(server);
         const auto& told = engine.servers[server - 1u];
@@ -273,6 +279,14 @@ class OpenVolume final : public Volume {
     for (auto& answer : answers)
       links.push_back(answer ? std::move(answer->links) : std::vector<LinkTraffic>());
     return links;
+  }
+
+  void begin_scrub() override {
+    connection_->on_thread([this] {
+      if (scrub_ && scrub_->running) return;
+      scrub_.emplace();
+      spawn(connection_->executor(), scrub_beside());
+    });
   }
 
   Result<Healed> scrub(const std::set<Party>& servers,
@@ -313,6 +327,22 @@ class OpenVolume final : public Volume {
     return std::max(lost, unanswered.value_or(Duration::zero()));
   }
 
+  Task<void> scrub_beside() {
+    spdlog::info("all servers look at all that they hold");
+    const auto healed = co_await engine_->scrub(
+        {}, [this](std::uint64_t looked_at, std::uint64_t of, const Healed& so_far) {
+          scrub_->looked_at = looked_at;
+          scrub_->of = of;
+          scrub_->found = repaired(so_far);
+        });
+    scrub_->running = false;
+    if (healed)
+      spdlog::info("they have: {} shares were healed, and {} slots are lost", healed->total(),
+                   healed->lost);
+    else
+      scrub_->failure = connection_->explain(fail(healed.error())).error();
+  }
+
   Task<void> abandon() {
     static_cast<void>(co_await engine_->close(false));
     engine_.reset();
@@ -321,7 +351,8 @@ class OpenVolume final : public Volume {
   const Vault& vault_;
   Workers database_{1};
   std::unique_ptr<Connection> connection_;
-  std::unique_ptr<Engine> engine_;  // on the connection's thread
+  std::unique_ptr<Engine> engine_;  // these two: on the connection's thread
+  std::optional<ScrubStatus> scrub_;
 };
 
 /// Nothing if there is no vault.db, or it is damaged.
@@ -462,11 +493,11 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
   S3O_TRY(make_stores(vault, servers));
   auto connection = Connection::make(vault, keys, options);
   if (!connection) return fail(connection.error());
-  RepairedVolume repaired;
+  std::set<Party> adopted;
   if (!servers.empty()) {
-    auto adopted = adopt(**connection, vault, servers, options);
-    if (!adopted) return fail(std::move(adopted).error());
-    repaired.adopted = std::move(*adopted);
+    auto taken = adopt(**connection, vault, servers, options);
+    if (!taken) return fail(std::move(taken).error());
+    adopted = std::move(*taken);
   }
   OpenVolume volume(vault, std::move(*connection));
   S3O_TRY(volume.start(keys, options));
@@ -474,10 +505,9 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
   Status closed = volume.close();
   if (!healed) return fail(healed.error());
   if (!closed) return fail(std::move(closed).error());
-  repaired.healed = healed->shares;
-  repaired.lost = healed->lost;
-  repaired.hindrance = healed->hindrance;
-  return repaired;
+  RepairedVolume out = repaired(*healed);
+  out.adopted = std::move(adopted);
+  return out;
 }
 
 Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys,

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,6 +18,22 @@
 #include "oramcore/wire/messages.h"
 
 namespace s3oram {
+
+/// What Volume::repair() has done, or a scrub.
+struct RepairedVolume {
+  std::set<Party> adopted;                // servers that have taken their places again
+  std::map<Party, std::uint64_t> healed;  // shares, by server
+  std::uint64_t lost = 0;                 // slots that are damaged at too many servers
+  std::string hindrance;  // why the servers could not send each other shares; or empty
+};
+
+/// A scrub of a volume in use: the one under way, or the last one.
+struct ScrubStatus {
+  bool running = true;
+  std::uint64_t looked_at = 0, of = 0;  // buckets
+  RepairedVolume found;                 // so far
+  std::optional<Error> failure;         // why it ended before its end
+};
 
 /// A snapshot of counters, for `status`.
 struct VolumeStatus {
@@ -44,6 +61,7 @@ struct VolumeStatus {
   std::string failure;              // why the volume cannot go on; or empty
   std::uint64_t stash = 0;          // blocks in the client's stash
   std::uint64_t uncommitted = 0;    // position changes that no commit holds yet
+  std::optional<ScrubStatus> scrub;
 };
 
 struct VolumeOptions {
@@ -59,14 +77,6 @@ struct RebuiltVolume {
   std::uint64_t blocks = 0;      // of any kind
   std::uint64_t damaged = 0;     // slots that too few servers agree on: what they held is lost
   bool former_was_last = false;  // vault.db is there, and nobody has used the volume since
-};
-
-/// What Volume::repair() has done.
-struct RepairedVolume {
-  std::set<Party> adopted;                // servers that have taken their places again
-  std::map<Party, std::uint64_t> healed;  // shares, by server
-  std::uint64_t lost = 0;                 // slots that are damaged at too many servers
-  std::string hindrance;  // why the servers could not send each other shares; or empty
 };
 
 /// With a local vault, the process's working directory becomes the vault's run/.
@@ -112,6 +122,10 @@ class Volume {
   /// (party 0) and to the other servers; nothing of one that does not answer within a second. Any
   /// thread.
   virtual std::vector<std::vector<LinkTraffic>> server_traffic() = 0;
+  /// Has all servers look at all that they hold, as repair() without `servers`, beside the
+  /// accesses; status() tells of it, and close() ends it. Does nothing if one is under way. Any
+  /// thread.
+  virtual void begin_scrub() = 0;
   /// Commits, waits for it and stops all threads and local servers. The device is dead afterwards.
   virtual Status close() = 0;
 };

@@ -84,6 +84,29 @@ TEST(StatusText, SaysAllAtAGlance) {
             "  between them  1-2 1.0 KiB, 1-3 1.0 KiB, 2-3 2.0 KiB\n");
 }
 
+TEST(StatusText, TellsOfAScrub) {
+  ordered_json status = mounted();
+  status["scrub"] = nullptr;
+  EXPECT_EQ(status_text(status, 1060).find("scrub"), std::string::npos);
+  const auto scrub = [&] {
+    const std::string text = status_text(status, 1060);
+    const auto at = text.find("scrub     ");
+    return at == std::string::npos ? "" : text.substr(at + 10, text.find('\n', at) - at - 10);
+  };
+  status["scrub"] = {{"running", true},
+                     {"buckets_looked_at", 16},
+                     {"buckets", 64},
+                     {"healed", {{{"server", 2}, {"shares", 30}}, {{"server", 3}, {"shares", 1}}}},
+                     {"lost_slots", 1},
+                     {"hindrance", ""},
+                     {"failure", nullptr}};
+  EXPECT_EQ(scrub(), "at 25 %: 31 shares healed, 1 slot lost so far");
+  status["scrub"]["running"] = false;
+  EXPECT_EQ(scrub(), "of everything: 31 shares healed, 1 slot lost");
+  status["scrub"]["failure"] = {{"code", 15}, {"message", "no room"}};
+  EXPECT_EQ(scrub(), "ended early: no room: 31 shares healed, 1 slot lost");
+}
+
 TEST(StatusText, ASilentServerTellsNothingOfItsLinks) {
   ordered_json status = mounted();
   status["servers"][2] = server(3, false, ordered_json::array());

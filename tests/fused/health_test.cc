@@ -107,6 +107,12 @@ const Case kCases[] = {
     {"lost blocks",
      [](MountState& s) { s.volume.unreadable = 1; },
      {"1 block cannot be read: the shares are damaged or altered"}},
+    {"lost slots",
+     [](MountState& s) {
+       s.volume.scrub.emplace();
+       s.volume.scrub->found.lost = 2;
+     },
+     {"a scrub found 2 slots damaged at too many servers, and left as it was"}},
     {"eviction lags",
      [](MountState& s) {
        s.volume.evicting_seconds = 61;
@@ -152,6 +158,20 @@ TEST(MountStatus, HasTheNamesThatProgramsUse) {
   EXPECT_EQ(json["servers"][1]["silent_seconds"], 40.3);
   ASSERT_EQ(json["servers"][0]["links"].size(), 1u);  // the client's own is not among them
   EXPECT_EQ(json["servers"][0]["links"][0]["server"], 2);
+  EXPECT_TRUE(json["scrub"].is_null());
+  state.volume.scrub = {.running = false,
+                        .looked_at = 3,
+                        .of = 7,
+                        .found = {.adopted = {}, .healed = {{2, 31}}, .lost = 1, .hindrance = ""},
+                        .failure = Error{Errc::unreachable, "server 3 is gone"}};
+  const auto scrub = status_json({"/mnt", 1}, state, {{}, {}, {}})["scrub"];
+  EXPECT_EQ(scrub["running"], false);
+  EXPECT_EQ(scrub["buckets_looked_at"], 3);
+  EXPECT_EQ(scrub["buckets"], 7);
+  EXPECT_EQ(scrub["healed"][0]["server"], 2);
+  EXPECT_EQ(scrub["healed"][0]["shares"], 31);
+  EXPECT_EQ(scrub["lost_slots"], 1);
+  EXPECT_EQ(scrub["failure"]["code"], static_cast<int>(Errc::unreachable));
 }
 
 TEST(MountStatus, GaugesFollowTheState) {

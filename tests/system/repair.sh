@@ -27,7 +27,7 @@ s3oramfs init --local --no-passphrase --block-size 4K "$vault" > "$work/init.log
 s3oramfs mount "$vault" "$mount"
 write_some 2M
 expect 13 "$vault" s3oramfs repair --server 2 "$vault"
-expect 13 "$vault" s3oramfs scrub "$vault"
+is_whole || fail "a whole volume is called damaged while it is mounted"
 s3oramfs umount "$mount"
 is_whole || fail "a whole volume is called damaged"
 rm -r "$vault/servers/2"
@@ -41,19 +41,41 @@ intact
 write_some 300K
 s3oramfs umount "$mount"
 
-step "what a disk has changed, here and there"
-for n in 1 3; do
-  size=$(stat -c %s "$vault/servers/$n/slots")
-  for ((at = n * 20000; at < size; at += 100000)); do
-    printf 'damaged' | dd of="$vault/servers/$n/slots" bs=1 seek=$at conv=notrunc status=none
+step "what a disk has changed, here and there, and while it is in use"
+rot() {
+  local n size at
+  for n in 1 3; do
+    size=$(stat -c %s "$vault/servers/$n/slots")
+    for ((at = n * 20000; at < size; at += 100000)); do
+      printf 'damaged' | dd of="$vault/servers/$n/slots" bs=1 seek=$at conv=notrunc status=none
+    done
   done
-done
-s3oramfs scrub "$vault" > "$work/scrub.log"
-grep -q "shares of server 1, [0-9]* shares of server 3" "$work/scrub.log" || fail "scrub has found nothing"
-is_whole || fail "scrub has left something"
+}
+heals() {
+  s3oramfs scrub "$vault" > "$work/scrub.log"
+  grep -q "shares of server 1, [0-9]* shares of server 3" "$work/scrub.log" || fail "scrub has found nothing"
+  is_whole || fail "scrub has left something"
+}
+rot
+heals
 s3oramfs mount "$vault" "$mount"
 intact
+rot
+(while :; do write_some 50K; done) &
+writer=$!
+heals
+kill "$writer"
+wait "$writer" || [[ $? == 143 ]]
+status_says "scrub     of everything: 0 shares healed, 0 slots lost" || fail "status: $(s3oramfs status "$vault")"
+written
 s3oramfs umount "$mount"
+s3oramfs mount "$vault" "$mount"
+intact
+
+step "it ends with the mount"
+"$bin/s3oramfs" scrub "$vault" > "$work/cut.log" 2>&1 &
+s3oramfs umount "$mount"
+is_whole || fail "a whole volume is called damaged"
 
 step "two of three are too many"
 rm -r "$vault/servers/1" "$vault/servers/2"
