@@ -144,7 +144,7 @@ expect 18 "$host:" \
 step "what a server cannot start with"
 # refuses CODE WORDS OPTION...: the second of them, started so, ends at once.
 refuses() { expect "$1" "$2" timeout 10 "$bin/s3oramfs-serverd" --store "$work/store2" "${@:3}"; }
-port=$(free_port)
+free_port port
 here=$host:$port
 expect 13 "store $work/store2: another server runs on this store" \
   serverd --store "$work/store2" --listen "$here"

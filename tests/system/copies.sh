@@ -43,10 +43,11 @@ grep -q "$work/local" "$work"/m?.err || fail "the refused mount names no vault"
 
 step "its servers hold no /dev/fuse, and their stores alone"
 ((codes[1] == 0)) && local_mount=$work/m1 || local_mount=$work/m2
+free_port port
 for n in 1 2 3; do
   pid=$(processes_of "$work/local/servers/$n")
   ! find "/proc/$pid/fd" -lname '*fuse*' | grep . || fail "server $n holds /dev/fuse"
-  expect 13 "another server" serverd --store "$work/local/servers/$n" --index "$n" --listen "$host:$(free_port)"
+  expect 13 "another server" serverd --store "$work/local/servers/$n" --index "$n" --listen "$host:$port"
 done
 
 step "a vault inside its own mount"

@@ -68,7 +68,7 @@ check_work() {
 # make_links: the servers of make_servers, which do not run yet, are reached through them.
 make_links() {
   for n in 1 2 3; do
-    listen_port[n]=$(free_port)
+    free_port "listen_port[$n]"
     make_link "$n"
   done
 }

@@ -48,7 +48,7 @@ cp "$work/fresh.key" "$vault/vault.key"
 step "a new key of a server, which moves too"
 key=$(serverd keygen --rotate --store "$work/store2")
 [[ $key != "${server_key[2]}" ]] || fail "the key is the same"
-port=$(free_port)
+free_port port
 for n in 1 2 3; do serverd peers --store "$work/store$n" --update "2=$host:$port,$key"; done
 stop_servers
 former=${server_port[2]}

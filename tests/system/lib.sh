@@ -182,12 +182,11 @@ fill_and_find() {
 }
 
 answers_on() { (exec 3<> "/dev/tcp/$host/$1") 2> /dev/null; }
+# free_port NAME: sets it to a port that nobody listens on, each time another one.
+last_port=$((20000 + RANDOM % 10000))
 free_port() {
-  local port
-  while port=$((20000 + RANDOM % 12000)); do
-    answers_on "$port" || break
-  done
-  echo "$port"
+  while answers_on $((++last_port)); do :; done
+  printf -v "$1" %d "$last_port"
 }
 
 # make_servers NAME: the stores $work/NAME1..3, told of each other. Fills the arrays server_port,
@@ -197,7 +196,7 @@ make_servers() {
   server_port=() server_key=() server_options=() server_name=$name
   for n in 1 2 3; do
     mkdir -p -m 700 "$work/$name$n"
-    server_port[n]=$(free_port)
+    free_port "server_port[$n]"
     server_key[n]=$(serverd keygen --store "$work/$name$n" | grep -oE '[A-Za-z0-9_-]{43}' | tail -n 1)
     server_options+=(--server "$host:${server_port[n]},${server_key[n]}")
   done

@@ -20,14 +20,14 @@ set_up() {
   local code=0 said n m peers
   make_servers store
   for n in 1 2 3; do
-    listen_port[n]=$(free_port)
+    free_port "listen_port[$n]"
     relay_port[user-$n]=${server_port[n]}
   done
   for n in 1 2 3; do
     peers=()
     for m in 1 2 3; do
       relay_port[$n-$m]=${listen_port[m]}
-      ((n == m)) || relay_port[$n-$m]=$(free_port)
+      ((n == m)) || free_port "relay_port[$n-$m]"
       peers+=("$m=127.0.0.1:${relay_port[$n-$m]},${server_key[m]}")
     done
     unset "relay_port[$n-$n]"

@@ -36,8 +36,8 @@ code_of() {
 bench_works() { compgen -G "$mount/s3oramfs-bench-*/data" > "$work/said"; }
 
 make_servers s
-client=$(free_port)
-server_metrics=$(free_port)
+free_port client
+free_port server_metrics
 server_more=()
 for n in 1 3; do start_server "$n"; done
 server_more=(--metrics "$host:$server_metrics")
