@@ -1,7 +1,9 @@
 #include "oramcore/tree/choose.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "oramcore/tree/bounds.h"
@@ -17,7 +19,8 @@ constexpr double kReading = 20e9, kSendingFar = 0.5e9, kSendingNear = 1.5e9, kWr
 constexpr double kEvicting = 10e-3;
 
 constexpr std::uint32_t kSmallestBlock = 64 << 10, kLargestBlock = 1 << 20;
-constexpr std::uint64_t kMostBlocks = 4 << 20;  // about 40 bytes of memory each, at the client
+constexpr std::uint64_t kMostBlocks = 4 << 20;
+constexpr std::uint64_t kMemoryPerBlock = 40;  // bytes at the client, about
 
 struct Pair {
   std::uint16_t bucket_size, evict_every;
@@ -75,6 +78,67 @@ Status set_pair(const Wishes& wishes, Pair pair, VolumeParams& params) {
   return {};
 }
 
+/// What may be chosen, and the time of an access with it.
+struct Fit {
+  VolumeParams params;
+  double seconds;
+};
+
+// ---- what was chosen, and why: a line each
+// --------------------------------------------------------
+
+std::string size_reason(const Wishes& wishes, const VolumeParams& params, std::uint64_t blocks) {
+  const bool few = blocks <= kMostBlocks;
+  return fmt::format(
+      "Blocks of {} KiB: {}{}.\n", params.block_size >> 10,
+      wishes.block_size                     ? "as asked"
+      : params.block_size == kSmallestBlock ? "the smallest with which large files are fast"
+      : few ? "so that there are no more than 4 million, which take memory of this machine"
+            : "the largest",
+      few ? ""
+          : fmt::format("; {:.1f} GiB of this machine's memory for {} million of them",
+                        static_cast<double>(blocks * kMemoryPerBlock) / (1u << 30),
+                        blocks / 1'000'000));
+}
+
+std::string pair_reason(const Wishes& wishes, const std::vector<Fit>& fits,
+                        const VolumeParams& best) {
+  std::string reason = "as asked";
+  if (!wishes.bucket_size || !wishes.evict_every) {
+    std::string others;
+    for (const auto& [params, seconds] : fits) {
+      if (params == best)
+        reason = fmt::format("an access takes about {:.1f} ms then", seconds * 1e3);
+      else
+        others += fmt::format(", {:.1f} with {} and {}", seconds * 1e3, params.bucket_size,
+                              params.evict_every);
+    }
+    reason += others;
+  }
+  return fmt::format("Buckets of {} slots, an eviction every {} accesses: {}.\n", best.bucket_size,
+                     best.evict_every, reason);
+}
+
+std::string evictor_reason(const Wishes& wishes, const VolumeParams& params) {
+  return fmt::format("The {} evictor: {}; privacy: {}.\n", name_of(kEvictors, params.evictor),
+                     wishes.evictor ? "as asked"
+                     : params.evictor == Evictor::shuffle
+                         ? "the faster one"
+                         : "shuffle needs three servers and computational privacy",
+                     name_of(kPrivacies, params.privacy));
+}
+
+std::string cost_of(const Wishes& wishes, const VolumeParams& params, std::uint64_t blocks) {
+  const unsigned height = height_for(blocks, params.evict_every);
+  const AccessCost cost = access_cost(params, height);
+  const double mib = params.block_size / 1024.0 / 1024.0;
+  return fmt::format(
+      "With {:.1f} GiB of data (a tree of height {}) an access costs each server {:.1f} MiB read "
+      "and {:.1f} MiB written, and {:.1f} MiB between the servers.\n",
+      static_cast<double>(wishes.expect) / (1u << 30), height, cost.read * mib, cost.written * mib,
+      cost.sent * mib);
+}
+
 }  // namespace
 
 AccessCost access_cost(const VolumeParams& params, unsigned height) {
@@ -106,35 +170,20 @@ Result<Choice> choose_params(const Wishes& wishes) {
   params.evictor = wishes.evictor.value_or(can_shuffle ? Evictor::shuffle : Evictor::matrix);
   params.block_size = wishes.block_size.value_or(block_size_for(wishes.expect));
   const std::uint64_t blocks = (wishes.expect + params.block_size - 1) / params.block_size;
-  std::optional<VolumeParams> best;
-  double least = 0;
+  std::vector<Fit> fits;
+  std::optional<Error> unfit;
   for (const Pair pair : candidates(params.evictor)) {
     VolumeParams tried = params;
-    if (const Status set = set_pair(wishes, pair, tried); !set) {
-      if (wishes.bucket_size || wishes.evict_every) return fail(set.error());
-      continue;
-    }
-    const double took = seconds(tried, height_for(blocks, tried.evict_every), wishes.local);
-    if (!best || took < least) {
-      best = tried;
-      least = took;
-    }
+    if (Status set = set_pair(wishes, pair, tried); set)
+      fits.push_back({tried, seconds(tried, height_for(blocks, tried.evict_every), wishes.local)});
+    else if (!unfit)
+      unfit = std::move(set).error();
   }
-  S3O_TRY(check_params(*best));
-  const unsigned height = height_for(blocks, best->evict_every);
-  const AccessCost cost = access_cost(*best, height);
-  const double kib = best->block_size / 1024.0;
-  Choice choice{*best, {}};
-  choice.why = fmt::format(
-      "Blocks of {:.0f} KiB; buckets of {} slots, an eviction every {} accesses, by the {} "
-      "evictor; "
-      "privacy: {}.\n"
-      "With {:.1f} GiB of data (a tree of height {}) an access costs each server {:.1f} MiB read "
-      "and {:.1f} MiB written, and {:.1f} MiB between the servers.\n",
-      kib, best->bucket_size, best->evict_every, name_of(kEvictors, best->evictor),
-      name_of(kPrivacies, best->privacy), static_cast<double>(wishes.expect) / (1u << 30), height,
-      cost.read * kib / 1024, cost.written * kib / 1024, cost.sent * kib / 1024);
-  return choice;
+  if (fits.empty()) return fail(std::move(*unfit));
+  const VolumeParams best = std::ranges::min_element(fits, {}, &Fit::seconds)->params;
+  S3O_TRY(check_params(best));
+  return Choice{best, size_reason(wishes, best, blocks) + pair_reason(wishes, fits, best) +
+                          evictor_reason(wishes, best) + cost_of(wishes, best, blocks)};
 }
 
 }  // namespace s3oram

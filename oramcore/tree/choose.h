@@ -24,9 +24,9 @@ struct Wishes {
   bool local = false;  // all servers on one machine
   Privacy privacy = Privacy::computational;
   std::uint64_t expect = std::uint64_t{8} << 30;  // bytes of data
-  std::optional<Evictor> evictor;
-  std::optional<std::uint32_t> block_size;
-  std::optional<std::uint16_t> bucket_size, evict_every;
+  std::optional<Evictor> evictor = {};
+  std::optional<std::uint32_t> block_size = {};
+  std::optional<std::uint16_t> bucket_size = {}, evict_every = {};
   bool allow_overflow = false;
 };
 
