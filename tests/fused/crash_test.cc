@@ -42,6 +42,19 @@ TEST_F(CrashTest, SizesAndExtentsCommitOnlyAfterTheirData) {
   EXPECT_TRUE(device->mapped().empty());
 }
 
+TEST_F(CrashTest, WhatIsWrittenDuringASyncDoesNotHoldItsSizeBack) {
+  const Ino ino = create("a");
+  device->hold_writes(true);
+  write(ino, 2 * kTestBlock, "end");
+  std::thread syncing([&] { sync(ino); });
+  ASSERT_TRUE(device->wait_held_writes(1));
+  write(ino, 0, pattern(kTestBlock));
+  device->release_write();
+  syncing.join();
+  crash_and_mount();
+  EXPECT_EQ(read(find("a")), std::string(2 * kTestBlock, '\0') + "end");
+}
+
 TEST_F(CrashTest, BlocksThatNobodyOwnsAreFreedAtMount) {
   const Ino ino = create("a");
   ASSERT_TRUE(fs->sync_names());
