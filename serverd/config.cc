@@ -119,7 +119,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--threads", options.threads, "Threads for arithmetic and disk; else one a core")
       ->check(CLI::Range(1U, kMostThreads))
       ->type_name("N");
-  app.add_option("--cache", options.cache, "Memory for buckets; else 1/16 of all, 256M at least")
+  app.add_option("--cache", options.cache, "Memory for buckets; else by the memory there is")
       ->transform(CLI::Validator(read_cache, ""))
       ->type_name("SIZE");
   app.add_option("--log-level", options.log_level,

@@ -311,13 +311,6 @@ void Server::distrust_root(const OpenRequest& request) {
   }
 }
 
-std::size_t default_cache_bytes() {
-  constexpr std::size_t kLeast = 256 << 20, kShare = 16;
-  const auto memory = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
-                      static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  return std::max(kLeast, memory / kShare);
-}
-
 Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::path& store,
                                                        Party self,
                                                        const ServerEnvironment& environment) {

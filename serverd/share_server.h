@@ -11,11 +11,9 @@
 #include "oramcore/base/metrics.h"
 #include "oramcore/base/random.h"
 #include "oramcore/wire/transport.h"
+#include "serverd/memory_limit.h"
 
 namespace s3oram {
-
-/// 1/16 of the machine's memory, but 256 MiB at least.
-std::size_t default_cache_bytes();
 
 /// Everything that a server does not own. All must outlive it.
 struct ServerEnvironment {

@@ -6,29 +6,12 @@
 
 #include "cli/bench_report.h"
 #include "cli/progress_bar.h"
+#include "tests/base/temporary_directory.h"
 
 namespace s3oram {
 namespace {
 
 namespace stdfs = std::filesystem;
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (stdfs::temp_directory_path() / "s3o-bench-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no temporary folder at " << name;
-    path_ = name;
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    stdfs::remove_all(path_, ignored);
-  }
-  std::string path() const { return path_.string(); }
-  bool empty() const { return stdfs::is_empty(path_); }
-
- private:
-  stdfs::path path_;
-};
 
 TEST(Percentile, IsTheNearestRank) {
   EXPECT_EQ(percentile({}, 0.5), 0);
@@ -75,7 +58,7 @@ TEST(Bench, MeasuresAndLeavesNothing) {
   {
     const auto place = BenchPlace::make(folder.path(), options.size);
     ASSERT_TRUE(place) << place.error().message;
-    EXPECT_FALSE(folder.empty());
+    EXPECT_FALSE(stdfs::is_empty(folder.path()));
     auto measured = measure_place(**place, options, [&](double done, const std::string& doing) {
       EXPECT_GE(done, last);
       EXPECT_LE(done, 1);
@@ -85,7 +68,7 @@ TEST(Bench, MeasuresAndLeavesNothing) {
     ASSERT_TRUE(measured) << measured.error().message;
     found = *measured;
   }
-  EXPECT_TRUE(folder.empty());
+  EXPECT_TRUE(stdfs::is_empty(folder.path()));
   EXPECT_GT(last, 0.8);
   std::set<std::string> names;
   for (const Measurement& each : found) {
@@ -116,7 +99,7 @@ TEST(Bench, AnInterruptEndsItAndLeavesNothing) {
   }();
   ASSERT_FALSE(outcome);
   EXPECT_NE(outcome.error().message.find("interrupted"), std::string::npos);
-  EXPECT_TRUE(folder.empty());
+  EXPECT_TRUE(stdfs::is_empty(folder.path()));
 }
 
 TEST(BenchPlace, RefusesWhatCannotBeMeasured) {
@@ -124,11 +107,11 @@ TEST(BenchPlace, RefusesWhatCannotBeMeasured) {
   const auto full = BenchPlace::make(folder.path(), std::uint64_t{1} << 60);
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code, Errc::disk_full);
-  const auto missing = BenchPlace::make(folder.path() + "/none", 1);
+  const auto missing = BenchPlace::make(folder.path() / "/none", 1);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, Errc::usage);
-  std::ofstream(folder.path() + "/file") << "x";
-  EXPECT_FALSE(BenchPlace::make(folder.path() + "/file", 1));
+  std::ofstream(folder.path() / "/file") << "x";
+  EXPECT_FALSE(BenchPlace::make(folder.path() / "/file", 1));
 }
 
 std::vector<BenchColumn> two_columns() {

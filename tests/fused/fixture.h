@@ -8,30 +8,12 @@
 #include <string>
 
 #include "fused/file_system.h"
+#include "tests/base/temporary_directory.h"
 #include "tests/fused/memory_device.h"
 
 namespace s3oram {
 
 inline constexpr std::uint32_t kTestBlock = 4096;
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "s3o-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no temporary folder at " << name;
-    path_ = name;
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 class FileSystemFixture : public ::testing::Test {
  protected:

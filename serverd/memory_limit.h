@@ -1,0 +1,17 @@
+// How much memory this process may use.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace s3oram {
+
+/// Bytes: the least limit of the control groups (both versions) that this process is in, or the
+/// machine's memory. `root` stands before /proc and /sys.
+std::uint64_t usable_memory(const std::filesystem::path& root = "/");
+
+/// For buckets, of what is usable: a sixteenth, but 256 MiB at least where that is a quarter or
+/// less.
+std::size_t default_cache_bytes(std::uint64_t usable = usable_memory());
+
+}  // namespace s3oram
