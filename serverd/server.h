@@ -153,6 +153,7 @@ class Server final : public ShareServer {
 
   /// A slot as the client names it, where it is here: in the ring, or in a bucket.
   struct Place {
+    BucketIndex bucket = 0;
     FrameRef ref;
     std::uint16_t slot = 0;
     bool in_ring = false;

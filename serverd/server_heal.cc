@@ -26,12 +26,13 @@ Result<Server::Place> Server::place_of(SlotAddress at) const {
   const std::uint32_t ring = params().ring_slots();
   const bool root = at.bucket == kRoot;
   if (at.slot >= (root ? params().root_slots() : params().bucket_size)) return malformed();
-  if (root && at.slot < ring) return Place{{}, at.slot, true};
+  if (root && at.slot < ring) return Place{kRoot, {}, at.slot, true};
   const std::size_t z = params().bucket_size;
   const std::size_t in_stash = at.slot - ring;
-  auto ref = control_.bucket(root ? kStashBucket + in_stash / z : at.bucket, control_.view());
+  const BucketIndex bucket = root ? kStashBucket + in_stash / z : at.bucket;
+  auto ref = control_.bucket(bucket, control_.view());
   if (!ref) return fail(ref.error());
-  return Place{*ref, static_cast<std::uint16_t>(root ? in_stash % z : at.slot), false};
+  return Place{bucket, *ref, static_cast<std::uint16_t>(root ? in_stash % z : at.slot), false};
 }
 
 SlotAddress Server::address_of(BucketIndex bucket, std::uint16_t slot) const {
@@ -60,11 +61,16 @@ Task<Status> Server::add_damaged(BucketIndex bucket, std::vector<SlotAddress>& t
   co_return Status{};
 }
 
+// The answer may be lost: a bucket is forgotten when it is being healed, or found to be sound.
 Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
   auto found = damaged_root(request.view, request.written);
   if (!found) co_return fail(found.error());
-  const auto buckets = std::exchange(damaged_, {});
-  for (const BucketIndex bucket : buckets) S3O_CO_TRY(co_await add_damaged(bucket, *found));
+  const auto buckets = damaged_;
+  for (const BucketIndex bucket : buckets) {
+    const std::size_t before = found->size();
+    S3O_CO_TRY(co_await add_damaged(bucket, *found));
+    if (found->size() == before) damaged_.erase(bucket);
+  }
   co_return encode(DamageAnswer{std::move(*found)});
 }
 
@@ -135,6 +141,7 @@ Task<Status> Server::write_healed(SlotAddress at, std::uint64_t access, View sha
   if (share.size() != params().slot_size() ||
       (place->in_ring ? access == 0 : place->slot >= place->ref.slots))
     co_return malformed();
+  if (!place->in_ring) damaged_.erase(place->bucket);
   const std::uint64_t stamp = place->in_ring ? access : place->ref.stamp.value_or(control_.view());
   if (place->in_ring) keep_in_ring(place->slot, Bytes(share.begin(), share.end()), stamp);
   auto written = place->in_ring ? write_to_ring(place->slot, stamp)

@@ -526,5 +526,12 @@ TEST_P(LosingServers, KeepsAllPromises) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, LosingServers, testing::Range(0, 2));
 
+TEST(LosingServersSeeds, ThatOnceFoundSomething) {
+  spdlog::set_level(spdlog::level::off);
+  // 84681: a server's answer that tells of damage is lost.
+  for (const std::uint64_t seed : {84681})
+    EXPECT_EQ(test::simulate(seed, test::Loser::server).failure, "") << seed;
+}
+
 }  // namespace
 }  // namespace s3oram
