@@ -134,7 +134,7 @@ Status Control::load() {
 Status Control::create(const VolumeDescription& volume) {
   S3O_TRY(database_.transact(
       "create", [&] { return put_volume(volume, {}, 0, volume.params.first_height); }));
-  return open_again();
+  return load_again();
 }
 
 Status Control::adopt(const AdoptRequest& request) {
@@ -169,7 +169,7 @@ Status Control::adopt(const AdoptRequest& request) {
     has_stamps_ = had_stamps;
     return adopted;
   }
-  return open_again();
+  return load_again();
 }
 
 // In a transaction: a volume without a bucket.
@@ -189,14 +189,18 @@ Status Control::put_volume(const VolumeDescription& volume, const Session& sessi
       .run();
 }
 
-Status Control::open_again() {
-  const std::filesystem::path file = database_.path();
-  Disk& disk = database_.disk();
-  database_ = Database();
-  auto fresh = open(file, disk);
-  if (!fresh) return fail(fresh.error());
-  *this = std::move(*fresh);
-  return {};
+Status Control::load_again() {
+  Control fresh;
+  fresh.database_ = std::move(database_);
+  const Status loaded = fresh.load();
+  if (!loaded) {
+    // Without a volume in memory, what failed can be asked for again.
+    Database database = std::move(fresh.database_);
+    fresh = Control();
+    fresh.database_ = std::move(database);
+  }
+  *this = std::move(fresh);
+  return loaded;
 }
 
 BucketVersions Control::layout() const {

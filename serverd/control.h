@@ -108,7 +108,8 @@ class Control {
   Status make_tables();
   Status put_volume(const VolumeDescription& volume, const Session& session, std::uint64_t view,
                     unsigned height);
-  Status open_again();
+  /// After a new volume was put: what was in memory is of none.
+  Status load_again();
   /// Into a table of buckets, all of these.
   Status put_buckets(std::string_view table, const BucketVersions& versions);
   Status write_buckets(const BucketVersions& changes);
