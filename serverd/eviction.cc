@@ -30,13 +30,11 @@ Result<std::shared_ptr<Eviction>> Eviction::make(EvictionInput input, const Evic
 }
 
 Eviction::Eviction(EvictionInput&& input, const EvictionHost& host, std::size_t rows,
-                   std::size_t steps, std::size_t frames)
+                   std::size_t steps)
     : input_(std::move(input)), host_(host), steps_(steps) {
   const std::size_t fitting = kTileBytes / rows / kTileAlign * kTileAlign;
   tile_width_ = std::min<std::size_t>(params().slot_size(), std::max(fitting, kTileAlign));
   tiles_ = static_cast<std::uint32_t>((params().slot_size() + tile_width_ - 1) / tile_width_);
-  for (std::size_t i = 0; i < frames; ++i)
-    results_.push_back(std::make_shared<Frame>(params().bucket_size, params().slot_size()));
 }
 
 std::size_t Eviction::tile_width(std::uint32_t tile) const {
@@ -56,7 +54,13 @@ Task<Result<Frames>> Eviction::run() {
   }
   inbox_.clear();
   if (failure_) co_return fail(*failure_);
-  co_return std::move(results_);
+  co_return take_results();
+}
+
+Frames Eviction::take_results() {
+  Frames results;
+  for (PathBucket& bucket : path_) results.push_back(std::move(bucket.frame));
+  return results;
 }
 
 std::size_t Eviction::most_at_once() const {

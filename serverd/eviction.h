@@ -29,6 +29,13 @@ inline BucketRows rows_of(std::shared_ptr<const Frame> frame, std::size_t slots)
   return bucket;
 }
 
+/// A bucket of the path, in a frame that is the eviction's own: the new content takes the old one's
+/// place, column by column. Slots beyond the first `slots` are zero, whatever the frame has there.
+struct PathBucket {
+  std::shared_ptr<Frame> frame;
+  std::size_t slots = 0;
+};
+
 /// What an eviction starts from.
 struct EvictionInput {
   VolumeDescription volume;
@@ -77,11 +84,17 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   static Result<std::shared_ptr<Eviction>> make(EvictionInput input, const EvictionHost& host);
   virtual ~Eviction() = default;
 
-  /// The present content: the writes that are evicted, the root's stash buckets, the path's buckets
-  /// from level 1 on, and for the matrix evictor the leaf's sibling. Called before run().
-  void start_from(std::vector<BucketRows> path) { path_ = std::move(path); }
+  /// Whether this server's shares of the path matter; otherwise the path may start from anything.
+  virtual bool reads_path() const = 0;
 
-  /// The new content; which frame is what bucket, the evictor says.
+  /// The present content: the writes that are evicted; and the root's stash buckets, the path's
+  /// buckets from level 1 on, and for the matrix evictor the leaf's sibling. Called before run().
+  void start_from(BucketRows writes, std::vector<PathBucket> path) {
+    writes_ = std::move(writes);
+    path_ = std::move(path);
+  }
+
+  /// The new content; which frame is what bucket, the evictor says. Called once.
   Task<Result<Frames>> run();
 
   /// A subshare has come in. Harmless if it came before.
@@ -93,12 +106,12 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   const EvictionId& id() const { return input_.id; }
 
  protected:
-  /// `rows`: of the largest message; `steps`: how many messages a tile takes; `frames`: of the
-  /// result.
-  Eviction(EvictionInput&& input, const EvictionHost& host, std::size_t rows, std::size_t steps,
-           std::size_t frames);
+  /// `rows`: of the largest message; `steps`: how many messages a tile takes.
+  Eviction(EvictionInput&& input, const EvictionHost& host, std::size_t rows, std::size_t steps);
 
   virtual Task<Status> evict_tile(std::uint32_t tile) = 0;
+  /// When all tiles are done.
+  virtual Frames take_results();
 
   void send(Party to, std::size_t step, std::uint32_t tile, View share);
   /// What `from` sends for the step, `size` bytes; valid until forget().
@@ -115,8 +128,8 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
 
   const EvictionInput input_;
   const EvictionHost host_;
-  std::vector<BucketRows> path_;
-  Frames results_;
+  BucketRows writes_;
+  std::vector<PathBucket> path_;
 
  private:
   struct Subshare {

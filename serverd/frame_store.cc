@@ -22,6 +22,23 @@ Frame::Frame(std::size_t slots, std::size_t slot_size)
       stride_(slot_size + kTrailer),
       bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(slots * stride_)) {}
 
+std::shared_ptr<Frame> FramePool::take(const std::shared_ptr<FramePool>& pool) {
+  std::unique_ptr<Frame> frame;
+  {
+    std::lock_guard lock(pool->mutex_);
+    if (!pool->free_.empty()) {
+      frame = std::move(pool->free_.back());
+      pool->free_.pop_back();
+    }
+  }
+  if (!frame) frame = std::make_unique<Frame>(pool->slots_, pool->slot_size_);
+  return {frame.release(), [pool](Frame* used) {
+            std::unique_ptr<Frame> back(used);
+            std::lock_guard lock(pool->mutex_);
+            pool->free_.push_back(std::move(back));
+          }};
+}
+
 FrameStore::FrameStore(std::unique_ptr<File> file, View owner, std::size_t ring_slots,
                        std::size_t slots_per_frame, std::size_t slot_size, std::size_t cache_bytes)
     : file_(std::move(file)),
@@ -30,7 +47,8 @@ FrameStore::FrameStore(std::unique_ptr<File> file, View owner, std::size_t ring_
       slots_(slots_per_frame),
       slot_size_(slot_size),
       stride_(slot_size + Frame::kTrailer),
-      cache_frames_(std::max<std::size_t>(4, cache_bytes / (slots_ * stride_))) {}
+      cache_frames_(std::max<std::size_t>(4, cache_bytes / (slots_ * stride_))),
+      pool_(std::make_shared<FramePool>(slots_, slot_size_)) {}
 
 Status FrameStore::told(Status of_disk) {
   if (of_disk) return of_disk;
@@ -73,25 +91,52 @@ std::uint64_t FrameStore::possible_frames() const {
   return (slots - std::min<std::uint64_t>(slots, ring_slots_)) / slots_;
 }
 
+FrameStore::Cached* FrameStore::find(const FrameRef& ref) {
+  const auto found = cache_.find(ref.frame);
+  return found != cache_.end() && found->second.checked >= ref.slots ? &found->second : nullptr;
+}
+
 bool FrameStore::cached(const FrameRef& ref) {
   std::lock_guard lock(mutex_);
-  const auto found = cache_.find(ref.frame);
-  return found != cache_.end() && found->second.checked >= ref.slots;
+  return find(ref) != nullptr;
 }
 
 Result<std::shared_ptr<const Frame>> FrameStore::read(const FrameRef& ref, unsigned level) {
-  const auto [frame, slots, stamp] = ref;
   std::uint64_t changes = 0;
   {
     std::lock_guard lock(mutex_);
     changes = changes_;
-    const auto found = cache_.find(frame);
-    if (found != cache_.end() && found->second.checked >= slots) {
-      touch(found->second, level);
-      return found->second.frame;
+    if (Cached* const cached = find(ref)) {
+      touch(*cached, level);
+      return cached->frame;
     }
   }
-  auto content = std::make_shared<Frame>(slots_, slot_size_);
+  auto content = load(ref);
+  if (!content) return fail(content.error());
+  {
+    // The frame may have been written anew since we read it.
+    std::lock_guard lock(mutex_);
+    if (changes == changes_) remember(ref.frame, *content, ref.slots, level);
+  }
+  return std::shared_ptr<const Frame>(std::move(*content));
+}
+
+Result<std::shared_ptr<Frame>> FrameStore::copy(const FrameRef& ref) {
+  if (ref.frame == 0) return FramePool::take(pool_);
+  std::shared_ptr<const Frame> kept;
+  {
+    std::lock_guard lock(mutex_);
+    if (const Cached* const cached = find(ref)) kept = cached->frame;
+  }
+  if (!kept) return load(ref);
+  auto content = FramePool::take(pool_);
+  std::memcpy(content->slot(0), kept->slot(0), ref.slots * stride_);
+  return content;
+}
+
+Result<std::shared_ptr<Frame>> FrameStore::load(const FrameRef& ref) {
+  const auto [frame, slots, stamp] = ref;
+  auto content = FramePool::take(pool_);
   // What the disk cannot read, asked twice, is as damaged as what it reads wrong: a write mends it.
   const auto read_it = [&] {
     return told(file_->read(offset(frame, 0), content->bytes().first(slots * stride_)));
@@ -101,12 +146,7 @@ Result<std::shared_ptr<const Frame>> FrameStore::read(const FrameRef& ref, unsig
   for (std::size_t slot = 0; slot < slots; ++slot)
     if (rule_holds(Rule::checksums) && !intact(frame, slot, content->slot(slot), stamp))
       return fail(Errc::corrupt, "slot {} of frame {} is damaged on disk", slot, frame);
-  {
-    // The frame may have been written anew since we read it.
-    std::lock_guard lock(mutex_);
-    if (changes == changes_) remember(frame, content, slots, level);
-  }
-  return std::shared_ptr<const Frame>(std::move(content));
+  return content;
 }
 
 Status FrameStore::write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp,

@@ -61,6 +61,20 @@ class Frame {
   std::unique_ptr<std::uint8_t[]> bytes_;
 };
 
+/// Frames out of use, for the next ones: all are of one size, and among other blocks of the
+/// allocator's they would leave gaps. It holds as many as were ever in use at once. Thread-safe.
+class FramePool {
+ public:
+  FramePool(std::size_t slots, std::size_t slot_size) : slots_(slots), slot_size_(slot_size) {}
+  /// Holds anything. It comes back when nobody uses it any more; the pool may be gone by then.
+  static std::shared_ptr<Frame> take(const std::shared_ptr<FramePool>& pool);
+
+ private:
+  const std::size_t slots_, slot_size_;
+  std::mutex mutex_;  // guards free_; no other lock is taken under it
+  std::vector<std::unique_ptr<Frame>> free_;
+};
+
 class FrameStore {
  public:
   /// `owner`: whose slots these are; empty in stores of format 2, which did not say. The cache
@@ -72,6 +86,10 @@ class FrameStore {
   /// level of the tree. One request to the disk, unless it is cached. Errors: corrupt, naming the
   /// frame and the slot.
   Result<std::shared_ptr<const Frame>> read(const FrameRef& ref, unsigned level = 0);
+
+  /// The same for whoever changes it: a frame of their own, which the cache does not keep. Of
+  /// frame 0 one that holds anything.
+  Result<std::shared_ptr<Frame>> copy(const FrameRef& ref);
 
   /// Whether read() would not ask the disk now.
   bool cached(const FrameRef& ref);
@@ -119,9 +137,13 @@ class FrameStore {
   std::uint64_t checksum(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes) const;
   std::uint64_t offset(FrameNumber frame, std::size_t slot) const;
   // With the mutex held:
+  Cached* find(const FrameRef& ref);
   void remember(FrameNumber frame, std::shared_ptr<const Frame> content, std::size_t checked,
                 unsigned level);
   void touch(Cached& cached, unsigned level);
+
+  /// From the disk, checked.
+  Result<std::shared_ptr<Frame>> load(const FrameRef& ref);
 
   const std::unique_ptr<File> file_;
   const std::uint64_t salt_;
@@ -130,6 +152,7 @@ class FrameStore {
   const std::size_t slot_size_;
   const std::size_t stride_;
   const std::size_t cache_frames_;
+  const std::shared_ptr<FramePool> pool_;
 
   std::mutex mutex_;  // guards the cache; no other lock is taken under it
   std::unordered_map<FrameNumber, Cached> cache_;

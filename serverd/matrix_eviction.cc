@@ -16,21 +16,27 @@ Result<std::shared_ptr<Eviction>> MatrixEviction::make(EvictionInput input,
 }
 
 MatrixEviction::MatrixEviction(EvictionInput input, const EvictionHost& host)
-    : Eviction(std::move(input), host, input.volume.params.bucket_size, input.height + 1,
-               input.height + 2) {
+    : Eviction(std::move(input), host, input.volume.params.bucket_size, input.height + 1),
+      level_0_(std::make_shared<Frame>(params().bucket_size, params().slot_size())) {
   lagrange_ = lagrange_at_zero(quorum_points(params().scheme));
 }
 
 // Step s < H pushes path level s into s + 1; step H pushes level H - 1 into the leaf's sibling.
 BucketRows MatrixEviction::source(std::size_t step) const {
   const std::size_t level = std::min<std::size_t>(step, input_.height - 1);
-  return level == 0 ? path_[0] : rows_of(results_[level], params().bucket_size);
+  return level == 0 ? writes_ : rows_of(path_[level - 1].frame, params().bucket_size);
+}
+
+Frames MatrixEviction::take_results() {
+  Frames results = Eviction::take_results();
+  results.insert(results.begin(), std::move(level_0_));
+  return results;
 }
 
 void MatrixEviction::keep_writes(std::uint32_t tile) {
-  const auto& rows = path_[0].rows;
+  const auto& rows = writes_.rows;
   for (std::size_t slot = 0; slot < params().bucket_size; ++slot) {
-    std::uint8_t* to = results_[0]->slot(slot) + tile_begin(tile);
+    std::uint8_t* to = level_0_->slot(slot) + tile_begin(tile);
     if (slot < rows.size())
       std::copy_n(rows[slot] + tile_begin(tile), tile_width(tile), to);
     else
@@ -46,7 +52,7 @@ Task<Status> MatrixEviction::evict_tile(std::uint32_t tile) {
 
 Task<Status> MatrixEviction::step(std::size_t at, std::uint32_t tile) {
   std::vector<Bytes> mine;
-  if (multiplies()) {
+  if (reads_path()) {
     const auto random = randomness(at, tile);
     mine = co_await offload(host_.pool, [&] { return multiply(at, tile, *random); });
     for (Party to = 1; to <= params().scheme.servers; ++to)
@@ -100,7 +106,7 @@ std::vector<Bytes> MatrixEviction::multiply(std::size_t at, std::uint32_t tile,
 void MatrixEviction::combine(std::size_t at, std::uint32_t tile, const std::vector<View>& shares) {
   const std::size_t width = tile_width(tile);
   for (std::size_t k = 0; k < params().bucket_size; ++k) {
-    const MutView out(results_[at + 1]->slot(k) + tile_begin(tile), width);
+    const MutView out(path_[at].frame->slot(k) + tile_begin(tile), width);
     std::fill(out.begin(), out.end(), 0);
     for (std::size_t i = 0; i < shares.size(); ++i)
       gf::multiply_add(lagrange_[i], shares[i].subspan(k * width, width), out);

@@ -13,9 +13,11 @@ class MatrixEviction final : public Eviction {
   /// Errors: bad_request.
   static Result<std::shared_ptr<Eviction>> make(EvictionInput input, const EvictionHost& host);
   MatrixEviction(EvictionInput input, const EvictionHost& host);
+  bool reads_path() const override { return self() <= params().scheme.quorum(); }
 
  private:
   Task<Status> evict_tile(std::uint32_t tile) override;
+  Frames take_results() override;
   Task<Status> step(std::size_t step, std::uint32_t tile);
   /// What sharing the products of a tile anew takes.
   std::unique_ptr<Random> randomness(std::size_t step, std::uint32_t tile);
@@ -23,9 +25,11 @@ class MatrixEviction final : public Eviction {
   void combine(std::size_t step, std::uint32_t tile, const std::vector<View>& shares);
   void keep_writes(std::uint32_t tile);
   BucketRows source(std::size_t step) const;
-  const BucketRows& target(std::size_t step) const { return path_[step + 1]; }
-  bool multiplies() const { return self() <= params().scheme.quorum(); }
+  BucketRows target(std::size_t step) const {
+    return rows_of(path_[step].frame, path_[step].slots);
+  }
 
+  std::shared_ptr<Frame> level_0_;
   Bytes lagrange_;  // V^-1[1, *] of the servers that multiply
 };
 

@@ -50,7 +50,7 @@ std::uint64_t usable_memory(const fs::path& root) {
 
 std::size_t default_cache_bytes(std::uint64_t usable) {
   constexpr std::uint64_t kLeast = 256 << 20;
-  return std::min(std::max(kLeast, usable / 16), usable / 4);
+  return std::min(std::max(kLeast, usable / 16), usable / 8);
 }
 
 }  // namespace s3oram

@@ -37,6 +37,7 @@ class Server final : public ShareServer {
         random_(environment.random),
         disk_(environment.disk),
         transport_(environment.transport),
+        memory_(environment.memory),
         cache_bytes_(environment.cache_bytes),
         metrics_(environment.metrics),
         rpc_(executor_, clock_, random_, environment.transport) {}
@@ -52,6 +53,8 @@ class Server final : public ShareServer {
   Status open_frames();
   /// Reads the root's slots for new writes into memory.
   Status open_ring();
+  /// In the log, if the memory may not do for the cache and an eviction.
+  void warn_of_little_memory() const;
 
   const VolumeParams& params() const { return control_.volume()->params; }
 
@@ -230,6 +233,7 @@ class Server final : public ShareServer {
   Random& random_;
   Disk& disk_;
   Transport& transport_;
+  const std::uint64_t memory_;
   const std::size_t cache_bytes_;
   ServerMetrics metrics_;
   std::unique_ptr<FrameStore> frames_;

@@ -160,27 +160,23 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
     if (!ref) co_return fail(ref.error());
     refs.push_back(*ref);
   }
-  std::vector<Task<Result<BucketRows>>> reads;
-  for (std::size_t i = 0; i < refs.size(); ++i)
-    reads.push_back(
-        offload(readers_, [this, ref = refs[i], bucket = indices[i]]() -> Result<BucketRows> {
-          if (ref.frame == 0) return BucketRows{};
-          auto frame = frames_->read(ref, depth_of(bucket));
-          if (!frame) return fail(frame.error());
-          return rows_of(std::move(*frame), ref.slots);
-        }));
+  std::vector<Task<Result<std::shared_ptr<Frame>>>> reads;
+  for (FrameRef& ref : refs) {
+    if (!eviction.reads_path()) ref = {};
+    reads.push_back(offload(readers_, [this, ref] { return frames_->copy(ref); }));
+  }
   auto found = co_await all(std::move(reads));
   Status status;
-  std::vector<BucketRows> path{std::move(writes)};
+  std::vector<PathBucket> path;
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i]) {
-      path.push_back(std::move(*found[i]));
+      path.push_back({std::move(*found[i]), refs[i].slots});
     } else {
       damaged_.insert(indices[i]);
       status = fail(found[i].error());
     }
   }
-  if (status) eviction.start_from(std::move(path));
+  if (status) eviction.start_from(std::move(writes), std::move(path));
   co_return status;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "oramcore/base/human.h"
 #include "oramcore/base/rules.h"
 #include "serverd/server.h"
 
@@ -13,6 +14,8 @@ namespace {
 
 constexpr unsigned kMaxBucketSize = 1024;
 constexpr std::uint32_t kMaxBlockSize = 4 << 20;
+// Beside the cache and the path of an eviction: the program, what its readers hold, and messages.
+constexpr std::uint64_t kOwnMemory = 36 << 20;
 
 Status check(const VolumeDescription& volume, Party self) {
   S3O_TRY(volume.params.scheme.check());
@@ -45,6 +48,8 @@ Task<Status> Server::stop() {
 }
 
 Status Server::open_frames() {
+  sync_ = nullptr;
+  frames_ = nullptr;  // of a volume before this one
   if (!control_.volume()) return {};
   if (control_.volume()->server != self_)
     return fail(Errc::wrong_volume,
@@ -57,10 +62,23 @@ Status Server::open_frames() {
   frames_ = std::make_unique<FrameStore>(std::move(*file), owner, params().ring_slots(),
                                          params().bucket_size, params().slot_size(), cache_bytes_);
   sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_, &metrics_.sync_seconds);
+  warn_of_little_memory();
   reserved_height_ = 0;
   if (auto room = reserve_frames(control_.height()); !room)
     spdlog::error("no room is kept for evictions: {}", room.error().message);
   return open_ring();
+}
+
+void Server::warn_of_little_memory() const {
+  const std::uint64_t slots =
+      path_buckets(params(), 0, control_.height()).size() * params().bucket_size +
+      params().ring_slots();
+  const std::uint64_t needed = kOwnMemory + cache_bytes_ + slots * params().slot_size();
+  if (memory_ < needed)
+    spdlog::warn(
+        "this server may use {} of memory, and takes about {} during an eviction, {} of them its "
+        "cache: it may be killed; let it use more (MemoryMax of its unit)",
+        human_size(memory_), human_size(needed), human_size(cache_bytes_));
 }
 
 Status Server::open_ring() {

@@ -27,6 +27,7 @@ struct ServerEnvironment {
   Disk& disk = system_disk();
   std::size_t cache_bytes = default_cache_bytes();  // of buckets in memory
   Metrics& metrics = unread_metrics();
+  std::uint64_t memory = usable_memory();  // bytes, of which it warns if they will not do
 };
 
 class ShareServer {

@@ -87,7 +87,7 @@ ShuffleEviction::ShuffleEviction(EvictionInput input, const EvictionHost& host,
                                  ShuffleOrders orders)
     : Eviction(std::move(input), host,
                PathSlots::evicted(input.volume.params, input.id.eviction, input.height).count(),
-               kPhases, input.volume.params.stash_buckets() + input.height),
+               kPhases),
       orders_(std::move(orders)),
       slots_(PathSlots::evicted(params(), input_.id.eviction, input_.height).count()),
       dropped_(params().evict_every),
@@ -99,19 +99,17 @@ ShuffleEviction::ShuffleEviction(EvictionInput input, const EvictionHost& host,
 }
 
 const std::uint8_t* ShuffleEviction::row(std::size_t slot, std::uint32_t tile) const {
+  if (slot < dropped_)
+    return slot < writes_.rows.size() ? writes_.rows[slot] + tile_begin(tile) : zeros_.data();
   const std::size_t z = params().bucket_size;
-  std::size_t bucket = 0;
-  if (slot >= dropped_) {
-    bucket = 1 + (slot - dropped_) / z;
-    slot = (slot - dropped_) % z;
-  }
-  const auto& rows = path_[bucket].rows;
-  return slot < rows.size() ? rows[slot] + tile_begin(tile) : zeros_.data();
+  const PathBucket& bucket = path_[(slot - dropped_) / z];
+  slot = (slot - dropped_) % z;
+  return slot < bucket.slots ? bucket.frame->slot(slot) + tile_begin(tile) : zeros_.data();
 }
 
 std::uint8_t* ShuffleEviction::result(std::size_t kept, std::uint32_t tile) {
   const std::size_t z = params().bucket_size;
-  return results_[kept / z]->slot(kept % z) + tile_begin(tile);
+  return path_[kept / z].frame->slot(kept % z) + tile_begin(tile);
 }
 
 Prg ShuffleEviction::stream(const std::optional<Seed>& seed, std::string_view purpose,

@@ -15,12 +15,14 @@
 namespace s3oram {
 
 /// Its frames: the root's stash buckets, then the path's buckets from level 1 on. What lands on the
-/// places of the evicted writes is let go: nobody reads them again.
+/// places of the evicted writes is let go: nobody reads them again. The shares of servers 1 and 2
+/// say it all.
 class ShuffleEviction final : public Eviction {
  public:
   /// Errors: bad_request.
   static Result<std::shared_ptr<Eviction>> make(EvictionInput input, const EvictionHost& host);
   ShuffleEviction(EvictionInput input, const EvictionHost& host, ShuffleOrders orders);
+  bool reads_path() const override { return self() != 3; }
 
  private:
   Task<Status> evict_tile(std::uint32_t tile) override;

@@ -226,6 +226,39 @@ TEST_F(FrameStoreTest, KeepsTheTopOfTheTree) {
   EXPECT_TRUE(store_.cached({19, kSlots}) && store_.cached({20, kSlots}));
 }
 
+TEST_F(FrameStoreTest, ACopyIsOnesOwnAndNotKept) {
+  for (FrameNumber frame = 1; frame <= kCachedFrames + 1; ++frame)
+    ASSERT_TRUE(store_.write(frame, filled(static_cast<std::uint8_t>(frame)), 1));
+  for (const FrameNumber frame : {1, 2}) {
+    const FrameRef ref{frame, kSlots, 1};
+    const bool cached = store_.cached(ref);
+    disk_->reads = 0;
+    auto copy = store_.copy(ref);
+    expect_filled(copy, static_cast<std::uint8_t>(frame));
+    EXPECT_EQ(disk_->reads, cached ? 0 : 1);
+    EXPECT_EQ(store_.cached(ref), cached);
+    (*copy)->slot(1)[3] ^= 1;
+    expect_filled(store_.read(ref), static_cast<std::uint8_t>(frame));
+  }
+  disk_->content[place(4, 1)] ^= 1;
+  store_.forget(4);
+  const auto damaged = store_.copy({4, kSlots});
+  ASSERT_FALSE(damaged);
+  EXPECT_EQ(damaged.error().code, Errc::corrupt);
+  EXPECT_TRUE(store_.copy({})) << "of no frame: whatever it holds";
+}
+
+TEST(FramePoolTest, GivesWhatCameBack) {
+  auto pool = std::make_shared<FramePool>(kSlots, kSlotSize);
+  auto first = FramePool::take(pool), second = FramePool::take(pool);
+  const Frame* const was = first.get();
+  EXPECT_NE(second.get(), was);
+  first.reset();
+  EXPECT_EQ(FramePool::take(pool).get(), was);
+  pool.reset();
+  std::fill_n(second->slot(0), kSlots * kStride, std::uint8_t{1});  // outlives it
+}
+
 TEST_F(FrameStoreTest, ChecksMoreSlotsWhenMoreAreAskedFor) {
   ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 1), 1));
   ASSERT_TRUE(store_.write_slot(1, 1, Bytes(kSlotSize, 2), 2));

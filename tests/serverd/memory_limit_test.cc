@@ -54,8 +54,8 @@ TEST_F(MemoryLimit, IsThatOfTheFirstVersionToo) {
 
 TEST_F(MemoryLimit, LeavesMostForTheRest) {
   EXPECT_EQ(default_cache_bytes(65536 * kMiB), 4096 * kMiB);
-  EXPECT_EQ(default_cache_bytes(2048 * kMiB), 256 * kMiB);
-  EXPECT_EQ(default_cache_bytes(100 * kMiB), 25 * kMiB);
+  EXPECT_EQ(default_cache_bytes(2560 * kMiB), 256 * kMiB);
+  EXPECT_EQ(default_cache_bytes(96 * kMiB), 12 * kMiB);
 }
 
 }  // namespace
