@@ -117,11 +117,18 @@ Result<unsigned> Vault::add_credential(const Credential& known, const Credential
   auto change = start_change(known);
   if (!change) return fail(std::move(change).error());
   KeyFile& keys = change->keys;
-  if (has_plain_slot(keys) || kind_of(fresh) == KeyWrap::Kind::plain)
-    return fail(Errc::usage,
-                "{}: a vault has passphrases and key files, or nothing that protects it: change "
-                "the one slot instead of adding one",
-                directory_.string());
+  if (has_plain_slot(keys))
+    return fail(
+        Errc::usage,
+        "{0}: nothing protects this vault yet: 's3oramfs passwd {0}' without --add gives it "
+        "its first passphrase or key file",
+        directory_.string());
+  if (kind_of(fresh) == KeyWrap::Kind::plain)
+    return fail(
+        Errc::usage,
+        "{}: beside a passphrase or key file there is no slot without one: remove all slots "
+        "but one and change that, if nothing is to protect the vault",
+        directory_.string());
   if (keys.slots.size() >= kMostSlots)
     return fail(Errc::usage, "{}: all {} slots are taken: remove one first", directory_.string(),
                 kMostSlots);
