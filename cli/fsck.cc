@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/terminal.h"
 #include "cli/vault_check.h"
+#include "cli/vault_lock.h"
 
 namespace s3oram {
 namespace {
@@ -92,7 +93,7 @@ Status run_fsck(const Args& args) {
 
   auto vault = Vault::find(name);
   if (!vault) return fail(std::move(vault).error());
-  S3O_TRY(vault->lock());
+  S3O_TRY(lock_vault(*vault));
   if (!vault->config().ready)
     return fail(Errc::failed,
                 "{}: not finished, and there is nothing to check: run the same "

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/credential.h"
 #include "cli/server_option.h"
+#include "cli/vault_lock.h"
 #include "cli/volume_options.h"
 
 namespace s3oram {
@@ -67,7 +68,7 @@ Status run_rekey(const Args& args) {
   auto next = vault->next_client_key(*known, random);
   if (!next) return fail(std::move(next).error());
   show_client_key("This client's new key is", *next);
-  if (Status locked = vault->lock(); !locked)
+  if (Status locked = lock_vault(*vault); !locked)
     return fail(locked.error().code,
                 "{}; the new key waits: once all servers admit it, unmount, and run the same rekey "
                 "again",
@@ -98,7 +99,7 @@ Status run_server(const Args& args) {
   if (!servers) return fail(std::move(servers).error());
   auto vault = Vault::find(name);
   if (!vault) return fail(std::move(vault).error());
-  S3O_TRY(vault->lock());
+  S3O_TRY(lock_vault(*vault));
   return vault->set_server(static_cast<Party>(number), servers->front());
 }
 

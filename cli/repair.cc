@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/control.h"
 #include "cli/credential.h"
+#include "cli/vault_lock.h"
 #include "cli/volume_options.h"
 #include "oramcore/base/identity.h"
 
@@ -120,7 +121,8 @@ Status run(const RepairOptions& options, const std::string& doing) {
   if (Status locked = vault->lock(); !locked) {
     const bool mounted = locked.error().code == Errc::vault_in_use && options.servers.empty() &&
                          ask_daemon(*vault, "status", kStatusPatience);
-    return mounted ? scrub_mounted(*vault) : locked;
+    if (mounted) return scrub_mounted(*vault);
+    S3O_TRY(lock_vault(*vault));
   }
   Credential credential;
   S3O_TRY(identity->as_root([&]() -> Status {

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/credential.h"
 #include "cli/vault_check.h"
+#include "cli/vault_lock.h"
 #include "cli/volume_options.h"
 #include "fused/restore_files.h"
 #include "oramcore/db/sqlite.h"
@@ -204,7 +205,7 @@ Status run_restore(const Args& args) {
   auto found = find_vault(options);
   if (!found) return fail(std::move(found).error());
   Vault* vault = &found->vault;
-  S3O_TRY(vault->lock());
+  S3O_TRY(lock_vault(*vault));
   if (found->put_back && !options.force && fs::exists(vault->database())) {
     std::cout << fmt::format(
         "{0} has its vault.json and vault.key again; vault.db stays as it is. Check it: s3oramfs "

@@ -11,6 +11,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "fused/background.h"
 #include "fused/control.h"
@@ -38,8 +39,6 @@ namespace {
 
 namespace stdfs = std::filesystem;
 
-constexpr std::chrono::seconds kPredecessor{20};
-constexpr std::chrono::milliseconds kPoll{100};
 constexpr auto kControlSocket = "control.sock";
 
 /// Bytes of vault.db for each block of data.
@@ -92,23 +91,14 @@ class SignalWatch {
 
 // ---- steps before the mount --------------------------------------------------------------------
 
-/// After an umount the former daemon still flushes for a while and holds the vault.
 Status lock_vault(Vault& vault) {
-  const auto limit = std::chrono::steady_clock::now() + kPredecessor;
-  for (bool told = false;; told = true) {
-    Status locked = vault.lock();
-    if (locked || locked.error().code != Errc::vault_in_use) return locked;
-    if (const std::string where = mountpoint_of(vault.directory()); !where.empty())
-      return fail(Errc::vault_in_use, "{} is already mounted at {}", vault.directory().string(),
-                  where);
-    if (std::chrono::steady_clock::now() >= limit) return locked;
-    if (!told)
+  return vault.lock_when_left([&, told = false]() mutable {
+    if (!std::exchange(told, true))
       spdlog::info(
           "waiting for another process, perhaps an unmounted daemon that still writes, "
           "to leave the vault {}",
           vault.directory().string());
-    std::this_thread::sleep_for(kPoll);
-  }
+  });
 }
 
 Result<VaultKeys> unlock_vault(const Vault& vault, const MountCommand& command) {

@@ -19,12 +19,6 @@ bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& 
 
 }  // namespace
 
-std::string mountpoint_of(const std::filesystem::path& vault) {
-  const auto mounts = vault_mounts();
-  const auto found = std::ranges::find(mounts, vault, &VaultMount::vault);
-  return found == mounts.end() ? "" : found->point.string();
-}
-
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault) {
   // A mount's daemon may hang, and others, even root, may not look into somebody's mount.

@@ -1,15 +1,11 @@
-// Where a vault is mounted, and whether it may be.
+// Whether a vault may be mounted somewhere.
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include "oramcore/base/error.h"
 
 namespace s3oram {
-
-/// Where `vault` (an absolute path) is mounted by s3oramfs; empty if nowhere.
-std::string mountpoint_of(const std::filesystem::path& vault);
 
 /// Both paths absolute. Errors: bad_mount_point.
 Status check_mountpoint(const std::filesystem::path& mountpoint,

@@ -8,10 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "oramcore/base/descriptor.h"
+#include "oramcore/base/mountinfo.h"
 #include "oramcore/state/durable_file.h"
 #include "oramcore/state/vault_config.h"
 
@@ -22,6 +25,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLargestConfig = 1 << 20;
 constexpr std::size_t kLargestKey = 4096;
+constexpr std::chrono::seconds kUnmounted{20}, kKilled{1};  // how long they may take to leave
+constexpr std::chrono::milliseconds kPoll{20};
 
 fs::path config_file(const fs::path& directory) { return directory / "vault.json"; }
 fs::path key_file(const fs::path& directory) { return directory / "vault.key"; }
@@ -286,12 +291,28 @@ Status Vault::lock() {
     const int error = errno;
     ::close(fd);
     if (error == EWOULDBLOCK)
-      return fail(Errc::vault_in_use, "{}: in use by another process (mounted already?)",
-                  directory_.string());
+      return fail(Errc::vault_in_use, "{}: in use by another process", directory_.string());
     return fail(Errc::failed, "{}: cannot be locked: {}", path.string(), std::strerror(error));
   }
   lock_ = fd;
   return {};
+}
+
+Status Vault::lock_when_left(const std::function<void()>& waiting) {
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    Status locked = lock();
+    if (locked || locked.error().code != Errc::vault_in_use) return locked;
+    const auto mounts = vault_mounts();
+    const auto mount = std::ranges::find(mounts, directory_, &VaultMount::vault);
+    const bool mounted = mount != mounts.end();
+    if (std::chrono::steady_clock::now() - start >= (mounted ? kKilled : kUnmounted))
+      return mounted ? fail(Errc::vault_in_use, "{} is mounted at {}", directory_.string(),
+                            mount->point.string())
+                     : locked;
+    waiting();
+    std::this_thread::sleep_for(kPoll);
+  }
 }
 
 Result<bool> Vault::is_in_use(const fs::path& directory) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -72,6 +73,10 @@ class Vault {
 
   /// Locks the vault for this process until the Vault dies. Errors: vault_in_use.
   Status lock();
+  /// The same, after whoever is about to leave it: a daemon still writes for a while when it is
+  /// unmounted, and one that was killed takes a moment to end. `waiting` is called now and then
+  /// meanwhile. Errors: vault_in_use (where it is mounted, or not left within 20 s).
+  Status lock_when_left(const std::function<void()>& waiting);
   /// Whether a process has locked the vault in `directory`; false if there is none. Changes nothing
   /// there. Errors: failed (it may not be looked at).
   static Result<bool> is_in_use(const std::filesystem::path& directory);

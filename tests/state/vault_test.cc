@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include "oramcore/state/durable_file.h"
 #include "oramcore/state/vault_config.h"
@@ -71,6 +72,25 @@ TEST_F(VaultTest, ReadyIsRemembered) {
   ASSERT_TRUE(vault->mark_ready());
   EXPECT_TRUE(vault->config().ready);
   EXPECT_TRUE(Vault::find(path("v"))->config().ready);
+}
+
+TEST_F(VaultTest, IsOfOneProcessAtATime) {
+  ASSERT_TRUE(create(path("v"), local_config(), {}));
+  std::optional<Vault> first = Vault::find(path("v")).value();
+  auto second = Vault::find(path("v"));
+  ASSERT_TRUE(first->lock());
+  EXPECT_TRUE(Vault::is_in_use(path("v")).value());
+  const Status refused = second->lock();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::vault_in_use);
+  int waited = 0;
+  const Status locked = second->lock_when_left([&] {
+    if (++waited == 2) first.reset();
+  });
+  EXPECT_TRUE(locked) << locked.error().message;
+  EXPECT_EQ(waited, 2);
+  EXPECT_TRUE(Vault::is_in_use(path("v")).value());
+  EXPECT_TRUE(second->lock_when_left([] { ADD_FAILURE() << "it is ours already"; }));
 }
 
 TEST_F(VaultTest, EachCredentialOpensItsVault) {
