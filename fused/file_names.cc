@@ -136,14 +136,21 @@ PosixStatus FileSystem::check_replaceable(const Node& node, Node& target) {
   return empty ? PosixStatus() : posix_error(ENOTEMPTY);
 }
 
+// The kernel holds the directories: no other operation changes the names meanwhile.
+PosixStatus FileSystem::flush_to_rename(Lock& lock, const std::vector<NodePtr>& nodes,
+                                        const std::function<bool()>& killed) {
+  const bool waits = std::ranges::any_of(
+      nodes, [](const NodePtr& node) { return node->unflushed > 0; });
+  if (rule_holds(Rule::rename_flush)) S3O_POSIX_TRY(flush(lock, nodes));
+  return waits && killed() ? posix_error(EINTR) : PosixStatus();
+}
+
 Posix<std::vector<Ino>> FileSystem::exchange(Lock& lock, Node& from, std::string_view name,
-                                             Node& to, std::string_view new_name) {
+                                             Node& to, std::string_view new_name,
+                                             const std::function<bool()>& killed) {
   S3O_POSIX_GET(first, child(from, name));
   S3O_POSIX_GET(second, child(to, new_name));
-  // The kernel holds both directories: no other operation changes the names meanwhile.
-  if (rule_holds(Rule::rename_flush)) {
-    S3O_POSIX_TRY(flush(lock, {first, second}));
-  }
+  S3O_POSIX_TRY(flush_to_rename(lock, {first, second}, killed));
   from.row.nlink += is_directory(*second) - is_directory(*first);
   to.row.nlink += is_directory(*first) - is_directory(*second);
   const auto now = timing_.wall_clock();
@@ -163,17 +170,18 @@ Posix<std::vector<Ino>> FileSystem::exchange(Lock& lock, Node& from, std::string
 }
 
 Posix<std::vector<Ino>> FileSystem::rename(Ino parent, std::string_view name, Ino new_parent,
-                                           std::string_view new_name, unsigned flags) {
+                                           std::string_view new_name, unsigned flags,
+                                           const std::function<bool()>& killed) {
   if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0) return posix_error(EINVAL);
   Lock lock(mutex_);
   S3O_POSIX_TRY(admit(lock));
   S3O_POSIX_GET(from, known_directory(parent));
   S3O_POSIX_GET(to, known_directory(new_parent));
-  if ((flags & RENAME_EXCHANGE) != 0) return exchange(lock, *from, name, *to, new_name);
+  if ((flags & RENAME_EXCHANGE) != 0) return exchange(lock, *from, name, *to, new_name, killed);
   S3O_POSIX_GET(node, child(*from, name));
   auto target = child(*to, new_name);
-  if (target && (flags & RENAME_NOREPLACE) == 0 && rule_holds(Rule::rename_flush)) {
-    S3O_POSIX_TRY(flush(lock, {node}));  // the kernel holds both directories: see above
+  if (target && (flags & RENAME_NOREPLACE) == 0) {
+    S3O_POSIX_TRY(flush_to_rename(lock, {node}, killed));
     target = child(*to, new_name);
   }
   if (target) {

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -102,9 +103,12 @@ class FileSystem final : public CommitParticipant {
   PosixStatus rmdir(Ino parent, std::string_view name);
   /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE. A file that replaces another, or is exchanged
   /// with it, is flushed first, so that no crash leaves a name with less than the old or the new
-  /// content. Gives the directories that lie in another one now.
-  Posix<std::vector<Ino>> rename(Ino parent, std::string_view name, Ino new_parent,
-                                 std::string_view new_name, unsigned flags);
+  /// content. EINTR if the caller is `killed` by then, and nothing is renamed: the kernel would tell
+  /// the file's next user of a lost write, because the times that it would send now are interrupted.
+  /// Gives the directories that lie in another one now.
+  Posix<std::vector<Ino>> rename(
+      Ino parent, std::string_view name, Ino new_parent, std::string_view new_name, unsigned flags,
+      const std::function<bool()>& killed = [] { return false; });
   Posix<std::string> readlink(Ino ino);
   /// All entries, "." and ".." first.
   Posix<std::vector<DirectoryEntry>> list(Ino ino);
@@ -181,7 +185,7 @@ class FileSystem final : public CommitParticipant {
   PosixStatus remove_name(Node& directory, std::string_view name, Node& node);
   PosixStatus check_replaceable(const Node& node, Node& target);
   Posix<std::vector<Ino>> exchange(Lock& lock, Node& from, std::string_view name, Node& to,
-                                   std::string_view new_name);
+                                   std::string_view new_name, const std::function<bool()>& killed);
   Posix<bool> is_empty(const Node& directory);
   /// Ends a node that has neither names nor references: all it owns is freed.
   PosixStatus end(Node& node);
@@ -195,6 +199,9 @@ class FileSystem final : public CommitParticipant {
   }
   /// What was written to these nodes so far commits next.
   PosixStatus flush(Lock& lock, const std::vector<NodePtr>& nodes);
+  /// The same before these are renamed; see rename().
+  PosixStatus flush_to_rename(Lock& lock, const std::vector<NodePtr>& nodes,
+                              const std::function<bool()>& killed);
   void keep_one_content(Lock& lock, const NodePtr& node);
   std::vector<NodePtr> unflushed_nodes() const;
   void settle(const std::function<bool(const Node&)>& which);

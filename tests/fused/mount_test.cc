@@ -242,6 +242,33 @@ TEST_F(MountTest, WhoWaitsForTheDeviceKeepsNobodyElseWaiting) {
   EXPECT_EQ(asked.get(), "x");
 }
 
+// The kernel would take the times that it cannot send for a lost write, and tell who closes the file
+// next.
+TEST_F(MountTest, WhoIsKilledInARenameLeavesNoErrorBehind) {
+  put(root / "old", "old");
+  ASSERT_TRUE(fs->sync_all());
+  device->hold_writes(true);
+  put(root / "new", "new");
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::rename((root / "new").c_str(), (root / "old").c_str()));
+  ASSERT_TRUE(device->wait_held_writes(1));
+  // It waits for the answer.
+  const std::string call = std::to_string(SYS_rename) + " ";
+  while (!content(stdfs::path("/proc") / std::to_string(child) / "syscall").starts_with(call))
+    std::this_thread::yield();
+  ::kill(child, SIGKILL);
+  device->hold_writes(false);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  for (const char* name : {"old", "new"}) {
+    const int fd = ::open((root / name).c_str(), O_RDONLY);
+    if (fd < 0 && errno == ENOENT && name == std::string("new")) continue;  // it came too late
+    ASSERT_GE(fd, 0) << name << ": " << std::strerror(errno);
+    EXPECT_EQ(::close(fd), 0) << name << ": " << std::strerror(errno);
+  }
+}
+
 TEST_F(MountTest, MoreMayWaitThanThereAreThreads) {
   device->hold_writes(true);
   std::vector<std::future<bool>> synced;
