@@ -176,12 +176,13 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
            (!left->first->node || left->first->durable_version >= left->second))
       ++left;
     if (left == targets.end()) return true;
-    // A block that fails for so long is given up when it fails once more; at once if there is no
-    // room for it.
+    // A block that fails for so long is given up when it fails once more. If there is no room for
+    // it, when it fails for the second time: by the first one the device looks for room again.
     const CachedBlock& block = *left->first;
     const auto failed_at = block.not_before - options_.retry;
     if (block.failing_since && failed_at > start &&
-        (block.out_of_room || failed_at - *block.failing_since >= options_.deadline))
+        (block.out_of_room ? failed_at - start >= options_.retry
+                           : failed_at - *block.failing_since >= options_.deadline))
       error = block.write_error;
     return error != 0;
   });

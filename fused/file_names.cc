@@ -139,8 +139,8 @@ PosixStatus FileSystem::check_replaceable(const Node& node, Node& target) {
 // The kernel holds the directories: no other operation changes the names meanwhile.
 PosixStatus FileSystem::flush_to_rename(Lock& lock, const std::vector<NodePtr>& nodes,
                                         const std::function<bool()>& killed) {
-  const bool waits = std::ranges::any_of(
-      nodes, [](const NodePtr& node) { return node->unflushed > 0; });
+  const bool waits =
+      std::ranges::any_of(nodes, [](const NodePtr& node) { return node->unflushed > 0; });
   if (rule_holds(Rule::rename_flush)) S3O_POSIX_TRY(flush(lock, nodes));
   return waits && killed() ? posix_error(EINTR) : PosixStatus();
 }

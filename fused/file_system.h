@@ -103,9 +103,9 @@ class FileSystem final : public CommitParticipant {
   PosixStatus rmdir(Ino parent, std::string_view name);
   /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE. A file that replaces another, or is exchanged
   /// with it, is flushed first, so that no crash leaves a name with less than the old or the new
-  /// content. EINTR if the caller is `killed` by then, and nothing is renamed: the kernel would tell
-  /// the file's next user of a lost write, because the times that it would send now are interrupted.
-  /// Gives the directories that lie in another one now.
+  /// content. EINTR if the caller is `killed` by then, and nothing is renamed: the kernel would
+  /// tell the file's next user of a lost write, because the times that it would send now are
+  /// interrupted. Gives the directories that lie in another one now.
   Posix<std::vector<Ino>> rename(
       Ino parent, std::string_view name, Ino new_parent, std::string_view new_name, unsigned flags,
       const std::function<bool()>& killed = [] { return false; });

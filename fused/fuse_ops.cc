@@ -140,9 +140,9 @@ void do_rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
 
 void do_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
                const char* new_name, unsigned flags) {
-  const auto moved =
-      fs(request).rename(parent, name, new_parent, new_name, flags,
-                         [request] { return is_killed(fuse_req_ctx(request)->pid); });
+  const auto moved = fs(request).rename(parent, name, new_parent, new_name, flags, [request] {
+    return is_killed(fuse_req_ctx(request)->pid);
+  });
   // The kernel keeps what it has of their listings, ".." among it. Before the answer, as below.
   if (moved)
     for (const Ino directory : *moved)

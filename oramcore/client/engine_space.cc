@@ -10,6 +10,8 @@ namespace s3oram {
 namespace {
 
 constexpr Duration kAskAgainAfter = std::chrono::seconds(10);
+constexpr Duration kAskForWriteAfter =
+    std::chrono::milliseconds(500);  // those are tried each second
 constexpr Duration kAnswersWithin = std::chrono::seconds(1);
 
 }  // namespace
@@ -65,7 +67,7 @@ void Engine::look_for_room() {
 void Engine::ask_for_room() {
   if (!growth_refused_ && state_.has_ballast()) return;
   const Duration now = environment_.clock.now();
-  if (room_asked_ && now - *room_asked_ < kAskAgainAfter) return;
+  if (room_asked_ && now - *room_asked_ < kAskForWriteAfter) return;
   room_asked_ = now;
   start(ask_now());
 }

@@ -307,7 +307,7 @@ Status Vault::lock_when_left(const std::function<void()>& waiting) {
     const auto mount = std::ranges::find(mounts, directory_, &VaultMount::vault);
     const bool mounted = mount != mounts.end();
     if (std::chrono::steady_clock::now() - start >= (mounted ? kKilled : kUnmounted))
-      return mounted ? fail(Errc::vault_in_use, "{} is mounted at {}", directory_.string(),
+      return mounted ? fail(Errc::vault_in_use, "{} is already mounted at {}", directory_.string(),
                             mount->point.string())
                      : locked;
     waiting();

@@ -242,8 +242,8 @@ TEST_F(MountTest, WhoWaitsForTheDeviceKeepsNobodyElseWaiting) {
   EXPECT_EQ(asked.get(), "x");
 }
 
-// The kernel would take the times that it cannot send for a lost write, and tell who closes the file
-// next.
+// The kernel would take the times that it cannot send for a lost write, and tell who closes the
+// file next.
 TEST_F(MountTest, WhoIsKilledInARenameLeavesNoErrorBehind) {
   put(root / "old", "old");
   ASSERT_TRUE(fs->sync_all());
