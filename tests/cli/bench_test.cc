@@ -107,11 +107,11 @@ TEST(BenchPlace, RefusesWhatCannotBeMeasured) {
   const auto full = BenchPlace::make(folder.path(), std::uint64_t{1} << 60);
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code, Errc::disk_full);
-  const auto missing = BenchPlace::make(folder.path() / "/none", 1);
+  const auto missing = BenchPlace::make(folder.path() / "none", 1);
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, Errc::usage);
-  std::ofstream(folder.path() / "/file") << "x";
-  EXPECT_FALSE(BenchPlace::make(folder.path() / "/file", 1));
+  std::ofstream(folder.path() / "file") << "x";
+  EXPECT_FALSE(BenchPlace::make(folder.path() / "file", 1));
 }
 
 std::vector<BenchColumn> two_columns() {
