@@ -190,16 +190,14 @@ Status Control::put_volume(const VolumeDescription& volume, const Session& sessi
 }
 
 Status Control::load_again() {
-  Control fresh;
-  fresh.database_ = std::move(database_);
-  const Status loaded = fresh.load();
-  if (!loaded) {
-    // Without a volume in memory, what failed can be asked for again.
-    Database database = std::move(fresh.database_);
-    fresh = Control();
-    fresh.database_ = std::move(database);
-  }
-  *this = std::move(fresh);
+  const auto forget = [this] {
+    Database database = std::move(database_);
+    *this = Control();
+    database_ = std::move(database);
+  };
+  forget();
+  const Status loaded = load();
+  if (!loaded) forget();  // without a volume in memory, what failed can be asked for again
   return loaded;
 }
 

@@ -12,6 +12,6 @@ std::uint64_t usable_memory(const std::filesystem::path& root = "/");
 
 /// For buckets, of what is usable: a sixteenth, but 256 MiB at least where that is an eighth or
 /// less.
-std::size_t default_cache_bytes(std::uint64_t usable = usable_memory());
+std::size_t default_cache_bytes(std::uint64_t usable);
 
 }  // namespace s3oram

@@ -132,10 +132,12 @@ Status serve(const Options& options) {
   Metrics metrics;
   const auto transport = make_zmq_transport(io.get_executor(), *network);
   if (!transport) return fail(transport.error());
-  const auto server = ShareServer::open(
-      options.store, network->self,
-      {io.get_executor(), pool.executor(), background.executor(), readers.executor(), clock, random,
-       **transport, system_disk(), options.cache ? options.cache : default_cache_bytes(), metrics});
+  const std::uint64_t memory = usable_memory();
+  const auto server =
+      ShareServer::open(options.store, network->self,
+                        {io.get_executor(), pool.executor(), background.executor(),
+                         readers.executor(), clock, random, **transport, system_disk(), memory,
+                         options.cache ? options.cache : default_cache_bytes(memory), metrics});
   if (!server) return fail(server.error());
   if ((*server)->parties() > network->peers.size() + 1)
     return fail(Errc::usage,

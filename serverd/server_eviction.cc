@@ -158,13 +158,11 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
   for (const BucketIndex bucket : indices) {
     auto ref = control_.bucket(bucket, control_.view());
     if (!ref) co_return fail(ref.error());
-    refs.push_back(*ref);
+    refs.push_back(eviction.reads_path() ? *ref : FrameRef{});
   }
   std::vector<Task<Result<std::shared_ptr<Frame>>>> reads;
-  for (FrameRef& ref : refs) {
-    if (!eviction.reads_path()) ref = {};
+  for (const FrameRef& ref : refs)
     reads.push_back(offload(readers_, [this, ref] { return frames_->copy(ref); }));
-  }
   auto found = co_await all(std::move(reads));
   Status status;
   std::vector<PathBucket> path;

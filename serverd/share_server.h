@@ -25,9 +25,9 @@ struct ServerEnvironment {
   Random& random;
   Transport& transport;
   Disk& disk = system_disk();
-  std::size_t cache_bytes = default_cache_bytes();  // of buckets in memory
-  Metrics& metrics = unread_metrics();
   std::uint64_t memory = usable_memory();  // bytes, of which it warns if they will not do
+  std::size_t cache_bytes = default_cache_bytes(memory);  // of buckets in memory
+  Metrics& metrics = unread_metrics();
 };
 
 class ShareServer {

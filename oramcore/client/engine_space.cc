@@ -10,8 +10,7 @@ namespace s3oram {
 namespace {
 
 constexpr Duration kAskAgainAfter = std::chrono::seconds(10);
-constexpr Duration kAskForWriteAfter =
-    std::chrono::milliseconds(500);  // those are tried each second
+constexpr Duration kAskForWriteAfter = std::chrono::milliseconds(500);  // one is tried each second
 constexpr Duration kAnswersWithin = std::chrono::seconds(1);
 
 }  // namespace

@@ -7,7 +7,8 @@
 namespace s3oram::test {
 namespace {
 
-constexpr Duration kMostTime = std::chrono::hours(2);  // of one run_until()
+constexpr Duration kMostTime = std::chrono::hours(2);            // of one run_until()
+constexpr std::uint64_t kServerMemory = std::uint64_t{1} << 40;  // no limit
 // As few buckets as a server can do with: so it reads its disk all the time.
 constexpr std::size_t kServerCache = 1;
 
@@ -139,10 +140,10 @@ Status Cluster::try_start_server(Party server) {
   const auto life = parties_[server];
   spdlog::debug("party {}: starts", server);
   life->port = network.attach(server);
-  auto opened =
-      ShareServer::open("", server,
-                        {context.get_executor(), pool.executor(), pool.executor(), pool.executor(),
-                         clock_of(server), random_, *life->port, *life->disk, kServerCache});
+  auto opened = ShareServer::open(
+      "", server,
+      {context.get_executor(), pool.executor(), pool.executor(), pool.executor(), clock_of(server),
+       random_, *life->port, *life->disk, kServerMemory, kServerCache});
   if (life->dead) {
     // It is a ghost already; its stop has been posted.
     if (opened) life->server = std::move(*opened);
