@@ -11,11 +11,6 @@
 #include "oramcore/base/rules.h"
 
 namespace s3oram {
-namespace {
-
-constexpr std::size_t kMuch = 512 << 10;  // bytes that others would have to wait for
-
-}  // namespace
 
 Frame::Frame(std::size_t slots, std::size_t slot_size)
     : slots_(slots),
@@ -152,8 +147,12 @@ Result<std::shared_ptr<Frame>> FrameStore::load(const FrameRef& ref) {
 Status FrameStore::write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp,
                          unsigned level) {
   for (std::size_t slot = 0; slot < slots_; ++slot) seal(frame, slot, content->slot(slot), stamp);
-  S3O_TRY(told(file_->write(offset(frame, 0), content->bytes())));
-  if (content->bytes().size() >= kMuch) file_->write_out(offset(frame, 0), content->bytes().size());
+  const MutView bytes = content->bytes();
+  for (std::size_t at = 0; at < bytes.size(); at += kMostUnderWay) {
+    const View part = bytes.subspan(at, std::min(kMostUnderWay, bytes.size() - at));
+    S3O_TRY(told(file_->write(offset(frame, 0) + at, part)));
+    file_->write_out(offset(frame, 0) + at, part.size());
+  }
   std::lock_guard lock(mutex_);
   ++changes_;
   remember(frame, std::move(content), slots_, level);

@@ -94,6 +94,10 @@ class FrameStore {
   /// Whether read() would not ask the disk now.
   bool cached(const FrameRef& ref);
 
+  /// So many bytes of a frame wait for the disk at a time: whatever else is to be durable on the
+  /// same disk, a retrieval's intent too, stands behind them.
+  static constexpr std::size_t kMostUnderWay = 512 << 10;
+
   /// Writes a whole frame with `stamp` on every slot, for a bucket of this level; not yet durable.
   Status write(FrameNumber frame, std::shared_ptr<Frame> content, std::uint64_t stamp,
                unsigned level = 0);

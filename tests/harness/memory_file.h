@@ -14,6 +14,7 @@ struct MemoryDisk {
   Bytes content;
   bool fail_reads = false, fail_writes = false, fail_syncs = false;
   int reads = 0, writes = 0, syncs = 0;
+  std::size_t under_way = 0, most_under_way = 0;  // bytes written that nobody waited for
   std::function<void()> after_read, during_sync;  // called once each, then forgotten
 };
 
@@ -34,10 +35,14 @@ class MemoryFile final : public File {
     if (disk_->content.size() < offset + data.size()) disk_->content.resize(offset + data.size());
     std::copy(data.begin(), data.end(),
               disk_->content.begin() + static_cast<std::ptrdiff_t>(offset));
+    disk_->under_way += data.size();
+    disk_->most_under_way = std::max(disk_->most_under_way, disk_->under_way);
     return {};
   }
+  void write_out(std::uint64_t, std::uint64_t length) override { disk_->under_way -= length; }
   Status sync() override {
     ++disk_->syncs;
+    disk_->under_way = 0;
     if (auto then = std::exchange(disk_->during_sync, {})) then();
     if (disk_->fail_syncs) return fail(Errc::failed, "the disk does not sync");
     return {};

@@ -268,6 +268,21 @@ TEST_F(FrameStoreTest, ChecksMoreSlotsWhenMoreAreAskedFor) {
   expect_filled(store_.read({1, 3}), 1, 3);
 }
 
+TEST_F(FrameStoreTest, KeepsTheDisksQueueShort) {
+  constexpr std::size_t kLargeSlot = FrameStore::kMostUnderWay * 3 / 4;
+  FrameStore store(test::memory_file(disk_), as_view("server 1"), kRingSlots, kSlots, kLargeSlot,
+                   0);
+  const auto frame = std::make_shared<Frame>(kSlots, kLargeSlot);
+  for (std::size_t slot = 0; slot < kSlots; ++slot)
+    std::fill_n(frame->slot(slot), kLargeSlot, static_cast<std::uint8_t>(slot));
+  ASSERT_TRUE(store.write(2, frame, 1));
+  EXPECT_EQ(disk_->most_under_way, FrameStore::kMostUnderWay);
+  EXPECT_EQ(disk_->under_way, 0U);
+  const auto damaged = store.damaged({2, kSlots, 1});
+  ASSERT_TRUE(damaged);
+  EXPECT_TRUE(damaged->empty()) << "every part is in its place";
+}
+
 TEST_F(FrameStoreTest, ReportsFailures) {
   std::ostringstream log;
   const auto former = spdlog::default_logger();
