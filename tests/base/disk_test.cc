@@ -2,19 +2,14 @@
 #include "oramcore/base/disk.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
+
+#include "tests/base/temporary_directory.h"
 
 namespace s3oram {
 namespace {
 
 class SystemDiskTest : public testing::Test {
  protected:
-  SystemDiskTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "s3o-disk-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no temporary folder at " << name;
-    directory_ = name;
-  }
-  ~SystemDiskTest() override { std::filesystem::remove_all(directory_); }
   std::unique_ptr<File> open() {
     auto file = system_disk().open(directory_ / "file");
     EXPECT_TRUE(file) << file.error().message;
@@ -25,7 +20,7 @@ class SystemDiskTest : public testing::Test {
     EXPECT_TRUE(file.read(offset, out));
     return out;
   }
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(SystemDiskTest, KeepsWhatWasWritten) {
@@ -48,7 +43,7 @@ TEST_F(SystemDiskTest, ReservingChangesNothingThatIsRead) {
 
 TEST_F(SystemDiskTest, MoreThanThereIsCannotBeReserved) {
   auto file = open();
-  const auto room = std::filesystem::space(directory_).available;
+  const auto room = std::filesystem::space(directory_.path()).available;
   const auto outcome = file->reserve(room + (std::uint64_t{1} << 40));
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code, Errc::disk_full) << outcome.error().message;

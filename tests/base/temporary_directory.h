@@ -1,4 +1,4 @@
-// A folder that goes with the test.
+// Folders that go with the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,10 +22,24 @@ class TemporaryDirectory {
   }
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
   const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
 
  private:
   std::filesystem::path path_;
+};
+
+/// One that is the working directory while it lives.
+class WorkingDirectory : public TemporaryDirectory {
+ public:
+  WorkingDirectory() : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(path());
+  }
+  ~WorkingDirectory() { std::filesystem::current_path(before_); }
+
+ private:
+  std::filesystem::path before_;
 };
 
 }  // namespace s3oram

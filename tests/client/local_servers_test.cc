@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,8 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/base/temporary_directory.h"
+
 namespace s3oram {
 namespace {
 
@@ -21,13 +22,6 @@ using namespace std::chrono_literals;
 
 class Local : public ::testing::Test {
  protected:
-  Local() {
-    std::string name = fs::temp_directory_path() / "s3oram-XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    vault_ = name;
-  }
-  ~Local() override { fs::remove_all(vault_); }
-
   fs::path store(unsigned number) const { return vault_ / "servers" / std::to_string(number); }
   void tell(unsigned number, const std::string& how) const {
     fs::create_directories(store(number));
@@ -41,7 +35,7 @@ class Local : public ::testing::Test {
   }
   pid_t pid(unsigned number) const { return std::stoi(read(store(number) / "pid")); }
   Result<LocalServers> start(LocalServersPatience patience = {}) const {
-    return LocalServers::start(FAKE_SERVER, vault_, 3, patience);
+    return LocalServers::start(FAKE_SERVER, vault_.path(), 3, patience);
   }
   static bool comes_true(const std::function<bool()>& condition) {
     const auto deadline = std::chrono::steady_clock::now() + 20s;
@@ -53,7 +47,7 @@ class Local : public ::testing::Test {
   }
   static bool exists(pid_t pid) { return ::kill(pid, 0) == 0; }
 
-  fs::path vault_;
+  TemporaryDirectory vault_;
 };
 
 TEST_F(Local, StartsAndStopsAll) {
@@ -120,7 +114,7 @@ TEST_F(Local, GivesUpOnAServerThatIsNeverReady) {
 }
 
 TEST_F(Local, SaysThatTheProgramIsMissing) {
-  const auto servers = LocalServers::start(vault_ / "no-such-program", vault_, 3);
+  const auto servers = LocalServers::start(vault_ / "no-such-program", vault_.path(), 3);
   ASSERT_FALSE(servers);
   EXPECT_NE(servers.error().message.find("no-such-program"), std::string::npos);
 }

@@ -3,7 +3,6 @@
 #include "oramcore/client/volume.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <future>
@@ -11,26 +10,19 @@
 #include <optional>
 
 #include "oramcore/state/credential.h"
+#include "tests/base/good.h"
+#include "tests/base/temporary_directory.h"
 
 namespace s3oram {
 namespace {
 
 namespace fs = std::filesystem;
 
-#define ASSERT_GOOD(expr)                                  \
-  do {                                                     \
-    const auto& s3o_status = (expr);                       \
-    ASSERT_TRUE(s3o_status) << s3o_status.error().message; \
-  } while (false)
-
 class VolumeRebuild : public ::testing::Test {
  protected:
   VolumeRebuild() {
-    std::string name = fs::temp_directory_path() / "s3oram-XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    directory_ = name;
     const std::string unpack =
-        fmt::format("tar -C '{}' -xzf '{}'", directory_.string(), GOLDEN_VOLUME);
+        fmt::format("tar -C '{}' -xzf '{}'", directory_.path().string(), GOLDEN_VOLUME);
     EXPECT_EQ(std::system(unpack.c_str()), 0);
     options_.serverd = SERVERD;
   }
@@ -45,10 +37,7 @@ class VolumeRebuild : public ::testing::Test {
     ASSERT_GOOD(keys);
     keys_ = *keys;
   }
-  ~VolumeRebuild() override {
-    fs::current_path("/");
-    fs::remove_all(directory_);
-  }
+  ~VolumeRebuild() override { fs::current_path("/"); }
 
   /// Every block's content.
   void read_all(std::map<BlockId, Bytes>& contents) {
@@ -69,7 +58,7 @@ class VolumeRebuild : public ::testing::Test {
       fs::remove(vault_->database().string() + tail);
   }
 
-  fs::path directory_;
+  TemporaryDirectory directory_;
   VolumeOptions options_;
   std::optional<Vault> vault_;  // locked
   VaultKeys keys_;

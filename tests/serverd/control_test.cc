@@ -7,16 +7,12 @@
 #include <map>
 #include <random>
 
+#include "tests/base/good.h"
+#include "tests/base/temporary_directory.h"
 #include "tests/harness/volumes.h"
 
 namespace s3oram {
 namespace {
-
-#define ASSERT_GOOD(expr)                                  \
-  do {                                                     \
-    const auto& s3o_status = (expr);                       \
-    ASSERT_TRUE(s3o_status) << s3o_status.error().message; \
-  } while (false)
 
 VolumeDescription description(std::uint8_t tag) {
   VolumeDescription volume{.params = test::shuffle_volume(8, 4, 16), .server = 2};
@@ -34,16 +30,7 @@ using Buckets = std::map<BucketIndex, FrameRef>;
 
 class ControlTest : public testing::Test {
  protected:
-  ControlTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "s3oramfs-XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-    reopen();
-  }
-  ~ControlTest() override {
-    control_.reset();
-    std::filesystem::remove_all(directory_);
-  }
+  ControlTest() { reopen(); }
   void reopen() {
     control_.reset();
     auto opened = Control::open(directory_ / "control.db");
@@ -72,7 +59,7 @@ class ControlTest : public testing::Test {
     return versions;
   }
 
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
   std::optional<Control> control_;
 };
 

@@ -1,6 +1,5 @@
 // Options, the store's files and the commands that write them.
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "serverd/config.h"
 #include "serverd/store_files.h"
 #include "serverd/text_file.h"
+#include "tests/base/temporary_directory.h"
 
 namespace s3oram {
 namespace {
@@ -22,13 +22,7 @@ std::string new_key() { return to_text(generate_key_pair().public_key); }
 
 class Store : public ::testing::Test {
  protected:
-  Store() {
-    std::string name = fs::temp_directory_path() / "s3oram-XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    store_ = folder_ / "store";
-  }
-  ~Store() override { fs::remove_all(folder_); }
+  Store() { store_ = folder_ / "store"; }
 
   /// The store with a key; returns the public one.
   std::string make_key() {
@@ -55,7 +49,7 @@ class Store : public ::testing::Test {
   }
   std::string text(const std::string& file) const { return *read_text(store_ / file); }
 
-  fs::path folder_;
+  TemporaryDirectory folder_;
   fs::path store_;
 };
 
@@ -395,19 +389,17 @@ TEST_F(Store, TwoServersWithThisOnesKeyAreRefused) {
 }
 
 TEST(TextFile, ReplacesAndCreates) {
-  std::string folder = fs::temp_directory_path() / "s3oram-XXXXXX";
-  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-  const fs::path file = fs::path(folder) / "text";
+  const TemporaryDirectory folder;
+  const fs::path file = folder / "text";
   ASSERT_TRUE(create_text(file, "one", 0600));
   EXPECT_EQ(create_text(file, "two", 0600).error().code, Errc::exists);
   EXPECT_EQ(*read_text(file), "one");
   ASSERT_TRUE(replace_text(file, "", 0644));
   EXPECT_EQ(*read_text(file), "");
   EXPECT_EQ(fs::status(file).permissions(), fs::perms(0644));
-  EXPECT_FALSE(read_text(fs::path(folder) / "missing"));
-  EXPECT_FALSE(replace_text(fs::path(folder) / "missing" / "text", "x", 0600));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
-  fs::remove_all(folder);
+  EXPECT_FALSE(read_text(folder / "missing"));
+  EXPECT_FALSE(replace_text(folder / "missing" / "text", "x", 0600));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // The program s3oramfs-serverd itself, run as users and mounts run it.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 
 #include "oramcore/client/local_servers.h"
 #include "oramcore/wire/zmq_transport.h"
+#include "tests/base/temporary_directory.h"
 
 namespace s3oram {
 namespace {
@@ -53,17 +53,6 @@ class RunningServer {
 
 class Program : public ::testing::Test {
  protected:
-  Program() : before_(fs::current_path()) {
-    std::string name = fs::temp_directory_path() / "s3oram-XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-    fs::current_path(folder_);
-  }
-  ~Program() override {
-    fs::current_path(before_);
-    fs::remove_all(folder_);
-  }
-
   static std::string read(const fs::path& file) {
     std::ifstream in(file);
     std::ostringstream text;
@@ -99,8 +88,7 @@ class Program : public ::testing::Test {
     return true;
   }
 
-  fs::path before_;
-  fs::path folder_;
+  WorkingDirectory folder_;
 };
 
 TEST_F(Program, CommandsHaveTheirExitCodes) {
@@ -187,7 +175,7 @@ TEST_F(Program, RunsTheServersOfALocalVault) {
     for (Party server = 1; server <= 3; ++server)
       EXPECT_TRUE(reaches({}, {server, "ipc://" + std::to_string(server) + ".sock", std::nullopt},
                           PeerState::connected));
-    fs::current_path(folder_);
+    fs::current_path(folder_.path());
     const auto stopped = servers->stop();
     EXPECT_TRUE(stopped) << stopped.error().message;
   }

@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/base/temporary_directory.h"
+
 namespace s3oram {
 namespace {
 
@@ -23,9 +25,6 @@ using namespace std::chrono_literals;
 class Listener : public ::testing::Test {
  protected:
   Listener() {
-    std::string name = fs::temp_directory_path() / "s3oram-XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
     const std::string path = folder_ / "notify";
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -37,7 +36,6 @@ class Listener : public ::testing::Test {
   ~Listener() override {
     for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}) ::unsetenv(name);
     ::close(fd_);
-    fs::remove_all(folder_);
   }
 
   /// What was said within `patience`; empty if nothing was.
@@ -50,7 +48,7 @@ class Listener : public ::testing::Test {
     return text;
   }
 
-  fs::path folder_;
+  TemporaryDirectory folder_;
   int fd_ = -1;
 };
 

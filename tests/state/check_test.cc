@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "tests/base/temporary_directory.h"
+
 namespace s3oram {
 namespace {
 
@@ -17,9 +19,6 @@ class CheckTest : public testing::Test {
   static VolumeParams params() { return {Scheme{1, 3}, 4096, 20, 10}; }
 
   CheckTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "s3oramfs-XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
     EXPECT_TRUE(ClientState::create(file()));
     auto state = ClientState::open(file());
     EXPECT_TRUE(state);
@@ -35,7 +34,6 @@ class CheckTest : public testing::Test {
       changes.intents[root_slot(turn, 10)] = {.turn = turn, .block = 0, .leaf = 3, .access = turn};
     EXPECT_TRUE(state->commit(tree, changes, {}));
   }
-  ~CheckTest() override { std::filesystem::remove_all(directory_); }
 
   static Row row(const Position& position) {
     return {PositionMap::pack(position, kHeight), position.version};
@@ -68,7 +66,7 @@ class CheckTest : public testing::Test {
     EXPECT_TRUE(repair_state(database, params(), found));
   }
 
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(CheckTest, SoundTablesHaveNoFindings) {

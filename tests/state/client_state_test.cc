@@ -5,15 +5,11 @@
 #include <fstream>
 
 #include "oramcore/state/check.h"
+#include "tests/base/good.h"
+#include "tests/base/temporary_directory.h"
 
 namespace s3oram {
 namespace {
-
-#define ASSERT_GOOD(expr)                                  \
-  do {                                                     \
-    const auto& s3o_status = (expr);                       \
-    ASSERT_TRUE(s3o_status) << s3o_status.error().message; \
-  } while (false)
 
 using Row = StateChanges::Row;
 
@@ -23,13 +19,7 @@ Row row_of(const Position& position, unsigned height) {
 
 class ClientStateTest : public testing::Test {
  protected:
-  ClientStateTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "s3oramfs-XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-    EXPECT_TRUE(ClientState::create(file()));
-  }
-  ~ClientStateTest() override { std::filesystem::remove_all(directory_); }
+  ClientStateTest() { EXPECT_TRUE(ClientState::create(file())); }
 
   std::filesystem::path file() const { return directory_ / "vault.db"; }
   /// What someone who opens the file anew finds.
@@ -76,7 +66,7 @@ class ClientStateTest : public testing::Test {
     EXPECT_EQ(loaded.stash, (std::map<BlockId, Bytes>{{300, {1, 2, 3}}}));
   }
 
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(ClientStateTest, ANewVolumeIsEmpty) {

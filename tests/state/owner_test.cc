@@ -1,9 +1,10 @@
 #include "oramcore/state/owner.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
+
+#include "tests/base/temporary_directory.h"
 
 namespace s3oram {
 namespace {
@@ -11,19 +12,12 @@ namespace {
 class OwnerTest : public testing::Test {
  protected:
   OwnerTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "s3oramfs-XXXXXX").string();
-    EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
     auto opened = Database::open((directory_ / "vault.db").string(), Database::Mode::create);
     EXPECT_TRUE(opened);
     database_ = std::move(*opened);
     owner_.volume = {1, 2, 3};
     owner_.params.block_size = 4096;
     owner_.params.evict_every = 20;
-  }
-  ~OwnerTest() override {
-    database_ = Database();
-    std::filesystem::remove_all(directory_);
   }
 
   /// Why it is refused; empty if it is not.
@@ -34,7 +28,7 @@ class OwnerTest : public testing::Test {
     return checked.error().message;
   }
 
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
   Database database_;
   Owner owner_;
 };

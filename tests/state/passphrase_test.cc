@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "tests/base/temporary_directory.h"
+
 namespace s3oram {
 namespace {
 
@@ -18,15 +20,7 @@ namespace fs = std::filesystem;
 
 class Passphrase : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "s3o-pass-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override {
-    ::unsetenv("CREDENTIALS_DIRECTORY");
-    fs::remove_all(root_);
-  }
+  void TearDown() override { ::unsetenv("CREDENTIALS_DIRECTORY"); }
   fs::path file(const std::string& name, const std::string& content) const {
     std::ofstream(root_ / name) << content;
     return root_ / name;
@@ -41,7 +35,7 @@ class Passphrase : public testing::Test {
     EXPECT_NE(text.error().message.find(word), std::string::npos) << text.error().message;
   }
 
-  fs::path root_;
+  TemporaryDirectory root_;
 };
 
 TEST_F(Passphrase, IsTheFirstLineOfAFile) {
@@ -53,7 +47,7 @@ TEST_F(Passphrase, IsTheFirstLineOfAFile) {
   refused({file("line", "\nsecond\n"), ""}, Errc::usage, "line");
   refused({file("long", std::string(1025, 'x')), ""}, Errc::usage, "long");
   refused({root_ / "missing", ""}, Errc::failed, "missing");
-  refused({root_, ""}, Errc::failed, root_.string());
+  refused({root_.path(), ""}, Errc::failed, root_.path().string());
 }
 
 TEST_F(Passphrase, IsTheFirstLineThatAProgramWrites) {
@@ -70,7 +64,7 @@ TEST_F(Passphrase, IsTheFirstLineThatAProgramWrites) {
 
 TEST_F(Passphrase, ComesFromSystemdIfNothingElseIsGiven) {
   file(kPassphraseCredential, "from systemd\n");
-  ::setenv("CREDENTIALS_DIRECTORY", root_.c_str(), 1);
+  ::setenv("CREDENTIALS_DIRECTORY", root_.path().c_str(), 1);
   EXPECT_EQ(read({}).value(), "from systemd");
   EXPECT_EQ(read({file("a", "given\n"), ""}).value(), "given");
   EXPECT_EQ(read({{}, "echo given"}).value(), "given");

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "oramcore/db/sqlite.h"
+#include "tests/base/temporary_directory.h"
 
 namespace s3oram {
 namespace {
@@ -21,9 +22,6 @@ constexpr std::int64_t kRows = 3000;
 class SalvageTest : public testing::Test {
  protected:
   SalvageTest() {
-    std::string pattern = (fs::temp_directory_path() / "s3oramfs-XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
     auto database = Database::open(original(), Database::Mode::create);
     EXPECT_TRUE(database);
     // The shapes that vault.db has: by number, by two numbers, by number and text.
@@ -43,7 +41,6 @@ class SalvageTest : public testing::Test {
         kRows));
     EXPECT_TRUE(made) << made.error().message;
   }
-  ~SalvageTest() override { fs::remove_all(directory_); }
 
   std::string original() const { return (directory_ / "original.db").string(); }
   std::string damaged() const { return (directory_ / "damaged.db").string(); }
@@ -78,7 +75,7 @@ class SalvageTest : public testing::Test {
     return row->text(0);
   }
 
-  fs::path directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(SalvageTest, ASoundFileIsCopiedWhole) {

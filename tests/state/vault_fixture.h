@@ -8,6 +8,7 @@
 #include <string>
 
 #include "oramcore/state/vault.h"
+#include "tests/base/temporary_directory.h"
 
 namespace s3oram {
 
@@ -15,13 +16,6 @@ inline constexpr KdfLimits kQuick{1, 8192};
 
 class VaultFixture : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "s3o-vault-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
   static VaultConfig local_config() {
     VaultConfig config;
     config.volume.fill(0xab);
@@ -43,7 +37,7 @@ class VaultFixture : public testing::Test {
     return {Credential::Kind::passphrase, text, {}};
   }
 
-  std::filesystem::path root_;
+  TemporaryDirectory root_;
 };
 
 }  // namespace s3oram

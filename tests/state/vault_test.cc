@@ -271,7 +271,7 @@ TEST_F(VaultTest, OneProcessAtATime) {
 
 TEST_F(VaultTest, OtherDirectoriesAreNoVaults) {
   EXPECT_EQ(Vault::find(path("missing")).error().code, Errc::not_a_vault);
-  EXPECT_EQ(Vault::find(root_).error().code, Errc::not_a_vault);
+  EXPECT_EQ(Vault::find(root_.path()).error().code, Errc::not_a_vault);
   write(path("file"), "");
   EXPECT_EQ(Vault::find(path("file")).error().code, Errc::not_a_vault);
 }
@@ -387,10 +387,11 @@ TEST_F(VaultTest, DurableFilesAreReplacedWhole) {
   ASSERT_TRUE(write_durably(file, as_view("one")));
   ASSERT_TRUE(write_durably(file, as_view("two and more")));
   EXPECT_EQ(read(file), "two and more");
-  EXPECT_EQ(std::distance(fs::directory_iterator(root_), {}), 1) << "a temporary file was left";
+  EXPECT_EQ(std::distance(fs::directory_iterator(root_.path()), {}), 1)
+      << "a temporary file was left";
   EXPECT_EQ(read_small_file(file, 12)->size(), 12u);
   EXPECT_FALSE(read_small_file(file, 11));
-  EXPECT_FALSE(read_small_file(root_, 100));
+  EXPECT_FALSE(read_small_file(root_.path(), 100));
   EXPECT_FALSE(write_durably(path("no") / "f", as_view("x")));
 }
 

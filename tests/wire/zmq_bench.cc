@@ -6,13 +6,14 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "tests/base/temporary_directory.h"
 #include "tests/wire/zmq_net.h"
 
 namespace s3oram::testing {
 namespace {
 
 void measure(const char* name, Net::Link link, std::size_t size, int rounds, int window) {
-  const WorkingFolder folder;
+  const WorkingDirectory folder;
   Net net(link, 1);
   net.start_all();
   if (!net.ask(kClient, 1, "warm up")) std::exit(1);

@@ -9,6 +9,7 @@
 
 #include "oramcore/base/random.h"
 #include "oramcore/wire/zmq_transport.h"
+#include "tests/base/temporary_directory.h"
 #include "tests/wire/zmq_net.h"
 
 namespace s3oram {
@@ -32,7 +33,7 @@ class Strangers : public ::testing::Test {
     return {asio::ip::address_v4::loopback(), static_cast<unsigned short>(port)};
   }
 
-  testing::WorkingFolder folder_;
+  WorkingDirectory folder_;
   Net net_{Net::Link::tcp, 3};
 };
 

@@ -13,6 +13,7 @@
 #include <zmq.hpp>
 
 #include "oramcore/wire/zmq_transport.h"
+#include "tests/base/temporary_directory.h"
 #include "tests/wire/zmq_net.h"
 
 namespace s3oram {
@@ -45,7 +46,7 @@ Outcome connect_as(uid_t uid, const std::string& path) {
 }
 
 TEST(Ipc, OnlyOurUidMayConnect) {
-  const testing::WorkingFolder folder;
+  const WorkingDirectory folder;
   Net net(Net::Link::ipc, 1);
   net.start(1);
   EXPECT_EQ(connect_as(::geteuid(), "1.sock"), kGreeted);
@@ -58,7 +59,7 @@ TEST(Ipc, OnlyOurUidMayConnect) {
 }
 
 TEST(Ipc, PartiesWithoutANumberAreNotHeard) {
-  const testing::WorkingFolder folder;
+  const WorkingDirectory folder;
   Net net(Net::Link::ipc, 2);
   net.start(1);
   zmq::context_t context;
@@ -80,7 +81,7 @@ TEST(Ipc, PartiesWithoutANumberAreNotHeard) {
 }
 
 TEST(Ipc, WhatIsNoSocketIsNotReplaced) {
-  const testing::WorkingFolder folder;
+  const WorkingDirectory folder;
   std::ofstream("1.sock") << "precious";
   asio::io_context io;
   const auto transport = make_zmq_transport(io.get_executor(), Net(Net::Link::ipc, 1).config(1));
@@ -92,7 +93,7 @@ TEST(Ipc, WhatIsNoSocketIsNotReplaced) {
 }
 
 TEST(Ipc, ASocketLeftBehindIsReplaced) {
-  const testing::WorkingFolder folder;
+  const WorkingDirectory folder;
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -43,18 +42,6 @@ unsigned short free_port() {
   EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
   ::close(fd);
   return ntohs(address.sin_port);
-}
-
-WorkingFolder::WorkingFolder() : before_(std::filesystem::current_path()) {
-  std::string name = std::filesystem::temp_directory_path() / "s3oram-XXXXXX";
-  EXPECT_NE(::mkdtemp(name.data()), nullptr);
-  path_ = name;
-  std::filesystem::current_path(path_);
-}
-
-WorkingFolder::~WorkingFolder() {
-  std::filesystem::current_path(before_);
-  std::filesystem::remove_all(path_);
 }
 
 Net::Net(Link link, unsigned servers) : link_(link), keys_(servers + 1) {

@@ -26,18 +26,6 @@ std::string body(const Bytes& message);
 /// A TCP port of the loopback interface that was free just now.
 unsigned short free_port();
 
-/// A folder of its own that is the working directory while it lives (ipc paths are short).
-class WorkingFolder {
- public:
-  WorkingFolder();
-  ~WorkingFolder();
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  std::string before_;
-};
-
 /// A transport, and what reached it. If `echoes`, it answers every question with its body.
 struct Node {
   std::unique_ptr<ZmqTransport> transport;

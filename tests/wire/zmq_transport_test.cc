@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "tests/base/temporary_directory.h"
 #include "tests/wire/zmq_net.h"
 
 namespace s3oram {
@@ -17,7 +18,7 @@ using testing::question;
 
 class Links : public ::testing::TestWithParam<Net::Link> {
  protected:
-  testing::WorkingFolder folder_;
+  WorkingDirectory folder_;
   Net net_{GetParam(), 3};
 };
 
