@@ -1,0 +1,302 @@
+// Full disks, devices that fail or are silent, and bounds of memory and size.
+#include <fcntl.h>
+#include <linux/falloc.h>
+
+#include <atomic>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "tests/fused/fixture.h"
+
+namespace s3oram {
+namespace {
+
+class LimitsTest : public FileSystemFixture {};
+
+/// Counts who waits.
+class WatchedTiming final : public Timing {
+ public:
+  Time now() override { return system_timing().now(); }
+  std::int64_t wall_clock() override { return system_timing().wall_clock(); }
+  void wait(Lock& lock, std::condition_variable& changed, Time until) override {
+    ++waiting_;
+    system_timing().wait(lock, changed, until);
+    --waiting_;
+  }
+  bool wait_for_waiting(int count) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (waiting_ < count && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return waiting_ == count;
+  }
+
+ private:
+  std::atomic<int> waiting_ = 0;
+};
+
+TEST_F(LimitsTest, WhatSomebodyWaitsForIsWrittenBeforeTheRest) {
+  unmount();
+  WatchedTiming timing;
+  options.cache.timing = &timing;
+  options.cache.in_flight = 1;
+  options.cache.retry = std::chrono::hours(1);  // nobody wakes without a reason
+  options.own_ticker = false;
+  options.commit_every = std::chrono::milliseconds(0);
+  mount();
+  write(create("large"), 0, std::string(20 * kTestBlock, 'x'));
+  const Ino small = create("small");
+  device->hold_writes(true);
+  std::thread background([&] { fs->beat(); });
+  ASSERT_TRUE(device->wait_held_writes(1));
+  ASSERT_TRUE(timing.wait_for_waiting(1));
+  write(small, 0, std::string(kTestBlock, 'y'));
+  std::thread syncing([&] { sync(small); });
+  ASSERT_TRUE(timing.wait_for_waiting(2));
+  for (int i = 0; i < 2; ++i) {  // the one on its way, and the awaited one
+    ASSERT_TRUE(device->wait_held_writes(1));
+    device->release_write();
+  }
+  syncing.join();  // while all others are held
+  device->hold_writes(false);
+  background.join();
+  unmount();
+}
+
+TEST_F(LimitsTest, FailedWritesStayDirtyAndAreTriedAgain) {
+  unmount();
+  options.cache.deadline = std::chrono::milliseconds(100);
+  mount();
+  const Ino ino = create("a");
+  write(ino, 0, "kept");
+  device->fail_writes(true);
+  const auto failed = fs->sync(ino);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error(), EIO);
+  EXPECT_GT(fs->status().dirty_bytes, 0u);
+  EXPECT_EQ(read(ino), "kept");
+  EXPECT_FALSE(fs->sync(ino));  // and not once only
+  device->fail_writes(false);
+  sync(ino);
+  EXPECT_EQ(fs->status().dirty_bytes, 0u);
+  crash();
+  mount();
+  EXPECT_EQ(read(find("a")), "kept");
+}
+
+TEST_F(LimitsTest, ASilentDeviceGivesEioAtTheDeadline) {
+  write(create("a"), 0, "x");
+  unmount();
+  options.cache.deadline = std::chrono::milliseconds(100);
+  mount();
+  device->hold_reads(true);
+  Bytes buffer(10);
+  const auto silent = fs->read(find("a"), 0, buffer);
+  ASSERT_FALSE(silent);
+  EXPECT_EQ(silent.error(), EIO);
+  device->hold_reads(false);
+  EXPECT_EQ(read(find("a")), "x");
+  EXPECT_EQ(device->counts().reads, 1u);
+}
+
+// They succeed without any server, and must not put off the deadline of who waits for one.
+TEST_F(LimitsTest, CommitsAreNoProgressOfASilentDevice) {
+  unmount();
+  options.cache.deadline = std::chrono::milliseconds(200);
+  mount();
+  const Ino ino = create("a");
+  write(ino, 0, "x");
+  device->hold_writes(true);
+  std::atomic<bool> ended = false;
+  std::thread syncing([&] {
+    const auto silent = fs->sync(ino);
+    EXPECT_FALSE(silent);
+    EXPECT_EQ(silent.error(), EIO);
+    ended = true;
+  });
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!ended && std::chrono::steady_clock::now() < limit) EXPECT_TRUE(fs->sync_names());
+  EXPECT_TRUE(ended);
+  device->hold_writes(false);
+  syncing.join();
+  sync(ino);
+}
+
+TEST_F(LimitsTest, AFailedReadIsNotRemembered) {
+  write(create("a"), 0, "x");
+  remount();
+  device->fail_reads(true);
+  Bytes buffer(10);
+  EXPECT_EQ(fs->read(find("a"), 0, buffer).error(), EIO);
+  device->fail_reads(false);
+  EXPECT_EQ(read(find("a")), "x");
+}
+
+TEST_F(LimitsTest, DirtyDataIsBounded) {
+  const Ino ino = create("a");
+  const std::size_t most = options.cache.limit / 2 + kTestBlock;
+  for (std::uint64_t i = 0; i < 2048; ++i) {
+    write(ino, i * kTestBlock, std::string(kTestBlock, 'x'));
+    ASSERT_LE(fs->status().dirty_bytes, most);
+    ASSERT_LE(fs->status().cache_bytes, options.cache.limit + kTestBlock);
+  }
+}
+
+TEST_F(LimitsTest, AttributesThatWaitForACommitAreBoundedToo) {
+  unmount();
+  options.most_uncommitted = 1 << 20;
+  mount();
+  const Ino ino = create("a");
+  const std::string large(60'000, 'x');
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(fs->set_xattr(ino, "user." + std::to_string(i), large, 0));
+    ASSERT_LT(fs->status().uncommitted_rows, 30u);
+  }
+  // What replaces another does not count twice.
+  const auto commits = device->counts().commits;
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(fs->set_xattr(ino, "user.0", large, 0));
+  EXPECT_LE(device->counts().commits, commits + 1);
+}
+
+TEST_F(LimitsTest, AFullDiskIsSaidBeforeDataIsTaken) {
+  unmount();
+  std::uint64_t room = 0;
+  options.cache.free_bytes = [&] { return room; };
+  mount();
+  const Ino ino = create("a");
+  EXPECT_EQ(fs->write(ino, 0, as_view("x"), false).error(), ENOSPC);
+  EXPECT_EQ(fs->getattr(ino)->st_size, 0);
+  EXPECT_TRUE(device->take_looked_for_room()) << "nothing else would find that there is room again";
+  room = 1u << 30;
+  write(ino, 0, "x");
+  EXPECT_FALSE(device->take_looked_for_room());
+}
+
+TEST_F(LimitsTest, FreeIsWhatEveryDiskHasRoomFor) {
+  unmount();
+  std::uint64_t servers = 1u << 30, database = 1u << 20;
+  options.cache.free_bytes = [&] { return servers; };
+  options.database_room = [&] { return database; };
+  mount();
+  const auto free_bytes = [&] {
+    const auto stat = fs->statfs().value();
+    return stat.f_bavail * stat.f_frsize;
+  };
+  EXPECT_EQ(free_bytes(), database);
+  servers = 1u << 16;
+  EXPECT_EQ(free_bytes(), servers);
+  database = 0;
+  EXPECT_EQ(free_bytes(), 0u);
+}
+
+TEST_F(LimitsTest, WhatCannotHaveRoomIsNotAllocated) {
+  unmount();
+  std::uint64_t room = 10 * kTestBlock;
+  options.cache.free_bytes = [&] { return room; };
+  mount();
+  const Ino ino = create("a");
+  EXPECT_EQ(fs->fallocate(ino, 0, 0, 10 * kTestBlock + 1).error(), ENOSPC);
+  EXPECT_EQ(fs->fallocate(ino, FALLOC_FL_KEEP_SIZE, 1, 1ull << 44).error(), ENOSPC);
+  EXPECT_EQ(fs->getattr(ino)->st_size, 0);
+  EXPECT_TRUE(fs->fallocate(ino, 0, 0, 10 * kTestBlock));
+  room = 1u << 30;
+  write(ino, 0, pattern(8 * kTestBlock));
+  sync(ino);
+  room = 2 * kTestBlock;
+  EXPECT_TRUE(fs->fallocate(ino, 0, 0, 10 * kTestBlock)) << "most of it is there";
+  EXPECT_EQ(fs->fallocate(ino, 0, 0, 10 * kTestBlock + 1).error(), ENOSPC);
+  EXPECT_TRUE(fs->fallocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1ull << 44));
+}
+
+// The kernel takes any offset before it asks, and a failure comes too late.
+TEST_F(LimitsTest, FilesEndWhereAllNumbersDo) {
+  constexpr std::uint64_t kEnd = std::numeric_limits<std::int64_t>::max();
+  const Ino ino = create("a");
+  write(ino, 0, "start");
+  write(ino, kEnd - 5000, std::string(4999, 'y') + 'z');
+  EXPECT_EQ(fs->write(ino, kEnd, as_view("x"), false).error(), EFBIG);
+  EXPECT_EQ(fs->write(ino, kEnd - 1, as_view("xx"), false).error(), EFBIG);
+  remount();
+  const Ino found = find("a");
+  EXPECT_EQ(fs->getattr(found)->st_size, static_cast<off_t>(kEnd));
+  EXPECT_EQ(*fs->seek(found, kTestBlock, SEEK_DATA) % kTestBlock, 0u);
+  EXPECT_EQ(*fs->seek(found, kEnd - 1, SEEK_HOLE), kEnd);
+  Bytes last(10);
+  EXPECT_EQ(*fs->read(found, kEnd - 3, last), 3u);
+  EXPECT_EQ(last[2], 'z');
+  ASSERT_TRUE(fs->fallocate(found, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 5, kEnd - 6));
+  EXPECT_EQ(*fs->read(found, kEnd - 3, last), 3u);
+  EXPECT_EQ(last[1], 0);
+  EXPECT_EQ(last[2], 'z');
+  AttributeChange cut;
+  cut.size = 5;
+  ASSERT_TRUE(fs->setattr(found, cut));
+  EXPECT_EQ(read(found), "start");
+}
+
+// An error would lose it, and the fsync after the one that reports it would succeed.
+TEST_F(LimitsTest, AFullDiskDoesNotLoseWhatTheKernelHasTaken) {
+  unmount();
+  std::uint64_t room = 0;
+  options.cache.free_bytes = [&] { return room; };
+  mount();
+  const Ino ino = create("a");
+  ASSERT_TRUE(fs->write(ino, 0, as_view("kept"), true));
+  EXPECT_TRUE(device->take_looked_for_room());
+  EXPECT_EQ(fs->closing(ino).error(), ENOSPC);
+  EXPECT_EQ(read(ino), "kept");
+  room = 1u << 30;
+  sync(ino);
+  write(ino, 4, " and more");
+  EXPECT_TRUE(fs->closing(ino));
+  remount();
+  EXPECT_EQ(read(find("a")), "kept and more");
+}
+
+TEST_F(LimitsTest, MemoryIsBoundedHoweverManyFilesTheKernelRemembers) {
+  unmount();
+  options.own_ticker = false;
+  options.commit_every = std::chrono::milliseconds(0);
+  options.most_nodes = 50;
+  options.cache.limit = 64u << 10;
+  mount();
+  std::vector<Ino> files;
+  for (int i = 0; i < 1000; ++i) {
+    files.push_back(create("f" + std::to_string(i)));
+    write(files.back(), 0, "content " + std::to_string(i));
+  }
+  const Ino open = files.front(), unlinked = files.back();
+  ASSERT_TRUE(fs->unlink(kRootIno, "f999"));
+  fs->beat();  // flushes and commits
+  fs->beat();  // what was flushed may go
+  const FileSystemStatus status = fs->status();
+  EXPECT_LE(status.cache_bytes, status.cache_limit);
+  EXPECT_LT(status.nodes, 150u);  // those with cached blocks stay
+  EXPECT_EQ(status.inodes, 1001u);
+  for (int i = 0; i < 999; ++i)  // the kernel still uses their numbers
+    ASSERT_EQ(read(files[static_cast<std::size_t>(i)]), "content " + std::to_string(i));
+  EXPECT_EQ(read(unlinked), "content 999");
+  EXPECT_EQ(fs->getattr(unlinked + 1).error(), ESTALE);
+  resize(open, 3);
+  fs->beat();
+  EXPECT_EQ(read(open), "con");
+  fs->forget(open, 1);
+  EXPECT_EQ(fs->getattr(open).error(), ESTALE);
+  EXPECT_EQ(find("f0"), open);
+  for (const Ino ino : files) fs->forget(ino, 1);
+  fs->beat();
+  EXPECT_EQ(fs->status().inodes, 1000u);
+}
+
+TEST_F(LimitsTest, AVolumeWithoutLabelsSaysSoOnce) {
+  const Ino a = create("a"), b = create("b");
+  EXPECT_EQ(fs->get_xattr(a, "security.selinux").error(), EOPNOTSUPP);
+  ASSERT_TRUE(fs->set_xattr(b, "security.selinux", "label", 0));
+  EXPECT_EQ(fs->get_xattr(a, "security.selinux").error(), ENODATA);
+  ASSERT_TRUE(fs->sync_all());
+  remount();
+  EXPECT_EQ(fs->get_xattr(find("a"), "security.selinux").error(), ENODATA);
+  EXPECT_EQ(fs->get_xattr(find("b"), "security.selinux").value(), "label");
+}
+
+}  // namespace
+}  // namespace s3oram
