@@ -24,12 +24,12 @@ struct InitOptions {
   fs::path vault;
   bool local = false;
   std::vector<std::string> servers;
-  std::string expect = "8G", sharing = "computational";
+  std::string expect = "8G", privacy = "computational";
   std::string block_size, evictor;  // empty, 0: to be chosen
   unsigned evict_every = 0, bucket_size = 0;
   bool allow_overflow = false;
   unsigned first_height = 1;
-  unsigned privacy = 1;
+  unsigned threshold = 1;
   Patience patience;
   CredentialOptions credential;
 };
@@ -54,21 +54,21 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
       ->type_name("SIZE");
   app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M; default: chosen")
       ->type_name("SIZE");
-  app.add_option("--privacy", options.sharing, "computational (default) or information-theoretic")
+  app.add_option("--privacy", options.privacy, "computational (default) or information-theoretic")
       ->type_name("KIND");
   app.add_option("--evictor", options.evictor, "shuffle or matrix; default: shuffle if possible")
       ->type_name("KIND");
-  app.add_option("--privacy-threshold", options.privacy, "Any T servers together learn nothing")
+  app.add_option("--privacy-threshold", options.threshold, "Any T servers together learn nothing")
       ->capture_default_str()
       ->type_name("T")
       ->check(CLI::Range(1, 63));
   app.add_option("--evict-every", options.evict_every,
                  "Accesses between two evictions; default: chosen")
       ->type_name("A")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1U, kMostEvictEvery));
   app.add_option("--bucket-size", options.bucket_size, "Slots of a bucket; default: chosen")
       ->type_name("Z")
-      ->check(CLI::Range(1, 65535));
+      ->check(CLI::Range(1U, kMostBucketSize));
   app.add_flag("--allow-overflow", options.allow_overflow,
                "Accept a smaller Z, whose overflows servers can see");
   app.add_option("--first-height", options.first_height,
@@ -101,16 +101,16 @@ Result<Choice> choose(const InitOptions& options) {
   Wishes wishes;
   wishes.local = options.local;
   wishes.allow_overflow = options.allow_overflow;
-  const std::size_t servers = options.local ? 2 * options.privacy + 1 : options.servers.size();
-  if (servers < 2 * options.privacy + 1 || servers > 127)
+  const std::size_t servers = options.local ? 2 * options.threshold + 1 : options.servers.size();
+  if (servers < 2 * options.threshold + 1 || servers > 127)
     return fail(Errc::usage, "{} servers: --privacy-threshold {} needs {} to 127 of them", servers,
-                options.privacy, 2 * options.privacy + 1);
-  wishes.scheme = {static_cast<std::uint8_t>(options.privacy), static_cast<std::uint8_t>(servers)};
+                options.threshold, 2 * options.threshold + 1);
+  wishes.scheme = {static_cast<std::uint8_t>(options.threshold), static_cast<std::uint8_t>(servers)};
   auto expect = parse_size(options.expect);
   if (!expect) return fail(std::move(expect).error());
   if (*expect == 0) return fail(Errc::usage, "--expect {}: give a size", options.expect);
   wishes.expect = *expect;
-  S3O_TRY(take_name(kPrivacies, "--privacy", options.sharing, wishes.privacy));
+  S3O_TRY(take_name(kPrivacies, "--privacy", options.privacy, wishes.privacy));
   if (!options.evictor.empty())
     S3O_TRY(take_name(kEvictors, "--evictor", options.evictor, wishes.evictor));
   if (!options.block_size.empty()) {

@@ -22,7 +22,7 @@ ordered_json describe(const Vault& vault) {
   status["ready"] = config.ready;
   status["mounted"] = false;
   status["local"] = config.local;
-  status["privacy_threshold"] = config.params.scheme.privacy;
+  status["privacy_threshold"] = config.params.scheme.threshold;
   status["block_size"] = config.params.block_size;
   status["bucket_size"] = config.params.bucket_size;
   status["evict_every"] = config.params.evict_every;

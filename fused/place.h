@@ -5,10 +5,12 @@
 #include <cstdint>
 
 #include "oramcore/client/block_device.h"
+#include "oramcore/tree/volume.h"
 
 namespace s3oram {
 
-inline constexpr unsigned kOffsetBits = 22;  // no block is larger
+inline constexpr unsigned kOffsetBits = 22;
+static_assert(kMostBlockSize <= 1U << kOffsetBits);
 inline constexpr BlockId kPackedPlace = BlockId{1} << 62;
 
 /// `offset` bytes into a pack.

@@ -76,7 +76,7 @@ Task<Status> MatrixEviction::step(std::size_t at, std::uint32_t tile) {
 std::unique_ptr<Random> MatrixEviction::randomness(std::size_t at, std::uint32_t tile) {
   if (params().privacy == Privacy::information_theoretic)
     return std::make_unique<DrawnRandom>(
-        host_.random, params().scheme.privacy * params().bucket_size * tile_width(tile));
+        host_.random, params().scheme.threshold * params().bucket_size * tile_width(tile));
   Writer context;
   context(as_view("smp"), input_.epoch, input_.id.eviction, input_.id.attempt, at, tile);
   return std::make_unique<Prg>(host_.random.seed(), context.take());

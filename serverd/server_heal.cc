@@ -17,7 +17,7 @@ bool are_helpers(View helpers, Party helped, const Scheme& scheme) {
     if (each <= last || each > scheme.servers || each == helped) return false;
     last = each;
   }
-  return helpers.size() == scheme.privacy + std::size_t{1};
+  return helpers.size() == scheme.threshold + std::size_t{1};
 }
 
 }  // namespace
@@ -168,7 +168,7 @@ Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
   const auto own = std::find(request.helpers.begin(), request.helpers.end(), self_);
   if (request.to < 1 || request.to > scheme.servers ||
       !are_helpers(request.helpers, request.to, scheme) || own == request.helpers.end() ||
-      request.masks.size() != scheme.privacy)
+      request.masks.size() != scheme.threshold)
     co_return malformed();
   forget_sums_before(request.oldest);
   const auto [contribution, first] = contributed_.try_emplace(request.ticket, false);

@@ -12,19 +12,14 @@
 namespace s3oram {
 namespace {
 
-constexpr unsigned kMaxBucketSize = 1024;
-constexpr std::uint32_t kMaxBlockSize = 4 << 20;
 // Beside the cache and the path of an eviction: the program, what its readers hold, and messages.
 constexpr std::uint64_t kOwnMemory = 36 << 20;
 
 Status check(const VolumeDescription& volume, Party self) {
-  S3O_TRY(volume.params.scheme.check());
+  S3O_TRY(check_params(volume.params));
   if (volume.server != self || volume.server > volume.params.scheme.servers)
     return fail(Errc::bad_request, "this is server {}, not {}", self, volume.server);
-  if (volume.params.block_size < 512 || volume.params.block_size > kMaxBlockSize ||
-      volume.params.bucket_size > kMaxBucketSize)
-    return fail(Errc::bad_request, "the volume's numbers are out of range");
-  return check_params(volume.params);
+  return {};
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ Error explain(Party server, Error error) {
 }  // namespace
 
 Status Adoption::check_enough(const Scheme& scheme, std::size_t lost) {
-  const int most = scheme.servers - scheme.privacy - 1;
+  const int most = scheme.servers - scheme.threshold - 1;
   if (lost <= static_cast<std::size_t>(most)) return {};
   return fail(Errc::damaged_vault,
               "the stores of {} servers are lost: of {} the shares of at most {} can be made anew",

@@ -28,7 +28,7 @@ Bytes Agreement::share_of(Party server) const {
 
 std::optional<Agreement> find_agreement(const Sealer& sealer, const Scheme& scheme, View servers,
                                         const std::vector<Bytes>& shares) {
-  const std::size_t enough = scheme.privacy + std::size_t{1};
+  const std::size_t enough = scheme.threshold + std::size_t{1};
   std::optional<Agreement> best;
   if (servers.size() < enough) return best;
   std::vector<bool> chosen(servers.size());

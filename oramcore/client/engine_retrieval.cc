@@ -158,7 +158,7 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
   const Scheme& scheme = params_.scheme;
   std::vector<Seed> seeds;
   std::vector<Bytes> first;
-  for (unsigned i = 0; i < scheme.privacy; ++i) {
+  for (unsigned i = 0; i < scheme.threshold; ++i) {
     seeds.push_back(environment_.random.seed());
     first.push_back(expand(seeds.back(), "select", request.turn, slots));
   }
@@ -171,9 +171,9 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
   Bytes masks(params_.slot_size());
   const auto attempt = std::make_shared<SumAttempt>(quorum);
   for (Party server = 1; server <= quorum; ++server) {
-    const bool seeded = server <= scheme.privacy;
+    const bool seeded = server <= scheme.threshold;
     request.query_seed = seeded ? std::optional(seeds[server - 1u]) : std::nullopt;
-    request.query = seeded ? View() : View(others[server - 1u - scheme.privacy]);
+    request.query = seeded ? View() : View(others[server - 1u - scheme.threshold]);
     request.sum->mask.reset();
     if (server != adder) {
       request.sum->mask = environment_.random.seed();

@@ -103,7 +103,7 @@ bool Engine::fit_together(const std::vector<Bytes>& digests) const {
     all.emplace_back(digest);
     points.push_back(static_cast<std::uint8_t>(all.size()));
   }
-  const std::size_t enough = params_.scheme.privacy + std::size_t{1};
+  const std::size_t enough = params_.scheme.threshold + std::size_t{1};
   for (std::size_t i = enough; i < all.size(); ++i)
     if (!std::ranges::equal(
             recover_at(points[i], View(points).first(enough), std::span(all).first(enough)),

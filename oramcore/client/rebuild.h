@@ -81,7 +81,7 @@ class Rebuild {
   Task<Status> mend(SlotAddress at, std::uint64_t access, const Agreement& agreed);
   void tell(bool now);
 
-  std::size_t enough() const { return params_.scheme.privacy + std::size_t{1}; }
+  std::size_t enough() const { return params_.scheme.threshold + std::size_t{1}; }
 
   ClientEnvironment environment_;
   VolumeId volume_;

@@ -19,11 +19,11 @@ Bytes expand(const Seed& seed, std::string_view purpose, std::uint64_t number, s
 
 std::vector<Bytes> complete_shares(const Scheme& scheme, View secret,
                                    std::span<const Bytes> first) {
-  assert(first.size() == scheme.privacy);
+  assert(first.size() == scheme.threshold);
   std::vector<const std::uint8_t*> rows{secret.data()};
   for (const Bytes& share : first) rows.push_back(share.data());
   std::vector<Bytes> shares;
-  for (unsigned server = scheme.privacy + 1u; server <= scheme.servers; ++server) {
+  for (unsigned server = scheme.threshold + 1u; server <= scheme.servers; ++server) {
     // The value at x is that at 0 of the polynomial shifted by x: its points shift too.
     Bytes points(first.size() + 1);
     std::iota(points.begin(), points.end(), std::uint8_t{0});

@@ -18,17 +18,17 @@ constexpr std::size_t kDraw = 8192;
 }  // namespace
 
 Status Scheme::check() const {
-  if (privacy < 1) return fail(Errc::usage, "privacy must be at least 1 server");
+  if (threshold < 1) return fail(Errc::usage, "the privacy threshold must be at least 1");
   if (servers < quorum())
-    return fail(Errc::usage, "privacy against {} servers needs at least {} servers, not {}",
-                privacy, quorum(), servers);
+    return fail(Errc::usage, "{} servers are too few: a privacy threshold of {} needs {} or more",
+                servers, threshold, quorum());
   return {};
 }
 
 void create_shares(const Scheme& scheme, View secret, Random& random,
                    std::span<const MutView> shares) {
   assert(scheme.check() && shares.size() == scheme.servers);
-  const std::size_t degree = scheme.privacy;
+  const std::size_t degree = scheme.threshold;
   // A polynomial for each byte: the secret at 0, random[j] the coefficient of x^(j + 1).
   std::array<std::uint8_t, kDraw> drawn;
   const std::size_t piece = kDraw / degree;

@@ -16,13 +16,14 @@
 
 namespace s3oram {
 
-/// Privacy t and the number of servers l, with l >= 2t + 1 and t >= 1.
+/// The privacy threshold t, of servers that together learn nothing, and the number of servers l,
+/// with l >= 2t + 1 and t >= 1.
 struct Scheme {
-  std::uint8_t privacy = 1;
+  std::uint8_t threshold = 1;
   std::uint8_t servers = 3;
 
   /// How many answers of degree 2t give the product back; also how many servers multiply.
-  std::size_t quorum() const { return 2 * std::size_t{privacy} + 1; }
+  std::size_t quorum() const { return 2 * std::size_t{threshold} + 1; }
   /// An error that says what is wrong with these numbers.
   Status check() const;
   friend bool operator==(const Scheme&, const Scheme&) = default;

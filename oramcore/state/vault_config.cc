@@ -157,7 +157,7 @@ std::string to_json(const VaultFile& file) {
   object["ready"] = config.ready;
   object["volume"] = to_hex(config.volume);
   object["local"] = config.local;
-  object["privacy"] = config.params.scheme.privacy;
+  object["privacy"] = config.params.scheme.threshold;
   object["block_size"] = config.params.block_size;
   object["bucket_size"] = config.params.bucket_size;
   object["evict_every"] = config.params.evict_every;
@@ -186,7 +186,7 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
   config.ready = members.boolean("ready");
   config.volume = members.hex<16>("volume");
   config.local = members.boolean("local");
-  config.params.scheme.privacy = members.number<std::uint8_t>("privacy");
+  config.params.scheme.threshold = members.number<std::uint8_t>("privacy");
   config.params.block_size = members.number<std::uint32_t>("block_size");
   config.params.bucket_size = members.number<std::uint16_t>("bucket_size");
   config.params.evict_every = members.number<std::uint16_t>("evict_every");

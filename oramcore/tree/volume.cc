@@ -5,7 +5,6 @@
 namespace s3oram {
 namespace {
 
-constexpr unsigned kMostEvictEvery = 4096;
 constexpr unsigned kMostRootSlots = 0xffff, kMostPathSlots = 0xffff;
 
 Status check_matrix(const VolumeParams& params) {
@@ -19,7 +18,7 @@ Status check_matrix(const VolumeParams& params) {
 }
 
 Status check_shuffle(const VolumeParams& params) {
-  if (params.scheme.privacy != 1 || params.scheme.servers != 3)
+  if (params.scheme.threshold != 1 || params.scheme.servers != 3)
     return fail(Errc::usage, "the shuffle evictor needs 3 servers of which any 1 may be curious");
   if (params.privacy != Privacy::computational)
     return fail(Errc::usage,
@@ -37,20 +36,20 @@ Status check_shuffle(const VolumeParams& params) {
 }  // namespace
 
 Status check_params(const VolumeParams& params) {
-  const unsigned privacy = params.scheme.privacy;
-  const unsigned servers = params.scheme.servers;
-  if (privacy < 1) return fail(Errc::usage, "the privacy threshold must be at least 1");
-  if (servers < 2 * privacy + 1)
-    return fail(Errc::usage, "{} servers are too few: a privacy threshold of {} needs {} or more",
-                servers, privacy, 2 * privacy + 1);
-  if (params.block_size < 1 || params.block_size > 1 << 24)
-    return fail(Errc::usage, "a block size of {} is not from 1 byte to 16 MiB", params.block_size);
+  S3O_TRY(params.scheme.check());
+  if (params.block_size < kLeastBlockSize || params.block_size > kMostBlockSize)
+    return fail(Errc::usage, "a block size of {} is not from {} bytes to 4 MiB", params.block_size,
+                kLeastBlockSize);
   if (params.evict_every < 1 || params.evict_every > kMostEvictEvery)
     return fail(Errc::usage, "evictions must come every 1 to {} accesses, not {}", kMostEvictEvery,
                 params.evict_every);
-  if (params.bucket_size < 1 || params.root_slots() > kMostRootSlots)
-    return fail(Errc::usage, "a bucket of {} slots and a root of {} are out of range",
-                params.bucket_size, params.root_slots());
+  if (params.bucket_size < 1 || params.bucket_size > kMostBucketSize)
+    return fail(Errc::usage,
+                "a bucket has 1 to {} slots, not {}; fewer accesses between evictions need fewer",
+                kMostBucketSize, params.bucket_size);
+  if (params.root_slots() > kMostRootSlots)
+    return fail(Errc::usage, "a root of {} slots has more than {}", params.root_slots(),
+                kMostRootSlots);
   if (params.first_height < 1 || params.first_height > kMaxHeight)
     return fail(Errc::usage, "a tree of height {} is not from 1 to {}", params.first_height,
                 kMaxHeight);
@@ -71,7 +70,7 @@ std::string difference(const VolumeParams& params, const VolumeParams& right) {
     if (first.empty() && is != should) first = fmt::format("{} {} instead of {}", name, is, should);
   };
   compare("servers", params.scheme.servers, right.scheme.servers);
-  compare("privacy", params.scheme.privacy, right.scheme.privacy);
+  compare("privacy", params.scheme.threshold, right.scheme.threshold);
   compare("block_size", params.block_size, right.block_size);
   compare("bucket_size", params.bucket_size, right.bucket_size);
   compare("evict_every", params.evict_every, right.evict_every);

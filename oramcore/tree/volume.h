@@ -38,6 +38,10 @@ constexpr std::string_view name_of(const Names& names, T value) {
   return "unknown";
 }
 
+// What check_params() takes at most; the client and the servers rely on it.
+inline constexpr std::uint32_t kLeastBlockSize = 512, kMostBlockSize = 4 << 20;
+inline constexpr unsigned kMostBucketSize = 1024, kMostEvictEvery = 4096;
+
 struct VolumeParams {
   Scheme scheme;
   std::uint32_t block_size = 0;   // payload bytes of a block

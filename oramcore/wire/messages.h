@@ -83,7 +83,7 @@ struct VolumeDescription {
   std::uint8_t server = 0;  // which of the servers the receiver is
   template <class A>
   void fields(A& a) {
-    a(id, params.scheme.privacy, params.scheme.servers, params.block_size, params.bucket_size,
+    a(id, params.scheme.threshold, params.scheme.servers, params.block_size, params.bucket_size,
       params.evict_every, params.evictor, params.stash_slots, params.privacy, params.first_height,
       server);
   }

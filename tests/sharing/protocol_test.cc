@@ -59,7 +59,7 @@ TEST_P(Protocol, SecureMultiplicationReducesTheDegree) {
         gf::multiply_add(weights[from], sent[from][to], share);
       reduced.push_back(share);
     }
-    for (const Bytes& points : choices(scheme_.servers, scheme_.privacy + 1u))
+    for (const Bytes& points : choices(scheme_.servers, scheme_.threshold + 1u))
       EXPECT_EQ(recover_from(reduced, points), plain_product(a, b));
   }
 }
@@ -104,7 +104,7 @@ TEST_P(Retrieval, OfARowThatIsNotThereGivesZeros) {
 }
 
 std::string scheme_name(const testing::TestParamInfo<Scheme>& test) {
-  return "t" + std::to_string(test.param.privacy) + "l" + std::to_string(test.param.servers);
+  return "t" + std::to_string(test.param.threshold) + "l" + std::to_string(test.param.servers);
 }
 INSTANTIATE_TEST_SUITE_P(Schemes, Protocol, testing::ValuesIn(kSchemes), scheme_name);
 INSTANTIATE_TEST_SUITE_P(Schemes, Retrieval, testing::ValuesIn(kSchemes), scheme_name);

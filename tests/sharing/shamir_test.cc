@@ -19,7 +19,7 @@ TEST_P(Shamir, AnyEnoughSharesGiveTheSecretBack) {
     const Bytes secret = random_bytes(size, random_);
     const auto shares = create_shares(scheme_, secret, random_);
     ASSERT_EQ(shares.size(), scheme_.servers);
-    for (std::size_t count = scheme_.privacy + 1u; count <= scheme_.servers; ++count)
+    for (std::size_t count = scheme_.threshold + 1u; count <= scheme_.servers; ++count)
       for (const Bytes& points : choices(scheme_.servers, count))
         ASSERT_EQ(recover_from(shares, points), secret) << "size " << size;
   }
@@ -28,7 +28,7 @@ TEST_P(Shamir, AnyEnoughSharesGiveTheSecretBack) {
 TEST_P(Shamir, TooFewSharesDoNot) {
   const Bytes secret = random_bytes(100, random_);
   const auto shares = create_shares(scheme_, secret, random_);
-  for (const Bytes& points : choices(scheme_.servers, scheme_.privacy))
+  for (const Bytes& points : choices(scheme_.servers, scheme_.threshold))
     EXPECT_NE(recover_from(shares, points), secret);
 }
 
@@ -46,8 +46,8 @@ TEST_P(Shamir, SharesLieOnNtlsPolynomialOfDegreeT) {
       ys[i] = oracle::element(shares[static_cast<std::size_t>(i)][at]);
     }
     const auto polynomial = NTL::interpolate(xs, ys);
-    ASSERT_LE(NTL::deg(polynomial), scheme_.privacy);
-    full_degree |= NTL::deg(polynomial) == scheme_.privacy;
+    ASSERT_LE(NTL::deg(polynomial), scheme_.threshold);
+    full_degree |= NTL::deg(polynomial) == scheme_.threshold;
     ASSERT_EQ(oracle::byte(NTL::ConstTerm(polynomial)), secret[at]);
   }
   EXPECT_TRUE(full_degree);
@@ -61,7 +61,7 @@ TEST_P(Shamir, SumOfSharesIsAShareOfTheSum) {
   for (std::size_t i = 0; i < shares.size(); ++i) gf::multiply_add(7, others[i], shares[i]);
   Bytes expected = a;
   oracle::multiply_add(7, b, expected);
-  EXPECT_EQ(recover_from(shares, points_from(1, scheme_.privacy + 1u)), expected);
+  EXPECT_EQ(recover_from(shares, points_from(1, scheme_.threshold + 1u)), expected);
 }
 
 TEST_P(Shamir, WritingIntoViewsIsTheSameAndTouchesNothingElse) {
@@ -83,7 +83,7 @@ TEST_P(Shamir, WritingIntoViewsIsTheSameAndTouchesNothingElse) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Schemes, Shamir, testing::ValuesIn(kSchemes), [](const auto& test) {
-  return "t" + std::to_string(test.param.privacy) + "l" + std::to_string(test.param.servers);
+  return "t" + std::to_string(test.param.threshold) + "l" + std::to_string(test.param.servers);
 });
 
 TEST(SchemeNumbers, AreChecked) {

@@ -20,7 +20,7 @@ class RepairTest : public test::FilledVolume {
   std::set<Party> most_lost() const {
     const Scheme& scheme = cluster_.params().scheme;
     std::set<Party> lost;
-    for (Party server = scheme.servers; lost.size() + scheme.privacy + 1 < scheme.servers; --server)
+    for (Party server = scheme.servers; lost.size() + scheme.threshold + 1 < scheme.servers; --server)
       lost.insert(server);
     return lost;
   }
@@ -306,7 +306,7 @@ TEST_P(RepairTest, ALostSlotIsLeftAsItIs) {
   ASSERT_OK(cluster_.commit());
   cluster_.settle();
   std::map<Party, test::DiskImage> whole;
-  const unsigned too_many = cluster_.params().scheme.servers - cluster_.params().scheme.privacy;
+  const unsigned too_many = cluster_.params().scheme.servers - cluster_.params().scheme.threshold;
   for (Party server = 1; server <= too_many; ++server) {
     cluster_.stop_server(server);
     whole[server] = cluster_.disk(server).image();

@@ -58,7 +58,7 @@ class Simulation {
     const VolumeParams& params = cluster_.params();
     report.shape =
         fmt::format("{} t={} l={} Z={} A={} stash={}", name_of(kEvictors, params.evictor),
-                    params.scheme.privacy, params.scheme.servers, params.bucket_size,
+                    params.scheme.threshold, params.scheme.servers, params.bucket_size,
                     params.evict_every, params.stash_slots);
     report.failure = workload_.failure();
     report.trace = cluster_.trace.hash();

@@ -240,7 +240,7 @@ TEST_F(VaultTest, AFailedCreateLeavesNothing) {
   EXPECT_EQ(mode(path("v")), 0755u);
 
   VaultConfig impossible = local_config();
-  impossible.params.scheme.privacy = 2;
+  impossible.params.scheme.threshold = 2;
   EXPECT_EQ(create(path("w"), impossible, {}).error().code, Errc::usage);
   EXPECT_FALSE(fs::exists(path("w")));
   EXPECT_FALSE(create(path("no") / "parent", local_config(), {}));

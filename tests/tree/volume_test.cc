@@ -53,13 +53,15 @@ TEST(VolumeParams, ImpossibleOnesAreRefusedByName) {
     Change change;
     const char* named;
   } cases[] = {
-      {matrix(), [](VolumeParams& p) { p.scheme.privacy = 0; }, "at least 1"},
+      {matrix(), [](VolumeParams& p) { p.scheme.threshold = 0; }, "at least 1"},
       {matrix(), [](VolumeParams& p) { p.scheme.servers = 4; }, "4 servers are too few"},
       {matrix(), [](VolumeParams& p) { p.block_size = 0; }, "block size of 0"},
-      {matrix(), [](VolumeParams& p) { p.block_size = (1 << 24) + 1; }, "block size"},
+      {matrix(), [](VolumeParams& p) { p.block_size = kLeastBlockSize - 1; }, "block size"},
+      {matrix(), [](VolumeParams& p) { p.block_size = kMostBlockSize + 1; }, "block size"},
       {matrix(), [](VolumeParams& p) { p.evict_every = 0; }, "not 0"},
       {matrix(), [](VolumeParams& p) { p.evict_every = 4097; }, "not 4097"},
       {matrix(), [](VolumeParams& p) { p.bucket_size = 19; }, "19 slots"},
+      {matrix(), [](VolumeParams& p) { p.bucket_size = 1025; }, "1 to 1024 slots, not 1025"},
       {matrix(), [](VolumeParams& p) { p.stash_slots = 81; }, "no stash slots"},
       {matrix(), [](VolumeParams& p) { p.first_height = 0; }, "height 0"},
       {matrix(), [](VolumeParams& p) { p.first_height = kMaxHeight + 1; }, "height 31"},
@@ -79,7 +81,7 @@ TEST(VolumeParams, ImpossibleOnesAreRefusedByName) {
       {shuffle(), [](VolumeParams& p) { p.stash_slots = 0; }, "0 stash slots"},
       {shuffle(), [](VolumeParams& p) { p.stash_slots = 65; }, "65 stash slots"},
       {shuffle(), [](VolumeParams& p) { p.stash_slots = 0xfff0; }, "root of 65560"},
-      {shuffle(), [](VolumeParams& p) { p.bucket_size = 0; }, "bucket of 0"},
+      {shuffle(), [](VolumeParams& p) { p.bucket_size = 0; }, "slots, not 0"},
   };
   for (const auto& test : cases) {
     const std::string message = refusal(test.params, test.change);
