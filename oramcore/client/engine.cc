@@ -288,8 +288,9 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
   if (!status && request.written) request.written(fail(status.error()));
 }
 
-// Rules 3 and 4: accesses that a crash cut short are finished first, in order, on the same paths.
-// Their root slots are written anew, by newer accesses, before a retrieval covers them.
+// Accesses that a crash cut short are finished first, in order, on the same paths (Rule::intents).
+// Their root slots are written anew, by newer accesses, before a retrieval covers them
+// (Rule::recovery_first).
 Task<Status> Engine::finish_accesses(std::vector<Intent> intents) {
   evicting_ = true;  // not now
   eviction_begun_ = environment_.clock.now();
@@ -353,7 +354,7 @@ Leaf Engine::leaf_of(BlockId block) {
   return position.kind == Position::Kind::tree ? position.leaf : random_leaf(environment_.random);
 }
 
-// Rule 4: nothing is asked for before this is durable.
+// Nothing is asked for before this is durable (Rule::intents).
 Task<Status> Engine::intend(Turn turn, BlockId block, Leaf leaf) {
   const std::uint16_t slot = root_slot(turn, params_.evict_every);
   intents_[slot] = {.turn = turn, .block = block, .leaf = leaf};

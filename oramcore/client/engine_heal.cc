@@ -1,6 +1,6 @@
-// Damaged slots are healed before anything is computed with them (3-durability.md, rule 1): t + 1
-// intact shares of a slot give the share of any server. Which slots these are, every server may
-// know; what they hold, the client alone sees.
+// Damaged slots are healed before anything is computed with them (Rule::checksums): t + 1 intact
+// shares of a slot give the share of any server. Which slots these are, every server may know; what
+// they hold, the client alone sees.
 #include <spdlog/spdlog.h>
 
 #include "oramcore/client/engine.h"
