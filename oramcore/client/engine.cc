@@ -319,11 +319,12 @@ bool Engine::uplink_full() const {
   return uploads > 1 && uploads * upload_each_ > std::max(kUplinkQueue, 3 * last_retrieval_);
 }
 
-// An eviction takes about as long as the one before, and ends too late for who comes faster than
-// it: A accesses fill the root meanwhile, and the next would wait for all that is left of it. So
-// the turns are spread over that time, and a quarter of it more, because it varies; but for the
-// first quarter of them, which accesses that come together may have at once. Many at a time keep
-// each other waiting in any case: they lose nothing by the end of an eviction.
+// An eviction takes about as long as the one before, and ends too late for accesses that come one
+// after the other, but faster than it: A of them fill the root meanwhile, and the next would wait
+// for all that is left of it. So the turns are spread over that time, and a quarter of it more,
+// because it varies; but for the first quarter of them, which accesses that come together may have
+// at once. Many at a time keep each other waiting in any case: they lose nothing by the end of an
+// eviction.
 Duration Engine::turn_is_due() const {
   const Turn every = params_.evict_every, few = every / 4 + 1;
   const Turn first = first_turn(released_view_ + 1, params_.evict_every);
