@@ -12,7 +12,7 @@ namespace s3oram {
 
 struct BenchOptions {
   std::uint64_t size = 64 << 20;  // bytes of the file that is written and read; 1 MiB at least
-  double seconds = 5;             // at most, for each measurement after these two
+  double seconds = 5;             // at most, for each measurement that could go on for ever
 };
 
 /// One figure.
@@ -32,8 +32,7 @@ using BenchProgress = std::function<void(double done, const std::string& doing)>
 ///   at random      cold reads of 4 KiB and 64 KiB, one at a time, each from another 64 KiB, with
 ///                  their median and 99th percentile; writes, 64 at a time with an fsync behind;
 ///   durable write  4 KiB and an fdatasync, one at a time: median and 99th percentile;
-///   files          empty ones created, looked up (stat), listed, renamed and deleted, one at a
-///   time.
+///   files          empty ones created, looked up (stat), listed, renamed and deleted, one by one.
 /// Errors: failed, corrupt (what is read is not what was written).
 Result<std::vector<Measurement>> measure_place(const BenchPlace& place, const BenchOptions& options,
                                                const BenchProgress& progress);

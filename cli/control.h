@@ -13,7 +13,7 @@ namespace s3oram {
 /// Longer than a daemon asks its servers before it answers "status".
 constexpr std::chrono::seconds kStatusPatience{15};
 
-/// Asks "status", "sync" or "backup" and gives the answer, an object. Errors: not_mounted (no
+/// Asks a question of fused/control.h and gives the answer, an object. Errors: not_mounted (no
 /// daemon listens), unreachable (none answers within `patience`, if that is not zero), and what the
 /// daemon itself answers.
 Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,

@@ -3,8 +3,7 @@
 //
 //   block   "s3oback1" 8 · identity 16 · generation 8 · time 8 · index 4 · count 4 · used 4 · part
 //   dump    rows: table 1 · a value for each of its columns; then 0
-//   value   0: null; 1 + n: an integer of n bytes, zigzag; 10: a text, 11: a blob, length 4 and
-//   bytes
+//   value   0: null; 1 + n: an integer of n bytes, zigzag; 10: a text, 11: a blob (length 4, bytes)
 //
 // Tables: 1 inodes, 2 dentries, 3 extents, 4 xattrs, columns as in rows.h.
 #pragma once

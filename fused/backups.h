@@ -1,5 +1,6 @@
-// Backups of the tables of files on the device itself (3-durability.md, rule 14): what the names
-// and places of a vault are restored from when its vault.db is gone (restore_files.h).
+// Backups of the tables of files on the device itself: what the names of a vault, and which block
+// holds what of a file, are restored from when its vault.db is gone (restore_files.h;
+// docs/durability.md, "When vault.db is gone").
 //
 // A backup is a dump of the rows that were committed at one moment. Two of them are kept, each in
 // blocks of its own: the next one is written over the older. So one is whole at any instant, and a

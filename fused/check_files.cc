@@ -21,7 +21,7 @@ std::string shown(const std::string& name) {
 
 std::string CheckModel::path(const DentryKey& key) const {
   std::string text = "/" + shown(key.name);
-  // As deep as there are inodes, or it is a loop.
+  // A path that is deeper than there are inodes is a loop.
   Ino ino = key.parent;
   for (std::size_t steps = 0; ino != kRootIno; ++steps) {
     const auto found = inodes.find(ino);

@@ -132,7 +132,7 @@ bool read_model(CheckModel& model) {
     return false;
   for (const CheckedName& entry : model.names) {
     ++model.inodes[entry.key.parent].children;
-    // First come, first: the order of the keys decides which name a message shows.
+    // The first one counts: the order of the keys decides which name a message shows.
     CheckedInode& named = model.inodes[entry.row.ino];
     if (named.name) continue;
     named.name = &entry.key;

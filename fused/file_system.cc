@@ -499,7 +499,7 @@ Timing::Time FileSystem::beat() {
 
 // ---- backups -----------------------------------------------------------------------------------
 
-/// `last`: while everything else has ended.
+/// `last`: at the unmount, when everything else has ended.
 PosixStatus FileSystem::back_up(Lock& lock, bool last) {
   return backups_.make(
       lock, [this](Lock& held) { return commit(held); },

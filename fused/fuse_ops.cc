@@ -353,7 +353,8 @@ void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   answer(request, is_writer(file) ? fs(request).closing(ino) : PosixStatus());
 }
 
-/// The last descriptor of an open file is gone; a shell closes others before it has written.
+/// The last descriptor of an open file is gone. (Not at a flush: a shell closes copies of its
+/// descriptor before it has written.)
 void do_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   if (is_writer(file)) fs(request).closed(ino);
   fuse_reply_err(request, 0);

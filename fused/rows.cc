@@ -63,7 +63,7 @@ class RowReader {
     const Bytes bytes = statement_.blob(at_++);
     value.assign(bytes.begin(), bytes.end());
   }
-  /// All integers were such.
+  /// Whether all that should be integers were, and fitted their types.
   bool sound() const { return sound_; }
 
  private:

@@ -21,7 +21,7 @@ Status require_store(const Path& store) {
               store.string(), store.string());
 }
 
-// What is no volume's list would be noticed only when a server is started.
+// Checked here, as a list that is no volume's would otherwise be noticed only when a server starts.
 Status require_volume(const std::set<Party>& numbers, bool update) {
   constexpr std::size_t kLeast = 3;
   const std::size_t last = numbers.empty() ? 0 : *numbers.rbegin();

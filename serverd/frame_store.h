@@ -134,7 +134,7 @@ class FrameStore {
     unsigned level;
     std::list<FrameNumber>::iterator use;
   };
-  /// The same; an error is logged, because whose disk it is has no other way to know.
+  /// The same; an error is logged, because the owner of the disk has no other way to know.
   Status told(Status of_disk);
   void seal(FrameNumber frame, std::size_t slot, std::uint8_t* bytes, std::uint64_t stamp) const;
   bool intact(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes, Stamp stamp) const;

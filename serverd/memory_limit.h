@@ -10,8 +10,7 @@ namespace s3oram {
 /// machine's memory. `root` stands before /proc and /sys.
 std::uint64_t usable_memory(const std::filesystem::path& root = "/");
 
-/// For buckets, of what is usable: a sixteenth, but 256 MiB at least where that is an eighth or
-/// less.
+/// Bytes for buckets: max(usable/16, 256 MiB), but never more than usable/8.
 std::size_t default_cache_bytes(std::uint64_t usable);
 
 }  // namespace s3oram

@@ -117,7 +117,7 @@ Status serve(const Options& options) {
   const auto network = network_config(options);
   if (!network) return fail(network.error());
 
-  // A server of a mount's is no service of its own.
+  // A server that a mount has started is no service of its own.
   ServiceManager manager(options.exit_with_parent ? ServiceManager::Whose::another
                                                   : ServiceManager::Whose::ours);
   asio::io_context io(1);

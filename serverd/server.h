@@ -179,7 +179,7 @@ class Server final : public ShareServer {
   // server_labels.cc
   Task<Result<Bytes>> labels(LabelsRequest request, Payload&);
   Task<Result<Bytes>> digests(DigestsRequest request, Payload&);
-  /// Is given a slot, and the share in it, if that is not damaged or lost.
+  /// Called with a slot and the share in it; without a share if that is damaged or lost.
   using SlotVisitor = std::function<void(std::uint16_t slot, std::optional<View> share)>;
   /// The slots of the bucket that are not zero, ascending.
   Task<Status> visit_slots(std::uint64_t view, BucketIndex bucket, SlotVisitor visit);

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kEarlySubshares = 4096;  // of one peer
 
-/// Of what an attempt writes: two attempts at one eviction share the same content differently.
+/// The stamp of what an attempt writes: two attempts at one eviction share the same content
+/// differently.
 std::uint64_t stamp_of(const EvictionId& id) {
   std::uint64_t stamp = 0;
   std::memcpy(&stamp, id.attempt.data(), sizeof stamp);
@@ -35,7 +36,7 @@ Result<Bytes> Server::room() {
   if (!frames_) return fail(Errc::wrong_volume, "server {} holds no volume", self_);
   const std::uint64_t possible = frames_->possible_frames();
   unsigned height = control_.height();
-  // Without what is kept back the disk is full: what there is must bring that back first.
+  // While the ballast is given up, the disk counts as full: room goes to the ballast first.
   if (control_.find_ballast())
     while (height < kMaxHeight && control_.frames_needed(height + 1) <= possible) ++height;
   return encode(RoomAnswer{static_cast<std::uint8_t>(height)});

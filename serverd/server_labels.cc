@@ -1,5 +1,6 @@
-// What a client asks who has lost its own state (oramcore/client/rebuild.h), where this server
-// stands and its shares of all labels; or who looks whether all shares fit together.
+// Answers to a client that has lost its own state (oramcore/client/rebuild.h): where this server
+// stands, and its shares of all labels; and to one that looks whether all servers' shares fit
+// together: digests.
 #include "oramcore/sharing/digest.h"
 #include "serverd/server.h"
 

@@ -94,7 +94,8 @@ Task<R> offload(Executor pool, Work work) {
   }
 }
 
-/// Work on so many bytes, drawn or combined: what takes less than to wake a thread is done at once.
+/// The same of work that draws or combines `bytes` bytes: done at once, here, if that takes less
+/// than to wake a thread.
 template <class Work, class R = std::invoke_result_t<Work>>
 Task<R> offload(Executor pool, std::size_t bytes, Work work) {
   constexpr std::size_t kShort = 1 << 15;  // 5 to 30 us
@@ -115,7 +116,7 @@ template <class T>
 Task<std::vector<T>> all(std::vector<Task<T>> tasks) {
   std::vector<std::optional<T>> ended(tasks.size());
   std::size_t left = tasks.size();
-  // The tasks' alone: a caller that waits in it and owns it would own itself.
+  // Only the tasks own the event: a caller that waits in it and owns it would own itself.
   auto owned = std::make_shared<Event>();
   Event& done = *owned;
   auto executor = co_await asio::this_coro::executor;

@@ -1,5 +1,5 @@
 // Room kept back on a party's disk, so that what gives room back (deleting, deciding) can still be
-// written when the disk is full (3-durability.md, rule 13). One thread at a time, but for whole().
+// written when the disk is full (Rule::ballast). One thread at a time, but for whole().
 #pragma once
 
 #include <atomic>

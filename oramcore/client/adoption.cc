@@ -5,7 +5,8 @@
 namespace s3oram {
 namespace {
 
-/// A store of an older format does not know its stamps.
+/// Adds what another server says; it must be the same, but for stamps, which a store of an older
+/// format does not know.
 Status merge(LayoutAnswer& all, const LayoutAnswer& other) {
   bool equal = all.buckets.size() == other.buckets.size();
   for (std::size_t i = 0; equal && i < all.buckets.size(); ++i) {
@@ -19,7 +20,7 @@ Status merge(LayoutAnswer& all, const LayoutAnswer& other) {
   return fail(Errc::corrupt, "the other servers do not agree on which buckets there are");
 }
 
-/// To whoever began the repair.
+/// The error in words for whoever began the repair.
 Error explain(Party server, Error error) {
   if (error.code == Errc::need_open)
     return {Errc::unreachable, fmt::format("server {} was restarted: begin again", server)};

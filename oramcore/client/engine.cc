@@ -288,8 +288,9 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
   if (!status && request.written) request.written(fail(status.error()));
 }
 
-// Rules 3 and 4: accesses that a crash cut short are finished first, in order, on the same paths.
-// Their root slots are written anew, by newer accesses, before a retrieval covers them.
+// Accesses that a crash cut short are finished first, in order, on the same paths (Rule::intents).
+// Their root slots are written anew, by newer accesses, before a retrieval covers them
+// (Rule::recovery_first).
 Task<Status> Engine::finish_accesses(std::vector<Intent> intents) {
   evicting_ = true;  // not now
   eviction_begun_ = environment_.clock.now();
@@ -318,11 +319,12 @@ bool Engine::uplink_full() const {
   return uploads > 1 && uploads * upload_each_ > std::max(kUplinkQueue, 3 * last_retrieval_);
 }
 
-// An eviction takes about as long as the one before, and ends too late for who comes faster than
-// it: A accesses fill the root meanwhile, and the next would wait for all that is left of it. So
-// the turns are spread over that time, and a quarter of it more, because it varies; but for the
-// first quarter of them, which accesses that come together may have at once. Many at a time keep
-// each other waiting in any case: they lose nothing by the end of an eviction.
+// An eviction takes about as long as the one before, and ends too late for accesses that come one
+// after the other, but faster than it: A of them fill the root meanwhile, and the next would wait
+// for all that is left of it. So the turns are spread over that time, and a quarter of it more,
+// because it varies; but for the first quarter of them, which accesses that come together may have
+// at once. Many at a time keep each other waiting in any case: they lose nothing by the end of an
+// eviction.
 Duration Engine::turn_is_due() const {
   const Turn every = params_.evict_every, few = every / 4 + 1;
   const Turn first = first_turn(released_view_ + 1, params_.evict_every);
@@ -353,7 +355,7 @@ Leaf Engine::leaf_of(BlockId block) {
   return position.kind == Position::Kind::tree ? position.leaf : random_leaf(environment_.random);
 }
 
-// Rule 4: nothing is asked for before this is durable.
+// Nothing is asked for before this is durable (Rule::intents).
 Task<Status> Engine::intend(Turn turn, BlockId block, Leaf leaf) {
   const std::uint16_t slot = root_slot(turn, params_.evict_every);
   intents_[slot] = {.turn = turn, .block = block, .leaf = leaf};

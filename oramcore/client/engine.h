@@ -107,8 +107,8 @@ class Engine final : public BlockDevice {
   struct RootWrite {
     bool acknowledged = false;
     BlockId block = kNoBlock;  // kNoBlock: nothing lies in it
-    std::uint64_t replaces =
-        0;  // counts only while this is the block's version: not after a discard
+    // Counts only while this is the block's version: not after a discard.
+    std::uint64_t replaces = 0;
     Leaf leaf = 0;
     std::uint64_t version = 0;
     std::function<void(Status)> written;
@@ -264,7 +264,7 @@ class Engine final : public BlockDevice {
   std::map<std::uint64_t, std::size_t> retrieving_;  // retrievals under way, by view
   std::uint64_t released_view_ = 0;                  // servers hold none before it
 
-  // Room for blocks (rule 13).
+  // Room for blocks (Rule::reserve_space).
   std::uint64_t new_blocks_ = 0;  // writes in flight of blocks not yet mapped
   bool growth_refused_ = false;
   std::optional<Duration> room_asked_;  // when

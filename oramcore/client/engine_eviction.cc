@@ -1,4 +1,5 @@
-// The client's part in evictions: plan, prepare, decide, commit (3-durability.md, rules 5 to 7).
+// The client's part in evictions: plan, prepare, decide, commit (docs/protocol.md, "One eviction";
+// Rule::decide_first).
 #include <spdlog/spdlog.h>
 
 #include <algorithm>

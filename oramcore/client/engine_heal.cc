@@ -1,6 +1,6 @@
-// Damaged slots are healed before anything is computed with them (3-durability.md, rule 1): t + 1
-// intact shares of a slot give the share of any server. Which slots these are, every server may
-// know; what they hold, the client alone sees.
+// Damaged slots are healed before anything is computed with them (Rule::checksums): t + 1 intact
+// shares of a slot give the share of any server. Which slots these are, every server may know; what
+// they hold, the client alone sees.
 #include <spdlog/spdlog.h>
 
 #include "oramcore/client/engine.h"
@@ -155,7 +155,7 @@ Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss los
   }
   if (damaged.empty()) co_return Status{};
   Status healed_it = co_await heal_through_client(at, damaged, loss);
-  // Of a slot that is left as it is a disk is asked several times.
+  // Before a slot is left as it is, the disks are asked several times.
   for (unsigned again = 0; cannot_be_read(healed_it) && loss == Loss::left; ++again) {
     if (again == kReadAgain) {
       spdlog::error("slot {} of bucket {} cannot be read at too many servers", at.slot, at.bucket);
@@ -168,7 +168,8 @@ Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss los
   co_return healed_it;
 }
 
-/// The servers to each other; not for a while after they could not, as that takes its time.
+/// Whether the servers may send shares to each other, instead of through the client: not for a
+/// while after they could not, as each attempt takes its time.
 bool Engine::may_send_shares() const {
   return params_.privacy == Privacy::computational && environment_.clock.now() >= shares_again_;
 }
@@ -209,7 +210,8 @@ Task<std::vector<Result<Payload>>> Engine::ask_for_share(SlotAddress at, Party t
   co_return answers;
 }
 
-/// For `to`, who would wait for it if it does not come.
+/// Asks `helper` for its part of the share of `to`. If it gives none, `to` is told, which would
+/// wait for it.
 Task<Result<Payload>> Engine::ask_for_part(Party helper, Bytes message, Party to,
                                            std::uint64_t ticket) {
   auto answer = co_await servers_.ask_once(helper, ContributeRequest::kType, std::move(message));

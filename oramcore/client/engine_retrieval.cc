@@ -8,7 +8,7 @@
 namespace s3oram {
 namespace {
 
-// Of one path, before it is given up: those that brought nothing, and all. Where much is damaged,
+// How often one path is healed before it is given up: in vain, and at all. Where much is damaged,
 // another path's healing may take this one's place again and again.
 constexpr unsigned kVainHealings = 3, kHealings = 200;
 

@@ -1,7 +1,7 @@
-// All that the servers hold is looked at (3-durability.md, rule 15), bucket by bucket, the same
-// whatever is in them: each server reads its shares from its disk, and digests of them tell whether
-// those of all servers fit together. A share can be wrong although its checksum is right: it was
-// computed so, by a server that lies or whose memory errs.
+// All that the servers hold is looked at (docs/protocol.md, "Looking at all there is"), bucket by
+// bucket, the same whatever is in them: each server reads its shares from its disk, and digests of
+// them tell whether those of all servers fit together. A share can be wrong although its checksum
+// is right: it was computed so, by a server that lies or whose memory errs.
 #include <spdlog/spdlog.h>
 
 #include "oramcore/client/agreement.h"

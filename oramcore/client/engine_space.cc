@@ -1,6 +1,5 @@
 // Room for blocks: a tree grows only once every server has reserved the room for it; while one has
-// none, no more blocks are taken than the tree of the present height holds (3-durability.md, rule
-// 13).
+// none, no more blocks are taken than the tree of the present height holds (Rule::reserve_space).
 #include <spdlog/spdlog.h>
 
 #include "oramcore/base/rules.h"

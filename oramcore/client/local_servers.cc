@@ -21,7 +21,7 @@ namespace {
 using Path = std::filesystem::path;
 using SteadyClock = std::chrono::steady_clock;
 
-// A server that ran for so long has not failed again: it has failed anew.
+// A server that ran for so long before it ended counts as one that fails for the first time.
 constexpr std::chrono::minutes kLongLife{1};
 
 }  // namespace

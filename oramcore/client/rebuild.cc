@@ -93,7 +93,7 @@ Task<Status> Rebuild::take_over(Duration patience) {
   if (former_ && (!std::ranges::all_of(known, of_former) || used_since_former(*before)))
     former_.reset();
   if (former_) {
-    // Perhaps the servers have never heard of its last one.
+    // Perhaps the servers have never heard of the former state's last session.
     session_.epoch = std::max(session_.epoch, former_->loaded.sessions.back().epoch + 1);
     S3O_CO_TRY(former_->state.add_session(session_));
   }
@@ -141,10 +141,10 @@ bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
   return false;
 }
 
-// The newest view of all. Who is one behind must have that eviction prepared: it was decided, or
-// nobody would have gone on. An eviction that is prepared at all servers, and nobody has gone on,
-// may have been decided or not: the view before it is whole in either case, and the former state
-// says which it is.
+// The newest view of all. A server that is one behind must have that eviction prepared: it was
+// decided, or nobody would have gone on. Of an eviction that is prepared at all servers, and with
+// which none has gone on, it is not known whether it was decided: the view before it is whole in
+// either case, and the former state, if there is one, says which it is.
 TreeState Rebuild::newest(const std::vector<SurveyAnswer>& stand) const {
   TreeState tree;
   for (const SurveyAnswer& each : stand)

@@ -100,7 +100,7 @@ class Connection {
   std::string refusal(Party server) const {
     switch (transport_->state(server)) {
       case PeerState::refused:
-        return "does not know this client's key: authorise it there with "
+        return "does not know this client's key: authorize it there with "
                "`s3oramfs-serverd authorize --store DIR KEY`";
       case PeerState::insecure:
         return "has another key than the vault says, or is no s3oramfs-serverd";

@@ -1,6 +1,6 @@
 // The client's durable state in vault.db: the view and height of the tree, positions, the stash,
 // sessions. Everything changes in transactions that also hold the participant's changes
-// (3-durability.md, rule 9). One thread at a time.
+// (Rule::one_transaction). One thread at a time.
 //
 // To the disk, each change is a step of a name (Disk::step): create, tables, session,
 // forget-sessions; a commit is "decide" if it begins a new view, else "intent" if it holds one
@@ -33,8 +33,8 @@ struct TreeState {
   EvictionId last_decided;  // the eviction that led to this view
 };
 
-/// The access that a root write belongs to. Committed before its retrieval is sent, so
-/// that after a crash the same path is asked for again whatever is accessed next (rule 4).
+/// The access that a root write belongs to. Committed before its retrieval is sent, so that after a
+/// crash the same path is asked for again whatever is accessed next (Rule::intents).
 struct Intent {
   Turn turn = 0;
   BlockId block = 0;

@@ -60,8 +60,7 @@ Result<std::string> other_owner(Database& database, const Owner& owner) {
   if (owner.sealing && !proof.empty() && !std::ranges::equal(proof, proof_of(*owner.sealing)))
     return fmt::format(
         "vault.key is of another vault than {} beside it: bring back the right one, or move it "
-        "away "
-        "and run s3oramfs restore --from FILE",
+        "away and run s3oramfs restore --from FILE",
         path);
   return std::string();
 }

@@ -63,10 +63,10 @@ class Vault {
   /// same credentials. Errors: usage (a local vault: its servers are lost with it), damaged_vault.
   Result<std::string> recovery() const;
   /// Makes the directory of such a text; `source` names it in messages. Nothing is left behind on
-  /// an error. What an earlier call made is found. Where vault.db is
-  /// already, puts back the one or two of vault.json and vault.key that are gone, damaged or
-  /// edited; these are kept, with ".damaged" behind their names, and the vault is locked. Errors:
-  /// exists (something else, or both are sound), damaged_vault, unsupported, vault_in_use.
+  /// an error. What an earlier call made is found. Where vault.db is there already, puts back the
+  /// one or two of vault.json and vault.key that are gone, damaged or edited; what was there of
+  /// them is kept, with ".damaged" behind its name, and the vault is locked. Errors: exists
+  /// (something else, or both are sound), damaged_vault, unsupported, vault_in_use.
   struct Recovered;
   static Result<Recovered> recover(const std::filesystem::path& directory, const std::string& text,
                                    const std::filesystem::path& source);

@@ -14,10 +14,10 @@ constexpr unsigned kOverflowBits = 80;
 /// the mean (Lemma 4.1 of the paper counts A/2, which is too few).
 std::uint16_t min_bucket_size(unsigned evict_every, unsigned bits = kOverflowBits);
 
-/// Shuffle evictions: slots of the root's stash part, a whole number of buckets, that more than
-/// 2^-bits of the evictions do not leave full: Z for the root's own bucket and Ring ORAM's bound on
-/// its stash (Ren et al., USENIX Security 2015; by Lemma 1 there, or the smaller number of its
-/// table for bits = 80). 0: these Z and A have no bound.
+/// Shuffle evictions: how many slots the root's stash part needs, in whole buckets, to overflow
+/// with a probability of at most 2^-bits for each eviction. That is Z for the root's own bucket,
+/// and Ring ORAM's bound on its stash (Ren et al., USENIX Security 2015; by Lemma 1 there, or the
+/// smaller number of its table for bits = 80). 0: these Z and A have no bound.
 std::uint16_t min_stash_slots(unsigned bucket_size, unsigned evict_every,
                               unsigned bits = kOverflowBits);
 

@@ -84,8 +84,7 @@ struct Fit {
   double seconds;
 };
 
-// ---- what was chosen, and why: a line each
-// --------------------------------------------------------
+// ---- what was chosen, and why: a line each -----------------------------------------------------
 
 std::string size_reason(const Wishes& wishes, const VolumeParams& params, std::uint64_t blocks) {
   const bool few = blocks <= kMostBlocks;

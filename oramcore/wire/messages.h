@@ -153,9 +153,9 @@ struct CreateRequest {
 /// Open: raises the epoch by compare-and-set. The server's present session must be one of `known`
 /// (or already `next`); otherwise the vault is stale. `root`: the access of each turn from
 /// first_turn(view) on that all servers have acknowledged (0: not known); a server in this view
-/// that holds another one takes the slot for damaged. `opening` counts this
-/// client's openings of the session at this server: a server in its next life answers need_open to
-/// what was meant for an earlier one, as it may lack what other servers sent for it.
+/// that holds another one takes the slot for damaged. `opening` counts this client's openings of
+/// the session at this server: a server in its next life answers need_open to what was meant for an
+/// earlier one, as it may lack what other servers sent for it.
 struct OpenRequest {
   static constexpr auto kType = MessageType::open;
   VolumeId volume{};

@@ -107,7 +107,7 @@ Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Durat
   // Whoever asks for the status does not wait for that long.
   const Duration waiting = (type == MessageType::traffic ? 0 : waiting_bytes(to)) * kTimeOfByte;
   std::optional<Result<Payload>> answer;
-  // Ours alone: a caller that waits in it and owns it would own itself.
+  // Only calls_ owns the call: a caller that waits in it and owns it would own itself.
   const auto call = calls_.emplace(header.number, std::make_unique<Call>()).first->second.get();
   call->to = to;
   call->request = with_header(header, std::move(request));

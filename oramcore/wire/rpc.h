@@ -49,9 +49,8 @@ class Rpc {
   ~Rpc();
 
   /// Asks `to` and waits for its answer: the answer's body, or the error that the other side
-  /// returned, or unreachable after `patience`
-  /// (and the time that what waits in front takes on a slow line), or shutting_down after stop().
-  /// `tag` goes with it.
+  /// returned, or unreachable after `patience` (and the time that what waits in front takes on a
+  /// slow line), or shutting_down after stop(). `tag` goes with the question.
   Task<Result<Payload>> call(Party to, MessageType type, Bytes request,
                              Duration patience = Duration::max(), std::uint16_t tag = 0);
 

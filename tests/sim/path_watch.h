@@ -1,5 +1,6 @@
-// Watches the client's messages for rule 4: whatever happens, a turn's retrieval asks for the same
-// path each time, and an access that a crash cut short is finished when the volume is opened again.
+// Watches the client's messages for Rule::intents: whatever happens, a turn's retrieval asks for
+// the same path each time, and an access that a crash cut short is finished when the volume is
+// opened again.
 #pragma once
 
 #include <map>

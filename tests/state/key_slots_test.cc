@@ -229,8 +229,7 @@ TEST_F(KeySlots, ANewerFormatIsNotGuessedAt) {
       << message;
 }
 
-// ---- cut short at any instant
-// ---------------------------------------------------------------------
+// ---- cut short at any instant ------------------------------------------------------------------
 
 struct Outcome {
   bool ended = false;                // by itself, and well
@@ -324,8 +323,7 @@ TEST_P(CutSlots, EachFileIsDurableBeforeItsNameAndTheNameBeforeItIsToldOf) {
   EXPECT_EQ(order, GetParam() ? "srssrs" : "srs");
 }
 
-// ---- keys towards the servers
-// ---------------------------------------------------------------------
+// ---- keys towards the servers ------------------------------------------------------------------
 
 TEST_F(KeySlots, AClientKeyWaitsUntilItIsUsed) {
   make(passphrase("p"));
