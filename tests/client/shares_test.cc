@@ -1,122 +1,25 @@
-// What each server sees: all that client and peers send it. A smoke test: it finds a forgotten
-// mask, a reused one or a reused leaf, and proves nothing beyond.
+// What each server sees (server_view.h) of one sequence of accesses and of another. A smoke test:
+// it finds a forgotten mask, a reused one, a reused leaf or a number that tells; it proves nothing
+// beyond.
 #include <gtest/gtest.h>
 
-#include <array>
+#include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
+#include <numeric>
 
+#include "tests/client/server_view.h"
 #include "tests/harness/volumes.h"
-#include "tests/sim/cluster.h"
 
 namespace s3oram {
 namespace {
 
 using test::Cluster;
+using test::Histogram;
+using test::ServerView;
 
 constexpr BlockId kBlocks = 24;
 constexpr int kAccesses = 640;
-constexpr std::size_t kBins = 8;
-
-using Histogram = std::array<std::uint64_t, 256>;
-using Bins = std::array<std::uint64_t, kBins * kBins>;
-
-void count(View bytes, Histogram& histogram) {
-  for (const std::uint8_t byte : bytes) ++histogram[byte];
-}
-
-/// Everything that a server receives during the accesses.
-struct Notes {
-  std::map<Party, std::vector<std::pair<MessageType, std::size_t>>> shape;  // by sender: type, size
-  std::vector<Leaf> leaves;
-  unsigned height = 0;
-  /// Bytes that should be uniform, by what they are. "... again": the sum with what the same party
-  /// sent before, which is not uniform where a mask is used twice.
-  std::map<std::string, Histogram> bytes;
-  /// Where the slots of a path go, roughly, by what the server knows.
-  std::map<std::string, Bins> permutations;
-
-  void add(Party from, MessageType type, View body) {
-    if (type == MessageType::retrieve) {
-      const auto request = *decode<RetrieveRequest>(body);
-      leaves.push_back(request.leaf);
-      add(from, "queries", request.query);
-      add(from, "query seeds", request.query_seed);
-      if (request.sum) add(from, "answer masks", request.sum->mask);
-    }
-    if (type == MessageType::addend) add(from, "addends", decode<AddendRequest>(body)->addend);
-    if (type == MessageType::write_root) {
-      const auto request = *decode<WriteRootRequest>(body);
-      add(from, "writes", request.share);
-      for (const SharePart& part : request.parts) {
-        add(from, "parts", part.content);
-        add(from, "part seeds", part.seed);
-        add(from, "part digests", part.digest);
-      }
-    }
-    if (type == MessageType::relay) add(from, "parts", decode<RelayRequest>(body)->part);
-    if (type == MessageType::subshare) {
-      const auto request = *decode<SubshareRequest>(body);
-      add(from, fmt::format("subshares {}", request.step), request.share);
-    }
-    if (type == MessageType::prepare) add_orders(from, decode<PrepareRequest>(body)->orders);
-  }
-
- private:
-  template <class Array>
-  void add(Party from, const std::string& what, const std::optional<Array>& sent) {
-    if (sent) add(from, what, View(*sent));
-  }
-  void add(Party from, const std::string& what, View sent) {
-    if (sent.empty()) return;
-    count(sent, bytes[what]);
-    Bytes& before = last_[{from, what}];
-    before.resize(sent.size());
-    for (std::size_t i = 0; i < sent.size(); ++i) before[i] ^= sent[i];
-    if (repeated_.contains({from, what})) count(before, bytes[what + " again"]);
-    repeated_.insert({from, what});
-    before.assign(sent.begin(), sent.end());
-  }
-
-  void add_orders(Party from, View sent) {
-    const auto orders = decode<ShuffleOrders>(sent);
-    if (!orders) return add(from, "matrices", sent);
-    Bytes seeds;
-    for (const auto& seed : {orders->first, orders->third, orders->mask_first, orders->mask_second,
-                             orders->line_of_1, orders->line_of_3})
-      if (seed) seeds.insert(seeds.end(), seed->begin(), seed->end());
-    add(from, "seeds", seeds);
-    std::vector<Permutation> known;  // of the three, in their order
-    if (orders->first) known.push_back(drawn(*orders->first, "pi 1"));
-    if (!orders->second.empty()) {
-      known.emplace_back(orders->second.begin(), orders->second.end());
-      note(known.back(), "pi 2");
-    }
-    if (orders->third) known.push_back(drawn(*orders->third, "pi 3"));
-    ASSERT_EQ(known.size(), 2u);
-    note(then(known[0], known[1]), "all that is known");
-  }
-
-  Permutation drawn(const Seed& seed, std::string_view purpose) const {
-    Prg prg(seed, as_view(purpose));
-    return random_permutation(path_slots, prg);
-  }
-
-  void note(const Permutation& to, const std::string& what) {
-    const auto bin = [&](std::size_t at) { return at * kBins / to.size(); };
-    for (std::size_t from = 0; from < to.size(); ++from)
-      ++permutations[what][bin(from) * kBins + bin(to[from])];
-    // The place of the first write, live or not.
-    ++permutations[what + ", first slot"][bin(to[0])];
-  }
-
-  std::map<std::pair<Party, std::string>, Bytes> last_;
-  std::set<std::pair<Party, std::string>> repeated_;
-
- public:
-  std::size_t path_slots = 0;
-};
 
 /// Pearson's chi-square against the uniform distribution, in standard deviations from its mean.
 template <class Counts>
@@ -181,55 +84,73 @@ VolumeParams seeded(VolumeParams params) {
   params.privacy = Privacy::computational;
   return params;
 }
-const VolumeParams kVolumes[] = {test::safe_volume(Evictor::matrix, 4),
-                                 test::safe_volume(Evictor::shuffle, 4),
-                                 seeded(test::safe_volume(Evictor::matrix, 4))};
+/// An eviction takes several tiles.
+VolumeParams tiled(VolumeParams params) {
+  params.block_size = 16384;
+  return params;
+}
+const struct {
+  const char* name;
+  VolumeParams params;
+} kVolumes[] = {{"matrix", test::safe_volume(Evictor::matrix, 4)},
+                {"matrixSeeded", seeded(test::safe_volume(Evictor::matrix, 4))},
+                {"shuffle", test::safe_volume(Evictor::shuffle, 4)},
+                {"shuffleTiled", tiled(test::safe_volume(Evictor::shuffle, 4))}};
 
-using Views = std::map<Party, Notes>;
+using Views = std::map<Party, ServerView>;
 
-Views watch(const VolumeParams& params, const Sequence& sequence) {
-  Cluster cluster(params, sequence.seed);
+/// What every server sees of the sequence, of which `at_once` accesses are under way; if that is
+/// one, the next begins when nothing is left of it.
+Views watch(const VolumeParams& params, const Sequence& sequence, std::uint64_t seed,
+            std::size_t at_once) {
+  Cluster cluster(params, seed);
   Cluster::require(cluster.open_client());
   for (BlockId block = 0; block < kBlocks; ++block)
     Cluster::require(cluster.write(block, Bytes(params.block_size)));  // zeros: no help to masks
   cluster.settle();
-  Views views;
   const unsigned height = cluster.engine().status().height;
-  for (Party spy = 1; spy <= cluster.servers(); ++spy) {
-    views[spy].height = height;
-    views[spy].path_slots = PathSlots::evicted(params, 0, height).count();
-  }
+  Views views;
+  for (Party spy = 1; spy <= cluster.servers(); ++spy)
+    views.emplace(spy, ServerView{params, height});
   cluster.network.observer = [&](Party from, Party to, const Bytes& message) {
-    if (to == kClient) return;
-    const auto type = static_cast<MessageType>(message[2]);
-    views[to].shape[from].emplace_back(type, message.size());
-    if (is_question(message)) views[to].add(from, type, View(message).subspan(Rpc::kHeaderSize));
+    to == kClient ? views.at(from).answered(message) : views.at(to).received(from, message);
+  };
+  std::size_t under_way = 0;
+  const auto end = [&](const auto& outcome) {
+    EXPECT_TRUE(outcome) << outcome.error().message;
+    --under_way;
   };
   for (int i = 0; i < kAccesses; ++i) {
     const auto [is_write, block] = sequence.access(i);
+    ++under_way;
     if (is_write)
-      Cluster::require(cluster.write(block, Bytes(params.block_size)));
+      cluster.engine().write(block, Bytes(params.block_size), end);
     else
-      Cluster::require(cluster.read(block));
-    cluster.settle();
+      cluster.engine().read(block, end);
+    cluster.run_until([&] { return under_way < at_once; });
+    if (at_once == 1) cluster.settle();
   }
+  cluster.settle();
+  cluster.network.observer = nullptr;
   EXPECT_EQ(cluster.engine().status().height, height);
+  for (auto& [spy, view] : views) view.keeps(cluster.disk(spy).image());
   return views;
 }
 
 class Shares : public testing::TestWithParam<std::tuple<int, Party>> {
  protected:
+  static const VolumeParams& params() { return kVolumes[std::get<0>(GetParam())].params; }
+  static Party spy() { return std::get<1>(GetParam()); }
   /// What the spy saw of each sequence.
-  static std::vector<const Notes*> all_notes() {
+  static std::vector<const ServerView*> all_views() {
     static std::map<int, std::vector<Views>> watched;
-    const auto [volume, spy] = GetParam();
-    auto& views = watched[volume];
+    auto& views = watched[std::get<0>(GetParam())];
     if (views.empty())
       for (const Sequence& sequence : kSequences)
-        views.push_back(watch(kVolumes[volume], sequence));
-    std::vector<const Notes*> notes;
-    for (const Views& each : views) notes.push_back(&each.at(spy));
-    return notes;
+        views.push_back(watch(params(), sequence, sequence.seed, 1));
+    std::vector<const ServerView*> of_spy;
+    for (const Views& each : views) of_spy.push_back(&each.at(spy()));
+    return of_spy;
   }
 };
 
@@ -245,50 +166,72 @@ TEST(SharesStatistic, NoticesWhatIsNotUniform) {
   EXPECT_GT(difference(flat, other), kGenerous);
 }
 
-TEST_P(Shares, MessagesComeInTheSameOrderAndSizesWhateverIsAccessed) {
-  const auto notes = all_notes();
-  EXPECT_GT(notes[0]->shape.at(kClient).size(), 2u * kAccesses);
-  for (const Notes* each : notes) EXPECT_TRUE(each->shape == notes[0]->shape);
+TEST_P(Shares, MessagesComeInTheSameOrderSizesAndNumbersWhateverIsAccessed) {
+  const auto views = all_views();
+  EXPECT_GT(views[0]->shape.at(kClient).size(), 2u * kAccesses);
+  EXPECT_GT(views[0]->numbers.at(kClient).size(), 10u * kAccesses);
+  for (const ServerView* each : views) {
+    EXPECT_TRUE(each->shape == views[0]->shape);
+    EXPECT_TRUE(each->numbers == views[0]->numbers);
+  }
+}
+
+// With one seed for what the network does, as it does the same.
+TEST_P(Shares, SoTheyDoWhileOthersAreUnderWay) {
+  const Sequence sequences[] = {{"blocks in turn", 0,
+                                 [](int i) {
+                                   return Access{false, static_cast<BlockId>(i) % 16};
+                                 }},
+                                {"far from each other", 0,
+                                 [](int i) {
+                                   return Access{false, static_cast<BlockId>(i) * 11 % kBlocks};
+                                 }},
+                                {"never written", 0, [](int i) {
+                                   return Access{false, 1000 + static_cast<BlockId>(i)};
+                                 }}};
+  std::vector<ServerView> views;
+  for (const Sequence& each : sequences) views.push_back(watch(params(), each, 4, 4).at(spy()));
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    EXPECT_TRUE(views[i].shape == views[0].shape) << sequences[i].name;
+    EXPECT_TRUE(views[i].numbers == views[0].numbers) << sequences[i].name;
+  }
 }
 
 TEST_P(Shares, BytesAreUniformAndNoMaskIsUsedTwice) {
-  const auto notes = all_notes();
-  for (std::size_t i = 0; i < notes.size(); ++i)
-    for (const auto& [what, seen] : notes[i]->bytes) {
+  const auto views = all_views();
+  for (std::size_t i = 0; i < views.size(); ++i)
+    for (const auto& [what, seen] : views[i]->bytes) {
       EXPECT_LT(deviation(seen), kGenerous) << what << ", " << kSequences[i].name;
-      EXPECT_LT(difference(seen, notes[0]->bytes.at(what)), kGenerous) << what;
-      EXPECT_GT(seen[0], 10u) << what << ": enough for the statistic";
+      EXPECT_LT(difference(seen, views[0]->bytes.at(what)), kGenerous) << what;
+      EXPECT_GT(std::accumulate(seen.begin(), seen.end(), 0u), 400u) << what << ": enough";
     }
-  const auto seen = [&](const char* what) { return notes[0]->bytes.contains(what); };
+  const auto seen = [&](const char* what) { return views[0]->bytes.contains(what); };
+  EXPECT_TRUE(seen("what it stores"));
+  EXPECT_TRUE(seen("what it computes") || (seen("addends") == false && seen("answer masks")));
   EXPECT_TRUE(seen("queries again") || seen("query seeds again"));
   EXPECT_TRUE(seen("writes again") || (seen("parts again") && seen("part seeds again")));
 }
 
 // Whoever knows two of the three permutations knows nothing of the whole.
 TEST_P(Shares, PermutationsAreUniform) {
-  const auto [volume, spy] = GetParam();
-  const Evictor evictor = kVolumes[volume].evictor;
-  const auto notes = all_notes();
-  for (std::size_t i = 0; i < notes.size(); ++i) {
-    const auto& seen = notes[i]->permutations;
-    EXPECT_EQ(seen.contains("pi 2"), evictor == Evictor::shuffle && spy != 1);
-    EXPECT_EQ(seen.contains("all that is known"), evictor == Evictor::shuffle);
-    for (const auto& [what, bins] : seen) {
-      const bool first = what.ends_with("first slot");
-      const std::vector<std::uint64_t> counts(bins.begin(),
-                                              bins.begin() + (first ? kBins : kBins * kBins));
+  const bool shuffled = params().evictor == Evictor::shuffle;
+  const auto views = all_views();
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const auto& seen = views[i]->outcomes;
+    EXPECT_EQ(seen.contains("pi 2: whether that is odd"), shuffled && spy() != 1);
+    EXPECT_EQ(seen.contains("all that is known: whether that is odd"), shuffled);
+    for (const auto& [what, counts] : seen) {
       EXPECT_LT(deviation(counts), kGenerous) << what << ", " << kSequences[i].name;
-      EXPECT_GT(counts[0], 5u) << "enough for the statistic";
-      EXPECT_LT(difference(bins, notes[0]->permutations.at(what)), kGenerous) << what;
+      EXPECT_LT(difference(counts, views[0]->outcomes.at(what)), kGenerous) << what;
     }
   }
 }
 
 TEST_P(Shares, LeavesAreUniform) {
-  for (const Notes* notes : all_notes()) {
-    ASSERT_EQ(notes->leaves.size(), static_cast<std::size_t>(kAccesses));
-    std::vector<std::uint64_t> counts(std::size_t{1} << notes->height);
-    for (const Leaf leaf : notes->leaves) {
+  for (const ServerView* view : all_views()) {
+    ASSERT_EQ(view->leaves.size(), static_cast<std::size_t>(kAccesses));
+    std::vector<std::uint64_t> counts(view->leaves_of_tree());
+    for (const Leaf leaf : view->leaves) {
       ASSERT_LT(leaf, counts.size());
       ++counts[leaf];
     }
@@ -300,11 +243,11 @@ TEST_P(Shares, LeavesAreUniform) {
 // Each access gives its block a fresh leaf: those of one block's accesses tell nothing of each
 // other, and no more do those of accesses that lie a round, or an eviction, apart.
 TEST_P(Shares, LeavesOfLaterAccessesTellNothing) {
-  for (const Notes* notes : all_notes()) {
+  for (const ServerView* view : all_views()) {
     for (const std::size_t apart : {1u, 2u, 3u, 4u, 5u, 8u, 24u, 48u}) {
-      std::vector<std::uint64_t> counts(std::size_t{1} << notes->height);
-      for (std::size_t i = apart; i < notes->leaves.size(); ++i)
-        ++counts[notes->leaves[i] ^ notes->leaves[i - apart]];
+      std::vector<std::uint64_t> counts(view->leaves_of_tree());
+      for (std::size_t i = apart; i < view->leaves.size(); ++i)
+        ++counts[view->leaves[i] ^ view->leaves[i - apart]];
       EXPECT_LT(deviation(counts), kGenerous) << apart << " apart";
     }
   }
@@ -314,10 +257,8 @@ INSTANTIATE_TEST_SUITE_P(Servers, Shares,
                          testing::Combine(testing::Range(0, static_cast<int>(std::size(kVolumes))),
                                           testing::Values(1, 2, 3)),
                          [](const auto& test) {
-                           const VolumeParams& params = kVolumes[std::get<0>(test.param)];
-                           const bool seeds = params.privacy == Privacy::computational;
-                           return fmt::format("{}{}{}", name_of(kEvictors, params.evictor),
-                                              seeds ? "Seeded" : "", std::get<1>(test.param));
+                           return fmt::format("{}{}", kVolumes[std::get<0>(test.param)].name,
+                                              std::get<1>(test.param));
                          });
 
 }  // namespace
