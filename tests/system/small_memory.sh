@@ -49,7 +49,7 @@ find_group() {
 }
 of_group() { cat "$group/$1" "$group/$2" 2> /dev/null | head -n 1; }
 cleanup_more() {
-  [[ -n ${group:-} ]] || return 0
+  [[ -d ${group:-} ]] || return 0
   wait_until "the servers have left their group" rmdir "$group"
 }
 
