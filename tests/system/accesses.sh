@@ -45,6 +45,11 @@ names() {
 }
 overwrite() { dd if="$work/data" of="$mount/data" bs=1000 count=1 seek=100 conv=notrunc,fsync status=none; }
 punch() { fallocate --punch-hole --offset "$1" --length "$2" "$mount/data" && sync "$mount/data"; }
+cache() { s3oramfs status --json "$vault" | sed -n '/^  "cache"/,/}/s/^    "'"$1"'": \([0-9]*\).*/\1/p'; }
+cache_holds() {
+  [[ $(cache limit) == $((8 << 20)) ]] || fail "the limit of the cache is $(cache limit) bytes"
+  (($(cache bytes) > 4 << 20 && $(cache bytes) <= 8 << 20)) || fail "of $1 the cache holds $(cache bytes) bytes"
+}
 end() { truncate -s "$((3 * block))" "$mount/data" && sync "$mount/data" && rm "$mount/data" && sync "$mount"; }
 
 mount_vault
@@ -59,4 +64,15 @@ remount
 costs 2 "punching part of a block" punch "$((10 * block + 100))" 1000
 costs 0 "punching whole blocks" punch "$((20 * block))" "$((2 * block))"
 costs 0 "truncating and removing" end
+s3oramfs umount "$mount"
+
+step "a cache of 8 MiB"
+head -c 16M /dev/urandom > "$work/large"
+s3oramfs mount --cache 8M --backup 86400 "$vault" "$mount"
+dd if="$work/large" of="$mount/large" bs="$block" conv=fsync status=none
+cache_holds "what was written"
+s3oramfs umount "$mount"
+s3oramfs mount --cache 8M --backup 86400 "$vault" "$mount"
+cmp "$work/large" "$mount/large"
+cache_holds "what was read"
 s3oramfs umount "$mount"
