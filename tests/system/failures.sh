@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A vault under a workload while things fail: failures.sh PROGRAMS TEST-PROGRAMS local|remote.
+# A vault under a workload while things fail: failures.sh PROGRAMS TEST-PROGRAMS local|remote [EVICTOR].
 # Locally the vault and its servers have one disk; remotely each server has a disk and a link of
 # its own, and the client a disk. After each round everything is looked at. ROUNDS, SEED and KINDS
 # (the failures, in turn) may be given; VERBOSE=1 shows what the workload did.
@@ -17,11 +17,14 @@ timeout=3
 longest=$((3 * timeout + 3))
 if [[ $3 == local ]]; then
   : "${ROUNDS:=5}" "${KINDS:=daemon power_client server_killed power_client server_stopped}"
+elif [[ ${4:-} == matrix ]]; then # the failures that cut evictions off
+  : "${ROUNDS:=5}" "${KINDS:=server_killed power_server daemon power_all power_client}"
 else
   : "${ROUNDS:=8}"
   : "${KINDS:=server_killed power_server daemon link_cut power_all link_silent power_client server_stopped}"
 fi
-set_up "$3"
+evictor=${4:-shuffle}
+set_up "$3" --evictor "$evictor"
 
 remount() {
   s3oramfs umount "$mount" 2> "$work/umount.log" || fail "umount: $(< "$work/umount.log")"
@@ -163,6 +166,7 @@ link_cut() {
 s3oramfs mount "$vault" "$mount"
 start_work 0 1
 end_work 0
+s3oramfs status --json "$vault" | grep -q "\"evictor\": \"$evictor\"" || fail "it is another evictor"
 s3oramfs umount "$mount"
 s3oramfs mount --timeout "$timeout" "$vault" "$mount"
 read -ra kinds <<< "$KINDS"

@@ -83,8 +83,8 @@ make_link() {
 
 # ---- a vault with disks that fail
 
-# set_up local|remote: a new vault on $disk, of servers that have the same disk, or a disk
-# ($work/store1, ...) and a link each. Small blocks and buckets, so that much happens in a short
+# set_up local|remote INIT-OPTION...: a new vault on $disk, of servers that have the same disk, or a
+# disk ($work/store1, ...) and a link each. Small blocks and buckets, so that much happens in a short
 # time.
 mount=$work/mount
 disk=$work/disk
@@ -92,7 +92,7 @@ vault=$disk/vault
 set_up() {
   local code=0 said n
   local init=(s3oramfs init --no-passphrase --block-size 4K --evict-every 16 --bucket-size 32
-    --allow-overflow "$vault")
+    --allow-overflow "${@:2}" "$vault")
   mkdir "$mount"
   make_disk "$disk"
   if [[ $1 == local ]]; then

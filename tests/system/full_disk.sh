@@ -79,27 +79,3 @@ end_work 0
 if [[ $3 == remote ]]; then fill_up "$work/store2" 300000; fi
 fill_up "$disk" 30000
 s3oramfs umount "$mount"
-
-# Each of three servers alone would find room for its tree, and the three of them do not: what they keep
-# of the disk must not be all of it, or nobody could write there any more, not even the vault's own
-# database. (Seen on ext4, in one of three attempts.)
-shared_disk() {
-  local attempt
-  truncate -s 3G "$work/shared.image"
-  mkfs.ext4 -q -m 0 "$work/shared.image"
-  mkdir "$work/shared"
-  mount -o loop "$work/shared.image" "$work/shared" || {
-    step "skipped: no image can be mounted here"
-    return
-  }
-  for attempt in {1..12}; do
-    s3oramfs init --local --no-passphrase --first-height=9 "$work/shared/$attempt" > "$work/init.log" 2>&1 ||
-      fail "attempt $attempt: $(tail -n 1 "$work/init.log")"
-    rm -r "$work/shared/$attempt"
-  done
-  umount "$work/shared"
-}
-if [[ $3 == local ]]; then
-  step "three servers share a disk"
-  shared_disk
-fi

@@ -10,7 +10,7 @@ declare -A server_pid=()
 declare -a listen_port=() starter=() server_more=()
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 
-# What the tests write; the matrix evictor makes it slow, so no more than shows something.
+# What the tests write: no more than shows something, as there are many of them.
 : "${TREE_FILES:=500}" "${TREE_BYTES:=6000000}" "${RANDOM_MIB:=16}"
 
 fail() {

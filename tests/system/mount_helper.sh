@@ -54,6 +54,7 @@ closed() {
   flock -n "$vault/lock" true || fail "umount returned before the vault was closed"
 }
 in_table() { printf '%s %s s3oramfs %s 0 0\n' "$vault" "$mount" "$1" > "$table"; }
+of_cache() { s3oramfs status --json "$vault" | sed -n '/^  "cache"/,/}/s/^    "'"$1"'": \([0-9]*\).*/\1/p'; }
 options_of() { findmnt -n -o OPTIONS "$mount"; }
 
 (umask 077 && echo right > "$pass" && echo second > "$work/second")
@@ -74,6 +75,7 @@ mount -f -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
 closed
 mount -s -t s3oramfs -o keyfile="$work/key",nonsense,ro,rw,noexec,cache=16M,log-level=debug "$vault" "$mount"
 [[ $(options_of) == *noexec* && $(options_of) == rw* ]] || fail "mounted with $(options_of)"
+[[ $(of_cache limit) == $((16 << 20)) ]] || fail "cache=16M is a limit of $(of_cache limit) bytes"
 expect 32 "already mounted at $mount" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$work/dev"
 expect 32 "is taken: the vault $vault" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
 expect 1 "remount" mount -o remount,ro "$mount"

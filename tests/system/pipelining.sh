@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # A distant server costs a sequential writer or reader no throughput: over lines of the same rate it
-# takes, with a round trip of 100 ms to the servers and between them, at most twice as long as with
+# takes, with a round trip of 100 ms to the servers and between them, at most 1.5 times as long as with
 # none. One access at a time would take several times as long.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -34,23 +34,28 @@ set_up() {
     serverd peers --store "$work/store$n" "${peers[@]}"
   done
   start_servers
-  start_relay 0
+  start_relay 0 0
   local init=(s3oramfs init --no-passphrase --block-size 64K "$vault" "${server_options[@]}")
   said=$("${init[@]}" 2> "$work/init.log") || code=$?
   [[ $code == 15 ]] || fail "init ended with $code instead of 15"
   authorize "$(shown_key <<< "$said")"
   "${init[@]}" --wait 20 > /dev/null 2> "$work/init.log"
+  # What is measured overwrites this, so that the tree grows no more.
+  s3oramfs mount "$vault" "$mount"
+  for _ in 1 2; do dd if="$work/data" of="$mount/data" bs=1M conv=notrunc,fsync status=none; done
+  s3oramfs umount "$mount"
+  wait_until "all processes of the vault have ended" no_processes_of "$vault"
   stop_relay
 }
 
-# start_relay ROUND-TRIP: in ms. It runs until its input ends.
+# start_relay ROUND-TRIP RATE: in ms and Mbit/s, 0 for no limit. It runs until its input ends.
 start_relay() {
   local link links=()
   for link in "${!relay_port[@]}"; do
     links+=("$link=${relay_port[$link]}:${listen_port[${link#*-}]}")
   done
   exec {relay_input}<> "$work/relay"
-  "$relay_program" --up "$rate" --down "$rate" --rtt "$1" --server-rtt "$1" "${links[@]}" \
+  "$relay_program" --up "$2" --down "$2" --rtt "$1" --server-rtt "$1" "${links[@]}" \
     < "$work/relay" > "$work/relay.log" 2>&1 &
   relay_pid=($!)
   for link in "${!relay_port[@]}"; do
@@ -73,21 +78,22 @@ timed() {
   "${@:2}"
   took[$1]=$(((${EPOCHREALTIME/./} - start) / 1000))
 }
-# not_twice WHAT NEAR FAR
-not_twice() {
+# as_fast WHAT NEAR FAR
+as_fast() {
   step "  $1: $2 ms with no round trip, $3 with one of 100 ms"
-  (($3 <= 2 * $2)) || fail "$1 takes $3 ms far away, and $2 nearby"
+  ((2 * $3 <= 3 * $2)) || fail "$1 takes $3 ms far away, and $2 nearby"
 }
 
 # write_and_read ROUND-TRIP: reading after mounting again, when nothing is in memory.
 write_and_read() {
   step "a round trip of $1 ms"
-  start_relay "$1"
+  start_relay "$1" "$rate"
   s3oramfs mount "$vault" "$mount"
-  timed "write $1" dd if="$work/data" of="$mount/data$1" bs=1M conv=fsync status=none
+  head -c 3M /dev/urandom > "$work/data"
+  timed "write $1" dd if="$work/data" of="$mount/data" bs=1M conv=notrunc,fsync status=none
   s3oramfs umount "$mount"
   s3oramfs mount "$vault" "$mount"
-  timed "read $1" dd if="$mount/data$1" of="$work/read" bs=1M status=none
+  timed "read $1" dd if="$mount/data" of="$work/read" bs=1M status=none
   cmp "$work/data" "$work/read" || fail "what comes back is something else"
   s3oramfs umount "$mount"
   wait_until "all processes of the vault have ended" no_processes_of "$vault"
@@ -100,6 +106,6 @@ head -c 3M /dev/urandom > "$work/data"
 set_up
 write_and_read 0
 write_and_read 100
-not_twice "a sequential write" "${took[write 0]}" "${took[write 100]}"
-not_twice "a sequential read" "${took[read 0]}" "${took[read 100]}"
+as_fast "a sequential write" "${took[write 0]}" "${took[write 100]}"
+as_fast "a sequential read" "${took[read 0]}" "${took[read 100]}"
 stop_servers
