@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "oramcore/base/system_error.h"
+
 namespace s3oram {
 namespace {
 
@@ -43,9 +45,9 @@ void tell(int pipe, Errc code, const std::string& text) {
 
 Result<Background> Background::start(const std::function<void()>& mounted) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(Errc::failed, "pipe: {}", std::strerror(errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0) return system_failure(errno, "pipe");
   const pid_t child = ::fork();
-  if (child < 0) return fail(Errc::failed, "fork: {}", std::strerror(errno));
+  if (child < 0) return system_failure(errno, "fork");
   if (child > 0) {
     ::close(ends[1]);
     await(ends[0], child, mounted);

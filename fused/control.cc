@@ -11,6 +11,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "oramcore/base/system_error.h"
+
 namespace s3oram {
 namespace {
 
@@ -49,7 +51,7 @@ Result<std::unique_ptr<ControlSocket>> ControlSocket::create(const std::string& 
   if (control->socket_ < 0 || ::fchmod(control->socket_, 0600) != 0 ||
       ::bind(control->socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(control->socket_, kBacklog) != 0 || ::pipe2(control->stop_, O_CLOEXEC) != 0)
-    return fail(Errc::failed, "control socket {}: {}", path, std::strerror(errno));
+    return system_failure(errno, "control socket {}", path);
   control->listener_ = std::thread([raw = control.get()] { raw->listen(); });
   return control;
 }

@@ -17,6 +17,7 @@
 #include "oramcore/base/async.h"
 #include "oramcore/base/metrics_responder.h"
 #include "oramcore/base/random.h"
+#include "oramcore/base/system_error.h"
 #include "oramcore/base/workers.h"
 #include "oramcore/service/manager.h"
 #include "oramcore/wire/zmq_transport.h"
@@ -32,8 +33,7 @@ constexpr unsigned kReaders = 8;  // they wait for the disk, more than the proce
 
 // A parent that ended before this call is noticed when readiness is reported to it.
 Status exit_with_parent() {
-  if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0)
-    return fail(Errc::failed, "--exit-with-parent: {}", std::strerror(errno));
+  if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) return system_failure(errno, "--exit-with-parent");
   return {};
 }
 

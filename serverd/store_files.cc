@@ -13,6 +13,7 @@
 #include <sstream>
 #include <utility>
 
+#include "oramcore/base/system_error.h"
 #include "oramcore/wire/endpoint.h"
 #include "serverd/text_file.h"
 
@@ -28,8 +29,7 @@ Path peers_file(const Path& store) { return store / "peers"; }
 // Whoever can write to these files decides who may connect.
 Status check_writers(const Path& file) {
   struct stat found {};
-  if (::stat(file.c_str(), &found) != 0)
-    return fail(Errc::failed, "{}: {}", file.string(), std::strerror(errno));
+  if (::stat(file.c_str(), &found) != 0) return system_failure(errno, "{}", file.string());
   if ((found.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
   return fail(Errc::failed,
               "{}: others may write to it (mode {:04o}), and so let themselves in: look through "
@@ -73,15 +73,14 @@ Result<StoreLock> StoreLock::take(const Path& store) {
       return fail(Errc::usage,
                   "store {}: no such directory; 's3oramfs-serverd keygen --store {}' makes it",
                   store.string(), store.string());
-    return fail(errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed, "{}: {}",
-                file.string(), std::strerror(errno));
+    return system_failure(errno, "{}", file.string());
   }
   StoreLock lock(fd);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK)
       return fail(Errc::vault_in_use, "store {}: another server runs on this store; stop it first",
                   store.string());
-    return fail(Errc::failed, "{}: locking: {}", file.string(), std::strerror(errno));
+    return system_failure(errno, "{}: locking", file.string());
   }
   return lock;
 }

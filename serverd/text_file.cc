@@ -5,18 +5,17 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <sstream>
 
 #include "oramcore/base/descriptor.h"
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
 
 tl::unexpected<Error> failure(const std::filesystem::path& file, const char* doing, int error) {
-  return fail(error == ENOSPC || error == EDQUOT ? Errc::disk_full : Errc::failed, "{}: {}: {}",
-              file.string(), doing, std::strerror(error));
+  return system_failure(error, "{}: {}", file.string(), doing);
 }
 
 Status write_all(int fd, const std::filesystem::path& file, const std::string& text) {

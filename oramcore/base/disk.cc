@@ -9,7 +9,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
+
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
@@ -108,8 +109,7 @@ class SystemFile final : public File {
   }
 
   tl::unexpected<Error> failure(const char* what) const {
-    return fail(errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed, "{} {}: {}",
-                what, path_.string(), std::strerror(errno));
+    return system_failure(errno, "{} {}", what, path_.string());
   }
 
   int descriptor_;
@@ -122,16 +122,14 @@ class SystemDisk final : public Disk {
  public:
   Result<std::unique_ptr<File>> open(const std::filesystem::path& path) override {
     const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (descriptor < 0)
-      return fail(Errc::failed, "cannot open {}: {}", path.string(), std::strerror(errno));
+    if (descriptor < 0) return system_failure(errno, "cannot open {}", path.string());
     std::unique_ptr<File> file(new SystemFile(descriptor, path));
     // A new file's name must survive a power cut as its content does.
     const int directory = ::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool durable = directory >= 0 && ::fsync(directory) == 0;
     const int reason = errno;
     if (directory >= 0) ::close(directory);
-    if (!durable)
-      return fail(Errc::failed, "fsync {}: {}", path.parent_path().string(), std::strerror(reason));
+    if (!durable) return system_failure(reason, "fsync {}", path.parent_path().string());
     return file;
   }
 };

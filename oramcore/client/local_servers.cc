@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "oramcore/base/system_error.h"
 #include "oramcore/client/server_process.h"
 
 namespace s3oram {
@@ -183,8 +184,7 @@ Status LocalServers::Keeper::stop_all() {
 // ---- others ------------------------------------------------------------------------------------
 
 Status LocalServers::Keeper::start() {
-  if (::pipe2(stop_, O_CLOEXEC) != 0)
-    return fail(Errc::failed, "starting the servers: {}", std::strerror(errno));
+  if (::pipe2(stop_, O_CLOEXEC) != 0) return system_failure(errno, "starting the servers");
   // Signals are for other threads.
   sigset_t every;
   sigset_t before;

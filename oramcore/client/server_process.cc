@@ -10,11 +10,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <string>
 #include <utility>
 
+#include "oramcore/base/system_error.h"
 #include "oramcore/state/durable_file.h"
 
 extern char** environ;
@@ -47,8 +47,7 @@ Status make_folder(const Path& folder) {
   std::error_code error;
   if (std::filesystem::create_directory(folder, error))
     std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
-  if (error)
-    return fail(Errc::failed, "{}: making this directory: {}", folder.string(), error.message());
+  if (error) return system_failure(error.value(), "{}: making this directory", folder.string());
   return sync_directory(folder.parent_path());
 }
 
@@ -161,8 +160,7 @@ Status ServerProcess::launch() {
   if (error) log_start_ = 0;
 
   int pipe[2];
-  if (::pipe2(pipe, O_CLOEXEC) != 0)
-    return fail(Errc::failed, "starting server {}: {}", number_, std::strerror(errno));
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return system_failure(errno, "starting server {}", number_);
   close_once(ready_);
   ready_ = pipe[0];
   // Above the descriptors that the child's own files take.
@@ -181,8 +179,8 @@ Status ServerProcess::launch() {
   }
   pid_ = -1;
   close_once(ready_);
-  return fail(Errc::failed, "starting server {}: {} (in {}): {}", number_, program_.string(),
-              run.string(), std::strerror(failed));
+  return system_failure(failed, "starting server {}: {} (in {})", number_, program_.string(),
+                        run.string());
 }
 
 bool ServerProcess::take_readiness() {

@@ -5,18 +5,16 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/disk.h"
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
 
 tl::unexpected<Error> failure(const std::filesystem::path& path, const char* doing) {
-  const int error = errno;
-  const Errc code = error == ENOSPC || error == EDQUOT ? Errc::disk_full : Errc::failed;
-  return fail(code, "{}: {}: {}", path.string(), doing, std::strerror(error));
+  return system_failure(errno, "{}: {}", path.string(), doing);
 }
 
 Status write_and_sync(const std::filesystem::path& path, const std::filesystem::path& former,
@@ -66,8 +64,8 @@ Status copy_durably(const std::filesystem::path& from, const std::filesystem::pa
     std::error_code error;
     std::filesystem::copy_file(from, to, error);
     if (error)
-      return fail(error == std::errc::no_space_on_device ? Errc::disk_full : Errc::failed,
-                  "{}: cannot be copied to {}: {}", from.string(), to.string(), error.message());
+      return system_failure(error.value(), "{}: cannot be copied to {}", from.string(),
+                            to.string());
     auto file = system_disk().open(to);
     if (!file) return fail(file.error());
     return (*file)->sync();

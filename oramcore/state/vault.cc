@@ -15,6 +15,7 @@
 
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/mountinfo.h"
+#include "oramcore/base/system_error.h"
 #include "oramcore/state/durable_file.h"
 #include "oramcore/state/vault_config.h"
 
@@ -34,8 +35,7 @@ fs::path lock_file(const fs::path& directory) { return directory / "lock"; }
 
 Status make_directory(const fs::path& path) {
   if (::mkdir(path.c_str(), 0700) == 0) return {};
-  const Errc code = errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed;
-  return fail(code, "{}: cannot be made: {}", path.string(), std::strerror(errno));
+  return system_failure(errno, "{}: cannot be made", path.string());
 }
 
 // A directory in the making: unless kept, it ends as it was found, missing or empty.
@@ -52,8 +52,7 @@ class Draft {
       if (!S_ISDIR(stat.st_mode) || !fs::is_empty(directory, error) || error)
         return fail(Errc::exists, "{}: exists already, and is not overwritten", directory.string());
       if (::chmod(directory.c_str(), 0700) != 0)
-        return fail(Errc::failed, "{}: cannot be made private: {}", directory.string(),
-                    std::strerror(errno));
+        return system_failure(errno, "{}: cannot be made private", directory.string());
       draft.former_mode_ = stat.st_mode & 07777;
     }
     draft.active_ = true;
@@ -96,8 +95,7 @@ bool was_vault(const fs::path& directory) {
 Status keep_damaged(const fs::path& file) {
   const fs::path aside = free_path(fs::path(file) += ".damaged");
   if (::link(file.c_str(), aside.c_str()) == 0 || errno == ENOENT) return {};
-  return fail(Errc::failed, "{}: cannot be kept as {}: {}", file.string(), aside.string(),
-              std::strerror(errno));
+  return system_failure(errno, "{}: cannot be kept as {}", file.string(), aside.string());
 }
 
 /// By root, for somebody's vault.
@@ -107,8 +105,7 @@ Status give_to_owner(const fs::path& file) {
   if (::stat(file.parent_path().c_str(), &directory) == 0 &&
       ::lchown(file.c_str(), directory.st_uid, directory.st_gid) == 0)
     return {};
-  return fail(Errc::failed, "{}: cannot be given to the owner of its directory: {}", file.string(),
-              std::strerror(errno));
+  return system_failure(errno, "{}: cannot be given to the owner of its directory", file.string());
 }
 
 Status write_first_key(const fs::path& directory, const Credential& credential,
@@ -286,13 +283,13 @@ Status Vault::lock() {
   if (fd < 0 && errno == EROFS)
     return fail(Errc::failed, "{}: is on a read-only disk: copy the vault to another one",
                 directory_.string());
-  if (fd < 0) return fail(Errc::failed, "{}: {}", path.string(), std::strerror(errno));
+  if (fd < 0) return system_failure(errno, "{}", path.string());
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     ::close(fd);
     if (error == EWOULDBLOCK)
       return fail(Errc::vault_in_use, "{}: in use by another process", directory_.string());
-    return fail(Errc::failed, "{}: cannot be locked: {}", path.string(), std::strerror(error));
+    return system_failure(error, "{}: cannot be locked", path.string());
   }
   lock_ = fd;
   return {};
@@ -321,7 +318,7 @@ Result<bool> Vault::is_in_use(const fs::path& directory) {
   if (fd.get() < 0 && errno == ENOENT) return false;
   if (fd.get() >= 0 && ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0) return false;
   if (fd.get() >= 0 && errno == EWOULDBLOCK) return true;
-  return fail(Errc::failed, "{}: {}", path.string(), std::strerror(errno));
+  return system_failure(errno, "{}", path.string());
 }
 
 Result<KeyFile> Vault::read_keys() const {

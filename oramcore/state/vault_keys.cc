@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
+#include "oramcore/base/system_error.h"
 #include "oramcore/state/durable_file.h"
 #include "oramcore/state/vault.h"
 
@@ -54,12 +54,10 @@ Vault::FilesLock::~FilesLock() {
 Result<Vault::FilesLock> Vault::lock_files() const {
   // The directory itself: the files are replaced.
   const int fd = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return fail(Errc::failed, "{}: {}", directory_.string(), std::strerror(errno));
+  if (fd < 0) return system_failure(errno, "{}", directory_.string());
   FilesLock lock(fd);
   while (::flock(fd, LOCK_EX) != 0)
-    if (errno != EINTR)
-      return fail(Errc::failed, "{}: cannot be locked: {}", directory_.string(),
-                  std::strerror(errno));
+    if (errno != EINTR) return system_failure(errno, "{}: cannot be locked", directory_.string());
   return lock;
 }
 

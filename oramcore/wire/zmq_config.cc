@@ -9,6 +9,7 @@
 #include <cstring>
 #include <set>
 
+#include "oramcore/base/system_error.h"
 #include "oramcore/wire/endpoint.h"
 
 namespace s3oram {
@@ -90,7 +91,7 @@ Status check_ipc_free(const std::string& endpoint) {
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return fail(Errc::failed, "listening on {}: {}", endpoint, std::strerror(errno));
+  if (fd < 0) return system_failure(errno, "listening on {}", endpoint);
   const int rc = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   const int error = errno;
   ::close(fd);
