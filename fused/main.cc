@@ -338,7 +338,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "s3oramfs: %s\n", started.error().message.c_str());
       return static_cast<int>(started.error().code);
     }
-    background = *started;
+    background = std::move(*started);
   }
   log_to(command, {}, false);
   const Status outcome = run(command, background);

@@ -38,10 +38,10 @@ Status exit_with_parent() {
 }
 
 /// The server of a mount that was killed may still be about to end: the next one waits for it.
-Result<StoreLock> take_store(const Options& options) {
+Result<Descriptor> take_store(const Options& options) {
   const auto limit = std::chrono::steady_clock::now() + kPredecessor;
   for (;;) {
-    auto lock = StoreLock::take(options.store);
+    auto lock = lock_store(options.store);
     if (lock || lock.error().code != Errc::vault_in_use || !options.exit_with_parent ||
         std::chrono::steady_clock::now() >= limit)
       return lock;
@@ -58,13 +58,11 @@ Status check_metrics(const Options& options) {
 }
 
 Status report_ready(int fd) {
-  const ssize_t wrote = ::write(fd, "\n", 1);
-  const int error = errno;
-  ::close(fd);
-  if (wrote != 1)
+  const Descriptor pipe(fd);
+  if (::write(fd, "\n", 1) != 1)
     return fail(Errc::failed,
                 "--ready-fd {}: {}; it must be the writing end of a pipe that the starter reads",
-                fd, std::strerror(error));
+                fd, std::strerror(errno));
   return {};
 }
 

@@ -63,10 +63,10 @@ Result<std::vector<T>> parse_lines(const Path& file, Parse parse) {
 
 }  // namespace
 
-Result<StoreLock> StoreLock::take(const Path& store) {
+Result<Descriptor> lock_store(const Path& store) {
   const Path file = store / "lock";
-  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kOwnerOnly);
-  if (fd < 0) {
+  Descriptor lock(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kOwnerOnly));
+  if (lock.get() < 0) {
     if (errno == ENOTDIR)
       return fail(Errc::usage, "store {}: it is not a directory", store.string());
     if (errno == ENOENT)
@@ -75,23 +75,11 @@ Result<StoreLock> StoreLock::take(const Path& store) {
                   store.string(), store.string());
     return system_failure(errno, "{}", file.string());
   }
-  StoreLock lock(fd);
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK)
-      return fail(Errc::vault_in_use, "store {}: another server runs on this store; stop it first",
-                  store.string());
-    return system_failure(errno, "{}: locking", file.string());
-  }
-  return lock;
-}
-
-StoreLock::StoreLock(StoreLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-StoreLock& StoreLock::operator=(StoreLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-StoreLock::~StoreLock() {
-  if (fd_ >= 0) ::close(fd_);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno == EWOULDBLOCK)
+    return fail(Errc::vault_in_use, "store {}: another server runs on this store; stop it first",
+                store.string());
+  return system_failure(errno, "{}: locking", file.string());
 }
 
 Result<KeyPair> read_server_key(const Path& store) {

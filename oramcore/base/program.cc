@@ -22,9 +22,9 @@ std::vector<char*> argument_pointers(std::vector<std::string>& words) {
 bool ProgramEnd::succeeded() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
 
 Result<ProgramEnd> run_program(std::vector<std::string> words, int captured, std::size_t most) {
-  int ends[2] = {-1, -1};
-  if (captured >= 0 && ::pipe2(ends, O_CLOEXEC) != 0) return system_failure(errno, "pipe");
-  Descriptor ours(ends[0]), theirs(ends[1]);
+  Descriptor ends[2];
+  if (captured >= 0 && !open_pipe(ends)) return system_failure(errno, "pipe");
+  auto& [ours, theirs] = ends;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   if (captured >= 0) posix_spawn_file_actions_adddup2(&actions, theirs.get(), captured);

@@ -13,7 +13,6 @@
 #include <thread>
 #include <utility>
 
-#include "oramcore/base/descriptor.h"
 #include "oramcore/base/mountinfo.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/state/durable_file.h"
@@ -276,23 +275,21 @@ Status Vault::reread() {
 }
 
 Status Vault::lock() {
-  if (lock_ >= 0) return {};
+  if (lock_.get() >= 0) return {};
   const fs::path path = lock_file(directory_);
   // Closed on exec: a server started from here must not hold the vault after we have gone.
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0 && errno == EROFS)
+  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (lock.get() < 0 && errno == EROFS)
     return fail(Errc::failed, "{}: is on a read-only disk: copy the vault to another one",
                 directory_.string());
-  if (fd < 0) return system_failure(errno, "{}", path.string());
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    const int error = errno;
-    ::close(fd);
-    if (error == EWOULDBLOCK)
-      return fail(Errc::vault_in_use, "{}: in use by another process", directory_.string());
-    return system_failure(error, "{}: cannot be locked", path.string());
+  if (lock.get() < 0) return system_failure(errno, "{}", path.string());
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
+    lock_ = std::move(lock);
+    return {};
   }
-  lock_ = fd;
-  return {};
+  if (errno == EWOULDBLOCK)
+    return fail(Errc::vault_in_use, "{}: in use by another process", directory_.string());
+  return system_failure(errno, "{}: cannot be locked", path.string());
 }
 
 Status Vault::lock_when_left(const std::function<void()>& waiting) {
@@ -397,24 +394,6 @@ Status Vault::mark_ready() {
   VaultConfig ready = config_;
   ready.ready = true;
   return write_config(std::move(ready));
-}
-
-Vault::Vault(Vault&& other) noexcept
-    : directory_(std::move(other.directory_)),
-      config_(std::move(other.config_)),
-      old_wrap_(other.old_wrap_),
-      lock_(std::exchange(other.lock_, -1)) {}
-
-Vault& Vault::operator=(Vault&& other) noexcept {
-  directory_ = std::move(other.directory_);
-  config_ = std::move(other.config_);
-  old_wrap_ = other.old_wrap_;
-  std::swap(lock_, other.lock_);
-  return *this;
-}
-
-Vault::~Vault() {
-  if (lock_ >= 0) ::close(lock_);
 }
 
 }  // namespace s3oram

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <sodium.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -42,21 +41,16 @@ PublicKey public_key_of(Seed& secret) {
 
 /// The files as they are, locked, and the slot that the known credential opens.
 struct Vault::KeyChange {
-  FilesLock lock;
+  Descriptor lock;
   KeyFile keys;
   OpenedSlot opened;
 };
 
-Vault::FilesLock::~FilesLock() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-Result<Vault::FilesLock> Vault::lock_files() const {
+Result<Descriptor> Vault::lock_files() const {
   // The directory itself: the files are replaced.
-  const int fd = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return system_failure(errno, "{}", directory_.string());
-  FilesLock lock(fd);
-  while (::flock(fd, LOCK_EX) != 0)
+  Descriptor lock(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.get() < 0) return system_failure(errno, "{}", directory_.string());
+  while (::flock(lock.get(), LOCK_EX) != 0)
     if (errno != EINTR) return system_failure(errno, "{}: cannot be locked", directory_.string());
   return lock;
 }

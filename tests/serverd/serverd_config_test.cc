@@ -207,15 +207,15 @@ TEST_F(Store, BadPeersAreRefusedAndLeaveTheOldOnes) {
 TEST_F(Store, OnlyOneServerMayLockIt) {
   make_key();
   {
-    const auto lock = StoreLock::take(store_);
+    const auto lock = lock_store(store_);
     ASSERT_TRUE(lock) << lock.error().message;
-    const auto second = StoreLock::take(store_);
+    const auto second = lock_store(store_);
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().code, Errc::vault_in_use);
     EXPECT_NE(second.error().message.find(store_.string()), std::string::npos);
   }
-  EXPECT_TRUE(StoreLock::take(store_));
-  EXPECT_EQ(StoreLock::take(folder_ / "typo").error().code, Errc::usage);
+  EXPECT_TRUE(lock_store(store_));
+  EXPECT_EQ(lock_store(folder_ / "typo").error().code, Errc::usage);
 }
 
 TEST_F(Store, AServerFindsItselfAndItsPeersInTheList) {
