@@ -9,9 +9,9 @@
 #include "cli/vault_lock.h"
 #include "cli/volume_options.h"
 #include "fused/restore_files.h"
+#include "oramcore/base/durable_file.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/db/sqlite.h"
-#include "oramcore/state/durable_file.h"
 #include "oramcore/state/owner.h"
 #include "oramcore/state/vault_config.h"
 

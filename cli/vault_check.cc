@@ -8,10 +8,10 @@
 #include "fused/backup_list.h"
 #include "fused/check_files.h"
 #include "oramcore/base/disk.h"
+#include "oramcore/base/durable_file.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/db/salvage.h"
 #include "oramcore/state/check.h"
-#include "oramcore/state/durable_file.h"
 
 namespace s3oram {
 namespace {

@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "oramcore/base/descriptor.h"
+#include "oramcore/base/durable_file.h"
 #include "oramcore/base/system_error.h"
 
 namespace s3oram {
@@ -126,10 +127,7 @@ class SystemDisk final : public Disk {
     if (descriptor.get() < 0) return system_failure(errno, "cannot open {}", path.string());
     std::unique_ptr<File> file(new SystemFile(std::move(descriptor), path));
     // A new file's name must survive a power cut as its content does.
-    const Descriptor directory(
-        ::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (directory.get() < 0 || ::fsync(directory.get()) != 0)
-      return system_failure(errno, "fsync {}", path.parent_path().string());
+    S3O_TRY(sync_directory(path.parent_path()));
     return file;
   }
 };

@@ -14,8 +14,8 @@
 #include <string>
 #include <utility>
 
+#include "oramcore/base/durable_file.h"
 #include "oramcore/base/system_error.h"
-#include "oramcore/state/durable_file.h"
 
 extern char** environ;
 

@@ -18,8 +18,8 @@
 
 #include "oramcore/base/bytes.h"
 #include "oramcore/base/descriptor.h"
+#include "oramcore/base/durable_file.h"
 #include "oramcore/base/program.h"
-#include "oramcore/state/durable_file.h"
 
 namespace s3oram {
 namespace {

@@ -13,9 +13,9 @@
 #include <thread>
 #include <utility>
 
+#include "oramcore/base/durable_file.h"
 #include "oramcore/base/mountinfo.h"
 #include "oramcore/base/system_error.h"
-#include "oramcore/state/durable_file.h"
 #include "oramcore/state/vault_config.h"
 
 namespace s3oram {
@@ -95,16 +95,6 @@ Status keep_damaged(const fs::path& file) {
   const fs::path aside = free_path(fs::path(file) += ".damaged");
   if (::link(file.c_str(), aside.c_str()) == 0 || errno == ENOENT) return {};
   return system_failure(errno, "{}: cannot be kept as {}", file.string(), aside.string());
-}
-
-/// By root, for somebody's vault.
-Status give_to_owner(const fs::path& file) {
-  struct stat directory {};
-  if (::geteuid() != 0) return {};
-  if (::stat(file.parent_path().c_str(), &directory) == 0 &&
-      ::lchown(file.c_str(), directory.st_uid, directory.st_gid) == 0)
-    return {};
-  return system_failure(errno, "{}: cannot be given to the owner of its directory", file.string());
 }
 
 Status write_first_key(const fs::path& directory, const Credential& credential,
@@ -238,13 +228,13 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
                 directory.string(), directory.string());
   if (!*keyed) {
     S3O_TRY(keep_damaged(key_path));
-    S3O_TRY(write_durably(key_path, keys));
-    S3O_TRY(give_to_owner(key_path));
+    S3O_TRY(write_durably(key_path, keys, FileOwner::of_directory));
   }
   if (!*described) {
     S3O_TRY(keep_damaged(config_path));
-    S3O_TRY(vault.write_config(config));
-    S3O_TRY(give_to_owner(config_path));
+    S3O_TRY(write_durably(config_path, as_view(to_json({config, vault.old_wrap_})),
+                          FileOwner::of_directory));
+    vault.config_ = config;
   }
   return Recovered{std::move(vault), true};
 }

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "oramcore/base/durable_file.h"
 #include "oramcore/base/system_error.h"
-#include "oramcore/state/durable_file.h"
 #include "oramcore/state/vault.h"
 
 namespace s3oram {
