@@ -5,7 +5,7 @@
 #include "cli/command.h"
 #include "cli/control.h"
 #include "cli/terminal.h"
-#include "oramcore/state/durable_file.h"
+#include "oramcore/base/durable_file.h"
 
 namespace s3oram {
 namespace {

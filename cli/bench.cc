@@ -1,6 +1,5 @@
 // s3oramfs bench: how fast a volume is, or any directories beside each other.
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -9,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/progress_bar.h"
 #include "cli/size.h"
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
@@ -44,8 +44,7 @@ Status check_picture(const std::string& file) {
   std::error_code ignored;
   const bool there = std::filesystem::exists(std::filesystem::symlink_status(file, ignored));
   errno = 0;
-  if (!std::ofstream(file, std::ios::app))
-    return fail(Errc::failed, "--plot {}: {}", file, std::strerror(errno));
+  if (!std::ofstream(file, std::ios::app)) return system_failure(errno, "--plot {}", file);
   if (!there) std::filesystem::remove(file, ignored);
   return {};
 }

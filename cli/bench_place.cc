@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <sstream>
@@ -17,6 +16,7 @@
 #include "cli/control.h"
 #include "cli/mount_table.h"
 #include "oramcore/base/human.h"
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
@@ -81,7 +81,7 @@ Result<std::unique_ptr<BenchPlace>> BenchPlace::make(const std::string& target,
   struct statvfs disk {};
   struct stat status {};
   if (::statvfs(parent.c_str(), &disk) != 0 || ::stat(parent.c_str(), &status) != 0)
-    return fail(Errc::failed, "{}: {}", parent.string(), std::strerror(errno));
+    return system_failure(errno, "{}", parent.string());
   const std::uint64_t free = std::uint64_t{disk.f_bavail} * disk.f_frsize;
   if (free < bytes + kToSpare)
     return fail(Errc::disk_full, "{}: {} are free, and {} are needed: free some, or give --size",
@@ -99,8 +99,7 @@ Result<std::unique_ptr<BenchPlace>> BenchPlace::make(const std::string& target,
   }
   std::string name = (parent / "s3oramfs-bench-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr)
-    return fail(Errc::failed, "{}: no subdirectory can be made there: {}", parent.string(),
-                std::strerror(errno));
+    return system_failure(errno, "{}: no subdirectory can be made there", parent.string());
   place->directory_ = name;
   return place;
 }
@@ -116,7 +115,7 @@ BenchPlace::~BenchPlace() {
 
 Status BenchPlace::forget(int file) const {
   if (const int error = ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED); error != 0)
-    return fail(Errc::failed, "posix_fadvise: {}", std::strerror(error));
+    return system_failure(error, "posix_fadvise");
   if (!vault_) return {};
   auto dropped = ask_daemon(*vault_, "drop");
   if (!dropped) return fail(std::move(dropped).error());

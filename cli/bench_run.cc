@@ -16,6 +16,7 @@
 #include "oramcore/base/bytes.h"
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/random.h"
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
@@ -33,10 +34,7 @@ double since(Steady::time_point begun) {
   return std::chrono::duration<double>(Steady::now() - begun).count();
 }
 
-tl::unexpected<Error> failure(const char* doing) {
-  const Errc code = errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed;
-  return fail(code, "{}: {}", doing, std::strerror(errno));
-}
+tl::unexpected<Error> failure(const char* doing) { return system_failure(errno, "{}", doing); }
 
 class Bench {
  public:
@@ -154,7 +152,7 @@ class Bench {
                         const std::string& title) {
     S3O_TRY(begin(title));
     if (const int error = ::posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM); error != 0)
-      return fail(Errc::failed, "posix_fadvise: {}", std::strerror(error));
+      return system_failure(error, "posix_fadvise");
     Bytes piece(bytes);
     std::vector<double> took;
     std::vector<std::uint64_t> left;

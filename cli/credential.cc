@@ -4,9 +4,9 @@
 
 #include <iostream>
 
+#include "oramcore/base/durable_file.h"
 #include "oramcore/base/random.h"
 #include "oramcore/state/credential.h"
-#include "oramcore/state/durable_file.h"
 
 namespace s3oram {
 namespace {

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "cli/command.h"
 #include "cli/mount_helper.h"
 #include "oramcore/base/program.h"
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 
@@ -18,7 +18,7 @@ Status run_mount(const Args& args) {
   Args words = args;
   words.insert(words.begin(), *daemon);
   ::execv(daemon->c_str(), argument_pointers(words).data());
-  return fail(Errc::failed, "{}: cannot be run: {}", daemon->string(), std::strerror(errno));
+  return system_failure(errno, "{}: cannot be run", daemon->string());
 }
 
 Result<int> run_mount_helper(const Args& args) {

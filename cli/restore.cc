@@ -9,8 +9,9 @@
 #include "cli/vault_lock.h"
 #include "cli/volume_options.h"
 #include "fused/restore_files.h"
+#include "oramcore/base/durable_file.h"
+#include "oramcore/base/system_error.h"
 #include "oramcore/db/sqlite.h"
-#include "oramcore/state/durable_file.h"
 #include "oramcore/state/owner.h"
 #include "oramcore/state/vault_config.h"
 
@@ -133,7 +134,7 @@ Status replace_database(const Vault& vault, const fs::path& made) {
   for (const std::string& old : {log, path.string() + "-shm"})
     if (!error) fs::remove(old, error);
   if (!error) fs::rename(made, path, error);
-  if (error) return fail(Errc::failed, "replacing {}: {}", path.string(), error.message());
+  if (error) return system_failure(error.value(), "replacing {}", path.string());
   return sync_directory(vault.directory());
 }
 

@@ -8,9 +8,10 @@
 #include "fused/backup_list.h"
 #include "fused/check_files.h"
 #include "oramcore/base/disk.h"
+#include "oramcore/base/durable_file.h"
+#include "oramcore/base/system_error.h"
 #include "oramcore/db/salvage.h"
 #include "oramcore/state/check.h"
-#include "oramcore/state/durable_file.h"
 
 namespace s3oram {
 namespace {
@@ -263,7 +264,7 @@ class Check {
     std::error_code error;
     for (const char* suffix : {"-wal", "-shm"}) fs::remove(with_suffix(path_, suffix), error);
     fs::rename(fresh, path_, error);
-    if (error) return fail(Errc::failed, "{}: {}", path_.string(), error.message());
+    if (error) return system_failure(error.value(), "{}", path_.string());
     return sync_directory(vault_.directory());
   }
 

@@ -9,17 +9,17 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
-#include <utility>
+
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
 
 // The child's message: its exit code as a byte, then text. Readiness is the byte 0.
-void tell(int pipe, Errc code, const std::string& text) {
+void tell(Descriptor pipe, Errc code, const std::string& text) {
   const std::string message = static_cast<char>(code) + text;
-  if (::write(pipe, message.data(), message.size()) < 0)
+  if (::write(pipe.get(), message.data(), message.size()) < 0)
     spdlog::warn("the waiting command is gone: {}", std::strerror(errno));
-  ::close(pipe);
 }
 
 [[noreturn]] void await(int pipe, pid_t child, const std::function<void()>& mounted) {
@@ -42,30 +42,29 @@ void tell(int pipe, Errc code, const std::string& text) {
 }  // namespace
 
 Result<Background> Background::start(const std::function<void()>& mounted) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(Errc::failed, "pipe: {}", std::strerror(errno));
+  Descriptor ends[2];
+  if (!open_pipe(ends)) return system_failure(errno, "pipe");
   const pid_t child = ::fork();
-  if (child < 0) return fail(Errc::failed, "fork: {}", std::strerror(errno));
+  if (child < 0) return system_failure(errno, "fork");
   if (child > 0) {
-    ::close(ends[1]);
-    await(ends[0], child, mounted);
+    ends[1].close();
+    await(ends[0].get(), child, mounted);
   }
-  ::close(ends[0]);
-  return Background(ends[1]);
+  return Background(std::move(ends[1]));
 }
 
 void Background::ready() {
-  if (pipe_ < 0) return;
+  if (!is_background()) return;
   ::setsid();
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (null >= 0) ::dup2(null, standard);
   if (null > STDERR_FILENO) ::close(null);
-  tell(std::exchange(pipe_, -1), Errc::ok, "");
+  tell(std::move(pipe_), Errc::ok, "");
 }
 
 void Background::failed(const Error& error) {
-  if (pipe_ >= 0) tell(std::exchange(pipe_, -1), error.code, error.message);
+  if (is_background()) tell(std::move(pipe_), error.code, error.message);
 }
 
 }  // namespace s3oram

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "oramcore/base/system_error.h"
+
 namespace s3oram {
 namespace {
 
@@ -45,30 +47,27 @@ Result<std::unique_ptr<ControlSocket>> ControlSocket::create(const std::string& 
     return fail(Errc::failed, "{}: too long for a socket", path);
   std::memcpy(address.sun_path, path.data(), path.size());
   ::unlink(path.c_str());
-  control->socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (control->socket_ < 0 || ::fchmod(control->socket_, 0600) != 0 ||
-      ::bind(control->socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(control->socket_, kBacklog) != 0 || ::pipe2(control->stop_, O_CLOEXEC) != 0)
-    return fail(Errc::failed, "control socket {}: {}", path, std::strerror(errno));
+  control->socket_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int socket = control->socket_.get();
+  if (socket < 0 || ::fchmod(socket, 0600) != 0 ||
+      ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(socket, kBacklog) != 0 || !open_pipe(control->stop_))
+    return system_failure(errno, "control socket {}", path);
   control->listener_ = std::thread([raw = control.get()] { raw->listen(); });
   return control;
 }
 
 ControlSocket::~ControlSocket() {
-  ::close(stop_[1]);
+  stop_[1].close();
   if (listener_.joinable()) listener_.join();
   for (Session& session : sessions_) session.thread.join();
-  if (socket_ >= 0) {
-    ::close(socket_);
-    ::unlink(path_.c_str());
-  }
-  ::close(stop_[0]);
+  if (socket_.get() >= 0) ::unlink(path_.c_str());
 }
 
 /// A thread for each connection: a status must not wait behind a sync.
 void ControlSocket::listen() {
   while (true) {
-    pollfd wake[2] = {{socket_, POLLIN, 0}, {stop_[0], POLLIN, 0}};
+    pollfd wake[2] = {{socket_.get(), POLLIN, 0}, {stop_[0].get(), POLLIN, 0}};
     if (::poll(wake, 2, -1) < 0) continue;
     if (wake[1].revents != 0) return;
     sessions_.remove_if([](Session& session) {
@@ -76,7 +75,7 @@ void ControlSocket::listen() {
       session.thread.join();
       return true;
     });
-    const int connection = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+    const int connection = ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC);
     if (connection < 0) continue;
     Session& session = sessions_.emplace_back();
     session.thread = std::thread([this, connection, &session] {
@@ -90,7 +89,7 @@ void ControlSocket::listen() {
 void ControlSocket::serve(int connection) const {
   std::string request;
   while (request.size() < kLongestRequest && !request.ends_with('\n')) {
-    pollfd wake[2] = {{connection, POLLIN, 0}, {stop_[0], POLLIN, 0}};
+    pollfd wake[2] = {{connection, POLLIN, 0}, {stop_[0].get(), POLLIN, 0}};
     if (::poll(wake, 2, kPatience) <= 0 || wake[1].revents != 0) return;
     char c = 0;
     if (::recv(connection, &c, 1, 0) <= 0) return;

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
 
 namespace s3oram {
@@ -45,8 +46,8 @@ class ControlSocket {
 
   std::string path_;
   ControlHandler handler_;
-  int socket_ = -1;
-  int stop_[2] = {-1, -1};  // a pipe: readable once the socket shall close
+  Descriptor socket_;
+  Descriptor stop_[2];  // a pipe: readable once the socket shall close
   std::list<Session> sessions_;
   std::thread listener_;
 };

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "oramcore/base/system_error.h"
+
 namespace s3oram {
 namespace {
 
@@ -206,7 +208,7 @@ Status FileSystem::unmount() {
       spdlog::warn("the last changes are in no backup yet ({})", std::strerror(backed_up.error()));
   const bool idle = cache_.wait(lock, [&] { return is_idle(); });
   if (!outcome)
-    return fail(outcome.error() == ENOSPC ? Errc::disk_full : Errc::failed,
+    return fail(code_of(outcome.error()),
                 "not everything could be written: {} bytes of file data and {} changes of names "
                 "and attributes since the last commit are lost ({})",
                 cache_.dirty_bytes(), metadata_.uncommitted(), std::strerror(outcome.error()));

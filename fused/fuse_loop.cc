@@ -10,12 +10,13 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
 #include <iterator>
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
@@ -48,7 +49,7 @@ Status FuseLoop::run(unsigned threads, int cpu_latency) {
   processors_.emplace(cpu_latency);
   const int device = fuse_session_fd(session_);
   if (stopped_.get() < 0 || ::fcntl(device, F_SETFL, ::fcntl(device, F_GETFL) | O_NONBLOCK) != 0)
-    return fail(Errc::failed, "/dev/fuse cannot be waited for: {}", std::strerror(errno));
+    return system_failure(errno, "/dev/fuse cannot be waited for");
   std::deque<Worker> workers;
   std::vector<std::jthread> running;
   try {
@@ -62,7 +63,7 @@ Status FuseLoop::run(unsigned threads, int cpu_latency) {
   }
   running.clear();  // waits for them
   if (*ended_ == 0) return {};
-  return fail(Errc::failed, "the connection to the kernel broke: {}", std::strerror(*ended_));
+  return system_failure(*ended_, "the connection to the kernel broke");
 }
 
 void FuseLoop::work(Worker& self) {

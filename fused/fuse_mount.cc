@@ -11,6 +11,7 @@
 #include "fused/file_system.h"
 #include "fused/fuse_loop.h"
 #include "fused/fuse_ops.h"
+#include "oramcore/base/descriptor.h"
 #include "oramcore/base/program.h"
 
 namespace s3oram {
@@ -81,11 +82,10 @@ Status FuseMount::run(int cpu_latency) {
 
 /// Waits for this very mount, which the session's threads still serve.
 void FuseMount::write_back() const {
-  const int root = ::open(mountpoint_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (root < 0 || ::syncfs(root) != 0)
+  const Descriptor root(::open(mountpoint_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (root.get() < 0 || ::syncfs(root.get()) != 0)
     spdlog::warn("{}: the kernel's cache could not be written back: {}", mountpoint_,
                  strerror(errno));
-  if (root >= 0) ::close(root);
 }
 
 void FuseMount::stop() {

@@ -28,6 +28,7 @@
 #include "oramcore/base/identity.h"
 #include "oramcore/base/memory.h"
 #include "oramcore/base/output.h"
+#include "oramcore/base/system_error.h"
 #include "oramcore/client/volume.h"
 #include "oramcore/service/log.h"
 #include "oramcore/service/manager.h"
@@ -69,8 +70,7 @@ class SignalWatch {
     thread_.join();
   }
   static Status install() {
-    if (::pipe2(signal_pipe, O_CLOEXEC) != 0)
-      return fail(Errc::failed, "pipe: {}", std::strerror(errno));
+    if (::pipe2(signal_pipe, O_CLOEXEC) != 0) return system_failure(errno, "pipe");
     struct sigaction action {};
     action.sa_flags = SA_RESTART;
     action.sa_handler = [](int number) { notify(static_cast<char>(number)); };
@@ -243,7 +243,7 @@ Status mount_vault(const MountCommand& command, Background& background) {
   const stdfs::path run_directory = vault->run_directory();
   stdfs::create_directories(run_directory, error);
   if (!error) stdfs::current_path(run_directory, error);
-  if (error) return fail(Errc::failed, "{}: {}", run_directory.string(), error.message());
+  if (error) return system_failure(error.value(), "{}", run_directory.string());
   log_to(command, run_directory / "fused.log", background.is_background());
   S3O_TRY(SignalWatch::install());
 
@@ -338,7 +338,7 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "s3oramfs: %s\n", started.error().message.c_str());
       return static_cast<int>(started.error().code);
     }
-    background = *started;
+    background = std::move(*started);
   }
   log_to(command, {}, false);
   const Status outcome = run(command, background);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <set>
 
+#include "oramcore/base/system_error.h"
 #include "serverd/store_files.h"
 
 namespace s3oram {
@@ -46,7 +47,7 @@ Status keygen(const Path& store, std::ostream& out, bool rotate) {
     return {};
   }
   if (::mkdir(store.c_str(), 0700) != 0 && errno != EEXIST)
-    return fail(Errc::failed, "store {}: {}{}", store.string(), std::strerror(errno),
+    return fail(code_of(errno), "store {}: {}{}", store.string(), std::strerror(errno),
                 errno == ENOENT ? "; make the directory above it first" : "");
   const KeyPair keys = generate_key_pair();
   if (auto status = create_server_key(store, keys); !status) {

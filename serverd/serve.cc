@@ -17,6 +17,7 @@
 #include "oramcore/base/async.h"
 #include "oramcore/base/metrics_responder.h"
 #include "oramcore/base/random.h"
+#include "oramcore/base/system_error.h"
 #include "oramcore/base/workers.h"
 #include "oramcore/service/manager.h"
 #include "oramcore/wire/zmq_transport.h"
@@ -32,16 +33,15 @@ constexpr unsigned kReaders = 8;  // they wait for the disk, more than the proce
 
 // A parent that ended before this call is noticed when readiness is reported to it.
 Status exit_with_parent() {
-  if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0)
-    return fail(Errc::failed, "--exit-with-parent: {}", std::strerror(errno));
+  if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) return system_failure(errno, "--exit-with-parent");
   return {};
 }
 
 /// The server of a mount that was killed may still be about to end: the next one waits for it.
-Result<StoreLock> take_store(const Options& options) {
+Result<Descriptor> take_store(const Options& options) {
   const auto limit = std::chrono::steady_clock::now() + kPredecessor;
   for (;;) {
-    auto lock = StoreLock::take(options.store);
+    auto lock = lock_store(options.store);
     if (lock || lock.error().code != Errc::vault_in_use || !options.exit_with_parent ||
         std::chrono::steady_clock::now() >= limit)
       return lock;
@@ -58,13 +58,11 @@ Status check_metrics(const Options& options) {
 }
 
 Status report_ready(int fd) {
-  const ssize_t wrote = ::write(fd, "\n", 1);
-  const int error = errno;
-  ::close(fd);
-  if (wrote != 1)
+  const Descriptor pipe(fd);
+  if (::write(fd, "\n", 1) != 1)
     return fail(Errc::failed,
                 "--ready-fd {}: {}; it must be the writing end of a pipe that the starter reads",
-                fd, std::strerror(error));
+                fd, std::strerror(errno));
   return {};
 }
 

@@ -4,7 +4,6 @@
 #include <sodium.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,23 +12,36 @@
 #include <sstream>
 #include <utility>
 
+#include "oramcore/base/durable_file.h"
+#include "oramcore/base/system_error.h"
 #include "oramcore/wire/endpoint.h"
-#include "serverd/text_file.h"
 
 namespace s3oram {
 namespace {
 
-constexpr mode_t kOwnerOnly = 0600;
+constexpr std::size_t kLargestFile = 1 << 20;
 
 Path key_file(const Path& store) { return store / "server.key"; }
 Path clients_file(const Path& store) { return store / "clients"; }
 Path peers_file(const Path& store) { return store / "peers"; }
 
+Result<std::string> read_text(const Path& file) {
+  auto content = read_small_file(file, kLargestFile);
+  if (!content) return fail(std::move(content).error());
+  std::string text(content->begin(), content->end());
+  sodium_memzero(content->data(), content->size());  // of the key, too
+  return text;
+}
+
+// What root writes is of the store's owner, who is the one that runs the server.
+Status replace_text(const Path& file, const std::string& text) {
+  return write_durably(file, as_view(text), FileOwner::of_directory);
+}
+
 // Whoever can write to these files decides who may connect.
 Status check_writers(const Path& file) {
   struct stat found {};
-  if (::stat(file.c_str(), &found) != 0)
-    return fail(Errc::failed, "{}: {}", file.string(), std::strerror(errno));
+  if (::stat(file.c_str(), &found) != 0) return system_failure(errno, "{}", file.string());
   if ((found.st_mode & (S_IWGRP | S_IWOTH)) == 0) return {};
   return fail(Errc::failed,
               "{}: others may write to it (mode {:04o}), and so let themselves in: look through "
@@ -63,36 +75,23 @@ Result<std::vector<T>> parse_lines(const Path& file, Parse parse) {
 
 }  // namespace
 
-Result<StoreLock> StoreLock::take(const Path& store) {
+Result<Descriptor> lock_store(const Path& store) {
   const Path file = store / "lock";
-  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kOwnerOnly);
-  if (fd < 0) {
+  Descriptor lock(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (lock.get() < 0) {
     if (errno == ENOTDIR)
       return fail(Errc::usage, "store {}: it is not a directory", store.string());
     if (errno == ENOENT)
       return fail(Errc::usage,
                   "store {}: no such directory; 's3oramfs-serverd keygen --store {}' makes it",
                   store.string(), store.string());
-    return fail(errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed, "{}: {}",
-                file.string(), std::strerror(errno));
+    return system_failure(errno, "{}", file.string());
   }
-  StoreLock lock(fd);
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK)
-      return fail(Errc::vault_in_use, "store {}: another server runs on this store; stop it first",
-                  store.string());
-    return fail(Errc::failed, "{}: locking: {}", file.string(), std::strerror(errno));
-  }
-  return lock;
-}
-
-StoreLock::StoreLock(StoreLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-StoreLock& StoreLock::operator=(StoreLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-StoreLock::~StoreLock() {
-  if (fd_ >= 0) ::close(fd_);
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  if (errno == EWOULDBLOCK)
+    return fail(Errc::vault_in_use, "store {}: another server runs on this store; stop it first",
+                store.string());
+  return system_failure(errno, "{}: locking", file.string());
 }
 
 Result<KeyPair> read_server_key(const Path& store) {
@@ -123,7 +122,7 @@ Result<KeyPair> read_server_key(const Path& store) {
 
 Status create_server_key(const Path& store, const KeyPair& keys) {
   std::string text = to_text(keys.secret_key) + "\n";
-  auto status = create_text(key_file(store), text, kOwnerOnly);
+  auto status = create_durably(key_file(store), as_view(text), FileOwner::of_directory);
   sodium_memzero(text.data(), text.size());
   return status;
 }
@@ -131,7 +130,7 @@ Status create_server_key(const Path& store, const KeyPair& keys) {
 Status replace_server_key(const Path& store, const KeyPair& keys) {
   if (const auto former = read_server_key(store); !former) return fail(former.error());
   std::string text = to_text(keys.secret_key) + "\n";
-  auto status = replace_text(key_file(store), text, kOwnerOnly);
+  auto status = replace_text(key_file(store), text);
   sodium_memzero(text.data(), text.size());
   return status;
 }
@@ -152,7 +151,7 @@ Status add_client(const Path& store, const PublicKey& key) {
     text = std::move(*before);
     if (!text.empty() && text.back() != '\n') text += '\n';
   }
-  return replace_text(file, text + to_text(key) + "\n", kOwnerOnly);
+  return replace_text(file, text + to_text(key) + "\n");
 }
 
 Status remove_client(const Path& store, const PublicKey& key) {
@@ -167,7 +166,7 @@ Status remove_client(const Path& store, const PublicKey& key) {
   std::istringstream lines(*before);
   for (std::string line; std::getline(lines, line);)
     if (!line.starts_with(to_text(key))) text += line + "\n";
-  return replace_text(file, text, kOwnerOnly);
+  return replace_text(file, text);
 }
 
 Result<PeerAddress> parse_peer(const std::string& text) {
@@ -208,7 +207,7 @@ Result<std::vector<PeerAddress>> read_peers(const Path& store) {
 Status write_peers(const Path& store, const std::vector<PeerAddress>& peers) {
   std::string text;
   for (const auto& peer : peers) text += to_text(peer) + "\n";
-  return replace_text(peers_file(store), text, kOwnerOnly);
+  return replace_text(peers_file(store), text);
 }
 
 }  // namespace s3oram

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
 #include "oramcore/wire/zmq_transport.h"
 
@@ -17,19 +18,9 @@ namespace s3oram {
 
 using Path = std::filesystem::path;
 
-/// Held while it lives.
-class StoreLock {
- public:
-  /// Errors: vault_in_use (another server runs on this store), failed.
-  static Result<StoreLock> take(const Path& store);
-  StoreLock(StoreLock&& other) noexcept;
-  StoreLock& operator=(StoreLock&& other) noexcept;
-  ~StoreLock();
-
- private:
-  explicit StoreLock(int fd) : fd_(fd) {}
-  int fd_;
-};
+/// The lock, held while it lives. Errors: vault_in_use (another server runs on this store), usage
+/// (there is none), disk_full, failed.
+Result<Descriptor> lock_store(const Path& store);
 
 /// Refuses a key that others than its owner may read. Errors: failed, usage.
 Result<KeyPair> read_server_key(const Path& store);

@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
+
+#include "oramcore/base/descriptor.h"
+#include "oramcore/base/durable_file.h"
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
@@ -19,18 +22,15 @@ constexpr std::uint64_t kLeastReserved = 1 << 20, kReservedParts = 8;
 
 class SystemFile final : public File {
  public:
-  SystemFile(int descriptor, std::filesystem::path path)
-      : descriptor_(descriptor),
+  SystemFile(Descriptor descriptor, std::filesystem::path path)
+      : descriptor_(std::move(descriptor)),
         watcher_(::open(path.c_str(), O_RDWR | O_CLOEXEC)),
         path_(std::move(path)) {}
-  ~SystemFile() override {
-    ::close(descriptor_);
-    if (watcher_ >= 0) ::close(watcher_);
-  }
 
   Status read(std::uint64_t offset, MutView out) override {
     while (!out.empty()) {
-      const ssize_t got = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
+      const ssize_t got =
+          ::pread(descriptor_.get(), out.data(), out.size(), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return failure("read");
       if (got == 0) {
@@ -46,7 +46,7 @@ class SystemFile final : public File {
   Status write(std::uint64_t offset, View data) override {
     while (!data.empty()) {
       const ssize_t put =
-          ::pwrite(descriptor_, data.data(), data.size(), static_cast<off_t>(offset));
+          ::pwrite(descriptor_.get(), data.data(), data.size(), static_cast<off_t>(offset));
       if (put < 0 && errno == EINTR) continue;
       if (put < 0) return failure("write");
       offset += static_cast<std::uint64_t>(put);
@@ -55,17 +55,20 @@ class SystemFile final : public File {
     return {};
   }
 
-  Status sync() override { return ::fdatasync(descriptor_) == 0 ? Status{} : failure("fdatasync"); }
+  Status sync() override {
+    return ::fdatasync(descriptor_.get()) == 0 ? Status{} : failure("fdatasync");
+  }
 
   // The kernel tells each open file of an error once: through `descriptor_` sync() would miss it.
   void write_out(std::uint64_t offset, std::uint64_t length) override {
     ::sync_file_range(
-        watcher_, static_cast<off64_t>(offset), static_cast<off64_t>(length),
+        watcher_.get(), static_cast<off64_t>(offset), static_cast<off64_t>(length),
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
   }
 
   Status truncate(std::uint64_t size) override {
-    return ::ftruncate(descriptor_, static_cast<off_t>(size)) == 0 ? Status{} : failure("truncate");
+    return ::ftruncate(descriptor_.get(), static_cast<off_t>(size)) == 0 ? Status{}
+                                                                         : failure("truncate");
   }
   // fallocate(2) itself: posix_fallocate would write where the file system cannot reserve. Asked
   // for more than there is, some file systems keep what they could give, and fill the disk; so in
@@ -73,7 +76,7 @@ class SystemFile final : public File {
   Status reserve(std::uint64_t size) override {
     for (std::uint64_t end = 0; end < size;) {
       struct stat present {};
-      if (::fstat(descriptor_, &present) != 0) return failure("reserve space in");
+      if (::fstat(descriptor_.get(), &present) != 0) return failure("reserve space in");
       const auto there = static_cast<std::uint64_t>(present.st_blocks) * 512;
       if (size > there && size > largest()) {
         errno = ENOSPC;
@@ -89,7 +92,8 @@ class SystemFile final : public File {
   std::uint64_t largest() override {
     struct stat present {};
     struct statvfs disk {};
-    if (::fstat(descriptor_, &present) != 0 || ::fstatvfs(descriptor_, &disk) != 0) return 0;
+    if (::fstat(descriptor_.get(), &present) != 0 || ::fstatvfs(descriptor_.get(), &disk) != 0)
+      return 0;
     return static_cast<std::uint64_t>(present.st_blocks) * 512 +
            std::uint64_t{disk.f_bavail} * disk.f_frsize;
   }
@@ -98,7 +102,7 @@ class SystemFile final : public File {
   /// From the beginning on. False: errno says why. True also where nothing can be reserved.
   bool allocate(std::uint64_t end) {
     int rc = 0;
-    do rc = ::fallocate(descriptor_, 0, 0, static_cast<off_t>(end));
+    do rc = ::fallocate(descriptor_.get(), 0, 0, static_cast<off_t>(end));
     while (rc != 0 && errno == EINTR);
     if (rc != 0 && errno != EOPNOTSUPP) return false;
     if (rc != 0 && !told_.exchange(true))
@@ -108,12 +112,10 @@ class SystemFile final : public File {
   }
 
   tl::unexpected<Error> failure(const char* what) const {
-    return fail(errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed, "{} {}: {}",
-                what, path_.string(), std::strerror(errno));
+    return system_failure(errno, "{} {}", what, path_.string());
   }
 
-  int descriptor_;
-  int watcher_;
+  const Descriptor descriptor_, watcher_;
   std::filesystem::path path_;
   std::atomic<bool> told_{false};
 };
@@ -121,17 +123,11 @@ class SystemFile final : public File {
 class SystemDisk final : public Disk {
  public:
   Result<std::unique_ptr<File>> open(const std::filesystem::path& path) override {
-    const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (descriptor < 0)
-      return fail(Errc::failed, "cannot open {}: {}", path.string(), std::strerror(errno));
-    std::unique_ptr<File> file(new SystemFile(descriptor, path));
+    Descriptor descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    if (descriptor.get() < 0) return system_failure(errno, "cannot open {}", path.string());
+    std::unique_ptr<File> file(new SystemFile(std::move(descriptor), path));
     // A new file's name must survive a power cut as its content does.
-    const int directory = ::open(path.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool durable = directory >= 0 && ::fsync(directory) == 0;
-    const int reason = errno;
-    if (directory >= 0) ::close(directory);
-    if (!durable)
-      return fail(Errc::failed, "fsync {}: {}", path.parent_path().string(), std::strerror(reason));
+    S3O_TRY(sync_directory(path.parent_path()));
     return file;
   }
 };

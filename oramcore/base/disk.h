@@ -17,6 +17,7 @@ class Disk {
   virtual ~Disk() = default;
 
   /// A file, made if it is not there; its name is then durable. It is sparse where not written.
+  /// Errors: disk_full, failed.
   virtual Result<std::unique_ptr<File>> open(const std::filesystem::path& path) = 0;
 
   /// The SQLite VFS that has this disk's files, as SQLite knows it by name; empty for the default.

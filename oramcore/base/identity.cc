@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
@@ -15,8 +16,7 @@ namespace {
 constexpr uid_t kKeep = static_cast<uid_t>(-1);
 
 tl::unexpected<Error> failure(uid_t user) {
-  return fail(Errc::failed, "this process cannot become user {}, the owner of the vault: {}", user,
-              std::strerror(errno));
+  return system_failure(errno, "this process cannot become user {}, the owner of the vault", user);
 }
 
 // The effective user of this thread alone: glibc would change all of them.
@@ -27,8 +27,7 @@ bool set_thread_user(uid_t user) { return ::syscall(SYS_setresuid, kKeep, user, 
 Result<Identity> Identity::become_owner_of(const std::filesystem::path& vault) {
   Identity identity;
   struct stat stat {};
-  if (::stat(vault.c_str(), &stat) != 0)
-    return fail(Errc::failed, "{}: {}", vault.string(), std::strerror(errno));
+  if (::stat(vault.c_str(), &stat) != 0) return system_failure(errno, "{}", vault.string());
   if (::geteuid() != 0 || stat.st_uid == 0) return identity;
   const uid_t user = stat.st_uid;
   const passwd* entry = ::getpwuid(user);

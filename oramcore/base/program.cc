@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "oramcore/base/descriptor.h"
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 
@@ -22,10 +22,9 @@ std::vector<char*> argument_pointers(std::vector<std::string>& words) {
 bool ProgramEnd::succeeded() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
 
 Result<ProgramEnd> run_program(std::vector<std::string> words, int captured, std::size_t most) {
-  int ends[2] = {-1, -1};
-  if (captured >= 0 && ::pipe2(ends, O_CLOEXEC) != 0)
-    return fail(Errc::failed, "pipe: {}", std::strerror(errno));
-  Descriptor ours(ends[0]), theirs(ends[1]);
+  Descriptor ends[2];
+  if (captured >= 0 && !open_pipe(ends)) return system_failure(errno, "pipe");
+  auto& [ours, theirs] = ends;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   if (captured >= 0) posix_spawn_file_actions_adddup2(&actions, theirs.get(), captured);
@@ -34,8 +33,7 @@ Result<ProgramEnd> run_program(std::vector<std::string> words, int captured, std
                                    argument_pointers(words).data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   theirs.close();
-  if (error != 0)
-    return fail(Errc::failed, "{}: cannot be run: {}", words[0], std::strerror(error));
+  if (error != 0) return system_failure(error, "{}: cannot be run", words[0]);
 
   ProgramEnd end{.status = 0, .said = Bytes(most)};  // at once: growing would leave copies behind
   std::size_t size = 0;
@@ -47,7 +45,7 @@ Result<ProgramEnd> run_program(std::vector<std::string> words, int captured, std
   end.said.resize(size);
   ours.close();
   while (::waitpid(child, &end.status, 0) < 0)
-    if (errno != EINTR) return fail(Errc::failed, "{}: {}", words[0], std::strerror(errno));
+    if (errno != EINTR) return system_failure(errno, "{}", words[0]);
   return end;
 }
 

@@ -1,10 +1,8 @@
 #include "oramcore/client/local_servers.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <future>
@@ -13,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "oramcore/base/system_error.h"
 #include "oramcore/client/server_process.h"
 
 namespace s3oram {
@@ -76,7 +75,7 @@ class LocalServers::Keeper {
   const LocalServersPatience patience_;
   mutable std::mutex mutex_;
   std::list<Server> servers_;  // the thread's own, but for what is under the mutex
-  int stop_[2] = {-1, -1};     // a pipe
+  Descriptor stop_[2];         // a pipe
   std::promise<Status> started_;
   std::thread thread_;
   Status outcome_;  // of the thread, once it is joined
@@ -110,7 +109,7 @@ Status LocalServers::Keeper::launch_all() {
 // Until it is told to stop.
 void LocalServers::Keeper::watch() {
   for (;;) {
-    std::vector<pollfd> wanted{{stop_[0], POLLIN, 0}};
+    std::vector<pollfd> wanted{{stop_[0].get(), POLLIN, 0}};
     auto next = SteadyClock::time_point::max();
     for (const Server& server : servers_) {
       wanted.push_back({server.process.handle(), POLLIN, 0});  // poll leaves out what is below 0
@@ -183,8 +182,7 @@ Status LocalServers::Keeper::stop_all() {
 // ---- others ------------------------------------------------------------------------------------
 
 Status LocalServers::Keeper::start() {
-  if (::pipe2(stop_, O_CLOEXEC) != 0)
-    return fail(Errc::failed, "starting the servers: {}", std::strerror(errno));
+  if (!open_pipe(stop_)) return system_failure(errno, "starting the servers");
   // Signals are for other threads.
   sigset_t every;
   sigset_t before;
@@ -196,9 +194,8 @@ Status LocalServers::Keeper::start() {
 }
 
 Status LocalServers::Keeper::stop() {
-  if (stop_[1] >= 0) ::close(std::exchange(stop_[1], -1));
+  stop_[1].close();
   if (thread_.joinable()) thread_.join();
-  if (stop_[0] >= 0) ::close(std::exchange(stop_[0], -1));
   return std::exchange(outcome_, {});
 }
 

@@ -10,12 +10,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <string>
 #include <utility>
 
-#include "oramcore/state/durable_file.h"
+#include "oramcore/base/durable_file.h"
+#include "oramcore/base/system_error.h"
 
 extern char** environ;
 
@@ -32,10 +32,6 @@ constexpr int kReadyFd = 3;
 // The C library of Debian 12 declares its pidfd_open without C linkage.
 int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 
-void close_once(int& fd) {
-  if (fd >= 0) ::close(std::exchange(fd, -1));
-}
-
 std::string describe(int status) {
   if (WIFEXITED(status)) return fmt::format("exit code {}", WEXITSTATUS(status));
   return fmt::format("signal {}", WTERMSIG(status));
@@ -47,8 +43,7 @@ Status make_folder(const Path& folder) {
   std::error_code error;
   if (std::filesystem::create_directory(folder, error))
     std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);
-  if (error)
-    return fail(Errc::failed, "{}: making this directory: {}", folder.string(), error.message());
+  if (error) return system_failure(error.value(), "{}: making this directory", folder.string());
   return sync_directory(folder.parent_path());
 }
 
@@ -144,11 +139,6 @@ ServerProcess::ServerProcess(Path program, Path vault, unsigned number, unsigned
       number_(number),
       count_(count) {}
 
-ServerProcess::~ServerProcess() {
-  close_once(ready_);
-  close_once(handle_);
-}
-
 Status ServerProcess::launch() {
   const Path run = vault_ / "run";
   const Path store = vault_ / "servers" / std::to_string(number_);
@@ -160,42 +150,38 @@ Status ServerProcess::launch() {
   log_start_ = std::filesystem::file_size(log_, error);
   if (error) log_start_ = 0;
 
-  int pipe[2];
-  if (::pipe2(pipe, O_CLOEXEC) != 0)
-    return fail(Errc::failed, "starting server {}: {}", number_, std::strerror(errno));
-  close_once(ready_);
-  ready_ = pipe[0];
+  Descriptor pipe[2];
+  if (!open_pipe(pipe)) return system_failure(errno, "starting server {}", number_);
+  ready_ = std::move(pipe[0]);
   // Above the descriptors that the child's own files take.
-  int ready = ::fcntl(pipe[1], F_DUPFD_CLOEXEC, kReadyFd + 1);
-  ::close(pipe[1]);
-  int failed =
-      ready < 0 ? errno
-                : spawn_server(arguments(program_, store, number_, count_), run, log_, ready, pid_);
-  close_once(ready);
+  Descriptor ready(::fcntl(pipe[1].get(), F_DUPFD_CLOEXEC, kReadyFd + 1));
+  int failed = ready.get() < 0 ? errno
+                               : spawn_server(arguments(program_, store, number_, count_), run,
+                                              log_, ready.get(), pid_);
   if (failed == 0) {
-    handle_ = open_pidfd(pid_);
-    if (handle_ >= 0) return {};
+    handle_ = Descriptor(open_pidfd(pid_));
+    if (handle_.get() >= 0) return {};
     failed = errno;
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
   pid_ = -1;
-  close_once(ready_);
-  return fail(Errc::failed, "starting server {}: {} (in {}): {}", number_, program_.string(),
-              run.string(), std::strerror(failed));
+  ready_.close();
+  return system_failure(failed, "starting server {}: {} (in {})", number_, program_.string(),
+                        run.string());
 }
 
 bool ServerProcess::take_readiness() {
   char byte = 0;
-  const bool ready = ::read(ready_, &byte, 1) == 1;
-  close_once(ready_);
+  const bool ready = ::read(ready_.get(), &byte, 1) == 1;
+  ready_.close();
   return ready;
 }
 
 Status ServerProcess::await_ready(SteadyTime deadline) {
-  const bool news = await_readable(ready_, deadline);
+  const bool news = await_readable(ready_.get(), deadline);
   if (news && take_readiness()) return {};
-  close_once(ready_);
+  ready_.close();
   if (news && reap(deadline)) {  // it closed its end: it has ended, or is about to
     auto error = fail(why_it_ended(status_), "server {} ended while starting {}", number_, end());
     status_ = 0;  // told here, and not again when all are stopped
@@ -216,13 +202,13 @@ std::string ServerProcess::last_log_line() const {
 
 bool ServerProcess::reap(SteadyTime deadline) {
   if (pid_ < 0) return true;
-  if (!await_readable(handle_, deadline)) return false;
+  if (!await_readable(handle_.get(), deadline)) return false;
   pid_t reaped = 0;
   do {
     reaped = ::waitpid(pid_, &status_, 0);
   } while (reaped < 0 && errno == EINTR);
   pid_ = -1;
-  close_once(handle_);
+  handle_.close();
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
 
 namespace s3oram {
@@ -24,7 +25,6 @@ class ServerProcess {
                 unsigned count);
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
-  ~ServerProcess();
 
   /// Runs the program. The kernel stops it when the calling thread ends, however it ends.
   Status launch();
@@ -44,9 +44,9 @@ class ServerProcess {
   /// "(exit code 12): its last words; its log is ..."
   std::string end() const;
   /// To poll: readable when the process has ended. -1 without a process.
-  int handle() const { return handle_; }
+  int handle() const { return handle_.get(); }
   /// To poll: until readiness was taken; -1 afterwards.
-  int ready() const { return ready_; }
+  int ready() const { return ready_.get(); }
 
  private:
   std::string last_log_line() const;
@@ -54,8 +54,8 @@ class ServerProcess {
   const std::filesystem::path program_, vault_, log_;
   const unsigned number_, count_;
   pid_t pid_ = -1;
-  int handle_ = -1;  // pidfd
-  int ready_ = -1;
+  Descriptor handle_;  // pidfd
+  Descriptor ready_;
   int status_ = 0;                // of waitpid
   std::uintmax_t log_start_ = 0;  // size of the log before it was started
 };

@@ -6,10 +6,10 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <cerrno>
-#include <cstring>
 #include <future>
 #include <thread>
 
+#include "oramcore/base/system_error.h"
 #include "oramcore/base/workers.h"
 #include "oramcore/client/adoption.h"
 #include "oramcore/client/engine.h"
@@ -164,7 +164,7 @@ class Connection {
       local_.emplace(std::move(*local));
       // Unix sockets have short names: they are found from the directory that holds them.
       if (::chdir(vault_.run_directory().c_str()) != 0)
-        return fail(Errc::failed, "{}: {}", vault_.run_directory().string(), std::strerror(errno));
+        return system_failure(errno, "{}", vault_.run_directory().string());
     }
     for (Party server = 1; server <= servers(); ++server) {
       if (vault_.config().local) {

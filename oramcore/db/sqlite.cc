@@ -3,12 +3,12 @@
 #include <sqlite3.h>
 
 #include <cassert>
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <utility>
 
 #include "oramcore/base/rules.h"
+#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
@@ -16,8 +16,7 @@ namespace {
 // Where SQLite maps a file that cannot grow, a full disk is an I/O error to it.
 bool is_full(sqlite3* db, int rc) {
   if (rc != SQLITE_IOERR || !db) return rc == SQLITE_FULL;
-  const int error = sqlite3_system_errno(db);
-  return error == ENOSPC || error == EDQUOT;
+  return code_of(sqlite3_system_errno(db)) == Errc::disk_full;
 }
 
 tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {

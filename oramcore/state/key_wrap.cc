@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "oramcore/state/durable_file.h"
+#include "oramcore/base/durable_file.h"
 
 namespace s3oram {
 namespace {

@@ -17,8 +17,9 @@
 #include <cstring>
 
 #include "oramcore/base/bytes.h"
+#include "oramcore/base/descriptor.h"
+#include "oramcore/base/durable_file.h"
 #include "oramcore/base/program.h"
-#include "oramcore/state/durable_file.h"
 
 namespace s3oram {
 namespace {
@@ -32,7 +33,7 @@ constexpr std::size_t kMostOutput = 1 << 16;
 // signals by key, and those that end programs wait: one would leave the terminal without echo.
 class QuietTerminal {
  public:
-  QuietTerminal() : fd_(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)) {
+  QuietTerminal() : terminal_(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)) {
     sigset_t ends;
     sigemptyset(&ends);
     for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
@@ -40,36 +41,34 @@ class QuietTerminal {
       if (::sigaction(number, nullptr, &present) == 0 && present.sa_handler != SIG_IGN)
         sigaddset(&ends, number);
     }
-    signals_ = ::signalfd(-1, &ends, SFD_CLOEXEC);
+    signals_ = Descriptor(::signalfd(-1, &ends, SFD_CLOEXEC));
     sigaddset(&ends, SIGTTOU);  // the echo comes back even if another program has the terminal
     ::pthread_sigmask(SIG_BLOCK, &ends, &former_mask_);
-    if (fd_ < 0 || signals_ < 0 || ::tcgetattr(fd_, &former_) != 0) return;
+    if (terminal_.get() < 0 || signals_.get() < 0 || ::tcgetattr(terminal_.get(), &former_) != 0)
+      return;
     termios quiet = former_;
     quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO | ISIG);
     quiet.c_cc[VEOL] = quiet.c_cc[VINTR];  // hands the line over at once
-    quiet_ = ::tcsetattr(fd_, TCSAFLUSH, &quiet) == 0;
+    quiet_ = ::tcsetattr(terminal_.get(), TCSAFLUSH, &quiet) == 0;
   }
   ~QuietTerminal() {
-    if (quiet_) ::tcsetattr(fd_, TCSAFLUSH, &former_);
-    for (const int fd : {fd_, signals_})
-      if (fd >= 0) ::close(fd);
+    if (quiet_) ::tcsetattr(terminal_.get(), TCSAFLUSH, &former_);
     ::pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);  // what waited ends the program now
   }
-  QuietTerminal(const QuietTerminal&) = delete;
-  QuietTerminal& operator=(const QuietTerminal&) = delete;
   bool usable() const { return quiet_; }
 
   bool say(std::string_view text) {
-    return ::write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    return ::write(terminal_.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   }
   /// Up to the end of the line. False at the end of the input, and if interrupted.
   bool read_line(std::string& line) {
-    std::array<pollfd, 2> inputs{pollfd{fd_, POLLIN, 0}, pollfd{signals_, POLLIN, 0}};
+    std::array<pollfd, 2> inputs{pollfd{terminal_.get(), POLLIN, 0},
+                                 pollfd{signals_.get(), POLLIN, 0}};
     for (char c = 0;;) {
       const int ready = ::poll(inputs.data(), inputs.size(), -1);
       if (ready < 0 && errno == EINTR) continue;
       if (ready < 0 || inputs[1].revents != 0) return false;
-      const ssize_t got = ::read(fd_, &c, 1);
+      const ssize_t got = ::read(terminal_.get(), &c, 1);
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0 || c == static_cast<char>(former_.c_cc[VINTR])) return false;
       if (c == '\n') return true;
@@ -78,7 +77,7 @@ class QuietTerminal {
   }
 
  private:
-  int fd_, signals_ = -1;
+  Descriptor terminal_, signals_;
   sigset_t former_mask_{};
   termios former_{};
   bool quiet_ = false;

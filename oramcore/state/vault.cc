@@ -13,9 +13,9 @@
 #include <thread>
 #include <utility>
 
-#include "oramcore/base/descriptor.h"
+#include "oramcore/base/durable_file.h"
 #include "oramcore/base/mountinfo.h"
-#include "oramcore/state/durable_file.h"
+#include "oramcore/base/system_error.h"
 #include "oramcore/state/vault_config.h"
 
 namespace s3oram {
@@ -34,8 +34,7 @@ fs::path lock_file(const fs::path& directory) { return directory / "lock"; }
 
 Status make_directory(const fs::path& path) {
   if (::mkdir(path.c_str(), 0700) == 0) return {};
-  const Errc code = errno == ENOSPC || errno == EDQUOT ? Errc::disk_full : Errc::failed;
-  return fail(code, "{}: cannot be made: {}", path.string(), std::strerror(errno));
+  return system_failure(errno, "{}: cannot be made", path.string());
 }
 
 // A directory in the making: unless kept, it ends as it was found, missing or empty.
@@ -52,8 +51,7 @@ class Draft {
       if (!S_ISDIR(stat.st_mode) || !fs::is_empty(directory, error) || error)
         return fail(Errc::exists, "{}: exists already, and is not overwritten", directory.string());
       if (::chmod(directory.c_str(), 0700) != 0)
-        return fail(Errc::failed, "{}: cannot be made private: {}", directory.string(),
-                    std::strerror(errno));
+        return system_failure(errno, "{}: cannot be made private", directory.string());
       draft.former_mode_ = stat.st_mode & 07777;
     }
     draft.active_ = true;
@@ -96,19 +94,7 @@ bool was_vault(const fs::path& directory) {
 Status keep_damaged(const fs::path& file) {
   const fs::path aside = free_path(fs::path(file) += ".damaged");
   if (::link(file.c_str(), aside.c_str()) == 0 || errno == ENOENT) return {};
-  return fail(Errc::failed, "{}: cannot be kept as {}: {}", file.string(), aside.string(),
-              std::strerror(errno));
-}
-
-/// By root, for somebody's vault.
-Status give_to_owner(const fs::path& file) {
-  struct stat directory {};
-  if (::geteuid() != 0) return {};
-  if (::stat(file.parent_path().c_str(), &directory) == 0 &&
-      ::lchown(file.c_str(), directory.st_uid, directory.st_gid) == 0)
-    return {};
-  return fail(Errc::failed, "{}: cannot be given to the owner of its directory: {}", file.string(),
-              std::strerror(errno));
+  return system_failure(errno, "{}: cannot be kept as {}", file.string(), aside.string());
 }
 
 Status write_first_key(const fs::path& directory, const Credential& credential,
@@ -242,13 +228,13 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
                 directory.string(), directory.string());
   if (!*keyed) {
     S3O_TRY(keep_damaged(key_path));
-    S3O_TRY(write_durably(key_path, keys));
-    S3O_TRY(give_to_owner(key_path));
+    S3O_TRY(write_durably(key_path, keys, FileOwner::of_directory));
   }
   if (!*described) {
     S3O_TRY(keep_damaged(config_path));
-    S3O_TRY(vault.write_config(config));
-    S3O_TRY(give_to_owner(config_path));
+    S3O_TRY(write_durably(config_path, as_view(to_json({config, vault.old_wrap_})),
+                          FileOwner::of_directory));
+    vault.config_ = config;
   }
   return Recovered{std::move(vault), true};
 }
@@ -279,23 +265,21 @@ Status Vault::reread() {
 }
 
 Status Vault::lock() {
-  if (lock_ >= 0) return {};
+  if (lock_.get() >= 0) return {};
   const fs::path path = lock_file(directory_);
   // Closed on exec: a server started from here must not hold the vault after we have gone.
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0 && errno == EROFS)
+  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (lock.get() < 0 && errno == EROFS)
     return fail(Errc::failed, "{}: is on a read-only disk: copy the vault to another one",
                 directory_.string());
-  if (fd < 0) return fail(Errc::failed, "{}: {}", path.string(), std::strerror(errno));
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    const int error = errno;
-    ::close(fd);
-    if (error == EWOULDBLOCK)
-      return fail(Errc::vault_in_use, "{}: in use by another process", directory_.string());
-    return fail(Errc::failed, "{}: cannot be locked: {}", path.string(), std::strerror(error));
+  if (lock.get() < 0) return system_failure(errno, "{}", path.string());
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
+    lock_ = std::move(lock);
+    return {};
   }
-  lock_ = fd;
-  return {};
+  if (errno == EWOULDBLOCK)
+    return fail(Errc::vault_in_use, "{}: in use by another process", directory_.string());
+  return system_failure(errno, "{}: cannot be locked", path.string());
 }
 
 Status Vault::lock_when_left(const std::function<void()>& waiting) {
@@ -321,7 +305,7 @@ Result<bool> Vault::is_in_use(const fs::path& directory) {
   if (fd.get() < 0 && errno == ENOENT) return false;
   if (fd.get() >= 0 && ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0) return false;
   if (fd.get() >= 0 && errno == EWOULDBLOCK) return true;
-  return fail(Errc::failed, "{}: {}", path.string(), std::strerror(errno));
+  return system_failure(errno, "{}", path.string());
 }
 
 Result<KeyFile> Vault::read_keys() const {
@@ -400,24 +384,6 @@ Status Vault::mark_ready() {
   VaultConfig ready = config_;
   ready.ready = true;
   return write_config(std::move(ready));
-}
-
-Vault::Vault(Vault&& other) noexcept
-    : directory_(std::move(other.directory_)),
-      config_(std::move(other.config_)),
-      old_wrap_(other.old_wrap_),
-      lock_(std::exchange(other.lock_, -1)) {}
-
-Vault& Vault::operator=(Vault&& other) noexcept {
-  directory_ = std::move(other.directory_);
-  config_ = std::move(other.config_);
-  old_wrap_ = other.old_wrap_;
-  std::swap(lock_, other.lock_);
-  return *this;
-}
-
-Vault::~Vault() {
-  if (lock_ >= 0) ::close(lock_);
 }
 
 }  // namespace s3oram

@@ -11,9 +11,9 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
 #include "oramcore/base/random.h"
 #include "oramcore/state/key_file.h"
@@ -133,25 +133,11 @@ class Vault {
   /// such server, another one has that address or key, or the vault is local).
   Status set_server(Party number, const ServerAddress& address);
 
-  Vault(Vault&& other) noexcept;
-  Vault& operator=(Vault&& other) noexcept;
-  ~Vault();
-
  private:
   Vault() = default;
   Status set_directory(const std::filesystem::path& directory);
-  /// Of a descriptor; nobody else changes vault.json or vault.key while it lives.
-  class FilesLock {
-   public:
-    explicit FilesLock(int fd) : fd_(fd) {}
-    FilesLock(FilesLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    FilesLock& operator=(FilesLock&&) = delete;
-    ~FilesLock();
-
-   private:
-    int fd_;
-  };
-  Result<FilesLock> lock_files() const;
+  /// Waits; nobody else changes vault.json or vault.key while it lives.
+  Result<Descriptor> lock_files() const;
   Status reread();
   static Result<Recovered> put_back(const std::filesystem::path& directory,
                                     const VaultConfig& config,
@@ -165,7 +151,7 @@ class Vault {
   std::filesystem::path directory_;
   VaultConfig config_;
   std::optional<KeyWrap> old_wrap_;  // of a vault.key from before there were slots
-  int lock_ = -1;
+  Descriptor lock_;
 };
 
 struct Vault::Recovered {

@@ -2,13 +2,12 @@
 #include <fcntl.h>
 #include <sodium.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
-#include "oramcore/state/durable_file.h"
+#include "oramcore/base/durable_file.h"
+#include "oramcore/base/system_error.h"
 #include "oramcore/state/vault.h"
 
 namespace s3oram {
@@ -42,24 +41,17 @@ PublicKey public_key_of(Seed& secret) {
 
 /// The files as they are, locked, and the slot that the known credential opens.
 struct Vault::KeyChange {
-  FilesLock lock;
+  Descriptor lock;
   KeyFile keys;
   OpenedSlot opened;
 };
 
-Vault::FilesLock::~FilesLock() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-Result<Vault::FilesLock> Vault::lock_files() const {
+Result<Descriptor> Vault::lock_files() const {
   // The directory itself: the files are replaced.
-  const int fd = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return fail(Errc::failed, "{}: {}", directory_.string(), std::strerror(errno));
-  FilesLock lock(fd);
-  while (::flock(fd, LOCK_EX) != 0)
-    if (errno != EINTR)
-      return fail(Errc::failed, "{}: cannot be locked: {}", directory_.string(),
-                  std::strerror(errno));
+  Descriptor lock(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.get() < 0) return system_failure(errno, "{}", directory_.string());
+  while (::flock(lock.get(), LOCK_EX) != 0)
+    if (errno != EINTR) return system_failure(errno, "{}: cannot be locked", directory_.string());
   return lock;
 }
 

@@ -4,11 +4,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <set>
 
+#include "oramcore/base/descriptor.h"
+#include "oramcore/base/system_error.h"
 #include "oramcore/wire/endpoint.h"
 
 namespace s3oram {
@@ -89,12 +90,11 @@ Status check_ipc_free(const std::string& endpoint) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return fail(Errc::failed, "listening on {}: {}", endpoint, std::strerror(errno));
-  const int rc = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  const int error = errno;
-  ::close(fd);
-  if (rc == 0 || error != ECONNREFUSED)  // EAGAIN, too, comes from a listener
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.get() < 0) return system_failure(errno, "listening on {}", endpoint);
+  // EAGAIN, too, comes from a listener.
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
+      errno != ECONNREFUSED)
     return fail(Errc::exists, "listening on {}: another process listens there; stop it first",
                 endpoint);
   return {};

@@ -2,11 +2,33 @@
 #include "oramcore/base/disk.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <iterator>
 
 #include "tests/base/temporary_directory.h"
 
 namespace s3oram {
 namespace {
+
+/// From now on this process can open nothing: that fails with `error`.
+void refuse_to_open(int error) {
+  sock_filter calls[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{std::size(calls), calls};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
 
 class SystemDiskTest : public testing::Test {
  protected:
@@ -61,6 +83,18 @@ TEST_F(SystemDiskTest, SaysWhichFileCannotBeOpened) {
   const auto file = system_disk().open(directory_ / "no" / "file");
   ASSERT_FALSE(file);
   EXPECT_NE(file.error().message.find("no/file"), std::string::npos);
+}
+
+TEST_F(SystemDiskTest, SaysWhetherAFileCannotBeMadeBecauseTheDiskIsFull) {
+  const auto open_failing = [&](int error) {
+    refuse_to_open(error);
+    const auto file = system_disk().open(directory_ / "file");
+    ::_exit(file ? 0 : static_cast<int>(file.error().code));
+  };
+  const auto ends_with = [](Errc code) { return testing::ExitedWithCode(static_cast<int>(code)); };
+  EXPECT_EXIT(open_failing(ENOSPC), ends_with(Errc::disk_full), "");
+  EXPECT_EXIT(open_failing(EDQUOT), ends_with(Errc::disk_full), "");
+  EXPECT_EXIT(open_failing(EMFILE), ends_with(Errc::failed), "");
 }
 
 }  // namespace

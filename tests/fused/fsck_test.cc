@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "oramcore/state/durable_file.h"
+#include "oramcore/base/durable_file.h"
 #include "tests/fused/sample_vault.h"
 
 namespace s3oram {

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <sstream>
 
+#include "oramcore/base/durable_file.h"
 #include "serverd/commands.h"
 #include "serverd/config.h"
 #include "serverd/store_files.h"
-#include "serverd/text_file.h"
 #include "tests/base/temporary_directory.h"
 
 namespace s3oram {
@@ -47,7 +47,13 @@ class Store : public ::testing::Test {
     if (!result) return fail(result.error());
     return {};
   }
-  std::string text(const std::string& file) const { return *read_text(store_ / file); }
+  std::string text(const std::string& file) const {
+    const auto content = *read_small_file(store_ / file, 1 << 20);
+    return {content.begin(), content.end()};
+  }
+  Status write(const std::string& file, const std::string& text) const {
+    return write_durably(store_ / file, as_view(text));
+  }
 
   TemporaryDirectory folder_;
   fs::path store_;
@@ -92,8 +98,7 @@ TEST_F(Store, RevokeTakesOneKeyAndKeepsAllElse) {
   make_key();
   const std::string first = new_key(), second = new_key();
   expect_error(revoke(store_, first), Errc::usage, first);
-  ASSERT_TRUE(
-      replace_text(store_ / "clients", "# laptops\n" + first + "\n\n" + second + "\n", 0600));
+  ASSERT_TRUE(write("clients", "# laptops\n" + first + "\n\n" + second + "\n"));
   ASSERT_TRUE(revoke(store_, first));
   EXPECT_EQ(text("clients"), "# laptops\n\n" + second + "\n");
   expect_error(revoke(store_, first), Errc::usage, first);
@@ -145,7 +150,7 @@ TEST_F(Store, ADamagedKeyIsNotShown) {
   make_key();
   std::string damaged = text("server.key");
   damaged[3] = '!';
-  ASSERT_TRUE(replace_text(store_ / "server.key", damaged, 0600));
+  ASSERT_TRUE(write("server.key", damaged));
   const auto keys = read_server_key(store_);
   ASSERT_FALSE(keys);
   EXPECT_EQ(keys.error().message.find(damaged.substr(0, 20)), std::string::npos);
@@ -155,7 +160,7 @@ TEST_F(Store, AuthorizeAddsOnceAndKeepsWhatIsThere) {
   make_key();
   const std::string first = new_key();
   const std::string second = new_key();
-  ASSERT_TRUE(replace_text(store_ / "clients", "# laptops\n\n" + first, 0600));
+  ASSERT_TRUE(write("clients", "# laptops\n\n" + first));
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(authorize(store_, second));
     ASSERT_TRUE(authorize(store_, first));
@@ -169,10 +174,10 @@ TEST_F(Store, AuthorizeAddsOnceAndKeepsWhatIsThere) {
 
 TEST_F(Store, ABadLineNamesTheFile) {
   make_key();
-  ASSERT_TRUE(replace_text(store_ / "clients", "rubbish\n", 0600));
+  ASSERT_TRUE(write("clients", "rubbish\n"));
   expect_error(drop_value(network_config(options())), Errc::usage, "clients: line 1: ");
-  ASSERT_TRUE(replace_text(store_ / "clients", "", 0600));
-  ASSERT_TRUE(replace_text(store_ / "peers", "# three\n\n1=\n", 0600));
+  ASSERT_TRUE(write("clients", ""));
+  ASSERT_TRUE(write("peers", "# three\n\n1=\n"));
   expect_error(drop_value(network_config(options())), Errc::usage, "peers: line 3: ");
 }
 
@@ -207,15 +212,15 @@ TEST_F(Store, BadPeersAreRefusedAndLeaveTheOldOnes) {
 TEST_F(Store, OnlyOneServerMayLockIt) {
   make_key();
   {
-    const auto lock = StoreLock::take(store_);
+    const auto lock = lock_store(store_);
     ASSERT_TRUE(lock) << lock.error().message;
-    const auto second = StoreLock::take(store_);
+    const auto second = lock_store(store_);
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().code, Errc::vault_in_use);
     EXPECT_NE(second.error().message.find(store_.string()), std::string::npos);
   }
-  EXPECT_TRUE(StoreLock::take(store_));
-  EXPECT_EQ(StoreLock::take(folder_ / "typo").error().code, Errc::usage);
+  EXPECT_TRUE(lock_store(store_));
+  EXPECT_EQ(lock_store(folder_ / "typo").error().code, Errc::usage);
 }
 
 TEST_F(Store, AServerFindsItselfAndItsPeersInTheList) {
@@ -370,7 +375,7 @@ TEST_F(Store, AWrongLineOfTheFileIsNamedAndWhatWasMeant) {
 TEST_F(Store, ListsThatOthersMayWriteToAreRefused) {
   make_key();
   for (const char* name : {"clients", "peers"}) {
-    ASSERT_TRUE(replace_text(store_ / name, "# nobody yet\n", 0600));
+    ASSERT_TRUE(write(name, "# nobody yet\n"));
     EXPECT_TRUE(network_config(options()));
     for (const mode_t mode : {0620, 0602}) {
       ASSERT_EQ(::chmod((store_ / name).c_str(), mode), 0);
@@ -384,22 +389,8 @@ TEST_F(Store, ListsThatOthersMayWriteToAreRefused) {
 
 TEST_F(Store, TwoServersWithThisOnesKeyAreRefused) {
   const std::string own = make_key();
-  ASSERT_TRUE(replace_text(store_ / "peers", "1=a:1," + own + "\n2=b:1," + own + "\n", 0600));
+  ASSERT_TRUE(write("peers", "1=a:1," + own + "\n2=b:1," + own + "\n"));
   expect_error(drop_value(network_config(options())), Errc::usage, "servers 1 and 2");
-}
-
-TEST(TextFile, ReplacesAndCreates) {
-  const TemporaryDirectory folder;
-  const fs::path file = folder / "text";
-  ASSERT_TRUE(create_text(file, "one", 0600));
-  EXPECT_EQ(create_text(file, "two", 0600).error().code, Errc::exists);
-  EXPECT_EQ(*read_text(file), "one");
-  ASSERT_TRUE(replace_text(file, "", 0644));
-  EXPECT_EQ(*read_text(file), "");
-  EXPECT_EQ(fs::status(file).permissions(), fs::perms(0644));
-  EXPECT_FALSE(read_text(folder / "missing"));
-  EXPECT_FALSE(replace_text(folder / "missing" / "text", "x", 0600));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
 }  // namespace

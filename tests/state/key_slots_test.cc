@@ -12,7 +12,7 @@
 #include <set>
 #include <thread>
 
-#include "oramcore/state/durable_file.h"
+#include "oramcore/base/durable_file.h"
 #include "oramcore/state/vault.h"
 #include "oramcore/state/vault_config.h"
 #include "tests/state/vault_fixture.h"

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <optional>
 
-#include "oramcore/state/durable_file.h"
+#include "oramcore/base/durable_file.h"
 #include "oramcore/state/vault_config.h"
 #include "tests/state/vault_fixture.h"
 
@@ -380,19 +380,6 @@ TEST_F(VaultJson, DamageIsReportedByFind) {
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Errc::damaged_vault);
   EXPECT_NE(found.error().message.find("vault.json"), std::string::npos);
-}
-
-TEST_F(VaultTest, DurableFilesAreReplacedWhole) {
-  const fs::path file = path("f");
-  ASSERT_TRUE(write_durably(file, as_view("one")));
-  ASSERT_TRUE(write_durably(file, as_view("two and more")));
-  EXPECT_EQ(read(file), "two and more");
-  EXPECT_EQ(std::distance(fs::directory_iterator(root_.path()), {}), 1)
-      << "a temporary file was left";
-  EXPECT_EQ(read_small_file(file, 12)->size(), 12u);
-  EXPECT_FALSE(read_small_file(file, 11));
-  EXPECT_FALSE(read_small_file(root_.path(), 100));
-  EXPECT_FALSE(write_durably(path("no") / "f", as_view("x")));
 }
 
 }  // namespace

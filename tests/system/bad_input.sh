@@ -176,11 +176,13 @@ refuses 12 "$work/store2/control.db" --listen "$here"
 cp "$work/control.db" "$work/store2/control.db"
 if ((EUID == 0)); then # who else may mount a small disk?
   mkdir "$work/full"
-  mount -t tmpfs -o size=64k,mode=700 none "$work/full"
+  mount -t tmpfs -o size=64k,nr_inodes=30,mode=700 none "$work/full"
   cp "$work/store2/server.key" "$work/store2/peers" "$work/full"
   head -c 40k /dev/zero > "$work/full/other"
   expect 21 "$work/full/control.db: its disk is full: make room there" \
     timeout 10 "$bin/s3oramfs-serverd" --store "$work/full" --listen "$here"
+  for more in {1..30}; do touch "$work/full/more$more" 2> /dev/null || break; done
+  expect 21 "$work/full/store: No space left" serverd keygen --store "$work/full/store"
   umount "$work/full"
 fi
 start_server 2

@@ -1,0 +1,87 @@
+#include "oramcore/base/durable_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <iterator>
+#include <string>
+
+#include "tests/base/good.h"
+#include "tests/base/temporary_directory.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DurableFileTest : public testing::Test {
+ protected:
+  std::string content() const {
+    const auto read = read_small_file(file_, 100);
+    return read ? std::string(read->begin(), read->end()) : read.error().message;
+  }
+  std::ptrdiff_t entries() const {
+    return std::distance(fs::directory_iterator(directory_.path()), {});
+  }
+  uid_t owner() const {
+    struct stat found {};
+    EXPECT_EQ(::stat(file_.c_str(), &found), 0);
+    return found.st_uid;
+  }
+
+  TemporaryDirectory directory_;
+  const fs::path file_ = directory_ / "file";
+};
+
+TEST_F(DurableFileTest, IsReplacedWhole) {
+  ASSERT_GOOD(write_durably(file_, as_view("one")));
+  ASSERT_GOOD(write_durably(file_, as_view("two and more")));
+  EXPECT_EQ(content(), "two and more");
+  EXPECT_EQ(fs::status(file_).permissions(), fs::perms(0600));
+  EXPECT_EQ(entries(), 1) << "a temporary file was left";
+  EXPECT_FALSE(write_durably(directory_ / "no" / "file", as_view("x")));
+}
+
+TEST_F(DurableFileTest, IsCreatedOnce) {
+  ASSERT_GOOD(create_durably(file_, as_view("one"), FileOwner::of_directory));
+  EXPECT_EQ(create_durably(file_, as_view("two"), FileOwner::of_directory).error().code,
+            Errc::exists);
+  EXPECT_EQ(content(), "one");
+  EXPECT_EQ(fs::status(file_).permissions(), fs::perms(0600));
+  EXPECT_EQ(entries(), 1) << "a temporary file was left";
+}
+
+TEST_F(DurableFileTest, IsReadUpToALimit) {
+  ASSERT_GOOD(write_durably(file_, as_view("twelve bytes")));
+  EXPECT_EQ(read_small_file(file_, 12)->size(), 12u);
+  EXPECT_FALSE(read_small_file(file_, 11));
+  EXPECT_FALSE(read_small_file(directory_.path(), 100));
+  EXPECT_FALSE(read_small_file(directory_ / "no", 100));
+}
+
+// Such a link would have root write where whoever made it may not.
+TEST_F(DurableFileTest, NothingIsWrittenThroughALinkBesideIt) {
+  const fs::path other = directory_ / "other";
+  ASSERT_GOOD(write_durably(other, as_view("another's")));
+  fs::create_symlink(other, file_.string() + ".new");
+  ASSERT_GOOD(write_durably(file_, as_view("one")));
+  EXPECT_EQ(content(), "one");
+  EXPECT_EQ(read_small_file(other, 100)->size(), 9u);
+}
+
+TEST_F(DurableFileTest, WhatRootWritesBelongsToTheOwnerThatIsNamed) {
+  if (::geteuid() != 0) return;  // there is but one owner
+  constexpr uid_t kDirectorys = 1234, kFormer = 4321;
+  ASSERT_EQ(::chown(directory_.path().c_str(), kDirectorys, kDirectorys), 0);
+  ASSERT_GOOD(write_durably(file_, as_view("one")));
+  EXPECT_EQ(owner(), 0u);
+  ASSERT_GOOD(write_durably(file_, as_view("one"), FileOwner::of_directory));
+  EXPECT_EQ(owner(), kDirectorys);
+  ASSERT_EQ(::chown(file_.c_str(), kFormer, kFormer), 0);
+  ASSERT_GOOD(write_durably(file_, as_view("two")));
+  EXPECT_EQ(owner(), kFormer);
+}
+
+}  // namespace
+}  // namespace s3oram
