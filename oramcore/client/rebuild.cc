@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <tuple>
 
 #include "oramcore/client/reconcile.h"
@@ -56,7 +58,7 @@ Task<Result<Rebuilt>> Rebuild::run(Duration patience,
   const auto stand = co_await servers_.survey(patience);
   if (!stand) co_return fail(stand.error());
   if (former_ && used_since_former(*stand)) former_.reset();
-  S3O_CO_TRY(co_await agree_on_view(*stand));
+  S3O_CO_TRY(co_await agree_on_view(*stand, patience));
   S3O_CO_TRY(co_await mend_root(*stand));
   S3O_CO_TRY(co_await scan());
 
@@ -83,8 +85,10 @@ Task<Status> Rebuild::take_over(Duration patience) {
   for (const SurveyAnswer& each : *before) {
     if (std::find(known.begin(), known.end(), each.session) == known.end())
       known.push_back(each.session);
-    session_.epoch = std::max(session_.epoch, each.session.epoch + 1);
   }
+  auto next = next_epoch(*before);
+  if (!next) co_return fail(std::move(next).error());
+  session_.epoch = *next;
   environment_.random.fill(session_.nonce);
   const auto of_former = [&](const Session& session) {
     const auto& sessions = former_->loaded.sessions;
@@ -103,6 +107,22 @@ Task<Status> Rebuild::take_over(Duration patience) {
   auto present = [this](OpenRequest& request) { request.view = tree_ ? tree_->view : 0; };
   co_return co_await servers_.open(std::move(known), session_, std::move(present),
                                    std::move(reconcile), patience);
+}
+
+/// Above those of all servers. One that is far above what t + 1 of them have is made up, and would
+/// use the numbers up for all.
+Result<std::uint64_t> Rebuild::next_epoch(const std::vector<SurveyAnswer>& stand) const {
+  constexpr std::uint64_t kApart = 1 << 16;  // openings that reached some of the servers alone
+  std::vector<std::uint64_t> epochs;
+  for (const SurveyAnswer& each : stand) epochs.push_back(each.session.epoch);
+  auto sorted = epochs;
+  std::ranges::sort(sorted, std::greater{});
+  for (std::size_t i = 0; i < epochs.size(); ++i)
+    if (epochs[i] > sorted[enough() - 1] + kApart)
+      return fail(Errc::corrupt,
+                  "server {} says that its epoch is {}, where others have {}: it cannot be right",
+                  i + 1, epochs[i], sorted[enough() - 1]);
+  return sorted.front() + 1;
 }
 
 /// A server that was restarted comes back with what it had.
@@ -164,7 +184,7 @@ TreeState Rebuild::newest(const std::vector<SurveyAnswer>& stand) const {
   return tree;
 }
 
-Task<Status> Rebuild::agree_on_view(const std::vector<SurveyAnswer>& stand) {
+Task<Status> Rebuild::agree_on_view(const std::vector<SurveyAnswer>& stand, Duration patience) {
   const TreeState tree = newest(stand);
   std::vector<std::optional<Due>> due;
   for (Party server = 1; server <= servers_.count(); ++server) {
@@ -178,6 +198,18 @@ Task<Status> Rebuild::agree_on_view(const std::vector<SurveyAnswer>& stand) {
     if (!what) continue;
     auto done = co_await servers_.ask(server, what->type, what->message(session_.epoch));
     if (!done) co_return fail(done.error());
+  }
+  // In one view the tree has one height. (What newest() takes is what a single server says.)
+  const auto now = co_await servers_.survey(patience);
+  if (!now) co_return fail(now.error());
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    const SurveyAnswer& each = (*now)[server - 1u];
+    if (each.view != tree.view || each.height != tree.height)
+      co_return fail(
+          Errc::corrupt,
+          "server {} has a tree of height {} after {} evictions, and another one has one "
+          "of height {} after {}: one of them cannot be right",
+          server, each.height, each.view, tree.height, tree.view);
   }
   tree_ = tree;
   positions_.reset(tree.height);
@@ -195,22 +227,25 @@ Task<Status> Rebuild::mend_root(const std::vector<SurveyAnswer>& stand) {
   co_return Status{};
 }
 
-// All slots count as written from now on, so they must be whole. Where t + 1 servers have the
-// newest write, the others get it. A write that fewer have was never acknowledged, and what it
-// overwrote had been evicted: the slot gets zeros, by a write that is newer than any before.
+// All slots count as written from now on, so they must be whole: with the newest write that t + 1
+// servers have and that opens, of which the others get their shares. What fewer say they have was
+// never acknowledged, or is a lie; what it overwrote had been evicted, so a copy of that does no
+// harm. If there is none, the slot gets zeros, by a write that is newer than any before.
 Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand) {
-  std::uint64_t newest = 0;
-  for (const SurveyAnswer& each : stand) newest = std::max(newest, each.root[slot]);
-  Bytes holders;
-  for (Party server = 1; server <= servers_.count(); ++server)
-    if (stand[server - 1u].root[slot] == newest) holders.push_back(server);
-  stamps_[slot] = newest;
-  if (newest != 0 && holders.size() == servers_.count()) co_return Status{};
   const SlotAddress at{kRoot, slot};
-  if (newest != 0 && holders.size() >= enough()) {
+  std::set<std::uint64_t, std::greater<>> stamps;
+  for (const SurveyAnswer& each : stand) stamps.insert(each.root[slot]);
+  stamps.erase(0);
+  for (const std::uint64_t stamp : stamps) {
+    Bytes holders;
+    for (Party server = 1; server <= servers_.count(); ++server)
+      if (stand[server - 1u].root[slot] == stamp) holders.push_back(server);
+    if (holders.size() < enough()) continue;
+    stamps_[slot] = stamp;
+    if (holders.size() == servers_.count()) co_return Status{};
     const auto whole = co_await agree(at, holders);
     if (!whole) co_return fail(whole.error());
-    if (*whole) co_return co_await mend(at, newest, **whole);
+    if (*whole) co_return co_await mend(at, stamp, **whole);
     spdlog::error("slot {} of bucket {} is not what {} servers say was written to it: it is lost",
                   slot, kRoot, holders.size());
     ++damaged_;

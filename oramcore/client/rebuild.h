@@ -61,7 +61,8 @@ class Rebuild {
  private:
   Task<Status> take_over(Duration patience);
   Task<Status> check_view(Party server, OpenAnswer answer);
-  Task<Status> agree_on_view(const std::vector<SurveyAnswer>& stand);
+  Result<std::uint64_t> next_epoch(const std::vector<SurveyAnswer>& stand) const;
+  Task<Status> agree_on_view(const std::vector<SurveyAnswer>& stand, Duration patience);
   TreeState newest(const std::vector<SurveyAnswer>& stand) const;
   /// Every server has prepared what the former state has decided, and nobody has gone on.
   bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t view) const;

@@ -89,7 +89,9 @@ Task<Result<std::vector<SurveyAnswer>>> Servers::survey(Duration patience) {
                      server);
     if (!answer) co_return fail(answer.error());
     auto survey = decode<SurveyAnswer>(answer->body());
-    if (!survey) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    if (!survey || survey->session.epoch >= kMostEpoch || survey->height < 1 ||
+        survey->height > kMaxHeight)
+      co_return fail(Errc::corrupt, "server {} answers nonsense", server);
     surveys.push_back(std::move(*survey));
   }
   co_return surveys;

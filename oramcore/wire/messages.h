@@ -56,6 +56,9 @@ using Nonce = std::array<std::uint8_t, 16>;
 using Digest = std::array<std::uint8_t, 32>;   // BLAKE2b
 using Attempt = std::array<std::uint8_t, 16>;  // 128 random bits that name one try of an eviction
 
+/// Epochs are below: numbers of accesses have them in their upper bits (first_access()).
+constexpr std::uint64_t kMostEpoch = 1 << 23;
+
 /// One opening of the volume by a client.
 struct Session {
   std::uint64_t epoch = 0;
