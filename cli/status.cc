@@ -89,7 +89,7 @@ Status run_status(const Args& args) {
     return fail(std::move(answer).error());
   }
   if (as_json)
-    std::cout << status.dump(2) << "\n";
+    std::cout << status.dump(2, ' ', false, ordered_json::error_handler_t::replace) << "\n";
   else if (!check)
     std::cout << status_text(status, std::time(nullptr));
   if (!check) return {};

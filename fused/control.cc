@@ -1,7 +1,9 @@
 #include "fused/control.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -9,7 +11,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "oramcore/base/system_error.h"
 
@@ -18,6 +22,7 @@ namespace {
 
 constexpr std::size_t kLongestRequest = 1024;
 constexpr int kPatience = 5'000;  // ms for a client to send its line
+constexpr int kPause = 100;       // ms, where none can be accepted
 constexpr int kBacklog = 8;
 
 void send_all(int connection, const std::string& text) {
@@ -30,10 +35,13 @@ void send_all(int connection, const std::string& text) {
 
 }  // namespace
 
+std::string control_answer(const nlohmann::json& answer) {
+  return answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 std::string control_failure(const Error& error) {
-  return nlohmann::json{
-      {"ok", false}, {"code", static_cast<int>(error.code)}, {"message", error.message}}
-      .dump();
+  return control_answer(
+      {{"ok", false}, {"code", static_cast<int>(error.code)}, {"message", error.message}});
 }
 
 Result<std::unique_ptr<ControlSocket>> ControlSocket::create(const std::string& path,
@@ -76,13 +84,22 @@ void ControlSocket::listen() {
       return true;
     });
     const int connection = ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) continue;
+    if (connection < 0) {  // perhaps too many descriptors: not at once again
+      ::poll(&wake[1], 1, kPause);
+      continue;
+    }
     Session& session = sessions_.emplace_back();
-    session.thread = std::thread([this, connection, &session] {
-      serve(connection);
+    try {
+      session.thread = std::thread([this, connection, &session] {
+        serve(connection);
+        ::close(connection);
+        session.ended = true;
+      });
+    } catch (const std::system_error& error) {
+      spdlog::warn("a question to the daemon is not answered: no thread: {}", error.what());
       ::close(connection);
-      session.ended = true;
-    });
+      sessions_.pop_back();
+    }
   }
 }
 
@@ -97,7 +114,13 @@ void ControlSocket::serve(int connection) const {
   }
   if (!request.ends_with('\n')) return;
   request.pop_back();
-  send_all(connection, handler_(request) + "\n");
+  std::string answer;
+  try {
+    answer = handler_(request);
+  } catch (const std::exception& error) {
+    answer = control_failure({Errc::failed, fmt::format("{}: {}", request, error.what())});
+  }
+  send_all(connection, answer + "\n");
 }
 
 }  // namespace s3oram

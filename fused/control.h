@@ -11,6 +11,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <thread>
 
@@ -22,7 +23,9 @@ namespace s3oram {
 /// Answers one request with one JSON text; called from several threads.
 using ControlHandler = std::function<std::string(const std::string& request)>;
 
-/// The JSON of a failure.
+/// An answer as text. Bytes that are not UTF-8, as folders' names may have, become U+FFFD.
+std::string control_answer(const nlohmann::json& answer);
+/// That of a failure.
 std::string control_failure(const Error& error);
 
 class ControlSocket {

@@ -161,22 +161,22 @@ ControlHandler control_handler(const Watched& watched) {
   return [&watched](const std::string& request) -> std::string {
     if (request == "status") {
       const auto links = watched.volume.server_traffic();
-      return status_json(watched.identity, state_of(watched), links).dump();
+      return control_answer(status_json(watched.identity, state_of(watched), links));
     }
     if (request == "drop") {
       watched.files.drop_clean();
-      return nlohmann::json{{"ok", true}}.dump();
+      return control_answer({{"ok", true}});
     }
     if (request == "scrub") {
       watched.volume.begin_scrub();
-      return nlohmann::json{{"ok", true}}.dump();
+      return control_answer({{"ok", true}});
     }
     if (request == "backup") {
       if (const auto made = watched.files.back_up(); !made)
         return control_failure({made.error() == ENOSPC ? Errc::disk_full : Errc::unreachable,
                                 fmt::format("no backup could be made: {}; it is tried again",
                                             std::strerror(made.error()))});
-      return nlohmann::json{{"ok", true}}.dump();
+      return control_answer({{"ok", true}});
     }
     if (request != "sync")
       return control_failure({Errc::bad_request, fmt::format("no such request: {}", request)});
@@ -185,7 +185,7 @@ ControlHandler control_handler(const Watched& watched) {
           {synced.error() == ENOSPC ? Errc::disk_full : Errc::unreachable,
            fmt::format("not everything is durable yet ({}); it stays in memory and is tried again",
                        std::strerror(synced.error()))});
-    return nlohmann::json{{"ok", true}}.dump();
+    return control_answer({{"ok", true}});
   };
 }
 
@@ -313,6 +313,14 @@ Status run(const MountCommand& command, Background& background) {
   return fail(std::move(error));
 }
 
+Status run_or_say_why(const MountCommand& command, Background& background) {
+  try {
+    return run(command, background);
+  } catch (const std::exception& error) {  // no memory, no more threads, and their like
+    return fail(Errc::failed, "{}", error.what());
+  }
+}
+
 int main(int argc, char** argv) {
   auto parsed = parse_mount_command(argc, argv);
   if (!parsed) {
@@ -341,7 +349,7 @@ int main(int argc, char** argv) {
     background = std::move(*started);
   }
   log_to(command, {}, false);
-  const Status outcome = run(command, background);
+  const Status outcome = run_or_say_why(command, background);
   if (outcome && command.fake) {
     background.ready();
     return 0;

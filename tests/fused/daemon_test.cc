@@ -7,6 +7,8 @@
 
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "fused/control.h"
 #include "fused/mounts.h"
@@ -170,6 +172,16 @@ TEST_F(ControlTest, OneLineInOneLineOut) {
   EXPECT_EQ(ask(std::string(5000, 'x') + "\n").substr(0, 5), "");
   control->reset();
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(ControlTest, NoAnswerEndsTheDaemon) {
+  const auto control = ControlSocket::create(path, [](const std::string& request) {
+    if (request == "throw") throw std::runtime_error("why");
+    return control_answer(nlohmann::json{{"folder", "m\xff"}});
+  });
+  ASSERT_TRUE(control) << control.error().message;
+  EXPECT_EQ(ask("status\n"), "{\"folder\":\"m\xef\xbf\xbd\"}\n");
+  EXPECT_EQ(ask("throw\n"), "{\"code\":1,\"message\":\"throw: why\",\"ok\":false}\n");
 }
 
 }  // namespace

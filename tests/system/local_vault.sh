@@ -12,6 +12,19 @@ between_mounts() {
 }
 fill_and_find "$work/vault" "$work/mount" --passfile "$work/pass"
 
+step "a mount point whose name is no UTF-8"
+s3oramfs init --local --no-passphrase "$work/odd"
+odd="$work/"$'m\xff'
+mkdir "$odd"
+s3oramfs mount "$work/odd" "$odd"
+echo kept > "$odd/file"
+s3oramfs status "$work/odd" > "$work/status"
+s3oramfs status --json "$work/odd" | grep -q '"healthy": true' || fail "status --json: not healthy"
+s3oramfs umount "$odd"
+s3oramfs mount "$work/odd" "$odd"
+[[ $(< "$odd/file") == kept ]] || fail "what was written is not there"
+s3oramfs umount "$odd"
+
 step "no plain text in the servers' stores"
 for text in '#include' 'define _STDIO_H'; do
   ! grep -rqaF -- "$text" "$work/vault/servers" || fail "a server's store holds \"$text\""
