@@ -143,7 +143,7 @@ PosixStatus DataCache::load(Node& node, std::uint64_t index) {
   ++reads_;
   if (is_packed(extent->block)) {
     if (auto piece = packs.find(extent->block, extent->valid)) {
-      done(std::move(*piece));
+      loaded(block, std::move(*piece), false);
       return {};
     }
     packs.read(extent->block, extent->valid, done);
@@ -157,7 +157,7 @@ PosixStatus DataCache::load(Node& node, std::uint64_t index) {
   return {};
 }
 
-void DataCache::loaded(const Handle& block, Result<Bytes> content) {
+void DataCache::loaded(const Handle& block, Result<Bytes> content, bool by_device) {
   --reads_;
   block->loading = false;
   if (content) {
@@ -169,7 +169,7 @@ void DataCache::loaded(const Handle& block, Result<Bytes> content) {
       account(block);
       if (std::exchange(block->moves_out, false)) changed(block);
     }
-    wake(true);
+    wake(by_device);
     return;
   }
   block->load_error = to_errno(content.error());

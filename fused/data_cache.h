@@ -138,7 +138,8 @@ class DataCache {
                                std::uint32_t to, bool taken);
   PosixStatus wait_for_room(Lock& lock, Node& node, std::uint64_t index);
   PosixStatus load(Node& node, std::uint64_t index);
-  void loaded(const Handle& block, Result<Bytes> content);
+  /// `by_device`: the device has answered, so it is not silent.
+  void loaded(const Handle& block, Result<Bytes> content, bool by_device = true);
   void read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
 
   // data_replace.cc: the extents of a node's content, which may be one that replaces another.

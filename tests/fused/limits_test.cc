@@ -3,6 +3,7 @@
 #include <linux/falloc.h>
 
 #include <atomic>
+#include <future>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -118,6 +119,29 @@ TEST_F(LimitsTest, CommitsAreNoProgressOfASilentDevice) {
   EXPECT_TRUE(ended);
   device->hold_writes(false);
   syncing.join();
+  sync(ino);
+}
+
+TEST_F(LimitsTest, NorIsReadingWhatIsInMemory) {
+  constexpr int kFiles = 200;  // small: they share blocks
+  for (int i = 0; i < kFiles; ++i) write(create(std::to_string(i)), 0, "x");
+  ASSERT_TRUE(fs->sync_all());
+  unmount();
+  options.cache.deadline = std::chrono::milliseconds(200);
+  mount();
+  EXPECT_EQ(read(find("0")), "x");
+  const Ino ino = create("a");
+  write(ino, 0, "x");
+  device->hold_writes(true);
+  auto synced = std::async(std::launch::async, [&] { return fs->sync(ino); });
+  int i = 1;
+  while (i < kFiles && synced.wait_for(std::chrono::milliseconds(20)) != std::future_status::ready)
+    EXPECT_EQ(read(find(std::to_string(i++))), "x");
+  EXPECT_LT(i, kFiles);
+  device->hold_writes(false);
+  const auto outcome = synced.get();
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error(), EIO);
   sync(ino);
 }
 
