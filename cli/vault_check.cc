@@ -255,15 +255,16 @@ class Check {
         return {};
       }
       S3O_TRY(mend_rows(*database));
-      S3O_TRY(database->execute("PRAGMA wal_checkpoint(TRUNCATE)"));
+      S3O_TRY(database->fold_log());
     }
     auto file = system_disk().open(fresh);
     if (!file) return fail(file.error());
     S3O_TRY((*file)->sync());
     // The old log must not be taken for the new file's.
     std::error_code error;
-    for (const char* suffix : {"-wal", "-shm"}) fs::remove(with_suffix(path_, suffix), error);
-    fs::rename(fresh, path_, error);
+    for (const char* suffix : {"-wal", "-shm"})
+      if (!error) fs::remove(with_suffix(path_, suffix), error);
+    if (!error) fs::rename(fresh, path_, error);
     if (error) return system_failure(error.value(), "{}", path_.string());
     return sync_directory(vault_.directory());
   }
