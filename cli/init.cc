@@ -105,7 +105,8 @@ Result<Choice> choose(const InitOptions& options) {
   if (servers < 2 * options.threshold + 1 || servers > 127)
     return fail(Errc::usage, "{} servers: --privacy-threshold {} needs {} to 127 of them", servers,
                 options.threshold, 2 * options.threshold + 1);
-  wishes.scheme = {static_cast<std::uint8_t>(options.threshold), static_cast<std::uint8_t>(servers)};
+  wishes.scheme = {static_cast<std::uint8_t>(options.threshold),
+                   static_cast<std::uint8_t>(servers)};
   auto expect = parse_size(options.expect);
   if (!expect) return fail(std::move(expect).error());
   if (*expect == 0) return fail(Errc::usage, "--expect {}: give a size", options.expect);

@@ -20,7 +20,8 @@ class RepairTest : public test::FilledVolume {
   std::set<Party> most_lost() const {
     const Scheme& scheme = cluster_.params().scheme;
     std::set<Party> lost;
-    for (Party server = scheme.servers; lost.size() + scheme.threshold + 1 < scheme.servers; --server)
+    for (Party server = scheme.servers; lost.size() + scheme.threshold + 1 < scheme.servers;
+         --server)
       lost.insert(server);
     return lost;
   }
