@@ -181,6 +181,11 @@ std::uint64_t DataCache::bytes_of(const Node& node) const {
   constexpr std::uint64_t kSector = 512;
   const std::uint64_t blocks = blocks_of(node), tail = node.size % block_size_;
   if (blocks == 0 || !packs.takes(tail)) return blocks * block_size_;
+  const std::uint64_t last = node.size / block_size_;
+  if (blocks <= last && !node.blocks.contains(last)) {  // with holes, of which the end may be one
+    const auto extent = find_extent(node, last);
+    if (extent && !*extent) return blocks * block_size_;
+  }
   return (blocks - 1) * block_size_ + (tail + kSector - 1) / kSector * kSector;
 }
 

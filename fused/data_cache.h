@@ -143,7 +143,7 @@ class DataCache {
   void read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
 
   // data_replace.cc: the extents of a node's content, which may be one that replaces another.
-  Posix<std::optional<ExtentRow>> find_extent(const Node& node, std::uint64_t index);
+  Posix<std::optional<ExtentRow>> find_extent(const Node& node, std::uint64_t index) const;
   Posix<std::optional<Extent>> next_extent(const Node& node, std::uint64_t index);
   void put_extent(Node& node, std::uint64_t index, const ExtentRow& row);
   void erase_extent(Node& node, std::uint64_t index);

@@ -8,7 +8,8 @@ namespace s3oram {
 
 // ---- the extents of what users see -------------------------------------------------------------
 
-Posix<std::optional<ExtentRow>> DataCache::find_extent(const Node& node, std::uint64_t index) {
+Posix<std::optional<ExtentRow>> DataCache::find_extent(const Node& node,
+                                                       std::uint64_t index) const {
   if (!node.replacement) {
     S3O_POSIX_GET(row, metadata_.extents.find({node.ino, index}));
     return row;

@@ -326,8 +326,10 @@ void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
              fuse_file_info* file) {
   thread_local Bytes buffer;
   if (buffer.size() < size) buffer.resize(size);
+  // Where nobody may read, it is the kernel, for a write of part of a page.
+  const bool quietly = (file->flags & O_NOATIME) != 0 || (file->flags & O_ACCMODE) == O_WRONLY;
   const auto got = fs(request).read(ino, static_cast<std::uint64_t>(offset),
-                                    MutView(buffer).first(size), (file->flags & O_NOATIME) != 0);
+                                    MutView(buffer).first(size), quietly);
   if (got)
     fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), *got);
   else

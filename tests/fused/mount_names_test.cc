@@ -266,6 +266,21 @@ TEST_F(MountTest, WhoReadsQuietlyLeavesNoAccessTime) {
   }
 }
 
+TEST_F(MountTest, WritingPartOfAPageIsNoAccess) {
+  put(root / "a", "xyz");
+  const std::array<timespec, 2> times{timespec{1, 0}, timespec{1, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, (root / "a").c_str(), times.data(), 0), 0);
+  remount_kernel();
+  {
+    const OpenFile file(root / "a", O_WRONLY);
+    ASSERT_EQ(::pwrite(file, "Y", 1, 1), 1);
+    ASSERT_EQ(::fsync(file), 0);
+  }
+  remount_kernel();
+  EXPECT_EQ(info(root / "a").st_atim.tv_sec, 1);
+  EXPECT_EQ(content(root / "a"), "xYz");
+}
+
 TEST_F(MountTest, NamesThatAreTooLongAndMissing) {
   EXPECT_EQ(::open((root / std::string(256, 'n')).c_str(), O_CREAT | O_WRONLY, 0600), -1);
   EXPECT_EQ(errno, ENAMETOOLONG);

@@ -96,6 +96,22 @@ TEST_F(PacksTest, TheirBlocksComeFreeWithTheLastPiece) {
   EXPECT_EQ(blocks(), 0u);
 }
 
+TEST_F(PacksTest, ATailThatIsAHoleTakesNoRoomOfOthers) {
+  const auto bytes = [&](Ino ino) {
+    return 512 * static_cast<std::uint64_t>(fs->getattr(ino)->st_blocks);
+  };
+  const Ino ino = create("a");
+  write(ino, 0, pattern(4 * kTestBlock));
+  resize(ino, 1000 * kTestBlock + 10);
+  EXPECT_EQ(bytes(ino), 4 * kTestBlock);
+  sync(ino);
+  EXPECT_EQ(bytes(ino), 4 * kTestBlock);
+  write(ino, 1000 * kTestBlock, "x");
+  EXPECT_EQ(bytes(ino), 4 * kTestBlock + 512);
+  sync(ino);
+  EXPECT_EQ(bytes(ino), 4 * kTestBlock + 512);
+}
+
 TEST_F(PacksTest, PacksOfWhichLittleIsLeftAreEmptied) {
   options.own_ticker = false;
   options.commit_every = std::chrono::milliseconds(0);
