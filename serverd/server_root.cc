@@ -99,6 +99,7 @@ Task<Result<Bytes>> Server::relay(Party, Payload& payload) {
   const auto request = decode<RelayRequest>(payload.body());
   if (!request) co_return malformed();
   S3O_CO_TRY(check_session(request->epoch));
+  if (request->part.size() != params().slot_size()) co_return malformed();
   S3O_CO_TRY(check_turn(request->turn, request->access));
   const std::uint64_t epoch = request->epoch, access = request->access;
   const Turn turn = request->turn;

@@ -142,9 +142,11 @@ std::optional<Duration> Rpc::overdue_since(Party to) const {
 }
 
 std::size_t Rpc::waiting_bytes(Party to) const {
+  const auto largest = largest_answer_.find(to);
+  const std::size_t answer = largest == largest_answer_.end() ? 0 : largest->second;
   std::size_t bytes = 0;
   for (const auto& [number, call] : calls_)
-    if (call->to == to) bytes += call->request.size() + largest_answer_;
+    if (call->to == to) bytes += call->request.size() + answer;
   return bytes;
 }
 
@@ -187,13 +189,15 @@ void Rpc::received(Party from, Bytes message) {
   if (is_question(message)) {
     handle(from, header->type, header->number, std::move(message));
   } else if (is_answer(message)) {
-    largest_answer_ = std::max(largest_answer_, message.size());
     const auto found = calls_.find(header->number);
     if (found == calls_.end() || found->second->ended || found->second->to != from) return;
+    auto& largest = largest_answer_[from];
+    largest = std::max(largest, message.size());
     if (header->code == 0) {
       found->second->finish(Payload{std::move(message)});
     } else {
-      found->second->finish(fail(Error{static_cast<Errc>(header->code),
+      const bool known = header->code <= static_cast<int>(Errc::former_view);
+      found->second->finish(fail(Error{known ? static_cast<Errc>(header->code) : Errc::failed,
                                        std::string(message.begin() + kHeaderSize, message.end())}));
     }
   }

@@ -82,7 +82,7 @@ class Rpc {
   Transport& transport_;
   Handler handler_;
   std::uint64_t next_number_;
-  std::size_t largest_answer_ = 0;  // so far
+  std::map<Party, std::size_t> largest_answer_;  // of those we waited for, so far
   std::map<std::uint64_t, std::unique_ptr<Call>> calls_;
   std::set<std::pair<Party, std::uint64_t>> handling_;
   bool ticking_ = false;

@@ -317,6 +317,32 @@ TEST_F(RpcTest, CarriesErrors) {
   EXPECT_EQ((**outcome).error().message, "no room for 7 slots");
 }
 
+TEST_F(RpcTest, AnErrorWithoutAMeaningIsOneAllTheSame) {
+  server_->serve([](Party, MessageType, Payload) -> Task<Result<Bytes>> {
+    co_return fail(static_cast<Errc>(256), "256 would be an exit status of 0");
+  });
+  const auto outcome = begin("hello");
+  ASSERT_TRUE(*outcome);
+  ASSERT_FALSE(**outcome);
+  EXPECT_EQ((**outcome).error().code, Errc::failed);
+}
+
+// It would put off when honest servers are asked again.
+TEST_F(RpcTest, AnAnswerThatNobodyWaitsForMakesNobodyPatient) {
+  begin("first");  // nobody serves
+  Bytes unasked = sent_by(kClient).front().message;
+  unasked[0] = 'A';
+  unasked[15] ^= 1;
+  unasked.resize(1 << 28);
+  network_.deliver(kServer, kClient, unasked);
+  settle();
+  const auto outcome = begin("second", 5s);
+  const Duration begun = clock_.now();
+  finish(*outcome);
+  EXPECT_EQ((**outcome).error().code, Errc::unreachable);
+  EXPECT_LE(clock_.now() - begun, 6s);
+}
+
 TEST_F(RpcTest, GivesUpWhenPatienceEnds) {
   const auto outcome = begin("anyone?", 5s);  // nobody serves
   const Duration begun = clock_.now();
