@@ -6,6 +6,7 @@
 
 #include "cli/bench_report.h"
 #include "cli/command.h"
+#include "cli/json_text.h"
 #include "cli/progress_bar.h"
 #include "cli/size.h"
 #include "oramcore/base/system_error.h"
@@ -90,7 +91,7 @@ Status run_bench(const Args& args) {
   const auto columns = measure(targets, options);
   if (!columns) return fail(columns.error());
   if (as_json)
-    std::cout << bench_json(*columns, options).dump(2) << "\n";
+    std::cout << json_text(bench_json(*columns, options)) << "\n";
   else
     std::cout << bench_table(*columns);
   if (!picture.empty()) return write_picture(picture, *columns);

@@ -1,9 +1,9 @@
 // s3oramfs fsck: says what is wrong with a vault's own files, and mends it if told to.
 #include <algorithm>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/json_text.h"
 #include "cli/terminal.h"
 #include "cli/vault_check.h"
 #include "cli/vault_lock.h"
@@ -12,11 +12,6 @@ namespace s3oram {
 namespace {
 
 using nlohmann::ordered_json;
-
-/// What file names bring along need not be UTF-8.
-std::string to_text(const ordered_json& document) {
-  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace);
-}
 
 std::string json_of(const Vault& vault, const VaultReport& report) {
   ordered_json findings = ordered_json::array();
@@ -37,7 +32,7 @@ std::string json_of(const Vault& vault, const VaultReport& report) {
   all["names"] = report.names;
   all["blocks"] = report.blocks;
   all["findings"] = findings;
-  return to_text(all);
+  return json_text(all);
 }
 
 void print(const VaultReport& report) {

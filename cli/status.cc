@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/control.h"
+#include "cli/json_text.h"
 #include "cli/mount_table.h"
 #include "cli/status_text.h"
 
@@ -89,7 +90,7 @@ Status run_status(const Args& args) {
     return fail(std::move(answer).error());
   }
   if (as_json)
-    std::cout << status.dump(2, ' ', false, ordered_json::error_handler_t::replace) << "\n";
+    std::cout << json_text(status) << "\n";
   else if (!check)
     std::cout << status_text(status, std::time(nullptr));
   if (!check) return {};

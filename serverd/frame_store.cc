@@ -129,14 +129,16 @@ Result<std::shared_ptr<Frame>> FrameStore::copy(const FrameRef& ref) {
   return content;
 }
 
+Status FrameStore::read(std::uint64_t at, MutView out) {
+  Status done = told(file_->read(at, out));
+  return done ? done : told(file_->read(at, out));
+}
+
 Result<std::shared_ptr<Frame>> FrameStore::load(const FrameRef& ref) {
   const auto [frame, slots, stamp] = ref;
   auto content = FramePool::take(pool_);
-  // What the disk cannot read, asked twice, is as damaged as what it reads wrong: a write mends it.
-  const auto read_it = [&] {
-    return told(file_->read(offset(frame, 0), content->bytes().first(slots * stride_)));
-  };
-  if (!read_it() && !read_it())
+  // As damaged as what the disk reads wrong: a write mends it.
+  if (!read(offset(frame, 0), content->bytes().first(slots * stride_)))
     return fail(Errc::corrupt, "frame {} cannot be read from the disk", frame);
   for (std::size_t slot = 0; slot < slots; ++slot)
     if (rule_holds(Rule::checksums) && !intact(frame, slot, content->slot(slot), stamp))
@@ -173,7 +175,7 @@ Result<std::optional<FrameStore::StampedSlot>> FrameStore::read_slot(FrameNumber
                                                                      std::size_t slot,
                                                                      Stamp stamp) {
   StampedSlot result{0, Bytes(stride_)};
-  S3O_TRY(told(file_->read(offset(frame, slot), result.content)));
+  S3O_TRY(read(offset(frame, slot), result.content));
   if (!intact(frame, slot, result.content.data(), stamp)) return std::optional<StampedSlot>();
   std::memcpy(&result.stamp, result.content.data() + slot_size_, sizeof result.stamp);
   result.content.resize(slot_size_);

@@ -146,7 +146,9 @@ class FrameStore {
                 unsigned level);
   void touch(Cached& cached, unsigned level);
 
-  /// From the disk, checked.
+  /// From the disk, which is asked once more if it cannot read.
+  Status read(std::uint64_t at, MutView out);
+  /// The same, checked.
   Result<std::shared_ptr<Frame>> load(const FrameRef& ref);
 
   const std::unique_ptr<File> file_;

@@ -80,10 +80,7 @@ Status Server::open_ring() {
   ring_.assign(params().ring_slots(), {});
   for (std::uint16_t slot = 0; slot < ring_.size(); ++slot) {
     auto found = frames_->read_slot(kRing, slot);
-    if (!found) found = frames_->read_slot(kRing, slot);
-    // As if nothing had been written there: the client heals it.
-    if (!found)
-      spdlog::error("slot {} of the root cannot be read: {}", slot, found.error().message);
+    // Where the disk cannot read it is as if nothing had been written: the client heals it.
     if (found && *found) keep_in_ring(slot, std::move((*found)->content), (*found)->stamp);
   }
   // A life before this one may have ended before it synced them.
@@ -262,7 +259,7 @@ Status Server::check_volume(const VolumeId& volume) const {
 Task<Result<Bytes>> Server::open_session(const Payload& payload) {
   const auto decoded_request = decode<OpenRequest>(payload.body());
   if (!decoded_request || decoded_request->next.epoch == 0 ||
-      decoded_request->next.epoch > kMostEpoch)
+      decoded_request->next.epoch >= kMostEpoch)
     co_return malformed();
   const OpenRequest& request = *decoded_request;
   S3O_CO_TRY(check_volume(request.volume));

@@ -132,8 +132,9 @@ void ServerView::add_query(const RetrieveRequest& request) {
   const PathSlots path(params_, request.view, request.written, request.height);
   if (request.query.empty() || path.writes() == 0) return;
   const Turn newest = first_turn(request.view, params_.evict_every) + path.writes() - 1;
-  const auto at = path.index(0, root_slot(newest, params_.evict_every));
-  count(request.query.subspan(at, 1), bytes["queries at the newest write"]);
+  const std::uint8_t wanted = request.query[path.index(0, root_slot(newest, params_.evict_every))];
+  tally("query at the newest write: lower half", 16, wanted % 16);
+  tally("query at the newest write: upper half", 16, wanted / 16);
 }
 
 void ServerView::add(Party from, const std::string& what, View sent) {
@@ -174,18 +175,19 @@ Permutation ServerView::drawn(const Seed& seed, std::string_view purpose) const 
 }
 
 void ServerView::add_permutation(const Permutation& to, const std::string& what) {
-  const auto tally = [&](const std::string& outcome, std::size_t of, std::size_t came) {
-    auto& counts = outcomes[what + outcome];
-    counts.resize(of);
-    ++counts[came];
-  };
   constexpr std::size_t kBins = 8;
   const auto bin = [&](std::size_t at) { return at * kBins / to.size(); };
   for (std::size_t from = 0; from < to.size(); ++from)
-    tally(": roughly from where to where", kBins * kBins, bin(from) * kBins + bin(to[from]));
+    tally(what + ": roughly from where to where", kBins * kBins, bin(from) * kBins + bin(to[from]));
   // The first of the writes that are evicted, live or not.
-  tally(": where the first write goes", to.size(), to[0]);
-  tally(": whether that is odd", 2, to[0] % 2);
+  tally(what + ": roughly where the first write goes", kBins, bin(to[0]));
+  tally(what + ": that place modulo 8", kBins, to[0] % kBins);
+}
+
+void ServerView::tally(const std::string& what, std::size_t of, std::size_t came) {
+  auto& counts = outcomes[what];
+  counts.resize(of);
+  ++counts[came];
 }
 
 }  // namespace s3oram::test

@@ -49,6 +49,8 @@ struct ServerView {
   void add(Party from, const std::string& what, View sent);
   Permutation drawn(const Seed& seed, std::string_view purpose) const;
   void add_permutation(const Permutation& to, const std::string& what);
+  /// One of `of` outcomes came.
+  void tally(const std::string& what, std::size_t of, std::size_t came);
 
   VolumeParams params_;
   unsigned height_;

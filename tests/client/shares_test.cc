@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <span>
 
 #include "tests/client/server_view.h"
@@ -208,25 +207,27 @@ TEST_P(Shares, BytesAreUniformAndNoMaskIsUsedTwice) {
     for (const auto& [what, seen] : views[i]->bytes) {
       EXPECT_LT(deviation(seen), kGenerous) << what << ", " << kSequences[i].name;
       EXPECT_LT(difference(seen, views[0]->bytes.at(what)), kGenerous) << what;
-      EXPECT_GT(std::accumulate(seen.begin(), seen.end(), 0u), 400u) << what << ": enough";
+      EXPECT_GT(seen[0], 10u) << what << ": enough for the statistic";
     }
   const auto seen = [&](const char* what) { return views[0]->bytes.contains(what); };
   EXPECT_TRUE(seen("what it stores"));
-  EXPECT_TRUE(seen("what it computes") || (seen("addends") == false && seen("answer masks")));
+  EXPECT_TRUE(seen("what it computes") || seen("answer masks")) << "all but the adder have a mask";
   EXPECT_TRUE(seen("queries again") || seen("query seeds again"));
   EXPECT_TRUE(seen("writes again") || (seen("parts again") && seen("part seeds again")));
 }
 
-// Whoever knows two of the three permutations knows nothing of the whole.
-TEST_P(Shares, PermutationsAreUniform) {
+// Whoever knows two of the three permutations knows nothing of the whole; nor does a query tell
+// whether the newest write is wanted.
+TEST_P(Shares, PermutationsAndQueriesAreUniform) {
   const bool shuffled = params().evictor == Evictor::shuffle;
   const auto views = all_views();
   for (std::size_t i = 0; i < views.size(); ++i) {
     const auto& seen = views[i]->outcomes;
-    EXPECT_EQ(seen.contains("pi 2: whether that is odd"), shuffled && spy() != 1);
-    EXPECT_EQ(seen.contains("all that is known: whether that is odd"), shuffled);
+    EXPECT_EQ(seen.contains("pi 2: that place modulo 8"), shuffled && spy() != 1);
+    EXPECT_EQ(seen.contains("all that is known: that place modulo 8"), shuffled);
     for (const auto& [what, counts] : seen) {
       EXPECT_LT(deviation(counts), kGenerous) << what << ", " << kSequences[i].name;
+      EXPECT_GT(counts[0], 5u) << "enough for the statistic";
       EXPECT_LT(difference(counts, views[0]->outcomes.at(what)), kGenerous) << what;
     }
   }

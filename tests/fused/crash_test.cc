@@ -30,9 +30,7 @@ TEST_F(CrashTest, WhatWasSyncedIsThere) {
 }
 
 TEST_F(CrashTest, SizesAndExtentsCommitOnlyAfterTheirData) {
-  unmount();
-  options.cache.deadline = std::chrono::milliseconds(50);
-  mount();
+  remount_with_deadline(std::chrono::milliseconds(50));
   const Ino ino = create("a");
   device->hold_writes(true);
   write(ino, 0, pattern(2 * kTestBlock));

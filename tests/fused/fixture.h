@@ -52,6 +52,13 @@ class FileSystemFixture : public ::testing::Test {
     mount();
   }
 
+  /// From now on whoever waits for the device waits for so long.
+  void remount_with_deadline(std::chrono::milliseconds deadline) {
+    unmount();
+    options.cache.deadline = deadline;
+    mount();
+  }
+
   Ino create(const std::string& name, std::uint32_t mode = S_IFREG | 0644, Ino parent = kRootIno) {
     const auto made = fs->make({}, parent, name, {mode, 0, {}});
     EXPECT_TRUE(made) << name << ": " << made.error();

@@ -64,9 +64,7 @@ TEST_F(LimitsTest, WhatSomebodyWaitsForIsWrittenBeforeTheRest) {
 }
 
 TEST_F(LimitsTest, FailedWritesStayDirtyAndAreTriedAgain) {
-  unmount();
-  options.cache.deadline = std::chrono::milliseconds(100);
-  mount();
+  remount_with_deadline(std::chrono::milliseconds(100));
   const Ino ino = create("a");
   write(ino, 0, "kept");
   device->fail_writes(true);
@@ -86,9 +84,7 @@ TEST_F(LimitsTest, FailedWritesStayDirtyAndAreTriedAgain) {
 
 TEST_F(LimitsTest, ASilentDeviceGivesEioAtTheDeadline) {
   write(create("a"), 0, "x");
-  unmount();
-  options.cache.deadline = std::chrono::milliseconds(100);
-  mount();
+  remount_with_deadline(std::chrono::milliseconds(100));
   device->hold_reads(true);
   Bytes buffer(10);
   const auto silent = fs->read(find("a"), 0, buffer);
@@ -101,9 +97,7 @@ TEST_F(LimitsTest, ASilentDeviceGivesEioAtTheDeadline) {
 
 // They succeed without any server, and must not put off the deadline of who waits for one.
 TEST_F(LimitsTest, CommitsAreNoProgressOfASilentDevice) {
-  unmount();
-  options.cache.deadline = std::chrono::milliseconds(200);
-  mount();
+  remount_with_deadline(std::chrono::milliseconds(200));
   const Ino ino = create("a");
   write(ino, 0, "x");
   device->hold_writes(true);
@@ -126,9 +120,7 @@ TEST_F(LimitsTest, NorIsReadingWhatIsInMemory) {
   constexpr int kFiles = 200;  // small: they share blocks
   for (int i = 0; i < kFiles; ++i) write(create(std::to_string(i)), 0, "x");
   ASSERT_TRUE(fs->sync_all());
-  unmount();
-  options.cache.deadline = std::chrono::milliseconds(200);
-  mount();
+  remount_with_deadline(std::chrono::milliseconds(200));
   EXPECT_EQ(read(find("0")), "x");
   const Ino ino = create("a");
   write(ino, 0, "x");

@@ -23,9 +23,7 @@ TEST_F(FileSystemStatusTest, AllIsDurableAfterASync) {
 }
 
 TEST_F(FileSystemStatusTest, CountsWhatCannotBeWritten) {
-  unmount();
-  options.cache.deadline = 20ms;
-  mount();
+  remount_with_deadline(20ms);
   const Ino ino = create("file");
   write(ino, 0, pattern(2 * kTestBlock));
   device->fail_writes(true);

@@ -107,6 +107,7 @@ class Occupancy : public testing::TestWithParam<Sizes> {
                 z, params_.evict_every, what, positions_.height(),
                 static_cast<unsigned long long>(turn_), static_cast<unsigned long long>(view_),
                 most_);
+    EXPECT_LE(most_, z);
     const auto evictions = static_cast<double>(view_);
     for (std::size_t k = 1; k < left_over_.size() && at_least(k) > 0; ++k) {
       const double measured = static_cast<double>(at_least(k)) / evictions;
