@@ -136,6 +136,29 @@ PosixStatus FileSystem::check_replaceable(const Node& node, Node& target) {
   return empty ? PosixStatus() : posix_error(ENOTEMPTY);
 }
 
+/// What flush_to_rename() takes: whose content a rename puts in the place of another's.
+Posix<std::vector<FileSystem::NodePtr>> FileSystem::replacing(Node& from, std::string_view name,
+                                                              Node& to, std::string_view new_name,
+                                                              unsigned flags) {
+  S3O_POSIX_GET(node, child(from, name));
+  const auto target = child(to, new_name);
+  if (!target || (flags & RENAME_NOREPLACE) != 0) return std::vector<NodePtr>();
+  if ((flags & RENAME_EXCHANGE) != 0) return std::vector{node, *target};
+  return std::vector{node};
+}
+
+std::vector<Ino> FileSystem::replacing(Ino parent, std::string_view name, Ino new_parent,
+                                       std::string_view new_name, unsigned flags) {
+  const Lock lock(mutex_);
+  const auto from = known_directory(parent);
+  const auto to = known_directory(new_parent);
+  if (!from || !to) return {};
+  std::vector<Ino> files;
+  if (const auto nodes = replacing(**from, name, **to, new_name, flags))
+    for (const NodePtr& node : *nodes) files.push_back(node->ino);
+  return files;
+}
+
 // The kernel holds the directories: no other operation changes the names meanwhile.
 PosixStatus FileSystem::flush_to_rename(Lock& lock, const std::vector<NodePtr>& nodes,
                                         const std::function<bool()>& killed) {
@@ -145,12 +168,10 @@ PosixStatus FileSystem::flush_to_rename(Lock& lock, const std::vector<NodePtr>& 
   return waits && killed() ? posix_error(EINTR) : PosixStatus();
 }
 
-Posix<std::vector<Ino>> FileSystem::exchange(Lock& lock, Node& from, std::string_view name,
-                                             Node& to, std::string_view new_name,
-                                             const std::function<bool()>& killed) {
+Posix<std::vector<Ino>> FileSystem::exchange(Node& from, std::string_view name, Node& to,
+                                             std::string_view new_name) {
   S3O_POSIX_GET(first, child(from, name));
   S3O_POSIX_GET(second, child(to, new_name));
-  S3O_POSIX_TRY(flush_to_rename(lock, {first, second}, killed));
   from.row.nlink += is_directory(*second) - is_directory(*first);
   to.row.nlink += is_directory(*first) - is_directory(*second);
   const auto now = timing_.wall_clock();
@@ -177,14 +198,11 @@ Posix<std::vector<Ino>> FileSystem::rename(Ino parent, std::string_view name, In
   S3O_POSIX_TRY(admit(lock));
   S3O_POSIX_GET(from, known_directory(parent));
   S3O_POSIX_GET(to, known_directory(new_parent));
-  if ((flags & RENAME_EXCHANGE) != 0) return exchange(lock, *from, name, *to, new_name, killed);
+  S3O_POSIX_GET(brought, replacing(*from, name, *to, new_name, flags));
+  S3O_POSIX_TRY(flush_to_rename(lock, brought, killed));
+  if ((flags & RENAME_EXCHANGE) != 0) return exchange(*from, name, *to, new_name);
   S3O_POSIX_GET(node, child(*from, name));
-  auto target = child(*to, new_name);
-  if (target && (flags & RENAME_NOREPLACE) == 0) {
-    S3O_POSIX_TRY(flush_to_rename(lock, {node}, killed));
-    target = child(*to, new_name);
-  }
-  if (target) {
+  if (const auto target = child(*to, new_name)) {
     if ((flags & RENAME_NOREPLACE) != 0) return posix_error(EEXIST);
     if (*target == node) return std::vector<Ino>();
     S3O_POSIX_TRY(check_replaceable(*node, **target));

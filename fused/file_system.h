@@ -109,6 +109,9 @@ class FileSystem final : public CommitParticipant {
   Posix<std::vector<Ino>> rename(
       Ino parent, std::string_view name, Ino new_parent, std::string_view new_name, unsigned flags,
       const std::function<bool()>& killed = [] { return false; });
+  /// The files that such a rename would flush.
+  std::vector<Ino> replacing(Ino parent, std::string_view name, Ino new_parent,
+                             std::string_view new_name, unsigned flags);
   Posix<std::string> readlink(Ino ino);
   /// All entries, "." and ".." first.
   Posix<std::vector<DirectoryEntry>> list(Ino ino);
@@ -184,8 +187,10 @@ class FileSystem final : public CommitParticipant {
   PosixStatus add_name(Node& directory, std::string_view name, Node& node);
   PosixStatus remove_name(Node& directory, std::string_view name, Node& node);
   PosixStatus check_replaceable(const Node& node, Node& target);
-  Posix<std::vector<Ino>> exchange(Lock& lock, Node& from, std::string_view name, Node& to,
-                                   std::string_view new_name, const std::function<bool()>& killed);
+  Posix<std::vector<NodePtr>> replacing(Node& from, std::string_view name, Node& to,
+                                        std::string_view new_name, unsigned flags);
+  Posix<std::vector<Ino>> exchange(Node& from, std::string_view name, Node& to,
+                                   std::string_view new_name);
   Posix<bool> is_empty(const Node& directory);
   /// Ends a node that has neither names nor references: all it owns is freed.
   PosixStatus end(Node& node);

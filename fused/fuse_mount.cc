@@ -55,7 +55,7 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
     return fail(Errc::usage, "libfuse refuses the mount options; see its message above");
   mount->context_->files = &files;
   mount->context_->session = mount->session_;
-  mount->context_->seeker = std::make_unique<Seeker>(files, mount->session_);
+  mount->context_->after_write_back = std::make_unique<AfterWriteBack>(mount->session_);
   mount->loop_ = std::make_unique<FuseLoop>(mount->session_);
   if (fuse_session_mount(mount->session_, options.mountpoint.c_str()) != 0)
     return fail(Errc::bad_mount_point,
@@ -68,13 +68,13 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
 
 FuseMount::~FuseMount() {
   if (mounted_) fuse_session_unmount(session_);
-  context_->seeker.reset();
+  context_->after_write_back.reset();
   if (session_) fuse_session_destroy(session_);
 }
 
 Status FuseMount::run(int cpu_latency) {
   const Status outcome = loop_->run(kThreads, cpu_latency);
-  context_->seeker->stop();
+  context_->after_write_back->stop();
   ended_ = true;
   ended_.notify_all();
   return outcome;
@@ -90,7 +90,7 @@ void FuseMount::write_back() const {
 
 void FuseMount::stop() {
   if (!ended_) write_back();
-  context_->seeker->stop();  // while the session is served
+  context_->after_write_back->stop();  // while the session is served
   loop_->stop();
   ended_.wait(false);
 }

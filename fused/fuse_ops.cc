@@ -138,16 +138,38 @@ void do_rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
   answer(request, fs(request).rmdir(parent, name));
 }
 
-void do_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
-               const char* new_name, unsigned flags) {
-  const auto moved = fs(request).rename(parent, name, new_parent, new_name, flags, [request] {
-    return is_killed(fuse_req_ctx(request)->pid);
-  });
+struct Rename {
+  Ino parent;
+  std::string name;
+  Ino new_parent;
+  std::string new_name;
+  unsigned flags;
+};
+
+void rename(fuse_req_t request, const Rename& what) {
+  const auto moved =
+      fs(request).rename(what.parent, what.name, what.new_parent, what.new_name, what.flags,
+                         [request] { return is_killed(fuse_req_ctx(request)->pid); });
   // The kernel keeps what it has of their listings, ".." among it. Before the answer, as below.
   if (moved)
     for (const Ino directory : *moved)
       fuse_lowlevel_notify_inval_inode(context_of(request).session, directory, 0, 0);
   fuse_reply_err(request, moved ? 0 : moved.error());
+}
+
+void do_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
+               const char* new_name, unsigned flags) {
+  FuseContext& context = context_of(request);
+  const Rename what{parent, name, new_parent, new_name, flags};
+  if (context.writers.empty()) return rename(request, what);
+  std::vector<Ino> files = fs(request).replacing(parent, name, new_parent, new_name, flags);
+  if (!context.writers.any_of(files)) return rename(request, what);
+  context.after_write_back->then(std::move(files), [request, what](int error) {
+    if (error == 0)
+      rename(request, what);
+    else
+      fuse_reply_err(request, error);
+  });
 }
 
 void do_readlink(fuse_req_t request, fuse_ino_t ino) {
@@ -304,9 +326,11 @@ void prepare(fuse_file_info* file) {
 }
 bool is_writer(const fuse_file_info* file) { return file->fh != 0; }
 
-void do_open(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+void do_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  OpenWriters& writers = context_of(request).writers;
   prepare(file);
-  fuse_reply_open(request, file);
+  if (is_writer(file)) writers.opened(ino);
+  if (fuse_reply_open(request, file) != 0 && is_writer(file)) writers.closed(ino);
 }
 
 void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
@@ -316,10 +340,13 @@ void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
     fuse_reply_err(request, made.error());
     return;
   }
+  FuseContext& context = context_of(request);
   prepare(file);
-  FileSystem& files = fs(request);
   const fuse_entry_param entry = entry_of(*made);
-  if (fuse_reply_create(request, &entry, file) == -ENOENT) files.forget(entry.ino, 1);
+  if (is_writer(file)) context.writers.opened(entry.ino);
+  const int answered = fuse_reply_create(request, &entry, file);
+  if (answered != 0 && is_writer(file)) context.writers.closed(entry.ino);
+  if (answered == -ENOENT) context.files->forget(entry.ino, 1);
 }
 
 void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
@@ -358,7 +385,10 @@ void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
 /// The last descriptor of an open file is gone. (Not at a flush: a shell closes copies of its
 /// descriptor before it has written.)
 void do_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
-  if (is_writer(file)) fs(request).closed(ino);
+  if (is_writer(file)) {
+    context_of(request).writers.closed(ino);
+    fs(request).closed(ino);
+  }
   fuse_reply_err(request, 0);
 }
 
@@ -373,7 +403,14 @@ void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, of
 }
 
 void do_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
-  context_of(request).seeker->ask(request, ino, offset, whence);
+  context_of(request).after_write_back->then({ino}, [=](int error) {
+    Posix<std::uint64_t> found = posix_error(error);
+    if (error == 0) found = fs(request).seek(ino, static_cast<std::uint64_t>(offset), whence);
+    if (found)
+      fuse_reply_lseek(request, static_cast<off_t>(*found));
+    else
+      fuse_reply_err(request, found.error());
+  });
 }
 
 void do_statfs(fuse_req_t request, fuse_ino_t) {

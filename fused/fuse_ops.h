@@ -10,17 +10,19 @@
 
 #include <memory>
 
+#include "fused/after_write_back.h"
 #include "fused/file_system.h"
 #include "fused/open_directories.h"
-#include "fused/seeker.h"
+#include "fused/open_writers.h"
 
 namespace s3oram {
 
 /// The user data of the session.
 struct FuseContext {
   FileSystem* files = nullptr;
-  std::unique_ptr<Seeker> seeker;
   fuse_session* session = nullptr;
+  std::unique_ptr<AfterWriteBack> after_write_back;
+  OpenWriters writers;
   OpenDirectories directories;
 };
 

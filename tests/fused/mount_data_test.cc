@@ -80,6 +80,25 @@ TEST_F(MountTest, SeekSeesWhatIsStillInTheKernelsCache) {
   EXPECT_EQ(::lseek(file, 10 * kTestBlock, SEEK_HOLE), 10 * kTestBlock + 1);
 }
 
+TEST_F(MountTest, ARenameOverAFileBringsWhatIsStillInTheKernelsCache) {
+  const std::string fresh = pattern(10 * kTestBlock), other = pattern(3 * kTestBlock, 2);
+  for (const char* name : {"a", "b"}) put(root / name, "old");
+  ASSERT_TRUE(fs->sync_all());
+  const OpenFile renamed(root / "new", O_RDWR | O_CREAT), exchanged(root / "c", O_RDWR | O_CREAT);
+  ASSERT_EQ(::write(renamed, fresh.data(), fresh.size()), ssize_t(fresh.size()));
+  ASSERT_EQ(::write(exchanged, other.data(), other.size()), ssize_t(other.size()));
+  stdfs::rename(root / "new", root / "a");
+  ASSERT_EQ(
+      ::renameat2(AT_FDCWD, (root / "b").c_str(), AT_FDCWD, (root / "c").c_str(), RENAME_EXCHANGE),
+      0);
+  ASSERT_TRUE(fs->sync_names());
+  crash_kernel();
+  mount();
+  EXPECT_EQ(read(find("a")), fresh);
+  EXPECT_EQ(read(find("b")), other);
+  EXPECT_EQ(read(find("c")), "old");
+}
+
 TEST_F(MountTest, Fallocate) {
   put(root / "a", std::string(4 * kTestBlock, 'x'));
   const OpenFile file(root / "a", O_RDWR);

@@ -82,6 +82,13 @@ class MountTest : public FileSystemFixture {
     runner.join();
     kernel.reset();
   }
+  /// The daemon dies, with what the kernel has not sent.
+  void crash_kernel() {
+    device->fail_writes(true);
+    device->fail_commits(true);
+    unmount_kernel();
+    crash();
+  }
   void remount_kernel() {
     unmount_kernel();
     remount();

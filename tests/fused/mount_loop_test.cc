@@ -70,6 +70,29 @@ TEST_F(MountTest, MoreMayWaitThanThereAreThreads) {
   for (auto& one : synced) EXPECT_TRUE(one.get());
 }
 
+// Each of them needs other threads to take what the kernel still has.
+TEST_F(MountTest, MoreMayRenameThanThereAreThreads) {
+  constexpr int kMany = 100;  // in a directory each: the kernel renames one at a time in one
+  const auto place = [this](int i) { return root / std::to_string(i); };
+  for (int i = 0; i < kMany; ++i) {
+    stdfs::create_directory(place(i));
+    put(place(i) / "old", "old");
+  }
+  ASSERT_TRUE(fs->sync_all());
+  device->hold_writes(true);
+  std::vector<std::future<bool>> renamed;
+  for (int i = 0; i < kMany; ++i)
+    renamed.push_back(std::async(std::launch::async, [&, i] {
+      const OpenFile file(place(i) / "new", O_WRONLY | O_CREAT);
+      return ::write(file, "y", 1) == 1 &&
+             ::rename((place(i) / "new").c_str(), (place(i) / "old").c_str()) == 0;
+    }));
+  ASSERT_TRUE(device->wait_held_writes(1));
+  device->hold_writes(false);
+  for (auto& one : renamed) EXPECT_TRUE(one.get());
+  for (int i = 0; i < kMany; ++i) EXPECT_EQ(content(place(i) / "old"), "y");
+}
+
 TEST_F(MountTest, ProcessorsStayAwakeWhileQuestionsFollowClosely) {
   const auto asked = [&] {
     std::vector<std::int32_t> latencies(1 << 16);

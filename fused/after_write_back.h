@@ -1,0 +1,53 @@
+// What needs the dirty pages of files that the kernel has not sent yet, and waits for them on
+// threads of its own: those of the FuseLoop receive the pages, and none of them may wait for that.
+// The kernel sends none by itself before it asks for SEEK_DATA and SEEK_HOLE (we would call a hole
+// what it still has), nor before a rename (see FileSystem::replacing()); seen with Linux 6.18.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "fused/node.h"
+
+struct fuse_session;
+
+namespace s3oram {
+
+/// Any thread.
+class AfterWriteBack {
+ public:
+  /// Gets 0, or the error number of the write-back; it answers the request.
+  using Work = std::function<void(int error)>;
+
+  /// The session must outlive it.
+  explicit AfterWriteBack(fuse_session* session);
+  ~AfterWriteBack() { stop(); }
+
+  /// Has the kernel send what it has of these files, and then does the work, now or later.
+  void then(std::vector<Ino> files, Work work);
+  /// Does what was asked for, and ends the threads. What is asked for later is done without the
+  /// kernel's pages. While it runs, the session must be served.
+  void stop();
+
+ private:
+  struct Task {
+    std::vector<Ino> files;
+    Work work;
+  };
+  void run();
+  int write_back(const std::vector<Ino>& files) const;
+
+  fuse_session* const session_;
+  std::mutex mutex_;
+  std::condition_variable asked_;
+  std::deque<Task> tasks_;
+  bool stopping_ = false;
+  std::once_flag joined_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace s3oram

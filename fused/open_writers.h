@@ -1,0 +1,40 @@
+// The files that programs have open for writing: only of these may the kernel hold data that it has
+// not sent. (A close sends it, and a shared map keeps its file open.)
+#pragma once
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "fused/rows.h"
+
+namespace s3oram {
+
+/// Any thread.
+class OpenWriters {
+ public:
+  void opened(Ino ino) {
+    const std::lock_guard lock(mutex_);
+    ++writers_[ino];
+  }
+  void closed(Ino ino) {
+    const std::lock_guard lock(mutex_);
+    const auto writers = writers_.find(ino);
+    if (--writers->second == 0) writers_.erase(writers);
+  }
+  bool empty() const {
+    const std::lock_guard lock(mutex_);
+    return writers_.empty();
+  }
+  bool any_of(const std::vector<Ino>& files) const {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::any_of(files, [this](Ino ino) { return writers_.contains(ino); });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<Ino, unsigned> writers_;
+};
+
+}  // namespace s3oram
