@@ -1,15 +1,15 @@
 #include "cli/control.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <future>
-
-#include "oramcore/base/descriptor.h"
 
 namespace s3oram {
 namespace {
@@ -18,58 +18,70 @@ using nlohmann::json;
 
 constexpr std::size_t kLongestAnswer = 1 << 20;
 
-tl::unexpected<Error> failure(const Vault& vault, Errc code) {
-  return fail(code, "{}: its daemon does not answer: {}", vault.directory().string(),
-              std::strerror(errno));
+}  // namespace
+
+Question::Question(const Vault& vault, std::string text, std::chrono::seconds patience)
+    : vault_(vault.directory().string()), text_(std::move(text)), patience_(patience) {}
+
+tl::unexpected<Error> Question::failure(Errc code) const {
+  return fail(code, "{}: its daemon does not answer: {}", vault_, std::strerror(errno));
 }
 
-Result<std::string> talk(const Vault& vault, const std::string& line,
-                         std::chrono::seconds patience) {
+Result<Question> Question::ask(const Vault& vault, std::string question,
+                               std::chrono::seconds patience) {
+  Question asked(vault, std::move(question), patience);
+  S3O_TRY(asked.send(vault));
+  return asked;
+}
+
+Status Question::send(const Vault& vault) {
   // A socket's address is short and a vault's path may be long: go by the directory's descriptor.
   const Descriptor directory(
       ::open(vault.run_directory().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0) return failure(vault, Errc::not_mounted);
-  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (socket.get() < 0) return failure(vault, Errc::failed);
-  const timeval limit{static_cast<time_t>(patience.count()), 0};  // zero: none
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  if (directory.get() < 0) return failure(Errc::not_mounted);
+  socket_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (socket_.get() < 0) return failure(Errc::failed);
+  const timeval limit{static_cast<time_t>(patience_.count()), 0};  // zero: none
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const auto path = fmt::format("/proc/self/fd/{}/control.sock", directory.get());
   path.copy(address.sun_path, sizeof address.sun_path - 1);
-  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-    return failure(vault,
-                   errno == ENOENT || errno == ECONNREFUSED ? Errc::not_mounted : Errc::failed);
-  if (::send(socket.get(), line.data(), line.size(), MSG_NOSIGNAL) !=
+  if (::connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    return failure(errno == ENOENT || errno == ECONNREFUSED ? Errc::not_mounted : Errc::failed);
+  const std::string line = text_ + "\n";
+  if (::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(line.size()))
-    return failure(vault, Errc::failed);
-
-  std::string answer;
-  char buffer[4096];
-  while (answer.find('\n') == std::string::npos && answer.size() < kLongestAnswer) {
-    const ssize_t got = ::recv(socket.get(), buffer, sizeof buffer, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN)
-      return fail(Errc::unreachable, "{}: its daemon does not answer for {} s",
-                  vault.directory().string(), patience.count());
-    if (got < 0) return failure(vault, Errc::failed);
-    if (got == 0) break;
-    answer.append(buffer, static_cast<std::size_t>(got));
-  }
-  return answer;
+    return failure(Errc::failed);
+  return {};
 }
 
-}  // namespace
+/// What has come, if the daemon is gone.
+Result<std::string> Question::receive_line() {
+  char buffer[4096];
+  while (received_.find('\n') == std::string::npos && received_.size() < kLongestAnswer) {
+    const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN)
+      return fail(Errc::unreachable, "{}: its daemon does not answer for {} s", vault_,
+                  patience_.count());
+    if (got < 0) return failure(Errc::failed);
+    if (got == 0) break;
+    received_.append(buffer, static_cast<std::size_t>(got));
+  }
+  const std::size_t end = std::min(received_.find('\n'), received_.size());
+  std::string line = received_.substr(0, end);
+  received_.erase(0, end + 1);
+  return line;
+}
 
-Result<json> ask_daemon(const Vault& vault, const std::string& question,
-                        std::chrono::seconds patience) {
-  auto line = talk(vault, question + "\n", patience);
+Result<json> Question::answer() {
+  auto line = receive_line();
   if (!line) return fail(std::move(line).error());
   json answer = json::parse(*line, nullptr, /*allow_exceptions=*/false);
   if (!answer.is_object() || !answer.contains("ok") || !answer["ok"].is_boolean())
-    return fail(Errc::failed, "{}: its daemon ended, or answered {} with nonsense",
-                vault.directory().string(), question);
+    return fail(Errc::failed, "{}: its daemon ended, or answered {} with nonsense", vault_, text_);
   if (answer["ok"].get<bool>()) return answer;
   const auto code = answer.find("code");
   const auto message = answer.find("message");
@@ -79,6 +91,18 @@ Result<json> ask_daemon(const Vault& vault, const std::string& question,
               "{}",
               message != answer.end() && message->is_string() ? message->get<std::string>()
                                                               : answer.dump());
+}
+
+bool Question::is_answered(std::chrono::milliseconds wait) const {
+  pollfd readable{socket_.get(), POLLIN, 0};
+  return !received_.empty() || ::poll(&readable, 1, static_cast<int>(wait.count())) > 0;
+}
+
+Result<json> ask_daemon(const Vault& vault, const std::string& question,
+                        std::chrono::seconds patience) {
+  auto asked = Question::ask(vault, question, patience);
+  if (!asked) return fail(std::move(asked).error());
+  return asked->answer();
 }
 
 Result<json> ask_daemon(const Vault& vault, const std::string& question, Progress& progress,

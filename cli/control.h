@@ -1,4 +1,5 @@
-// Questions to the daemon of a mounted vault: one line each way over VAULT/run/control.sock.
+// Questions to the daemon of a mounted vault over VAULT/run/control.sock: one line there, and one,
+// or two, back (fused/control.h).
 #pragma once
 
 #include <chrono>
@@ -6,6 +7,7 @@
 #include <string>
 
 #include "cli/terminal.h"
+#include "oramcore/base/descriptor.h"
 #include "oramcore/state/vault.h"
 
 namespace s3oram {
@@ -13,9 +15,31 @@ namespace s3oram {
 /// Longer than a daemon asks its servers before it answers "status".
 constexpr std::chrono::seconds kStatusPatience{15};
 
-/// Asks a question of fused/control.h and gives the answer, an object. Errors: not_mounted (no
-/// daemon listens), unreachable (none answers within `patience`, if that is not zero), and what the
-/// daemon itself answers.
+/// A question that has been asked.
+class Question {
+ public:
+  /// Errors: not_mounted (no daemon listens), failed.
+  static Result<Question> ask(const Vault& vault, std::string question,
+                              std::chrono::seconds patience);
+  /// The next answer, an object. Errors: unreachable (none comes within `patience`, if that is not
+  /// zero), failed (the daemon is gone), and what the daemon itself answers.
+  Result<nlohmann::json> answer();
+  /// Whether answer() need not wait; waits for that for at most so long.
+  bool is_answered(std::chrono::milliseconds wait) const;
+
+ private:
+  Question(const Vault& vault, std::string text, std::chrono::seconds patience);
+  tl::unexpected<Error> failure(Errc code) const;
+  Status send(const Vault& vault);
+  Result<std::string> receive_line();
+
+  std::string vault_, text_;
+  std::chrono::seconds patience_;
+  Descriptor socket_;
+  std::string received_;
+};
+
+/// Asks, and gives the answer.
 Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
                                   std::chrono::seconds patience = std::chrono::seconds(0));
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -20,6 +21,9 @@ using namespace std::chrono_literals;
 // With --force: how long the daemon may take to write, and then to end.
 constexpr auto kForced = 30s;
 constexpr auto kEnd = 10s;
+// When a daemon that still serves the mount will do so for longer: what somebody has asked for, it
+// gives up before that.
+constexpr auto kServed = 60s;
 constexpr std::size_t kMostSaid = 4096;  // by what unmounts
 
 struct How {
@@ -39,7 +43,7 @@ tl::unexpected<Error> busy(const VaultMount& mount) {
 Status unmount(const VaultMount& mount, const How& how) {
   std::vector<std::string> words;
   if (::geteuid() == 0) {
-    words = {"umount", "-i"};
+    words = {"env", "LC_ALL=C", "umount", "-i"};
     if (how.lazy) words.push_back("-l");
     if (how.hangs) words.push_back("-f");  // or the kernel would wait for the daemon
   } else {
@@ -55,44 +59,75 @@ Status unmount(const VaultMount& mount, const How& how) {
   return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(), said);
 }
 
-Status write_everything(Vault& vault, const VaultMount& mount, How& how) {
+Result<Question> ask_for_the_end(const Vault& vault) {
+  auto end = Question::ask(vault, "end", 0s);
+  if (!end) return end;
+  if (auto heard = end->answer(); !heard) return fail(std::move(heard).error());
+  return end;
+}
+
+/// Gives the question how the daemon ends, if there is a daemon that answers.
+Result<std::optional<Question>> write_everything(Vault& vault, const VaultMount& mount, How& how) {
   Progress progress(fmt::format("writing what is in memory of {}", mount.point.string()));
-  auto answer = ask_daemon(vault, "sync", progress, how.force ? kForced : 0s);
-  if (answer) return {};
-  how.hangs =
-      how.force && answer.error().code == Errc::unreachable && !ask_daemon(vault, "status", 5s);
-  if (answer.error().code == Errc::not_mounted) {
+  const auto answer = ask_daemon(vault, "sync", progress, how.force ? kForced : 0s);
+  if (!answer && answer.error().code == Errc::not_mounted) {
     auto used = Vault::is_in_use(vault.directory());
     if (!used) return fail(std::move(used).error());
     if (!*used) {
       std::cerr << "s3oramfs: the daemon of " << mount.point.string() << " is gone\n";
-      return {};
+      return std::nullopt;
     }
   }
-  if (how.force)
-    return fail(answer.error().code, "warning: {}: not everything could be written: {}",
+  if (!answer && !how.force)
+    return fail(answer.error().code,
+                "{}: not unmounted, because not everything could be written: "
+                "{} (--force unmounts all the same)",
                 mount.point.string(), answer.error().message);
-  return fail(answer.error().code,
-              "{}: not unmounted, because not everything could be written: "
-              "{} (--force unmounts all the same)",
-              mount.point.string(), answer.error().message);
+  if (!answer)
+    std::cerr << fmt::format("s3oramfs: warning: {}: not everything could be written: {}\n",
+                             mount.point.string(), answer.error().message);
+  how.hangs =
+      !answer && answer.error().code == Errc::unreachable && !ask_daemon(vault, "status", 5s);
+  if (how.hangs) return std::nullopt;
+  auto end = ask_for_the_end(vault);
+  if (end) return std::move(*end);
+  if (how.force) return std::nullopt;
+  return fail(std::move(end).error());
 }
 
-Status wait_until_closed(Vault& vault, const How& how) {
+Status wait_until_ended(Vault& vault, const VaultMount& mount, Question& end) {
+  const auto since = std::chrono::steady_clock::now();
+  Progress progress(fmt::format("waiting until {} is closed", vault.directory().string()));
+  while (!end.is_answered(100ms)) {
+    progress.update();
+    if (std::chrono::steady_clock::now() - since >= kServed && ask_daemon(vault, "status", 5s))
+      return fail(Errc::vault_in_use,
+                  "{}: it is unmounted here, but still mounted elsewhere: in another place, or in "
+                  "another mount namespace (a container, or a service with one of its own); its "
+                  "daemon, which goes on, serves those too",
+                  mount.point.string());
+  }
+  if (auto ended = end.answer(); !ended)
+    return fail(ended.error().code, "{} is unmounted, but: {} (see {})", mount.point.string(),
+                ended.error().message, (vault.run_directory() / "fused.log").string());
+  return {};
+}
+
+/// It has not answered, and so cannot say how it ends.
+Status wait_until_left(Vault& vault) {
   const auto limit = std::chrono::steady_clock::now() + kEnd;
   Progress progress(fmt::format("waiting until {} is closed", vault.directory().string()));
-  while (true) {
+  while (std::chrono::steady_clock::now() < limit) {
     auto used = Vault::is_in_use(vault.directory());
     if (!used) return fail(std::move(used).error());
     if (!*used) return {};
-    if (how.hangs && std::chrono::steady_clock::now() >= limit)
-      return fail(Errc::vault_in_use,
-                  "{}: it is unmounted, but its daemon hangs and still has the vault: kill -9 the "
-                  "process s3oramfs-fused of that vault before it can be mounted again",
-                  vault.directory().string());
     progress.update();
     std::this_thread::sleep_for(20ms);
   }
+  return fail(Errc::vault_in_use,
+              "{}: it is unmounted, but its daemon hangs and still has the vault: kill -9 the "
+              "process s3oramfs-fused of that vault before it can be mounted again",
+              vault.directory().string());
 }
 
 }  // namespace
@@ -112,14 +147,16 @@ Status run_umount(const Args& args) {
   if (!mount) return fail(std::move(mount).error());
   auto vault = Vault::find(mount->vault);
   if (!vault && !how.force) return fail(std::move(vault).error());
+  std::optional<Question> end;
   if (vault) {
-    Status written = write_everything(*vault, *mount, how);
-    if (!written && !how.force) return written;
-    if (!written) std::cerr << "s3oramfs: " << written.error().message << "\n";
+    auto written = write_everything(*vault, *mount, how);
+    if (!written) return fail(std::move(written).error());
+    end = std::move(*written);
   }
   S3O_TRY(unmount(*mount, how));
-  if (vault && !how.lazy) return wait_until_closed(*vault, how);
-  return {};
+  if (how.lazy) return {};
+  if (end) return wait_until_ended(*vault, *mount, *end);
+  return how.hangs ? wait_until_left(*vault) : Status();
 }
 
 }  // namespace s3oram

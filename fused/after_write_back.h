@@ -29,6 +29,8 @@ class AfterWriteBack {
 
   /// Has the kernel send what it has of these files, and then does the work, now or later.
   void then(std::vector<Ino> files, Work work);
+  /// Has it send them, and waits for that. Not on a thread of the FuseLoop. 0 or an error number.
+  int write_back(const std::vector<Ino>& files) const;
   /// Does what was asked for, and ends the threads. What is asked for later is done without the
   /// kernel's pages. While it runs, the session must be served.
   void stop();
@@ -39,7 +41,6 @@ class AfterWriteBack {
     Work work;
   };
   void run();
-  int write_back(const std::vector<Ino>& files) const;
 
   fuse_session* const session_;
   std::mutex mutex_;

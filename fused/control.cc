@@ -13,6 +13,7 @@
 #include <cstring>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 
 #include "oramcore/base/system_error.h"
@@ -33,6 +34,21 @@ void send_all(int connection, const std::string& text) {
   }
 }
 
+/// The connection's request, or none.
+std::optional<std::string> receive_line(int connection, int stop) {
+  std::string request;
+  while (request.size() < kLongestRequest && !request.ends_with('\n')) {
+    pollfd wake[2] = {{connection, POLLIN, 0}, {stop, POLLIN, 0}};
+    if (::poll(wake, 2, kPatience) <= 0 || wake[1].revents != 0) return std::nullopt;
+    char c = 0;
+    if (::recv(connection, &c, 1, 0) <= 0) return std::nullopt;
+    request.push_back(c);
+  }
+  if (!request.ends_with('\n')) return std::nullopt;
+  request.pop_back();
+  return request;
+}
+
 }  // namespace
 
 std::string control_answer(const nlohmann::json& answer) {
@@ -44,9 +60,28 @@ std::string control_failure(const Error& error) {
       {{"ok", false}, {"code", static_cast<int>(error.code)}, {"message", error.message}});
 }
 
+void LastWord::keep(Descriptor connection) {
+  const std::lock_guard lock(mutex_);
+  waiting_.push_back(std::move(connection));
+}
+
+void LastWord::say(const Status& outcome) {
+  const std::string line =
+      (outcome ? control_answer({{"ok", true}}) : control_failure(outcome.error())) + "\n";
+  const std::lock_guard lock(mutex_);
+  for (const Descriptor& connection : waiting_) send_all(connection.get(), line);
+  waiting_.clear();
+}
+
+std::size_t LastWord::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_.size();
+}
+
 Result<std::unique_ptr<ControlSocket>> ControlSocket::create(const std::string& path,
-                                                             ControlHandler handler) {
-  std::unique_ptr<ControlSocket> control(new ControlSocket);
+                                                             ControlHandler handler,
+                                                             LastWord& last_word) {
+  std::unique_ptr<ControlSocket> control(new ControlSocket(last_word));
   control->path_ = path;
   control->handler_ = std::move(handler);
   sockaddr_un address{};
@@ -83,44 +118,38 @@ void ControlSocket::listen() {
       session.thread.join();
       return true;
     });
-    const int connection = ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) {  // perhaps too many descriptors: not at once again
+    Descriptor connection(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (connection.get() < 0) {  // perhaps too many descriptors: not at once again
       ::poll(&wake[1], 1, kPause);
       continue;
     }
     Session& session = sessions_.emplace_back();
     try {
-      session.thread = std::thread([this, connection, &session] {
-        serve(connection);
-        ::close(connection);
+      session.thread = std::thread([this, &session, asked = std::move(connection)]() mutable {
+        serve(std::move(asked));
         session.ended = true;
       });
     } catch (const std::system_error& error) {
       spdlog::warn("a question to the daemon is not answered: no thread: {}", error.what());
-      ::close(connection);
       sessions_.pop_back();
     }
   }
 }
 
-void ControlSocket::serve(int connection) const {
-  std::string request;
-  while (request.size() < kLongestRequest && !request.ends_with('\n')) {
-    pollfd wake[2] = {{connection, POLLIN, 0}, {stop_[0].get(), POLLIN, 0}};
-    if (::poll(wake, 2, kPatience) <= 0 || wake[1].revents != 0) return;
-    char c = 0;
-    if (::recv(connection, &c, 1, 0) <= 0) return;
-    request.push_back(c);
+void ControlSocket::serve(Descriptor connection) const {
+  const auto request = receive_line(connection.get(), stop_[0].get());
+  if (!request) return;
+  if (*request == "end") {
+    send_all(connection.get(), control_answer({{"ok", true}}) + "\n");
+    return last_word_.keep(std::move(connection));
   }
-  if (!request.ends_with('\n')) return;
-  request.pop_back();
   std::string answer;
   try {
-    answer = handler_(request);
+    answer = handler_(*request);
   } catch (const std::exception& error) {
-    answer = control_failure({Errc::failed, fmt::format("{}: {}", request, error.what())});
+    answer = control_failure({Errc::failed, fmt::format("{}: {}", *request, error.what())});
   }
-  send_all(connection, answer + "\n");
+  send_all(connection.get(), answer + "\n");
 }
 
 }  // namespace s3oram

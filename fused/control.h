@@ -4,6 +4,9 @@
 //   "backup"  {"ok":true} when the servers keep all names as they are now
 //   "scrub"   {"ok":true}; all servers begin to look at all that they hold: see "status"
 //   "drop"    {"ok":true}; contents that are durable have left the memory
+//   "end"     {"ok":true}, and a second line when the daemon has ended: {"ok":true} if everything
+//   is
+//             durable; no second line if it was killed
 //   failure   {"ok":false,"code":N,"message":"..."}, N an Errc
 #pragma once
 
@@ -11,9 +14,11 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
@@ -28,12 +33,25 @@ std::string control_answer(const nlohmann::json& answer);
 /// That of a failure.
 std::string control_failure(const Error& error);
 
+/// Those who have asked for the "end". Any thread.
+class LastWord {
+ public:
+  void keep(Descriptor connection);
+  /// Once nothing of the vault is in use any more.
+  void say(const Status& outcome);
+  std::size_t waiting() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Descriptor> waiting_;
+};
+
 class ControlSocket {
  public:
   /// Listens at `path` (mode 0600), which must be short (see sun_path): relative to the current
   /// folder at best. A socket left behind by a dead daemon is replaced.
   static Result<std::unique_ptr<ControlSocket>> create(const std::string& path,
-                                                       ControlHandler handler);
+                                                       ControlHandler handler, LastWord& last_word);
   /// Waits for the running answers and removes the socket.
   ~ControlSocket();
 
@@ -43,12 +61,13 @@ class ControlSocket {
     std::atomic<bool> ended = false;
   };
 
-  ControlSocket() = default;
+  explicit ControlSocket(LastWord& last_word) : last_word_(last_word) {}
   void listen();
-  void serve(int connection) const;
+  void serve(Descriptor connection) const;
 
   std::string path_;
   ControlHandler handler_;
+  LastWord& last_word_;
   Descriptor socket_;
   Descriptor stop_[2];  // a pipe: readable once the socket shall close
   std::list<Session> sessions_;

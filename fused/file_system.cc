@@ -208,7 +208,7 @@ Status FileSystem::unmount() {
       spdlog::warn("the last changes are in no backup yet ({})", std::strerror(backed_up.error()));
   const bool idle = cache_.wait(lock, [&] { return is_idle(); });
   if (!outcome)
-    return fail(code_of(outcome.error()),
+    return fail(code_of_barrier(outcome.error()),
                 "not everything could be written: {} bytes of file data and {} changes of names "
                 "and attributes since the last commit are lost ({})",
                 cache_.dirty_bytes(), metadata_.uncommitted(), std::strerror(outcome.error()));

@@ -80,12 +80,16 @@ Status FuseMount::run(int cpu_latency) {
   return outcome;
 }
 
-/// Waits for this very mount, which the session's threads still serve.
+/// Waits for this very mount, which the session's threads still serve. After a lazy unmount its
+/// root cannot be reached; the files that programs still have open can.
 void FuseMount::write_back() const {
   const Descriptor root(::open(mountpoint_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (root.get() < 0 || ::syncfs(root.get()) != 0)
+  int error = root.get() < 0 || ::syncfs(root.get()) != 0 ? errno : 0;
+  const int of_open_files = context_->after_write_back->write_back(context_->writers.all());
+  if (of_open_files != 0) error = of_open_files;
+  if (error != 0)
     spdlog::warn("{}: the kernel's cache could not be written back: {}", mountpoint_,
-                 strerror(errno));
+                 strerror(error));
 }
 
 void FuseMount::stop() {

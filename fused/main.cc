@@ -173,7 +173,7 @@ ControlHandler control_handler(const Watched& watched) {
     }
     if (request == "backup") {
       if (const auto made = watched.files.back_up(); !made)
-        return control_failure({made.error() == ENOSPC ? Errc::disk_full : Errc::unreachable,
+        return control_failure({code_of_barrier(made.error()),
                                 fmt::format("no backup could be made: {}; it is tried again",
                                             std::strerror(made.error()))});
       return control_answer({{"ok", true}});
@@ -182,7 +182,7 @@ ControlHandler control_handler(const Watched& watched) {
       return control_failure({Errc::bad_request, fmt::format("no such request: {}", request)});
     if (const auto synced = watched.files.sync_all(); !synced)
       return control_failure(
-          {synced.error() == ENOSPC ? Errc::disk_full : Errc::unreachable,
+          {code_of_barrier(synced.error()),
            fmt::format("not everything is durable yet ({}); it stays in memory and is tried again",
                        std::strerror(synced.error()))});
     return control_answer({{"ok", true}});
@@ -191,9 +191,15 @@ ControlHandler control_handler(const Watched& watched) {
 
 // ---- the daemon --------------------------------------------------------------------------------
 
+/// Who waits for what becomes of it.
+struct Audience {
+  Background command;   // that started it, until it is ready
+  LastWord at_the_end;  // those who unmount
+};
+
 /// Everything between an open volume and a closed one.
 Status serve(const MountCommand& command, const Vault& vault, Identity& identity,
-             const Watched& watched, Background& background, ServiceManager& manager) {
+             const Watched& watched, Audience& audience, ServiceManager& manager) {
   Result<std::unique_ptr<FuseMount>> mount;
   const auto mount_it = [&]() -> Status {
     if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
@@ -204,7 +210,8 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
   };
   S3O_TRY(identity.as_root(mount_it));
   S3O_TRY(identity.settle());
-  auto control = ControlSocket::create(kControlSocket, control_handler(watched));
+  auto control =
+      ControlSocket::create(kControlSocket, control_handler(watched), audience.at_the_end);
   if (!control) return fail(control.error());
   std::unique_ptr<MetricsEndpoint> metrics;
   if (!command.metrics.empty()) {
@@ -216,12 +223,12 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
   }
   const SignalWatch signals(**mount);
   spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
-  background.ready();
+  audience.command.ready();
   manager.ready(fmt::format("{} is mounted", vault.directory().string()));
   return (*mount)->run(CpuLatency::of_this_machine());
 }
 
-Status mount_vault(const MountCommand& command, Background& background) {
+Status mount_vault(const MountCommand& command, Audience& audience) {
   auto vault = Vault::find(command.vault);
   if (!vault) return fail(vault.error());
   S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
@@ -234,8 +241,9 @@ Status mount_vault(const MountCommand& command, Background& background) {
   // By whoever mounts: a passphrase in /etc/fstab may be for root's eyes only.
   auto keys = unlock_vault(*vault, command);
   if (!keys) return fail(keys.error());
-  ServiceManager manager(background.is_background() ? ServiceManager::Whose::another
-                                                    : ServiceManager::Whose::ours);
+  const bool in_background = audience.command.is_background();
+  ServiceManager manager(in_background ? ServiceManager::Whose::another
+                                       : ServiceManager::Whose::ours);
   auto identity = Identity::become_owner_of(vault->directory());
   if (!identity) return fail(identity.error());
   // A socket's path must be short: it is named from its folder.
@@ -244,7 +252,7 @@ Status mount_vault(const MountCommand& command, Background& background) {
   stdfs::create_directories(run_directory, error);
   if (!error) stdfs::current_path(run_directory, error);
   if (error) return system_failure(error.value(), "{}", run_directory.string());
-  log_to(command, run_directory / "fused.log", background.is_background());
+  log_to(command, run_directory / "fused.log", in_background);
   S3O_TRY(SignalWatch::install());
 
   Metrics metrics;
@@ -277,7 +285,7 @@ Status mount_vault(const MountCommand& command, Background& background) {
   if (files) {
     const Watched watched{
         {command.mountpoint.string(), std::time(nullptr)}, **volume, **files, metrics};
-    outcome = serve(command, *vault, *identity, watched, background, manager);
+    outcome = serve(command, *vault, *identity, watched, audience, manager);
     manager.stopping();
     spdlog::info("writing what is left");
     if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);
@@ -287,14 +295,16 @@ Status mount_vault(const MountCommand& command, Background& background) {
   auto closed = (*volume)->close();
   if (!closed && command.read_only)  // nothing of the files is lost with it
     spdlog::warn("{}", closed.error().message);
-  else if (outcome)
-    outcome = std::move(closed);
+  else if (!closed && outcome)
+    outcome = fail(closed.error().code,
+                   "all files are durable, but the volume could not be closed in order: {}",
+                   closed.error().message);
   volume->reset();  // no callback into the files comes after this
   return outcome;
 }
 
-Status run(const MountCommand& command, Background& background) {
-  Status outcome = mount_vault(command, background);
+Status run(const MountCommand& command, Audience& audience) {
+  Status outcome = mount_vault(command, audience);
   if (outcome || outcome.error().code != Errc::damaged_vault) return outcome;
   Error error = std::move(outcome).error();
   if (error.message.find("another vault") != std::string::npos) return fail(std::move(error));
@@ -313,9 +323,9 @@ Status run(const MountCommand& command, Background& background) {
   return fail(std::move(error));
 }
 
-Status run_or_say_why(const MountCommand& command, Background& background) {
+Status run_or_say_why(const MountCommand& command, Audience& audience) {
   try {
-    return run(command, background);
+    return run(command, audience);
   } catch (const std::exception& error) {  // no memory, no more threads, and their like
     return fail(Errc::failed, "{}", error.what());
   }
@@ -335,7 +345,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(written.error().code);
   }
   const auto& command = std::get<MountCommand>(*parsed);
-  Background background;
+  Audience audience;
   if (!command.foreground) {
     auto started = Background::start([&command] {
       if (command.fake) return;
@@ -346,22 +356,22 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "s3oramfs: %s\n", started.error().message.c_str());
       return static_cast<int>(started.error().code);
     }
-    background = std::move(*started);
+    audience.command = std::move(*started);
   }
   log_to(command, {}, false);
-  const Status outcome = run_or_say_why(command, background);
+  const Status outcome = run_or_say_why(command, audience);
   if (outcome && command.fake) {
-    background.ready();
+    audience.command.ready();
     return 0;
   }
-  if (outcome) {
+  if (outcome)
     spdlog::info("unmounted; everything is durable");
-    return 0;
-  }
-  if (background.is_background())
-    background.failed(outcome.error());
+  else if (audience.command.is_background())
+    audience.command.failed(outcome.error());
   else
     spdlog::error("{}", outcome.error().message);
+  audience.at_the_end.say(outcome);
+  if (outcome) return 0;
   return static_cast<int>(outcome.error().code);
 }
 

@@ -27,6 +27,12 @@ class OpenWriters {
     const std::lock_guard lock(mutex_);
     return writers_.empty();
   }
+  std::vector<Ino> all() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<Ino> files;
+    for (const auto& [ino, count] : writers_) files.push_back(ino);
+    return files;
+  }
   bool any_of(const std::vector<Ino>& files) const {
     const std::lock_guard lock(mutex_);
     return std::ranges::any_of(files, [this](Ino ino) { return writers_.contains(ino); });

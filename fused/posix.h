@@ -21,6 +21,10 @@ inline tl::unexpected<int> posix_error(int number) { return tl::unexpected<int>(
 /// What a user's program is told when the device or the database fails.
 inline int to_errno(const Error& error) { return error.code == Errc::disk_full ? ENOSPC : EIO; }
 inline int to_errno(int number) { return number; }
+/// And back, of a barrier that failed: what a command is told.
+inline Errc code_of_barrier(int number) {
+  return number == ENOSPC ? Errc::disk_full : Errc::unreachable;
+}
 
 }  // namespace s3oram
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <thread>
 
 #include "fused/control.h"
 #include "fused/mounts.h"
@@ -153,15 +154,20 @@ class ControlTest : public ::testing::Test {
     ::close(connection);
     return answer;
   }
+  LastWord last_word;
   TemporaryDirectory folder;
   std::string path = (folder.path() / "control.sock").string();
 };
 
 TEST_F(ControlTest, OneLineInOneLineOut) {
   std::ofstream(path) << "left behind";
-  auto control = ControlSocket::create(path, [](const std::string& request) {
-    return request == "hello" ? R"({"ok":true})" : control_failure({Errc::bad_request, request});
-  });
+  auto control = ControlSocket::create(
+      path,
+      [](const std::string& request) {
+        return request == "hello" ? R"({"ok":true})"
+                                  : control_failure({Errc::bad_request, request});
+      },
+      last_word);
   ASSERT_TRUE(control) << control.error().message;
   struct stat mode {};
   ASSERT_EQ(::stat(path.c_str(), &mode), 0);
@@ -174,11 +180,35 @@ TEST_F(ControlTest, OneLineInOneLineOut) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST_F(ControlTest, WhoAsksForTheEndHearsHowItEnded) {
+  std::string heard[3];
+  const auto end = [&](const Status& outcome) {
+    LastWord last;
+    auto control = ControlSocket::create(
+        path, [](const std::string&) { return ""; }, last);
+    ASSERT_TRUE(control) << control.error().message;
+    std::vector<std::thread> waiting;
+    for (std::string& one : heard) waiting.emplace_back([&] { one = ask("end\n"); });
+    while (last.waiting() < std::size(heard)) std::this_thread::yield();
+    control->reset();  // what follows is said without it
+    last.say(outcome);
+    for (std::thread& one : waiting) one.join();
+  };
+  end({});
+  for (const std::string& one : heard) EXPECT_EQ(one, "{\"ok\":true}\n{\"ok\":true}\n");
+  end(fail(Errc::unreachable, "why"));
+  for (const std::string& one : heard)
+    EXPECT_EQ(one, "{\"ok\":true}\n{\"code\":14,\"message\":\"why\",\"ok\":false}\n");
+}
+
 TEST_F(ControlTest, NoAnswerEndsTheDaemon) {
-  const auto control = ControlSocket::create(path, [](const std::string& request) {
-    if (request == "throw") throw std::runtime_error("why");
-    return control_answer(nlohmann::json{{"folder", "m\xff"}});
-  });
+  const auto control = ControlSocket::create(
+      path,
+      [](const std::string& request) {
+        if (request == "throw") throw std::runtime_error("why");
+        return control_answer(nlohmann::json{{"folder", "m\xff"}});
+      },
+      last_word);
   ASSERT_TRUE(control) << control.error().message;
   EXPECT_EQ(ask("status\n"), "{\"folder\":\"m\xef\xbf\xbd\"}\n");
   EXPECT_EQ(ask("throw\n"), "{\"code\":1,\"message\":\"throw: why\",\"ok\":false}\n");

@@ -53,6 +53,16 @@ TEST_F(MountTest, AnOrdinaryUnmountLosesNothing) {
   EXPECT_EQ(content(root / "a"), pattern(100'000));
 }
 
+TEST_F(MountTest, NorDoesOneThatIsLazy) {
+  const OpenFile file(root / "a", O_WRONLY | O_CREAT);
+  ASSERT_EQ(::write(file, "still open", 10), 10);
+  ASSERT_EQ(::umount2(root.c_str(), MNT_DETACH), 0) << std::strerror(errno);
+  unmount_kernel();  // as SIGTERM does
+  remount();
+  mount_kernel();
+  EXPECT_EQ(content(root / "a"), "still open");
+}
+
 TEST_F(MountTest, TruncateSparseAndHoles) {
   const OpenFile file(root / "a", O_RDWR | O_CREAT);
   ASSERT_EQ(::pwrite(file, "x", 1, 100 * kTestBlock), 1);

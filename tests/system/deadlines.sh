@@ -101,12 +101,26 @@ fill_some
 kill_now "${server_pid[@]}"
 echo lost > "$mount/lost"
 ends 14 s3oramfs umount "$mount"
-ends any s3oramfs umount --force "$mount"
+ends 14 s3oramfs umount --force "$mount"
+said "is unmounted, but: not everything could be written"
 ! is_mounted "$mount" || fail "a forced umount left the mount"
 wait_until "the daemon is gone" no_processes_of "$vault"
 start_servers
 s3oramfs mount --timeout "$timeout" "$vault" "$mount"
 cmp "$work/synced" "$mount/synced" || fail "what was synced is lost by a forced umount"
+
+step "a daemon that is killed before it has ended"
+daemon=$(processes_of "$vault")
+kill_now "${server_pid[@]}"
+echo lost > "$mount/lost"
+ends 1 s3oramfs umount --force "$mount" &
+unmounting=$!
+wait_until "it is unmounted" eval '! is_mounted "$mount"'
+kill_now "$daemon"
+wait "$unmounting"
+said "is unmounted, but: .*daemon ended"
+start_servers
+s3oramfs mount --timeout "$timeout" "$vault" "$mount"
 
 step "unmounting lazily"
 kill_now "${server_pid[@]}"
