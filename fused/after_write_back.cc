@@ -16,16 +16,23 @@ AfterWriteBack::AfterWriteBack(fuse_session* session) : session_(session) {
   for (unsigned i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
 }
 
+bool AfterWriteBack::add(Task task) {
+  const std::lock_guard lock(mutex_);
+  if (stopping_) return false;
+  tasks_.push_back(std::move(task));
+  asked_.notify_one();
+  return true;
+}
+
 void AfterWriteBack::then(std::vector<Ino> files, Work work) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!stopping_) {
-      tasks_.push_back({std::move(files), std::move(work)});
-      asked_.notify_one();
-      return;
-    }
-  }
-  work(0);
+  const bool added = add([this, files = std::move(files), work] { work(write_back(files)); });
+  if (!added) work(0);
+}
+
+void AfterWriteBack::forget(Ino file, off_t offset, off_t length) {
+  add([this, file, offset, length] {
+    fuse_lowlevel_notify_inval_inode(session_, file, offset, length);
+  });
 }
 
 void AfterWriteBack::stop() {
@@ -47,7 +54,7 @@ void AfterWriteBack::run() {
     const Task task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
-    task.work(write_back(task.files));
+    task();
     lock.lock();
   }
 }

@@ -1,8 +1,11 @@
-// What needs the dirty pages of files that the kernel has not sent yet, and waits for them on
-// threads of its own: those of the FuseLoop receive the pages, and none of them may wait for that.
+// What waits for the kernel to send pages, on threads of its own: those of the FuseLoop receive the
+// pages, and none of them may wait for that.
+//
 // The kernel sends none by itself before it asks for SEEK_DATA and SEEK_HOLE (we would call a hole
 // what it still has), nor before a rename (see FileSystem::replacing()); seen with Linux 6.18.
 #pragma once
+
+#include <sys/types.h>
 
 #include <condition_variable>
 #include <deque>
@@ -29,6 +32,9 @@ class AfterWriteBack {
 
   /// Has the kernel send what it has of these files, and then does the work, now or later.
   void then(std::vector<Ino> files, Work work);
+  /// The kernel's copy of these bytes, which it could not write back, is as little there as ours.
+  /// (It would show it until it wants the memory for something else.)
+  void forget(Ino file, off_t offset, off_t length);
   /// Has it send them, and waits for that. Not on a thread of the FuseLoop. 0 or an error number.
   int write_back(const std::vector<Ino>& files) const;
   /// Does what was asked for, and ends the threads. What is asked for later is done without the
@@ -36,10 +42,9 @@ class AfterWriteBack {
   void stop();
 
  private:
-  struct Task {
-    std::vector<Ino> files;
-    Work work;
-  };
+  using Task = std::function<void()>;
+  /// False, once it is stopping: nobody will do it.
+  bool add(Task task);
   void run();
 
   fuse_session* const session_;

@@ -53,8 +53,11 @@ void DataCache::account(const Handle& block) {
   const std::size_t charge = !here ? 0 : block->loading ? block_size_ : block->data.capacity();
   bytes_ += charge - block->charged;
   dirty_bytes_ += (unflushed ? charge : 0) - block->charged_dirty;
+  const bool needs_room = here && block->needs_room();
+  room_bytes_ += (needs_room ? charge : 0) - block->charged_room;
   block->charged = charge;
   block->charged_dirty = unflushed ? charge : 0;
+  block->charged_room = needs_room ? charge : 0;
   if (here) {
     const bool is_new = !block->owned && !block->loading;
     block->node->unflushed += unflushed - block->counted_unflushed;
@@ -287,6 +290,19 @@ PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index
   return ended && error == 0 ? PosixStatus() : posix_error(error);
 }
 
+/// For what has no place on the device yet.
+bool DataCache::is_full() const {
+  return options_.free_bytes() < room_bytes_ + kSpareBlocks * block_size_;
+}
+
+bool DataCache::held_back(Node& node) const {
+  node.no_room = node.no_room && std::ranges::any_of(node.blocks, [this](const auto& entry) {
+                   const CachedBlock& block = *entry.second;
+                   return block.needs_room() && (block.write_error == ENOSPC || is_full());
+                 });
+  return node.no_room;
+}
+
 /// The block into which bytes [from, to) may be copied.
 Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::uint64_t index,
                                                    std::uint32_t from, std::uint32_t to,
@@ -306,9 +322,6 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
   }
   S3O_POSIX_GET(block, ready_block(lock, node, index));
   if (block) return block;
-  const auto is_full = [&] {
-    return options_.free_bytes() < dirty_bytes_ + kSpareBlocks * block_size_;
-  };
   if (is_full() && room_is_held()) {
     // Others may have found the block meanwhile.
     const bool in_time = wait(lock, [&] { return !is_full() || !room_is_held(); });
@@ -332,7 +345,6 @@ void DataCache::changed(const Handle& block) {
 }
 
 PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, View in, bool taken) {
-  if (node.unflushed == 0) node.no_room = false;
   const std::uint64_t end = offset + in.size();
   for (std::uint64_t start = offset; start < end;) {
     const std::uint64_t index = start / block_size_;

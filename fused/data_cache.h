@@ -56,7 +56,7 @@ class DataCache {
   /// is kept, dirty, even if the device has no room; held_back() tells.
   PosixStatus write(Lock& lock, Node& node, std::uint64_t offset, View in, bool taken);
   /// Whether data of the node waits for room on the device.
-  static bool held_back(const Node& node) { return node.no_room && node.unflushed > 0; }
+  bool held_back(Node& node) const;
   /// Makes [offset, offset + length) read zero; the file keeps its size. Whole blocks are freed.
   PosixStatus punch(Lock& lock, Node& node, std::uint64_t offset, std::uint64_t length);
   /// Changes the size.
@@ -131,6 +131,7 @@ class DataCache {
   std::size_t dirty_memory() const { return dirty_bytes_ + dirty_.size() * kOverhead; }
   Handle add(Node& node, std::uint64_t index);
   void account(const Handle& block);
+  bool is_full() const;
   void cut_off(const Handle& block);
   void evict();
   Posix<Handle> ready_block(Lock& lock, Node& node, std::uint64_t index);
@@ -186,6 +187,7 @@ class DataCache {
   List awaited_, queue_;
   List failed_;  // to be tried again
   std::size_t bytes_ = 0, dirty_bytes_ = 0;
+  std::size_t room_bytes_ = 0;  // of dirty_bytes_, those for which the device needs room
   unsigned writes_ = 0, reads_ = 0;
   std::size_t replacing_ = 0;  // nodes
   bool used_ = false;

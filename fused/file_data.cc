@@ -34,7 +34,12 @@ Posix<bool> FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_
   S3O_POSIX_GET(node, known(ino));
   if (offset > kLargestFile || in.size() > kLargestFile - offset) return posix_error(EFBIG);
   const std::uint64_t before = cache_.bytes_of(*node);
-  S3O_POSIX_TRY(cache_.write(lock, *node, offset, in, from_page_cache));
+  const std::uint64_t end = offset + in.size();
+  if (const auto written = cache_.write(lock, *node, offset, in, from_page_cache); !written) {
+    // The kernel's size of the file, and so everybody's, has grown already.
+    if (from_page_cache && end > node->size) S3O_POSIX_TRY(cache_.truncate(*node, end));
+    return posix_error(written.error());
+  }
   const bool other_room = cache_.bytes_of(*node) != before;
   if (from_page_cache) return other_room;
   node->row.mtime = node->row.ctime = timing_.wall_clock();
@@ -85,7 +90,7 @@ void FileSystem::closed(Ino ino) {
 PosixStatus FileSystem::closing(Ino ino) {
   const Lock lock(mutex_);
   const auto node = known(ino);
-  if (node && DataCache::held_back(**node)) return posix_error(ENOSPC);
+  if (node && cache_.held_back(**node)) return posix_error(ENOSPC);
   return {};
 }
 

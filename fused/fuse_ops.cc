@@ -365,17 +365,20 @@ void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
 
 void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t size, off_t offset,
               fuse_file_info* file) {
+  const FuseContext& context = context_of(request);
   const bool from_page_cache = file->writepage != 0;
   const auto other_room = fs(request).write(ino, static_cast<std::uint64_t>(offset),
                                             as_view({data, size}), from_page_cache);
   // The kernel does not ask again how much room the file takes (st_blocks) for what it writes back.
   // Before the answer: until then the file cannot end, and telling of it waits for nothing.
   if (other_room && *other_room && from_page_cache)
-    fuse_lowlevel_notify_inval_inode(context_of(request).session, ino, -1, 0);
-  if (other_room)
+    fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
+  if (other_room) {
     fuse_reply_write(request, size);
-  else
-    fuse_reply_err(request, other_room.error());
+    return;
+  }
+  fuse_reply_err(request, other_room.error());
+  if (from_page_cache) context.after_write_back->forget(ino, offset, static_cast<off_t>(size));
 }
 
 void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "fused/place.h"
 #include "fused/rows.h"
 #include "fused/timing.h"
 #include "oramcore/base/bytes.h"
@@ -43,7 +44,7 @@ struct CachedBlock {
   bool out_of_room = false;  // when it failed last, and nothing that was freed was held back then
 
   // What DataCache::account() has counted of it.
-  std::size_t charged = 0, charged_dirty = 0;
+  std::size_t charged = 0, charged_dirty = 0, charged_room = 0;
   bool counted_unflushed = false, counted_new = false;
   std::list<std::shared_ptr<CachedBlock>>::iterator place, turn;
   std::list<std::shared_ptr<CachedBlock>>* list = nullptr;  // that `place` points into
@@ -51,6 +52,8 @@ struct CachedBlock {
       nullptr;  // that `turn` points into, to be written
 
   bool unflushed() const { return dirty || flushing; }
+  /// The device needs room for it: it is not written in place.
+  bool needs_room() const { return unflushed() && !(owned && home && !is_packed(*home)); }
 };
 
 /// A file that was truncated to nothing and is written anew keeps its former content in the tables
@@ -71,7 +74,7 @@ struct Node {
   std::uint64_t size = 0;   // what users see
   std::uint64_t grown = 0;  // size up to which nothing but zeros need become durable
   bool no_xattrs = false;   // known to have none
-  bool no_room = false;     // for some of its data, when last seen
+  bool no_room = false;     // for some of its data, when last seen; see held_back()
   bool rewritten = false;   // truncated to nothing, and not closed since
   std::optional<Replacement> replacement;
 

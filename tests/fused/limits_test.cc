@@ -187,6 +187,36 @@ TEST_F(LimitsTest, AFullDiskIsSaidBeforeDataIsTaken) {
   EXPECT_FALSE(device->take_looked_for_room());
 }
 
+TEST_F(LimitsTest, WhatIsWrittenInPlaceNeedsNoRoom) {
+  unmount();
+  std::uint64_t room = 1u << 30;
+  options.cache.free_bytes = [&] { return room; };
+  mount();
+  const Ino ino = create("a");
+  const std::string first = pattern(64 * kTestBlock), second = pattern(64 * kTestBlock, 2);
+  write(ino, 0, first);
+  sync(ino);
+  room = 20 * kTestBlock;
+  write(ino, 0, second);
+  EXPECT_TRUE(fs->write(create("b"), 0, as_view(pattern(kTestBlock)), false))
+      << "only new blocks take room";
+  EXPECT_EQ(fs->write(create("c"), 0, as_view(pattern(8 * kTestBlock)), false).error(), ENOSPC);
+}
+
+TEST_F(LimitsTest, OnceThereIsRoomAgainNothingIsHeldBack) {
+  unmount();
+  std::uint64_t room = 0;
+  options.cache.free_bytes = [&] { return room; };
+  mount();
+  device->hold_writes(true);
+  const Ino ino = create("a");
+  ASSERT_TRUE(fs->write(ino, 0, as_view("x"), true));
+  EXPECT_EQ(fs->closing(ino).error(), ENOSPC);
+  room = 1u << 30;
+  EXPECT_TRUE(fs->closing(ino)) << "it is still on its way, but not for want of room";
+  device->hold_writes(false);
+}
+
 TEST_F(LimitsTest, FreeIsWhatEveryDiskHasRoomFor) {
   unmount();
   std::uint64_t servers = 1u << 30, database = 1u << 20;

@@ -109,6 +109,44 @@ TEST_F(MountTest, ARenameOverAFileBringsWhatIsStillInTheKernelsCache) {
   EXPECT_EQ(read(find("c")), "old");
 }
 
+// Else programs see what is gone after the next mount.
+TEST_F(MountTest, WhatCouldNotBeTakenIsNotShown) {
+  const std::string text = pattern(3 * options.cache.limit);
+  std::size_t written = 0;
+  device->fill_up(true);
+  {
+    const OpenFile file(root / "a", O_WRONLY | O_CREAT);
+    while (written < text.size()) {
+      const ssize_t some = ::write(file, text.data() + written, text.size() - written);
+      if (some <= 0) break;
+      written += static_cast<std::size_t>(some);
+    }
+    ASSERT_EQ(::fsync(file), -1);
+    EXPECT_EQ(errno, ENOSPC);
+  }
+  device->fill_up(false);
+  const auto synced = [&] {
+    const OpenFile file(root / "a", O_RDONLY);
+    return ::fsync(file) == 0;
+  };
+  while (!synced()) std::this_thread::yield();
+  const std::string seen = content(root / "a");
+  ASSERT_EQ(seen.size(), written);
+  std::size_t taken = 0, holes = 0;
+  for (std::size_t at = 0; at + kTestBlock <= written; at += kTestBlock) {
+    const std::string block = seen.substr(at, kTestBlock);
+    taken += block == text.substr(at, kTestBlock);
+    holes += block == std::string(kTestBlock, '\0');
+  }
+  EXPECT_GT(taken, 0u);
+  EXPECT_GT(holes, 0u) << "all of it was taken";
+  EXPECT_EQ(taken + holes, written / kTestBlock);
+  const auto size = info(root / "a").st_size;
+  remount_kernel();
+  EXPECT_EQ(info(root / "a").st_size, size);
+  EXPECT_TRUE(content(root / "a") == seen);
+}
+
 TEST_F(MountTest, Fallocate) {
   put(root / "a", std::string(4 * kTestBlock, 'x'));
   const OpenFile file(root / "a", O_RDWR);
