@@ -42,7 +42,8 @@ bool Driver::write(Ino ino, std::uint64_t offset, std::uint64_t length) {
   FileHistory& file = tree_.files.at(ino);
   const auto pending =
       pending_.insert(pending_.end(), {ino, begun.at, file.steps_of_write(offset, bytes)});
-  const auto outcome = fs_->write(ino, offset, as_view(bytes), dice_.one_in(2));
+  const bool from_page_cache = dice_.one_in(2);
+  const auto outcome = fs_->write(ino, offset, as_view(bytes), from_page_cache);
   auto steps = file.steps_of_write(offset, bytes);
   if (!judge(begun, outcome ? 0 : outcome.error())) {
     // The first blocks may be there.
@@ -62,6 +63,9 @@ bool Driver::write(Ino ino, std::uint64_t offset, std::uint64_t length) {
     steps.resize(written);
   }
   file.apply(std::move(steps), begun.at, tree_.ended() + 1);
+  // The kernel's size has grown already.
+  if (!outcome && from_page_cache && file.now.size < offset + length)
+    file.apply(file.steps_of_resize(offset + length, time()), begun.at, tree_.ended() + 1);
   pending_.erase(pending);
   adopt_times(ino);
   end();
