@@ -90,11 +90,11 @@ Task<Status> Rebuild::take_over(Duration patience) {
   if (!next) co_return fail(std::move(next).error());
   session_.epoch = *next;
   environment_.random.fill(session_.nonce);
-  const auto of_former = [&](const Session& session) {
+  const auto of_another = [&](const SurveyAnswer& each) {
     const auto& sessions = former_->loaded.sessions;
-    return std::ranges::find(sessions, session) != sessions.end();
+    return std::ranges::find(sessions, each.session) == sessions.end();
   };
-  if (former_ && (!std::ranges::all_of(known, of_former) || used_since_former(*before)))
+  if (former_ && (said_by_enough(*before, of_another) || used_since_former(*before)))
     former_.reset();
   if (former_) {
     // Perhaps the servers have never heard of the former state's last session.
@@ -140,23 +140,28 @@ bool Rebuild::decided_by_former(const std::vector<SurveyAnswer>& stand, std::uin
          });
 }
 
-// Within a session and a view the root's slots tell: whatever is accessed writes one, and the state
-// knows of it before the servers do. (Older accesses may have been forgotten with good reason: by a
-// copy that was gone on with.)
+bool Rebuild::said_by_enough(const std::vector<SurveyAnswer>& stand,
+                             const std::function<bool(const SurveyAnswer&)>& says) const {
+  return static_cast<std::size_t>(std::ranges::count_if(stand, says)) >= enough();
+}
+
+// Within a session and a view the root's slots tell: whatever is accessed writes one at all
+// servers, and the state knows of it before they do. (Older accesses may have been forgotten with
+// good reason: by a copy that was gone on with.)
 bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
   const ClientState::Loaded& former = former_->loaded;
   const std::uint64_t first = first_access(former.sessions.front().epoch);
   std::uint64_t view = 0;
   for (const SurveyAnswer& each : stand) view = std::max(view, each.view);
   if (former.tree.view != view && !decided_by_former(stand, view)) return true;
-  for (const SurveyAnswer& each : stand) {
-    if (each.root.size() != former.root.size()) return true;
-    for (std::size_t slot = 0; slot < former.root.size(); ++slot) {
-      const std::uint64_t stamp = each.root[slot];
-      const auto& known = former.root[slot];
-      if (stamp >= first && !is_blank(stamp, slot) && (!known || (*known != 0 && stamp > *known)))
-        return true;
-    }
+  for (std::size_t slot = 0; slot < former.root.size(); ++slot) {
+    const auto& known = former.root[slot];
+    const auto is_newer = [&](const SurveyAnswer& each) {
+      const std::uint64_t stamp = slot < each.root.size() ? each.root[slot] : 0;
+      return stamp >= first && !is_blank(stamp, slot) &&
+             (!known || (*known != 0 && stamp > *known));
+    };
+    if (said_by_enough(stand, is_newer)) return true;
   }
   return false;
 }

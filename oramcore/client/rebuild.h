@@ -66,6 +66,9 @@ class Rebuild {
   TreeState newest(const std::vector<SurveyAnswer>& stand) const;
   /// Every server has prepared what the former state has decided, and nobody has gone on.
   bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t view) const;
+  /// So many that one of them is honest.
+  bool said_by_enough(const std::vector<SurveyAnswer>& stand,
+                      const std::function<bool(const SurveyAnswer&)>& says) const;
   /// By another copy of the former state; or the servers do not have what it knows that they had.
   bool used_since_former(const std::vector<SurveyAnswer>& stand) const;
   Task<Status> mend_root(const std::vector<SurveyAnswer>& stand);
