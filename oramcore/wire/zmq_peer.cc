@@ -13,6 +13,7 @@ namespace s3oram {
 namespace {
 
 constexpr std::chrono::seconds kReopenAfter{1};
+constexpr std::chrono::milliseconds kDying{500};  // longer than a killed process takes
 
 constexpr int kEvents = ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_CLOSED |
                         ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
@@ -103,7 +104,7 @@ void ZmqPeer::on_event(std::uint16_t event) {
   switch (event) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
       become(PeerState::connected);
-      broken_off_ = 0;
+      broken_off_.reset();
       spdlog::debug("connected to server {} at {}", address_.party, address_.endpoint);
       connected_();
       break;
@@ -116,19 +117,25 @@ void ZmqPeer::on_event(std::uint16_t event) {
       become(PeerState::refused);
       break;
     case ZMQ_EVENT_DISCONNECTED:
-      // Once may be a restart. With a wrong key neither side can tell the other what is wrong.
-      if (state_ == PeerState::connecting && ++broken_off_ == 2 && address_.key) {
+      // A server that is killed does so too, for a moment. With a wrong key neither side can tell
+      // the other what is wrong.
+      if (!broken_off_) broken_off_ = std::chrono::steady_clock::now();
+      if (state_ == PeerState::connecting && address_.key &&
+          std::chrono::steady_clock::now() - *broken_off_ >= kDying) {
         spdlog::warn(
             "server {} at {} breaks connections off before they are secure: it has another key "
             "than {}, or is no s3oramfs-serverd; ask its owner for its public key",
             address_.party, address_.endpoint, to_text(*address_.key));
         become(PeerState::insecure);
       }
-      if (state_ == PeerState::connected) become(PeerState::connecting);
+      if (state_ == PeerState::connected) {
+        broken_off_.reset();
+        become(PeerState::connecting);
+      }
       reopen_later();
       break;
     case ZMQ_EVENT_CLOSED:  // nobody listens there now; whoever comes back may be another
-      broken_off_ = 0;
+      broken_off_.reset();
       become(PeerState::connecting);
       break;
     default:  // ZeroMQ tries again by itself

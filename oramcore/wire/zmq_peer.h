@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <zmq.hpp>
 
 #include "oramcore/wire/zmq_socket.h"
@@ -52,7 +53,8 @@ class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
   Handler handler_;
   Connected connected_;
   PeerState state_ = PeerState::connecting;
-  unsigned broken_off_ = 0;  // connections in a row that never became secure
+  // Since when connections break off before they are secure.
+  std::optional<std::chrono::steady_clock::time_point> broken_off_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::shared_ptr<ZmqSocket> dealer_;
   std::shared_ptr<ZmqSocket> monitor_;
