@@ -91,7 +91,8 @@ Result<std::optional<Question>> write_everything(Vault& vault, const VaultMount&
   if (how.hangs) return std::nullopt;
   auto end = ask_for_the_end(vault);
   if (end) return std::move(*end);
-  if (how.force) return std::nullopt;
+  // A daemon of an earlier version does not know the question.
+  if (how.force || end.error().code == Errc::bad_request) return std::nullopt;
   return fail(std::move(end).error());
 }
 
@@ -113,21 +114,22 @@ Status wait_until_ended(Vault& vault, const VaultMount& mount, Question& end) {
   return {};
 }
 
-/// It has not answered, and so cannot say how it ends.
-Status wait_until_left(Vault& vault) {
+/// For a daemon that cannot say how it ends.
+Status wait_until_left(Vault& vault, const How& how) {
   const auto limit = std::chrono::steady_clock::now() + kEnd;
   Progress progress(fmt::format("waiting until {} is closed", vault.directory().string()));
-  while (std::chrono::steady_clock::now() < limit) {
+  while (true) {
     auto used = Vault::is_in_use(vault.directory());
     if (!used) return fail(std::move(used).error());
     if (!*used) return {};
+    if (how.force && std::chrono::steady_clock::now() >= limit)
+      return fail(Errc::vault_in_use,
+                  "{}: it is unmounted, but its daemon hangs and still has the vault: kill -9 the "
+                  "process s3oramfs-fused of that vault before it can be mounted again",
+                  vault.directory().string());
     progress.update();
     std::this_thread::sleep_for(20ms);
   }
-  return fail(Errc::vault_in_use,
-              "{}: it is unmounted, but its daemon hangs and still has the vault: kill -9 the "
-              "process s3oramfs-fused of that vault before it can be mounted again",
-              vault.directory().string());
 }
 
 }  // namespace
@@ -156,7 +158,7 @@ Status run_umount(const Args& args) {
   S3O_TRY(unmount(*mount, how));
   if (how.lazy) return {};
   if (end) return wait_until_ended(*vault, *mount, *end);
-  return how.hangs ? wait_until_left(*vault) : Status();
+  return vault ? wait_until_left(*vault, how) : Status();
 }
 
 }  // namespace s3oram

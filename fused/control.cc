@@ -34,6 +34,12 @@ void send_all(int connection, const std::string& text) {
   }
 }
 
+/// By whoever was at its other end.
+bool is_left(int connection) {
+  pollfd state{connection, 0, 0};
+  return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 /// The connection's request, or none.
 std::optional<std::string> receive_line(int connection, int stop) {
   std::string request;
@@ -62,6 +68,7 @@ std::string control_failure(const Error& error) {
 
 void LastWord::keep(Descriptor connection) {
   const std::lock_guard lock(mutex_);
+  std::erase_if(waiting_, [](const Descriptor& one) { return is_left(one.get()); });
   waiting_.push_back(std::move(connection));
 }
 

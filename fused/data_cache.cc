@@ -296,10 +296,11 @@ bool DataCache::is_full() const {
 }
 
 bool DataCache::held_back(Node& node) const {
-  node.no_room = node.no_room && std::ranges::any_of(node.blocks, [this](const auto& entry) {
-                   const CachedBlock& block = *entry.second;
-                   return block.needs_room() && (block.write_error == ENOSPC || is_full());
-                 });
+  if (!node.no_room) return false;
+  node.no_room = std::ranges::any_of(node.blocks, [full = is_full()](const auto& entry) {
+    const CachedBlock& block = *entry.second;
+    return block.needs_room() && (full || block.write_error == ENOSPC);
+  });
   return node.no_room;
 }
 

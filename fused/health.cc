@@ -20,16 +20,17 @@ std::vector<std::string> problems(const MountState& state) {
   std::vector<std::string> found;
   if (!volume.failure.empty())
     found.push_back(fmt::format("the volume cannot go on: {}", volume.failure));
-  for (const auto& server : volume.servers) {
+  for (const auto& server : volume.servers)
     if (!server.answering)
       found.push_back(
           fmt::format("{} does not answer for {}{}: reading and writing wait", server.address,
                       human_duration(server.silent_seconds),
                       server.trouble.empty() ? "" : fmt::format(" (it {})", server.trouble)));
-    else if (!server.trouble.empty())
+  // Perhaps with one of those.
+  for (const auto& server : volume.servers)
+    if (server.answering && !server.trouble.empty())
       found.push_back(
           fmt::format("{} has trouble, and is asked again: {}", server.address, server.trouble));
-  }
   if (files.no_room_bytes > 0)
     found.push_back(fmt::format("{} cannot be written: no room", human_size(files.no_room_bytes)));
   else if (state.free_bytes < state.block_size)

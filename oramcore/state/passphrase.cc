@@ -87,8 +87,9 @@ Result<std::string> ask(const std::string& prompt) {
   QuietTerminal terminal;
   if (!terminal.usable())
     return fail(Errc::usage,
-                "there is no terminal to ask for the passphrase on: give passfile=FILE, "
-                "passprog=COMMAND or keyfile=FILE (see: man s3oramfs)");
+                "there is no terminal to ask for the passphrase on: give --passfile FILE, "
+                "--passprog COMMAND or --keyfile FILE (behind mount's -o: passfile=FILE and so "
+                "on; see: man s3oramfs)");
   std::string line;
   line.reserve(kLongest);  // no copies left behind by growing
   const bool read = terminal.say(prompt) && terminal.read_line(line) && terminal.say("\n");

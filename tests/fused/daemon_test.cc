@@ -140,12 +140,16 @@ TEST(MountsTest, BadMountPointsAreRefused) {
 
 class ControlTest : public ::testing::Test {
  protected:
-  std::string ask(const std::string& text) {
+  int connect() const {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
     const int connection = ::socket(AF_UNIX, SOCK_STREAM, 0);
     EXPECT_EQ(::connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    return connection;
+  }
+  std::string ask(const std::string& text) {
+    const int connection = connect();
     EXPECT_EQ(::send(connection, text.data(), text.size(), 0), ssize_t(text.size()));
     ::shutdown(connection, SHUT_WR);
     std::string answer(4096, '\0');
@@ -199,6 +203,20 @@ TEST_F(ControlTest, WhoAsksForTheEndHearsHowItEnded) {
   end(fail(Errc::unreachable, "why"));
   for (const std::string& one : heard)
     EXPECT_EQ(one, "{\"ok\":true}\n{\"code\":14,\"message\":\"why\",\"ok\":false}\n");
+}
+
+TEST_F(ControlTest, WhoWaitsNoLongerIsForgotten) {
+  const auto control = ControlSocket::create(
+      path, [](const std::string&) { return ""; }, last_word);
+  ASSERT_TRUE(control) << control.error().message;
+  for (int i = 0; i < 100; ++i) {
+    const int connection = connect();
+    ASSERT_EQ(::send(connection, "end\n", 4, 0), 4);
+    char first = 0;
+    ASSERT_EQ(::recv(connection, &first, 1, 0), 1);
+    ::close(connection);
+  }
+  EXPECT_LE(last_word.waiting(), 10u);
 }
 
 TEST_F(ControlTest, NoAnswerEndsTheDaemon) {

@@ -75,6 +75,14 @@ const Case kCases[] = {
     {"a server with a disk that fails",
      [](MountState& s) { s.volume.servers[1].trouble = "write slots: Input/output error"; },
      {"server 2 has trouble, and is asked again: write slots: Input/output error"}},
+    {"a server that does not reach another one",
+     [](MountState& s) {
+       s.volume.servers[0].trouble = "adding up: server 3 does not answer";
+       s.volume.servers[2].answering = false;
+       s.volume.servers[2].silent_seconds = 60;
+     },
+     {"server 3 does not answer for 60 s: reading and writing wait",
+      "server 1 has trouble, and is asked again: adding up: server 3 does not answer"}},
     {"no room for what is written",
      [](MountState& s) {
        s.files.dirty_bytes = s.files.failing_bytes = s.files.no_room_bytes = 2'200'000;
