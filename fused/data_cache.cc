@@ -281,11 +281,11 @@ PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index
       return true;
     }
     want_oldest();
-    if (dirty_.empty() || dirty_.front()->write_error == 0) return false;
-    const CachedBlock& oldest = *dirty_.front();
-    error = oldest.write_error;
+    if (!dirty_.empty() && dirty_.front()->write_error != 0) error = dirty_.front()->write_error;
     // Where there was no room since we began to wait, waiting does not help.
-    return oldest.out_of_room && oldest.not_before - options_.retry >= start;
+    if (!out_of_room_ || *out_of_room_ < start) return false;
+    error = ENOSPC;
+    return true;
   });
   return ended && error == 0 ? PosixStatus() : posix_error(error);
 }

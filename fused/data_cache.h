@@ -191,6 +191,7 @@ class DataCache {
   unsigned writes_ = 0, reads_ = 0;
   std::size_t replacing_ = 0;  // nodes
   bool used_ = false;
+  std::optional<Timing::Time> out_of_room_;  // when a write last was; none has succeeded since
 };
 
 }  // namespace s3oram

@@ -120,6 +120,7 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     block->failing_since.reset();
     block->write_error = 0;
     block->out_of_room = false;
+    out_of_room_.reset();
     record(block, *block->home);
     if (node.replacement && node.replacement->closed && node.unflushed == 0)
       if (const auto settled = settle(node); !settled)
@@ -133,6 +134,7 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     block->not_before = now + options_.retry;
     block->write_error = to_errno(outcome.error());
     block->out_of_room = block->write_error == ENOSPC && !room_is_held();
+    if (block->out_of_room) out_of_room_ = now;
     block->node->no_room |= block->write_error == ENOSPC;
     failed_.push_back(block);
     account(block);
