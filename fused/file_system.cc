@@ -7,8 +7,6 @@
 #include <cstring>
 #include <iterator>
 
-#include "oramcore/base/system_error.h"
-
 namespace s3oram {
 namespace {
 

@@ -154,6 +154,10 @@ bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
   std::uint64_t view = 0;
   for (const SurveyAnswer& each : stand) view = std::max(view, each.view);
   if (former.tree.view != view && !decided_by_former(stand, view)) return true;
+  const auto has_other_slots = [&](const SurveyAnswer& each) {
+    return each.root.size() != former.root.size();
+  };
+  if (said_by_enough(stand, has_other_slots)) return true;
   for (std::size_t slot = 0; slot < former.root.size(); ++slot) {
     const auto& known = former.root[slot];
     const auto is_newer = [&](const SurveyAnswer& each) {
