@@ -74,7 +74,10 @@ intact
 
 step "it ends with the mount"
 "$bin/s3oramfs" scrub "$vault" > "$work/cut.log" 2>&1 &
+scrub=$!
+wait_until "the daemon scrubs" status_says "scrub     "
 s3oramfs umount "$mount"
+wait "$scrub" || [[ $? == 23 ]] || fail "scrub: $(cat "$work/cut.log")"
 is_whole || fail "a whole volume is called damaged"
 
 step "two of three are too many"
