@@ -1,12 +1,12 @@
-// Sealing: what a slot holds before it is shared. XChaCha20-Poly1305 over the block, bound to the
-// block's number and version, which lie beside it in its label (tree/label.h).
+// Sealing: what a slot holds before it is shared. XChaCha20-Poly1305 over the block, bound to its
+// label (tree/label.h), which lies beside it:
 //
 //   number (8) | version (8) | nonce (24) | ciphertext (block) | tag (16) | leaf and marks (8)
 //
-// The last word is not in the associated data: a client that has its position map never goes by it,
-// and an eviction must not have to seal anew. All that a server can do is to add a constant to it,
-// which it chooses without knowing the leaf: what was uniformly random is so still. Whoever does go
-// by it (rebuild.h) checks that the leaf lies below the bucket in which the slot is.
+// Older versions bound it to number and version alone: of such a block the last word says nothing
+// for certain. All that a server can do to that is to add a constant, which it chooses without
+// knowing the leaf: what was uniformly random is so still. Whoever reads labels without opening the
+// blocks (rebuild.h) checks that the leaf lies below the bucket in which the slot is.
 #pragma once
 
 #include <cstdint>

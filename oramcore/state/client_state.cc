@@ -105,9 +105,9 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
 }
 
 Status ClientState::raise_format() {
-  auto raise = database_.prepare("UPDATE tree SET format = ? WHERE format = ?");
+  auto raise = database_.prepare("UPDATE tree SET format = ?1 WHERE format < ?1");
   if (!raise) return fail(raise.error());
-  S3O_TRY(raise->bind(0, kFormat).bind(1, kOldestFormat).run());
+  S3O_TRY(raise->bind(0, kFormat).run());
   // A vault made before intents were kept has none.
   return make_missing_tables(database_);
 }

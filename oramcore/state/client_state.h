@@ -59,8 +59,9 @@ struct StateChanges {
 class ClientState {
  public:
   /// Of the tables, and of the sealed blocks that go with them: from 3 on these have labels, which
-  /// a program that knows 2 alone refuses. A database of the oldest format is raised when opened.
-  static constexpr int kFormat = 3, kOldestFormat = 2;
+  /// a program that knows 2 alone refuses; from 4 on the whole label is sealed with the block,
+  /// which a program that knows 3 cannot open. A database of an older format is raised when opened.
+  static constexpr int kFormat = 4, kOldestFormat = 2;
 
   /// Makes the tables of a new volume, all or (if it is cut short) none. Errors: exists.
   static Status create(const std::filesystem::path& file, unsigned first_height = 1,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "tests/harness/older_seal.h"
+
 namespace s3oram {
 namespace {
 
@@ -65,9 +67,8 @@ TEST_F(SealTest, AnotherSealerWithTheKeyOpensIt) {
 }
 
 TEST_F(SealTest, NoticesEveryFlippedBit) {
-  Bytes slot = sealer_.seal(label(5, 6), Bytes(100, 7));
-  // All but the last word, which is not sealed.
-  for (std::size_t bit = 0; bit < (slot.size() - kLabelBack) * 8; ++bit) {
+  Bytes slot = sealer_.seal(kSome, Bytes(100, 7));
+  for (std::size_t bit = 0; bit < slot.size() * 8; ++bit) {
     const auto mask = static_cast<std::uint8_t>(1 << bit % 8);
     slot[bit / 8] ^= mask;
     expect_corrupt(sealer_, slot, bit / 8);
@@ -91,9 +92,15 @@ TEST_F(SealTest, WritesTheLabelWhereItIsRead) {
   EXPECT_FALSE(read_label(label_bytes(sealer_.seal({}, Bytes(100))))->holds_block());
 }
 
-// The leaf is not sealed, and may be altered; but not into what no client writes.
-TEST_F(SealTest, RefusesALabelThatNoClientWrites) {
-  const Bytes slot = sealer_.seal(kSome, Bytes(100, 7));
+// Its last word was not sealed with it, and may be altered; but not into what no client writes.
+TEST_F(SealTest, OpensWhatOlderVersionsSealed) {
+  const Bytes content(100, 7);
+  Bytes slot = sealer_.seal(kSome, content);
+  test::bind_as_format_3(key(1), content, slot);
+  const auto opened = sealer_.open(slot);
+  ASSERT_TRUE(opened);
+  expect_same(opened->label, kSome);
+  EXPECT_EQ(opened->content, content);
   for (std::size_t bit = 0; bit < 64; ++bit) {
     Bytes altered = slot;
     altered[altered.size() - 8 + bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);

@@ -123,6 +123,7 @@ class Cluster {
   }
   const VolumeParams& params() const { return params_; }
   const VolumeId& volume() const { return volume_; }
+  const Seed& sealing_key() const { return key_; }
   Party servers() const { return params_.scheme.servers; }
   std::size_t ghosts() const { return ghosts_.size(); }
 

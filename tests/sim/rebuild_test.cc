@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "tests/harness/older_seal.h"
 #include "tests/sim/filled_volume.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/simulation.h"
@@ -23,6 +24,70 @@ class RebuildTest : public test::FilledVolume {
     cluster_.kill_client();
     cluster_.lose_client();
   }
+  void back_up(BlockId block) {
+    std::optional<Status> done;
+    cluster_.engine().write_backup(block, pattern(block, 8, kSize),
+                                   [&](Status status) { done = std::move(status); });
+    cluster_.run_until([&] { return done.has_value(); });
+    ASSERT_OK(*done);
+    newest_[block] = 8;
+  }
+  /// All slots become as the oldest version left them, which knew no labels.
+  void make_older() {
+    std::map<Party, std::vector<Bytes>> shares;
+    for (Party server = 1; server <= cluster_.servers(); ++server)
+      ASSERT_NO_FATAL_FAILURE(
+          change_slots(server, [&](Bytes& share) { shares[server].push_back(share); }));
+    std::vector<Bytes> changes;
+    std::set<BlockId> blocks;
+    for (std::size_t at = 0; at < shares[1].size(); ++at) {
+      Bytes slot = recovered(shares, at), older = slot;
+      if (const auto block = sealer().open(slot)) {
+        test::bind_as_format_3(cluster_.sealing_key(), block->content, older);
+        std::fill(older.end() - kLabelBack, older.end(), 0);
+        blocks.insert(block->label.block);
+      }
+      for (std::size_t i = 0; i < slot.size(); ++i) older[i] ^= slot[i];
+      changes.push_back(older);
+    }
+    ASSERT_GE(blocks.size(), kBlocks) << "the servers have not the same slots";
+    // What is added to all shares is added to the secret.
+    for (Party server = 1; server <= cluster_.servers(); ++server) {
+      std::size_t next = 0;
+      ASSERT_NO_FATAL_FAILURE(change_slots(server, [&](Bytes& share) {
+        const Bytes& change = changes.at(next++);
+        for (std::size_t i = 0; i < share.size(); ++i) share[i] ^= change[i];
+      }));
+    }
+  }
+  Sealer sealer() { return Sealer(cluster_.sealing_key(), random_); }
+  Bytes recovered(const std::map<Party, std::vector<Bytes>>& shares, std::size_t at) const {
+    Bytes servers;
+    std::vector<View> few;
+    for (Party server = 1; few.size() <= cluster_.params().scheme.threshold; ++server) {
+      servers.push_back(server);
+      few.emplace_back(shares.at(server).at(at));
+    }
+    return recover(servers, few);
+  }
+
+  /// What a server adds to its share so that with the first others' it makes up another secret.
+  std::uint8_t change_of_share(Party liar, std::uint8_t change) const {
+    Bytes servers{liar};
+    for (Party other = 1; servers.size() <= cluster_.params().scheme.threshold; ++other)
+      if (other != liar) servers.push_back(other);
+    const Bytes nothing(1);
+    std::vector<View> shares(servers.size(), nothing);
+    for (unsigned guess = 1; guess < 256; ++guess) {
+      const Bytes share{static_cast<std::uint8_t>(guess)};
+      shares[0] = share;
+      if (recover(servers, shares)[0] == change) return share[0];
+    }
+    ADD_FAILURE() << "no share makes up " << unsigned{change};
+    return 0;
+  }
+
+  Prg random_{Seed{}, as_view("rebuild test")};
 };
 S3O_WITH_EACH_VOLUME(RebuildTest);
 
@@ -48,14 +113,6 @@ TEST_P(RebuildTest, OfANewVolume) {
 
 TEST_P(RebuildTest, KnowsThePartsOfABackup) {
   ASSERT_NO_FATAL_FAILURE(fill());
-  const auto back_up = [&](BlockId block) {
-    std::optional<Status> done;
-    cluster_.engine().write_backup(block, pattern(block, 8, kSize),
-                                   [&](Status status) { done = std::move(status); });
-    cluster_.run_until([&] { return done.has_value(); });
-    ASSERT_OK(*done);
-    newest_[block] = 8;
-  };
   for (const BlockId block : {3, 4, 5, 40}) ASSERT_NO_FATAL_FAILURE(back_up(block));
   ASSERT_NO_FATAL_FAILURE(write(4, 9));
   for (int round = 0; round < 3; ++round) ASSERT_NO_FATAL_FAILURE(check_contents());
@@ -69,6 +126,23 @@ TEST_P(RebuildTest, KnowsThePartsOfABackup) {
   rebuilt = cluster_.rebuild_client();
   ASSERT_OK(rebuilt);
   EXPECT_EQ(rebuilt->backup, (std::vector<BlockId>{3, 5, 40})) << "reading changes nothing of it";
+}
+
+// Else it could make a user believe that there is no backup, and have the others keep its lie.
+TEST_P(RebuildTest, NoServerCanHideABackup) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (const BlockId block : {3, 5, 40}) ASSERT_NO_FATAL_FAILURE(back_up(block));
+  lose();
+  for (Party liar = 1; liar <= cluster_.servers(); ++liar) {
+    const std::uint8_t change = change_of_share(liar, 0x80);
+    ASSERT_NO_FATAL_FAILURE(change_slots(liar, [=](Bytes& share) { share.back() ^= change; }));
+    const auto rebuilt = cluster_.rebuild_client();
+    ASSERT_OK(rebuilt);
+    EXPECT_EQ(rebuilt->backup, (std::vector<BlockId>{3, 5, 40})) << "server " << liar << " lies";
+    cluster_.lose_client();
+  }
+  ASSERT_OK(cluster_.rebuild_client());
+  go_on();
 }
 
 TEST_P(RebuildTest, IsCutShortAndBegunAgain) {
@@ -127,13 +201,10 @@ TEST_P(RebuildTest, OneServersSharesMayBeWrong) {
   go_on();
 }
 
-// Zeros are a sharing of zero: so the slots of older versions are, which knew no labels.
 TEST_P(RebuildTest, BlocksWithoutALeafGetOne) {
   ASSERT_NO_FATAL_FAILURE(fill());
   lose();
-  for (Party server = 1; server <= cluster_.servers(); ++server)
-    ASSERT_NO_FATAL_FAILURE(change_slots(
-        server, [](Bytes& share) { std::fill(share.end() - kLabelBack, share.end(), 0); }));
+  ASSERT_NO_FATAL_FAILURE(make_older());
   const auto rebuilt = cluster_.rebuild_client();
   ASSERT_OK(rebuilt);
   EXPECT_EQ(rebuilt->damaged, 0u);

@@ -242,7 +242,7 @@ TEST_F(ClientStateTest, RefusesDamagedTables) {
       {"DROP TABLE sessions", Errc::damaged_vault},
       {"DELETE FROM tree", Errc::damaged_vault},
       {"DELETE FROM sessions", Errc::damaged_vault},
-      {"UPDATE tree SET format = 4", Errc::unsupported},
+      {"UPDATE tree SET format = 5", Errc::unsupported},
       {"UPDATE tree SET format = 1", Errc::unsupported},
       {"UPDATE tree SET height = 0", Errc::damaged_vault},
       {"UPDATE tree SET height = 31", Errc::damaged_vault},
@@ -276,24 +276,26 @@ TEST_F(ClientStateTest, AnOlderDatabaseIsReadAndRaised) {
     ASSERT_GOOD(state);
     ASSERT_GOOD(state->commit(some_tree(), some_changes(), {}));
   }
-  alter(file(), "UPDATE tree SET format = 2");
   const auto format = [&] {
     auto database = Database::open(file().string(), Database::Mode::read_only);
     auto row = database->prepare("SELECT format FROM tree");
     EXPECT_TRUE(row && row->step());
     return row->integer(0);
   };
-  {
-    auto database = Database::open(file().string(), Database::Mode::read_only);
-    ASSERT_GOOD(database);
-    EXPECT_FALSE(read_state(*database, {}).refused) << "a check reads it as it is";
+  for (int older = ClientState::kOldestFormat; older < ClientState::kFormat; ++older) {
+    alter(file(), fmt::format("UPDATE tree SET format = {}", older));
+    {
+      auto database = Database::open(file().string(), Database::Mode::read_only);
+      ASSERT_GOOD(database);
+      EXPECT_FALSE(read_state(*database, {}).refused) << "a check reads it as it is";
+    }
+    EXPECT_EQ(format(), older);
+    const auto found = loaded();
+    ASSERT_GOOD(found);
+    expect_some(*found);
+    EXPECT_EQ(format(), ClientState::kFormat);
   }
-  EXPECT_EQ(format(), 2);
-  const auto found = loaded();
-  ASSERT_GOOD(found);
-  expect_some(*found);
-  EXPECT_EQ(format(), ClientState::kFormat);
-  EXPECT_EQ(ClientState::kFormat, 3);
+  EXPECT_EQ(ClientState::kFormat, 4);
 }
 
 TEST_F(ClientStateTest, IsMadeWithWhatWasFound) {
@@ -333,13 +335,13 @@ TEST_F(ClientStateTest, AnEmptyDatabaseStaysEmpty) {
 }
 
 TEST_F(ClientStateTest, ANewerDatabaseIsLeftAsItIs) {
-  alter(file(), "UPDATE tree SET format = 4; DROP TABLE IF EXISTS intents");
+  alter(file(), "UPDATE tree SET format = 5; DROP TABLE IF EXISTS intents");
   std::filesystem::remove(file().string() + "-ballast");
   const auto opened = ClientState::open(file());
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Errc::unsupported);
   EXPECT_EQ(
-      opened.error().message.find(file().string() + ": its format 4 is newer than this program"),
+      opened.error().message.find(file().string() + ": its format 5 is newer than this program"),
       0u)
       << opened.error().message;
   EXPECT_FALSE(std::filesystem::exists(file().string() + "-ballast"));
