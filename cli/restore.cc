@@ -1,5 +1,6 @@
 // s3oramfs restore: has a vault again whose vault.db, or whose whole directory, is lost. Places of
 // blocks come from the servers' labels, names from the last backup that the servers hold.
+#include <algorithm>
 #include <ctime>
 #include <iostream>
 
@@ -146,10 +147,12 @@ std::string date_of(std::int64_t time) {
   return text;
 }
 
-/// Whether nothing is found to be wrong with the vault's files.
+/// Whether nothing is found to be wrong with vault.db.
 bool is_sound(const Vault& vault, const VolumeOptions& how) {
   const auto report = check_vault(vault, false, how.progress);
-  return report && report->left() == 0;
+  return report && std::ranges::all_of(report->findings, [](const Finding& finding) {
+           return finding.harmless || finding.at_servers;
+         });
 }
 
 /// What vault.db knows of files, if it can be read.

@@ -138,6 +138,7 @@ class Check {
     progress_("checking files");
     FileCheckInput input{.block_size = params_.block_size,
                          .mapped = {},
+                         .unreadable = rows.state.state.unreadable,
                          .now = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                     std::chrono::system_clock::now().time_since_epoch())
                                     .count(),

@@ -89,6 +89,7 @@ class DataCheck {
       return cut(key);
     }
     ++inode.kept;
+    if (model_.input.unreadable.contains(block)) unreadable_.add(base, base + valid);
     if (valid != row.valid) {
       lengths_.add(base, base + valid);
       model_.out.extents[key] = ExtentRow{row.block, valid};
@@ -125,6 +126,16 @@ class DataCheck {
                                "reading them gives an error",
                                lost_.text()),
                    "these bytes are given up: they read as zeros from then on");
+    if (!unreadable_.empty())
+      model_.out.findings.push_back(
+          {.kind = "unreadable-data",
+           .where = model_.path(file_),
+           .what =
+               fmt::format("{} could not be read when they were last asked for: too few servers "
+                           "have them intact. What you delete or write anew is no longer told of",
+                           unreadable_.text()),
+           .repair = {},
+           .at_servers = true});
     if (!lengths_.empty())
       model_.found(
           "length", model_.path(file_),
@@ -134,7 +145,7 @@ class DataCheck {
       model_.found("stray-data", model_.path(file_),
                    fmt::format("{} blocks of data belong to what is not a file", strays_),
                    "they are freed");
-    lost_ = lengths_ = Ranges();
+    lost_ = unreadable_ = lengths_ = Ranges();
     strays_ = 0;
   }
 
@@ -199,8 +210,8 @@ class DataCheck {
   std::vector<bool> used_;                                            // by block
   std::map<BlockId, std::map<std::uint32_t, std::uint32_t>> pieces_;  // of the packs
   std::vector<Loser> losers_;
-  Ino file_ = 0;           // whose extents are being read
-  Ranges lost_, lengths_;  // of it
+  Ino file_ = 0;                        // whose extents are being read
+  Ranges lost_, unreadable_, lengths_;  // of it
   std::uint64_t strays_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace s3oram {
 struct FileCheckInput {
   std::uint32_t block_size = 0;
   std::vector<bool> mapped;        // by block: whether the volume holds it
+  std::set<BlockId> unreadable;    // of those: too few servers had it intact when it was asked for
   std::int64_t now = 0;            // ns since 1970: the times of what is made anew
   std::uint32_t uid = 0, gid = 0;  // who owns a root that is made anew
 };

@@ -40,8 +40,11 @@ std::vector<std::string> problems(const MountState& state) {
                                 human_size(files.failing_bytes - files.no_room_bytes),
                                 human_duration(seconds(files.failing_for))));
   if (volume.unreadable > 0)
-    found.push_back(fmt::format("{} {} cannot be read: the shares are damaged or altered",
-                                volume.unreadable, volume.unreadable == 1 ? "block" : "blocks"));
+    found.push_back(
+        fmt::format("{} {} could not be read: too few servers have {} intact; once "
+                    "unmounted, s3oramfs fsck names the files",
+                    volume.unreadable, volume.unreadable == 1 ? "block" : "blocks",
+                    volume.unreadable == 1 ? "it" : "them"));
   if (volume.scrub && volume.scrub->found.lost > 0)
     found.push_back(
         fmt::format("a scrub found {} {} damaged at too many servers, and left as it was",

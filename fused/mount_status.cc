@@ -123,7 +123,7 @@ void gauge(const MountIdentity& mount, const MountState& state,
       volume.evictions_due);
   set("s3oramfs_eviction_running_seconds", "For how long an eviction is under way; 0: none.",
       volume.evicting_seconds);
-  set("s3oramfs_unreadable_blocks", "Blocks that could not be read since the mount.",
+  set("s3oramfs_unreadable_blocks", "Blocks that could not be read when they were last asked for.",
       volume.unreadable);
   set("s3oramfs_cache_bytes", "File contents in memory.", files.cache_bytes);
   set("s3oramfs_cache_limit_bytes", "The most of them.", files.cache_limit);

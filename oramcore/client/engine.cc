@@ -44,6 +44,7 @@ Task<Status> Engine::open(Duration patience) {
   tree_ = loaded->tree;
   positions_ = std::move(loaded->positions);
   stash_ = std::move(loaded->stash);
+  for (const BlockId block : loaded->unreadable) unreadable_[block] = false;
 
   session_.epoch = loaded->sessions.back().epoch + 1;
   environment_.random.fill(session_.nonce);
@@ -200,8 +201,22 @@ Task<void> Engine::serve_block(BlockId block) {
   queues_.erase(block);
 }
 
+bool Engine::is_given_up(BlockId block) const {
+  const auto found = unreadable_.find(block);
+  return found != unreadable_.end() && found->second;
+}
+
+void Engine::mark_unreadable(BlockId block) {
+  unreadable_[block] = true;
+  pending_.unreadable[block] = true;
+}
+
+void Engine::mark_readable(BlockId block) {
+  if (unreadable_.erase(block) > 0) pending_.unreadable[block] = false;
+}
+
 void Engine::forget(BlockId block) {
-  unreadable_.erase(block);
+  mark_readable(block);
   if (positions_.get(block).kind == Position::Kind::unmapped) return;
   positions_.set(block, {});
   pending_.positions[block].reset();
@@ -216,7 +231,7 @@ Task<void> Engine::access(Request request) {
     if (request.written) std::exchange(request.written, {})(fail(std::move(error)));
   };
   const BlockId block = request.block;
-  if (!request.content && unreadable_.contains(block)) {
+  if (!request.content && is_given_up(block)) {
     failed({Errc::corrupt, fmt::format("block {} cannot be read", block)});
     co_return;
   }
@@ -259,7 +274,7 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
   last_retrieval_ = environment_.clock.now() - begun;
   metrics_.retrieval_seconds.observe(last_retrieval_);
   if (!found && !dead_) {
-    unreadable_.insert(block);
+    mark_unreadable(block);
     metrics_.failed_reads.add();
   }
   if (request.read && !found) request.read(fail(dead_ ? *dead_ : found.error()));
@@ -279,12 +294,10 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
     content = std::move((*found)->content);
   }
   // What was never written, or could not be opened, leaves an empty slot behind.
-  const BlockId kept = content ? block : kNoBlock;
   if (!content) label = {};
   if (!content) content.emplace(params_.block_size);
   const Status status = co_await write_root(turn, label, replaces, *content, request.written);
   if (status) metrics_.access_seconds.observe(environment_.clock.now() - begun);
-  if (status && kept != kNoBlock) unreadable_.erase(block);
   if (!status && request.written) request.written(fail(status.error()));
 }
 

@@ -45,7 +45,7 @@ struct EngineStatus {
   bool evicting = false;
   std::uint64_t evictions_due = 0;  // full groups of root writes, one of which may be under way
   Duration evicting_for{};
-  std::uint64_t unreadable = 0;  // blocks that could not be read
+  std::uint64_t unreadable = 0;  // blocks that could not be read when they were last asked for
   std::string failure;           // why the volume cannot go on; or empty
   std::vector<Server> servers;   // from 1
 };
@@ -124,6 +124,9 @@ class Engine final : public BlockDevice {
   Task<void> access_path(Turn turn, Leaf leaf, Request request);
   Task<Status> finish_accesses(std::vector<Intent> intents);
   void forget(BlockId block);
+  bool is_given_up(BlockId block) const;
+  void mark_unreadable(BlockId block);
+  void mark_readable(BlockId block);
   Task<Result<Turn>> reserve_turn();
   /// When an access that is ahead of the eviction should begin; in the past, if it may now.
   Duration turn_is_due() const;
@@ -243,7 +246,9 @@ class Engine final : public BlockDevice {
   std::optional<EvictionId> attempt_;  // sent to servers and not yet decided
   Event turns_changed_;                // a turn was acknowledged, or a view began or ended
   std::vector<Intent> intents_;        // by root slot
-  std::set<BlockId> unreadable_;       // not asked for again before they are written
+  // Blocks that could not be read when they were last asked for; whether that was since opening:
+  // those are not asked for again before they are written.
+  std::map<BlockId, bool> unreadable_;
   bool healing_ = false;
   std::size_t waiting_for_healing_ = 0;
   std::uint64_t healing_rounds_ = 0;

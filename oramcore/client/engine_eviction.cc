@@ -21,7 +21,7 @@ Task<void> Engine::evict() {
     if (!status && !dead_) die(status.error());
     // Blocks that had to go to the stash return to the tree by ordinary accesses.
     for (const auto& [block, sealed] : stash_)
-      if (!dead_ && !queues_.contains(block) && !unreadable_.contains(block)) {
+      if (!dead_ && !queues_.contains(block) && !is_given_up(block)) {
         const BlockId returning = block;
         enqueue({.block = returning, .content = {}, .read = {}, .written = {}});
       }

@@ -158,12 +158,14 @@ void Engine::acknowledge_in_order() {
     RootWrite write = std::exchange(root_[slot], {});
     intents_[slot].access = write.version;
     pending_.intents[slot] = intents_[slot];
-    if (write.block != kNoBlock && positions_.get(write.block).version == write.replaces)
+    if (write.block != kNoBlock && positions_.get(write.block).version == write.replaces) {
       set_position(write.block, {.kind = Position::Kind::tree,
                                  .leaf = write.leaf,
                                  .level = 0,
                                  .slot = slot,
                                  .version = write.version});
+      mark_readable(write.block);
+    }
     ++tree_.written;
     if (write.written) write.written({});
   }

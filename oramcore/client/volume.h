@@ -57,7 +57,7 @@ struct VolumeStatus {
   bool evicting = false;            // one is under way
   std::uint64_t evictions_due = 0;  // full groups of accesses, with the one under way
   double evicting_seconds = 0;      // the one under way
-  std::uint64_t unreadable = 0;     // blocks that could not be read
+  std::uint64_t unreadable = 0;     // blocks that could not be read when last asked for
   std::string failure;              // why the volume cannot go on; or empty
   std::uint64_t stash = 0;          // blocks in the client's stash
   std::uint64_t uncommitted = 0;    // position changes that no commit holds yet

@@ -21,6 +21,7 @@ class Reading {
     if (!check_.refused) read_stash();
     if (!check_.refused) read_positions();
     if (!check_.refused) read_intents();
+    if (!check_.refused) read_unreadable();
     if (!check_.refused) drop_strays();
     return std::move(check_);
   }
@@ -171,6 +172,14 @@ class Reading {
     }
   }
 
+  void read_unreadable() {
+    read("unreadable", "SELECT block FROM unreadable", [&](const Statement& row) {
+      const auto block = static_cast<BlockId>(row.integer(0));
+      if (check_.state.positions.get(block).kind != Position::Kind::unmapped)
+        check_.state.unreadable.insert(block);
+    });
+  }
+
   bool possible(const Position& position) const {
     const TreeState& tree = check_.state.tree;
     if (position.kind == Position::Kind::unmapped) return false;
@@ -309,7 +318,8 @@ Status repair_state(Database& database, const VolumeParams& params, const StateC
     S3O_TRY(nothing->bind(0, root_slot(turn, params.evict_every))
                 .bind(1, static_cast<std::int64_t>(turn))
                 .run());
-  return {};
+  return database.execute(
+      "DELETE FROM unreadable WHERE block NOT IN (SELECT block FROM positions)");
 }
 
 }  // namespace s3oram

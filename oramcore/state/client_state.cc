@@ -11,9 +11,10 @@ namespace {
 
 constexpr std::uint64_t kBallast = 8 << 20;
 
-constexpr auto kCreateIntents =
+constexpr auto kCreateMissing =
     "CREATE TABLE IF NOT EXISTS intents (slot INTEGER PRIMARY KEY, turn INTEGER NOT NULL,"
-    " block INTEGER NOT NULL, leaf INTEGER NOT NULL, access INTEGER NOT NULL);";
+    " block INTEGER NOT NULL, leaf INTEGER NOT NULL, access INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS unreadable (block INTEGER PRIMARY KEY);";
 
 std::int64_t as_sql(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
@@ -23,6 +24,7 @@ void StateChanges::merge_older(StateChanges older) {
   positions.merge(older.positions);
   stash.merge(older.stash);
   intents.merge(older.intents);
+  unreadable.merge(older.unreadable);
 }
 
 Status ClientState::require_empty() {
@@ -89,7 +91,7 @@ Status ClientState::put_all(const Loaded& content, unsigned evict_every) {
 }
 
 Status ClientState::make_missing_tables(Database& database) {
-  return database.execute(kCreateIntents);
+  return database.execute(kCreateMissing);
 }
 
 Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& disk) {
@@ -108,7 +110,6 @@ Status ClientState::raise_format() {
   auto raise = database_.prepare("UPDATE tree SET format = ?1 WHERE format < ?1");
   if (!raise) return fail(raise.error());
   S3O_TRY(raise->bind(0, kFormat).run());
-  // A vault made before intents were kept has none.
   return make_missing_tables(database_);
 }
 
@@ -124,6 +125,8 @@ Status ClientState::prepare_statements() {
   S3O_TRY(prepare(put_stash_, "INSERT OR REPLACE INTO stash VALUES (?, ?)"));
   S3O_TRY(prepare(erase_stash_, "DELETE FROM stash WHERE block = ?"));
   S3O_TRY(prepare(put_intent_, "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?)"));
+  S3O_TRY(prepare(put_unreadable_, "INSERT OR REPLACE INTO unreadable VALUES (?)"));
+  S3O_TRY(prepare(erase_unreadable_, "DELETE FROM unreadable WHERE block = ?"));
   return prepare(put_tree_,
                  "UPDATE tree SET view = ?, height = ?, written = ?, eviction = ?, attempt = ?");
 }
@@ -178,6 +181,8 @@ Status ClientState::put(const TreeState& tree, const StateChanges& changes) {
                 .bind(3, as_sql(intent.leaf))
                 .bind(4, as_sql(intent.access))
                 .run());
+  for (const auto& [block, is_so] : changes.unreadable)
+    S3O_TRY((is_so ? put_unreadable_ : erase_unreadable_).bind(0, as_sql(block)).run());
   return put_tree_.bind(0, as_sql(tree.view))
       .bind(1, tree.height)
       .bind(2, as_sql(tree.written))

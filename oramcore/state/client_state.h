@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "oramcore/db/sqlite.h"
@@ -51,6 +52,7 @@ struct StateChanges {
   std::map<BlockId, std::optional<Row>> positions;  // nothing: forgotten
   std::map<BlockId, std::optional<Bytes>> stash;    // sealed blocks; nothing: no longer there
   std::map<std::uint16_t, Intent> intents;          // by root slot
+  std::map<BlockId, bool> unreadable;               // whether it is
 
   /// Takes over what is in `older` and not newer here (after a failed commit).
   void merge_older(StateChanges older);
@@ -82,6 +84,7 @@ class ClientState {
     TreeState tree;
     PositionMap positions;
     std::map<BlockId, Bytes> stash;
+    std::set<BlockId> unreadable;   // when they were last asked for
     std::vector<Intent> intents;    // from first_turn(view) on, in order
     std::vector<Session> sessions;  // ascending by epoch
     // By root slot, of any view: the access that wrote it last, 0 if that may be under way, nothing
@@ -126,7 +129,8 @@ class ClientState {
   Database database_;
   std::optional<Owner> owner_;
   std::uint64_t view_ = 0;  // the last one loaded or committed
-  Statement put_position_, erase_position_, put_stash_, erase_stash_, put_intent_, put_tree_;
+  Statement put_position_, erase_position_, put_stash_, erase_stash_, put_intent_, put_unreadable_,
+      erase_unreadable_, put_tree_;
 };
 
 }  // namespace s3oram

@@ -227,6 +227,47 @@ TEST_P(EngineTest, NoticesADamagedShare) {
   EXPECT_EQ(*got, pattern(1, 1, 512));
 }
 
+TEST_P(EngineTest, RemembersWhatCouldNotBeReadUntilItCan) {
+  Cluster cluster(safe_volume(GetParam(), 4), 113);
+  const auto unreadable = [&] { return cluster.engine().status().unreadable; };
+  const auto open_again = [&] {
+    ASSERT_OK(cluster.close_client());
+    ASSERT_OK(cluster.open_client());
+  };
+  bool lie = false;
+  cluster.network.filter = [&](Party, Party to, const Bytes& message) {
+    if (lie && to == kClient && message.size() > 500) const_cast<Bytes&>(message)[100] ^= 1;
+    return true;
+  };
+  ASSERT_OK(cluster.open_client());
+  for (BlockId block = 1; block < 5; ++block)
+    ASSERT_OK(cluster.write(block, pattern(block, 1, 512)));
+  lie = true;
+  for (BlockId block = 1; block < 5; ++block) EXPECT_FALSE(cluster.read(block));
+  ASSERT_NO_FATAL_FAILURE(open_again());
+  EXPECT_EQ(unreadable(), 4u) << "nobody has asked again";
+  EXPECT_FALSE(cluster.read(1)) << "it lies still";
+  lie = false;
+  EXPECT_FALSE(cluster.read(1)) << "it was asked for just now";
+  ASSERT_NO_FATAL_FAILURE(open_again());
+  EXPECT_EQ(unreadable(), 4u);
+  const auto got = cluster.read(1);
+  ASSERT_OK(got);
+  EXPECT_EQ(*got, pattern(1, 1, 512));
+  ASSERT_OK(cluster.commit());
+  cluster.kill_client();
+  ASSERT_OK(cluster.open_client());
+  EXPECT_EQ(unreadable(), 3u) << "it could be read";
+  ASSERT_OK(cluster.write(2, pattern(2, 2, 512)));
+  EXPECT_EQ(unreadable(), 2u) << "it was written anew";
+  cluster.engine().discard(3);
+  cluster.run_until([&] { return unreadable() == 1; });
+  ASSERT_NO_FATAL_FAILURE(open_again());
+  EXPECT_EQ(unreadable(), 1u) << "the one that nobody has asked for again";
+  for (const BlockId block : {1, 2, 4}) EXPECT_TRUE(cluster.read(block)) << "block " << block;
+  cluster.run_until([&] { return unreadable() == 0; });
+}
+
 TEST_P(EngineTest, RefusesAnOldCopyOfTheVault) {
   Cluster cluster(safe_volume(GetParam(), 4), 14);
   const auto copy = cluster.disk(kClient).image();

@@ -221,6 +221,25 @@ TEST(Fsck, SaysWhichBytesOfWhichFileAreLost) {
       << text_of(report->findings);
 }
 
+// The database is right about it, so there is nothing to mend.
+TEST(Fsck, SaysWhichBytesOfWhichFileCouldNotBeRead) {
+  const DamagedVault vault;
+  vault.damage(
+      "INSERT INTO unreadable SELECT DISTINCT CASE WHEN block < 1 << 62 THEN block ELSE "
+      "(block - (1 << 62)) >> 22 END FROM extents WHERE ino = {a}");
+  vault.damage("INSERT INTO unreadable VALUES (1 << 30), (-1)");
+  const Dump before = vault.dump();
+  for (const bool repair : {false, true}) {
+    const auto report = vault.check(repair);
+    ASSERT_TRUE(report);
+    ASSERT_TRUE(has(report->findings, "unreadable-data", "/a"));
+    EXPECT_NE(text_of(report->findings).find("bytes 0-9999 could not be read"), std::string::npos)
+        << text_of(report->findings);
+    EXPECT_GT(report->left(), 0u);
+  }
+  EXPECT_TRUE(changed(before, vault.dump()).empty());
+}
+
 TEST(Fsck, WhatACrashLeavesIsNoDamage) {
   const DamagedVault vault;
   vault.damage("INSERT INTO positions VALUES (50, (255 << 40) | (99 << 48), 1)");

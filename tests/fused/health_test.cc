@@ -114,7 +114,9 @@ const Case kCases[] = {
       "2.0 MiB could not be written for 2 s, and are tried again"}},
     {"lost blocks",
      [](MountState& s) { s.volume.unreadable = 1; },
-     {"1 block cannot be read: the shares are damaged or altered"}},
+     {"1 block could not be read: too few servers have it intact; once unmounted, s3oramfs fsck "
+      "names "
+      "the files"}},
     {"lost slots",
      [](MountState& s) {
        s.volume.scrub.emplace();

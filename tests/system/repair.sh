@@ -80,6 +80,24 @@ s3oramfs umount "$mount"
 wait "$scrub" || [[ $? == 23 ]] || fail "scrub: $(cat "$work/cut.log")"
 is_whole || fail "a whole volume is called damaged"
 
+step "what two of three have lost is told of until it is deleted"
+s3oramfs mount "$vault" "$mount"
+lost=$(ls "$mount" | head -n 1)
+s3oramfs umount "$mount"
+for n in 1 2; do
+  head -c "$(stat -c %s "$vault/servers/$n/slots")" /dev/urandom > "$vault/servers/$n/slots"
+done
+s3oramfs mount "$vault" "$mount"
+expect 1 "Input/output error" cat "$mount/$lost"
+status_says "could not be read" || fail "status: $(s3oramfs status "$vault")"
+s3oramfs umount "$mount"
+expect 12 "/$lost: bytes 0-" s3oramfs fsck "$vault"
+s3oramfs mount "$vault" "$mount"
+status_says "could not be read" || fail "forgotten by the next mount: $(s3oramfs status "$vault")"
+rm "$mount"/*
+s3oramfs umount "$mount"
+s3oramfs fsck "$vault" || fail "it still misses what was deleted"
+
 step "two of three are too many"
 rm -r "$vault/servers/1" "$vault/servers/2"
 expect 12 "at most 1" s3oramfs repair --server 1 --server 2 "$vault"
