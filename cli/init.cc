@@ -12,6 +12,7 @@
 #include "cli/server_option.h"
 #include "cli/size.h"
 #include "cli/volume_options.h"
+#include "oramcore/state/vault_draft.h"
 #include "oramcore/tree/choose.h"
 #include "oramcore/tree/geometry.h"
 
@@ -164,10 +165,7 @@ class Unfinished {
 
     std::error_code error;
     const bool existed = fs::exists(options.vault, error);
-    // Before anyone is asked for a passphrase.
-    if (existed && !(fs::is_directory(options.vault, error) && fs::is_empty(options.vault, error)))
-      return fail(Errc::exists, "{}: exists already, and is not overwritten",
-                  options.vault.string());
+    S3O_TRY(VaultDraft::check(options.vault));  // before anyone is asked for a passphrase
     auto credential = NewCredential::make(options.credential);
     if (!credential) return fail(std::move(credential).error());
     auto vault = Vault::create(options.vault, *config, credential->get(), random);

@@ -17,6 +17,7 @@
 #include "oramcore/base/mountinfo.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/state/vault_config.h"
+#include "oramcore/state/vault_draft.h"
 
 namespace s3oram {
 namespace {
@@ -36,53 +37,6 @@ Status make_directory(const fs::path& path) {
   if (::mkdir(path.c_str(), 0700) == 0) return {};
   return system_failure(errno, "{}: cannot be made", path.string());
 }
-
-// A directory in the making: unless kept, it ends as it was found, missing or empty.
-class Draft {
- public:
-  static Result<Draft> start(const fs::path& directory) {
-    Draft draft(directory);
-    struct stat stat {};
-    if (::stat(directory.c_str(), &stat) != 0) {
-      S3O_TRY(make_directory(directory));
-      draft.made_ = true;
-    } else {
-      std::error_code error;
-      if (!S_ISDIR(stat.st_mode) || !fs::is_empty(directory, error) || error)
-        return fail(Errc::exists, "{}: exists already, and is not overwritten", directory.string());
-      if (::chmod(directory.c_str(), 0700) != 0)
-        return system_failure(errno, "{}: cannot be made private", directory.string());
-      draft.former_mode_ = stat.st_mode & 07777;
-    }
-    draft.active_ = true;
-    return draft;
-  }
-  Draft(Draft&& other) noexcept
-      : directory_(std::move(other.directory_)),
-        made_(other.made_),
-        former_mode_(other.former_mode_),
-        active_(std::exchange(other.active_, false)) {}
-  Draft& operator=(Draft&&) = delete;
-  ~Draft() {
-    if (!active_) return;
-    std::error_code ignored;  // the error that led here is the one to report
-    if (made_) {
-      fs::remove_all(directory_, ignored);
-      return;
-    }
-    for (const auto& entry : fs::directory_iterator(directory_, ignored))
-      fs::remove_all(entry, ignored);
-    fs::permissions(directory_, static_cast<fs::perms>(former_mode_), ignored);
-  }
-  void keep() { active_ = false; }
-
- private:
-  explicit Draft(fs::path directory) : directory_(std::move(directory)) {}
-  fs::path directory_;
-  bool made_ = false;
-  mode_t former_mode_ = 0;
-  bool active_ = false;
-};
 
 bool was_vault(const fs::path& directory) {
   std::error_code error;  // then it is not known to be one
@@ -129,7 +83,7 @@ Result<Vault> Vault::create(const fs::path& directory, const VaultConfig& config
   S3O_TRY(vault.set_directory(directory));
   vault.config_ = config;
 
-  auto draft = Draft::start(vault.directory_);
+  auto draft = VaultDraft::start(vault.directory_);
   if (!draft) return fail(std::move(draft).error());
   S3O_TRY(make_directory(vault.run_directory()));
   if (config.local) {
@@ -183,7 +137,7 @@ Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::st
   Vault vault;
   S3O_TRY(vault.set_directory(directory));
   vault.old_wrap_ = recovery->file.wrap;
-  auto draft = Draft::start(vault.directory_);
+  auto draft = VaultDraft::start(vault.directory_);
   if (!draft) return fail(std::move(draft).error());
   S3O_TRY(make_directory(vault.run_directory()));
   S3O_TRY(write_durably(lock_file(vault.directory_), {}));
@@ -373,6 +327,7 @@ Status Vault::make_store(Party server) const {
 
 Status Vault::write_config(VaultConfig config) {
   S3O_TRY(write_durably(config_file(directory_), as_view(to_json({config, old_wrap_}))));
+  VaultDraft::forget_mark(directory_);
   config_ = std::move(config);
   return {};
 }

@@ -1,13 +1,22 @@
 #include "oramcore/state/vault.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <random>
+#include <thread>
 
+#include "oramcore/base/descriptor.h"
 #include "oramcore/base/durable_file.h"
 #include "oramcore/state/vault_config.h"
+#include "tests/base/good.h"
 #include "tests/state/vault_fixture.h"
 
 namespace s3oram {
@@ -20,7 +29,7 @@ class VaultTest : public VaultFixture {
   Result<Vault> create(const fs::path& at, const VaultConfig& config, const Credential& how) {
     return Vault::create(at, config, how, random_, kQuick);
   }
-  fs::path path(const char* name) const { return root_ / name; }
+  fs::path path(const std::string& name) const { return root_ / name; }
   static mode_t mode(const fs::path& file) {
     struct stat stat {};
     return ::stat(file.c_str(), &stat) == 0 ? stat.st_mode & 07777 : 0;
@@ -224,6 +233,55 @@ TEST_F(VaultTest, AnEmptyDirectoryBecomesAVault) {
   ASSERT_TRUE(create(path("v") / "", local_config(), {}));  // with a slash at its end
   EXPECT_EQ(mode(path("v")), 0700u);
   EXPECT_TRUE(Vault::find(path("v")));
+}
+
+TEST_F(VaultTest, WhatAKilledCreateLeftIsNoHindrance) {
+  std::mt19937_64 random(5);
+  unsigned finished = 0, cleared = 0;
+  for (unsigned round = 0; round < 60; ++round) {
+    const fs::path vault = path(fmt::format("v{}", round));
+    if (round % 2 == 0) fs::create_directory(vault);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) ::_exit(create(vault, local_config(), {}) ? 0 : 1);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 1500));  // any will do
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+    if (Vault::find(vault)) {
+      ++finished;
+    } else {
+      cleared += fs::exists(vault / "unfinished");
+      ASSERT_GOOD(create(vault, local_config(), {}));
+    }
+    ASSERT_GOOD(Vault::find(vault)->unlock({}));
+  }
+  RecordProperty("finished", static_cast<int>(finished));
+  RecordProperty("cleared", static_cast<int>(cleared));
+}
+
+TEST_F(VaultTest, OnlyWhatAnUnfinishedVaultLeftIsCleared) {
+  const auto put = [&](const std::string& name) { std::ofstream(path("v") / name) << "x"; };
+  fs::create_directories(path("v") / "servers" / "1");
+  fs::create_directory(path("v") / "run");
+  for (const char* name : {"lock", "vault.key", "vault.key.a1b2c3"}) put(name);
+  EXPECT_EQ(create(path("v"), local_config(), {}).error().code, Errc::exists) << "without the mark";
+  put("unfinished");
+  for (const char* name : {"vault.db", "a file of mine"}) {
+    put(name);
+    EXPECT_EQ(create(path("v"), local_config(), {}).error().code, Errc::exists) << name;
+    EXPECT_TRUE(fs::exists(path("v") / "vault.key.a1b2c3"));
+    fs::remove(path("v") / name);
+  }
+  {
+    const Descriptor mark(::open((path("v") / "unfinished").c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::flock(mark.get(), LOCK_EX), 0);
+    EXPECT_EQ(create(path("v"), local_config(), {}).error().code, Errc::vault_in_use);
+  }
+  ASSERT_GOOD(create(path("v"), local_config(), {}));
+  EXPECT_FALSE(fs::exists(path("v") / "vault.key.a1b2c3"));
+  EXPECT_FALSE(fs::exists(path("v") / "unfinished"));
 }
 
 TEST_F(VaultTest, AFailedCreateLeavesNothing) {
