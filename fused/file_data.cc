@@ -127,6 +127,8 @@ FileSystemStatus FileSystem::status() {
                           .nodes = nodes_.size(),
                           .uncommitted_rows = options_.read_only ? 0 : metadata_.uncommitted(),
                           .backup = backups_.status()};
+  for (const auto& [ino, node] : nodes_)
+    if (node->replacement) status.uncommitted_rows += 1 + node->replacement->extents.size();
   const auto now = timing_.now();
   const auto since = [now](Timing::Time then) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(now - then);

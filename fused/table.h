@@ -147,8 +147,9 @@ class Table {
     return {};
   }
 
-  /// Changes, and about how much memory they take.
-  std::size_t uncommitted() const { return dirty_.size(); }
+  /// Changes, those of a commit under way too.
+  std::size_t uncommitted() const { return dirty_.size() + committing_->size(); }
+  /// About how much memory those take that wait for a commit to begin.
   std::size_t uncommitted_bytes() const { return bytes_; }
 
  private:

@@ -22,6 +22,33 @@ TEST_F(FileSystemStatusTest, AllIsDurableAfterASync) {
   EXPECT_EQ(after.lag, 0ms);
 }
 
+TEST_F(FileSystemStatusTest, ACommitUnderWayIsNotDurableYet) {
+  create("file");
+  const auto rows = fs->status().uncommitted_rows;
+  EXPECT_GT(rows, 0u);
+  static_cast<void>(fs->snapshot());
+  EXPECT_EQ(fs->status().uncommitted_rows, rows);
+  fs->committed(fail(Errc::failed, "the disk is away"));
+  EXPECT_EQ(fs->status().uncommitted_rows, rows);
+  static_cast<void>(fs->snapshot());
+  fs->committed({});
+  EXPECT_EQ(fs->status().uncommitted_rows, 0u);
+}
+
+// It keeps its former content until the new one can commit.
+TEST_F(FileSystemStatusTest, AFileThatWasEmptiedIsNotDurableYet) {
+  const Ino ino = create("file");
+  write(ino, 0, pattern(3 * kTestBlock));
+  ASSERT_TRUE(fs->sync_all());
+  resize(ino, 0);
+  static_cast<void>(fs->snapshot());
+  fs->committed({});
+  EXPECT_EQ(fs->status().dirty_bytes, 0u);
+  EXPECT_GT(fs->status().uncommitted_rows, 0u);
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_EQ(fs->status().uncommitted_rows, 0u);
+}
+
 TEST_F(FileSystemStatusTest, CountsWhatCannotBeWritten) {
   remount_with_deadline(20ms);
   const Ino ino = create("file");
