@@ -274,7 +274,7 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
   last_retrieval_ = environment_.clock.now() - begun;
   metrics_.retrieval_seconds.observe(last_retrieval_);
   if (!found && !dead_) {
-    mark_unreadable(block);
+    if (!request.content && is_found_by(leaf, block)) mark_unreadable(block);
     metrics_.failed_reads.add();
   }
   if (request.read && !found) request.read(fail(dead_ ? *dead_ : found.error()));

@@ -124,6 +124,7 @@ class Engine final : public BlockDevice {
   Task<void> access_path(Turn turn, Leaf leaf, Request request);
   Task<Status> finish_accesses(std::vector<Intent> intents);
   void forget(BlockId block);
+  bool is_found_by(Leaf leaf, BlockId block) const;
   bool is_given_up(BlockId block) const;
   void mark_unreadable(BlockId block);
   void mark_readable(BlockId block);

@@ -32,11 +32,9 @@ Error gravest(const std::vector<Result<Payload>>& answers) {
 Task<Result<std::optional<OpenedBlock>>> Engine::retrieve(Turn turn, BlockId block, Leaf leaf) {
   auto slot = co_await inner_product(turn, block, leaf);
   if (!slot) co_return fail(slot.error());
+  if (!is_found_by(leaf, block)) co_return std::nullopt;
   const Position position = positions_.get(block);
-  if (position.kind == Position::Kind::stash)
-    *slot = stash_.at(block);
-  else if (position.kind != Position::Kind::tree || position.leaf != leaf)
-    co_return std::nullopt;
+  if (position.kind == Position::Kind::stash) *slot = stash_.at(block);
   auto opened = sealer_.open(*slot);
   if (!opened || opened->label.block != block || opened->label.version != position.version) {
     spdlog::error("block {}: {}", block,
@@ -45,6 +43,13 @@ Task<Result<std::optional<OpenedBlock>>> Engine::retrieve(Turn turn, BlockId blo
                    "block {} could not be read: a server's share is damaged or altered", block);
   }
   co_return std::optional<OpenedBlock>(std::move(*opened));
+}
+
+/// Whether a retrieval of that path brings the block.
+bool Engine::is_found_by(Leaf leaf, BlockId block) const {
+  const Position position = positions_.get(block);
+  return position.kind == Position::Kind::stash ||
+         (position.kind == Position::Kind::tree && position.leaf == leaf);
 }
 
 /// Where the block lies in the view that is read. When the tree has grown, what lay at a leaf has
