@@ -27,7 +27,9 @@
 namespace s3oram {
 namespace {
 
-constexpr std::chrono::seconds kPredecessor{15};
+// How long the server before may take to be gone: one that a mount started, which ends with it, or
+// one that was killed, whose last writes the kernel waits for.
+constexpr std::chrono::seconds kOfMount{15}, kKilled{5};
 constexpr std::chrono::milliseconds kPoll{50};
 constexpr unsigned kReaders = 8;  // they wait for the disk, more than the processors could use
 
@@ -37,14 +39,15 @@ Status exit_with_parent() {
   return {};
 }
 
-/// The server of a mount that was killed may still be about to end: the next one waits for it.
 Result<Descriptor> take_store(const Options& options) {
-  const auto limit = std::chrono::steady_clock::now() + kPredecessor;
-  for (;;) {
+  const auto limit =
+      std::chrono::steady_clock::now() + (options.exit_with_parent ? kOfMount : kKilled);
+  for (bool told = false;; told = true) {
     auto lock = lock_store(options.store);
-    if (lock || lock.error().code != Errc::vault_in_use || !options.exit_with_parent ||
+    if (lock || lock.error().code != Errc::vault_in_use ||
         std::chrono::steady_clock::now() >= limit)
       return lock;
+    if (!told) spdlog::info("waits until the server before leaves {}", options.store);
     std::this_thread::sleep_for(kPoll);
   }
 }

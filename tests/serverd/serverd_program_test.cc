@@ -1,6 +1,8 @@
 // The program s3oramfs-serverd itself, run as users and mounts run it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,8 +11,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
+#include <thread>
 
+#include "oramcore/base/descriptor.h"
 #include "oramcore/client/local_servers.h"
 #include "oramcore/wire/zmq_transport.h"
 #include "tests/base/temporary_directory.h"
@@ -119,6 +124,26 @@ TEST_F(Program, CommandsHaveTheirExitCodes) {
   EXPECT_EQ(run("peers --store store 1=a:1," + key + " " + others[0] + " " + others[1]).code, 0);
   EXPECT_EQ(run("peers --store store").out,
             "1=a:1," + key + "\n" + others[0] + "\n" + others[1] + "\n");
+}
+
+// The kernel may still write for a server that was killed.
+TEST_F(Program, WaitsForTheServerBefore) {
+  keygen("store");
+  std::ofstream("serverd.toml") << "store = \"store\"\nindex = 1\nlisten = \"127.0.0.1:*\"\n";
+  std::optional<Descriptor> before(
+      Descriptor(::open("store/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600)));
+  ASSERT_EQ(::flock(before->get(), LOCK_EX | LOCK_NB), 0);
+  std::thread leaves([&] {
+    const auto limit = std::chrono::steady_clock::now() + 10s;
+    while (read("log").find("waits until the server before leaves") == std::string::npos &&
+           std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(1ms);
+    before.reset();
+  });
+  RunningServer server("--config serverd.toml 2>log");
+  leaves.join();
+  EXPECT_NE(read("log").find("waits until the server before leaves"), std::string::npos);
+  EXPECT_EQ(server.stop(), 0) << read("log");
 }
 
 TEST_F(Program, ServesOverTcpWhomItKnows) {
