@@ -30,8 +30,9 @@ class BackupTest : public FileSystemFixture {
   /// The machine is gone. What the device holds is found on another.
   void lose() {
     const auto contents = device->acknowledged();
-    device.reset();
+    device->stop();
     fs.reset();
+    device.reset();
     const std::string database = (folder.path() / "vault.db").string();
     for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(database + suffix);
     device = std::make_unique<MemoryDevice>(database, kTestBlock);

@@ -44,8 +44,9 @@ class FileSystemFixture : public ::testing::Test {
   /// What is not committed is lost.
   void crash() {
     EXPECT_EQ(device->violations(), 0u);
-    device.reset();
+    device->stop();
     fs.reset();
+    device.reset();
   }
   void remount() {
     unmount();

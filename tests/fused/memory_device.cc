@@ -29,18 +29,20 @@ MemoryDevice::MemoryDevice(const std::string& path, std::uint32_t block_size)
   thread_ = std::thread([this] { run(); });
 }
 
-MemoryDevice::~MemoryDevice() {
+void MemoryDevice::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  for (auto* works : {&queue_, &held_writes_, &held_reads_}) works->clear();
 }
 
 void MemoryDevice::post(Work work) {
   {
     const std::lock_guard lock(mutex_);
+    if (stopping_) return;
     queue_.push_back(std::move(work));
   }
   changed_.notify_all();

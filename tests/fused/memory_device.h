@@ -21,8 +21,10 @@ namespace s3oram {
 class MemoryDevice final : public BlockDevice {
  public:
   MemoryDevice(const std::string& path, std::uint32_t block_size);
-  /// As a crash: what is not committed is gone, and no callback comes any more.
-  ~MemoryDevice() override;
+  ~MemoryDevice() override { stop(); }
+  /// As a crash: what is not committed is gone, and no callback comes any more. Who is still there
+  /// may go on asking, in vain.
+  void stop();
 
   std::uint32_t block_size() const override { return block_size_; }
   void read(BlockId block, std::function<void(Result<Bytes>)> done) override;
