@@ -8,8 +8,8 @@
 
 namespace s3oram {
 
-/// The newest mount that `name`, a mount point or a vault, stands for. Works for a mount point
-/// whose daemon is dead. Errors: not_mounted.
+/// The newest mount that `name`, a mount point or a vault, stands for, and where its vault is now:
+/// it may have been moved. Works for a mount point whose daemon is dead. Errors: not_mounted.
 Result<VaultMount> find_mount(const std::filesystem::path& name);
 
 }  // namespace s3oram

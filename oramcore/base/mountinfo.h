@@ -26,6 +26,9 @@ std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo);
 /// Those that this process sees now.
 std::vector<VaultMount> vault_mounts();
 
+/// Whether the daemon that served the mount has ended. False also where the caller may not look.
+bool is_dead(const std::filesystem::path& point);
+
 /// The newest mount of a vault at `point`, which is as as_mount_point() gives it.
 std::optional<VaultMount> vault_mounted_at(const std::filesystem::path& point);
 
