@@ -172,7 +172,10 @@ ControlHandler control_handler(const Watched& watched) {
       return control_answer({{"ok", true}});
     }
     if (request == "backup") {
-      if (const auto made = watched.files.back_up(); !made)
+      const auto made = watched.files.back_up();
+      if (!made && made.error() == EROFS)
+        return control_failure({Errc::unsupported, "no backup is made: it is mounted read-only"});
+      if (!made)
         return control_failure({code_of_barrier(made.error()),
                                 fmt::format("no backup could be made: {}; it is tried again",
                                             std::strerror(made.error()))});

@@ -45,6 +45,7 @@ same "$work/tree.before" "$work/tree.now" "a read-only mount shows something els
 cmp "$work/lost" "$mount/lost"
 ! touch "$mount/new" 2> /dev/null || fail "a read-only mount was written to"
 ! rm -f "$mount/lost" 2> /dev/null || fail "a file of a read-only mount was removed"
+expect 20 "read-only" s3oramfs backup "$vault"
 umount_vault
 tables > "$work/tables.now"
 same "$work/tables.before" "$work/tables.now" "a read-only mount changed the files"
