@@ -60,8 +60,19 @@ Result<VaultMount> find_mount(const stdfs::path& name) {
   if (auto found = find(stdfs::canonical(point, error))) return *found;  // a link
   if (const auto vault = Vault::find(name))                              // moved since
     if (auto found = mount_of(*vault)) return *found;
+  if (const std::string inside = say_if_inside(name); !inside.empty())
+    return fail(Errc::not_mounted, "{}", inside);
   return fail(Errc::not_mounted, "{}: no vault is mounted there, and no such vault is mounted",
               name.string());
+}
+
+std::string say_if_inside(const stdfs::path& name) {
+  const auto path = as_mount_point(name);
+  for (const VaultMount& mount : vault_mounts())
+    if (is_inside(path, mount.point) && !Vault::find(name))
+      return fmt::format("{}: is inside of {}, where the vault {} is mounted: name one of these",
+                         name.string(), mount.point.string(), mount.vault.string());
+  return "";
 }
 
 }  // namespace s3oram

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <system_error>
 
 #include "oramcore/base/mountinfo.h"
@@ -10,14 +9,6 @@
 #include "oramcore/state/vault.h"
 
 namespace s3oram {
-namespace {
-
-bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
-  const auto [end, ignored] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
-  return end == outer.end();
-}
-
-}  // namespace
 
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault) {

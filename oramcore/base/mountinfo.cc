@@ -60,6 +60,11 @@ std::filesystem::path as_mount_point(const std::filesystem::path& name) {
   return error ? path : parent / path.filename();
 }
 
+bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
+  const auto [end, ignored] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  return end == outer.end();
+}
+
 bool is_dead(const std::filesystem::path& point) {
   struct stat stat {};
   return ::stat(point.c_str(), &stat) != 0 && errno == ENOTCONN;

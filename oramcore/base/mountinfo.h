@@ -20,6 +20,9 @@ struct VaultMount {
 /// Does not look at what it names, whose daemon may hang.
 std::filesystem::path as_mount_point(const std::filesystem::path& name);
 
+/// Both absolute; a path is inside of itself.
+bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer);
+
 /// The mounted vaults that the text of a /proc/PID/mountinfo lists, the newest first. Malformed
 /// lines are left out.
 std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo);
