@@ -1,23 +1,78 @@
 #include "cli/mount_table.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "cli/control.h"
 
 namespace s3oram {
+namespace {
 
-Result<VaultMount> find_mount(const std::filesystem::path& name) {
+namespace stdfs = std::filesystem;
+
+/// Where the vault is mounted, as its daemon says.
+std::optional<VaultMount> mount_of(const Vault& vault) {
+  const auto status = ask_daemon(vault, "status", kStatusPatience);
+  if (!status) return std::nullopt;
+  const auto point = status->find("mountpoint");
+  if (point == status->end() || !point->is_string()) return std::nullopt;
+  auto mount = vault_mounted_at(point->get<std::string>());
+  if (mount) mount->vault = vault.directory();
+  return mount;
+}
+
+/// The kernel's list has the place where the vault was when it was mounted. If no daemon has it
+/// there, the daemon may have it elsewhere: it works in VAULT/run, wherever that is moved.
+VaultMount with_present_vault(const VaultMount& mount) {
+  const auto used = Vault::is_in_use(mount.vault);
+  if (!used || *used) return mount;
+  std::error_code error;  // other users' processes may not be looked at
+  for (const auto& process : stdfs::directory_iterator("/proc", error)) {
+    const stdfs::path folder = stdfs::read_symlink(process.path() / "cwd", error);
+    if (folder.filename() != "run") continue;
+    const auto vault = Vault::find(folder.parent_path());
+    if (!vault) continue;
+    if (const auto found = mount_of(*vault); found && found->point == mount.point) return *found;
+  }
+  return mount;
+}
+
+/// Whether the vault at `path` is another one than that of the mount, which was moved from there.
+bool is_another_vault(const stdfs::path& path, const VaultMount& mount) {
+  return mount.vault != path && Vault::find(path).has_value();
+}
+
+}  // namespace
+
+Result<VaultMount> find_mount(const stdfs::path& name) {
   const auto mounts = vault_mounts();
-  const auto find = [&](const std::filesystem::path& path) {
-    return std::ranges::find_if(mounts, [&](const VaultMount& mount) {
-      return mount.point == path || mount.vault == path;
-    });
+  const auto find = [&](const stdfs::path& path) -> std::optional<VaultMount> {
+    for (const VaultMount& mount : mounts) {
+      if (mount.point != path && mount.vault != path) continue;
+      auto found = with_present_vault(mount);
+      if (mount.point == path || !is_another_vault(path, found)) return found;
+    }
+    return std::nullopt;
   };
   const auto point = as_mount_point(name);
-  auto found = find(point);
+  if (auto found = find(point)) return *found;
   std::error_code error;
-  if (found == mounts.end()) found = find(std::filesystem::canonical(point, error));  // a link
-  if (found != mounts.end()) return *found;
+  if (auto found = find(stdfs::canonical(point, error))) return *found;  // a link
+  if (const auto vault = Vault::find(name))                              // moved since
+    if (auto found = mount_of(*vault)) return *found;
+  if (const std::string inside = say_if_inside(name); !inside.empty())
+    return fail(Errc::not_mounted, "{}", inside);
   return fail(Errc::not_mounted, "{}: no vault is mounted there, and no such vault is mounted",
               name.string());
+}
+
+std::string say_if_inside(const stdfs::path& name) {
+  const auto path = as_mount_point(name);
+  for (const VaultMount& mount : vault_mounts())
+    if (is_inside(path, mount.point) && !Vault::find(name))
+      return fmt::format("{}: is inside of {}, where the vault {} is mounted: name one of these",
+                         name.string(), mount.point.string(), mount.vault.string());
+  return "";
 }
 
 }  // namespace s3oram

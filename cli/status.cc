@@ -71,6 +71,8 @@ Status run_status(const Args& args) {
 
   const auto mount = find_mount(name);
   auto vault = Vault::find(mount ? mount->vault : std::filesystem::path(name));
+  if (const std::string inside = mount ? "" : say_if_inside(name); !inside.empty())
+    return fail(Errc::not_a_vault, "{}", inside);
   if (!vault) return fail(std::move(vault).error());
   ordered_json status = describe(*vault);
   auto answer = ask_daemon(*vault, "status", kStatusPatience);

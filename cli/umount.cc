@@ -148,7 +148,11 @@ Status run_umount(const Args& args) {
   auto mount = find_mount(name);
   if (!mount) return fail(std::move(mount).error());
   auto vault = Vault::find(mount->vault);
-  if (!vault && !how.force) return fail(std::move(vault).error());
+  if (!vault && !how.force && !is_dead(mount->point))
+    return fail(vault.error().code,
+                "{} (if it was moved, name the directory where it is now; --force unmounts without "
+                "it)",
+                vault.error().message);
   std::optional<Question> end;
   if (vault) {
     auto written = write_everything(*vault, *mount, how);

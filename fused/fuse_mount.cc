@@ -83,10 +83,17 @@ Status FuseMount::run(int cpu_latency) {
 /// Waits for this very mount, which the session's threads still serve. After a lazy unmount its
 /// root cannot be reached; the files that programs still have open can.
 void FuseMount::write_back() const {
+  const unsigned refused = context_->refused;
   const Descriptor root(::open(mountpoint_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  int error = root.get() < 0 || ::syncfs(root.get()) != 0 ? errno : 0;
+  const auto sync = [&] { return ::syncfs(root.get()) != 0 ? errno : 0; };
+  int error = root.get() < 0 ? errno : sync();
   const int of_open_files = context_->after_write_back->write_back(context_->writers.all());
   if (of_open_files != 0) error = of_open_files;
+  // syncfs waits for none of these (Linux 6.18), and tells once more of what failed before.
+  if (context_->refused != refused)
+    error = EIO;
+  else if (root.get() >= 0 && of_open_files == 0 && error != 0)
+    error = sync();
   if (error != 0)
     spdlog::warn("{}: the kernel's cache could not be written back: {}", mountpoint_,
                  strerror(error));

@@ -365,7 +365,7 @@ void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
 
 void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t size, off_t offset,
               fuse_file_info* file) {
-  const FuseContext& context = context_of(request);
+  FuseContext& context = context_of(request);
   const bool from_page_cache = file->writepage != 0;
   const auto other_room = fs(request).write(ino, static_cast<std::uint64_t>(offset),
                                             as_view({data, size}), from_page_cache);
@@ -377,6 +377,7 @@ void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t 
     fuse_reply_write(request, size);
     return;
   }
+  if (from_page_cache) ++context.refused;
   fuse_reply_err(request, other_room.error());
   if (from_page_cache) context.after_write_back->forget(ino, offset, static_cast<off_t>(size));
 }

@@ -8,6 +8,7 @@
 #define FUSE_USE_VERSION 312
 #include <fuse_lowlevel.h>
 
+#include <atomic>
 #include <memory>
 
 #include "fused/after_write_back.h"
@@ -24,6 +25,7 @@ struct FuseContext {
   std::unique_ptr<AfterWriteBack> after_write_back;
   OpenWriters writers;
   OpenDirectories directories;
+  std::atomic<unsigned> refused = 0;  // writes from the page cache, which the kernel has given up
 };
 
 /// The table for fuse_session_new(); its user data is a FuseContext.

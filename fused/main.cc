@@ -32,6 +32,7 @@
 #include "oramcore/client/volume.h"
 #include "oramcore/service/log.h"
 #include "oramcore/service/manager.h"
+#include "oramcore/state/advice.h"
 #include "oramcore/state/credential.h"
 #include "oramcore/state/vault.h"
 
@@ -172,7 +173,10 @@ ControlHandler control_handler(const Watched& watched) {
       return control_answer({{"ok", true}});
     }
     if (request == "backup") {
-      if (const auto made = watched.files.back_up(); !made)
+      const auto made = watched.files.back_up();
+      if (!made && made.error() == EROFS)
+        return control_failure({Errc::unsupported, "no backup is made: it is mounted read-only"});
+      if (!made)
         return control_failure({code_of_barrier(made.error()),
                                 fmt::format("no backup could be made: {}; it is tried again",
                                             std::strerror(made.error()))});
@@ -230,17 +234,20 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
 
 Status mount_vault(const MountCommand& command, Audience& audience) {
   auto vault = Vault::find(command.vault);
-  if (!vault) return fail(vault.error());
+  if (!vault) return fail(advise_on_keys(vault.error(), command.vault));
   S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
   if (command.fake) return {};
   S3O_TRY(lock_vault(*vault));
-  if (vault->config().ready && !stdfs::exists(vault->database()))
-    return fail(Errc::damaged_vault, "{}: it is gone", vault->database().string());
+  const std::string database = vault->database().string();
+  if (vault->config().ready && !stdfs::exists(database))
+    return fail(
+        advise_on_database({Errc::damaged_vault, database + ": it is gone"}, command.vault));
   // Opening the volume is a change already, at the servers too.
-  S3O_TRY(Metadata::require_known_format(vault->database().string()));
+  if (auto known = Metadata::require_known_format(database); !known)
+    return fail(advise_on_database(std::move(known).error(), command.vault));
   // By whoever mounts: a passphrase in /etc/fstab may be for root's eyes only.
   auto keys = unlock_vault(*vault, command);
-  if (!keys) return fail(keys.error());
+  if (!keys) return fail(advise_on_keys(keys.error(), command.vault));
   const bool in_background = audience.command.is_background();
   ServiceManager manager(in_background ? ServiceManager::Whose::another
                                        : ServiceManager::Whose::ours);
@@ -280,7 +287,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   options.read_only = command.read_only;
   options.root_uid = command.root_uid.value_or(::getuid());
   options.root_gid = command.root_gid.value_or(::getgid());
-  auto files = FileSystem::mount((*volume)->device(), vault->database().string(), options);
+  auto files = FileSystem::mount((*volume)->device(), database, options);
   Status outcome;
   if (files) {
     const Watched watched{
@@ -290,7 +297,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
     spdlog::info("writing what is left");
     if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);
   } else {
-    outcome = fail(files.error());
+    outcome = fail(advise_on_database(files.error(), command.vault));
   }
   auto closed = (*volume)->close();
   if (!closed && command.read_only)  // nothing of the files is lost with it
@@ -303,29 +310,9 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   return outcome;
 }
 
-Status run(const MountCommand& command, Audience& audience) {
-  Status outcome = mount_vault(command, audience);
-  if (outcome || outcome.error().code != Errc::damaged_vault) return outcome;
-  Error error = std::move(outcome).error();
-  if (error.message.find("another vault") != std::string::npos) return fail(std::move(error));
-  // Errors name their file; no server has these two.
-  const bool of_keys = error.message.find("vault.json") != std::string::npos ||
-                       error.message.find("vault.key") != std::string::npos;
-  std::error_code unknown;
-  const bool local = stdfs::is_directory(command.vault / "servers", unknown);
-  const char* help = of_keys && local ? "; put it back from a copy of the vault"
-                     : of_keys
-                         ? "; `s3oramfs restore --from FILE {0}` puts it back, where FILE is what "
-                           "`s3oramfs backup --keys` has written"
-                         : "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore "
-                           "{0}` makes vault.db anew from what the servers hold";
-  error.message += fmt::format(fmt::runtime(help), command.vault.string());
-  return fail(std::move(error));
-}
-
 Status run_or_say_why(const MountCommand& command, Audience& audience) {
   try {
-    return run(command, audience);
+    return mount_vault(command, audience);
   } catch (const std::exception& error) {  // no memory, no more threads, and their like
     return fail(Errc::failed, "{}", error.what());
   }

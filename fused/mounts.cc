@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <system_error>
 
 #include "oramcore/base/mountinfo.h"
@@ -10,21 +9,13 @@
 #include "oramcore/state/vault.h"
 
 namespace s3oram {
-namespace {
-
-bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
-  const auto [end, ignored] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
-  return end == outer.end();
-}
-
-}  // namespace
 
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault) {
   // A mount's daemon may hang, and others, even root, may not look into somebody's mount.
   if (const auto mount = vault_mounted_at(mountpoint)) {
-    const auto used = Vault::is_in_use(mount->vault);  // the mount is dead if by nobody
-    if (used && !*used)
+    const auto used = Vault::is_in_use(mount->vault);  // not by its daemon, if it was moved
+    if (used && !*used && is_dead(mountpoint))
       return fail(Errc::bad_mount_point,
                   "{0}: a dead mount is in the way: run s3oramfs umount {0} first",
                   mountpoint.string());

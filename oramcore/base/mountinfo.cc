@@ -1,6 +1,9 @@
 #include "oramcore/base/mountinfo.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -55,6 +58,16 @@ std::filesystem::path as_mount_point(const std::filesystem::path& name) {
   if (!path.has_filename()) path = path.parent_path();
   const auto parent = std::filesystem::canonical(path.parent_path(), error);
   return error ? path : parent / path.filename();
+}
+
+bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer) {
+  const auto [end, ignored] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  return end == outer.end();
+}
+
+bool is_dead(const std::filesystem::path& point) {
+  struct stat stat {};
+  return ::stat(point.c_str(), &stat) != 0 && errno == ENOTCONN;
 }
 
 std::optional<VaultMount> vault_mounted_at(const std::filesystem::path& point) {

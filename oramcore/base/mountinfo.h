@@ -20,11 +20,17 @@ struct VaultMount {
 /// Does not look at what it names, whose daemon may hang.
 std::filesystem::path as_mount_point(const std::filesystem::path& name);
 
+/// Both absolute; a path is inside of itself.
+bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& outer);
+
 /// The mounted vaults that the text of a /proc/PID/mountinfo lists, the newest first. Malformed
 /// lines are left out.
 std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo);
 /// Those that this process sees now.
 std::vector<VaultMount> vault_mounts();
+
+/// Whether the daemon that served the mount has ended. False also where the caller may not look.
+bool is_dead(const std::filesystem::path& point);
 
 /// The newest mount of a vault at `point`, which is as as_mount_point() gives it.
 std::optional<VaultMount> vault_mounted_at(const std::filesystem::path& point);

@@ -135,16 +135,16 @@ bool await_readable(int fd, SteadyTime deadline) {
 ServerProcess::ServerProcess(Path program, Path vault, unsigned number, unsigned count)
     : program_(std::move(program)),
       vault_(std::move(vault)),
+      store_(vault_ / "servers" / std::to_string(number)),
       log_(vault_ / "run" / fmt::format("server-{}.log", number)),
       number_(number),
       count_(count) {}
 
 Status ServerProcess::launch() {
   const Path run = vault_ / "run";
-  const Path store = vault_ / "servers" / std::to_string(number_);
   S3O_TRY(make_folder(run));
-  S3O_TRY(make_folder(store.parent_path()));
-  S3O_TRY(make_folder(store));
+  S3O_TRY(make_folder(store_.parent_path()));
+  S3O_TRY(make_folder(store_));
   std::error_code error;
   std::filesystem::remove(run / fmt::format("{}.sock", number_), error);  // of a killed server
   log_start_ = std::filesystem::file_size(log_, error);
@@ -156,7 +156,7 @@ Status ServerProcess::launch() {
   // Above the descriptors that the child's own files take.
   Descriptor ready(::fcntl(pipe[1].get(), F_DUPFD_CLOEXEC, kReadyFd + 1));
   int failed = ready.get() < 0 ? errno
-                               : spawn_server(arguments(program_, store, number_, count_), run,
+                               : spawn_server(arguments(program_, store_, number_, count_), run,
                                               log_, ready.get(), pid_);
   if (failed == 0) {
     handle_ = Descriptor(open_pidfd(pid_));
@@ -183,9 +183,15 @@ Status ServerProcess::await_ready(SteadyTime deadline) {
   if (news && take_readiness()) return {};
   ready_.close();
   if (news && reap(deadline)) {  // it closed its end: it has ended, or is about to
-    auto error = fail(why_it_ended(status_), "server {} ended while starting {}", number_, end());
+    Error error{why_it_ended(status_),
+                fmt::format("server {} ended while starting {}", number_, end())};
+    if (error.code == Errc::damaged_vault)
+      error.message += fmt::format(
+          "; to make its shares anew from the other servers: move control.db* and slots away from "
+          "{}, and run s3oramfs repair --server {} {}",
+          store_.string(), number_, vault_.string());
     status_ = 0;  // told here, and not again when all are stopped
-    return error;
+    return fail(std::move(error));
   }
   return fail(Errc::unreachable, "server {} did not start in time: {}; its log is {}", number_,
               last_log_line(), log_.string());

@@ -51,7 +51,7 @@ class ServerProcess {
  private:
   std::string last_log_line() const;
 
-  const std::filesystem::path program_, vault_, log_;
+  const std::filesystem::path program_, vault_, store_, log_;
   const unsigned number_, count_;
   pid_t pid_ = -1;
   Descriptor handle_;  // pidfd

@@ -16,6 +16,7 @@
 #include "oramcore/client/local_servers.h"
 #include "oramcore/client/rebuild.h"
 #include "oramcore/client/servers.h"
+#include "oramcore/state/advice.h"
 #include "oramcore/wire/zmq_transport.h"
 
 namespace s3oram {
@@ -89,7 +90,9 @@ class Connection {
     for (const HelloAnswer& hello : hellos) {
       if (!hello.volume || hello.volume->id != config.volume) continue;  // not ours to judge
       if (const std::string other = difference(config.params, hello.volume->params); !other.empty())
-        return fail(Errc::damaged_vault, "{}: vault.json says {}, as {} does",
+        return fail(Errc::damaged_vault,
+                    "{}: vault.json says {}, as {} does: bring back the right one, or run s3oramfs "
+                    "restore --from FILE",
                     vault_.directory().string(), other, name(hello.server));
     }
     return {};
@@ -201,9 +204,12 @@ Connection::~Connection() {
 /// Before anybody is asked.
 Status check_owner(const Vault& vault, const VaultKeys& keys) {
   auto database = Database::open(vault.database().string(), Database::Mode::read_only);
-  if (!database) return fail(database.error());
-  return s3oram::check_owner(*database,
-                             {vault.config().volume, vault.config().params, keys.sealing});
+  if (!database) return fail(advise_on_database(database.error(), vault.directory()));
+  const auto other =
+      other_owner(*database, {vault.config().volume, vault.config().params, keys.sealing});
+  if (!other) return fail(advise_on_database(other.error(), vault.directory()));
+  if (!other->empty()) return fail(Errc::damaged_vault, "{}", *other);
+  return {};
 }
 
 RepairedVolume repaired(const Healed& healed) {
@@ -227,7 +233,7 @@ class OpenVolume final : public Volume {
       co_return co_await connection.await_servers(servers, options);
     }));
     auto state = ClientState::open(vault_.database());
-    if (!state) return fail(state.error());
+    if (!state) return fail(advise_on_database(state.error(), vault_.directory()));
     state->set_owner({vault_.config().volume, vault_.config().params, {}});
     return connection.run([&]() -> Task<Status> {
       const ClientEnvironment environment{connection.executor(),  database_.executor(),
@@ -237,7 +243,9 @@ class OpenVolume final : public Volume {
                                          vault_.config().params, keys.sealing, std::move(*state));
       auto status = co_await engine_->open(options.deadline);
       if (!status) co_await abandon();
-      co_return connection.explain(std::move(status));
+      auto explained = connection.explain(std::move(status));
+      if (explained) co_return explained;
+      co_return fail(advise_on_database(explained.error(), vault_.directory()));
     });
   }
 
@@ -456,7 +464,7 @@ Result<std::set<Party>> adopt(Connection& connection, const Vault& vault,
                               const std::set<Party>& servers, const VolumeOptions& options) {
   const VaultConfig& config = vault.config();
   auto state = ClientState::open(vault.database());
-  if (!state) return fail(std::move(state).error());
+  if (!state) return fail(advise_on_database(state.error(), vault.directory()));
   std::set<Party> lost;
   const Status adopted = connection.run([&]() -> Task<Status> {
     {

@@ -56,20 +56,16 @@ Result<std::string> other_owner(Database& database, const Owner& owner) {
     return fmt::format("{} is of another vault than vault.json beside it: bring back the right one",
                        path);
   if (const std::string other = difference(owner.params, volume.params); !other.empty())
-    return fmt::format("vault.json says {}, as {} does", other, path);
+    return fmt::format(
+        "vault.json says {}, as {} does: bring back the right one, or run s3oramfs restore --from "
+        "FILE",
+        other, path);
   if (owner.sealing && !proof.empty() && !std::ranges::equal(proof, proof_of(*owner.sealing)))
     return fmt::format(
         "vault.key is of another vault than {} beside it: bring back the right one, or move it "
         "away and run s3oramfs restore --from FILE",
         path);
   return std::string();
-}
-
-Status check_owner(Database& database, const Owner& owner) {
-  const auto other = other_owner(database, owner);
-  if (!other) return fail(other.error());
-  if (other->empty()) return {};
-  return fail(Errc::damaged_vault, "{}", *other);
 }
 
 Status keep_owner(Database& database, const Owner& owner) {

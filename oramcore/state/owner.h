@@ -21,9 +21,6 @@ struct Owner {
 /// be. What it does not tell (older versions, and restore, do not know the key) is not compared.
 Result<std::string> other_owner(Database& database, const Owner& owner);
 
-/// The same as an error: damaged_vault.
-Status check_owner(Database& database, const Owner& owner);
-
 /// Has vault.db tell from now on, if it does not yet. In a transaction, and not before it is sure
 /// that they belong together.
 Status keep_owner(Database& database, const Owner& owner);

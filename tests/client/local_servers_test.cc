@@ -92,8 +92,8 @@ TEST_F(Local, ReportsTheLastWordsOfAServerThatDoesNotStart) {
   const auto servers = start();
   ASSERT_FALSE(servers);
   EXPECT_EQ(servers.error().code, Errc::damaged_vault);
-  for (const std::string part :
-       {"server 2", "exit code 12", "the store is upside down", "server-2.log"})
+  for (const std::string part : {"server 2", "exit code 12", "the store is upside down",
+                                 "server-2.log", "repair --server 2 "})
     EXPECT_NE(servers.error().message.find(part), std::string::npos) << servers.error().message;
   EXPECT_NE(read(vault_ / "run" / "server-2.log").find("an old line"), std::string::npos);
   // Nobody is left behind.

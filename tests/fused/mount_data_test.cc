@@ -1,5 +1,7 @@
 // What files hold, through the kernel.
 #include <linux/falloc.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>
@@ -8,6 +10,7 @@
 #include <functional>
 #include <future>
 #include <limits>
+#include <sstream>
 #include <vector>
 
 #include "tests/fused/mount_fixture.h"
@@ -23,6 +26,17 @@ int in_child(const std::function<int()>& work) {
   int status = -1;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/// Gives how much the kernel takes.
+std::size_t write_what_goes(int file, const std::string& text) {
+  std::size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t some = ::write(file, text.data() + written, text.size() - written);
+    if (some <= 0) break;
+    written += static_cast<std::size_t>(some);
+  }
+  return written;
 }
 
 TEST_F(MountTest, FilesKeepTheirContent) {
@@ -116,11 +130,7 @@ TEST_F(MountTest, WhatCouldNotBeTakenIsNotShown) {
   device->fill_up(true);
   {
     const OpenFile file(root / "a", O_WRONLY | O_CREAT);
-    while (written < text.size()) {
-      const ssize_t some = ::write(file, text.data() + written, text.size() - written);
-      if (some <= 0) break;
-      written += static_cast<std::size_t>(some);
-    }
+    written = write_what_goes(file, text);
     ASSERT_EQ(::fsync(file), -1);
     EXPECT_EQ(errno, ENOSPC);
   }
@@ -145,6 +155,35 @@ TEST_F(MountTest, WhatCouldNotBeTakenIsNotShown) {
   remount_kernel();
   EXPECT_EQ(info(root / "a").st_size, size);
   EXPECT_TRUE(content(root / "a") == seen);
+}
+
+TEST_F(MountTest, TheUnmountTellsOfWhatIsLostByItAlone) {
+  std::ostringstream log;
+  const auto former = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  const std::string warning = "could not be written back";
+  const auto write_too_much = [&](const char* name) {
+    const OpenFile file(root / name, O_WRONLY | O_CREAT);
+    write_what_goes(file, pattern(3 * options.cache.limit));
+    EXPECT_EQ(::fsync(file), -1);
+  };
+  device->fill_up(true);
+  write_too_much("a");
+  device->fill_up(false);
+  unmount_kernel();
+  EXPECT_EQ(log.str().find(warning), std::string::npos) << log.str();
+
+  remount_with_deadline(std::chrono::milliseconds(100));
+  mount_kernel();
+  device->hold_writes(true);
+  write_too_much("b");
+  const OpenFile file(root / "c", O_WRONLY | O_CREAT);
+  EXPECT_EQ(::write(file, "lost", 4), 4);
+  unmount_kernel();
+  device->hold_writes(false);
+  EXPECT_NE(log.str().find(warning), std::string::npos) << log.str();
+  spdlog::set_default_logger(former);
 }
 
 TEST_F(MountTest, Fallocate) {

@@ -57,6 +57,35 @@ for m in "$work/local/servers" "$work" "$work/link"; do
   expect 17 "inside" s3oramfs mount "$work/local" "$m"
 done
 
+step "a vault that is moved while it is mounted"
+mkdir "$work/m"
+for name in "$work/m" "$work/moved" "$work/local"; do
+  s3oramfs mount "$work/local" "$work/m"
+  echo "$name" > "$work/m/name"
+  mv "$work/local" "$work/moved"
+  expect 0 "by process" s3oramfs status "$work/moved"
+  expect 0 "by process" s3oramfs status "$work/m"
+  expect 0 "$work/moved" s3oramfs status "$work/local"
+  expect 17 "is taken" s3oramfs mount "$work/moved" "$work/m"
+  s3oramfs umount "$name"
+  ! is_mounted "$work/m" || fail "still mounted"
+  no_processes_of "$work/local" || fail "umount did not wait for the daemon"
+  mv "$work/moved" "$work/local"
+  s3oramfs mount "$work/local" "$work/m"
+  [[ $(< "$work/m/name") == "$name" ]] || fail "what was written is not there"
+  s3oramfs umount "$work/m"
+done
+
+step "another vault in its place"
+s3oramfs mount "$work/local" "$work/m"
+mv "$work/local" "$work/moved"
+s3oramfs init --local --no-passphrase "$work/local" 2> "$work/init.log"
+expect 0 "not mounted" s3oramfs status "$work/local"
+expect 0 "by process" s3oramfs status "$work/m"
+expect 23 "no such vault is mounted" s3oramfs umount "$work/local"
+expect 17 "is taken" s3oramfs mount "$work/local" "$work/m"
+s3oramfs umount "$work/m"
+
 step "a copy of a vault, while the right one has moved on"
 set_up remote
 s3oramfs mount "$vault" "$mount"

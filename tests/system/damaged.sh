@@ -45,6 +45,7 @@ same "$work/tree.before" "$work/tree.now" "a read-only mount shows something els
 cmp "$work/lost" "$mount/lost"
 ! touch "$mount/new" 2> /dev/null || fail "a read-only mount was written to"
 ! rm -f "$mount/lost" 2> /dev/null || fail "a file of a read-only mount was removed"
+expect 20 "read-only" s3oramfs backup "$vault"
 umount_vault
 tables > "$work/tables.now"
 same "$work/tables.before" "$work/tables.now" "a read-only mount changed the files"
@@ -118,4 +119,17 @@ s3oramfs fsck "$vault"
 mount_vault
 snapshot "$mount/tree" > "$work/tree.now"
 same "$work/tree.before" "$work/tree.now" "the new database holds something else"
+umount_vault
+
+step "a damaged store of a server"
+head -c 100 /dev/urandom | dd of="$vault/servers/2/control.db" conv=notrunc status=none
+expect 12 "run s3oramfs repair --server 2 $vault" s3oramfs mount "$vault" "$mount"
+! s3oramfs mount "$vault" "$mount" 2> "$work/said" || fail "it was mounted"
+! grep -q "fsck" "$work/said" || fail "advice for a damaged vault.db: $(< "$work/said")"
+mkdir "$work/away"
+mv "$vault"/servers/2/{control.db*,slots} "$work/away"
+s3oramfs repair --server 2 "$vault"
+mount_vault
+snapshot "$mount/tree" > "$work/tree.now"
+same "$work/tree.before" "$work/tree.now" "the repair changed files"
 umount_vault
