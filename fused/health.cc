@@ -41,8 +41,8 @@ std::vector<std::string> problems(const MountState& state) {
                                 human_duration(seconds(files.failing_for))));
   if (volume.unreadable > 0)
     found.push_back(
-        fmt::format("{} {} could not be read: too few servers have {} intact; once "
-                    "unmounted, s3oramfs fsck names the files",
+        fmt::format("{0} {1} could not be read: too few servers have {2} intact; once "
+                    "unmounted, s3oramfs fsck names the files that need {2}, if any do",
                     volume.unreadable, volume.unreadable == 1 ? "block" : "blocks",
                     volume.unreadable == 1 ? "it" : "them"));
   if (volume.scrub && volume.scrub->found.lost > 0)

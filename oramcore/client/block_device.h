@@ -77,9 +77,9 @@ class BlockDevice {
   /// write that fails for want of room does so too.
   virtual void look_for_room() {}
 
-  /// The blocks that hold content, ascending. Only before the first operation (at mount, to find
-  /// blocks that no file owns).
-  virtual std::vector<BlockId> mapped() const = 0;
+  /// The blocks that hold content, ascending. Once, and before the first operation (at mount, to
+  /// find blocks that no file owns).
+  virtual std::vector<BlockId> mapped() = 0;
 };
 
 }  // namespace s3oram

@@ -44,7 +44,12 @@ Task<Status> Engine::open(Duration patience) {
   tree_ = loaded->tree;
   positions_ = std::move(loaded->positions);
   stash_ = std::move(loaded->stash);
-  for (const BlockId block : loaded->unreadable) unreadable_[block] = false;
+  mapped_ = positions_.blocks();
+  for (const BlockId block : loaded->unreadable) {
+    unreadable_[block] = false;
+    // The number may come to stand for another block.
+    if (positions_.get(block).kind == Position::Kind::unmapped) mark_readable(block);
+  }
 
   session_.epoch = loaded->sessions.back().epoch + 1;
   environment_.random.fill(session_.nonce);
@@ -166,6 +171,8 @@ void Engine::write_backup(BlockId block, Bytes content, std::function<void(Statu
                         .written = std::move(done)});
              });
 }
+
+std::vector<BlockId> Engine::mapped() { return std::exchange(mapped_, {}); }
 
 void Engine::discard(BlockId block) {
   asio::post(environment_.executor, [this, block] {

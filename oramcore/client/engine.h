@@ -90,7 +90,7 @@ class Engine final : public BlockDevice {
   void discard(BlockId block) override;
   void commit(std::function<void(Status)> done) override;
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
-  std::vector<BlockId> mapped() const override { return positions_.blocks(); }
+  std::vector<BlockId> mapped() override;
   Room room() override;
   void look_for_room() override;
 
@@ -230,6 +230,7 @@ class Engine final : public BlockDevice {
 
   TreeState tree_;
   PositionMap positions_;
+  std::vector<BlockId> mapped_;     // when it was opened; until somebody asks
   std::map<BlockId, Bytes> stash_;  // sealed
   Session session_;
   std::uint64_t next_access_ = 0;

@@ -28,13 +28,14 @@ Error gravest(const std::vector<Result<Payload>>& answers) {
 
 }  // namespace
 
-/// Nothing for a block that is not on the path: then the query selects no slot.
+/// Nothing for a block that is not on the path: then the query selects no slot. What lies in the
+/// stash needs none.
 Task<Result<std::optional<OpenedBlock>>> Engine::retrieve(Turn turn, BlockId block, Leaf leaf) {
   auto slot = co_await inner_product(turn, block, leaf);
+  const Position position = positions_.get(block);
+  if (position.kind == Position::Kind::stash && !dead_) slot = stash_.at(block);
   if (!slot) co_return fail(slot.error());
   if (!is_found_by(leaf, block)) co_return std::nullopt;
-  const Position position = positions_.get(block);
-  if (position.kind == Position::Kind::stash) *slot = stash_.at(block);
   auto opened = sealer_.open(*slot);
   if (!opened || opened->label.block != block || opened->label.version != position.version) {
     spdlog::error("block {}: {}", block,

@@ -174,9 +174,7 @@ class Reading {
 
   void read_unreadable() {
     read("unreadable", "SELECT block FROM unreadable", [&](const Statement& row) {
-      const auto block = static_cast<BlockId>(row.integer(0));
-      if (check_.state.positions.get(block).kind != Position::Kind::unmapped)
-        check_.state.unreadable.insert(block);
+      check_.state.unreadable.insert(static_cast<BlockId>(row.integer(0)));
     });
   }
 

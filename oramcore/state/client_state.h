@@ -84,7 +84,7 @@ class ClientState {
     TreeState tree;
     PositionMap positions;
     std::map<BlockId, Bytes> stash;
-    std::set<BlockId> unreadable;   // when they were last asked for
+    std::set<BlockId> unreadable;   // when last asked for; of some there may be no position left
     std::vector<Intent> intents;    // from first_turn(view) on, in order
     std::vector<Session> sessions;  // ascending by epoch
     // By root slot, of any view: the access that wrote it last, 0 if that may be under way, nothing

@@ -6,6 +6,8 @@
 #include <map>
 #include <random>
 
+#include "oramcore/client/seal.h"
+#include "oramcore/db/sqlite.h"
 #include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 
@@ -266,6 +268,89 @@ TEST_P(EngineTest, RemembersWhatCouldNotBeReadUntilItCan) {
   EXPECT_EQ(unreadable(), 1u) << "the one that nobody has asked for again";
   for (const BlockId block : {1, 2, 4}) EXPECT_TRUE(cluster.read(block)) << "block " << block;
   cluster.run_until([&] { return unreadable() == 0; });
+}
+
+/// From now on, while `refuse`, every path is damaged, as the servers say.
+void refuse_retrievals(Cluster& cluster, const bool& refuse) {
+  cluster.network.filter = [&refuse](Party, Party to, const Bytes& message) {
+    if (refuse && to == kClient && static_cast<MessageType>(message[2]) == MessageType::retrieve)
+      const_cast<Bytes&>(message)[4] = static_cast<std::uint8_t>(Errc::corrupt);
+    return true;
+  };
+}
+
+Status change_database(Cluster& cluster, const std::string& sql) {
+  auto database = Database::open("vault.db", Database::Mode::read_write, cluster.disk(kClient));
+  return database ? database->execute(sql) : Status(fail(database.error()));
+}
+
+// The number of a block that is gone comes to stand for another one.
+TEST_P(EngineTest, WhatWasUnreadableIsForgottenWithTheBlock) {
+  Cluster cluster(safe_volume(GetParam(), 4), 215);
+  ASSERT_OK(cluster.open_client());
+  ASSERT_OK(cluster.write(1, pattern(1, 1, 512)));
+  ASSERT_OK(cluster.close_client());
+  ASSERT_OK(change_database(cluster,
+                            "UPDATE positions SET position = 'x' WHERE block = 1;"
+                            "INSERT INTO unreadable VALUES (1), (9), (-1)"));
+  ASSERT_OK(cluster.open_client());
+  EXPECT_EQ(cluster.engine().status().unreadable, 0u);
+  for (const BlockId block : {1, 9}) ASSERT_OK(cluster.write(block, pattern(block, 2, 512)));
+  ASSERT_OK(cluster.close_client());
+  ASSERT_OK(cluster.open_client());
+  EXPECT_EQ(cluster.engine().status().unreadable, 0u) << "they were written just now";
+}
+
+TEST_P(EngineTest, AWriteThatCannotReadFirstMakesNothingUnreadable) {
+  Cluster cluster(safe_volume(GetParam(), 4), 216);
+  bool refuse = false;
+  refuse_retrievals(cluster, refuse);
+  ASSERT_OK(cluster.open_client());
+  ASSERT_OK(cluster.write(1, pattern(1, 1, 512)));
+  refuse = true;
+  for (const BlockId block : {1, 9}) {
+    std::optional<Status> written;
+    cluster.engine().write(block, pattern(block, 2, 512),
+                           [&](Status status) { written = std::move(status); });
+    cluster.run_until([&] {
+      EXPECT_EQ(cluster.engine().status().unreadable, 0u);
+      return written.has_value();
+    });
+    EXPECT_TRUE(*written) << written->error().message;
+  }
+}
+
+// Its path is for the servers to see, and nothing that they answer is needed.
+TEST_P(EngineTest, WhatLiesInTheStashCanBeRead) {
+  Cluster cluster(safe_volume(GetParam(), 4), 214);
+  bool refuse = false;
+  refuse_retrievals(cluster, refuse);
+  ASSERT_OK(cluster.open_client());
+  ASSERT_OK(cluster.write(1, pattern(1, 1, 512)));
+  ASSERT_OK(cluster.close_client());
+  std::uint64_t version = 0;
+  {
+    auto database = Database::open("vault.db", Database::Mode::read_write, cluster.disk(kClient));
+    ASSERT_OK(database);
+    auto row = database->prepare("SELECT version FROM positions WHERE block = 1");
+    ASSERT_OK(row);
+    ASSERT_TRUE(*row->step());
+    version = static_cast<std::uint64_t>(row->integer(0));
+  }
+  SystemRandom random;
+  const Bytes sealed = Sealer(cluster.sealing_key(), random)
+                           .seal({.block = 1, .version = version, .leaf = 0}, pattern(1, 1, 512));
+  std::string hex;
+  for (const std::uint8_t byte : sealed) hex += fmt::format("{:02x}", byte);
+  ASSERT_OK(change_database(cluster, fmt::format("UPDATE positions SET position = 254 << 40;"
+                                                 "INSERT INTO stash VALUES (1, x'{}')",
+                                                 hex)));
+  ASSERT_OK(cluster.open_client());
+  refuse = true;
+  const auto got = cluster.read(1);
+  ASSERT_OK(got);
+  EXPECT_EQ(*got, pattern(1, 1, 512));
+  EXPECT_EQ(cluster.engine().status().unreadable, 0u);
 }
 
 TEST_P(EngineTest, RefusesAnOldCopyOfTheVault) {

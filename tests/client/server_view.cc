@@ -140,6 +140,8 @@ void ServerView::add_query(const RetrieveRequest& request) {
 void ServerView::add(Party from, const std::string& what, View sent) {
   if (sent.empty()) return;
   count(sent, bytes[what]);
+  if (what.ends_with("seeds") || what.ends_with("masks"))
+    drawn_seeds[what].emplace_back(sent.begin(), sent.end());
   const auto before = last_.find({from, what});
   if (before != last_.end()) {
     Bytes sum(sent.begin(), sent.begin() + static_cast<std::ptrdiff_t>(

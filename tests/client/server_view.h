@@ -36,6 +36,9 @@ struct ServerView {
   /// How often each of some outcomes came that should be equally likely, by what they are.
   std::map<std::string, std::vector<std::uint64_t>> outcomes;
 
+  /// Seeds as they came, by what they are.
+  std::map<std::string, std::vector<Bytes>> drawn_seeds;
+
   std::size_t leaves_of_tree() const { return std::size_t{1} << height_; }
 
  private:

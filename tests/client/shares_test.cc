@@ -59,6 +59,7 @@ constexpr double kGenerous = 6;
 struct Access {
   bool is_write;
   BlockId block;
+  bool is_backup = false, discards = false;
 };
 struct Sequence {
   const char* name;
@@ -77,6 +78,14 @@ const Sequence kSequences[] = {
     {"never written", 3,
      [](int i) {
        return Access{false, 1000 + static_cast<BlockId>(i)};
+     }},
+    {"one hot block, drawn otherwise", 5,
+     [](int) {
+       return Access{false, 7};
+     }},
+    {"backups and discards", 6,
+     [](int i) {
+       return Access{i % 3 == 0, static_cast<BlockId>(i) % kBlocks, true, i % 7 == 0};
      }},
 };
 
@@ -121,9 +130,12 @@ Views watch(const VolumeParams& params, const Sequence& sequence, int accesses,
     --under_way;
   };
   for (int i = 0; i < accesses; ++i) {
-    const auto [is_write, block] = sequence.access(i);
+    const auto [is_write, block, is_backup, discards] = sequence.access(i);
+    if (discards) cluster.engine().discard((block + 5) % kBlocks);
     ++under_way;
-    if (is_write)
+    if (is_write && is_backup)
+      cluster.engine().write_backup(block, Bytes(params.block_size), end);
+    else if (is_write)
       cluster.engine().write(block, Bytes(params.block_size), end);
     else
       cluster.engine().read(block, end);
@@ -257,6 +269,26 @@ TEST_P(Shares, LeavesOfLaterAccessesTellNothing) {
       EXPECT_LT(deviation(counts), kGenerous) << apart << " apart";
     }
   }
+}
+
+// What is drawn is drawn anew: nothing that all sequences have in common (numbers) tells it.
+TEST_P(Shares, NothingDrawnFollowsFromPublicNumbers) {
+  const auto views = all_views();
+  for (std::size_t i = 0; i < views.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      std::vector<std::uint64_t> leaves(views[0]->leaves_of_tree());
+      for (std::size_t at = 0; at < views[i]->leaves.size(); ++at)
+        ++leaves[views[i]->leaves[at] ^ views[j]->leaves[at]];
+      EXPECT_LT(deviation(leaves), kGenerous) << "leaves";
+      for (const auto& [what, seeds] : views[i]->drawn_seeds) {
+        Histogram sums{};
+        const auto& others = views[j]->drawn_seeds.at(what);
+        ASSERT_EQ(seeds.size(), others.size());
+        for (std::size_t at = 0; at < seeds.size(); ++at)
+          for (std::size_t k = 0; k < seeds[at].size(); ++k) ++sums[seeds[at][k] ^ others[at][k]];
+        EXPECT_LT(deviation(sums), kGenerous) << what;
+      }
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Servers, Shares,

@@ -115,8 +115,7 @@ const Case kCases[] = {
     {"lost blocks",
      [](MountState& s) { s.volume.unreadable = 1; },
      {"1 block could not be read: too few servers have it intact; once unmounted, s3oramfs fsck "
-      "names "
-      "the files"}},
+      "names the files that need it, if any do"}},
     {"lost slots",
      [](MountState& s) {
        s.volume.scrub.emplace();

@@ -194,7 +194,7 @@ Status MemoryDevice::write_changes(const std::map<BlockId, std::optional<Bytes>>
   return outcome;
 }
 
-std::vector<BlockId> MemoryDevice::mapped() const {
+std::vector<BlockId> MemoryDevice::mapped() {
   const std::lock_guard lock(mutex_);
   std::vector<BlockId> blocks;
   for (const auto& [block, content] : newest_) blocks.push_back(block);

@@ -34,7 +34,7 @@ class MemoryDevice final : public BlockDevice {
   void commit(std::function<void(Status)> done) override;
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   void look_for_room() override { looked_for_room_ = true; }
-  std::vector<BlockId> mapped() const override;
+  std::vector<BlockId> mapped() override;
 
   /// What servers would have.
   std::map<BlockId, Bytes> acknowledged() const;

@@ -32,7 +32,7 @@ class ClusterWorld::Device final : public BlockDevice, public CommitParticipant 
   const std::string& misuse() const { return misuse_; }
 
   std::uint32_t block_size() const override { return engine_.block_size(); }
-  std::vector<BlockId> mapped() const override { return engine_.mapped(); }
+  std::vector<BlockId> mapped() override { return engine_.mapped(); }
   Room room() override { return engine_.room(); }
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   void read(BlockId block, std::function<void(Result<Bytes>)> done) override {

@@ -20,7 +20,7 @@ class ClusterWorld final : public World {
   BlockDevice& device() override;
   std::string database() const override { return cluster_.database().string(); }
   Disk& disk() override { return cluster_.disk(kClient); }
-  std::size_t mapped() override { return cluster_.engine().mapped().size(); }
+  std::size_t mapped() override { return cluster_.engine().status().blocks; }
   void check_use() override;
   bool can(Trouble trouble) const override { return trouble == Trouble::full; }
   std::uint64_t grain() const override { return 50; }

@@ -23,7 +23,7 @@ class MemoryWorld::Device final : public BlockDevice {
 
   std::uint32_t block_size() const override { return world_.block_size_; }
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
-  std::vector<BlockId> mapped() const override {
+  std::vector<BlockId> mapped() override {
     std::vector<BlockId> blocks;
     for (const auto& [block, content] : newest_) blocks.push_back(block);
     return blocks;
