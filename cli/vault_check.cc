@@ -201,6 +201,9 @@ class Check {
         S3O_TRY(repair_files(database, rows.files));
         rows = look(database);
       }
+      const auto has_files = database.has_table("fs_state");
+      if (!has_files) return fail(has_files.error());
+      if (*has_files) S3O_TRY(note_current(database, std::nullopt));
       return database.commit("fsck");
     };
     Status mended = mend();

@@ -44,4 +44,21 @@ Result<std::vector<BackupList>> read_lists(Database& database) {
   }
 }
 
+Status note_current(Database& database, std::optional<std::uint64_t> generation) {
+  S3O_TRY(database.execute("DELETE FROM fs_state WHERE name = 'backed_up'"));
+  if (!generation) return {};
+  auto put = database.prepare("INSERT INTO fs_state (name, value) VALUES ('backed_up', ?)");
+  if (!put) return fail(put.error());
+  return put->bind(0, static_cast<std::int64_t>(*generation)).run();
+}
+
+Result<std::optional<std::uint64_t>> read_current(Database& database) {
+  auto row = database.prepare("SELECT value FROM fs_state WHERE name = 'backed_up'");
+  if (!row) return fail(row.error());
+  const auto found = row->step();
+  if (!found) return fail(found.error());
+  if (!*found) return std::optional<std::uint64_t>();
+  return std::optional(static_cast<std::uint64_t>(row->integer(0)));
+}
+
 }  // namespace s3oram

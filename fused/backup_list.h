@@ -1,7 +1,9 @@
-// Which blocks hold backups: the table `backups` of vault.db.
+// Which blocks hold backups: the table `backups` of vault.db; and whether the last one is of all
+// that vault.db holds: a row of `fs_state`.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "oramcore/client/block_device.h"
@@ -21,5 +23,9 @@ struct BackupList {
 Status write_lists(Database& database, const std::vector<BackupList>& lists);
 /// The oldest first; nothing if there is no table.
 Result<std::vector<BackupList>> read_lists(Database& database);
+
+/// Notes the generation of the backup that knows of everything; nothing: none does.
+Status note_current(Database& database, std::optional<std::uint64_t> generation);
+Result<std::optional<std::uint64_t>> read_current(Database& database);
 
 }  // namespace s3oram

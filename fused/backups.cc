@@ -37,6 +37,11 @@ Status Backups::open(const std::string& database, Disk& disk, const std::vector<
     else
       older_ = std::exchange(last_, std::move(list));
   }
+  const auto current = read_current(*reader);
+  if (!current) return fail(current.error());
+  noted_ = noting_ = current->has_value();
+  outdated_ =
+      !any() || *current != std::optional(last_.generation) || last_.blocks.size() < last_.used;
   return {};
 }
 
@@ -79,7 +84,7 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
     covered(false);
     return committed;
   }
-  outdated_ = false;
+  outdated_ = changes_committing_;  // the dump may be opened before these are there
   auto dump = TablesDump::open(database_, *disk_);
   numbers.begin_backup();
   if (!dump) {
@@ -188,16 +193,25 @@ PosixStatus Backups::await_writes(Lock& lock, unsigned most) {
   return posix_error(to_errno(*std::exchange(failed_, std::nullopt)));
 }
 
-std::function<Status(Database&)> Backups::snapshot() {
-  if (!list_changed_) return {};
-  list_changed_ = false;
-  list_committing_ = true;
-  return [lists = std::vector{last_, older_}](Database& database) {
-    return write_lists(database, lists);
+std::function<Status(Database&)> Backups::snapshot(bool changes) {
+  changes_committing_ = changes;
+  outdated_ |= changes;
+  noting_ = list_changed_ ? any() && !outdated_ : noted_ && !changes;
+  list_committing_ = std::exchange(list_changed_, false);
+  if (!list_committing_ && noting_ == noted_) return {};
+  std::optional<std::vector<BackupList>> lists;
+  if (list_committing_) lists = {last_, older_};
+  std::optional<std::uint64_t> current;
+  if (noting_) current = last_.generation;
+  return [lists = std::move(lists), current](Database& database) -> Status {
+    if (lists) S3O_TRY(write_lists(database, *lists));
+    return note_current(database, current);
   };
 }
 
 void Backups::committed(bool succeeded) {
+  changes_committing_ = false;
+  if (succeeded) noted_ = noting_;
   if (std::exchange(list_committing_, false) && !succeeded) list_changed_ = true;
 }
 

@@ -44,8 +44,7 @@ class Backups {
   /// The blocks that hold backups, or did.
   std::vector<BlockId> blocks() const;
 
-  /// Something was committed, or is to be freed, that the last backup does not know.
-  void outdate() { outdated_ = true; }
+  /// Something was committed that the last backup does not know, or may have been.
   bool is_outdated() const { return outdated_; }
   /// When the next one should be made: at most so often, and never more than a small part of the
   /// time; sooner if much is held. Far in the future if the last one is current and no room would
@@ -58,8 +57,9 @@ class Backups {
   /// `stop`, looked at between blocks, ends it early. Errors: ENOSPC, EIO, ECANCELED.
   PosixStatus make(Lock& lock, const Commit& commit, const std::function<bool()>& stop);
 
-  /// What is to commit with everything else: which blocks hold backups. May be empty.
-  std::function<Status(Database&)> snapshot();
+  /// What is to commit with everything else: which blocks hold backups, and whether the last one is
+  /// of everything. May be empty. `changes`: something else is to commit that backups hold.
+  std::function<Status(Database&)> snapshot(bool changes);
   void committed(bool succeeded);
 
   /// Writes in flight.
@@ -88,7 +88,9 @@ class Backups {
 
   BackupList last_, older_;
   bool making_ = false, failing_ = false, outdated_ = true;
-  bool list_changed_ = false, list_committing_ = false;
+  bool list_changed_ = false, list_committing_ = false, changes_committing_ = false;
+  // Whether vault.db says that the last one is of everything; and will, with the commit under way.
+  bool noted_ = false, noting_ = false;
   unsigned writing_ = 0;
   std::optional<Error> failed_;  // a write, since it was last looked at
   Timing::Time ended_;           // the last attempt

@@ -319,8 +319,8 @@ std::function<Status(Database&)> FileSystem::snapshot() {
   const Lock lock(mutex_);
   if (options_.read_only) return [](Database&) { return Status(); };
   cache_.numbers.begin_commit();
-  if (metadata_.uncommitted() > 0) backups_.outdate();
-  return [rows = metadata_.begin_commit(), list = backups_.snapshot()](Database& db) -> Status {
+  auto list = backups_.snapshot(metadata_.uncommitted() > 0);
+  return [rows = metadata_.begin_commit(), list = std::move(list)](Database& db) -> Status {
     S3O_TRY(rows(db));
     return list ? list(db) : Status();
   };

@@ -207,6 +207,49 @@ TEST_F(BackupTest, TheRoomOfLargerTablesComesFree) {
   EXPECT_EQ(files(), (std::map<std::string, std::string>{{"kept", "content"}}));
 }
 
+TEST_F(BackupTest, WhetherItIsOfEverythingIsKnownToLaterMounts) {
+  write_file("first", "1");
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_FALSE(fs->status().backup.current);
+  back_up();
+  EXPECT_TRUE(fs->status().backup.current);
+  const auto time = fs->status().backup.time;
+  for (const bool read_only : {false, true, false}) {
+    options.read_only = read_only;
+    remount();
+    EXPECT_TRUE(fs->status().backup.current);
+  }
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_TRUE(fs->status().backup.current);
+  EXPECT_EQ(fs->status().backup.time, time) << "another one was made of the same";
+
+  write_file("second", "2");
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_FALSE(fs->status().backup.current);
+  crash();
+  mount();
+  EXPECT_FALSE(fs->status().backup.current);
+  remount();
+  EXPECT_TRUE(fs->status().backup.current) << "the unmount makes one";
+  EXPECT_GT(fs->status().backup.time, time);
+}
+
+TEST_F(BackupTest, WhatCommitsWithItIsNotInIt) {
+  write_file("first", "1");
+  ASSERT_TRUE(fs->sync_all());
+  device->hold_writes(true);
+  std::thread backup([&] { back_up(); });
+  ASSERT_TRUE(device->wait_held_writes(1));
+  create("second");
+  device->hold_writes(false);
+  backup.join();
+  EXPECT_FALSE(fs->status().backup.current);
+  crash();
+  mount();
+  EXPECT_TRUE(find("second"));
+  EXPECT_FALSE(fs->status().backup.current);
+}
+
 TEST_F(BackupTest, FilesThatCameAndWentHoldNothing) {
   back_up();
   for (unsigned i = 0; i < 12; ++i) {

@@ -46,6 +46,7 @@ cmp "$work/lost" "$mount/lost"
 ! touch "$mount/new" 2> /dev/null || fail "a read-only mount was written to"
 ! rm -f "$mount/lost" 2> /dev/null || fail "a file of a read-only mount was removed"
 expect 20 "read-only" s3oramfs backup "$vault"
+expect 0 "backup    of everything" s3oramfs status "$vault"
 umount_vault
 tables > "$work/tables.now"
 same "$work/tables.before" "$work/tables.now" "a read-only mount changed the files"
@@ -97,7 +98,10 @@ told=$(grep -o "inode .*: its attributes are damaged.*" "$vault/run/fused.log" |
   fail "of the file that cannot be used the log says: ${told:-nothing}"
 
 step "repair"
+known_to_backup() { sqlite3 "$vault/vault.db" "SELECT COUNT(*) FROM fs_state WHERE name = 'backed_up'"; }
+[[ $(known_to_backup) == 1 ]] || fail "the last backup is of something else"
 s3oramfs fsck --repair "$vault"
+[[ $(known_to_backup) == 0 ]] || fail "the last backup is said to know what fsck has mended"
 s3oramfs fsck "$vault"
 mount_vault
 snapshot "$mount/tree" > "$work/tree.now"
