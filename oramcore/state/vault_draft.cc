@@ -17,11 +17,15 @@ namespace fs = std::filesystem;
 
 fs::path mark_file(const fs::path& directory) { return directory / "unfinished"; }
 
-/// Of a vault without a vault.json. What is written durably may be there under a longer name.
+/// Of a vault without a vault.json. What was being written (durable_file.h) has a longer name.
 bool is_of_a_draft(const fs::path& entry) {
   const std::string name = entry.filename();
+  const auto was_to_be = [&](const std::string& file) {
+    return name.starts_with(file + ".") && name.size() == file.size() + sizeof ".XXXXXX" - 1;
+  };
   return name == "unfinished" || name == "run" || name == "servers" || name == "lock" ||
-         name.starts_with("vault.key") || (name.starts_with("vault.json") && name != "vault.json");
+         name == "vault.key" || was_to_be("lock") || was_to_be("vault.key") ||
+         was_to_be("vault.json");
 }
 
 Status remove_all(const fs::path& directory, const fs::path& but) {

@@ -238,7 +238,7 @@ TEST_F(VaultTest, AnEmptyDirectoryBecomesAVault) {
 TEST_F(VaultTest, WhatAKilledCreateLeftIsNoHindrance) {
   std::mt19937_64 random(5);
   unsigned finished = 0, cleared = 0;
-  for (unsigned round = 0; round < 60; ++round) {
+  for (unsigned round = 0; round < 300; ++round) {
     const fs::path vault = path(fmt::format("v{}", round));
     if (round % 2 == 0) fs::create_directory(vault);
     const pid_t child = ::fork();
@@ -265,10 +265,12 @@ TEST_F(VaultTest, OnlyWhatAnUnfinishedVaultLeftIsCleared) {
   const auto put = [&](const std::string& name) { std::ofstream(path("v") / name) << "x"; };
   fs::create_directories(path("v") / "servers" / "1");
   fs::create_directory(path("v") / "run");
-  for (const char* name : {"lock", "vault.key", "vault.key.a1b2c3"}) put(name);
+  for (const char* name :
+       {"lock", "lock.x9y8z7", "vault.key", "vault.key.a1b2c3", "vault.json.A1B2C3"})
+    put(name);
   EXPECT_EQ(create(path("v"), local_config(), {}).error().code, Errc::exists) << "without the mark";
   put("unfinished");
-  for (const char* name : {"vault.db", "a file of mine"}) {
+  for (const char* name : {"vault.db", "lock.of mine", "vault.json", "a file of mine"}) {
     put(name);
     EXPECT_EQ(create(path("v"), local_config(), {}).error().code, Errc::exists) << name;
     EXPECT_TRUE(fs::exists(path("v") / "vault.key.a1b2c3"));
