@@ -137,14 +137,35 @@ Status Control::create(const VolumeDescription& volume) {
   return load_again();
 }
 
-Status Control::adopt(const AdoptRequest& request) {
-  const unsigned height = request.height;
+Status Control::adopt(const AdoptRequest& part) {
+  if (adopted_.session != part.session) adopted_ = {part.session, {}, 0};
+  const std::uint64_t told = adopted_.versions.size();
+  const bool repeated = part.from < told && part.from + part.buckets.size() == told;
+  if (!repeated) S3O_TRY(add_adopted(part));
+  if (!part.last) return {};
+  const bool had_stamps = std::exchange(has_stamps_, true);
+  const auto fill = [&]() -> Status {
+    S3O_TRY(put_volume(part.volume, part.session, part.view, part.height));
+    return put_buckets("buckets", adopted_.versions);
+  };
+  if (Status adopted = database_.transact("adopt", fill); !adopted) {
+    has_stamps_ = had_stamps;
+    return adopted;
+  }
+  return load_again();
+}
+
+/// A part that cannot be spoils those before it.
+Status Control::add_adopted(const AdoptRequest& part) {
+  const unsigned height = part.height;
   if (height < 1 || height > kMaxHeight)
     return fail(Errc::bad_request, "there is no tree of height {}", height);
-  const VolumeParams& params = request.volume.params;
-  BucketVersions versions;
-  FrameNumber frames = 0;
-  for (const BucketShape& each : request.buckets) {
+  auto& versions = adopted_.versions;
+  if (part.from != versions.size())
+    return fail(Errc::bad_request, "{} buckets are known, and not {}: begin again", versions.size(),
+                part.from);
+  const VolumeParams& params = part.volume.params;
+  for (const BucketShape& each : part.buckets) {
     const bool in_tree = each.bucket > kRoot && each.bucket <= bucket_count(height);
     const bool in_stash =
         each.bucket >= kStashBucket && each.bucket - kStashBucket < params.stash_buckets();
@@ -154,22 +175,15 @@ Status Control::adopt(const AdoptRequest& request) {
     const bool shares = each.first != each.bucket;
     if ((!in_tree && !in_stash) || !ascending || each.slots == 0 ||
         each.slots > params.bucket_size ||
-        (shares && (first == versions.end() || first->first != each.first)))
+        (shares && (first == versions.end() || first->first != each.first))) {
+      adopted_ = {};
       return fail(Errc::bad_request, "a tree of height {} has no such bucket {}", height,
                   each.bucket);
-    const FrameNumber frame = shares ? first->second.frame : ++frames;
+    }
+    const FrameNumber frame = shares ? first->second.frame : ++adopted_.frames;
     versions.emplace_back(each.bucket, FrameRef{frame, each.slots, each.stamp});
   }
-  const bool had_stamps = std::exchange(has_stamps_, true);
-  const auto fill = [&]() -> Status {
-    S3O_TRY(put_volume(request.volume, request.session, request.view, height));
-    return put_buckets("buckets", versions);
-  };
-  if (Status adopted = database_.transact("adopt", fill); !adopted) {
-    has_stamps_ = had_stamps;
-    return adopted;
-  }
-  return load_again();
+  return {};
 }
 
 // In a transaction: a volume without a bucket.

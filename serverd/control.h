@@ -51,9 +51,10 @@ class Control {
 
   /// Forgets what was there.
   Status create(const VolumeDescription& volume);
-  /// The same, for a volume in use: each bucket has a frame, whose content is not there.
-  /// Errors: bad_request (these buckets are none of such a tree).
-  Status adopt(const AdoptRequest& volume);
+  /// The same, for a volume in use, with the last part of its buckets: each has a frame, whose
+  /// content is not there. Parts are kept in memory until then; another session's begin anew.
+  /// Errors: bad_request (these buckets are none of such a tree, or not the next part).
+  Status adopt(const AdoptRequest& part);
   /// The buckets of the present view that have a frame, ascending.
   BucketVersions layout() const;
   Status set_session(const Session& session);
@@ -104,8 +105,15 @@ class Control {
     unsigned next_height = 0;
     BucketVersions versions;
   };
+  /// What has been told of a volume to be adopted.
+  struct Adopted {
+    Session session;
+    BucketVersions versions;
+    FrameNumber frames = 0;
+  };
   Status load();
   Status make_tables();
+  Status add_adopted(const AdoptRequest& part);
   Status put_volume(const VolumeDescription& volume, const Session& session, std::uint64_t view,
                     unsigned height);
   /// After a new volume was put: what was in memory is of none.
@@ -139,6 +147,7 @@ class Control {
   std::vector<FrameRef> stash_;    // by BucketIndex from kStashBucket on
   std::optional<EvictionId> prepared_;
   PreparedVersions prepared_versions_;
+  Adopted adopted_;
   std::set<EvictionId> attempts_;
   bool has_former_ = false;
   std::unordered_map<BucketIndex, FrameRef> former_;  // the former view, where it differs

@@ -232,19 +232,24 @@ Result<Bytes> Server::adopt(const AdoptRequest& request) {
   if (!*free) return opened();
   if (request.session.epoch == 0) return malformed();
   S3O_TRY(control_.adopt(request));
+  if (!request.last) return done();
   S3O_TRY(open_frames());
   spdlog::warn("this is server {} of a volume in use, whose shares are to be made anew: {} buckets",
-               self_, request.buckets.size());
+               self_, request.from + request.buckets.size());
   return done();
 }
 
 Task<Result<Bytes>> Server::layout(LayoutRequest request, Payload&) {
   S3O_CO_TRY(check_view(request.view));
+  if (request.most == 0 || request.most > LayoutRequest::kMost) co_return malformed();
   LayoutAnswer answer;
   std::unordered_map<FrameNumber, BucketIndex> first;
-  for (const auto& [bucket, ref] : control_.layout())
-    answer.buckets.push_back(
-        {bucket, first.try_emplace(ref.frame, bucket).first->second, ref.slots, ref.stamp});
+  std::uint64_t before = 0;
+  for (const auto& [bucket, ref] : control_.layout()) {
+    const BucketIndex same = first.try_emplace(ref.frame, bucket).first->second;
+    if (before++ >= request.from) answer.buckets.push_back({bucket, same, ref.slots, ref.stamp});
+    if (answer.buckets.size() == request.most) break;
+  }
   co_return encode(answer);
 }
 

@@ -1,5 +1,8 @@
 #include "oramcore/client/adoption.h"
 
+#include <algorithm>
+#include <span>
+
 #include "oramcore/client/reconcile.h"
 
 namespace s3oram {
@@ -7,11 +10,11 @@ namespace {
 
 /// Adds what another server says; it must be the same, but for stamps, which a store of an older
 /// format does not know.
-Status merge(LayoutAnswer& all, const LayoutAnswer& other) {
-  bool equal = all.buckets.size() == other.buckets.size();
-  for (std::size_t i = 0; equal && i < all.buckets.size(); ++i) {
-    BucketShape& one = all.buckets[i];
-    const BucketShape& same = other.buckets[i];
+Status merge(std::vector<BucketShape>& all, const std::vector<BucketShape>& other) {
+  bool equal = all.size() == other.size();
+  for (std::size_t i = 0; equal && i < all.size(); ++i) {
+    BucketShape& one = all[i];
+    const BucketShape& same = other[i];
     if (!one.stamp) one.stamp = same.stamp;
     equal = one.bucket == same.bucket && one.first == same.first && one.slots == same.slots &&
             (!same.stamp || one.stamp == same.stamp);
@@ -41,11 +44,12 @@ Status Adoption::check_enough(const Scheme& scheme, std::size_t lost) {
 }
 
 Adoption::Adoption(const ClientEnvironment& environment, const VolumeId& volume,
-                   const VolumeParams& params, ClientState& state)
+                   const VolumeParams& params, ClientState& state, std::uint32_t part)
     : environment_(environment),
       volume_(volume),
       params_(params),
       state_(state),
+      part_(part),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, params.scheme.servers) {}
 
@@ -63,16 +67,7 @@ Task<Status> Adoption::run(std::set<Party> lost, Duration patience) {
   S3O_CO_TRY(co_await open(lost, std::move(loaded->sessions), patience));
   auto buckets = co_await layout(lost, patience);
   if (!buckets) co_return fail(buckets.error());
-  AdoptRequest request{.volume = {volume_, params_, 0},
-                       .session = session_,
-                       .view = tree_.view,
-                       .height = static_cast<std::uint8_t>(tree_.height),
-                       .buckets = std::move(buckets->buckets)};
-  for (const Party server : lost) {
-    request.volume.server = server;
-    if (auto adopted = co_await servers_.adopt(request, patience); !adopted)
-      co_return fail(explain(server, std::move(adopted).error()));
-  }
+  for (const Party server : lost) S3O_CO_TRY(co_await tell(server, *buckets, patience));
   co_return Status{};
 }
 
@@ -90,8 +85,8 @@ Task<Status> Adoption::open(const std::set<Party>& lost, std::vector<Session> kn
 }
 
 /// What all servers but the lost ones say.
-Task<Result<LayoutAnswer>> Adoption::layout(const std::set<Party>& lost, Duration patience) {
-  std::optional<LayoutAnswer> all;
+Task<Result<Adoption::Buckets>> Adoption::layout(const std::set<Party>& lost, Duration patience) {
+  std::optional<Buckets> all;
   for (Party server = 1; server <= servers_.count(); ++server) {
     if (lost.contains(server)) continue;
     auto its = co_await layout_at(server, patience);
@@ -104,13 +99,39 @@ Task<Result<LayoutAnswer>> Adoption::layout(const std::set<Party>& lost, Duratio
   co_return std::move(*all);
 }
 
-Task<Result<LayoutAnswer>> Adoption::layout_at(Party server, Duration patience) {
-  auto answer = co_await servers_.call_opened(
-      server, LayoutRequest::kType, encode(LayoutRequest{session_.epoch, tree_.view}), patience);
-  if (!answer) co_return fail(explain(server, std::move(answer).error()));
-  auto decoded = decode<LayoutAnswer>(answer->body());
-  if (!decoded) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
-  co_return std::move(*decoded);
+Task<Result<Adoption::Buckets>> Adoption::layout_at(Party server, Duration patience) {
+  const std::uint64_t most = bucket_count(tree_.height) + params_.stash_buckets();
+  Buckets all;
+  for (bool more = true; more;) {
+    const LayoutRequest request{session_.epoch, tree_.view, all.size(), part_};
+    auto answer =
+        co_await servers_.call_opened(server, LayoutRequest::kType, encode(request), patience);
+    if (!answer) co_return fail(explain(server, std::move(answer).error()));
+    const auto decoded = decode<LayoutAnswer>(answer->body());
+    if (!decoded || decoded->buckets.size() > std::min<std::uint64_t>(part_, most - all.size()))
+      co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    all.insert(all.end(), decoded->buckets.begin(), decoded->buckets.end());
+    more = decoded->buckets.size() == part_;
+  }
+  co_return std::move(all);
+}
+
+Task<Status> Adoption::tell(Party server, const Buckets& buckets, Duration patience) {
+  AdoptRequest request;
+  request.volume = {volume_, params_, server};
+  request.session = session_;
+  request.view = tree_.view;
+  request.height = static_cast<std::uint8_t>(tree_.height);
+  do {
+    const auto rest = std::span(buckets).subspan(request.from);
+    const auto part = rest.first(std::min<std::size_t>(rest.size(), part_));
+    request.buckets.assign(part.begin(), part.end());
+    request.last = part.size() == rest.size();
+    if (auto adopted = co_await servers_.adopt(request, patience); !adopted)
+      co_return fail(explain(server, std::move(adopted).error()));
+    request.from += part.size();
+  } while (!request.last);
+  co_return Status{};
 }
 
 }  // namespace s3oram

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <set>
+#include <vector>
 
 #include "oramcore/client/engine.h"
 #include "oramcore/client/servers.h"
@@ -13,9 +14,10 @@ namespace s3oram {
 /// Used once. One executor; not thread-safe.
 class Adoption {
  public:
-  /// `state` has been opened; afterwards it can be loaded again. Both must outlive it.
+  /// `state` has been opened; afterwards it can be loaded again. Both must outlive it. A message
+  /// tells of `part` buckets at the most.
   Adoption(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
-           ClientState& state);
+           ClientState& state, std::uint32_t part = LayoutRequest::kMost);
 
   /// Whether the others know enough. Errors: damaged_vault.
   static Status check_enough(const Scheme& scheme, std::size_t lost);
@@ -30,13 +32,16 @@ class Adoption {
 
  private:
   Task<Status> open(const std::set<Party>& lost, std::vector<Session> known, Duration patience);
-  Task<Result<LayoutAnswer>> layout(const std::set<Party>& lost, Duration patience);
-  Task<Result<LayoutAnswer>> layout_at(Party server, Duration patience);
+  using Buckets = std::vector<BucketShape>;
+  Task<Result<Buckets>> layout(const std::set<Party>& lost, Duration patience);
+  Task<Result<Buckets>> layout_at(Party server, Duration patience);
+  Task<Status> tell(Party server, const Buckets& buckets, Duration patience);
 
   ClientEnvironment environment_;
   VolumeId volume_;
   VolumeParams params_;
   ClientState& state_;
+  std::uint32_t part_;
   Servers servers_;
   TreeState tree_;
   std::vector<std::uint64_t> root_;  // as in OpenRequest

@@ -145,14 +145,18 @@ struct MendRequest {
   }
 };
 
-/// Layout: which buckets of the present view are not empty. It is the same at every server.
+/// Layout: which buckets of the present view are not empty: `most` of them, or all that are left,
+/// behind the first `from`. It is the same at every server.
 struct LayoutRequest {
   static constexpr auto kType = MessageType::layout;
+  static constexpr std::uint32_t kMost = 1 << 20;  // what a message has room for, four times over
   std::uint64_t epoch = 0;
   std::uint64_t view = 0;
+  std::uint64_t from = 0;
+  std::uint32_t most = kMost;
   template <class A>
   void fields(A& a) {
-    a(epoch, view);
+    a(epoch, view, from, most);
   }
 };
 struct BucketShape {
@@ -175,18 +179,21 @@ struct LayoutAnswer {
 };
 
 /// Adopt: a server whose store is lost takes its place in the volume again, in this session and
-/// view. Its shares are all damaged then, to be healed. Repeating it is harmless; over another
-/// volume it is refused (wrong_volume) unless that one was never opened.
+/// view. Its shares are all damaged then, to be healed. Buckets come in parts, each with the number
+/// of those before it, and nothing is stored before the last. Repeating one is harmless; over
+/// another volume it is refused (wrong_volume) unless that one was never opened.
 struct AdoptRequest {
   static constexpr auto kType = MessageType::adopt;
   VolumeDescription volume;
   Session session;
   std::uint64_t view = 0;
   std::uint8_t height = 0;
+  std::uint64_t from = 0;
   std::vector<BucketShape> buckets;
+  bool last = true;
   template <class A>
   void fields(A& a) {
-    a(volume, session, view, height, buckets);
+    a(volume, session, view, height, from, buckets, last);
   }
 };
 

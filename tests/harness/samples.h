@@ -201,7 +201,8 @@ void for_each_sample(Visit visit) {
                     .helpers = {0x01, 0x02}},
         hex(kEpoch, "3837363534333231", kTicket, "a8a7a6a5a4a3a2a1", kSlotBytes, "5857565554535251",
             "02000000", "0102"));
-  visit(LayoutRequest{kEpochNumber, 0x3132333435363738}, hex(kEpoch, "3837363534333231"));
+  visit(LayoutRequest{kEpochNumber, 0x3132333435363738, 0x4142434445464748, 0x00070605},
+        hex(kEpoch, "3837363534333231", "4847464544434241", "05060700"));
   const BucketShape shape{0x6162636465666768, 0x2122232425262728, 0x0e0f, 0x5152535455565758};
   constexpr std::string_view kShape = "686766656463626128272625242322210f0e015857565554535251";
   visit(LayoutAnswer{{shape}}, hex("01000000", kShape));
@@ -209,8 +210,11 @@ void for_each_sample(Visit visit) {
                      .session = sample_session(1),
                      .view = 0x3132333435363738,
                      .height = 0x0c,
-                     .buckets = {shape}},
-        hex(kVolume, kSession1, "3837363534333231", "0c", "01000000", kShape));
+                     .from = 0x4142434445464748,
+                     .buckets = {shape},
+                     .last = false},
+        hex(kVolume, kSession1, "3837363534333231", "0c", "4847464544434241", "01000000", kShape,
+            "00"));
 }
 
 }  // namespace s3oram::test

@@ -379,6 +379,47 @@ TEST_F(ControlTest, AdoptsAVolumeInUse) {
   }
 }
 
+/// The `from`th to the `end`th of its buckets.
+AdoptRequest part_of(AdoptRequest all, std::size_t from, std::size_t end) {
+  all.last = end == all.buckets.size();
+  all.from = from;
+  all.buckets = {all.buckets.begin() + static_cast<std::ptrdiff_t>(from),
+                 all.buckets.begin() + static_cast<std::ptrdiff_t>(end)};
+  return all;
+}
+
+TEST_F(ControlTest, AdoptsInParts) {
+  const AdoptRequest all = adoption();
+  const auto adopt = [&](std::size_t from, std::size_t end) {
+    return control_->adopt(part_of(all, from, end));
+  };
+  ASSERT_GOOD(adopt(0, 2));
+  EXPECT_FALSE(control_->volume());
+  ASSERT_GOOD(adopt(0, 2));  // it came twice
+  ASSERT_FALSE(adopt(3, 4)) << "one is missing";
+  ASSERT_GOOD(adopt(2, 3));
+  ASSERT_FALSE(adopt(0, 2)) << "it came late, and is no longer the newest";
+  EXPECT_FALSE(control_->volume());
+  ASSERT_GOOD(adopt(3, 4));
+  for (int life = 0; life < 2; ++life, reopen()) {
+    EXPECT_EQ(control_->view(), 9u);
+    const Buckets found = buckets(9, 3);
+    ASSERT_EQ(found.size(), 4u);
+    EXPECT_EQ(found.at(4), found.at(6)) << "of another part";
+  }
+}
+
+TEST_F(ControlTest, AnotherSessionAdoptsFromTheBeginning) {
+  AdoptRequest all = adoption();
+  ASSERT_GOOD(control_->adopt(part_of(all, 0, 2)));
+  all.session = {8, {}};
+  ASSERT_FALSE(control_->adopt(part_of(all, 2, 4)));
+  ASSERT_GOOD(control_->adopt(part_of(all, 0, 3)));
+  ASSERT_GOOD(control_->adopt(part_of(all, 3, 4)));
+  EXPECT_EQ(control_->session().epoch, 8u);
+  EXPECT_EQ(control_->layout().size(), 4u);
+}
+
 TEST_F(ControlTest, AdoptsNoBucketThatCannotBe) {
   const BucketShape impossible[] = {
       {1, 1, 8, 1},                                // the root

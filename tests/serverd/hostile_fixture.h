@@ -56,7 +56,9 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
                                                   open_.next,
                                                   evictions(),
                                                   static_cast<std::uint8_t>(cluster_height_),
-                                                  {{kRoot + 1, kRoot + 1, 1, 7}}})});
+                                                  0,
+                                                  {{kRoot + 1, kRoot + 1, 1, 7}},
+                                                  true})});
     }
     recording_ = false;
   }

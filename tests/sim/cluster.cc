@@ -268,7 +268,7 @@ void Cluster::begin_adopt(std::set<Party> lost, std::function<void(Status)> done
   life->state = std::make_unique<ClientState>(std::move(*state));
   const ClientEnvironment environment{context.get_executor(), context.get_executor(),
                                       clock_of(kClient), random_, *life->port};
-  life->adoption = std::make_unique<Adoption>(environment, volume_, params_, *life->state);
+  life->adoption = std::make_unique<Adoption>(environment, volume_, params_, *life->state, 5);
   life->opening = true;
   const auto run_it = [](std::shared_ptr<Life> begun, std::set<Party> adopted,
                          std::function<void(Status)> then) -> Task<void> {
