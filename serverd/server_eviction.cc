@@ -8,7 +8,9 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kEarlySubshares = 4096;  // of one peer
+// Of one peer, for attempts not yet known here: so many, and no more than three steps of a whole
+// path.
+constexpr std::size_t kEarlySubshares = 4096, kEarlyPaths = 3;
 
 /// The stamp of what an attempt writes: two attempts at one eviction share the same content
 /// differently.
@@ -223,7 +225,10 @@ Result<Bytes> Server::subshare(Party from, Payload& request) {
       return fail(Errc::failed, "server {} has given up this attempt", self_);
     // A peer that got its Prepare before us.
     auto& early = early_[from];
-    if (early.size() >= kEarlySubshares)
+    std::size_t held = request.message.size();
+    for (const auto& [id, other] : early) held += other.message.size();
+    const auto path = PathSlots::evicted(params(), control_.view(), control_.height());
+    if (early.size() >= kEarlySubshares || held > kEarlyPaths * path.count() * params().slot_size())
       return fail(Errc::bad_request, "too many subshares for an unknown eviction");
     early.emplace_back(message->id, std::move(request));
   }

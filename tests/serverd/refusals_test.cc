@@ -207,6 +207,29 @@ TEST_P(Refusals, AFloodOfSubsharesIsBounded) {
   check_contents();
 }
 
+// Nor do long ones fill the memory.
+TEST_P(Refusals, AFloodOfLongSubsharesIsBoundedByTheirSize) {
+  const auto path = PathSlots::evicted(params_, view(), cluster_height_);
+  const Bytes share(path.count() * params_.slot_size() / 4);
+  std::size_t taken = 0, turned_away = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from == 1 && to == 2 && is_answer(message) && number_of(message) < 50)
+      ++(u16_at(message, 4) == 0 ? taken : turned_away);
+    return true;
+  };
+  for (std::uint64_t number = 0; number < 50; ++number) {
+    EvictionId id{.eviction = view() + 1000};
+    for (auto& byte : id.attempt) byte = static_cast<std::uint8_t>(random_());
+    cluster_.inject(2, 1, request(number, SubshareRequest{open_.next.epoch, id, 0, 0, share}));
+  }
+  cluster_.settle();
+  EXPECT_EQ(taken + turned_away, 50u);
+  EXPECT_GT(taken, 4u) << "less than a step's";
+  EXPECT_LE(taken, 12u);
+  cluster_.network.filter = {};
+  check_contents();
+}
+
 // A server never computes with a root slot that it does not have.
 TEST_P(Refusals, AnEvictionOfUnwrittenSlotsIsRefused) {
   ASSERT_OK(cluster_.close_client());
