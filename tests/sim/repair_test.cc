@@ -480,12 +480,18 @@ TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
   ASSERT_OK(cluster.open_client());
   std::map<std::uint64_t, SlotAddress> slots;  // by ticket
   std::map<std::uint64_t, std::map<Party, Bytes>> parts;
+  std::map<std::uint64_t, std::multiset<Seed>> seeds;  // of masks, by ticket
   std::uint64_t to_others = 0;
   cluster.network.observer = [&](Party from, Party to, const Bytes& message) {
     if (message.size() < Rpc::kHeaderSize) return;
     const View body = View(message).subspan(Rpc::kHeaderSize);
     if (const auto mend = decode<MendRequest>(body); from == kClient && mend && mend->epoch > 0)
       slots[mend->ticket] = mend->at;
+    if (from == kClient && is_question(message) && type_of(message) == MessageType::contribute) {
+      const auto contribute = decode<ContributeRequest>(body);
+      seeds[contribute->ticket].insert(contribute->masks.begin(), contribute->masks.end());
+      EXPECT_NE(to, 3) << "who gets the parts is not told the masks";
+    }
     if (from == kClient || to == kClient) return;
     if (const auto addend = decode<AddendRequest>(body); addend && !addend->addend.empty()) {
       to_others += to != 3;
@@ -498,8 +504,12 @@ TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
   EXPECT_EQ(parts.size(), healed->total());
   EXPECT_EQ(to_others, 0u);
   std::set<Bytes> seen;
+  std::set<Seed> seen_seeds;
   for (const auto& [ticket, of] : parts) {
     ASSERT_EQ(of.size(), 2u);
+    ASSERT_EQ(seeds[ticket].size(), 2u);
+    EXPECT_EQ(seeds[ticket].count(*seeds[ticket].begin()), 2u) << "both helpers have the same";
+    EXPECT_TRUE(seen_seeds.insert(*seeds[ticket].begin()).second) << "a seed was used twice";
     Bytes sum = of.at(1);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] ^= of.at(2)[i];
     for (const auto& [from, part] : of) {
