@@ -11,7 +11,7 @@
 #include "cli/volume_options.h"
 #include "fused/restore_files.h"
 #include "oramcore/base/durable_file.h"
-#include "oramcore/base/system_error.h"
+#include "oramcore/db/database_file.h"
 #include "oramcore/db/sqlite.h"
 #include "oramcore/state/owner.h"
 #include "oramcore/state/vault_config.h"
@@ -91,23 +91,6 @@ Status refuse_files(const fs::path& path) {
 /// A vault.db is made here, whole, before it takes the place of what is there.
 fs::path place_to_make(const Vault& vault) { return vault.database().string() + ".restoring"; }
 
-/// What a restore that ended before left there.
-Status clear(const fs::path& made) {
-  for (const char* suffix : {"", "-wal", "-shm"}) {
-    std::error_code error;
-    fs::remove(made.string() + suffix, error);
-    if (error) return fail(Errc::failed, "{}{}: {}", made.string(), suffix, error.message());
-  }
-  return {};
-}
-
-/// Has the file hold everything, without its log.
-Status fold_log(const fs::path& path) {
-  auto database = Database::open(path.string(), Database::Mode::read_write);
-  if (!database) return fail(std::move(database).error());
-  return database->fold_log();
-}
-
 /// Another name for the file; on a file system without such, a copy.
 Status keep(const fs::path& from, const fs::path& to) {
   std::error_code error;
@@ -115,28 +98,19 @@ Status keep(const fs::path& from, const fs::path& to) {
   return error ? copy_durably(from, to) : Status{};
 }
 
-/// `made` becomes vault.db. What was there is kept under another name.
-Status replace_database(const Vault& vault, const fs::path& made) {
-  S3O_TRY(fold_log(made));
-  const fs::path path = vault.database();
-  const std::string log = path.string() + "-wal";
-  std::error_code error;
-  if (fs::exists(path)) {
-    // Not the log of a damaged one: then that is kept too.
-    if (const Status folded = fold_log(path); !folded && folded.error().code != Errc::damaged_vault)
-      return folded;
-    const fs::path aside = free_path(path.string() + ".before-restore");
-    S3O_TRY(keep(path, aside));
-    if (fs::exists(log) && fs::file_size(log) > 0) S3O_TRY(keep(log, aside.string() + "-wal"));
-    S3O_TRY(sync_directory(vault.directory()));
-    std::cout << "vault.db as it was before: " << aside.string() << "\n";
-  }
-  // It must not be taken for that of the new one.
-  for (const std::string& old : {log, path.string() + "-shm"})
-    if (!error) fs::remove(old, error);
-  if (!error) fs::rename(made, path, error);
-  if (error) return system_failure(error.value(), "replacing {}", path.string());
-  return sync_directory(vault.directory());
+/// What is there of vault.db is kept under another name too.
+Status keep_former(const Vault& vault) {
+  const fs::path path = vault.database(), log = log_of(path);
+  if (!fs::exists(path)) return {};
+  // Not the log of a damaged one: then that is kept too.
+  if (const Status folded = fold_log(path); !folded && folded.error().code != Errc::damaged_vault)
+    return folded;
+  const fs::path aside = free_path(path.string() + ".before-restore");
+  S3O_TRY(keep(path, aside));
+  if (fs::exists(log) && fs::file_size(log) > 0) S3O_TRY(keep(log, log_of(aside)));
+  S3O_TRY(sync_directory(vault.directory()));
+  std::cout << "vault.db as it was before: " << aside.string() << "\n";
+  return {};
 }
 
 std::string date_of(std::int64_t time) {
@@ -182,7 +156,8 @@ Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys
     return fail(Errc::damaged_vault, "the servers hold no backup of the names");
   const bool sound = names && is_sound(vault, how);
   if (names) S3O_TRY(store_files(made, *names));
-  S3O_TRY(replace_database(vault, made));
+  S3O_TRY(keep_former(vault));
+  S3O_TRY(replace_database(made, vault.database()));
   if (rebuilt->damaged > 0)
     std::cerr << fmt::format("s3oramfs: {} slots are damaged at too many servers\n",
                              rebuilt->damaged);
@@ -227,9 +202,9 @@ Status run_restore(const Args& args) {
   const auto how = volume_options(*vault, options.timeout, progress);
   if (!how) return fail(how.error());
   const fs::path made = place_to_make(*vault);
-  S3O_TRY(clear(made));
+  S3O_TRY(remove_database(made));  // of a restore that was cut short
   auto restored = restore(*vault, *keys, *how, made);
-  if (!restored) static_cast<void>(clear(made));  // its own error is the one to report
+  if (!restored) static_cast<void>(remove_database(made));  // its own error is the one to report
   if (!restored && restored.error().code == Errc::damaged_vault) return fail(restored.error());
   const std::string& directory = vault->directory().string();
   if (!restored)

@@ -1,15 +1,12 @@
 #include "cli/vault_check.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 
 #include "fused/backup_list.h"
 #include "fused/check_files.h"
-#include "oramcore/base/disk.h"
 #include "oramcore/base/durable_file.h"
-#include "oramcore/base/system_error.h"
+#include "oramcore/db/database_file.h"
 #include "oramcore/db/salvage.h"
 #include "oramcore/state/check.h"
 
@@ -19,8 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything that can be
-
-fs::path with_suffix(fs::path path, const std::string& suffix) { return path += suffix; }
 
 /// What SQLite itself says of the file: nothing if it is sound.
 Result<std::string> integrity(Database& database) {
@@ -215,13 +210,12 @@ class Check {
   Status save_copy(Database& database) {
     progress_("saving a copy of vault.db");
     // All that is in the log goes into the file, unless that is too damaged for it.
-    static_cast<void>(database.execute("PRAGMA wal_checkpoint(TRUNCATE)"));
-    const fs::path copy = free_path(with_suffix(path_, ".before-fsck"));
+    static_cast<void>(database.fold_log());
+    const fs::path copy = free_path(path_.string() + ".before-fsck");
     S3O_TRY(copy_durably(path_, copy));
     std::error_code error;
-    const fs::path log = with_suffix(path_, "-wal");
-    if (fs::file_size(log, error) > 0 && !error)
-      S3O_TRY(copy_durably(log, with_suffix(copy, "-wal")));
+    const fs::path log = log_of(path_);
+    if (fs::file_size(log, error) > 0 && !error) S3O_TRY(copy_durably(log, log_of(copy)));
     S3O_TRY(sync_directory(vault_.directory()));
     report_.copy = copy;
     return {};
@@ -229,18 +223,12 @@ class Check {
 
   Status salvage_and_mend() {
     progress_("reading what can be read of vault.db");
-    const fs::path fresh = with_suffix(path_, ".new");
-    const auto forget = [&](const fs::path& path) {
-      std::error_code ignored;  // what is not there need not be removed
-      for (const char* suffix : {"", "-wal", "-shm"})
-        fs::remove(with_suffix(path, suffix), ignored);
-    };
-    forget(fresh);
+    const fs::path fresh = path_.string() + ".new";
+    S3O_TRY(remove_database(fresh));
     auto tables = salvage(path_.string(), fresh.string());
     if (!tables) {
-      forget(fresh);
       found("damaged-database", tables.error().message, {});
-      return {};
+      return remove_database(fresh);
     }
     for (const SalvagedTable& table : *tables)
       if (!table.whole)
@@ -255,22 +243,11 @@ class Check {
       if (!usable) return fail(usable.error());
       if (!*usable) {
         *database = Database();
-        forget(fresh);
-        return {};
+        return remove_database(fresh);
       }
       S3O_TRY(mend_rows(*database));
-      S3O_TRY(database->fold_log());
     }
-    auto file = system_disk().open(fresh);
-    if (!file) return fail(file.error());
-    S3O_TRY((*file)->sync());
-    // The old log must not be taken for the new file's.
-    std::error_code error;
-    for (const char* suffix : {"-wal", "-shm"})
-      if (!error) fs::remove(with_suffix(path_, suffix), error);
-    if (!error) fs::rename(fresh, path_, error);
-    if (error) return system_failure(error.value(), "{}", path_.string());
-    return sync_directory(vault_.directory());
+    return replace_database(fresh, path_);
   }
 
   const Vault& vault_;

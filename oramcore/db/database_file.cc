@@ -1,0 +1,55 @@
+#include "oramcore/db/database_file.h"
+
+#include "oramcore/base/disk.h"
+#include "oramcore/base/durable_file.h"
+#include "oramcore/base/system_error.h"
+#include "oramcore/db/sqlite.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path with_suffix(fs::path path, const char* suffix) { return path += suffix; }
+
+Status remove_file(const fs::path& file) {
+  std::error_code error;
+  fs::remove(file, error);
+  return error ? system_failure(error.value(), "{}: cannot be removed", file.string()) : Status{};
+}
+
+Status remove_log(const fs::path& path) {
+  S3O_TRY(remove_file(log_of(path)));
+  return remove_file(with_suffix(path, "-shm"));
+}
+
+}  // namespace
+
+fs::path log_of(const fs::path& path) { return with_suffix(path, "-wal"); }
+
+Status fold_log(const fs::path& path) {
+  auto database = Database::open(path.string(), Database::Mode::read_write);
+  if (!database) return fail(std::move(database).error());
+  return database->fold_log();
+}
+
+Status remove_database(const fs::path& path) {
+  S3O_TRY(remove_file(path));
+  return remove_log(path);
+}
+
+Status replace_database(const fs::path& made, const fs::path& path) {
+  S3O_TRY(fold_log(made));
+  const auto file = system_disk().open(made);
+  if (!file) return fail(file.error());
+  S3O_TRY((*file)->sync());
+  S3O_TRY(remove_log(path));  // it must not be taken for that of the new one
+  std::error_code error;
+  fs::rename(made, path, error);
+  if (error)
+    return system_failure(error.value(), "{}: cannot be replaced by {}", path.string(),
+                          made.string());
+  return sync_directory(path.parent_path());
+}
+
+}  // namespace s3oram

@@ -1,0 +1,23 @@
+// A database's files as one: the file itself, and beside it SQLite's log and the log's index.
+#pragma once
+
+#include <filesystem>
+
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+/// The log of the database at `path`.
+std::filesystem::path log_of(const std::filesystem::path& path);
+
+/// Has the file hold everything, without its log. Errors: damaged_vault, vault_in_use, ...
+Status fold_log(const std::filesystem::path& path);
+
+/// What is not there need not be removed.
+Status remove_database(const std::filesystem::path& path);
+
+/// The database `made`, which nobody has open, takes the place of what is at `path`, in the same
+/// directory. Durable when it returns. If the power fails, the former file may lack its log.
+Status replace_database(const std::filesystem::path& made, const std::filesystem::path& path);
+
+}  // namespace s3oram
