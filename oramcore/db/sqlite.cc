@@ -132,7 +132,12 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
       sqlite3_open_v2(path.c_str(), &database.db_, flags, vfs.empty() ? nullptr : vfs.c_str());
   if (std::error_code error; rc != SQLITE_OK && std::filesystem::is_directory(path, error))
     return fail(Errc::damaged_vault, "database {}: is a directory", path);
-  if (rc != SQLITE_OK) return failure(database.db_, rc, "open " + path);
+  // Only open() says why there is none.
+  if (const int reason = database.db_ ? sqlite3_system_errno(database.db_) : 0;
+      (rc & 0xff) == SQLITE_CANTOPEN && reason != 0)
+    return system_failure(reason, "database {}: cannot be opened", path);
+  if (rc != SQLITE_OK)
+    return fail(Errc::failed, "database {}: cannot be opened: {}", path, sqlite3_errstr(rc));
   sqlite3_extended_result_codes(database.db_, 0);
   if (mode != Mode::read_only) {
     if (vfs.empty() && header_is_damaged(path))
