@@ -22,10 +22,18 @@ FuseContext& context_of(fuse_req_t request) {
 }
 FileSystem& fs(fuse_req_t request) { return *context_of(request).files; }
 
-fuse_entry_param entry_of(const struct stat& attributes) {
+/// What the kernel is told. It may have data of a file that is open for writing, and would say for
+/// as long that the file takes no room: to tar -S that is a file of nothing but zeros.
+struct stat shown(const FuseContext& context, struct stat attributes) {
+  if (attributes.st_blocks == 0 && context.writers.contains(attributes.st_ino))
+    attributes.st_blocks = 1;
+  return attributes;
+}
+
+fuse_entry_param entry_of(fuse_req_t request, const struct stat& attributes) {
   fuse_entry_param entry{};
   entry.ino = attributes.st_ino;
-  entry.attr = attributes;
+  entry.attr = shown(context_of(request), attributes);
   entry.entry_timeout = entry.attr_timeout = kForever;
   return entry;
 }
@@ -48,15 +56,17 @@ void answer(fuse_req_t request, const Posix<struct stat>& node) {
     return;
   }
   FileSystem& files = fs(request);  // the request is gone after its answer
-  const fuse_entry_param entry = entry_of(*node);
+  const fuse_entry_param entry = entry_of(request, *node);
   if (fuse_reply_entry(request, &entry) == -ENOENT) files.forget(entry.ino, 1);
 }
 
 void answer_attributes(fuse_req_t request, const Posix<struct stat>& attributes) {
-  if (attributes)
-    fuse_reply_attr(request, &*attributes, kForever);
-  else
+  if (!attributes) {
     fuse_reply_err(request, attributes.error());
+    return;
+  }
+  const struct stat told = shown(context_of(request), *attributes);
+  fuse_reply_attr(request, &told, kForever);
 }
 
 /// `size` 0 asks for the length only.
@@ -261,7 +271,7 @@ void do_readdirplus(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t 
                      plus.attr.st_mode = entry.type;
                      if (entry.name != "." && entry.name != "..")
                        if (const auto found = fs(request).lookup(ino, entry.name))
-                         plus = entry_of(*found);
+                         plus = entry_of(request, *found);
                      return fuse_add_direntry_plus(request, space, room, name, &plus, next);
                    });
 }
@@ -327,9 +337,15 @@ void prepare(fuse_file_info* file) {
 bool is_writer(const fuse_file_info* file) { return file->fh != 0; }
 
 void do_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
-  OpenWriters& writers = context_of(request).writers;
+  FuseContext& context = context_of(request);
+  OpenWriters& writers = context.writers;
   prepare(file);
-  if (is_writer(file)) writers.opened(ino);
+  if (is_writer(file)) {
+    writers.opened(ino);
+    const auto before = fs(request).getattr(ino);
+    if (before && before->st_blocks == 0)  // which the kernel may remember: see shown()
+      fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
+  }
   if (fuse_reply_open(request, file) != 0 && is_writer(file)) writers.closed(ino);
 }
 
@@ -342,8 +358,8 @@ void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
   }
   FuseContext& context = context_of(request);
   prepare(file);
-  const fuse_entry_param entry = entry_of(*made);
-  if (is_writer(file)) context.writers.opened(entry.ino);
+  if (is_writer(file)) context.writers.opened(made->st_ino);
+  const fuse_entry_param entry = entry_of(request, *made);
   const int answered = fuse_reply_create(request, &entry, file);
   if (answered != 0 && is_writer(file)) context.writers.closed(entry.ino);
   if (answered == -ENOENT) context.files->forget(entry.ino, 1);

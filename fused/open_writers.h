@@ -33,6 +33,10 @@ class OpenWriters {
     for (const auto& [ino, count] : writers_) files.push_back(ino);
     return files;
   }
+  bool contains(Ino ino) const {
+    const std::lock_guard lock(mutex_);
+    return writers_.contains(ino);
+  }
   bool any_of(const std::vector<Ino>& files) const {
     const std::lock_guard lock(mutex_);
     return std::ranges::any_of(files, [this](Ino ino) { return writers_.contains(ino); });

@@ -80,7 +80,7 @@ TEST_F(MountTest, NorDoesOneThatIsLazy) {
 TEST_F(MountTest, TruncateSparseAndHoles) {
   const OpenFile file(root / "a", O_RDWR | O_CREAT);
   ASSERT_EQ(::pwrite(file, "x", 1, 100 * kTestBlock), 1);
-  EXPECT_EQ(info(root / "a").st_blocks, 0);
+  EXPECT_EQ(info(root / "a").st_blocks, 1);  // or 0, for all that we know
   ASSERT_EQ(::fsync(file), 0);
   EXPECT_EQ(info(root / "a").st_size, 100 * kTestBlock + 1);
   EXPECT_EQ(info(root / "a").st_blocks, 1);  // the kernel was told at once
@@ -102,6 +102,24 @@ TEST_F(MountTest, SeekSeesWhatIsStillInTheKernelsCache) {
   ASSERT_EQ(::pwrite(file, "x", 1, 10 * kTestBlock), 1);
   EXPECT_EQ(::lseek(file, 0, SEEK_DATA), 10 * kTestBlock);
   EXPECT_EQ(::lseek(file, 10 * kTestBlock, SEEK_HOLE), 10 * kTestBlock + 1);
+}
+
+// tar -S reads nothing of a file that takes no room.
+TEST_F(MountTest, WhatIsStillInTheKernelsCacheTakesRoom) {
+  put(root / "there", "");
+  EXPECT_EQ(info(root / "there").st_blocks, 0);
+  for (const char* name : {"new", "there"}) {
+    {
+      const OpenFile file(root / name, O_WRONLY | O_CREAT);
+      ASSERT_EQ(::write(file, "data", 4), 4);
+      EXPECT_GT(info(root / name).st_blocks, 0) << name;
+      EXPECT_EQ(info(root / name).st_size, 4);
+    }
+    EXPECT_EQ(info(root / name).st_blocks, 1) << name;
+  }
+  const OpenFile emptied(root / "new", O_WRONLY | O_TRUNC);
+  ASSERT_EQ(::write(emptied, "other", 5), 5);
+  EXPECT_GT(info(root / "new").st_blocks, 0);
 }
 
 TEST_F(MountTest, ARenameOverAFileBringsWhatIsStillInTheKernelsCache) {
