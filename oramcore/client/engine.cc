@@ -41,6 +41,7 @@ Task<Status> Engine::open(Duration patience) {
   if (!findings.empty())
     spdlog::error("vault.db: {} damaged rows are left out: unmount and run s3oramfs fsck",
                   findings.size());
+  if (findings.empty()) S3O_CO_TRY(co_await refuse_old_copy(*loaded, patience));
   tree_ = loaded->tree;
   positions_ = std::move(loaded->positions);
   stash_ = std::move(loaded->stash);
@@ -81,6 +82,18 @@ Task<Status> Engine::open(Duration patience) {
                         loaded->intents.begin() + static_cast<std::ptrdiff_t>(ended));
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded->intents)));
   count_room();
+  co_return Status{};
+}
+
+/// Before the new epoch would shut the newest copy out.
+Task<Status> Engine::refuse_old_copy(const ClientState::Loaded& loaded, Duration patience) {
+  const auto stand = co_await servers_.survey(patience);
+  if (!stand && stand.error().code == Errc::unsupported) co_return Status{};  // older servers
+  if (!stand) co_return fail(stand.error());
+  if (wrote_since(*stand, loaded, params_))
+    co_return fail(Errc::stale_vault,
+                   "the servers hold writes of which this vault does not know: it is an old copy; "
+                   "use the newest one, or, if that is lost, s3oramfs restore");
   co_return Status{};
 }
 

@@ -123,6 +123,7 @@ class Engine final : public BlockDevice {
   Task<void> access(Request request);
   Task<void> access_path(Turn turn, Leaf leaf, Request request);
   Task<Status> finish_accesses(std::vector<Intent> intents);
+  Task<Status> refuse_old_copy(const ClientState::Loaded& loaded, Duration patience);
   void forget(BlockId block);
   bool is_found_by(Leaf leaf, BlockId block) const;
   bool is_given_up(BlockId block) const;

@@ -17,16 +17,6 @@ namespace {
 constexpr unsigned kAtOnce = 32;  // buckets
 constexpr Duration kTellEvery = std::chrono::seconds(1);
 
-/// What a root slot gets instead of a write that was not acknowledged: newer than all before, and
-/// no access of the session comes as far.
-std::uint64_t blank_stamp(std::uint64_t epoch, std::size_t slot) {
-  return first_access(epoch + 1) - 1 - slot;
-}
-/// Of any session.
-bool is_blank(std::uint64_t stamp, std::size_t slot) {
-  return (stamp + slot + 1 - first_access(0)) % (first_access(1) - first_access(0)) == 0;
-}
-
 }  // namespace
 
 Result<FormerState> FormerState::load(const std::filesystem::path& file, const VolumeParams& params,
@@ -145,29 +135,15 @@ bool Rebuild::said_by_enough(const std::vector<SurveyAnswer>& stand,
   return static_cast<std::size_t>(std::ranges::count_if(stand, says)) >= enough();
 }
 
-// Within a session and a view the root's slots tell: whatever is accessed writes one at all
-// servers, and the state knows of it before they do. (Older accesses may have been forgotten with
-// good reason: by a copy that was gone on with.)
 bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
   const ClientState::Loaded& former = former_->loaded;
-  const std::uint64_t first = first_access(former.sessions.front().epoch);
   std::uint64_t view = 0;
   for (const SurveyAnswer& each : stand) view = std::max(view, each.view);
   if (former.tree.view != view && !decided_by_former(stand, view)) return true;
   const auto has_other_slots = [&](const SurveyAnswer& each) {
     return each.root.size() != former.root.size();
   };
-  if (said_by_enough(stand, has_other_slots)) return true;
-  for (std::size_t slot = 0; slot < former.root.size(); ++slot) {
-    const auto& known = former.root[slot];
-    const auto is_newer = [&](const SurveyAnswer& each) {
-      const std::uint64_t stamp = slot < each.root.size() ? each.root[slot] : 0;
-      return stamp >= first && !is_blank(stamp, slot) &&
-             (!known || (*known != 0 && stamp > *known));
-    };
-    if (said_by_enough(stand, is_newer)) return true;
-  }
-  return false;
+  return said_by_enough(stand, has_other_slots) || wrote_since(stand, former, params_);
 }
 
 // The newest view of all. A server that is one behind must have that eviction prepared: it was

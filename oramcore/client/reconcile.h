@@ -4,10 +4,11 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "oramcore/client/servers.h"
 #include "oramcore/state/client_state.h"
-#include "oramcore/wire/messages.h"
+#include "oramcore/wire/repair_messages.h"
 
 namespace s3oram {
 
@@ -32,5 +33,15 @@ Result<std::optional<Due>> due_at(Party server, const OpenAnswer& stands, const 
 Task<Status> bring_along(Servers& servers, Party server, OpenAnswer stands, const TreeState& tree,
                          const std::optional<EvictionId>& attempt, std::uint64_t epoch,
                          Duration patience);
+
+/// What a root slot gets at a rebuild instead of a write that was not acknowledged: newer than all
+/// before, and no access of the session comes as far.
+std::uint64_t blank_stamp(std::uint64_t epoch, std::size_t slot);
+
+/// Whether t + 1 servers have a root write that `state` does not know of, though it is of one of
+/// its sessions. It knows of each before they do: then it is an old copy. (Accesses of older
+/// sessions may have been forgotten with good reason, by a copy that was gone on with.)
+bool wrote_since(const std::vector<SurveyAnswer>& stand, const ClientState::Loaded& state,
+                 const VolumeParams& params);
 
 }  // namespace s3oram
