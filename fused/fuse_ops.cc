@@ -22,19 +22,23 @@ FuseContext& context_of(fuse_req_t request) {
 }
 FileSystem& fs(fuse_req_t request) { return *context_of(request).files; }
 
-/// What the kernel is told. It may have data of a file that is open for writing, and would say for
-/// as long that the file takes no room: to tar -S that is a file of nothing but zeros.
-struct stat shown(const FuseContext& context, struct stat attributes) {
-  if (attributes.st_blocks == 0 && context.writers.contains(attributes.st_ino))
-    attributes.st_blocks = 1;
-  return attributes;
+/// The kernel may have data of a file that is open for writing, and would say for as long that the
+/// file takes no room: to tar -S that is a file of nothing but zeros.
+bool may_take_room(fuse_req_t request, const struct stat& attributes) {
+  return attributes.st_blocks == 0 && context_of(request).writers.contains(attributes.st_ino);
+}
+
+/// For how long the kernel need not ask again.
+double validity(fuse_req_t request, const struct stat& attributes) {
+  return may_take_room(request, attributes) ? 0 : kForever;
 }
 
 fuse_entry_param entry_of(fuse_req_t request, const struct stat& attributes) {
   fuse_entry_param entry{};
   entry.ino = attributes.st_ino;
-  entry.attr = shown(context_of(request), attributes);
-  entry.entry_timeout = entry.attr_timeout = kForever;
+  entry.attr = attributes;
+  entry.entry_timeout = kForever;
+  entry.attr_timeout = validity(request, attributes);
   return entry;
 }
 
@@ -61,12 +65,10 @@ void answer(fuse_req_t request, const Posix<struct stat>& node) {
 }
 
 void answer_attributes(fuse_req_t request, const Posix<struct stat>& attributes) {
-  if (!attributes) {
+  if (attributes)
+    fuse_reply_attr(request, &*attributes, validity(request, *attributes));
+  else
     fuse_reply_err(request, attributes.error());
-    return;
-  }
-  const struct stat told = shown(context_of(request), *attributes);
-  fuse_reply_attr(request, &told, kForever);
 }
 
 /// `size` 0 asks for the length only.
@@ -283,7 +285,10 @@ void do_fsyncdir(fuse_req_t request, fuse_ino_t, int, fuse_file_info*) {
 // ---- attributes --------------------------------------------------------------------------------
 
 void do_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
-  answer_attributes(request, fs(request).getattr(ino));
+  const auto found = fs(request).getattr(ino);
+  if (!found || !may_take_room(request, *found)) return answer_attributes(request, found);
+  context_of(request).after_write_back->then(
+      {ino}, [=](int) { answer_attributes(request, fs(request).getattr(ino)); });
 }
 
 void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int valid,
@@ -343,7 +348,7 @@ void do_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   if (is_writer(file)) {
     writers.opened(ino);
     const auto before = fs(request).getattr(ino);
-    if (before && before->st_blocks == 0)  // which the kernel may remember: see shown()
+    if (before && before->st_blocks == 0)  // which the kernel may remember
       fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
   }
   if (fuse_reply_open(request, file) != 0 && is_writer(file)) writers.closed(ino);
@@ -358,8 +363,12 @@ void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
   }
   FuseContext& context = context_of(request);
   prepare(file);
-  if (is_writer(file)) context.writers.opened(made->st_ino);
-  const fuse_entry_param entry = entry_of(request, *made);
+  fuse_entry_param entry = entry_of(request, *made);
+  if (is_writer(file)) {
+    context.writers.opened(entry.ino);
+    // It is about to take room, and few ask before it is closed: no question for each of those.
+    entry.attr.st_blocks = 1;
+  }
   const int answered = fuse_reply_create(request, &entry, file);
   if (answered != 0 && is_writer(file)) context.writers.closed(entry.ino);
   if (answered == -ENOENT) context.files->forget(entry.ino, 1);

@@ -7,6 +7,7 @@ constexpr const char* kUnnamed = "libfuse 3.14 has no call for unnamed files; pr
 constexpr const char* kLabels = "a volume without any labels says so, once for all its files";
 constexpr const char* kWhiteout = "only overlay file systems use whiteouts";
 constexpr const char* kAccess = "the kernel does not tell of accesses to pages that it holds";
+constexpr const char* kPartOfPage = "for a write of part of a page the kernel reads the page";
 constexpr const char* kSetGroup =
     "the kernel leaves set-group-id to FUSE files that their group may not execute: it has no "
     "effect on them";
@@ -19,6 +20,8 @@ constexpr KnownDifference kDifferences[] = {
     {"rename_whiteout", "rename", "EINVAL", "0", kWhiteout},
     {"times_of_map", "write to a mapping", "atime same mtime moved ctime moved",
      "atime moved mtime moved ctime moved", kAccess},
+    {"times_of_file", "copy_file_range", "atime moved mtime moved ctime moved",
+     "atime same mtime moved ctime moved", kPartOfPage},
     {"set_id_without_group_execution", "2666, write, as another",
      "file mode 2666 links 1 owner 12345:23456 size 7",
      "file mode 666 links 1 owner 12345:23456 size 7", kSetGroup},
