@@ -94,8 +94,11 @@ class Check {
       return {};
     }
     if (!problems->empty())
-      found("damaged-database", "SQLite finds the file damaged: " + *problems,
-            "all rows that can be read are put into a new file");
+      found(
+          "damaged-database", "SQLite finds the file damaged: " + *problems,
+          "all rows that can be read are put into a new file; what is lost of them may be in the "
+          "servers' last backup: `s3oramfs restore --force`, before the next mount, has all as of "
+          "then");
     if (!repair_ || problems->empty()) S3O_TRY(check_rows(*database));
     const bool mend =
         repair_ && std::any_of(report_.findings.begin(), report_.findings.end(),

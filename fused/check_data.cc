@@ -180,7 +180,11 @@ class DataCheck {
     if (inode.exists && inode.row.blocks != inode.extents)
       model_.found(
           "block-count", model_.path(ino),
-          fmt::format("it is said to take {} blocks and has {}", inode.row.blocks, inode.extents),
+          fmt::format("it is said to take {} blocks and has {}{}", inode.row.blocks, inode.extents,
+                      inode.row.blocks < inode.extents
+                          ? ""
+                          : ": if there were others, what they held is lost and reads as "
+                            "zeros"),
           "the count is put right");
     inode.row.blocks = inode.kept;
     if (!S_ISREG(inode.row.mode)) return;

@@ -1,14 +1,18 @@
 #include "oramcore/db/salvage.h"
 
+#include <filesystem>
 #include <iterator>
 #include <numeric>
 #include <set>
 #include <utility>
 
+#include "oramcore/db/database_file.h"
 #include "oramcore/db/sqlite.h"
 
 namespace s3oram {
 namespace {
+
+namespace fs = std::filesystem;
 
 using Key = std::int64_t;
 
@@ -40,21 +44,30 @@ std::string quoted(const std::string& name) {
   return text + '"';
 }
 
-/// Copies one table of `damaged` (attached) into the table of the same name in `main`.
+/// A file does not hold more rows. (If its pages point in circles, there seem to be more.)
+std::uint64_t most_rows(const std::string& file) {
+  constexpr std::uint64_t kLeast = 4;  // bytes
+  std::uint64_t size = 0;
+  for (const fs::path& part : {fs::path(file), log_of(file)}) {
+    std::error_code error;
+    if (const auto bytes = fs::file_size(part, error); !error) size += bytes;
+  }
+  return size / kLeast;
+}
+
+/// Copies one table of `damaged` (attached), at most so many rows at a time, into the table of the
+/// same name in `main`.
 class TableCopy {
  public:
-  TableCopy(Database& database, const std::string& name) : database_(database), name_(name) {}
+  TableCopy(Database& database, const std::string& name, std::uint64_t most)
+      : database_(database), name_(name), most_(most) {}
 
   Result<SalvagedTable> run() {
     S3O_TRY(find_key());
     S3O_TRY(copy());
-    SalvagedTable table{name_, 0, whole_};
-    auto count = database_.prepare("SELECT COUNT(*) FROM main." + quoted(name_));
-    if (!count) return fail(count.error());
-    auto row = count->step();
-    if (!row) return fail(row.error());
-    table.rows = static_cast<std::uint64_t>(count->integer(0));
-    return table;
+    const auto there = count("main"), were = count("damaged");
+    if (!there) return fail(there.error());
+    return SalvagedTable{name_, *there, whole_ && were && *were == *there};
   }
 
  private:
@@ -75,22 +88,35 @@ class TableCopy {
     return {};
   }
 
-  std::string insert(const std::string& where) const {
-    return fmt::format("INSERT OR IGNORE INTO main.{0} SELECT * FROM damaged.{0} NOT INDEXED {1}",
-                       quoted(name_), where);
+  /// With a condition, or SQLite would copy the rows as they are: out of order, or without a value
+  /// that they must have.
+  std::string insert(const std::string& condition) const {
+    return fmt::format(
+        "INSERT OR IGNORE INTO main.{0} SELECT * FROM damaged.{0} NOT INDEXED WHERE {1} LIMIT {2}",
+        quoted(name_), condition, most_);
+  }
+
+  Result<std::uint64_t> count(const char* schema) {
+    auto count = database_.prepare(
+        fmt::format("SELECT COUNT(*) FROM (SELECT 1 FROM {}.{} NOT INDEXED LIMIT {})", schema,
+                    quoted(name_), most_));
+    if (!count) return fail(count.error());
+    auto row = count->step();
+    if (!row) return fail(row.error());
+    return static_cast<std::uint64_t>(count->integer(0));
   }
 
   /// The narrowest and the widest range in turn: the one finds all around a damaged page, the other
   /// what lies behind a wide gap in the keys.
   Status copy() {
-    auto all = database_.prepare(insert(""));
+    auto all = database_.prepare(insert("TRUE"));
     if (all) {
       auto copied = all->run();
       if (copied) return {};
       if (copied.error().code == Errc::disk_full) return copied;
     }
     whole_ = false;
-    auto some = database_.prepare(insert(fmt::format("WHERE {} BETWEEN ? AND ?", key_[0])));
+    auto some = database_.prepare(insert(fmt::format("{} BETWEEN ? AND ?", key_[0])));
     if (!some) return {};  // nothing can be read
     unsigned failures = 0;
     for (std::set<Range> todo = all_keys(); !todo.empty() && failures < kMostFailures;) {
@@ -114,11 +140,11 @@ class TableCopy {
 
   /// Rows whose key begins with `first`, one by one until one cannot be read.
   Status step_through(Key first, const char* order) {
-    auto keys = database_.prepare(
-        fmt::format("SELECT {0} FROM damaged.{1} NOT INDEXED WHERE {2} = ? ORDER BY {0} {3}",
-                    key_[1], quoted(name_), key_[0], order));
+    auto keys = database_.prepare(fmt::format(
+        "SELECT {0} FROM damaged.{1} NOT INDEXED WHERE {2} = ? ORDER BY {0} {3} LIMIT {4}", key_[1],
+        quoted(name_), key_[0], order, most_));
     if (!keys) return {};
-    auto one = database_.prepare(insert(fmt::format("WHERE {} = ? AND {} = ?", key_[0], key_[1])));
+    auto one = database_.prepare(insert(fmt::format("{} = ? AND {} = ?", key_[0], key_[1])));
     if (!one) return {};
     keys->bind(0, first);
     while (true) {
@@ -136,6 +162,7 @@ class TableCopy {
 
   Database& database_;
   const std::string name_;
+  const std::uint64_t most_;
   std::vector<std::string> key_;
   bool whole_ = true;
 };
@@ -177,7 +204,7 @@ Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::s
   std::vector<SalvagedTable> tables;
   for (const auto& [name, sql] : schema->tables) {
     S3O_TRY(database->execute(sql));
-    auto table = TableCopy(*database, name).run();
+    auto table = TableCopy(*database, name, most_rows(from)).run();
     if (!table) return fail(table.error());
     tables.push_back(std::move(*table));
   }
