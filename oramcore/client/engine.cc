@@ -87,9 +87,13 @@ Task<Status> Engine::open(Duration patience) {
 
 /// Before the new epoch would shut the newest copy out.
 Task<Status> Engine::refuse_old_copy(const ClientState::Loaded& loaded, Duration patience) {
-  const auto stand = co_await servers_.survey(patience);
+  auto stand = co_await servers_.survey(patience);
   if (!stand && stand.error().code == Errc::unsupported) co_return Status{};  // older servers
   if (!stand) co_return fail(stand.error());
+  // A server that was used by another copy says so itself.
+  std::erase_if(*stand, [&](const SurveyAnswer& each) {
+    return std::ranges::find(loaded.sessions, each.session) == loaded.sessions.end();
+  });
   if (wrote_since(*stand, loaded, params_))
     co_return fail(Errc::stale_vault,
                    "the servers hold writes of which this vault does not know: it is an old copy; "
