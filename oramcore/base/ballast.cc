@@ -5,6 +5,24 @@
 #include "oramcore/base/rules.h"
 
 namespace s3oram {
+namespace {
+
+constexpr std::uintmax_t kHardlyAny = 1 << 20;
+
+void tell(const std::string& outcome) { spdlog::error("the disk is full: {}", outcome); }
+constexpr const char* kUsed = "room that was kept back is used";
+
+}  // namespace
+
+void Ballast::release_if_full(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto space = std::filesystem::space(path, error);
+  if (error || space.available >= kHardlyAny || std::filesystem::file_size(path, error) == 0 ||
+      error)
+    return;
+  std::filesystem::resize_file(path, 0, error);
+  tell(error ? error.message() : kUsed);
+}
 
 Result<std::unique_ptr<Ballast>> Ballast::open(Disk& disk, const std::filesystem::path& path,
                                                std::uint64_t bytes) {
@@ -19,8 +37,7 @@ bool Ballast::release() {
   if (!whole_) return false;
   whole_ = false;
   const auto given = file_->truncate(0);
-  spdlog::error("the disk is full: {}",
-                given ? "room that was kept back is used" : given.error().message);
+  tell(given ? kUsed : given.error().message);
   return given.has_value();
 }
 

@@ -16,6 +16,10 @@ class Ballast {
   static Result<std::unique_ptr<Ballast>> open(Disk& disk, const std::filesystem::path& path,
                                                std::uint64_t bytes);
 
+  /// Before anything is open there: what was kept in `path` is given up if the disk has hardly any
+  /// other room. (What SQLite maps, a full disk ends the process for.)
+  static void release_if_full(const std::filesystem::path& path);
+
   /// Gives the room to whoever writes next. False if there was none left to give.
   bool release();
   /// Takes the room again, if there is enough.

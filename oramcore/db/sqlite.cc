@@ -48,6 +48,8 @@ bool header_is_damaged(const std::string& path) {
   return !known;
 }
 
+std::string ballast_of(const std::string& database) { return database + "-ballast"; }
+
 }  // namespace
 
 Statement::Statement(Statement&& other) noexcept { *this = std::move(other); }
@@ -128,6 +130,7 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
                     (mode == Mode::read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
                     (mode == Mode::create ? SQLITE_OPEN_CREATE : 0);
   const std::string vfs = disk.sqlite_vfs();
+  if (mode != Mode::read_only && vfs.empty()) Ballast::release_if_full(ballast_of(path));
   const int rc =
       sqlite3_open_v2(path.c_str(), &database.db_, flags, vfs.empty() ? nullptr : vfs.c_str());
   if (std::error_code error; rc != SQLITE_OK && std::filesystem::is_directory(path, error))
@@ -220,7 +223,7 @@ Status Database::commit(std::string_view what) {
 }
 
 Status Database::keep_ballast(std::uint64_t bytes) {
-  auto ballast = Ballast::open(*disk_, path_ + "-ballast", bytes);
+  auto ballast = Ballast::open(*disk_, ballast_of(path_), bytes);
   if (!ballast) return fail(ballast.error());
   ballast_ = std::move(*ballast);
   return {};

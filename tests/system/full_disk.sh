@@ -79,3 +79,14 @@ end_work 0
 if [[ $3 == remote ]]; then fill_up "$work/store2" 300000; fi
 fill_up "$disk" 30000
 s3oramfs umount "$mount"
+
+step "a vault on a disk without any room can be mounted, and files be deleted"
+tell "$disk" space "$(used "$disk")"
+s3oramfs mount --timeout "$timeout" -o ro "$vault" "$mount"
+cmp "$work/kept" "$mount/kept" || fail "what was there cannot be read"
+s3oramfs umount "$mount"
+s3oramfs fsck "$vault"
+s3oramfs mount --timeout "$timeout" "$vault" "$mount"
+rm "$mount/kept"
+sync "$mount" || fail "the deletion cannot be made durable"
+s3oramfs umount "$mount"
