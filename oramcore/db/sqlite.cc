@@ -25,8 +25,7 @@ tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {
                                                                   : Errc::failed;
   const char* file = db ? sqlite3_db_filename(db, "main") : nullptr;
   if (code == Errc::disk_full)
-    return fail(code, "database {}: its disk is full: make room there ({})", file ? file : "?",
-                doing);
+    return fail(code, "database {}: its disk is full: make room there", file ? file : "?");
   return fail(code, "database {}: {} ({})", file ? file : "?",
               db ? sqlite3_errmsg(db) : sqlite3_errstr(rc), doing);
 }
