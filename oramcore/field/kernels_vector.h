@@ -64,7 +64,7 @@ Step<V> keep_last(std::size_t size, const Step<V>& sum) {
 // neither so many streams nor the jump to other rows.
 
 constexpr std::size_t kTile = 65536;  // or up to half as much again
-constexpr std::size_t kAhead = 2048;
+constexpr std::size_t kAhead = 3072;
 constexpr std::size_t kLine = 64;  // of the cache, at least
 
 /// Where the next pass begins: rows[r] + begin.
