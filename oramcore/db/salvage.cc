@@ -201,10 +201,11 @@ Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::s
   S3O_TRY(database->execute("PRAGMA main.synchronous = OFF"));
   auto schema = read_schema(*database);
   if (!schema) return fail(Errc::damaged_vault, "{}", schema.error().message);
+  const std::uint64_t most = most_rows(from);
   std::vector<SalvagedTable> tables;
   for (const auto& [name, sql] : schema->tables) {
     S3O_TRY(database->execute(sql));
-    auto table = TableCopy(*database, name, most_rows(from)).run();
+    auto table = TableCopy(*database, name, most).run();
     if (!table) return fail(table.error());
     tables.push_back(std::move(*table));
   }

@@ -149,7 +149,7 @@ struct MendRequest {
 /// behind the first `from`. It is the same at every server.
 struct LayoutRequest {
   static constexpr auto kType = MessageType::layout;
-  static constexpr std::uint32_t kMost = 1 << 20;  // what a message has room for, four times over
+  static constexpr std::uint32_t kMost = 1 << 20;  // a message has room for nine times as many
   std::uint64_t epoch = 0;
   std::uint64_t view = 0;
   std::uint64_t from = 0;
