@@ -79,9 +79,11 @@ Result<std::string> Question::receive_line() {
 Result<json> Question::answer() {
   auto line = receive_line();
   if (!line) return fail(std::move(line).error());
+  if (line->empty()) return fail(Errc::failed, "{}: its daemon ended before it answered", vault_);
   json answer = json::parse(*line, nullptr, /*allow_exceptions=*/false);
   if (!answer.is_object() || !answer.contains("ok") || !answer["ok"].is_boolean())
-    return fail(Errc::failed, "{}: its daemon ended, or answered {} with nonsense", vault_, text_);
+    return fail(Errc::failed, "{}: its daemon's answer to {} cannot be read: \"{}\"", vault_, text_,
+                *line);
   if (answer["ok"].get<bool>()) return answer;
   const auto code = answer.find("code");
   const auto message = answer.find("message");

@@ -19,11 +19,10 @@ void Progress::update(const std::string& detail) {
   if (at_terminal()) {
     std::cerr << "\r\033[K" << text << std::flush;
     line_open_ = true;
-    next_ = passed + std::chrono::seconds(1);
   } else {
     std::cerr << text << "\n";
-    next_ = passed + std::chrono::seconds(10);
   }
+  next_ = passed + every_;
 }
 
 }  // namespace s3oram

@@ -11,8 +11,8 @@ namespace s3oram {
 /// Whether a person at a terminal reads what is written to stderr.
 bool at_terminal();
 
-/// Tells on stderr that something is still going on: on a terminal one line, rewritten; elsewhere a
-/// line each 10 s. Silent in the first second.
+/// Tells on stderr that something is still going on: on a terminal one line, after a second, that
+/// is rewritten each second; elsewhere a line each 10 s.
 class Progress {
  public:
   explicit Progress(std::string doing) : doing_(std::move(doing)) {}
@@ -26,7 +26,8 @@ class Progress {
   using Time = std::chrono::steady_clock;
   std::string doing_;
   Time::time_point start_ = Time::now();
-  std::chrono::seconds next_{1};  // since the start: when to write again
+  const std::chrono::seconds every_{at_terminal() ? 1 : 10};
+  std::chrono::seconds next_ = every_;  // since the start: when to write again
   bool line_open_ = false;
 };
 

@@ -21,6 +21,9 @@ using namespace std::chrono_literals;
 // With --force: how long the daemon may take to write, and then to end.
 constexpr auto kForced = 30s;
 constexpr auto kEnd = 10s;
+// How long a daemon that was killed, and listens no more, may hold the vault.
+constexpr auto kKilled = 5s;
+constexpr auto kPoll = 20ms;
 // When a daemon that still serves the mount will do so for longer: what somebody has asked for, it
 // gives up before that.
 constexpr auto kServed = 60s;
@@ -69,14 +72,19 @@ Result<Question> ask_for_the_end(const Vault& vault) {
 /// Gives the question how the daemon ends, if there is a daemon that answers.
 Result<std::optional<Question>> write_everything(Vault& vault, const VaultMount& mount, How& how) {
   Progress progress(fmt::format("writing what is in memory of {}", mount.point.string()));
-  const auto answer = ask_daemon(vault, "sync", progress, how.force ? kForced : 0s);
-  if (!answer && answer.error().code == Errc::not_mounted) {
+  const auto sync = [&] { return ask_daemon(vault, "sync", progress, how.force ? kForced : 0s); };
+  const auto limit = std::chrono::steady_clock::now() + kKilled;
+  auto answer = sync();
+  while (!answer && answer.error().code == Errc::not_mounted) {
     auto used = Vault::is_in_use(vault.directory());
     if (!used) return fail(std::move(used).error());
     if (!*used) {
       std::cerr << "s3oramfs: the daemon of " << mount.point.string() << " is gone\n";
       return std::nullopt;
     }
+    if (std::chrono::steady_clock::now() >= limit) break;
+    std::this_thread::sleep_for(kPoll);
+    answer = sync();
   }
   if (!answer && !how.force)
     return fail(answer.error().code,
@@ -128,7 +136,7 @@ Status wait_until_left(Vault& vault, const How& how) {
                   "process s3oramfs-fused of that vault before it can be mounted again",
                   vault.directory().string());
     progress.update();
-    std::this_thread::sleep_for(20ms);
+    std::this_thread::sleep_for(kPoll);
   }
 }
 

@@ -8,8 +8,6 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kSpareBlocks = 16;  // left free on a full disk
-
 /// A share of the memory goes to packs that were read.
 std::size_t packs_in_memory(const CacheOptions& options, std::uint32_t block_size) {
   return std::max<std::size_t>(2, options.limit / 16 / block_size);
@@ -54,10 +52,11 @@ void DataCache::account(const Handle& block) {
   bytes_ += charge - block->charged;
   dirty_bytes_ += (unflushed ? charge : 0) - block->charged_dirty;
   const bool needs_room = here && block->needs_room();
-  room_bytes_ += (needs_room ? charge : 0) - block->charged_room;
+  const std::size_t room = !needs_room ? 0 : packs.takes(block->data.size()) ? charge : block_size_;
+  room_bytes_ += room - block->charged_room;
   block->charged = charge;
   block->charged_dirty = unflushed ? charge : 0;
-  block->charged_room = needs_room ? charge : 0;
+  block->charged_room = room;
   if (here) {
     const bool is_new = !block->owned && !block->loading;
     block->node->unflushed += unflushed - block->counted_unflushed;
@@ -292,7 +291,7 @@ PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index
 
 /// For what has no place on the device yet.
 bool DataCache::is_full() const {
-  return options_.free_bytes() < room_bytes_ + kSpareBlocks * block_size_;
+  return options_.free_bytes() < room_bytes_ + spare_bytes() + block_size_;
 }
 
 bool DataCache::held_back(Node& node) const {

@@ -114,11 +114,16 @@ class DataCache {
   std::size_t bytes() const { return memory() + packs.bytes_in_memory(); }
   std::size_t dirty_bytes() const { return dirty_bytes_; }
   std::size_t limit() const { return options_.limit; }
+  /// Of what waits to be written: room that the device has to find.
+  std::uint64_t room_bytes() const { return room_bytes_; }
+  /// Left free on a full device.
+  std::uint64_t spare_bytes() const { return kSpareBlocks * block_size_; }
   std::uint32_t block_size() const { return block_size_; }
   /// Writes and reads in flight: while there are any, the device's callbacks may come.
   unsigned in_flight() const { return writes_ + reads_ + packs.writing(); }
 
  private:
+  static constexpr std::uint64_t kSpareBlocks = 16;
   /// What a block takes in memory besides its data, and its node, as most files have one: about.
   static constexpr std::size_t kOverhead = 768;
 

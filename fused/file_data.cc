@@ -60,7 +60,8 @@ PosixStatus FileSystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::
   if (!S_ISREG(node->row.mode)) return posix_error(EOPNOTSUPP);
   if ((mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) != 0)
     S3O_POSIX_TRY(cache_.punch(lock, *node, offset, length));
-  else if (const auto has = cache_.bytes_of(*node); length > has && length - has > free_bytes())
+  else if (const auto has = cache_.bytes_of(*node);
+           length > has && length - has > free_bytes(cache_.spare_bytes()))
     return posix_error(ENOSPC);
   if ((mode & FALLOC_FL_KEEP_SIZE) == 0 && offset + length > node->size)
     S3O_POSIX_TRY(cache_.truncate(*node, offset + length));
@@ -94,19 +95,23 @@ PosixStatus FileSystem::closing(Ino ino) {
   return {};
 }
 
-/// What is freed and still held for a backup is given back when there is need.
-std::uint64_t FileSystem::free_bytes() const {
-  return std::min(options_.cache.free_bytes() + cache_.numbers.uncovered() * cache_.block_size(),
-                  options_.database_room());
+/// What is freed and still held for a backup is given back when there is need. `spare`: left free.
+std::uint64_t FileSystem::free_bytes(std::uint64_t spare) const {
+  const std::uint64_t taken = cache_.room_bytes() + spare;
+  const std::uint64_t room =
+      options_.cache.free_bytes() + cache_.numbers.uncovered() * cache_.block_size();
+  return std::min(room - std::min(room, taken), options_.database_room());
 }
 
 Posix<struct statvfs> FileSystem::statfs() {
   const Lock lock(mutex_);
   struct statvfs out {};
   out.f_bsize = out.f_frsize = cache_.block_size();
-  out.f_bfree = out.f_bavail = free_bytes() / cache_.block_size();
-  out.f_blocks = cache_.numbers.used() - cache_.numbers.uncovered() + out.f_bfree;
-  out.f_ffree = out.f_favail = out.f_bfree;  // as many as there is room for a block each
+  out.f_bfree = free_bytes(0) / cache_.block_size();
+  out.f_bavail = free_bytes(cache_.spare_bytes()) / cache_.block_size();
+  out.f_blocks = cache_.numbers.used() - cache_.numbers.uncovered() +
+                 cache_.room_bytes() / cache_.block_size() + out.f_bfree;
+  out.f_ffree = out.f_favail = out.f_bavail;  // as many as there is room for a block each
   out.f_files = inodes_ + out.f_ffree;
   out.f_namemax = 255;
   return out;

@@ -197,7 +197,7 @@ class FileSystem final : public CommitParticipant {
   PosixStatus end(Node& node);
   void drop_if_idle(Ino ino);
 
-  std::uint64_t free_bytes() const;
+  std::uint64_t free_bytes(std::uint64_t spare) const;
 
   PosixStatus commit(Lock& lock);
   bool is_idle() const {

@@ -234,7 +234,7 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
 
 Status mount_vault(const MountCommand& command, Audience& audience) {
   auto vault = Vault::find(command.vault);
-  if (!vault) return fail(advise_on_keys(vault.error(), command.vault));
+  if (!vault) return fail(vault.error());
   S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
   if (command.fake) return {};
   S3O_TRY(lock_vault(*vault));
@@ -247,7 +247,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
     return fail(advise_on_database(std::move(known).error(), command.vault));
   // By whoever mounts: a passphrase in /etc/fstab may be for root's eyes only.
   auto keys = unlock_vault(*vault, command);
-  if (!keys) return fail(advise_on_keys(keys.error(), command.vault));
+  if (!keys) return fail(keys.error());
   const bool in_background = audience.command.is_background();
   ServiceManager manager(in_background ? ServiceManager::Whose::another
                                        : ServiceManager::Whose::ours);

@@ -16,6 +16,7 @@
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/mountinfo.h"
 #include "oramcore/base/system_error.h"
+#include "oramcore/state/advice.h"
 #include "oramcore/state/vault_config.h"
 #include "oramcore/state/vault_draft.h"
 
@@ -64,6 +65,25 @@ Status write_first_key(const fs::path& directory, const Credential& credential,
   const Status written = write_durably(key_file(directory), content);
   sodium_memzero(content.data(), content.size());
   return written;
+}
+
+/// `wrap`: of a vault of before there were slots.
+Result<KeyFile> read_key_file(const fs::path& path, const std::optional<KeyWrap>& wrap) {
+  struct stat stat {};
+  if (::stat(path.c_str(), &stat) != 0)
+    return fail(Errc::damaged_vault, "{}: {}", path.string(), std::strerror(errno));
+  if ((stat.st_mode & 077) != 0)
+    return fail(Errc::failed,
+                "{}: others may read or change it (mode {:04o}): if that is not how the key got "
+                "known, run: chmod 600 {}",
+                path.string(), stat.st_mode & 07777, path.string());
+  auto content = read_small_file(path, kLargestKey);
+  if (!content) return fail(std::move(content).error());
+  // vault.json may be the older one of the two, if the first change of a credential was cut short.
+  auto keys = wrap && !has_slots(*content) ? parse_old_key_file(*content, *wrap, path)
+                                           : parse_key_file(*content, path);
+  sodium_memzero(content->data(), content->size());
+  return keys;
 }
 
 }  // namespace
@@ -197,13 +217,23 @@ Result<Vault> Vault::find(const fs::path& directory) {
   std::error_code error;
   Vault vault;
   vault.directory_ = fs::canonical(directory, error);
+  if (error == std::errc::permission_denied)
+    return system_failure(EACCES, "{}", directory.string());
   if (error)
     return fail(Errc::not_a_vault, "{}: not a vault: {}", directory.string(), error.message());
+  const fs::path config = config_file(vault.directory_);
   struct stat stat {};
-  if (::stat(config_file(vault.directory_).c_str(), &stat) != 0)
+  if (::stat(config.c_str(), &stat) != 0) {
+    const int why = errno;
+    if (why == EACCES) return system_failure(why, "{}", config.string());
+    if (why == ENOENT && was_vault(vault.directory_))
+      return fail(
+          advise_on_keys({Errc::damaged_vault, config.string() + ": is gone"}, vault.directory_));
     return fail(Errc::not_a_vault, "{}: not a vault: its vault.json: {}", directory.string(),
-                std::strerror(errno));
-  S3O_TRY(vault.reread());
+                std::strerror(why));
+  }
+  if (Status read = vault.reread(); !read)
+    return fail(advise_on_keys(read.error(), vault.directory_));
   return vault;
 }
 
@@ -263,21 +293,8 @@ Result<bool> Vault::is_in_use(const fs::path& directory) {
 }
 
 Result<KeyFile> Vault::read_keys() const {
-  const fs::path path = key_file(directory_);
-  struct stat stat {};
-  if (::stat(path.c_str(), &stat) != 0)
-    return fail(Errc::damaged_vault, "{}: {}", path.string(), std::strerror(errno));
-  if ((stat.st_mode & 077) != 0)
-    return fail(Errc::failed,
-                "{}: others may read or change it (mode {:04o}): if that is not how the key got "
-                "known, run: chmod 600 {}",
-                path.string(), stat.st_mode & 07777, path.string());
-  auto content = read_small_file(path, kLargestKey);
-  if (!content) return fail(std::move(content).error());
-  // vault.json may be the older one of the two, if the first change of a credential was cut short.
-  auto keys = old_wrap_ && !has_slots(*content) ? parse_old_key_file(*content, *old_wrap_, path)
-                                                : parse_key_file(*content, path);
-  sodium_memzero(content->data(), content->size());
+  auto keys = read_key_file(key_file(directory_), old_wrap_);
+  if (!keys) return fail(advise_on_keys(keys.error(), directory_));
   return keys;
 }
 

@@ -147,6 +147,9 @@ class Vault {
   Status write_keys(const KeyFile& keys);
   struct KeyChange;
   Result<KeyChange> start_change(const Credential& known);
+  /// Fills a slot that is not there, and writes the file.
+  Status add_slot(KeyChange& change, unsigned number, const Credential& credential, Random& random,
+                  const KdfLimits& limits);
 
   std::filesystem::path directory_;
   VaultConfig config_;

@@ -17,18 +17,20 @@ bool has_plain_slot(const KeyFile& keys) {
   return keys.slots.front().wrap.kind == KeyWrap::Kind::plain;
 }
 
-Result<KeySlot> make_slot(unsigned number, const Seed& master, const Credential& credential,
-                          Random& random, const KdfLimits& limits) {
-  KeySlot slot{number, make_key_wrap(credential, limits, random), {}};
-  auto box = make_box(master, slot.wrap, credential, random);
-  if (!box) return fail(std::move(box).error());
-  slot.box = std::move(*box);
-  return slot;
+auto find_slot(KeyFile& keys, unsigned number) {
+  return std::ranges::find(keys.slots, number, &KeySlot::number);
 }
 
-auto find_slot(KeyFile& keys, unsigned number) {
-  return std::find_if(keys.slots.begin(), keys.slots.end(),
-                      [&](const KeySlot& slot) { return slot.number == number; });
+/// Two slots for the same credential are refused: to change one of them would shut nobody out.
+Status check_opens_none(const KeyFile& keys, const Credential& credential,
+                        const std::filesystem::path& vault, const char* advice) {
+  if (keys.slots.empty()) return {};
+  const auto opened = open_slot(keys, credential);
+  if (opened)
+    return fail(Errc::usage, "{}: this passphrase or key file opens slot {} too: {}",
+                vault.string(), opened->number, advice);
+  if (opened.error().code != Errc::wrong_passphrase) return fail(opened.error());
+  return {};
 }
 
 PublicKey public_key_of(Seed& secret) {
@@ -80,6 +82,18 @@ Status Vault::write_keys(const KeyFile& keys) {
               renewed.error().message);
 }
 
+Status Vault::add_slot(KeyChange& change, unsigned number, const Credential& credential,
+                       Random& random, const KdfLimits& limits) {
+  std::vector<KeySlot>& slots = change.keys.slots;
+  S3O_TRY(check_opens_none(change.keys, credential, directory_, "give another one"));
+  KeySlot slot{number, make_key_wrap(credential, limits, random), {}};
+  auto box = make_box(change.opened.master, slot.wrap, credential, random);
+  if (!box) return fail(std::move(box).error());
+  slot.box = std::move(*box);
+  slots.insert(std::ranges::upper_bound(slots, number, {}, &KeySlot::number), std::move(slot));
+  return write_keys(change.keys);
+}
+
 Result<std::vector<Vault::Slot>> Vault::slots() const {
   auto keys = read_keys();
   if (!keys) return fail(std::move(keys).error());
@@ -97,10 +111,10 @@ Result<unsigned> Vault::change_credential(const Credential& known, const Credent
                 "{}: other passphrases or key files open it too: remove their slots first",
                 directory_.string());
   const unsigned number = change->opened.number;
-  auto slot = make_slot(number, change->opened.master, fresh, random, limits);
-  if (!slot) return fail(std::move(slot).error());
-  *find_slot(change->keys, number) = std::move(*slot);
-  S3O_TRY(write_keys(change->keys));
+  change->keys.slots.erase(find_slot(change->keys, number));
+  S3O_TRY(check_opens_none(change->keys, known, directory_,
+                           "remove one of them (passwd --remove) first"));
+  S3O_TRY(add_slot(*change, number, fresh, random, limits));
   return number;
 }
 
@@ -126,12 +140,7 @@ Result<unsigned> Vault::add_credential(const Credential& known, const Credential
                 kMostSlots);
   unsigned number = 1;
   while (find_slot(keys, number) != keys.slots.end()) ++number;
-  auto slot = make_slot(number, change->opened.master, fresh, random, limits);
-  if (!slot) return fail(std::move(slot).error());
-  keys.slots.push_back(std::move(*slot));
-  std::sort(keys.slots.begin(), keys.slots.end(),
-            [](const KeySlot& a, const KeySlot& b) { return a.number < b.number; });
-  S3O_TRY(write_keys(keys));
+  S3O_TRY(add_slot(*change, number, fresh, random, limits));
   return number;
 }
 

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "oramcore/base/durable_file.h"
+#include "oramcore/state/key_file.h"
 #include "oramcore/state/vault.h"
 #include "oramcore/state/vault_config.h"
 #include "tests/state/vault_fixture.h"
@@ -131,12 +132,36 @@ TEST_F(KeySlots, NobodyIsShutOut) {
   EXPECT_EQ(opening(passphrase("two")), Errc::ok);
 }
 
-TEST_F(KeySlots, WhatOpensTwoSlotsMayRemoveOne) {
+// Otherwise what was changed would go on opening the vault.
+TEST_F(KeySlots, NothingOpensTwoSlots) {
   make(passphrase("one"));
-  ASSERT_TRUE(add(passphrase("one"), passphrase("one")));
+  ASSERT_TRUE(add(passphrase("one"), passphrase("two")));
+  for (const auto& refused :
+       {add(passphrase("one"), passphrase("two")), add(passphrase("one"), passphrase("one")),
+        change(passphrase("one"), passphrase("two"))}) {
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::usage);
+    EXPECT_NE(refused.error().message.find("opens slot"), std::string::npos);
+  }
+  EXPECT_EQ(change(passphrase("two"), passphrase("two")).value(), 2u) << "with new salt";
+  EXPECT_EQ(numbers(), (std::set<unsigned>{1, 2}));
+}
+
+// Earlier versions let it.
+TEST_F(KeySlots, WhatOpensTwoSlotsAllTheSameMayRemoveOne) {
+  make(passphrase("one"));
+  const std::string content = read("vault.key");
+  auto keys = parse_key_file(as_view(content), "vault.key");
+  ASSERT_TRUE(keys);
+  const KeyWrap wrap = make_key_wrap(passphrase("one"), kQuick, random_);
+  const auto opened = open_slot(*keys, passphrase("one"));
+  keys->slots.push_back({2, wrap, *make_box(opened->master, wrap, passphrase("one"), random_)});
+  ASSERT_TRUE(write_durably(vault_ / "vault.key", to_bytes(*keys)));
+  EXPECT_EQ(change(passphrase("one"), passphrase("new")).error().code, Errc::usage);
   ASSERT_TRUE(vault().remove_slot(1, passphrase("one")));
   EXPECT_EQ(numbers(), (std::set<unsigned>{2}));
   EXPECT_EQ(opening(passphrase("one")), Errc::ok);
+  EXPECT_TRUE(change(passphrase("one"), passphrase("new")));
 }
 
 TEST_F(KeySlots, AnUnprotectedKeyStaysAlone) {

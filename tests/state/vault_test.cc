@@ -439,7 +439,21 @@ TEST_F(VaultJson, DamageIsReportedByFind) {
   const auto found = Vault::find(path("v"));
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, Errc::damaged_vault);
-  EXPECT_NE(found.error().message.find("vault.json"), std::string::npos);
+  EXPECT_NE(found.error().message.find("vault.json: not JSON; put it back from a copy"),
+            std::string::npos)
+      << found.error().message;
+}
+
+TEST_F(VaultTest, ALostDescriptionIsToldOfAsSuch) {
+  ASSERT_TRUE(create(path("v"), remote_config(), {}));
+  write(path("v") / "vault.db", "");
+  fs::remove(path("v") / "vault.json");
+  const auto found = Vault::find(path("v"));
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, Errc::damaged_vault);
+  EXPECT_NE(found.error().message.find("vault.json: is gone; `s3oramfs restore --from"),
+            std::string::npos)
+      << found.error().message;
 }
 
 }  // namespace

@@ -52,3 +52,7 @@ rm -r "$own/servers/3"
 s3oramfs repair --server 3 "$own"
 [[ -z $(find "$own" ! -user "$user") ]] || fail "not the user's: $(find "$own" ! -user "$user")"
 runuser -u "$user" -- "$work/bin/s3oramfs" scrub "$own"
+
+step "what may not be looked into is not said to be no vault"
+s3oramfs init --local --no-passphrase "$work/root" > "$work/init.log" 2>&1
+expect 1 "$work/root/vault.json: Permission denied" runuser -u "$user" -- "$work/bin/s3oramfs" status "$work/root"
