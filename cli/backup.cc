@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/control.h"
+#include "cli/mount_table.h"
 #include "cli/terminal.h"
 #include "oramcore/base/durable_file.h"
 
@@ -43,13 +44,13 @@ Status run_backup(const Args& args) {
       "s3oramfs backup");
   std::string name;
   std::filesystem::path keys;
-  app.add_option("VAULT", name, "The vault")->required();
+  app.add_option("VAULT", name, "The vault, or the directory where it is mounted")->required();
   app.add_option("--keys", keys, "Write what restore needs for a lost vault to FILE")
       ->type_name("FILE");
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
-  auto vault = Vault::find(name);
+  auto vault = find_vault(name);
   if (!vault) return fail(std::move(vault).error());
   if (!keys.empty()) S3O_TRY(write_keys(*vault, keys));
   const Status backed_up = back_up(*vault);

@@ -8,7 +8,7 @@
 #include "cli/command.h"
 #include "cli/json_text.h"
 #include "cli/progress_bar.h"
-#include "cli/size.h"
+#include "oramcore/base/help.h"
 #include "oramcore/base/system_error.h"
 
 namespace s3oram {
@@ -65,12 +65,13 @@ Status run_bench(const Args& args) {
       "It works in a new subdirectory, which it removes, also when interrupted.",
       "s3oramfs bench");
   std::vector<std::string> targets;
-  std::string size = "64M", picture;
+  std::string picture;
   BenchOptions options;
   bool as_json = false;
   app.add_option("VAULT|DIRECTORY", targets, "What to measure; else the current directory");
-  app.add_option("--size", size, "Bytes to write and read, with K, M or G")
-      ->capture_default_str()
+  app.add_option("--size", options.size, "How much to write and read")
+      ->transform(size_from(kLeast))
+      ->default_str(short_size(options.size))
       ->type_name("SIZE");
   app.add_option("--seconds", options.seconds, "For each of the other measurements, at most")
       ->capture_default_str()
@@ -80,11 +81,7 @@ Status run_bench(const Args& args) {
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
-  const auto bytes = parse_size(size);
-  if (!bytes) return fail(bytes.error());
-  if (*bytes < kLeast) return fail(Errc::usage, "--size {}: 1M is the least", size);
   if (!(options.seconds > 0)) return fail(Errc::usage, "--seconds: give more than 0");
-  options.size = *bytes;
   if (targets.empty()) targets.push_back(".");
   if (!picture.empty()) S3O_TRY(check_picture(picture));
 

@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/json_text.h"
+#include "cli/mount_table.h"
 #include "cli/terminal.h"
 #include "cli/vault_check.h"
 #include "cli/vault_lock.h"
@@ -86,7 +87,7 @@ Status run_fsck(const Args& args) {
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
 
-  auto vault = Vault::find(name);
+  auto vault = find_vault(name);
   if (!vault) return fail(std::move(vault).error());
   S3O_TRY(lock_vault(*vault));
   if (!vault->config().ready)

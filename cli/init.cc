@@ -10,8 +10,8 @@
 #include "cli/command.h"
 #include "cli/credential.h"
 #include "cli/server_option.h"
-#include "cli/size.h"
 #include "cli/volume_options.h"
+#include "oramcore/base/help.h"
 #include "oramcore/state/vault_draft.h"
 #include "oramcore/tree/choose.h"
 #include "oramcore/tree/geometry.h"
@@ -25,8 +25,9 @@ struct InitOptions {
   fs::path vault;
   bool local = false;
   std::vector<std::string> servers;
-  std::string expect = "8G", privacy = "computational";
-  std::string block_size, evictor;  // empty, 0: to be chosen
+  std::uint64_t expect = std::uint64_t{8} << 30;
+  std::string privacy = "computational", evictor;  // empty, 0: to be chosen
+  std::uint64_t block_size = 0;
   unsigned evict_every = 0, bucket_size = 0;
   bool allow_overflow = false;
   unsigned first_height = 1;
@@ -51,9 +52,11 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
       ->excludes(local);
   options.credential.add_new_to(app, "");
   app.add_option("--expect", options.expect, "How much data; what is not given is chosen for it")
-      ->capture_default_str()
+      ->transform(size_from(1))
+      ->default_str(short_size(options.expect))
       ->type_name("SIZE");
   app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M; default: chosen")
+      ->transform(size_from(4096, 1 << 20))
       ->type_name("SIZE");
   app.add_option("--privacy", options.privacy, "computational (default) or information-theoretic")
       ->type_name("KIND");
@@ -108,21 +111,13 @@ Result<Choice> choose(const InitOptions& options) {
                 options.threshold, 2 * options.threshold + 1);
   wishes.scheme = {static_cast<std::uint8_t>(options.threshold),
                    static_cast<std::uint8_t>(servers)};
-  auto expect = parse_size(options.expect);
-  if (!expect) return fail(std::move(expect).error());
-  if (*expect == 0) return fail(Errc::usage, "--expect {}: give a size", options.expect);
-  wishes.expect = *expect;
+  wishes.expect = options.expect;
   S3O_TRY(take_name(kPrivacies, "--privacy", options.privacy, wishes.privacy));
   if (!options.evictor.empty())
     S3O_TRY(take_name(kEvictors, "--evictor", options.evictor, wishes.evictor));
-  if (!options.block_size.empty()) {
-    auto block_size = parse_size(options.block_size);
-    if (!block_size) return fail(std::move(block_size).error());
-    if (!std::has_single_bit(*block_size) || *block_size < 4096 || *block_size > 1 << 20)
-      return fail(Errc::usage, "--block-size {}: not a power of two from 4K to 1M",
-                  options.block_size);
-    wishes.block_size = static_cast<std::uint32_t>(*block_size);
-  }
+  if (options.block_size != 0 && !std::has_single_bit(options.block_size))
+    return fail(Errc::usage, "--block-size {}: not a power of two", options.block_size);
+  if (options.block_size != 0) wishes.block_size = static_cast<std::uint32_t>(options.block_size);
   if (options.bucket_size) wishes.bucket_size = static_cast<std::uint16_t>(options.bucket_size);
   if (options.evict_every) wishes.evict_every = static_cast<std::uint16_t>(options.evict_every);
   auto choice = choose_params(wishes);

@@ -42,6 +42,16 @@ bool is_another_vault(const stdfs::path& path, const VaultMount& mount) {
   return mount.vault != path && Vault::find(path).has_value();
 }
 
+/// What is wrong with a `name` that is no vault, but inside of a mount; empty if it is not.
+std::string say_if_inside(const stdfs::path& name) {
+  const auto path = as_mount_point(name);
+  for (const VaultMount& mount : vault_mounts())
+    if (is_inside(path, mount.point) && !Vault::find(name))
+      return fmt::format("{}: is inside of {}, where the vault {} is mounted: name one of these",
+                         name.string(), mount.point.string(), mount.vault.string());
+  return "";
+}
+
 }  // namespace
 
 Result<VaultMount> find_mount(const stdfs::path& name) {
@@ -66,13 +76,13 @@ Result<VaultMount> find_mount(const stdfs::path& name) {
               name.string());
 }
 
-std::string say_if_inside(const stdfs::path& name) {
-  const auto path = as_mount_point(name);
-  for (const VaultMount& mount : vault_mounts())
-    if (is_inside(path, mount.point) && !Vault::find(name))
-      return fmt::format("{}: is inside of {}, where the vault {} is mounted: name one of these",
-                         name.string(), mount.point.string(), mount.vault.string());
-  return "";
+Result<Vault> find_vault(const stdfs::path& name) {
+  auto vault = Vault::find(name);
+  if (vault || vault.error().code == Errc::damaged_vault) return vault;
+  if (const auto mount = find_mount(name)) return Vault::find(mount->vault);
+  if (const std::string inside = say_if_inside(name); !inside.empty())
+    return fail(Errc::not_a_vault, "{}", inside);
+  return vault;
 }
 
 }  // namespace s3oram

@@ -6,6 +6,7 @@
 
 #include "oramcore/base/error.h"
 #include "oramcore/base/mountinfo.h"
+#include "oramcore/state/vault.h"
 
 namespace s3oram {
 
@@ -13,7 +14,7 @@ namespace s3oram {
 /// it may have been moved. Works for a mount point whose daemon is dead. Errors: not_mounted.
 Result<VaultMount> find_mount(const std::filesystem::path& name);
 
-/// What is wrong with a `name` that is no vault, but inside of a mount; empty if it is not.
-std::string say_if_inside(const std::filesystem::path& name);
+/// The vault that `name` is, or that is mounted there. Errors: those of Vault::find.
+Result<Vault> find_vault(const std::filesystem::path& name);
 
 }  // namespace s3oram

@@ -3,7 +3,8 @@
 
 #include "cli/command.h"
 #include "cli/credential.h"
-#include "cli/size.h"
+#include "cli/mount_table.h"
+#include "oramcore/base/human.h"
 #include "oramcore/state/vault.h"
 
 namespace s3oram {
@@ -94,7 +95,7 @@ Status run_passwd(const Args& args) {
   auto parsed = parse_options(args, options);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
-  auto vault = Vault::find(options.vault);
+  auto vault = find_vault(options.vault);
   if (!vault) return fail(std::move(vault).error());
   if (options.list) return list(*vault);
   auto known = existing_credential(options.known, *vault);

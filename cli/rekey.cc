@@ -7,6 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/credential.h"
+#include "cli/mount_table.h"
 #include "cli/server_option.h"
 #include "cli/vault_lock.h"
 #include "cli/volume_options.h"
@@ -57,7 +58,7 @@ Status run_rekey(const Args& args) {
   auto parsed = parse_options(args, options);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
-  auto vault = Vault::find(options.vault);
+  auto vault = find_vault(options.vault);
   if (!vault) return fail(std::move(vault).error());
   if (vault->config().local)
     return fail(Errc::usage, "{}: its servers run on this machine, and need no keys",
@@ -97,7 +98,7 @@ Status run_server(const Args& args) {
   if (!*parsed) return {};
   auto servers = parse_servers({address});
   if (!servers) return fail(std::move(servers).error());
-  auto vault = Vault::find(name);
+  auto vault = find_vault(name);
   if (!vault) return fail(std::move(vault).error());
   S3O_TRY(lock_vault(*vault));
   return vault->set_server(static_cast<Party>(number), servers->front());

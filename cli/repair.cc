@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/control.h"
 #include "cli/credential.h"
+#include "cli/mount_table.h"
 #include "cli/vault_lock.h"
 #include "cli/volume_options.h"
 #include "oramcore/base/identity.h"
@@ -114,7 +115,7 @@ Status scrub_mounted(const Vault& vault) {
 
 /// `doing`: as the user is told.
 Status run(const RepairOptions& options, const std::string& doing) {
-  auto vault = Vault::find(options.vault);
+  auto vault = find_vault(options.vault);
   if (!vault) return fail(std::move(vault).error());
   auto identity = Identity::become_owner_of(vault->directory());
   if (!identity) return fail(std::move(identity).error());

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/credential.h"
+#include "cli/mount_table.h"
 #include "cli/vault_check.h"
 #include "cli/vault_lock.h"
 #include "cli/volume_options.h"
@@ -58,9 +59,9 @@ Status check_database(const fs::path& path, const VaultConfig& config,
   return fail(Errc::damaged_vault, "{} (to restore all the same, move it away)", *other);
 }
 
-Result<Vault::Recovered> find_vault(const RestoreOptions& options) {
+Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options) {
   if (options.from.empty()) {
-    auto vault = Vault::find(options.vault);
+    auto vault = find_vault(options.vault);
     if (!vault) return fail(std::move(vault).error());
     return Vault::Recovered{std::move(*vault)};
   }
@@ -181,7 +182,7 @@ Status run_restore(const Args& args) {
   auto parsed = parse_options(args, options);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
-  auto found = find_vault(options);
+  auto found = vault_to_restore(options);
   if (!found) return fail(std::move(found).error());
   Vault* vault = &found->vault;
   S3O_TRY(lock_vault(*vault));

@@ -70,9 +70,7 @@ Status run_status(const Args& args) {
   if (!*parsed) return {};
 
   const auto mount = find_mount(name);
-  auto vault = Vault::find(mount ? mount->vault : std::filesystem::path(name));
-  if (const std::string inside = mount ? "" : say_if_inside(name); !inside.empty())
-    return fail(Errc::not_a_vault, "{}", inside);
+  auto vault = find_vault(mount ? mount->vault : std::filesystem::path(name));
   if (!vault) return fail(std::move(vault).error());
   ordered_json status = describe(*vault);
   auto answer = ask_daemon(*vault, "status", kStatusPatience);

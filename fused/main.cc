@@ -268,7 +268,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   FreeSpace space(vault->directory());
   FileSystemOptions options;
   options.cache.timing = &fuse_timing();
-  options.cache.limit = command.cache_mib << 20;
+  options.cache.limit = command.cache;
   options.cache.deadline = command.timeout;
   options.cache.free_bytes = [&, config = vault->config()] {
     const Room room = (*volume)->device().room();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <sstream>
 
 #include "oramcore/base/help.h"
 #include "oramcore/base/metrics_responder.h"
@@ -48,6 +49,7 @@ constexpr std::array kWords = {Word{"ro", Use::ours},
                                Word{"users", Use::nothing},
                                Word{"nofail", Use::nothing},
                                Word{"_netdev", Use::nothing}};
+constexpr std::uint64_t kLeastCache = std::uint64_t{8} << 20, kMostCache = std::uint64_t{1} << 40;
 constexpr std::array kValues = {"passfile", "passprog", "keyfile", "cache",   "timeout",
                                 "backup",   "uid",      "gid",     "metrics", "log-level"};
 
@@ -69,17 +71,12 @@ std::string known_words() {
   return text + line;
 }
 
-// 8 or more MiB, from "512", "512M" or "2G".
-std::string read_cache(const std::string& text, std::size_t& mebibytes) {
-  std::size_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
-  if (error == std::errc() && unit == "G" && number < 1 << 20) number <<= 10;
-  if (error != std::errc() || (unit != "" && unit != "M" && unit != "G") || number < 8 ||
-      number > 1 << 20)
-    return fmt::format("cache: {} is not a size from 8M to 1024G, such as 512M", text);
-  mebibytes = number;
+// A number alone is in MiB.
+std::string read_cache(const std::string& text, std::uint64_t& bytes) {
+  const bool alone = text.find_first_not_of("0123456789") == std::string::npos;
+  const auto size = parse_size(alone ? text + "M" : text, kLeastCache, kMostCache);
+  if (!size) return "cache: " + size.error().message;
+  bytes = *size;
   return {};
 }
 
@@ -138,7 +135,7 @@ void make_absolute(MountCommand& command) {
 
 Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, char** argv) {
   MountCommand command;
-  std::vector<std::string> words;
+  std::vector<std::string> lists;
   bool sloppy = false;
   int timeout = static_cast<int>(command.timeout.count());
   int backup = static_cast<int>(command.back_up_every.count());
@@ -160,15 +157,16 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   app.add_option("VAULT", command.vault, "The vault")->required();
   app.add_option("DIRECTORY", command.mountpoint, "Where its files are to appear")->required();
   app.add_flag("-f,--foreground", command.foreground, "Stay in the foreground; log to stderr");
-  app.add_option("-o", words, "Mount options, or what follows without its dashes")
-      ->type_name("OPTION,...")
-      ->delimiter(',')
-      ->take_all();
+  const auto* list =
+      app.add_option("-o", lists, "Mount options, or what follows without its dashes")
+          ->type_name("OPTION,...")
+          ->expected(1)
+          ->take_all();
   value("passfile", command.passphrase.passfile, "FILE", "The passphrase: the file's first line");
   value("passprog", command.passphrase.passprog, "COMMAND",
         "The passphrase: the first line this writes");
   value("keyfile", command.keyfile, "FILE", "A key file that opens the vault");
-  parsed_value("cache", read_cache, command.cache_mib, "SIZE",
+  parsed_value("cache", read_cache, command.cache, "SIZE",
                "Memory for file contents, like 512M (256M)");
   value("timeout", timeout, "SECONDS", "Without progress, before an error is given (20)")
       ->check(CLI::Range(1, 3600));
@@ -185,10 +183,11 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   app.add_flag("--sloppy", sloppy)->group("");      // mount -s
   app.footer("Mount options:\n" + known_words());
   app.formatter(std::make_shared<HelpFormatter>());
-  refuse_empty_values(app);
+  refuse_empty_values(app, list);
   try {
     app.parse(argc, argv);
-    for (const std::string& word : words) {
+    std::istringstream words(fmt::format("{}", fmt::join(lists, ",")));
+    for (std::string word; std::getline(words, word, ',');) {
       const std::size_t equals = word.find('=');
       const std::string name = word.substr(0, equals);
       if (equals == std::string::npos ||

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "oramcore/base/help.h"
 #include "oramcore/wire/endpoint.h"
 #include "serverd/config_file.h"
 #include "serverd/store_files.h"
@@ -81,19 +82,6 @@ CLI::Validator by(Result<T> (*parse)(const std::string&)) {
           ""};
 }
 
-// As CLI11 reads sizes, whose messages name no range.
-std::string read_cache(std::string& text) {
-  const std::string given = text;
-  std::uint64_t bytes = 0;
-  try {
-    if (CLI::AsSizeValue(false)(text).empty() && !given.starts_with('-') &&
-        CLI::detail::lexical_cast(text, bytes) && bytes >= kLeastCache && bytes <= kMostCache)
-      return {};
-  } catch (const CLI::ValidationError&) {  // not a size at all
-  }
-  return fmt::format("{} is not a size from 1M to 1024G, such as 512M", given);
-}
-
 }  // namespace
 
 void add_options(CLI::App& app, Options& options) {
@@ -120,7 +108,7 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(1U, kMostThreads))
       ->type_name("N");
   app.add_option("--cache", options.cache, "Memory for buckets; else by the memory there is")
-      ->transform(CLI::Validator(read_cache, ""))
+      ->transform(size_from(kLeastCache, kMostCache))
       ->type_name("SIZE");
   app.add_option("--log-level", options.log_level,
                  "trace, debug, info, warning, error, critical or off")

@@ -7,18 +7,30 @@
 #include <string>
 #include <utility>
 
+#include "oramcore/base/human.h"
+
 namespace s3oram {
 
-/// Has parsing refuse empty values, as a script with an unset variable gives them. Lists may be
-/// empty.
-inline void refuse_empty_values(CLI::App& app) {
-  const auto has_one = [](const CLI::Option* option) {
-    return option->get_type_size() > 0 && option->get_delimiter() == '\0';
+/// Has parsing refuse empty values, as a script with an unset variable gives them; not of `but`.
+inline void refuse_empty_values(CLI::App& app, const CLI::Option* but = nullptr) {
+  const auto has_one = [but](const CLI::Option* option) {
+    return option->get_type_size() > 0 && option != but;
   };
   for (CLI::Option* option : app.get_options(has_one))
     option->check([](const std::string& text) {
       return text.empty() ? "its value is empty" : std::string();
     });
+}
+
+/// A size of bytes, as parse_size() takes it: what is parsed is the number.
+inline CLI::Validator size_from(std::uint64_t least, std::uint64_t most = UINT64_MAX) {
+  return {[=](std::string& text) {
+            const auto bytes = parse_size(text, least, most);
+            if (!bytes) return bytes.error().message;
+            text = std::to_string(*bytes);
+            return std::string();
+          },
+          ""};
 }
 
 class HelpFormatter final : public CLI::Formatter {

@@ -1,10 +1,49 @@
 #include "oramcore/base/human.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <iterator>
+#include <string_view>
 
 namespace s3oram {
+namespace {
+
+constexpr std::string_view kLetters = "KMGT";
+
+std::optional<std::uint64_t> read_size(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::toupper(c); });
+  std::uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  if (error != std::errc()) return std::nullopt;
+  if (unit.empty()) return number;
+  const std::size_t letter = kLetters.find(unit.front());
+  unit.remove_prefix(1);
+  if (letter == kLetters.npos || !(unit.empty() || unit == "B" || unit == "IB"))
+    return std::nullopt;
+  const unsigned shift = 10 * static_cast<unsigned>(letter + 1);
+  if (number > UINT64_MAX >> shift) return std::nullopt;
+  return number << shift;
+}
+
+}  // namespace
+
+Result<std::uint64_t> parse_size(const std::string& text, std::uint64_t least, std::uint64_t most) {
+  const auto size = read_size(text);
+  if (size && *size >= least && *size <= most) return *size;
+  const std::string range = most < UINT64_MAX
+                                ? fmt::format("from {} to {}", short_size(least), short_size(most))
+                                : fmt::format("of {} or more", short_size(least));
+  return fail(Errc::usage, "{} is not a size {}", text, range);
+}
+
+std::string short_size(std::uint64_t bytes) {
+  std::size_t letters = 0;
+  for (; bytes >= 1024 && bytes % 1024 == 0 && letters < kLetters.size(); ++letters) bytes /= 1024;
+  return std::to_string(bytes) + std::string(letters > 0 ? kLetters.substr(letters - 1, 1) : "");
+}
 
 std::string human_size(std::uint64_t bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};

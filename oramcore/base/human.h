@@ -1,10 +1,19 @@
-// Numbers as people read them: three digits or so.
+// Numbers as people write them, and read them: three digits or so.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "oramcore/base/error.h"
+
 namespace s3oram {
+
+/// "4096", "4K", "512M", "20GiB" or "1t" in bytes. Errors: usage (it says from what to what).
+Result<std::uint64_t> parse_size(const std::string& text, std::uint64_t least = 0,
+                                 std::uint64_t most = UINT64_MAX);
+
+/// "4K", "512M": whole, in the largest unit.
+std::string short_size(std::uint64_t bytes);
 
 /// "31.2 MiB".
 std::string human_size(std::uint64_t bytes);

@@ -1,25 +1,35 @@
 #include <gtest/gtest.h>
 
 #include "cli/server_option.h"
-#include "cli/size.h"
+#include "oramcore/base/human.h"
 
 namespace s3oram {
 namespace {
 
-TEST(ParseSize, TakesPlainNumbersKAndM) {
+TEST(ParseSize, TakesNumbersWithAndWithoutUnits) {
   EXPECT_EQ(parse_size("0").value(), 0u);
   EXPECT_EQ(parse_size("4096").value(), 4096u);
   EXPECT_EQ(parse_size("32K").value(), 32768u);
-  EXPECT_EQ(parse_size("1M").value(), 1048576u);
+  for (const char* text : {"1M", "1m", "1MB", "1MiB", "1024k"})
+    EXPECT_EQ(parse_size(text).value(), 1048576u) << text;
+  EXPECT_EQ(parse_size("16777215T").value(), 16777215ull << 40);
 }
 
 TEST(ParseSize, RefusesAllElse) {
-  for (const char* text : {"", "K", "-1", "1P", "1g", "1KB", "1 K", "1.5K", "0x10",
-                           "99999999999999999999", "18446744073709551615K"}) {
+  for (const char* text : {"", "K", "-1", "1P", "1KK", "1B", "1 K", "1K ", "1.5K", "0x10",
+                           "99999999999999999999", "18446744073709551615K", "16777216T"}) {
     auto size = parse_size(text);
     ASSERT_FALSE(size) << text;
     EXPECT_EQ(size.error().code, Errc::usage);
   }
+}
+
+TEST(ParseSize, SaysFromWhatToWhat) {
+  EXPECT_EQ(parse_size("3K", 4096, 1 << 20).error().message, "3K is not a size from 4K to 1M");
+  EXPECT_EQ(parse_size("2M", 4096, 1 << 20).error().message, "2M is not a size from 4K to 1M");
+  EXPECT_EQ(parse_size("0", 1).error().message, "0 is not a size of 1 or more");
+  EXPECT_EQ(parse_size("x").error().message, "x is not a size of 0 or more");
+  EXPECT_EQ(parse_size("1M", 4096, 1 << 20).value(), 1u << 20);
 }
 
 TEST(HumanSize, HasAboutThreeDigits) {

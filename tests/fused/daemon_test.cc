@@ -43,7 +43,7 @@ TEST(OptionsTest, AllThatMountPasses) {
   EXPECT_EQ(command.fuse_options, (std::vector<std::string>{"allow_other", "noatime"}));
   EXPECT_FALSE(command.update_atime);
   EXPECT_FALSE(command.fake);
-  EXPECT_EQ(command.cache_mib, 64u);
+  EXPECT_EQ(command.cache, std::uint64_t{64} << 20);
   EXPECT_EQ(command.timeout, std::chrono::seconds(5));
 }
 
@@ -51,7 +51,7 @@ TEST(OptionsTest, WhatHasAValueMayStandBehindO) {
   const MountCommand command = parsed(
       {"/v", "/m", "-o", "passfile=/etc/a b,cache=2G,timeout=7,uid=12,gid=root,log-level=debug"});
   EXPECT_EQ(command.passphrase.passfile, "/etc/a b");
-  EXPECT_EQ(command.cache_mib, 2048u);
+  EXPECT_EQ(command.cache, std::uint64_t{2048} << 20);
   EXPECT_EQ(command.timeout, std::chrono::seconds(7));
   EXPECT_EQ(command.root_uid, uid_t{12});
   EXPECT_EQ(command.root_gid, gid_t{0});
@@ -59,7 +59,7 @@ TEST(OptionsTest, WhatHasAValueMayStandBehindO) {
   EXPECT_EQ(parsed({"/v", "/m", "-o", "keyfile=/k"}).keyfile, "/k");
   EXPECT_EQ(parsed({"/v", "/m", "-o", "passprog=echo a=b"}).passphrase.passprog, "echo a=b");
   EXPECT_EQ(parsed({"/v", "/m", "--passprog", "echo a, b"}).passphrase.passprog, "echo a, b");
-  EXPECT_EQ(parsed({"/v", "/m", "--cache", "16M"}).cache_mib, 16u);
+  EXPECT_EQ(parsed({"/v", "/m", "--cache", "16M"}).cache, std::uint64_t{16} << 20);
   EXPECT_EQ(parsed({"/v", "/m"}).root_uid, std::nullopt);
 }
 
@@ -78,6 +78,8 @@ TEST(OptionsTest, WhatIsForOthersIsIgnored) {
               "default_permissions,async,,nonsense,strictatime"});
   EXPECT_TRUE(command.fake);
   EXPECT_TRUE(command.fuse_options.empty());
+  for (const char* nothing : {"", ",", ",,"})
+    EXPECT_EQ(parsed({"-o", nothing, "/v", "/m"}).vault, "/v") << nothing;
 }
 
 TEST(OptionsTest, MistakesAreNamed) {

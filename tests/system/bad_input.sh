@@ -30,7 +30,7 @@ for words in "s3oramfs --help" "s3oramfs init --help" "$bin/s3oramfs-serverd --v
   expect 1 "could not be written" full $words
 done
 expect 2 "VAULT" s3oramfs init --local
-expect 2 "--expect 0" s3oramfs init --local --no-passphrase --expect 0 "$work/new"
+expect 2 "--expect: 0" s3oramfs init --local --no-passphrase --expect 0 "$work/new"
 expect 2 "100" s3oramfs init --local --no-passphrase --block-size 100 "$work/new"
 expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --bucket-size 16 --evict-every 46 "$work/new"
 expect 2 "shuffle" s3oramfs init --local --no-passphrase --evictor sort "$work/new"
