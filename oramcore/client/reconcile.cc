@@ -31,7 +31,7 @@ Result<std::optional<Due>> due_at(Party server, const OpenAnswer& stands, const 
 }
 
 Task<Status> bring_along(Servers& servers, Party server, OpenAnswer stands, const TreeState& tree,
-                         const std::optional<EvictionId>& attempt, std::uint64_t epoch,
+                         std::optional<EvictionId> attempt, std::uint64_t epoch,
                          Duration patience) {
   const auto due = due_at(server, stands, tree, attempt);
   if (!due) co_return fail(due.error());

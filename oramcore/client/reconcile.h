@@ -31,8 +31,7 @@ Result<std::optional<Due>> due_at(Party server, const OpenAnswer& stands, const 
 /// Tells it, while the session of this epoch is being opened there (Servers::Reconcile). Errors:
 /// those of due_at(), need_open, unreachable ...
 Task<Status> bring_along(Servers& servers, Party server, OpenAnswer stands, const TreeState& tree,
-                         const std::optional<EvictionId>& attempt, std::uint64_t epoch,
-                         Duration patience);
+                         std::optional<EvictionId> attempt, std::uint64_t epoch, Duration patience);
 
 /// What a root slot gets at a rebuild instead of a write that was not acknowledged: newer than all
 /// before, and no access of the session comes as far.
