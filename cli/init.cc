@@ -257,11 +257,20 @@ Status run_init(const Args& args) {
   S3O_TRY(create_volume(options, *making, *keys));
   making->keep();
 
-  const std::string vault = making->vault.directory().string();
+  const fs::path& directory = making->vault.directory();
+  const std::string vault = directory.string();
   if (options.credential.no_passphrase)
     std::cout << "Without a passphrase, whoever can read " << vault << " can read all files.\n";
-  std::cout << choice->why << "Made " << vault
-            << ". Keep it: without it nothing can be read. To mount it:\n"
+  std::cout << choice->why;
+  if (options.local) {
+    std::error_code unknown;
+    const auto expansion = disk_expansion(choice->params);
+    if (const auto disk = fs::space(directory, unknown); !unknown)
+      std::cout << fmt::format(
+          "The disk has room for about {}: all servers together hold up to {} times that.\n",
+          human_size(disk.available / expansion), expansion);
+  }
+  std::cout << "Made " << vault << ". Keep it: without it nothing can be read. To mount it:\n"
             << "  s3oramfs mount " << options.vault.string() << " DIRECTORY\n";
   return {};
 }

@@ -35,6 +35,7 @@
 #include "oramcore/state/advice.h"
 #include "oramcore/state/credential.h"
 #include "oramcore/state/vault.h"
+#include "oramcore/tree/choose.h"
 
 namespace s3oram {
 namespace {
@@ -45,12 +46,6 @@ constexpr auto kControlSocket = "control.sock";
 
 /// Bytes of vault.db for each block of data.
 constexpr std::uint64_t kDatabaseBytes = 64;
-
-/// Slots on the disk of a local vault for each block of data, at most: every server's full tree has
-/// 2^(H+1) buckets of Z slots for A 2^(H-1) blocks, and room for the path of an eviction.
-std::uint64_t local_expansion(const VolumeParams& params) {
-  return params.scheme.servers * (4u * params.bucket_size / params.evict_every + 1u);
-}
 
 // ---- signals -----------------------------------------------------------------------------------
 
@@ -275,7 +270,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
     const std::uint64_t block = config.params.block_size;
     std::uint64_t growth = room.more * block;
     if (config.local)  // each of its servers finds the whole disk
-      growth = std::min(growth, space.bytes() / local_expansion(config.params));
+      growth = std::min(growth, space.bytes() / disk_expansion(config.params));
     return room.blocks * block + growth;
   };
   options.database_room = [&, block = vault->config().params.block_size] {

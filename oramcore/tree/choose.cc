@@ -155,6 +155,12 @@ AccessCost access_cost(const VolumeParams& params, unsigned height) {
   return cost;
 }
 
+// Every server's full tree has 2^(H+1) buckets of Z slots for A 2^(H-1) blocks, and there is room
+// for the path of an eviction.
+std::uint64_t disk_expansion(const VolumeParams& params) {
+  return params.scheme.servers * (4u * params.bucket_size / params.evict_every + 1u);
+}
+
 unsigned height_for(std::uint64_t blocks, unsigned evict_every) {
   unsigned height = 1;
   while (height < kMaxHeight && capacity(height, evict_every) < blocks) ++height;

@@ -15,6 +15,8 @@ struct AccessCost {
   double written = 0;  // by each server, to its disk
 };
 AccessCost access_cost(const VolumeParams& params, unsigned height);
+/// Slots on the disks of all servers together for each block of data, at most.
+std::uint64_t disk_expansion(const VolumeParams& params);
 /// The least height of a tree that holds so many blocks.
 unsigned height_for(std::uint64_t blocks, unsigned evict_every);
 
