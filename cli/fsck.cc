@@ -8,6 +8,7 @@
 #include "cli/terminal.h"
 #include "cli/vault_check.h"
 #include "cli/vault_lock.h"
+#include "oramcore/base/human.h"
 
 namespace s3oram {
 namespace {
@@ -38,10 +39,10 @@ std::string json_of(const Vault& vault, const VaultReport& report) {
 
 void print(const VaultReport& report) {
   for (const Finding& finding : report.findings) {
-    std::cout << fmt::format("{}: {}\n", finding.where, finding.what);
+    std::cout << fmt::format("{}: {}\n", printable(finding.where), printable(finding.what));
     if (finding.mendable())
       std::cout << fmt::format("    {}: {}\n", report.repaired ? "repaired" : "--repair",
-                               finding.repair);
+                               printable(finding.repair));
     else
       std::cout << (finding.harmless ? "    no damage: the next mount frees it\n"
                                      : "    cannot be mended here\n");

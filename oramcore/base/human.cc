@@ -53,6 +53,17 @@ std::string human_size(std::uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 100 ? 0 : 1, kUnits[unit]);
 }
 
+std::string printable(const std::string& text) {
+  std::string out;
+  for (const unsigned char byte : text) {
+    if (std::iscntrl(byte) != 0)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += static_cast<char>(byte);
+  }
+  return out;
+}
+
 std::string human_duration(double seconds) {
   constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
   if (seconds < 2 * kMinute) return fmt::format("{:.0f} s", seconds < 0 ? 0 : seconds);

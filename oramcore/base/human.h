@@ -18,6 +18,9 @@ std::string short_size(std::uint64_t bytes);
 /// "31.2 MiB".
 std::string human_size(std::uint64_t bytes);
 
+/// A name, or whatever else anybody may have written, for a terminal: control characters as \xNN.
+std::string printable(const std::string& text);
+
 /// "40 s", "3 min", "5 h" or "12 days"; at least "0 s".
 std::string human_duration(double seconds);
 

@@ -32,6 +32,11 @@ TEST(ParseSize, SaysFromWhatToWhat) {
   EXPECT_EQ(parse_size("1M", 4096, 1 << 20).value(), 1u << 20);
 }
 
+TEST(Printable, LeavesNothingThatATerminalActsOn) {
+  EXPECT_EQ(printable("a\n\x1b[2J\x7f"), "a\\x0a\\x1b[2J\\x7f");
+  EXPECT_EQ(printable("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
+}
+
 TEST(HumanSize, HasAboutThreeDigits) {
   EXPECT_EQ(human_size(0), "0 B");
   EXPECT_EQ(human_size(1023), "1023 B");
