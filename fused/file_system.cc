@@ -72,6 +72,7 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
       return damaged({Errc::damaged_vault, database + ": the tables of its files are gone"});
     if (options_.read_only)
       return fail(Errc::failed, "{}: holds no files yet: mount it once without -o ro", database);
+    make_root();
     if (!commit(lock)) return fail(Errc::failed, "{}: the file tables could not be made", database);
     if (auto opened = metadata_.open_tables(); !opened) return damaged(opened.error());
   }
@@ -96,7 +97,20 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
   return {};
 }
 
-/// The root is made, or made again: what is in it does not depend on its attributes.
+void FileSystem::make_root() {
+  auto root = std::make_shared<Node>();
+  root->ino = kRootIno;
+  root->row.mode = S_IFDIR | 0755;
+  root->row.uid = options_.root_uid;
+  root->row.gid = options_.root_gid;
+  root->row.nlink = 2;
+  root->row.atime = root->row.mtime = root->row.ctime = timing_.wall_clock();
+  root->row.parent = kRootIno;
+  store(*root);
+  nodes_.emplace(kRootIno, root);
+}
+
+/// If its attributes are lost it is made again: what is in it does not depend on them.
 Status FileSystem::load_root() {
   auto stored = metadata_.inodes.find(kRootIno);
   if (!stored && !options_.read_only) return fail(stored.error());
@@ -105,17 +119,8 @@ Status FileSystem::load_root() {
     if (!load(kRootIno)) return fail(Errc::damaged_vault, "the root directory is unreadable");
   } else {
     if (there) spdlog::error("the attributes of the root directory are damaged, and made anew");
-    auto root = std::make_shared<Node>();
-    root->ino = kRootIno;
-    root->row.mode = S_IFDIR | 0755;
-    root->row.uid = options_.root_uid;
-    root->row.gid = options_.root_gid;
-    root->row.nlink = 2;
-    root->row.atime = root->row.mtime = root->row.ctime = timing_.wall_clock();
-    root->row.parent = kRootIno;
     if (!there) ++inodes_;
-    store(*root);
-    nodes_.emplace(kRootIno, root);
+    make_root();
   }
   references_[kRootIno] = 1;  // for ever
   return {};

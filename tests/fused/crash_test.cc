@@ -29,6 +29,16 @@ TEST_F(CrashTest, WhatWasSyncedIsThere) {
   EXPECT_EQ(find("lost"), 0u);
 }
 
+// Otherwise fsck would find that the root had lost its attributes.
+TEST_F(CrashTest, TheRootCommitsWithTheTables) {
+  crash();
+  auto database = Database::open((folder.path() / "vault.db").string(), Database::Mode::read_only);
+  ASSERT_TRUE(database);
+  auto roots = database->prepare("SELECT COUNT(*) FROM inodes WHERE ino = 1");
+  ASSERT_TRUE(roots && roots->step());
+  EXPECT_EQ(roots->integer(0), 1);
+}
+
 TEST_F(CrashTest, SizesAndExtentsCommitOnlyAfterTheirData) {
   remount_with_deadline(std::chrono::milliseconds(50));
   const Ino ino = create("a");
