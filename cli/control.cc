@@ -18,6 +18,13 @@ using nlohmann::json;
 
 constexpr std::size_t kLongestAnswer = 1 << 20;
 
+/// Of an errno: nobody listens, or who did has gone without having read the question.
+Errc code_of_connection(int error) {
+  const bool gone =
+      error == ENOENT || error == ECONNREFUSED || error == ECONNRESET || error == EPIPE;
+  return gone ? Errc::not_mounted : Errc::failed;
+}
+
 }  // namespace
 
 Question::Question(const Vault& vault, std::string text, std::chrono::seconds patience)
@@ -49,11 +56,11 @@ Status Question::send(const Vault& vault) {
   const auto path = fmt::format("/proc/self/fd/{}/control.sock", directory.get());
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   if (::connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-    return failure(errno == ENOENT || errno == ECONNREFUSED ? Errc::not_mounted : Errc::failed);
+    return failure(code_of_connection(errno));
   const std::string line = text_ + "\n";
   if (::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(line.size()))
-    return failure(Errc::failed);
+    return failure(code_of_connection(errno));
   return {};
 }
 
@@ -66,7 +73,7 @@ Result<std::string> Question::receive_line() {
     if (got < 0 && errno == EAGAIN)
       return fail(Errc::unreachable, "{}: its daemon does not answer for {} s", vault_,
                   patience_.count());
-    if (got < 0) return failure(Errc::failed);
+    if (got < 0) return failure(code_of_connection(errno));
     if (got == 0) break;
     received_.append(buffer, static_cast<std::size_t>(got));
   }

@@ -22,7 +22,8 @@ class Question {
   static Result<Question> ask(const Vault& vault, std::string question,
                               std::chrono::seconds patience);
   /// The next answer, an object. Errors: unreachable (none comes within `patience`, if that is not
-  /// zero), failed (the daemon is gone), and what the daemon itself answers.
+  /// zero), not_mounted (the daemon has gone before it read the question), failed (it has gone
+  /// since), and what the daemon itself answers.
   Result<nlohmann::json> answer();
   /// Whether answer() need not wait; waits for that for at most so long.
   bool is_answered(std::chrono::milliseconds wait) const;
