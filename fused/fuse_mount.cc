@@ -17,7 +17,7 @@
 namespace s3oram {
 namespace {
 
-constexpr unsigned kThreads = 64;
+constexpr unsigned kLoopThreads = 64;
 
 /// libfuse's own messages.
 void log_fuse(fuse_log_level level, const char* format, va_list arguments) {
@@ -73,7 +73,7 @@ FuseMount::~FuseMount() {
 }
 
 Status FuseMount::run(int cpu_latency) {
-  const Status outcome = loop_->run(kThreads, cpu_latency);
+  const Status outcome = loop_->run(kLoopThreads, cpu_latency);
   context_->after_write_back->stop();
   ended_ = true;
   ended_.notify_all();
