@@ -37,6 +37,10 @@ class BlockNumbers {
 
   /// Numbers that are taken, or not free yet.
   std::uint64_t used() const { return end_ - free_.size(); }
+  /// Numbers that an extent may name, now or once it is written.
+  std::uint64_t owned() const {
+    return used() - released_.size() - committing_.size() - uncovered_.size() - covering_.size();
+  }
   bool uncommitted() const { return !released_.empty(); }
   /// Of the numbers that are not free yet, those that wait for a backup.
   std::uint64_t uncovered() const { return held_ + uncovered_.size() + covering_.size(); }

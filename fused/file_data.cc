@@ -109,8 +109,7 @@ Posix<struct statvfs> FileSystem::statfs() {
   out.f_bsize = out.f_frsize = cache_.block_size();
   out.f_bfree = free_bytes(0) / cache_.block_size();
   out.f_bavail = free_bytes(cache_.spare_bytes()) / cache_.block_size();
-  out.f_blocks = cache_.numbers.used() - cache_.numbers.uncovered() +
-                 cache_.room_bytes() / cache_.block_size() + out.f_bfree;
+  out.f_blocks = cache_.numbers.owned() + cache_.room_bytes() / cache_.block_size() + out.f_bfree;
   out.f_ffree = out.f_favail = out.f_bavail;  // as many as there is room for a block each
   out.f_files = inodes_ + out.f_ffree;
   out.f_namemax = 255;

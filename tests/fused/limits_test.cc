@@ -245,7 +245,8 @@ TEST_F(LimitsTest, WhatIsNotWrittenYetIsNotFree) {
   mount();
   const auto before = *fs->statfs();
   device->hold_writes(true);
-  write(create("whole"), 0, pattern(30 * kTestBlock));
+  const Ino whole = create("whole");
+  write(whole, 0, pattern(30 * kTestBlock));
   const Ino part = create("not whole");
   write(part, 0, pattern(3 * kTestBlock / 4));
   const auto held = *fs->statfs();
@@ -262,6 +263,11 @@ TEST_F(LimitsTest, WhatIsNotWrittenYetIsNotFree) {
   ASSERT_TRUE(fs->sync_all());
   EXPECT_EQ(fs->statfs()->f_bavail, 0u);
   EXPECT_EQ(fs->statfs()->f_blocks, before.f_blocks);
+  const auto used = [&] { return fs->statfs()->f_blocks - fs->statfs()->f_bfree; };
+  const auto with_all = used();
+  ASSERT_TRUE(fs->unlink(kRootIno, "whole"));
+  fs->forget(whole, 1);
+  EXPECT_EQ(used() + 30, with_all) << "not only after the next commit";
 }
 
 TEST_F(LimitsTest, WhatCannotHaveRoomIsNotAllocated) {
