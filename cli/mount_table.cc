@@ -78,7 +78,8 @@ Result<VaultMount> find_mount(const stdfs::path& name) {
 
 Result<Vault> find_vault(const stdfs::path& name) {
   auto vault = Vault::find(name);
-  if (vault || vault.error().code == Errc::damaged_vault) return vault;
+  const Errc code = vault ? Errc::ok : vault.error().code;
+  if (code == Errc::ok || code == Errc::damaged_vault || code == Errc::unsupported) return vault;
   if (const auto mount = find_mount(name)) return Vault::find(mount->vault);
   if (const std::string inside = say_if_inside(name); !inside.empty())
     return fail(Errc::not_a_vault, "{}", inside);
