@@ -14,11 +14,11 @@ constexpr unsigned kFew = 8;  // all of them stay awake
 
 }  // namespace
 
-int CpuLatency::of_this_machine() {
+Descriptor CpuLatency::of_this_machine() {
   std::string driver;
   std::ifstream("/sys/devices/system/cpu/cpuidle/current_driver") >> driver;
-  if (driver != "haltpoll" || std::thread::hardware_concurrency() > kFew) return -1;
-  return ::open("/dev/cpu_dma_latency", O_WRONLY | O_CLOEXEC);
+  if (driver != "haltpoll" || std::thread::hardware_concurrency() > kFew) return {};
+  return Descriptor(::open("/dev/cpu_dma_latency", O_WRONLY | O_CLOEXEC));
 }
 
 void CpuLatency::set(std::int32_t latency) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "oramcore/base/descriptor.h"
 
@@ -12,12 +13,12 @@ namespace s3oram {
 
 class CpuLatency {
  public:
-  /// Of this machine, if that is for us: it is virtual, has few processors, and we are root.
-  /// Otherwise, the two below do nothing.
-  static int of_this_machine();
-  /// `fd`, which is closed in the end, takes the greatest latency in us as a number of 4 bytes; if
-  /// it is negative, none does.
-  explicit CpuLatency(int fd) : limit_(fd) {}
+  /// Takes this machine's limit, if that is for us: it is virtual, has few processors, and we are
+  /// root.
+  static Descriptor of_this_machine();
+  /// `limit` takes the greatest latency in us as a number of 4 bytes; if it is none, the two below
+  /// do nothing.
+  explicit CpuLatency(Descriptor limit) : limit_(std::move(limit)) {}
 
   /// From now on they stay awake. Each takes 2 us, or nothing if it is so already.
   void keep_awake() { set(0); }

@@ -45,8 +45,8 @@ thread_local FuseLoop::Worker* FuseLoop::worker_ = nullptr;
 FuseLoop::FuseLoop(fuse_session* session)
     : session_(session), stopped_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-Status FuseLoop::run(unsigned threads, int cpu_latency) {
-  processors_.emplace(cpu_latency);
+Status FuseLoop::run(unsigned threads, Descriptor cpu_latency) {
+  processors_.emplace(std::move(cpu_latency));
   const int device = fuse_session_fd(session_);
   if (stopped_.get() < 0 || ::fcntl(device, F_SETFL, ::fcntl(device, F_GETFL) | O_NONBLOCK) != 0)
     return system_failure(errno, "/dev/fuse cannot be waited for");

@@ -31,7 +31,7 @@ class FuseLoop {
 
   /// Answers requests with so many threads until the session has ended. While all of them wait, no
   /// request is read. `cpu_latency` as a CpuLatency takes it. Once.
-  Status run(unsigned threads, int cpu_latency);
+  Status run(unsigned threads, Descriptor cpu_latency);
   /// Ends the session. Any thread.
   void stop();
 

@@ -7,11 +7,11 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "fused/file_system.h"
 #include "fused/fuse_loop.h"
 #include "fused/fuse_ops.h"
-#include "oramcore/base/descriptor.h"
 #include "oramcore/base/program.h"
 
 namespace s3oram {
@@ -72,8 +72,8 @@ FuseMount::~FuseMount() {
   if (session_) fuse_session_destroy(session_);
 }
 
-Status FuseMount::run(int cpu_latency) {
-  const Status outcome = loop_->run(kLoopThreads, cpu_latency);
+Status FuseMount::run(Descriptor cpu_latency) {
+  const Status outcome = loop_->run(kLoopThreads, std::move(cpu_latency));
   context_->after_write_back->stop();
   ended_ = true;
   ended_.notify_all();

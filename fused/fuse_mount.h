@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
 
 struct fuse_session;
@@ -32,7 +33,7 @@ class FuseMount {
 
   /// Answers requests until someone unmounts or stop() is called. All threads that call the
   /// FileSystem have ended when it returns. `cpu_latency` as a CpuLatency takes it. Once.
-  Status run(int cpu_latency = -1);
+  Status run(Descriptor cpu_latency = {});
 
   /// Makes the kernel write back its dirty pages, then ends run(). From another thread; returns
   /// when run() has ended.

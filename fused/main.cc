@@ -200,11 +200,13 @@ struct Audience {
 Status serve(const MountCommand& command, const Vault& vault, Identity& identity,
              const Watched& watched, Audience& audience, ServiceManager& manager) {
   Result<std::unique_ptr<FuseMount>> mount;
+  Descriptor cpu_latency;
   const auto mount_it = [&]() -> Status {
     if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
     mount = FuseMount::create(watched.files, {command.mountpoint.string(),
                                               vault.directory().string(), command.fuse_options});
     if (!mount) return fail(mount.error());
+    cpu_latency = CpuLatency::of_this_machine();
     return {};
   };
   S3O_TRY(identity.as_root(mount_it));
@@ -224,7 +226,7 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
   spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
   audience.command.ready();
   manager.ready(fmt::format("{} is mounted", vault.directory().string()));
-  return (*mount)->run(CpuLatency::of_this_machine());
+  return (*mount)->run(std::move(cpu_latency));
 }
 
 Status mount_vault(const MountCommand& command, Audience& audience) {

@@ -74,7 +74,8 @@ class MountTest : public FileSystemFixture {
     auto mounted = FuseMount::create(*fs, {root.string(), "test,vault", std::move(words)});
     ASSERT_TRUE(mounted) << mounted.error().message;
     kernel = std::move(*mounted);
-    runner = std::thread([this] { EXPECT_TRUE(kernel->run(::dup(cpu_latency.get()))); });
+    runner =
+        std::thread([this] { EXPECT_TRUE(kernel->run(Descriptor(::dup(cpu_latency.get())))); });
   }
   void unmount_kernel() {
     if (!kernel) return;

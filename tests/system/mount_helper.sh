@@ -175,6 +175,11 @@ for pid in $(processes_of "$vault"); do
   [[ $(awk '/^Uid:/ { print $2, $3, $4 }' "/proc/$pid/status") == "$(id -u "$user") $(id -u "$user") $(id -u "$user")" ]] ||
     fail "a process is not the user's: $(grep Uid: "/proc/$pid/status")"
 done
+# What only root may have is taken before root's rights are given up (fused/cpu_latency.h).
+if grep -qs haltpoll /sys/devices/system/cpu/cpuidle/current_driver && (($(nproc) <= 8)); then
+  find "/proc/$(as_user "$bin/s3oramfs" status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$/\1/p')/fd" \
+    -lname /dev/cpu_dma_latency | grep -q . || fail "idle processors will sleep while questions are asked"
+fi
 expect 2 "ermission denied" ls "$mount"
 expect 32 "is taken" mount -t s3oramfs "$vault" "$mount"
 umount "$mount"
