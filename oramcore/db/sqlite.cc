@@ -9,6 +9,7 @@
 
 #include "oramcore/base/rules.h"
 #include "oramcore/base/system_error.h"
+#include "oramcore/db/log_copier.h"
 
 namespace s3oram {
 namespace {
@@ -160,6 +161,10 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
     // is appended to it would survive a power cut: it is written anew before anything else is.
     const Status settled = database.execute("PRAGMA wal_checkpoint(TRUNCATE)");
     if (!settled && settled.error().code != Errc::disk_full) return fail(settled.error());
+    if (vfs.empty()) {  // a simulated one has a single thread
+      database.copier_ = std::make_unique<LogCopier>(sqlite3_db_filename(database.db_, "main"));
+      sqlite3_wal_hook(database.db_, LogCopier::after_commit, database.copier_.get());
+    }
   }
   return database;
 }
@@ -180,15 +185,20 @@ Status Database::fold_log() {
   return {};
 }
 
+Database::Database() = default;
 Database::Database(Database&& other) noexcept { *this = std::move(other); }
 Database& Database::operator=(Database&& other) noexcept {
   std::swap(db_, other.db_);
   std::swap(disk_, other.disk_);
   std::swap(path_, other.path_);
   std::swap(ballast_, other.ballast_);
+  std::swap(copier_, other.copier_);
   return *this;
 }
-Database::~Database() { sqlite3_close_v2(db_); }
+Database::~Database() {
+  copier_.reset();
+  sqlite3_close_v2(db_);
+}
 
 Status Database::execute(const std::string& sql) {
   const int rc = sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@ struct sqlite3_stmt;
 namespace s3oram {
 
 class Database;
+class LogCopier;
 
 /// A prepared statement. Bind positions and columns count from 0. Blobs and texts are copied.
 class Statement {
@@ -63,7 +65,7 @@ class Database {
   /// Opens `path` on `disk`, which must outlive the database.
   static Result<Database> open(const std::string& path, Mode mode, Disk& disk = system_disk());
 
-  Database() = default;
+  Database();
   Database(Database&& other) noexcept;
   Database& operator=(Database&& other) noexcept;
   ~Database();
@@ -124,6 +126,7 @@ class Database {
   Disk* disk_ = nullptr;
   std::string path_;
   std::unique_ptr<Ballast> ballast_;
+  std::unique_ptr<LogCopier> copier_;
 };
 
 }  // namespace s3oram

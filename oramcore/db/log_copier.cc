@@ -1,0 +1,74 @@
+#include "oramcore/db/log_copier.h"
+
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <system_error>
+
+namespace s3oram {
+namespace {
+
+// Pages in the log, or not yet copied.
+constexpr int kLong = 1000, kTooLong = 4 * kLong, kLittle = 64;
+
+/// How many pages are copied when it is done; none if that is not known. What cannot be copied, as
+/// on a full disk, stays in the log and is tried again.
+int copy(sqlite3* database) {
+  int in_log = 0, copied = 0;
+  const int rc =
+      sqlite3_wal_checkpoint_v2(database, nullptr, SQLITE_CHECKPOINT_PASSIVE, &in_log, &copied);
+  return rc == SQLITE_OK ? std::max(copied, 0) : 0;
+}
+
+}  // namespace
+
+LogCopier::~LogCopier() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+}
+
+int LogCopier::after_commit(void* copier, sqlite3* database, const char*, int pages_in_log) {
+  if (static_cast<LogCopier*>(copier)->should_copy_rest(pages_in_log)) copy(database);
+  return SQLITE_OK;
+}
+
+bool LogCopier::should_copy_rest(int pages) {
+  const std::lock_guard lock(mutex_);
+  if (pages < pages_) copied_ = 0;  // it has begun anew
+  pages_ = pages;
+  if (pages < kLong || wanted_) return false;
+  if (pages - copied_ <= kLittle || pages >= kTooLong) return true;
+  try {
+    if (!thread_.joinable()) thread_ = std::jthread([this] { work(); });
+  } catch (const std::system_error&) {
+    return true;  // no more threads can be had
+  }
+  wanted_ = true;
+  changed_.notify_all();
+  return false;
+}
+
+void LogCopier::work() {
+  sqlite3* database = nullptr;
+  sqlite3_open_v2(path_.c_str(), &database, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE, nullptr);
+  // It does not know of the log before it has read something.
+  const int opened = sqlite3_exec(database, "PRAGMA synchronous=FULL; SELECT 1 FROM sqlite_master",
+                                  nullptr, nullptr, nullptr);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return wanted_ || ending_; });
+    if (ending_) break;
+    lock.unlock();
+    const int copied = opened == SQLITE_OK ? copy(database) : 0;
+    lock.lock();
+    copied_ = std::min(copied, pages_);
+    wanted_ = false;
+  }
+  lock.unlock();
+  sqlite3_close_v2(database);
+}
+
+}  // namespace s3oram
