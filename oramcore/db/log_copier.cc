@@ -51,6 +51,11 @@ bool LogCopier::should_copy_rest(int pages) {
   return false;
 }
 
+void LogCopier::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !wanted_; });
+}
+
 void LogCopier::work() {
   sqlite3* database = nullptr;
   sqlite3_open_v2(path_.c_str(), &database, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE, nullptr);
@@ -66,6 +71,7 @@ void LogCopier::work() {
     lock.lock();
     copied_ = std::min(copied, pages_);
     wanted_ = false;
+    changed_.notify_all();
   }
   lock.unlock();
   sqlite3_close_v2(database);

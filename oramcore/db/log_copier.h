@@ -27,6 +27,8 @@ class LogCopier {
   /// Copies when `database`, on its own thread, has committed something; a sqlite3_wal_hook().
   /// `copier` is a LogCopier.
   static int after_commit(void* copier, sqlite3* database, const char* name, int pages_in_log);
+  /// Waits until no copy is under way.
+  void wait();
 
  private:
   bool should_copy_rest(int pages);

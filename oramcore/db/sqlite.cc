@@ -176,6 +176,7 @@ Result<bool> Database::has_table(std::string_view name) {
 }
 
 Status Database::fold_log() {
+  if (copier_) copier_->wait();
   auto fold = prepare("PRAGMA wal_checkpoint(TRUNCATE)");
   if (!fold) return fail(std::move(fold).error());
   auto row = fold->step();

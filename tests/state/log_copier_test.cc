@@ -72,6 +72,15 @@ TEST_F(LogCopierTest, ALongLogIsCopiedWithoutAnotherCommit) {
   EXPECT_EQ(copied(), 1'200);
 }
 
+TEST_F(LogCopierTest, TheLogCanBeFoldedAtAnyTime) {
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_NO_FATAL_FAILURE(change(1'200));
+    ASSERT_GOOD(database_.fold_log());
+    EXPECT_EQ(copied(), 1'200);
+    EXPECT_EQ(pages_of_log(), 0u);
+  }
+}
+
 TEST_F(LogCopierTest, WhatIsBeingReadStaysAsItWas) {
   ASSERT_NO_FATAL_FAILURE(change(20));
   auto reader = Database::open(path_.string(), Database::Mode::read_only);
