@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -57,6 +58,10 @@ Status Question::send(const Vault& vault) {
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   if (::connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
     return failure(code_of_connection(errno));
+  ucred daemon{};
+  socklen_t size = sizeof daemon;
+  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &daemon, &size) == 0 && daemon.pid > 0)
+    daemon_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, daemon.pid, 0)));
   const std::string line = text_ + "\n";
   if (::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(line.size()))
@@ -105,6 +110,11 @@ Result<json> Question::answer() {
 bool Question::is_answered(std::chrono::milliseconds wait) const {
   pollfd readable{socket_.get(), POLLIN, 0};
   return !received_.empty() || ::poll(&readable, 1, static_cast<int>(wait.count())) > 0;
+}
+
+void Question::await_exit(std::chrono::milliseconds most) const {
+  pollfd exited{daemon_.get(), POLLIN, 0};
+  if (daemon_.get() >= 0) ::poll(&exited, 1, static_cast<int>(most.count()));
 }
 
 Result<json> ask_daemon(const Vault& vault, const std::string& question,

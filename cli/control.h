@@ -27,6 +27,8 @@ class Question {
   Result<nlohmann::json> answer();
   /// Whether answer() need not wait; waits for that for at most so long.
   bool is_answered(std::chrono::milliseconds wait) const;
+  /// Waits until the daemon's process is gone, for at most so long.
+  void await_exit(std::chrono::milliseconds most) const;
 
  private:
   Question(const Vault& vault, std::string text, std::chrono::seconds patience);
@@ -37,6 +39,7 @@ class Question {
   std::string vault_, text_;
   std::chrono::seconds patience_;
   Descriptor socket_;
+  Descriptor daemon_;  // its process
   std::string received_;
 };
 

@@ -116,7 +116,10 @@ Status wait_until_ended(Vault& vault, const VaultMount& mount, Question& end) {
                   "daemon, which goes on, serves those too",
                   mount.point.string());
   }
-  if (auto ended = end.answer(); !ended)
+  const auto ended = end.answer();
+  // With its last word it has left the vault; to free its memory takes a moment more.
+  end.await_exit(kEnd);
+  if (!ended)
     return fail(ended.error().code, "{} is unmounted, but: {} (see {})", mount.point.string(),
                 ended.error().message, (vault.run_directory() / "fused.log").string());
   return {};
