@@ -177,8 +177,8 @@ for pid in $(processes_of "$vault"); do
 done
 # What only root may have is taken before root's rights are given up (fused/cpu_latency.h).
 if grep -qs haltpoll /sys/devices/system/cpu/cpuidle/current_driver && (($(nproc) <= 8)); then
-  find "/proc/$(as_user "$bin/s3oramfs" status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$/\1/p')/fd" \
-    -lname /dev/cpu_dma_latency | grep -q . || fail "idle processors will sleep while questions are asked"
+  find "/proc/$(daemon_of "$vault")/fd" -lname /dev/cpu_dma_latency | grep -q . ||
+    fail "idle processors will sleep while questions are asked"
 fi
 expect 2 "ermission denied" ls "$mount"
 expect 32 "is taken" mount -t s3oramfs "$vault" "$mount"
@@ -192,7 +192,7 @@ mount -t s3oramfs "$vault" "$mount"
 as_user umount "$mount" # the user's, though root has mounted it
 closed
 mount -t s3oramfs "$vault" "$mount"
-kill -TERM "$(s3oramfs status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$/\1/p')"
+kill -TERM "$(daemon_of "$vault")"
 wait_until "the daemon has ended" no_processes_of "$vault"
 closed
 
