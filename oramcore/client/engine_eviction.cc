@@ -67,14 +67,18 @@ Task<Status> Engine::evict_once() {
 /// From here on the new view is the truth, and the next commit makes it so for good. Blocks that
 /// were accessed meanwhile keep their newer places.
 void Engine::decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height) {
+  std::set<BucketIndex> changed;
   for (const Placement& placement : plan.placements) {
     Position position = positions_.get(placement.block);
     if (position.kind != Position::Kind::tree || position.version != placement.version) continue;
     former_[placement.block] = position;
+    positions_.add_changed_rows(bucket_on_path(position.leaf, position.level), changed);
     position.level = placement.level;
     position.slot = placement.slot;
-    set_position(placement.block, position);
+    positions_.add_changed_rows(bucket_on_path(position.leaf, position.level), changed);
+    positions_.set(placement.block, position);
   }
+  for (const BucketIndex bucket : changed) pending_.buckets[bucket] = positions_.row(bucket);
   if (next_height > tree_.height) positions_.grow();
   tree_ = {
       .view = id.eviction + 1, .height = next_height, .written = tree_.written, .last_decided = id};

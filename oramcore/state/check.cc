@@ -7,7 +7,7 @@
 namespace s3oram {
 namespace {
 
-constexpr int kFormat = ClientState::kFormat;
+constexpr int kFormat = ClientState::kFormat, kFirstWithBuckets = 5;
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 32;  // the engine's arrays count to this
 
 class Reading {
@@ -19,8 +19,9 @@ class Reading {
     read_tree();
     if (!check_.refused) read_sessions();
     if (!check_.refused) read_stash();
-    if (!check_.refused) read_positions();
     if (!check_.refused) read_intents();
+    if (!check_.refused) read_buckets();
+    if (!check_.refused) read_positions();
     if (!check_.refused) read_unreadable();
     if (!check_.refused) drop_strays();
     return std::move(check_);
@@ -57,6 +58,7 @@ class Reading {
     read("tree", "SELECT format, view, height, written, eviction, attempt FROM tree",
          [&](const Statement& row) {
            found = true;
+           format_ = row.integer(0);
            if (row.integer(0) < ClientState::kOldestFormat || row.integer(0) > kFormat)
              return refuse("tree",
                            unknown_format(database_.path(), row.integer(0), kFormat).value());
@@ -103,18 +105,61 @@ class Reading {
     });
   }
 
+  void read_buckets() {
+    const unsigned height = check_.state.tree.height;
+    check_.state.positions.reset(height);
+    if (format_ < kFirstWithBuckets) return;
+    read("buckets", "SELECT bucket, blocks FROM buckets ORDER BY bucket", [&](const Statement& at) {
+      const auto bucket = static_cast<BucketIndex>(at.integer(0));
+      const auto row = decode_row(bucket, at.blob(1));
+      if (bucket < kRoot || bucket > bucket_count(height) || !row) {
+        check_.bad_buckets.push_back(at.integer(0));
+        check_.findings.push_back({"bad-bucket", "vault.db, table buckets",
+                                   fmt::format("the list of the blocks in bucket {} is damaged; "
+                                               "they are lost",
+                                               at.integer(0)),
+                                   "the row is dropped"});
+        return;
+      }
+      if (row->at_leaf && level_of(bucket) < height) check_.state.positions.set_undivided(bucket);
+      for (const Resident& resident : row->blocks) list(bucket, row->at_leaf, resident);
+    });
+  }
+
+  void list(BucketIndex bucket, bool at_leaf, const Resident& resident) {
+    if (resident.block >= static_cast<BlockId>(most_blocks(check_.state.tree.height, params_)))
+      return;
+    if (resident.block >= listed_.size()) listed_.resize(resident.block + 1);
+    Listed& listed = listed_[resident.block];
+    if (listed.bucket != kInNone && listed.version > resident.version) return;
+    const bool twice = listed.bucket != kInNone && listed.version == resident.version;
+    listed = {resident.version, twice ? kInTwo : bucket, at_leaf, resident.slot};
+  }
+
+  /// Where the block lies, by its own row and by its bucket's.
+  Position overlaid(BlockId block, Position position) const {
+    if (position.kind != Position::Kind::tree || block >= listed_.size()) return position;
+    const Listed& listed = listed_[block];
+    if (listed.bucket == kInNone || listed.version != position.version) return position;
+    const unsigned level = level_of(listed.bucket), height = check_.state.tree.height;
+    if (bucket_on_path(position.leaf, level) != listed.bucket) return {};
+    position.level = static_cast<std::uint8_t>(listed.at_leaf ? height : level);
+    position.slot = listed.slot;
+    return position;
+  }
+
   void read_positions() {
     const unsigned height = check_.state.tree.height;
     const std::int64_t most = most_blocks(height, params_);
-    check_.state.positions.reset(height);
     read("positions",
          "SELECT block, position, version, typeof(position) = 'integer' AND typeof(version) = "
          "'integer' FROM positions ORDER BY block",
          [&](const Statement& row) {
            const std::int64_t block = row.integer(0);
            const Position position =
-               PositionMap::unpack(static_cast<std::uint64_t>(row.integer(1)),
-                                   static_cast<std::uint64_t>(row.integer(2)), height);
+               overlaid(static_cast<BlockId>(block),
+                        PositionMap::unpack(static_cast<std::uint64_t>(row.integer(1)),
+                                            static_cast<std::uint64_t>(row.integer(2)), height));
            if (block < 0 || block >= most)
              return bad_position(block, "its number is too large for this volume");
            if (row.integer(3) == 0 || !possible(position))
@@ -185,8 +230,10 @@ class Reading {
     if (position.level > tree.height) return false;
     if (!params_) return true;
     if (position.level > 0) return position.slot < params_->bucket_size;
-    return position.slot < params_->root_slots() &&
-           PathSlots(*params_, tree.view, tree.written, tree.height).covers_root(position.slot);
+    if (position.slot >= params_->ring_slots()) return position.slot < params_->root_slots();
+    const auto& last = check_.state.root[position.slot];
+    return PathSlots(*params_, tree.view, tree.written, tree.height).covers_root(position.slot) &&
+           (last.value_or(0) == 0 || *last == position.version);
   }
 
   void bad_position(std::int64_t block, std::string_view why) {
@@ -218,9 +265,20 @@ class Reading {
     std::sort(check_.bad_stash.begin(), check_.bad_stash.end());
   }
 
+  /// What the rows of buckets say of a block.
+  struct Listed {
+    std::uint64_t version = 0;
+    std::uint64_t bucket : 47 = kInNone;
+    std::uint64_t at_leaf : 1 = 0;
+    std::uint64_t slot : 16 = 0;
+  };
+  static constexpr BucketIndex kInNone = 0, kInTwo = (BucketIndex{1} << 47) - 1;
+
   Database& database_;
   const std::optional<VolumeParams>& params_;
   StateCheck check_;
+  std::int64_t format_ = 0;
+  std::vector<Listed> listed_;  // by block
 };
 
 void lose(StateCheck& check, BlockId block) {
@@ -307,6 +365,9 @@ Status repair_state(Database& database, const VolumeParams& params, const StateC
   if (!stashed) return fail(stashed.error());
   for (const std::int64_t block : check.bad_positions) S3O_TRY(position->bind(0, block).run());
   for (const std::int64_t block : check.bad_stash) S3O_TRY(stashed->bind(0, block).run());
+  auto bucket = database.prepare("DELETE FROM buckets WHERE bucket = ?");
+  if (!bucket) return fail(bucket.error());
+  for (const std::int64_t bad : check.bad_buckets) S3O_TRY(bucket->bind(0, bad).run());
   auto intent = database.prepare("DELETE FROM intents WHERE slot = ?");
   if (!intent) return fail(intent.error());
   for (const std::int64_t slot : check.bad_intents) S3O_TRY(intent->bind(0, slot).run());

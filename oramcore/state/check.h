@@ -1,8 +1,10 @@
 // Reads the client's tables of vault.db row by row and judges each row: for opening a volume,
 // which goes on without the bad ones, and for a check, which explains and drops them. What is bad:
 //   tree, sessions   anything: the volume cannot be opened
-//   positions        a place outside the tree, a number that no volume of this height has,
-//                    a place in the stash without a row there
+//   buckets          a wrong checksum, a bucket outside the tree
+//   positions        a place outside the tree, or in a root slot that another access has written
+//                    since; a number that no volume of this height has; a place in the stash
+//                    without a row there; a place in a bucket that is not on its leaf's path
 //   stash            a row whose block lies elsewhere, or nowhere
 //   intents          a slot or leaf that the tree does not have, a gap
 #pragma once
@@ -24,7 +26,7 @@ struct StateCheck {
   /// (the disk did not give it). No repair mends that, and `state` says nothing then.
   std::optional<Error> refused;
   /// Keys of the rows that are bad, ascending.
-  std::vector<std::int64_t> bad_positions, bad_stash, bad_intents;
+  std::vector<std::int64_t> bad_positions, bad_buckets, bad_stash, bad_intents;
   /// Turns that have no row, and a later one has.
   std::vector<Turn> missing_intents;
 };

@@ -12,6 +12,7 @@ namespace {
 constexpr std::uint64_t kBallast = 8 << 20;
 
 constexpr auto kCreateMissing =
+    "CREATE TABLE IF NOT EXISTS buckets (bucket INTEGER PRIMARY KEY, blocks BLOB NOT NULL);"
     "CREATE TABLE IF NOT EXISTS intents (slot INTEGER PRIMARY KEY, turn INTEGER NOT NULL,"
     " block INTEGER NOT NULL, leaf INTEGER NOT NULL, access INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS unreadable (block INTEGER PRIMARY KEY);";
@@ -22,6 +23,7 @@ std::int64_t as_sql(std::uint64_t value) { return static_cast<std::int64_t>(valu
 
 void StateChanges::merge_older(StateChanges older) {
   positions.merge(older.positions);
+  buckets.merge(older.buckets);
   stash.merge(older.stash);
   intents.merge(older.intents);
   unreadable.merge(older.unreadable);
@@ -122,6 +124,8 @@ Status ClientState::prepare_statements() {
   };
   S3O_TRY(prepare(put_position_, "INSERT OR REPLACE INTO positions VALUES (?, ?, ?)"));
   S3O_TRY(prepare(erase_position_, "DELETE FROM positions WHERE block = ?"));
+  S3O_TRY(prepare(put_bucket_, "INSERT OR REPLACE INTO buckets VALUES (?, ?)"));
+  S3O_TRY(prepare(erase_bucket_, "DELETE FROM buckets WHERE bucket = ?"));
   S3O_TRY(prepare(put_stash_, "INSERT OR REPLACE INTO stash VALUES (?, ?)"));
   S3O_TRY(prepare(erase_stash_, "DELETE FROM stash WHERE block = ?"));
   S3O_TRY(prepare(put_intent_, "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?)"));
@@ -171,6 +175,10 @@ Status ClientState::put_position(BlockId block, const StateChanges::Row& row) {
 Status ClientState::put(const TreeState& tree, const StateChanges& changes) {
   for (const auto& [block, row] : changes.positions)
     S3O_TRY(row ? put_position(block, *row) : erase_position_.bind(0, as_sql(block)).run());
+  for (const auto& [bucket, row] : changes.buckets)
+    S3O_TRY(row.blocks.empty()
+                ? erase_bucket_.bind(0, as_sql(bucket)).run()
+                : put_bucket_.bind(0, as_sql(bucket)).bind(1, View(encode_row(bucket, row))).run());
   for (const auto& [block, sealed] : changes.stash)
     S3O_TRY(sealed ? put_stash_.bind(0, as_sql(block)).bind(1, View(*sealed)).run()
                    : erase_stash_.bind(0, as_sql(block)).run());

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "oramcore/db/sqlite.h"
+#include "oramcore/state/bucket_row.h"
 #include "oramcore/state/finding.h"
 #include "oramcore/state/owner.h"
 #include "oramcore/state/position_map.h"
@@ -50,9 +51,10 @@ struct StateChanges {
     std::uint64_t version = 0;
   };
   std::map<BlockId, std::optional<Row>> positions;  // nothing: forgotten
-  std::map<BlockId, std::optional<Bytes>> stash;    // sealed blocks; nothing: no longer there
-  std::map<std::uint16_t, Intent> intents;          // by root slot
-  std::map<BlockId, bool> unreadable;               // whether it is
+  std::map<BucketIndex, BucketRow> buckets;
+  std::map<BlockId, std::optional<Bytes>> stash;  // sealed blocks; nothing: no longer there
+  std::map<std::uint16_t, Intent> intents;        // by root slot
+  std::map<BlockId, bool> unreadable;             // whether it is
 
   /// Takes over what is in `older` and not newer here (after a failed commit).
   void merge_older(StateChanges older);
@@ -62,8 +64,9 @@ class ClientState {
  public:
   /// Of the tables, and of the sealed blocks that go with them: from 3 on these have labels, which
   /// a program that knows 2 alone refuses; from 4 on the whole label is sealed with the block,
-  /// which a program that knows 3 cannot open. A database of an older format is raised when opened.
-  static constexpr int kFormat = 4, kOldestFormat = 2;
+  /// which a program that knows 3 cannot open; from 5 on a block lies where table `buckets` says,
+  /// before where its own row does. A database of an older format is raised when opened.
+  static constexpr int kFormat = 5, kOldestFormat = 2;
 
   /// Makes the tables of a new volume, all or (if it is cut short) none. Errors: exists.
   static Status create(const std::filesystem::path& file, unsigned first_height = 1,
@@ -129,8 +132,8 @@ class ClientState {
   Database database_;
   std::optional<Owner> owner_;
   std::uint64_t view_ = 0;  // the last one loaded or committed
-  Statement put_position_, erase_position_, put_stash_, erase_stash_, put_intent_, put_unreadable_,
-      erase_unreadable_, put_tree_;
+  Statement put_position_, erase_position_, put_bucket_, erase_bucket_, put_stash_, erase_stash_,
+      put_intent_, put_unreadable_, erase_unreadable_, put_tree_;
 };
 
 }  // namespace s3oram

@@ -37,6 +37,7 @@ void PositionMap::reset(unsigned height) {
   packed_.clear();
   versions_.clear();
   buckets_.assign(bucket_count(height) + 1, {});
+  undivided_.assign(buckets_.size(), false);
 }
 
 Position PositionMap::get(BlockId block) const {
@@ -77,8 +78,13 @@ void PositionMap::leave(BlockId block, const Position& position) {
 void PositionMap::grow() {
   ++height_;
   buckets_.resize(bucket_count(height_) + 1);
+  undivided_.resize(buckets_.size(), false);
   for (BucketIndex leaf = BucketIndex{1} << (height_ - 1); leaf < BucketIndex{1} << height_;
        ++leaf) {
+    bool below_another = false;
+    for (unsigned level = 0; level < height_ - 1; ++level)
+      below_another = below_another || undivided_[bucket_on_path(leaf, level)];
+    undivided_[leaf] = !below_another;
     for (const std::uint32_t block : std::exchange(buckets_[leaf], {}))
       buckets_[bucket_on_path(packed_[block], height_)].push_back(block);
   }
@@ -91,6 +97,22 @@ BucketContents PositionMap::contents(BucketIndex bucket) const {
     contents.push_back({block, position.slot, position.leaf, position.version});
   }
   return contents;
+}
+
+BucketRow PositionMap::row(BucketIndex bucket) const {
+  return {.at_leaf = level_of(bucket) == height_, .blocks = contents(bucket)};
+}
+
+void PositionMap::add_changed_rows(BucketIndex bucket, std::set<BucketIndex>& rows) {
+  rows.insert(bucket);
+  for (unsigned level = 0; level <= level_of(bucket); ++level) {
+    const BucketIndex above = bucket_on_path(bucket, level);
+    if (!undivided_[above]) continue;
+    undivided_[above] = false;
+    rows.insert(above);
+    const Leaf leaves = Leaf{1} << height_, step = Leaf{1} << level;
+    for (Leaf leaf = above % step; leaf < leaves; leaf += step) rows.insert(leaves + leaf);
+  }
 }
 
 std::vector<BlockId> PositionMap::blocks() const {

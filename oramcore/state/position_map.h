@@ -1,11 +1,13 @@
 // The position map (Table 2 of the paper: pm), in flat arrays by block number, and its inverse:
-// which blocks lie in a bucket. Not thread-safe.
+// which blocks lie in a bucket, and which row of the database says so. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "oramcore/client/block_device.h"
+#include "oramcore/state/bucket_row.h"
 #include "oramcore/tree/plan.h"
 
 namespace s3oram {
@@ -34,6 +36,13 @@ class PositionMap {
   void grow();
 
   BucketContents contents(BucketIndex bucket) const;
+  BucketRow row(BucketIndex bucket) const;
+  /// Adds to `rows` the buckets whose rows must be written when what lies in this one has changed:
+  /// itself, and where a row is from before the tree grew, that row's bucket and the leaf buckets
+  /// that its blocks lie in now.
+  void add_changed_rows(BucketIndex bucket, std::set<BucketIndex>& rows);
+  /// The row of this bucket, no leaf, was written when it was one.
+  void set_undivided(BucketIndex bucket) { undivided_[bucket] = true; }
   unsigned height() const { return height_; }
   std::uint64_t mapped() const { return mapped_; }
   std::vector<BlockId> blocks() const;
@@ -51,6 +60,9 @@ class PositionMap {
   std::vector<std::uint64_t> packed_;
   std::vector<std::uint64_t> versions_;
   std::vector<std::vector<std::uint32_t>> buckets_;  // blocks of each bucket, in no order
+  // By bucket: it was a leaf before the tree grew, and no eviction has changed it since. There is
+  // none below another.
+  std::vector<bool> undivided_;
 };
 
 }  // namespace s3oram

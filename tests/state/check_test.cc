@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tests/base/temporary_directory.h"
 
@@ -26,9 +27,16 @@ class CheckTest : public testing::Test {
         .view = 7, .height = kHeight, .written = kFirst + 3, .last_decided = {.eviction = 6}};
     StateChanges changes;
     changes.positions[1] = row({Position::Kind::tree, 5, kHeight, 2, 11});
-    changes.positions[2] = row({Position::Kind::tree, 6, 0, 11, 12});
+    changes.positions[2] = row({Position::Kind::tree, 6, 0, 11, kFirst + 1});
     changes.positions[3] = row({Position::Kind::tree, 7, 2, 19, 13});
     changes.positions[4] = row({Position::Kind::stash, 9, 0, 0, 14});
+    // Where they were written, in slots that other accesses have written since, and where evictions
+    // have put them; the first row is older than the last writing of block 6.
+    changes.positions[5] = row({Position::Kind::tree, 5, 0, 10, 15});
+    changes.positions[6] = row({Position::Kind::tree, 1, 0, 10, 16});
+    changes.positions[7] = row({Position::Kind::tree, 1, 0, 11, 17});
+    changes.buckets[bucket_on_path(5, 3)] = {true, {{5, 3, 0, 15}, {6, 4, 0, 1}}};
+    changes.buckets[bucket_on_path(1, 2)] = {false, {{6, 0, 0, 16}, {7, 1, 0, 17}}};
     changes.stash[4] = Bytes(params().slot_size());
     for (Turn turn = kFirst; turn < kFirst + 4; ++turn)
       changes.intents[root_slot(turn, 10)] = {.turn = turn, .block = 0, .leaf = 3, .access = turn};
@@ -42,6 +50,15 @@ class CheckTest : public testing::Test {
     return fmt::format("INSERT OR REPLACE INTO positions VALUES ({}, {}, {})", block,
                        static_cast<std::int64_t>(PositionMap::pack(position, kHeight)),
                        position.version);
+  }
+  static std::string put_row(BucketIndex bucket, const BucketRow& row) {
+    std::string bytes;
+    for (const std::uint8_t byte : encode_row(bucket, row)) bytes += fmt::format("{:02x}", byte);
+    return fmt::format("INSERT OR REPLACE INTO buckets VALUES ({}, x'{}')", bucket, bytes);
+  }
+  static BucketIndex bucket_of(const StateCheck& found, BlockId block) {
+    const Position position = found.state.positions.get(block);
+    return bucket_on_path(position.leaf, position.level);
   }
   std::filesystem::path file() const { return directory_ / "vault.db"; }
   Database open() const {
@@ -73,28 +90,46 @@ TEST_F(CheckTest, SoundTablesHaveNoFindings) {
   const StateCheck found = check();
   EXPECT_FALSE(found.refused);
   EXPECT_TRUE(found.findings.empty()) << found.findings[0].what;
-  EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{1, 2, 3, 4}));
+  EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(bucket_of(found, 5), bucket_on_path(5, 3));
+  EXPECT_EQ(bucket_of(found, 6), bucket_on_path(1, 2));
+  EXPECT_EQ(found.state.positions.get(7).slot, 1);
   EXPECT_EQ(found.state.intents.size(), 4u);
 }
 
 TEST_F(CheckTest, ABadRowCostsItsBlock) {
-  const std::pair<std::string, std::vector<BlockId>> damages[] = {
-      {put(1, {}), {2, 3, 4}},
-      {put(1, {Position::Kind::tree, 5, kHeight + 1, 2, 11}), {2, 3, 4}},
-      {put(1, {Position::Kind::tree, 5, 1, 20, 11}), {2, 3, 4}},
-      {put(2, {Position::Kind::tree, 6, 0, 13, 12}), {1, 3, 4}},
-      {put(3, {Position::Kind::stash, 6, 0, 0, 12}), {1, 2, 4}},
-      {"UPDATE positions SET position = 'x' WHERE block = 3", {1, 2, 4}},
-      {"UPDATE positions SET version = x'00' WHERE block = 3", {1, 2, 4}},
-      {"UPDATE positions SET block = -1 WHERE block = 3", {1, 2, 4}},
-      {"UPDATE positions SET block = 1 << 32 WHERE block = 3", {1, 2, 4}},
-      {"UPDATE positions SET block = 1 << 31 WHERE block = 3", {1, 2, 4}},
-      {"DELETE FROM stash", {1, 2, 3}},
-      {"UPDATE stash SET block = -4", {1, 2, 3}},
+  const std::pair<std::string, std::set<BlockId>> damages[] = {
+      {put(1, {}), {1}},
+      {put(1, {Position::Kind::tree, 5, kHeight + 1, 2, 11}), {1}},
+      {put(1, {Position::Kind::tree, 5, 1, 20, 11}), {1}},
+      {put(2, {Position::Kind::tree, 6, 0, 13, kFirst + 1}), {2}},
+      {put(2, {Position::Kind::tree, 6, 0, 11, kFirst}), {2}},
+      {put(3, {Position::Kind::stash, 6, 0, 0, 12}), {3}},
+      {"UPDATE positions SET position = 'x' WHERE block = 3", {3}},
+      {"UPDATE positions SET version = x'00' WHERE block = 3", {3}},
+      {"UPDATE positions SET block = -1 WHERE block = 3", {3}},
+      {"UPDATE positions SET block = 1 << 32 WHERE block = 3", {3}},
+      {"UPDATE positions SET block = 1 << 31 WHERE block = 3", {3}},
+      {"UPDATE positions SET position = position + 1 WHERE block = 5", {5}},
+      {"UPDATE positions SET version = 16 WHERE block = 7", {7}},
+      {"DELETE FROM buckets WHERE bucket = 5", {6, 7}},
+      {"UPDATE buckets SET blocks = x'00' WHERE bucket = 13", {5}},
+      {"UPDATE buckets SET blocks = 'x' WHERE bucket = 13", {5}},
+      {"UPDATE buckets SET bucket = bucket << 20 WHERE bucket = 5", {6, 7}},
+      {"UPDATE buckets SET blocks = (SELECT blocks FROM buckets WHERE bucket = 5) WHERE bucket = "
+       "13",
+       {5}},
+      {put_row(bucket_on_path(1, 3), {true, {{7, 0, 0, 17}}}), {7}},
+      {put_row(bucket_on_path(5, 3), {true, {{5, 20, 0, 15}}}), {5}},
+      {"DELETE FROM stash", {4}},
+      {"UPDATE stash SET block = -4", {4}},
   };
   const auto kept = directory_ / "kept.db";
   std::filesystem::copy_file(file(), kept);
-  for (const auto& [damage, left] : damages) {
+  for (const auto& [damage, lost] : damages) {
+    std::vector<BlockId> left;
+    for (BlockId block = 1; block <= 7; ++block)
+      if (!lost.contains(block)) left.push_back(block);
     std::filesystem::copy_file(kept, file(), std::filesystem::copy_options::overwrite_existing);
     alter(damage);
     // Opened, it goes on without them.
@@ -122,7 +157,7 @@ TEST_F(CheckTest, ABadRowCostsItsBlock) {
 TEST_F(CheckTest, OfTwoBlocksInOneSlotTheNewerStays) {
   alter(put(8, {Position::Kind::tree, 5 + 8, kHeight, 2, 99}));  // 13 and 5: the same leaf bucket
   const StateCheck found = check();
-  EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{2, 3, 4, 8}));
+  EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{2, 3, 4, 5, 6, 7, 8}));
   repair();
   EXPECT_TRUE(check().findings.empty());
 }
@@ -138,14 +173,14 @@ TEST_F(CheckTest, ARootHasAStashPartWithTheShuffleEvictor) {
     Database database = open();
     return read_state(database, volume).state.positions.blocks();
   };
-  EXPECT_EQ(blocks(shuffle), (std::vector<BlockId>{1, 2, 3, 4, 8, 9}));
-  EXPECT_EQ(blocks(params()), (std::vector<BlockId>{1, 2, 3, 4})) << "without one";
+  EXPECT_EQ(blocks(shuffle), (std::vector<BlockId>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(blocks(params()), (std::vector<BlockId>{1, 2, 3, 4, 5, 6, 7})) << "without one";
   alter(put(9, {Position::Kind::tree, 5, 0, 60, 99}));
-  EXPECT_EQ(blocks(shuffle), (std::vector<BlockId>{1, 2, 3, 4, 8}));
+  EXPECT_EQ(blocks(shuffle), (std::vector<BlockId>{1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
 TEST_F(CheckTest, NeighboursInABucketAreSound) {
-  alter(put(8, {Position::Kind::tree, 5, kHeight, 3, 99}));
+  alter(put(8, {Position::Kind::tree, 5, kHeight, 4, 99}));
   alter(put(9, {Position::Kind::tree, 5 + 1, kHeight, 2, 99}));
   EXPECT_TRUE(check().findings.empty());
 }
@@ -155,7 +190,7 @@ TEST_F(CheckTest, SealedBlocksOfAWrongSizeAreLost) {
     alter(fmt::format("UPDATE stash SET sealed = {}", sealed));
     const StateCheck found = check();
     EXPECT_EQ(found.findings.size(), 1u);
-    EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{1, 2, 3}));
+    EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{1, 2, 3, 5, 6, 7}));
   }
   repair();
   EXPECT_TRUE(check().findings.empty());

@@ -242,7 +242,7 @@ TEST_F(ClientStateTest, RefusesDamagedTables) {
       {"DROP TABLE sessions", Errc::damaged_vault},
       {"DELETE FROM tree", Errc::damaged_vault},
       {"DELETE FROM sessions", Errc::damaged_vault},
-      {"UPDATE tree SET format = 5", Errc::unsupported},
+      {"UPDATE tree SET format = 6", Errc::unsupported},
       {"UPDATE tree SET format = 1", Errc::unsupported},
       {"UPDATE tree SET height = 0", Errc::damaged_vault},
       {"UPDATE tree SET height = 31", Errc::damaged_vault},
@@ -295,7 +295,7 @@ TEST_F(ClientStateTest, AnOlderDatabaseIsReadAndRaised) {
     expect_some(*found);
     EXPECT_EQ(format(), ClientState::kFormat);
   }
-  EXPECT_EQ(ClientState::kFormat, 4);
+  EXPECT_EQ(ClientState::kFormat, 5);
 }
 
 TEST_F(ClientStateTest, IsMadeWithWhatWasFound) {
@@ -304,7 +304,7 @@ TEST_F(ClientStateTest, IsMadeWithWhatWasFound) {
   content.tree = some_tree();
   content.positions.reset(content.tree.height);
   content.positions.set(1, {Position::Kind::tree, 0xfedcba9876, 4, 2, 11});
-  content.positions.set(9, {Position::Kind::tree, 5, 0, 5, 12});
+  content.positions.set(9, {Position::Kind::tree, 5, 0, 5, 29});
   content.sessions = {Session{.epoch = 8}};
   for (Turn turn = 28; turn < 31; ++turn) content.intents.push_back({.turn = turn, .access = turn});
   ASSERT_GOOD(ClientState::check_free(made));
@@ -335,13 +335,13 @@ TEST_F(ClientStateTest, AnEmptyDatabaseStaysEmpty) {
 }
 
 TEST_F(ClientStateTest, ANewerDatabaseIsLeftAsItIs) {
-  alter(file(), "UPDATE tree SET format = 5; DROP TABLE IF EXISTS intents");
+  alter(file(), "UPDATE tree SET format = 6; DROP TABLE IF EXISTS intents");
   std::filesystem::remove(file().string() + "-ballast");
   const auto opened = ClientState::open(file());
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Errc::unsupported);
   EXPECT_EQ(
-      opened.error().message.find(file().string() + ": its format 5 is newer than this program"),
+      opened.error().message.find(file().string() + ": its format 6 is newer than this program"),
       0u)
       << opened.error().message;
   EXPECT_FALSE(std::filesystem::exists(file().string() + "-ballast"));
