@@ -15,19 +15,6 @@ constexpr std::array<std::uint8_t, 8> kMagic = {'s', '3', 'o', 'b', 'a', 'c', 'k
 constexpr std::uint8_t kEnd = 0;                                         // in place of a table
 constexpr std::uint8_t kNull = 0, kInteger = 1, kText = 10, kBlob = 11;  // an integer: 1 to 9
 
-struct TableName {
-  const char *name, *columns, *marks, *key;
-  int width() const {
-    return 1 + static_cast<int>(std::count(marks, marks + std::strlen(marks), ','));
-  }
-};
-template <class T>
-constexpr TableName name_table() {
-  return {T::kName, T::kColumns, T::kMarks, T::kKey};
-}
-constexpr TableName kTables[] = {name_table<InodeTable>(), name_table<DentryTable>(),
-                                 name_table<ExtentTable>(), name_table<XattrTable>()};
-
 void put_bytes(Bytes& out, std::uint8_t tag, View bytes) {
   const auto length = static_cast<std::uint32_t>(bytes.size());
   out.push_back(tag);
@@ -139,7 +126,7 @@ Result<TablesDump> TablesDump::open(const std::string& database, Disk& disk) {
 /// Puts the next row behind what is ready, or the end.
 Status TablesDump::read_row() {
   while (table_ < std::size(kTables)) {
-    const TableName& table = kTables[table_];
+    const TableSql& table = kTables[table_];
     if (!rows_) {
       auto rows = database_.prepare(
           fmt::format("SELECT {} FROM {} ORDER BY {}", table.columns, table.name, table.key));
@@ -171,9 +158,8 @@ Result<Bytes> TablesDump::next(std::size_t most) {
 
 Result<std::uint64_t> load_tables(Database& database, View dump) {
   std::vector<Statement> puts;
-  for (const TableName& table : kTables) {
-    auto put = database.prepare(
-        fmt::format("INSERT INTO {} ({}) VALUES ({})", table.name, table.columns, table.marks));
+  for (const TableSql& table : kTables) {
+    auto put = database.prepare(table.put("INSERT"));
     if (!put) return fail(put.error());
     puts.push_back(std::move(*put));
   }

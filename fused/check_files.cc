@@ -74,7 +74,7 @@ FileCheck check_files(Database& database, const FileCheckInput& input) {
 }
 
 Status repair_files(Database& database, const FileCheck& check) {
-  for (const std::string& sql : check.deletions) S3O_TRY(database.execute(sql));
+  for (const std::string& sql : check.statements) S3O_TRY(database.execute(sql));
   S3O_TRY(Table<InodeTable>::apply(database, check.inodes));
   S3O_TRY(Table<DentryTable>::apply(database, check.dentries));
   S3O_TRY(Table<ExtentTable>::apply(database, check.extents));

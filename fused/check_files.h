@@ -31,7 +31,7 @@ struct FileCheck {
   std::optional<Error> refused;
 
   // What mends them.
-  std::vector<std::string> deletions;  // SQL, run first
+  std::vector<std::string> statements;  // SQL, run first
   Table<InodeTable>::Changes inodes;
   Table<DentryTable>::Changes dentries;
   Table<ExtentTable>::Changes extents;

@@ -58,7 +58,7 @@ bool check_tables(CheckModel& model) {
                 : table == "inodes"   ? "the table is gone, and with it the attributes of all files"
                                       : "the table is gone, and with it what it held of every file",
                 "it is made anew; files without a name go to /lost+found");
-  if (auto made = model.database.execute(kCreateTables); !made)
+  if (auto made = make_tables(model.database); !made)
     return model.refuse("sqlite_master", made.error());
   const auto format = number(kSelectFormat);
   if (!format) return model.refuse("fs_state", format.error());
@@ -67,7 +67,7 @@ bool check_tables(CheckModel& model) {
         "fs_state",
         unknown_format(model.database.path() + ", tables of files", **format, kFormat).value());
   if (*format == kFormat) return true;
-  model.out.deletions.push_back(
+  model.out.statements.push_back(
       fmt::format("INSERT OR REPLACE INTO fs_state (name, value) VALUES ('format', {})", kFormat));
   if (std::find(missing.begin(), missing.end(), "fs_state") == missing.end())
     model.found("missing-format", "vault.db, table fs_state",
@@ -79,39 +79,67 @@ bool check_tables(CheckModel& model) {
 
 namespace {
 
-bool check_table(CheckModel& model, const char* table, const std::string& unsound,
-                 const std::string& described, const char* consequence) {
-  auto rows =
-      model.database.prepare(fmt::format("SELECT {} FROM {} WHERE {}", described, table, unsound));
-  if (!rows) return model.refuse(table, rows.error());
-  bool any = false;
+/// Calls each(what the row is of) for the rows that meet the condition.
+template <class Each>
+bool describe(CheckModel& model, const TableSql& table, const std::string& condition,
+              const std::string& described, Each each) {
+  auto rows = model.database.prepare(
+      fmt::format("SELECT {} FROM {} WHERE {}", described, table.name, condition));
+  if (!rows) return model.refuse(table.name, rows.error());
   while (true) {
     auto more = rows->step();
-    if (!more) return model.refuse(table, more.error());
-    if (!*more) break;
-    any = true;
-    model.found("damaged-row", fmt::format("vault.db, table {}", table),
-                fmt::format("the row of {} holds what cannot be: {}", rows->text(0), consequence),
-                "the row is dropped");
+    if (!more) return model.refuse(table.name, more.error());
+    if (!*more) return true;
+    each(rows->text(0));
   }
-  if (any) model.out.deletions.push_back(fmt::format("DELETE FROM {} WHERE {}", table, unsound));
+}
+
+bool check_table(CheckModel& model, const TableSql& table, const std::string& unsound,
+                 const std::string& described, const char* consequence, const char* doubt) {
+  const std::string where = fmt::format("vault.db, table {}", table.name);
+  bool damaged = false, changed = false;
+  const auto is_damaged = [&](const std::string& row) {
+    damaged = true;
+    model.found("damaged-row", where,
+                fmt::format("the row of {} holds what cannot be: {}", row, consequence),
+                "the row is dropped");
+  };
+  const auto is_changed = [&](const std::string& row) {
+    changed = true;
+    model.found(
+        "changed-row", where,
+        fmt::format("the row of {} is not as it was written, and gives an error: {}", row, doubt),
+        "it is taken to be right as it is now");
+  };
+  const std::string is_intact = table.intact();
+  if (!describe(model, table, unsound, described, is_damaged) ||
+      !describe(model, table, fmt::format("NOT ({}) AND NOT {}", unsound, is_intact), described,
+                is_changed))
+    return false;
+  if (damaged)
+    model.out.statements.push_back(fmt::format("DELETE FROM {} WHERE {}", table.name, unsound));
+  if (changed)
+    model.out.statements.push_back(
+        fmt::format("UPDATE {} SET checksum = NULL WHERE NOT {}", table.name, is_intact));
   return true;
 }
 
 }  // namespace
 
 bool check_rows(CheckModel& model) {
-  return check_table(model, "inodes", kUnsoundInode, "'inode ' || quote(ino)",
-                     "the attributes of this file are lost") &&
-         check_table(model, "dentries", kUnsoundDentry,
-                     "'name ' || quote(name) || ' in inode ' || quote(parent)",
-                     "this name is lost") &&
-         check_table(model, "extents", unsound_extent(model.input.block_size),
+  return check_table(model, kSqlOf<InodeTable>, kUnsoundInode, "'inode ' || quote(ino)",
+                     "the attributes of this file are lost",
+                     "compare its owner, permissions, times and size with what you know of it") &&
+         check_table(model, kSqlOf<DentryTable>, kUnsoundDentry,
+                     "'name ' || quote(name) || ' in inode ' || quote(parent)", "this name is lost",
+                     "it may be another name, or of another file") &&
+         check_table(model, kSqlOf<ExtentTable>, unsound_extent(model.input.block_size),
                      "'block ' || quote(idx) || ' of inode ' || quote(ino)",
-                     "this part of the file is lost") &&
-         check_table(model, "xattrs", kUnsoundXattr,
+                     "this part of the file is lost",
+                     "compare this part of the file with what you know of it") &&
+         check_table(model, kSqlOf<XattrTable>, kUnsoundXattr,
                      "'attribute ' || quote(substr(name, 1, 255)) || ' of inode ' || quote(ino)",
-                     "this extended attribute is lost");
+                     "this extended attribute is lost", "compare it with what you know of it");
 }
 
 bool read_model(CheckModel& model) {

@@ -103,7 +103,7 @@ PosixStatus FileSystem::set_xattr(Ino ino, const std::string& name, std::string 
   S3O_POSIX_GET(existing, metadata_.xattrs.find({ino, name}));
   if ((flags & XATTR_CREATE) != 0 && existing) return posix_error(EEXIST);
   if ((flags & XATTR_REPLACE) != 0 && !existing) return posix_error(ENODATA);
-  metadata_.xattrs.put({ino, name}, std::move(value));
+  metadata_.xattrs.put({ino, name}, {std::move(value)});
   labelled_ |= name == kLabel;
   node->no_xattrs = false;
   node->row.ctime = timing_.wall_clock();
@@ -119,7 +119,11 @@ Posix<std::string> FileSystem::get_xattr(Ino ino, const std::string& name) {
   if (node->no_xattrs) return posix_error(ENODATA);  // the kernel asks before every write
   S3O_POSIX_GET(value, metadata_.xattrs.find({ino, name}));
   if (!value) return posix_error(ENODATA);
-  return std::move(*value);
+  if (value->damaged) {
+    tell_of_damage(ino, "one of its extended attributes is damaged");
+    return posix_error(EIO);
+  }
+  return std::move(value->value);
 }
 
 Posix<std::vector<std::string>> FileSystem::list_xattrs(Ino ino) {

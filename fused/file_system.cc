@@ -164,6 +164,13 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   if (options_.read_only) return {};
   std::set_difference(mapped.begin(), mapped.end(), owned.begin(), owned.end(),
                       std::back_inserter(unowned));
+  if (!unowned.empty() && !places->empty() && places->back().place == kImpossibleBlock) {
+    spdlog::error(
+        "{} blocks belong to no file, as far as can be told: they are kept until "
+        "s3oramfs fsck --repair has mended the extents",
+        unowned.size());
+    return {};
+  }
   for (const BlockId block : unowned)
     if (cache_.numbers.release(block)) device_.discard(block);
   if (!unowned.empty()) spdlog::info("freed {} blocks of the last mount", unowned.size());

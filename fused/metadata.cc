@@ -34,8 +34,11 @@ Status Metadata::open_tables() {
   auto format = number(kSelectFormat);
   if (!format) return fail(Errc::damaged_vault, "{}", format.error().message);
   if (*format != kFormat) return unknown_format(reader_.path() + kPart, *format, kFormat);
+  const auto checksums = reader_.has_column("xattrs", "checksum");  // the last to get one
+  if (!checksums) return fail(Errc::damaged_vault, "{}", checksums.error().message);
+  checksums_ = *checksums;
   const auto open = [this](auto& table) -> Status {
-    auto opened = table.open(reader_);
+    auto opened = table.open(reader_, checksums_);
     return opened ? opened : fail(Errc::damaged_vault, "{}", opened.error().message);
   };
   S3O_TRY(open(inodes));
@@ -45,11 +48,11 @@ Status Metadata::open_tables() {
 }
 
 std::function<Status(Database&)> Metadata::begin_commit() {
-  return [is_new = is_new_, inode_changes = inodes.begin_commit(),
+  return [is_new = is_new_, checksums = checksums_, inode_changes = inodes.begin_commit(),
           dentry_changes = dentries.begin_commit(), extent_changes = extents.begin_commit(),
           xattr_changes = xattrs.begin_commit()](Database& database) -> Status {
+    if (!checksums) S3O_TRY(make_tables(database));
     if (is_new) {
-      S3O_TRY(database.execute(kCreateTables));
       S3O_TRY(database.execute(
           fmt::format("INSERT INTO fs_state (name, value) VALUES ('format', {})", kFormat)));
     }
@@ -62,6 +65,7 @@ std::function<Status(Database&)> Metadata::begin_commit() {
 
 void Metadata::end_commit(bool succeeded) {
   if (succeeded) is_new_ = false;
+  checksums_ |= succeeded;
   inodes.end_commit(succeeded);
   dentries.end_commit(succeeded);
   extents.end_commit(succeeded);
@@ -99,10 +103,11 @@ Result<std::vector<Ino>> Metadata::orphans() {
 
 Result<std::vector<OwnedPlace>> Metadata::owned_places() {
   return all<OwnedPlace>(
-      "SELECT CASE WHEN typeof(block) = 'integer' AND block >= 0 THEN block ELSE -1 END AS number,"
-      " CASE WHEN typeof(valid) = 'integer' AND valid BETWEEN 0 AND 0xffffffff THEN valid ELSE 0 "
-      "END"
-      " FROM extents ORDER BY number < 0, number",
+      fmt::format(
+          "SELECT CASE WHEN typeof(block) = 'integer' AND block >= 0 AND {} THEN block ELSE -1 END"
+          " AS number, CASE WHEN typeof(valid) = 'integer' AND valid BETWEEN 0 AND 0xffffffff"
+          " THEN valid ELSE 0 END FROM extents ORDER BY number < 0, number",
+          checksums_ ? kSqlOf<ExtentTable>.intact() : "TRUE"),
       [](const Statement& row) {
         return OwnedPlace{static_cast<BlockId>(row.integer(0)),
                           static_cast<std::uint32_t>(row.integer(1))};

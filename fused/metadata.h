@@ -56,6 +56,7 @@ class Metadata {
   Result<std::vector<Row>> all(std::string_view sql, Read read);
 
   bool is_new_ = false;
+  bool checksums_ = false;  // the tables have them, so far as their readers know
 };
 
 }  // namespace s3oram

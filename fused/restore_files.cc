@@ -33,7 +33,7 @@ Result<Bytes> read_now(BlockDevice& device, BlockId block) {
 /// In a transaction. Gives how many rows.
 Result<std::uint64_t> put_files(Database& database, View dump,
                                 const std::vector<BackupList>& backups) {
-  S3O_TRY(database.execute(kCreateTables));
+  S3O_TRY(make_tables(database));
   S3O_TRY(database.execute(
       "DELETE FROM fs_state; DELETE FROM inodes; DELETE FROM dentries; DELETE FROM extents;"
       "DELETE FROM xattrs;"));

@@ -1,33 +1,31 @@
 #include "fused/rows.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "oramcore/db/sqlite.h"
-
 namespace s3oram {
+namespace {
 
 // Inodes of files that were unlinked while open have nlink 0 until they are forgotten; the partial
 // index finds them at mount. The other one finds the pieces in a pack (kPackedPlace and above).
-const char* const kCreateTables = R"(
+constexpr auto kCreateTables = R"(
 CREATE TABLE IF NOT EXISTS fs_state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS inodes (ino INTEGER PRIMARY KEY, mode INTEGER NOT NULL, uid INTEGER NOT NULL,
   gid INTEGER NOT NULL, nlink INTEGER NOT NULL, rdev INTEGER NOT NULL, size INTEGER NOT NULL,
   blocks INTEGER NOT NULL, atime INTEGER NOT NULL, mtime INTEGER NOT NULL, ctime INTEGER NOT NULL,
-  parent INTEGER NOT NULL, target BLOB NOT NULL);
+  parent INTEGER NOT NULL, target BLOB NOT NULL, checksum INTEGER);
 CREATE INDEX IF NOT EXISTS orphans ON inodes (ino) WHERE nlink = 0;
 CREATE TABLE IF NOT EXISTS dentries (parent INTEGER NOT NULL, name BLOB NOT NULL, ino INTEGER NOT NULL,
-  type INTEGER NOT NULL, PRIMARY KEY (parent, name)) WITHOUT ROWID;
+  type INTEGER NOT NULL, checksum INTEGER, PRIMARY KEY (parent, name)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS extents (ino INTEGER NOT NULL, idx INTEGER NOT NULL, block INTEGER NOT NULL,
-  valid INTEGER NOT NULL, PRIMARY KEY (ino, idx)) WITHOUT ROWID;
+  valid INTEGER NOT NULL, checksum INTEGER, PRIMARY KEY (ino, idx)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS packed ON extents (block) WHERE block >= 4611686018427387904;
 CREATE TABLE IF NOT EXISTS xattrs (ino INTEGER NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL,
-  PRIMARY KEY (ino, name)) WITHOUT ROWID;
+  checksum INTEGER, PRIMARY KEY (ino, name)) WITHOUT ROWID;
 )";
-
-namespace {
 
 constexpr std::int64_t kMostValid = 0xffff'ffff;
 
@@ -74,6 +72,33 @@ class RowReader {
 
 }  // namespace
 
+Status make_tables(Database& database) {
+  S3O_TRY(database.execute(kCreateTables));
+  for (const TableSql& table : kTables) {
+    const auto there = database.has_column(table.name, "checksum");
+    if (!there) return fail(there.error());
+    if (!*there)
+      S3O_TRY(
+          database.execute(fmt::format("ALTER TABLE {} ADD COLUMN checksum INTEGER", table.name)));
+  }
+  return {};
+}
+
+std::string TableSql::marks(int count) {
+  std::string all;
+  for (int i = 1; i <= count; ++i) all += fmt::format("{}?{}", i == 1 ? "" : ", ", i);
+  return all;
+}
+
+std::string TableSql::put(const char* verb) const {
+  return fmt::format("{0} INTO {1} ({2}, checksum) VALUES ({3}, row_checksum('{1}', {3}))", verb,
+                     name, columns, marks());
+}
+
+std::string TableSql::intact() const {
+  return fmt::format("(checksum IS NULL OR checksum = row_checksum('{}', {}))", name, columns);
+}
+
 const char* name_problem(const std::string& name) {
   if (name.empty()) return "it is empty";
   if (name.size() > 255) return "it is longer than 255 bytes";
@@ -115,9 +140,10 @@ InodeTable::Row InodeTable::row(const Statement& statement, int at) {
   for (auto* field : {&row.atime, &row.mtime, &row.ctime}) reader.integer(*field);
   reader.integer(row.parent);
   reader.blob(row.target);
-  if (!reader.sound()) row.mode &= ~static_cast<std::uint32_t>(S_IFMT);  // so it is not used
+  if (!reader.sound()) spoil(row);
   return row;
 }
+void InodeTable::spoil(Row& row) { row.mode &= ~static_cast<std::uint32_t>(S_IFMT); }
 
 void DentryTable::bind_key(Statement& statement, const Key& key) {
   Binder(statement, 0).integer(key.parent).blob(key.name);
@@ -139,6 +165,7 @@ DentryTable::Row DentryTable::row(const Statement& statement, int at) {
   reader.integer(row.type);
   return row;
 }
+void DentryTable::spoil(Row& row) { row.type = 0; }
 
 void ExtentTable::bind_key(Statement& statement, const Key& key) {
   Binder(statement, 0).integer(key.ino).integer(key.index);
@@ -154,12 +181,13 @@ ExtentTable::Row ExtentTable::row(const Statement& statement, int at) {
   return {statement.is_integer(at) && block >= 0 ? static_cast<BlockId>(block) : kImpossibleBlock,
           static_cast<std::uint32_t>(std::clamp<std::int64_t>(valid, 0, kMostValid))};
 }
+void ExtentTable::spoil(Row& row) { row.block = kImpossibleBlock; }
 
 void XattrTable::bind_key(Statement& statement, const Key& key) {
   Binder(statement, 0).integer(key.ino).blob(key.name);
 }
 void XattrTable::bind_row(Statement& statement, const Row& row) {
-  Binder(statement, kKeyWidth).blob(row);
+  Binder(statement, kKeyWidth).blob(row.value);
 }
 XattrTable::Key XattrTable::key(const Statement& statement) {
   Key key;
@@ -170,8 +198,9 @@ XattrTable::Key XattrTable::key(const Statement& statement) {
 }
 XattrTable::Row XattrTable::row(const Statement& statement, int at) {
   Row row;
-  RowReader(statement, at).blob(row);
+  RowReader(statement, at).blob(row.value);
   return row;
 }
+void XattrTable::spoil(Row& row) { row.damaged = true; }
 
 }  // namespace s3oram

@@ -1,18 +1,19 @@
 // The rows of a file system, and how they stand in the tables of vault.db. The format is made by
-// kCreateTables; a change of it changes kFormat.
+// make_tables(); a change of it changes kFormat.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "oramcore/client/block_device.h"
+#include "oramcore/db/sqlite.h"
 
 namespace s3oram {
-
-class Statement;
 
 using Ino = std::uint64_t;
 inline constexpr Ino kRootIno = 1;
@@ -27,9 +28,29 @@ inline constexpr BlockId kImpossibleBlock = ~BlockId{0};
 inline constexpr std::int64_t kFormat = 2;
 /// Gives the format of the tables that are there.
 inline constexpr auto kSelectFormat = "SELECT value FROM fs_state WHERE name = 'format'";
-/// Makes those tables of the file system that are not there, beside the device's own in the same
-/// database.
-extern const char* const kCreateTables;
+/// Makes those tables of the file system, and columns for checksums, that are not there, beside the
+/// device's own tables in the same database.
+Status make_tables(Database& database);
+
+/// A table in SQL. Beside its columns each has `checksum`: row_checksum(name, the columns), or null
+/// in rows that a version without checksums wrote.
+struct TableSql {
+  const char *name, *columns, *key;  // separated by commas; the key comes first
+  /// How many columns.
+  constexpr int width() const {
+    const std::string_view all = columns;
+    return 1 + static_cast<int>(std::count(all.begin(), all.end(), ','));
+  }
+  /// "?1, ?2, ..." for the first so many columns; all columns.
+  static std::string marks(int count);
+  std::string marks() const { return marks(width()); }
+  /// `verb` (as INSERT) a row with all columns bound, and its checksum.
+  std::string put(const char* verb) const;
+  /// The condition that a row is as it was written, as far as can be told.
+  std::string intact() const;
+};
+template <class T>
+constexpr TableSql kSqlOf{T::kName, T::kColumns, T::kKey};
 
 struct InodeRow {
   std::uint32_t mode = 0, uid = 0, gid = 0, nlink = 0;
@@ -74,6 +95,7 @@ struct XattrKey {
   friend auto operator<=>(const XattrKey&, const XattrKey&) = default;
 };
 
+/// Descriptions of the tables for Table<> (table.h).
 struct InodeTable {
   using Key = Ino;
   using Row = InodeRow;
@@ -81,13 +103,12 @@ struct InodeTable {
   static constexpr auto kColumns =
       "ino, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, parent, target";
   static constexpr auto kKey = "ino";
-  static constexpr auto kKeyMarks = "?";
-  static constexpr auto kMarks = "?,?,?,?,?,?,?,?,?,?,?,?,?";
   static constexpr int kKeyWidth = 1;
   static void bind_key(Statement& statement, Key key);
   static void bind_row(Statement& statement, const Row& row);
   static Key key(const Statement& statement);
   static Row row(const Statement& statement, int at);
+  static void spoil(Row& row);
   static std::size_t content(const Row& row) { return row.target.size(); }
 };
 
@@ -97,13 +118,12 @@ struct DentryTable {
   static constexpr auto kName = "dentries";
   static constexpr auto kColumns = "parent, name, ino, type";
   static constexpr auto kKey = "parent, name";
-  static constexpr auto kKeyMarks = "?,?";
-  static constexpr auto kMarks = "?,?,?,?";
   static constexpr int kKeyWidth = 2;
   static void bind_key(Statement& statement, const Key& key);
   static void bind_row(Statement& statement, const Row& row);
   static Key key(const Statement& statement);
   static Row row(const Statement& statement, int at);
+  static void spoil(Row& row);
   static std::size_t content(const Row&) { return 0; }
 };
 
@@ -113,30 +133,37 @@ struct ExtentTable {
   static constexpr auto kName = "extents";
   static constexpr auto kColumns = "ino, idx, block, valid";
   static constexpr auto kKey = "ino, idx";
-  static constexpr auto kKeyMarks = "?,?";
-  static constexpr auto kMarks = "?,?,?,?";
   static constexpr int kKeyWidth = 2;
   static void bind_key(Statement& statement, const Key& key);
   static void bind_row(Statement& statement, const Row& row);
   static Key key(const Statement& statement);
   static Row row(const Statement& statement, int at);
+  static void spoil(Row& row);
   static std::size_t content(const Row&) { return 0; }
+};
+
+struct XattrRow {
+  std::string value;
+  bool damaged = false;
 };
 
 struct XattrTable {
   using Key = XattrKey;
-  using Row = std::string;
+  using Row = XattrRow;
   static constexpr auto kName = "xattrs";
   static constexpr auto kColumns = "ino, name, value";
   static constexpr auto kKey = "ino, name";
-  static constexpr auto kKeyMarks = "?,?";
-  static constexpr auto kMarks = "?,?,?";
   static constexpr int kKeyWidth = 2;
   static void bind_key(Statement& statement, const Key& key);
   static void bind_row(Statement& statement, const Row& row);
   static Key key(const Statement& statement);
   static Row row(const Statement& statement, int at);
-  static std::size_t content(const Row& row) { return row.size(); }
+  static void spoil(Row& row);
+  static std::size_t content(const Row& row) { return row.value.size(); }
 };
+
+/// In the order of their numbers in a backup.
+inline constexpr TableSql kTables[] = {kSqlOf<InodeTable>, kSqlOf<DentryTable>, kSqlOf<ExtentTable>,
+                                       kSqlOf<XattrTable>};
 
 }  // namespace s3oram

@@ -18,17 +18,18 @@
 #include <string>
 #include <utility>
 
+#include "fused/rows.h"
 #include "oramcore/db/sqlite.h"
 
 namespace s3oram {
 
 /// `T` describes a table:
 ///   Key, Row                           Key is ordered as SQLite orders its columns
-///   kName, kColumns                    all columns, the key's first, separated by commas
-///   kKey, kKeyMarks, kMarks            the key's columns, and "?" for each of them and of all
+///   kName, kColumns, kKey              as in TableSql
 ///   kKeyWidth                          columns in the key
 ///   bind_key(Statement&, Key), bind_row(Statement&, Row)
 ///   key(Statement), row(Statement, first column)
+///   spoil(Row&)                        makes it one that no operation uses
 ///   content(Row)                       bytes that the row has beside its members
 template <class T>
 class Table {
@@ -38,12 +39,15 @@ class Table {
   using Changes = std::map<Key, std::optional<Row>>;
 
   /// The reader sees the table's rows; the table exists and the reader outlives this object.
-  Status open(Database& reader) {
-    auto find = reader.prepare(fmt::format("SELECT {} FROM {} WHERE ({}) = ({})", T::kColumns,
-                                           T::kName, T::kKey, T::kKeyMarks));
+  /// `checksums`: whether it has any yet.
+  Status open(Database& reader, bool checksums) {
+    const auto select = fmt::format("SELECT {}, {} FROM {}", T::kColumns,
+                                    checksums ? kSql.intact() : "TRUE", T::kName);
+    const auto marks = TableSql::marks(T::kKeyWidth);
+    auto find = reader.prepare(fmt::format("{} WHERE ({}) = ({})", select, T::kKey, marks));
     if (!find) return fail(find.error());
-    auto scan = reader.prepare(fmt::format("SELECT {} FROM {} WHERE ({}) >= ({}) ORDER BY {}",
-                                           T::kColumns, T::kName, T::kKey, T::kKeyMarks, T::kKey));
+    auto scan = reader.prepare(
+        fmt::format("{} WHERE ({}) >= ({}) ORDER BY {}", select, T::kKey, marks, T::kKey));
     if (!scan) return fail(scan.error());
     find_ = std::move(*find);
     scan_ = std::move(*scan);
@@ -63,7 +67,7 @@ class Table {
       absent_ = key;
       return std::optional<Row>();
     }
-    std::optional<Row> row = T::row(find_, T::kKeyWidth);
+    std::optional<Row> row = row_of(find_);
     find_.reset();
     return row;
   }
@@ -96,7 +100,7 @@ class Table {
       }
       if (!least) return {};  // the statement was reset at its end
       if (!change) {
-        go_on = visit(*least, T::row(scan_, T::kKeyWidth));
+        go_on = visit(*least, row_of(scan_));
       } else if (*change) {
         go_on = visit(*least, **change);
       }
@@ -132,11 +136,10 @@ class Table {
   /// Writes `changes` to `database`, inside a transaction of the caller.
   static Status apply(Database& database, const Changes& changes) {
     if (changes.empty()) return {};
-    auto put = database.prepare(fmt::format("INSERT OR REPLACE INTO {} ({}) VALUES ({})", T::kName,
-                                            T::kColumns, T::kMarks));
+    auto put = database.prepare(kSql.put("INSERT OR REPLACE"));
     if (!put) return fail(put.error());
-    auto erase = database.prepare(
-        fmt::format("DELETE FROM {} WHERE ({}) = ({})", T::kName, T::kKey, T::kKeyMarks));
+    auto erase = database.prepare(fmt::format("DELETE FROM {} WHERE ({}) = ({})", T::kName, T::kKey,
+                                              TableSql::marks(T::kKeyWidth)));
     if (!erase) return fail(erase.error());
     for (const auto& [key, row] : changes) {
       Statement& statement = row ? *put : *erase;
@@ -153,6 +156,15 @@ class Table {
   std::size_t uncommitted_bytes() const { return bytes_; }
 
  private:
+  static constexpr TableSql kSql = kSqlOf<T>;
+  static constexpr int kWidth = kSql.width();
+
+  /// One that has changed by itself costs its file, and no more.
+  static Row row_of(const Statement& found) {
+    Row row = T::row(found, T::kKeyWidth);
+    if (found.integer(kWidth) == 0) T::spoil(row);
+    return row;
+  }
   static std::size_t memory(const std::optional<Row>& change) {
     constexpr std::size_t kNode = 64;  // of a map, and of a name
     return kNode + sizeof(typename Changes::value_type) + (change ? T::content(*change) : 0);

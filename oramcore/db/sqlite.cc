@@ -10,6 +10,7 @@
 #include "oramcore/base/rules.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/db/log_copier.h"
+#include "oramcore/db/row_checksum.h"
 
 namespace s3oram {
 namespace {
@@ -142,6 +143,8 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
   if (rc != SQLITE_OK)
     return fail(Errc::failed, "database {}: cannot be opened: {}", path, sqlite3_errstr(rc));
   sqlite3_extended_result_codes(database.db_, 0);
+  if (const int added = add_row_checksum(database.db_); added != SQLITE_OK)
+    return fail(failure(database.db_, added, "row_checksum").value());
   if (mode != Mode::read_only) {
     if (vfs.empty() && header_is_damaged(path))
       return fail(Errc::damaged_vault, "database {}: its header is damaged", path);
@@ -173,6 +176,12 @@ Result<bool> Database::has_table(std::string_view name) {
   auto tables = prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?");
   if (!tables) return fail(std::move(tables).error());
   return tables->bind(0, name).step();
+}
+
+Result<bool> Database::has_column(std::string_view table, std::string_view column) {
+  auto columns = prepare("SELECT 1 FROM pragma_table_info(?) WHERE name = ?");
+  if (!columns) return fail(std::move(columns).error());
+  return columns->bind(0, table).bind(1, column).step();
 }
 
 Status Database::fold_log() {

@@ -79,6 +79,9 @@ class Database {
   /// Whether there is a table of that name.
   Result<bool> has_table(std::string_view name);
 
+  /// Whether a table has a column of that name.
+  Result<bool> has_column(std::string_view table, std::string_view column);
+
   /// Takes the log into the file, which then is whole by itself. Errors: disk_full, vault_in_use
   /// (another connection reads it).
   Status fold_log();

@@ -2,6 +2,7 @@
 #include <sys/xattr.h>
 
 #include <future>
+#include <set>
 
 #include "tests/fused/sample_vault.h"
 
@@ -172,6 +173,75 @@ TEST_F(DamageTest, ABadInodeCostsItsFile) {
   EXPECT_EQ(
       count("SELECT COUNT(*) FROM extents WHERE ino = " + std::to_string(sample_vault().ino("/a"))),
       3u);
+}
+
+// Each number is a possible one.
+TEST_F(DamageTest, ARowThatHasChangedByItselfCostsItsFile) {
+  const std::pair<const char*, std::set<std::string>> changes[] = {
+      {"UPDATE inodes SET size = size - 1 WHERE ino = {a}", {"/a"}},
+      {"UPDATE inodes SET mode = mode | 2 WHERE ino = {b}", {"/b"}},
+      {"UPDATE inodes SET ino = 1000 WHERE ino = {b}", {"/b"}},
+      {"UPDATE dentries SET ino = {b} WHERE ino = {a}", {"/a"}},
+      {"UPDATE dentries SET name = x'62' WHERE ino = {b} AND parent = 1; UPDATE dentries SET name "
+       "= "
+       "x'63' WHERE ino = {a}",
+       {"/a"}},
+      {"UPDATE extents SET valid = valid - 1 WHERE ino = {a} AND idx = 1", {"/a"}},
+      {"UPDATE extents SET block = (SELECT block FROM extents WHERE ino = {b} AND idx = 1) WHERE "
+       "ino = {a} AND idx = 1",
+       {"/a"}},
+      {"UPDATE extents SET idx = 7 WHERE ino = {a} AND idx = 1", {"/a"}},
+  };
+  const std::filesystem::path kept = vault.path() / "kept.db";
+  std::filesystem::copy_file(vault.database(), kept);
+  for (const auto& [change, cost] : changes) {
+    std::filesystem::copy_file(kept, vault.database(),
+                               std::filesystem::copy_options::overwrite_existing);
+    vault.change(change);
+    const auto blocks = count("SELECT COUNT(*) FROM memory_blocks");
+    mount();
+    for (const char* name : {"/a", "/b", "/sparse"}) {
+      const std::uint64_t offset = std::string(name) == "/sparse" ? 100 * kTestBlock : 0;
+      const auto content = read(find(name + 1), offset);
+      const bool right = content && *content == SampleVault::content(name);
+      EXPECT_EQ(right, !cost.contains(name)) << name << ": " << change;
+    }
+    unmount();
+    EXPECT_EQ(count("SELECT COUNT(*) FROM memory_blocks"), blocks) << "freed: " << change;
+  }
+}
+
+TEST_F(DamageTest, AnAttributeThatHasChangedByItselfGivesAnError) {
+  vault.change("UPDATE xattrs SET value = x'00'");
+  mount();
+  EXPECT_EQ(fs->get_xattr(find("a"), "user.note").error(), EIO);
+  ASSERT_TRUE(fs->set_xattr(find("a"), "user.note", "new", 0));
+  EXPECT_EQ(*fs->get_xattr(find("a"), "user.note"), "new");
+  expect_good("/a");
+}
+
+TEST_F(DamageTest, RowsOfOlderVersionsGetChecksumsAsTheyAreWritten) {
+  for (const TableSql& table : kTables)
+    vault.change(fmt::format("ALTER TABLE {} DROP COLUMN checksum", table.name));
+  options.read_only = true;
+  mount();
+  expect_good("/a");
+  unmount();
+  options.read_only = false;
+  mount();
+  expect_good("/a");
+  ASSERT_TRUE(fs->write(find("b"), 0, as_view("x"), false));
+  unmount();
+  const auto sealed = [&](const char* name) {
+    return count(fmt::format("SELECT COUNT(*) FROM inodes WHERE checksum IS NOT NULL AND ino = {}",
+                             sample_vault().ino(name)));
+  };
+  EXPECT_EQ(sealed("/b"), 1u);
+  EXPECT_EQ(sealed("/empty"), 0u);
+  vault.change("UPDATE inodes SET size = 5 WHERE ino = {b}");
+  mount();
+  EXPECT_EQ(error_of("b"), EIO);
+  expect_good("/a");
 }
 
 TEST_F(DamageTest, AnInodeThatIsNotWhatItsNameSaysCostsItsFile) {

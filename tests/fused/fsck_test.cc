@@ -124,7 +124,8 @@ INSTANTIATE_TEST_SUITE_P(
              "loop",
              "/empty-dir",
              {"/empty-dir"}},
-        Case{"INSERT INTO dentries VALUES (1, x'74776f', {dir_sub}, 16384)",
+        Case{"INSERT INTO dentries (parent, name, ino, type) VALUES (1, x'74776f', {dir_sub}, "
+             "16384)",
              "extra-name",
              "/two",
              {"/dir/sub"}},
@@ -167,7 +168,10 @@ INSTANTIATE_TEST_SUITE_P(
              "stray-data",
              "/link",
              {"/a", "/link"}},
-        Case{"INSERT INTO xattrs VALUES (777, x'75', x'')", "stray-attributes", "inode 777", {}},
+        Case{"INSERT INTO xattrs (ino, name, value) VALUES (777, x'75', x'')",
+             "stray-attributes",
+             "inode 777",
+             {}},
         Case{"UPDATE xattrs SET name = x''", "damaged-row", "vault.db, table xattrs", {"/a"}},
         Case{"DELETE FROM fs_state", "missing-format", "vault.db, table fs_state", {}},
         Case{"DROP TABLE fs_state", "missing-table", "vault.db, table fs_state", {}},
@@ -208,6 +212,47 @@ INSTANTIATE_TEST_SUITE_P(
              "intent",
              "vault.db, table intents",
              {}}));
+
+TEST(Fsck, RowsThatHaveChangedByThemselvesAreToldOfAndKept) {
+  const std::pair<const char*, const char*> changes[] = {
+      {"UPDATE inodes SET mtime = 7 WHERE ino = {a}", "vault.db, table inodes"},
+      {"UPDATE dentries SET name = x'63' WHERE ino = {a}", "vault.db, table dentries"},
+      {"UPDATE extents SET valid = valid - 1 WHERE ino = {a} AND idx = 1",
+       "vault.db, table extents"},
+      {"UPDATE xattrs SET value = x'64'", "vault.db, table xattrs"},
+  };
+  for (const auto& [change, where] : changes) {
+    const DamagedVault vault;
+    vault.change(change);
+    auto report = vault.check(false);
+    ASSERT_TRUE(report);
+    EXPECT_TRUE(has(report->findings, "changed-row", where)) << text_of(report->findings);
+    const Dump before = vault.dump();
+    report = vault.check(true);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->left(), 0u);
+    EXPECT_TRUE(changed(before, vault.dump()).empty()) << change;
+    report = vault.check(false);
+    ASSERT_TRUE(report);
+    EXPECT_FALSE(has(report->findings, "changed-row", where)) << change;
+  }
+}
+
+// However the numbers of the files are ordered.
+TEST(Fsck, ARowThatHasChangedByItselfTakesNoBlockFromAnother) {
+  for (const auto& [thief, owner] : {std::pair("/a", "/b"), {"/b", "/a"}}) {
+    const DamagedVault vault;
+    vault.change(
+        fmt::format("UPDATE extents SET block = (SELECT block FROM extents WHERE ino = {} "
+                    "AND idx = 1) WHERE ino = {} AND idx = 1",
+                    ino(owner), ino(thief)));
+    const auto report = vault.check(true);
+    ASSERT_TRUE(report);
+    EXPECT_TRUE(has(report->findings, "shared-block", thief)) << text_of(report->findings);
+    EXPECT_FALSE(has(report->findings, "shared-block", owner)) << text_of(report->findings);
+    EXPECT_EQ(report->left(), 0u);
+  }
+}
 
 TEST(Fsck, SaysWhichBytesOfWhichFileAreLost) {
   const DamagedVault vault;

@@ -141,7 +141,17 @@ class DamagedVault {
     return fmt::vformat(text, numbers);
   }
   /// Runs SQL, filled so.
+  /// As if the program had written it.
   void damage(const std::string& sql) const {
+    change(sql);
+    Database database = open();
+    for (const TableSql& table : kTables) {
+      if (const auto there = database.has_table(table.name); !there || !*there) continue;
+      EXPECT_TRUE(database.execute(fmt::format("UPDATE {} SET checksum = NULL", table.name)));
+    }
+  }
+  /// As a disk may damage it.
+  void change(const std::string& sql) const {
     const Status done = open().execute(filled(sql));
     EXPECT_TRUE(done) << sql << ": " << done.error().message;
   }
