@@ -85,7 +85,7 @@ void of_holes(Observer& o) {
   o.content("content", fd);
 }
 
-void unlinked(Observer& o) {
+void of_unlinked(Observer& o) {
   make_file("f", std::string(kPage, 'f'));
   const int fd = ::open("f", O_RDWR);
   char* map = map_file(fd, kPage, PROT_READ | PROT_WRITE, MAP_SHARED);
@@ -126,7 +126,7 @@ std::span<const Case> map_cases() {
       {"map_private", private_map},
       {"map_and_truncate", and_truncate},
       {"map_of_holes", of_holes},
-      {"map_unlinked", unlinked},
+      {"map_unlinked", of_unlinked},
       {"map_between_processes", between_processes},
       {"map_executed", executed},
   };
