@@ -45,7 +45,7 @@ namespace stdfs = std::filesystem;
 constexpr auto kControlSocket = "control.sock";
 
 /// Bytes of vault.db for each block of data.
-constexpr std::uint64_t kDatabaseBytes = 64;
+constexpr std::uint64_t kDatabaseBytes = 128;
 
 // ---- signals -----------------------------------------------------------------------------------
 

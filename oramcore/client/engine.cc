@@ -143,7 +143,7 @@ EngineStatus Engine::status() const {
                       .accesses = accesses_,
                       .evictions = evictions_,
                       .stash = stash_.size(),
-                      .uncommitted = pending_.positions.size(),
+                      .uncommitted = pending_.places(),
                       .height = tree_.height,
                       .evicting = evicting_,
                       .unreadable = unreadable_.size(),

@@ -69,14 +69,10 @@ Task<Status> Engine::evict_once() {
 void Engine::decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height) {
   std::set<BucketIndex> changed;
   for (const Placement& placement : plan.placements) {
-    Position position = positions_.get(placement.block);
+    const Position position = positions_.get(placement.block);
     if (position.kind != Position::Kind::tree || position.version != placement.version) continue;
     former_[placement.block] = position;
-    positions_.add_changed_rows(bucket_on_path(position.leaf, position.level), changed);
-    position.level = placement.level;
-    position.slot = placement.slot;
-    positions_.add_changed_rows(bucket_on_path(position.leaf, position.level), changed);
-    positions_.set(placement.block, position);
+    positions_.move(placement.block, placement.level, placement.slot, changed);
   }
   for (const BucketIndex bucket : changed) pending_.buckets[bucket] = positions_.row(bucket);
   if (next_height > tree_.height) positions_.grow();

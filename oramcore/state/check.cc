@@ -7,7 +7,7 @@
 namespace s3oram {
 namespace {
 
-constexpr int kFormat = ClientState::kFormat, kFirstWithBuckets = 5;
+constexpr int kFormat = ClientState::kFormat;
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 32;  // the engine's arrays count to this
 
 class Reading {
@@ -22,6 +22,7 @@ class Reading {
     if (!check_.refused) read_intents();
     if (!check_.refused) read_buckets();
     if (!check_.refused) read_positions();
+    if (!check_.refused && params_) check_slots();
     if (!check_.refused) read_unreadable();
     if (!check_.refused) drop_strays();
     return std::move(check_);
@@ -107,28 +108,28 @@ class Reading {
 
   void read_buckets() {
     const unsigned height = check_.state.tree.height;
+    const auto most = static_cast<BlockId>(most_blocks(height, params_));
     check_.state.positions.reset(height);
-    if (format_ < kFirstWithBuckets) return;
+    if (format_ < ClientState::kFirstWithBuckets) return;
     read("buckets", "SELECT bucket, blocks FROM buckets ORDER BY bucket", [&](const Statement& at) {
       const auto bucket = static_cast<BucketIndex>(at.integer(0));
       const auto row = decode_row(bucket, at.blob(1));
       if (bucket < kRoot || bucket > bucket_count(height) || !row) {
         check_.bad_buckets.push_back(at.integer(0));
         check_.findings.push_back({"bad-bucket", "vault.db, table buckets",
-                                   fmt::format("the list of the blocks in bucket {} is damaged; "
-                                               "they are lost",
+                                   fmt::format("the list of the blocks in bucket {} is damaged: "
+                                               "which they are shows below, and they are lost",
                                                at.integer(0)),
                                    "the row is dropped"});
         return;
       }
       if (row->at_leaf && level_of(bucket) < height) check_.state.positions.set_undivided(bucket);
-      for (const Resident& resident : row->blocks) list(bucket, row->at_leaf, resident);
+      for (const Resident& resident : row->blocks)
+        if (resident.block < most) list(bucket, row->at_leaf, resident);
     });
   }
 
   void list(BucketIndex bucket, bool at_leaf, const Resident& resident) {
-    if (resident.block >= static_cast<BlockId>(most_blocks(check_.state.tree.height, params_)))
-      return;
     if (resident.block >= listed_.size()) listed_.resize(resident.block + 1);
     Listed& listed = listed_[resident.block];
     if (listed.bucket != kInNone && listed.version > resident.version) return;
@@ -136,11 +137,14 @@ class Reading {
     listed = {resident.version, twice ? kInTwo : bucket, at_leaf, resident.slot};
   }
 
-  /// Where the block lies, by its own row and by its bucket's.
+  /// Where the block lies, by its own row and by its bucket's. Without one it lies where its access
+  /// put it, in the ring: a place in a bucket that its own row gives is an older one, and the newer
+  /// one's row is lost.
   Position overlaid(BlockId block, Position position) const {
-    if (position.kind != Position::Kind::tree || block >= listed_.size()) return position;
-    const Listed& listed = listed_[block];
-    if (listed.bucket == kInNone || listed.version != position.version) return position;
+    if (position.kind != Position::Kind::tree) return position;
+    const Listed listed = block < listed_.size() ? listed_[block] : Listed();
+    if (listed.bucket == kInNone || listed.version != position.version)
+      return format_ < ClientState::kFirstListed || is_in_ring(position) ? position : Position();
     const unsigned level = level_of(listed.bucket), height = check_.state.tree.height;
     if (bucket_on_path(position.leaf, level) != listed.bucket) return {};
     position.level = static_cast<std::uint8_t>(listed.at_leaf ? height : level);
@@ -223,6 +227,11 @@ class Reading {
     });
   }
 
+  /// In a root slot that accesses write to.
+  bool is_in_ring(const Position& position) const {
+    return position.level == 0 && (!params_ || position.slot < params_->ring_slots());
+  }
+
   bool possible(const Position& position) const {
     const TreeState& tree = check_.state.tree;
     if (position.kind == Position::Kind::unmapped) return false;
@@ -230,10 +239,40 @@ class Reading {
     if (position.level > tree.height) return false;
     if (!params_) return true;
     if (position.level > 0) return position.slot < params_->bucket_size;
-    if (position.slot >= params_->ring_slots()) return position.slot < params_->root_slots();
+    if (!is_in_ring(position)) return position.slot < params_->root_slots();
     const auto& last = check_.state.root[position.slot];
     return PathSlots(*params_, tree.view, tree.written, tree.height).covers_root(position.slot) &&
            (last.value_or(0) == 0 || *last == position.version);
+  }
+
+  /// No two blocks in one slot. The one written last is kept.
+  void check_slots() {
+    const PositionMap& positions = check_.state.positions;
+    std::vector<std::optional<BlockId>> holders;
+    for (BucketIndex bucket = kRoot; bucket <= bucket_count(positions.height()); ++bucket) {
+      const BucketContents contents = positions.contents(bucket);
+      if (contents.size() < 2) continue;
+      holders.assign(std::max<unsigned>(params_->bucket_size, params_->root_slots()), {});
+      for (const Resident& resident : contents) {
+        auto& holder = holders[resident.slot];
+        BlockId loser = resident.block;
+        if (!holder) {
+          holder = resident.block;
+          continue;
+        }
+        if (positions.get(*holder).version < positions.get(loser).version)
+          std::swap(*holder, loser);
+        check_.findings.push_back(
+            {"shared-slot", "vault.db, table positions",
+             fmt::format("blocks {} and {} cannot both lie in the same place; the one that was "
+                         "written last is taken to be there, and block {} for lost",
+                         *holder, loser, loser),
+             "the other one's row is dropped"});
+        check_.state.positions.set(loser, {});
+        check_.bad_positions.push_back(static_cast<std::int64_t>(loser));
+      }
+    }
+    std::sort(check_.bad_positions.begin(), check_.bad_positions.end());
   }
 
   void bad_position(std::int64_t block, std::string_view why) {
@@ -281,37 +320,20 @@ class Reading {
   std::vector<Listed> listed_;  // by block
 };
 
+Status drop_rows(Database& database, const char* table, const char* key,
+                 const std::vector<std::int64_t>& keys) {
+  if (keys.empty()) return {};  // of a table that older formats do not have
+  auto row = database.prepare(fmt::format("DELETE FROM {} WHERE {} = ?", table, key));
+  if (!row) return fail(row.error());
+  for (const std::int64_t value : keys) S3O_TRY(row->bind(0, value).run());
+  return {};
+}
+
 void lose(StateCheck& check, BlockId block) {
   check.state.positions.set(block, {});
   check.bad_positions.push_back(static_cast<std::int64_t>(block));
   if (check.state.stash.erase(block) > 0)
     check.bad_stash.push_back(static_cast<std::int64_t>(block));
-}
-
-void check_slots(StateCheck& check, unsigned slots) {
-  const PositionMap& positions = check.state.positions;
-  std::vector<std::optional<BlockId>> holders;
-  for (BucketIndex bucket = kRoot; bucket <= bucket_count(positions.height()); ++bucket) {
-    const BucketContents contents = positions.contents(bucket);
-    if (contents.size() < 2) continue;
-    holders.assign(slots, {});
-    for (const Resident& resident : contents) {
-      auto& holder = holders[resident.slot];
-      BlockId loser = resident.block;
-      if (!holder) {
-        holder = resident.block;
-        continue;
-      }
-      if (positions.get(*holder).version < positions.get(loser).version) std::swap(*holder, loser);
-      check.findings.push_back(
-          {"shared-slot", "vault.db, table positions",
-           fmt::format("blocks {} and {} cannot both lie in the same place; the one that was "
-                       "written last is taken to be there, and block {} for lost",
-                       *holder, loser, loser),
-           "the other one's row is dropped"});
-      lose(check, loser);
-    }
-  }
 }
 
 }  // namespace
@@ -338,7 +360,6 @@ void check_further(StateCheck& check, const VolumeParams& params) {
                      "refuse this vault; {}",
                      tree.view, tree.last_decided.eviction, kMakeAnew),
          {}});
-  check_slots(check, std::max<unsigned>(params.bucket_size, params.root_slots()));
   std::vector<BlockId> unreadable;
   for (const auto& [block, sealed] : check.state.stash)
     if (sealed.size() != params.slot_size()) unreadable.push_back(block);
@@ -359,18 +380,10 @@ void check_further(StateCheck& check, const VolumeParams& params) {
 }
 
 Status repair_state(Database& database, const VolumeParams& params, const StateCheck& check) {
-  auto position = database.prepare("DELETE FROM positions WHERE block = ?");
-  if (!position) return fail(position.error());
-  auto stashed = database.prepare("DELETE FROM stash WHERE block = ?");
-  if (!stashed) return fail(stashed.error());
-  for (const std::int64_t block : check.bad_positions) S3O_TRY(position->bind(0, block).run());
-  for (const std::int64_t block : check.bad_stash) S3O_TRY(stashed->bind(0, block).run());
-  auto bucket = database.prepare("DELETE FROM buckets WHERE bucket = ?");
-  if (!bucket) return fail(bucket.error());
-  for (const std::int64_t bad : check.bad_buckets) S3O_TRY(bucket->bind(0, bad).run());
-  auto intent = database.prepare("DELETE FROM intents WHERE slot = ?");
-  if (!intent) return fail(intent.error());
-  for (const std::int64_t slot : check.bad_intents) S3O_TRY(intent->bind(0, slot).run());
+  S3O_TRY(drop_rows(database, "positions", "block", check.bad_positions));
+  S3O_TRY(drop_rows(database, "stash", "block", check.bad_stash));
+  S3O_TRY(drop_rows(database, "buckets", "bucket", check.bad_buckets));
+  S3O_TRY(drop_rows(database, "intents", "slot", check.bad_intents));
   auto nothing = database.prepare("INSERT OR REPLACE INTO intents VALUES (?, ?, 0, 0, 0)");
   if (!nothing) return fail(nothing.error());
   for (const Turn turn : check.missing_intents)

@@ -4,7 +4,8 @@
 //   buckets          a wrong checksum, a bucket outside the tree
 //   positions        a place outside the tree, or in a root slot that another access has written
 //                    since; a number that no volume of this height has; a place in the stash
-//                    without a row there; a place in a bucket that is not on its leaf's path
+//                    without a row there; a place in a bucket that is not on its leaf's path, or
+//                    whose row does not list it; the slot of a block that was written later
 //   stash            a row whose block lies elsewhere, or nowhere
 //   intents          a slot or leaf that the tree does not have, a gap
 #pragma once
@@ -40,9 +41,8 @@ std::int64_t most_blocks(unsigned height, const std::optional<VolumeParams>& par
 /// is kept of a table that cannot be read to its end (`refused`).
 StateCheck read_state(Database& database, const std::optional<VolumeParams>& params);
 
-/// Beyond what opening needs: no two blocks in one slot (the one written last is kept), sealed
-/// blocks of the right size, numbers of the tree that fit each other. Adds to `check`, and takes
-/// what is lost out of its state.
+/// Beyond what opening needs: sealed blocks of the right size, numbers of the tree that fit each
+/// other. Adds to `check`, and takes what is lost out of its state.
 void check_further(StateCheck& check, const VolumeParams& params);
 
 /// Deletes the bad rows. In a transaction of the caller; not for a refused state.

@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::uint64_t kBallast = 8 << 20;
 
+constexpr auto kCreateBuckets =
+    "CREATE TABLE buckets (bucket INTEGER PRIMARY KEY, blocks BLOB NOT NULL);";
 constexpr auto kCreateMissing =
-    "CREATE TABLE IF NOT EXISTS buckets (bucket INTEGER PRIMARY KEY, blocks BLOB NOT NULL);"
     "CREATE TABLE IF NOT EXISTS intents (slot INTEGER PRIMARY KEY, turn INTEGER NOT NULL,"
     " block INTEGER NOT NULL, leaf INTEGER NOT NULL, access INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS unreadable (block INTEGER PRIMARY KEY);";
@@ -20,6 +21,12 @@ constexpr auto kCreateMissing =
 std::int64_t as_sql(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
 }  // namespace
+
+std::size_t StateChanges::places() const {
+  std::size_t places = positions.size();
+  for (const auto& [bucket, row] : buckets) places += row.blocks.size();
+  return places;
+}
 
 void StateChanges::merge_older(StateChanges older) {
   positions.merge(older.positions);
@@ -72,6 +79,7 @@ Status ClientState::create(const std::filesystem::path& file, const Loaded& cont
         "CREATE TABLE sessions (epoch INTEGER PRIMARY KEY, nonce BLOB NOT NULL);"
         "INSERT INTO tree VALUES (1, " +
         std::to_string(kFormat) + ", 0, 1, 0, 0, zeroblob(16));"));
+    S3O_TRY(state.database_.execute(kCreateBuckets));
     S3O_TRY(make_missing_tables(state.database_));
     S3O_TRY(state.prepare_statements());
     return state.put_all(content, evict_every);
@@ -89,7 +97,19 @@ Status ClientState::put_all(const Loaded& content, unsigned evict_every) {
     S3O_TRY(
         put_position(block, {PositionMap::pack(position, content.tree.height), position.version}));
   }
+  return put_buckets(content.positions);
+}
+
+Status ClientState::put_buckets(const PositionMap& positions) {
+  for (BucketIndex bucket = kRoot; bucket <= bucket_count(positions.height()); ++bucket)
+    S3O_TRY(put_bucket(bucket, positions.row(bucket)));
   return {};
+}
+
+Status ClientState::put_bucket(BucketIndex bucket, const BucketRow& row) {
+  return row.blocks.empty()
+             ? erase_bucket_.bind(0, as_sql(bucket)).run()
+             : put_bucket_.bind(0, as_sql(bucket)).bind(1, View(encode_row(bucket, row))).run();
 }
 
 Status ClientState::make_missing_tables(Database& database) {
@@ -104,15 +124,24 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
   S3O_TRY(require_format(state.database_, "SELECT format FROM tree", kFormat, "", kOldestFormat));
   S3O_TRY(state.database_.keep_ballast(kBallast));
   S3O_TRY(state.database_.transact("tables", [&] { return state.raise_format(); }));
-  S3O_TRY(state.prepare_statements());
   return state;
 }
 
 Status ClientState::raise_format() {
-  auto raise = database_.prepare("UPDATE tree SET format = ?1 WHERE format < ?1");
-  if (!raise) return fail(raise.error());
-  S3O_TRY(raise->bind(0, kFormat).run());
-  return make_missing_tables(database_);
+  S3O_TRY(make_missing_tables(database_));
+  auto format = database_.prepare("SELECT format FROM tree");
+  if (!format) return fail(format.error());
+  auto found = format->step();
+  if (!found) return fail(found.error());
+  const std::int64_t older = *found ? format->integer(0) : kFormat;  // none: load() will tell
+  format->reset();
+  if (older < kFirstWithBuckets) S3O_TRY(database_.execute(kCreateBuckets));
+  S3O_TRY(prepare_statements());
+  if (older >= kFirstListed) return {};
+  const StateCheck check = read_state(database_, {});
+  if (check.refused) return fail(*check.refused);
+  S3O_TRY(put_buckets(check.state.positions));
+  return database_.execute(fmt::format("UPDATE tree SET format = {}", kFormat));
 }
 
 Status ClientState::prepare_statements() {
@@ -175,10 +204,7 @@ Status ClientState::put_position(BlockId block, const StateChanges::Row& row) {
 Status ClientState::put(const TreeState& tree, const StateChanges& changes) {
   for (const auto& [block, row] : changes.positions)
     S3O_TRY(row ? put_position(block, *row) : erase_position_.bind(0, as_sql(block)).run());
-  for (const auto& [bucket, row] : changes.buckets)
-    S3O_TRY(row.blocks.empty()
-                ? erase_bucket_.bind(0, as_sql(bucket)).run()
-                : put_bucket_.bind(0, as_sql(bucket)).bind(1, View(encode_row(bucket, row))).run());
+  for (const auto& [bucket, row] : changes.buckets) S3O_TRY(put_bucket(bucket, row));
   for (const auto& [block, sealed] : changes.stash)
     S3O_TRY(sealed ? put_stash_.bind(0, as_sql(block)).bind(1, View(*sealed)).run()
                    : erase_stash_.bind(0, as_sql(block)).run());

@@ -56,6 +56,8 @@ struct StateChanges {
   std::map<std::uint16_t, Intent> intents;        // by root slot
   std::map<BlockId, bool> unreadable;             // whether it is
 
+  /// How many blocks have another place, or lie in buckets that have changed.
+  std::size_t places() const;
   /// Takes over what is in `older` and not newer here (after a failed commit).
   void merge_older(StateChanges older);
 };
@@ -65,8 +67,9 @@ class ClientState {
   /// Of the tables, and of the sealed blocks that go with them: from 3 on these have labels, which
   /// a program that knows 2 alone refuses; from 4 on the whole label is sealed with the block,
   /// which a program that knows 3 cannot open; from 5 on a block lies where table `buckets` says,
-  /// before where its own row does. A database of an older format is raised when opened.
-  static constexpr int kFormat = 5, kOldestFormat = 2;
+  /// before where its own row does; from 6 on it does so for every block in a bucket. A database
+  /// of an older format is raised when opened.
+  static constexpr int kFormat = 6, kOldestFormat = 2, kFirstWithBuckets = 5, kFirstListed = 6;
 
   /// Makes the tables of a new volume, all or (if it is cut short) none. Errors: exists.
   static Status create(const std::filesystem::path& file, unsigned first_height = 1,
@@ -80,7 +83,7 @@ class ClientState {
   /// `disk` must outlive the state.
   static Result<ClientState> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
-  /// Tables that a vault of an older version does not have.
+  /// Tables that a vault of an older version does not have, and that may as well be empty.
   static Status make_missing_tables(Database& database);
 
   struct Loaded {
@@ -126,6 +129,8 @@ class ClientState {
   Status raise_format();
   Status insert_session(const Session& session);
   Status put_position(BlockId block, const StateChanges::Row& row);
+  Status put_bucket(BucketIndex bucket, const BucketRow& row);
+  Status put_buckets(const PositionMap& positions);
   Status put(const TreeState& tree, const StateChanges& changes);
   Status put_all(const Loaded& content, unsigned evict_every);
 

@@ -103,6 +103,16 @@ BucketRow PositionMap::row(BucketIndex bucket) const {
   return {.at_leaf = level_of(bucket) == height_, .blocks = contents(bucket)};
 }
 
+void PositionMap::move(BlockId block, unsigned level, std::uint16_t slot,
+                       std::set<BucketIndex>& rows) {
+  Position position = get(block);
+  add_changed_rows(bucket_on_path(position.leaf, position.level), rows);
+  position.level = static_cast<std::uint8_t>(level);
+  position.slot = slot;
+  add_changed_rows(bucket_on_path(position.leaf, position.level), rows);
+  set(block, position);
+}
+
 void PositionMap::add_changed_rows(BucketIndex bucket, std::set<BucketIndex>& rows) {
   rows.insert(bucket);
   for (unsigned level = 0; level <= level_of(bucket); ++level) {

@@ -37,10 +37,10 @@ class PositionMap {
 
   BucketContents contents(BucketIndex bucket) const;
   BucketRow row(BucketIndex bucket) const;
-  /// Adds to `rows` the buckets whose rows must be written when what lies in this one has changed:
-  /// itself, and where a row is from before the tree grew, that row's bucket and the leaf buckets
-  /// that its blocks lie in now.
-  void add_changed_rows(BucketIndex bucket, std::set<BucketIndex>& rows);
+  /// Moves a block that lies in the tree to another place on its path, and adds to `rows` the
+  /// buckets whose rows must be written for that: both, and where a row of one is from before the
+  /// tree grew, that row's bucket and the leaf buckets that its blocks lie in now.
+  void move(BlockId block, unsigned level, std::uint16_t slot, std::set<BucketIndex>& rows);
   /// The row of this bucket, no leaf, was written when it was one.
   void set_undivided(BucketIndex bucket) { undivided_[bucket] = true; }
   unsigned height() const { return height_; }
@@ -52,6 +52,7 @@ class PositionMap {
   static Position unpack(std::uint64_t packed, std::uint64_t version, unsigned height);
 
  private:
+  void add_changed_rows(BucketIndex bucket, std::set<BucketIndex>& rows);
   void enter(BlockId block, const Position& position);
   void leave(BlockId block, const Position& position);
 

@@ -19,8 +19,11 @@ constexpr Column kFileColumns[] = {
     {"dentries", "ino"},  {"dentries", "type"}, {"extents", "ino"},     {"extents", "idx"},
     {"extents", "block"}, {"extents", "valid"}, {"xattrs", "ino"},      {"xattrs", "name"},
     {"xattrs", "value"}};
-constexpr Column kBlockColumns[] = {
-    {"positions", "block"}, {"positions", "position"}, {"positions", "version"}};
+constexpr Column kBlockColumns[] = {{"positions", "block"},
+                                    {"positions", "position"},
+                                    {"positions", "version"},
+                                    {"buckets", "bucket"},
+                                    {"buckets", "blocks"}};
 
 class Fuzz {
  public:
@@ -45,10 +48,12 @@ class Fuzz {
            : table == "dentries"  ? "parent, name"
            : table == "extents"   ? "ino, idx"
            : table == "positions" ? "block"
+           : table == "buckets"   ? "bucket"
                                   : "ino, name";
   }
   std::string value(const Column& column) {
-    const bool is_key = std::string(column.table) == "positions" && column.name[0] == 'b';
+    const std::string table = column.table;
+    const bool is_key = (table == "positions" || table == "buckets") && key(table) == column.name;
     const bool is_ino = std::string(column.table) == "inodes" && column.name == std::string("ino");
     switch (below(is_key || is_ino ? 5 : 9)) {
       case 0:

@@ -198,9 +198,14 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"UPDATE positions SET position = (SELECT position FROM positions, extents ON "
              "positions.block = extents.block WHERE ino = {b} AND idx = 0) WHERE block = "
              "(SELECT block FROM extents WHERE ino = {a} AND idx = 0)",
-             "shared-slot",
+             "bad-position",
              "vault.db, table positions",
-             {"/b"}},
+             {"/a"}},
+        Case{"UPDATE positions SET position = 7 << 48 WHERE block IN (SELECT block FROM extents "
+             "WHERE ino IN ({a}, {b}) AND idx = 0); UPDATE buckets SET blocks = x''",
+             "bad-bucket",
+             "vault.db, table buckets",
+             {"/a", "/b", "/dir/sub/deep", "/sparse"}},
         Case{"INSERT INTO positions VALUES (1 << 31, 0, 1)",
              "bad-position",
              "vault.db, table positions",
@@ -288,6 +293,17 @@ TEST(Fsck, SaysWhichBytesOfWhichFileCouldNotBeRead) {
 TEST(Fsck, WhatACrashLeavesIsNoDamage) {
   const DamagedVault vault;
   vault.damage("INSERT INTO positions VALUES (50, (255 << 40) | (99 << 48), 1)");
+  {
+    Database database = vault.open();
+    auto leaf = database.prepare("SELECT blocks FROM buckets WHERE bucket = 2");
+    ASSERT_TRUE(leaf && *leaf->step());
+    auto row = decode_row(2, leaf->blob(0));
+    ASSERT_TRUE(row);
+    row->blocks.push_back({.block = 50, .slot = 99, .leaf = 0, .version = 1});
+    leaf->reset();
+    auto put = database.prepare("UPDATE buckets SET blocks = ? WHERE bucket = 2");
+    ASSERT_TRUE(put && put->bind(0, View(encode_row(2, *row))).run());
+  }
   vault.damage("UPDATE inodes SET nlink = 0 WHERE ino = {empty}");
   vault.damage("DELETE FROM dentries WHERE ino = {empty}");
   auto report = vault.check(false);

@@ -97,11 +97,22 @@ class SampleVault {
       while (*rows->step()) blocks.push_back(static_cast<BlockId>(rows->integer(0)));
     }
     EXPECT_EQ(blocks.size(), 10u) << "two whole ones of each file, and two packs";
+    std::map<BucketIndex, BucketRow> buckets;
     for (const BlockId block : blocks) {
-      const Position place{Position::Kind::tree, block, 1, static_cast<std::uint16_t>(block), 0};
+      const Position place{Position::Kind::tree, block, 1, static_cast<std::uint16_t>(block),
+                           100 + block};
       EXPECT_TRUE(database->execute(fmt::format("INSERT INTO positions VALUES ({}, {}, {})", block,
-                                                PositionMap::pack(place, 1), 100 + block)));
+                                                PositionMap::pack(place, 1), place.version)));
+      BucketRow& row = buckets[bucket_on_path(place.leaf, 1)];
+      row.at_leaf = true;
+      row.blocks.push_back({block, place.slot, 0, place.version});
     }
+    auto put = database->prepare("INSERT INTO buckets VALUES (?, ?)");
+    ASSERT_TRUE(put);
+    for (const auto& [bucket, row] : buckets)
+      EXPECT_TRUE(put->bind(0, static_cast<std::int64_t>(bucket))
+                      .bind(1, View(encode_row(bucket, row)))
+                      .run());
   }
 
   TemporaryDirectory folder_;

@@ -70,16 +70,12 @@ class Client {
     std::set<BucketIndex> changed;
     for (unsigned level = 0; level <= tree_.height; ++level)
       for (const Resident& resident : positions_.contents(bucket_on_path(path, level))) {
-        Position position = positions_.get(resident.block);
-        positions_.add_changed_rows(bucket_on_path(position.leaf, position.level), changed);
         unsigned deepest = 0;
         while (deepest < tree_.height &&
-               bucket_on_path(position.leaf, deepest + 1) == bucket_on_path(path, deepest + 1))
+               bucket_on_path(resident.leaf, deepest + 1) == bucket_on_path(path, deepest + 1))
           ++deepest;
-        position.level = static_cast<std::uint8_t>(random_() % (deepest + 1));
-        position.slot = slot();
-        positions_.add_changed_rows(bucket_on_path(position.leaf, position.level), changed);
-        positions_.set(resident.block, position);
+        const auto new_level = static_cast<unsigned>(random_() % (deepest + 1));
+        positions_.move(resident.block, new_level, slot(), changed);
       }
     for (const BucketIndex bucket : changed) changes_.buckets[bucket] = positions_.row(bucket);
     rows_ += changed.size();

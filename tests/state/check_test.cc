@@ -35,7 +35,8 @@ class CheckTest : public testing::Test {
     changes.positions[5] = row({Position::Kind::tree, 5, 0, 10, 15});
     changes.positions[6] = row({Position::Kind::tree, 1, 0, 10, 16});
     changes.positions[7] = row({Position::Kind::tree, 1, 0, 11, 17});
-    changes.buckets[bucket_on_path(5, 3)] = {true, {{5, 3, 0, 15}, {6, 4, 0, 1}}};
+    changes.buckets[bucket_on_path(5, 3)] = {true, {{1, 2, 0, 11}, {5, 3, 0, 15}, {6, 4, 0, 1}}};
+    changes.buckets[bucket_on_path(7, 2)] = {false, {{3, 19, 0, 13}}};
     changes.buckets[bucket_on_path(1, 2)] = {false, {{6, 0, 0, 16}, {7, 1, 0, 17}}};
     changes.stash[4] = Bytes(params().slot_size());
     for (Turn turn = kFirst; turn < kFirst + 4; ++turn)
@@ -100,8 +101,8 @@ TEST_F(CheckTest, SoundTablesHaveNoFindings) {
 TEST_F(CheckTest, ABadRowCostsItsBlock) {
   const std::pair<std::string, std::set<BlockId>> damages[] = {
       {put(1, {}), {1}},
-      {put(1, {Position::Kind::tree, 5, kHeight + 1, 2, 11}), {1}},
-      {put(1, {Position::Kind::tree, 5, 1, 20, 11}), {1}},
+      {put(1, {Position::Kind::tree, 5, kHeight, 2, 12}), {1}},
+      {put(1, {Position::Kind::tree, 5 + 1, kHeight, 2, 11}), {1}},
       {put(2, {Position::Kind::tree, 6, 0, 13, kFirst + 1}), {2}},
       {put(2, {Position::Kind::tree, 6, 0, 11, kFirst}), {2}},
       {put(3, {Position::Kind::stash, 6, 0, 0, 12}), {3}},
@@ -113,14 +114,15 @@ TEST_F(CheckTest, ABadRowCostsItsBlock) {
       {"UPDATE positions SET position = position + 1 WHERE block = 5", {5}},
       {"UPDATE positions SET version = 16 WHERE block = 7", {7}},
       {"DELETE FROM buckets WHERE bucket = 5", {6, 7}},
-      {"UPDATE buckets SET blocks = x'00' WHERE bucket = 13", {5}},
-      {"UPDATE buckets SET blocks = 'x' WHERE bucket = 13", {5}},
+      {"DELETE FROM buckets WHERE bucket = 13", {1, 5}},
+      {"UPDATE buckets SET blocks = x'00' WHERE bucket = 13", {1, 5}},
+      {"UPDATE buckets SET blocks = 'x' WHERE bucket = 13", {1, 5}},
       {"UPDATE buckets SET bucket = bucket << 20 WHERE bucket = 5", {6, 7}},
       {"UPDATE buckets SET blocks = (SELECT blocks FROM buckets WHERE bucket = 5) WHERE bucket = "
        "13",
-       {5}},
+       {1, 5}},
       {put_row(bucket_on_path(1, 3), {true, {{7, 0, 0, 17}}}), {7}},
-      {put_row(bucket_on_path(5, 3), {true, {{5, 20, 0, 15}}}), {5}},
+      {put_row(bucket_on_path(5, 3), {true, {{1, 2, 0, 11}, {5, 20, 0, 15}}}), {5}},
       {"DELETE FROM stash", {4}},
       {"UPDATE stash SET block = -4", {4}},
   };
@@ -156,10 +158,30 @@ TEST_F(CheckTest, ABadRowCostsItsBlock) {
 
 TEST_F(CheckTest, OfTwoBlocksInOneSlotTheNewerStays) {
   alter(put(8, {Position::Kind::tree, 5 + 8, kHeight, 2, 99}));  // 13 and 5: the same leaf bucket
+  alter(put_row(bucket_on_path(5, 3), {true, {{1, 2, 0, 11}, {5, 3, 0, 15}, {8, 2, 0, 99}}}));
+  {
+    auto state = ClientState::open(file());
+    ASSERT_TRUE(state);
+    const auto loaded = state->load(params());
+    ASSERT_TRUE(loaded);
+    EXPECT_EQ(loaded->positions.blocks(), (std::vector<BlockId>{2, 3, 4, 5, 6, 7, 8}));
+  }
   const StateCheck found = check();
   EXPECT_EQ(found.state.positions.blocks(), (std::vector<BlockId>{2, 3, 4, 5, 6, 7, 8}));
   repair();
   EXPECT_TRUE(check().findings.empty());
+}
+
+// An older place must not come back when the row that says the newer one is lost.
+TEST_F(CheckTest, APlaceInABucketCountsOnlyIfTheBucketListsIt) {
+  alter(put(3, {Position::Kind::tree, 7, 1, 4, 13}));  // before an eviction
+  EXPECT_EQ(bucket_of(check(), 3), bucket_on_path(7, 2));
+  const std::vector<BlockId> others{1, 2, 4, 5, 6, 7};
+  alter("UPDATE buckets SET blocks = x'00' WHERE bucket = 7");
+  EXPECT_EQ(check().state.positions.blocks(), others);
+  alter(
+      put_row(bucket_on_path(7, 2), {false, {{99, 1, 0, 99}}}));  // a later eviction wrote it anew
+  EXPECT_EQ(check().state.positions.blocks(), others);
 }
 
 TEST_F(CheckTest, ARootHasAStashPartWithTheShuffleEvictor) {
@@ -169,19 +191,22 @@ TEST_F(CheckTest, ARootHasAStashPartWithTheShuffleEvictor) {
   shuffle.privacy = Privacy::computational;
   alter(put(8, {Position::Kind::tree, 5, 0, 20, 98}));
   alter(put(9, {Position::Kind::tree, 5, 0, 59, 99}));
+  alter(put_row(kRoot, {false, {{8, 20, 0, 98}, {9, 59, 0, 99}}}));
   const auto blocks = [&](const VolumeParams& volume) {
     Database database = open();
     return read_state(database, volume).state.positions.blocks();
   };
   EXPECT_EQ(blocks(shuffle), (std::vector<BlockId>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
   EXPECT_EQ(blocks(params()), (std::vector<BlockId>{1, 2, 3, 4, 5, 6, 7})) << "without one";
-  alter(put(9, {Position::Kind::tree, 5, 0, 60, 99}));
+  alter(put_row(kRoot, {false, {{8, 20, 0, 98}, {9, 60, 0, 99}}}));
   EXPECT_EQ(blocks(shuffle), (std::vector<BlockId>{1, 2, 3, 4, 5, 6, 7, 8}));
 }
 
 TEST_F(CheckTest, NeighboursInABucketAreSound) {
   alter(put(8, {Position::Kind::tree, 5, kHeight, 4, 99}));
   alter(put(9, {Position::Kind::tree, 5 + 1, kHeight, 2, 99}));
+  alter(put_row(bucket_on_path(5, 3), {true, {{1, 2, 0, 11}, {5, 3, 0, 15}, {8, 4, 0, 99}}}));
+  alter(put_row(bucket_on_path(5 + 1, 3), {true, {{9, 2, 0, 99}}}));
   EXPECT_TRUE(check().findings.empty());
 }
 

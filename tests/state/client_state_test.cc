@@ -42,6 +42,7 @@ class ClientStateTest : public testing::Test {
   static StateChanges some_changes() {
     StateChanges changes;
     changes.positions[1] = row_of({Position::Kind::tree, 0xfedcba9876, 4, 2, 11}, 4);
+    changes.buckets[bucket_on_path(0xfedcba9876, 4)] = {true, {{1, 2, 0, 11}}};
     changes.positions[2] = row_of({Position::Kind::tree, 5, 0, 1, 12}, 4);
     changes.positions[300] = row_of({Position::Kind::stash, 9, 0, 0, 1ull << 63}, 4);
     changes.stash[300] = Bytes{1, 2, 3};
@@ -102,6 +103,7 @@ TEST_F(ClientStateTest, FindsWhatWasCommitted) {
     StateChanges changes;
     changes.positions[1];  // forgotten
     changes.positions[2] = row_of({Position::Kind::tree, 6, 3, 4, 20}, 4);
+    changes.buckets[bucket_on_path(6, 3)] = {false, {{2, 4, 0, 20}}};
     changes.stash[300];
     changes.positions[300] = row_of({Position::Kind::tree, 7, 0, 0, 21}, 4);
     changes.positions[999];  // never there
@@ -145,7 +147,7 @@ TEST_F(ClientStateTest, TheParticipantCommitsWithTheRestOrNotAtAll) {
 
   StateChanges changes;
   changes.positions[1];
-  changes.positions[5] = row_of({Position::Kind::tree, 1, 1, 1, 30}, 4);
+  changes.positions[5] = row_of({Position::Kind::tree, 1, 0, 1, 30}, 4);
   changes.positions[300];
   changes.stash[300];
   TreeState tree = some_tree();
@@ -238,11 +240,12 @@ TEST_F(ClientStateTest, RefusesDamagedTables) {
   const std::pair<std::string, Errc> damages[] = {
       {"DROP TABLE tree", Errc::damaged_vault},
       {"DROP TABLE positions", Errc::damaged_vault},
+      {"DROP TABLE buckets", Errc::damaged_vault},
       {"DROP TABLE stash", Errc::damaged_vault},
       {"DROP TABLE sessions", Errc::damaged_vault},
       {"DELETE FROM tree", Errc::damaged_vault},
       {"DELETE FROM sessions", Errc::damaged_vault},
-      {"UPDATE tree SET format = 6", Errc::unsupported},
+      {"UPDATE tree SET format = 7", Errc::unsupported},
       {"UPDATE tree SET format = 1", Errc::unsupported},
       {"UPDATE tree SET height = 0", Errc::damaged_vault},
       {"UPDATE tree SET height = 31", Errc::damaged_vault},
@@ -283,6 +286,8 @@ TEST_F(ClientStateTest, AnOlderDatabaseIsReadAndRaised) {
     return row->integer(0);
   };
   for (int older = ClientState::kOldestFormat; older < ClientState::kFormat; ++older) {
+    // Up to 4 there were no rows of buckets, and in 5 only of those that evictions had changed.
+    alter(file(), older < 5 ? "DROP TABLE buckets" : "DELETE FROM buckets");
     alter(file(), fmt::format("UPDATE tree SET format = {}", older));
     {
       auto database = Database::open(file().string(), Database::Mode::read_only);
@@ -295,7 +300,7 @@ TEST_F(ClientStateTest, AnOlderDatabaseIsReadAndRaised) {
     expect_some(*found);
     EXPECT_EQ(format(), ClientState::kFormat);
   }
-  EXPECT_EQ(ClientState::kFormat, 5);
+  EXPECT_EQ(ClientState::kFormat, 6);
 }
 
 TEST_F(ClientStateTest, IsMadeWithWhatWasFound) {
@@ -335,13 +340,13 @@ TEST_F(ClientStateTest, AnEmptyDatabaseStaysEmpty) {
 }
 
 TEST_F(ClientStateTest, ANewerDatabaseIsLeftAsItIs) {
-  alter(file(), "UPDATE tree SET format = 6; DROP TABLE IF EXISTS intents");
+  alter(file(), "UPDATE tree SET format = 7; DROP TABLE IF EXISTS intents");
   std::filesystem::remove(file().string() + "-ballast");
   const auto opened = ClientState::open(file());
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, Errc::unsupported);
   EXPECT_EQ(
-      opened.error().message.find(file().string() + ": its format 6 is newer than this program"),
+      opened.error().message.find(file().string() + ": its format 7 is newer than this program"),
       0u)
       << opened.error().message;
   EXPECT_FALSE(std::filesystem::exists(file().string() + "-ballast"));

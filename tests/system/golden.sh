@@ -71,7 +71,7 @@ for archive in "$golden"/*.tar.gz; do
   fi
   found=$((found + 1))
 done
-((found >= 10)) || fail "there are only $found golden volumes"
+((found >= 12)) || fail "there are only $found golden volumes"
 
 step "later formats"
 vault="$work/somewhere/else/v2-shuffle moved"
