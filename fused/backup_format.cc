@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "fused/rows.h"
 #include "oramcore/wire/codec.h"
@@ -12,7 +13,8 @@ namespace s3oram {
 namespace {
 
 constexpr std::array<std::uint8_t, 8> kMagic = {'s', '3', 'o', 'b', 'a', 'c', 'k', '1'};
-constexpr std::uint8_t kEnd = 0;                                         // in place of a table
+constexpr std::uint8_t kEnd = 0;         // in place of a table
+constexpr std::uint8_t kChanged = 0x80;  // beside a table: the row had changed by itself
 constexpr std::uint8_t kNull = 0, kInteger = 1, kText = 10, kBlob = 11;  // an integer: 1 to 9
 
 void put_bytes(Bytes& out, std::uint8_t tag, View bytes) {
@@ -119,6 +121,9 @@ Result<TablesDump> TablesDump::open(const std::string& database, Disk& disk) {
   if (!opened) return fail(opened.error());
   dump.database_ = std::move(*opened);
   S3O_TRY(dump.database_.execute("BEGIN"));
+  const auto checksums = has_checksums(dump.database_);
+  if (!checksums) return fail(checksums.error());
+  dump.checksums_ = *checksums;
   S3O_TRY(dump.read_row());  // fixes what later rows are read of
   return dump;
 }
@@ -128,15 +133,16 @@ Status TablesDump::read_row() {
   while (table_ < std::size(kTables)) {
     const TableSql& table = kTables[table_];
     if (!rows_) {
-      auto rows = database_.prepare(
-          fmt::format("SELECT {} FROM {} ORDER BY {}", table.columns, table.name, table.key));
+      auto rows = database_.prepare(fmt::format("SELECT {}, {} FROM {} ORDER BY {}", table.columns,
+                                                table.intact(checksums_), table.name, table.key));
       if (!rows) return fail(rows.error());
       rows_ = std::move(*rows);
     }
     auto more = rows_->step();
     if (!more) return fail(more.error());
     if (*more) {
-      ready_.push_back(static_cast<std::uint8_t>(table_ + 1));
+      const std::uint8_t changed = rows_->integer(table.width()) == 0 ? kChanged : 0;
+      ready_.push_back(static_cast<std::uint8_t>((table_ + 1) | changed));
       for (int column = 0; column < table.width(); ++column) put_value(ready_, *rows_, column);
       return {};
     }
@@ -157,20 +163,22 @@ Result<Bytes> TablesDump::next(std::size_t most) {
 }
 
 Result<std::uint64_t> load_tables(Database& database, View dump) {
-  std::vector<Statement> puts;
-  for (const TableSql& table : kTables) {
-    auto put = database.prepare(table.put("INSERT"));
-    if (!put) return fail(put.error());
-    puts.push_back(std::move(*put));
-  }
+  std::map<std::uint8_t, Statement> puts;
+  for (const std::uint8_t changed : {std::uint8_t{0}, kChanged})
+    for (std::size_t table = 0; table < std::size(kTables); ++table) {
+      auto put = database.prepare(kTables[table].put("INSERT", changed != 0));
+      if (!put) return fail(put.error());
+      puts.emplace(static_cast<std::uint8_t>((table + 1) | changed), std::move(*put));
+    }
   Values values(dump);
   for (std::uint64_t rows = 0;; ++rows) {
-    const std::uint8_t table = values.byte();
-    if (table == kEnd && !values.failed()) return rows;
-    if (table == kEnd || table > std::size(kTables)) break;
-    Statement& put = puts[table - 1u];
-    for (int column = 0; column < kTables[table - 1u].width(); ++column)
-      values.bind_next(put, column);
+    const std::uint8_t tag = values.byte();
+    if (tag == kEnd && !values.failed()) return rows;
+    const auto found = puts.find(tag);
+    if (found == puts.end()) break;
+    Statement& put = found->second;
+    const TableSql& table = kTables[(tag & ~kChanged) - 1];
+    for (int column = 0; column < table.width(); ++column) values.bind_next(put, column);
     if (values.failed()) break;
     S3O_TRY(put.run());
   }

@@ -50,7 +50,7 @@ class TablesDump {
   Database database_;
   std::optional<Statement> rows_;  // of the present table
   std::size_t table_ = 0;
-  bool ended_ = false;
+  bool checksums_ = false, ended_ = false;
   Bytes ready_;  // read and not yet taken
 };
 

@@ -121,19 +121,27 @@ void DataCache::wake(bool progress) {
 
 // ---- reading -----------------------------------------------------------------------------------
 
+/// Once for each block, or for each file if what it names is not known.
+PosixStatus DataCache::tell_of_loss(const Node& node, std::uint64_t index, BlockId place) {
+  if (held.tell(place == kImpossibleBlock ? ~node.ino : place))
+    spdlog::error(
+        "inode {}: its bytes from {} on are lost, or claimed by another file too: "
+        "unmount and run s3oramfs fsck",
+        node.ino, index * block_size_);
+  return posix_error(EIO);
+}
+
+PosixStatus DataCache::need_hole(Node& node, std::uint64_t index) {
+  S3O_POSIX_GET(is_so, is_hole(node, index));
+  return is_so ? PosixStatus() : tell_of_loss(node, index, kImpossibleBlock);
+}
+
 /// Begins to read the block if it is neither cached nor a hole.
 PosixStatus DataCache::load(Node& node, std::uint64_t index) {
   if (node.blocks.contains(index)) return {};
   S3O_POSIX_GET(extent, find_extent(node, index));
-  if (!extent) return {};
-  if (!held.good(extent->block)) {
-    if (held.tell(extent->block))
-      spdlog::error(
-          "inode {}: its bytes from {} on are lost, or claimed by another file too: "
-          "unmount and run s3oramfs fsck",
-          node.ino, index * block_size_);
-    return posix_error(EIO);
-  }
+  if (!extent) return need_hole(node, index);
+  if (!held.good(extent->block)) return tell_of_loss(node, index, extent->block);
   const Handle block = add(node, index);
   block->home = extent->block;
   block->home_bytes = extent->valid;
@@ -402,7 +410,10 @@ PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
 /// All from byte `valid` (> 0) of the block on reads zero.
 PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_t valid) {
   S3O_POSIX_GET(extent, find_extent(node, index));
-  if (extent && extent->valid > valid) {
+  // A damaged row cannot be mended; that of a block which is written anew need not be.
+  if (extent && extent->block == kImpossibleBlock) {
+    if (!node.blocks.contains(index)) return tell_of_loss(node, index, extent->block);
+  } else if (extent && extent->valid > valid) {
     put_extent(node, index, {extent->block, valid});
     if (is_packed(extent->block)) packs.shrink(extent->block, extent->valid - valid);
   }
@@ -483,6 +494,8 @@ PosixStatus DataCache::truncate(Node& node, std::uint64_t size) {
 Posix<std::uint64_t> DataCache::seek(Node& node, std::uint64_t offset, bool data) {
   while (offset < node.size) {
     S3O_POSIX_GET(next, next_block(node, offset / block_size_));
+    if (!next || next->first > offset / block_size_)
+      S3O_POSIX_TRY(need_hole(node, offset / block_size_));
     if (!next) break;
     const std::uint64_t base = next->first * block_size_, end = base + next->second;
     if (data) {

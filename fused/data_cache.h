@@ -108,6 +108,7 @@ class DataCache {
   /// Called with the lock; does not wait. Waiting for the room is as waiting for anything.
   std::function<void()> want_backup;
 
+  bool extents_damaged = false;  // some, as far as the last mount could tell
   BlockNumbers numbers;
   HeldBlocks held;
   Packs packs;
@@ -149,6 +150,9 @@ class DataCache {
   void read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
 
   // data_replace.cc: the extents of a node's content, which may be one that replaces another.
+  PosixStatus tell_of_loss(const Node& node, std::uint64_t index, BlockId place);
+  PosixStatus need_hole(Node& node, std::uint64_t index);
+  Posix<bool> is_hole(Node& node, std::uint64_t index);
   Posix<std::optional<ExtentRow>> find_extent(const Node& node, std::uint64_t index) const;
   Posix<std::optional<Extent>> next_extent(const Node& node, std::uint64_t index);
   void put_extent(Node& node, std::uint64_t index, const ExtentRow& row);

@@ -8,10 +8,21 @@ namespace s3oram {
 
 // ---- the extents of what users see -------------------------------------------------------------
 
+namespace {
+
+/// What a damaged row says of the place says nothing of how much is there either.
+ExtentRow believed(ExtentRow row, std::uint32_t block_size) {
+  if (row.block == kImpossibleBlock) row.valid = block_size;
+  return row;
+}
+
+}  // namespace
+
 Posix<std::optional<ExtentRow>> DataCache::find_extent(const Node& node,
                                                        std::uint64_t index) const {
   if (!node.replacement) {
     S3O_POSIX_GET(row, metadata_.extents.find({node.ino, index}));
+    if (row) row = believed(*row, block_size_);
     return row;
   }
   const auto found = node.replacement->extents.find(index);
@@ -30,10 +41,26 @@ Posix<std::optional<DataCache::Extent>> DataCache::next_extent(const Node& node,
   }
   S3O_POSIX_TRY(
       metadata_.extents.scan({node.ino, index}, [&](const ExtentKey& key, const ExtentRow& row) {
-        if (key.ino == node.ino) next.emplace(key.index, row);
+        if (key.ino == node.ino) next.emplace(key.index, believed(row, block_size_));
         return false;
       }));
   return next;
+}
+
+/// While extents of the vault are damaged, a file that has fewer sound ones than it counts may have
+/// data where it seems to have none: it may be that key which has changed.
+Posix<bool> DataCache::is_hole(Node& node, std::uint64_t index) {
+  if (!extents_damaged || node.replacement || index * block_size_ >= node.row.size) return true;
+  if (!node.lacks_extents) {
+    std::uint64_t extents = 0;
+    S3O_POSIX_TRY(
+        metadata_.extents.scan({node.ino, 0}, [&](const ExtentKey& key, const ExtentRow& row) {
+          if (key.ino == node.ino && row.block != kImpossibleBlock) ++extents;
+          return key.ino == node.ino;
+        }));
+    node.lacks_extents = extents < node.row.blocks;
+  }
+  return !*node.lacks_extents;
 }
 
 void DataCache::put_extent(Node& node, std::uint64_t index, const ExtentRow& row) {

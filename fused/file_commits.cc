@@ -152,7 +152,7 @@ void FileSystem::tick(Lock& lock) {
   const auto begun = timing_.now();
   for (const Ino ino : std::vector<Ino>(idle_.begin(), idle_.end())) drop_if_idle(ino);
   trim();
-  if (!options_.read_only) empty_packs();
+  if (!options_.read_only && !cache_.extents_damaged) empty_packs();
   const bool used = cache_.take_used();
   const bool changed = !options_.read_only && metadata_.uncommitted() > 0;
   if (!used && cache_.dirty_bytes() == 0 && !changed && !cache_.has_replacements()) {

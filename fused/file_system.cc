@@ -59,7 +59,6 @@ Result<std::unique_ptr<FileSystem>> FileSystem::mount(BlockDevice& device,
 }
 
 Status FileSystem::start(const std::string& database, Disk& disk) {
-  device_.set_participant(this);
   const std::vector<BlockId> mapped = device_.mapped();
   Lock lock(mutex_);
   const auto damaged = [&](const Error& error) {
@@ -67,12 +66,13 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
     return fail(Errc::damaged_vault, "{}", error.message);
   };
   if (auto opened = metadata_.open(database, disk); !opened) return damaged(opened.error());
+  device_.set_participant(this);
   if (metadata_.is_new()) {
     if (!mapped.empty())
       return damaged({Errc::damaged_vault, database + ": the tables of its files are gone"});
     if (options_.read_only)
       return fail(Errc::failed, "{}: holds no files yet: mount it once without -o ro", database);
-    make_root();
+    store(make_root());
     if (!commit(lock)) return fail(Errc::failed, "{}: the file tables could not be made", database);
     if (auto opened = metadata_.open_tables(); !opened) return damaged(opened.error());
   }
@@ -97,7 +97,7 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
   return {};
 }
 
-void FileSystem::make_root() {
+Node& FileSystem::make_root() {
   auto root = std::make_shared<Node>();
   root->ino = kRootIno;
   root->row.mode = S_IFDIR | 0755;
@@ -106,11 +106,11 @@ void FileSystem::make_root() {
   root->row.nlink = 2;
   root->row.atime = root->row.mtime = root->row.ctime = timing_.wall_clock();
   root->row.parent = kRootIno;
-  store(*root);
-  nodes_.emplace(kRootIno, root);
+  return *nodes_.emplace(kRootIno, root).first->second;
 }
 
-/// If its attributes are lost it is made again: what is in it does not depend on them.
+/// If its attributes are lost it is made again: what is in it does not depend on them. If they are
+/// damaged they are used as they read, for want of others, and stay damaged until they change.
 Status FileSystem::load_root() {
   auto stored = metadata_.inodes.find(kRootIno);
   if (!stored && !options_.read_only) return fail(stored.error());
@@ -118,9 +118,20 @@ Status FileSystem::load_root() {
   if (there && is_usable(**stored) && S_ISDIR((*stored)->mode) && (*stored)->nlink > 0) {
     if (!load(kRootIno)) return fail(Errc::damaged_vault, "the root directory is unreadable");
   } else {
-    if (there) spdlog::error("the attributes of the root directory are damaged, and made anew");
+    if (there) spdlog::error("the attributes of the root directory are damaged: run s3oramfs fsck");
     if (!there) ++inodes_;
-    make_root();
+    Node& root = make_root();
+    const auto directories = metadata_.number(fmt::format(
+        "SELECT COUNT(*) FROM dentries WHERE parent = {} AND type = {}", kRootIno, S_IFDIR));
+    if (directories) root.row.nlink += static_cast<std::uint32_t>(*directories);
+    if (there) {
+      root.row.mode = S_IFDIR | ((*stored)->mode & 07777);
+      root.row.uid = (*stored)->uid;
+      root.row.gid = (*stored)->gid;
+      root.row.mtime = (*stored)->mtime;
+    } else {
+      store(root);
+    }
   }
   references_[kRootIno] = 1;  // for ever
   return {};
@@ -148,10 +159,14 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   const std::vector<BlockId> backups = backups_.blocks();
   for (const BlockId block : backups) cache_.held.released(block);  // no file's
   std::set<BlockId> owned(backups.begin(), backups.end());
+  cache_.extents_damaged = !places->empty() && places->back().place == kImpossibleBlock;
   for (const OwnedPlace& each : *places) {
     owned.insert(block_of(each.place));
-    if (is_packed(each.place) && cache_.held.good(each.place))
-      cache_.packs.add(each.place, each.valid);
+    if (!is_packed(each.place)) continue;
+    const bool good = cache_.held.good(each.place);
+    if (good) cache_.packs.add(each.place, each.valid);
+    // Other pieces may lie there, which nobody releases: then the pack is not freed.
+    if (!good || cache_.extents_damaged) cache_.packs.add(each.place, 0);
   }
   std::vector<BlockId> lost, unowned;
   std::set_difference(owned.begin(), owned.end(), mapped.begin(), mapped.end(),
@@ -164,7 +179,7 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   if (options_.read_only) return {};
   std::set_difference(mapped.begin(), mapped.end(), owned.begin(), owned.end(),
                       std::back_inserter(unowned));
-  if (!unowned.empty() && !places->empty() && places->back().place == kImpossibleBlock) {
+  if (!unowned.empty() && cache_.extents_damaged) {
     spdlog::error(
         "{} blocks belong to no file, as far as can be told: they are kept until "
         "s3oramfs fsck --repair has mended the extents",

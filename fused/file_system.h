@@ -168,7 +168,7 @@ class FileSystem final : public CommitParticipant {
 
   FileSystem(BlockDevice& device, const FileSystemOptions& options);
   Status start(const std::string& database, Disk& disk);
-  void make_root();
+  Node& make_root();
   Status load_root();
   Status number_inodes();
   Status number_blocks(const std::vector<BlockId>& mapped);

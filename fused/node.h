@@ -76,6 +76,7 @@ struct Node {
   bool no_xattrs = false;   // known to have none
   bool no_room = false;     // for some of its data, when last seen; see held_back()
   bool rewritten = false;   // truncated to nothing, and not closed since
+  std::optional<bool> lacks_extents;  // DataCache::is_hole() has looked
   std::optional<Replacement> replacement;
 
   std::map<std::uint64_t, std::shared_ptr<CachedBlock>> blocks;

@@ -84,18 +84,22 @@ Status make_tables(Database& database) {
   return {};
 }
 
+/// The last table that gets one.
+Result<bool> has_checksums(Database& database) { return database.has_column("xattrs", "checksum"); }
+
 std::string TableSql::marks(int count) {
   std::string all;
   for (int i = 1; i <= count; ++i) all += fmt::format("{}?{}", i == 1 ? "" : ", ", i);
   return all;
 }
 
-std::string TableSql::put(const char* verb) const {
-  return fmt::format("{0} INTO {1} ({2}, checksum) VALUES ({3}, row_checksum('{1}', {3}))", verb,
-                     name, columns, marks());
+std::string TableSql::put(const char* verb, bool changed) const {
+  return fmt::format("{0} INTO {1} ({2}, checksum) VALUES ({3}, {4}row_checksum('{1}', {3}))", verb,
+                     name, columns, marks(), changed ? "~" : "");
 }
 
-std::string TableSql::intact() const {
+std::string TableSql::intact(bool checksums) const {
+  if (!checksums) return "TRUE";
   return fmt::format("(checksum IS NULL OR checksum = row_checksum('{}', {}))", name, columns);
 }
 

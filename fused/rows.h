@@ -31,6 +31,8 @@ inline constexpr auto kSelectFormat = "SELECT value FROM fs_state WHERE name = '
 /// Makes those tables of the file system, and columns for checksums, that are not there, beside the
 /// device's own tables in the same database.
 Status make_tables(Database& database);
+/// Whether the tables have those columns.
+Result<bool> has_checksums(Database& database);
 
 /// A table in SQL. Beside its columns each has `checksum`: row_checksum(name, the columns), or null
 /// in rows that a version without checksums wrote.
@@ -44,10 +46,11 @@ struct TableSql {
   /// "?1, ?2, ..." for the first so many columns; all columns.
   static std::string marks(int count);
   std::string marks() const { return marks(width()); }
-  /// `verb` (as INSERT) a row with all columns bound, and its checksum.
-  std::string put(const char* verb) const;
-  /// The condition that a row is as it was written, as far as can be told.
-  std::string intact() const;
+  /// `verb` (as INSERT) a row with all columns bound, and its checksum; `changed`: a wrong one.
+  std::string put(const char* verb, bool changed = false) const;
+  /// The condition that a row is as it was written, as far as can be told. `checksums`: whether
+  /// the table has them yet.
+  std::string intact(bool checksums = true) const;
 };
 template <class T>
 constexpr TableSql kSqlOf{T::kName, T::kColumns, T::kKey};

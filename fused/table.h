@@ -41,8 +41,8 @@ class Table {
   /// The reader sees the table's rows; the table exists and the reader outlives this object.
   /// `checksums`: whether it has any yet.
   Status open(Database& reader, bool checksums) {
-    const auto select = fmt::format("SELECT {}, {} FROM {}", T::kColumns,
-                                    checksums ? kSql.intact() : "TRUE", T::kName);
+    const auto select =
+        fmt::format("SELECT {}, {} FROM {}", T::kColumns, kSql.intact(checksums), T::kName);
     const auto marks = TableSql::marks(T::kKeyWidth);
     auto find = reader.prepare(fmt::format("{} WHERE ({}) = ({})", select, T::kKey, marks));
     if (!find) return fail(find.error());

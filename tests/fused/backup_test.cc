@@ -94,6 +94,26 @@ TEST_F(BackupTest, NamesAttributesAndDataComeBack) {
   EXPECT_EQ(read(find("new")), pattern(3 * kTestBlock, 3));
 }
 
+// It must not become a right one on the way.
+TEST_F(BackupTest, ARowThatHadChangedByItselfStaysOne) {
+  write_file("a", "content");
+  write_file("b", "others");
+  ASSERT_TRUE(fs->sync_all());
+  {
+    auto database =
+        Database::open((folder.path() / "vault.db").string(), Database::Mode::read_write);
+    ASSERT_TRUE(database);
+    ASSERT_TRUE(database->execute("UPDATE inodes SET size = 5 WHERE size = 7"));
+  }
+  back_up();
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  const auto changed = fs->lookup(kRootIno, "a");
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error(), EIO);
+  EXPECT_EQ(read(find("b")), "others");
+}
+
 TEST_F(BackupTest, ManyNamesTakeSeveralBlocks) {
   for (unsigned i = 0; i < 300; ++i) write_file(fmt::format("file {}", i), pattern(50, i));
   ASSERT_TRUE(fs->sync_all());
