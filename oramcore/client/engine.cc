@@ -41,8 +41,8 @@ Task<Status> Engine::open(Duration patience) {
   if (!findings.empty())
     spdlog::error("vault.db: {} damaged rows are left out: unmount and run s3oramfs fsck",
                   findings.size());
-  if (findings.empty()) S3O_CO_TRY(co_await refuse_old_copy(*loaded, patience));
-  tree_ = loaded->tree;
+  S3O_CO_TRY(co_await compare_with_servers(*loaded, patience));
+  tree_ = durable_ = loaded->tree;
   positions_ = std::move(loaded->positions);
   stash_ = std::move(loaded->stash);
   mapped_ = positions_.blocks();
@@ -62,14 +62,14 @@ Task<Status> Engine::open(Duration patience) {
   const Turn first = first_turn(tree_.view, params_.evict_every);
   for (const Intent& intent : loaded->intents)
     intents_[root_slot(intent.turn, params_.evict_every)] = intent;
-  // Our database decides.
+  // Our database decides (Rule::decide_first), and what it does not hold is not decided.
   Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
-    return bring_along(servers_, server, answer, tree_, attempt_, session_.epoch, limit);
+    return bring_along(servers_, server, answer, durable_, attempt_, session_.epoch, limit);
   };
   auto present = [this](OpenRequest& request) {
-    request.view = tree_.view;
+    request.view = durable_.view;
     request.root.clear();
-    for (Turn turn = first_turn(tree_.view, params_.evict_every); turn < tree_.written; ++turn)
+    for (Turn turn = first_turn(durable_.view, params_.evict_every); turn < tree_.written; ++turn)
       request.root.push_back(intents_[root_slot(turn, params_.evict_every)].access);
   };
   S3O_CO_TRY(co_await servers_.open(std::move(loaded->sessions), session_, std::move(present),
@@ -85,8 +85,9 @@ Task<Status> Engine::open(Duration patience) {
   co_return Status{};
 }
 
-/// Before the new epoch would shut the newest copy out.
-Task<Status> Engine::refuse_old_copy(const ClientState::Loaded& loaded, Duration patience) {
+/// Refuses an old copy before the new epoch would shut the newest one out. And asks what a damaged
+/// intent has forgotten: whose write is in its root slot.
+Task<Status> Engine::compare_with_servers(ClientState::Loaded& loaded, Duration patience) {
   auto stand = co_await servers_.survey(patience);
   if (!stand && stand.error().code == Errc::unsupported) co_return Status{};  // older servers
   if (!stand) co_return fail(stand.error());
@@ -94,10 +95,16 @@ Task<Status> Engine::refuse_old_copy(const ClientState::Loaded& loaded, Duration
   std::erase_if(*stand, [&](const SurveyAnswer& each) {
     return std::ranges::find(loaded.sessions, each.session) == loaded.sessions.end();
   });
-  if (wrote_since(*stand, loaded, params_))
+  const bool ahead = std::ranges::any_of(
+      *stand, [&](const SurveyAnswer& each) { return each.view > loaded.tree.view; });
+  if (ahead || wrote_since(*stand, loaded, params_))
     co_return fail(Errc::stale_vault,
                    "the servers hold writes of which this vault does not know: it is an old copy; "
                    "use the newest one, or, if that is lost, s3oramfs restore");
+  for (Intent& intent : loaded.intents)
+    if (intent.access == 0 && intent.turn < loaded.tree.written)
+      intent.access = agreed_stamp(*stand, root_slot(intent.turn, params_.evict_every),
+                                   params_.scheme.threshold);
   co_return Status{};
 }
 

@@ -123,7 +123,7 @@ class Engine final : public BlockDevice {
   Task<void> access(Request request);
   Task<void> access_path(Turn turn, Leaf leaf, Request request);
   Task<Status> finish_accesses(std::vector<Intent> intents);
-  Task<Status> refuse_old_copy(const ClientState::Loaded& loaded, Duration patience);
+  Task<Status> compare_with_servers(ClientState::Loaded& loaded, Duration patience);
   void forget(BlockId block);
   bool is_found_by(Leaf leaf, BlockId block) const;
   bool is_given_up(BlockId block) const;
@@ -230,6 +230,7 @@ class Engine final : public BlockDevice {
   std::atomic<CommitParticipant*> participant_ = nullptr;  // set by others
 
   TreeState tree_;
+  TreeState durable_;  // as the last commit has it: no server may get ahead of that
   PositionMap positions_;
   std::vector<BlockId> mapped_;     // when it was opened; until somebody asks
   std::map<BlockId, Bytes> stash_;  // sealed
@@ -246,7 +247,7 @@ class Engine final : public BlockDevice {
   Duration last_retrieval_{};                      // how long it took
   std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
   bool evicting_ = false;
-  std::optional<EvictionId> attempt_;  // sent to servers and not yet decided
+  std::optional<EvictionId> attempt_;  // sent to servers, and not yet decided for good
   Event turns_changed_;                // a turn was acknowledged, or a view began or ended
   std::vector<Intent> intents_;        // by root slot
   // Blocks that could not be read when they were last asked for; whether that was since opening:

@@ -47,6 +47,7 @@ Task<void> Engine::commit_loop() {
     last_commit_ =
         co_await offload(environment_.database, [&] { return state_.commit(tree, changes, with); });
     metrics_.commit_seconds.observe(environment_.clock.now() - begun);
+    if (last_commit_) durable_ = tree;
     if (!last_commit_) metrics_.commit_failures.add();
     if (!last_commit_) pending_.merge_older(std::move(changes));
     if (participant) participant->committed(last_commit_);

@@ -78,12 +78,12 @@ void Engine::decide(const EvictionPlan& plan, const EvictionId& id, unsigned nex
   if (next_height > tree_.height) positions_.grow();
   tree_ = {
       .view = id.eviction + 1, .height = next_height, .written = tree_.written, .last_decided = id};
-  attempt_.reset();
 }
 
 Task<Status> Engine::flip() {
   const EvictionId id = tree_.last_decided;
   if (rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
+  attempt_.reset();
   S3O_CO_TRY(
       co_await servers_.ask_all(MessageType::commit, encode(CommitRequest{session_.epoch, id})));
   if (!rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());

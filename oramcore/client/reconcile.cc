@@ -1,6 +1,7 @@
 #include "oramcore/client/reconcile.h"
 
 #include <algorithm>
+#include <map>
 
 namespace s3oram {
 namespace {
@@ -43,6 +44,17 @@ Task<Status> bring_along(Servers& servers, Party server, OpenAnswer stands, cons
 
 std::uint64_t blank_stamp(std::uint64_t epoch, std::size_t slot) {
   return first_access(epoch + 1) - 1 - slot;
+}
+
+std::uint64_t agreed_stamp(const std::vector<SurveyAnswer>& stand, std::size_t slot,
+                           unsigned threshold) {
+  std::map<std::uint64_t, unsigned> servers;  // by stamp
+  for (const SurveyAnswer& each : stand)
+    if (slot < each.root.size()) ++servers[each.root[slot]];
+  std::uint64_t newest = 0;
+  for (const auto& [stamp, count] : servers)
+    if (count > threshold) newest = stamp;
+  return newest;
 }
 
 bool wrote_since(const std::vector<SurveyAnswer>& stand, const ClientState::Loaded& state,

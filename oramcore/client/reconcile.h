@@ -37,6 +37,10 @@ Task<Status> bring_along(Servers& servers, Party server, OpenAnswer stands, cons
 /// before, and no access of the session comes as far.
 std::uint64_t blank_stamp(std::uint64_t epoch, std::size_t slot);
 
+/// The newest stamp that t + 1 servers have in this root slot; 0 if there is none.
+std::uint64_t agreed_stamp(const std::vector<SurveyAnswer>& stand, std::size_t slot,
+                           unsigned threshold);
+
 /// Whether t + 1 servers have a root write that `state` does not know of, though it is of one of
 /// its sessions. It knows of each before they do: then it is an old copy. (Accesses of older
 /// sessions may have been forgotten with good reason, by a copy that was gone on with.)

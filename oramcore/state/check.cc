@@ -175,6 +175,11 @@ class Reading {
          });
   }
 
+  void forget_writer(std::int64_t slot) {
+    const auto at = static_cast<std::size_t>(slot);
+    if (at < check_.state.root.size()) check_.state.root[at] = 0;
+  }
+
   /// Those of former views say nothing any more. Without one, the next mount may ask for another
   /// path than the crashed one did, and the servers see one access more; nothing else.
   void read_intents() {
@@ -201,6 +206,7 @@ class Reading {
            if (row.integer(5) == 0 || leaf < 0 || leaf >= std::int64_t{1} << kLeafBits ||
                slot != root_slot(turn, every) || turn >= end) {
              check_.bad_intents.push_back(slot);
+             forget_writer(slot);
              return note(slot, "damaged", "the row is dropped");
            }
            check_.state.root[static_cast<std::size_t>(slot)] =
@@ -214,6 +220,7 @@ class Reading {
     const Turn last = found.empty() ? first : found.rbegin()->first + 1;
     for (Turn turn = first; turn < last; ++turn) {
       if (!found.contains(turn)) {
+        forget_writer(root_slot(turn, every));
         check_.missing_intents.push_back(turn);
         note(root_slot(turn, every), "missing", "an access to nothing is put there");
       }

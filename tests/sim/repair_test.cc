@@ -12,6 +12,7 @@ namespace {
 
 using test::Cluster;
 using test::kBlockSize;
+using test::number_of;
 using test::pattern;
 using test::type_of;
 
@@ -157,6 +158,50 @@ TEST_P(RepairTest, WhateverWasUnderWay) {
     ASSERT_NO_FATAL_FAILURE(repair({lost}));
   }
   ASSERT_OK(cluster_.close_client());
+  go_on();
+}
+
+// It has prepared an eviction that the client has decided, but not durably. If it went ahead, and
+// the client's power failed, nobody could bring the others after it.
+TEST_P(RepairTest, AServerThatComesBackDoesNotGetAheadOfTheClient) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  while ((cluster_.engine().status().accesses + 1) % cluster_.params().evict_every != 0)
+    ASSERT_OK(cluster_.read(0));
+  cluster_.settle();
+  bool deciding = false, opened = false, flipped = false;
+  cluster_.on_step = [&](Party party, std::string_view name, bool done) {
+    flipped |= deciding && name == "flip";
+    if (party != kClient || name != "decide" || done || deciding) return;
+    deciding = true;
+    cluster_.disk(kClient).faults.sync = 1;
+    cluster_.kill_server(2);
+  };
+  cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
+    opened |= deciding && from == kClient && to == 2 && is_question(message) &&
+              type_of(message) == MessageType::open;
+  };
+  // The next access is the last one before an eviction. Those after it wait for server 2, and open
+  // its session when it is back.
+  std::set<std::uint64_t> asked;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != kClient || to != 2 || !is_question(message) ||
+        type_of(message) != MessageType::retrieve)
+      return true;
+    asked.insert(number_of(message));
+    return number_of(message) == *asked.begin();
+  };
+  for (BlockId block = 0; block < 3; ++block) cluster_.engine().read(block, [](const auto&) {});
+  cluster_.run_until([&] { return deciding; });
+  cluster_.network.filter = {};
+  cluster_.start_server(2);
+  const Duration until = cluster_.clock_of(kClient).now() + std::chrono::seconds(30);
+  cluster_.run_until([&] { return cluster_.clock_of(kClient).now() >= until; });
+  EXPECT_TRUE(opened);
+  EXPECT_FALSE(flipped);
+  cluster_.on_step = {};
+  cluster_.network.observer = {};
+  cluster_.cut(kClient);
+  cluster_.disk(kClient).faults = {};
   go_on();
 }
 

@@ -237,6 +237,17 @@ TEST_F(CheckTest, IntentsAreMended) {
   }
 }
 
+// Nothing must follow from what is not known: neither that a write is unknown, nor that it is none.
+TEST_F(CheckTest, ABadIntentSaysNothingOfWhoWroteItsSlot) {
+  EXPECT_EQ(check().state.root[12], kFirst + 2);
+  alter("UPDATE intents SET leaf = 1 << 41 WHERE slot = 12; DELETE FROM intents WHERE slot = 11");
+  const StateCheck found = check();
+  EXPECT_EQ(found.state.root[11], 0u);
+  EXPECT_EQ(found.state.root[12], 0u);
+  EXPECT_EQ(found.state.root[13], kFirst + 3);
+  EXPECT_FALSE(found.state.root[14]) << "never used";
+}
+
 TEST_F(CheckTest, ATreeThatCannotBeIsRefused) {
   for (const char* damage :
        {"UPDATE tree SET height = 7", "UPDATE tree SET written = 69",
