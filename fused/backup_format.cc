@@ -61,7 +61,8 @@ class Values {
     const View taken = take(1);
     return taken.empty() ? std::uint8_t{0} : taken[0];
   }
-  void bind_next(Statement& statement, int at) {
+  /// False: there is no value, which no table allows: the row is damaged.
+  bool bind_next(Statement& statement, int at) {
     const std::uint8_t tag = byte();
     if (tag == kNull) {
       statement.bind_null(at);
@@ -83,6 +84,7 @@ class Values {
     } else {
       failed_ = true;
     }
+    return tag != kNull;
   }
 
  private:
@@ -166,21 +168,26 @@ Result<std::uint64_t> load_tables(Database& database, View dump) {
   std::map<std::uint8_t, Statement> puts;
   for (const std::uint8_t changed : {std::uint8_t{0}, kChanged})
     for (std::size_t table = 0; table < std::size(kTables); ++table) {
-      auto put = database.prepare(kTables[table].put("INSERT", changed != 0));
+      // Of two rows with the same key the sound one stays.
+      const char* verb = changed != 0 ? "INSERT OR IGNORE" : "INSERT OR REPLACE";
+      auto put = database.prepare(kTables[table].put(verb, changed != 0));
       if (!put) return fail(put.error());
       puts.emplace(static_cast<std::uint8_t>((table + 1) | changed), std::move(*put));
     }
   Values values(dump);
-  for (std::uint64_t rows = 0;; ++rows) {
+  for (std::uint64_t rows = 0;;) {
     const std::uint8_t tag = values.byte();
     if (tag == kEnd && !values.failed()) return rows;
     const auto found = puts.find(tag);
     if (found == puts.end()) break;
     Statement& put = found->second;
     const TableSql& table = kTables[(tag & ~kChanged) - 1];
-    for (int column = 0; column < table.width(); ++column) values.bind_next(put, column);
+    bool whole = true;
+    for (int column = 0; column < table.width(); ++column) whole &= values.bind_next(put, column);
     if (values.failed()) break;
+    if (!whole) continue;
     S3O_TRY(put.run());
+    ++rows;
   }
   return fail(Errc::damaged_vault, "a backup of the tables of files is not what it should be");
 }

@@ -324,7 +324,7 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
         block->home = extent->block;
         block->home_bytes = extent->valid;
       }
-      block->owned = true;
+      block->owned = extent->block != kImpossibleBlock;  // see erase_extent()
       return block;
     }
   }
@@ -391,7 +391,7 @@ PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
   std::optional<BlockId> home;
   std::size_t bytes = 0;
   if (extent) {
-    erase_extent(node, index);
+    erase_extent(node, index, *extent);
     if (held.good(extent->block)) home = extent->block;
     bytes = extent->valid;
   }
@@ -411,9 +411,10 @@ PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
 PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_t valid) {
   S3O_POSIX_GET(extent, find_extent(node, index));
   // A damaged row cannot be mended; that of a block which is written anew need not be.
-  if (extent && extent->block == kImpossibleBlock) {
-    if (!node.blocks.contains(index)) return tell_of_loss(node, index, extent->block);
-  } else if (extent && extent->valid > valid) {
+  if (!extent || extent->block == kImpossibleBlock) {
+    if (!node.blocks.contains(index))
+      S3O_POSIX_TRY(extent ? tell_of_loss(node, index, extent->block) : need_hole(node, index));
+  } else if (extent->valid > valid) {
     put_extent(node, index, {extent->block, valid});
     if (is_packed(extent->block)) packs.shrink(extent->block, extent->valid - valid);
   }

@@ -108,7 +108,7 @@ class DataCache {
   /// Called with the lock; does not wait. Waiting for the room is as waiting for anything.
   std::function<void()> want_backup;
 
-  bool extents_damaged = false;  // some, as far as the last mount could tell
+  bool extents_damaged = false;  // some are, or are missing, as far as this mount could tell
   BlockNumbers numbers;
   HeldBlocks held;
   Packs packs;
@@ -156,7 +156,7 @@ class DataCache {
   Posix<std::optional<ExtentRow>> find_extent(const Node& node, std::uint64_t index) const;
   Posix<std::optional<Extent>> next_extent(const Node& node, std::uint64_t index);
   void put_extent(Node& node, std::uint64_t index, const ExtentRow& row);
-  void erase_extent(Node& node, std::uint64_t index);
+  void erase_extent(Node& node, std::uint64_t index, const ExtentRow& row);
   void store_size(Node& node, std::uint64_t reach = 0);
   void replace(Node& node);
   void written_former(CachedBlock& block, bool succeeded);

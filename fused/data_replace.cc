@@ -68,14 +68,17 @@ void DataCache::put_extent(Node& node, std::uint64_t index, const ExtentRow& row
     node.replacement->extents.insert_or_assign(index, row);
   else
     metadata_.extents.put({node.ino, index}, row);
+  node.lacks_extents.reset();
 }
 
-void DataCache::erase_extent(Node& node, std::uint64_t index) {
+/// A damaged row goes on being counted: it may be another one that is missing.
+void DataCache::erase_extent(Node& node, std::uint64_t index, const ExtentRow& row) {
+  node.lacks_extents.reset();
   if (node.replacement) {
     node.replacement->extents.erase(index);
   } else {
     metadata_.extents.erase({node.ino, index});
-    if (node.row.blocks > 0) --node.row.blocks;
+    if (node.row.blocks > 0 && row.block != kImpossibleBlock) --node.row.blocks;
     metadata_.inodes.put(node.ino, node.row);  // a commit may come before the operation ends
   }
 }
@@ -148,6 +151,7 @@ PosixStatus DataCache::settle(Node& node) {
   for (const auto& [index, row] : replacement.extents)
     metadata_.extents.put({node.ino, index}, row);
   node.row.blocks = replacement.extents.size();
+  node.lacks_extents.reset();
   node.row.size = replacement.size;
   metadata_.inodes.put(node.ino, node.row);
   return {};

@@ -159,7 +159,10 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   const std::vector<BlockId> backups = backups_.blocks();
   for (const BlockId block : backups) cache_.held.released(block);  // no file's
   std::set<BlockId> owned(backups.begin(), backups.end());
-  cache_.extents_damaged = !places->empty() && places->back().place == kImpossibleBlock;
+  auto counted = metadata_.number("SELECT CAST(TOTAL(blocks) AS INTEGER) FROM inodes");
+  if (!counted) return fail(counted.error());
+  cache_.extents_damaged = static_cast<std::uint64_t>(*counted) > places->size() ||
+                           (!places->empty() && places->back().place == kImpossibleBlock);
   for (const OwnedPlace& each : *places) {
     owned.insert(block_of(each.place));
     if (!is_packed(each.place)) continue;

@@ -98,6 +98,7 @@ TEST_F(BackupTest, NamesAttributesAndDataComeBack) {
 TEST_F(BackupTest, ARowThatHadChangedByItselfStaysOne) {
   write_file("a", "content");
   write_file("b", "others");
+  write_file("c", "the third");
   ASSERT_TRUE(fs->sync_all());
   {
     auto database =
@@ -105,9 +106,25 @@ TEST_F(BackupTest, ARowThatHadChangedByItselfStaysOne) {
     ASSERT_TRUE(database);
     ASSERT_TRUE(database->execute("UPDATE inodes SET size = 5 WHERE size = 7"));
   }
+  {
+    // A bit of how an integer is kept makes it none at all; a key that of another row.
+    auto database =
+        Database::open((folder.path() / "vault.db").string(), Database::Mode::read_write);
+    ASSERT_TRUE(database);
+    ASSERT_TRUE(database->execute(
+        "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'rdev INTEGER "
+        "NOT NULL', 'rdev INTEGER') WHERE name = 'inodes'"));
+  }
+  {
+    auto database =
+        Database::open((folder.path() / "vault.db").string(), Database::Mode::read_write);
+    ASSERT_TRUE(database);
+    ASSERT_TRUE(database->execute("UPDATE inodes SET rdev = NULL WHERE size = 9"));
+  }
   back_up();
   lose();
   ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_EQ(fs->lookup(kRootIno, "c").error(), EIO);
   const auto changed = fs->lookup(kRootIno, "a");
   ASSERT_FALSE(changed);
   EXPECT_EQ(changed.error(), EIO);

@@ -249,6 +249,53 @@ TEST_F(DamageTest, NothingIsMadeOfAChangedExtent) {
   }
 }
 
+// A row whose key has changed is in another's place; that it is used up must not hide the loss.
+TEST_F(DamageTest, AnExtentThatIsMissingStaysSo) {
+  const auto is_lost = [&] {
+    mount();
+    EXPECT_EQ(read(find("a"), kTestBlock, 1).error(), EIO);
+    EXPECT_EQ(fs->seek(find("a"), kTestBlock, SEEK_DATA).error(), EIO);
+    unmount();
+  };
+  AttributeChange size;
+  const auto block = [&] {
+    return count(DamagedVault::filled("SELECT block FROM extents WHERE ino = {a} AND idx = 1"));
+  };
+  const auto kept = [&](std::uint64_t number) {
+    return count(fmt::format("SELECT COUNT(*) FROM memory_blocks WHERE block = {}", number)) == 1;
+  };
+  for (const bool overwrites : {true, false}) {
+    make_whole();
+    const std::uint64_t lost = block();
+    vault.change("UPDATE extents SET idx = 7 WHERE ino = {a} AND idx = 1");
+    mount();
+    if (overwrites) {
+      ASSERT_TRUE(
+          fs->write(find("a"), 7 * kTestBlock, as_view(std::string(kTestBlock, 'n')), false));
+    } else {
+      size.size = kTestBlock + 100;
+      EXPECT_EQ(fs->setattr(find("a"), size).error(), EIO);
+      size.size = 2 * kTestBlock + 100;
+      EXPECT_TRUE(fs->setattr(find("a"), size));
+    }
+    unmount();
+    is_lost();
+    EXPECT_TRUE(kept(lost));
+    is_lost();
+  }
+  make_whole();
+  vault.change("UPDATE extents SET idx = 7 WHERE ino = {a} AND idx = 1");
+  mount();
+  const Ino a = find("a");
+  EXPECT_EQ(read(a, kTestBlock, 1).error(), EIO);
+  size.size = 0;
+  ASSERT_TRUE(fs->setattr(a, size));
+  ASSERT_TRUE(fs->write(a, 2 * kTestBlock, as_view("new"), false));
+  fs->closed(a);
+  EXPECT_TRUE(fs->sync(a));
+  EXPECT_EQ(read(a, kTestBlock, 1), std::string(1, '\0')) << "it is another content";
+}
+
 TEST_F(DamageTest, APackWithAChangedPieceIsKept) {
   vault.change("UPDATE extents SET valid = valid - 1 WHERE ino = {a} AND idx = 2");
   const std::uint64_t pack = block_of(
