@@ -90,6 +90,7 @@ Status run_fsck(const Args& args) {
 
   auto vault = find_vault(name);
   if (!vault) return fail(std::move(vault).error());
+  S3O_TRY(become_owner(*vault));
   S3O_TRY(lock_vault(*vault));
   if (!vault->config().ready)
     return fail(Errc::failed,

@@ -19,6 +19,9 @@
 namespace s3oram {
 namespace {
 
+/// Its table of buckets takes a gigabyte of memory here and at every server.
+constexpr unsigned kMostFirstHeight = 24;
+
 namespace fs = std::filesystem;
 
 struct InitOptions {
@@ -79,7 +82,7 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
                  "Levels of the new tree; it grows by itself")
       ->capture_default_str()
       ->type_name("H")
-      ->check(CLI::Range(1U, kMaxHeight));
+      ->check(CLI::Range(1U, kMostFirstHeight));
   options.patience.add_to(app);
   auto parsed = parse(app, args);
   if (parsed && *parsed && !options.local && options.servers.empty())
@@ -251,7 +254,10 @@ Status run_init(const Args& args) {
   if (!choice) return fail(choice.error());
   auto making = Unfinished::start(options, choice->params);
   if (!making) return fail(std::move(making).error());
-  S3O_TRY(making->vault.lock());
+  if (Status locked = making->vault.lock(); !locked) {
+    making->keep();  // whoever has it goes on with it
+    return locked;
+  }
   auto keys = making->vault.unlock(making->credential.get());
   if (!keys) return fail(std::move(keys).error());
   S3O_TRY(create_volume(options, *making, *keys));

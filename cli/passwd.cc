@@ -75,7 +75,8 @@ Status set(Vault& vault, const PasswdOptions& options, const Credential& known) 
   auto slot = options.add ? vault.add_credential(known, fresh->get(), random)
                           : vault.change_credential(known, fresh->get(), random);
   if (!slot) {
-    S3O_TRY(fresh->undo());
+    // After an error of the disk it may be what opens the vault from now on.
+    if (!vault.unlock(fresh->get())) S3O_TRY(fresh->undo());
     return fail(std::move(slot).error());
   }
   if (options.add)

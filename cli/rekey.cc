@@ -65,6 +65,7 @@ Status run_rekey(const Args& args) {
                 vault->directory().string());
   auto known = existing_credential(options.credential, *vault);
   if (!known) return fail(std::move(known).error());
+  S3O_TRY(become_owner(*vault));
   SystemRandom random;
   auto next = vault->next_client_key(*known, random);
   if (!next) return fail(std::move(next).error());

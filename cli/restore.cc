@@ -195,6 +195,7 @@ Status run_restore(const Args& args) {
   }
   auto credential = existing_credential(options.credential, *vault);
   if (!credential) return fail(std::move(credential).error());
+  S3O_TRY(become_owner(*vault));
   auto keys = vault->unlock(*credential);
   if (!keys) return fail(std::move(keys).error());
   S3O_TRY(check_database(vault->database(), vault->config(), keys->sealing));

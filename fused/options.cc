@@ -123,7 +123,9 @@ Status read_word(const std::string& word, bool sloppy, MountCommand& command) {
 
 void make_absolute(MountCommand& command) {
   std::error_code error;
-  command.vault = std::filesystem::weakly_canonical(command.vault, error);
+  // What cannot be looked into is named as it was given.
+  const auto vault = std::filesystem::weakly_canonical(command.vault, error);
+  command.vault = error ? std::filesystem::absolute(command.vault) : vault;
   command.mountpoint = as_mount_point(command.mountpoint);
   if (vault_mounted_at(command.mountpoint)) return;
   // A link may lead into the vault.
@@ -141,7 +143,7 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   int backup = static_cast<int>(command.back_up_every.count());
   CLI::App app("Mounts a vault, and returns when it can be used.", "s3oramfs mount");
   const auto value = [&app](const char* name, auto& target, const char* type, const char* what) {
-    return app.add_option(std::string("--") + name, target, what)->type_name(type);
+    return app.add_option(std::string("--") + name, target, what)->type_name(type)->take_last();
   };
   const auto parsed_value = [&app](const char* name, auto read, auto& target, const char* type,
                                    const char* what) {
@@ -152,7 +154,8 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
                throw CLI::ValidationError("--" + wrong, CLI::ExitCodes::ValidationError);
            },
            what)
-        ->type_name(type);
+        ->type_name(type)
+        ->take_last();
   };
   app.add_option("VAULT", command.vault, "The vault")->required();
   app.add_option("DIRECTORY", command.mountpoint, "Where its files are to appear")->required();

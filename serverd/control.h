@@ -69,6 +69,12 @@ class Control {
     database_.restore_ballast();
     return database_.has_ballast();
   }
+  /// The same, once the tree has grown to this height: the flip writes a row for each of its
+  /// leaves.
+  bool find_ballast(unsigned height) {
+    constexpr std::uint64_t kFlipBytes = 128;  // of a leaf, in the log and the database
+    return find_ballast() && (height <= height_ || database_.enlarge_ballast(kFlipBytes << height));
+  }
   /// Frames that a tree of this height can use at once: its buckets (after matrix evictions half
   /// of the inner ones are empty), the stash part, and the versions that an eviction prepares and
   /// replaces.

@@ -103,7 +103,7 @@ class Server final : public ShareServer {
   Status check_volume(const VolumeId& volume) const;
   Result<Bytes> create(const CreateRequest& request);
   /// Whether a volume can be made here that is not there yet. Errors: wrong_volume.
-  Result<bool> takes(const VolumeDescription& volume) const;
+  Result<bool> takes(const VolumeDescription& volume, unsigned height) const;
   Result<Bytes> adopt(const AdoptRequest& request);
   Result<Bytes> opened();
   Task<Result<Bytes>> layout(LayoutRequest request, Payload&);

@@ -26,7 +26,7 @@ Task<Result<Bytes>> Server::reserve(ReserveRequest request, Payload&) {
   // The client may have decided already what is prepared here, or asked before it grew.
   if (request.height > std::min(control_.next_height() + 1u, kMaxHeight)) co_return malformed();
   if (request.height < control_.height()) co_return done();
-  if (request.height > control_.height() && !control_.find_ballast())
+  if (request.height > control_.height() && !control_.find_ballast(request.height))
     co_return fail(Errc::disk_full, "the disk of server {} is full", self_);
   const auto begun = sync_->begin();
   S3O_CO_TRY(co_await offload(background_, [&] { return reserve_frames(request.height); }));
@@ -55,6 +55,8 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   // Reserved before, but perhaps not since this server was restarted. Whoever ends sessions
   // meanwhile does not know of this attempt yet.
   if (request.next_height > reserved_height_ && request.next_height == control_.height() + 1u) {
+    if (!control_.find_ballast(request.next_height))
+      co_return fail(Errc::disk_full, "the disk of server {} is full", self_);
     S3O_CO_TRY(co_await offload(background_, [&] { return reserve_frames(request.next_height); }));
     S3O_CO_TRY(check_session(request.epoch));
   }

@@ -14,6 +14,7 @@ namespace {
 
 // Beside the cache and the path of an eviction: the program, what its readers hold, and messages.
 constexpr std::uint64_t kOwnMemory = 36 << 20;
+constexpr std::uint64_t kBucketMemory = 32;  // of the table of frames
 
 Status check(const VolumeDescription& volume, Party self) {
   S3O_TRY(check_params(volume.params));
@@ -196,8 +197,13 @@ void Server::gauge() {
                             static_cast<double>(disk.f_frsize));
 }
 
-Result<bool> Server::takes(const VolumeDescription& volume) const {
+Result<bool> Server::takes(const VolumeDescription& volume, unsigned height) const {
   S3O_TRY(s3oram::check(volume, self_));
+  if (const std::uint64_t table = kBucketMemory << (std::min(height, kMaxHeight) + 1);
+      table > memory_)
+    return fail(Errc::failed,
+                "server {} needs {} of memory for a tree of height {}, and may use {}", self_,
+                human_size(table), height, human_size(memory_));
   if (!control_.volume()) return true;
   if (control_.volume()->id == volume.id) return false;
   if (control_.session().epoch == 0) return true;
@@ -214,7 +220,7 @@ Result<Bytes> Server::opened() {
 }
 
 Result<Bytes> Server::create(const CreateRequest& request) {
-  const auto free = takes(request.volume);
+  const auto free = takes(request.volume, request.volume.params.first_height);
   if (!free) return fail(free.error());
   if (!*free) return opened();
   S3O_TRY(control_.create(request.volume));
@@ -227,7 +233,7 @@ Result<Bytes> Server::create(const CreateRequest& request) {
 
 // The session is not open here yet: nothing is asked of what is not there.
 Result<Bytes> Server::adopt(const AdoptRequest& request) {
-  const auto free = takes(request.volume);
+  const auto free = takes(request.volume, request.height);
   if (!free) return fail(free.error());
   if (!*free) return opened();
   if (request.session.epoch == 0) return malformed();

@@ -46,4 +46,11 @@ bool Ballast::restore() {
   return whole_;
 }
 
+bool Ballast::enlarge(std::uint64_t bytes) {
+  if (!restore() || bytes <= bytes_) return whole_;
+  if (rule_holds(Rule::ballast) && !(file_->reserve(bytes) && file_->sync())) return false;
+  bytes_ = bytes;
+  return true;
+}
+
 }  // namespace s3oram

@@ -24,6 +24,9 @@ class Ballast {
   bool release();
   /// Takes the room again, if there is enough.
   bool restore();
+  /// Keeps so many bytes from now on, if there is room for them; otherwise as many as before, and
+  /// false.
+  bool enlarge(std::uint64_t bytes);
   /// Nothing that only adds to the disk should be begun while it is not.
   bool whole() const { return whole_; }
 

@@ -110,6 +110,8 @@ class Database {
     if (ballast_) ballast_->restore();
   }
   /// While there is none, nothing that only adds to the disk should be begun. Any thread.
+  /// Ballast::enlarge().
+  bool enlarge_ballast(std::uint64_t bytes) { return !ballast_ || ballast_->enlarge(bytes); }
   bool has_ballast() const { return !ballast_ || ballast_->whole(); }
 
   const std::string& path() const { return path_; }

@@ -134,6 +134,9 @@ Result<std::string> Vault::recovery() const {
                 "{}: its servers are in the vault itself: copy the whole vault while it is not "
                 "mounted",
                 directory_.string());
+  if (!config_.ready)
+    return fail(Errc::failed, "{}: not finished: run the same `s3oramfs init` again first",
+                directory_.string());
   S3O_TRY(check_key());
   auto keys = read_small_file(key_file(directory_), kLargestKey);
   if (!keys) return fail(std::move(keys).error());
@@ -251,12 +254,22 @@ Status Vault::reread() {
 Status Vault::lock() {
   if (lock_.get() >= 0) return {};
   const fs::path path = lock_file(directory_);
-  // Closed on exec: a server started from here must not hold the vault after we have gone.
-  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  // Closed on exec: a server started from here must not hold the vault after we have gone. And no
+  // link: root may lock another's vault.
+  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (lock.get() < 0 && errno == EROFS)
     return fail(Errc::failed, "{}: is on a read-only disk: copy the vault to another one",
                 directory_.string());
-  if (lock.get() < 0) return system_failure(errno, "{}", path.string());
+  struct stat file {
+  }, directory{};
+  if (lock.get() < 0 || ::fstat(lock.get(), &file) != 0 ||
+      ::stat(directory_.c_str(), &directory) != 0)
+    return system_failure(errno, "{}", path.string());
+  if (!S_ISREG(file.st_mode))
+    return fail(Errc::damaged_vault, "{}: is no ordinary file: remove it", path.string());
+  if (::geteuid() == 0 && file.st_uid == 0 && directory.st_uid != 0 &&
+      ::fchown(lock.get(), directory.st_uid, directory.st_gid) != 0)
+    return system_failure(errno, "{}", path.string());
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
     lock_ = std::move(lock);
     return {};

@@ -211,7 +211,17 @@ expect 32 "not empty" mount -t s3oramfs "$vault" "$mount"
 wait_until "all of it has ended" no_processes_of "$vault"
 rm "$mount/in-the-way"
 s3oramfs passwd --new-keyfile "$work/key" "$vault" # by root
+sqlite3 "$vault/vault.db" "UPDATE inodes SET nlink = 9 WHERE ino = 1"
+s3oramfs fsck --repair "$vault" # by root
+[[ -e $vault/vault.db.before-fsck ]] || fail "nothing was mended"
 [[ -z $(find "$vault" ! -user "$user") ]] || fail "not the user's own: $(find "$vault" ! -user "$user")"
+
+mv "$vault/lock" "$work/lock"
+as_user ln -s "$work/elsewhere" "$vault/lock"
+expect 32 "Too many levels" mount -t s3oramfs "$vault" "$mount"
+[[ ! -e $work/elsewhere ]] || fail "root follows the user's link"
+rm "$vault/lock"
+mv "$work/lock" "$vault/lock"
 
 step "completions"
 for command in init mount umount status fsck passwd rekey server backup restore bench; do
