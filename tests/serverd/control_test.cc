@@ -88,6 +88,20 @@ TEST_F(ControlTest, RemembersTheVolumeAndTheSession) {
   }
 }
 
+// A flip that grows the tree writes a row for each leaf, which must not fail for want of room.
+TEST_F(ControlTest, RoomIsKeptForTheRowsOfAGrownTree) {
+  ASSERT_GOOD(control_->create(description(7)));
+  const auto kept = [&] { return std::filesystem::file_size(directory_ / "control.db-ballast"); };
+  const auto usual = kept();
+  EXPECT_TRUE(control_->find_ballast(2));
+  EXPECT_EQ(kept(), usual);
+  EXPECT_TRUE(control_->find_ballast(17));
+  EXPECT_GE(kept(), std::uintmax_t{128} << 17);
+  const auto enlarged = kept();
+  EXPECT_TRUE(control_->find_ballast(3));
+  EXPECT_EQ(kept(), enlarged);
+}
+
 TEST_F(ControlTest, CreateForgetsWhatWasThere) {
   ASSERT_GOOD(control_->create(description(7)));
   prepare_fresh(attempt(0, 1), 2, {kStashBucket, 2, 3});

@@ -113,6 +113,22 @@ TEST(RefusalsOfCreate, AVolumeInUseIsNotReplacedEvenIfItsSessionHasNoNumber) {
   ASSERT_OK(stranger.ask(1, CreateRequest{{other, params, 1}}));
 }
 
+// Refused before it is stored: it could not even be loaded.
+TEST(RefusalsOfCreate, ATreeThatItsMemoryCannotHold) {
+  VolumeParams params = test::safe_volume(Evictor::shuffle, 4);
+  Cluster cluster(params, 1);
+  Stranger stranger(cluster);
+  params.first_height = kMaxHeight;
+  VolumeId other{};
+  other[0] = 1;
+  const auto made = stranger.ask(1, CreateRequest{{other, params, 1}});
+  ASSERT_FALSE(made);
+  EXPECT_NE(made.error().message.find("of memory"), std::string::npos) << made.error().message;
+  const auto hello = stranger.ask(1, HelloRequest{});
+  ASSERT_OK(hello);
+  EXPECT_NE(decode<HelloAnswer>(hello->body())->volume->id, other) << "the one before stays";
+}
+
 TEST_P(Refusals, LabelsAreForTheClientInItsSessionAndOfTheViewThatIs) {
   const std::uint64_t epoch = open_.next.epoch, now = evictions();
   const auto refused = [&](Party from, const Bytes& message) {
