@@ -161,9 +161,10 @@ Status Control::add_adopted(const AdoptRequest& part) {
   if (height < 1 || height > kMaxHeight)
     return fail(Errc::bad_request, "there is no tree of height {}", height);
   auto& versions = adopted_.versions;
-  if (part.from != versions.size())
-    return fail(Errc::bad_request, "{} buckets are known, and not {}: begin again", versions.size(),
-                part.from);
+  if (part.from > versions.size())  // the parts before it were told in an earlier life
+    return fail(Errc::need_open, "{} buckets are known, and not {}", versions.size(), part.from);
+  if (part.from < versions.size())
+    return fail(Errc::bad_request, "{} buckets are known already", versions.size());
   const VolumeParams& params = part.volume.params;
   for (const BucketShape& each : part.buckets) {
     const bool in_tree = each.bucket > kRoot && each.bucket <= bucket_count(height);

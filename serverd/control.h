@@ -53,7 +53,8 @@ class Control {
   Status create(const VolumeDescription& volume);
   /// The same, for a volume in use, with the last part of its buckets: each has a frame, whose
   /// content is not there. Parts are kept in memory until then; another session's begin anew.
-  /// Errors: bad_request (these buckets are none of such a tree, or not the next part).
+  /// Errors: bad_request (these buckets are none of such a tree, or were told already), need_open
+  /// (the parts before it were told to an earlier life).
   Status adopt(const AdoptRequest& part);
   /// The buckets of the present view that have a frame, ascending.
   BucketVersions layout() const;

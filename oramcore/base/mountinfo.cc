@@ -36,8 +36,9 @@ std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo) {
   std::istringstream lines(mountinfo);
   for (std::string line; std::getline(lines, line);) {
     // id parent major:minor root POINT options [tag...] - TYPE SOURCE options
+    std::vector<std::string> word;
     std::istringstream words(line);
-    const std::vector<std::string> word{std::istream_iterator<std::string>(words), {}};
+    for (std::string each; std::getline(words, each, ' ');) word.push_back(each);
     const auto dash = std::find(word.begin() + std::min<std::ptrdiff_t>(6, std::ssize(word)),
                                 word.end(), std::string("-"));
     if (word.end() - dash >= 3 && unescape(dash[1]) == kVaultMountType)

@@ -423,6 +423,16 @@ TEST_F(ControlTest, AdoptsInParts) {
   }
 }
 
+TEST_F(ControlTest, AdoptsFromTheBeginningInItsNextLife) {
+  const AdoptRequest all = adoption();
+  ASSERT_GOOD(control_->adopt(part_of(all, 0, 2)));
+  reopen();
+  const Status adopted = control_->adopt(part_of(all, 2, 4));
+  ASSERT_FALSE(adopted);
+  EXPECT_EQ(adopted.error().code, Errc::need_open);
+  ASSERT_GOOD(control_->adopt(all));
+}
+
 TEST_F(ControlTest, AnotherSessionAdoptsFromTheBeginning) {
   AdoptRequest all = adoption();
   ASSERT_GOOD(control_->adopt(part_of(all, 0, 2)));
