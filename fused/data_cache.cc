@@ -316,6 +316,7 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
                                                    std::uint32_t from, std::uint32_t to,
                                                    bool taken) {
   S3O_POSIX_TRY(wait_for_room(lock, node, index));
+  bool whole_hole = false;
   if (!node.blocks.contains(index)) {
     S3O_POSIX_GET(extent, find_extent(node, index));
     if (extent && from == 0 && to >= extent->valid) {  // nothing of the old content remains
@@ -327,9 +328,13 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
       block->owned = extent->block != kImpossibleBlock;  // see erase_extent()
       return block;
     }
+    whole_hole = !extent && from == 0 && to == block_size_;
   }
-  S3O_POSIX_GET(block, ready_block(lock, node, index));
-  if (block) return block;
+  if (!whole_hole) {  // or there would be nothing to read, whatever is missing
+    S3O_POSIX_GET(block, ready_block(lock, node, index));
+    if (block) return block;
+  }
+  if (is_full()) S3O_POSIX_TRY(settle(node));
   if (is_full() && room_is_held()) {
     // Others may have found the block meanwhile.
     const bool in_time = wait(lock, [&] { return !is_full() || !room_is_held(); });
@@ -440,6 +445,18 @@ Posix<std::optional<std::pair<std::uint64_t, std::uint32_t>>> DataCache::next_bl
       (!next || cached->first <= next->first))
     next.emplace(cached->first, static_cast<std::uint32_t>(cached->second->data.size()));
   return next;
+}
+
+Posix<std::uint64_t> DataCache::bytes_within(Node& node, std::uint64_t offset,
+                                             std::uint64_t length) {
+  std::uint64_t bytes = 0;
+  for (std::uint64_t index = offset / block_size_, end = offset + length;; ++index) {
+    S3O_POSIX_GET(next, next_block(node, index));
+    if (!next || next->first * block_size_ >= end) return bytes;
+    index = next->first;
+    const std::uint64_t base = index * block_size_;
+    bytes += std::min(end, base + block_size_) - std::max(offset, base);
+  }
 }
 
 PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::uint64_t length) {

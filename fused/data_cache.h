@@ -70,6 +70,8 @@ class DataCache {
   PosixStatus flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes, bool awaited);
   /// If the node's content replaces another: as much of it as is acknowledged commits from now on.
   PosixStatus settle(Node& node);
+  /// The same; what fails is logged, and waits.
+  void settle_or_tell(Node& node);
   /// The node's content is complete: if it replaces another, it is flushed, and then settles.
   PosixStatus complete(Node& node);
   /// Begins to flush, and does not wait.
@@ -80,6 +82,8 @@ class DataCache {
   }
   /// On the device, in whole sectors of 512: a small last piece takes no whole block.
   std::uint64_t bytes_of(const Node& node) const;
+  /// How much of the range lies in blocks that there are.
+  Posix<std::uint64_t> bytes_within(Node& node, std::uint64_t offset, std::uint64_t length);
   /// Writes block `index` anew if it lies in this pack, without waiting: so that it leaves it.
   PosixStatus move_out(Node& node, std::uint64_t index, BlockId pack);
   /// Forgets blocks that are not dirty.
@@ -121,7 +125,7 @@ class DataCache {
   std::uint64_t spare_bytes() const { return kSpareBlocks * block_size_; }
   std::uint32_t block_size() const { return block_size_; }
   /// Writes and reads in flight: while there are any, the device's callbacks may come.
-  unsigned in_flight() const { return writes_ + reads_ + packs.writing(); }
+  unsigned in_flight() const { return writes() + reads_; }
 
  private:
   static constexpr std::uint64_t kSpareBlocks = 16;
@@ -196,9 +200,11 @@ class DataCache {
   List awaited_, queue_;
   List failed_;  // to be tried again
   std::size_t bytes_ = 0, dirty_bytes_ = 0;
-  std::size_t room_bytes_ = 0;  // of dirty_bytes_, those for which the device needs room
-  unsigned writes_ = 0, reads_ = 0;
-  std::size_t replacing_ = 0;  // nodes
+  std::size_t room_bytes_ = 0;       // of dirty_bytes_, those for which the device needs room
+  unsigned writes_ = 0, reads_ = 0;  // of whole blocks
+  unsigned writes() const { return writes_ + packs.writing(); }
+  bool awaited_piece_ = false;  // in the pack that is being filled
+  std::size_t replacing_ = 0;   // nodes
   bool used_ = false;
   std::optional<Timing::Time> out_of_room_;  // when a write last was; none has succeeded since
 };

@@ -29,7 +29,7 @@ void DataCache::want(const Handle& block, bool awaited) {
 
 /// Fills the device with the blocks that were dirty first.
 void DataCache::want_oldest() {
-  const std::size_t busy = writes_ + awaited_.size() + queue_.size();
+  const std::size_t busy = writes() + awaited_.size() + queue_.size();
   std::size_t slots = options_.in_flight - std::min<std::size_t>(options_.in_flight, busy);
   for (const Handle& block : dirty_) {
     if (slots == 0) break;
@@ -41,14 +41,20 @@ void DataCache::want_oldest() {
 }
 
 void DataCache::pump() {
-  while (writes_ < options_.in_flight && !(awaited_.empty() && queue_.empty())) {
+  while (writes() < options_.in_flight && !(awaited_.empty() && queue_.empty())) {
     List& queue = awaited_.empty() ? queue_ : awaited_;
     const Handle block = std::move(queue.front());
     queue.pop_front();
     block->queue = nullptr;
-    if (block->node && block->dirty && !block->flushing) start_write(block);
+    if (!block->node || !block->dirty || block->flushing) continue;
+    start_write(block);
+    awaited_piece_ |= &queue == &awaited_ && is_packed(*block->target);
   }
-  packs.start();
+  // Or more comes into the same pack.
+  if (awaited_.empty() && (queue_.empty() || awaited_piece_)) {
+    packs.start();
+    awaited_piece_ = false;
+  }
 }
 
 /// A block of its own is written in place. What lies in a pack, or nowhere yet, gets a new place.
@@ -122,20 +128,20 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     block->out_of_room = false;
     out_of_room_.reset();
     record(block, *block->home);
-    if (node.replacement && node.replacement->closed && node.unflushed == 0)
-      if (const auto settled = settle(node); !settled)
-        spdlog::error("inode {}: its new content waits: {}", node.ino,
-                      std::strerror(settled.error()));
+    if (node.replacement && node.replacement->closed && node.unflushed == 0) settle_or_tell(node);
   } else {
     const auto now = timing_.now();
     if (block->target != block->home) release(*block->target, block->in_flight_valid);
+    const bool full = to_errno(outcome.error()) == ENOSPC;
+    const bool room_comes = full && block->node->replacement.has_value();
+    if (full) settle_or_tell(*block->node);  // what it replaces gives room
     block->dirty = true;
     if (!block->failing_since) block->failing_since = now;
     block->not_before = now + options_.retry;
     block->write_error = to_errno(outcome.error());
-    block->out_of_room = block->write_error == ENOSPC && !room_is_held();
+    block->out_of_room = full && !room_comes && !room_is_held();
     if (block->out_of_room) out_of_room_ = now;
-    block->node->no_room |= block->write_error == ENOSPC;
+    block->node->no_room |= full;
     failed_.push_back(block);
     account(block);
   }

@@ -1,6 +1,9 @@
 // Contents that replace others: a file is truncated to nothing and written anew. The tables keep
 // the former content until settle(), which exchanges the two between two commits.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <cstring>
 
 #include "fused/data_cache.h"
 
@@ -30,7 +33,7 @@ Posix<std::optional<ExtentRow>> DataCache::find_extent(const Node& node,
   return std::optional<ExtentRow>(found->second);
 }
 
-/// The first one >= index.
+/// The first one >= index; none of a damaged row that no file reaches.
 Posix<std::optional<DataCache::Extent>> DataCache::next_extent(const Node& node,
                                                                std::uint64_t index) {
   std::optional<Extent> next;
@@ -41,7 +44,8 @@ Posix<std::optional<DataCache::Extent>> DataCache::next_extent(const Node& node,
   }
   S3O_POSIX_TRY(
       metadata_.extents.scan({node.ino, index}, [&](const ExtentKey& key, const ExtentRow& row) {
-        if (key.ino == node.ino) next.emplace(key.index, believed(row, block_size_));
+        if (key.ino == node.ino && key.index <= kLargestFile / block_size_)
+          next.emplace(key.index, believed(row, block_size_));
         return false;
       }));
   return next;
@@ -128,6 +132,8 @@ void DataCache::written_former(CachedBlock& block, bool succeeded) {
   metadata_.inodes.put(node.ino, node.row);
 }
 
+/// On a full device what a file replaces makes room for what replaces it: a crash may then leave a
+/// part of the new content.
 PosixStatus DataCache::settle(Node& node) {
   if (!node.replacement) return {};
   std::vector<Extent> former;
@@ -155,6 +161,11 @@ PosixStatus DataCache::settle(Node& node) {
   node.row.size = replacement.size;
   metadata_.inodes.put(node.ino, node.row);
   return {};
+}
+
+void DataCache::settle_or_tell(Node& node) {
+  if (const auto settled = settle(node); !settled)
+    spdlog::error("inode {}: its new content waits: {}", node.ino, std::strerror(settled.error()));
 }
 
 PosixStatus DataCache::complete(Node& node) {

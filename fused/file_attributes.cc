@@ -81,8 +81,8 @@ Posix<struct stat> FileSystem::setattr(Ino ino, const AttributeChange& change) {
     if (*change.size > kLargestFile) return posix_error(EFBIG);
     if (*change.size == 0) keep_one_content(lock, node);
     node->rewritten |= *change.size == 0 && node->size > 0;
+    if (*change.size != node->size) row.mtime = now;
     S3O_POSIX_TRY(cache_.truncate(*node, *change.size));
-    row.mtime = now;
   }
   if (change.mode) row.mode = (row.mode & S_IFMT) | (*change.mode & kPermissions);
   row.uid = change.uid.value_or(row.uid);

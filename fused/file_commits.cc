@@ -80,11 +80,8 @@ std::vector<FileSystem::NodePtr> FileSystem::unflushed_nodes() const {
 /// Lets new contents take the place of those that they replace.
 void FileSystem::settle(const std::function<bool(const Node&)>& which) {
   if (!cache_.has_replacements()) return;
-  for (const auto& [ino, node] : nodes_) {
-    if (!node->replacement || !which(*node)) continue;
-    if (const auto settled = cache_.settle(*node); !settled)
-      spdlog::error("inode {}: its new content waits: {}", ino, std::strerror(settled.error()));
-  }
+  for (const auto& [ino, node] : nodes_)
+    if (node->replacement && which(*node)) cache_.settle_or_tell(*node);
 }
 
 /// A file may be emptied and written anew faster than its contents become durable: once in a while
@@ -143,8 +140,8 @@ void FileSystem::trim() {
   if (nodes_.size() <= options_.most_nodes) return;
   std::erase_if(nodes_, [](const auto& entry) {
     const NodePtr& node = entry.second;
-    return node.use_count() == 1 && node->row.nlink > 0 && node->blocks.empty() &&
-           !node->replacement && !node->rewritten;
+    return node.use_count() == 1 && node->ino != kRootIno && node->row.nlink > 0 &&
+           node->blocks.empty() && !node->replacement;
   });
 }
 
@@ -160,7 +157,10 @@ void FileSystem::tick(Lock& lock) {
     return;
   }
   const auto old = timing_.now() - options_.commit_every;
-  auto outcome = cache_.flush(lock, unflushed_nodes(), false);
+  // Somebody waits for a commit, which needs no server.
+  PosixStatus outcome;
+  if (metadata_.uncommitted_bytes() >= options_.most_uncommitted) outcome = commit(lock);
+  if (auto flushed = cache_.flush(lock, unflushed_nodes(), false); outcome) outcome = flushed;
   settle([&](const Node& node) {
     return (outcome || node.unflushed == 0) && node.replacement->emptied <= old;
   });

@@ -35,7 +35,14 @@ Posix<bool> FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_
   if (offset > kLargestFile || in.size() > kLargestFile - offset) return posix_error(EFBIG);
   const std::uint64_t before = cache_.bytes_of(*node);
   const std::uint64_t end = offset + in.size();
-  if (const auto written = cache_.write(lock, *node, offset, in, from_page_cache); !written) {
+  const bool has_replacements = cache_.has_replacements();
+  auto written = cache_.write(lock, *node, offset, in, from_page_cache);
+  if (!written && written.error() == ENOSPC && has_replacements) {
+    settle([](const Node& other) { return other.unflushed == 0; });
+    S3O_POSIX_TRY(commit(lock));  // when it ends, the device has the room of what was replaced
+    written = cache_.write(lock, *node, offset, in, from_page_cache);
+  }
+  if (!written) {
     // The kernel's size of the file, and so everybody's, has grown already.
     if (from_page_cache && end > node->size) S3O_POSIX_TRY(cache_.truncate(*node, end));
     return posix_error(written.error());
@@ -58,11 +65,12 @@ PosixStatus FileSystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::
   S3O_POSIX_TRY(admit(lock));
   S3O_POSIX_GET(node, known(ino));
   if (!S_ISREG(node->row.mode)) return posix_error(EOPNOTSUPP);
-  if ((mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) != 0)
+  if ((mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) != 0) {
     S3O_POSIX_TRY(cache_.punch(lock, *node, offset, length));
-  else if (const auto has = cache_.bytes_of(*node);
-           length > has && length - has > free_bytes(cache_.spare_bytes()))
-    return posix_error(ENOSPC);
+  } else if (const auto free = free_bytes(cache_.spare_bytes()); length > free) {
+    S3O_POSIX_GET(has, cache_.bytes_within(*node, offset, length));
+    if (length - has > free) return posix_error(ENOSPC);
+  }
   if ((mode & FALLOC_FL_KEEP_SIZE) == 0 && offset + length > node->size)
     S3O_POSIX_TRY(cache_.truncate(*node, offset + length));
   node->row.mtime = node->row.ctime = timing_.wall_clock();

@@ -136,7 +136,8 @@ class FileSystem final : public CommitParticipant {
   PosixStatus fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
   Posix<std::uint64_t> seek(Ino ino, std::uint64_t offset, int whence);
   /// A file that was open for writing is open no more. What a crash then leaves of a file that was
-  /// truncated to nothing and written anew is its former or its new content, whole.
+  /// truncated to nothing and written anew is its former or its new content, whole; but on a full
+  /// device, where the former one makes room, perhaps a part of the new one.
   void closed(Ino ino);
   /// A descriptor is being closed: ENOSPC if data of the file waits for room.
   PosixStatus closing(Ino ino);

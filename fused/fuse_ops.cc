@@ -431,15 +431,21 @@ void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, of
                                         static_cast<std::uint64_t>(length)));
 }
 
+/// The kernel has no data of a file that nobody writes which is not here.
 void do_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
-  context_of(request).after_write_back->then({ino}, [=](int error) {
+  const auto seek = [=](int error) {
     Posix<std::uint64_t> found = posix_error(error);
     if (error == 0) found = fs(request).seek(ino, static_cast<std::uint64_t>(offset), whence);
     if (found)
       fuse_reply_lseek(request, static_cast<off_t>(*found));
     else
       fuse_reply_err(request, found.error());
-  });
+  };
+  FuseContext& context = context_of(request);
+  if (context.writers.contains(ino))
+    context.after_write_back->then({ino}, seek);
+  else
+    seek(0);
 }
 
 void do_statfs(fuse_req_t request, fuse_ino_t) {

@@ -278,7 +278,6 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   options.database_room = [&, block = vault->config().params.block_size] {
     return space.bytes() / kDatabaseBytes * block;
   };
-  options.cache.free_bytes();  // asks the servers, for the first who wants to know
   options.back_up_every = command.back_up_every;
   options.update_atime = command.update_atime;
   options.read_only = command.read_only;

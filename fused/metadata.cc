@@ -70,7 +70,7 @@ std::function<Status(Database&)> Metadata::begin_commit() {
     // A row that has changed by itself, or an index, is not where the other one says. The indices
     // are made of the rows: everybody else's changes need not wait for fsck.
     spdlog::error("{}: its indices are made anew: run s3oramfs fsck", applied.error().message);
-    S3O_TRY(database.execute("REINDEX inodes; REINDEX extents;"));
+    S3O_TRY(database.execute("REINDEX orphans; REINDEX packed;"));
     return apply(database);
   };
 }

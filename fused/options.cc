@@ -125,7 +125,10 @@ void make_absolute(MountCommand& command) {
   std::error_code error;
   // What cannot be looked into is named as it was given.
   const auto vault = std::filesystem::weakly_canonical(command.vault, error);
-  command.vault = error ? std::filesystem::absolute(command.vault) : vault;
+  if (!error)
+    command.vault = vault;
+  else if (const auto named = std::filesystem::absolute(command.vault, error); !error)
+    command.vault = named;
   command.mountpoint = as_mount_point(command.mountpoint);
   if (vault_mounted_at(command.mountpoint)) return;
   // A link may lead into the vault.

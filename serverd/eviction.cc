@@ -34,6 +34,7 @@ Eviction::Eviction(EvictionInput&& input, const EvictionHost& host, std::size_t 
     : input_(std::move(input)), host_(host), steps_(steps) {
   const std::size_t fitting = kTileBytes / rows / kTileAlign * kTileAlign;
   tile_width_ = std::min<std::size_t>(params().slot_size(), std::max(fitting, kTileAlign));
+  largest_share_ = rows * tile_width_;
   tiles_ = static_cast<std::uint32_t>((params().slot_size() + tile_width_ - 1) / tile_width_);
 }
 
@@ -116,6 +117,8 @@ Task<Result<View>> Eviction::await(Party from, std::size_t step, std::uint32_t t
 
 void Eviction::receive(Party from, const SubshareRequest& subshare, Payload owner) {
   if (subshare.step >= steps_ || subshare.tile >= tiles_ || from > params().scheme.quorum()) return;
+  if (subshare.share.size() > largest_share_)  // so that what waits here is bounded
+    return cancel({Errc::corrupt, fmt::format("server {} sent too large a subshare", from)});
   const View share = subshare.share;  // stays valid: moving a vector keeps its bytes in place
   inbox_.try_emplace({subshare.step, subshare.tile, from}, Subshare{std::move(owner), share});
   changed_.notify_all();

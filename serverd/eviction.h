@@ -140,7 +140,7 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   Task<void> work_off_tile();
   std::size_t most_at_once() const;
 
-  std::size_t steps_, tile_width_;
+  std::size_t steps_, tile_width_, largest_share_;
   std::uint32_t tiles_;
   std::uint32_t next_tile_ = 0;
   std::size_t at_once_ = 0;           // tiles under way

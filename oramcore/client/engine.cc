@@ -23,6 +23,7 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
       params_(params),
       state_(std::move(state)),
       sealer_(sealing_key, environment.random),
+      blank_(sealer_.seal({}, Bytes(params.block_size))),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, params.scheme.servers),
       root_(params.ring_slots()),
@@ -81,6 +82,7 @@ Task<Status> Engine::open(Duration patience) {
   loaded->intents.erase(loaded->intents.begin(),
                         loaded->intents.begin() + static_cast<std::ptrdiff_t>(ended));
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded->intents)));
+  keep_room_known();
   count_room();
   co_return Status{};
 }
@@ -315,8 +317,8 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
   }
   const bool had_content = found && found->has_value();
   if (request.read && found)
-    request.read(had_content ? Result<Bytes>((*found)->content)
-                             : Result<Bytes>(Bytes(params_.block_size)));
+    start(deliver(std::move(request.read),
+                  had_content ? (*found)->content : Bytes(params_.block_size)));
   std::optional<Bytes> content = std::move(request.content);
   // A read leaves the block what it was: a part of a backup, or not.
   Label label{.block = block, .version = 0, .leaf = {}, .backup = request.backup};
@@ -330,6 +332,12 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
   const Status status = co_await write_root(turn, label, replaces, *content, request.written);
   if (status) metrics_.access_seconds.observe(environment_.clock.now() - begun);
   if (!status && request.written) request.written(fail(status.error()));
+}
+
+/// Once what the caller sends now is on its way: servers must not see how long readers take.
+Task<void> Engine::deliver(std::function<void(Result<Bytes>)> read, Bytes content) {
+  co_await offload(environment_.executor, [] {});
+  read(std::move(content));
 }
 
 // Accesses that a crash cut short are finished first, in order, on the same paths (Rule::intents).

@@ -122,6 +122,7 @@ class Engine final : public BlockDevice {
   Task<void> serve_block(BlockId block);
   Task<void> access(Request request);
   Task<void> access_path(Turn turn, Leaf leaf, Request request);
+  Task<void> deliver(std::function<void(Result<Bytes>)> read, Bytes content);
   Task<Status> finish_accesses(std::vector<Intent> intents);
   Task<Status> compare_with_servers(ClientState::Loaded& loaded, Duration patience);
   void forget(BlockId block);
@@ -173,6 +174,7 @@ class Engine final : public BlockDevice {
   bool has_room(std::uint64_t more);
   void ask_for_room();
   Task<void> ask_now();
+  void keep_room_known();
   Task<void> ask_highest();
   void count_room();
 
@@ -226,6 +228,7 @@ class Engine final : public BlockDevice {
   VolumeParams params_;
   ClientState state_;
   Sealer sealer_;
+  const Bytes blank_;  // a sealed block
   Servers servers_;
   std::atomic<CommitParticipant*> participant_ = nullptr;  // set by others
 
@@ -256,9 +259,10 @@ class Engine final : public BlockDevice {
   bool healing_ = false;
   std::size_t waiting_for_healing_ = 0;
   std::uint64_t healing_rounds_ = 0;
-  // How often shares that servers may have computed with were replaced by others. Counted when all
-  // have them.
+  // How often shares that servers may have computed with were replaced by others. Counted when it
+  // begins and when all have them; zeroing_: of how many slots it is under way.
   std::uint64_t contents_changed_ = 0;
+  unsigned zeroing_ = 0;
   Duration shares_again_ = Duration::min();  // servers may be asked to send each other shares then
   Healed so_far_;
   Event healed_;
@@ -276,12 +280,11 @@ class Engine final : public BlockDevice {
   // Room for blocks (Rule::reserve_space).
   std::uint64_t new_blocks_ = 0;  // writes in flight of blocks not yet mapped
   bool growth_refused_ = false;
-  std::optional<Duration> room_asked_;  // when
+  std::optional<Duration> room_asked_, height_asked_;  // when
   std::atomic<std::uint64_t> room_ = 0;
   std::atomic<std::uint64_t> more_room_ = 0;
   std::atomic<bool> can_grow_ = true;
   unsigned highest_ = kMaxHeight;  // tree that the servers' disks have room for
-  std::atomic<Duration> height_asked_ = Duration::min() / 2;  // when
 
   StateChanges pending_;
   std::uint64_t commits_asked_ = 0, commits_done_ = 0;

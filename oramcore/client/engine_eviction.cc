@@ -42,7 +42,7 @@ Task<Status> Engine::evict_once() {
     auto status = co_await prepare(*plan, id, next_height);
     while (!dead_ && healing_) co_await await_healed();
     if (dead_) co_return fail(*dead_);
-    if (status && contents_changed_ != contents) {
+    if (status && (contents_changed_ != contents || zeroing_ > 0)) {
       // Some servers may have computed with a slot's former shares, others with the new ones.
       status = fail(Errc::failed, "a slot was changed meanwhile");
       S3O_CO_TRY(co_await servers_.ask_all(DiscardRequest::kType,
@@ -100,6 +100,7 @@ Task<Status> Engine::flip() {
   metrics_.evictions.add();
   const Duration took = environment_.clock.now() - eviction_begun_;
   metrics_.eviction_seconds.observe(took);
+  keep_room_known();
   eviction_takes_ += (took - eviction_takes_) / (eviction_takes_ == Duration::zero() ? 1 : 2);
   turns_changed_.notify_all();
   co_return Status{};

@@ -262,15 +262,20 @@ Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged
     // Zeros everywhere are a sharing again. The intact ones first: cut short, this begins anew.
     to_write.insert(to_write.begin(), intact.begin(), intact.end());
   }
+  zeroing_ += lost;
+  contents_changed_ += lost;
+  Status written;
   for (const Party server : to_write) {
     Bytes share(params_.slot_size());
     if (!lost)
       share = recover_at(server, View(intact).first(enough), std::span(shares).first(enough));
-    S3O_CO_TRY(co_await write_share(server, at, share));
+    written = co_await write_share(server, at, share);
+    if (!written) break;
     if (!lost) healed(server, at);
   }
+  zeroing_ -= lost;
   contents_changed_ += lost;
-  co_return Status{};
+  co_return written;
 }
 
 /// What each server holds there. Errors: corrupt (damaged), failed (its disk cannot read it), ...

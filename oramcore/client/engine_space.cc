@@ -63,7 +63,7 @@ void Engine::look_for_room() {
 
 /// There may be room again; a later write will find out.
 void Engine::ask_for_room() {
-  if (!growth_refused_ && state_.has_ballast()) return;
+  if (!growth_refused_ && highest_ > tree_.height && state_.has_ballast()) return;
   const Duration now = environment_.clock.now();
   if (room_asked_ && now - *room_asked_ < kAskForWriteAfter) return;
   room_asked_ = now;
@@ -73,15 +73,19 @@ void Engine::ask_for_room() {
 Task<void> Engine::ask_now() {
   if (!state_.has_ballast()) static_cast<void>(co_await commit_now());  // takes it again if it can
   if (growth_refused_) static_cast<void>(co_await reserve(tree_.height + 1));
+  if (highest_ <= tree_.height) co_await ask_highest();
   count_room();
 }
 
-Room Engine::room() {
+/// Asks no server: when programs want to know is nobody else's business.
+Room Engine::room() { return {room_, more_room_, can_grow_}; }
+
+/// At times that depend on the number of accesses alone.
+void Engine::keep_room_known() {
   const Duration now = environment_.clock.now();
-  const Duration asked = height_asked_.load();
-  if (now - asked >= kAskAgainAfter && height_asked_.exchange(now) == asked)
-    asio::post(environment_.executor, [this] { start(ask_highest()); });
-  return {room_, more_room_, can_grow_};
+  if (height_asked_ && now - *height_asked_ < kAskAgainAfter) return;
+  height_asked_ = now;
+  start(ask_highest());
 }
 
 Task<void> Engine::ask_highest() {

@@ -110,7 +110,7 @@ class Reading {
     const unsigned height = check_.state.tree.height;
     const auto most = static_cast<BlockId>(most_blocks(height, params_));
     check_.state.positions.reset(height);
-    if (format_ < ClientState::kFirstWithBuckets) return;
+    if (format_ < ClientState::kFirstWithBuckets) return refuse_later_rows();
     read("buckets", "SELECT bucket, blocks FROM buckets ORDER BY bucket", [&](const Statement& at) {
       const auto bucket = static_cast<BucketIndex>(at.integer(0));
       const auto row = decode_row(bucket, at.blob(1));
@@ -126,6 +126,17 @@ class Reading {
       if (row->at_leaf && level_of(bucket) < height) check_.state.positions.set_undivided(bucket);
       for (const Resident& resident : row->blocks)
         if (resident.block < most) list(bucket, row->at_leaf, resident);
+    });
+  }
+
+  /// A number of the format that has changed by itself to an older one's.
+  void refuse_later_rows() {
+    bool has_table = false;
+    read("buckets", "SELECT 1 FROM sqlite_schema WHERE name = 'buckets'",
+         [&](const Statement&) { has_table = true; });
+    if (!has_table) return;
+    read("tree", "SELECT 1 FROM buckets LIMIT 1", [&](const Statement&) {
+      damaged("tree", fmt::format("format {} is said, and the rows are of a later one", format_));
     });
   }
 
@@ -207,6 +218,7 @@ class Reading {
                slot != root_slot(turn, every) || turn >= end) {
              check_.bad_intents.push_back(slot);
              forget_writer(slot);
+             if (row.integer(5) != 0 && turn < end) forget_writer(root_slot(turn, every));
              return note(slot, "damaged", "the row is dropped");
            }
            check_.state.root[static_cast<std::size_t>(slot)] =
@@ -217,10 +229,12 @@ class Reading {
                           .leaf = static_cast<Leaf>(leaf),
                           .access = static_cast<std::uint64_t>(row.integer(4))};
          });
-    const Turn last = found.empty() ? first : found.rbegin()->first + 1;
+    // The last acknowledged ones may be missing: older versions did not write them.
+    const Turn noted = found.empty() ? first : found.rbegin()->first + 1;
+    const Turn last = std::max(noted, std::min(check_.state.tree.written, end));
     for (Turn turn = first; turn < last; ++turn) {
-      if (!found.contains(turn)) {
-        forget_writer(root_slot(turn, every));
+      if (!found.contains(turn)) forget_writer(root_slot(turn, every));
+      if (!found.contains(turn) && turn < noted) {
         check_.missing_intents.push_back(turn);
         note(root_slot(turn, every), "missing", "an access to nothing is put there");
       }

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kBallast = 8 << 20;
 
 constexpr auto kCreateBuckets =
-    "CREATE TABLE buckets (bucket INTEGER PRIMARY KEY, blocks BLOB NOT NULL);";
+    "CREATE TABLE IF NOT EXISTS buckets (bucket INTEGER PRIMARY KEY, blocks BLOB NOT NULL);";
 constexpr auto kCreateMissing =
     "CREATE TABLE IF NOT EXISTS intents (slot INTEGER PRIMARY KEY, turn INTEGER NOT NULL,"
     " block INTEGER NOT NULL, leaf INTEGER NOT NULL, access INTEGER NOT NULL);"
@@ -123,25 +123,31 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
   state.database_ = std::move(*database);
   S3O_TRY(require_format(state.database_, "SELECT format FROM tree", kFormat, "", kOldestFormat));
   S3O_TRY(state.database_.keep_ballast(kBallast));
-  S3O_TRY(state.database_.transact("tables", [&] { return state.raise_format(); }));
+  const auto add_tables = [&]() -> Status {
+    S3O_TRY(make_missing_tables(state.database_));
+    auto older = state.is_older(kFirstWithBuckets);
+    if (!older) return fail(older.error());
+    return *older ? state.database_.execute(kCreateBuckets) : Status();
+  };
+  S3O_TRY(state.database_.transact("tables", add_tables));
+  S3O_TRY(state.prepare_statements());
   return state;
 }
 
-Status ClientState::raise_format() {
-  S3O_TRY(make_missing_tables(database_));
-  auto format = database_.prepare("SELECT format FROM tree");
-  if (!format) return fail(format.error());
-  auto found = format->step();
+/// Whether the rows are of an older format. Without a row of its format load() tells.
+Result<bool> ClientState::is_older(int format) {
+  auto row = database_.prepare("SELECT format FROM tree");
+  if (!row) return fail(row.error());
+  auto found = row->step();
   if (!found) return fail(found.error());
-  const std::int64_t older = *found ? format->integer(0) : kFormat;  // none: load() will tell
-  format->reset();
-  if (older < kFirstWithBuckets) S3O_TRY(database_.execute(kCreateBuckets));
-  S3O_TRY(prepare_statements());
-  if (older >= kFirstListed) return {};
-  const StateCheck check = read_state(database_, {});
-  if (check.refused) return fail(*check.refused);
-  S3O_TRY(put_buckets(check.state.positions));
-  return database_.execute(fmt::format("UPDATE tree SET format = {}", kFormat));
+  return *found && row->integer(0) < format;
+}
+
+Status ClientState::raise_format(const PositionMap& positions) {
+  return database_.transact("raise", [&]() -> Status {
+    S3O_TRY(put_buckets(positions));
+    return database_.execute(fmt::format("UPDATE tree SET format = {}", kFormat));
+  });
 }
 
 Status ClientState::prepare_statements() {
@@ -170,6 +176,9 @@ Result<ClientState::Loaded> ClientState::load(const std::optional<VolumeParams>&
   if (check.refused && check.refused->code == Errc::damaged_vault)
     return fail(Errc::damaged_vault, "{}", check.refused->message);
   if (check.refused) return fail(*check.refused);
+  const auto older = is_older(kFirstListed);
+  if (!older) return fail(older.error());
+  if (*older) S3O_TRY(raise_format(check.state.positions));
   view_ = check.state.tree.view;
   if (findings) *findings = std::move(check.findings);
   return std::move(check.state);

@@ -68,7 +68,7 @@ class ClientState {
   /// a program that knows 2 alone refuses; from 4 on the whole label is sealed with the block,
   /// which a program that knows 3 cannot open; from 5 on a block lies where table `buckets` says,
   /// before where its own row does; from 6 on it does so for every block in a bucket. A database
-  /// of an older format is raised when opened.
+  /// of an older format is raised when it is loaded.
   static constexpr int kFormat = 6, kOldestFormat = 2, kFirstWithBuckets = 5, kFirstListed = 6;
 
   /// Makes the tables of a new volume, all or (if it is cut short) none. Errors: exists.
@@ -126,7 +126,8 @@ class ClientState {
   Status require_empty();
   Status prepare_statements();
   // In a transaction:
-  Status raise_format();
+  Result<bool> is_older(int format);
+  Status raise_format(const PositionMap& positions);
   Status insert_session(const Session& session);
   Status put_position(BlockId block, const StateChanges::Row& row);
   Status put_bucket(BucketIndex bucket, const BucketRow& row);

@@ -31,10 +31,12 @@ Result<Seed> wrapping_key(const KeyWrap& wrap, const Credential& credential) {
                   wrap.limits.memory >> 20);
     return key;
   }
-  auto content = read_small_file(credential.keyfile, kLargestKeyFile);
+  if (!credential.content.empty()) {
+    hash(credential.content, key);
+    return key;
+  }
+  auto content = read_key_content(credential.keyfile);
   if (!content) return fail(std::move(content).error());
-  if (content->empty())
-    return fail(Errc::failed, "{}: empty key file", credential.keyfile.string());
   hash(*content, key);
   sodium_memzero(content->data(), content->size());
   return key;
@@ -60,7 +62,16 @@ std::optional<Seed> open_key(View sealed, Seed& key) {
   return secret;
 }
 
-Credential::~Credential() { sodium_memzero(passphrase.data(), passphrase.size()); }
+Credential::~Credential() {
+  sodium_memzero(passphrase.data(), passphrase.size());
+  sodium_memzero(content.data(), content.size());
+}
+
+Result<Bytes> read_key_content(const std::filesystem::path& path) {
+  auto content = read_small_file(path, kLargestKeyFile);
+  if (content && content->empty()) return fail(Errc::failed, "{}: empty key file", path.string());
+  return content;
+}
 
 bool KdfLimits::possible() const {
   return passes >= crypto_pwhash_OPSLIMIT_MIN && passes <= 1000 &&

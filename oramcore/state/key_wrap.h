@@ -28,7 +28,8 @@ struct Credential {
   enum class Kind { passphrase, key_file } kind = Kind::key_file;
   std::string passphrase;         // for Kind::passphrase
   std::filesystem::path keyfile;  // for Kind::key_file; empty: vault.key itself is the key
-  ~Credential();                  // wipes the passphrase
+  Bytes content = {};             // of the key file, if it was read already
+  ~Credential();                  // wipes the passphrase and the content
 };
 
 /// What guessing a passphrase costs, and opening the vault once: Argon2id's passes over the memory,
@@ -59,6 +60,9 @@ std::size_t box_size(KeyWrap::Kind kind);
 /// The master key back. `credential` is of the kind that the wrap wants. Errors: wrong_passphrase;
 /// the key file cannot be read, not enough memory.
 Result<Seed> open_box(View box, const KeyWrap& wrap, const Credential& credential);
+
+/// A key file's content. Errors: it is empty, cannot be read, ...
+Result<Bytes> read_key_content(const std::filesystem::path& keyfile);
 
 /// The kind of wrap that a credential opens.
 KeyWrap::Kind kind_of(const Credential& credential);

@@ -34,6 +34,21 @@ fs::path config_file(const fs::path& directory) { return directory / "vault.json
 fs::path key_file(const fs::path& directory) { return directory / "vault.key"; }
 fs::path lock_file(const fs::path& directory) { return directory / "lock"; }
 
+/// Closed on exec: a server started from here must not hold the vault after we have gone. Root may
+/// lock another's vault: a link is not followed, and what root makes here, but nothing else,
+/// becomes the vault's owner's. Below 0 with errno if it fails.
+Descriptor open_lock(const fs::path& directory) {
+  constexpr int kHow = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+  const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat stat {};
+  if (folder.get() < 0 || ::fstat(folder.get(), &stat) != 0) return {};
+  Descriptor made(::openat(folder.get(), "lock", kHow | O_CREAT | O_EXCL, 0600));
+  if (made.get() < 0 && errno == EEXIST) return Descriptor(::openat(folder.get(), "lock", kHow));
+  if (made.get() >= 0 && ::geteuid() == 0 && ::fchown(made.get(), stat.st_uid, stat.st_gid) != 0)
+    return {};
+  return made;
+}
+
 Status make_directory(const fs::path& path) {
   if (::mkdir(path.c_str(), 0700) == 0) return {};
   return system_failure(errno, "{}: cannot be made", path.string());
@@ -254,22 +269,15 @@ Status Vault::reread() {
 Status Vault::lock() {
   if (lock_.get() >= 0) return {};
   const fs::path path = lock_file(directory_);
-  // Closed on exec: a server started from here must not hold the vault after we have gone. And no
-  // link: root may lock another's vault.
-  Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  Descriptor lock = open_lock(directory_);
   if (lock.get() < 0 && errno == EROFS)
     return fail(Errc::failed, "{}: is on a read-only disk: copy the vault to another one",
                 directory_.string());
-  struct stat file {
-  }, directory{};
-  if (lock.get() < 0 || ::fstat(lock.get(), &file) != 0 ||
-      ::stat(directory_.c_str(), &directory) != 0)
+  struct stat file {};
+  if (lock.get() < 0 || ::fstat(lock.get(), &file) != 0)
     return system_failure(errno, "{}", path.string());
   if (!S_ISREG(file.st_mode))
     return fail(Errc::damaged_vault, "{}: is no ordinary file: remove it", path.string());
-  if (::geteuid() == 0 && file.st_uid == 0 && directory.st_uid != 0 &&
-      ::fchown(lock.get(), directory.st_uid, directory.st_gid) != 0)
-    return system_failure(errno, "{}", path.string());
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
     lock_ = std::move(lock);
     return {};

@@ -43,8 +43,8 @@ std::uint16_t min_stash_slots(unsigned bucket_size, unsigned evict_every, unsign
   const double z = bucket_size, a = evict_every;
   const double q = z * std::log(2 * z / a) + a / 2 - z - std::log(4.0);
   if (q <= 0 || 2 * z <= a) return 0;
-  const double sum = 1 / std::expm1(q);
-  return whole_buckets((bits * std::log(2.0) + std::log(sum)) / std::log(2 * z / a));
+  const double log_of_sum = -q - std::log1p(-std::exp(-q));  // of 1 / (e^q - 1)
+  return whole_buckets(std::max(0.0, (bits * std::log(2.0) + log_of_sum) / std::log(2 * z / a)));
 }
 
 }  // namespace s3oram

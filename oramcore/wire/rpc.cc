@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "oramcore/base/human.h"
 #include "oramcore/wire/codec.h"
 #include "oramcore/wire/messages.h"
 
@@ -13,6 +14,13 @@ constexpr Duration kTick = std::chrono::milliseconds(500);
 // What waits in front of a request, in both directions, takes its time on a slow line: no reason to
 // send it twice.
 constexpr Duration kTimeOfByte = std::chrono::microseconds(10);
+constexpr std::size_t kMostWords = 1024;  // bytes
+
+/// What a party says is wrong: it may say anything.
+std::string words_of(View text) {
+  return printable(std::string(
+      text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(text.size(), kMostWords))));
+}
 
 }  // namespace
 
@@ -198,7 +206,7 @@ void Rpc::received(Party from, Bytes message) {
     } else {
       const bool known = header->code <= static_cast<int>(Errc::former_view);
       found->second->finish(fail(Error{known ? static_cast<Errc>(header->code) : Errc::failed,
-                                       std::string(message.begin() + kHeaderSize, message.end())}));
+                                       words_of(View(message).subspan(kHeaderSize))}));
     }
   }
 }

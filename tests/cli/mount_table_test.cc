@@ -17,6 +17,12 @@ TEST(VaultMounts, TheNewestFirstWithoutEscapes) {
   EXPECT_EQ(mounts[1], (VaultMount{"/home/a/private", "/home/a/private.vault"}));
 }
 
+TEST(VaultMounts, OnlyABlankDivides) {
+  const auto mounts = parse_vault_mounts("1 2 3 / /a\rb\fc\vd rw - fuse.s3oramfs /v rw\n");
+  ASSERT_EQ(mounts.size(), 1u);
+  EXPECT_EQ(mounts[0], (VaultMount{"/a\rb\fc\vd", "/v"}));
+}
+
 TEST(VaultMounts, IgnoresMalformedLines) {
   for (const char* text :
        {"", "\n\n", "1 2 3", "1 2 3 / / rw", "1 2 3 / / rw -", "1 2 3 / / rw - fuse.s3oramfs",

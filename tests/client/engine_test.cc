@@ -404,6 +404,26 @@ TEST_P(EngineTest, FencesAnOlderSession) {
 
 // Accesses that want different things look the same: the same messages, of the same sizes, in the
 // same order, from each party to each other one.
+// However long the reader takes with it.
+TEST_P(EngineTest, ABlockIsHandedOverWhenItsRootWriteIsOnTheWay) {
+  Cluster cluster(safe_volume(GetParam(), 4), 17);
+  ASSERT_OK(cluster.open_client());
+  ASSERT_OK(cluster.write(1, pattern(1, 1, 512)));
+  unsigned root_writes = 0;
+  cluster.network.observer = [&](Party from, Party, const Bytes& message) {
+    root_writes += from == kClient && is_question(message) &&
+                   message[2] == static_cast<std::uint8_t>(MessageType::write_root);
+  };
+  for (const BlockId block : {1u, 2u}) {  // there, and not
+    root_writes = 0;
+    std::optional<unsigned> before;
+    cluster.engine().read(block, [&](const Result<Bytes>&) { before = root_writes; });
+    cluster.run_until([&] { return before.has_value(); });
+    EXPECT_EQ(before, cluster.servers()) << block;
+  }
+  cluster.network.observer = {};
+}
+
 TEST_P(EngineTest, ReadsWritesAndAccessesToNothingLookAlike) {
   using Trace = std::map<std::pair<Party, Party>, std::vector<std::size_t>>;
   const auto trace_of = [](int kind) {

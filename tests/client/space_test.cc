@@ -103,7 +103,11 @@ TEST_P(Space, RoomIsFoundWithoutAWrite) {
 
 // Before anything is refused: `df` must not promise what no server can keep.
 TEST_P(Space, TheServersSayHowMuchTheyHaveRoomFor) {
-  const auto more = [this] { return cluster_.engine().room().more; };
+  // Servers are asked now and then as the accesses go on, whoever wants to know.
+  const auto more = [this] {
+    EXPECT_TRUE(write(0, 1));
+    return cluster_.engine().room().more;
+  };
   for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
   wait_until([&] { return more() > 0; });
   cluster_.disk(2).leave_space(0);
@@ -120,6 +124,26 @@ TEST_P(Space, TheServersSayHowMuchTheyHaveRoomFor) {
   const auto room = [&] { return cluster_.engine().room().blocks + more(); };
   wait_until([&] { return room() > 0; });
   EXPECT_EQ(room() + cluster_.engine().status().blocks, capacity(height + 1, params.evict_every));
+}
+
+// Programs that ask for the free room, as all do that write new data, are not seen to do so.
+TEST_P(Space, NobodySeesThatAProgramWantsToKnow) {
+  for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
+  wait_until([&] { return cluster_.engine().room().more > 0; });
+  cluster_.settle();
+  unsigned messages = 0;
+  cluster_.network.filter = [&](Party, Party, const Bytes&) {
+    ++messages;
+    return true;
+  };
+  const Duration limit = cluster_.clock.now() + std::chrono::minutes(1);
+  wait_until([&] {
+    cluster_.engine().room();
+    cluster_.engine().look_for_room();
+    return cluster_.clock.now() > limit;
+  });
+  cluster_.network.filter = {};
+  EXPECT_EQ(messages, 0u);
 }
 
 TEST_P(Space, OnAFullDiskTheClientReadsOverwritesAndDeletes) {

@@ -354,6 +354,34 @@ TEST_F(DamageTest, AnIndexThatDoesNotFitItsTableStopsNobody) {
   }
 }
 
+TEST_F(DamageTest, WhatIsWrittenWholeNeedsNothingThatIsLost) {
+  vault.change("UPDATE extents SET idx = 7 WHERE ino = {a} AND idx = 1");
+  mount();
+  const Ino a = find("a");
+  const std::string fresh(kTestBlock, 'n');
+  EXPECT_EQ(fs->write(a, kTestBlock, as_view("n"), false).error(), EIO);
+  for (const std::uint64_t index : {1u, 20u})
+    EXPECT_TRUE(fs->write(a, index * kTestBlock, as_view(fresh), false));
+  EXPECT_TRUE(fs->sync(a));
+  EXPECT_EQ(read(a, 15 * kTestBlock, 1).error(), EIO) << "nobody knows where the other one was";
+  unmount();
+  mount();
+  for (const std::uint64_t index : {1u, 20u})
+    EXPECT_EQ(*read(find("a"), index * kTestBlock, kTestBlock), fresh);
+}
+
+TEST_F(DamageTest, AChangedRootStaysInMemory) {
+  vault.change("UPDATE inodes SET uid = 7 WHERE ino = 1");
+  options.most_nodes = 1;
+  options.own_ticker = false;
+  options.commit_every = std::chrono::milliseconds(0);
+  mount();
+  for (const char* name : {"a", "b", "sparse"}) EXPECT_NE(find(name), 0u);
+  fs->beat();
+  EXPECT_TRUE(fs->getattr(kRootIno));
+  expect_good("/a");
+}
+
 TEST_F(DamageTest, AChangedRootIsUsedAsItReads) {
   vault.change("UPDATE inodes SET mode = 16832, uid = 7 WHERE ino = 1");
   mount();

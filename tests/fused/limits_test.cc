@@ -63,6 +63,46 @@ TEST_F(LimitsTest, WhatSomebodyWaitsForIsWrittenBeforeTheRest) {
   unmount();
 }
 
+// Of small files, which share blocks, too: no more are on their way at a time than of others.
+TEST_F(LimitsTest, SmallFilesAreWrittenSoManyAtATime) {
+  unmount();
+  options.cache.in_flight = 1;
+  options.cache.retry = std::chrono::hours(1);
+  options.own_ticker = false;
+  options.commit_every = std::chrono::milliseconds(0);
+  mount();
+  constexpr int kFiles = 12;
+  const auto content = [](int i) {
+    return pattern(kTestBlock / 2 - 100, static_cast<unsigned>(i));
+  };
+  for (int i = 0; i < kFiles; ++i) write(create(std::to_string(i)), 0, content(i));
+  device->hold_writes(true);
+  std::thread background([&] { fs->beat(); });
+  for (int released = 0; released < kFiles / 2; ++released) {
+    ASSERT_TRUE(device->wait_held_writes(1));
+    ASSERT_EQ(device->counts().writes, released + 1u);
+    device->release_write();
+  }
+  background.join();
+  EXPECT_EQ(device->counts().writes, kFiles / 2u) << "two in a block";
+  device->hold_writes(false);
+  for (int i = 0; i < kFiles; ++i) EXPECT_EQ(read(find(std::to_string(i))), content(i));
+}
+
+TEST_F(LimitsTest, NamesNeedNoServer) {
+  unmount();
+  options.most_uncommitted = 1 << 20;
+  options.cache.deadline = std::chrono::milliseconds(300);
+  mount();
+  const Ino ino = create("a");
+  write(ino, 0, pattern(kTestBlock));
+  device->hold_writes(true);
+  const std::string large(60'000, 'x');
+  for (int i = 0; i < 40; ++i)
+    ASSERT_TRUE(fs->set_xattr(ino, "user." + std::to_string(i), large, 0)) << i;
+  device->hold_writes(false);
+}
+
 TEST_F(LimitsTest, FailedWritesStayDirtyAndAreTriedAgain) {
   remount_with_deadline(std::chrono::milliseconds(100));
   const Ino ino = create("a");
@@ -204,6 +244,48 @@ TEST_F(LimitsTest, WhatIsWrittenInPlaceNeedsNoRoom) {
   EXPECT_EQ(fs->write(create("c"), 0, as_view(pattern(8 * kTestBlock)), false).error(), ENOSPC);
 }
 
+// What it replaces gives it room.
+TEST_F(LimitsTest, OnAFullDeviceAFileIsReplaced) {
+  for (const bool itself : {true, false}) {
+    unmount();
+    options.own_ticker = true;  // it commits
+    options.cache.free_bytes = [&, more = 120 + 120 * !itself] {
+      const std::uint64_t mapped = device->mapped().size();
+      return (more - std::min<std::uint64_t>(mapped, more)) * kTestBlock;
+    };
+    mount();
+    const Ino old = create(itself ? "a" : "b");
+    write(old, 0, pattern(100 * kTestBlock));
+    sync(old);
+    resize(old, 0);
+    const Ino ino = itself ? old : create("c");
+    const std::string next = pattern(100 * kTestBlock, 2);
+    for (std::uint64_t at = 0; at < next.size(); at += kTestBlock)
+      ASSERT_TRUE(fs->write(ino, at, as_view(next.substr(at, kTestBlock)), false)) << at;
+    fs->closed(ino);
+    EXPECT_TRUE(fs->closing(ino));
+    sync(ino);
+    remount();
+    EXPECT_TRUE(read(find(itself ? "a" : "c")) == next);
+  }
+}
+
+// The same of what comes from the page cache, which has been taken when it turns out.
+TEST_F(LimitsTest, OnAFullDeviceAFileIsReplacedFromThePageCache) {
+  unmount();
+  mount();
+  const Ino ino = create("a");
+  write(ino, 0, pattern(100 * kTestBlock));
+  sync(ino);
+  device->fill_up(true);
+  const std::string next = pattern(100 * kTestBlock, 2);
+  resize(ino, 0);
+  ASSERT_TRUE(fs->write(ino, 0, as_view(next), true));
+  sync(ino);
+  remount();
+  EXPECT_TRUE(read(find("a")) == next);
+}
+
 TEST_F(LimitsTest, OnceThereIsRoomAgainNothingIsHeldBack) {
   unmount();
   std::uint64_t room = 0;
@@ -286,6 +368,8 @@ TEST_F(LimitsTest, WhatCannotHaveRoomIsNotAllocated) {
   room = 18 * kTestBlock;
   EXPECT_TRUE(fs->fallocate(ino, 0, 0, 10 * kTestBlock)) << "most of it is there";
   EXPECT_EQ(fs->fallocate(ino, 0, 0, 10 * kTestBlock + 1).error(), ENOSPC);
+  EXPECT_EQ(fs->fallocate(ino, 0, 8 * kTestBlock, 8 * kTestBlock).error(), ENOSPC)
+      << "what the file has elsewhere is no room";
   EXPECT_TRUE(fs->fallocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1ull << 44));
 }
 

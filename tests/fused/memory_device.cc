@@ -100,7 +100,7 @@ void MemoryDevice::write(BlockId block, Bytes content, std::function<void(Status
     std::unique_lock lock(mutex_);
     writing_.erase(block);
     const bool fails = fail_writes_;
-    const bool no_room = full_ && !acknowledged_.contains(block);
+    const bool no_room = acknowledged_.size() >= most_ && !acknowledged_.contains(block);
     lock.unlock();
     if (fails) return done(fail(Errc::unreachable, "block {} fails on demand", block));
     if (no_room) return done(fail(Errc::disk_full, "no room for block {}", block));
@@ -234,7 +234,7 @@ void MemoryDevice::release_write() {
 
 void MemoryDevice::fill_up(bool full) {
   const std::lock_guard lock(mutex_);
-  full_ = full;
+  most_ = full ? acknowledged_.size() : std::numeric_limits<std::size_t>::max();
 }
 void MemoryDevice::fail_writes(bool fail) {
   const std::lock_guard lock(mutex_);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -53,7 +54,7 @@ class MemoryDevice final : public BlockDevice {
   void release_write();
   void fail_writes(bool fail);
   void fail_reads(bool fail);
-  /// While full, it takes no block that it does not hold.
+  /// While full, it takes no more blocks than it holds now.
   void fill_up(bool full);
   bool take_looked_for_room() { return looked_for_room_.exchange(false); }
   void fail_commits(bool fail);
@@ -86,8 +87,9 @@ class MemoryDevice final : public BlockDevice {
   std::set<BlockId> writing_, discarded_;  // in flight; discarded and not committed
   Counts counts_;
   unsigned violations_ = 0;
+  std::size_t most_ = std::numeric_limits<std::size_t>::max();
   bool hold_writes_ = false, hold_reads_ = false;
-  bool fail_writes_ = false, full_ = false, fail_reads_ = false, fail_commits_ = false;
+  bool fail_writes_ = false, fail_reads_ = false, fail_commits_ = false;
   bool stopping_ = false;
   std::thread thread_;
 };

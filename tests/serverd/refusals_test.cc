@@ -169,16 +169,20 @@ TEST_P(Refusals, LabelsAreForTheClientInItsSessionAndOfTheViewThatIs) {
   check_contents();
 }
 
-// A peer whose subshares are of a wrong size, or empty, spoils an attempt and nothing more.
+// A peer whose subshares are too short, empty, or too large, spoils an attempt and nothing more.
 TEST_P(Refusals, AWrongSubshareCostsOneAttempt) {
   int spoilt = 0;
+  const Bytes large(1 << 20);
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
     // Who gets them with either evictor.
     if (from == 1 && to == 2 && is_question(message) && type_of(message) == MessageType::subshare &&
         spoilt < 3) {
       ++spoilt;
       auto subshare = *decode<SubshareRequest>(View(message).subspan(Rpc::kHeaderSize));
-      subshare.share = subshare.share.first(spoilt == 1 ? 0 : subshare.share.size() - 1);
+      const View share = subshare.share;
+      subshare.share = spoilt == 1   ? share.first(0)
+                       : spoilt == 2 ? share.first(share.size() - 1)
+                                     : View(large);
       const_cast<Bytes&>(message) = request(number_of(message), subshare);
     }
     return true;

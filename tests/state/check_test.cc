@@ -248,6 +248,56 @@ TEST_F(CheckTest, ABadIntentSaysNothingOfWhoWroteItsSlot) {
   EXPECT_FALSE(found.state.root[14]) << "never used";
 }
 
+// The servers know it: see Engine::compare_with_servers().
+TEST_F(CheckTest, TheLastAcknowledgedIntentMayBeMissing) {
+  alter("DELETE FROM intents WHERE slot >= 12");  // turns kFirst + 2, acknowledged, and + 3
+  const StateCheck found = check();
+  EXPECT_TRUE(found.findings.empty());
+  ASSERT_EQ(found.state.intents.size(), 3u);
+  EXPECT_EQ(found.state.intents[2].turn, kFirst + 2);
+  EXPECT_EQ(found.state.intents[2].access, 0u);
+  EXPECT_EQ(found.state.root[12], 0u);
+}
+
+// Its format is raised by rows that make sense for the volume, or stays.
+TEST_F(CheckTest, WhatIsRefusedIsNotRaised) {
+  for (const char* damage : {"UPDATE tree SET height = 7", "UPDATE tree SET written = 69"}) {
+    alter(
+        fmt::format("DROP TABLE IF EXISTS before; CREATE TABLE before AS SELECT * FROM tree;"
+                    "UPDATE tree SET format = 5; {}",
+                    damage));
+    {
+      auto state = ClientState::open(file());
+      ASSERT_TRUE(state);
+      EXPECT_FALSE(state->load(params()));
+    }
+    auto format = open();
+    auto row = format.prepare("SELECT format FROM tree");
+    ASSERT_TRUE(row && *row->step());
+    EXPECT_EQ(row->integer(0), 5);
+    row->reset();
+    ASSERT_TRUE(format.execute("DELETE FROM tree; INSERT INTO tree SELECT * FROM before"));
+  }
+  alter("UPDATE tree SET format = 5; INSERT INTO positions VALUES (1 << 31, 0, 1)");
+  auto state = ClientState::open(file());
+  ASSERT_TRUE(state);
+  Findings findings;
+  ASSERT_TRUE(state->load(params(), &findings));
+  ASSERT_EQ(findings.size(), 1u) << "and no memory for two thousand million blocks";
+  EXPECT_EQ(findings[0].kind, "bad-position");
+}
+
+TEST_F(CheckTest, AFormatThatIsNotThatOfTheRowsIsRefused) {
+  for (const int format : {2, 4}) {
+    alter(fmt::format("UPDATE tree SET format = {}", format));
+    auto state = ClientState::open(file());
+    ASSERT_TRUE(state);
+    const auto loaded = state->load(params());
+    ASSERT_FALSE(loaded);
+    EXPECT_EQ(loaded.error().code, Errc::damaged_vault);
+  }
+}
+
 TEST_F(CheckTest, ATreeThatCannotBeIsRefused) {
   for (const char* damage :
        {"UPDATE tree SET height = 7", "UPDATE tree SET written = 69",

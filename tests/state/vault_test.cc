@@ -15,6 +15,7 @@
 
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/durable_file.h"
+#include "oramcore/state/credential.h"
 #include "oramcore/state/vault_config.h"
 #include "tests/base/good.h"
 #include "tests/state/vault_fixture.h"
@@ -100,6 +101,36 @@ TEST_F(VaultTest, IsOfOneProcessAtATime) {
   EXPECT_EQ(waited, 2);
   EXPECT_TRUE(Vault::is_in_use(path("v")).value());
   EXPECT_TRUE(second->lock_when_left([] { ADD_FAILURE() << "it is ours already"; }));
+}
+
+// By the link a user would have root give away a file of the system.
+TEST_F(VaultTest, RootGivesAwayNoLockThatItDidNotMake) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  for (const bool link : {true, false}) {
+    ASSERT_TRUE(create(path("v"), local_config(), Credential{}));
+    ASSERT_EQ(::chown(path("v").c_str(), 1000, 1000), 0);
+    fs::remove(path("v") / "lock");
+    write(path("systems"), "");
+    if (link) fs::create_hard_link(path("systems"), path("v") / "lock");
+    EXPECT_TRUE(Vault::find(path("v"))->lock());
+    struct stat stat {};
+    ASSERT_EQ(::stat((path("v") / "lock").c_str(), &stat), 0);
+    EXPECT_EQ(stat.st_uid, link ? 0u : 1000u);
+    fs::remove_all(path("v"));
+  }
+}
+
+// As a key file for root's eyes only has to be, before root becomes the vault's owner.
+TEST_F(VaultTest, AKeyFileIsReadOnce) {
+  write(path("keyfile"), "anything at all");
+  const Credential key{Credential::Kind::key_file, {}, path("keyfile")};
+  ASSERT_TRUE(create(path("v"), local_config(), key));
+  const auto vault = Vault::find(path("v"));
+  const auto known = existing_credential(PassphraseSource(), path("keyfile"), *vault);
+  ASSERT_TRUE(known);
+  fs::remove(path("keyfile"));
+  EXPECT_TRUE(vault->unlock(*known));
+  EXPECT_FALSE(existing_credential(PassphraseSource(), path("keyfile"), *vault));
 }
 
 TEST_F(VaultTest, EachCredentialOpensItsVault) {

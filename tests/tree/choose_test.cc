@@ -74,6 +74,11 @@ TEST(Choose, OneNumberOfAPairIsEnough) {
   }
 }
 
+TEST(Choose, LargeBucketsNeedNoStash) {
+  for (const unsigned bucket_size : {64, 512, 4096})
+    EXPECT_EQ(min_stash_slots(bucket_size, 10), bucket_size) << "one bucket, as for all";
+}
+
 TEST(Choose, WhatOverflowsIsRefused) {
   expect_words(why({.scheme = {1, 3}, .bucket_size = 2}), "--allow-overflow");
   expect_words(why({.scheme = {1, 3}, .bucket_size = 16, .evict_every = 46}),

@@ -317,6 +317,19 @@ TEST_F(RpcTest, CarriesErrors) {
   EXPECT_EQ((**outcome).error().message, "no room for 7 slots");
 }
 
+// They end in logs and terminals.
+TEST_F(RpcTest, WordsOfOthersAreFewAndPrintable) {
+  server_->serve([](Party, MessageType, Payload) -> Task<Result<Bytes>> {
+    co_return fail(Errc::failed, "\x1b]52;c;\n<0>forged {}", std::string(1 << 20, 'x'));
+  });
+  const auto outcome = begin("hello");
+  ASSERT_TRUE(*outcome);
+  ASSERT_FALSE(**outcome);
+  const std::string& words = (**outcome).error().message;
+  EXPECT_TRUE(words.starts_with("\\x1b]52;c;\\x0a<0>forged xxx")) << words.substr(0, 40);
+  EXPECT_LT(words.size(), 1100u);
+}
+
 TEST_F(RpcTest, AnErrorWithoutAMeaningIsOneAllTheSame) {
   server_->serve([](Party, MessageType, Payload) -> Task<Result<Bytes>> {
     co_return fail(static_cast<Errc>(256), "256 would be an exit status of 0");

@@ -53,6 +53,7 @@ Driver::Begun Driver::begin(std::string what) {
   story_.push_back(
       fmt::format("{:6} {} {:>{}}{}", tree_.ended(), time() / 1000000, "", 2 * depth_, what));
   if (story_.size() > kStory) story_.erase(story_.begin());
+  let_give_way();
   // A block that found no room says so until it is tried again.
   const bool was_troubled = healthy_since_ > Timing::Time() &&
                             world_.now() < healthy_since_ + 5 * fs_options_.cache.retry;
@@ -73,12 +74,18 @@ void Driver::sleep(milliseconds time) {
   while (world_.now() < until) world_.pass(until);
 }
 
+void Driver::let_give_way() {
+  if (world_.trouble() != Trouble::full) return;
+  for (auto& [ino, file] : tree_.files) file.may_give_way(tree_.ended());
+}
+
 /// Other threads of the file system, and of its users.
 void Driver::meanwhile() {
   if (world_.trouble() != Trouble::none) {
     healthy_since_ = world_.now();
     if (world_.now() >= trouble_until_) world_.set_trouble(Trouble::none);
   }
+  let_give_way();
   if (quiet_) return;
   ++depth_;
   if (!beating_ && world_.now() >= next_beat_) beat();

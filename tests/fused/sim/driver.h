@@ -54,6 +54,7 @@ class Driver {
   void check(const Observed& seen);
   void check_same(const Observed& seen);
   void adopt(const Observed& seen);
+  void let_give_way();
   void meanwhile();
   void beat();
   void mount_again(bool quiet);

@@ -165,6 +165,8 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
       if (to >= replacement.ends && from < next && from <= commit.index)
         settled = std::min(settled, std::max(from, replacement.ends));
     if (commit.until >= *replacement.at + commit.patience) settled = replacement.ends;
+    for (const Index index : gives_way_)
+      if (index >= replacement.ends && index <= commit.index) settled = replacement.ends;
     if (settled == kNever) {
       *reason += "; or anew: too early";
       continue;

@@ -76,6 +76,10 @@ class FileHistory {
   std::size_t begin_settling(Index index);
   void end_settling(std::size_t number, Index index) { settles_[number].second = index; }
   void may_settle(Index index) { end_settling(begin_settling(index), index); }
+  /// The device is full: as much of the new content as is there may take the former one's room.
+  void may_give_way(Index index) {
+    if (gives_way_.empty() || gives_way_.back() != index) gives_way_.push_back(index);
+  }
 
   struct Commit {
     Index index = 0;
@@ -96,6 +100,7 @@ class FileHistory {
   Index durable_ = 0;
   std::vector<std::pair<Index, Index>> conditional_;
   std::vector<std::pair<Index, Index>> settles_;
+  std::vector<Index> gives_way_;  // ascending
 };
 
 /// Applies one step.

@@ -45,9 +45,13 @@ bool Driver::write(Ino ino, std::uint64_t offset, std::uint64_t length) {
   const bool from_page_cache = dice_.one_in(2);
   const auto outcome = fs_->write(ino, offset, as_view(bytes), from_page_cache);
   auto steps = file.steps_of_write(offset, bytes);
+  bool was_quiet = quiet_;
+  std::uint64_t cut_in = 0;
   if (!judge(begun, outcome ? 0 : outcome.error())) {
-    // The first blocks may be there.
+    // The first blocks may be there; nothing happens until we know.
     world_.set_trouble(Trouble::none);
+    was_quiet = std::exchange(quiet_, true);
+    cut_in = std::exchange(world_.cut_in, 0);
     std::size_t written = 0;
     std::uint64_t at = offset;
     for (; written < steps.size(); ++written) {
@@ -66,6 +70,8 @@ bool Driver::write(Ino ino, std::uint64_t offset, std::uint64_t length) {
   // The kernel's size has grown already.
   if (!outcome && from_page_cache && file.now.size < offset + length)
     file.apply(file.steps_of_resize(offset + length, time()), begun.at, tree_.ended() + 1);
+  quiet_ = was_quiet;
+  if (cut_in > 0) world_.cut_in = cut_in;
   pending_.erase(pending);
   adopt_times(ino);
   end();
@@ -124,7 +130,7 @@ bool Driver::punch(Ino ino, int mode, std::uint64_t offset, std::uint64_t length
   std::list<Pending>::iterator pending = pending_.end();
   if (!steps.empty()) pending = pending_.insert(pending_.end(), {ino, begun.at, steps});
   const auto outcome = fs_->fallocate(ino, mode, offset, length);
-  static_cast<void>(judge(begun, outcome ? 0 : outcome.error()));
+  if (!judge(begun, outcome ? 0 : outcome.error())) steps.clear();
   if (pending != pending_.end()) pending_.erase(pending);
   file.apply(std::move(steps), begun.at, tree_.ended() + 1);
   adopt_times(ino);
