@@ -57,6 +57,9 @@ PosixStatus FileSystem::admit(Lock& lock) {
   if (options_.read_only) return posix_error(EROFS);
   const auto has_room = [&] { return metadata_.uncommitted_bytes() < options_.most_uncommitted; };
   if (has_room()) return {};
+  // Here, as it needs no server: the ticker may be waiting for one. What fails is told, and is
+  // tried again by it.
+  if (commit(lock) && has_room()) return {};
   kick_ = true;
   ticker_wakes_.notify_all();
   if (!cache_.wait(lock, has_room)) return posix_error(EIO);
@@ -157,10 +160,7 @@ void FileSystem::tick(Lock& lock) {
     return;
   }
   const auto old = timing_.now() - options_.commit_every;
-  // Somebody waits for a commit, which needs no server.
-  PosixStatus outcome;
-  if (metadata_.uncommitted_bytes() >= options_.most_uncommitted) outcome = commit(lock);
-  if (auto flushed = cache_.flush(lock, unflushed_nodes(), false); outcome) outcome = flushed;
+  auto outcome = cache_.flush(lock, unflushed_nodes(), false);
   settle([&](const Node& node) {
     return (outcome || node.unflushed == 0) && node.replacement->emptied <= old;
   });

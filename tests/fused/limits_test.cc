@@ -98,7 +98,7 @@ TEST_F(LimitsTest, NamesNeedNoServer) {
   write(ino, 0, pattern(kTestBlock));
   device->hold_writes(true);
   const std::string large(60'000, 'x');
-  for (int i = 0; i < 40; ++i)
+  for (int i = 0; i < 100; ++i)
     ASSERT_TRUE(fs->set_xattr(ino, "user." + std::to_string(i), large, 0)) << i;
   device->hold_writes(false);
 }
