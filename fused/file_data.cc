@@ -112,6 +112,7 @@ std::uint64_t FileSystem::free_bytes(std::uint64_t spare) const {
 }
 
 Posix<struct statvfs> FileSystem::statfs() {
+  device_.ask_room();
   const Lock lock(mutex_);
   struct statvfs out {};
   out.f_bsize = out.f_frsize = cache_.block_size();

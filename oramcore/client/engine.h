@@ -92,6 +92,7 @@ class Engine final : public BlockDevice {
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   std::vector<BlockId> mapped() override;
   Room room() override;
+  void ask_room() override;
   void look_for_room() override;
 
  private:

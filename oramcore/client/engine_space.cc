@@ -77,10 +77,14 @@ Task<void> Engine::ask_now() {
   count_room();
 }
 
-/// Asks no server: when programs want to know is nobody else's business.
+/// Asks no server: whatever writes new data wants to know it.
 Room Engine::room() { return {room_, more_room_, can_grow_}; }
 
-/// At times that depend on the number of accesses alone.
+void Engine::ask_room() {
+  asio::post(environment_.executor, [this] { keep_room_known(); });
+}
+
+/// At most every ten seconds.
 void Engine::keep_room_known() {
   const Duration now = environment_.clock.now();
   if (height_asked_ && now - *height_asked_ < kAskAgainAfter) return;
