@@ -132,13 +132,13 @@ void DataCache::written(const Handle& block, const Status& outcome) {
   } else {
     const auto now = timing_.now();
     if (block->target != block->home) release(*block->target, block->in_flight_valid);
-    const bool full = to_errno(outcome.error()) == ENOSPC;
+    block->write_error = to_errno(outcome.error());
+    const bool full = block->write_error == ENOSPC;
     const bool room_comes = full && block->node->replacement.has_value();
     if (full) settle_or_tell(*block->node);  // what it replaces gives room
     block->dirty = true;
     if (!block->failing_since) block->failing_since = now;
     block->not_before = now + options_.retry;
-    block->write_error = to_errno(outcome.error());
     block->out_of_room = full && !room_comes && !room_is_held();
     if (block->out_of_room) out_of_room_ = now;
     block->node->no_room |= full;

@@ -39,8 +39,8 @@ Posix<bool> FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_
   auto written = cache_.write(lock, *node, offset, in, from_page_cache);
   if (!written && written.error() == ENOSPC && has_replacements) {
     settle([](const Node& other) { return other.unflushed == 0; });
-    S3O_POSIX_TRY(commit(lock));  // when it ends, the device has the room of what was replaced
-    written = cache_.write(lock, *node, offset, in, from_page_cache);
+    // When it ends, the device has the room of what was replaced.
+    if (commit(lock)) written = cache_.write(lock, *node, offset, in, from_page_cache);
   }
   if (!written) {
     // The kernel's size of the file, and so everybody's, has grown already.
@@ -112,7 +112,7 @@ std::uint64_t FileSystem::free_bytes(std::uint64_t spare) const {
 }
 
 Posix<struct statvfs> FileSystem::statfs() {
-  device_.ask_room();
+  device_.refresh_room();
   const Lock lock(mutex_);
   struct statvfs out {};
   out.f_bsize = out.f_frsize = cache_.block_size();

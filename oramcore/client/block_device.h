@@ -73,7 +73,7 @@ class BlockDevice {
 
   virtual Room room() { return {}; }
   /// Somebody wants to see it: asks whoever has it, if that was long ago; room() tells afterwards.
-  virtual void ask_room() {}
+  virtual void refresh_room() {}
 
   /// Someone does without a write because room() is too little: looks for more, but not often. A
   /// write that fails for want of room does so too.

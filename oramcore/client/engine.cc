@@ -336,7 +336,7 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
 
 /// Once what the caller sends now is on its way: servers must not see how long readers take.
 Task<void> Engine::deliver(std::function<void(Result<Bytes>)> read, Bytes content) {
-  co_await offload(environment_.executor, [] {});
+  co_await asio::post(environment_.executor, asio::use_awaitable);
   read(std::move(content));
 }
 

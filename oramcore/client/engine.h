@@ -92,7 +92,7 @@ class Engine final : public BlockDevice {
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   std::vector<BlockId> mapped() override;
   Room room() override;
-  void ask_room() override;
+  void refresh_room() override;
   void look_for_room() override;
 
  private:
@@ -260,8 +260,8 @@ class Engine final : public BlockDevice {
   bool healing_ = false;
   std::size_t waiting_for_healing_ = 0;
   std::uint64_t healing_rounds_ = 0;
-  // How often shares that servers may have computed with were replaced by others. Counted when it
-  // begins and when all have them; zeroing_: of how many slots it is under way.
+  // How often shares that servers may have computed with were replaced by others. Counted when all
+  // have them; zeroing_: of how many slots it is under way.
   std::uint64_t contents_changed_ = 0;
   unsigned zeroing_ = 0;
   Duration shares_again_ = Duration::min();  // servers may be asked to send each other shares then

@@ -263,7 +263,6 @@ Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged
     to_write.insert(to_write.begin(), intact.begin(), intact.end());
   }
   zeroing_ += lost;
-  contents_changed_ += lost;
   Status written;
   for (const Party server : to_write) {
     Bytes share(params_.slot_size());

@@ -80,7 +80,7 @@ Task<void> Engine::ask_now() {
 /// Asks no server: whatever writes new data wants to know it.
 Room Engine::room() { return {room_, more_room_, can_grow_}; }
 
-void Engine::ask_room() {
+void Engine::refresh_room() {
   asio::post(environment_.executor, [this] { keep_room_known(); });
 }
 

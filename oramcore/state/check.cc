@@ -59,7 +59,7 @@ class Reading {
     read("tree", "SELECT format, view, height, written, eviction, attempt FROM tree",
          [&](const Statement& row) {
            found = true;
-           format_ = row.integer(0);
+           check_.format = row.integer(0);
            if (row.integer(0) < ClientState::kOldestFormat || row.integer(0) > kFormat)
              return refuse("tree",
                            unknown_format(database_.path(), row.integer(0), kFormat).value());
@@ -110,7 +110,7 @@ class Reading {
     const unsigned height = check_.state.tree.height;
     const auto most = static_cast<BlockId>(most_blocks(height, params_));
     check_.state.positions.reset(height);
-    if (format_ < ClientState::kFirstWithBuckets) return refuse_later_rows();
+    if (check_.format < ClientState::kFirstWithBuckets) return refuse_later_rows();
     read("buckets", "SELECT bucket, blocks FROM buckets ORDER BY bucket", [&](const Statement& at) {
       const auto bucket = static_cast<BucketIndex>(at.integer(0));
       const auto row = decode_row(bucket, at.blob(1));
@@ -131,12 +131,12 @@ class Reading {
 
   /// A number of the format that has changed by itself to an older one's.
   void refuse_later_rows() {
-    bool has_table = false;
-    read("buckets", "SELECT 1 FROM sqlite_schema WHERE name = 'buckets'",
-         [&](const Statement&) { has_table = true; });
-    if (!has_table) return;
+    const auto there = database_.has_table("buckets");
+    if (!there) return refuse("buckets", there.error());
+    if (!*there) return;
     read("tree", "SELECT 1 FROM buckets LIMIT 1", [&](const Statement&) {
-      damaged("tree", fmt::format("format {} is said, and the rows are of a later one", format_));
+      damaged("tree",
+              fmt::format("format {} is said, and the rows are of a later one", check_.format));
     });
   }
 
@@ -155,7 +155,8 @@ class Reading {
     if (position.kind != Position::Kind::tree) return position;
     const Listed listed = block < listed_.size() ? listed_[block] : Listed();
     if (listed.bucket == kInNone || listed.version != position.version)
-      return format_ < ClientState::kFirstListed || is_in_ring(position) ? position : Position();
+      return check_.format < ClientState::kFirstListed || is_in_ring(position) ? position
+                                                                               : Position();
     const unsigned level = level_of(listed.bucket), height = check_.state.tree.height;
     if (bucket_on_path(position.leaf, level) != listed.bucket) return {};
     position.level = static_cast<std::uint8_t>(listed.at_leaf ? height : level);
@@ -337,7 +338,6 @@ class Reading {
   Database& database_;
   const std::optional<VolumeParams>& params_;
   StateCheck check_;
-  std::int64_t format_ = 0;
   std::vector<Listed> listed_;  // by block
 };
 

@@ -22,6 +22,7 @@ namespace s3oram {
 struct StateCheck {
   /// The rows that can be used.
   ClientState::Loaded state;
+  std::int64_t format = 0;  // of the rows
   Findings findings;
   /// Why the volume cannot be opened, if it cannot: damaged_vault, unsupported, or failed
   /// (the disk did not give it). No repair mends that, and `state` says nothing then.

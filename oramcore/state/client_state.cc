@@ -125,22 +125,22 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
   S3O_TRY(state.database_.keep_ballast(kBallast));
   const auto add_tables = [&]() -> Status {
     S3O_TRY(make_missing_tables(state.database_));
-    auto older = state.is_older(kFirstWithBuckets);
-    if (!older) return fail(older.error());
-    return *older ? state.database_.execute(kCreateBuckets) : Status();
+    auto without = state.is_without_buckets();
+    if (!without) return fail(without.error());
+    return *without ? state.database_.execute(kCreateBuckets) : Status();
   };
   S3O_TRY(state.database_.transact("tables", add_tables));
   S3O_TRY(state.prepare_statements());
   return state;
 }
 
-/// Whether the rows are of an older format. Without a row of its format load() tells.
-Result<bool> ClientState::is_older(int format) {
+/// Whether the rows are of a format that has none. Without a row of its format load() tells.
+Result<bool> ClientState::is_without_buckets() {
   auto row = database_.prepare("SELECT format FROM tree");
   if (!row) return fail(row.error());
   auto found = row->step();
   if (!found) return fail(found.error());
-  return *found && row->integer(0) < format;
+  return *found && row->integer(0) < kFirstWithBuckets;
 }
 
 Status ClientState::raise_format(const PositionMap& positions) {
@@ -176,9 +176,7 @@ Result<ClientState::Loaded> ClientState::load(const std::optional<VolumeParams>&
   if (check.refused && check.refused->code == Errc::damaged_vault)
     return fail(Errc::damaged_vault, "{}", check.refused->message);
   if (check.refused) return fail(*check.refused);
-  const auto older = is_older(kFirstListed);
-  if (!older) return fail(older.error());
-  if (*older) S3O_TRY(raise_format(check.state.positions));
+  if (check.format < kFirstListed) S3O_TRY(raise_format(check.state.positions));
   view_ = check.state.tree.view;
   if (findings) *findings = std::move(check.findings);
   return std::move(check.state);

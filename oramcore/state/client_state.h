@@ -2,7 +2,7 @@
 // sessions. Everything changes in transactions that also hold the participant's changes
 // (Rule::one_transaction). One thread at a time.
 //
-// To the disk, each change is a step of a name (Disk::step): create, tables, session,
+// To the disk, each change is a step of a name (Disk::step): create, tables, raise, session,
 // forget-sessions; a commit is "decide" if it begins a new view, else "intent" if it holds one
 // of an access that has not ended, else "commit".
 #pragma once
@@ -125,9 +125,9 @@ class ClientState {
   ClientState() = default;
   Status require_empty();
   Status prepare_statements();
-  // In a transaction:
-  Result<bool> is_older(int format);
   Status raise_format(const PositionMap& positions);
+  // In a transaction:
+  Result<bool> is_without_buckets();
   Status insert_session(const Session& session);
   Status put_position(BlockId block, const StateChanges::Row& row);
   Status put_bucket(BucketIndex bucket, const BucketRow& row);

@@ -402,8 +402,6 @@ TEST_P(EngineTest, FencesAnOlderSession) {
   }
 }
 
-// Accesses that want different things look the same: the same messages, of the same sizes, in the
-// same order, from each party to each other one.
 // However long the reader takes with it.
 TEST_P(EngineTest, ABlockIsHandedOverWhenItsRootWriteIsOnTheWay) {
   Cluster cluster(safe_volume(GetParam(), 4), 17);
@@ -424,6 +422,8 @@ TEST_P(EngineTest, ABlockIsHandedOverWhenItsRootWriteIsOnTheWay) {
   cluster.network.observer = {};
 }
 
+// Accesses that want different things look the same: the same messages, of the same sizes, in the
+// same order, from each party to each other one.
 TEST_P(EngineTest, ReadsWritesAndAccessesToNothingLookAlike) {
   using Trace = std::map<std::pair<Party, Party>, std::vector<std::size_t>>;
   const auto trace_of = [](int kind) {

@@ -248,7 +248,6 @@ TEST_F(LimitsTest, WhatIsWrittenInPlaceNeedsNoRoom) {
 TEST_F(LimitsTest, OnAFullDeviceAFileIsReplaced) {
   for (const bool itself : {true, false}) {
     unmount();
-    options.own_ticker = true;  // it commits
     options.cache.free_bytes = [&, more = 120 + 120 * !itself] {
       const std::uint64_t mapped = device->mapped().size();
       return (more - std::min<std::uint64_t>(mapped, more)) * kTestBlock;
@@ -272,8 +271,6 @@ TEST_F(LimitsTest, OnAFullDeviceAFileIsReplaced) {
 
 // The same of what comes from the page cache, which has been taken when it turns out.
 TEST_F(LimitsTest, OnAFullDeviceAFileIsReplacedFromThePageCache) {
-  unmount();
-  mount();
   const Ino ino = create("a");
   write(ino, 0, pattern(100 * kTestBlock));
   sync(ino);
