@@ -49,8 +49,9 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
           ->group("Where the blocks lie (one of the two)");
   app.add_option("--server", options.servers, "By these; once for each, three times or more")
       ->type_name("HOST:PORT,KEY")
+      ->take_all()
       ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
       ->group(local->get_group())
       ->excludes(local);
   options.credential.add_new_to(app, "");

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/mount_helper.h"
 #include "oramcore/base/output.h"
+#include "oramcore/base/process.h"
 
 namespace s3oram {
 namespace {
@@ -86,6 +87,8 @@ int help_mount(HelperRole role, const Args& args) {
 }  // namespace s3oram
 
 int main(int argc, char** argv) {
+  s3oram::open_standard_streams();
+  s3oram::forbid_core_dumps();
   spdlog::set_level(spdlog::level::off);  // what a user must know comes back as an error
   ::umask(077);                           // whatever we make is for its owner alone
   try {

@@ -4,11 +4,13 @@
 
 #include <iostream>
 #include <thread>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/control.h"
 #include "cli/credential.h"
 #include "cli/mount_table.h"
+#include "cli/status_text.h"
 #include "cli/vault_lock.h"
 #include "cli/volume_options.h"
 #include "oramcore/base/identity.h"
@@ -79,36 +81,45 @@ RepairedVolume found_by(const nlohmann::json& scrub) {
   return found;
 }
 
-/// Waits until the daemon is done with it.
-Result<RepairedVolume> await_scrub(const Vault& vault) {
-  Progress progress("scrubbing " + vault.directory().string());
+/// Waits until the daemon is done with it; not for a server that it waits for in vain.
+Result<RepairedVolume> await_scrub(const Vault& vault, std::chrono::seconds timeout) {
+  using std::chrono::steady_clock;
+  const std::string directory = vault.directory().string();
+  Progress progress("scrubbing " + directory);
+  nlohmann::json looked_at;
+  auto moved = steady_clock::now();
   while (true) {
     const auto status = ask_daemon(vault, "status", kStatusPatience);
     if (!status)
       return status.error().code == Errc::not_mounted
                  ? fail(Errc::not_mounted, "{}: unmounted before all was looked at: scrub it again",
-                        vault.directory().string())
+                        directory)
                  : fail(status.error());
     const auto& scrub = status->at("scrub");
     if (const auto& failure = scrub.at("failure"); !failure.is_null())
       return fail(static_cast<Errc>(failure.at("code").get<int>()), "{}",
                   failure.at("message").get<std::string>());
     if (!scrub.at("running").get<bool>()) return found_by(scrub);
-    progress.update(fmt::format("{} of {} buckets", scrub.at("buckets_looked_at").dump(),
-                                scrub.at("buckets").dump()));
+    if (std::exchange(looked_at, scrub.at("buckets_looked_at")) != scrub.at("buckets_looked_at"))
+      moved = steady_clock::now();
+    if (const auto problems = status_problems(nlohmann::ordered_json(*status));
+        !problems.empty() && steady_clock::now() - moved >= timeout)
+      return fail(Errc::unreachable, "{}: the scrub does not get on: {}; its daemon still tries",
+                  directory, fmt::join(problems, "; "));
+    progress.update(fmt::format("{} of {} buckets", looked_at.dump(), scrub.at("buckets").dump()));
     std::this_thread::sleep_for(kLookAgain);
   }
 }
 
 /// Of a mounted vault: its daemon does it, beside all else.
-Status scrub_mounted(const Vault& vault) {
+Status scrub_mounted(const Vault& vault, std::chrono::seconds timeout) {
   const std::string directory = vault.directory().string();
   if (auto begun = ask_daemon(vault, "scrub", kStatusPatience); !begun)
     return begun.error().code == Errc::bad_request
                ? fail(Errc::unsupported, "{}: its daemon is of an older version: mount it anew",
                       directory)
                : fail(std::move(begun).error());
-  const auto found = await_scrub(vault);
+  const auto found = await_scrub(vault, timeout);
   if (!found) return fail(found.error());
   return report(directory, {}, *found);
 }
@@ -122,7 +133,7 @@ Status run(const RepairOptions& options, const std::string& doing) {
   if (Status locked = vault->lock(); !locked) {
     const bool mounted = locked.error().code == Errc::vault_in_use && options.servers.empty() &&
                          ask_daemon(*vault, "status", kStatusPatience);
-    if (mounted) return scrub_mounted(*vault);
+    if (mounted) return scrub_mounted(*vault, std::chrono::seconds(options.timeout));
     S3O_TRY(lock_vault(*vault));
   }
   Credential credential;
@@ -160,6 +171,7 @@ Status run_repair(const Args& args) {
       ->type_name("N")
       ->take_all()
       ->expected(1)
+      ->allow_extra_args(false)
       ->check(CLI::Range(1, 255));
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());

@@ -33,6 +33,7 @@ struct How {
   bool lazy = false;
   bool force = false;
   bool hangs = false;  // with force: the daemon does not answer
+  bool dead = false;   // it has ended: whatever uses the mount can use it no more
 };
 
 tl::unexpected<Error> busy(const VaultMount& mount) {
@@ -47,10 +48,10 @@ Status unmount(const VaultMount& mount, const How& how) {
   std::vector<std::string> words;
   if (::geteuid() == 0) {
     words = {"env", "LC_ALL=C", "umount", "-i"};
-    if (how.lazy) words.push_back("-l");
+    if (how.lazy || how.dead) words.push_back("-l");
     if (how.hangs) words.push_back("-f");  // or the kernel would wait for the daemon
   } else {
-    words = {"fusermount3", how.lazy || how.hangs ? "-uz" : "-u"};
+    words = {"fusermount3", how.lazy || how.hangs || how.dead ? "-uz" : "-u"};
   }
   words.insert(words.end(), {"--", mount.point});
   auto end = run_program(std::move(words), STDERR_FILENO, kMostSaid);
@@ -80,6 +81,7 @@ Result<std::optional<Question>> write_everything(Vault& vault, const VaultMount&
     if (!used) return fail(std::move(used).error());
     if (!*used) {
       std::cerr << "s3oramfs: the daemon of " << mount.point.string() << " is gone\n";
+      how.dead = true;
       return std::nullopt;
     }
     if (std::chrono::steady_clock::now() >= limit) break;
@@ -159,7 +161,8 @@ Status run_umount(const Args& args) {
   auto mount = find_mount(name);
   if (!mount) return fail(std::move(mount).error());
   auto vault = Vault::find(mount->vault);
-  if (!vault && !how.force && !is_dead(mount->point))
+  if (!vault) how.dead = is_dead(mount->point);
+  if (!vault && !how.force && !how.dead)
     return fail(vault.error().code,
                 "{} (if it was moved, name the directory where it is now; --force unmounts without "
                 "it)",

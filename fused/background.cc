@@ -7,19 +7,19 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <string>
 
+#include "oramcore/base/process.h"
 #include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
 
 // The child's message: its exit code as a byte, then text. Readiness is the byte 0.
-void tell(Descriptor pipe, Errc code, const std::string& text) {
+Status tell(Descriptor pipe, Errc code, const std::string& text) {
   const std::string message = static_cast<char>(code) + text;
-  if (::write(pipe.get(), message.data(), message.size()) < 0)
-    spdlog::warn("the waiting command is gone: {}", std::strerror(errno));
+  if (::write(pipe.get(), message.data(), message.size()) >= 0) return {};
+  return system_failure(errno, "the command that waits for the mount was ended");
 }
 
 [[noreturn]] void await(int pipe, pid_t child, const std::function<void()>& mounted) {
@@ -42,6 +42,7 @@ void tell(Descriptor pipe, Errc code, const std::string& text) {
 }  // namespace
 
 Result<Background> Background::start(const std::function<void()>& mounted) {
+  std::vector<int> inherited = open_files();
   Descriptor ends[2];
   if (!open_pipe(ends)) return system_failure(errno, "pipe");
   const pid_t child = ::fork();
@@ -50,21 +51,28 @@ Result<Background> Background::start(const std::function<void()>& mounted) {
     ends[1].close();
     await(ends[0].get(), child, mounted);
   }
-  return Background(std::move(ends[1]));
+  return Background(std::move(ends[1]), std::move(inherited));
 }
 
-void Background::ready() {
-  if (!is_background()) return;
+void Background::say(const std::string& text) const {
+  if (is_background()) std::fprintf(stderr, "s3oramfs: %s\n", text.c_str());
+}
+
+Status Background::ready() {
+  if (!is_background()) return {};
   ::setsid();
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (null >= 0) ::dup2(null, standard);
   if (null > STDERR_FILENO) ::close(null);
-  tell(std::move(pipe_), Errc::ok, "");
+  for (const int file : inherited_) ::close(file);
+  return tell(std::move(pipe_), Errc::ok, "");
 }
 
 void Background::failed(const Error& error) {
-  if (is_background()) tell(std::move(pipe_), error.code, error.message);
+  if (!is_background()) return;
+  if (const Status told = tell(std::move(pipe_), error.code, error.message); !told)
+    spdlog::warn("{}", told.error().message);
 }
 
 }  // namespace s3oram

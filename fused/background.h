@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
@@ -19,14 +21,19 @@ class Background {
   Background() = default;
 
   bool is_background() const { return pipe_.get() >= 0; }
-  /// Lets the parent end well; leaves its session and terminal.
-  void ready();
+  /// Shows it to the user of the parent, which waits.
+  void say(const std::string& text) const;
+  /// Lets the parent end well; leaves its session, its terminal and its files. Errors: it has ended
+  /// already, and whoever ended it wants no mount. SIGPIPE is ignored by then.
+  Status ready();
   /// Lets the parent end with this error.
   void failed(const Error& error);
 
  private:
-  explicit Background(Descriptor pipe) : pipe_(std::move(pipe)) {}
+  Background(Descriptor pipe, std::vector<int> inherited)
+      : pipe_(std::move(pipe)), inherited_(std::move(inherited)) {}
   Descriptor pipe_;
+  std::vector<int> inherited_;  // files of the caller's: a passphrase may come from one
 };
 
 }  // namespace s3oram

@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -28,6 +29,7 @@
 #include "oramcore/base/identity.h"
 #include "oramcore/base/memory.h"
 #include "oramcore/base/output.h"
+#include "oramcore/base/process.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/client/volume.h"
 #include "oramcore/service/log.h"
@@ -43,6 +45,9 @@ namespace {
 namespace stdfs = std::filesystem;
 
 constexpr auto kControlSocket = "control.sock";
+
+/// After so long a user is told what is waited for.
+constexpr auto kTakesLong = std::chrono::seconds(2);
 
 /// Bytes of vault.db for each block of data.
 constexpr std::uint64_t kDatabaseBytes = 128;
@@ -107,14 +112,21 @@ Result<VaultKeys> unlock_vault(const Vault& vault, const MountCommand& command) 
 }
 
 Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
-                                            const MountCommand& command, Metrics& metrics) {
+                                            const MountCommand& command, Metrics& metrics,
+                                            const Background& waiting) {
   std::error_code error;
   const stdfs::path self = stdfs::read_symlink("/proc/self/exe", error);
   if (error) return fail(Errc::failed, "/proc/self/exe: {}", error.message());
   VolumeOptions options;
   options.serverd = self.parent_path() / "s3oramfs-serverd";
   options.deadline = command.timeout;
-  options.progress = [](const std::string& doing) { spdlog::info("{}", doing); };
+  options.progress = [&waiting, start = std::chrono::steady_clock::now(),
+                      told = std::string()](const std::string& doing) mutable {
+    if (doing == told || std::chrono::steady_clock::now() - start < kTakesLong) return;
+    told = doing;
+    spdlog::info("{}", doing);
+    waiting.say(doing);
+  };
   options.metrics = &metrics;
   return Volume::open(vault, keys, options);
 }
@@ -223,8 +235,8 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
     spdlog::info("metrics are at http://{}/metrics", metrics->address());
   }
   const SignalWatch signals(**mount);
+  S3O_TRY(audience.command.ready());
   spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
-  audience.command.ready();
   manager.ready(fmt::format("{} is mounted", vault.directory().string()));
   return (*mount)->run(std::move(cpu_latency));
 }
@@ -260,7 +272,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   S3O_TRY(SignalWatch::install());
 
   Metrics metrics;
-  auto volume = open_volume(*vault, *keys, command, metrics);
+  auto volume = open_volume(*vault, *keys, command, metrics, audience.command);
   if (!volume) return fail(volume.error());
   FreeSpace space(vault->directory());
   FileSystemOptions options;
@@ -342,10 +354,10 @@ int main(int argc, char** argv) {
     audience.command = std::move(*started);
   }
   log_to(command, {}, false);
-  const Status outcome = run_or_say_why(command, audience);
+  Status outcome = run_or_say_why(command, audience);
   if (outcome && command.fake) {
-    audience.command.ready();
-    return 0;
+    outcome = audience.command.ready();
+    return outcome ? 0 : static_cast<int>(outcome.error().code);
   }
   if (outcome)
     spdlog::info("unmounted; everything is durable");
@@ -362,6 +374,8 @@ int main(int argc, char** argv) {
 }  // namespace s3oram
 
 int main(int argc, char** argv) {
+  s3oram::open_standard_streams();
+  s3oram::forbid_core_dumps();
   s3oram::keep_freed_memory();
   return s3oram::main(argc, argv);
 }

@@ -167,7 +167,8 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
       app.add_option("-o", lists, "Mount options, or what follows without its dashes")
           ->type_name("OPTION,...")
           ->expected(1)
-          ->take_all();
+          ->take_all()
+          ->allow_extra_args(false);
   value("passfile", command.passphrase.passfile, "FILE", "The passphrase: the file's first line");
   value("passprog", command.passphrase.passprog, "COMMAND",
         "The passphrase: the first line this writes");

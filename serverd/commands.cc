@@ -52,9 +52,12 @@ Status keygen(const Path& store, std::ostream& out, bool rotate) {
   const KeyPair keys = generate_key_pair();
   if (auto status = create_server_key(store, keys); !status) {
     if (status.error().code != Errc::exists) return status;
+    const auto kept = read_server_key(store);
     return fail(Errc::exists,
-                "{}: it is kept as it is; give --rotate if this server is really to have a new key",
-                status.error().message);
+                "{}: it is kept as it is{}; give --rotate if this server is really to have a new "
+                "key",
+                status.error().message,
+                kept ? ", and its public key is " + to_text(kept->public_key) : "");
   }
   out << to_text(keys.public_key) << std::endl;
   return {};
@@ -86,23 +89,30 @@ Status peers(const Path& store, const std::vector<std::string>& servers, std::os
   std::vector<PeerAddress> all;
   std::set<Party> numbers;
   std::set<PublicKey> keys;
+  std::set<std::string> endpoints;
   for (const auto& text : servers) {
     auto peer = parse_peer(text);
     if (!peer) return fail(peer.error());
     if (!peer->key)
       return fail(Errc::usage, "server '{}': its public key is missing: write N=HOST:PORT,KEY",
                   text);
-    if (!numbers.insert(peer->party).second || !keys.insert(*peer->key).second)
-      return fail(Errc::usage, "server '{}': another one has its number or its key already", text);
+    if (!numbers.insert(peer->party).second || !keys.insert(*peer->key).second ||
+        !endpoints.insert(peer->endpoint).second)
+      return fail(Errc::usage, "server '{}': another one has its number, address or key already",
+                  text);
     all.push_back(std::move(*peer));
   }
+  Result<Descriptor> lock;
   if (update) {
+    lock = lock_files(store);
+    if (!lock) return fail(lock.error());
     const auto known = read_peers(store);
     if (!known) return fail(known.error());
     for (const auto& peer : *known) {
       if (!numbers.insert(peer.party).second) continue;
-      if (peer.key && !keys.insert(*peer.key).second)
-        return fail(Errc::usage, "server {} has the key of another one already", peer.party);
+      if ((peer.key && !keys.insert(*peer.key).second) || !endpoints.insert(peer.endpoint).second)
+        return fail(Errc::usage, "server {} has the address or the key of another one already",
+                    peer.party);
       all.push_back(peer);
     }
     std::sort(all.begin(), all.end(),

@@ -10,6 +10,7 @@
 #include "oramcore/base/help.h"
 #include "oramcore/base/memory.h"
 #include "oramcore/base/output.h"
+#include "oramcore/base/process.h"
 #include "oramcore/service/log.h"
 #include "oramcore/wire/keys.h"
 #include "serverd/commands.h"
@@ -98,6 +99,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  s3oram::open_standard_streams();
   s3oram::keep_freed_memory();
   s3oram::share_freed_memory();
   ::umask(077);  // whatever we make is for its owner alone

@@ -94,6 +94,14 @@ Result<Descriptor> lock_store(const Path& store) {
   return system_failure(errno, "{}: locking", file.string());
 }
 
+Result<Descriptor> lock_files(const Path& store) {
+  Descriptor lock(::open(store.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.get() < 0) return system_failure(errno, "store {}", store.string());
+  while (::flock(lock.get(), LOCK_EX) != 0)
+    if (errno != EINTR) break;  // a file system that locks no directories: as without
+  return lock;
+}
+
 Result<KeyPair> read_server_key(const Path& store) {
   const Path file = key_file(store);
   struct stat found {};
@@ -140,6 +148,8 @@ Result<std::vector<PublicKey>> read_clients(const Path& store) {
 }
 
 Status add_client(const Path& store, const PublicKey& key) {
+  const auto lock = lock_files(store);
+  if (!lock) return fail(lock.error());
   const Path file = clients_file(store);
   const auto clients = read_clients(store);
   if (!clients) return fail(clients.error());
@@ -155,6 +165,8 @@ Status add_client(const Path& store, const PublicKey& key) {
 }
 
 Status remove_client(const Path& store, const PublicKey& key) {
+  const auto lock = lock_files(store);
+  if (!lock) return fail(lock.error());
   const Path file = clients_file(store);
   const auto clients = read_clients(store);
   if (!clients) return fail(clients.error());

@@ -22,6 +22,9 @@ using Path = std::filesystem::path;
 /// (there is none), disk_full, failed.
 Result<Descriptor> lock_store(const Path& store);
 
+/// Held by whoever changes a file below by what it held: another one's change would be lost. Waits.
+Result<Descriptor> lock_files(const Path& store);
+
 /// Refuses a key that others than its owner may read. Errors: failed, usage.
 Result<KeyPair> read_server_key(const Path& store);
 /// Errors: exists.

@@ -104,11 +104,13 @@ Status sync_directory(const fs::path& directory) {
 }
 
 Result<Bytes> read_small_file(const fs::path& path, std::size_t limit) {
-  // Non-blocking, so that opening a fifo by mistake is an error instead of a wait.
+  // Without waiting for a fifo's writer. One that is there, as in --passfile <(COMMAND), is read.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0600));
   struct stat stat {};
   if (file.get() < 0 || ::fstat(file.get(), &stat) != 0) return failure(path, "cannot be read");
-  if (!S_ISREG(stat.st_mode)) return fail(Errc::failed, "{}: not a regular file", path.string());
+  if (!S_ISREG(stat.st_mode) && !S_ISFIFO(stat.st_mode))
+    return fail(Errc::failed, "{}: neither a file nor a pipe", path.string());
+  if (::fcntl(file.get(), F_SETFL, 0) != 0) return failure(path, "cannot be read");
   Bytes content(limit + 1);
   std::size_t size = 0;
   while (size < content.size()) {

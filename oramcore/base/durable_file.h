@@ -30,7 +30,8 @@ Status copy_durably(const std::filesystem::path& from, const std::filesystem::pa
 /// Makes the entries of `directory` itself durable.
 Status sync_directory(const std::filesystem::path& directory);
 
-/// The content of a regular file of at most `limit` bytes. Errors name the file.
+/// The content of a regular file, or what comes through a pipe, of at most `limit` bytes: nothing
+/// from one that nobody writes to. Errors name the file.
 Result<Bytes> read_small_file(const std::filesystem::path& path, std::size_t limit);
 
 /// `wanted`, or with -2, -3, ... behind it: a name for what is put aside that nothing has yet.

@@ -1,6 +1,6 @@
 #include "oramcore/base/mountinfo.h"
 
-#include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -67,8 +67,8 @@ bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& 
 }
 
 bool is_dead(const std::filesystem::path& point) {
-  struct stat stat {};
-  return ::stat(point.c_str(), &stat) != 0 && errno == ENOTCONN;
+  struct statfs asked {};  // of the daemon, always: attributes may be the kernel's own
+  return ::statfs(point.c_str(), &asked) != 0 && errno == ENOTCONN;
 }
 
 std::optional<VaultMount> vault_mounted_at(const std::filesystem::path& point) {

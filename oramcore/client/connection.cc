@@ -70,7 +70,7 @@ Status Connection::start_local_servers(const VolumeOptions& options) {
 
 Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& options) {
   const Duration deadline = clock_.now() + options.deadline;
-  for (bool told = false;;) {
+  while (true) {
     auto hello = co_await servers.hello(kAskAgain);
     if (hello || hello.error().code != Errc::unreachable) {
       if (!hello) co_return fail(hello.error());
@@ -89,8 +89,7 @@ Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& op
                      "no answer from {}: check that s3oramfs-serverd runs there, that the "
                      "address and key are right, and that the port can be reached",
                      waiting);
-    if (!told && options.progress) options.progress("waiting for " + waiting);
-    told = true;
+    if (options.progress) options.progress("waiting for " + waiting);
   }
 }
 

@@ -67,7 +67,7 @@ struct VolumeStatus {
 struct VolumeOptions {
   std::filesystem::path serverd;                     // s3oramfs-serverd, for a local vault
   std::chrono::seconds deadline{20};                 // without progress, before open() gives up
-  std::function<void(const std::string&)> progress;  // what a slow open is doing; may be empty
+  std::function<void(const std::string&)> progress;  // often: what a slow open does; may be empty
   Metrics* metrics = &unread_metrics();
 };
 

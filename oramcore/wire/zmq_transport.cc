@@ -241,7 +241,7 @@ Result<std::unique_ptr<ZmqTransport>> make_zmq_transport(Executor executor,
       return fail(Errc::exists, "{}: another process listens there; stop it, or use another port",
                   doing);
     if (error.num() == ENODEV || error.num() == EADDRNOTAVAIL)
-      return fail(Errc::usage, "{}: no interface of this machine has that address", doing);
+      return fail(Errc::failed, "{}: no interface of this machine has that address", doing);
     return fail(Errc::failed, "{}: {}", doing, error.what());
   }
 }

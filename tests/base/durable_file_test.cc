@@ -4,9 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <iterator>
 #include <string>
+#include <thread>
 
+#include "oramcore/base/descriptor.h"
 #include "tests/base/good.h"
 #include "tests/base/temporary_directory.h"
 
@@ -58,6 +61,20 @@ TEST_F(DurableFileTest, IsReadUpToALimit) {
   EXPECT_FALSE(read_small_file(file_, 11));
   EXPECT_FALSE(read_small_file(directory_.path(), 100));
   EXPECT_FALSE(read_small_file(directory_ / "no", 100));
+}
+
+TEST_F(DurableFileTest, APipeIsReadWithoutWaitingForAWriter) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  EXPECT_EQ(read_small_file(file_, 100)->size(), 0u);
+  Descriptor ends[2];
+  ASSERT_TRUE(open_pipe(ends));
+  std::thread writer([&] {
+    for (const char* part : {"in ", "parts"})
+      EXPECT_EQ(::write(ends[1].get(), part, std::strlen(part)), std::ssize(std::string(part)));
+    ends[1].close();
+  });
+  EXPECT_EQ(read_small_file(fmt::format("/dev/fd/{}", ends[0].get()), 100)->size(), 8u);
+  writer.join();
 }
 
 // Such a link would have root write where whoever made it may not.

@@ -47,6 +47,13 @@ TEST(OptionsTest, AllThatMountPasses) {
   EXPECT_EQ(command.timeout, std::chrono::seconds(5));
 }
 
+TEST(OptionsTest, OptionsMayStandBeforeTheNames) {
+  const MountCommand command = parsed({"-o", "ro", "/v", "--timeout", "5", "/m"});
+  EXPECT_EQ(command.vault, "/v");
+  EXPECT_EQ(command.mountpoint, "/m");
+  EXPECT_TRUE(command.read_only);
+}
+
 TEST(OptionsTest, WhatHasAValueMayStandBehindO) {
   const MountCommand command = parsed(
       {"/v", "/m", "-o", "passfile=/etc/a b,cache=2G,timeout=7,uid=12,gid=root,log-level=debug"});

@@ -40,6 +40,8 @@ expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --evictor matr
   --evict-every 64 --bucket-size 70 "$work/new"
 expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --evict-every 20 \
   --bucket-size 4 "$work/new"
+expect 2 "2 servers" s3oramfs init --server a:1,x "$work/new" --no-passphrase --server b:1,x
+expect 11 "$work/nothing" s3oramfs repair --server 1 "$work/nothing" --timeout 2
 expect 2 "2 servers" s3oramfs init --no-passphrase --server a:1,x --server b:1,x "$work/new"
 expect 2 "not-a-server" s3oramfs init --no-passphrase --server not-a-server --server b --server c "$work/new"
 expect 2 "--keyfile: its value is empty" s3oramfs init --local --keyfile "" "$work/new"
@@ -72,9 +74,15 @@ expect 23 "$mount" s3oramfs umount "$mount"
 expect 23 "$vault" s3oramfs umount "$vault"
 
 step "a vault in use"
-s3oramfs mount --passfile "$work/right" "$vault" "$mount"
+# By a daemon that was started without stdin, stdout and stderr: the numbers are not for its files.
+# And it does not keep its caller's.
+exec 4> "$work/callers"
+flock 4
+s3oramfs mount -o noatime "$vault" --passfile <(echo right) "$mount" <&- >&- 2>&-
+exec 4>&-
+flock --nonblock "$work/callers" true || fail "the daemon has the file of its caller"
 echo kept > "$mount/file"
-expect 13 "$vault" s3oramfs fsck "$vault"
+expect 13 "$vault" s3oramfs fsck --repair "$vault"
 expect 13 "$vault" s3oramfs mount --passfile "$work/right" "$vault" "$work/empty"
 exec 3< "$mount/file"
 expect 17 "in use" s3oramfs umount "$mount"
@@ -154,7 +162,7 @@ printf '# two\n\nlisen = "%s"\n' "$here" > "$work/conf"
 refuses 2 "$work/conf: line 3: no such setting \"lisen\": did you mean \"listen\"?" --config "$work/conf"
 refuses 2 "$work/none" --config "$work/none"
 refuses 19 "$host:${server_port[1]}: another process listens there" --listen "$host:${server_port[1]}"
-refuses 2 "192.0.2.1:$port: no interface of this machine" --listen "192.0.2.1:$port"
+refuses 1 "192.0.2.1:$port: no interface of this machine" --listen "192.0.2.1:$port"
 refuses 2 "is that of server 2 in the list of servers" --listen "$here" --index 1
 expect 2 "$work/nowhere: no such directory; 's3oramfs-serverd keygen" \
   serverd --store "$work/nowhere" --listen "$here" --index 2

@@ -61,6 +61,8 @@ operations() {
   said "Input/output error"
   ends any truncate -s 100 "$mount/other"
   ends any dd if=/dev/zero of="$mount/direct" bs=4K count=10 oflag=direct,sync
+  ends 14 s3oramfs scrub --timeout "$timeout" "$vault"
+  said "does not get on: .*its daemon still tries"
   echo "$1" > "$mount/held$1"
   ends 14 s3oramfs umount "$mount"
   said "--force"
@@ -130,6 +132,17 @@ ends any s3oramfs umount --lazy --force "$mount"
 ! is_mounted "$mount" || fail "a lazy umount left the mount"
 wait_until "the daemon is gone" no_processes_of "$vault"
 start_servers
+
+step "a mount command that is killed while it waits"
+kill_now "${server_pid[@]}"
+"$bin/s3oramfs" mount --timeout 30 "$vault" "$mount" 2> "$work/said.out" &
+mounting=$!
+waits() { grep -q "waiting for server 1" "$work/said.out"; }
+wait_until "it says what it waits for" waits
+kill_now "$mounting"
+start_servers
+wait_until "its daemon is gone" no_processes_of "$vault"
+! is_mounted "$mount" || fail "it is mounted all the same"
 
 step "unmounting by umount(8)"
 s3oramfs mount --timeout "$timeout" "$vault" "$mount"

@@ -45,6 +45,14 @@ cp "$work/former.key" "$vault/vault.key"
 expect 15 "$host:" s3oramfs mount "$vault" "$mount"
 cp "$work/fresh.key" "$vault/vault.key"
 
+step "keys of many clients at once"
+mkdir -m 700 "$work/crowded"
+keys=()
+for n in {1..20}; do keys+=("$(serverd keygen --store "$work/crowded/$n")"); done
+printf '%s\n' "${keys[@]}" | xargs -P 8 -I KEY "$bin/s3oramfs-serverd" authorize --store "$work/crowded" KEY
+for key in "${keys[@]}"; do grep -qxF -e "$key" "$work/crowded/clients" || fail "$key was lost"; done
+expect 19 "public key is ${keys[0]}" serverd keygen --store "$work/crowded/1"
+
 step "a new key of a server, which moves too"
 key=$(serverd keygen --rotate --store "$work/store2")
 [[ $key != "${server_key[2]}" ]] || fail "the key is the same"

@@ -122,13 +122,17 @@ wait_until "the lazy umount is over" no_processes_of "$vault"
 mount -T "$table" "$mount"
 daemon=$(s3oramfs status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$/\1/p')
 s3oramfs init --local --no-passphrase "$work/other.vault" > /dev/null
+exec 3< "$mount/random" # in use, until it is dead
+sleep infinity <&3 &
+uses=$!
+exec 3<&-
 kill -STOP "$daemon"
 expect 17 "is taken: the vault $vault" timeout 20 "$bin/s3oramfs" mount "$work/other.vault" "$mount"
 kill -9 "$daemon"
-wait_until "the mount is dead" bash -c "! ls '$mount' > /dev/null 2>&1"
+wait_until "the servers have ended too" no_processes_of "$vault"
 expect 32 "dead mount" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
 umount "$mount"
-wait_until "the servers have ended too" no_processes_of "$vault"
+kill "$uses"
 
 step "systemd's credential"
 mkdir "$work/credentials"

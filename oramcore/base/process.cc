@@ -1,0 +1,37 @@
+#include "oramcore/base/process.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace s3oram {
+
+void open_standard_streams() {
+  int fd = -1;
+  do {
+    fd = ::open("/dev/null", O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) ::close(fd);
+}
+
+std::vector<int> open_files() {
+  std::vector<int> files;
+  std::error_code unknown;  // without /proc
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", unknown)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    if (fd > STDERR_FILENO) files.push_back(fd);
+  }
+  // That of the directory is closed again.
+  std::erase_if(files, [](int fd) { return ::fcntl(fd, F_GETFD) < 0; });
+  return files;
+}
+
+void forbid_core_dumps() {
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);  // whoever may lower nothing has none
+}
+
+}  // namespace s3oram

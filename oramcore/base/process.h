@@ -1,0 +1,18 @@
+// What a program settles about its own process before all else in main().
+#pragma once
+
+#include <vector>
+
+namespace s3oram {
+
+/// Opens /dev/null in the place of each of stdin, stdout and stderr that is closed: the next file
+/// opened would have its number, and what is printed would go there.
+void open_standard_streams();
+
+/// The open files that are none of these three. First thing: what the caller has left open.
+std::vector<int> open_files();
+
+/// No core dump of this program, nor of those it starts: it would hold keys and what files hold.
+void forbid_core_dumps();
+
+}  // namespace s3oram
