@@ -55,7 +55,8 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
     return fail(Errc::usage, "libfuse refuses the mount options; see its message above");
   mount->context_->files = &files;
   mount->context_->session = mount->session_;
-  mount->context_->after_write_back = std::make_unique<AfterWriteBack>(mount->session_);
+  for (auto* waiting : {&mount->context_->after_write_back, &mount->context_->before_rename})
+    *waiting = std::make_unique<AfterWriteBack>(mount->session_);
   mount->loop_ = std::make_unique<FuseLoop>(mount->session_);
   if (fuse_session_mount(mount->session_, options.mountpoint.c_str()) != 0)
     return fail(Errc::bad_mount_point,
@@ -68,13 +69,19 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
 
 FuseMount::~FuseMount() {
   if (mounted_) fuse_session_unmount(session_);
+  context_->before_rename.reset();
   context_->after_write_back.reset();
   if (session_) fuse_session_destroy(session_);
 }
 
+void FuseMount::stop_waiting() {
+  context_->before_rename->stop();
+  context_->after_write_back->stop();
+}
+
 Status FuseMount::run(Descriptor cpu_latency) {
   const Status outcome = loop_->run(kLoopThreads, std::move(cpu_latency));
-  context_->after_write_back->stop();
+  stop_waiting();
   ended_ = true;
   ended_.notify_all();
   return outcome;
@@ -101,7 +108,7 @@ void FuseMount::write_back() const {
 
 void FuseMount::stop() {
   if (!ended_) write_back();
-  context_->after_write_back->stop();  // while the session is served
+  stop_waiting();  // while the session is served
   loop_->stop();
   ended_.wait(false);
 }

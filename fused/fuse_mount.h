@@ -42,6 +42,7 @@ class FuseMount {
  private:
   FuseMount();
   void write_back() const;
+  void stop_waiting();
 
   std::string mountpoint_;
   std::unique_ptr<FuseContext> context_;

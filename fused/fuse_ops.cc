@@ -176,7 +176,7 @@ void do_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
   if (context.writers.empty()) return rename(request, what);
   std::vector<Ino> files = fs(request).replacing(parent, name, new_parent, new_name, flags);
   if (!context.writers.any_of(files)) return rename(request, what);
-  context.after_write_back->then(std::move(files), [request, what](int error) {
+  context.before_rename->then(std::move(files), [request, what](int error) {
     if (error == 0)
       rename(request, what);
     else

@@ -22,7 +22,8 @@ namespace s3oram {
 struct FuseContext {
   FileSystem* files = nullptr;
   fuse_session* session = nullptr;
-  std::unique_ptr<AfterWriteBack> after_write_back;
+  /// Nothing that is done after it waits for servers, but renames, which have the second one.
+  std::unique_ptr<AfterWriteBack> after_write_back, before_rename;
   OpenWriters writers;
   OpenDirectories directories;
   std::atomic<unsigned> refused = 0;  // writes from the page cache, which the kernel has given up

@@ -45,6 +45,12 @@ Status VaultDraft::check(const fs::path& directory) {
   struct stat stat {};
   if (::stat(directory.c_str(), &stat) != 0) return {};
   if (!S_ISDIR(stat.st_mode)) return refused();
+  // A vault is used by its directory's owner, who could not read what is root's in it.
+  if (::geteuid() == 0 && stat.st_uid != 0)
+    return fail(Errc::usage,
+                "{}: belongs to the user {}: make its vault as that user, or name a directory that "
+                "does not exist yet",
+                directory.string(), stat.st_uid);
   std::error_code error;
   const bool begun = fs::exists(mark_file(directory), error);
   for (const auto& entry : fs::directory_iterator(directory, error))

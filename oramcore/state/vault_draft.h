@@ -15,7 +15,7 @@ namespace s3oram {
 class VaultDraft {
  public:
   /// Whether start() could begin: nothing is there, or an empty directory, or what is left of a
-  /// vault that was never finished. Errors: exists.
+  /// vault that was never finished. Errors: exists, usage (for root: it is somebody else's).
   static Status check(const std::filesystem::path& directory);
   /// Makes the directory, if need be, and makes it private. Errors: exists, vault_in_use (another
   /// process is making it), ...

@@ -15,6 +15,8 @@ using test::type_of;
 using test::u16_at;
 
 constexpr Party kNobody = 77;
+// And one that is none.
+constexpr unsigned kTypes = static_cast<unsigned>(MessageType::digests) + 2;
 
 class Hostile : public test::HostileFixture {
  protected:
@@ -29,7 +31,7 @@ class Hostile : public test::HostileFixture {
         message.resize(message.size() + 1 + random_() % 50);
         break;
       case 2:
-        message[2] = static_cast<std::uint8_t>(random_() % 22);
+        message[2] = static_cast<std::uint8_t>(random_() % kTypes);
         break;
       case 3:
         for (auto& byte : message) byte = static_cast<std::uint8_t>(random_());

@@ -168,6 +168,7 @@ said=$(s3oramfs passwd --keyfile "$work/key" --new-passfile "$pass" "$vault" 2>&
 step "somebody else's vault"
 vault=$work/home/vault mount=$work/home/mount
 as_user mkdir "$mount"
+expect 2 "belongs to the user" s3oramfs init --local --no-passphrase "$mount"
 as_user "$bin/s3oramfs" init --local --no-passphrase --block-size 4K "$vault" > /dev/null
 expect 1 "there is no user nobody-here" mount -t s3oramfs -o uid=nobody-here "$vault" "$mount"
 mount -t s3oramfs "$vault" "$mount"

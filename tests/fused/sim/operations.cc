@@ -234,6 +234,8 @@ bool Driver::rewrite(Ino ino) {
 /// As an editor that writes a new file and renames it over the old one.
 bool Driver::replace(const Name& name) {
   const Name other{name.first, "new"};
+  know(name.first);
+  const Held directory(busy_, name.first);  // which somebody may remove meanwhile
   if (tree_.find(other) == 0 && !make(other, S_IFREG)) return false;
   const Ino ino = tree_.find(other);
   if (ino == 0 || !tree_.is_file(ino)) return true;
