@@ -3,6 +3,7 @@
 // (server_eviction.cc). One executor; not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <map>
@@ -125,6 +126,10 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> add_up(std::uint64_t epoch, SumOrder order, Bytes product);
   /// Adds to `sum` what these servers send for the ticket, but not what this one would.
   Task<Status> add_addends(std::uint64_t epoch, std::uint64_t ticket, Bytes from, MutView sum);
+  /// An addend is sent at most once. Nothing: it may be now; else what is to be answered.
+  std::optional<Result<Bytes>> begin_addend(std::uint64_t ticket);
+  /// It has arrived. The answer.
+  Bytes end_addend(std::uint64_t ticket);
   Task<Status> send_addend(Party to, std::uint64_t epoch, std::uint64_t ticket, Bytes addend);
   Task<Result<Bytes>> addend(Party from, Payload& request);
   Task<Result<Bytes>> withdraw(WithdrawRequest request, Payload&);
@@ -220,7 +225,11 @@ class Server final : public ShareServer {
   /// For another server, on behalf of a client who waits and has other ways.
   static constexpr Duration kPeerPatience = std::chrono::seconds(10);
   /// Addends, or relayed parts, of other servers that nobody here has asked for yet.
-  static constexpr std::size_t kMostUnderWay = 4096;
+  static constexpr std::size_t kMostUnderWay = 4096, kBytesUnderWay = 128 << 20;
+  std::size_t most_under_way() const {
+    const std::size_t fitting = kBytesUnderWay / params().slot_size();
+    return std::max<std::size_t>(2 * params().ring_slots(), std::min(kMostUnderWay, fitting));
+  }
 
   Control control_;
   const std::filesystem::path directory_;
@@ -264,7 +273,7 @@ class Server final : public ShareServer {
   };
   std::map<std::uint64_t, Sum> sums_;  // by ticket
   std::uint64_t oldest_sum_ = 0;
-  std::map<std::uint64_t, bool> contributed_;  // tickets for which masks were used; to the end?
+  std::map<std::uint64_t, bool> addends_;  // tickets of those begun here; has it arrived?
   std::map<std::pair<Turn, std::uint64_t>, Payload> relayed_;  // RelayRequest, by turn and access
   Event parts_changed_;  // of the three above, of the ring, or the session ends
 

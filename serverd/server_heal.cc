@@ -171,9 +171,7 @@ Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
       request.masks.size() != scheme.threshold)
     co_return malformed();
   forget_sums_before(request.oldest);
-  const auto [contribution, first] = contributed_.try_emplace(request.ticket, false);
-  if (!first && contribution->second) co_return done();
-  if (!first || request.ticket < oldest_sum_) co_return fail(Errc::failed, "this attempt is over");
+  if (auto answer = begin_addend(request.ticket)) co_return std::move(*answer);
   const auto share = co_await share_in(request.at);
   if (!share) co_return fail(share.error());
   const std::uint8_t weight = lagrange_at(
@@ -187,8 +185,7 @@ Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
     return sum;
   });
   S3O_CO_TRY(co_await send_addend(request.to, request.epoch, request.ticket, std::move(addend)));
-  if (contributed_.contains(request.ticket)) contributed_[request.ticket] = true;
-  co_return done();
+  co_return end_addend(request.ticket);
 }
 
 Task<Result<Bytes>> Server::mend(MendRequest request, Payload&) {

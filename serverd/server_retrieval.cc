@@ -112,19 +112,33 @@ Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes pr
   const View own = View(product).subspan(Rpc::kHeaderSize);
   if (order.adder != self_) {
     if (!order.mask) co_return malformed();
+    if (auto answer = begin_addend(order.ticket)) co_return std::move(*answer);
     Bytes masked = co_await offload(pool_, own.size(), [&] {
       Bytes mask = expand(*order.mask, "answer", order.ticket, own.size());
       gf::multiply_add(weight, own, mask);
       return mask;
     });
     S3O_CO_TRY(co_await send_addend(order.adder, epoch, order.ticket, std::move(masked)));
-    co_return done();
+    co_return end_addend(order.ticket);
   }
   Bytes sum(product.size());
   const MutView out = MutView(sum).subspan(Rpc::kHeaderSize);
   gf::multiply_add(weight, own, out);
   S3O_CO_TRY(co_await add_addends(epoch, order.ticket, quorum, out));
   co_return sum;
+}
+
+// Two addends under one mask would show their difference, once a slot was healed in between.
+std::optional<Result<Bytes>> Server::begin_addend(std::uint64_t ticket) {
+  const auto [addend, first] = addends_.try_emplace(ticket, false);
+  if (addend->second) return done();
+  if (!first || ticket < oldest_sum_) return fail(Errc::failed, "this attempt is over");
+  return {};
+}
+
+Bytes Server::end_addend(std::uint64_t ticket) {
+  if (const auto addend = addends_.find(ticket); addend != addends_.end()) addend->second = true;
+  return done();
 }
 
 Task<Status> Server::send_addend(Party to, std::uint64_t epoch, std::uint64_t ticket,
@@ -158,7 +172,7 @@ Task<Result<Bytes>> Server::addend(Party from, Payload& payload) {
   if (from > params().scheme.servers || request->addend.size() != params().slot_size())
     co_return malformed();
   if (request->ticket < oldest_sum_) co_return done();  // nobody waits for it any more
-  if (!sums_.contains(request->ticket) && sums_.size() >= kMostUnderWay)
+  if (!sums_.contains(request->ticket) && sums_.size() >= most_under_way())
     co_return fail(Errc::bad_request, "too many addends for unknown tickets");
   sums_[request->ticket].addends.try_emplace(from, std::move(payload));
   parts_changed_.notify_all();
@@ -175,7 +189,7 @@ void Server::forget_sums_before(std::uint64_t oldest) {
   if (oldest <= oldest_sum_) return;
   oldest_sum_ = oldest;
   sums_.erase(sums_.begin(), sums_.lower_bound(oldest));
-  contributed_.erase(contributed_.begin(), contributed_.lower_bound(oldest));
+  addends_.erase(addends_.begin(), addends_.lower_bound(oldest));
   parts_changed_.notify_all();
 }
 

@@ -105,7 +105,7 @@ Task<Result<Bytes>> Server::relay(Party, Payload& payload) {
   const Turn turn = request->turn;
   const std::uint16_t slot = root_slot(turn, params().evict_every);
   if (ring_[slot].stamp < access) {
-    if (relayed_.size() >= kMostUnderWay)
+    if (relayed_.size() >= most_under_way())
       co_return fail(Errc::bad_request, "too many relayed parts of unknown accesses");
     relayed_.insert_or_assign({turn, access}, std::move(payload));
     parts_changed_.notify_all();

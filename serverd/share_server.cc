@@ -315,7 +315,7 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
     opening_ = request.opening;
     sums_.clear();
     oldest_sum_ = 0;
-    contributed_.clear();
+    addends_.clear();
     relayed_.clear();
     distrust_root(request);
   } else if (static_cast<std::int16_t>(request.opening - opening_) > 0) {

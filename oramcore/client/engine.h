@@ -189,6 +189,7 @@ class Engine final : public BlockDevice {
   void end_healing();
   Task<Status> heal();
   std::set<Party> all_servers() const;
+  bool has_slot(SlotAddress at) const;
   static constexpr BucketIndex kEveryBucket = 0;
   Task<Status> add_damage(MessageType question, Bytes message, std::set<Party> servers, Damage& to,
                           BucketIndex of = kEveryBucket);

@@ -70,6 +70,11 @@ std::set<Party> Engine::all_servers() const {
   return all;
 }
 
+bool Engine::has_slot(SlotAddress at) const {
+  return at.bucket < bucket_count(tree_.height) &&
+         at.slot < (at.bucket == kRoot ? params_.root_slots() : params_.bucket_size);
+}
+
 /// Of one bucket; or of all.
 Task<Status> Engine::add_damage(MessageType question, Bytes message, std::set<Party> servers,
                                 Damage& to, BucketIndex of) {
@@ -80,7 +85,8 @@ Task<Status> Engine::add_damage(MessageType question, Bytes message, std::set<Pa
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (!answers[i]) co_return fail(answers[i].error());
     const auto found = decode<DamageAnswer>(answers[i]->body());
-    if (!found) co_return fail(Errc::corrupt, "server {} answers nonsense", asked[i]);
+    if (!found || !std::ranges::all_of(found->slots, [&](SlotAddress at) { return has_slot(at); }))
+      co_return fail(Errc::corrupt, "server {} answers nonsense", asked[i]);
     for (const SlotAddress at : found->slots)
       if (of == kEveryBucket || at.bucket == of) to[at].insert(asked[i]);
   }

@@ -75,7 +75,8 @@ void Driver::sleep(milliseconds time) {
 }
 
 void Driver::let_give_way() {
-  if (world_.trouble() != Trouble::full) return;
+  if (world_.trouble() == Trouble::full) full_until_ = world_.now() + 5 * fs_options_.cache.retry;
+  if (world_.now() >= full_until_) return;
   for (auto& [ino, file] : tree_.files) file.may_give_way(tree_.ended());
 }
 

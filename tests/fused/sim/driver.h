@@ -139,6 +139,7 @@ class Driver {
   bool quiet_ = true, beating_ = false;
   unsigned depth_ = 0;
   Timing::Time trouble_until_{}, healthy_since_{};
+  Timing::Time full_until_{};  // as far as the file system knows
   std::uint64_t payloads_ = 0, cuts_ = 0;
   std::vector<std::string> story_;
 };
