@@ -61,8 +61,8 @@ Status report(const std::string& vault, const std::set<unsigned>& servers,
   if (repaired.lost > 0)
     return fail(Errc::damaged_vault,
                 "{}: {} damaged at too many servers, and left so: if there is a copy of the slots "
-                "of one of them, put that back and scrub again, while the vault is not mounted: a "
-                "block that a program asks for is given up",
+                "of one of them, put that back and scrub again, while the vault is not mounted: "
+                "what a mounted one comes across is given up",
                 vault,
                 repaired.lost == 1 ? "1 slot is" : fmt::format("{} slots are", repaired.lost));
   const std::string whose =

@@ -44,7 +44,7 @@ Posix<std::optional<DataCache::Extent>> DataCache::next_extent(const Node& node,
   }
   S3O_POSIX_TRY(
       metadata_.extents.scan({node.ino, index}, [&](const ExtentKey& key, const ExtentRow& row) {
-        if (key.ino == node.ino && key.index <= kLargestFile / block_size_)
+        if (key.index <= kLargestFile / block_size_)
           next.emplace(key.index, believed(row, block_size_));
         return false;
       }));
@@ -58,9 +58,9 @@ Posix<bool> DataCache::is_hole(Node& node, std::uint64_t index) {
   if (!node.lacks_extents) {
     std::uint64_t extents = 0;
     S3O_POSIX_TRY(
-        metadata_.extents.scan({node.ino, 0}, [&](const ExtentKey& key, const ExtentRow& row) {
-          if (key.ino == node.ino && row.block != kImpossibleBlock) ++extents;
-          return key.ino == node.ino;
+        metadata_.extents.scan({node.ino, 0}, [&](const ExtentKey&, const ExtentRow& row) {
+          if (row.block != kImpossibleBlock) ++extents;
+          return true;
         }));
     node.lacks_extents = extents < node.row.blocks;
   }
@@ -139,8 +139,8 @@ PosixStatus DataCache::settle(Node& node) {
   std::vector<Extent> former;
   S3O_POSIX_TRY(
       metadata_.extents.scan({node.ino, 0}, [&](const ExtentKey& key, const ExtentRow& row) {
-        if (key.ino == node.ino) former.emplace_back(key.index, row);
-        return key.ino == node.ino;
+        former.emplace_back(key.index, row);
+        return true;
       }));
   const Replacement replacement = std::move(*node.replacement);
   node.replacement.reset();

@@ -131,8 +131,8 @@ Posix<std::vector<std::string>> FileSystem::list_xattrs(Ino ino) {
   S3O_POSIX_GET(node, known(ino));
   std::vector<std::string> names;
   S3O_POSIX_TRY(metadata_.xattrs.scan({ino, {}}, [&](const XattrKey& key, const auto&) {
-    if (key.ino == ino) names.push_back(key.name);
-    return key.ino == ino;
+    names.push_back(key.name);
+    return true;
   }));
   node->no_xattrs = names.empty();
   return names;

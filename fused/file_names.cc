@@ -24,15 +24,14 @@ Posix<struct stat> FileSystem::lookup(Ino parent, std::string_view name) {
 
 Posix<bool> FileSystem::is_empty(const Node& directory) {
   bool empty = true;
-  S3O_POSIX_TRY(metadata_.dentries.scan({directory.ino, {}}, [&](const auto& key, const auto&) {
-    empty = key.parent != directory.ino;
-    return false;
-  }));
+  S3O_POSIX_TRY(metadata_.dentries.scan({directory.ino, {}},
+                                        [&](const auto&, const auto&) { return empty = false; }));
   return empty;
 }
 
 /// Enters a name that does not exist; the node's link count is the caller's part.
-PosixStatus FileSystem::add_name(Node& directory, std::string_view name, Node& node) {
+PosixStatus FileSystem::add_name(Node& directory, std::string_view name, Node& node,
+                                 std::int64_t now) {
   if (directory.row.nlink == 0) return posix_error(ENOENT);
   if (is_directory(node) && directory.row.nlink >= kMostLinks) return posix_error(EMLINK);
   metadata_.dentries.put({directory.ino, std::string(name)}, {node.ino, node.row.mode & S_IFMT});
@@ -40,7 +39,7 @@ PosixStatus FileSystem::add_name(Node& directory, std::string_view name, Node& n
     ++directory.row.nlink;
     node.row.parent = directory.ino;
   }
-  node.row.ctime = directory.row.mtime = directory.row.ctime = timing_.wall_clock();
+  node.row.ctime = directory.row.mtime = directory.row.ctime = now;
   store(directory);
   store(node);
   return {};
@@ -80,9 +79,9 @@ Posix<struct stat> FileSystem::make(const Caller& caller, Ino parent, std::strin
   node->row.rdev = what.rdev;
   node->row.target = what.target;
   node->row.size = node->size = what.target.size();
-  node->row.atime = node->row.mtime = timing_.wall_clock();
+  const auto now = node->row.atime = node->row.mtime = timing_.wall_clock();
   node->no_xattrs = true;
-  S3O_POSIX_TRY(add_name(*directory, name, *node));
+  S3O_POSIX_TRY(add_name(*directory, name, *node, now));
   ++next_ino_;
   ++inodes_;
   nodes_.emplace(node->ino, node);
@@ -101,7 +100,7 @@ Posix<struct stat> FileSystem::link(Ino ino, Ino parent, std::string_view name) 
   if (existing) return posix_error(EEXIST);
   if (existing.error() != ENOENT) return posix_error(existing.error());
   ++node->row.nlink;
-  if (auto added = add_name(*directory, name, *node); !added) {
+  if (auto added = add_name(*directory, name, *node, timing_.wall_clock()); !added) {
     --node->row.nlink;
     return posix_error(added.error());
   }
@@ -210,7 +209,7 @@ Posix<std::vector<Ino>> FileSystem::rename(Ino parent, std::string_view name, In
   } else if (target.error() != ENOENT) {
     return posix_error(target.error());
   }
-  S3O_POSIX_TRY(add_name(*to, new_name, *node));
+  S3O_POSIX_TRY(add_name(*to, new_name, *node, timing_.wall_clock()));
   metadata_.dentries.erase({from->ino, std::string(name)});
   from->row.mtime = from->row.ctime = node->row.ctime;
   if (is_directory(*node)) --from->row.nlink;
@@ -230,7 +229,6 @@ Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino) {
   S3O_POSIX_GET(directory, known_directory(ino));
   std::vector<DirectoryEntry> entries{{".", ino, S_IFDIR}, {"..", directory->row.parent, S_IFDIR}};
   S3O_POSIX_TRY(metadata_.dentries.scan({ino, {}}, [&](const DentryKey& key, const DentryRow& row) {
-    if (key.parent != ino) return false;
     // The kernel would refuse the whole listing.
     if (const char* problem = name_problem(key.name); problem || row.ino == 0)
       tell_of_damage(ino, fmt::format("an impossible name in this directory: {}",

@@ -303,8 +303,8 @@ PosixStatus FileSystem::end(Node& node) {
   S3O_POSIX_TRY(cache_.truncate(node, 0));
   std::vector<XattrKey> xattrs;
   S3O_POSIX_TRY(metadata_.xattrs.scan({node.ino, {}}, [&](const XattrKey& key, const auto&) {
-    if (key.ino == node.ino) xattrs.push_back(key);
-    return key.ino == node.ino;
+    xattrs.push_back(key);
+    return true;
   }));
   for (const XattrKey& key : xattrs) metadata_.xattrs.erase(key);
   metadata_.inodes.erase(node.ino);

@@ -187,7 +187,7 @@ class FileSystem final : public CommitParticipant {
   void store(const Node& node) { metadata_.inodes.put(node.ino, node.row); }
   PosixStatus admit(Lock& lock);
 
-  PosixStatus add_name(Node& directory, std::string_view name, Node& node);
+  PosixStatus add_name(Node& directory, std::string_view name, Node& node, std::int64_t now);
   PosixStatus remove_name(Node& directory, std::string_view name, Node& node);
   PosixStatus check_replaceable(const Node& node, Node& target);
   Posix<std::vector<NodePtr>> replacing(Node& from, std::string_view name, Node& to,

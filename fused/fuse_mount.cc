@@ -90,14 +90,14 @@ Status FuseMount::run(Descriptor cpu_latency) {
 /// Waits for this very mount, which the session's threads still serve. After a lazy unmount its
 /// root cannot be reached; the files that programs still have open can.
 void FuseMount::write_back() const {
-  const unsigned refused = context_->refused;
+  const unsigned refused = context_->writers.refused();
   const Descriptor root(::open(mountpoint_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const auto sync = [&] { return ::syncfs(root.get()) != 0 ? errno : 0; };
   int error = root.get() < 0 ? errno : sync();
   const int of_open_files = context_->after_write_back->write_back(context_->writers.all());
   if (of_open_files != 0) error = of_open_files;
   // syncfs waits for none of these (Linux 6.18), and tells once more of what failed before.
-  if (context_->refused != refused)
+  if (context_->writers.refused() != refused)
     error = EIO;
   else if (root.get() >= 0 && of_open_files == 0 && error != 0)
     error = sync();

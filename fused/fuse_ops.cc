@@ -176,7 +176,8 @@ void do_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino
   if (context.writers.empty()) return rename(request, what);
   std::vector<Ino> files = fs(request).replacing(parent, name, new_parent, new_name, flags);
   if (!context.writers.any_of(files)) return rename(request, what);
-  context.before_rename->then(std::move(files), [request, what](int error) {
+  context.before_rename->then(files, [request, what, files, &writers = context.writers](int error) {
+    if (error == 0 && writers.any_incomplete(files)) error = EIO;
     if (error == 0)
       rename(request, what);
     else
@@ -298,11 +299,15 @@ void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int val
   if ((valid & FUSE_SET_ATTR_UID) != 0) change.uid = wanted->st_uid;
   if ((valid & FUSE_SET_ATTR_GID) != 0) change.gid = wanted->st_gid;
   if ((valid & FUSE_SET_ATTR_SIZE) != 0) change.size = static_cast<std::uint64_t>(wanted->st_size);
+  if (change.size == 0u) context_of(request).writers.told(ino);
   if ((valid & FUSE_SET_ATTR_ATIME) != 0) change.atime = to_ns(wanted->st_atim);
   if ((valid & FUSE_SET_ATTR_MTIME) != 0) change.mtime = to_ns(wanted->st_mtim);
   if ((valid & FUSE_SET_ATTR_CTIME) != 0) change.ctime = to_ns(wanted->st_ctim);
-  if ((valid & FUSE_SET_ATTR_ATIME_NOW) != 0) change.atime = system_timing().wall_clock();
-  if ((valid & FUSE_SET_ATTR_MTIME_NOW) != 0) change.mtime = system_timing().wall_clock();
+  // A change time is the kernel's own present.
+  const auto now = change.ctime.value_or(system_timing().wall_clock());
+  if ((valid & FUSE_SET_ATTR_ATIME_NOW) != 0) change.atime = now;
+  if ((valid & FUSE_SET_ATTR_MTIME_NOW) != 0) change.mtime = now;
+  if ((valid & (FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW)) != 0) change.ctime = now;
   answer_attributes(request, fs(request).setattr(ino, change));
 }
 
@@ -402,7 +407,7 @@ void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t 
     fuse_reply_write(request, size);
     return;
   }
-  if (from_page_cache) ++context.refused;
+  if (from_page_cache) context.writers.refused(ino);
   fuse_reply_err(request, other_room.error());
   if (from_page_cache) context.after_write_back->forget(ino, offset, static_cast<off_t>(size));
 }
@@ -422,6 +427,7 @@ void do_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
 }
 
 void do_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
+  context_of(request).writers.told(ino);
   answer(request, fs(request).sync(ino));
 }
 

@@ -26,7 +26,6 @@ struct FuseContext {
   std::unique_ptr<AfterWriteBack> after_write_back, before_rename;
   OpenWriters writers;
   OpenDirectories directories;
-  std::atomic<unsigned> refused = 0;  // writes from the page cache, which the kernel has given up
 };
 
 /// The table for fuse_session_new(); its user data is a FuseContext.

@@ -21,6 +21,7 @@
 #include "fused/free_space.h"
 #include "fused/fuse_loop.h"
 #include "fused/fuse_mount.h"
+#include "fused/guard.h"
 #include "fused/metadata.h"
 #include "fused/metrics_endpoint.h"
 #include "fused/mount_status.h"
@@ -212,17 +213,21 @@ struct Audience {
 Status serve(const MountCommand& command, const Vault& vault, Identity& identity,
              const Watched& watched, Audience& audience, ServiceManager& manager) {
   Result<std::unique_ptr<FuseMount>> mount;
-  Descriptor cpu_latency;
+  Descriptor cpu_latency, abort;
   const auto mount_it = [&]() -> Status {
+    // Once more: to unlock the vault and to open the volume took a while.
+    S3O_TRY(check_mountpoint(command.mountpoint, vault.directory()));
     if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
     mount = FuseMount::create(watched.files, {command.mountpoint.string(),
                                               vault.directory().string(), command.fuse_options});
     if (!mount) return fail(mount.error());
     cpu_latency = CpuLatency::of_this_machine();
+    abort = Guard::abort_of(command.mountpoint);
     return {};
   };
   S3O_TRY(identity.as_root(mount_it));
   S3O_TRY(identity.settle());
+  Guard::start(std::move(abort));
   auto control =
       ControlSocket::create(kControlSocket, control_handler(watched), audience.at_the_end);
   if (!control) return fail(control.error());
@@ -375,6 +380,7 @@ int main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   s3oram::open_standard_streams();
+  if (argc == 2 && s3oram::Guard::kName == argv[0]) return s3oram::Guard::run(argv[1]);
   s3oram::forbid_core_dumps();
   s3oram::keep_freed_memory();
   return s3oram::main(argc, argv);

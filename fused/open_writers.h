@@ -1,10 +1,12 @@
 // The files that programs have open for writing: only of these may the kernel hold data that it has
-// not sent. (A close sends it, and a shared map keeps its file open.)
+// not sent. (A close sends it, and a shared map keeps its file open.) And those of them of which it
+// has sent some in vain, and holds it no more: whoever writes is told by fsync, at most.
 #pragma once
 
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "fused/rows.h"
@@ -21,7 +23,28 @@ class OpenWriters {
   void closed(Ino ino) {
     const std::lock_guard lock(mutex_);
     const auto writers = writers_.find(ino);
-    if (--writers->second == 0) writers_.erase(writers);
+    if (--writers->second > 0) return;
+    writers_.erase(writers);
+    incomplete_.erase(ino);
+  }
+  void refused(Ino ino) {
+    const std::lock_guard lock(mutex_);
+    ++refused_;
+    if (writers_.contains(ino)) incomplete_.insert(ino);
+  }
+  /// How often that was.
+  unsigned refused() const {
+    const std::lock_guard lock(mutex_);
+    return refused_;
+  }
+  /// It is known to the program, or its content is made anew.
+  void told(Ino ino) {
+    const std::lock_guard lock(mutex_);
+    incomplete_.erase(ino);
+  }
+  bool any_incomplete(const std::vector<Ino>& files) const {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::any_of(files, [this](Ino ino) { return incomplete_.contains(ino); });
   }
   bool empty() const {
     const std::lock_guard lock(mutex_);
@@ -45,6 +68,8 @@ class OpenWriters {
  private:
   mutable std::mutex mutex_;
   std::unordered_map<Ino, unsigned> writers_;
+  std::unordered_set<Ino> incomplete_;
+  unsigned refused_ = 0;
 };
 
 }  // namespace s3oram

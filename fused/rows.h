@@ -98,6 +98,11 @@ struct XattrKey {
   friend auto operator<=>(const XattrKey&, const XattrKey&) = default;
 };
 
+/// Whose the row is.
+inline Ino inode_of(const DentryKey& key) { return key.parent; }
+inline Ino inode_of(const ExtentKey& key) { return key.ino; }
+inline Ino inode_of(const XattrKey& key) { return key.ino; }
+
 /// Descriptions of the tables for Table<> (table.h).
 struct InodeTable {
   using Key = Ino;

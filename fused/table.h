@@ -75,8 +75,8 @@ class Table {
   void put(const Key& key, Row row) { set(key, std::move(row)); }
   void erase(const Key& key) { set(key, std::nullopt); }
 
-  /// Calls visit(key, row) in the order of the keys, from the first that is >= `from`, until it
-  /// returns false. `visit` must not use the table.
+  /// Calls visit(key, row) for the rows of one inode in the order of the keys, from the first that
+  /// is >= `from`, until it returns false. `visit` must not use the table.
   template <class Visit>
   Status scan(const Key& from, Visit visit) {
     auto newest = dirty_.lower_bound(from);
@@ -98,7 +98,8 @@ class Table {
         least = &newest->first;
         change = &newest->second;
       }
-      if (!least) return {};  // the statement was reset at its end
+      if (!least) return {};                          // the statement was reset at its end
+      if (inode_of(*least) != inode_of(from)) break;  // or it would look at all that are deleted
       if (!change) {
         go_on = visit(*least, row_of(scan_));
       } else if (*change) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -41,8 +42,12 @@ std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo) {
     for (std::string each; std::getline(words, each, ' ');) word.push_back(each);
     const auto dash = std::find(word.begin() + std::min<std::ptrdiff_t>(6, std::ssize(word)),
                                 word.end(), std::string("-"));
-    if (word.end() - dash >= 3 && unescape(dash[1]) == kVaultMountType)
-      mounts.push_back({unescape(word[4]), unescape(dash[2])});
+    if (word.end() - dash < 3 || unescape(dash[1]) != kVaultMountType) continue;
+    VaultMount mount{unescape(word[4]), unescape(dash[2])};
+    const std::string& device = word[2];
+    const std::size_t minor = device.find(':') + 1;
+    std::from_chars(device.data() + minor, device.data() + device.size(), mount.connection);
+    mounts.push_back(std::move(mount));
   }
   std::ranges::reverse(mounts);
   return mounts;

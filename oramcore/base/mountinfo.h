@@ -13,6 +13,7 @@ inline constexpr const char* kVaultMountType = "fuse.s3oramfs";
 struct VaultMount {
   std::filesystem::path point;
   std::filesystem::path vault;  // absolute
+  unsigned connection = 0;      // its number, the minor one of its device
   friend bool operator==(const VaultMount&, const VaultMount&) = default;
 };
 

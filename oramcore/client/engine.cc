@@ -32,7 +32,8 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
 
 Engine::~Engine() = default;
 
-Task<Status> Engine::open(Duration patience) {
+Task<Status> Engine::open(Duration patience, Evictions evictions) {
+  may_evict_ = evictions == Evictions::as_due;
   Findings findings;
   auto loaded =
       co_await offload(environment_.database, [&] { return state_.load(params_, &findings); });
@@ -242,6 +243,11 @@ bool Engine::is_given_up(BlockId block) const {
 void Engine::mark_unreadable(BlockId block) {
   unreadable_[block] = true;
   pending_.unreadable[block] = true;
+}
+
+void Engine::mark_unreadable(SlotAddress at) {
+  for (const Resident& resident : positions_.contents(at.bucket))
+    if (resident.slot == at.slot) mark_unreadable(resident.block);
 }
 
 void Engine::mark_readable(BlockId block) {

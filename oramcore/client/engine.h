@@ -66,8 +66,10 @@ class Engine final : public BlockDevice {
   ~Engine() override;
 
   /// Loads the state, raises the epoch, opens the session with every server and finishes what was
-  /// under way. On the executor, as are the two below.
-  Task<Status> open(Duration patience);
+  /// under way. On the executor, as are the two below. Without evictions it does not go far: who
+  /// only wants to look at what is there moves nothing of it.
+  enum class Evictions { as_due, none };
+  Task<Status> open(Duration patience, Evictions evictions = Evictions::as_due);
   /// Commits what is acknowledged (unless told not to), stops and waits for everything to end.
   /// Accesses that have not ended by then fail.
   Task<Status> close(bool with_commit = true);
@@ -130,6 +132,8 @@ class Engine final : public BlockDevice {
   bool is_found_by(Leaf leaf, BlockId block) const;
   bool is_given_up(BlockId block) const;
   void mark_unreadable(BlockId block);
+  /// What lies in a slot that is about to be given up.
+  void mark_unreadable(SlotAddress at);
   void mark_readable(BlockId block);
   Task<Result<Turn>> reserve_turn();
   /// When an access that is ahead of the eviction should begin; in the past, if it may now.
@@ -251,7 +255,7 @@ class Engine final : public BlockDevice {
   Duration upload_each_{};                         // the last one's time, by how many shared it
   Duration last_retrieval_{};                      // how long it took
   std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
-  bool evicting_ = false;
+  bool may_evict_ = true, evicting_ = false;
   std::optional<EvictionId> attempt_;  // sent to servers, and not yet decided for good
   Event turns_changed_;                // a turn was acknowledged, or a view began or ended
   std::vector<Intent> intents_;        // by root slot

@@ -265,6 +265,8 @@ Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged
     spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
                   at.slot, at.bucket);
     if (loss == Loss::left) co_return Status{};
+    mark_unreadable(at);
+    S3O_CO_TRY(co_await commit_until_done());
     // Zeros everywhere are a sharing again. The intact ones first: cut short, this begins anew.
     to_write.insert(to_write.begin(), intact.begin(), intact.end());
   }

@@ -38,7 +38,8 @@ class OpenVolume final : public Volume {
     if (engine_) static_cast<void>(close());
   }
 
-  Status start(const VaultKeys& keys, const VolumeOptions& options) {
+  Status start(const VaultKeys& keys, const VolumeOptions& options,
+               Engine::Evictions evictions = Engine::Evictions::as_due) {
     Connection& connection = *connection_;
     S3O_TRY(connection.run([&]() -> Task<Status> {
       Servers servers(connection.executor(), connection.clock(), connection.random(),
@@ -54,7 +55,7 @@ class OpenVolume final : public Volume {
                                           connection.transport(), *options.metrics};
       engine_ = std::make_unique<Engine>(environment, vault_.config().volume,
                                          vault_.config().params, keys.sealing, std::move(*state));
-      auto status = co_await engine_->open(options.deadline);
+      auto status = co_await engine_->open(options.deadline, evictions);
       if (!status) co_await abandon();
       auto explained = connection.explain(std::move(status));
       if (explained) co_return explained;
@@ -321,7 +322,8 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
     adopted = std::move(*taken);
   }
   OpenVolume volume(vault, std::move(*connection));
-  S3O_TRY(volume.start(keys, options));
+  // An eviction would move what is damaged at too many servers, and so give it up.
+  S3O_TRY(volume.start(keys, options, Engine::Evictions::none));
   const auto healed = volume.scrub(servers, options.progress);
   Status closed = volume.close();
   if (!healed) return fail(healed.error());

@@ -83,6 +83,8 @@ TEST_P(Heal, WhatTwoServersHaveLostCostsItsBlockAlone) {
     restart(server);
   }
   expect(0, 1);
+  // It is known before anybody asks for it.
+  EXPECT_EQ(cluster_.engine().status().unreadable, 1u);
   auto lost = cluster_.read(1);
   ASSERT_FALSE(lost);
   EXPECT_EQ(lost.error().code, Errc::corrupt);

@@ -124,6 +124,34 @@ said "is unmounted, but: .*daemon ended"
 start_servers
 s3oramfs mount --timeout "$timeout" "$vault" "$mount"
 
+step "a daemon that is killed while the kernel writes back to it"
+# A thread that waits in the kernel for that cannot die: without a guard nothing would end.
+s3oramfs umount "$mount"
+s3oramfs mount --timeout 100 --cache 8M "$vault" "$mount"
+echo old > "$mount/replaced"
+sync "$mount/replaced"
+daemon=$(daemon_of "$vault")
+kill -STOP "${server_pid[@]}"
+(
+  head -c 20M /dev/zero >&3 || true
+  exec sleep infinity
+) 3> "$mount/open" &
+writer=$!
+written() { (($(stat -c %s "$mount/open") > 10000000)); }
+wait_until "the kernel has more than the daemon takes" written
+mv "$mount/open" "$mount/replaced" 2> "$work/said.out" &
+renaming=$!
+waits_in_kernel() { grep -qs invalidate_inode_pages2 "/proc/$daemon/task/"*/stack; }
+wait_until "a thread waits for what the kernel sends" waits_in_kernel
+kill_now "$daemon"
+wait_until "it is gone" no_processes_of "$vault"
+wait "$renaming" || true
+kill "$writer"
+kill -CONT "${server_pid[@]}"
+s3oramfs umount "$mount"
+s3oramfs mount --timeout "$timeout" "$vault" "$mount"
+[[ $(< "$mount/replaced") == old ]] || fail "a rename that failed has replaced something"
+
 step "unmounting lazily"
 kill_now "${server_pid[@]}"
 echo lost > "$mount/lost"

@@ -41,6 +41,43 @@ intact
 write_some 300K
 s3oramfs umount "$mount"
 
+step "what too many disks have changed stays as it is, while the vault is not mounted"
+# An eviction is due: the accesses are as many as it comes after.
+damaged=$work/damaged
+s3oramfs init --local --no-passphrase "$damaged" > "$work/init.log"
+s3oramfs mount "$damaged" "$mount"
+for n in {1..6}; do head -c 200000 /dev/urandom > "$mount/f$n"; done
+written
+s3oramfs umount "$mount"
+ruin() {
+  local n size at
+  for n in 1 2; do
+    size=$(stat -c %s "$damaged/servers/$n/slots")
+    for ((at = 17; at < size; at += 16384)); do
+      printf 'damaged' | dd of="$damaged/servers/$n/slots" bs=1 seek=$at conv=notrunc status=none
+    done
+  done
+}
+cp "$damaged/servers/1/slots" "$work/slots"
+ruin
+said=$(s3oramfs scrub "$damaged" 2>&1) || [[ $? == 12 ]] || fail "scrub: $said"
+slots=$(grep -o '[0-9]* slots are damaged' <<< "$said")
+for n in {1..3}; do expect 12 "$slots at too many servers, and left so" s3oramfs scrub "$damaged"; done
+cp "$work/slots" "$damaged/servers/1/slots"
+s3oramfs scrub "$damaged" > "$work/scrub.log"
+s3oramfs mount "$damaged" "$mount"
+intact
+s3oramfs umount "$mount"
+
+step "and what is given up in a mounted one is known without anybody asking for it"
+ruin
+s3oramfs mount "$damaged" "$mount"
+head -c 4M /dev/urandom > "$mount/new" # and with it evictions
+sync "$mount/new"
+expect 24 "could not be read" s3oramfs status --check "$damaged"
+s3oramfs umount "$mount"
+expect 12 "could not be read" s3oramfs fsck "$damaged"
+
 step "what a disk has changed, here and there, and while it is in use"
 rot() {
   local n size at
