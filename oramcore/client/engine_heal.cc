@@ -71,7 +71,7 @@ std::set<Party> Engine::all_servers() const {
 }
 
 bool Engine::has_slot(SlotAddress at) const {
-  return at.bucket < bucket_count(tree_.height) &&
+  return at.bucket >= kRoot && at.bucket <= bucket_count(tree_.height) &&
          at.slot < (at.bucket == kRoot ? params_.root_slots() : params_.bucket_size);
 }
 

@@ -44,6 +44,7 @@ s3oramfs umount "$mount"
 step "what too many disks have changed stays as it is, while the vault is not mounted"
 # An eviction is due: the accesses are as many as it comes after.
 damaged=$work/damaged
+cp "$work/written" "$work/written.local"
 s3oramfs init --local --no-passphrase "$damaged" > "$work/init.log"
 s3oramfs mount "$damaged" "$mount"
 for n in {1..6}; do head -c 200000 /dev/urandom > "$mount/f$n"; done
@@ -77,6 +78,8 @@ sync "$mount/new"
 expect 24 "could not be read" s3oramfs status --check "$damaged"
 s3oramfs umount "$mount"
 expect 12 "could not be read" s3oramfs fsck "$damaged"
+
+cp "$work/written.local" "$work/written"
 
 step "what a disk has changed, here and there, and while it is in use"
 rot() {
