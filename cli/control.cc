@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -11,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 #include <future>
+
+#include "oramcore/base/process.h"
 
 namespace s3oram {
 namespace {
@@ -61,7 +62,7 @@ Status Question::send(const Vault& vault) {
   ucred daemon{};
   socklen_t size = sizeof daemon;
   if (::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &daemon, &size) == 0 && daemon.pid > 0)
-    daemon_ = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, daemon.pid, 0)));
+    daemon_ = open_process(daemon.pid);
   const std::string line = text_ + "\n";
   if (::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(line.size()))

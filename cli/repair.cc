@@ -102,8 +102,8 @@ Result<RepairedVolume> await_scrub(const Vault& vault, std::chrono::seconds time
     if (!scrub.at("running").get<bool>()) return found_by(scrub);
     if (std::exchange(looked_at, scrub.at("buckets_looked_at")) != scrub.at("buckets_looked_at"))
       moved = steady_clock::now();
-    if (const auto problems = status_problems(nlohmann::ordered_json(*status));
-        !problems.empty() && steady_clock::now() - moved >= timeout)
+    const auto problems = status_problems(nlohmann::ordered_json(*status));
+    if (!problems.empty() && steady_clock::now() - moved >= timeout)
       return fail(Errc::unreachable, "{}: the scrub does not get on: {}; its daemon still tries",
                   directory, fmt::join(problems, "; "));
     progress.update(fmt::format("{} of {} buckets", looked_at.dump(), scrub.at("buckets").dump()));

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "oramcore/base/mountinfo.h"
+#include "oramcore/base/process.h"
 
 extern char** environ;
 
@@ -58,7 +59,7 @@ Descriptor Guard::abort_of(const std::filesystem::path& point) {
 
 void Guard::start(Descriptor abort) {
   if (abort.get() < 0) return;
-  const Descriptor self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
+  const Descriptor self = open_process(::getpid());
   // Above those that the guard has, so that none is overwritten before it is copied.
   const Descriptor from_abort(::fcntl(abort.get(), F_DUPFD_CLOEXEC, kDaemon + 1));
   const Descriptor from_self(::fcntl(self.get(), F_DUPFD_CLOEXEC, kDaemon + 1));

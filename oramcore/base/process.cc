@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -27,6 +28,11 @@ std::vector<int> open_files() {
   // That of the directory is closed again.
   std::erase_if(files, [](int fd) { return ::fcntl(fd, F_GETFD) < 0; });
   return files;
+}
+
+// The C library of Debian 12 declares its pidfd_open without C linkage.
+Descriptor open_process(pid_t pid) {
+  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
 void forbid_core_dumps() {

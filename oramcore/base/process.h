@@ -1,7 +1,11 @@
-// What a program settles about its own process before all else in main().
+// Processes: what a program settles about its own before all else in main(), and others.
 #pragma once
 
+#include <sys/types.h>
+
 #include <vector>
+
+#include "oramcore/base/descriptor.h"
 
 namespace s3oram {
 
@@ -11,6 +15,9 @@ void open_standard_streams();
 
 /// The open files that are none of these three. First thing: what the caller has left open.
 std::vector<int> open_files();
+
+/// A process: readable once it has ended, whole. None: errno says why.
+Descriptor open_process(pid_t pid);
 
 /// No core dump of this program, nor of those it starts: it would hold keys and what files hold.
 void forbid_core_dumps();

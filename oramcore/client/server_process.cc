@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "oramcore/base/durable_file.h"
+#include "oramcore/base/process.h"
 #include "oramcore/base/system_error.h"
 
 extern char** environ;
@@ -28,9 +28,6 @@ constexpr mode_t kLogMode = 0600;
 // In the child: 0 to 2 as always, then the pipe, and nothing above. Whatever else is open here
 // (a mount's /dev/fuse above all) must not be kept alive by a server.
 constexpr int kReadyFd = 3;
-
-// The C library of Debian 12 declares its pidfd_open without C linkage.
-int open_pidfd(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 
 std::string describe(int status) {
   if (WIFEXITED(status)) return fmt::format("exit code {}", WEXITSTATUS(status));
@@ -159,7 +156,7 @@ Status ServerProcess::launch() {
                                : spawn_server(arguments(program_, store_, number_, count_), run,
                                               log_, ready.get(), pid_);
   if (failed == 0) {
-    handle_ = Descriptor(open_pidfd(pid_));
+    handle_ = open_process(pid_);
     if (handle_.get() >= 0) return {};
     failed = errno;
     ::kill(pid_, SIGKILL);

@@ -133,7 +133,8 @@ sync "$mount/replaced"
 daemon=$(daemon_of "$vault")
 kill -STOP "${server_pid[@]}"
 (
-  head -c 20M /dev/zero >&3 || true
+  # Too much for both: it waits, until there is nobody to wait for.
+  if head -c 20M /dev/zero >&3; then step "all was taken"; fi
   exec sleep infinity
 ) 3> "$mount/open" &
 writer=$!
@@ -145,7 +146,7 @@ waits_in_kernel() { grep -qs invalidate_inode_pages2 "/proc/$daemon/task/"*/stac
 wait_until "a thread waits for what the kernel sends" waits_in_kernel
 kill_now "$daemon"
 wait_until "it is gone" no_processes_of "$vault"
-wait "$renaming" || true
+! wait "$renaming" || fail "a rename has worked without a daemon"
 kill "$writer"
 kill -CONT "${server_pid[@]}"
 s3oramfs umount "$mount"
