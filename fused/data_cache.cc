@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 namespace s3oram {
 namespace {
@@ -469,19 +470,39 @@ PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::
     const auto from = static_cast<std::uint32_t>(offset > base ? offset - base : 0);
     const auto to = static_cast<std::uint32_t>(std::min<std::uint64_t>(end - base, block_size_));
     if (from >= next->second) continue;
-    if (to >= next->second) {
-      S3O_POSIX_TRY(from == 0 ? forget(node, index) : lower_valid(node, index, from));
+    if (to >= next->second && from == 0) {
+      S3O_POSIX_TRY(forget(node, index));
+      continue;
+    }
+    // What commits is cut at once only if it is what users see: or a crash would leave neither.
+    const auto cached = node.blocks.find(index);
+    if (to >= next->second && (cached == node.blocks.end() || !cached->second->unflushed())) {
+      S3O_POSIX_TRY(lower_valid(node, index, from));
       continue;
     }
     S3O_POSIX_TRY(wait_for_room(lock, node, index));
     S3O_POSIX_GET(block, ready_block(lock, node, index));
     if (!block || block->data.size() <= from) continue;
-    std::fill(block->data.begin() + from,
-              block->data.begin() + std::min<std::size_t>(to, block->data.size()), 0);
+    if (to >= block->data.size()) {
+      node.grown = std::max(node.grown, base + block->data.size());
+      block->data.resize(from);
+    } else {
+      std::fill(block->data.begin() + from, block->data.begin() + to, 0);
+    }
     changed(block);
   }
   store_size(node);
   return {};
+}
+
+Posix<bool> DataCache::free_blocks(Node& node, std::uint64_t& index, std::size_t most) {
+  for (; most > 0; --most) {
+    S3O_POSIX_GET(next, next_block(node, index));
+    if (!next) return false;
+    S3O_POSIX_TRY(forget(node, next->first));
+    index = next->first + 1;
+  }
+  return true;
 }
 
 PosixStatus DataCache::truncate(Node& node, std::uint64_t size) {
@@ -496,12 +517,8 @@ PosixStatus DataCache::truncate(Node& node, std::uint64_t size) {
     const std::uint64_t whole = size / block_size_;
     const auto tail = static_cast<std::uint32_t>(size % block_size_);
     if (tail > 0) S3O_POSIX_TRY(lower_valid(node, whole, tail));
-    for (std::uint64_t index = whole + (tail > 0);;) {
-      S3O_POSIX_GET(next, next_block(node, index));
-      if (!next) break;
-      S3O_POSIX_TRY(forget(node, next->first));
-      index = next->first + 1;
-    }
+    std::uint64_t next = whole + (tail > 0);
+    S3O_POSIX_TRY(free_blocks(node, next, std::numeric_limits<std::size_t>::max()));
   }
   node.grown = size > node.size ? size : std::min(node.grown, size);
   node.size = size;

@@ -61,6 +61,9 @@ class DataCache {
   PosixStatus punch(Lock& lock, Node& node, std::uint64_t offset, std::uint64_t length);
   /// Changes the size.
   PosixStatus truncate(Node& node, std::uint64_t size);
+  /// Makes blocks holes, from `index` on, which moves behind them; at most so many. Gives whether
+  /// there may be more.
+  Posix<bool> free_blocks(Node& node, std::uint64_t& index, std::size_t most);
   /// SEEK_DATA (`data`) or SEEK_HOLE from `offset`, which lies inside the file.
   Posix<std::uint64_t> seek(Node& node, std::uint64_t offset, bool data);
 

@@ -45,8 +45,8 @@ PosixStatus FileSystem::add_name(Node& directory, std::string_view name, Node& n
   return {};
 }
 
-/// Removes a name of `node`, and the node itself with its last name and reference.
-PosixStatus FileSystem::remove_name(Node& directory, std::string_view name, Node& node) {
+/// Removes a name of `node`, which may be its last: see end().
+void FileSystem::remove_name(Node& directory, std::string_view name, Node& node) {
   metadata_.dentries.erase({directory.ino, std::string(name)});
   if (is_directory(node)) {
     --directory.row.nlink;
@@ -57,8 +57,6 @@ PosixStatus FileSystem::remove_name(Node& directory, std::string_view name, Node
   node.row.ctime = directory.row.mtime = directory.row.ctime = timing_.wall_clock();
   store(directory);
   store(node);
-  if (node.row.nlink > 0 || references_.contains(node.ino)) return {};
-  return end(node);
 }
 
 Posix<struct stat> FileSystem::make(const Caller& caller, Ino parent, std::string_view name,
@@ -113,7 +111,8 @@ PosixStatus FileSystem::unlink(Ino parent, std::string_view name) {
   S3O_POSIX_GET(directory, known_directory(parent));
   S3O_POSIX_GET(node, child(*directory, name));
   if (is_directory(*node)) return posix_error(EISDIR);
-  return remove_name(*directory, name, *node);
+  remove_name(*directory, name, *node);
+  return end(lock, node);
 }
 
 PosixStatus FileSystem::rmdir(Ino parent, std::string_view name) {
@@ -124,7 +123,8 @@ PosixStatus FileSystem::rmdir(Ino parent, std::string_view name) {
   if (!is_directory(*node)) return posix_error(ENOTDIR);
   S3O_POSIX_GET(empty, is_empty(*node));
   if (!empty) return posix_error(ENOTEMPTY);
-  return remove_name(*directory, name, *node);
+  remove_name(*directory, name, *node);
+  return end(lock, node);
 }
 
 PosixStatus FileSystem::check_replaceable(const Node& node, Node& target) {
@@ -201,11 +201,12 @@ Posix<std::vector<Ino>> FileSystem::rename(Ino parent, std::string_view name, In
   S3O_POSIX_TRY(flush_to_rename(lock, brought, killed));
   if ((flags & RENAME_EXCHANGE) != 0) return exchange(*from, name, *to, new_name);
   S3O_POSIX_GET(node, child(*from, name));
-  if (const auto target = child(*to, new_name)) {
+  const auto target = child(*to, new_name);
+  if (target) {
     if ((flags & RENAME_NOREPLACE) != 0) return posix_error(EEXIST);
     if (*target == node) return std::vector<Ino>();
     S3O_POSIX_TRY(check_replaceable(*node, **target));
-    S3O_POSIX_TRY(remove_name(*to, new_name, **target));
+    remove_name(*to, new_name, **target);
   } else if (target.error() != ENOENT) {
     return posix_error(target.error());
   }
@@ -214,6 +215,7 @@ Posix<std::vector<Ino>> FileSystem::rename(Ino parent, std::string_view name, In
   from->row.mtime = from->row.ctime = node->row.ctime;
   if (is_directory(*node)) --from->row.nlink;
   store(*from);
+  if (target) S3O_POSIX_TRY(end(lock, *target));
   return is_directory(*node) && from != to ? std::vector{node->ino} : std::vector<Ino>();
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <tuple>
 
 namespace s3oram {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 constexpr std::size_t kSmallBackup = 64;  // blocks: an unmount waits for it
 
 constexpr std::size_t kMostTold = 10'000;
+constexpr std::size_t kFreedAtOnce = 8'192;  // blocks of a file that is gone
 
 bool is_usable(const InodeRow& row) {
   return is_file_type(row.mode & S_IFMT) && row.size <= kLargestFile &&
@@ -85,7 +87,7 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
   if (auto numbered = number_blocks(mapped); !numbered && !options_.read_only)
     return damaged(numbered.error());
   if (!options_.read_only)
-    if (auto freed = free_orphans(); !freed) return damaged(freed.error());
+    if (auto freed = free_orphans(lock); !freed) return damaged(freed.error());
   if (auto looked = look_for_labels(); !looked && !options_.read_only)
     return damaged(looked.error());
   next_tick_ = timing_.now() + options_.commit_every;
@@ -196,12 +198,12 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
 }
 
 /// After a crash: files that were unlinked while open.
-Status FileSystem::free_orphans() {
+Status FileSystem::free_orphans(Lock& lock) {
   auto orphans = metadata_.orphans();
   if (!orphans) return fail(orphans.error());
   for (const Ino ino : *orphans) {
     auto node = load(ino, true);
-    if (!node || !end(**node))
+    if (!node || !end(lock, *node))
       spdlog::error("the unlinked inode {} cannot be freed: run s3oramfs fsck", ino);
   }
   if (!orphans->empty()) spdlog::info("freed {} unlinked files of the last mount", orphans->size());
@@ -219,12 +221,12 @@ Status FileSystem::unmount() {
     if (!cache_.wait(lock, [&] { return is_idle(); })) spdlog::warn("the device does not finish");
     return {};
   }
-  // The kernel sends no forgets at unmount.
+  references_.clear();  // the kernel sends no forgets at unmount
   std::vector<NodePtr> nameless;
   for (const auto& [ino, node] : nodes_)
     if (node->row.nlink == 0) nameless.push_back(node);
   for (const NodePtr& node : nameless) {
-    if (!end(*node)) spdlog::warn("unlinked inode {} is freed at the next mount", node->ino);
+    if (!end(lock, node)) spdlog::warn("unlinked inode {} is freed at the next mount", node->ino);
   }
   auto outcome = cache_.flush(lock, unflushed_nodes(), true);
   settle([](const Node& node) { return node.unflushed == 0; });
@@ -298,19 +300,25 @@ struct stat FileSystem::refer(Node& node) {
   return attributes(node);
 }
 
-PosixStatus FileSystem::end(Node& node) {
-  S3O_POSIX_TRY(cache_.settle(node));
-  S3O_POSIX_TRY(cache_.truncate(node, 0));
+PosixStatus FileSystem::end(Lock& lock, const NodePtr& node) {
+  if (node->row.nlink > 0 || references_.contains(node->ino)) return {};
+  idle_.erase(node->ino);
+  S3O_POSIX_TRY(cache_.settle(*node));
+  for (std::uint64_t next = 0;;) {
+    S3O_POSIX_GET(more, cache_.free_blocks(*node, next, kFreedAtOnce));
+    if (!more) break;
+    // So that others go on meanwhile. What fails is told, and the ticker tries it again.
+    std::ignore = commit(lock);
+  }
   std::vector<XattrKey> xattrs;
-  S3O_POSIX_TRY(metadata_.xattrs.scan({node.ino, {}}, [&](const XattrKey& key, const auto&) {
+  S3O_POSIX_TRY(metadata_.xattrs.scan({node->ino, {}}, [&](const XattrKey& key, const auto&) {
     xattrs.push_back(key);
     return true;
   }));
   for (const XattrKey& key : xattrs) metadata_.xattrs.erase(key);
-  metadata_.inodes.erase(node.ino);
+  metadata_.inodes.erase(node->ino);
   --inodes_;
-  idle_.erase(node.ino);
-  nodes_.erase(node.ino);
+  nodes_.erase(node->ino);
   return {};
 }
 
@@ -327,7 +335,7 @@ void FileSystem::drop_if_idle(Ino ino) {
 }
 
 void FileSystem::forget(Ino ino, std::uint64_t references) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   const auto counted = references_.find(ino);
   if (counted == references_.end()) return;
   counted->second -= std::min(counted->second, references);
@@ -338,7 +346,7 @@ void FileSystem::forget(Ino ino, std::uint64_t references) {
   const NodePtr node = found->second;
   if (node->row.nlink > 0)
     drop_if_idle(ino);
-  else if (!end(*node))
+  else if (!end(lock, node))
     spdlog::warn("unlinked inode {} is freed at the next mount", ino);
 }
 

@@ -173,7 +173,7 @@ class FileSystem final : public CommitParticipant {
   Status load_root();
   Status number_inodes();
   Status number_blocks(const std::vector<BlockId>& mapped);
-  Status free_orphans();
+  Status free_orphans(Lock& lock);
   Status look_for_labels();
 
   // All private functions below are called with the lock held.
@@ -188,15 +188,16 @@ class FileSystem final : public CommitParticipant {
   PosixStatus admit(Lock& lock);
 
   PosixStatus add_name(Node& directory, std::string_view name, Node& node, std::int64_t now);
-  PosixStatus remove_name(Node& directory, std::string_view name, Node& node);
+  void remove_name(Node& directory, std::string_view name, Node& node);
   PosixStatus check_replaceable(const Node& node, Node& target);
   Posix<std::vector<NodePtr>> replacing(Node& from, std::string_view name, Node& to,
                                         std::string_view new_name, unsigned flags);
   Posix<std::vector<Ino>> exchange(Node& from, std::string_view name, Node& to,
                                    std::string_view new_name);
   Posix<bool> is_empty(const Node& directory);
-  /// Ends a node that has neither names nor references: all it owns is freed.
-  PosixStatus end(Node& node);
+  /// Ends the node if it has neither names nor references: all it owns is freed. Of a large file
+  /// that is done in steps, and the lock released between them.
+  PosixStatus end(Lock& lock, const NodePtr& node);
   void drop_if_idle(Ino ino);
 
   std::uint64_t free_bytes(std::uint64_t spare) const;

@@ -207,6 +207,47 @@ TEST_F(CrashTest, AHoleInWhatWasNeverFlushedKeepsTheSize) {
   EXPECT_EQ(fs->getattr(find("a"))->st_size, 5 * kTestBlock + 3);
 }
 
+// Neither the old bytes with a hole that belongs to the new ones, nor a size that lost its bytes.
+TEST_F(CrashTest, APunchUpToTheEndGoesWithWhatWasWrittenBeforeIt) {
+  const std::string old = pattern(kTestBlock - 100);
+  const Ino ino = create("a");
+  write(ino, 0, old);
+  sync(ino);
+  write(ino, 1000, std::string(500, 'x'));
+  ASSERT_TRUE(
+      fs->fallocate(ino, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 1200, 10 * kTestBlock));
+  const std::string punched =
+      old.substr(0, 1000) + std::string(200, 'x') + std::string(old.size() - 1200, '\0');
+  EXPECT_EQ(read(ino), punched);
+  ASSERT_TRUE(fs->sync_names());
+  crash_and_mount();
+  EXPECT_EQ(read(find("a")), old);
+  write(find("a"), 1000, std::string(500, 'x'));
+  ASSERT_TRUE(
+      fs->fallocate(find("a"), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 1200, 10 * kTestBlock));
+  sync(find("a"));
+  crash_and_mount();
+  EXPECT_EQ(read(find("a")), punched);
+}
+
+// Half of it may have gone when the power fails; and others are not to wait for all of it.
+TEST_F(CrashTest, ALargeFileIsRemovedInSteps) {
+  constexpr std::uint64_t kBlocks = 20'000;  // two commits in between
+  const Ino ino = create("a");
+  for (std::uint64_t index = 0; index < kBlocks; ++index) write(ino, index * kTestBlock, "x");
+  sync(ino);
+  const auto before = device->counts().commits;
+  ASSERT_TRUE(fs->unlink(kRootIno, "a"));
+  EXPECT_EQ(device->counts().commits, before);  // it is still open
+  fs->forget(ino, 1);
+  EXPECT_EQ(device->counts().commits, before + 2);
+  EXPECT_EQ(fs->status().inodes, 1u);
+  crash_and_mount();
+  EXPECT_EQ(fs->status().inodes, 1u);
+  remount();
+  EXPECT_TRUE(device->mapped().empty());
+}
+
 TEST_F(CrashTest, NumbersOfUnownedBlocksWaitForTheirFreeing) {
   write(create("a"), 0, "x");
   ASSERT_TRUE(fs->sync_all());

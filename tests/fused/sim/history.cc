@@ -36,8 +36,8 @@ void take(Content& content, const Step& step, std::uint32_t block_size) {
       content.blocks[step.block] = step.bytes;
       content.size = std::max(content.size, step.size);
       break;
-    case Step::Kind::cut:
-      keep(content.blocks, step.block, step.valid);
+    case Step::Kind::hole:
+      content.blocks.erase(step.block);
       break;
     case Step::Kind::size:
       std::vector<std::uint64_t> beyond;
@@ -70,8 +70,8 @@ std::vector<Step> FileHistory::steps_of_write(std::uint64_t offset,
   return steps;
 }
 
-/// Whole blocks, and ends of blocks, go with the commit; what goes in the middle of one is zeroed,
-/// and that is data.
+/// Whole blocks go with the commit; what goes of a part of one is data, written anew. (The end of a
+/// block that is not being written goes with the commit too.)
 std::vector<Step> FileHistory::steps_of_punch(std::uint64_t offset, std::uint64_t length) const {
   std::vector<Step> steps;
   const std::uint64_t end = offset + length;
@@ -82,17 +82,18 @@ std::vector<Step> FileHistory::steps_of_punch(std::uint64_t offset, std::uint64_
     const std::uint64_t from = offset > base ? offset - base : 0;
     const std::uint64_t to = std::min<std::uint64_t>(end - base, block_size_);
     if (from >= valid) continue;
-    if (to >= valid) {
-      steps.push_back({.kind = Step::Kind::cut, .block = at->first, .bytes = {}, .valid = from});
+    if (from == 0 && to >= valid) {
+      steps.push_back({.kind = Step::Kind::hole, .block = at->first, .bytes = {}});
       continue;
     }
     std::string block = at->second;
-    std::fill(block.begin() + static_cast<std::ptrdiff_t>(from),
-              block.begin() + static_cast<std::ptrdiff_t>(to), '\0');
-    steps.push_back({.kind = Step::Kind::write,
-                     .block = at->first,
-                     .bytes = std::move(block),
-                     .size = base + valid});
+    if (to >= valid)
+      block.resize(from);
+    else
+      block.replace(from, to - from, to - from, '\0');
+    const std::uint64_t reach = base + block.size();
+    steps.push_back(
+        {.kind = Step::Kind::write, .block = at->first, .bytes = std::move(block), .size = reach});
   }
   return steps;
 }
@@ -215,10 +216,10 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
         sizes.push_back({step.size, i + 1, step.block});
         break;
       }
-      case Step::Kind::cut:
+      case Step::Kind::hole:
         if (const auto found = versions.find(step.block); found != versions.end())
-          cut(found->second, step.valid);
-        sizes.push_back({step.block * block_size_ + step.valid, 1, step.block});
+          cut(found->second, 0);
+        sizes.push_back({step.block * block_size_, 1, step.block});
         break;
       case Step::Kind::size:
         if (!certain) break;  // it is one step, and has not happened

@@ -31,13 +31,12 @@ struct Content {
 struct Step {
   enum class Kind {
     write,  // `block` holds `bytes`
-    cut,    // of `block` only `valid` bytes are left, together with the commit
+    hole,   // `block` is one from the commit on
     size,   // the file's size is `size`: all beyond is cut
   };
   Kind kind = Kind::write;
   std::uint64_t block = 0;
   std::string bytes;
-  std::uint64_t valid = 0;
   std::uint64_t size = 0;            // of the file; of a write: where its block then ends
   Index begins = 0, ends = kNever;   // of its operation
   bool replaces = false;             // cuts the file to nothing, to write it anew
