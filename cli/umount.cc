@@ -45,6 +45,9 @@ tl::unexpected<Error> busy(const VaultMount& mount) {
 // An ordinary user may unmount only by a setuid helper. For root umount(8) does it, past its own
 // helper, which we may be: it takes the mount out of its notes too.
 Status unmount(const VaultMount& mount, const How& how) {
+  if (is_covered(mount))
+    return fail(Errc::bad_mount_point, "{}: another mount lies over it: unmount that first",
+                mount.point.string());
   std::vector<std::string> words;
   if (::geteuid() == 0) {
     words = {"env", "LC_ALL=C", "umount", "-i"};

@@ -1,5 +1,7 @@
 #include "oramcore/base/mountinfo.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
@@ -8,6 +10,9 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <string_view>
+
+#include "oramcore/base/descriptor.h"
 
 namespace s3oram {
 namespace {
@@ -30,6 +35,12 @@ std::string unescape(const std::string& text) {
   return plain;
 }
 
+unsigned number(std::string_view digits) {
+  unsigned value = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return value;
+}
+
 }  // namespace
 
 std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo) {
@@ -45,8 +56,8 @@ std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo) {
     if (word.end() - dash < 3 || unescape(dash[1]) != kVaultMountType) continue;
     VaultMount mount{unescape(word[4]), unescape(dash[2])};
     const std::string& device = word[2];
-    const std::size_t minor = device.find(':') + 1;
-    std::from_chars(device.data() + minor, device.data() + device.size(), mount.connection);
+    mount.connection = number(std::string_view(device).substr(device.find(':') + 1));
+    mount.id = number(word[0]);
     mounts.push_back(std::move(mount));
   }
   std::ranges::reverse(mounts);
@@ -74,6 +85,14 @@ bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& 
 bool is_dead(const std::filesystem::path& point) {
   struct statfs asked {};  // of the daemon, always: attributes may be the kernel's own
   return ::statfs(point.c_str(), &asked) != 0 && errno == ENOTCONN;
+}
+
+bool is_covered(const VaultMount& mount) {
+  const Descriptor seen(::open(mount.point.c_str(), O_PATH | O_CLOEXEC));  // asks no daemon
+  std::ifstream info(fmt::format("/proc/self/fdinfo/{}", seen.get()));
+  for (std::string word; info >> word;)
+    if (word == "mnt_id:") return info >> word && number(word) != mount.id;
+  return false;
 }
 
 std::optional<VaultMount> vault_mounted_at(const std::filesystem::path& point) {

@@ -14,6 +14,7 @@ struct VaultMount {
   std::filesystem::path point;
   std::filesystem::path vault;  // absolute
   unsigned connection = 0;      // its number, the minor one of its device
+  unsigned id = 0;              // of the mount
   friend bool operator==(const VaultMount&, const VaultMount&) = default;
 };
 
@@ -32,6 +33,9 @@ std::vector<VaultMount> vault_mounts();
 
 /// Whether the daemon that served the mount has ended. False also where the caller may not look.
 bool is_dead(const std::filesystem::path& point);
+
+/// Whether another mount hides this one: what uses its point uses the other.
+bool is_covered(const VaultMount& mount);
 
 /// The newest mount of a vault at `point`, which is as as_mount_point() gives it.
 std::optional<VaultMount> vault_mounted_at(const std::filesystem::path& point);

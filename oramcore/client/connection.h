@@ -86,6 +86,7 @@ class Connection {
   SystemClock clock_;
   SystemRandom random_;
   std::unique_ptr<ZmqTransport> transport_;
+  PublicKey own_key_{};
   std::thread thread_;
 };
 

@@ -15,6 +15,9 @@
 namespace s3oram {
 namespace {
 
+// SQLite's own bound of 512, without what it appends to the names of a database's other files.
+constexpr std::size_t kLongestPath = 504;
+
 // Where SQLite maps a file that cannot grow, a full disk is an I/O error to it.
 bool is_full(sqlite3* db, int rc) {
   if (rc != SQLITE_IOERR || !db) return rc == SQLITE_FULL;
@@ -130,6 +133,9 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
   const int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
                     (mode == Mode::read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE) |
                     (mode == Mode::create ? SQLITE_OPEN_CREATE : 0);
+  if (std::error_code error; std::filesystem::absolute(path, error).string().size() > kLongestPath)
+    return fail(Errc::failed, "database {}: its path is too long (more than {} bytes)", path,
+                kLongestPath);
   const std::string vfs = disk.sqlite_vfs();
   if (mode != Mode::read_only && vfs.empty()) Ballast::release_if_full(ballast_of(path));
   const int rc =

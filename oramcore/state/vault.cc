@@ -4,12 +4,15 @@
 #include <sodium.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -47,6 +50,23 @@ Descriptor open_lock(const fs::path& directory) {
   if (made.get() >= 0 && ::geteuid() == 0 && ::fchown(made.get(), stat.st_uid, stat.st_gid) != 0)
     return {};
   return made;
+}
+
+/// "process 12 (s3oramfs-fused)", as far as the kernel tells.
+std::string lock_holder(const struct stat& file) {
+  const auto locked =
+      fmt::format("{:02x}:{:02x}:{}", major(file.st_dev), minor(file.st_dev), file.st_ino);
+  std::ifstream locks("/proc/locks");
+  // ID: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE FIRST LAST
+  for (std::string line, word; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string pid, inode, name;
+    words >> word >> word >> word >> word >> pid >> inode;
+    if (inode != locked) continue;
+    std::ifstream("/proc/" + pid + "/comm") >> name;
+    if (!name.empty()) return fmt::format("process {} ({})", pid, name);
+  }
+  return "another process";
 }
 
 Status make_directory(const fs::path& path) {
@@ -283,7 +303,7 @@ Status Vault::lock() {
     return {};
   }
   if (errno == EWOULDBLOCK)
-    return fail(Errc::vault_in_use, "{}: in use by another process", directory_.string());
+    return fail(Errc::vault_in_use, "{}: in use by {}", directory_.string(), lock_holder(file));
   return system_failure(errno, "{}: cannot be locked", path.string());
 }
 

@@ -13,14 +13,14 @@ TEST(VaultMounts, TheNewestFirstWithoutEscapes) {
       "91 28 0:46 / /mnt/with\\040blank\\134and\\011tab rw - fuse.s3oramfs /v\\040w rw\n"
       "92 28 0:47 / /mnt/other rw - fuse.sshfs /home/a/private.vault rw\n");
   ASSERT_EQ(mounts.size(), 2u);
-  EXPECT_EQ(mounts[0], (VaultMount{"/mnt/with blank\\and\ttab", "/v w", 46}));
-  EXPECT_EQ(mounts[1], (VaultMount{"/home/a/private", "/home/a/private.vault", 45}));
+  EXPECT_EQ(mounts[0], (VaultMount{"/mnt/with blank\\and\ttab", "/v w", 46, 91}));
+  EXPECT_EQ(mounts[1], (VaultMount{"/home/a/private", "/home/a/private.vault", 45, 90}));
 }
 
 TEST(VaultMounts, OnlyABlankDivides) {
   const auto mounts = parse_vault_mounts("1 2 3 / /a\rb\fc\vd rw - fuse.s3oramfs /v rw\n");
   ASSERT_EQ(mounts.size(), 1u);
-  EXPECT_EQ(mounts[0], (VaultMount{"/a\rb\fc\vd", "/v", 3}));
+  EXPECT_EQ(mounts[0], (VaultMount{"/a\rb\fc\vd", "/v", 3, 1}));
 }
 
 TEST(VaultMounts, IgnoresMalformedLines) {
@@ -33,7 +33,7 @@ TEST(VaultMounts, IgnoresMalformedLines) {
 TEST(VaultMounts, KeepsAnUnfinishedEscape) {
   const auto mounts = parse_vault_mounts("1 2 3 / /a\\04 rw - fuse.s3oramfs /v\\ rw\n");
   ASSERT_EQ(mounts.size(), 1u);
-  EXPECT_EQ(mounts[0], (VaultMount{"/a\\04", "/v\\", 3}));
+  EXPECT_EQ(mounts[0], (VaultMount{"/a\\04", "/v\\", 3, 1}));
 }
 
 TEST(FindMount, SaysWhatIsNotMounted) {

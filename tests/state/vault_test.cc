@@ -93,6 +93,9 @@ TEST_F(VaultTest, IsOfOneProcessAtATime) {
   const Status refused = second->lock();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::vault_in_use);
+  EXPECT_NE(refused.error().message.find(fmt::format("in use by process {} (", ::getpid())),
+            std::string::npos)
+      << refused.error().message;
   int waited = 0;
   const Status locked = second->lock_when_left([&] {
     if (++waited == 2) first.reset();

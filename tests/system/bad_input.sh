@@ -51,6 +51,10 @@ expect 2 "VAULT: its value is empty" s3oramfs fsck ""
 expect 2 "$work/nothing" s3oramfs init --local --passfile "$work/nothing" "$work/new"
 expect 1 "$work/no-such-file" s3oramfs init --local --passfile "$work/no-such-file" "$work/new"
 [[ ! -e $work/new ]] || fail "a refused init left something"
+deep=$work/$(printf 'deep/%.0s' {1..100})
+mkdir -p "$deep"
+expect 14 "path is too long" s3oramfs init --local --no-passphrase "$deep/new"
+[[ ! -e $deep/new ]] || fail "a refused init left something"
 
 step "a local vault"
 s3oramfs init --local --passfile "$work/right" --block-size 4K "$work/vault"
@@ -88,6 +92,10 @@ exec 3< "$mount/file"
 expect 17 "in use" s3oramfs umount "$mount"
 exec 3<&-
 [[ $(< "$mount/file") == kept ]] || fail "the mount suffered"
+mount -t tmpfs other "$mount"
+expect 17 "another mount lies over it" s3oramfs umount "$vault"
+umount --internal-only "$mount"
+[[ $(< "$mount/file") == kept ]] || fail "what lay over the mount is still there"
 s3oramfs umount "$mount"
 
 step "a damaged vault"
