@@ -12,15 +12,21 @@ constexpr std::size_t kTileBytes = 1 << 18;  // of a message
 constexpr std::size_t kTileAlign = 128;
 constexpr std::size_t kTilesBesideAccesses = 1, kTilesInHaste = 4, kMostTilesAtOnce = 16;
 constexpr Duration kAlone = std::chrono::milliseconds(100);     // without a retrieval
+constexpr Duration kBetween = std::chrono::milliseconds(5);     // two retrievals, or hardly more
 constexpr Duration kTimeOfTile = std::chrono::milliseconds(8);  // on a line of 250 Mbit/s
+constexpr Duration kLookAgain = std::chrono::milliseconds(1);
 
 }  // namespace
 
 std::size_t tiles_at_once(const EvictionPace& pace) {
-  const bool late = pace.accesses * pace.tiles > std::uint64_t{pace.begun} * pace.evict_every;
+  const std::uint64_t due = pace.accesses * pace.tiles;
+  const std::uint64_t begun = std::uint64_t{pace.begun} * pace.evict_every;
+  const auto for_distance =
+      pace.quickest ? static_cast<std::size_t>(*pace.quickest / kTimeOfTile) : 0;
+  const bool late = due > begun, early = 2 * due < begun;
+  if (early && pace.quiet < kBetween && for_distance == 0) return 0;
   const std::size_t nearby = late || pace.quiet >= kAlone ? kTilesInHaste : kTilesBesideAccesses;
-  const auto for_distance = pace.quickest ? *pace.quickest / kTimeOfTile : 0;
-  return std::min(nearby + static_cast<std::size_t>(for_distance), kMostTilesAtOnce);
+  return std::min(nearby + for_distance, kMostTilesAtOnce);
 }
 
 Result<std::shared_ptr<Eviction>> Eviction::make(EvictionInput input, const EvictionHost& host) {
@@ -50,8 +56,12 @@ Task<Result<Frames>> Eviction::run() {
       }(shared_from_this()));
     // The others must have our subshares before we call ourselves done; and nothing may be left
     // running.
-    if (at_once_ == 0 && (unanswered_ == 0 || failure_)) break;
-    co_await changed_.wait();
+    const bool all_begun = next_tile_ == tiles_ || failure_;
+    if (all_begun && at_once_ == 0 && (unanswered_ == 0 || failure_)) break;
+    if (all_begun || at_once_ > 0)
+      co_await changed_.wait();
+    else
+      co_await host_.clock.sleep(kLookAgain);  // early: accesses and time go on without us
   }
   inbox_.clear();
   if (failure_) co_return fail(*failure_);

@@ -55,14 +55,15 @@ struct AccessLoad {
 /// How far an eviction is.
 struct EvictionPace {
   std::uint32_t begun = 0, tiles = 1;
-  std::uint64_t accesses = 0;  // since it was due
-  std::uint32_t evict_every = 1;
+  std::uint64_t accesses = 0;        // since it was due
+  std::uint32_t evict_every = 1;     // accesses
   Duration quiet{};                  // without a retrieval
   std::optional<Duration> quickest;  // tile so far
 };
 /// How many tiles to have under way: one beside accesses; more where there are none, and where as
-/// many as the root takes would have come before the last tile, and would wait for the end; and
-/// more the farther away the other servers are.
+/// many as the root takes would have come before the last tile, and would wait for the end; none
+/// where accesses follow each other and the last tile would have come before half as many; and more
+/// the farther away the other servers are.
 std::size_t tiles_at_once(const EvictionPace& pace);
 
 /// Where an eviction runs. All must outlive it.

@@ -18,8 +18,19 @@ std::size_t at_once(std::uint32_t begun, std::uint64_t accesses, Duration quiet,
 }
 
 TEST(EvictionPace, OneTileBesideAccessesAndMoreAlone) {
-  for (const Duration quiet : {0ms, 10ms, 50ms}) EXPECT_EQ(at_once(5, 2, quiet), 1u);
-  EXPECT_EQ(at_once(5, 2, 1s), 4u);
+  for (const Duration quiet : {0ms, 10ms, 50ms}) EXPECT_EQ(at_once(5, 5, quiet), 1u);
+  EXPECT_EQ(at_once(5, 5, 1s), 4u);
+}
+
+TEST(EvictionPace, NoneWhileItIsTwiceAsFarAsAccessesThatFollowEachOther) {
+  EXPECT_EQ(at_once(0, 0, 0ms), 1u);  // begins at once
+  for (std::uint32_t begun = 1; begun < 10; ++begun) {
+    EXPECT_EQ(at_once(begun, begun - 1, 2ms), 0u);
+    EXPECT_EQ(at_once(begun, begun, 2ms), 1u);
+  }
+  EXPECT_EQ(at_once(5, 4, 5ms), 1u);
+  EXPECT_EQ(at_once(5, 4, 1s), 4u);
+  EXPECT_EQ(at_once(5, 4, 2ms, 7ms), 0u);
 }
 
 TEST(EvictionPace, MoreOnceAccessesAreAhead) {
@@ -30,7 +41,7 @@ TEST(EvictionPace, MoreOnceAccessesAreAhead) {
 }
 
 TEST(EvictionPace, MoreTheFartherTheOthersAre) {
-  EXPECT_EQ(at_once(5, 2, 0ms, 7ms), 1u);
+  EXPECT_EQ(at_once(5, 5, 0ms, 7ms), 1u);
   EXPECT_EQ(at_once(5, 2, 0ms, 40ms), 6u);
   EXPECT_EQ(at_once(5, 2, 0ms, 10s), 16u);
 }
