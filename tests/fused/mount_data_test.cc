@@ -176,6 +176,29 @@ TEST_F(MountTest, WhatCouldNotBeTakenIsNotShown) {
   EXPECT_TRUE(content(root / "a") == seen);
 }
 
+// The file would have holes where the kernel gave up what it could not write back, and its writer
+// was not told.
+TEST_F(MountTest, ARenameInstallsNothingOfWhichTheKernelHasLostAPart) {
+  put(root / "a", "old");
+  unmount_kernel();
+  remount_with_deadline(std::chrono::milliseconds(100));
+  mount_kernel();
+  const OpenFile file(root / "new", O_RDWR | O_CREAT), other(root / "new", O_RDONLY);
+  const std::string text = pattern(3 * options.cache.limit);
+  device->hold_writes(true);
+  write_what_goes(file, text);
+  ::sync_file_range(other, 0, 0, SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  device->hold_writes(false);
+  EXPECT_EQ(::rename((root / "new").c_str(), (root / "a").c_str()), -1);
+  EXPECT_EQ(errno, EIO);
+  EXPECT_EQ(content(root / "a"), "old");
+  EXPECT_EQ(::fsync(file), -1);  // now it is told, and may do what it likes
+  ASSERT_EQ(::pwrite(file, text.data(), text.size(), 0), ssize_t(text.size()));
+  ASSERT_EQ(::fsync(file), 0);
+  EXPECT_EQ(::rename((root / "new").c_str(), (root / "a").c_str()), 0);
+  EXPECT_TRUE(content(root / "a") == text);
+}
+
 TEST_F(MountTest, TheUnmountTellsOfWhatIsLostByItAlone) {
   std::ostringstream log;
   const auto former = spdlog::default_logger();
