@@ -51,7 +51,8 @@ Status unmount(const VaultMount& mount, const How& how) {
   std::vector<std::string> words;
   if (::geteuid() == 0) {
     words = {"env", "LC_ALL=C", "umount", "-i"};
-    if (how.lazy || how.dead) words.push_back("-l");
+    // A program that waits for a daemon that hangs uses the mount a moment longer.
+    if (how.lazy || how.dead || how.hangs) words.push_back("-l");
     if (how.hangs) words.push_back("-f");  // or the kernel would wait for the daemon
   } else {
     words = {"fusermount3", how.lazy || how.hangs || how.dead ? "-uz" : "-u"};
