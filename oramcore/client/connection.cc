@@ -33,7 +33,6 @@ Connection::~Connection() {
 }
 
 Status Connection::start(const VaultKeys& keys, const VolumeOptions& options) {
-  own_key_ = keys.curve.public_key;
   if (vault_.config().local) S3O_TRY(start_local_servers(options));
   ZmqConfig config{
       .self = kClient, .keys = keys.curve, .listen = {}, .peers = {}, .client_keys = {}};
@@ -110,10 +109,8 @@ Status Connection::check_numbers(const std::vector<HelloAnswer>& hellos) const {
 std::string Connection::refusal(Party server) const {
   switch (transport_->state(server)) {
     case PeerState::refused:
-      return fmt::format(
-          "does not know this client's key: authorize it there with "
-          "`s3oramfs-serverd authorize --store DIR {}`",
-          to_text(own_key_));
+      return "does not know this client's key: authorize it there with "
+             "`s3oramfs-serverd authorize --store DIR KEY`";
     case PeerState::insecure:
       return "has another key than the vault says, or is no s3oramfs-serverd";
     default:

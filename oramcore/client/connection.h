@@ -86,7 +86,6 @@ class Connection {
   SystemClock clock_;
   SystemRandom random_;
   std::unique_ptr<ZmqTransport> transport_;
-  PublicKey own_key_{};
   std::thread thread_;
 };
 

@@ -82,8 +82,7 @@ step "a server that forgets who may connect"
 stop_server 1
 mv "$work/store1/clients" "$work/clients"
 start_server 1
-wait_until "status says why it does not answer" status_says "(it does not know this client's key: authorize it there with"
-status_says "authorize --store DIR $(head -c 43 "$work/clients")" || fail "status names another key"
+wait_until "status says why it does not answer" status_says "(it does not know this client's key: authorize it there"
 stop_server 1
 mv "$work/clients" "$work/store1/clients"
 start_server 1
