@@ -48,14 +48,15 @@ Status unmount(const VaultMount& mount, const How& how) {
   if (is_covered(mount))
     return fail(Errc::bad_mount_point, "{}: another mount lies over it: unmount that first",
                 mount.point.string());
+  // A program that waits for a daemon that hangs uses the mount a moment longer.
+  const bool detach = how.lazy || how.dead || how.hangs;
   std::vector<std::string> words;
   if (::geteuid() == 0) {
     words = {"env", "LC_ALL=C", "umount", "-i"};
-    // A program that waits for a daemon that hangs uses the mount a moment longer.
-    if (how.lazy || how.dead || how.hangs) words.push_back("-l");
+    if (detach) words.push_back("-l");
     if (how.hangs) words.push_back("-f");  // or the kernel would wait for the daemon
   } else {
-    words = {"fusermount3", how.lazy || how.hangs || how.dead ? "-uz" : "-u"};
+    words = {"fusermount3", detach ? "-uz" : "-u"};
   }
   words.insert(words.end(), {"--", mount.point});
   auto end = run_program(std::move(words), STDERR_FILENO, kMostSaid);

@@ -470,14 +470,11 @@ PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::
     const auto from = static_cast<std::uint32_t>(offset > base ? offset - base : 0);
     const auto to = static_cast<std::uint32_t>(std::min<std::uint64_t>(end - base, block_size_));
     if (from >= next->second) continue;
-    if (to >= next->second && from == 0) {
-      S3O_POSIX_TRY(forget(node, index));
-      continue;
-    }
     // What commits is cut at once only if it is what users see: or a crash would leave neither.
     const auto cached = node.blocks.find(index);
-    if (to >= next->second && (cached == node.blocks.end() || !cached->second->unflushed())) {
-      S3O_POSIX_TRY(lower_valid(node, index, from));
+    const bool is_newer = cached != node.blocks.end() && cached->second->unflushed();
+    if (to >= next->second && (from == 0 || !is_newer)) {
+      S3O_POSIX_TRY(from == 0 ? forget(node, index) : lower_valid(node, index, from));
       continue;
     }
     S3O_POSIX_TRY(wait_for_room(lock, node, index));
