@@ -103,6 +103,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_flag("--exit-with-parent", options.exit_with_parent,
                "Stop when the process that started this one ends");
   app.add_option("--ready-fd", options.ready_fd, "Write a byte there once listening")
+      ->check(CLI::NonNegativeNumber.description(""))
       ->type_name("N");
   app.add_option("--threads", options.threads, "Threads for arithmetic and disk; else one a core")
       ->check(CLI::Range(1U, kMostThreads))

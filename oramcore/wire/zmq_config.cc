@@ -75,7 +75,9 @@ Result<ZapHandler::Admitted> admitted_keys(const ZmqConfig& config,
   for (const auto& key : clients) {
     const auto [at, added] = admitted.emplace(key, kClient);
     if (!added && at->second != kClient)
-      return fail(Errc::usage, "key {} is both a client's and server {}'s: each needs its own",
+      return fail(Errc::usage,
+                  "key {} is both a client's and server {}'s, and each needs its own: end the "
+                  "client's by 's3oramfs-serverd revoke'",
                   to_text(key), at->second);
   }
   return admitted;

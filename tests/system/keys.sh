@@ -20,6 +20,10 @@ echo kept > "$mount/file"
 cp "$vault/vault.key" "$work/former.key"
 
 step "a new key of the client"
+cp -r "$vault" "$work/unfinished"
+sed -i 's/"ready": true/"ready": false/' "$work/unfinished/vault.json"
+said=$(s3oramfs rekey "$work/unfinished" 2>&1) && fail "an unfinished vault has a new key"
+[[ $said == *"'s3oramfs init' again"* && -z $(shown_key <<< "$said") ]] || fail "rekey of an unfinished vault: $said"
 code=0
 said=$(s3oramfs rekey "$vault" 2>&1) || code=$? # it is mounted
 [[ $code == 13 && $said == *"the same rekey again"* ]] || fail "rekey of a mounted vault: $code, $said"
@@ -52,6 +56,17 @@ for n in {1..20}; do keys+=("$(serverd keygen --store "$work/crowded/$n")"); don
 printf '%s\n' "${keys[@]}" | xargs -P 8 -I KEY "$bin/s3oramfs-serverd" authorize --store "$work/crowded" KEY
 for key in "${keys[@]}"; do grep -qxF -e "$key" "$work/crowded/clients" || fail "$key was lost"; done
 expect 19 "public key is ${keys[0]}" serverd keygen --store "$work/crowded/1"
+
+step "a server's key is no client's"
+expect 2 "this is server 2's key" serverd authorize --store "$work/store1" "${server_key[2]}"
+expect 2 "the server's own key" serverd authorize --store "$work/store1" "${server_key[1]}"
+cp "$work/store1/clients" "$work/clients"
+echo "${server_key[2]}" >> "$work/store1/clients"
+stop_servers
+expect 2 "s3oramfs-serverd revoke" serverd --store "$work/store1" --listen "$host:${server_port[1]}"
+serverd revoke --store "$work/store1" "${server_key[2]}"
+cmp "$work/store1/clients" "$work/clients"
+start_servers
 
 step "a new key of a server, which moves too"
 key=$(serverd keygen --rotate --store "$work/store2")
