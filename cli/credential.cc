@@ -41,6 +41,7 @@ void CredentialOptions::add_to(CLI::App& app) {
 
 void CredentialOptions::add_new_to(CLI::App& app, const std::string& prefix) {
   const std::string group = "What is to open the vault (default: a passphrase that is asked for)";
+  source.prefix = prefix;
   auto* key = add(app, prefix, group);
   key->description("A file instead of a passphrase; made if missing");
   app.add_flag("--no-passphrase", no_passphrase, "Keep the key unprotected in the vault")

@@ -92,11 +92,7 @@ Status run_fsck(const Args& args) {
   if (!vault) return fail(std::move(vault).error());
   S3O_TRY(become_owner(*vault));
   S3O_TRY(lock_vault(*vault));
-  if (!vault->config().ready)
-    return fail(Errc::failed,
-                "{}: not finished, and there is nothing to check: run the same "
-                "`s3oramfs init` again",
-                vault->directory().string());
+  S3O_TRY(vault->require_ready());
   auto report = [&] {
     Progress progress("checking " + vault->directory().string());
     return check_vault(*vault, repair, [&](const std::string& doing) { progress.update(doing); });

@@ -12,6 +12,7 @@
 #include "cli/server_option.h"
 #include "cli/volume_options.h"
 #include "oramcore/base/help.h"
+#include "oramcore/base/human.h"
 #include "oramcore/state/vault_draft.h"
 #include "oramcore/tree/choose.h"
 #include "oramcore/tree/geometry.h"
@@ -111,8 +112,8 @@ Result<Choice> choose(const InitOptions& options) {
   wishes.allow_overflow = options.allow_overflow;
   const std::size_t servers = options.local ? 2 * options.threshold + 1 : options.servers.size();
   if (servers < 2 * options.threshold + 1 || servers > 127)
-    return fail(Errc::usage, "{} servers: --privacy-threshold {} needs {} to 127 of them", servers,
-                options.threshold, 2 * options.threshold + 1);
+    return fail(Errc::usage, "{} server{}: --privacy-threshold {} needs {} to 127 of them", servers,
+                servers == 1 ? "" : "s", options.threshold, 2 * options.threshold + 1);
   wishes.scheme = {static_cast<std::uint8_t>(options.threshold),
                    static_cast<std::uint8_t>(servers)};
   wishes.expect = options.expect;
@@ -144,12 +145,7 @@ Result<VaultConfig> config_of(const InitOptions& options, const VolumeParams& pa
 }
 
 bool same_request(const VaultConfig& a, const VaultConfig& b) {
-  const auto same_server = [](const ServerAddress& x, const ServerAddress& y) {
-    return x.host_port == y.host_port && x.key == y.key;
-  };
-  return a.params == b.params && a.local == b.local &&
-         std::equal(a.servers.begin(), a.servers.end(), b.servers.begin(), b.servers.end(),
-                    same_server);
+  return a.params == b.params && a.local == b.local && a.servers == b.servers;
 }
 
 // A vault being made, or an unfinished one found; removed again unless kept.
@@ -207,7 +203,8 @@ class Unfinished {
 
   static Result<Unfinished> resume(const InitOptions& options, const VaultConfig& config,
                                    Result<Vault>& found) {
-    if (!found || found->config().ready)
+    if (!found) return fail(found.error().code, "{}; it is not overwritten", found.error().message);
+    if (found->config().ready)
       return fail(Errc::exists, "{}: holds a vault already, and is not overwritten",
                   options.vault.string());
     if (!same_request(found->config(), config))
@@ -278,7 +275,7 @@ Status run_init(const Args& args) {
           human_size(disk.available / expansion), expansion);
   }
   std::cout << "Made " << vault << ". Keep it: without it nothing can be read. To mount it:\n"
-            << "  s3oramfs mount " << options.vault.string() << " DIRECTORY\n";
+            << "  s3oramfs mount " << shell_word(options.vault) << " DIRECTORY\n";
   return {};
 }
 

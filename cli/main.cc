@@ -55,8 +55,12 @@ Status run(Args args) {
   std::string name = args.empty() ? "--help" : args.front();
   if (!args.empty()) args.erase(args.begin());
   if (name == "--version") name = "version";
-  if (name == "--help" || name == "-h" || name == "help") {
-    if (args.empty()) {
+  const auto is_help = [](const std::string& word) {
+    return word == "--help" || word == "-h" || word == "help";
+  };
+  if (is_help(name)) {
+    if (args.size() > 1) return fail(Errc::usage, "help: of one command (see: s3oramfs --help)");
+    if (args.empty() || is_help(args.front())) {
       print_help();
       return {};
     }

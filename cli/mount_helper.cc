@@ -20,6 +20,8 @@ Result<HelperArguments> read(const Args& args, std::string_view known) {
       read.names.push_back(word);
       continue;
     }
+    if (word.starts_with("--"))
+      return fail(Errc::usage, "{}: no such option of mount(8) or umount(8)", word);
     for (std::size_t at = 1; at < word.size(); ++at) {
       const char letter = word[at];
       if (letter == 'N')

@@ -10,15 +10,23 @@ namespace {
 
 namespace stdfs = std::filesystem;
 
-/// Where the vault is mounted, as its daemon says.
-std::optional<VaultMount> mount_of(const Vault& vault) {
+/// Where the vault is mounted, as its daemon says. Errors: vault_in_use (not to be seen here).
+Result<VaultMount> mount_of(const Vault& vault) {
   const auto status = ask_daemon(vault, "status", kStatusPatience);
-  if (!status) return std::nullopt;
-  const auto point = status->find("mountpoint");
-  if (point == status->end() || !point->is_string()) return std::nullopt;
+  if (!status) return fail(status.error());
+  const auto point = status->find("mountpoint"), pid = status->find("pid");
+  if (point == status->end() || pid == status->end() || !point->is_string() ||
+      !pid->is_number_unsigned())
+    return fail(Errc::not_mounted, "{}: its daemon does not say where", vault.directory().string());
   auto mount = vault_mounted_at(point->get<std::string>());
-  if (mount) mount->vault = vault.directory();
-  return mount;
+  if (!mount)
+    return fail(Errc::vault_in_use,
+                "{}: its daemon, process {}, goes on, but there is no mount at {} here: after "
+                "'umount --lazy' it ends when no program uses its files any more; or it is mounted "
+                "in another mount namespace",
+                vault.directory().string(), pid->get<unsigned>(), point->get<std::string>());
+  mount->vault = vault.directory();
+  return *mount;
 }
 
 /// The kernel's list has the place where the vault was when it was mounted. If no daemon has it
@@ -68,8 +76,10 @@ Result<VaultMount> find_mount(const stdfs::path& name) {
   if (auto found = find(point)) return *found;
   std::error_code error;
   if (auto found = find(stdfs::canonical(point, error))) return *found;  // a link
-  if (const auto vault = Vault::find(name))                              // moved since
-    if (auto found = mount_of(*vault)) return *found;
+  if (const auto vault = Vault::find(name)) {                            // moved since
+    auto found = mount_of(*vault);
+    if (found || found.error().code == Errc::vault_in_use) return found;
+  }
   if (const std::string inside = say_if_inside(name); !inside.empty())
     return fail(Errc::not_mounted, "{}", inside);
   return fail(Errc::not_mounted, "{}: no vault is mounted there, and no such vault is mounted",

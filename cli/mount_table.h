@@ -11,7 +11,8 @@
 namespace s3oram {
 
 /// The newest mount that `name`, a mount point or a vault, stands for, and where its vault is now:
-/// it may have been moved. Works for a mount point whose daemon is dead. Errors: not_mounted.
+/// it may have been moved. Works for a mount point whose daemon is dead. Errors: not_mounted,
+/// vault_in_use (its daemon goes on, but the mount is not to be seen by this process).
 Result<VaultMount> find_mount(const std::filesystem::path& name);
 
 /// The vault that `name` is, or that is mounted there. Errors: those of Vault::find.

@@ -63,6 +63,7 @@ Status run_rekey(const Args& args) {
   if (vault->config().local)
     return fail(Errc::usage, "{}: its servers run on this machine, and need no keys",
                 vault->directory().string());
+  S3O_TRY(vault->require_ready());
   auto known = existing_credential(options.credential, *vault);
   if (!known) return fail(std::move(known).error());
   S3O_TRY(become_owner(*vault));

@@ -12,6 +12,7 @@
 #include "cli/volume_options.h"
 #include "fused/restore_files.h"
 #include "oramcore/base/durable_file.h"
+#include "oramcore/base/human.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/sqlite.h"
 #include "oramcore/state/owner.h"
@@ -185,12 +186,13 @@ Status run_restore(const Args& args) {
   auto found = vault_to_restore(options);
   if (!found) return fail(std::move(found).error());
   Vault* vault = &found->vault;
+  S3O_TRY(vault->require_ready());
   S3O_TRY(lock_vault(*vault));
   if (found->put_back && !options.force && fs::exists(vault->database())) {
     std::cout << fmt::format(
-        "{0} has its vault.json and vault.key again; vault.db stays as it is. Check it: s3oramfs "
-        "fsck {0}\n",
-        vault->directory().string());
+        "{} has its vault.json and vault.key again; vault.db stays as it is. Check it: s3oramfs "
+        "fsck {}\n",
+        vault->directory().string(), shell_word(vault->directory()));
     return {};
   }
   auto credential = existing_credential(options.credential, *vault);
@@ -211,11 +213,11 @@ Status run_restore(const Args& args) {
   const std::string& directory = vault->directory().string();
   if (!restored)
     return fail(restored.error().code, "{} (to go on: s3oramfs restore{} {})",
-                restored.error().message, options.force ? " --force" : "", directory);
+                restored.error().message, options.force ? " --force" : "", shell_word(directory));
   std::cout << (*restored ? fmt::format("{} has all names again as of {}.", directory,
                                         date_of((*restored)->time))
                           : fmt::format("{} has the names that its vault.db had.", directory))
-            << fmt::format(" Check it: s3oramfs fsck {}\n", directory);
+            << fmt::format(" Check it: s3oramfs fsck {}\n", shell_word(directory));
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "cli/json_text.h"
 #include "cli/mount_table.h"
 #include "cli/status_text.h"
+#include "oramcore/base/human.h"
 
 namespace s3oram {
 namespace {
@@ -22,6 +23,7 @@ ordered_json describe(const Vault& vault) {
   status["vault"] = vault.directory().string();
   status["ready"] = config.ready;
   status["mounted"] = false;
+  status["mounted_here"] = false;
   status["local"] = config.local;
   status["privacy_threshold"] = config.params.scheme.threshold;
   status["block_size"] = config.params.block_size;
@@ -44,7 +46,7 @@ void add_dead_daemon(ordered_json& status, const VaultMount& mount, bool hangs) 
       {"problems", ordered_json::array(
                        {fmt::format("{}: s3oramfs umount {}{}, and mount it again",
                                     hangs ? "its daemon does not answer" : "its daemon has ended",
-                                    hangs ? "--force " : "", mount.point.string())})}};
+                                    hangs ? "--force " : "", shell_word(mount.point))})}};
 }
 
 Status outcome_of_check(const ordered_json& status) {
@@ -73,6 +75,7 @@ Status run_status(const Args& args) {
   auto vault = find_vault(mount ? mount->vault : std::filesystem::path(name));
   if (!vault) return fail(std::move(vault).error());
   ordered_json status = describe(*vault);
+  status["mounted_here"] = mount.has_value();
   auto answer = ask_daemon(*vault, "status", kStatusPatience);
   if (!answer && answer.error().code == Errc::failed)  // it may just have ended
     answer = ask_daemon(*vault, "status", kStatusPatience);

@@ -100,8 +100,12 @@ std::string mounted_text(const ordered_json& status, std::int64_t now) {
     out += fmt::format("; {} in the stash", plural(stash, "block"));
   out += scrub_text(member(status, "scrub"));
   const auto since = static_cast<double>(now) - real(status, "since");
-  return fmt::format("mounted   on {} for {}, by process {}\n", text(status, "mountpoint"),
-                     human_duration(since), number(status, "pid")) +
+  return fmt::format("mounted   on {} for {}, by process {}{}\n", text(status, "mountpoint"),
+                     human_duration(since), number(status, "pid"),
+                     flag(status, "mounted_here")
+                         ? ""
+                         : ", but not to be seen here: unmounted with --lazy and still in use, or "
+                           "in another mount namespace") +
          out + "\n";
 }
 

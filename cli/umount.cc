@@ -11,6 +11,7 @@
 #include "cli/control.h"
 #include "cli/mount_table.h"
 #include "cli/terminal.h"
+#include "oramcore/base/human.h"
 #include "oramcore/base/program.h"
 
 namespace s3oram {
@@ -37,9 +38,12 @@ struct How {
 };
 
 tl::unexpected<Error> busy(const VaultMount& mount) {
+  if (const auto inner = mount_inside(mount.point))
+    return fail(Errc::bad_mount_point, "{}: something is mounted in it, at {}: unmount that first",
+                mount.point.string(), inner->string());
   return fail(Errc::bad_mount_point,
               "{}: in use: close the programs that use it (see: fuser -vm {}), or give --lazy",
-              mount.point.string(), mount.point.string());
+              mount.point.string(), shell_word(mount.point));
 }
 
 // An ordinary user may unmount only by a setuid helper. For root umount(8) does it, past its own
@@ -48,6 +52,7 @@ Status unmount(const VaultMount& mount, const How& how) {
   if (is_covered(mount))
     return fail(Errc::bad_mount_point, "{}: another mount lies over it: unmount that first",
                 mount.point.string());
+  if (how.lazy && mount_inside(mount.point)) return busy(mount);  // would be taken along
   // A program that waits for a daemon that hangs uses the mount a moment longer.
   const bool detach = how.lazy || how.dead || how.hangs;
   std::vector<std::string> words;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "fused/backup_list.h"
 #include "fused/check_files.h"
@@ -27,6 +28,7 @@ Result<std::string> integrity(Database& database) {
     if (!more) return problems.empty() ? more.error().message : problems;
     if (!*more) return problems == "ok" ? std::string() : problems;
     problems += (problems.empty() ? "" : "; ") + rows->text(0);
+    std::ranges::replace(problems, '\n', ' ');
   }
 }
 
@@ -105,11 +107,11 @@ class Check {
                                [](const Finding& finding) { return finding.mendable(); });
     if (!mend) return {};
     S3O_TRY(save_copy(*database));
-    if (!problems->empty()) {
-      *database = Database();
-      return salvage_and_mend();
-    }
-    return mend_rows(*database);
+    if (problems->empty()) return mend_rows(*database);
+    *database = Database();
+    S3O_TRY(salvage_and_mend());
+    if (report_.repaired) return {};
+    return remove_database(std::exchange(report_.copy, {}));  // the same as vault.db still
   }
 
   struct Rows {

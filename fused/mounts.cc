@@ -4,6 +4,7 @@
 
 #include <system_error>
 
+#include "oramcore/base/human.h"
 #include "oramcore/base/mountinfo.h"
 #include "oramcore/base/program.h"
 #include "oramcore/state/vault.h"
@@ -17,8 +18,8 @@ Status check_mountpoint(const std::filesystem::path& mountpoint,
     const auto used = Vault::is_in_use(mount->vault);  // not by its daemon, if it was moved
     if (used && !*used && is_dead(mountpoint))
       return fail(Errc::bad_mount_point,
-                  "{0}: a dead mount is in the way: run s3oramfs umount {0} first",
-                  mountpoint.string());
+                  "{}: a dead mount is in the way: run s3oramfs umount {} first",
+                  mountpoint.string(), shell_word(mountpoint));
     return fail(Errc::bad_mount_point, "{} is taken: the vault {} is mounted there",
                 mountpoint.string(), mount->vault.string());
   }

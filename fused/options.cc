@@ -113,6 +113,11 @@ Status read_word(const std::string& word, bool sloppy, MountCommand& command) {
                                   [&](const Word& each) { return each.name == word; });
   if (known == kWords.end()) {
     if (sloppy) return {};
+    const std::string name = word.substr(0, word.find('='));
+    if (std::ranges::find(kValues, name) != kValues.end())
+      return fail(Errc::usage, "-o {0}: its value is missing: {0}=...", name);
+    if (std::ranges::find(kWords, name, &Word::name) != kWords.end())
+      return fail(Errc::usage, "-o {}: {} takes no value", word, name);
     return fail(Errc::usage, "-o {}: no such mount option; known are\n{}", word, known_words());
   }
   if (known->use == Use::kernel) command.fuse_options.push_back(word);

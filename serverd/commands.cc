@@ -8,6 +8,7 @@
 #include <cstring>
 #include <set>
 
+#include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "serverd/store_files.h"
 
@@ -19,7 +20,7 @@ Status require_store(const Path& store) {
   if (std::filesystem::is_directory(store, error)) return {};
   return fail(Errc::usage,
               "store {}: no such directory; 's3oramfs-serverd keygen --store {}' makes it",
-              store.string(), store.string());
+              store.string(), shell_word(store));
 }
 
 // Checked here, as a list that is no volume's would otherwise be noticed only when a server starts.
@@ -35,6 +36,19 @@ Status require_volume(const std::set<Party>& numbers, bool update) {
               "gap; give {}",
               missing.size() == 1 ? "server" : "servers", fmt::join(missing, ", "),
               update ? "these too" : "all of them, or --update and those that change");
+}
+
+// With another server's key among the clients' a server does not start.
+Status require_no_server(const Path& store, const PublicKey& key) {
+  if (const auto own = read_server_key(store); own && own->public_key == key)
+    return fail(Errc::usage, "{}: this is the server's own key, and no client's", to_text(key));
+  const auto servers = read_peers(store);
+  if (!servers) return fail(servers.error());
+  for (const auto& server : *servers)
+    if (server.key == key)
+      return fail(Errc::usage, "{}: this is server {}'s key, and no client's", to_text(key),
+                  server.party);
+  return {};
 }
 
 }  // namespace
@@ -67,6 +81,7 @@ Status authorize(const Path& store, const std::string& key) {
   S3O_TRY(require_store(store));
   const auto parsed = parse_public_key(key);
   if (!parsed) return fail(parsed.error());
+  S3O_TRY(require_no_server(store, *parsed));
   return add_client(store, *parsed);
 }
 

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "oramcore/base/async.h"
+#include "oramcore/base/human.h"
 #include "oramcore/base/metrics_responder.h"
 #include "oramcore/base/random.h"
 #include "oramcore/base/system_error.h"
@@ -168,7 +169,7 @@ Status serve(const Options& options) {
   spdlog::info("server {} listens on {}", network->self, (*transport)->endpoint());
   if (network->client_keys.empty() && network->listen.starts_with("tcp"))
     spdlog::warn("no client may connect yet: 's3oramfs-serverd authorize --store {} KEY'",
-                 options.store);
+                 shell_word(options.store));
   if (options.ready_fd >= 0) S3O_TRY(report_ready(options.ready_fd));
   manager.ready(fmt::format("Server {} listens on {}", network->self, (*transport)->endpoint()));
   const Watchdog watchdog(io.get_executor(), manager);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "oramcore/base/durable_file.h"
+#include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/wire/endpoint.h"
 
@@ -84,7 +85,7 @@ Result<Descriptor> lock_store(const Path& store) {
     if (errno == ENOENT)
       return fail(Errc::usage,
                   "store {}: no such directory; 's3oramfs-serverd keygen --store {}' makes it",
-                  store.string(), store.string());
+                  store.string(), shell_word(store));
     return system_failure(errno, "{}", file.string());
   }
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
@@ -108,7 +109,7 @@ Result<KeyPair> read_server_key(const Path& store) {
   if (::stat(file.c_str(), &found) != 0)
     return fail(errno == ENOENT ? Errc::usage : Errc::failed,
                 "{}: {}; 's3oramfs-serverd keygen --store {}' makes the server's key",
-                file.string(), std::strerror(errno), store.string());
+                file.string(), std::strerror(errno), shell_word(store));
   if (found.st_mode & (S_IRWXG | S_IRWXO))
     return fail(Errc::failed,
                 "{}: others may read this key (mode {:04o}): 'chmod 600' it, and make a new one if "

@@ -64,6 +64,18 @@ std::string printable(const std::string& text) {
   return out;
 }
 
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain = "%+,-./:=@_";
+  std::string word;
+  for (const char byte : text) {
+    const auto code = static_cast<unsigned char>(byte);
+    if (code < 0x80 && std::isalnum(code) == 0 && kPlain.find(byte) == std::string_view::npos)
+      word += '\\';
+    word += byte;
+  }
+  return word;
+}
+
 std::string human_duration(double seconds) {
   constexpr double kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
   if (seconds < 2 * kMinute) return fmt::format("{:.0f} s", seconds < 0 ? 0 : seconds);

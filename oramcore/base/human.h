@@ -1,4 +1,4 @@
-// Numbers as people write them, and read them: three digits or so.
+// Numbers and names as people write them, and read them: of numbers three digits or so.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,10 @@ std::string human_size(std::uint64_t bytes);
 
 /// A name, or whatever else anybody may have written, for a terminal: control characters as \xNN.
 std::string printable(const std::string& text);
+
+/// A word of a command that is shown to be copied: what the shell would take for something else
+/// stands behind a backslash.
+std::string shell_word(const std::string& text);
 
 /// "40 s", "3 min", "5 h" or "12 days"; at least "0 s".
 std::string human_duration(double seconds);

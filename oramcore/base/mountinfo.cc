@@ -41,10 +41,9 @@ unsigned number(std::string_view digits) {
   return value;
 }
 
-}  // namespace
-
-std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo) {
-  std::vector<VaultMount> mounts;
+/// Of all kinds: the vault's name is the mount's source. Malformed lines are left out.
+std::vector<std::pair<std::string, VaultMount>> parse_mounts(const std::string& mountinfo) {
+  std::vector<std::pair<std::string, VaultMount>> mounts;
   std::istringstream lines(mountinfo);
   for (std::string line; std::getline(lines, line);) {
     // id parent major:minor root POINT options [tag...] - TYPE SOURCE options
@@ -53,21 +52,32 @@ std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo) {
     for (std::string each; std::getline(words, each, ' ');) word.push_back(each);
     const auto dash = std::find(word.begin() + std::min<std::ptrdiff_t>(6, std::ssize(word)),
                                 word.end(), std::string("-"));
-    if (word.end() - dash < 3 || unescape(dash[1]) != kVaultMountType) continue;
+    if (word.end() - dash < 3) continue;
     VaultMount mount{unescape(word[4]), unescape(dash[2])};
     const std::string& device = word[2];
     mount.connection = number(std::string_view(device).substr(device.find(':') + 1));
     mount.id = number(word[0]);
-    mounts.push_back(std::move(mount));
+    mounts.emplace_back(unescape(dash[1]), std::move(mount));
   }
+  return mounts;
+}
+
+std::string own_mountinfo() {
+  std::ifstream file("/proc/self/mountinfo");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+std::vector<VaultMount> parse_vault_mounts(const std::string& mountinfo) {
+  std::vector<VaultMount> mounts;
+  for (auto& [type, mount] : parse_mounts(mountinfo))
+    if (type == kVaultMountType) mounts.push_back(std::move(mount));
   std::ranges::reverse(mounts);
   return mounts;
 }
 
-std::vector<VaultMount> vault_mounts() {
-  std::ifstream file("/proc/self/mountinfo");
-  return parse_vault_mounts({std::istreambuf_iterator<char>(file), {}});
-}
+std::vector<VaultMount> vault_mounts() { return parse_vault_mounts(own_mountinfo()); }
 
 std::filesystem::path as_mount_point(const std::filesystem::path& name) {
   std::error_code error;
@@ -93,6 +103,12 @@ bool is_covered(const VaultMount& mount) {
   for (std::string word; info >> word;)
     if (word == "mnt_id:") return info >> word && number(word) != mount.id;
   return false;
+}
+
+std::optional<std::filesystem::path> mount_inside(const std::filesystem::path& point) {
+  for (const auto& [type, mount] : parse_mounts(own_mountinfo()))
+    if (mount.point != point && is_inside(mount.point, point)) return mount.point;
+  return std::nullopt;
 }
 
 std::optional<VaultMount> vault_mounted_at(const std::filesystem::path& point) {

@@ -37,6 +37,9 @@ bool is_dead(const std::filesystem::path& point);
 /// Whether another mount hides this one: what uses its point uses the other.
 bool is_covered(const VaultMount& mount);
 
+/// Where something, of any kind, is mounted further inside of a mount at `point`.
+std::optional<std::filesystem::path> mount_inside(const std::filesystem::path& point);
+
 /// The newest mount of a vault at `point`, which is as as_mount_point() gives it.
 std::optional<VaultMount> vault_mounted_at(const std::filesystem::path& point);
 

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 
 namespace s3oram {
@@ -58,7 +59,7 @@ Status Connection::start_local_servers(const VolumeOptions& options) {
       return fail(Errc::wrong_volume,
                   "{}: the store of this server is gone; to make it anew from the others: "
                   "s3oramfs repair --server {} {}",
-                  vault_.store(server).string(), server, vault_.directory().string());
+                  vault_.store(server).string(), server, shell_word(vault_.directory()));
   auto local = LocalServers::start(options.serverd, vault_.directory(), servers());
   if (!local) return fail(local.error());
   local_.emplace(std::move(*local));

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "oramcore/base/durable_file.h"
+#include "oramcore/base/human.h"
 #include "oramcore/base/process.h"
 #include "oramcore/base/system_error.h"
 
@@ -186,7 +187,7 @@ Status ServerProcess::await_ready(SteadyTime deadline) {
       error.message += fmt::format(
           "; to make its shares anew from the other servers: move control.db* and slots away from "
           "{}, and run s3oramfs repair --server {} {}",
-          store_.string(), number_, vault_.string());
+          store_.string(), number_, shell_word(vault_));
     status_ = 0;  // told here, and not again when all are stopped
     return fail(std::move(error));
   }

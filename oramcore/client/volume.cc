@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/workers.h"
 #include "oramcore/client/adoption.h"
@@ -251,12 +252,10 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
 namespace {
 
 Status check_usable(const Vault& vault, const VaultKeys& keys) {
-  if (!vault.config().ready)
-    return fail(Errc::failed, "{}: not finished: run the same `s3oramfs init` again",
-                vault.directory().string());
+  S3O_TRY(vault.require_ready());
   if (std::error_code error; !std::filesystem::exists(vault.database(), error))
     return fail(Errc::damaged_vault, "{} is gone: s3oramfs restore {} makes it anew",
-                vault.database().string(), vault.directory().string());
+                vault.database().string(), shell_word(vault.directory()));
   return check_owner(vault, keys);
 }
 

@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include "oramcore/base/human.h"
+
 namespace s3oram {
 
 Error advise_on_keys(Error error, const std::filesystem::path& vault) {
@@ -13,7 +15,7 @@ Error advise_on_keys(Error error, const std::filesystem::path& vault) {
     error.message += fmt::format(
         "; `s3oramfs restore --from FILE {}` puts it back, where FILE is what `s3oramfs backup "
         "--keys` has written",
-        vault.string());
+        shell_word(vault));
   return error;
 }
 
@@ -22,7 +24,7 @@ Error advise_on_database(Error error, const std::filesystem::path& vault) {
   error.message += fmt::format(
       "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore {0}` makes vault.db "
       "anew from what the servers hold",
-      vault.string());
+      shell_word(vault));
   return error;
 }
 

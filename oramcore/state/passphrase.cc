@@ -19,6 +19,7 @@
 #include "oramcore/base/bytes.h"
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/durable_file.h"
+#include "oramcore/base/human.h"
 #include "oramcore/base/program.h"
 
 namespace s3oram {
@@ -83,13 +84,9 @@ class QuietTerminal {
   bool quiet_ = false;
 };
 
-Result<std::string> ask(const std::string& prompt) {
+Result<std::string> ask(const std::string& prompt, const std::string& without_terminal) {
   QuietTerminal terminal;
-  if (!terminal.usable())
-    return fail(Errc::usage,
-                "there is no terminal to ask for the passphrase on: give --passfile FILE, "
-                "--passprog COMMAND or --keyfile FILE (behind mount's -o: passfile=FILE and so "
-                "on; see: man s3oramfs)");
+  if (!terminal.usable()) return fail(Errc::usage, "{}", without_terminal);
   std::string line;
   line.reserve(kLongest);  // no copies left behind by growing
   const bool read = terminal.say(prompt) && terminal.read_line(line) && terminal.say("\n");
@@ -148,14 +145,21 @@ Result<std::string> read_passphrase(const PassphraseSource& source, const std::s
     std::error_code error;
     if (fs::exists(credential, error)) return from_file(credential);
   }
-  return not_empty(ask(prompt));
+  return not_empty(ask(prompt,
+                       "there is no terminal to ask for the passphrase on: give --passfile FILE, "
+                       "--passprog COMMAND or --keyfile FILE (behind mount's -o: passfile=FILE and "
+                       "so on; see: man s3oramfs)"));
 }
 
 Result<std::string> read_new_passphrase(const PassphraseSource& source) {
   if (source.given()) return from_source(source);
-  auto first = not_empty(ask("New passphrase: "));
+  const std::string without_terminal = fmt::format(
+      "there is no terminal to ask for the new passphrase on: give --{0}passfile FILE, "
+      "--{0}passprog COMMAND, --{0}keyfile FILE or --no-passphrase",
+      source.prefix);
+  auto first = not_empty(ask("New passphrase: ", without_terminal));
   if (!first) return first;
-  auto again = ask("The same again: ");
+  auto again = ask("The same again: ", without_terminal);
   if (!again) return again;
   const bool same = *first == *again;
   sodium_memzero(again->data(), again->size());
@@ -169,7 +173,7 @@ std::string exposure_of(const fs::path& file) {
   if (file.empty() || ::stat(file.c_str(), &stat) != 0 || !S_ISREG(stat.st_mode)) return {};
   if ((stat.st_mode & 077) == 0) return {};
   return fmt::format("{}: others may read or change it (mode {:04o}): chmod 600 {}", file.string(),
-                     stat.st_mode & 07777, file.string());
+                     stat.st_mode & 07777, shell_word(file));
 }
 
 }  // namespace s3oram

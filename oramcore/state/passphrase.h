@@ -13,6 +13,7 @@ namespace s3oram {
 struct PassphraseSource {
   std::filesystem::path passfile;  // its first line
   std::string passprog;            // the first line that this command of the shell writes
+  std::string prefix = "";         // of a new one's options, as in --new-passfile
   bool given() const { return !passfile.empty() || !passprog.empty(); }
 };
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "oramcore/base/durable_file.h"
+#include "oramcore/base/human.h"
 #include "oramcore/base/mountinfo.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/state/advice.h"
@@ -111,7 +112,7 @@ Result<KeyFile> read_key_file(const fs::path& path, const std::optional<KeyWrap>
     return fail(Errc::failed,
                 "{}: others may read or change it (mode {:04o}): if that is not how the key got "
                 "known, run: chmod 600 {}",
-                path.string(), stat.st_mode & 07777, path.string());
+                path.string(), stat.st_mode & 07777, shell_word(path));
   auto content = read_small_file(path, kLargestKey);
   if (!content) return fail(std::move(content).error());
   // vault.json may be the older one of the two, if the first change of a credential was cut short.
@@ -163,15 +164,19 @@ Status Vault::set_directory(const fs::path& directory) {
   return {};
 }
 
+Status Vault::require_ready() const {
+  if (config_.ready) return {};
+  return fail(Errc::failed, "{}: not finished: run the same 's3oramfs init' again first",
+              directory_.string());
+}
+
 Result<std::string> Vault::recovery() const {
   if (config_.local)
     return fail(Errc::usage,
                 "{}: its servers are in the vault itself: copy the whole vault while it is not "
                 "mounted",
                 directory_.string());
-  if (!config_.ready)
-    return fail(Errc::failed, "{}: not finished: run the same `s3oramfs init` again first",
-                directory_.string());
+  S3O_TRY(require_ready());
   S3O_TRY(check_key());
   auto keys = read_small_file(key_file(directory_), kLargestKey);
   if (!keys) return fail(std::move(keys).error());
@@ -188,7 +193,15 @@ Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::st
                                     begun->config_.volume == recovery->file.config.volume &&
                                     begun->config_.params == recovery->file.config.params) {
     const auto keys = read_small_file(key_file(begun->directory_), kLargestKey);
-    if (keys && *keys == recovery->keys) return Recovered{std::move(*begun)};
+    const bool has_database = was_vault(directory);
+    const bool same_keys = keys && *keys == recovery->keys;
+    if (same_keys && (has_database || begun->config_.servers == recovery->file.config.servers))
+      return Recovered{std::move(*begun)};
+    if (!has_database)
+      return fail(Errc::exists,
+                  "{}: a restore was begun there from another file than {}: go on with it by "
+                  "'s3oramfs restore {}', or remove that directory to begin anew",
+                  directory.string(), source.string(), shell_word(directory));
   }
   if (was_vault(directory))
     return put_back(directory, recovery->file.config, recovery->file.wrap, recovery->keys);
@@ -237,7 +250,7 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
                 "{}: is there, its vault.json and vault.key are sound, and nothing is overwritten "
                 "(to have one of them back all the same, move it away; if vault.db is gone: "
                 "s3oramfs restore {})",
-                directory.string(), directory.string());
+                directory.string(), shell_word(directory));
   if (!*keyed) {
     S3O_TRY(keep_damaged(key_path));
     S3O_TRY(write_durably(key_path, keys, FileOwner::of_directory));

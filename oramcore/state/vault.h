@@ -33,6 +33,7 @@ struct VaultKeys {
 struct ServerAddress {
   std::string host_port;  // "host:port"; empty in a local vault
   PublicKey key{};
+  friend bool operator==(const ServerAddress&, const ServerAddress&) = default;
 };
 
 /// The contents of vault.json.
@@ -88,6 +89,9 @@ class Vault {
   Result<bool> wants_passphrase() const;
   /// Whether vault.key is there, private and whole; needs no credential. Errors: damaged_vault.
   Status check_key() const;
+
+  /// Errors: failed (init did not finish, as VaultConfig::ready says).
+  Status require_ready() const;
 
   const std::filesystem::path& directory() const { return directory_; }
   const VaultConfig& config() const { return config_; }

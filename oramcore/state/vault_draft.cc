@@ -55,7 +55,7 @@ Status VaultDraft::check(const fs::path& directory) {
   const bool begun = fs::exists(mark_file(directory), error);
   for (const auto& entry : fs::directory_iterator(directory, error))
     if (!begun || !is_of_a_draft(entry.path())) return refused();
-  return error ? refused() : Status{};
+  return error ? system_failure(error.value(), "{}", directory.string()) : Status{};
 }
 
 Result<VaultDraft> VaultDraft::start(const fs::path& directory) {

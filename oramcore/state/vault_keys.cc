@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "oramcore/base/durable_file.h"
+#include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/state/vault.h"
 
@@ -124,11 +125,10 @@ Result<unsigned> Vault::add_credential(const Credential& known, const Credential
   if (!change) return fail(std::move(change).error());
   KeyFile& keys = change->keys;
   if (has_plain_slot(keys))
-    return fail(
-        Errc::usage,
-        "{0}: nothing protects this vault yet: 's3oramfs passwd {0}' without --add gives it "
-        "its first passphrase or key file",
-        directory_.string());
+    return fail(Errc::usage,
+                "{}: nothing protects this vault yet: 's3oramfs passwd {}' without --add gives it "
+                "its first passphrase or key file",
+                directory_.string(), shell_word(directory_));
   if (kind_of(fresh) == KeyWrap::Kind::plain)
     return fail(
         Errc::usage,
@@ -151,7 +151,7 @@ Status Vault::remove_slot(unsigned number, const Credential& remaining) {
   const auto slot = find_slot(keys, number);
   if (slot == keys.slots.end())
     return fail(Errc::usage, "{}: there is no slot {} (see: s3oramfs passwd --list {})",
-                directory_.string(), number, directory_.string());
+                directory_.string(), number, shell_word(directory_));
   if (keys.slots.size() == 1)
     return fail(Errc::usage,
                 "{}: slot {} is the last: without it nothing would open the vault ever again",
@@ -188,7 +188,7 @@ Result<Vault::ClientKeys> Vault::use_next_client_key(const Credential& known) {
   const Seed& master = change->opened.master;
   if (keys.next_client_key.empty())
     return fail(Errc::usage, "{}: no new key is waiting: s3oramfs rekey {} makes one",
-                directory_.string(), directory_.string());
+                directory_.string(), shell_word(directory_));
   auto former = client_secret(keys, master);
   if (!former) return fail(std::move(former).error());
   auto next = open_client_key(master, keys.next_client_key);

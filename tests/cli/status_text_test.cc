@@ -36,6 +36,7 @@ ordered_json link(unsigned other, std::uint64_t sent) {
 ordered_json mounted() {
   ordered_json status = unmounted();
   status["mounted"] = true;
+  status["mounted_here"] = true;
   status["mountpoint"] = "/mnt";
   status["pid"] = 12;
   status["since"] = 1000;
@@ -119,6 +120,7 @@ TEST(StatusText, ASilentServerTellsNothingOfItsLinks) {
 TEST(StatusText, SaysOnlyWhatIsKnownOfAMountWhoseDaemonIsGone) {
   ordered_json status = unmounted();
   status["mounted"] = true;
+  status["mounted_here"] = true;
   status["mountpoint"] = "/mnt";
   status["health"] = {{"healthy", false}, {"problems", ordered_json::array({"it is gone"})}};
   EXPECT_EQ(status_text(status, 1060),
@@ -135,6 +137,7 @@ TEST(StatusText, SaysOnlyWhatIsKnownOfAMountWhoseDaemonIsGone) {
 TEST(StatusText, TakesWhatIsThere) {
   ordered_json status = unmounted();
   status["mounted"] = true;
+  status["mounted_here"] = true;
   status["volume"] = {{"blocks", 1}};
   EXPECT_NE(status_text(status, 0).find("accesses  0; 0 evictions, none due\n"), std::string::npos);
   status["volume"] = "nonsense";

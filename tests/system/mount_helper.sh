@@ -111,12 +111,24 @@ umount "$mount"
 closed
 
 step "busy, stopped, dead"
+mount -o keyfile="$work/key" -t s3oramfs "$vault" "$mount"
+mkdir "$mount/inner"
+mount -t tmpfs none "$mount/inner"
+for option in "" --lazy; do
+  # shellcheck disable=SC2086 # a word or none
+  expect 17 "mounted in it, at $mount/inner" s3oramfs umount $option "$mount"
+done
+umount "$mount/inner"
+rmdir "$mount/inner"
+umount "$mount"
 in_table "keyfile=$work/key"
 mount -T "$table" "$mount"
 exec 3< "$mount/random"
 expect 32 "in use" umount "$mount"
 is_mounted "$mount" || fail "a busy mount is gone"
 umount -l "$mount"
+[[ $(s3oramfs status "$vault") == *"not to be seen here"* ]] || fail "status calls a detached mount a usual one"
+expect 13 "umount --lazy" s3oramfs umount "$vault"
 exec 3<&-
 wait_until "the lazy umount is over" no_processes_of "$vault"
 mount -T "$table" "$mount"
