@@ -145,11 +145,14 @@ Status wait_until_left(Vault& vault, const How& how) {
     auto used = Vault::is_in_use(vault.directory());
     if (!used) return fail(std::move(used).error());
     if (!*used) return {};
-    if (how.force && std::chrono::steady_clock::now() >= limit)
-      return fail(Errc::vault_in_use,
-                  "{}: it is unmounted, but its daemon hangs and still has the vault: kill -9 the "
-                  "process s3oramfs-fused of that vault before it can be mounted again",
-                  vault.directory().string());
+    if (how.force && std::chrono::steady_clock::now() >= limit) {
+      const Status left = vault.lock();  // says by whom
+      return left ? left
+                  : fail(Errc::vault_in_use,
+                         "{}: it is unmounted, but its daemon hangs: kill -9 that process before "
+                         "the vault can be mounted again",
+                         left.error().message);
+    }
     progress.update();
     std::this_thread::sleep_for(kPoll);
   }

@@ -146,6 +146,18 @@ expect 32 "dead mount" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$mount
 umount "$mount"
 kill "$uses"
 
+step "a daemon that hangs, while a program waits for it"
+s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
+daemon=$(s3oramfs status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$/\1/p')
+kill -STOP "$daemon"
+stat "$mount/waits for the daemon" 2> "$work/said" &
+waits=$!
+expect 13 "process $daemon (s3oramfs-fused)" s3oramfs umount --force "$mount"
+! is_mounted "$mount" || fail "still mounted"
+! wait "$waits" || fail "found without a daemon"
+kill -9 "$daemon"
+wait_until "the servers have ended too" no_processes_of "$vault"
+
 step "systemd's credential"
 mkdir "$work/credentials"
 cp "$pass" "$work/credentials/s3oramfs.passphrase"
