@@ -3,46 +3,87 @@
 # commands and options, so that this never falls behind them.
 
 _s3oramfs_commands() {
+  [[ $1 == *-serverd ]] || echo help
   "$1" --help 2> /dev/null | sed -nE 's/^  ([a-z]+)( .*)?$/\1/p' | sort -u
 }
-_s3oramfs_options() { "$@" --help 2> /dev/null | grep -oE -- '(^| |,)--?[a-z][a-z-]*' | tr -d ' ,'; }
-_s3oramfs_mount_options() { "$1" mount --help 2> /dev/null | sed '1,/^Mount options:/d'; }
+# A command's options are the first column of its help. Those of s3oramfs itself are in its usage.
+_s3oramfs_options() {
+  "$@" --help 2> /dev/null | sed -nE 's/^(  | +s3oramfs )(-[^ ]*( \| -[^ ]*)?).*/\2/p' |
+    grep -oE -- '--?[a-z][a-z-]*'
+}
+_s3oramfs_mount_options() { "$1" mount --help 2> /dev/null | sed '1,/^Mount options:/d; s/ x-\.\.\.//'; }
+# _s3oramfs_type OPTION PROGRAM [COMMAND]: its value's type, and what the help says of it.
+_s3oramfs_type() {
+  [[ ! $1 =~ ^--?[a-z][a-z-]*$ ]] || "${@:2}" --help 2> /dev/null | sed -nE "s/^  (-.,)?$1 ([A-Z].*)/\2/p"
+}
+# The words that a type lists: "shuffle matrix" of "KIND  shuffle or matrix; default: ...".
+_s3oramfs_listed() { sed -E 's/^[^ ]+|\([^)]*\)|;.*|,| or / /g' <<< "$1"; }
+_s3oramfs_takes_directory() { "$@" --help 2> /dev/null | grep -qE '^Usage:.*(VAULT|DIRECTORY)'; }
+
+# Sets words to those up to the cursor, which readline has split at = and : too.
+_s3oramfs_join() {
+  local part joins=""
+  words=("$program")
+  for part in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
+    [[ $part != [=:]* ]] || joins=1
+    if [[ $joins ]] && ((${#words[@]} > 1)); then words[-1]+=$part; else words+=("$part"); fi
+    [[ $part == [=:]* ]] || joins=""
+  done
+}
+# Sets asked to the program, and its command if there is one before the cursor.
+_s3oramfs_ask() {
+  local part
+  asked=("$program")
+  for part in "${words[@]:1:${#words[@]}-2}"; do
+    if grep -qxF -- "$part" <<< "$commands"; then
+      asked+=("$part")
+      return
+    fi
+  done
+}
+# Sets type to the value's that is to be completed, if it is one, and before to what of the word is not.
+_s3oramfs_find_value() {
+  local option=${words[-2]}
+  if [[ $word == --*=* ]]; then
+    option=${word%%=*} before=${word%%=*}=
+  fi
+  type=$(_s3oramfs_type "$option" "${asked[@]}")
+  [[ $type == OPTION,* ]] || return 0
+  compopt -o nospace
+  [[ $word != *,* ]] || before=${word%,*},
+  option=${word##*,}
+  if [[ $option == *=* ]]; then
+    before+=${option%%=*}=
+    type=$(_s3oramfs_type "--${option%%=*}" "${asked[@]}")
+  fi
+}
 
 _s3oramfs() {
-  local program=$1 word=$2 before=$3 command="" i reply=()
-  for ((i = 1; i < COMP_CWORD; ++i)); do
-    [[ ${COMP_WORDS[i]} != -* ]] || continue
-    command=${COMP_WORDS[i]}
-    break
-  done
-  # An option's value is no command.
-  [[ $program != *-serverd ]] || _s3oramfs_commands "$program" | grep -qx -- "$command" || command=""
-  case $before in
-    -o)
-      local done=""
-      [[ $word != *,* ]] || done=${word%,*},
-      mapfile -t reply < <(compgen -P "$done" -W "$(_s3oramfs_mount_options "$program")" -- "${word##*,}")
-      compopt -o nospace
-      ;;
-    --passfile | --keyfile | --new-passfile | --new-keyfile | --config | --from | --keys | --plot)
-      compopt -o filenames
-      mapfile -t reply < <(compgen -f -- "$word")
-      ;;
-    --store)
-      compopt -o filenames
-      mapfile -t reply < <(compgen -d -- "$word")
-      ;;
+  local program=$1 last=${COMP_WORDS[COMP_CWORD]} words asked type before="" word split commands what=() reply
+  commands=$(_s3oramfs_commands "$program")
+  _s3oramfs_join
+  _s3oramfs_ask
+  split=${words[-1]} # what readline does not replace
+  [[ $last == [=:]* ]] || split=${split%"$last"}
+  word=$split$2
+  _s3oramfs_find_value
+  case $type$before in
+    FILE*) what=(-f) ;;
+    DIR*) what=(-d) ;;
+    LEVEL* | KIND*) what=(-W "$(_s3oramfs_listed "$type")") ;;
+    OPTION,*) what=(-W "$(_s3oramfs_mount_options "$program")") ;;
+    ?*) ;; # a number, or a name
     *)
-      if [[ $word == -* ]]; then
-        mapfile -t reply < <(compgen -W "$(_s3oramfs_options "$program" ${command:+"$command"})" -- "$word")
-      elif [[ -z $command ]]; then
-        mapfile -t reply < <(compgen -W "$(_s3oramfs_commands "$program")" -- "$word")
-      elif [[ $program != *-serverd ]]; then # a vault, or where it is mounted
-        compopt -o filenames
-        mapfile -t reply < <(compgen -d -- "$word")
+      if [[ ${#asked[@]} == 1 || ${asked[1]}:${words[-2]} == help:help ]]; then
+        what=(-W "$commands")
+      elif _s3oramfs_takes_directory "${asked[@]}"; then
+        what=(-d)
       fi
+      [[ $word != -* || ${asked[1]:-} == help ]] || what=(-W "$(_s3oramfs_options "${asked[@]}")")
       ;;
   esac
-  COMPREPLY=("${reply[@]}")
+  [[ ${what[*]} != -[fd] ]] || compopt -o filenames
+  mapfile -t reply < <(compgen -P "$before" "${what[@]}" -- "${word#"$before"}")
+  COMPREPLY=("${reply[@]#"$split"}")
 }
 complete -F _s3oramfs s3oramfs s3oramfs-serverd

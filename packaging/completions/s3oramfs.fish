@@ -2,45 +2,94 @@
 # commands and options, so that this never falls behind them.
 
 function __s3oramfs_commands
+    string match -q '*-serverd' $argv[1]; or echo help
     $argv[1] --help 2>/dev/null | string match -rg '^  ([a-z]+)(?: .*)?$' | sort -u
 end
 
-# The command on the line, if there is one yet.
-function __s3oramfs_command
-    set -l words (commandline -opc)
-    set -l commands (__s3oramfs_commands $words[1])
-    for word in $words[2..-1]
-        if contains -- $word $commands
-            echo $word
-            return 0
-        end
-    end
-    return 1
-end
-
+# A command's options are the first column of its help. Those of s3oramfs itself are in its usage.
 function __s3oramfs_options
-    set -l words (commandline -opc)
-    $words[1] (__s3oramfs_command) --help 2>/dev/null | string match -arg '(?:^| |,)(--?[a-z][a-z-]*)'
-end
-
-function __s3oramfs_after
-    contains -- (commandline -opc)[-1] $argv
+    $argv --help 2>/dev/null | string match -rg '^(?:  | +s3oramfs )(-\S*(?: \| -\S*)?)' |
+        string match -ar -- '--?[a-z][a-z-]*'
 end
 
 function __s3oramfs_mount_options
-    set -l given (string match -r '^.*,' -- (commandline -ct))
-    for option in (s3oramfs mount --help 2>/dev/null | sed '1,/^Mount options:/d' | string match -arg '(\S+)')
-        echo $given$option
+    $argv[1] mount --help 2>/dev/null | sed '1,/^Mount options:/d; s/ x-\.\.\.//' | string match -ar '\S+'
+end
+
+# __s3oramfs_type OPTION PROGRAM [COMMAND]: its value's type, and what the help says of it.
+function __s3oramfs_type
+    string match -qr '^--?[a-z][a-z-]*$' -- $argv[1]
+    and $argv[2..] --help 2>/dev/null | string match -rg "^  (?:-.,)?$argv[1] ([A-Z].*)"
+end
+
+# The words that a type lists: "shuffle matrix" of "KIND  shuffle or matrix; default: ...".
+function __s3oramfs_listed
+    string replace -ar '^\S+|\([^)]*\)|;.*|,| or ' ' ' -- $argv[1] | string match -ar '\S+'
+end
+
+function __s3oramfs_takes_directory
+    $argv --help 2>/dev/null | string match -qr '^Usage:.*(VAULT|DIRECTORY)'
+end
+
+# The program, and its command if there is one before the cursor.
+function __s3oramfs_asked
+    set -l words (commandline -opc)
+    set -l commands (__s3oramfs_commands $words[1])
+    echo $words[1]
+    for word in $words[2..]
+        if contains -- $word $commands
+            echo $word
+            return
+        end
     end
 end
 
-set -l files --passfile --keyfile --new-passfile --new-keyfile --config --from --keys --plot
-for program in s3oramfs s3oramfs-serverd
-    complete -c $program -f
-    complete -c $program -n "not __s3oramfs_command" -a "(__s3oramfs_commands $program)"
-    complete -c $program -n "string match -q -- '-*' (commandline -ct)" -a "(__s3oramfs_options)"
-    complete -c $program -n "__s3oramfs_after $files" -F
+# What an unknown command may be given: files, with / behind directories.
+function __s3oramfs_files
+    complete -C "__s3oramfs_unknown $argv[1]"
 end
-complete -c s3oramfs -n __s3oramfs_command -a "(__fish_complete_directories)"
-complete -c s3oramfs -n "__s3oramfs_after -o" -a "(__s3oramfs_mount_options)"
-complete -c s3oramfs-serverd -n "__s3oramfs_after --store" -a "(__fish_complete_directories)"
+
+# What may stand where the cursor is.
+function __s3oramfs_complete
+    set -l asked (__s3oramfs_asked)
+    set -l last (commandline -opc)[-1]
+    set -l word (commandline -ct)
+    set -l option $last
+    set -l before # what of the word is not to be completed
+    if string match -q -- '--*=*' $word
+        set option (string replace -r '=.*' '' -- $word)
+        set before $option=
+    end
+    set -l type (__s3oramfs_type $option $asked)
+    if string match -q 'OPTION,*' -- $type
+        set before (string match -r '.*,' -- $word)
+        set -l name (string match -rg '([^,=]+)=[^,]*$' -- $word)
+        and set before "$before$name="
+        and set type (__s3oramfs_type --$name $asked)
+    end
+
+    set -l what
+    switch "$type$before"
+        case 'FILE*'
+            set what (__s3oramfs_files (string replace -- "$before" '' $word))
+        case 'DIR*'
+            set what (__s3oramfs_files (string replace -- "$before" '' $word) | string match '*/')
+        case 'LEVEL*' 'KIND*'
+            set what (__s3oramfs_listed $type)
+        case 'OPTION,*'
+            set what (__s3oramfs_mount_options $asked[1])
+        case '?*' # a number, or a name
+        case '*'
+            if string match -q -- '-*' $word
+                test "$asked[2]" = help; or set what (__s3oramfs_options $asked)
+            else if test (count $asked) = 1 -o "$asked[2]:$last" = help:help
+                set what (__s3oramfs_commands $asked[1])
+            else if __s3oramfs_takes_directory $asked
+                set what (__s3oramfs_files $word | string match '*/')
+            end
+    end
+    printf '%s\n' "$before"$what
+end
+
+complete -c s3oramfs -f -a "(__s3oramfs_complete)"
+complete -c s3oramfs-serverd -f -a "(__s3oramfs_complete)"

@@ -38,15 +38,21 @@ cleanup_more() {
 }
 as_user() { runuser -u "$user" -- "$@"; }
 
-# complete_in_bash WORD...: what bash offers for the last word.
+# complete_in_bash WORD...: what bash offers for the last word. Readline gives = as a word of its own.
 complete_in_bash() {
   PATH=$bin:$PATH bash --norc -c '
     . "$1"
     compopt() { :; } # only readline has it
     shift
-    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-    _s3oramfs "$1" "${@: -1}" "${COMP_WORDS[COMP_CWORD - 1]}"
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) last=${*: -1}
+    _s3oramfs "$1" "${last#=}"
     printf "%s\n" "${COMPREPLY[@]}"' complete "$completions" "$@"
+}
+# offers WORDS WORD...: bash offers these for the last word, and no others.
+offers() {
+  local said
+  said=$(complete_in_bash "${@:2}" | paste -sd ' ')
+  [[ $said == "$1" ]] || fail "bash offers \"$said\" instead of \"$1\" for: ${*:2}"
 }
 # What is done when umount(8) returns: the vault is closed.
 closed() {
@@ -253,13 +259,35 @@ rm "$vault/lock"
 mv "$work/lock" "$vault/lock"
 
 step "completions"
-for command in init mount umount status fsck passwd rekey server backup restore bench; do
-  options=$(s3oramfs "$command" --help | grep -oE -- '(^| |,)--[a-z][a-z-]*' | tr -d ' ,' | sort -u)
-  [[ -n $options && $(complete_in_bash s3oramfs "$command" -- | sort -u) == "$options" ]] ||
-    fail "bash does not complete the options of $command:"$'\n'"$options"
+for command in init mount umount status fsck passwd rekey repair scrub server backup restore bench version; do
+  options=$(s3oramfs "$command" --help | sed -nE 's/^  (-.,)?(--[a-z-]+).*/\2/p')
+  [[ -n $options ]] || fail "no options of $command"
+  offers "${options//$'\n'/ }" s3oramfs "$command" --
 done
-[[ $(complete_in_bash s3oramfs pass) == passwd ]] || fail "bash does not complete passwd"
-[[ $(complete_in_bash s3oramfs mount -o ro,noat) == ro,noatime ]] || fail "bash: mount options"
-[[ $(complete_in_bash s3oramfs restore --from "$bin/s3oramfs-f") == "$bin/s3oramfs-fused" ]] || fail "bash: files"
-[[ $(complete_in_bash s3oramfs-serverd keyg) == keygen ]] || fail "bash: keygen"
-[[ $(complete_in_bash s3oramfs-serverd keygen --rot) == --rotate ]] || fail "bash: keygen --rotate"
+offers "--help --version" s3oramfs -
+offers passwd s3oramfs pass
+offers help s3oramfs he
+offers mount s3oramfs help mo
+offers "" s3oramfs help mount "$work/sbi"
+offers "" s3oramfs version "$work/sbi"
+offers "$work/sbin" s3oramfs mount "$work/sbi"
+offers "$bin/s3oramfs-fused" s3oramfs restore --from "$bin/s3oramfs-f"
+offers "trace debug info warning error" s3oramfs mount --log-level ""
+offers warning s3oramfs mount --log-level = w
+offers "computational information-theoretic" s3oramfs init --privacy ""
+offers "shuffle matrix" s3oramfs init --evictor =
+for option in --expect --block-size --timeout --server --passprog; do
+  offers "" s3oramfs init "$option" "$work/sbi"
+done
+offers ro,noatime s3oramfs mount -o ro,noat
+offers "" s3oramfs mount -o x-
+offers "$bin/s3oramfs-fused" s3oramfs mount -o ro,passfile = "$bin/s3oramfs-f"
+offers "$work/key,noatime" s3oramfs mount -o keyfile = "$work/key,noat"
+offers warning s3oramfs mount -o log-level = w
+offers "" s3oramfs mount -o cache = "$work/sbi"
+offers keygen s3oramfs-serverd keyg
+offers --rotate s3oramfs-serverd keygen --rot
+offers "--help --store" s3oramfs-serverd --store "$work" authorize --
+offers "$work/sbin" s3oramfs-serverd --store "$work/sbi"
+offers "trace debug info warning error critical off" s3oramfs-serverd --log-level ""
+offers "" s3oramfs-serverd --index "$work/sbi"
