@@ -40,8 +40,6 @@ Status require_volume(const std::set<Party>& numbers, bool update) {
 
 // With another server's key among the clients' a server does not start.
 Status require_no_server(const Path& store, const PublicKey& key) {
-  if (const auto own = read_server_key(store); own && own->public_key == key)
-    return fail(Errc::usage, "{}: this is the server's own key, and no client's", to_text(key));
   const auto servers = read_peers(store);
   if (!servers) return fail(servers.error());
   for (const auto& server : *servers)
