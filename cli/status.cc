@@ -17,13 +17,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json describe(const Vault& vault) {
+ordered_json describe(const Vault& vault, bool mounted_here) {
   const VaultConfig& config = vault.config();
   ordered_json status;
   status["vault"] = vault.directory().string();
   status["ready"] = config.ready;
   status["mounted"] = false;
-  status["mounted_here"] = false;
+  status["mounted_here"] = mounted_here;
   status["local"] = config.local;
   status["privacy_threshold"] = config.params.scheme.threshold;
   status["block_size"] = config.params.block_size;
@@ -74,8 +74,7 @@ Status run_status(const Args& args) {
   const auto mount = find_mount(name);
   auto vault = find_vault(mount ? mount->vault : std::filesystem::path(name));
   if (!vault) return fail(std::move(vault).error());
-  ordered_json status = describe(*vault);
-  status["mounted_here"] = mount.has_value();
+  ordered_json status = describe(*vault, mount.has_value());
   auto answer = ask_daemon(*vault, "status", kStatusPatience);
   if (!answer && answer.error().code == Errc::failed)  // it may just have ended
     answer = ask_daemon(*vault, "status", kStatusPatience);

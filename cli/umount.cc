@@ -37,10 +37,15 @@ struct How {
   bool dead = false;   // it has ended: whatever uses the mount can use it no more
 };
 
-tl::unexpected<Error> busy(const VaultMount& mount) {
-  if (const auto inner = mount_inside(mount.point))
-    return fail(Errc::bad_mount_point, "{}: something is mounted in it, at {}: unmount that first",
-                mount.point.string(), inner->string());
+Status require_nothing_inside(const VaultMount& mount) {
+  const auto inner = mount_inside(mount.point);
+  if (!inner) return {};
+  return fail(Errc::bad_mount_point, "{}: something is mounted in it, at {}: unmount that first",
+              mount.point.string(), inner->string());
+}
+
+Status busy(const VaultMount& mount) {
+  S3O_TRY(require_nothing_inside(mount));
   return fail(Errc::bad_mount_point,
               "{}: in use: close the programs that use it (see: fuser -vm {}), or give --lazy",
               mount.point.string(), shell_word(mount.point));
@@ -52,7 +57,7 @@ Status unmount(const VaultMount& mount, const How& how) {
   if (is_covered(mount))
     return fail(Errc::bad_mount_point, "{}: another mount lies over it: unmount that first",
                 mount.point.string());
-  if (how.lazy && mount_inside(mount.point)) return busy(mount);  // would be taken along
+  if (how.lazy) S3O_TRY(require_nothing_inside(mount));  // it would be taken along
   // A program that waits for a daemon that hangs uses the mount a moment longer.
   const bool detach = how.lazy || how.dead || how.hangs;
   std::vector<std::string> words;

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <set>
 
-#include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "serverd/store_files.h"
 
@@ -18,9 +17,7 @@ namespace {
 Status require_store(const Path& store) {
   std::error_code error;
   if (std::filesystem::is_directory(store, error)) return {};
-  return fail(Errc::usage,
-              "store {}: no such directory; 's3oramfs-serverd keygen --store {}' makes it",
-              store.string(), shell_word(store));
+  return no_store(store);
 }
 
 // Checked here, as a list that is no volume's would otherwise be noticed only when a server starts.

@@ -76,16 +76,19 @@ Result<std::vector<T>> parse_lines(const Path& file, Parse parse) {
 
 }  // namespace
 
+tl::unexpected<Error> no_store(const Path& store) {
+  return fail(Errc::usage,
+              "store {}: no such directory; 's3oramfs-serverd keygen --store {}' makes it",
+              store.string(), shell_word(store));
+}
+
 Result<Descriptor> lock_store(const Path& store) {
   const Path file = store / "lock";
   Descriptor lock(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (lock.get() < 0) {
     if (errno == ENOTDIR)
       return fail(Errc::usage, "store {}: it is not a directory", store.string());
-    if (errno == ENOENT)
-      return fail(Errc::usage,
-                  "store {}: no such directory; 's3oramfs-serverd keygen --store {}' makes it",
-                  store.string(), shell_word(store));
+    if (errno == ENOENT) return no_store(store);
     return system_failure(errno, "{}", file.string());
   }
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;

@@ -18,6 +18,9 @@ namespace s3oram {
 
 using Path = std::filesystem::path;
 
+/// That there is no such directory, and what makes it.
+tl::unexpected<Error> no_store(const Path& store);
+
 /// The lock, held while it lives. Errors: vault_in_use (another server runs on this store), usage
 /// (there is none), disk_full, failed.
 Result<Descriptor> lock_store(const Path& store);

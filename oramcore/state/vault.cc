@@ -189,11 +189,11 @@ Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::st
                                         const fs::path& source) {
   auto recovery = parse_recovery(text, source);
   if (!recovery) return fail(std::move(recovery).error());
+  const bool has_database = was_vault(directory);
   if (auto begun = find(directory); begun &&
                                     begun->config_.volume == recovery->file.config.volume &&
                                     begun->config_.params == recovery->file.config.params) {
     const auto keys = read_small_file(key_file(begun->directory_), kLargestKey);
-    const bool has_database = was_vault(directory);
     const bool same_keys = keys && *keys == recovery->keys;
     if (same_keys && (has_database || begun->config_.servers == recovery->file.config.servers))
       return Recovered{std::move(*begun)};
@@ -203,7 +203,7 @@ Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::st
                   "'s3oramfs restore {}', or remove that directory to begin anew",
                   directory.string(), source.string(), shell_word(directory));
   }
-  if (was_vault(directory))
+  if (has_database)
     return put_back(directory, recovery->file.config, recovery->file.wrap, recovery->keys);
   Vault vault;
   S3O_TRY(vault.set_directory(directory));

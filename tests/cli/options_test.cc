@@ -35,6 +35,9 @@ TEST(ParseSize, SaysFromWhatToWhat) {
 TEST(Printable, LeavesNothingThatATerminalActsOn) {
   EXPECT_EQ(printable("a\n\x1b[2J\x7f"), "a\\x0a\\x1b[2J\\x7f");
   EXPECT_EQ(printable("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
+}
+
+TEST(ShellWord, LeavesNothingThatAShellActsOn) {
   EXPECT_EQ(shell_word("/mnt/a-b_c.1"), "/mnt/a-b_c.1");
   EXPECT_EQ(shell_word("/My \xc3\xbc$(x)"), "/My\\ \xc3\xbc\\$\\(x\\)");
 }
