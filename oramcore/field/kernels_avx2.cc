@@ -7,6 +7,7 @@ namespace s3oram::gf {
 namespace {
 
 struct Avx2 {
+  static constexpr std::size_t kAhead = 2048;
   using Vector = __m256i;
   struct Tables {
     Vector low, high;  // the 16 entries twice: a shuffle stays within its half

@@ -8,6 +8,7 @@ namespace {
 /// The processor multiplies in this very field: there is no table, and no address that depends on
 /// a coefficient.
 struct Gfni {
+  static constexpr std::size_t kAhead = 1024;
   using Vector = __m512i;
   using Tables = Vector;  // the coefficient in every byte
   using Nibbles = Vector;

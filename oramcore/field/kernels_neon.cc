@@ -7,6 +7,7 @@ namespace s3oram::gf {
 namespace {
 
 struct Neon {
+  static constexpr std::size_t kAhead = 2048;
   using Vector = uint8x16_t;
   struct Tables {
     Vector low, high;

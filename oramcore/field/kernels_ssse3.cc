@@ -7,6 +7,7 @@ namespace s3oram::gf {
 namespace {
 
 struct Ssse3 {
+  static constexpr std::size_t kAhead = 2048;
   using Vector = __m128i;
   struct Tables {
     Vector low, high;

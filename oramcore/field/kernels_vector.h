@@ -3,6 +3,7 @@
 //   Tables, tables(coefficient)                          nibble tables, ready to multiply with
 //   Nibbles, split(v)                                    data, ready to be multiplied
 //   multiply(tables, nibbles)
+//   kAhead                                               how many bytes of a row to fetch ahead
 // All here is local to the including file: see kernels.h.
 #pragma once
 
@@ -64,8 +65,7 @@ Step<V> keep_last(std::size_t size, const Step<V>& sum) {
 // neither so many streams nor the jump to other rows.
 
 constexpr std::size_t kTile = 65536;  // or up to half as much again
-constexpr std::size_t kAhead = 3072;
-constexpr std::size_t kLine = 64;  // of the cache, at least
+constexpr std::size_t kLine = 64;     // of the cache, at least
 
 /// Where the next pass begins: rows[r] + begin.
 struct Next {
@@ -87,20 +87,26 @@ template <class V, std::size_t R>
   return sum;
 }
 
+/// Starts to fetch a step of each of R rows.
+template <class V, std::size_t R>
+[[gnu::always_inline]] inline void fetch(const std::uint8_t* const* rows, std::size_t at) {
+#pragma GCC unroll 8
+  for (std::size_t r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (std::size_t line = 0; line < kStep<V>; line += kLine)
+      __builtin_prefetch(rows[r] + at + line, 0, 3);
+}
+
 /// Adds R rows to out[at..end), whole steps alone, while it fetches as many bytes of
-/// fetch[r] + from on. Returns where it stopped.
+/// ahead[r] + from on. Returns where it stopped.
 template <class V, std::size_t R>
 [[gnu::always_inline]] inline std::size_t steps(const typename V::Tables* tables,
                                                 const std::uint8_t* const* rows,
-                                                const std::uint8_t* const* fetch, std::size_t from,
+                                                const std::uint8_t* const* ahead, std::size_t from,
                                                 std::uint8_t* out, std::size_t at,
                                                 std::size_t end) {
   for (; at + kStep<V> <= end; at += kStep<V>, from += kStep<V>) {
-#pragma GCC unroll 8
-    for (std::size_t r = 0; r < R; ++r)
-#pragma GCC unroll 2
-      for (std::size_t line = 0; line < kStep<V>; line += kLine)
-        __builtin_prefetch(fetch[r] + from + line, 0, 2);
+    fetch<V, R>(ahead, from);
     add_to<V>(out + at, sum_rows<V, R>(tables, rows, at));
   }
   return at;
@@ -118,10 +124,15 @@ void pass(const std::uint8_t* coefficients, const std::uint8_t* const* rows, Nex
     here[r] = rows[r];
     there[r] = next.rows[r];
   }
-  const std::size_t ahead = end - begin < kAhead ? end - begin : kAhead;
-  std::size_t at = steps<V, R>(tables, here, here, begin + ahead, out, begin, end - ahead);
-  at = steps<V, R>(tables, here, there, next.begin, out, at, end);
+  // What comes before `turn` are whole steps: none of these rows is left unfetched.
+  const std::size_t length = end - begin;
+  const std::size_t ahead =
+      length < V::kAhead ? length : V::kAhead + (length - V::kAhead) % kStep<V>;
+  const std::size_t turn = end - ahead;
+  steps<V, R>(tables, here, here, begin + ahead, out, begin, turn);
+  const std::size_t at = steps<V, R>(tables, here, there, next.begin, out, turn, end);
   if (at < end) {
+    fetch<V, R>(there, next.begin + at - turn);
     const std::size_t last = end - kStep<V>;
     add_to<V>(out + last, keep_last<V>(end - at, sum_rows<V, R>(tables, here, last)));
   }

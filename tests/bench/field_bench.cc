@@ -76,7 +76,7 @@ S3O_WIDEST std::uint64_t read_in_order(const std::uint8_t* from, std::size_t siz
   for (std::size_t at = 0; at + sizeof sums <= size; at += sizeof sums)
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < kRows; ++i) {
-      __builtin_prefetch(from + at + 4096 + i * sizeof(Vector), 0, 2);
+      __builtin_prefetch(from + at + 4096 + i * sizeof(Vector), 0, 3);
       Vector words;
       std::memcpy(&words, from + at + i * sizeof words, sizeof words);
       sums[i] ^= words;
@@ -92,7 +92,7 @@ S3O_WIDEST std::uint64_t read_abreast(const std::uint8_t* from, std::size_t size
     for (std::size_t at = 0; at + sizeof(Vector) <= length; at += sizeof(Vector))
 #pragma GCC unroll 8
       for (std::size_t i = 0; i < kRows; ++i) {
-        __builtin_prefetch(from + (kRows + i) * length + at, 0, 2);
+        __builtin_prefetch(from + (kRows + i) * length + at, 0, 3);
         Vector words;
         std::memcpy(&words, from + i * length + at, sizeof words);
         sums[i] ^= words;
