@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "oramcore/base/help.h"
@@ -82,10 +83,20 @@ CLI::Validator by(Result<T> (*parse)(const std::string&)) {
           ""};
 }
 
+// What can be read is left to the reader of the file.
+std::string why_no_file(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(status))
+    return path + " is a directory: give the file that is in it";
+  return std::filesystem::exists(status) ? "" : path + ": " + error.message();
+}
+
 }  // namespace
 
 void add_options(CLI::App& app, Options& options) {
   app.set_config("--config", "", "Read options from FILE, as listen = \"HOST:PORT\"")
+      ->check(CLI::Validator(why_no_file, ""))
       ->type_name("FILE");
   app.config_formatter(std::make_shared<ConfigFile>(app));
   app.allow_config_extras(false);

@@ -306,7 +306,6 @@ TEST_F(Store, OptionsComeFromAFileToo) {
   EXPECT_EQ(given.cache, 64u << 20);
   EXPECT_EQ(given.log_level, "debug");
 
-  EXPECT_THROW(app.parse("--config " + (folder_ / "missing").string()), CLI::ParseError);
   EXPECT_THROW(app.parse("--log-level loud"), CLI::ParseError);
   for (const char* size : {"much", "-1", "-1M", "0", "1023K", "1025G", "20E", "99999999999E", "1X"})
     EXPECT_THROW(app.parse(std::string("--cache ") + size), CLI::ParseError) << size;
@@ -315,6 +314,23 @@ TEST_F(Store, OptionsComeFromAFileToo) {
   app.parse("--cache 1024G --threads 256");
   EXPECT_EQ(given.cache, std::uint64_t{1} << 40);
   EXPECT_EQ(given.threads, 256u);
+}
+
+TEST_F(Store, AFileOfOptionsThatIsNoneIsNamed) {
+  const auto refusal = [](const fs::path& file) {
+    Options given;
+    CLI::App app;
+    add_options(app, given);
+    try {
+      app.parse("--config " + file.string());
+    } catch (const CLI::ParseError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(refusal(folder_ / "missing").find("missing: No such file or directory"),
+            std::string::npos);
+  EXPECT_NE(refusal(store_.parent_path()).find(" is a directory"), std::string::npos);
 }
 
 TEST_F(Store, AWrongLineOfTheFileIsNamedAndWhatWasMeant) {
