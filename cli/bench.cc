@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
 
 #include "cli/bench_report.h"
 #include "cli/command.h"
@@ -16,28 +17,34 @@ namespace {
 
 constexpr std::uint64_t kLeast = 1 << 20;
 
-Result<std::vector<BenchColumn>> measure(const std::vector<std::string>& targets,
-                                         const BenchOptions& options) {
+/// One column after the other; an error leaves those before it.
+Status measure(const std::vector<std::string>& targets, const BenchOptions& options,
+               std::vector<BenchColumn>& columns) {
   const Interrupts interrupts;
-  ProgressBar bar;
-  std::vector<BenchColumn> columns;
-  const auto all = static_cast<double>(targets.size());
+  std::vector<std::unique_ptr<BenchPlace>> places;  // all are there before the first is measured
   for (const std::string& target : targets) {
-    const auto place = BenchPlace::make(target, options.size);
-    if (!place) return fail(place.error());
-    if ((*place)->keeps_memory())
+    auto place = BenchPlace::make(target, options.size);
+    if (!place) return fail(std::move(place).error());
+    places.push_back(std::move(*place));
+  }
+  ProgressBar bar;
+  const auto all = static_cast<double>(targets.size());
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const std::string& target = targets[i];
+    if (places[i]->keeps_memory())
       std::cerr << "s3oramfs: " << target
                 << ": the vault is another user's, and its daemon keeps in "
                 << "memory what was written: reads will seem faster than they are\n";
-    const auto before = static_cast<double>(columns.size());
-    auto found = measure_place(**place, options, [&](double done, const std::string& doing) {
+    const auto before = static_cast<double>(i);
+    auto found = measure_place(*places[i], options, [&](double done, const std::string& doing) {
       bar.show((before + done) / all, targets.size() > 1 ? target + ": " + doing : doing);
     });
     if (!found) return fail(found.error().code, "{}: {}", target, found.error().message);
-    columns.push_back({target, (*place)->filesystem(), std::move(*found)});
+    columns.push_back({target, places[i]->filesystem(), std::move(*found)});
     bar.show((before + 1) / all, "removing what was written");
+    places[i] = nullptr;
   }
-  return columns;
+  return {};
 }
 
 // Before the measurements, which take long.
@@ -85,14 +92,15 @@ Status run_bench(const Args& args) {
   if (targets.empty()) targets.push_back(".");
   if (!picture.empty()) S3O_TRY(check_picture(picture));
 
-  const auto columns = measure(targets, options);
-  if (!columns) return fail(columns.error());
+  std::vector<BenchColumn> columns;
+  const Status measured = measure(targets, options, columns);
+  if (columns.empty()) return measured;
   if (as_json)
-    std::cout << json_text(bench_json(*columns, options)) << "\n";
+    std::cout << json_text(bench_json(columns, options)) << "\n";
   else
-    std::cout << bench_table(*columns);
-  if (!picture.empty()) return write_picture(picture, *columns);
-  return {};
+    std::cout << bench_table(columns);
+  if (!picture.empty()) S3O_TRY(write_picture(picture, columns));
+  return measured;
 }
 
 }  // namespace s3oram

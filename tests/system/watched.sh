@@ -99,6 +99,13 @@ wait_until "bench works" bench_works
 kill -TERM "$bench"
 ! wait "$bench" || fail "an interrupted bench ended well"
 grep -q interrupted "$work/bench.log" || fail "bench does not say that it was interrupted"
+"$bin/s3oramfs" bench --size 2M --seconds 0.2 "$work" "$mount" > "$work/bench.log" 2>&1 &
+bench=$!
+wait_until "bench works at the second" bench_works
+kill -TERM "$bench"
+! wait "$bench" || fail "an interrupted bench ended well"
+grep -q "^delete files" "$work/bench.log" || fail "what was measured before is lost: $(< "$work/bench.log")"
+expect 2 "none is not a directory" s3oramfs bench --seconds 60 "$work" "$work/none"
 for left in "$mount"/s3oramfs-bench-* "$work"/s3oramfs-bench-*; do
   [[ ! -e $left ]] || fail "bench has left $left behind"
 done
