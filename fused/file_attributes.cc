@@ -9,6 +9,7 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::uint32_t kPermissions = 07777;
 constexpr std::size_t kLongestXattrName = 255, kLongestXattr = 65'536;
+constexpr std::size_t kLongestXattrList = 65'536;  // a longer one the kernel takes from nobody
 // `ls -l` asks every file for its SELinux label, unless it hears once that there are none here.
 constexpr std::string_view kLabel = "security.selinux";
 
@@ -32,6 +33,9 @@ PosixStatus check_xattr_name(std::string_view name) {
   }
   return posix_error(EOPNOTSUPP);
 }
+
+/// In a list of names, with the zero behind it.
+std::size_t listed_size(const std::string& name) { return name.size() + 1; }
 
 }  // namespace
 
@@ -103,9 +107,14 @@ PosixStatus FileSystem::set_xattr(Ino ino, const std::string& name, std::string 
   S3O_POSIX_GET(existing, metadata_.xattrs.find({ino, name}));
   if ((flags & XATTR_CREATE) != 0 && existing) return posix_error(EEXIST);
   if ((flags & XATTR_REPLACE) != 0 && !existing) return posix_error(ENODATA);
+  if (!existing) {
+    if (!node->xattr_names) S3O_POSIX_TRY(xattr_names(*node));
+    const std::size_t list = *node->xattr_names + listed_size(name);
+    if (list > kLongestXattrList) return posix_error(ENOSPC);
+    node->xattr_names = list;
+  }
   metadata_.xattrs.put({ino, name}, {std::move(value)});
   labelled_ |= name == kLabel;
-  node->no_xattrs = false;
   node->row.ctime = timing_.wall_clock();
   store(*node);
   return {};
@@ -116,7 +125,7 @@ Posix<std::string> FileSystem::get_xattr(Ino ino, const std::string& name) {
   S3O_POSIX_GET(node, known(ino));
   S3O_POSIX_TRY(check_xattr_name(name));
   if (name == kLabel && !labelled_) return posix_error(EOPNOTSUPP);
-  if (node->no_xattrs) return posix_error(ENODATA);  // the kernel asks before every write
+  if (node->xattr_names == 0) return posix_error(ENODATA);  // the kernel asks before every write
   S3O_POSIX_GET(value, metadata_.xattrs.find({ino, name}));
   if (!value) return posix_error(ENODATA);
   if (value->damaged) {
@@ -129,12 +138,18 @@ Posix<std::string> FileSystem::get_xattr(Ino ino, const std::string& name) {
 Posix<std::vector<std::string>> FileSystem::list_xattrs(Ino ino) {
   const Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
+  return xattr_names(*node);
+}
+
+Posix<std::vector<std::string>> FileSystem::xattr_names(Node& node) {
   std::vector<std::string> names;
-  S3O_POSIX_TRY(metadata_.xattrs.scan({ino, {}}, [&](const XattrKey& key, const auto&) {
+  std::size_t list = 0;
+  S3O_POSIX_TRY(metadata_.xattrs.scan({node.ino, {}}, [&](const XattrKey& key, const auto&) {
     names.push_back(key.name);
+    list += listed_size(key.name);
     return true;
   }));
-  node->no_xattrs = names.empty();
+  node.xattr_names = list;
   return names;
 }
 
@@ -146,6 +161,7 @@ PosixStatus FileSystem::remove_xattr(Ino ino, const std::string& name) {
   S3O_POSIX_GET(existing, metadata_.xattrs.find({ino, name}));
   if (!existing) return posix_error(ENODATA);
   metadata_.xattrs.erase({ino, name});
+  if (node->xattr_names) *node->xattr_names -= listed_size(name);
   node->row.ctime = timing_.wall_clock();
   store(*node);
   return {};

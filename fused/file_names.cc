@@ -78,7 +78,7 @@ Posix<struct stat> FileSystem::make(const Caller& caller, Ino parent, std::strin
   node->row.target = what.target;
   node->row.size = node->size = what.target.size();
   const auto now = node->row.atime = node->row.mtime = timing_.wall_clock();
-  node->no_xattrs = true;
+  node->xattr_names = 0;
   S3O_POSIX_TRY(add_name(*directory, name, *node, now));
   ++next_ino_;
   ++inodes_;

@@ -184,6 +184,8 @@ class FileSystem final : public CommitParticipant {
   Posix<NodePtr> child(Node& directory, std::string_view name);
   struct stat refer(Node& node);
   struct stat attributes(const Node& node) const;
+  /// Brings node.xattr_names up to date, too.
+  Posix<std::vector<std::string>> xattr_names(Node& node);
   void store(const Node& node) { metadata_.inodes.put(node.ino, node.row); }
   PosixStatus admit(Lock& lock);
 

@@ -73,10 +73,10 @@ struct Node {
   InodeRow row;             // what commits: its size and blocks count acknowledged data alone
   std::uint64_t size = 0;   // what users see
   std::uint64_t grown = 0;  // size up to which nothing but zeros need become durable
-  bool no_xattrs = false;   // known to have none
-  bool no_room = false;     // for some of its data, when last seen; see held_back()
-  bool rewritten = false;   // truncated to nothing, and not closed since
-  std::optional<bool> lacks_extents;  // DataCache::is_hole() has looked
+  std::optional<std::size_t> xattr_names;  // how long their list is; nothing: not known
+  bool no_room = false;                    // for some of its data, when last seen; see held_back()
+  bool rewritten = false;                  // truncated to nothing, and not closed since
+  std::optional<bool> lacks_extents;       // DataCache::is_hole() has looked
   std::optional<Replacement> replacement;
 
   std::map<std::uint64_t, std::shared_ptr<CachedBlock>> blocks;

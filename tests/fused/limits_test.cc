@@ -1,6 +1,7 @@
 // Full disks, devices that fail or are silent, and bounds of memory and size.
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <sys/xattr.h>
 
 #include <atomic>
 #include <future>
@@ -101,6 +102,32 @@ TEST_F(LimitsTest, NamesNeedNoServer) {
   for (int i = 0; i < 100; ++i)
     ASSERT_TRUE(fs->set_xattr(ino, "user." + std::to_string(i), large, 0)) << i;
   device->hold_writes(false);
+}
+
+TEST_F(LimitsTest, NamesOfAttributesNeverMakeALongerListThanTheKernelTakes) {
+  constexpr std::size_t kFit = 65'536 / 256;
+  const Ino ino = create("a");
+  const auto set = [&](std::size_t number, int flags = 0) {
+    std::string name = "user." + std::to_string(number);
+    name.resize(255, 'n');
+    return fs->set_xattr(ino, name, "v", flags);
+  };
+  const auto refused = [](const PosixStatus& status) {
+    return !status && status.error() == ENOSPC;
+  };
+  for (std::size_t i = 0; i < kFit; ++i) ASSERT_TRUE(set(i)) << i;
+  EXPECT_TRUE(refused(set(kFit)));
+  EXPECT_TRUE(refused(fs->set_xattr(ino, "user.x", "v", 0)));
+  remount();
+  ASSERT_EQ(find("a"), ino);
+  EXPECT_TRUE(refused(set(kFit)));
+  EXPECT_TRUE(set(7, XATTR_REPLACE));
+  const auto names = fs->list_xattrs(ino);
+  ASSERT_TRUE(names);
+  EXPECT_EQ(names->size(), kFit);
+  ASSERT_TRUE(fs->remove_xattr(ino, names->front()));
+  EXPECT_TRUE(set(kFit));
+  EXPECT_TRUE(refused(set(kFit + 1)));
 }
 
 TEST_F(LimitsTest, FailedWritesStayDirtyAndAreTriedAgain) {
