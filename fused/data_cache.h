@@ -138,7 +138,12 @@ class DataCache {
   using Handle = std::shared_ptr<CachedBlock>;
   using List = std::list<Handle>;
   using Extent = std::pair<std::uint64_t, ExtentRow>;
-  using Target = std::pair<Handle, std::uint64_t>;  // a block, and the version to make durable
+  /// What is to become durable: this version of a block, which had found no room so many times.
+  struct Target {
+    Handle block;
+    std::uint64_t version;
+    unsigned no_room;
+  };
 
   std::size_t memory() const { return bytes_ + (clean_.size() + dirty_.size()) * kOverhead; }
   std::size_t dirty_memory() const { return dirty_bytes_ + dirty_.size() * kOverhead; }
@@ -208,6 +213,7 @@ class DataCache {
   unsigned writes() const { return writes_ + packs.writing(); }
   bool awaited_piece_ = false;  // in the pack that is being filled
   std::size_t replacing_ = 0;   // nodes
+  std::uint64_t settled_ = 0;   // contents that took the place of others
   bool used_ = false;
   std::optional<Timing::Time> out_of_room_;  // when a write last was; none has succeeded since
 };

@@ -72,6 +72,7 @@ void DataCache::start_write(const Handle& block) {
   block->flushing = true;
   block->in_flight_valid = static_cast<std::uint32_t>(block->data.size());
   block->in_flight_version = block->version;
+  block->seen = settled_;
   account(block);
   used_ = true;
   if (packed) {
@@ -125,7 +126,6 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     block->durable_version = block->in_flight_version;
     block->failing_since.reset();
     block->write_error = 0;
-    block->out_of_room = false;
     out_of_room_.reset();
     record(block, *block->home);
     if (node.replacement && node.replacement->closed && node.unflushed == 0) settle_or_tell(node);
@@ -134,13 +134,14 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     if (block->target != block->home) release(*block->target, block->in_flight_valid);
     block->write_error = to_errno(outcome.error());
     const bool full = block->write_error == ENOSPC;
-    const bool room_comes = full && block->node->replacement.has_value();
     if (full) settle_or_tell(*block->node);  // what it replaces gives room
     block->dirty = true;
     if (!block->failing_since) block->failing_since = now;
     block->not_before = now + options_.retry;
-    block->out_of_room = full && !room_comes && !room_is_held();
-    if (block->out_of_room) out_of_room_ = now;
+    if (full && block->seen == settled_ && !room_is_held()) {
+      ++block->no_room;
+      out_of_room_ = now;
+    }
     block->node->no_room |= full;
     failed_.push_back(block);
     account(block);
@@ -168,12 +169,12 @@ void DataCache::retry_failed() {
 void DataCache::add_targets(Node& node, std::vector<Target>& targets) {
   if (node.unflushed == 0) return;
   for (const auto& [index, block] : node.blocks)
-    if (block->unflushed()) targets.emplace_back(block, block->version);
+    if (block->unflushed()) targets.push_back({block, block->version, block->no_room});
 }
 
 /// Waits until every target is acknowledged, or no longer part of a file.
 PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targets, bool awaited) {
-  for (const auto& [block, version] : targets)
+  for (const auto& [block, version, no_room] : targets)
     if (block->in_flight_version < version || !block->flushing) want(block, awaited);
   pump();
   auto left = targets.begin();
@@ -181,20 +182,21 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
   int error = 0;
   const bool in_time = wait(lock, [&] {
     while (left != targets.end() &&
-           (!left->first->node || left->first->durable_version >= left->second))
+           (!left->block->node || left->block->durable_version >= left->version))
       ++left;
     if (left == targets.end()) return true;
     // A block that fails for so long is given up when it fails once more. If there is no room for
     // it, when it fails for the second time: by the first one the device looks for room again.
-    const CachedBlock& block = *left->first;
+    const CachedBlock& block = *left->block;
     const auto failed_at = block.not_before - options_.retry;
-    if (block.failing_since && failed_at > start &&
-        (block.out_of_room ? failed_at - start >= options_.retry
-                           : failed_at - *block.failing_since >= options_.deadline))
+    if (block.no_room - left->no_room >= 2)
+      error = ENOSPC;
+    else if (block.failing_since && failed_at > start &&
+             failed_at - *block.failing_since >= options_.deadline)
       error = block.write_error;
     return error != 0;
   });
-  if (!in_time) error = left->first->write_error != 0 ? left->first->write_error : EIO;
+  if (!in_time) error = left->block->write_error != 0 ? left->block->write_error : EIO;
   if (error != 0) return posix_error(error);
   return {};
 }

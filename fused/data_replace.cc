@@ -145,6 +145,7 @@ PosixStatus DataCache::settle(Node& node) {
   const Replacement replacement = std::move(*node.replacement);
   node.replacement.reset();
   --replacing_;
+  ++settled_;
   std::set<BlockId> in_flight;
   for (const Handle& block : replacement.in_flight) {
     block->former = nullptr;  // written() releases its home

@@ -35,12 +35,10 @@ Posix<bool> FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_
   if (offset > kLargestFile || in.size() > kLargestFile - offset) return posix_error(EFBIG);
   const std::uint64_t before = cache_.bytes_of(*node);
   const std::uint64_t end = offset + in.size();
-  const bool has_replacements = cache_.has_replacements();
   auto written = cache_.write(lock, *node, offset, in, from_page_cache);
-  if (!written && written.error() == ENOSPC && has_replacements) {
-    settle([](const Node& other) { return other.unflushed == 0; });
-    // When it ends, the device has the room of what was replaced.
-    if (commit(lock)) written = cache_.write(lock, *node, offset, in, from_page_cache);
+  if (!written && written.error() == ENOSPC && cache_.has_replacements()) {
+    settle([](const Node& other) { return other.unflushed == 0; });  // what they replace gives room
+    written = cache_.write(lock, *node, offset, in, from_page_cache);
   }
   if (!written) {
     // The kernel's size of the file, and so everybody's, has grown already.

@@ -40,8 +40,9 @@ struct CachedBlock {
   // Since when writing it fails, and when it may be tried again.
   std::optional<Timing::Time> failing_since;
   Timing::Time not_before{};
-  int write_error = 0;       // errno
-  bool out_of_room = false;  // when it failed last, and nothing that was freed was held back then
+  int write_error = 0;     // errno
+  unsigned no_room = 0;    // times that it failed for want of room, and no room was coming
+  std::uint64_t seen = 0;  // contents that had settled when the write in flight began
 
   // What DataCache::account() has counted of it.
   std::size_t charged = 0, charged_dirty = 0, charged_room = 0;

@@ -60,7 +60,8 @@ class BlockDevice {
   /// until it is written otherwise: without a vault.db such blocks are found (Volume::rebuild).
   virtual void write_backup(BlockId block, Bytes content, std::function<void(Status)> done) = 0;
 
-  /// No access. The content is forgotten with the next commit that starts after the call.
+  /// No access. The content is forgotten with the next commit that starts after the call; its room
+  /// counts as free at once.
   virtual void discard(BlockId block) = 0;
 
   /// Commits everything acknowledged so far, and the participant's changes, durably. `done` is

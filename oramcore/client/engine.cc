@@ -202,6 +202,7 @@ void Engine::write_backup(BlockId block, Bytes content, std::function<void(Statu
 std::vector<BlockId> Engine::mapped() { return std::exchange(mapped_, {}); }
 
 void Engine::discard(BlockId block) {
+  ++discarding_;
   asio::post(environment_.executor, [this, block] {
     enqueue({.block = block, .discard = true, .content = {}, .read = {}, .written = {}});
   });
@@ -256,11 +257,13 @@ void Engine::mark_readable(BlockId block) {
 
 void Engine::forget(BlockId block) {
   mark_readable(block);
-  if (positions_.get(block).kind == Position::Kind::unmapped) return;
-  positions_.set(block, {});
-  pending_.positions[block].reset();
-  if (stash_.erase(block) > 0) pending_.stash[block].reset();
-  count_room();
+  if (positions_.get(block).kind != Position::Kind::unmapped) {
+    positions_.set(block, {});
+    pending_.positions[block].reset();
+    if (stash_.erase(block) > 0) pending_.stash[block].reset();
+    count_room();
+  }
+  --discarding_;
 }
 
 // Protocol 2. A write retrieves too, before it writes: from outside they are the same.

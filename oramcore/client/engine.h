@@ -287,7 +287,9 @@ class Engine final : public BlockDevice {
   std::uint64_t new_blocks_ = 0;  // writes in flight of blocks not yet mapped
   bool growth_refused_ = false;
   std::optional<Duration> room_asked_, height_asked_;  // when
-  std::atomic<std::uint64_t> room_ = 0;
+  std::atomic<std::uint64_t> fitting_ = 0;             // blocks in the tree of the present height
+  std::atomic<std::uint64_t> taken_ = 0;
+  std::atomic<std::uint64_t> discarding_ = 0;  // of them, or of none; asked for, not forgotten yet
   std::atomic<std::uint64_t> more_room_ = 0;
   std::atomic<bool> can_grow_ = true;
   unsigned highest_ = kMaxHeight;  // tree that the servers' disks have room for

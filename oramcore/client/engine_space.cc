@@ -78,7 +78,11 @@ Task<void> Engine::ask_now() {
 }
 
 /// Asks no server: whatever writes new data wants to know it.
-Room Engine::room() { return {room_, more_room_, can_grow_}; }
+Room Engine::room() {
+  const std::uint64_t fitting = fitting_, taken = taken_;
+  const std::uint64_t kept = taken - std::min<std::uint64_t>(taken, discarding_);
+  return {fitting - std::min(fitting, kept), more_room_, can_grow_};
+}
 
 void Engine::refresh_room() {
   asio::post(environment_.executor, [this] { keep_room_known(); });
@@ -107,7 +111,8 @@ void Engine::count_room() {
   const unsigned every = params_.evict_every;
   const std::uint64_t fitting = capacity(tree_.height, every);
   const std::uint64_t taken = positions_.mapped() + new_blocks_;
-  room_ = state_.has_ballast() ? fitting - std::min(fitting, taken) : 0;
+  fitting_ = state_.has_ballast() ? fitting : 0;
+  taken_ = taken;
   can_grow_ = state_.has_ballast() && !growth_refused_ && highest_ > tree_.height;
   const std::uint64_t most = can_grow_ ? capacity(highest_, every) : 0;
   more_room_ = most - std::min(most, std::max(fitting, taken));

@@ -296,8 +296,12 @@ TEST_F(LimitsTest, OnAFullDeviceAFileIsReplaced) {
   }
 }
 
-// The same of what comes from the page cache, which has been taken when it turns out.
+// The same of what comes from the page cache, which has been taken when it turns out: all that is
+// in flight then is tried again, however long it took.
 TEST_F(LimitsTest, OnAFullDeviceAFileIsReplacedFromThePageCache) {
+  unmount();
+  options.cache.retry = std::chrono::milliseconds(0);
+  mount();
   const Ino ino = create("a");
   write(ino, 0, pattern(100 * kTestBlock));
   sync(ino);
@@ -308,6 +312,28 @@ TEST_F(LimitsTest, OnAFullDeviceAFileIsReplacedFromThePageCache) {
   sync(ino);
   remount();
   EXPECT_TRUE(read(find("a")) == next);
+}
+
+// By its first failure the device looks for room again, so that the second one counts.
+TEST_F(LimitsTest, WhatFindsNoRoomIsTriedOnceMore) {
+  unmount();
+  options.cache.retry = std::chrono::milliseconds(0);
+  mount();
+  for (const bool found : {true, false}) {
+    const Ino ino = create(found ? "a" : "b");
+    device->fill_up(true);
+    device->hold_writes(true);
+    ASSERT_TRUE(fs->write(ino, 0, as_view(pattern(kTestBlock)), true));
+    auto synced = std::async(std::launch::async, [&] { return fs->sync(ino); });
+    ASSERT_TRUE(device->wait_held_writes(1));
+    device->release_write();
+    ASSERT_TRUE(device->wait_held_writes(1)) << "it is tried again";
+    device->fill_up(!found);
+    device->hold_writes(false);
+    const auto outcome = synced.get();
+    EXPECT_EQ(outcome ? 0 : outcome.error(), found ? 0 : ENOSPC);
+    device->fill_up(false);
+  }
 }
 
 TEST_F(LimitsTest, OnceThereIsRoomAgainNothingIsHeldBack) {

@@ -139,11 +139,11 @@ void MemoryDevice::discard(BlockId block) {
     ++counts_.discards;
     if (writing_.contains(block)) ++violations_;
     discarded_.insert(block);
+    newest_.erase(block);
   }
   post([this, block] {
     uncommitted_[block] = std::nullopt;
     const std::lock_guard lock(mutex_);
-    newest_.erase(block);
     acknowledged_.erase(block);
   });
 }
