@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "cli/command.h"
-#include "cli/control.h"
+#include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "cli/terminal.h"
 #include "oramcore/base/durable_file.h"

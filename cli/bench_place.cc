@@ -13,7 +13,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "cli/control.h"
+#include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"

@@ -9,7 +9,7 @@
 
 #include "oramcore/base/error.h"
 #include "oramcore/base/mountinfo.h"
-#include "oramcore/state/vault.h"
+#include "oramcore/vault/vault.h"
 
 namespace s3oram {
 

@@ -8,14 +8,14 @@
 #include <set>
 
 #include "cli/command.h"
-#include "cli/credential.h"
+#include "cli/credential_options.h"
 #include "cli/server_option.h"
 #include "cli/volume_options.h"
 #include "oramcore/base/help.h"
 #include "oramcore/base/human.h"
-#include "oramcore/state/vault_draft.h"
-#include "oramcore/tree/choose.h"
-#include "oramcore/tree/geometry.h"
+#include "oramcore/oram/geometry.h"
+#include "oramcore/schemes/s3oram/protocol/sizing.h"
+#include "oramcore/vault/vault_draft.h"
 
 namespace s3oram {
 namespace {

@@ -1,5 +1,5 @@
 // s3oramfs mount, and mount(8) by way of mount.s3oramfs: both hand over to the file system daemon,
-// which returns when the vault is mounted, and knows all options (fused/options.h).
+// which returns when the vault is mounted, and knows all options (fused/daemon/options.h).
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "cli/control.h"
+#include "cli/mount_control.h"
 
 namespace s3oram {
 namespace {

@@ -2,10 +2,10 @@
 #include <iostream>
 
 #include "cli/command.h"
-#include "cli/credential.h"
+#include "cli/credential_options.h"
 #include "cli/mount_table.h"
 #include "oramcore/base/human.h"
-#include "oramcore/state/vault.h"
+#include "oramcore/vault/vault.h"
 
 namespace s3oram {
 namespace {

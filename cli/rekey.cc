@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "cli/command.h"
-#include "cli/credential.h"
+#include "cli/credential_options.h"
 #include "cli/mount_table.h"
 #include "cli/server_option.h"
 #include "cli/vault_lock.h"

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "cli/command.h"
-#include "cli/control.h"
-#include "cli/credential.h"
+#include "cli/credential_options.h"
+#include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "cli/status_text.h"
 #include "cli/vault_lock.h"

@@ -5,18 +5,18 @@
 #include <iostream>
 
 #include "cli/command.h"
-#include "cli/credential.h"
+#include "cli/credential_options.h"
 #include "cli/mount_table.h"
 #include "cli/vault_check.h"
 #include "cli/vault_lock.h"
 #include "cli/volume_options.h"
-#include "fused/restore_files.h"
+#include "fused/backup/restore_files.h"
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/human.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/sqlite.h"
-#include "oramcore/state/owner.h"
-#include "oramcore/state/vault_config.h"
+#include "oramcore/schemes/s3oram/client/owner.h"
+#include "oramcore/vault/vault_config.h"
 
 namespace s3oram {
 namespace {

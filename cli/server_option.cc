@@ -5,7 +5,7 @@
 #include <iostream>
 #include <thread>
 
-#include "oramcore/wire/endpoint.h"
+#include "oramcore/net/endpoint.h"
 
 namespace s3oram {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/terminal.h"
-#include "oramcore/state/vault.h"
+#include "oramcore/vault/vault.h"
 
 namespace s3oram {
 

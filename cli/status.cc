@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/control.h"
 #include "cli/json_text.h"
+#include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "cli/status_text.h"
 #include "oramcore/base/human.h"

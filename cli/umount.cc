@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/control.h"
+#include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "cli/terminal.h"
 #include "oramcore/base/human.h"

@@ -4,12 +4,12 @@
 #include <chrono>
 #include <utility>
 
-#include "fused/backup_list.h"
-#include "fused/check_files.h"
+#include "fused/backup/backup_list.h"
+#include "fused/tables/check_files.h"
 #include "oramcore/base/durable_file.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/salvage.h"
-#include "oramcore/state/check.h"
+#include "oramcore/schemes/s3oram/client/state_check.h"
 
 namespace s3oram {
 namespace {

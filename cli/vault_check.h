@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
-#include "oramcore/state/finding.h"
-#include "oramcore/state/vault.h"
+#include "oramcore/db/finding.h"
+#include "oramcore/vault/vault.h"
 
 namespace s3oram {
 

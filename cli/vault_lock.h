@@ -1,7 +1,7 @@
 // For commands that need the vault for themselves.
 #pragma once
 
-#include "oramcore/state/vault.h"
+#include "oramcore/vault/vault.h"
 
 namespace s3oram {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/terminal.h"
-#include "oramcore/client/volume.h"
+#include "oramcore/volume/volume.h"
 
 namespace s3oram {
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "oramcore/base/help.h"
-#include "oramcore/wire/endpoint.h"
+#include "oramcore/net/endpoint.h"
 #include "serverd/config_file.h"
 #include "serverd/store_files.h"
 

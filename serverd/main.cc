@@ -7,12 +7,12 @@
 #include <exception>
 #include <iostream>
 
+#include "oramcore/base/curve_keys.h"
 #include "oramcore/base/help.h"
 #include "oramcore/base/memory.h"
 #include "oramcore/base/output.h"
 #include "oramcore/base/process.h"
 #include "oramcore/service/log.h"
-#include "oramcore/wire/keys.h"
 #include "serverd/commands.h"
 #include "serverd/config.h"
 #include "serverd/serve.h"

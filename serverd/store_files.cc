@@ -15,7 +15,7 @@
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
-#include "oramcore/wire/endpoint.h"
+#include "oramcore/net/endpoint.h"
 
 namespace s3oram {
 namespace {

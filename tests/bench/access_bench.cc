@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "oramcore/base/disk.h"
-#include "oramcore/client/volume.h"
 #include "oramcore/field/gf256.h"
-#include "oramcore/tree/choose.h"
-#include "serverd/frame_store.h"
+#include "oramcore/schemes/s3oram/protocol/sizing.h"
+#include "oramcore/volume/volume.h"
+#include "serverd/store/frame_store.h"
 
 namespace s3oram {
 namespace {

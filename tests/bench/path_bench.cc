@@ -21,8 +21,8 @@
 
 #include "oramcore/base/async.h"
 #include "oramcore/base/disk.h"
-#include "oramcore/tree/geometry.h"
-#include "serverd/frame_store.h"
+#include "oramcore/oram/geometry.h"
+#include "serverd/store/frame_store.h"
 
 namespace s3oram {
 namespace {

@@ -1,13 +1,12 @@
 // Questions to a daemon that is not there any more, or is no daemon.
-#include "cli/control.h"
-
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <functional>
 #include <string>
 
-#include "tests/state/vault_fixture.h"
+#include "cli/mount_control.h"
+#include "tests/vault/vault_fixture.h"
 
 namespace s3oram {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "fused/file_system.h"
+#include "fused/files/file_system.h"
 #include "tests/base/temporary_directory.h"
 #include "tests/fused/memory_device.h"
 

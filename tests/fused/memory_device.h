@@ -14,8 +14,8 @@
 #include <string>
 #include <thread>
 
-#include "oramcore/client/block_device.h"
 #include "oramcore/db/sqlite.h"
+#include "oramcore/oram/block_device.h"
 
 namespace s3oram {
 

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "oramcore/tree/bounds.h"
-#include "oramcore/tree/volume.h"
+#include "oramcore/schemes/s3oram/protocol/bounds.h"
+#include "oramcore/schemes/s3oram/protocol/params.h"
 
 namespace s3oram::test {
 

@@ -16,8 +16,8 @@
 #include <thread>
 
 #include "oramcore/base/descriptor.h"
-#include "oramcore/client/local_servers.h"
-#include "oramcore/wire/zmq_transport.h"
+#include "oramcore/net/zmq_transport.h"
+#include "oramcore/volume/local_servers.h"
 #include "tests/base/temporary_directory.h"
 
 namespace s3oram {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "oramcore/wire/transport.h"
+#include "oramcore/net/transport.h"
 
 namespace s3oram::test {
 

@@ -5,7 +5,7 @@
 #include <deque>
 #include <map>
 
-#include "oramcore/client/block_device.h"
+#include "oramcore/oram/block_device.h"
 
 namespace s3oram::test {
 

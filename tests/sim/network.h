@@ -7,7 +7,7 @@
 #include <random>
 
 #include "oramcore/base/async.h"
-#include "oramcore/wire/transport.h"
+#include "oramcore/net/transport.h"
 #include "tests/sim/trace.h"
 
 namespace s3oram::test {

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "oramcore/wire/messages.h"
+#include "oramcore/schemes/s3oram/protocol/messages.h"
 
 namespace s3oram::test {
 

@@ -210,7 +210,7 @@ for pid in $(processes_of "$vault"); do
   [[ $(awk '/^Uid:/ { print $2, $3, $4 }' "/proc/$pid/status") == "$(id -u "$user") $(id -u "$user") $(id -u "$user")" ]] ||
     fail "a process is not the user's: $(grep Uid: "/proc/$pid/status")"
 done
-# What only root may have is taken before root's rights are given up (fused/cpu_latency.h).
+# What only root may have is taken before root's rights are given up (fused/kernel/cpu_latency.h).
 if grep -qs haltpoll /sys/devices/system/cpu/cpuidle/current_driver && (($(nproc) <= 8)); then
   find "/proc/$(daemon_of "$vault")/fd" -lname /dev/cpu_dma_latency | grep -q . ||
     fail "idle processors will sleep while questions are asked"

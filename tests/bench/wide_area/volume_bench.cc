@@ -34,8 +34,8 @@
 #include <sstream>
 #include <thread>
 
-#include "oramcore/client/volume.h"
 #include "oramcore/service/log.h"
+#include "oramcore/volume/volume.h"
 
 namespace s3oram {
 namespace {

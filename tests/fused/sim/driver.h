@@ -5,7 +5,7 @@
 #include <list>
 #include <set>
 
-#include "fused/file_system.h"
+#include "fused/files/file_system.h"
 #include "tests/fused/sim/observed.h"
 #include "tests/fused/sim/tree.h"
 #include "tests/fused/sim/world.h"

@@ -1,7 +1,7 @@
 // What a file system shows of itself.
 #pragma once
 
-#include "fused/file_system.h"
+#include "fused/files/file_system.h"
 #include "tests/fused/sim/tree.h"
 
 namespace s3oram::sim {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "fused/rows.h"
+#include "fused/tables/rows.h"
 #include "tests/fused/sim/history.h"
 
 namespace s3oram::sim {

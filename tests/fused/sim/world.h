@@ -9,9 +9,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "fused/timing.h"
+#include "fused/cache/timing.h"
 #include "oramcore/base/disk.h"
-#include "oramcore/client/block_device.h"
+#include "oramcore/oram/block_device.h"
 
 namespace s3oram::sim {
 

@@ -1,0 +1,47 @@
+// What opens a vault, from the options that init and its like have in common.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "oramcore/base/error.h"
+#include "oramcore/vault/passphrase.h"
+#include "oramcore/vault/vault.h"
+
+namespace s3oram {
+
+struct CredentialOptions {
+  PassphraseSource source;
+  std::filesystem::path keyfile;
+  bool no_passphrase = false;
+
+  /// Adds --passfile, --passprog and --keyfile, of which at most one may be given: what opens a
+  /// vault that exists.
+  void add_to(CLI::App& app);
+  /// The same for what is to open it, with --PREFIXpassfile and so on, and --no-passphrase.
+  void add_new_to(CLI::App& app, const std::string& prefix);
+
+ private:
+  CLI::Option* add(CLI::App& app, const std::string& prefix, const std::string& group);
+};
+
+/// The credential of an existing vault: asks once if it wants a passphrase and no option says more.
+Result<Credential> existing_credential(const CredentialOptions& options, const Vault& vault);
+
+/// A new credential: asks twice, or makes a key file that does not exist.
+class NewCredential {
+ public:
+  static Result<NewCredential> make(const CredentialOptions& options);
+  /// One that exists; there is nothing to undo.
+  explicit NewCredential(Credential existing) : credential_(std::move(existing)) {}
+  const Credential& get() const { return credential_; }
+  /// Removes the key file, if it was made here; for an init that failed.
+  Status undo() const;
+
+ private:
+  NewCredential() = default;
+  Credential credential_;
+  bool made_keyfile_ = false;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,140 @@
+#include "cli/mount_control.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <future>
+
+#include "oramcore/base/process.h"
+
+namespace s3oram {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLongestAnswer = 1 << 20;
+
+/// Of an errno: nobody listens, or who did has gone without having read the question.
+Errc code_of_connection(int error) {
+  const bool gone =
+      error == ENOENT || error == ECONNREFUSED || error == ECONNRESET || error == EPIPE;
+  return gone ? Errc::not_mounted : Errc::failed;
+}
+
+}  // namespace
+
+Question::Question(const Vault& vault, std::string text, std::chrono::seconds patience)
+    : vault_(vault.directory().string()), text_(std::move(text)), patience_(patience) {}
+
+tl::unexpected<Error> Question::failure(Errc code) const {
+  return fail(code, "{}: its daemon does not answer: {}", vault_, std::strerror(errno));
+}
+
+Result<Question> Question::ask(const Vault& vault, std::string question,
+                               std::chrono::seconds patience) {
+  Question asked(vault, std::move(question), patience);
+  S3O_TRY(asked.send(vault));
+  return asked;
+}
+
+Status Question::send(const Vault& vault) {
+  // A socket's address is short and a vault's path may be long: go by the directory's descriptor.
+  const Descriptor directory(
+      ::open(vault.run_directory().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0) return failure(Errc::not_mounted);
+  socket_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (socket_.get() < 0) return failure(Errc::failed);
+  const timeval limit{static_cast<time_t>(patience_.count()), 0};  // zero: none
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const auto path = fmt::format("/proc/self/fd/{}/control.sock", directory.get());
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  if (::connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    return failure(code_of_connection(errno));
+  ucred daemon{};
+  socklen_t size = sizeof daemon;
+  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &daemon, &size) == 0 && daemon.pid > 0)
+    daemon_ = open_process(daemon.pid);
+  const std::string line = text_ + "\n";
+  if (::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(line.size()))
+    return failure(code_of_connection(errno));
+  return {};
+}
+
+/// What has come, if the daemon is gone.
+Result<std::string> Question::receive_line() {
+  char buffer[4096];
+  while (received_.find('\n') == std::string::npos && received_.size() < kLongestAnswer) {
+    const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN)
+      return fail(Errc::unreachable, "{}: its daemon does not answer for {} s", vault_,
+                  patience_.count());
+    if (got < 0) return failure(code_of_connection(errno));
+    if (got == 0) break;
+    received_.append(buffer, static_cast<std::size_t>(got));
+  }
+  const std::size_t end = std::min(received_.find('\n'), received_.size());
+  std::string line = received_.substr(0, end);
+  received_.erase(0, end + 1);
+  return line;
+}
+
+Result<json> Question::answer() {
+  auto line = receive_line();
+  if (!line) return fail(std::move(line).error());
+  if (line->empty()) return fail(Errc::failed, "{}: its daemon ended before it answered", vault_);
+  json answer = json::parse(*line, nullptr, /*allow_exceptions=*/false);
+  if (!answer.is_object() || !answer.contains("ok") || !answer["ok"].is_boolean())
+    return fail(Errc::failed, "{}: its daemon's answer to {} cannot be read: \"{}\"", vault_, text_,
+                *line);
+  if (answer["ok"].get<bool>()) return answer;
+  const auto code = answer.find("code");
+  const auto message = answer.find("message");
+  return fail(code != answer.end() && code->is_number_integer()
+                  ? static_cast<Errc>(code->get<int>())
+                  : Errc::failed,
+              "{}",
+              message != answer.end() && message->is_string() ? message->get<std::string>()
+                                                              : answer.dump());
+}
+
+bool Question::is_answered(std::chrono::milliseconds wait) const {
+  pollfd readable{socket_.get(), POLLIN, 0};
+  return !received_.empty() || ::poll(&readable, 1, static_cast<int>(wait.count())) > 0;
+}
+
+void Question::await_exit(std::chrono::milliseconds most) const {
+  pollfd exited{daemon_.get(), POLLIN, 0};
+  if (daemon_.get() >= 0) ::poll(&exited, 1, static_cast<int>(most.count()));
+}
+
+Result<json> ask_daemon(const Vault& vault, const std::string& question,
+                        std::chrono::seconds patience) {
+  auto asked = Question::ask(vault, question, patience);
+  if (!asked) return fail(std::move(asked).error());
+  return asked->answer();
+}
+
+Result<json> ask_daemon(const Vault& vault, const std::string& question, Progress& progress,
+                        std::chrono::seconds patience) {
+  auto asked = std::async(std::launch::async, [&]() -> Result<json> {
+    auto awake = ask_daemon(vault, "status", kStatusPatience);
+    if (!awake) return awake;
+    return ask_daemon(vault, question, patience);
+  });
+  while (asked.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready)
+    progress.update();
+  return asked.get();
+}
+
+}  // namespace s3oram

@@ -1,0 +1,56 @@
+// Questions to the daemon of a mounted vault over VAULT/run/control.sock: one line there, and one,
+// or two, back (fused/daemon/control_socket.h).
+#pragma once
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/terminal.h"
+#include "oramcore/base/descriptor.h"
+#include "oramcore/vault/vault.h"
+
+namespace s3oram {
+
+/// Longer than a daemon asks its servers before it answers "status".
+constexpr std::chrono::seconds kStatusPatience{15};
+
+/// A question that has been asked.
+class Question {
+ public:
+  /// Errors: not_mounted (no daemon listens), failed.
+  static Result<Question> ask(const Vault& vault, std::string question,
+                              std::chrono::seconds patience);
+  /// The next answer, an object. Errors: unreachable (none comes within `patience`, if that is not
+  /// zero), not_mounted (the daemon has gone before it read the question), failed (it has gone
+  /// since), and what the daemon itself answers.
+  Result<nlohmann::json> answer();
+  /// Whether answer() need not wait; waits for that for at most so long.
+  bool is_answered(std::chrono::milliseconds wait) const;
+  /// Waits until the daemon's process is gone, for at most so long.
+  void await_exit(std::chrono::milliseconds most) const;
+
+ private:
+  Question(const Vault& vault, std::string text, std::chrono::seconds patience);
+  tl::unexpected<Error> failure(Errc code) const;
+  Status send(const Vault& vault);
+  Result<std::string> receive_line();
+
+  std::string vault_, text_;
+  std::chrono::seconds patience_;
+  Descriptor socket_;
+  Descriptor daemon_;  // its process
+  std::string received_;
+};
+
+/// Asks, and gives the answer.
+Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
+                                  std::chrono::seconds patience = std::chrono::seconds(0));
+
+/// The same of a question that takes long: `progress` goes on meanwhile. A daemon that does not
+/// even say how it is, is unreachable.
+Result<nlohmann::json> ask_daemon(const Vault& vault, const std::string& question,
+                                  Progress& progress,
+                                  std::chrono::seconds patience = std::chrono::seconds(0));
+
+}  // namespace s3oram

@@ -1,0 +1,195 @@
+#include "fused/backup/backup_format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "fused/tables/rows.h"
+#include "oramcore/base/codec.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::array<std::uint8_t, 8> kMagic = {'s', '3', 'o', 'b', 'a', 'c', 'k', '1'};
+constexpr std::uint8_t kEnd = 0;         // in place of a table
+constexpr std::uint8_t kChanged = 0x80;  // beside a table: the row had changed by itself
+constexpr std::uint8_t kNull = 0, kInteger = 1, kText = 10, kBlob = 11;  // an integer: 1 to 9
+
+void put_bytes(Bytes& out, std::uint8_t tag, View bytes) {
+  const auto length = static_cast<std::uint32_t>(bytes.size());
+  out.push_back(tag);
+  const auto* raw = reinterpret_cast<const std::uint8_t*>(&length);
+  out.insert(out.end(), raw, raw + sizeof length);
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+void put_integer(Bytes& out, std::int64_t value) {
+  std::uint64_t zigzag =
+      (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
+  const std::size_t tag = out.size();
+  out.push_back(kInteger);
+  for (; zigzag != 0; zigzag >>= 8) {
+    out.push_back(static_cast<std::uint8_t>(zigzag));
+    ++out[tag];
+  }
+}
+
+void put_value(Bytes& out, const Statement& row, int column) {
+  if (row.is_null(column))
+    out.push_back(kNull);
+  else if (row.is_integer(column))
+    put_integer(out, row.integer(column));
+  else
+    put_bytes(out, row.is_text(column) ? kText : kBlob, row.blob(column));
+}
+
+/// Takes values from the front of a dump.
+class Values {
+ public:
+  explicit Values(View dump) : left_(dump) {}
+
+  bool failed() const { return failed_; }
+  View take(std::size_t count) {
+    failed_ |= count > left_.size();
+    const View taken = failed_ ? View() : left_.first(count);
+    left_ = left_.subspan(taken.size());
+    return taken;
+  }
+  std::uint8_t byte() {
+    const View taken = take(1);
+    return taken.empty() ? std::uint8_t{0} : taken[0];
+  }
+  /// False: there is no value, which no table allows: the row is damaged.
+  bool bind_next(Statement& statement, int at) {
+    const std::uint8_t tag = byte();
+    if (tag == kNull) {
+      statement.bind_null(at);
+    } else if (tag >= kInteger && tag <= kInteger + 8) {
+      std::uint64_t zigzag = 0;
+      const View bytes = take(tag - kInteger);
+      if (!bytes.empty()) std::memcpy(&zigzag, bytes.data(), bytes.size());
+      statement.bind(at, static_cast<std::int64_t>(zigzag >> 1 ^ (0 - (zigzag & 1))));
+    } else if (tag == kText || tag == kBlob) {
+      std::uint32_t length = 0;
+      if (const View bytes = take(sizeof length); !bytes.empty())
+        std::memcpy(&length, bytes.data(), bytes.size());
+      const View bytes = take(length);
+      if (tag == kBlob)
+        statement.bind(at, bytes);
+      else
+        statement.bind(at,
+                       std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    } else {
+      failed_ = true;
+    }
+    return tag != kNull;
+  }
+
+ private:
+  View left_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+Bytes encode(const BackupPart& part, std::size_t block_size) {
+  Writer writer;
+  writer(kMagic, part.identity, part.generation, part.time, part.index, part.count,
+         View(part.content));
+  Bytes block = writer.take();
+  block.resize(block_size);
+  return block;
+}
+
+std::optional<BackupPart> decode_backup_part(View block) {
+  if (block.size() < BackupPart::kHeader) return std::nullopt;
+  std::array<std::uint8_t, 8> magic{};
+  BackupPart part;
+  std::uint32_t used = 0;
+  Reader reader(block.first(BackupPart::kHeader));
+  reader(magic, part.identity, part.generation, part.time, part.index, part.count, used);
+  if (!reader.complete() || magic != kMagic || used > block.size() - BackupPart::kHeader)
+    return std::nullopt;
+  const View content = block.subspan(BackupPart::kHeader, used);
+  part.content.assign(content.begin(), content.end());
+  return part;
+}
+
+Result<TablesDump> TablesDump::open(const std::string& database, Disk& disk) {
+  TablesDump dump;
+  auto opened = Database::open(database, Database::Mode::read_only, disk);
+  if (!opened) return fail(opened.error());
+  dump.database_ = std::move(*opened);
+  S3O_TRY(dump.database_.execute("BEGIN"));
+  const auto checksums = has_checksums(dump.database_);
+  if (!checksums) return fail(checksums.error());
+  dump.checksums_ = *checksums;
+  S3O_TRY(dump.read_row());  // fixes what later rows are read of
+  return dump;
+}
+
+/// Puts the next row behind what is ready, or the end.
+Status TablesDump::read_row() {
+  while (table_ < std::size(kTables)) {
+    const TableSql& table = kTables[table_];
+    if (!rows_) {
+      auto rows = database_.prepare(fmt::format("SELECT {}, {} FROM {} ORDER BY {}", table.columns,
+                                                table.intact(checksums_), table.name, table.key));
+      if (!rows) return fail(rows.error());
+      rows_ = std::move(*rows);
+    }
+    auto more = rows_->step();
+    if (!more) return fail(more.error());
+    if (*more) {
+      const std::uint8_t changed = rows_->integer(table.width()) == 0 ? kChanged : 0;
+      ready_.push_back(static_cast<std::uint8_t>((table_ + 1) | changed));
+      for (int column = 0; column < table.width(); ++column) put_value(ready_, *rows_, column);
+      return {};
+    }
+    rows_.reset();
+    ++table_;
+  }
+  ready_.push_back(kEnd);
+  ended_ = true;
+  return {};
+}
+
+Result<Bytes> TablesDump::next(std::size_t most) {
+  while (!ended_ && ready_.size() < most) S3O_TRY(read_row());
+  const auto end = ready_.begin() + static_cast<std::ptrdiff_t>(std::min(most, ready_.size()));
+  Bytes part(ready_.begin(), end);
+  ready_.erase(ready_.begin(), end);
+  return part;
+}
+
+Result<std::uint64_t> load_tables(Database& database, View dump) {
+  std::map<std::uint8_t, Statement> puts;
+  for (const std::uint8_t changed : {std::uint8_t{0}, kChanged})
+    for (std::size_t table = 0; table < std::size(kTables); ++table) {
+      // Of two rows with the same key the sound one stays.
+      const char* verb = changed != 0 ? "INSERT OR IGNORE" : "INSERT OR REPLACE";
+      auto put = database.prepare(kTables[table].put(verb, changed != 0));
+      if (!put) return fail(put.error());
+      puts.emplace(static_cast<std::uint8_t>((table + 1) | changed), std::move(*put));
+    }
+  Values values(dump);
+  for (std::uint64_t rows = 0;;) {
+    const std::uint8_t tag = values.byte();
+    if (tag == kEnd && !values.failed()) return rows;
+    const auto found = puts.find(tag);
+    if (found == puts.end()) break;
+    Statement& put = found->second;
+    const TableSql& table = kTables[(tag & ~kChanged) - 1];
+    bool whole = true;
+    for (int column = 0; column < table.width(); ++column) whole &= values.bind_next(put, column);
+    if (values.failed()) break;
+    if (!whole) continue;
+    S3O_TRY(put.run());
+    ++rows;
+  }
+  return fail(Errc::damaged_vault, "a backup of the tables of files is not what it should be");
+}
+
+}  // namespace s3oram

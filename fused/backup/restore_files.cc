@@ -1,0 +1,132 @@
+#include "fused/backup/restore_files.h"
+
+#include <algorithm>
+#include <future>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "fused/backup/backup_format.h"
+#include "fused/tables/rows.h"
+#include "oramcore/db/known_format.h"
+
+namespace s3oram {
+namespace {
+
+/// Parts by index, of the backup of one generation and identity.
+struct Found {
+  std::map<std::uint32_t, std::pair<BlockId, BackupPart>> parts;
+
+  bool whole() const {
+    if (parts.empty()) return false;
+    const auto& [index, last] = *parts.rbegin();
+    return last.second.count == index + 1 && parts.size() == last.second.count;
+  }
+};
+
+Result<Bytes> read_now(BlockDevice& device, BlockId block) {
+  std::promise<Result<Bytes>> content;
+  device.read(block, [&](Result<Bytes> read) { content.set_value(std::move(read)); });
+  return content.get_future().get();
+}
+
+/// In a transaction. Gives how many rows.
+Result<std::uint64_t> put_files(Database& database, View dump,
+                                const std::vector<BackupList>& backups) {
+  S3O_TRY(make_tables(database));
+  S3O_TRY(database.execute(
+      "DELETE FROM fs_state; DELETE FROM inodes; DELETE FROM dentries; DELETE FROM extents;"
+      "DELETE FROM xattrs;"));
+  S3O_TRY(database.execute(
+      fmt::format("INSERT INTO fs_state (name, value) VALUES ('format', {})", kFormat)));
+  auto rows = load_tables(database, dump);
+  if (!rows) return rows;
+  S3O_TRY(write_lists(database, backups));
+  return rows;
+}
+
+/// The newest whole one; nothing if there is none.
+Result<std::optional<Found>> find_backup(BlockDevice& device,
+                                         const std::vector<BlockId>& candidates) {
+  std::map<std::pair<std::uint64_t, std::array<std::uint8_t, 16>>, Found> backups;
+  for (const BlockId block : candidates) {
+    const auto content = read_now(device, block);
+    if (!content && content.error().code != Errc::corrupt) return fail(content.error());
+    auto part = content ? decode_backup_part(*content) : std::nullopt;
+    if (!part) continue;
+    const auto index = part->index;
+    backups[{part->generation, part->identity}].parts[index] = {block, std::move(*part)};
+  }
+  for (auto at = backups.rbegin(); at != backups.rend(); ++at)
+    if (at->second.whole()) return std::move(at->second);
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<FilesDump> dump_files(const std::filesystem::path& database) {
+  constexpr std::size_t kStep = 1 << 20;
+  auto opened = Database::open(database.string(), Database::Mode::read_only);
+  if (!opened) return fail(std::move(opened).error());
+  S3O_TRY(require_format(*opened, kSelectFormat, kFormat));
+  auto backups = read_lists(*opened);
+  if (!backups) return fail(std::move(backups).error());
+  FilesDump files{.tables = {}, .backups = std::move(*backups)};
+  auto dump = TablesDump::open(database.string(), system_disk());
+  if (!dump) return fail(std::move(dump).error());
+  for (;;) {
+    auto more = dump->next(kStep);
+    if (!more) return fail(std::move(more).error());
+    if (more->empty()) return files;
+    files.tables.insert(files.tables.end(), more->begin(), more->end());
+  }
+}
+
+Status store_files(const std::filesystem::path& database, const FilesDump& files) {
+  auto opened = Database::open(database.string(), Database::Mode::read_write);
+  if (!opened) return fail(std::move(opened).error());
+  return opened->transact("files", [&]() -> Status {
+    auto rows = put_files(*opened, files.tables, files.backups);
+    if (!rows) return fail(std::move(rows).error());
+    return {};
+  });
+}
+
+std::function<Status(Database&)> FilesRestore::snapshot() {
+  if (done_) return {};
+  return [this](Database& database) { return fill(database); };
+}
+
+void FilesRestore::committed(const Status& outcome) { done_ |= outcome.has_value(); }
+
+Status FilesRestore::fill(Database& database) {
+  auto rows = put_files(database, dump_, {list_});
+  if (!rows) return fail(std::move(rows).error());
+  rows_ = *rows;
+  return {};
+}
+
+Result<RestoredFiles> FilesRestore::run(BlockDevice& device,
+                                        const std::vector<BlockId>& candidates) {
+  const auto found = find_backup(device, candidates);
+  if (!found) return fail(found.error());
+  const std::optional<Found>& backup = *found;
+  if (!backup)
+    return fail(Errc::damaged_vault, "the servers hold no whole backup of the names ({} parts)",
+                candidates.size());
+  for (const auto& [index, at] : backup->parts) {
+    const auto& [block, part] = at;
+    dump_.insert(dump_.end(), part.content.begin(), part.content.end());
+    list_.generation = part.generation;
+    list_.time = part.time;
+    list_.blocks.push_back(block);
+  }
+  list_.used = list_.blocks.size();
+  std::promise<Status> committed;
+  device.set_participant(this);
+  device.commit([&](Status status) { committed.set_value(std::move(status)); });
+  if (Status status = committed.get_future().get(); !status) return fail(std::move(status).error());
+  return RestoredFiles{list_.time, rows_, list_.blocks.size()};
+}
+
+}  // namespace s3oram

@@ -1,0 +1,546 @@
+#include "fused/cache/data_cache.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace s3oram {
+namespace {
+
+/// A share of the memory goes to packs that were read.
+std::size_t packs_in_memory(const CacheOptions& options, std::uint32_t block_size) {
+  return std::max<std::size_t>(2, options.limit / 16 / block_size);
+}
+
+}  // namespace
+
+DataCache::DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,
+                     const CacheOptions& options)
+    : packs(device,
+            {.take = [this] { return numbers.take(); },
+             .free = [this](BlockId block) { free_block(block); },
+             .with_lock =
+                 [this](const std::function<void()>& work) {
+                   const Lock lock(mutex_);
+                   work();
+                 }},
+            packs_in_memory(options, device.block_size())),
+      mutex_(mutex),
+      device_(device),
+      metadata_(metadata),
+      options_(options),
+      timing_(*options.timing),
+      block_size_(device.block_size()),
+      last_progress_(timing_.now()) {}
+
+// ---- bookkeeping -------------------------------------------------------------------------------
+
+DataCache::Handle DataCache::add(Node& node, std::uint64_t index) {
+  auto block = std::make_shared<CachedBlock>();
+  block->node = &node;
+  block->index = index;
+  node.blocks.emplace(index, block);
+  return block;
+}
+
+/// Brings all counts and lists in line with the block's state. Called after every change of it.
+void DataCache::account(const Handle& block) {
+  const bool here = block->node != nullptr;
+  const bool unflushed = here && block->unflushed();
+  const std::size_t charge = !here ? 0 : block->loading ? block_size_ : block->data.capacity();
+  bytes_ += charge - block->charged;
+  dirty_bytes_ += (unflushed ? charge : 0) - block->charged_dirty;
+  const bool needs_room = here && block->needs_room();
+  const std::size_t room = !needs_room ? 0 : packs.takes(block->data.size()) ? charge : block_size_;
+  room_bytes_ += room - block->charged_room;
+  block->charged = charge;
+  block->charged_dirty = unflushed ? charge : 0;
+  block->charged_room = room;
+  if (here) {
+    const bool is_new = !block->owned && !block->loading;
+    block->node->unflushed += unflushed - block->counted_unflushed;
+    block->node->new_blocks += is_new - block->counted_new;
+    block->counted_unflushed = unflushed;
+    block->counted_new = is_new;
+  }
+  List* list = !here || block->loading || block->flushing ? nullptr
+               : block->dirty                             ? &dirty_
+                                                          : &clean_;
+  if (list == block->list) return;
+  const Handle keep = block;  // `block` may be the list's own
+  if (keep->list) keep->list->erase(keep->place);
+  if (list) keep->place = list->insert(list->end(), keep);
+  keep->list = list;
+}
+
+/// Takes the block out of its file: nobody finds it any more. A transfer in flight goes on.
+void DataCache::cut_off(const Handle& block) {
+  const Handle keep = block;
+  Node& node = *keep->node;
+  node.unflushed -= keep->counted_unflushed;
+  node.new_blocks -= keep->counted_new;
+  keep->counted_unflushed = keep->counted_new = false;
+  keep->node = nullptr;
+  node.blocks.erase(keep->index);
+  account(keep);
+}
+
+void DataCache::evict() {
+  for (auto at = clean_.begin(); bytes() > options_.limit && at != clean_.end();) {
+    const Handle block = *at++;
+    if (block->pins == 0) cut_off(block);
+  }
+}
+
+void DataCache::drop_clean(Node& node) {
+  std::vector<Handle> clean;
+  for (const auto& [index, block] : node.blocks)
+    if (block->list == &clean_ && block->pins == 0) clean.push_back(block);
+  for (const Handle& block : clean) cut_off(block);
+}
+
+// ---- waiting -----------------------------------------------------------------------------------
+
+bool DataCache::wait(Lock& lock, const std::function<bool()>& ready) {
+  const auto start = timing_.now();
+  while (!ready()) {
+    const auto now = timing_.now();
+    const auto limit = std::max(start, last_progress_) + options_.deadline;
+    if (now >= limit) return false;
+    timing_.wait(lock, changed_, std::min(limit, now + options_.retry));
+    retry_failed();
+  }
+  return true;
+}
+
+void DataCache::wake(bool progress) {
+  if (progress) last_progress_ = timing_.now();
+  changed_.notify_all();
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+/// Once for each block, or for each file if what it names is not known.
+PosixStatus DataCache::tell_of_loss(const Node& node, std::uint64_t index, BlockId place) {
+  if (held.tell(place == kImpossibleBlock ? ~node.ino : place))
+    spdlog::error(
+        "inode {}: its bytes from {} on are lost, or claimed by another file too: "
+        "unmount and run s3oramfs fsck",
+        node.ino, index * block_size_);
+  return posix_error(EIO);
+}
+
+PosixStatus DataCache::need_hole(Node& node, std::uint64_t index) {
+  S3O_POSIX_GET(is_so, is_hole(node, index));
+  return is_so ? PosixStatus() : tell_of_loss(node, index, kImpossibleBlock);
+}
+
+/// Begins to read the block if it is neither cached nor a hole.
+PosixStatus DataCache::load(Node& node, std::uint64_t index) {
+  if (node.blocks.contains(index)) return {};
+  S3O_POSIX_GET(extent, find_extent(node, index));
+  if (!extent) return need_hole(node, index);
+  if (!held.good(extent->block)) return tell_of_loss(node, index, extent->block);
+  const Handle block = add(node, index);
+  block->home = extent->block;
+  block->home_bytes = extent->valid;
+  block->owned = block->loading = true;
+  block->in_flight_valid = extent->valid;
+  account(block);
+  evict();
+  const auto done = [this, block](Result<Bytes> content) { loaded(block, std::move(content)); };
+  ++reads_;
+  if (is_packed(extent->block)) {
+    if (auto piece = packs.find(extent->block, extent->valid)) {
+      loaded(block, std::move(*piece), false);
+      return {};
+    }
+    packs.read(extent->block, extent->valid, done);
+  } else {
+    device_.read(extent->block, [this, done](Result<Bytes> content) {
+      const Lock lock(mutex_);
+      done(std::move(content));
+    });
+  }
+  used_ = true;
+  return {};
+}
+
+void DataCache::loaded(const Handle& block, Result<Bytes> content, bool by_device) {
+  --reads_;
+  block->loading = false;
+  if (content) {
+    block->data = std::move(*content);
+    if (rule_holds(Rule::valid_bytes))
+      block->data.resize(std::min<std::size_t>(block->data.size(), block->in_flight_valid));
+    if (block->data.size() < block_size_ / 2) block->data.shrink_to_fit();
+    if (block->node) {
+      account(block);
+      if (std::exchange(block->moves_out, false)) changed(block);
+    }
+    wake(by_device);
+    return;
+  }
+  block->load_error = to_errno(content.error());
+  if (block->node) cut_off(block);
+  wake(false);
+}
+
+std::uint64_t DataCache::bytes_of(const Node& node) const {
+  constexpr std::uint64_t kSector = 512;
+  const std::uint64_t blocks = blocks_of(node), tail = node.size % block_size_;
+  if (blocks == 0 || !packs.takes(tail)) return blocks * block_size_;
+  const std::uint64_t last = node.size / block_size_;
+  if (blocks <= last && !node.blocks.contains(last)) {  // with holes, of which the end may be one
+    const auto extent = find_extent(node, last);
+    if (extent && !*extent) return blocks * block_size_;
+  }
+  return (blocks - 1) * block_size_ + (tail + kSector - 1) / kSector * kSector;
+}
+
+PosixStatus DataCache::move_out(Node& node, std::uint64_t index, BlockId pack) {
+  S3O_POSIX_GET(extent, find_extent(node, index));
+  if (!extent || !is_packed(extent->block) || block_of(extent->block) != pack) return {};
+  S3O_POSIX_TRY(load(node, index));
+  const Handle block = node.blocks.at(index);
+  if (block->loading)
+    block->moves_out = true;
+  else if (!block->unflushed())
+    changed(block);
+  return {};
+}
+
+/// The block with its data, or nothing for a hole. The lock was not released since it was found.
+Posix<DataCache::Handle> DataCache::ready_block(Lock& lock, Node& node, std::uint64_t index) {
+  while (true) {
+    S3O_POSIX_TRY(load(node, index));
+    const auto found = node.blocks.find(index);
+    if (found == node.blocks.end()) return Handle();
+    const Handle block = found->second;
+    if (!block->loading) {
+      if (block->list == &clean_) clean_.splice(clean_.end(), clean_, block->place);
+      return block;
+    }
+    ++block->pins;
+    const bool in_time = wait(lock, [&] { return !block->loading; });
+    --block->pins;
+    if (!in_time) return posix_error(EIO);
+    if (block->load_error != 0) return posix_error(block->load_error);
+  }
+}
+
+/// After a request for blocks [first, last]: doubles the window while requests follow each other
+/// (the kernel's own read-ahead may deliver neighbours out of order), and begins to fill it.
+void DataCache::read_ahead(Node& node, std::uint64_t first, std::uint64_t last) {
+  const bool follows = first + 2 >= node.next_read && first <= node.next_read + 1;
+  if (!follows) {
+    node.read_ahead = 0;
+    node.next_read = last + 1;
+    return;
+  }
+  if (last < node.next_read) return;
+  const bool begins = node.next_read == 0;  // one request is no sequence yet
+  node.next_read = last + 1;
+  const auto affordable = static_cast<unsigned>(options_.limit / 8 / block_size_);
+  const unsigned most = std::min(options_.read_ahead, affordable);
+  node.read_ahead = begins ? 0 : std::min(most, std::max(2u, node.read_ahead * 2));
+  if (node.size == 0) return;
+  const std::uint64_t end = std::min(last + node.read_ahead, (node.size - 1) / block_size_);
+  // An error is for whoever asks for the block.
+  for (std::uint64_t index = last + 1; index <= end && load(node, index); ++index) continue;
+}
+
+Posix<std::size_t> DataCache::read(Lock& lock, Node& node, std::uint64_t offset, MutView out) {
+  if (offset >= node.size || out.empty()) return 0;
+  const std::uint64_t end = std::min(node.size, offset + out.size());
+  const std::uint64_t first = offset / block_size_, last = (end - 1) / block_size_;
+  for (std::uint64_t index = first; index <= last; ++index) S3O_POSIX_TRY(load(node, index));
+  read_ahead(node, first, last);
+  for (std::uint64_t index = first; index <= last; ++index) {
+    const std::uint64_t start = std::max(offset, index * block_size_);
+    const std::uint64_t stop = std::min(end, (index + 1) * block_size_);
+    auto* target = out.data() + (start - offset);
+    S3O_POSIX_GET(block, ready_block(lock, node, index));
+    const std::size_t from = start % block_size_, length = stop - start;
+    const std::size_t have =
+        block && block->data.size() > from ? std::min(length, block->data.size() - from) : 0;
+    if (have > 0) std::memcpy(target, block->data.data() + from, have);
+    std::memset(target + have, 0, length - have);
+  }
+  return static_cast<std::size_t>(end - offset);
+}
+
+// ---- writing -----------------------------------------------------------------------------------
+
+/// Dirty data is bounded: waits for flushes, unless the block is dirty anyway.
+PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index) {
+  const auto has_room = [&] {
+    const auto found = node.blocks.find(index);
+    return dirty_memory() < options_.limit / 2 ||
+           (found != node.blocks.end() && found->second->dirty);
+  };
+  const auto start = timing_.now();
+  int error = EIO;
+  const bool ended = wait(lock, [&] {
+    if (has_room()) {
+      error = 0;
+      return true;
+    }
+    want_oldest();
+    if (!dirty_.empty() && dirty_.front()->write_error != 0) error = dirty_.front()->write_error;
+    // Where there was no room since we began to wait, waiting does not help.
+    if (!out_of_room_ || *out_of_room_ < start) return false;
+    error = ENOSPC;
+    return true;
+  });
+  return ended && error == 0 ? PosixStatus() : posix_error(error);
+}
+
+/// For what has no place on the device yet.
+bool DataCache::is_full() const {
+  return options_.free_bytes() < room_bytes_ + spare_bytes() + block_size_;
+}
+
+bool DataCache::held_back(Node& node) const {
+  if (!node.no_room) return false;
+  node.no_room = std::ranges::any_of(node.blocks, [full = is_full()](const auto& entry) {
+    const CachedBlock& block = *entry.second;
+    return block.needs_room() && (full || block.write_error == ENOSPC);
+  });
+  return node.no_room;
+}
+
+/// The block into which bytes [from, to) may be copied.
+Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::uint64_t index,
+                                                   std::uint32_t from, std::uint32_t to,
+                                                   bool taken) {
+  S3O_POSIX_TRY(wait_for_room(lock, node, index));
+  bool whole_hole = false;
+  if (!node.blocks.contains(index)) {
+    S3O_POSIX_GET(extent, find_extent(node, index));
+    if (extent && from == 0 && to >= extent->valid) {  // nothing of the old content remains
+      const Handle block = add(node, index);
+      if (held.good(extent->block)) {
+        block->home = extent->block;
+        block->home_bytes = extent->valid;
+      }
+      block->owned = extent->block != kImpossibleBlock;  // see erase_extent()
+      return block;
+    }
+    whole_hole = !extent && from == 0 && to == block_size_;
+  }
+  if (!whole_hole) {  // or there would be nothing to read, whatever is missing
+    S3O_POSIX_GET(block, ready_block(lock, node, index));
+    if (block) return block;
+  }
+  if (is_full()) S3O_POSIX_TRY(settle(node));
+  if (is_full() && room_is_held()) {
+    // Others may have found the block meanwhile.
+    const bool in_time = wait(lock, [&] { return !is_full() || !room_is_held(); });
+    if (!in_time) return posix_error(EIO);
+    return block_to_write(lock, node, index, from, to, taken);
+  }
+  if (is_full()) {
+    device_.look_for_room();
+    if (!taken) return posix_error(ENOSPC);  // now, rather than when the block is flushed
+    node.no_room = true;
+  }
+  return add(node, index);
+}
+
+/// `data` was changed.
+void DataCache::changed(const Handle& block) {
+  ++block->version;
+  block->dirty = true;
+  account(block);
+  evict();
+}
+
+PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, View in, bool taken) {
+  const std::uint64_t end = offset + in.size();
+  for (std::uint64_t start = offset; start < end;) {
+    const std::uint64_t index = start / block_size_;
+    const std::uint64_t stop = std::min(end, (index + 1) * block_size_);
+    const auto from = static_cast<std::uint32_t>(start % block_size_);
+    const auto to = static_cast<std::uint32_t>(stop - index * block_size_);
+    S3O_POSIX_GET(block, block_to_write(lock, node, index, from, to, taken));
+    if (block->data.size() < to) block->data.resize(to);
+    std::memcpy(block->data.data() + from, in.data() + (start - offset), to - from);
+    node.size = std::max(node.size, stop);
+    changed(block);
+    start = stop;
+  }
+  if (dirty_memory() > options_.limit / 8) want_oldest();
+  return {};
+}
+
+// ---- less data ---------------------------------------------------------------------------------
+
+void DataCache::release(BlockId place, std::size_t bytes) {
+  if (is_packed(place))
+    packs.release(place, bytes);
+  else
+    free_block(place);
+}
+
+void DataCache::free_block(BlockId block) {
+  used_ = true;
+  held.released(block);
+  if (numbers.release(block)) device_.discard(block);
+}
+
+/// The block is a hole from now on.
+PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
+  S3O_POSIX_GET(extent, find_extent(node, index));
+  std::optional<BlockId> home;
+  std::size_t bytes = 0;
+  if (extent) {
+    erase_extent(node, index, *extent);
+    if (held.good(extent->block)) home = extent->block;
+    bytes = extent->valid;
+  }
+  if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
+    const Handle block = found->second;
+    if (!home) home = block->home;
+    node.grown = std::max(node.grown, index * block_size_ + block->data.size());
+    cut_off(block);
+    // written() releases the target, when nothing writes there.
+    if (block->flushing && home == block->target) return {};
+  }
+  if (home) release(*home, bytes);
+  return {};
+}
+
+/// All from byte `valid` (> 0) of the block on reads zero.
+PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_t valid) {
+  S3O_POSIX_GET(extent, find_extent(node, index));
+  // A damaged row cannot be mended; that of a block which is written anew need not be.
+  if (!extent || extent->block == kImpossibleBlock) {
+    if (!node.blocks.contains(index))
+      S3O_POSIX_TRY(extent ? tell_of_loss(node, index, extent->block) : need_hole(node, index));
+  } else if (extent->valid > valid) {
+    put_extent(node, index, {extent->block, valid});
+    if (is_packed(extent->block)) packs.shrink(extent->block, extent->valid - valid);
+  }
+  if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
+    CachedBlock& block = *found->second;
+    node.grown = std::max(node.grown, index * block_size_ + block.data.size());
+    if (block.flushing && is_packed(*block.target) && block.in_flight_valid > valid)
+      packs.shrink(*block.target, block.in_flight_valid - valid);
+    block.in_flight_valid = std::min(block.in_flight_valid, valid);
+    block.home_bytes = std::min<std::size_t>(block.home_bytes, valid);
+    if (block.data.size() > valid) block.data.resize(valid);
+  }
+  return {};
+}
+
+Posix<std::optional<std::pair<std::uint64_t, std::uint32_t>>> DataCache::next_block(
+    Node& node, std::uint64_t index) {
+  std::optional<std::pair<std::uint64_t, std::uint32_t>> next;
+  S3O_POSIX_GET(extent, next_extent(node, index));
+  if (extent) next.emplace(extent->first, extent->second.valid);
+  const auto cached = node.blocks.lower_bound(index);
+  if (cached != node.blocks.end() && !cached->second->loading &&
+      (!next || cached->first <= next->first))
+    next.emplace(cached->first, static_cast<std::uint32_t>(cached->second->data.size()));
+  return next;
+}
+
+Posix<std::uint64_t> DataCache::bytes_within(Node& node, std::uint64_t offset,
+                                             std::uint64_t length) {
+  std::uint64_t bytes = 0;
+  for (std::uint64_t index = offset / block_size_, end = offset + length;; ++index) {
+    S3O_POSIX_GET(next, next_block(node, index));
+    if (!next || next->first * block_size_ >= end) return bytes;
+    index = next->first;
+    const std::uint64_t base = index * block_size_;
+    bytes += std::min(end, base + block_size_) - std::max(offset, base);
+  }
+}
+
+PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::uint64_t length) {
+  const std::uint64_t end = offset + length;
+  for (std::uint64_t index = offset / block_size_;; ++index) {
+    S3O_POSIX_GET(next, next_block(node, index));
+    if (!next || next->first * block_size_ >= end) break;
+    index = next->first;
+    const std::uint64_t base = index * block_size_;
+    const auto from = static_cast<std::uint32_t>(offset > base ? offset - base : 0);
+    const auto to = static_cast<std::uint32_t>(std::min<std::uint64_t>(end - base, block_size_));
+    if (from >= next->second) continue;
+    // What commits is cut at once only if it is what users see: or a crash would leave neither.
+    const auto cached = node.blocks.find(index);
+    const bool is_newer = cached != node.blocks.end() && cached->second->unflushed();
+    if (to >= next->second && (from == 0 || !is_newer)) {
+      S3O_POSIX_TRY(from == 0 ? forget(node, index) : lower_valid(node, index, from));
+      continue;
+    }
+    S3O_POSIX_TRY(wait_for_room(lock, node, index));
+    S3O_POSIX_GET(block, ready_block(lock, node, index));
+    if (!block || block->data.size() <= from) continue;
+    if (to >= block->data.size()) {
+      node.grown = std::max(node.grown, base + block->data.size());
+      block->data.resize(from);
+    } else {
+      std::fill(block->data.begin() + from, block->data.begin() + to, 0);
+    }
+    changed(block);
+  }
+  store_size(node);
+  return {};
+}
+
+Posix<bool> DataCache::free_blocks(Node& node, std::uint64_t& index, std::size_t most) {
+  for (; most > 0; --most) {
+    S3O_POSIX_GET(next, next_block(node, index));
+    if (!next) return false;
+    S3O_POSIX_TRY(forget(node, next->first));
+    index = next->first + 1;
+  }
+  return true;
+}
+
+PosixStatus DataCache::truncate(Node& node, std::uint64_t size) {
+  if (size == 0 && !node.replacement && node.size > 0 && node.row.nlink > 0 &&
+      rule_holds(Rule::rename_flush))
+    replace(node);
+  if (size == 0 && node.replacement) {
+    node.replacement->emptied = timing_.now();
+    node.replacement->closed = false;
+  }
+  if (size < node.size) {
+    const std::uint64_t whole = size / block_size_;
+    const auto tail = static_cast<std::uint32_t>(size % block_size_);
+    if (tail > 0) S3O_POSIX_TRY(lower_valid(node, whole, tail));
+    std::uint64_t next = whole + (tail > 0);
+    S3O_POSIX_TRY(free_blocks(node, next, std::numeric_limits<std::size_t>::max()));
+  }
+  node.grown = size > node.size ? size : std::min(node.grown, size);
+  node.size = size;
+  store_size(node);
+  return {};
+}
+
+Posix<std::uint64_t> DataCache::seek(Node& node, std::uint64_t offset, bool data) {
+  while (offset < node.size) {
+    S3O_POSIX_GET(next, next_block(node, offset / block_size_));
+    if (!next || next->first > offset / block_size_)
+      S3O_POSIX_TRY(need_hole(node, offset / block_size_));
+    if (!next) break;
+    const std::uint64_t base = next->first * block_size_, end = base + next->second;
+    if (data) {
+      if (offset < end && std::max(base, offset) < node.size) return std::max(base, offset);
+      offset = base + block_size_;
+    } else {
+      if (offset < base || end <= offset) return offset;
+      offset = end;
+      if (next->second < block_size_) return std::min(offset, node.size);
+    }
+  }
+  if (data) return posix_error(ENXIO);
+  return std::min(offset, node.size);
+}
+
+}  // namespace s3oram

@@ -1,0 +1,221 @@
+// The contents of files: a cache of whole blocks with write-back and read-ahead between file
+// operations and the device. What an operation costs in accesses is decided here:
+//   - reading a hole, truncating, punching whole blocks, removing: none;
+//   - writing: none until the block is flushed, then one however often it was written;
+//   - writing part of a block that is not cached and holds other bytes: one to read it first.
+// Pieces of at most half a block (small files, and the tails of others) lie together in packs
+// (packs.h): flushed at the same time, or read soon after each other, they share their accesses.
+//
+// A block's extent, and the size it gives its file, enter the metadata when the device has
+// acknowledged its write, never before; those of a file that is truncated to nothing and written
+// anew all at once, when it is closed or flushed. Writes that the device fails stay here, dirty,
+// and are tried again.
+//
+// Threads: `mutex` guards the cache, the metadata and the nodes. Operations take it locked and
+// release it while they wait; callbacks of the device take it briefly. Lock order: `mutex`, then
+// whatever the device locks inside its methods, which never call back.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "fused/cache/block_numbers.h"
+#include "fused/cache/node.h"
+#include "fused/cache/packs.h"
+#include "fused/cache/posix.h"
+#include "fused/cache/timing.h"
+#include "fused/tables/held_blocks.h"
+#include "fused/tables/metadata.h"
+#include "oramcore/base/rules.h"
+
+namespace s3oram {
+
+struct CacheOptions {
+  std::size_t limit = 256u << 20;              // bytes in memory; half of them may be dirty
+  unsigned in_flight = 64;                     // writes at a time
+  unsigned read_ahead = 32;                    // blocks
+  std::chrono::milliseconds deadline{20'000};  // without progress, before an operation fails
+  std::chrono::milliseconds retry{1'000};      // pause before a failed write is tried again
+  Timing* timing = &system_timing();
+  /// Bytes for which the device can find room; called under the lock for every new block.
+  std::function<std::uint64_t()> free_bytes = [] { return std::uint64_t{1} << 50; };
+};
+
+class DataCache {
+ public:
+  DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,
+            const CacheOptions& options);
+
+  // Data operations. The lock is held at entry and exit, and released while waiting.
+
+  /// Gives the bytes read: fewer than asked at the end of the file.
+  Posix<std::size_t> read(Lock& lock, Node& node, std::uint64_t offset, MutView out);
+  /// `taken`: the kernel has taken the data from the user already, and an error would lose it. It
+  /// is kept, dirty, even if the device has no room; held_back() tells.
+  PosixStatus write(Lock& lock, Node& node, std::uint64_t offset, View in, bool taken);
+  /// Whether data of the node waits for room on the device.
+  bool held_back(Node& node) const;
+  /// Makes [offset, offset + length) read zero; the file keeps its size. Whole blocks are freed.
+  PosixStatus punch(Lock& lock, Node& node, std::uint64_t offset, std::uint64_t length);
+  /// Changes the size.
+  PosixStatus truncate(Node& node, std::uint64_t size);
+  /// Makes blocks holes, from `index` on, which moves behind them; at most so many. Gives whether
+  /// there may be more.
+  Posix<bool> free_blocks(Node& node, std::uint64_t& index, std::size_t most);
+  /// SEEK_DATA (`data`) or SEEK_HOLE from `offset`, which lies inside the file.
+  Posix<std::uint64_t> seek(Node& node, std::uint64_t offset, bool data);
+
+  /// Everything written to these nodes so far, and their sizes, are acknowledged when this returns
+  /// ok, and the next commit holds them; but not contents that replace others (see settle()).
+  /// `awaited`: before all that is flushed in the background.
+  PosixStatus flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes, bool awaited);
+  /// If the node's content replaces another: as much of it as is acknowledged commits from now on.
+  PosixStatus settle(Node& node);
+  /// The same; what fails is logged, and waits.
+  void settle_or_tell(Node& node);
+  /// The node's content is complete: if it replaces another, it is flushed, and then settles.
+  PosixStatus complete(Node& node);
+  /// Begins to flush, and does not wait.
+  void start_flush(Node& node);
+  std::uint64_t blocks_of(const Node& node) const {
+    return (node.replacement ? node.replacement->extents.size() : node.row.blocks) +
+           node.new_blocks;
+  }
+  /// On the device, in whole sectors of 512: a small last piece takes no whole block.
+  std::uint64_t bytes_of(const Node& node) const;
+  /// How much of the range lies in blocks that there are.
+  Posix<std::uint64_t> bytes_within(Node& node, std::uint64_t offset, std::uint64_t length);
+  /// Writes block `index` anew if it lies in this pack, without waiting: so that it leaves it.
+  PosixStatus move_out(Node& node, std::uint64_t index, BlockId pack);
+  /// Forgets blocks that are not dirty.
+  void drop_clean(Node& node);
+
+  // Waiting, for others that wait for the device too.
+
+  /// Waits until `ready()`; false if the device made no progress for the deadline.
+  bool wait(Lock& lock, const std::function<bool()>& ready);
+  /// Wakes all who wait. `progress`: the device has done something for us.
+  void wake(bool progress);
+  /// Tries failed writes again whose pause is over.
+  void retry_failed();
+  bool has_failed() const { return !failed_.empty(); }
+  /// Whether there are contents that replace others.
+  bool has_replacements() const { return replacing_ > 0; }
+  /// Whether the device was used since the last call.
+  bool take_used() { return std::exchange(used_, false); }
+
+  /// Whether freed blocks still take up room that a backup can give back: then one is asked for.
+  bool room_is_held() {
+    const bool held_back = numbers.uncovered() > 0;
+    if (held_back && want_backup) want_backup();
+    return held_back;
+  }
+  /// Called with the lock; does not wait. Waiting for the room is as waiting for anything.
+  std::function<void()> want_backup;
+
+  bool extents_damaged = false;  // some are, or are missing, as far as this mount could tell
+  BlockNumbers numbers;
+  HeldBlocks held;
+  Packs packs;
+  std::size_t bytes() const { return memory() + packs.bytes_in_memory(); }
+  std::size_t dirty_bytes() const { return dirty_bytes_; }
+  std::size_t limit() const { return options_.limit; }
+  /// Of what waits to be written: room that the device has to find.
+  std::uint64_t room_bytes() const { return room_bytes_; }
+  /// Left free on a full device.
+  std::uint64_t spare_bytes() const { return kSpareBlocks * block_size_; }
+  std::uint32_t block_size() const { return block_size_; }
+  /// Writes and reads in flight: while there are any, the device's callbacks may come.
+  unsigned in_flight() const { return writes() + reads_; }
+
+ private:
+  static constexpr std::uint64_t kSpareBlocks = 16;
+  /// What a block takes in memory besides its data, and its node, as most files have one: about.
+  static constexpr std::size_t kOverhead = 768;
+
+  using Handle = std::shared_ptr<CachedBlock>;
+  using List = std::list<Handle>;
+  using Extent = std::pair<std::uint64_t, ExtentRow>;
+  /// What is to become durable: this version of a block, which had found no room so many times.
+  struct Target {
+    Handle block;
+    std::uint64_t version;
+    unsigned no_room;
+  };
+
+  std::size_t memory() const { return bytes_ + (clean_.size() + dirty_.size()) * kOverhead; }
+  std::size_t dirty_memory() const { return dirty_bytes_ + dirty_.size() * kOverhead; }
+  Handle add(Node& node, std::uint64_t index);
+  void account(const Handle& block);
+  bool is_full() const;
+  void cut_off(const Handle& block);
+  void evict();
+  Posix<Handle> ready_block(Lock& lock, Node& node, std::uint64_t index);
+  Posix<Handle> block_to_write(Lock& lock, Node& node, std::uint64_t index, std::uint32_t from,
+                               std::uint32_t to, bool taken);
+  PosixStatus wait_for_room(Lock& lock, Node& node, std::uint64_t index);
+  PosixStatus load(Node& node, std::uint64_t index);
+  /// `by_device`: the device has answered, so it is not silent.
+  void loaded(const Handle& block, Result<Bytes> content, bool by_device = true);
+  void read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
+
+  // data_replace.cc: the extents of a node's content, which may be one that replaces another.
+  PosixStatus tell_of_loss(const Node& node, std::uint64_t index, BlockId place);
+  PosixStatus need_hole(Node& node, std::uint64_t index);
+  Posix<bool> is_hole(Node& node, std::uint64_t index);
+  Posix<std::optional<ExtentRow>> find_extent(const Node& node, std::uint64_t index) const;
+  Posix<std::optional<Extent>> next_extent(const Node& node, std::uint64_t index);
+  void put_extent(Node& node, std::uint64_t index, const ExtentRow& row);
+  void erase_extent(Node& node, std::uint64_t index, const ExtentRow& row);
+  void store_size(Node& node, std::uint64_t reach = 0);
+  void replace(Node& node);
+  void written_former(CachedBlock& block, bool succeeded);
+
+  PosixStatus forget(Node& node, std::uint64_t index);
+  PosixStatus lower_valid(Node& node, std::uint64_t index, std::uint32_t valid);
+  /// The first block >= index that holds bytes, and how many; nothing if there is none.
+  Posix<std::optional<std::pair<std::uint64_t, std::uint32_t>>> next_block(Node& node,
+                                                                           std::uint64_t index);
+
+  void changed(const Handle& block);
+  void want(const Handle& block, bool awaited = false);
+  void want_oldest();
+  void pump();
+  void start_write(const Handle& block);
+  void record(const Handle& block, BlockId place);
+  void move_home(CachedBlock& block);
+  void written(const Handle& block, const Status& outcome);
+  PosixStatus wait_durable(Lock& lock, const std::vector<Target>& targets, bool awaited);
+  void add_targets(Node& node, std::vector<Target>& targets);
+  /// Nothing lies at the place any more; of a pack, `bytes` are given back.
+  void release(BlockId place, std::size_t bytes);
+  void free_block(BlockId block);
+
+  std::mutex& mutex_;
+  BlockDevice& device_;
+  Metadata& metadata_;
+  const CacheOptions options_;
+  Timing& timing_;
+  const std::uint32_t block_size_;
+
+  std::condition_variable changed_;
+  Timing::Time last_progress_;
+  List clean_;  // least recently used first; may be evicted
+  List dirty_;  // oldest first
+  // To be written as soon as the device has room; first those that somebody waits for.
+  List awaited_, queue_;
+  List failed_;  // to be tried again
+  std::size_t bytes_ = 0, dirty_bytes_ = 0;
+  std::size_t room_bytes_ = 0;       // of dirty_bytes_, those for which the device needs room
+  unsigned writes_ = 0, reads_ = 0;  // of whole blocks
+  unsigned writes() const { return writes_ + packs.writing(); }
+  bool awaited_piece_ = false;  // in the pack that is being filled
+  std::size_t replacing_ = 0;   // nodes
+  std::uint64_t settled_ = 0;   // contents that took the place of others
+  bool used_ = false;
+  std::optional<Timing::Time> out_of_room_;  // when a write last was; none has succeeded since
+};
+
+}  // namespace s3oram

@@ -1,0 +1,220 @@
+// The write-back half of DataCache: from dirty blocks to acknowledged extents.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "fused/cache/data_cache.h"
+
+namespace s3oram {
+
+/// Puts the block into a queue, if it is dirty and not on its way.
+void DataCache::want(const Handle& block, bool awaited) {
+  if (!block->node || !block->dirty) return;
+  if (block->flushing) {
+    block->again = true;
+    block->awaited |= awaited;
+    return;
+  }
+  if (timing_.now() < block->not_before) return;  // retry_failed() will
+  List& queue = awaited ? awaited_ : queue_;
+  if (!block->queue)
+    block->turn = queue.insert(queue.end(), block);
+  else if (awaited && block->queue != &awaited_)
+    awaited_.splice(awaited_.end(), queue_, block->turn);
+  else
+    return;
+  block->queue = &queue;
+}
+
+/// Fills the device with the blocks that were dirty first.
+void DataCache::want_oldest() {
+  const std::size_t busy = writes() + awaited_.size() + queue_.size();
+  std::size_t slots = options_.in_flight - std::min<std::size_t>(options_.in_flight, busy);
+  for (const Handle& block : dirty_) {
+    if (slots == 0) break;
+    if (block->queue) continue;
+    want(block);
+    --slots;
+  }
+  pump();
+}
+
+void DataCache::pump() {
+  while (writes() < options_.in_flight && !(awaited_.empty() && queue_.empty())) {
+    List& queue = awaited_.empty() ? queue_ : awaited_;
+    const Handle block = std::move(queue.front());
+    queue.pop_front();
+    block->queue = nullptr;
+    if (!block->node || !block->dirty || block->flushing) continue;
+    start_write(block);
+    awaited_piece_ |= &queue == &awaited_ && is_packed(*block->target);
+  }
+  // Or more comes into the same pack.
+  if (awaited_.empty() && (queue_.empty() || awaited_piece_)) {
+    packs.start();
+    awaited_piece_ = false;
+  }
+}
+
+/// A block of its own is written in place. What lies in a pack, or nowhere yet, gets a new place.
+void DataCache::start_write(const Handle& block) {
+  const auto done = [this, block](const Status& outcome) { written(block, outcome); };
+  const bool own = block->home && !is_packed(*block->home);
+  const bool packed = !own && packs.takes(block->data.size());
+  if (own) {
+    block->target = block->home;
+  } else if (!packed) {
+    block->target = numbers.take();
+    if (!block->home) block->home = block->target;
+  }
+  block->dirty = false;
+  block->flushing = true;
+  block->in_flight_valid = static_cast<std::uint32_t>(block->data.size());
+  block->in_flight_version = block->version;
+  block->seen = settled_;
+  account(block);
+  used_ = true;
+  if (packed) {
+    block->target = packs.put(block->data, done);
+    if (!rule_holds(Rule::decide_never_waits)) record(block, *block->target);
+    return;
+  }
+  Bytes content;
+  content.reserve(block_size_);
+  content = block->data;  // a copy: users may change the block meanwhile
+  content.resize(block_size_);
+  ++writes_;
+  if (!rule_holds(Rule::decide_never_waits)) record(block, *block->target);
+  device_.write(*block->target, std::move(content), [this, done](Status outcome) {
+    const Lock lock(mutex_);
+    --writes_;
+    done(outcome);
+  });
+}
+
+/// What was written last enters the metadata, and commits next.
+void DataCache::record(const Handle& block, BlockId place) {
+  Node& node = *block->node;
+  if (!block->owned && !node.replacement) ++node.row.blocks;
+  block->owned = true;
+  account(block);
+  put_extent(node, block->index, {place, block->in_flight_valid});
+  metadata_.inodes.put(node.ino, node.row);
+  store_size(node, block->index * block_size_ + block->in_flight_valid);
+}
+
+/// The write in flight has succeeded: the block lies at its target from now on. To be recorded.
+void DataCache::move_home(CachedBlock& block) {
+  held.written(*block.target);
+  const auto left = std::exchange(block.home, block.target);
+  if (left && left != block.home) release(*left, block.home_bytes);
+  block.home_bytes = block.in_flight_valid;
+}
+
+/// The device's answer. Only now the extent, and the size that it gives the file, may commit.
+void DataCache::written(const Handle& block, const Status& outcome) {
+  used_ = true;
+  block->flushing = false;
+  if (block->former) {
+    written_former(*block, outcome.has_value());
+  } else if (!block->node) {
+    release(*block->target, block->in_flight_valid);  // its extent went when it was cut off
+  } else if (outcome || !rule_holds(Rule::hold_writes)) {
+    Node& node = *block->node;
+    move_home(*block);
+    block->durable_version = block->in_flight_version;
+    block->failing_since.reset();
+    block->write_error = 0;
+    out_of_room_.reset();
+    record(block, *block->home);
+    if (node.replacement && node.replacement->closed && node.unflushed == 0) settle_or_tell(node);
+  } else {
+    const auto now = timing_.now();
+    if (block->target != block->home) release(*block->target, block->in_flight_valid);
+    block->write_error = to_errno(outcome.error());
+    const bool full = block->write_error == ENOSPC;
+    if (full) settle_or_tell(*block->node);  // what it replaces gives room
+    block->dirty = true;
+    if (!block->failing_since) block->failing_since = now;
+    block->not_before = now + options_.retry;
+    if (full && block->seen == settled_ && !room_is_held()) {
+      ++block->no_room;
+      out_of_room_ = now;
+    }
+    block->node->no_room |= full;
+    failed_.push_back(block);
+    account(block);
+  }
+  const bool awaited = std::exchange(block->awaited, false);
+  if (std::exchange(block->again, false)) want(block, awaited);
+  evict();
+  pump();
+  wake(outcome.has_value());
+}
+
+void DataCache::retry_failed() {
+  const auto now = timing_.now();
+  for (auto at = failed_.begin(); at != failed_.end();) {
+    const auto next = std::next(at);
+    if ((*at)->not_before <= now) {
+      want(*at, true);  // it has waited long
+      failed_.erase(at);
+    }
+    at = next;
+  }
+  pump();
+}
+
+void DataCache::add_targets(Node& node, std::vector<Target>& targets) {
+  if (node.unflushed == 0) return;
+  for (const auto& [index, block] : node.blocks)
+    if (block->unflushed()) targets.push_back({block, block->version, block->no_room});
+}
+
+/// Waits until every target is acknowledged, or no longer part of a file.
+PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targets, bool awaited) {
+  for (const auto& [block, version, no_room] : targets)
+    if (block->in_flight_version < version || !block->flushing) want(block, awaited);
+  pump();
+  auto left = targets.begin();
+  const auto start = timing_.now();
+  int error = 0;
+  const bool in_time = wait(lock, [&] {
+    while (left != targets.end() &&
+           (!left->block->node || left->block->durable_version >= left->version))
+      ++left;
+    if (left == targets.end()) return true;
+    // A block that fails for so long is given up when it fails once more. If there is no room for
+    // it, when it fails for the second time: by the first one the device looks for room again.
+    const CachedBlock& block = *left->block;
+    const auto failed_at = block.not_before - options_.retry;
+    if (block.no_room - left->no_room >= 2)
+      error = ENOSPC;
+    else if (block.failing_since && failed_at > start &&
+             failed_at - *block.failing_since >= options_.deadline)
+      error = block.write_error;
+    return error != 0;
+  });
+  if (!in_time) error = left->block->write_error != 0 ? left->block->write_error : EIO;
+  if (error != 0) return posix_error(error);
+  return {};
+}
+
+PosixStatus DataCache::flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes,
+                             bool awaited) {
+  std::vector<Target> targets;
+  for (const auto& node : nodes) add_targets(*node, targets);
+  S3O_POSIX_TRY(wait_durable(lock, targets, awaited));
+  for (const auto& node : nodes)
+    if (node->row.nlink > 0) store_size(*node, node->grown);
+  return {};
+}
+
+void DataCache::start_flush(Node& node) {
+  if (node.unflushed == 0) return;
+  for (const auto& [index, block] : node.blocks) want(block);
+  pump();
+}
+
+}  // namespace s3oram

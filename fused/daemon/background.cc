@@ -1,0 +1,78 @@
+#include "fused/daemon/background.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+
+#include "oramcore/base/process.h"
+#include "oramcore/base/system_error.h"
+
+namespace s3oram {
+namespace {
+
+// The child's message: its exit code as a byte, then text. Readiness is the byte 0.
+Status tell(Descriptor pipe, Errc code, const std::string& text) {
+  const std::string message = static_cast<char>(code) + text;
+  if (::write(pipe.get(), message.data(), message.size()) >= 0) return {};
+  return system_failure(errno, "the command that waits for the mount was ended");
+}
+
+[[noreturn]] void await(int pipe, pid_t child, const std::function<void()>& mounted) {
+  std::string message;
+  char buffer[1024];
+  ssize_t got = 0;
+  while ((got = ::read(pipe, buffer, sizeof buffer)) > 0 || (got < 0 && errno == EINTR))
+    if (got > 0) message.append(buffer, static_cast<std::size_t>(got));
+  if (message.empty()) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    std::fprintf(stderr, "s3oramfs: the daemon died before the mount was ready\n");
+    ::_exit(static_cast<int>(Errc::failed));
+  }
+  if (message[0] == 0) mounted();
+  if (message.size() > 1) std::fprintf(stderr, "s3oramfs: %s\n", message.c_str() + 1);
+  ::_exit(static_cast<unsigned char>(message[0]));
+}
+
+}  // namespace
+
+Result<Background> Background::start(const std::function<void()>& mounted) {
+  std::vector<int> inherited = open_files();
+  Descriptor ends[2];
+  if (!open_pipe(ends)) return system_failure(errno, "pipe");
+  const pid_t child = ::fork();
+  if (child < 0) return system_failure(errno, "fork");
+  if (child > 0) {
+    ends[1].close();
+    await(ends[0].get(), child, mounted);
+  }
+  return Background(std::move(ends[1]), std::move(inherited));
+}
+
+void Background::say(const std::string& text) const {
+  if (is_background()) std::fprintf(stderr, "s3oramfs: %s\n", text.c_str());
+}
+
+Status Background::ready() {
+  if (!is_background()) return {};
+  ::setsid();
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (null >= 0) ::dup2(null, standard);
+  if (null > STDERR_FILENO) ::close(null);
+  for (const int file : inherited_) ::close(file);
+  return tell(std::move(pipe_), Errc::ok, "");
+}
+
+void Background::failed(const Error& error) {
+  if (!is_background()) return;
+  if (const Status told = tell(std::move(pipe_), error.code, error.message); !told)
+    spdlog::warn("{}", told.error().message);
+}
+
+}  // namespace s3oram

@@ -1,0 +1,162 @@
+#include "fused/daemon/control_socket.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+
+#include "oramcore/base/system_error.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::size_t kLongestRequest = 1024;
+constexpr int kPatience = 5'000;  // ms for a client to send its line
+constexpr int kPause = 100;       // ms, where none can be accepted
+constexpr int kBacklog = 8;
+
+void send_all(int connection, const std::string& text) {
+  for (std::size_t sent = 0; sent < text.size();) {
+    const ssize_t n = ::send(connection, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    if (n <= 0) return;  // the client is gone
+    sent += static_cast<std::size_t>(n);
+  }
+}
+
+/// By whoever was at its other end.
+bool is_left(int connection) {
+  pollfd state{connection, 0, 0};
+  return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+/// The connection's request, or none.
+std::optional<std::string> receive_line(int connection, int stop) {
+  std::string request;
+  while (request.size() < kLongestRequest && !request.ends_with('\n')) {
+    pollfd wake[2] = {{connection, POLLIN, 0}, {stop, POLLIN, 0}};
+    if (::poll(wake, 2, kPatience) <= 0 || wake[1].revents != 0) return std::nullopt;
+    char c = 0;
+    if (::recv(connection, &c, 1, 0) <= 0) return std::nullopt;
+    request.push_back(c);
+  }
+  if (!request.ends_with('\n')) return std::nullopt;
+  request.pop_back();
+  return request;
+}
+
+}  // namespace
+
+std::string control_answer(const nlohmann::json& answer) {
+  return answer.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string control_failure(const Error& error) {
+  return control_answer(
+      {{"ok", false}, {"code", static_cast<int>(error.code)}, {"message", error.message}});
+}
+
+void LastWord::keep(Descriptor connection) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(waiting_, [](const Descriptor& one) { return is_left(one.get()); });
+  waiting_.push_back(std::move(connection));
+}
+
+void LastWord::say(const Status& outcome) {
+  const std::string line =
+      (outcome ? control_answer({{"ok", true}}) : control_failure(outcome.error())) + "\n";
+  const std::lock_guard lock(mutex_);
+  for (const Descriptor& connection : waiting_) send_all(connection.get(), line);
+  waiting_.clear();
+}
+
+std::size_t LastWord::waiting() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_.size();
+}
+
+Result<std::unique_ptr<ControlSocket>> ControlSocket::create(const std::string& path,
+                                                             ControlHandler handler,
+                                                             LastWord& last_word) {
+  std::unique_ptr<ControlSocket> control(new ControlSocket(last_word));
+  control->path_ = path;
+  control->handler_ = std::move(handler);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path)
+    return fail(Errc::failed, "{}: too long for a socket", path);
+  std::memcpy(address.sun_path, path.data(), path.size());
+  ::unlink(path.c_str());
+  control->socket_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int socket = control->socket_.get();
+  if (socket < 0 || ::fchmod(socket, 0600) != 0 ||
+      ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(socket, kBacklog) != 0 || !open_pipe(control->stop_))
+    return system_failure(errno, "control socket {}", path);
+  control->listener_ = std::thread([raw = control.get()] { raw->listen(); });
+  return control;
+}
+
+ControlSocket::~ControlSocket() {
+  stop_[1].close();
+  if (listener_.joinable()) listener_.join();
+  for (Session& session : sessions_) session.thread.join();
+  if (socket_.get() >= 0) ::unlink(path_.c_str());
+}
+
+/// A thread for each connection: a status must not wait behind a sync.
+void ControlSocket::listen() {
+  while (true) {
+    pollfd wake[2] = {{socket_.get(), POLLIN, 0}, {stop_[0].get(), POLLIN, 0}};
+    if (::poll(wake, 2, -1) < 0) continue;
+    if (wake[1].revents != 0) return;
+    sessions_.remove_if([](Session& session) {
+      if (!session.ended) return false;
+      session.thread.join();
+      return true;
+    });
+    Descriptor connection(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (connection.get() < 0) {  // perhaps too many descriptors: not at once again
+      ::poll(&wake[1], 1, kPause);
+      continue;
+    }
+    Session& session = sessions_.emplace_back();
+    try {
+      session.thread = std::thread([this, &session, asked = std::move(connection)]() mutable {
+        serve(std::move(asked));
+        session.ended = true;
+      });
+    } catch (const std::system_error& error) {
+      spdlog::warn("a question to the daemon is not answered: no thread: {}", error.what());
+      sessions_.pop_back();
+    }
+  }
+}
+
+void ControlSocket::serve(Descriptor connection) const {
+  const auto request = receive_line(connection.get(), stop_[0].get());
+  if (!request) return;
+  if (*request == "end") {
+    send_all(connection.get(), control_answer({{"ok", true}}) + "\n");
+    return last_word_.keep(std::move(connection));
+  }
+  std::string answer;
+  try {
+    answer = handler_(*request);
+  } catch (const std::exception& error) {
+    answer = control_failure({Errc::failed, fmt::format("{}: {}", *request, error.what())});
+  }
+  send_all(connection.get(), answer + "\n");
+}
+
+}  // namespace s3oram

@@ -1,0 +1,169 @@
+#include "fused/daemon/mount_status.h"
+
+#include <unistd.h>
+
+#include <cmath>
+
+namespace s3oram {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kSecond = 1'000'000'000;  // ns
+
+double in_tenths(double value) { return std::round(value * 10) / 10; }
+
+json server_json(const VolumeStatus::Server& server, const std::vector<LinkTraffic>& traffic) {
+  json links = json::array();
+  for (const LinkTraffic& link : traffic)
+    if (link.party != kClient)
+      links.push_back(
+          {{"server", link.party}, {"bytes_sent", link.sent}, {"bytes_received", link.received}});
+  return {{"address", server.address},
+          {"answering", server.answering},
+          {"silent_seconds", in_tenths(server.silent_seconds)},
+          {"trouble", server.trouble},
+          {"restarts", server.restarts},
+          {"bytes_sent", server.bytes_sent},
+          {"bytes_received", server.bytes_received},
+          {"links", links}};
+}
+
+json scrub_json(const ScrubStatus& scrub) {
+  json healed = json::array();
+  for (const auto& [server, shares] : scrub.found.healed)
+    healed.push_back({{"server", server}, {"shares", shares}});
+  json failure;
+  if (scrub.failure)
+    failure = {{"code", static_cast<int>(scrub.failure->code)},
+               {"message", scrub.failure->message}};
+  return {{"running", scrub.running},
+          {"buckets_looked_at", scrub.looked_at},
+          {"buckets", scrub.of},
+          {"healed", healed},
+          {"lost_slots", scrub.found.lost},
+          {"hindrance", scrub.found.hindrance},
+          {"failure", failure}};
+}
+
+}  // namespace
+
+json status_json(const MountIdentity& mount, const MountState& state,
+                 const std::vector<std::vector<LinkTraffic>>& links) {
+  const VolumeStatus& volume = state.volume;
+  const FileSystemStatus& files = state.files;
+  json servers = json::array();
+  for (std::size_t i = 0; i < volume.servers.size(); ++i)
+    servers.push_back(server_json(volume.servers[i], links[i]));
+  const auto found = problems(state);
+  return {{"ok", true},
+          {"mountpoint", mount.mountpoint},
+          {"pid", ::getpid()},
+          {"since", mount.since},
+          {"health", {{"healthy", found.empty()}, {"problems", found}}},
+          {"volume",
+           {{"blocks", volume.blocks},
+            {"capacity", volume.capacity},
+            {"height", volume.height},
+            {"block_size", state.block_size},
+            {"accesses", volume.accesses},
+            {"evictions", volume.evictions},
+            {"evicting", volume.evicting},
+            {"evicting_seconds", in_tenths(volume.evicting_seconds)},
+            {"evictions_due", volume.evictions_due},
+            {"stash", volume.stash},
+            {"unreadable", volume.unreadable},
+            {"can_grow", state.room.can_grow},
+            {"free_bytes", state.free_bytes},
+            {"uncommitted", volume.uncommitted}}},
+          {"scrub", volume.scrub ? scrub_json(*volume.scrub) : json()},
+          {"servers", servers},
+          {"cache",
+           {{"bytes", files.cache_bytes},
+            {"limit", files.cache_limit},
+            {"dirty_bytes", files.dirty_bytes},
+            {"failing_bytes", files.failing_bytes},
+            {"no_room_bytes", files.no_room_bytes}}},
+          {"files",
+           {{"inodes", files.inodes},
+            {"uncommitted", files.uncommitted_rows},
+            {"lag_seconds", in_tenths(seconds(files.lag))}}},
+          {"backup",
+           {{"exists", files.backup.exists},
+            {"time", files.backup.time / kSecond},
+            {"current", files.backup.current},
+            {"blocks", files.backup.blocks},
+            {"held_blocks", files.backup.held}}}};
+}
+
+void gauge(const MountIdentity& mount, const MountState& state,
+           const std::vector<std::vector<LinkTraffic>>& links, Metrics& metrics) {
+  const auto set = [&](const char* name, const char* help, auto value) {
+    metrics.gauge(name, help).set(static_cast<double>(value));
+  };
+  const VolumeStatus& volume = state.volume;
+  const FileSystemStatus& files = state.files;
+  set("s3oramfs_start_time_seconds", "When the vault was mounted, since 1970.", mount.since);
+  set("s3oramfs_healthy", "1 if s3oramfs status calls the vault healthy.", problems(state).empty());
+  set("s3oramfs_blocks", "Blocks that hold data.", volume.blocks);
+  set("s3oramfs_capacity_blocks", "Blocks that fit before the tree grows by a level.",
+      volume.capacity);
+  set("s3oramfs_block_size_bytes", "Bytes of a block.", state.block_size);
+  set("s3oramfs_free_bytes", "For which there is room, or may be on servers elsewhere.",
+      state.free_bytes);
+  set("s3oramfs_can_grow", "0 while a disk has no room for a larger tree.", state.room.can_grow);
+  set("s3oramfs_tree_height", "Levels of the tree below its root.", volume.height);
+  set("s3oramfs_stash_blocks", "Blocks that wait on the client to return to the tree.",
+      volume.stash);
+  set("s3oramfs_uncommitted_positions", "Changed places of blocks that no commit holds yet.",
+      volume.uncommitted);
+  set("s3oramfs_uncommitted_rows", "Changes of names and attributes that no commit holds yet.",
+      files.uncommitted_rows);
+  set("s3oramfs_evictions_due", "Evictions that accesses have made due, with the one under way.",
+      volume.evictions_due);
+  set("s3oramfs_eviction_running_seconds", "For how long an eviction is under way; 0: none.",
+      volume.evicting_seconds);
+  set("s3oramfs_unreadable_blocks", "Blocks that could not be read when they were last asked for.",
+      volume.unreadable);
+  set("s3oramfs_cache_bytes", "File contents in memory.", files.cache_bytes);
+  set("s3oramfs_cache_limit_bytes", "The most of them.", files.cache_limit);
+  set("s3oramfs_dirty_bytes", "Of them, what is not yet durable on the servers.",
+      files.dirty_bytes);
+  set("s3oramfs_failing_bytes", "Of the dirty bytes, those whose last writing failed.",
+      files.failing_bytes);
+  set("s3oramfs_no_room_bytes", "Of the failing bytes, those for which there is no room.",
+      files.no_room_bytes);
+  set("s3oramfs_unwritten_seconds", "About everything older than this is durable.",
+      seconds(files.lag));
+  set("s3oramfs_inodes", "Files, directories and all else that has attributes.", files.inodes);
+  set("s3oramfs_backup_time_seconds", "When the names were last backed up, since 1970; 0: never.",
+      files.backup.time / kSecond);
+  set("s3oramfs_backup_current", "1 if nothing has changed since.", files.backup.current);
+  set("s3oramfs_backup_held_blocks", "Blocks that are kept for the last backup alone.",
+      files.backup.held);
+  for (std::size_t i = 0; i < volume.servers.size(); ++i) {
+    const VolumeStatus::Server& server = volume.servers[i];
+    const Metrics::Labels label = {{"server", std::to_string(i + 1)}};
+    metrics.gauge("s3oramfs_server_answering", "1 if the server answers.", label)
+        .set(server.answering);
+    metrics.gauge("s3oramfs_server_silent_seconds", "For how long it does not answer.", label)
+        .set(server.silent_seconds);
+    metrics
+        .counter("s3oramfs_server_restarts_total",
+                 "How often a local vault's server ended by itself and was started again.", label)
+        .set(server.restarts);
+    metrics.counter("s3oramfs_sent_bytes_total", "Messages to the server.", label)
+        .set(server.bytes_sent);
+    metrics.counter("s3oramfs_received_bytes_total", "Messages from the server.", label)
+        .set(server.bytes_received);
+    for (const LinkTraffic& link : links[i])
+      if (link.party != kClient)
+        metrics
+            .counter("s3oramfs_between_servers_bytes_total",
+                     "Messages from a server to a peer, another server.",
+                     {{"server", std::to_string(i + 1)}, {"peer", std::to_string(link.party)}})
+            .set(link.sent);
+  }
+}
+
+}  // namespace s3oram

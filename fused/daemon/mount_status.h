@@ -1,0 +1,27 @@
+// A mounted vault's state as JSON, for the control socket, and as metrics, for Prometheus.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "fused/daemon/health.h"
+#include "oramcore/base/metrics.h"
+
+namespace s3oram {
+
+struct MountIdentity {
+  std::string mountpoint;
+  std::int64_t since = 0;  // s since 1970
+};
+
+/// Members keep their names and meanings; new ones may come. `links`: of each server, with the
+/// others.
+nlohmann::json status_json(const MountIdentity& mount, const MountState& state,
+                           const std::vector<std::vector<LinkTraffic>>& links);
+
+/// Brings the gauges of `metrics` up to date.
+void gauge(const MountIdentity& mount, const MountState& state,
+           const std::vector<std::vector<LinkTraffic>>& links, Metrics& metrics);
+
+}  // namespace s3oram

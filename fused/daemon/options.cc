@@ -1,0 +1,234 @@
+#include "fused/daemon/options.h"
+
+#include <grp.h>
+#include <pwd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <sstream>
+
+#include "oramcore/base/help.h"
+#include "oramcore/base/metrics_responder.h"
+#include "oramcore/base/mountinfo.h"
+
+namespace s3oram {
+namespace {
+
+// What may stand behind -o without a value. A value belongs to a long option of the same name.
+enum class Use {
+  kernel,   // goes to the kernel
+  ours,     // read_word() acts on it
+  nothing,  // fstab's own, and what is so anyway
+};
+struct Word {
+  std::string_view name;
+  Use use;
+};
+constexpr std::array kWords = {Word{"ro", Use::ours},
+                               Word{"rw", Use::ours},
+                               Word{"atime", Use::ours},
+                               Word{"relatime", Use::ours},
+                               Word{"noatime", Use::ours},
+                               Word{"nodiratime", Use::nothing},
+                               Word{"dev", Use::kernel},
+                               Word{"nodev", Use::kernel},
+                               Word{"suid", Use::kernel},
+                               Word{"nosuid", Use::kernel},
+                               Word{"exec", Use::kernel},
+                               Word{"noexec", Use::kernel},
+                               Word{"allow_other", Use::kernel},
+                               Word{"default_permissions", Use::nothing},
+                               Word{"defaults", Use::nothing},
+                               Word{"async", Use::nothing},
+                               Word{"auto", Use::nothing},
+                               Word{"noauto", Use::nothing},
+                               Word{"user", Use::nothing},
+                               Word{"nouser", Use::nothing},
+                               Word{"users", Use::nothing},
+                               Word{"nofail", Use::nothing},
+                               Word{"_netdev", Use::nothing}};
+constexpr std::uint64_t kLeastCache = std::uint64_t{8} << 20, kMostCache = std::uint64_t{1} << 40;
+constexpr std::array kValues = {"passfile", "passprog", "keyfile", "cache",   "timeout",
+                                "backup",   "uid",      "gid",     "metrics", "log-level"};
+
+bool is_for_others(const std::string& word) {
+  return word.empty() || word.starts_with("x-") || word.starts_with("X-") ||
+         word.starts_with("comment=") || word.starts_with("user=");
+}
+
+std::string known_words() {
+  std::string line = " ", text;
+  const auto add = [&](std::string_view word) {
+    if (line.size() + 1 + word.size() > 78) text += std::exchange(line, " ") + "\n";
+    line += " " + std::string(word);
+  };
+  for (const Word& word : kWords) add(word.name);
+  for (const char* name : kValues) add(std::string(name) + "=");
+  add("comment=");
+  add("x-...");
+  return text + line;
+}
+
+// A number alone is in MiB.
+std::string read_cache(const std::string& text, std::uint64_t& bytes) {
+  const bool alone = text.find_first_not_of("0123456789") == std::string::npos;
+  const auto size = parse_size(alone ? text + "M" : text, kLeastCache, kMostCache);
+  if (!size) return "cache: " + size.error().message;
+  bytes = *size;
+  return {};
+}
+
+// The largest number is none: to chown(2) it means "as it was".
+template <class Id>
+bool is_number(const std::string& text, std::optional<Id>& id) {
+  Id number{};
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || rest != end || number == static_cast<Id>(-1)) return false;
+  id = number;
+  return true;
+}
+std::string read_uid(const std::string& text, std::optional<uid_t>& uid) {
+  if (is_number(text, uid)) return {};
+  const passwd* user = ::getpwnam(text.c_str());
+  if (user) uid = user->pw_uid;
+  return user ? "" : fmt::format("uid: there is no user {}", text);
+}
+std::string read_gid(const std::string& text, std::optional<gid_t>& gid) {
+  if (is_number(text, gid)) return {};
+  const group* found = ::getgrnam(text.c_str());
+  if (found) gid = found->gr_gid;
+  return found ? "" : fmt::format("gid: there is no group {}", text);
+}
+
+// Later words go before earlier ones, as with mount(8).
+Status read_word(const std::string& word, bool sloppy, MountCommand& command) {
+  if (is_for_others(word)) return {};
+  if (word == "remount")
+    return fail(Errc::usage,
+                "-o remount: not possible: unmount it, and mount it again with other options");
+  const auto known = std::find_if(kWords.begin(), kWords.end(),
+                                  [&](const Word& each) { return each.name == word; });
+  if (known == kWords.end()) {
+    if (sloppy) return {};
+    const std::string name = word.substr(0, word.find('='));
+    if (std::ranges::find(kValues, name) != kValues.end())
+      return fail(Errc::usage, "-o {0}: its value is missing: {0}=...", name);
+    if (std::ranges::find(kWords, name, &Word::name) != kWords.end())
+      return fail(Errc::usage, "-o {}: {} takes no value", word, name);
+    return fail(Errc::usage, "-o {}: no such mount option; known are\n{}", word, known_words());
+  }
+  if (known->use == Use::kernel) command.fuse_options.push_back(word);
+  if (word == "ro" || word == "rw") command.read_only = word == "ro";
+  if (known->use == Use::ours && word.ends_with("atime")) command.update_atime = word != "noatime";
+  return {};
+}
+
+void make_absolute(MountCommand& command) {
+  std::error_code error;
+  // What cannot be looked into is named as it was given.
+  const auto vault = std::filesystem::weakly_canonical(command.vault, error);
+  if (!error)
+    command.vault = vault;
+  else if (const auto named = std::filesystem::absolute(command.vault, error); !error)
+    command.vault = named;
+  command.mountpoint = as_mount_point(command.mountpoint);
+  if (vault_mounted_at(command.mountpoint)) return;
+  // A link may lead into the vault.
+  const auto real = std::filesystem::canonical(command.mountpoint, error);
+  if (!error) command.mountpoint = real;
+}
+
+}  // namespace
+
+Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, char** argv) {
+  MountCommand command;
+  std::vector<std::string> lists;
+  bool sloppy = false;
+  int timeout = static_cast<int>(command.timeout.count());
+  int backup = static_cast<int>(command.back_up_every.count());
+  CLI::App app("Mounts a vault, and returns when it can be used.", "s3oramfs mount");
+  const auto value = [&app](const char* name, auto& target, const char* type, const char* what) {
+    return app.add_option(std::string("--") + name, target, what)->type_name(type)->take_last();
+  };
+  const auto parsed_value = [&app](const char* name, auto read, auto& target, const char* type,
+                                   const char* what) {
+    app.add_option_function<std::string>(
+           std::string("--") + name,
+           [read, &target](const std::string& text) {
+             if (std::string wrong = read(text, target); !wrong.empty())
+               throw CLI::ValidationError("--" + wrong, CLI::ExitCodes::ValidationError);
+           },
+           what)
+        ->type_name(type)
+        ->take_last();
+  };
+  app.add_option("VAULT", command.vault, "The vault")->required();
+  app.add_option("DIRECTORY", command.mountpoint, "Where its files are to appear")->required();
+  app.add_flag("-f,--foreground", command.foreground, "Stay in the foreground; log to stderr");
+  const auto* list =
+      app.add_option("-o", lists, "Mount options, or what follows without its dashes")
+          ->type_name("OPTION,...")
+          ->expected(1)
+          ->take_all()
+          ->allow_extra_args(false);
+  value("passfile", command.passphrase.passfile, "FILE", "The passphrase: the file's first line");
+  value("passprog", command.passphrase.passprog, "COMMAND",
+        "The passphrase: the first line this writes");
+  value("keyfile", command.keyfile, "FILE", "A key file that opens the vault");
+  parsed_value("cache", read_cache, command.cache, "SIZE",
+               "Memory for file contents, like 512M (256M)");
+  value("timeout", timeout, "SECONDS", "Without progress, before an error is given (20)")
+      ->check(CLI::Range(1, 3600));
+  value("backup", backup, "SECONDS", "Between backups of the names, at least (60)")
+      ->check(CLI::Range(1, 86400));
+  parsed_value("uid", read_uid, command.root_uid, "USER",
+               "Whose the root directory of a new vault is");
+  parsed_value("gid", read_gid, command.root_gid, "GROUP", "Its group");
+  value("metrics", command.metrics, "ADDRESS:PORT",
+        "Numbers for Prometheus, on this machine alone");
+  value("log-level", command.log_level, "LEVEL", "trace, debug, info (default), warning or error")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}).description(""));
+  app.add_flag("--fake", command.fake)->group("");  // mount -f
+  app.add_flag("--sloppy", sloppy)->group("");      // mount -s
+  app.footer("Mount options:\n" + known_words());
+  app.formatter(std::make_shared<HelpFormatter>());
+  refuse_empty_values(app, list);
+  try {
+    app.parse(argc, argv);
+    std::istringstream words(fmt::format("{}", fmt::join(lists, ",")));
+    for (std::string word; std::getline(words, word, ',');) {
+      const std::size_t equals = word.find('=');
+      const std::string name = word.substr(0, equals);
+      if (equals == std::string::npos ||
+          std::find(kValues.begin(), kValues.end(), name) == kValues.end()) {
+        S3O_TRY(read_word(word, sloppy, command));
+        continue;
+      }
+      auto* option = app.get_option("--" + name);
+      option->add_result(word.substr(equals + 1));
+      option->run_callback();
+    }
+    if (!command.passphrase.passfile.empty() + !command.passphrase.passprog.empty() +
+            !command.keyfile.empty() >
+        1)
+      throw CLI::ExcludesError("only one of passfile, passprog and keyfile can be given",
+                               CLI::ExitCodes::ExcludesError);
+  } catch (const CLI::CallForHelp&) {
+    return std::variant<MountCommand, std::string>(app.help());
+  } catch (const CLI::ParseError& error) {
+    return fail(Errc::usage, "{}; see s3oramfs mount --help", error.what());
+  }
+  if (!command.metrics.empty()) S3O_TRY(check_metrics_address({command.metrics}, "--metrics"));
+  if (command.read_only) command.fuse_options.push_back("ro");
+  if (!command.update_atime) command.fuse_options.push_back("noatime");
+  command.update_atime = command.update_atime && !command.read_only;
+  command.timeout = std::chrono::seconds(timeout);
+  command.back_up_every = std::chrono::seconds(backup);
+  make_absolute(command);
+  return std::variant<MountCommand, std::string>(std::move(command));
+}
+
+}  // namespace s3oram

@@ -1,0 +1,41 @@
+// The options of a mount: of s3oramfs-fused, which are those of `s3oramfs mount`, of mount(8) and
+// of /etc/fstab. This is the only place that knows them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "oramcore/base/error.h"
+#include "oramcore/vault/passphrase.h"
+
+namespace s3oram {
+
+struct MountCommand {
+  std::filesystem::path vault, mountpoint;  // absolute
+  bool foreground = false;
+  bool fake = false;  // everything but the mount
+  PassphraseSource passphrase;
+  std::filesystem::path keyfile;          // empty: none
+  std::vector<std::string> fuse_options;  // what goes to the kernel
+  bool update_atime = true;
+  bool read_only = false;
+  std::optional<uid_t> root_uid;  // whose a new root directory is; else the daemon's user's
+  std::optional<gid_t> root_gid;
+  std::uint64_t cache = 256u << 20;
+  std::chrono::seconds timeout{20};
+  std::chrono::seconds back_up_every{60};
+  std::string log_level = "info";
+  std::string metrics;  // ADDRESS:PORT of the page of metrics; empty: none
+};
+
+/// The command, or the text that --help asks for. Errors: usage, which names the option and those
+/// that are known.
+Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, char** argv);
+
+}  // namespace s3oram

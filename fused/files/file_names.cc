@@ -1,0 +1,245 @@
+// Names: directories and what leads from a name to an inode.
+#include <linux/fs.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "fused/files/file_system.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::uint32_t kMostLinks = 2'000'000'000;
+
+bool is_directory(const Node& node) { return S_ISDIR(node.row.mode); }
+
+}  // namespace
+
+Posix<struct stat> FileSystem::lookup(Ino parent, std::string_view name) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(directory, known_directory(parent));
+  S3O_POSIX_GET(node, child(*directory, name));
+  return refer(*node);
+}
+
+Posix<bool> FileSystem::is_empty(const Node& directory) {
+  bool empty = true;
+  S3O_POSIX_TRY(metadata_.dentries.scan({directory.ino, {}},
+                                        [&](const auto&, const auto&) { return empty = false; }));
+  return empty;
+}
+
+/// Enters a name that does not exist; the node's link count is the caller's part.
+PosixStatus FileSystem::add_name(Node& directory, std::string_view name, Node& node,
+                                 std::int64_t now) {
+  if (directory.row.nlink == 0) return posix_error(ENOENT);
+  if (is_directory(node) && directory.row.nlink >= kMostLinks) return posix_error(EMLINK);
+  metadata_.dentries.put({directory.ino, std::string(name)}, {node.ino, node.row.mode & S_IFMT});
+  if (is_directory(node)) {
+    ++directory.row.nlink;
+    node.row.parent = directory.ino;
+  }
+  node.row.ctime = directory.row.mtime = directory.row.ctime = now;
+  store(directory);
+  store(node);
+  return {};
+}
+
+/// Removes a name of `node`, which may be its last: see end().
+void FileSystem::remove_name(Node& directory, std::string_view name, Node& node) {
+  metadata_.dentries.erase({directory.ino, std::string(name)});
+  if (is_directory(node)) {
+    --directory.row.nlink;
+    node.row.nlink = 0;
+  } else {
+    --node.row.nlink;
+  }
+  node.row.ctime = directory.row.mtime = directory.row.ctime = timing_.wall_clock();
+  store(directory);
+  store(node);
+}
+
+Posix<struct stat> FileSystem::make(const Caller& caller, Ino parent, std::string_view name,
+                                    const NewNode& what) {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(directory, known_directory(parent));
+  const auto existing = child(*directory, name);
+  if (existing) return posix_error(EEXIST);
+  if (existing.error() != ENOENT) return posix_error(existing.error());
+  const bool inherit = (directory->row.mode & S_ISGID) != 0;
+  auto node = std::make_shared<Node>();
+  node->ino = next_ino_;
+  node->row.mode = what.mode | (inherit && S_ISDIR(what.mode) ? S_ISGID : 0);
+  node->row.uid = caller.uid;
+  node->row.gid = inherit ? directory->row.gid : caller.gid;
+  node->row.nlink = S_ISDIR(what.mode) ? 2 : 1;
+  node->row.rdev = what.rdev;
+  node->row.target = what.target;
+  node->row.size = node->size = what.target.size();
+  const auto now = node->row.atime = node->row.mtime = timing_.wall_clock();
+  node->xattr_names = 0;
+  S3O_POSIX_TRY(add_name(*directory, name, *node, now));
+  ++next_ino_;
+  ++inodes_;
+  nodes_.emplace(node->ino, node);
+  return refer(*node);
+}
+
+Posix<struct stat> FileSystem::link(Ino ino, Ino parent, std::string_view name) {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(node, known(ino));
+  S3O_POSIX_GET(directory, known_directory(parent));
+  if (is_directory(*node)) return posix_error(EPERM);
+  if (node->row.nlink == 0) return posix_error(ENOENT);
+  if (node->row.nlink >= kMostLinks) return posix_error(EMLINK);
+  const auto existing = child(*directory, name);
+  if (existing) return posix_error(EEXIST);
+  if (existing.error() != ENOENT) return posix_error(existing.error());
+  ++node->row.nlink;
+  if (auto added = add_name(*directory, name, *node, timing_.wall_clock()); !added) {
+    --node->row.nlink;
+    return posix_error(added.error());
+  }
+  return refer(*node);
+}
+
+PosixStatus FileSystem::unlink(Ino parent, std::string_view name) {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(directory, known_directory(parent));
+  S3O_POSIX_GET(node, child(*directory, name));
+  if (is_directory(*node)) return posix_error(EISDIR);
+  remove_name(*directory, name, *node);
+  return end(lock, node);
+}
+
+PosixStatus FileSystem::rmdir(Ino parent, std::string_view name) {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(directory, known_directory(parent));
+  S3O_POSIX_GET(node, child(*directory, name));
+  if (!is_directory(*node)) return posix_error(ENOTDIR);
+  S3O_POSIX_GET(empty, is_empty(*node));
+  if (!empty) return posix_error(ENOTEMPTY);
+  remove_name(*directory, name, *node);
+  return end(lock, node);
+}
+
+PosixStatus FileSystem::check_replaceable(const Node& node, Node& target) {
+  if (is_directory(target) && !is_directory(node)) return posix_error(EISDIR);
+  if (!is_directory(target) && is_directory(node)) return posix_error(ENOTDIR);
+  if (!is_directory(target)) return {};
+  S3O_POSIX_GET(empty, is_empty(target));
+  return empty ? PosixStatus() : posix_error(ENOTEMPTY);
+}
+
+/// What flush_to_rename() takes: whose content a rename puts in the place of another's.
+Posix<std::vector<FileSystem::NodePtr>> FileSystem::replacing(Node& from, std::string_view name,
+                                                              Node& to, std::string_view new_name,
+                                                              unsigned flags) {
+  S3O_POSIX_GET(node, child(from, name));
+  const auto target = child(to, new_name);
+  if (!target || (flags & RENAME_NOREPLACE) != 0) return std::vector<NodePtr>();
+  if ((flags & RENAME_EXCHANGE) != 0) return std::vector{node, *target};
+  return std::vector{node};
+}
+
+std::vector<Ino> FileSystem::replacing(Ino parent, std::string_view name, Ino new_parent,
+                                       std::string_view new_name, unsigned flags) {
+  const Lock lock(mutex_);
+  const auto from = known_directory(parent);
+  const auto to = known_directory(new_parent);
+  if (!from || !to) return {};
+  std::vector<Ino> files;
+  if (const auto nodes = replacing(**from, name, **to, new_name, flags))
+    for (const NodePtr& node : *nodes) files.push_back(node->ino);
+  return files;
+}
+
+// The kernel holds the directories: no other operation changes the names meanwhile.
+PosixStatus FileSystem::flush_to_rename(Lock& lock, const std::vector<NodePtr>& nodes,
+                                        const std::function<bool()>& killed) {
+  const bool waits =
+      std::ranges::any_of(nodes, [](const NodePtr& node) { return node->unflushed > 0; });
+  if (rule_holds(Rule::rename_flush)) S3O_POSIX_TRY(flush(lock, nodes));
+  return waits && killed() ? posix_error(EINTR) : PosixStatus();
+}
+
+Posix<std::vector<Ino>> FileSystem::exchange(Node& from, std::string_view name, Node& to,
+                                             std::string_view new_name) {
+  S3O_POSIX_GET(first, child(from, name));
+  S3O_POSIX_GET(second, child(to, new_name));
+  from.row.nlink += is_directory(*second) - is_directory(*first);
+  to.row.nlink += is_directory(*first) - is_directory(*second);
+  const auto now = timing_.wall_clock();
+  const auto place = [&](Node& directory, std::string_view at, Node& node) {
+    metadata_.dentries.put({directory.ino, std::string(at)}, {node.ino, node.row.mode & S_IFMT});
+    if (is_directory(node)) node.row.parent = directory.ino;
+    node.row.ctime = directory.row.mtime = directory.row.ctime = now;
+    store(node);
+    store(directory);
+  };
+  place(to, new_name, *first);
+  place(from, name, *second);
+  std::vector<Ino> moved;
+  for (const NodePtr& node : {first, second})
+    if (is_directory(*node) && &from != &to) moved.push_back(node->ino);
+  return moved;
+}
+
+Posix<std::vector<Ino>> FileSystem::rename(Ino parent, std::string_view name, Ino new_parent,
+                                           std::string_view new_name, unsigned flags,
+                                           const std::function<bool()>& killed) {
+  if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0) return posix_error(EINVAL);
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_GET(from, known_directory(parent));
+  S3O_POSIX_GET(to, known_directory(new_parent));
+  S3O_POSIX_GET(brought, replacing(*from, name, *to, new_name, flags));
+  S3O_POSIX_TRY(flush_to_rename(lock, brought, killed));
+  if ((flags & RENAME_EXCHANGE) != 0) return exchange(*from, name, *to, new_name);
+  S3O_POSIX_GET(node, child(*from, name));
+  const auto target = child(*to, new_name);
+  if (target) {
+    if ((flags & RENAME_NOREPLACE) != 0) return posix_error(EEXIST);
+    if (*target == node) return std::vector<Ino>();
+    S3O_POSIX_TRY(check_replaceable(*node, **target));
+    remove_name(*to, new_name, **target);
+  } else if (target.error() != ENOENT) {
+    return posix_error(target.error());
+  }
+  S3O_POSIX_TRY(add_name(*to, new_name, *node, timing_.wall_clock()));
+  metadata_.dentries.erase({from->ino, std::string(name)});
+  from->row.mtime = from->row.ctime = node->row.ctime;
+  if (is_directory(*node)) --from->row.nlink;
+  store(*from);
+  if (target) S3O_POSIX_TRY(end(lock, *target));
+  return is_directory(*node) && from != to ? std::vector{node->ino} : std::vector<Ino>();
+}
+
+Posix<std::string> FileSystem::readlink(Ino ino) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(node, known(ino));
+  if (!S_ISLNK(node->row.mode)) return posix_error(EINVAL);
+  return node->row.target;
+}
+
+Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(directory, known_directory(ino));
+  std::vector<DirectoryEntry> entries{{".", ino, S_IFDIR}, {"..", directory->row.parent, S_IFDIR}};
+  S3O_POSIX_TRY(metadata_.dentries.scan({ino, {}}, [&](const DentryKey& key, const DentryRow& row) {
+    // The kernel would refuse the whole listing.
+    if (const char* problem = name_problem(key.name); problem || row.ino == 0)
+      tell_of_damage(ino, fmt::format("an impossible name in this directory: {}",
+                                      problem ? problem : "it leads nowhere"));
+    else
+      entries.push_back({key.name, row.ino, row.type & S_IFMT});
+    return true;
+  }));
+  return entries;
+}
+
+}  // namespace s3oram

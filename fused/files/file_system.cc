@@ -1,0 +1,353 @@
+// Mounting, and the life of nodes.
+#include "fused/files/file_system.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <tuple>
+
+namespace s3oram {
+namespace {
+
+constexpr std::size_t kSmallBackup = 64;  // blocks: an unmount waits for it
+
+constexpr std::size_t kMostTold = 10'000;
+constexpr std::size_t kFreedAtOnce = 8'192;  // blocks of a file that is gone
+
+bool is_usable(const InodeRow& row) {
+  return is_file_type(row.mode & S_IFMT) && row.size <= kLargestFile &&
+         row.target.find('\0') == std::string::npos && S_ISLNK(row.mode) != row.target.empty();
+}
+
+}  // namespace
+
+FileSystem::FileSystem(BlockDevice& device, const FileSystemOptions& options)
+    : device_(device),
+      options_(options),
+      timing_(*options.cache.timing),
+      cache_(mutex_, device, metadata_, options.cache),
+      backups_(mutex_, device, cache_, timing_),
+      durable_at_(timing_.now()) {}
+
+FileSystem::~FileSystem() {
+  {
+    const Lock lock(mutex_);
+    stopping_ = true;
+  }
+  stop_threads();
+}
+
+void FileSystem::stop_threads() {
+  ticker_wakes_.notify_all();
+  backup_wakes_.notify_all();
+  if (ticker_.joinable()) ticker_.join();
+  if (backup_thread_.joinable()) backup_thread_.join();
+}
+
+// ---- mount and unmount -------------------------------------------------------------------------
+
+Result<std::unique_ptr<FileSystem>> FileSystem::mount(BlockDevice& device,
+                                                      const std::string& database,
+                                                      const FileSystemOptions& options,
+                                                      Disk& disk) {
+  std::unique_ptr<FileSystem> fs(new FileSystem(device, options));
+  if (Status started = fs->start(database, disk); !started) {
+    device.set_participant(nullptr);  // the device lives on, and commits once more when it closes
+    return fail(std::move(started).error());
+  }
+  return fs;
+}
+
+Status FileSystem::start(const std::string& database, Disk& disk) {
+  const std::vector<BlockId> mapped = device_.mapped();
+  Lock lock(mutex_);
+  const auto damaged = [&](const Error& error) {
+    if (error.code != Errc::damaged_vault && error.code != Errc::failed) return fail(error);
+    return fail(Errc::damaged_vault, "{}", error.message);
+  };
+  if (auto opened = metadata_.open(database, disk); !opened) return damaged(opened.error());
+  device_.set_participant(this);
+  if (metadata_.is_new()) {
+    if (!mapped.empty())
+      return damaged({Errc::damaged_vault, database + ": the tables of its files are gone"});
+    if (options_.read_only)
+      return fail(Errc::failed, "{}: holds no files yet: mount it once without -o ro", database);
+    store(make_root());
+    if (!commit(lock)) return fail(Errc::failed, "{}: the file tables could not be made", database);
+    if (auto opened = metadata_.open_tables(); !opened) return damaged(opened.error());
+  }
+  if (auto opened = backups_.open(database, disk, mapped); !opened && !options_.read_only)
+    return damaged(opened.error());
+  if (auto root = load_root(); !root) return damaged(root.error());
+  // Looking at what can still be read must not need all of it.
+  if (auto numbered = number_inodes(); !numbered && !options_.read_only)
+    return damaged(numbered.error());
+  if (auto numbered = number_blocks(mapped); !numbered && !options_.read_only)
+    return damaged(numbered.error());
+  if (!options_.read_only)
+    if (auto freed = free_orphans(lock); !freed) return damaged(freed.error());
+  if (auto looked = look_for_labels(); !looked && !options_.read_only)
+    return damaged(looked.error());
+  next_tick_ = timing_.now() + options_.commit_every;
+  if (options_.own_ticker) ticker_ = std::thread([this] { run_ticker(); });
+  if (options_.own_ticker && options_.back_up_every.count() > 0 && !options_.read_only) {
+    cache_.want_backup = [this] { want_backup(); };
+    backup_thread_ = std::thread([this] { run_backups(); });
+  }
+  return {};
+}
+
+Node& FileSystem::make_root() {
+  auto root = std::make_shared<Node>();
+  root->ino = kRootIno;
+  root->row.mode = S_IFDIR | 0755;
+  root->row.uid = options_.root_uid;
+  root->row.gid = options_.root_gid;
+  root->row.nlink = 2;
+  root->row.atime = root->row.mtime = root->row.ctime = timing_.wall_clock();
+  root->row.parent = kRootIno;
+  return *nodes_.emplace(kRootIno, root).first->second;
+}
+
+/// If its attributes are lost it is made again: what is in it does not depend on them. If they are
+/// damaged they are used as they read, for want of others, and stay damaged until they change.
+Status FileSystem::load_root() {
+  auto stored = metadata_.inodes.find(kRootIno);
+  if (!stored && !options_.read_only) return fail(stored.error());
+  const bool there = stored && *stored;
+  if (there && is_usable(**stored) && S_ISDIR((*stored)->mode) && (*stored)->nlink > 0) {
+    if (!load(kRootIno)) return fail(Errc::damaged_vault, "the root directory is unreadable");
+  } else {
+    if (there) spdlog::error("the attributes of the root directory are damaged: run s3oramfs fsck");
+    if (!there) ++inodes_;
+    Node& root = make_root();
+    const auto directories = metadata_.number(fmt::format(
+        "SELECT COUNT(*) FROM dentries WHERE parent = {} AND type = {}", kRootIno, S_IFDIR));
+    if (directories) root.row.nlink += static_cast<std::uint32_t>(*directories);
+    if (there) {
+      root.row.mode = S_IFDIR | ((*stored)->mode & 07777);
+      root.row.uid = (*stored)->uid;
+      root.row.gid = (*stored)->gid;
+      root.row.mtime = (*stored)->mtime;
+    } else {
+      store(root);
+    }
+  }
+  references_[kRootIno] = 1;  // for ever
+  return {};
+}
+
+Status FileSystem::number_inodes() {
+  auto last = metadata_.largest_ino();
+  if (!last) return fail(last.error());
+  next_ino_ = *last + 1;
+  auto count = metadata_.number("SELECT COUNT(*) FROM inodes");
+  if (!count) return fail(count.error());
+  inodes_ += static_cast<std::uint64_t>(*count);
+  return {};
+}
+
+/// Which blocks are free, and which can be believed. After a crash some were written whose extents
+/// did not commit; they are freed.
+Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
+  auto places = metadata_.owned_places();
+  if (!places) {
+    cache_.held.reset(mapped, {}, cache_.block_size());
+    return fail(places.error());
+  }
+  cache_.held.reset(mapped, *places, cache_.block_size());
+  const std::vector<BlockId> backups = backups_.blocks();
+  for (const BlockId block : backups) cache_.held.released(block);  // no file's
+  std::set<BlockId> owned(backups.begin(), backups.end());
+  auto counted = metadata_.number("SELECT CAST(TOTAL(blocks) AS INTEGER) FROM inodes");
+  if (!counted) return fail(counted.error());
+  cache_.extents_damaged = static_cast<std::uint64_t>(*counted) > places->size() ||
+                           (!places->empty() && places->back().place == kImpossibleBlock);
+  for (const OwnedPlace& each : *places) {
+    owned.insert(block_of(each.place));
+    if (!is_packed(each.place)) continue;
+    const bool good = cache_.held.good(each.place);
+    if (good) cache_.packs.add(each.place, each.valid);
+    // Other pieces may lie there, which nobody releases: then the pack is not freed.
+    if (!good || cache_.extents_damaged) cache_.packs.add(each.place, 0);
+  }
+  std::vector<BlockId> lost, unowned;
+  std::set_difference(owned.begin(), owned.end(), mapped.begin(), mapped.end(),
+                      std::back_inserter(lost));
+  cache_.numbers.reset(mapped, {lost.begin(), lost.end()},
+                       backups_.any() || options_.back_up_every.count() > 0);
+  if (!lost.empty())
+    spdlog::error("{} blocks of files are lost, and reading them will fail: run s3oramfs fsck",
+                  lost.size());
+  if (options_.read_only) return {};
+  std::set_difference(mapped.begin(), mapped.end(), owned.begin(), owned.end(),
+                      std::back_inserter(unowned));
+  if (!unowned.empty() && cache_.extents_damaged) {
+    spdlog::error(
+        "{} blocks belong to no file, as far as can be told: they are kept until "
+        "s3oramfs fsck --repair has mended the extents",
+        unowned.size());
+    return {};
+  }
+  for (const BlockId block : unowned)
+    if (cache_.numbers.release(block)) device_.discard(block);
+  if (!unowned.empty()) spdlog::info("freed {} blocks of the last mount", unowned.size());
+  return {};
+}
+
+/// After a crash: files that were unlinked while open.
+Status FileSystem::free_orphans(Lock& lock) {
+  auto orphans = metadata_.orphans();
+  if (!orphans) return fail(orphans.error());
+  for (const Ino ino : *orphans) {
+    auto node = load(ino, true);
+    if (!node || !end(lock, *node))
+      spdlog::error("the unlinked inode {} cannot be freed: run s3oramfs fsck", ino);
+  }
+  if (!orphans->empty()) spdlog::info("freed {} unlinked files of the last mount", orphans->size());
+  return {};
+}
+
+Status FileSystem::unmount() {
+  Lock lock(mutex_);
+  stopping_ = true;
+  lock.unlock();
+  stop_threads();
+  lock.lock();
+  if (options_.read_only) {
+    // Where blocks lie has changed; if that cannot be committed, they lie where they lay before.
+    if (!cache_.wait(lock, [&] { return is_idle(); })) spdlog::warn("the device does not finish");
+    return {};
+  }
+  references_.clear();  // the kernel sends no forgets at unmount
+  std::vector<NodePtr> nameless;
+  for (const auto& [ino, node] : nodes_)
+    if (node->row.nlink == 0) nameless.push_back(node);
+  for (const NodePtr& node : nameless) {
+    if (!end(lock, node)) spdlog::warn("unlinked inode {} is freed at the next mount", node->ino);
+  }
+  auto outcome = cache_.flush(lock, unflushed_nodes(), true);
+  settle([](const Node& node) { return node.unflushed == 0; });
+  if (auto last = commit(lock); outcome) outcome = last;
+  const bool is_small = backups_.last_blocks() <= kSmallBackup;
+  if (outcome && backups_.is_outdated() && options_.back_up_every.count() > 0 && is_small)
+    if (auto backed_up = back_up(lock, true); !backed_up)
+      spdlog::warn("the last changes are in no backup yet ({})", std::strerror(backed_up.error()));
+  const bool idle = cache_.wait(lock, [&] { return is_idle(); });
+  if (!outcome)
+    return fail(code_of_barrier(outcome.error()),
+                "not everything could be written: {} bytes of file data and {} changes of names "
+                "and attributes since the last commit are lost ({})",
+                cache_.dirty_bytes(), metadata_.uncommitted(), std::strerror(outcome.error()));
+  if (!idle) return fail(Errc::unreachable, "the device does not finish");
+  return {};
+}
+
+// ---- nodes -------------------------------------------------------------------------------------
+
+/// The kernel names only nodes that it has looked up.
+Posix<FileSystem::NodePtr> FileSystem::known(Ino ino) {
+  if (!references_.contains(ino)) return posix_error(ESTALE);
+  return load(ino);
+}
+
+Posix<FileSystem::NodePtr> FileSystem::known_directory(Ino ino) {
+  auto node = known(ino);
+  if (node && !S_ISDIR((*node)->row.mode)) return posix_error(ENOTDIR);
+  return node;
+}
+
+void FileSystem::tell_of_damage(Ino ino, const std::string& what) {
+  if (told_of_damage_.size() < kMostTold && told_of_damage_.insert(ino).second)
+    spdlog::error("inode {}: {}: run s3oramfs fsck", ino, what);
+}
+
+/// `unlinked`: a node that no name leads to. All others have one, whatever their row says.
+Posix<FileSystem::NodePtr> FileSystem::load(Ino ino, bool unlinked) {
+  if (const auto found = nodes_.find(ino); found != nodes_.end()) return found->second;
+  S3O_POSIX_GET(row, metadata_.inodes.find(ino));
+  if (!row) {
+    tell_of_damage(ino, "a name leads to it, and it does not exist");
+    return posix_error(EIO);
+  }
+  if (!is_usable(*row) || (row->nlink == 0 && !unlinked)) {
+    tell_of_damage(ino, "its attributes are damaged");
+    return posix_error(EIO);
+  }
+  auto node = std::make_shared<Node>();
+  node->ino = ino;
+  node->row = *row;
+  node->size = row->size;
+  nodes_.emplace(ino, node);
+  return node;
+}
+
+Posix<FileSystem::NodePtr> FileSystem::child(Node& directory, std::string_view name) {
+  if (name.size() > 255) return posix_error(ENAMETOOLONG);
+  S3O_POSIX_GET(entry, metadata_.dentries.find({directory.ino, std::string(name)}));
+  if (!entry) return posix_error(ENOENT);
+  S3O_POSIX_GET(node, load(entry->ino));
+  if ((node->row.mode & S_IFMT) == entry->type) return node;
+  tell_of_damage(node->ino, "it is not what its name says");
+  return posix_error(EIO);
+}
+
+/// The attributes, and one more reference of the kernel.
+struct stat FileSystem::refer(Node& node) {
+  ++references_[node.ino];
+  return attributes(node);
+}
+
+PosixStatus FileSystem::end(Lock& lock, const NodePtr& node) {
+  if (node->row.nlink > 0 || references_.contains(node->ino)) return {};
+  idle_.erase(node->ino);
+  S3O_POSIX_TRY(cache_.settle(*node));
+  for (std::uint64_t next = 0;;) {
+    S3O_POSIX_GET(more, cache_.free_blocks(*node, next, kFreedAtOnce));
+    if (!more) break;
+    // So that others go on meanwhile. What fails is told, and the ticker tries it again.
+    std::ignore = commit(lock);
+  }
+  std::vector<XattrKey> xattrs;
+  S3O_POSIX_TRY(metadata_.xattrs.scan({node->ino, {}}, [&](const XattrKey& key, const auto&) {
+    xattrs.push_back(key);
+    return true;
+  }));
+  for (const XattrKey& key : xattrs) metadata_.xattrs.erase(key);
+  metadata_.inodes.erase(node->ino);
+  --inodes_;
+  nodes_.erase(node->ino);
+  return {};
+}
+
+void FileSystem::drop_if_idle(Ino ino) {
+  const auto found = nodes_.find(ino);
+  if (found == nodes_.end() || references_.contains(ino)) {
+    idle_.erase(ino);
+  } else if (found->second->blocks.empty() && !found->second->replacement) {
+    nodes_.erase(found);
+    idle_.erase(ino);
+  } else {
+    idle_.insert(ino);
+  }
+}
+
+void FileSystem::forget(Ino ino, std::uint64_t references) {
+  Lock lock(mutex_);
+  const auto counted = references_.find(ino);
+  if (counted == references_.end()) return;
+  counted->second -= std::min(counted->second, references);
+  if (counted->second > 0) return;
+  references_.erase(counted);
+  const auto found = nodes_.find(ino);
+  if (found == nodes_.end()) return;
+  const NodePtr node = found->second;
+  if (node->row.nlink > 0)
+    drop_if_idle(ino);
+  else if (!end(lock, node))
+    spdlog::warn("unlinked inode {} is freed at the next mount", ino);
+}
+
+}  // namespace s3oram

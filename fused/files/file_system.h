@@ -1,0 +1,256 @@
+// The file system on one block device, without the kernel's part: names, attributes and data.
+//
+//   fuse_ops -> FileSystem -> Metadata (names, inodes, extents: overlay + vault.db)
+//                          -> DataCache -> BlockDevice
+//
+// Operations work in memory; commits make them durable, every few seconds and at every barrier
+// (fsync, unmount). Permissions are the kernel's part (default_permissions), and so is the clearing
+// of set-id bits; inheriting a directory's group is done here.
+//
+// Threads: all methods may be called from any thread; they may block on the device, at most for
+// the deadline without progress. Lock: one mutex over everything, never held while waiting.
+// Lock order: this mutex, then the device's inner ones.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "fused/backup/backups.h"
+#include "fused/cache/data_cache.h"
+#include "oramcore/base/log_limit.h"
+
+namespace s3oram {
+
+struct FileSystemOptions {
+  CacheOptions cache;
+  std::chrono::milliseconds commit_every{5'000};
+  bool update_atime = true;                  // as relatime does
+  bool read_only = false;                    // nothing of the files is changed, freed or committed
+  std::uint32_t root_uid = 0, root_gid = 0;  // of a new root directory
+  bool own_ticker = true;                    // a thread that calls beat(); otherwise the owner does
+  std::size_t most_uncommitted = 48 << 20;   // bytes of rows; operations wait for a commit beyond
+  std::size_t most_nodes = 50'000;           // about; beyond, those that can be read again go
+  std::chrono::milliseconds back_up_every{0};  // at most (backups.h); 0: only if asked
+  /// Bytes of files for which the disk of the database has room: df promises no more.
+  std::function<std::uint64_t()> database_room = [] { return std::uint64_t{1} << 60; };
+};
+
+struct Caller {
+  std::uint32_t uid = 0, gid = 0;
+};
+
+struct NewNode {
+  std::uint32_t mode = 0;  // with its type
+  std::uint64_t rdev = 0;
+  std::string target;  // of a symbolic link
+};
+
+struct AttributeChange {
+  std::optional<std::uint32_t> mode, uid, gid;  // mode: the permission bits count
+  std::optional<std::uint64_t> size;
+  std::optional<std::int64_t> atime, mtime, ctime;  // ns
+  bool operator==(const AttributeChange&) const = default;
+};
+
+struct DirectoryEntry {
+  std::string name;
+  Ino ino = 0;
+  std::uint32_t type = 0;  // S_IFMT bits
+};
+
+struct FileSystemStatus {
+  std::uint64_t cache_bytes = 0, cache_limit = 0, dirty_bytes = 0, inodes = 0;
+  std::uint64_t nodes = 0;                  // of the inodes, those in memory
+  std::uint64_t uncommitted_rows = 0;       // changes of names, attributes and extents
+  std::uint64_t failing_bytes = 0;          // of dirty_bytes: the last attempt to write them failed
+  std::uint64_t no_room_bytes = 0;          // of failing_bytes: for want of room on the device
+  std::chrono::milliseconds failing_for{};  // the first of them
+  std::chrono::milliseconds lag{};          // about everything older is durable; 0: all of it
+  BackupStatus backup;
+};
+
+class FileSystem final : public CommitParticipant {
+ public:
+  /// Opens, or makes, the file system in `database`, the file on `disk` that the device commits to.
+  /// Frees what nobody owns. The device is fresh; its last callback must come before the
+  /// destructor. One damaged row costs the file it belongs to, which gives EIO, and no more: never
+  /// wrong bytes. Errors: damaged_vault.
+  static Result<std::unique_ptr<FileSystem>> mount(BlockDevice& device, const std::string& database,
+                                                   const FileSystemOptions& options,
+                                                   Disk& disk = system_disk());
+  ~FileSystem() override;
+  /// Frees unlinked files, flushes, commits, and waits until the device has no callback of ours
+  /// left. No operation may run or follow. An error says what is not durable.
+  Status unmount();
+
+  // Names. A stat returned by lookup, make or link is a reference of the kernel: see forget().
+  Posix<struct stat> lookup(Ino parent, std::string_view name);
+  void forget(Ino ino, std::uint64_t references);
+  Posix<struct stat> make(const Caller& caller, Ino parent, std::string_view name,
+                          const NewNode& what);
+  Posix<struct stat> link(Ino ino, Ino parent, std::string_view name);
+  PosixStatus unlink(Ino parent, std::string_view name);
+  PosixStatus rmdir(Ino parent, std::string_view name);
+  /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE. A file that replaces another, or is exchanged
+  /// with it, is flushed first, so that no crash leaves a name with less than the old or the new
+  /// content. EINTR if the caller is `killed` by then, and nothing is renamed: the kernel would
+  /// tell the file's next user of a lost write, because the times that it would send now are
+  /// interrupted. Gives the directories that lie in another one now.
+  Posix<std::vector<Ino>> rename(
+      Ino parent, std::string_view name, Ino new_parent, std::string_view new_name, unsigned flags,
+      const std::function<bool()>& killed = [] { return false; });
+  /// The files that such a rename would flush.
+  std::vector<Ino> replacing(Ino parent, std::string_view name, Ino new_parent,
+                             std::string_view new_name, unsigned flags);
+  Posix<std::string> readlink(Ino ino);
+  /// All entries, "." and ".." first.
+  Posix<std::vector<DirectoryEntry>> list(Ino ino);
+
+  // Attributes.
+  Posix<struct stat> getattr(Ino ino);
+  /// A size alone that is the present one changes no times: the kernel, which keeps them while the
+  /// file is in use, does not either.
+  Posix<struct stat> setattr(Ino ino, const AttributeChange& change);
+  PosixStatus set_xattr(Ino ino, const std::string& name, std::string value, int flags);
+  Posix<std::string> get_xattr(Ino ino, const std::string& name);
+  Posix<std::vector<std::string>> list_xattrs(Ino ino);
+  PosixStatus remove_xattr(Ino ino, const std::string& name);
+
+  // Data.
+  /// `quietly`: the access time stays as it is.
+  Posix<std::size_t> read(Ino ino, std::uint64_t offset, MutView out, bool quietly = false);
+  /// `from_page_cache`: the kernel writes back, and tells the times itself; what cannot be taken it
+  /// gives up, and a hole is left. Gives whether the room that the file takes (st_blocks) has
+  /// changed.
+  Posix<bool> write(Ino ino, std::uint64_t offset, View in, bool from_page_cache);
+  PosixStatus fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
+  Posix<std::uint64_t> seek(Ino ino, std::uint64_t offset, int whence);
+  /// A file that was open for writing is open no more. What a crash then leaves of a file that was
+  /// truncated to nothing and written anew is its former or its new content, whole; but on a full
+  /// device, where the former one makes room, perhaps a part of the new one.
+  void closed(Ino ino);
+  /// A descriptor is being closed: ENOSPC if data of the file waits for room.
+  PosixStatus closing(Ino ino);
+
+  // Barriers: ok means durable.
+  PosixStatus sync(Ino ino);
+  PosixStatus sync_names();
+  PosixStatus sync_all();
+
+  /// Makes a backup of all names and attributes that are committed now, and waits for it.
+  PosixStatus back_up();
+
+  /// Contents that the device has leave the memory: for measurements.
+  void drop_clean();
+
+  Posix<struct statvfs> statfs();
+  FileSystemStatus status();
+
+  /// Commits what is due and tries again what failed; waits for it. Gives the time of the next
+  /// beat. One call at a time, and none during unmount().
+  Timing::Time beat();
+
+  // CommitParticipant, called on the device's thread.
+  std::function<Status(Database&)> snapshot() override;
+  void committed(const Status& outcome) override;
+
+ private:
+  using NodePtr = std::shared_ptr<Node>;
+
+  FileSystem(BlockDevice& device, const FileSystemOptions& options);
+  Status start(const std::string& database, Disk& disk);
+  Node& make_root();
+  Status load_root();
+  Status number_inodes();
+  Status number_blocks(const std::vector<BlockId>& mapped);
+  Status free_orphans(Lock& lock);
+  Status look_for_labels();
+
+  // All private functions below are called with the lock held.
+  void tell_of_damage(Ino ino, const std::string& what);
+  Posix<NodePtr> known(Ino ino);
+  Posix<NodePtr> known_directory(Ino ino);
+  Posix<NodePtr> load(Ino ino, bool unlinked = false);
+  Posix<NodePtr> child(Node& directory, std::string_view name);
+  struct stat refer(Node& node);
+  struct stat attributes(const Node& node) const;
+  /// Brings node.xattr_names up to date, too.
+  Posix<std::vector<std::string>> xattr_names(Node& node);
+  void store(const Node& node) { metadata_.inodes.put(node.ino, node.row); }
+  PosixStatus admit(Lock& lock);
+
+  PosixStatus add_name(Node& directory, std::string_view name, Node& node, std::int64_t now);
+  void remove_name(Node& directory, std::string_view name, Node& node);
+  PosixStatus check_replaceable(const Node& node, Node& target);
+  Posix<std::vector<NodePtr>> replacing(Node& from, std::string_view name, Node& to,
+                                        std::string_view new_name, unsigned flags);
+  Posix<std::vector<Ino>> exchange(Node& from, std::string_view name, Node& to,
+                                   std::string_view new_name);
+  Posix<bool> is_empty(const Node& directory);
+  /// Ends the node if it has neither names nor references: all it owns is freed. Of a large file
+  /// that is done in steps, and the lock released between them.
+  PosixStatus end(Lock& lock, const NodePtr& node);
+  void drop_if_idle(Ino ino);
+
+  std::uint64_t free_bytes(std::uint64_t spare) const;
+
+  PosixStatus commit(Lock& lock);
+  bool is_idle() const {
+    return cache_.in_flight() == 0 && backups_.writing() == 0 && commits_ == 0;
+  }
+  /// What was written to these nodes so far commits next.
+  PosixStatus flush(Lock& lock, const std::vector<NodePtr>& nodes);
+  /// The same before these are renamed; see rename().
+  PosixStatus flush_to_rename(Lock& lock, const std::vector<NodePtr>& nodes,
+                              const std::function<bool()>& killed);
+  void keep_one_content(Lock& lock, const NodePtr& node);
+  std::vector<NodePtr> unflushed_nodes() const;
+  void settle(const std::function<bool(const Node&)>& which);
+  void empty_packs();
+  void trim();
+  void tick(Lock& lock);
+  Timing::Time beat(Lock& lock);
+  void run_ticker();
+  void stop_threads();
+  PosixStatus back_up(Lock& lock, bool last = false);
+  void run_backups();
+  void want_backup();
+
+  // `mutex_` guards everything below.
+  std::mutex mutex_;
+  BlockDevice& device_;
+  const FileSystemOptions options_;
+  Timing& timing_;
+  Metadata metadata_;
+  DataCache cache_;
+  Backups backups_;
+  std::unordered_map<Ino, std::uint64_t> references_;  // that the kernel holds
+  std::unordered_map<Ino, NodePtr> nodes_;             // referred to, or in use; see trim()
+  std::unordered_set<Ino> idle_;  // nodes without references that still have cached blocks
+  Ino next_ino_ = kRootIno;
+  std::uint64_t inodes_ = 0;
+  bool labelled_ = true;  // some file has, or had since the mount, an SELinux label
+  unsigned commits_ = 0;  // that the device has not answered
+  LogLimit told_of_commit_, told_of_backup_;
+  std::set<Ino> told_of_damage_;
+  Timing::Time durable_at_;  // what was done by then is durable
+  bool stopping_ = false, kick_ = false, failing_ = false;
+  Timing::Time next_tick_;
+  std::condition_variable ticker_wakes_;
+  std::thread ticker_;
+  bool backup_wanted_ = false;
+  std::condition_variable backup_wakes_;
+  std::thread backup_thread_;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,151 @@
+#include "fused/kernel/fuse_loop.h"
+
+#define FUSE_USE_VERSION 312
+#include <fcntl.h>
+#include <fuse_lowlevel.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <deque>
+#include <iterator>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "oramcore/base/system_error.h"
+
+namespace s3oram {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::size_t kShort = 4096;  // bytes of a request
+// A waiting thread wakes after 5 to 50 us: longer on an idle processor, and on a virtual one.
+constexpr std::chrono::microseconds kLook{50}, kClose{150};
+constexpr unsigned kMany = 32;
+
+class FuseTiming final : public Timing {
+ public:
+  Time now() override { return system_timing().now(); }
+  std::int64_t wall_clock() override { return system_timing().wall_clock(); }
+  void wait(Lock& lock, std::condition_variable& changed, Time until) override {
+    FuseLoop::hand_over();
+    system_timing().wait(lock, changed, until);
+  }
+};
+
+}  // namespace
+
+thread_local FuseLoop::Worker* FuseLoop::worker_ = nullptr;
+
+FuseLoop::FuseLoop(fuse_session* session)
+    : session_(session), stopped_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+Status FuseLoop::run(unsigned threads, Descriptor cpu_latency) {
+  processors_.emplace(std::move(cpu_latency));
+  const int device = fuse_session_fd(session_);
+  if (stopped_.get() < 0 || ::fcntl(device, F_SETFL, ::fcntl(device, F_GETFL) | O_NONBLOCK) != 0)
+    return system_failure(errno, "/dev/fuse cannot be waited for");
+  std::deque<Worker> workers;
+  std::vector<std::jthread> running;
+  try {
+    for (unsigned i = 0; i < threads; ++i) {
+      Worker& worker = workers.emplace_back(*this);
+      running.emplace_back([this, &worker] { work(worker); });
+    }
+  } catch (const std::system_error& error) {
+    spdlog::warn("only {} threads answer requests: {}", running.size(), error.what());
+    if (running.empty()) return fail(Errc::failed, "no thread can be started: {}", error.what());
+  }
+  running.clear();  // waits for them
+  if (*ended_ == 0) return {};
+  return system_failure(*ended_, "the connection to the kernel broke");
+}
+
+void FuseLoop::work(Worker& self) {
+  worker_ = &self;
+  fuse_buf request{};
+  while (lead(self)) {
+    const auto begun = SteadyClock::now();
+    const int got = receive(request, begun + (close_ > 0 ? kLook : kLook.zero()));
+    close_ = SteadyClock::now() - begun < kClose ? close_ + 1 : 0;
+    if (close_ >= kMany) processors_->keep_awake();
+    if (got > 0) {
+      if (request.size > kShort) hand_over();
+      fuse_session_process_buf(session_, &request);
+    } else if (got != -EINTR) {
+      end(-got);
+    }
+  }
+  std::free(request.mem);
+}
+
+/// Looks for it until then, and sleeps after that. The request's size, 0 when the session has
+/// ended, or a negative error number.
+int FuseLoop::receive(fuse_buf& request, SteadyClock::time_point until) {
+  while (!fuse_session_exited(session_)) {
+    const int got = fuse_session_receive_buf(session_, &request);
+    if (got != -EAGAIN) return got;
+    if (SteadyClock::now() < until) continue;
+    processors_->let_sleep();
+    close_ = 0;
+    pollfd either[] = {{fuse_session_fd(session_), POLLIN, 0}, {stopped_.get(), POLLIN, 0}};
+    ::poll(either, std::size(either), -1);
+  }
+  return 0;
+}
+
+/// Returns once the caller leads; false if the session has ended.
+bool FuseLoop::lead(Worker& self) {
+  if (self.leads) return true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) return false;
+    self.leads = !std::exchange(led_, true);
+    if (!self.leads) resting_.push_back(&self);
+  }
+  if (self.leads) return true;
+  self.called.acquire();
+  const std::lock_guard lock(mutex_);
+  self.leads = !ended_;
+  return self.leads;
+}
+
+void FuseLoop::hand_over() {
+  if (worker_ && std::exchange(worker_->leads, false)) worker_->loop.pass_lead();
+}
+
+void FuseLoop::pass_lead() {
+  const std::lock_guard lock(mutex_);
+  close_ = 0;
+  led_ = !resting_.empty();
+  if (!led_) return processors_->let_sleep();
+  resting_.back()->called.release();
+  resting_.pop_back();
+}
+
+/// Called by the leader.
+void FuseLoop::end(int error) {
+  const std::lock_guard lock(mutex_);
+  ended_ = error;
+  worker_->leads = false;
+  led_ = false;
+  for (Worker* worker : resting_) worker->called.release();
+  resting_.clear();
+}
+
+void FuseLoop::stop() {
+  fuse_session_exit(session_);
+  ::eventfd_write(stopped_.get(), 1);
+}
+
+Timing& fuse_timing() {
+  static FuseTiming timing;
+  return timing;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,116 @@
+#include "fused/kernel/fuse_mount.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "fused/files/file_system.h"
+#include "fused/kernel/fuse_loop.h"
+#include "fused/kernel/fuse_ops.h"
+#include "oramcore/base/program.h"
+
+namespace s3oram {
+namespace {
+
+constexpr unsigned kLoopThreads = 64;
+
+/// libfuse's own messages.
+void log_fuse(fuse_log_level level, const char* format, va_list arguments) {
+  char text[512];
+  std::vsnprintf(text, sizeof text, format, arguments);
+  std::string_view line = text;
+  while (line.ends_with('\n')) line.remove_suffix(1);
+  spdlog::log(level <= FUSE_LOG_ERR ? spdlog::level::err : spdlog::level::info, "fuse: {}", line);
+}
+
+}  // namespace
+
+FuseMount::FuseMount() : context_(std::make_unique<FuseContext>()) {}
+
+Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
+                                                     const FuseMountOptions& options) {
+  std::unique_ptr<FuseMount> mount(new FuseMount);
+  fuse_set_log_func(log_fuse);
+  mount->mountpoint_ = options.mountpoint;
+  std::vector<std::string> words{"s3oramfs", "-o", "default_permissions", "-o", "subtype=s3oramfs"};
+  // Commas and backslashes in the path would end libfuse's option.
+  std::string source;
+  for (const char c : options.source) {
+    if (c == ',' || c == '\\') source.push_back('\\');
+    source.push_back(c);
+  }
+  words.insert(words.end(), {"-o", "fsname=" + source});
+  for (const std::string& option : options.options) words.insert(words.end(), {"-o", option});
+  std::vector<char*> argv = argument_pointers(words);
+  fuse_args args = FUSE_ARGS_INIT(static_cast<int>(words.size()), argv.data());
+  mount->session_ =
+      fuse_session_new(&args, &fuse_ops(), sizeof(fuse_lowlevel_ops), mount->context_.get());
+  fuse_opt_free_args(&args);
+  if (!mount->session_)
+    return fail(Errc::usage, "libfuse refuses the mount options; see its message above");
+  mount->context_->files = &files;
+  mount->context_->session = mount->session_;
+  for (auto* waiting : {&mount->context_->after_write_back, &mount->context_->before_rename})
+    *waiting = std::make_unique<AfterWriteBack>(mount->session_);
+  mount->loop_ = std::make_unique<FuseLoop>(mount->session_);
+  if (fuse_session_mount(mount->session_, options.mountpoint.c_str()) != 0)
+    return fail(Errc::bad_mount_point,
+                "{} could not be mounted: if nothing above says why: is /dev/fuse there, and may "
+                "you use it?",
+                options.mountpoint);
+  mount->mounted_ = true;
+  return mount;
+}
+
+FuseMount::~FuseMount() {
+  if (mounted_) fuse_session_unmount(session_);
+  context_->before_rename.reset();
+  context_->after_write_back.reset();
+  if (session_) fuse_session_destroy(session_);
+}
+
+void FuseMount::stop_waiting() {
+  context_->before_rename->stop();
+  context_->after_write_back->stop();
+}
+
+Status FuseMount::run(Descriptor cpu_latency) {
+  const Status outcome = loop_->run(kLoopThreads, std::move(cpu_latency));
+  stop_waiting();
+  ended_ = true;
+  ended_.notify_all();
+  return outcome;
+}
+
+/// Waits for this very mount, which the session's threads still serve. After a lazy unmount its
+/// root cannot be reached; the files that programs still have open can.
+void FuseMount::write_back() const {
+  const unsigned refused = context_->writers.refused();
+  const Descriptor root(::open(mountpoint_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto sync = [&] { return ::syncfs(root.get()) != 0 ? errno : 0; };
+  int error = root.get() < 0 ? errno : sync();
+  const int of_open_files = context_->after_write_back->write_back(context_->writers.all());
+  if (of_open_files != 0) error = of_open_files;
+  // syncfs waits for none of these (Linux 6.18), and tells once more of what failed before.
+  if (context_->writers.refused() != refused)
+    error = EIO;
+  else if (root.get() >= 0 && of_open_files == 0 && error != 0)
+    error = sync();
+  if (error != 0)
+    spdlog::warn("{}: the kernel's cache could not be written back: {}", mountpoint_,
+                 strerror(error));
+}
+
+void FuseMount::stop() {
+  if (!ended_) write_back();
+  stop_waiting();  // while the session is served
+  loop_->stop();
+  ended_.wait(false);
+}
+
+}  // namespace s3oram

@@ -1,0 +1,510 @@
+#include "fused/kernel/fuse_ops.h"
+
+#include <fcntl.h>
+
+#include <memory>
+
+#include "fused/files/file_system.h"
+#include "fused/kernel/killed.h"
+
+namespace s3oram {
+namespace {
+
+// One client, one cache: what the kernel knows stays true until it changes it itself, or is told
+// (do_write).
+constexpr double kForever = 365.0 * 86'400;  // seconds
+constexpr unsigned kLargestRequest = 1u << 20;
+// Fewer than the session's threads, so that write-back never keeps all of them waiting.
+constexpr unsigned kBackground = 48;
+
+FuseContext& context_of(fuse_req_t request) {
+  return *static_cast<FuseContext*>(fuse_req_userdata(request));
+}
+FileSystem& fs(fuse_req_t request) { return *context_of(request).files; }
+
+/// The kernel may have data of a file that is open for writing, and would say for as long that the
+/// file takes no room: to tar -S that is a file of nothing but zeros.
+bool may_take_room(fuse_req_t request, const struct stat& attributes) {
+  return attributes.st_blocks == 0 && context_of(request).writers.contains(attributes.st_ino);
+}
+
+/// For how long the kernel need not ask again.
+double validity(fuse_req_t request, const struct stat& attributes) {
+  return may_take_room(request, attributes) ? 0 : kForever;
+}
+
+fuse_entry_param entry_of(fuse_req_t request, const struct stat& attributes) {
+  fuse_entry_param entry{};
+  entry.ino = attributes.st_ino;
+  entry.attr = attributes;
+  entry.entry_timeout = kForever;
+  entry.attr_timeout = validity(request, attributes);
+  return entry;
+}
+
+// ---- answers -----------------------------------------------------------------------------------
+
+template <class T>
+int number_of(const Posix<T>& outcome) {
+  return outcome ? 0 : outcome.error();
+}
+
+void answer(fuse_req_t request, const PosixStatus& outcome) {
+  fuse_reply_err(request, number_of(outcome));
+}
+
+/// A name that the kernel now refers to, unless it took the question back.
+void answer(fuse_req_t request, const Posix<struct stat>& node) {
+  if (!node) {
+    fuse_reply_err(request, node.error());
+    return;
+  }
+  FileSystem& files = fs(request);  // the request is gone after its answer
+  const fuse_entry_param entry = entry_of(request, *node);
+  if (fuse_reply_entry(request, &entry) == -ENOENT) files.forget(entry.ino, 1);
+}
+
+void answer_attributes(fuse_req_t request, const Posix<struct stat>& attributes) {
+  if (attributes)
+    fuse_reply_attr(request, &*attributes, validity(request, *attributes));
+  else
+    fuse_reply_err(request, attributes.error());
+}
+
+/// `size` 0 asks for the length only.
+void answer_xattr(fuse_req_t request, const Posix<std::string>& value, std::size_t size) {
+  if (!value)
+    fuse_reply_err(request, value.error());
+  else if (size == 0)
+    fuse_reply_xattr(request, value->size());
+  else if (value->size() > size)
+    fuse_reply_err(request, ERANGE);
+  else
+    fuse_reply_buf(request, value->data(), value->size());
+}
+
+// ---- session -----------------------------------------------------------------------------------
+
+void want(fuse_conn_info* connection, unsigned capability) {
+  connection->want |= connection->capable & capability;
+}
+
+void do_init(void*, fuse_conn_info* connection) {
+  want(connection, FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
+                       FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
+                       FUSE_CAP_EXPLICIT_INVAL_DATA);
+  connection->want &=
+      ~(FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_ATOMIC_O_TRUNC);
+  connection->max_write = connection->max_readahead = kLargestRequest;
+  connection->max_background = kBackground;
+  connection->congestion_threshold = kBackground * 3 / 4;
+  connection->time_gran = 1;
+}
+
+// ---- names -------------------------------------------------------------------------------------
+
+Caller caller(fuse_req_t request) {
+  const fuse_ctx* context = fuse_req_ctx(request);
+  return {context->uid, context->gid};
+}
+
+void do_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  const auto found = fs(request).lookup(parent, name);
+  if (found || found.error() != ENOENT) return answer(request, found);
+  fuse_entry_param nothing{};  // the kernel remembers that the name does not exist
+  nothing.entry_timeout = kForever;
+  fuse_reply_entry(request, &nothing);
+}
+
+void do_forget(fuse_req_t request, fuse_ino_t ino, std::uint64_t references) {
+  fs(request).forget(ino, references);
+  fuse_reply_none(request);
+}
+
+void do_forget_multi(fuse_req_t request, std::size_t count, fuse_forget_data* forgets) {
+  for (std::size_t i = 0; i < count; ++i) fs(request).forget(forgets[i].ino, forgets[i].nlookup);
+  fuse_reply_none(request);
+}
+
+void do_mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t rdev) {
+  answer(request, fs(request).make(caller(request), parent, name, {mode, rdev, {}}));
+}
+
+void do_mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
+  answer(request, fs(request).make(caller(request), parent, name, {S_IFDIR | mode, 0, {}}));
+}
+
+void do_symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
+  answer(request, fs(request).make(caller(request), parent, name, {S_IFLNK | 0777, 0, target}));
+}
+
+void do_link(fuse_req_t request, fuse_ino_t ino, fuse_ino_t parent, const char* name) {
+  answer(request, fs(request).link(ino, parent, name));
+}
+
+void do_unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  answer(request, fs(request).unlink(parent, name));
+}
+
+void do_rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  answer(request, fs(request).rmdir(parent, name));
+}
+
+struct Rename {
+  Ino parent;
+  std::string name;
+  Ino new_parent;
+  std::string new_name;
+  unsigned flags;
+};
+
+void rename(fuse_req_t request, const Rename& what) {
+  const auto moved =
+      fs(request).rename(what.parent, what.name, what.new_parent, what.new_name, what.flags,
+                         [request] { return is_killed(fuse_req_ctx(request)->pid); });
+  // The kernel keeps what it has of their listings, ".." among it. Before the answer, as below.
+  if (moved)
+    for (const Ino directory : *moved)
+      fuse_lowlevel_notify_inval_inode(context_of(request).session, directory, 0, 0);
+  fuse_reply_err(request, moved ? 0 : moved.error());
+}
+
+void do_rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
+               const char* new_name, unsigned flags) {
+  FuseContext& context = context_of(request);
+  const Rename what{parent, name, new_parent, new_name, flags};
+  if (context.writers.empty()) return rename(request, what);
+  std::vector<Ino> files = fs(request).replacing(parent, name, new_parent, new_name, flags);
+  if (!context.writers.any_of(files)) return rename(request, what);
+  context.before_rename->then(files, [request, what, files, &writers = context.writers](int error) {
+    if (error == 0 && writers.any_incomplete(files)) error = EIO;
+    if (error == 0)
+      rename(request, what);
+    else
+      fuse_reply_err(request, error);
+  });
+}
+
+void do_readlink(fuse_req_t request, fuse_ino_t ino) {
+  const auto target = fs(request).readlink(ino);
+  if (target)
+    fuse_reply_readlink(request, target->c_str());
+  else
+    fuse_reply_err(request, target.error());
+}
+
+// ---- directories -------------------------------------------------------------------------------
+
+OpenDirectory& directory_of(const fuse_file_info* file) {
+  return *reinterpret_cast<OpenDirectory*>(file->fh);
+}
+
+/// The kernel may remember a listing. It loses its place in one that another program has it take
+/// anew meanwhile: only who is alone goes by it.
+void do_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  OpenDirectories& directories = context_of(request).directories;
+  bool alone = false;
+  const OpenDirectory& directory = directories.open(ino, alone);
+  file->fh = reinterpret_cast<std::uint64_t>(&directory);
+  file->cache_readdir = alone;
+  file->keep_cache = 1;
+  if (fuse_reply_open(request, file) != 0) directories.close(directory);
+}
+
+void do_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+  context_of(request).directories.close(directory_of(file));
+  fuse_reply_err(request, 0);
+}
+
+/// Adds entries after `offset` with add(space, room, entry, its offset), which gives the bytes it
+/// needs and adds nothing if there is no room.
+template <class Add>
+void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
+                      const fuse_file_info* file, Add add) {
+  std::vector<char> buffer(size);
+  std::size_t used = 0;
+  int error = 0;
+  {
+    OpenDirectory& directory = directory_of(file);
+    const std::lock_guard lock(directory.mutex);
+    if (offset == 0 || directory.entries.empty()) {
+      auto entries = fs(request).list(ino);
+      if (entries)
+        directory.take(std::move(*entries));
+      else
+        error = entries.error();
+    }
+    for (auto at = directory.after(offset); error == 0 && at != directory.entries.end(); ++at) {
+      const std::size_t needs = add(buffer.data() + used, size - used, at->entry, at->cookie);
+      if (needs > size - used) break;
+      used += needs;
+    }
+  }
+  // Once it has its answer, the kernel may release the directory, on another thread.
+  if (error != 0)
+    fuse_reply_err(request, error);
+  else
+    fuse_reply_buf(request, buffer.data(), used);
+}
+
+void do_readdir(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
+                fuse_file_info* file) {
+  answer_directory(request, ino, size, offset, file,
+                   [&](char* space, std::size_t room, const DirectoryEntry& entry, off_t next) {
+                     struct stat attributes {};
+                     attributes.st_ino = entry.ino;
+                     attributes.st_mode = entry.type;
+                     return fuse_add_direntry(request, space, room, entry.name.c_str(), &attributes,
+                                              next);
+                   });
+}
+
+void do_readdirplus(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
+                    fuse_file_info* file) {
+  answer_directory(request, ino, size, offset, file,
+                   [&](char* space, std::size_t room, const DirectoryEntry& entry, off_t next) {
+                     const char* name = entry.name.c_str();
+                     const std::size_t needs =
+                         fuse_add_direntry_plus(request, nullptr, 0, name, nullptr, 0);
+                     if (needs > room) return needs;
+                     // Without a node number the kernel takes the name alone: for "." and "..", and
+                     // for a name that was removed since the directory was listed.
+                     fuse_entry_param plus{};
+                     plus.attr.st_ino = entry.ino;
+                     plus.attr.st_mode = entry.type;
+                     if (entry.name != "." && entry.name != "..")
+                       if (const auto found = fs(request).lookup(ino, entry.name))
+                         plus = entry_of(request, *found);
+                     return fuse_add_direntry_plus(request, space, room, name, &plus, next);
+                   });
+}
+
+void do_fsyncdir(fuse_req_t request, fuse_ino_t, int, fuse_file_info*) {
+  answer(request, fs(request).sync_names());
+}
+
+// ---- attributes --------------------------------------------------------------------------------
+
+void do_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+  const auto found = fs(request).getattr(ino);
+  if (!found || !may_take_room(request, *found)) return answer_attributes(request, found);
+  context_of(request).after_write_back->then(
+      {ino}, [=](int) { answer_attributes(request, fs(request).getattr(ino)); });
+}
+
+void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int valid,
+                fuse_file_info*) {
+  AttributeChange change;
+  if ((valid & FUSE_SET_ATTR_MODE) != 0) change.mode = wanted->st_mode;
+  if ((valid & FUSE_SET_ATTR_UID) != 0) change.uid = wanted->st_uid;
+  if ((valid & FUSE_SET_ATTR_GID) != 0) change.gid = wanted->st_gid;
+  if ((valid & FUSE_SET_ATTR_SIZE) != 0) change.size = static_cast<std::uint64_t>(wanted->st_size);
+  if (change.size == 0u) context_of(request).writers.told(ino);
+  if ((valid & FUSE_SET_ATTR_ATIME) != 0) change.atime = to_ns(wanted->st_atim);
+  if ((valid & FUSE_SET_ATTR_MTIME) != 0) change.mtime = to_ns(wanted->st_mtim);
+  if ((valid & FUSE_SET_ATTR_CTIME) != 0) change.ctime = to_ns(wanted->st_ctim);
+  // A change time is the kernel's own present.
+  const auto now = change.ctime.value_or(system_timing().wall_clock());
+  if ((valid & FUSE_SET_ATTR_ATIME_NOW) != 0) change.atime = now;
+  if ((valid & FUSE_SET_ATTR_MTIME_NOW) != 0) change.mtime = now;
+  if ((valid & (FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME_NOW)) != 0) change.ctime = now;
+  answer_attributes(request, fs(request).setattr(ino, change));
+}
+
+void do_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value,
+                 std::size_t size, int flags) {
+  answer(request, fs(request).set_xattr(ino, name, {value, size}, flags));
+}
+
+void do_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, std::size_t size) {
+  answer_xattr(request, fs(request).get_xattr(ino, name), size);
+}
+
+void do_listxattr(fuse_req_t request, fuse_ino_t ino, std::size_t size) {
+  const auto names = fs(request).list_xattrs(ino);
+  if (!names) {
+    fuse_reply_err(request, names.error());
+    return;
+  }
+  std::string all;
+  const bool privileged = fuse_req_ctx(request)->uid == 0;
+  for (const std::string& name : *names)
+    if (privileged || !name.starts_with("trusted.")) all.append(name).push_back('\0');
+  answer_xattr(request, all, size);
+}
+
+void do_removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
+  answer(request, fs(request).remove_xattr(ino, name));
+}
+
+// ---- data --------------------------------------------------------------------------------------
+
+/// A flush does not say how the file is open: its handle does.
+void prepare(fuse_file_info* file) {
+  file->fh = (file->flags & O_ACCMODE) != O_RDONLY;
+  file->keep_cache = 1;
+}
+bool is_writer(const fuse_file_info* file) { return file->fh != 0; }
+
+void do_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  FuseContext& context = context_of(request);
+  OpenWriters& writers = context.writers;
+  prepare(file);
+  if (is_writer(file)) {
+    writers.opened(ino);
+    const auto before = fs(request).getattr(ino);
+    if (before && before->st_blocks == 0)  // which the kernel may remember
+      fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
+  }
+  if (fuse_reply_open(request, file) != 0 && is_writer(file)) writers.closed(ino);
+}
+
+void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
+               fuse_file_info* file) {
+  const auto made = fs(request).make(caller(request), parent, name, {S_IFREG | mode, 0, {}});
+  if (!made) {
+    fuse_reply_err(request, made.error());
+    return;
+  }
+  FuseContext& context = context_of(request);
+  prepare(file);
+  fuse_entry_param entry = entry_of(request, *made);
+  if (is_writer(file)) {
+    context.writers.opened(entry.ino);
+    // It is about to take room, and few ask before it is closed: no question for each of those.
+    entry.attr.st_blocks = 1;
+  }
+  const int answered = fuse_reply_create(request, &entry, file);
+  if (answered != 0 && is_writer(file)) context.writers.closed(entry.ino);
+  if (answered == -ENOENT) context.files->forget(entry.ino, 1);
+}
+
+void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
+             fuse_file_info* file) {
+  thread_local Bytes buffer;
+  if (buffer.size() < size) buffer.resize(size);
+  // Where nobody may read, it is the kernel, for a write of part of a page.
+  const bool quietly = (file->flags & O_NOATIME) != 0 || (file->flags & O_ACCMODE) == O_WRONLY;
+  const auto got = fs(request).read(ino, static_cast<std::uint64_t>(offset),
+                                    MutView(buffer).first(size), quietly);
+  if (got)
+    fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), *got);
+  else
+    fuse_reply_err(request, got.error());
+}
+
+void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t size, off_t offset,
+              fuse_file_info* file) {
+  FuseContext& context = context_of(request);
+  const bool from_page_cache = file->writepage != 0;
+  const auto other_room = fs(request).write(ino, static_cast<std::uint64_t>(offset),
+                                            as_view({data, size}), from_page_cache);
+  // The kernel does not ask again how much room the file takes (st_blocks) for what it writes back.
+  // Before the answer: until then the file cannot end, and telling of it waits for nothing.
+  if (other_room && *other_room && from_page_cache)
+    fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
+  if (other_room) {
+    fuse_reply_write(request, size);
+    return;
+  }
+  if (from_page_cache) context.writers.refused(ino);
+  fuse_reply_err(request, other_room.error());
+  if (from_page_cache) context.after_write_back->forget(ino, offset, static_cast<off_t>(size));
+}
+
+void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  answer(request, is_writer(file) ? fs(request).closing(ino) : PosixStatus());
+}
+
+/// The last descriptor of an open file is gone. (Not at a flush: a shell closes copies of its
+/// descriptor before it has written.)
+void do_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
+  if (is_writer(file)) {
+    context_of(request).writers.closed(ino);
+    fs(request).closed(ino);
+  }
+  fuse_reply_err(request, 0);
+}
+
+void do_fsync(fuse_req_t request, fuse_ino_t ino, int, fuse_file_info*) {
+  context_of(request).writers.told(ino);
+  answer(request, fs(request).sync(ino));
+}
+
+void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, off_t length,
+                  fuse_file_info*) {
+  answer(request, fs(request).fallocate(ino, mode, static_cast<std::uint64_t>(offset),
+                                        static_cast<std::uint64_t>(length)));
+}
+
+/// The kernel has no data of a file that nobody writes which is not here.
+void do_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
+  const auto seek = [=](int error) {
+    Posix<std::uint64_t> found = posix_error(error);
+    if (error == 0) found = fs(request).seek(ino, static_cast<std::uint64_t>(offset), whence);
+    if (found)
+      fuse_reply_lseek(request, static_cast<off_t>(*found));
+    else
+      fuse_reply_err(request, found.error());
+  };
+  FuseContext& context = context_of(request);
+  if (context.writers.contains(ino))
+    context.after_write_back->then({ino}, seek);
+  else
+    seek(0);
+}
+
+void do_statfs(fuse_req_t request, fuse_ino_t) {
+  const auto figures = fs(request).statfs();
+  if (figures)
+    fuse_reply_statfs(request, &*figures);
+  else
+    fuse_reply_err(request, figures.error());
+}
+
+fuse_lowlevel_ops make_ops() {
+  fuse_lowlevel_ops ops{};
+  ops.init = do_init;
+  ops.lookup = do_lookup;
+  ops.forget = do_forget;
+  ops.forget_multi = do_forget_multi;
+  ops.mknod = do_mknod;
+  ops.mkdir = do_mkdir;
+  ops.symlink = do_symlink;
+  ops.link = do_link;
+  ops.unlink = do_unlink;
+  ops.rmdir = do_rmdir;
+  ops.rename = do_rename;
+  ops.readlink = do_readlink;
+  ops.opendir = do_opendir;
+  ops.readdir = do_readdir;
+  ops.readdirplus = do_readdirplus;
+  ops.releasedir = do_releasedir;
+  ops.fsyncdir = do_fsyncdir;
+  ops.getattr = do_getattr;
+  ops.setattr = do_setattr;
+  ops.setxattr = do_setxattr;
+  ops.getxattr = do_getxattr;
+  ops.listxattr = do_listxattr;
+  ops.removexattr = do_removexattr;
+  ops.open = do_open;
+  ops.create = do_create;
+  ops.read = do_read;
+  ops.write = do_write;
+  ops.flush = do_flush;
+  ops.release = do_release;
+  ops.fsync = do_fsync;
+  ops.fallocate = do_fallocate;
+  ops.lseek = do_lseek;
+  ops.statfs = do_statfs;
+  return ops;
+}
+
+}  // namespace
+
+const fuse_lowlevel_ops& fuse_ops() {
+  static const fuse_lowlevel_ops ops = make_ops();
+  return ops;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,163 @@
+#include "fused/tables/metadata.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "oramcore/base/format_number.h"
+#include "oramcore/db/known_format.h"
+
+namespace s3oram {
+namespace {
+
+constexpr auto kPart = ", tables of files";
+
+}  // namespace
+
+Status Metadata::open(const std::string& path, Disk& disk) {
+  auto reader = Database::open(path, Database::Mode::read_only, disk);
+  if (!reader) return fail(reader.error());
+  reader_ = std::move(*reader);
+  auto tables = number(
+      "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name IN ('fs_state', 'inodes', "
+      "'dentries', 'extents', 'xattrs')");
+  if (!tables) return fail(tables.error());
+  is_new_ = *tables == 0;
+  return is_new_ ? Status() : open_tables();
+}
+
+Status Metadata::require_known_format(const std::string& path) {
+  auto database = Database::open(path, Database::Mode::read_only);
+  return database ? require_format(*database, kSelectFormat, kFormat, kPart) : Status();
+}
+
+Status Metadata::open_tables() {
+  auto format = number(kSelectFormat);
+  if (!format) return fail(Errc::damaged_vault, "{}", format.error().message);
+  if (*format != kFormat) return unknown_format(reader_.path() + kPart, *format, kFormat);
+  const auto checksums = has_checksums(reader_);
+  if (!checksums) return fail(Errc::damaged_vault, "{}", checksums.error().message);
+  checksums_ = *checksums;
+  const auto open = [this](auto& table) -> Status {
+    auto opened = table.open(reader_, checksums_);
+    return opened ? opened : fail(Errc::damaged_vault, "{}", opened.error().message);
+  };
+  S3O_TRY(open(inodes));
+  S3O_TRY(open(dentries));
+  S3O_TRY(open(extents));
+  return open(xattrs);
+}
+
+std::function<Status(Database&)> Metadata::begin_commit() {
+  const auto apply = [inode_changes = inodes.begin_commit(),
+                      dentry_changes = dentries.begin_commit(),
+                      extent_changes = extents.begin_commit(),
+                      xattr_changes = xattrs.begin_commit()](Database& database) -> Status {
+    S3O_TRY(Table<InodeTable>::apply(database, *inode_changes));
+    S3O_TRY(Table<DentryTable>::apply(database, *dentry_changes));
+    S3O_TRY(Table<ExtentTable>::apply(database, *extent_changes));
+    return Table<XattrTable>::apply(database, *xattr_changes);
+  };
+  return [is_new = is_new_, checksums = checksums_, apply](Database& database) -> Status {
+    if (!checksums) S3O_TRY(make_tables(database));
+    if (is_new) {
+      S3O_TRY(database.execute(
+          fmt::format("INSERT INTO fs_state (name, value) VALUES ('format', {})", kFormat)));
+    }
+    const Status applied = apply(database);
+    if (applied || applied.error().code != Errc::damaged_vault) return applied;
+    // A row that has changed by itself, or an index, is not where the other one says. The indices
+    // are made of the rows: everybody else's changes need not wait for fsck.
+    spdlog::error("{}: its indices are made anew: run s3oramfs fsck", applied.error().message);
+    S3O_TRY(database.execute("REINDEX orphans; REINDEX packed;"));
+    return apply(database);
+  };
+}
+
+void Metadata::end_commit(bool succeeded) {
+  if (succeeded) is_new_ = false;
+  checksums_ |= succeeded;
+  inodes.end_commit(succeeded);
+  dentries.end_commit(succeeded);
+  extents.end_commit(succeeded);
+  xattrs.end_commit(succeeded);
+}
+
+std::size_t Metadata::uncommitted() const {
+  return inodes.uncommitted() + dentries.uncommitted() + extents.uncommitted() +
+         xattrs.uncommitted();
+}
+
+std::size_t Metadata::uncommitted_bytes() const {
+  return inodes.uncommitted_bytes() + dentries.uncommitted_bytes() + extents.uncommitted_bytes() +
+         xattrs.uncommitted_bytes();
+}
+
+template <class Row, class Read>
+Result<std::vector<Row>> Metadata::all(std::string_view sql, Read read) {
+  auto statement = reader_.prepare(sql);
+  if (!statement) return fail(statement.error());
+  std::vector<Row> found;
+  while (true) {
+    auto more = statement->step();
+    if (!more) return fail(more.error());
+    if (!*more) return found;
+    found.push_back(read(*statement));
+  }
+}
+
+Result<std::vector<Ino>> Metadata::orphans() {
+  return numbers(
+      "SELECT ino FROM inodes WHERE nlink = 0 AND ino NOT IN (SELECT ino FROM dentries)"
+      " AND NOT EXISTS (SELECT 1 FROM dentries WHERE parent = inodes.ino)");
+}
+
+Result<std::vector<OwnedPlace>> Metadata::owned_places() {
+  return all<OwnedPlace>(
+      fmt::format(
+          "SELECT CASE WHEN typeof(block) = 'integer' AND block >= 0 AND {} THEN block ELSE -1 END"
+          " AS number, CASE WHEN typeof(valid) = 'integer' AND valid BETWEEN 0 AND 0xffffffff"
+          " THEN valid ELSE 0 END FROM extents ORDER BY number < 0, number",
+          kSqlOf<ExtentTable>.intact(checksums_)),
+      [](const Statement& row) {
+        return OwnedPlace{static_cast<BlockId>(row.integer(0)),
+                          static_cast<std::uint32_t>(row.integer(1))};
+      });
+}
+
+Result<std::vector<ExtentKey>> Metadata::pieces(BlockId pack) {
+  return all<ExtentKey>(
+      fmt::format("SELECT ino, idx FROM extents WHERE block BETWEEN {} AND {} AND block >= {}",
+                  packed_place(pack, 0), packed_place(pack + 1, 0) - 1, kPackedPlace),
+      ExtentTable::key);
+}
+
+/// Rows that have lost their inode count too: a new one must not inherit what is theirs.
+Result<Ino> Metadata::largest_ino() {
+  Ino largest = kRootIno;
+  for (const char* column : {"ino FROM inodes", "ino FROM extents", "ino FROM xattrs",
+                             "parent FROM dentries", "ino FROM dentries"}) {
+    auto found = numbers(fmt::format(
+        "SELECT {0} WHERE {1} BETWEEN 1 AND {2} ORDER BY {1} DESC LIMIT 1", column,
+        std::string_view(column).substr(0, std::string_view(column).find(' ')), kLargestNewIno));
+    if (!found) return fail(found.error());
+    if (!found->empty()) largest = std::max(largest, found->front());
+  }
+  return largest;
+}
+
+Result<std::int64_t> Metadata::number(std::string_view sql) {
+  auto row = numbers(sql);
+  if (!row) return fail(row.error());
+  if (row->empty())
+    return fail(Errc::damaged_vault, "database {}: no row for: {}", reader_.path(), sql);
+  return static_cast<std::int64_t>(row->front());
+}
+
+Result<std::vector<std::uint64_t>> Metadata::numbers(std::string_view sql) {
+  return all<std::uint64_t>(
+      sql, [](const Statement& row) { return static_cast<std::uint64_t>(row.integer(0)); });
+}
+
+}  // namespace s3oram

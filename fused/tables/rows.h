@@ -1,0 +1,177 @@
+// The rows of a file system, and how they stand in the tables of vault.db. The format is made by
+// make_tables(); a change of it changes kFormat.
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "oramcore/db/sqlite.h"
+#include "oramcore/oram/block_device.h"
+
+namespace s3oram {
+
+using Ino = std::uint64_t;
+inline constexpr Ino kRootIno = 1;
+
+/// Bytes.
+inline constexpr std::uint64_t kLargestFile = std::numeric_limits<std::int64_t>::max();
+/// No inode has a larger number, and new ones follow the largest that is in the lower half.
+inline constexpr Ino kLargestIno = Ino{1} << 62, kLargestNewIno = kLargestIno / 2;
+/// What a damaged row is read as.
+inline constexpr BlockId kImpossibleBlock = ~BlockId{0};
+
+inline constexpr std::int64_t kFormat = 2;
+/// Gives the format of the tables that are there.
+inline constexpr auto kSelectFormat = "SELECT value FROM fs_state WHERE name = 'format'";
+/// Makes those tables of the file system, and columns for checksums, that are not there, beside the
+/// device's own tables in the same database.
+Status make_tables(Database& database);
+/// Whether the tables have those columns.
+Result<bool> has_checksums(Database& database);
+
+/// A table in SQL. Beside its columns each has `checksum`: row_checksum(name, the columns), or null
+/// in rows that a version without checksums wrote.
+struct TableSql {
+  const char *name, *columns, *key;  // separated by commas; the key comes first
+  /// How many columns.
+  constexpr int width() const {
+    const std::string_view all = columns;
+    return 1 + static_cast<int>(std::count(all.begin(), all.end(), ','));
+  }
+  /// "?1, ?2, ..." for the first so many columns; all columns.
+  static std::string marks(int count);
+  std::string marks() const { return marks(width()); }
+  /// `verb` (as INSERT) a row with all columns bound, and its checksum; `changed`: a wrong one.
+  std::string put(const char* verb, bool changed = false) const;
+  /// The condition that a row is as it was written, as far as can be told. `checksums`: whether
+  /// the table has them yet.
+  std::string intact(bool checksums = true) const;
+};
+template <class T>
+constexpr TableSql kSqlOf{T::kName, T::kColumns, T::kKey};
+
+struct InodeRow {
+  std::uint32_t mode = 0, uid = 0, gid = 0, nlink = 0;
+  std::uint64_t rdev = 0;
+  std::uint64_t size = 0;                        // bytes
+  std::uint64_t blocks = 0;                      // extents
+  std::int64_t atime = 0, mtime = 0, ctime = 0;  // ns since 1970
+  Ino parent = 0;                                // of a directory
+  std::string target;                            // of a symbolic link
+  friend bool operator==(const InodeRow&, const InodeRow&) = default;
+};
+
+struct DentryKey {
+  Ino parent = 0;
+  std::string name;
+  friend auto operator<=>(const DentryKey&, const DentryKey&) = default;
+};
+/// What is wrong with a name in a directory; null if nothing is.
+const char* name_problem(const std::string& name);
+/// Whether the type bits of a mode are those of something that exists.
+bool is_file_type(std::uint32_t type);
+
+struct DentryRow {
+  Ino ino = 0;
+  std::uint32_t type = 0;  // S_IFMT bits of its mode
+};
+
+/// Block `index` of a file.
+struct ExtentKey {
+  Ino ino = 0;
+  std::uint64_t index = 0;
+  friend auto operator<=>(const ExtentKey&, const ExtentKey&) = default;
+};
+struct ExtentRow {
+  BlockId block = 0;        // or a place in a pack (place.h)
+  std::uint32_t valid = 0;  // bytes from its start that hold data; all beyond read zero
+};
+
+struct XattrKey {
+  Ino ino = 0;
+  std::string name;
+  friend auto operator<=>(const XattrKey&, const XattrKey&) = default;
+};
+
+/// Whose the row is.
+inline Ino inode_of(const DentryKey& key) { return key.parent; }
+inline Ino inode_of(const ExtentKey& key) { return key.ino; }
+inline Ino inode_of(const XattrKey& key) { return key.ino; }
+
+/// Descriptions of the tables for Table<> (table.h).
+struct InodeTable {
+  using Key = Ino;
+  using Row = InodeRow;
+  static constexpr auto kName = "inodes";
+  static constexpr auto kColumns =
+      "ino, mode, uid, gid, nlink, rdev, size, blocks, atime, mtime, ctime, parent, target";
+  static constexpr auto kKey = "ino";
+  static constexpr int kKeyWidth = 1;
+  static void bind_key(Statement& statement, Key key);
+  static void bind_row(Statement& statement, const Row& row);
+  static Key key(const Statement& statement);
+  static Row row(const Statement& statement, int at);
+  static void spoil(Row& row);
+  static std::size_t content(const Row& row) { return row.target.size(); }
+};
+
+struct DentryTable {
+  using Key = DentryKey;
+  using Row = DentryRow;
+  static constexpr auto kName = "dentries";
+  static constexpr auto kColumns = "parent, name, ino, type";
+  static constexpr auto kKey = "parent, name";
+  static constexpr int kKeyWidth = 2;
+  static void bind_key(Statement& statement, const Key& key);
+  static void bind_row(Statement& statement, const Row& row);
+  static Key key(const Statement& statement);
+  static Row row(const Statement& statement, int at);
+  static void spoil(Row& row);
+  static std::size_t content(const Row&) { return 0; }
+};
+
+struct ExtentTable {
+  using Key = ExtentKey;
+  using Row = ExtentRow;
+  static constexpr auto kName = "extents";
+  static constexpr auto kColumns = "ino, idx, block, valid";
+  static constexpr auto kKey = "ino, idx";
+  static constexpr int kKeyWidth = 2;
+  static void bind_key(Statement& statement, const Key& key);
+  static void bind_row(Statement& statement, const Row& row);
+  static Key key(const Statement& statement);
+  static Row row(const Statement& statement, int at);
+  static void spoil(Row& row);
+  static std::size_t content(const Row&) { return 0; }
+};
+
+struct XattrRow {
+  std::string value;
+  bool damaged = false;
+};
+
+struct XattrTable {
+  using Key = XattrKey;
+  using Row = XattrRow;
+  static constexpr auto kName = "xattrs";
+  static constexpr auto kColumns = "ino, name, value";
+  static constexpr auto kKey = "ino, name";
+  static constexpr int kKeyWidth = 2;
+  static void bind_key(Statement& statement, const Key& key);
+  static void bind_row(Statement& statement, const Row& row);
+  static Key key(const Statement& statement);
+  static Row row(const Statement& statement, int at);
+  static void spoil(Row& row);
+  static std::size_t content(const Row& row) { return row.value.size(); }
+};
+
+/// In the order of their numbers in a backup.
+inline constexpr TableSql kTables[] = {kSqlOf<InodeTable>, kSqlOf<DentryTable>, kSqlOf<ExtentTable>,
+                                       kSqlOf<XattrTable>};
+
+}  // namespace s3oram

@@ -1,0 +1,65 @@
+#include "oramcore/net/endpoint.h"
+
+#include <sys/un.h>
+
+#include <charconv>
+#include <string_view>
+
+namespace s3oram {
+namespace {
+
+constexpr std::string_view kTcp = "tcp://";
+constexpr std::string_view kIpc = "ipc://";
+constexpr std::size_t kLongestPath = sizeof(sockaddr_un::sun_path) - 1;
+
+bool is_port(std::string_view text) {
+  if (text == "*") return true;
+  unsigned port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return error == std::errc() && end == text.data() + text.size() && port >= 1 && port <= 65535;
+}
+
+bool is_host(std::string_view text) {
+  if (text.empty()) return false;
+  const bool bracketed = text.front() == '[' && text.back() == ']' && text.size() > 2;
+  // ZeroMQ reads ';' as "from this source address" and '/' is left over from a URL.
+  return text.find_first_of("/;, \t") == std::string_view::npos &&
+         (bracketed || text.find_first_of("[]:") == std::string_view::npos);
+}
+
+}  // namespace
+
+Result<std::string> parse_endpoint(const std::string& text) {
+  std::string_view rest = text;
+  if (rest.starts_with(kIpc)) {
+    const auto path = rest.substr(kIpc.size());
+    // ZeroMQ gives names that begin with @ or * a meaning that has no folder to protect it.
+    if (path.empty() || path.front() == '@' || path.front() == '*')
+      return fail(Errc::usage, "endpoint {}: ipc:// needs the path of a socket", text);
+    if (path.size() > kLongestPath)
+      return fail(Errc::usage,
+                  "endpoint {}: the path has {} bytes, but a socket's may have {}: give it "
+                  "relative to the working directory",
+                  text, path.size(), kLongestPath);
+    return text;
+  }
+  if (rest.starts_with(kTcp)) rest.remove_prefix(kTcp.size());
+  const auto colon = rest.rfind(':');
+  if (colon == std::string_view::npos || !is_host(rest.substr(0, colon)) ||
+      !is_port(rest.substr(colon + 1)))
+    return fail(Errc::usage,
+                "endpoint {}: write HOST:PORT with a port from 1 to 65535 (an IPv6 address in "
+                "brackets), or ipc://PATH",
+                text);
+  return std::string(kTcp) + std::string(rest);
+}
+
+bool is_tcp(const std::string& endpoint) { return endpoint.starts_with(kTcp); }
+
+bool wants_ipv6(const std::string& endpoint) {
+  return endpoint.starts_with("tcp://[") || endpoint.starts_with("tcp://*");
+}
+
+std::string ipc_path(const std::string& endpoint) { return endpoint.substr(kIpc.size()); }
+
+}  // namespace s3oram

@@ -1,0 +1,264 @@
+#include "oramcore/net/rpc.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "oramcore/base/codec.h"
+#include "oramcore/base/human.h"
+#include "oramcore/schemes/s3oram/protocol/messages.h"
+
+namespace s3oram {
+namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(500);
+// What waits in front of a request, in both directions, takes its time on a slow line: no reason to
+// send it twice.
+constexpr Duration kTimeOfByte = std::chrono::microseconds(10);
+constexpr std::size_t kMostWords = 1024;  // bytes
+
+/// What a party says is wrong: it may say anything.
+std::string words_of(View text) {
+  return printable(std::string(
+      text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(text.size(), kMostWords))));
+}
+
+}  // namespace
+
+// Never changes, whatever the version: so that one can say to another that it does not know it.
+struct RpcHeader {
+  MessageKind kind{};
+  std::uint8_t version = Rpc::kWireVersion;
+  std::uint16_t type = 0;
+  std::uint16_t code = 0;  // of an answer: an Errc; the body is then its text
+  std::uint16_t tag = 0;   // of a request
+  std::uint64_t number = 0;
+  template <class A>
+  void fields(A& a) {
+    a(kind, version, type, code, tag, number);
+  }
+};
+
+namespace {
+
+MessageKind answer_to(MessageKind question) {
+  return question == MessageKind::question ? MessageKind::answer : MessageKind::bulk_answer;
+}
+
+Bytes with_header(RpcHeader header, Bytes message) {
+  Writer writer;
+  header.fields(writer);
+  const Bytes bytes = writer.take();
+  std::copy(bytes.begin(), bytes.end(), message.begin());
+  return message;
+}
+
+}  // namespace
+
+MessageKind question_kind(MessageType type) {
+  switch (type) {
+    case MessageType::write_root:
+    case MessageType::relay:
+    case MessageType::subshare:
+      return MessageKind::bulk_question;
+    default:
+      return MessageKind::question;
+  }
+}
+
+View Payload::body() const { return View(message).subspan(Rpc::kHeaderSize); }
+
+std::uint16_t Payload::tag() const {
+  return decode<RpcHeader>(View(message).first(Rpc::kHeaderSize))->tag;
+}
+
+struct Rpc::Call {
+  Party to;
+  Bytes request;
+  Duration asked_at;
+  Duration resend_at;
+  Duration resend_after = kFirstResend;
+  bool resent = false;
+  Duration give_up_at;
+  bool ended = false;
+  std::optional<Result<Payload>>* answer;  // the caller's, who waits in `answered`
+  Event answered;
+
+  void finish(Result<Payload> result) {
+    ended = true;
+    answer->emplace(std::move(result));
+    answered.notify_all();
+  }
+};
+
+Rpc::Rpc(Executor executor, Clock& clock, Random& random, Transport& transport)
+    : executor_(std::move(executor)),
+      clock_(clock),
+      transport_(transport),
+      next_number_(random.u64()) {
+  transport_.on_message([this](Party from, Bytes message) { received(from, std::move(message)); });
+  transport_.on_connection([this](Party to) { connected(to); });
+}
+
+Rpc::~Rpc() {
+  *alive_ = false;
+  transport_.on_message([](Party, Bytes) {});
+  transport_.on_connection([](Party) {});
+}
+
+Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Duration patience,
+                                std::uint16_t tag) {
+  if (stopped_) co_return fail(Errc::shutting_down, "stopped");
+  RpcHeader header{
+      .kind = question_kind(type), .type = static_cast<std::uint16_t>(type), .tag = tag};
+  header.number = next_number_++;
+  const Duration now = clock_.now();
+  // Whoever asks for the status does not wait for that long.
+  const Duration waiting = (type == MessageType::traffic ? 0 : waiting_bytes(to)) * kTimeOfByte;
+  std::optional<Result<Payload>> answer;
+  // Only calls_ owns the call: a caller that waits in it and owns it would own itself.
+  const auto call = calls_.emplace(header.number, std::make_unique<Call>()).first->second.get();
+  call->to = to;
+  call->request = with_header(header, std::move(request));
+  call->resend_after += waiting;
+  call->asked_at = now;
+  call->resend_at = now + call->resend_after;
+  call->give_up_at = patience == Duration::max() ? patience : now + patience + waiting;
+  call->answer = &answer;
+  transport_.send(to, call->request);
+  if (!ticking_) tick();
+  const auto alive = alive_;  // this may be gone by the time the answer is noticed
+  if (!answer) co_await call->answered.wait();
+  if (*alive) calls_.erase(header.number);
+  co_return std::move(*answer);
+}
+
+// With the next tick: the transport may not be able to send yet.
+void Rpc::connected(Party to) {
+  for (auto& [number, call] : calls_) {
+    if (call->to != to || call->ended) continue;
+    call->resend_after = kFirstResend / 2;  // tick() doubles it
+    call->resend_at = clock_.now();
+  }
+}
+
+std::optional<Duration> Rpc::overdue_since(Party to) const {
+  std::optional<Duration> since;
+  for (const auto& [number, call] : calls_)
+    if (call->to == to && !call->ended && call->resent)
+      since = std::min(since.value_or(call->asked_at), call->asked_at);
+  return since;
+}
+
+std::size_t Rpc::waiting_bytes(Party to) const {
+  const auto largest = largest_answer_.find(to);
+  const std::size_t answer = largest == largest_answer_.end() ? 0 : largest->second;
+  std::size_t bytes = 0;
+  for (const auto& [number, call] : calls_)
+    if (call->to == to) bytes += call->request.size() + answer;
+  return bytes;
+}
+
+void Rpc::tick() {
+  ticking_ = true;
+  clock_.call_after(kTick, [this, alive = alive_] {
+    if (!*alive) return;
+    ticking_ = false;
+    if (calls_.empty()) return;
+    const Duration now = clock_.now();
+    for (auto& [number, call] : calls_) {
+      if (call->ended) continue;
+      if (now >= call->give_up_at) {
+        call->finish(fail(Errc::unreachable, "server {} does not answer", call->to));
+      } else if (now >= call->resend_at) {
+        call->resend_after = std::max(std::min(2 * call->resend_after, kLastResend),
+                                      Duration(waiting_bytes(call->to) * kTimeOfByte));
+        call->resent = true;
+        call->resend_at = now + call->resend_after;
+        transport_.send(call->to, call->request);
+      }
+    }
+    tick();
+  });
+}
+
+void Rpc::serve(Handler handler) { handler_ = std::move(handler); }
+
+void Rpc::stop() {
+  stopped_ = true;
+  for (auto& [number, call] : calls_)
+    if (!call->ended) call->finish(fail(Errc::shutting_down, "stopped"));
+}
+
+void Rpc::received(Party from, Bytes message) {
+  if (message.size() < kHeaderSize) return;
+  const auto header = decode<RpcHeader>(View(message).first(kHeaderSize));
+  if (!header) return;
+  if (header->version != kWireVersion) return unknown_version(from, *header);
+  if (is_question(message)) {
+    handle(from, header->type, header->number, std::move(message));
+  } else if (is_answer(message)) {
+    const auto found = calls_.find(header->number);
+    if (found == calls_.end() || found->second->ended || found->second->to != from) return;
+    auto& largest = largest_answer_[from];
+    largest = std::max(largest, message.size());
+    if (header->code == 0) {
+      found->second->finish(Payload{std::move(message)});
+    } else {
+      const bool known = header->code <= static_cast<int>(Errc::former_view);
+      found->second->finish(fail(Error{known ? static_cast<Errc>(header->code) : Errc::failed,
+                                       words_of(View(message).subspan(kHeaderSize))}));
+    }
+  }
+}
+
+// Whoever waits is told, by a header that is the same in every version.
+void Rpc::unknown_version(Party from, const RpcHeader& header) {
+  const Bytes kind{static_cast<std::uint8_t>(header.kind)};
+  if (is_question(kind) && handler_ && !stopped_) {
+    RpcHeader answer{.kind = answer_to(header.kind), .type = header.type, .number = header.number};
+    answer.code = static_cast<std::uint16_t>(Errc::unsupported);
+    const std::string text = fmt::format(
+        "it speaks version {} of the protocol and was asked in version {}: install the same "
+        "version of s3oramfs on the client and on all servers",
+        kWireVersion, header.version);
+    Bytes reply(kHeaderSize);
+    reply.insert(reply.end(), text.begin(), text.end());
+    transport_.send(from, with_header(answer, std::move(reply)));
+  } else if (is_answer(kind)) {
+    const auto found = calls_.find(header.number);
+    if (found == calls_.end() || found->second->ended || found->second->to != from) return;
+    found->second->finish(fail(
+        Errc::unsupported,
+        "server {} speaks version {} of the protocol, and this program version {}: install the "
+        "same version of s3oramfs on the client and on all servers",
+        from, header.version, kWireVersion));
+  }
+}
+
+void Rpc::handle(Party from, std::uint16_t type, std::uint64_t number, Bytes message) {
+  if (stopped_ || !handler_ || !handling_.emplace(from, number).second) return;
+  spawn(executor_,
+        [](Rpc& rpc, std::shared_ptr<bool> alive, Party to, std::uint16_t kind, std::uint64_t id,
+           Bytes request) -> Task<void> {
+          const MessageKind asked = kind_of(request);
+          Payload payload{std::move(request)};
+          auto answer =
+              co_await rpc.handler_(to, static_cast<MessageType>(kind), std::move(payload));
+          if (!*alive) co_return;
+          rpc.handling_.erase({to, id});
+          RpcHeader header{.kind = answer_to(asked), .type = kind, .number = id};
+          Bytes reply;
+          if (answer) {
+            reply = std::move(*answer);
+          } else {
+            if (answer.error().code == Errc::shutting_down) co_return;
+            header.code = static_cast<std::uint16_t>(answer.error().code);
+            const auto& text = answer.error().message;
+            reply.resize(kHeaderSize);
+            reply.insert(reply.end(), text.begin(), text.end());
+          }
+          rpc.transport_.send(to, with_header(header, std::move(reply)));
+        }(*this, alive_, from, type, number, std::move(message)));
+}
+
+}  // namespace s3oram

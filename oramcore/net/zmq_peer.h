@@ -1,0 +1,64 @@
+// Our connection to one server: a DEALER socket, and what became of it.
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <zmq.hpp>
+
+#include "oramcore/net/zmq_socket.h"
+#include "oramcore/net/zmq_transport.h"
+
+namespace s3oram {
+
+/// On an ipc link parties tell who they are by the routing id: this bit and their number, then
+/// kIpcNonce random bytes. Trusted, because the uid is the same. (ZeroMQ's own ids begin with 0.)
+inline constexpr std::uint8_t kIpcParty = 0x80;
+inline constexpr std::size_t kIpcNonce = 8;
+
+/// Everything on the executor. Must be held by a shared_ptr.
+class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
+ public:
+  using Handler = std::function<void(zmq::message_t& message)>;
+  using Connected = std::function<void()>;
+
+  /// `context` must outlive it.
+  ZmqPeer(zmq::context_t& context, Executor executor, PeerAddress address, Party self,
+          const KeyPair& keys, std::size_t largest_message, Handler handler, Connected connected);
+  ~ZmqPeer();
+
+  /// Connects, now and whenever the connection is lost. Throws zmq::error_t.
+  void open();
+  void close();
+  bool send(Bytes message) { return dealer_ && dealer_->send(std::move(message)); }
+  PeerState state() const { return state_; }
+  /// Since when that is its state.
+  std::chrono::steady_clock::time_point since() const { return since_; }
+
+ private:
+  zmq::socket_t make_dealer();
+  zmq::socket_t make_monitor(zmq::socket_t& dealer);
+  void on_event(std::uint16_t event);
+  void become(PeerState state);
+  void reopen_later();
+
+  zmq::context_t& context_;
+  Executor executor_;
+  PeerAddress address_;
+  Party self_;
+  KeyPair keys_;
+  std::size_t largest_message_;
+  Handler handler_;
+  Connected connected_;
+  PeerState state_ = PeerState::connecting;
+  // Since when connections break off before they are secure.
+  std::optional<std::chrono::steady_clock::time_point> broken_off_;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  std::shared_ptr<ZmqSocket> dealer_;
+  std::shared_ptr<ZmqSocket> monitor_;
+  asio::steady_timer reopen_;
+};
+
+}  // namespace s3oram

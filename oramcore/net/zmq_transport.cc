@@ -1,0 +1,249 @@
+#include "oramcore/net/zmq_transport.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <map>
+#include <span>
+#include <thread>
+#include <zmq.hpp>
+
+#include "oramcore/net/endpoint.h"
+#include "oramcore/net/zap.h"
+#include "oramcore/net/zmq_config.h"
+#include "oramcore/net/zmq_peer.h"
+#include "oramcore/net/zmq_socket.h"
+
+namespace s3oram {
+namespace {
+
+// A thread of ZeroMQ's carries whole connections, encryption included.
+int io_threads(const ZmqConfig& config) {
+  const std::size_t connections = 2 * config.peers.size() + 1;
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return static_cast<int>(std::min(connections, cores));
+}
+
+enum class Lane { express, bulk };
+
+Lane lane_of(View message) {
+  const MessageKind kind = kind_of(message);
+  return kind == MessageKind::bulk_question || kind == MessageKind::bulk_answer ? Lane::bulk
+                                                                                : Lane::express;
+}
+
+View view_of(const zmq::message_t& message) {
+  return {message.data<std::uint8_t>(), message.size()};
+}
+
+class Sockets final : public ZmqTransport {
+ public:
+  Sockets(Executor executor, const ZmqConfig& config)
+      : executor_(std::move(executor)), config_(config), context_(io_threads(config)) {}
+  ~Sockets() override;
+
+  /// Throws zmq::error_t. `doing` names the step that failed.
+  void open(ZapHandler::Admitted admitted, std::string& doing);
+
+  void on_message(Handler handler) override { handler_ = std::move(handler); }
+  void on_connection(std::function<void(Party)> handler) override {
+    connected_ = std::move(handler);
+  }
+  void send(Party to, Bytes message) override;
+  PeerState state(Party server) const override;
+  std::chrono::steady_clock::time_point state_since(Party server) const override;
+  Traffic traffic(Party party) const override;
+  std::string endpoint() const override { return endpoint_; }
+  Status admit_clients(const std::vector<PublicKey>& keys) override;
+
+ private:
+  void listen(ZapHandler::Admitted admitted);
+  void on_question(std::span<zmq::message_t> frames);
+  void connect(const PeerAddress& address, Lane lane);
+  std::optional<Party> sender(std::span<zmq::message_t> frames) const;
+  void deliver(Party from, View message);
+  bool transmit(Party to, Bytes message);
+  bool ask(Party to, Lane lane, Bytes message);
+
+  Executor executor_;
+  ZmqConfig config_;
+  zmq::context_t context_;
+  std::unique_ptr<ZapHandler> zap_;
+  std::shared_ptr<ZmqSocket> router_;
+  std::map<std::pair<Party, Lane>, std::shared_ptr<ZmqPeer>> peers_;
+  // The routing ids with which each party asked last.
+  std::map<std::pair<Party, Lane>, Bytes> routes_;
+  std::map<Party, Traffic> traffic_;
+  std::string endpoint_;
+  Handler handler_;
+  std::function<void(Party)> connected_;
+};
+
+Sockets::~Sockets() {
+  for (auto& [to, peer] : peers_) peer->close();
+  if (router_) router_->close();
+  context_.shutdown();  // ends the ZAP thread
+}
+
+void Sockets::open(ZapHandler::Admitted admitted, std::string& doing) {
+  if (!config_.listen.empty()) {
+    doing = "listening on " + config_.listen;
+    listen(std::move(admitted));
+  }
+  for (const auto& address : config_.peers) {
+    doing = "connecting to " + address.endpoint;
+    connect(address, Lane::express);
+    connect(address, Lane::bulk);
+  }
+}
+
+void Sockets::connect(const PeerAddress& address, Lane lane) {
+  auto peer = std::make_shared<ZmqPeer>(
+      context_, executor_, address, config_.self, config_.keys, config_.largest_message,
+      [this, from = address.party](zmq::message_t& message) {
+        if (is_answer(view_of(message))) deliver(from, view_of(message));
+      },
+      [this, to = address.party] {
+        if (connected_) connected_(to);
+      });
+  peer->open();
+  peers_.emplace(std::pair(address.party, lane), std::move(peer));
+}
+
+void Sockets::listen(ZapHandler::Admitted admitted) {
+  auto router = open_zmq_socket(context_, zmq::socket_type::router, config_.largest_message);
+  router.set(zmq::sockopt::router_mandatory, true);
+  if (is_tcp(config_.listen)) {
+    zap_ = std::make_unique<ZapHandler>(context_, std::move(admitted));
+    router.set(zmq::sockopt::zap_domain, kZapDomain);
+    router.set(zmq::sockopt::ipv6, wants_ipv6(config_.listen));
+    use_curve(router, config_.keys, nullptr);
+  } else {
+    // A party that connects again keeps its routing id, and takes over from its dead connection.
+    router.set(zmq::sockopt::router_handover, true);
+    const uid_t uid = ::geteuid();
+    if (zmq_setsockopt(router.handle(), ZMQ_IPC_FILTER_UID, &uid, sizeof uid) != 0)
+      throw zmq::error_t();
+  }
+  router.bind(config_.listen);
+  endpoint_ = router.get(zmq::sockopt::last_endpoint);
+  router_ = std::make_shared<ZmqSocket>(
+      executor_, std::move(router),
+      [this](std::span<zmq::message_t> frames) { on_question(frames); });
+  router_->start();
+}
+
+// Who asks: by the connection's key or, where only our own uid connects, by the routing id.
+std::optional<Party> Sockets::sender(std::span<zmq::message_t> frames) const {
+  Party party = 0;
+  if (is_tcp(config_.listen)) {
+    const char* user = zmq_msg_gets(frames[1].handle(), "User-Id");
+    if (!user) return std::nullopt;  // never asked the ZAP handler
+    const char* end = user + std::strlen(user);
+    if (std::from_chars(user, end, party).ptr != end) return std::nullopt;
+  } else {
+    const auto& id = frames[0];
+    if (id.size() != 1 + kIpcNonce || !(*id.data<std::uint8_t>() & kIpcParty)) return std::nullopt;
+    party = *id.data<std::uint8_t>() & ~kIpcParty;
+  }
+  if (party != kClient && !peers_.contains({party, Lane::express})) return std::nullopt;
+  return party;
+}
+
+void Sockets::on_question(std::span<zmq::message_t> frames) {
+  if (frames.size() != 2 || !is_question(view_of(frames[1]))) return;
+  const auto from = sender(frames);
+  if (!from) return;
+  const View id = view_of(frames[0]), message = view_of(frames[1]);
+  routes_[{*from, lane_of(message)}].assign(id.begin(), id.end());
+  deliver(*from, message);
+}
+
+void Sockets::deliver(Party from, View message) {
+  if (message.size() > config_.largest_message || !handler_) return;
+  traffic_[from].bytes_received += message.size();
+  handler_(from, Bytes(message.begin(), message.end()));
+}
+
+void Sockets::send(Party to, Bytes message) {
+  const std::size_t size = message.size();
+  auto& traffic = traffic_[to];
+  if (transmit(to, std::move(message)))
+    traffic.bytes_sent += size;
+  else
+    ++traffic.dropped;
+}
+
+bool Sockets::transmit(Party to, Bytes message) {
+  if (message.empty()) return false;
+  if (message.size() > config_.largest_message) {
+    // The other side would close the connection on it.
+    spdlog::error("a message of {} bytes to party {} is over the limit of {}", message.size(), to,
+                  config_.largest_message);
+    return false;
+  }
+  const Lane lane = lane_of(message);
+  if (is_question(message)) return ask(to, lane, std::move(message));
+  if (!is_answer(message) || !router_) return false;
+  const auto route = routes_.find({to, lane});
+  return route != routes_.end() && router_->send(route->second, std::move(message));
+}
+
+// While the bulk connection is not there, the other one serves.
+bool Sockets::ask(Party to, Lane lane, Bytes message) {
+  auto peer = peers_.find({to, lane});
+  if (peer == peers_.end()) return false;
+  if (peer->second->state() != PeerState::connected) peer = peers_.find({to, Lane::express});
+  return peer->second->send(std::move(message));
+}
+
+PeerState Sockets::state(Party server) const {
+  const auto peer = peers_.find({server, Lane::express});
+  return peer == peers_.end() ? PeerState::connecting : peer->second->state();
+}
+
+std::chrono::steady_clock::time_point Sockets::state_since(Party server) const {
+  const auto peer = peers_.find({server, Lane::express});
+  return peer == peers_.end() ? std::chrono::steady_clock::now() : peer->second->since();
+}
+
+Traffic Sockets::traffic(Party party) const {
+  const auto found = traffic_.find(party);
+  return found == traffic_.end() ? Traffic{} : found->second;
+}
+
+Status Sockets::admit_clients(const std::vector<PublicKey>& keys) {
+  auto admitted = admitted_keys(config_, keys);
+  if (!admitted) return fail(admitted.error());
+  if (zap_) zap_->admit(std::move(*admitted));
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ZmqTransport>> make_zmq_transport(Executor executor,
+                                                         const ZmqConfig& config) {
+  S3O_TRY(check(config));
+  auto admitted = admitted_keys(config, config.client_keys);
+  if (!admitted) return fail(admitted.error());
+  if (!config.listen.empty() && !is_tcp(config.listen)) S3O_TRY(check_ipc_free(config.listen));
+  std::string doing = "starting ZeroMQ";
+  try {
+    auto sockets = std::make_unique<Sockets>(std::move(executor), config);
+    sockets->open(std::move(*admitted), doing);
+    return sockets;
+  } catch (const zmq::error_t& error) {
+    if (error.num() == EADDRINUSE)
+      return fail(Errc::exists, "{}: another process listens there; stop it, or use another port",
+                  doing);
+    if (error.num() == ENODEV || error.num() == EADDRNOTAVAIL)
+      return fail(Errc::failed, "{}: no interface of this machine has that address", doing);
+    return fail(Errc::failed, "{}: {}", doing, error.what());
+  }
+}
+
+}  // namespace s3oram

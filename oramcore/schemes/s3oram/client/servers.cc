@@ -1,0 +1,236 @@
+#include "oramcore/schemes/s3oram/client/servers.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace s3oram {
+namespace {
+
+constexpr std::size_t kSlowLine = 32;                // bytes in a ms
+constexpr Duration kBusy = std::chrono::seconds(5);  // so long nobody is called silent
+
+}  // namespace
+
+Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& transport,
+                 const VolumeId& volume, unsigned count)
+    : executor_(executor),
+      clock_(clock),
+      volume_(volume),
+      count_(count),
+      openings_(count + 1),
+      answering_(count + 1),
+      reopening_(count + 1),
+      trouble_(count + 1),
+      told_(count + 1),
+      last_heard_(count + 1),
+      silent_since_(count + 1),
+      rpc_(executor, clock, random, transport) {}
+
+void Servers::heard(Party server, Duration asked, bool answered) {
+  if (answered) {
+    last_heard_[server] = clock_.now();
+    silent_since_[server].reset();
+  } else if (!last_heard_[server] || *last_heard_[server] < asked) {
+    auto& since = silent_since_[server];
+    since = std::min(since.value_or(asked), asked);
+  }
+}
+
+void Servers::warn(Party server, const Error& error) {
+  if (told_[server].pass(clock_.now()))
+    spdlog::warn("server {}: {}; trying again{}", server, error.message, told_[server].more());
+}
+
+std::optional<Duration> Servers::silent_for(Party server) const {
+  std::optional<Duration> since = silent_since_[server];
+  if (const auto overdue = rpc_.overdue_since(server))
+    since = std::min(since.value_or(*overdue), *overdue);
+  if (!since) return std::nullopt;
+  const Duration now = clock_.now();
+  if (const auto heard = last_heard_[server]) {
+    if (now - *heard < kBusy) return std::nullopt;
+    since = std::max(*since, *heard);
+  }
+  return now - *since;
+}
+
+Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
+  auto answers = co_await for_all(count_, [&](Party server) {
+    return rpc_.call(server, MessageType::hello, encode(HelloRequest{}), patience);
+  });
+  for (Party server = 1; server <= count_; ++server)
+    answering_[server] = answers[server - 1].has_value();
+  std::vector<HelloAnswer> hellos;
+  for (Party server = 1; server <= count_; ++server) {
+    auto& answer = answers[server - 1];
+    if (!answer) co_return fail(answer.error());
+    const auto hello = decode<HelloAnswer>(answer->body());
+    if (!hello) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    if (hello->server != server)
+      co_return fail(Errc::wrong_volume,
+                     "the server given as number {} says that it is number {}: check the order",
+                     server, hello->server);
+    hellos.push_back(*hello);
+  }
+  co_return hellos;
+}
+
+Task<Result<std::vector<SurveyAnswer>>> Servers::survey(Duration patience) {
+  auto answers = co_await for_all(count_, [&](Party server) {
+    return rpc_.call(server, MessageType::survey, encode(SurveyRequest{volume_}), patience);
+  });
+  std::vector<SurveyAnswer> surveys;
+  for (Party server = 1; server <= count_; ++server) {
+    auto& answer = answers[server - 1];
+    if (!answer && answer.error().code == Errc::bad_request)
+      co_return fail(Errc::unsupported,
+                     "server {} is of a version that cannot tell what it holds: upgrade it",
+                     server);
+    if (!answer) co_return fail(answer.error());
+    auto survey = decode<SurveyAnswer>(answer->body());
+    if (!survey || survey->session.epoch >= kMostEpoch || survey->height < 1 ||
+        survey->height > kMaxHeight)
+      co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    surveys.push_back(std::move(*survey));
+  }
+  co_return surveys;
+}
+
+Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
+  const Duration asked = clock_.now();
+  auto answer =
+      co_await rpc_.call(server, MessageType::traffic, encode(TrafficRequest{}), patience);
+  heard(server, asked, answer || answer.error().code != Errc::unreachable);
+  if (!answer) co_return fail(answer.error());
+  const auto counted = decode<TrafficAnswer>(answer->body());
+  if (!counted) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  co_return *counted;
+}
+
+Task<Status> Servers::adopt(const AdoptRequest& request, Duration patience) {
+  Bytes message = encode(request);
+  const Duration on_its_way = std::chrono::milliseconds(message.size() / kSlowLine);
+  auto answer = co_await rpc_.call(request.volume.server, AdoptRequest::kType, std::move(message),
+                                   patience + on_its_way);
+  if (!answer) co_return fail(answer.error());
+  co_return Status{};
+}
+
+Task<Result<RoomAnswer>> Servers::room(Party server, Duration patience) {
+  auto answer = co_await rpc_.call(server, MessageType::room, encode(RoomRequest{}), patience);
+  if (!answer) co_return fail(answer.error());
+  const auto room = decode<RoomAnswer>(answer->body());
+  if (!room) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  co_return *room;
+}
+
+Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
+  auto hellos = co_await hello(patience);
+  if (!hellos) co_return fail(hellos.error());
+  auto answers = co_await for_all(count_, [&](Party server) {
+    return rpc_.call(server, MessageType::create, encode(CreateRequest{{volume_, params, server}}),
+                     patience);
+  });
+  for (auto& answer : answers)
+    if (!answer) co_return fail(answer.error());
+  co_return Status{};
+}
+
+Task<Status> Servers::open(std::vector<Session> known, Session next,
+                           std::function<void(OpenRequest&)> present, Reconcile reconcile,
+                           Duration patience, std::set<Party> without) {
+  known_ = std::move(known);
+  session_ = next;
+  present_ = std::move(present);
+  reconcile_ = std::move(reconcile);
+  std::vector<Task<Status>> opening;
+  for (Party server = 1; server <= count_; ++server)
+    if (!without.contains(server)) opening.push_back(open_one(server, patience));
+  auto opened = co_await all(std::move(opening));
+  for (auto& status : opened)
+    if (!status) co_return status;
+  // Every server has it: no older session can come back.
+  known_ = {session_};
+  co_return Status{};
+}
+
+Task<Status> Servers::open_one(Party server, Duration patience) {
+  OpenRequest request{.volume = volume_,
+                      .known = known_,
+                      .next = session_,
+                      .root = {},
+                      .opening = ++openings_[server]};
+  const Duration start = clock_.now();
+  for (;;) {
+    auto status = co_await try_open(server, request, patience);
+    if (status || stopped_) co_return status;
+    const Errc code = status.error().code;
+    if (code == Errc::need_open) continue;
+    if (!may_pass(code) || clock_.now() - start >= patience) co_return status;
+    warn(server, status.error());
+    co_await clock_.sleep(kRetryAfter);
+  }
+}
+
+Task<Status> Servers::try_open(Party server, OpenRequest& request, Duration patience) {
+  present_(request);
+  const Duration asked = clock_.now();
+  auto answer = co_await rpc_.call(server, OpenRequest::kType, encode(request), patience);
+  if (answer) heard(server, asked, true);
+  if (!answer) co_return fail(answer.error());
+  const auto opened = decode<OpenAnswer>(answer->body());
+  if (!opened) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  answering_[server] = true;
+  co_return co_await reconcile_(server, *opened, patience);
+}
+
+Task<Status> Servers::reopen(Party server) {
+  reopening_[server] = true;
+  spdlog::info("server {} was restarted; opening the session again", server);
+  auto status = co_await open_one(server, Duration::max());
+  reopening_[server] = false;
+  reopened_.notify_all();
+  co_return status;
+}
+
+Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message) {
+  // What is asked meanwhile could be refused after the session is open, as if for a second restart.
+  while (reopening_[server]) co_await reopened_.wait();
+  const std::uint16_t opening = openings_[server];
+  const Duration asked = clock_.now();
+  auto answer = co_await rpc_.call(server, type, std::move(message), Duration::max(), opening);
+  answering_[server] = answer.has_value();
+  if (!stopped_) heard(server, asked, true);
+  const bool troubled =
+      !answer && may_pass(answer.error().code) && answer.error().code != Errc::need_open;
+  trouble_[server] = troubled ? answer.error().message : "";
+  const bool restarted = !answer && answer.error().code == Errc::need_open;
+  if (restarted && openings_[server] == opening) S3O_CO_TRY(co_await reopen(server));
+  if (!answer && answer.error().code == Errc::fenced)
+    co_return fail(
+        Errc::fenced,
+        "server {}: a newer session has the volume, of a copy of this vault: unmount one "
+        "of the two ({})",
+        server, answer.error().message);
+  co_return answer;
+}
+
+Task<Result<Payload>> Servers::ask(Party server, MessageType type, Bytes message) {
+  for (;;) {
+    auto answer = co_await ask_once(server, type, message);
+    if (answer || stopped_ || !may_pass(answer.error().code)) co_return answer;
+    if (answer.error().code == Errc::need_open) continue;
+    warn(server, answer.error());
+    co_await clock_.sleep(kRetryAfter);
+  }
+}
+
+Task<Status> Servers::ask_all(MessageType type, Bytes message) {
+  auto answers = co_await for_all(count_, [&](Party server) { return ask(server, type, message); });
+  for (auto& answer : answers)
+    if (!answer) co_return fail(answer.error());
+  co_return Status{};
+}
+
+}  // namespace s3oram

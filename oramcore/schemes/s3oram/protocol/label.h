@@ -1,0 +1,66 @@
+// A slot's label: what a scan of all slots needs to make a lost position map anew. It lies in the
+// slot beside the sealed block, and in the clear for someone who has t + 1 shares: the client.
+//
+//   number (8) | version (8) | ... | leaf and marks (8)
+//
+// The last word is 0 (nothing is known), or the leaf in bits 0-39, bit 62 set, and bit 63 if the
+// block is a part of a backup.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "oramcore/base/bytes.h"
+#include "oramcore/oram/geometry.h"
+
+namespace s3oram {
+
+/// The number in a slot that holds no block.
+constexpr std::uint64_t kNoBlock = ~std::uint64_t{0};
+
+struct Label {
+  std::uint64_t block = kNoBlock;
+  std::uint64_t version = 0;  // the number of the access that wrote it; 0: a slot of zeros
+  std::optional<Leaf> leaf;   // not of blocks that older versions wrote
+  bool backup = false;        // counts only with a leaf
+
+  bool holds_block() const { return block != kNoBlock && version != 0; }
+};
+
+/// The label's bytes in a slot, or a server's share of them in its share of the slot.
+using LabelBytes = std::array<std::uint8_t, 24>;
+constexpr std::size_t kLabelFront = 16, kLabelBack = 8;
+
+inline LabelBytes label_bytes(View slot) {
+  LabelBytes bytes;
+  std::memcpy(bytes.data(), slot.data(), kLabelFront);
+  std::memcpy(bytes.data() + kLabelFront, slot.data() + slot.size() - kLabelBack, kLabelBack);
+  return bytes;
+}
+
+constexpr std::uint64_t kHasLeaf = std::uint64_t{1} << 62, kIsBackup = std::uint64_t{1} << 63;
+
+/// The label's last word.
+inline std::uint64_t label_back(const Label& label) {
+  if (!label.leaf) return 0;
+  return *label.leaf | kHasLeaf | (label.backup ? kIsBackup : 0);
+}
+
+/// Nothing if no client writes such a label.
+inline std::optional<Label> read_label(const LabelBytes& bytes) {
+  Label label;
+  std::uint64_t back = 0;
+  std::memcpy(&label.block, bytes.data(), 8);
+  std::memcpy(&label.version, bytes.data() + 8, 8);
+  std::memcpy(&back, bytes.data() + kLabelFront, kLabelBack);
+  if (back == 0) return label;
+  const std::uint64_t leaf = back & ~(kHasLeaf | kIsBackup);
+  if ((back & kHasLeaf) == 0 || leaf >> kLeafBits != 0) return std::nullopt;
+  label.leaf = leaf;
+  label.backup = (back & kIsBackup) != 0;
+  return label;
+}
+
+}  // namespace s3oram

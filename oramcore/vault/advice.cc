@@ -1,0 +1,31 @@
+#include "oramcore/vault/advice.h"
+
+#include <system_error>
+
+#include "oramcore/base/human.h"
+
+namespace s3oram {
+
+Error advise_on_keys(Error error, const std::filesystem::path& vault) {
+  if (error.code != Errc::damaged_vault) return error;
+  std::error_code unknown;
+  if (std::filesystem::is_directory(vault / "servers", unknown))  // a local vault
+    error.message += "; put it back from a copy of the vault";
+  else
+    error.message += fmt::format(
+        "; `s3oramfs restore --from FILE {}` puts it back, where FILE is what `s3oramfs backup "
+        "--keys` has written",
+        shell_word(vault));
+  return error;
+}
+
+Error advise_on_database(Error error, const std::filesystem::path& vault) {
+  if (error.code != Errc::damaged_vault) return error;
+  error.message += fmt::format(
+      "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore {0}` makes vault.db "
+      "anew from what the servers hold",
+      shell_word(vault));
+  return error;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,144 @@
+#include "oramcore/volume/connection.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "oramcore/base/human.h"
+#include "oramcore/base/system_error.h"
+
+namespace s3oram {
+namespace {
+
+constexpr Duration kAskAgain = std::chrono::milliseconds(250);
+
+}  // namespace
+
+Result<std::unique_ptr<Connection>> Connection::make(Vault& vault, const VaultKeys& keys,
+                                                     const VolumeOptions& options) {
+  std::unique_ptr<Connection> connection(new Connection(vault));
+  S3O_TRY(connection->start(keys, options));
+  return connection;
+}
+
+Connection::Connection(Vault& vault)
+    : vault_(vault), guard_(io_.get_executor()), clock_(io_.get_executor()) {
+  thread_ = std::thread([this] { io_.run(); });
+}
+
+Connection::~Connection() {
+  on_thread([this] { transport_.reset(); });
+  guard_.reset();
+  thread_.join();
+}
+
+Status Connection::start(const VaultKeys& keys, const VolumeOptions& options) {
+  if (vault_.config().local) S3O_TRY(start_local_servers(options));
+  ZmqConfig config{
+      .self = kClient, .keys = keys.curve, .listen = {}, .peers = {}, .client_keys = {}};
+  for (Party server = 1; server <= servers(); ++server) {
+    if (vault_.config().local) {
+      config.peers.push_back({server, fmt::format("ipc://{}.sock", server), std::nullopt});
+    } else {
+      const ServerAddress& address = vault_.config().servers[server - 1];
+      config.peers.push_back({server, "tcp://" + address.host_port, address.key});
+    }
+  }
+  return on_thread([&]() -> Status {
+    auto transport = make_zmq_transport(executor(), config);
+    if (!transport) return fail(transport.error());
+    transport_ = std::move(*transport);
+    return {};
+  });
+}
+
+Status Connection::start_local_servers(const VolumeOptions& options) {
+  for (Party server = 1; server <= servers(); ++server)
+    if (std::error_code error; !std::filesystem::is_directory(vault_.store(server), error))
+      return fail(Errc::wrong_volume,
+                  "{}: the store of this server is gone; to make it anew from the others: "
+                  "s3oramfs repair --server {} {}",
+                  vault_.store(server).string(), server, shell_word(vault_.directory()));
+  auto local = LocalServers::start(options.serverd, vault_.directory(), servers());
+  if (!local) return fail(local.error());
+  local_.emplace(std::move(*local));
+  // Unix sockets have short names: they are found from the directory that holds them.
+  if (::chdir(vault_.run_directory().c_str()) != 0)
+    return system_failure(errno, "{}", vault_.run_directory().string());
+  return {};
+}
+
+Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& options) {
+  const Duration deadline = clock_.now() + options.deadline;
+  while (true) {
+    auto hello = co_await servers.hello(kAskAgain);
+    if (hello || hello.error().code != Errc::unreachable) {
+      if (!hello) co_return fail(hello.error());
+      co_return check_numbers(*hello);
+    }
+    std::string waiting;
+    for (Party server = 1; server <= servers.count(); ++server) {
+      if (transport_->state(server) == PeerState::refused)
+        co_return fail(Errc::refused_key, "{} {}", name(server), refusal(server));
+      if (servers.answering(server)) continue;
+      waiting += (waiting.empty() ? "" : ", ") + name(server);
+      if (const std::string why = refusal(server); !why.empty()) waiting += ", which " + why;
+    }
+    if (clock_.now() >= deadline)
+      co_return fail(Errc::unreachable,
+                     "no answer from {}: check that s3oramfs-serverd runs there, that the "
+                     "address and key are right, and that the port can be reached",
+                     waiting);
+    if (options.progress) options.progress("waiting for " + waiting);
+  }
+}
+
+Status Connection::check_numbers(const std::vector<HelloAnswer>& hellos) const {
+  const VaultConfig& config = vault_.config();
+  for (const HelloAnswer& hello : hellos) {
+    if (!hello.volume || hello.volume->id != config.volume) continue;  // not ours to judge
+    if (const std::string other = difference(config.params, hello.volume->params); !other.empty())
+      return fail(Errc::damaged_vault,
+                  "{}: vault.json says {}, as {} does: bring back the right one, or run s3oramfs "
+                  "restore --from FILE",
+                  vault_.directory().string(), other, name(hello.server));
+  }
+  return {};
+}
+
+std::string Connection::refusal(Party server) const {
+  switch (transport_->state(server)) {
+    case PeerState::refused:
+      return "does not know this client's key: authorize it there with "
+             "`s3oramfs-serverd authorize --store DIR KEY`";
+    case PeerState::insecure:
+      return "has another key than the vault says, or is no s3oramfs-serverd";
+    default:
+      return "";
+  }
+}
+
+std::string Connection::name(Party server) const {
+  return vault_.config().local
+             ? fmt::format("server {}", server)
+             : fmt::format("server {} ({})", server, vault_.config().servers[server - 1].host_port);
+}
+
+std::string Connection::named(std::string message) const {
+  for (Party server = 1; server <= servers(); ++server) {
+    const std::string number = fmt::format("server {}", server);
+    const auto at = message.find(number);
+    if (at != std::string::npos && message.find(name(server)) == std::string::npos)
+      message.replace(at, number.size(), name(server));
+  }
+  return message;
+}
+
+Status Connection::explain(Status status) const {
+  if (status) return status;
+  return fail(status.error().code, "{}: {}", vault_.directory().string(),
+              named(status.error().message));
+}
+
+}  // namespace s3oram

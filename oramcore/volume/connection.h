@@ -1,0 +1,92 @@
+// The client's network and its thread, with the local servers of a local vault: what a volume is
+// opened, made, repaired and rebuilt over.
+#pragma once
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "oramcore/net/zmq_transport.h"
+#include "oramcore/schemes/s3oram/client/servers.h"
+#include "oramcore/volume/local_servers.h"
+#include "oramcore/volume/volume.h"
+
+namespace s3oram {
+
+/// Everything that is not thread-safe lives on the thread and is made, used and destroyed there.
+class Connection {
+ public:
+  /// Starts the servers of a local vault. Of a local vault it also changes the working directory
+  /// of the process, to the vault's run/. Errors: wrong_volume (a local store is gone), failed.
+  static Result<std::unique_ptr<Connection>> make(Vault& vault, const VaultKeys& keys,
+                                                  const VolumeOptions& options);
+  ~Connection();
+
+  /// Runs `work()` on the thread and returns what it returns.
+  template <class Work>
+  auto on_thread(Work work) {
+    std::packaged_task<std::invoke_result_t<Work>()> task(std::move(work));
+    auto result = task.get_future();
+    asio::post(io_, std::move(task));
+    return result.get();
+  }
+  /// Runs the coroutine `work()` on the thread and returns its result.
+  template <class Work>
+  auto run(Work work) {
+    std::promise<typename std::invoke_result_t<Work>::value_type> done;
+    auto result = done.get_future();
+    asio::post(io_, [&] {
+      spawn(executor(), [](Work& start, decltype(done)& out) -> Task<void> {
+        out.set_value(co_await start());
+      }(work, done));
+    });
+    return result.get();
+  }
+
+  /// Waits until every server says hello. Errors: unreachable, refused_key, naming the server;
+  /// damaged_vault (vault.json has other numbers than the servers).
+  Task<Status> await_servers(Servers& servers, const VolumeOptions& options);
+
+  /// What the server, or whoever is in its place, does instead of letting us in; empty if nothing
+  /// is known.
+  std::string refusal(Party server) const;
+  /// How messages call a server.
+  std::string name(Party server) const;
+  /// What the protocol says of "server N", said of its address too.
+  std::string named(std::string message) const;
+  /// The same of an error, and of the vault.
+  Status explain(Status status) const;
+
+  unsigned restarts(Party server) const { return local_ ? local_->restarts(server) : 0; }
+  Status stop_servers() { return local_ ? local_->stop() : Status{}; }
+
+  Executor executor() { return io_.get_executor(); }
+  SystemClock& clock() { return clock_; }
+  SystemRandom& random() { return random_; }
+  ZmqTransport& transport() { return *transport_; }
+  unsigned servers() const { return vault_.config().params.scheme.servers; }
+
+ private:
+  explicit Connection(Vault& vault);
+  Status start(const VaultKeys& keys, const VolumeOptions& options);
+  Status start_local_servers(const VolumeOptions& options);
+  Status check_numbers(const std::vector<HelloAnswer>& hellos) const;
+
+  Vault& vault_;
+  std::optional<LocalServers> local_;
+  asio::io_context io_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> guard_;
+  SystemClock clock_;
+  SystemRandom random_;
+  std::unique_ptr<ZmqTransport> transport_;
+  std::thread thread_;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,345 @@
+#include "oramcore/volume/volume.h"
+
+#include <spdlog/spdlog.h>
+
+#include "oramcore/base/human.h"
+#include "oramcore/base/system_error.h"
+#include "oramcore/base/workers.h"
+#include "oramcore/schemes/s3oram/client/engine.h"
+#include "oramcore/schemes/s3oram/client/rebuild.h"
+#include "oramcore/schemes/s3oram/client/reenrolment.h"
+#include "oramcore/schemes/s3oram/client/servers.h"
+#include "oramcore/vault/advice.h"
+#include "oramcore/volume/connection.h"
+
+namespace s3oram {
+namespace {
+
+/// Before anybody is asked.
+Status check_owner(const Vault& vault, const VaultKeys& keys) {
+  auto database = Database::open(vault.database().string(), Database::Mode::read_only);
+  if (!database) return fail(advise_on_database(database.error(), vault.directory()));
+  const auto other =
+      other_owner(*database, {vault.config().volume, vault.config().params, keys.sealing});
+  if (!other) return fail(advise_on_database(other.error(), vault.directory()));
+  if (!other->empty()) return fail(Errc::damaged_vault, "{}", *other);
+  return {};
+}
+
+RepairedVolume repaired(const Healed& healed) {
+  return {
+      .adopted = {}, .healed = healed.shares, .lost = healed.lost, .hindrance = healed.hindrance};
+}
+
+class OpenVolume final : public Volume {
+ public:
+  OpenVolume(const Vault& vault, std::unique_ptr<Connection> connection)
+      : vault_(vault), connection_(std::move(connection)) {}
+  ~OpenVolume() override {
+    if (engine_) static_cast<void>(close());
+  }
+
+  Status start(const VaultKeys& keys, const VolumeOptions& options,
+               Engine::Evictions evictions = Engine::Evictions::as_due) {
+    Connection& connection = *connection_;
+    S3O_TRY(connection.run([&]() -> Task<Status> {
+      Servers servers(connection.executor(), connection.clock(), connection.random(),
+                      connection.transport(), vault_.config().volume, connection.servers());
+      co_return co_await connection.await_servers(servers, options);
+    }));
+    auto state = ClientState::open(vault_.database());
+    if (!state) return fail(advise_on_database(state.error(), vault_.directory()));
+    state->set_owner({vault_.config().volume, vault_.config().params, {}});
+    return connection.run([&]() -> Task<Status> {
+      const ClientEnvironment environment{connection.executor(),  database_.executor(),
+                                          connection.clock(),     connection.random(),
+                                          connection.transport(), *options.metrics};
+      engine_ = std::make_unique<Engine>(environment, vault_.config().volume,
+                                         vault_.config().params, keys.sealing, std::move(*state));
+      auto status = co_await engine_->open(options.deadline, evictions);
+      if (!status) co_await abandon();
+      auto explained = connection.explain(std::move(status));
+      if (explained) co_return explained;
+      co_return fail(advise_on_database(explained.error(), vault_.directory()));
+    });
+  }
+
+  BlockDevice& device() override { return *engine_; }
+
+  VolumeStatus status() override {
+    return connection_->on_thread([this] {
+      const EngineStatus engine = engine_->status();
+      VolumeStatus status{.servers = {},
+                          .blocks = engine.blocks,
+                          .capacity = engine.capacity,
+                          .height = engine.height,
+                          .accesses = engine.accesses,
+                          .evictions = engine.evictions,
+                          .evicting = engine.evicting,
+                          .evictions_due = engine.evictions_due,
+                          .evicting_seconds = seconds(engine.evicting_for),
+                          .unreadable = engine.unreadable,
+                          .failure = connection_->named(engine.failure),
+                          .stash = engine.stash,
+                          .uncommitted = engine.uncommitted,
+                          .scrub = scrub_};
+      for (Party server = 1; server <= connection_->servers(); ++server) {
+        const Traffic traffic = connection_->transport().traffic(server);
+        const auto& told = engine.servers[server - 1u];
+        const auto silent = silent_for(server, told.silent_for);
+        status.servers.push_back({connection_->name(server), !silent, silent ? seconds(*silent) : 0,
+                                  silent ? connection_->refusal(server) : told.trouble,
+                                  connection_->restarts(server), traffic.bytes_sent,
+                                  traffic.bytes_received});
+      }
+      return status;
+    });
+  }
+
+  std::vector<std::vector<LinkTraffic>> server_traffic() override {
+    auto answers = connection_->run([this] { return engine_->server_traffic(); });
+    std::vector<std::vector<LinkTraffic>> links;
+    for (auto& answer : answers)
+      links.push_back(answer ? std::move(answer->links) : std::vector<LinkTraffic>());
+    return links;
+  }
+
+  void begin_scrub() override {
+    connection_->on_thread([this] {
+      if (scrub_ && scrub_->running) return;
+      scrub_.emplace();
+      spawn(connection_->executor(), scrub_beside());
+    });
+  }
+
+  Result<Healed> scrub(const std::set<Party>& servers,
+                       const std::function<void(const std::string&)>& progress) {
+    return connection_->run([&]() -> Task<Result<Healed>> {
+      Engine::ScrubProgress told;
+      if (progress)
+        told = [&](std::uint64_t looked_at, std::uint64_t of, const Healed& healed) {
+          progress(
+              fmt::format("{} of {} buckets, {} shares healed", looked_at, of, healed.total()));
+        };
+      auto healed = co_await engine_->scrub(servers, told);
+      if (!healed) co_return fail(connection_->explain(fail(std::move(healed).error())).error());
+      co_return healed;
+    });
+  }
+
+  Status close() override {
+    Status status = connection_->run([this]() -> Task<Status> {
+      auto closed = co_await engine_->close();
+      engine_.reset();
+      co_return closed;
+    });
+    database_.join();
+    Status stopped = connection_->stop_servers();
+    return status ? stopped : status;
+  }
+
+ private:
+  static double seconds(Duration duration) {
+    return std::chrono::duration<double>(duration).count();
+  }
+  /// On the connection's thread. A server that nobody asks shows in its connection alone.
+  std::optional<Duration> silent_for(Party server, std::optional<Duration> unanswered) const {
+    const ZmqTransport& transport = connection_->transport();
+    if (transport.state(server) == PeerState::connected) return unanswered;
+    const Duration lost = std::chrono::steady_clock::now() - transport.state_since(server);
+    return std::max(lost, unanswered.value_or(Duration::zero()));
+  }
+
+  Task<void> scrub_beside() {
+    spdlog::info("all servers look at all that they hold");
+    const auto healed = co_await engine_->scrub(
+        {}, [this](std::uint64_t looked_at, std::uint64_t of, const Healed& so_far) {
+          scrub_->looked_at = looked_at;
+          scrub_->of = of;
+          scrub_->found = repaired(so_far);
+        });
+    scrub_->running = false;
+    if (healed)
+      spdlog::info("they have: {} shares were healed, and {} slots are lost", healed->total(),
+                   healed->lost);
+    else
+      scrub_->failure = connection_->explain(fail(healed.error())).error();
+  }
+
+  Task<void> abandon() {
+    static_cast<void>(co_await engine_->close(false));
+    engine_.reset();
+  }
+
+  const Vault& vault_;
+  Workers database_{1};
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<Engine> engine_;  // these two: on the connection's thread
+  std::optional<ScrubStatus> scrub_;
+};
+
+/// Nothing if there is no vault.db, or it is damaged.
+Result<std::optional<FormerState>> former_state(const Vault& vault) {
+  std::error_code error;
+  if (!std::filesystem::exists(vault.database(), error)) return std::nullopt;
+  auto former = FormerState::load(vault.database(), vault.config().params);
+  if (former) return std::optional(std::move(*former));
+  if (former.error().code != Errc::damaged_vault) return fail(std::move(former).error());
+  return std::nullopt;
+}
+
+}  // namespace
+
+Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& options) {
+  auto connection = Connection::make(vault, keys, options);
+  if (!connection) return fail(connection.error());
+  const Status created = (*connection)->run([&]() -> Task<Status> {
+    Connection& c = **connection;
+    Servers servers(c.executor(), c.clock(), c.random(), c.transport(), vault.config().volume,
+                    c.servers());
+    S3O_CO_TRY(co_await c.await_servers(servers, options));
+    co_return co_await servers.create(vault.config().params, options.deadline);
+  });
+  if (!created) return (*connection)->explain(created);
+  // An init that was cut short may have come this far already.
+  const Status state = ClientState::create(vault.database(), vault.config().params.first_height);
+  if (!state && state.error().code != Errc::exists) return state;
+  {
+    auto database = Database::open(vault.database().string(), Database::Mode::read_write);
+    if (!database) return fail(std::move(database).error());
+    S3O_TRY(database->transact("owner", [&] {
+      return keep_owner(*database, {vault.config().volume, vault.config().params, keys.sealing});
+    }));
+  }
+  S3O_TRY((*connection)->stop_servers());
+  return vault.mark_ready();
+}
+
+Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
+                                      const VolumeOptions& options,
+                                      const std::filesystem::path& file) {
+  S3O_TRY(ClientState::check_free(file));
+  auto former = former_state(vault);
+  if (!former) return fail(former.error());
+  auto connection = Connection::make(vault, keys, options);
+  if (!connection) return fail(connection.error());
+  std::optional<Rebuilt> rebuilt;
+  const Status found = (*connection)->run([&]() -> Task<Status> {
+    Connection& c = **connection;
+    {
+      Servers servers(c.executor(), c.clock(), c.random(), c.transport(), vault.config().volume,
+                      c.servers());
+      S3O_CO_TRY(co_await c.await_servers(servers, options));
+    }
+    const ClientEnvironment environment{c.executor(), c.executor(), c.clock(), c.random(),
+                                        c.transport()};
+    Rebuild rebuild(environment, vault.config().volume, vault.config().params, keys.sealing,
+                    std::move(*former));
+    auto made = co_await rebuild.run(options.deadline, options.progress);
+    if (!made) co_return fail(made.error());
+    rebuilt.emplace(std::move(*made));
+    co_return Status{};
+  });
+  if (!found) return fail((*connection)->explain(found).error());
+  S3O_TRY((*connection)->stop_servers());
+  S3O_TRY(ClientState::create(file, rebuilt->state, vault.config().params.evict_every));
+  return RebuiltVolume{.backup = std::move(rebuilt->backup),
+                       .blocks = rebuilt->state.positions.mapped(),
+                       .damaged = rebuilt->damaged,
+                       .former_was_last = rebuilt->former_was_last};
+}
+
+namespace {
+
+Status check_usable(const Vault& vault, const VaultKeys& keys) {
+  S3O_TRY(vault.require_ready());
+  if (std::error_code error; !std::filesystem::exists(vault.database(), error))
+    return fail(Errc::damaged_vault, "{} is gone: s3oramfs restore {} makes it anew",
+                vault.database().string(), shell_word(vault.directory()));
+  return check_owner(vault, keys);
+}
+
+/// Of a local vault, for those of these servers whose stores are gone.
+Status make_stores(const Vault& vault, const std::set<Party>& servers) {
+  if (!vault.config().local) return {};
+  std::vector<Party> gone;
+  for (Party server = 1; server <= vault.config().params.scheme.servers; ++server)
+    if (std::error_code error; !std::filesystem::is_directory(vault.store(server), error))
+      gone.push_back(server);
+  S3O_TRY(Adoption::check_enough(vault.config().params.scheme, gone.size()));
+  for (const Party server : gone)
+    if (servers.contains(server)) S3O_TRY(vault.make_store(server));
+  return {};
+}
+
+/// Of these servers those that hold no volume take their places again.
+Result<std::set<Party>> adopt(Connection& connection, const Vault& vault,
+                              const std::set<Party>& servers, const VolumeOptions& options) {
+  const VaultConfig& config = vault.config();
+  auto state = ClientState::open(vault.database());
+  if (!state) return fail(advise_on_database(state.error(), vault.directory()));
+  std::set<Party> lost;
+  const Status adopted = connection.run([&]() -> Task<Status> {
+    {
+      Servers all(connection.executor(), connection.clock(), connection.random(),
+                  connection.transport(), config.volume, connection.servers());
+      S3O_CO_TRY(co_await connection.await_servers(all, options));
+      const auto hellos = co_await all.hello(options.deadline);
+      if (!hellos) co_return fail(hellos.error());
+      for (const HelloAnswer& hello : *hellos)
+        if (servers.contains(hello.server) && (!hello.volume || hello.volume->id != config.volume))
+          lost.insert(hello.server);
+    }
+    if (lost.empty()) co_return Status{};
+    const ClientEnvironment environment{connection.executor(), connection.executor(),
+                                        connection.clock(), connection.random(),
+                                        connection.transport()};
+    Adoption adoption(environment, config.volume, config.params, *state);
+    co_return co_await adoption.run(lost, options.deadline);
+  });
+  if (!adopted) return fail(connection.explain(adopted).error());
+  return lost;
+}
+
+}  // namespace
+
+Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
+                                      const VolumeOptions& options, std::set<Party> servers) {
+  S3O_TRY(check_usable(vault, keys));
+  const Party count = vault.config().params.scheme.servers;
+  for (const Party server : servers)
+    if (server < 1 || server > count)
+      return fail(Errc::usage, "{}: there is no server {}, but {} from 1 on",
+                  vault.directory().string(), server, count);
+  S3O_TRY(make_stores(vault, servers));
+  auto connection = Connection::make(vault, keys, options);
+  if (!connection) return fail(connection.error());
+  std::set<Party> adopted;
+  if (!servers.empty()) {
+    auto taken = adopt(**connection, vault, servers, options);
+    if (!taken) return fail(std::move(taken).error());
+    adopted = std::move(*taken);
+  }
+  OpenVolume volume(vault, std::move(*connection));
+  // An eviction would move what is damaged at too many servers, and so give it up.
+  S3O_TRY(volume.start(keys, options, Engine::Evictions::none));
+  const auto healed = volume.scrub(servers, options.progress);
+  Status closed = volume.close();
+  if (!healed) return fail(healed.error());
+  if (!closed) return fail(std::move(closed).error());
+  RepairedVolume out = repaired(*healed);
+  out.adopted = std::move(adopted);
+  return out;
+}
+
+Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys,
+                                             const VolumeOptions& options) {
+  S3O_TRY(check_usable(vault, keys));
+  auto connection = Connection::make(vault, keys, options);
+  if (!connection) return fail(connection.error());
+  auto volume = std::make_unique<OpenVolume>(vault, std::move(*connection));
+  S3O_TRY(volume->start(keys, options));
+  return std::unique_ptr<Volume>(std::move(volume));
+}
+
+}  // namespace s3oram

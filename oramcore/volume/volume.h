@@ -1,0 +1,133 @@
+// A volume in use: the client engine on its own thread, its transport, its work pool and, in a
+// local vault, the three server processes. What the file system daemon opens and closes.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "oramcore/base/metrics.h"
+#include "oramcore/oram/block_device.h"
+#include "oramcore/schemes/s3oram/protocol/messages.h"
+#include "oramcore/vault/vault.h"
+
+namespace s3oram {
+
+/// What Volume::repair() has done, or a scrub.
+struct RepairedVolume {
+  std::set<Party> adopted;                // servers that have taken their places again
+  std::map<Party, std::uint64_t> healed;  // shares, by server
+  std::uint64_t lost = 0;                 // slots that are damaged at too many servers
+  std::string hindrance;  // why the servers could not send each other shares; or empty
+};
+
+/// A scrub of a volume in use: the one under way, or the last one.
+struct ScrubStatus {
+  bool running = true;
+  std::uint64_t looked_at = 0, of = 0;  // buckets
+  RepairedVolume found;                 // so far
+  std::optional<Error> failure;         // why it ended before its end
+};
+
+/// A snapshot of counters, for `status`.
+struct VolumeStatus {
+  struct Server {
+    std::string address;
+    bool answering = false;
+    double silent_seconds = 0;  // since when it is not
+    // Its own, by its last answer; or what it does instead of answering ("does not know ..."), if
+    // that is known; or empty.
+    std::string trouble;
+    unsigned restarts = 0;  // by us, of a local vault's server that ended by itself
+    std::uint64_t bytes_sent = 0;
+    std::uint64_t bytes_received = 0;
+  };
+  std::vector<Server> servers;
+  std::uint64_t blocks = 0;    // mapped blocks
+  std::uint64_t capacity = 0;  // blocks that fit before the tree grows by a level
+  unsigned height = 0;         // H
+  std::uint64_t accesses = 0;  // since the volume was opened
+  std::uint64_t evictions = 0;
+  bool evicting = false;            // one is under way
+  std::uint64_t evictions_due = 0;  // full groups of accesses, with the one under way
+  double evicting_seconds = 0;      // the one under way
+  std::uint64_t unreadable = 0;     // blocks that could not be read when last asked for
+  std::string failure;              // why the volume cannot go on; or empty
+  std::uint64_t stash = 0;          // blocks in the client's stash
+  std::uint64_t uncommitted = 0;    // position changes that no commit holds yet
+  std::optional<ScrubStatus> scrub;
+};
+
+struct VolumeOptions {
+  std::filesystem::path serverd;                     // s3oramfs-serverd, for a local vault
+  std::chrono::seconds deadline{20};                 // without progress, before open() gives up
+  std::function<void(const std::string&)> progress;  // often: what a slow open does; may be empty
+  Metrics* metrics = &unread_metrics();
+};
+
+/// What Volume::rebuild() has found.
+struct RebuiltVolume {
+  std::vector<BlockId> backup;   // the blocks that were written as parts of a backup, ascending
+  std::uint64_t blocks = 0;      // of any kind
+  std::uint64_t damaged = 0;     // slots that too few servers agree on: what they held is lost
+  bool former_was_last = false;  // vault.db is there, and nobody has used the volume since
+};
+
+/// With a local vault, the process's working directory becomes the vault's run/.
+class Volume {
+ public:
+  /// Makes vault.db and the volume at every server, for a vault just created, and marks the vault
+  /// ready. All servers are asked first; nothing is made unless all answer and are free. After an
+  /// error, or when it was cut short, it can be called again.
+  static Status create(Vault& vault, const VaultKeys& keys, const VolumeOptions& options);
+
+  /// Starts everything and recovers from whatever happened last time. `vault` is locked and must
+  /// outlive the volume. Errors: unreachable, refused_key, wrong_volume, stale_vault, ...
+  static Result<std::unique_ptr<Volume>> open(Vault& vault, const VaultKeys& keys,
+                                              const VolumeOptions& options);
+
+  /// Makes vault.db's part of the volume anew, for a vault whose vault.db is lost or damaged, from
+  /// what the servers hold (rebuild.h), in `file`, which must not be there, or be empty; as
+  /// vault.db it can be opened. Until then the vault.db that is there can be, if it could before.
+  /// `options.progress` is told now and then how far it is. After an error, or when it was cut
+  /// short, it can be called again. Any other client of the volume is shut out.
+  /// Errors: exists, unreachable, refused_key, wrong_volume (also: a server's store was set back),
+  /// unsupported (a server is older) ...
+  static Result<RebuiltVolume> rebuild(Vault& vault, const VaultKeys& keys,
+                                       const VolumeOptions& options,
+                                       const std::filesystem::path& file);
+
+  /// Has these servers look at every slot that they hold, and heals what is damaged from the
+  /// others' shares; of all servers also what does not fit together. Those that hold no volume,
+  /// because their store is lost and they were given an empty one, take their places in the volume
+  /// again before that; of a local vault such a store is made. Without `servers`: all of them, and
+  /// none is empty. `options.progress` is told now and then how far it is. After an error, or when
+  /// it was cut short, it can be called again; a volume whose servers all have their places can
+  /// also be opened. Errors as of open(), and disk_full, usage (there is no such server),
+  /// unsupported (a server is older).
+  static Result<RepairedVolume> repair(Vault& vault, const VaultKeys& keys,
+                                       const VolumeOptions& options, std::set<Party> servers);
+  virtual ~Volume() = default;
+
+  virtual BlockDevice& device() = 0;
+  /// Any thread.
+  virtual VolumeStatus status() = 0;
+  /// What each server has sent and received since it was started, on its links to the client
+  /// (party 0) and to the other servers; nothing of one that does not answer within a second. Any
+  /// thread.
+  virtual std::vector<std::vector<LinkTraffic>> server_traffic() = 0;
+  /// Has all servers look at all that they hold, as repair() without `servers`, beside the
+  /// accesses; status() tells of it, and close() ends it. Does nothing if one is under way. Any
+  /// thread.
+  virtual void begin_scrub() = 0;
+  /// Commits, waits for it and stops all threads and local servers. The device is dead afterwards.
+  virtual Status close() = 0;
+};
+
+}  // namespace s3oram

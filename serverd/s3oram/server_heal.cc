@@ -1,0 +1,206 @@
+// One server's part in the healing of damaged slots.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "oramcore/field/gf256.h"
+#include "oramcore/sharing/seeded.h"
+#include "serverd/s3oram/server.h"
+
+namespace s3oram {
+namespace {
+
+/// t + 1 servers, ascending, without the one they help.
+bool are_helpers(View helpers, Party helped, const Scheme& scheme) {
+  Party last = 0;
+  for (const Party each : helpers) {
+    if (each <= last || each > scheme.servers || each == helped) return false;
+    last = each;
+  }
+  return helpers.size() == scheme.threshold + std::size_t{1};
+}
+
+}  // namespace
+
+Result<Server::Place> Server::place_of(SlotAddress at) const {
+  const std::uint32_t ring = params().ring_slots();
+  const bool root = at.bucket == kRoot;
+  if (at.slot >= (root ? params().root_slots() : params().bucket_size)) return malformed();
+  if (root && at.slot < ring) return Place{kRoot, {}, at.slot, true};
+  const std::size_t z = params().bucket_size;
+  const std::size_t in_stash = at.slot - ring;
+  const BucketIndex bucket = root ? kStashBucket + in_stash / z : at.bucket;
+  auto ref = control_.bucket(bucket, control_.view());
+  if (!ref) return fail(ref.error());
+  return Place{bucket, *ref, static_cast<std::uint16_t>(root ? in_stash % z : at.slot), false};
+}
+
+SlotAddress Server::address_of(BucketIndex bucket, std::uint16_t slot) const {
+  if (bucket < kStashBucket) return {bucket, slot};
+  const std::size_t in_stash = (bucket - kStashBucket) * params().bucket_size + slot;
+  return {kRoot, static_cast<std::uint16_t>(params().ring_slots() + in_stash)};
+}
+
+Result<std::vector<SlotAddress>> Server::damaged_root(std::uint64_t view, Turn written) const {
+  S3O_TRY(check_view(view));
+  const unsigned every = params().evict_every;
+  if (written > end_turn(view, every)) return malformed();
+  std::vector<SlotAddress> found;
+  for (Turn turn = first_turn(view, every); turn < written; ++turn)
+    if (const std::uint16_t slot = root_slot(turn, every); ring_[slot].stamp == 0)
+      found.push_back({kRoot, slot});
+  return found;
+}
+
+Task<Status> Server::add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to) {
+  const auto ref = control_.bucket(bucket, control_.view());
+  if (!ref || ref->frame == 0) co_return Status{};
+  const auto slots = co_await offload(readers_, [&] { return frames_->damaged(*ref); });
+  if (!slots) co_return fail(slots.error());
+  for (const std::uint16_t slot : *slots) to.push_back(address_of(bucket, slot));
+  co_return Status{};
+}
+
+// The answer may be lost: a bucket is forgotten when it is being healed, or found to be sound.
+Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
+  auto found = damaged_root(request.view, request.written);
+  if (!found) co_return fail(found.error());
+  const auto buckets = damaged_;
+  for (const BucketIndex bucket : buckets) {
+    const std::size_t before = found->size();
+    S3O_CO_TRY(co_await add_damaged(bucket, *found));
+    if (found->size() == before) damaged_.erase(bucket);
+  }
+  co_return encode(DamageAnswer{std::move(*found)});
+}
+
+// What is read may be in the system's cache alone, written by a life that ended before it synced.
+Task<Result<Bytes>> Server::check(CheckRequest request, Payload&) {
+  auto root = damaged_root(request.view, request.written);
+  if (!root) co_return fail(root.error());
+  if (request.bucket < kRoot || request.bucket > bucket_count(control_.height()))
+    co_return malformed();
+  DamageAnswer answer;
+  if (request.bucket == kRoot) {
+    S3O_CO_TRY(co_await rewrite_ring());
+    answer.slots = std::move(*root);
+    for (unsigned i = 0; i < params().stash_buckets(); ++i)
+      S3O_CO_TRY(co_await add_damaged(kStashBucket + i, answer.slots));
+  } else {
+    S3O_CO_TRY(co_await add_damaged(request.bucket, answer.slots));
+  }
+  S3O_CO_TRY(co_await sync_->sync(sync_->begin()));
+  co_return encode(answer);
+}
+
+/// What is in memory and no longer on the disk.
+Task<Status> Server::rewrite_ring() {
+  for (std::uint16_t slot = 0; slot < ring_.size(); ++slot) {
+    const std::uint64_t stamp = ring_[slot].durable;
+    if (stamp == 0 || ring_[slot].stamp != stamp) continue;
+    const auto found =
+        co_await offload(readers_, [&] { return frames_->read_slot(kRing, slot, stamp); });
+    if ((found && *found) || ring_[slot].stamp != stamp) continue;
+    spdlog::warn("slot {} of bucket {} was damaged and is written anew", slot, kRoot);
+    S3O_CO_TRY(co_await write_to_ring(slot, stamp));
+  }
+  co_return Status{};
+}
+
+/// Behind a blank header. Errors: corrupt.
+Task<Result<Bytes>> Server::share_in(SlotAddress at) {
+  const auto place = place_of(at);
+  if (!place) co_return fail(place.error());
+  Bytes answer(Rpc::kHeaderSize + params().slot_size());
+  if (place->in_ring) {
+    // What is computed with: the disk may hold an older one, or none any more.
+    S3O_CO_TRY(check_ring_slot(place->slot));
+    std::ranges::copy(*ring_[place->slot].content, answer.begin() + Rpc::kHeaderSize);
+    co_return answer;
+  }
+  if (place->slot >= place->ref.slots) co_return answer;
+  auto found = co_await offload(
+      pool_, [&] { return frames_->read_slot(place->ref.frame, place->slot, place->ref.stamp); });
+  if (!found) co_return fail(found.error());
+  if (!*found)
+    co_return fail(Errc::corrupt, "slot {} of bucket {} is damaged at server {}", at.slot,
+                   at.bucket, self_);
+  std::copy((*found)->content.begin(), (*found)->content.end(), answer.begin() + Rpc::kHeaderSize);
+  co_return answer;
+}
+
+Task<Result<Bytes>> Server::read_slot(ReadSlotRequest request, Payload&) {
+  S3O_CO_TRY(check_view(request.view));
+  co_return co_await share_in(request.at);
+}
+
+// In place: what is there cannot be read anyway, and no view holds anything else there.
+Task<Status> Server::write_healed(SlotAddress at, std::uint64_t access, View share) {
+  const auto place = place_of(at);
+  if (!place) co_return fail(place.error());
+  if (share.size() != params().slot_size() ||
+      (place->in_ring ? access == 0 : place->slot >= place->ref.slots))
+    co_return malformed();
+  if (!place->in_ring) damaged_.erase(place->bucket);
+  const std::uint64_t stamp = place->in_ring ? access : place->ref.stamp.value_or(control_.view());
+  if (place->in_ring) keep_in_ring(place->slot, Bytes(share.begin(), share.end()), stamp);
+  auto written = place->in_ring ? write_to_ring(place->slot, stamp)
+                                : write_durably(place->ref.frame, place->slot, share, stamp);
+  S3O_CO_TRY(co_await std::move(written));
+  metrics_.healed_slots.add();
+  if (told_of_healing_.pass(clock_.now()))
+    spdlog::warn("slot {} of bucket {} was damaged and is healed{}", at.slot, at.bucket,
+                 told_of_healing_.more());
+  co_return Status{};
+}
+
+Task<Result<Bytes>> Server::heal_slot(HealSlotRequest request, Payload&) {
+  S3O_CO_TRY(check_view(request.view));
+  S3O_CO_TRY(co_await write_healed(request.at, request.access, request.share));
+  co_return done();
+}
+
+// ---- from server to server
+
+Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
+  S3O_CO_TRY(check_view(request.view));
+  const Scheme& scheme = params().scheme;
+  const auto own = std::find(request.helpers.begin(), request.helpers.end(), self_);
+  if (request.to < 1 || request.to > scheme.servers ||
+      !are_helpers(request.helpers, request.to, scheme) || own == request.helpers.end() ||
+      request.masks.size() != scheme.threshold)
+    co_return malformed();
+  forget_sums_before(request.oldest);
+  if (auto answer = begin_addend(request.ticket)) co_return std::move(*answer);
+  const auto share = co_await share_in(request.at);
+  if (!share) co_return fail(share.error());
+  const std::uint8_t weight = lagrange_at(
+      request.to, request.helpers)[static_cast<std::size_t>(own - request.helpers.begin())];
+  const std::size_t size = params().slot_size();
+  Bytes addend = co_await offload(pool_, size, [&] {
+    Bytes sum(size);
+    gf::multiply_add(weight, View(*share).subspan(Rpc::kHeaderSize), sum);
+    for (const Seed& mask : request.masks)
+      gf::multiply_add(1, expand(mask, "mend", request.ticket, size), sum);
+    return sum;
+  });
+  S3O_CO_TRY(co_await send_addend(request.to, request.epoch, request.ticket, std::move(addend)));
+  co_return end_addend(request.ticket);
+}
+
+Task<Result<Bytes>> Server::mend(MendRequest request, Payload&) {
+  S3O_CO_TRY(check_view(request.view));
+  if (!are_helpers(request.helpers, self_, params().scheme)) co_return malformed();
+  forget_sums_before(request.oldest);
+  if (const auto sum = sums_.find(request.ticket); sum != sums_.end() && sum->second.mended)
+    co_return done();
+  Bytes share(params().slot_size());
+  S3O_CO_TRY(co_await add_addends(request.epoch, request.ticket, request.helpers, share));
+  sums_[request.ticket] = {.addends = {}, .withdrawn = true};  // if this comes again
+  S3O_CO_TRY(check_view(request.view));
+  S3O_CO_TRY(co_await write_healed(request.at, request.access, share));
+  if (request.ticket >= oldest_sum_) sums_[request.ticket].mended = true;
+  co_return done();
+}
+
+}  // namespace s3oram

@@ -1,0 +1,402 @@
+#include "serverd/s3oram/store_database.h"
+
+#include <algorithm>
+
+#include "oramcore/base/format_number.h"
+#include "oramcore/base/rules.h"
+#include "oramcore/db/known_format.h"
+
+namespace s3oram {
+namespace {
+
+constexpr int kFormat = 3, kWithoutStamps = 2;
+constexpr std::uint64_t kBallast = 4 << 20;
+
+template <class T>
+Bytes packed(const T& value) {
+  Writer writer;
+  const_cast<T&>(value).fields(writer);
+  return writer.take();
+}
+
+}  // namespace
+
+std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf, unsigned height) {
+  std::vector<BucketIndex> buckets;
+  for (unsigned i = 0; i < params.stash_buckets(); ++i) buckets.push_back(kStashBucket + i);
+  for (unsigned level = 1; level <= height; ++level) buckets.push_back(bucket_on_path(leaf, level));
+  return buckets;
+}
+
+Bytes owner_of(const VolumeId& volume, Party server) {
+  Writer owner;
+  owner(volume, server);
+  return owner.take();
+}
+
+Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
+  Control control;
+  auto database = Database::open(file.string(), Database::Mode::create, disk);
+  if (!database) return fail(database.error());
+  control.database_ = std::move(*database);
+  S3O_TRY(
+      require_format(control.database_, "SELECT format FROM volume", kFormat, "", kWithoutStamps));
+  S3O_TRY(control.database_.keep_ballast(kBallast));
+  S3O_TRY(control.database_.transact("tables", [&] { return control.make_tables(); }));
+  S3O_TRY(control.load());
+  return control;
+}
+
+// In a transaction.
+Status Control::make_tables() {
+  return database_.execute(
+      "CREATE TABLE IF NOT EXISTS volume (one INTEGER PRIMARY KEY CHECK (one = 1),"
+      " format INTEGER NOT NULL, description BLOB NOT NULL, session BLOB NOT NULL,"
+      " view INTEGER NOT NULL, height INTEGER NOT NULL);"
+      "CREATE TABLE IF NOT EXISTS buckets (bucket INTEGER PRIMARY KEY,"
+      " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
+      "CREATE TABLE IF NOT EXISTS prepared (one INTEGER PRIMARY KEY CHECK (one = 1),"
+      " id BLOB NOT NULL, next_height INTEGER NOT NULL);"
+      "CREATE TABLE IF NOT EXISTS prepared_buckets (bucket INTEGER PRIMARY KEY,"
+      " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
+      "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);");
+}
+
+Status Control::load() {
+  auto row = database_.prepare("SELECT format, description, session, view, height FROM volume");
+  if (!row) return fail(row.error());
+  auto there = row->step();
+  if (!there) return fail(there.error());
+  if (!*there) return {};
+  has_stamps_ = row->integer(0) > kWithoutStamps;
+  volume_ = decode<VolumeDescription>(row->blob(1));
+  const auto session = decode<Session>(row->blob(2));
+  const auto possible_height = [](std::int64_t height) {
+    return height >= 1 && height <= kMaxHeight;
+  };
+  if (!volume_ || !check_params(volume_->params) || !session || !possible_height(row->integer(4)))
+    return fail(Errc::damaged_vault, "store {}: bad volume row", database_.path());
+  session_ = *session;
+  view_ = static_cast<std::uint64_t>(row->integer(3));
+  height_ = static_cast<unsigned>(row->integer(4));
+  buckets_.assign(bucket_slots(), {});
+  stash_.assign(volume_->params.stash_buckets(), {});
+  const auto read = [this](const char* table, auto&& each) -> Status {
+    auto rows = database_.prepare(fmt::format("SELECT bucket, frame, slots, {} FROM {}",
+                                              has_stamps_ ? "stamp" : "NULL", table));
+    if (!rows) return fail(rows.error());
+    for (;;) {
+      auto more = rows->step();
+      if (!more) return fail(more.error());
+      if (!*more) return {};
+      const auto bucket = static_cast<BucketIndex>(rows->integer(0));
+      const std::int64_t frame = rows->integer(1), slots = rows->integer(2);
+      if (!possible(bucket) || frame < 0 || frame > most_frames() || slots < 0 ||
+          slots > volume_->params.bucket_size)
+        return fail(Errc::damaged_vault, "store {}: impossible bucket in table {}",
+                    database_.path(), table);
+      FrameRef ref{static_cast<FrameNumber>(frame), static_cast<std::uint16_t>(slots)};
+      if (!rows->is_null(3)) ref.stamp = static_cast<std::uint64_t>(rows->integer(3));
+      use(ref.frame);
+      each(bucket, ref);
+    }
+  };
+  S3O_TRY(read("buckets", [&](BucketIndex bucket, FrameRef ref) { present(bucket) = ref; }));
+  S3O_TRY(read("prepared_buckets", [&](BucketIndex bucket, FrameRef ref) {
+    prepared_versions_.versions.emplace_back(bucket, ref);
+  }));
+  for (FrameNumber frame = 1; frame < users_.size(); ++frame)
+    if (users_[frame] == 0) free_.insert(frame);
+  auto prepared = database_.prepare("SELECT id, next_height FROM prepared");
+  if (!prepared) return fail(prepared.error());
+  there = prepared->step();
+  if (!there) return fail(there.error());
+  if (*there) {
+    prepared_ = decode<EvictionId>(prepared->blob(0));
+    const std::int64_t next_height = prepared->integer(1);
+    if (!prepared_ || !possible_height(next_height) ||
+        (next_height != height_ && next_height != height_ + 1))
+      return fail(Errc::damaged_vault, "store {}: bad prepared row", database_.path());
+    prepared_versions_.next_height = static_cast<unsigned>(prepared->integer(1));
+  }
+  auto attempts = database_.prepare("SELECT id FROM attempts");
+  if (!attempts) return fail(attempts.error());
+  for (;;) {
+    there = attempts->step();
+    if (!there) return fail(there.error());
+    if (!*there) return {};
+    const auto id = decode<EvictionId>(attempts->blob(0));
+    if (!id) return fail(Errc::damaged_vault, "store {}: bad attempt", database_.path());
+    attempts_.insert(*id);
+  }
+}
+
+Status Control::create(const VolumeDescription& volume) {
+  S3O_TRY(database_.transact(
+      "create", [&] { return put_volume(volume, {}, 0, volume.params.first_height); }));
+  return load_again();
+}
+
+Status Control::adopt(const AdoptRequest& part) {
+  if (adopted_.session != part.session) adopted_ = {part.session, {}, 0};
+  const std::uint64_t told = adopted_.versions.size();
+  const bool repeated = part.from < told && part.from + part.buckets.size() == told;
+  if (!repeated) S3O_TRY(add_adopted(part));
+  if (!part.last) return {};
+  const bool had_stamps = std::exchange(has_stamps_, true);
+  const auto fill = [&]() -> Status {
+    S3O_TRY(put_volume(part.volume, part.session, part.view, part.height));
+    return put_buckets("buckets", adopted_.versions);
+  };
+  if (Status adopted = database_.transact("adopt", fill); !adopted) {
+    has_stamps_ = had_stamps;
+    return adopted;
+  }
+  return load_again();
+}
+
+/// A part that cannot be spoils those before it.
+Status Control::add_adopted(const AdoptRequest& part) {
+  const unsigned height = part.height;
+  if (height < 1 || height > kMaxHeight)
+    return fail(Errc::bad_request, "there is no tree of height {}", height);
+  auto& versions = adopted_.versions;
+  if (part.from > versions.size())  // the parts before it were told in an earlier life
+    return fail(Errc::need_open, "{} buckets are known, and not {}", versions.size(), part.from);
+  if (part.from < versions.size())
+    return fail(Errc::bad_request, "{} buckets are known already", versions.size());
+  const VolumeParams& params = part.volume.params;
+  for (const BucketShape& each : part.buckets) {
+    const bool in_tree = each.bucket > kRoot && each.bucket <= bucket_count(height);
+    const bool in_stash =
+        each.bucket >= kStashBucket && each.bucket - kStashBucket < params.stash_buckets();
+    const bool ascending = versions.empty() || versions.back().first < each.bucket;
+    const auto first = std::ranges::lower_bound(versions, each.first, {},
+                                                [](const auto& version) { return version.first; });
+    const bool shares = each.first != each.bucket;
+    if ((!in_tree && !in_stash) || !ascending || each.slots == 0 ||
+        each.slots > params.bucket_size ||
+        (shares && (first == versions.end() || first->first != each.first))) {
+      adopted_ = {};
+      return fail(Errc::bad_request, "a tree of height {} has no such bucket {}", height,
+                  each.bucket);
+    }
+    const FrameNumber frame = shares ? first->second.frame : ++adopted_.frames;
+    versions.emplace_back(each.bucket, FrameRef{frame, each.slots, each.stamp});
+  }
+  return {};
+}
+
+// In a transaction: a volume without a bucket.
+Status Control::put_volume(const VolumeDescription& volume, const Session& session,
+                           std::uint64_t view, unsigned height) {
+  S3O_TRY(
+      database_.execute("DROP TABLE buckets; DROP TABLE prepared_buckets; DELETE FROM prepared;"
+                        "DELETE FROM attempts;"));
+  S3O_TRY(make_tables());
+  auto row = database_.prepare("INSERT OR REPLACE INTO volume VALUES (1, ?, ?, ?, ?, ?)");
+  if (!row) return fail(row.error());
+  return row->bind(0, kFormat)
+      .bind(1, packed(volume))
+      .bind(2, packed(session))
+      .bind(3, static_cast<std::int64_t>(view))
+      .bind(4, height)
+      .run();
+}
+
+Status Control::load_again() {
+  const auto forget = [this] {
+    Database database = std::move(database_);
+    *this = Control();
+    database_ = std::move(database);
+  };
+  forget();
+  const Status loaded = load();
+  if (!loaded) forget();  // without a volume in memory, what failed can be asked for again
+  return loaded;
+}
+
+BucketVersions Control::layout() const {
+  BucketVersions filled;
+  for (BucketIndex bucket = 0; bucket < buckets_.size(); ++bucket)
+    if (buckets_[bucket].frame != 0) filled.emplace_back(bucket, buckets_[bucket]);
+  for (std::size_t i = 0; i < stash_.size(); ++i)
+    if (stash_[i].frame != 0) filled.emplace_back(kStashBucket + i, stash_[i]);
+  return filled;
+}
+
+Status Control::set_session(const Session& session) {
+  const auto fill = [&]() -> Status {
+    auto row = database_.prepare("UPDATE volume SET session = ?");
+    if (!row) return fail(row.error());
+    return row->bind(0, packed(session)).run();
+  };
+  S3O_TRY(database_.transact("session", fill));
+  session_ = session;
+  return {};
+}
+
+Result<FrameRef> Control::bucket(BucketIndex bucket, std::uint64_t view) const {
+  if (view == view_ || (has_former_ && view + 1 == view_)) {
+    if (view != view_) {
+      const auto found = former_.find(bucket);
+      if (found != former_.end()) return found->second;
+    }
+    if (!possible(bucket)) return FrameRef{};
+    return bucket >= kStashBucket ? stash_[bucket - kStashBucket] : buckets_[bucket];
+  }
+  return fail(Errc::former_view, "view {} is not held; the present one is {}", view, view_);
+}
+
+void Control::use(FrameNumber frame) {
+  if (frame == 0) return;
+  if (frame >= users_.size()) users_.resize(frame + 1, 0);
+  ++users_[frame];
+  free_.erase(frame);
+}
+
+void Control::unuse(FrameNumber frame) {
+  if (frame == 0 || --users_[frame] > 0) return;
+  free_.insert(frame);
+  freed_.push_back(frame);
+}
+
+FrameNumber Control::allocate() {
+  if (users_.empty()) users_.resize(1, 0);
+  const FrameNumber frame =
+      free_.empty() ? static_cast<FrameNumber>(users_.size()) : *free_.begin();
+  use(frame);
+  return frame;
+}
+
+void Control::give_back(FrameNumber frame) { unuse(frame); }
+
+Status Control::put_buckets(std::string_view table, const BucketVersions& versions) {
+  auto put = database_.prepare(
+      fmt::format("INSERT OR REPLACE INTO {} VALUES (?, ?, ?{})", table, has_stamps_ ? ", ?" : ""));
+  if (!put) return fail(put.error());
+  for (const auto& [bucket, ref] : versions) {
+    put->bind(0, static_cast<std::int64_t>(bucket)).bind(1, ref.frame).bind(2, ref.slots);
+    if (has_stamps_ && ref.stamp)
+      put->bind(3, static_cast<std::int64_t>(*ref.stamp));
+    else if (has_stamps_)
+      put->bind_null(3);
+    S3O_TRY(put->run());
+  }
+  return {};
+}
+
+Status Control::write_buckets(const BucketVersions& changes) {
+  auto erase = database_.prepare("DELETE FROM buckets WHERE bucket = ?");
+  if (!erase) return fail(erase.error());
+  BucketVersions filled;
+  for (const auto& change : changes) {
+    if (change.second.frame != 0)
+      filled.push_back(change);
+    else
+      S3O_TRY(erase->bind(0, static_cast<std::int64_t>(change.first)).run());
+  }
+  return put_buckets("buckets", filled);
+}
+
+Status Control::attempt(const EvictionId& id) {
+  const auto fill = [&]() -> Status {
+    auto row = database_.prepare("INSERT INTO attempts VALUES (?)");
+    if (!row) return fail(row.error());
+    return row->bind(0, packed(id)).run();
+  };
+  database_.restore_ballast();
+  S3O_TRY(database_.transact("attempt", fill));
+  attempts_.insert(id);
+  return {};
+}
+
+Status Control::prepare(const EvictionId& id, unsigned next_height,
+                        const BucketVersions& versions) {
+  const auto fill = [&]() -> Status {
+    auto row = database_.prepare("INSERT INTO prepared VALUES (1, ?, ?)");
+    if (!row) return fail(row.error());
+    S3O_TRY(row->bind(0, packed(id)).bind(1, next_height).run());
+    return put_buckets("prepared_buckets", versions);
+  };
+  S3O_TRY(database_.transact("prepared", fill));
+  for (const auto& version : versions) use(version.second.frame);
+  prepared_ = id;
+  prepared_versions_ = {next_height, versions};
+  return {};
+}
+
+BucketVersions Control::changes_of_commit() const {
+  BucketVersions changes = prepared_versions_.versions;
+  if (prepared_versions_.next_height == height_) return changes;
+  std::unordered_map<BucketIndex, FrameRef> leaves;
+  const BucketIndex first = BucketIndex{1} << height_;
+  for (BucketIndex leaf = first; leaf < 2 * first; ++leaf) leaves[leaf] = buckets_[leaf];
+  std::erase_if(changes, [&](const auto& change) {
+    if (change.first < first || change.first >= kStashBucket) return false;
+    leaves[change.first] = change.second;
+    return true;
+  });
+  for (const auto& [leaf, ref] : leaves) {
+    changes.emplace_back(leaf, FrameRef{});
+    changes.emplace_back(child_of(leaf, 0), ref);
+    changes.emplace_back(child_of(leaf, 1), ref);
+  }
+  return changes;
+}
+
+Status Control::commit() {
+  const BucketVersions changes = changes_of_commit();
+  const unsigned next_height = prepared_versions_.next_height;
+  const auto fill = [&]() -> Status {
+    S3O_TRY(write_buckets(changes));
+    auto row = database_.prepare("UPDATE volume SET view = ?, height = ?");
+    if (!row) return fail(row.error());
+    S3O_TRY(row->bind(0, static_cast<std::int64_t>(view_ + 1)).bind(1, next_height).run());
+    return database_.execute(
+        "DELETE FROM prepared; DELETE FROM prepared_buckets; DELETE FROM attempts;");
+  };
+  S3O_TRY(database_.transact("flip", fill));
+  release();
+  height_ = next_height;
+  ++view_;
+  buckets_.resize(bucket_slots());
+  for (const auto& [bucket, ref] : changes) {
+    use(ref.frame);
+    former_.emplace(bucket, present(bucket));  // keeps its use until released
+    present(bucket) = ref;
+  }
+  for (const auto& version : prepared_versions_.versions) unuse(version.second.frame);
+  has_former_ = true;
+  if (!rule_holds(Rule::former_view)) release();
+  attempts_.clear();
+  prepared_.reset();
+  prepared_versions_ = {};
+  return {};
+}
+
+Status Control::discard() {
+  const auto fill = [&] {
+    return database_.execute("DELETE FROM prepared; DELETE FROM prepared_buckets;");
+  };
+  S3O_TRY(database_.transact("discard", fill));
+  for (const auto& version : prepared_versions_.versions) unuse(version.second.frame);
+  prepared_.reset();
+  prepared_versions_ = {};
+  return {};
+}
+
+std::uint64_t Control::frames_needed(unsigned height) const {
+  const bool matrix = volume_->params.evictor == Evictor::matrix;
+  const std::uint64_t tree = matrix ? (std::uint64_t{3} << height) / 2 : std::uint64_t{2} << height;
+  return tree + volume_->params.stash_buckets() +
+         2 * (height + std::uint64_t{1} + volume_->params.stash_buckets());
+}
+
+void Control::release() {
+  for (const auto& [bucket, ref] : former_) unuse(ref.frame);
+  former_.clear();
+  has_former_ = false;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,99 @@
+// Makes many writes durable with one fdatasync: whoever asks waits for a sync that starts later.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "oramcore/base/async.h"
+#include "oramcore/base/error.h"
+#include "oramcore/base/metrics.h"
+#include "oramcore/base/rules.h"
+#include "serverd/store/frame_store.h"
+
+namespace s3oram {
+
+/// One executor; not thread-safe. A failed sync is never tried again: what was written before it
+/// may be lost although a later sync succeeds, so everybody whose writes began before the failure
+/// gets an error, and must write again.
+class GroupSync {
+ public:
+  /// `took`: where to count how long the disk takes; none if null.
+  GroupSync(Executor executor, Executor pool, FrameStore& store, Histogram* took = nullptr)
+      : executor_(std::move(executor)), pool_(std::move(pool)), store_(store), took_(took) {}
+
+  /// Carries out `work`, short writes, together with what others ask for meanwhile. Ok: what it has
+  /// written survives a power cut.
+  Task<Status> write(std::function<Status()> work) {
+    const auto write = std::make_shared<Write>(Write{std::move(work), {}});
+    writes_.push_back(write);
+    const std::uint64_t mine = ++asked_;
+    if (!running_) spawn(executor_, run());
+    while (done_ < mine) co_await finished_.wait();
+    co_return std::move(write->outcome);
+  }
+
+  /// To be asked before the first of the writes that sync() is to make durable.
+  std::uint64_t begin() const { return failures_; }
+
+  /// Everything written since `begun` survives a power cut.
+  Task<Status> sync(std::uint64_t begun) {
+    if (!rule_holds(Rule::durable_answers)) co_return Status{};
+    const std::uint64_t mine = ++asked_;
+    if (!running_) spawn(executor_, run());
+    while (done_ < mine && failures_ == begun) co_await finished_.wait();
+    if (failures_ != begun) co_return fail(*failure_);
+    co_return Status{};
+  }
+
+ private:
+  struct Write {
+    std::function<Status()> work;
+    Status outcome;
+  };
+
+  Task<void> run() {
+    running_ = true;
+    while (done_ < asked_) {
+      const std::uint64_t covered = asked_;
+      const auto writes = std::exchange(writes_, {});
+      Status status = co_await offload(pool_, [&] {
+        for (const auto& write : writes) write->outcome = write->work();
+        return rule_holds(Rule::durable_answers) ? timed_sync() : Status{};
+      });
+      if (!rule_holds(Rule::no_retry_of_failed_sync))
+        while (!status) status = co_await offload(pool_, [this] { return store_.sync(); });
+      done_ = covered;
+      if (!status) {
+        ++failures_;
+        failure_ = status.error();
+      }
+      for (const auto& write : writes)
+        if (write->outcome) write->outcome = status;
+      finished_.notify_all();
+    }
+    running_ = false;
+  }
+
+  Status timed_sync() {
+    const auto begun = std::chrono::steady_clock::now();
+    Status status = store_.sync();
+    if (took_) took_->observe(std::chrono::steady_clock::now() - begun);
+    return status;
+  }
+
+  Executor executor_;
+  Executor pool_;
+  FrameStore& store_;
+  Histogram* const took_;
+  std::uint64_t asked_ = 0, done_ = 0;
+  std::uint64_t failures_ = 0;
+  bool running_ = false;
+  std::vector<std::shared_ptr<Write>> writes_;  // that wait for the next sync
+  std::optional<Error> failure_;                // the last one
+  Event finished_;
+};
+
+}  // namespace s3oram

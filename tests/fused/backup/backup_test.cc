@@ -1,0 +1,467 @@
+// Backups of the tables of files, and what they give back when vault.db is gone.
+#include <map>
+#include <random>
+#include <thread>
+
+#include "fused/backup/backup_format.h"
+#include "fused/backup/restore_files.h"
+#include "tests/fused/fixture.h"
+
+namespace s3oram {
+namespace {
+
+class BackupTest : public FileSystemFixture {
+ protected:
+  void SetUp() override {
+    options.back_up_every = std::chrono::hours(1);
+    FileSystemFixture::SetUp();
+  }
+  void back_up() {
+    const auto outcome = fs->back_up();
+    ASSERT_TRUE(outcome) << std::strerror(outcome.error());
+  }
+  Ino write_file(const std::string& name, const std::string& content) {
+    const Ino ino = create(name);
+    write(ino, 0, content);
+    fs->closed(ino);
+    fs->forget(ino, 1);
+    return ino;
+  }
+  /// The machine is gone. What the device holds is found on another.
+  void lose() {
+    const auto contents = device->acknowledged();
+    device->stop();
+    fs.reset();
+    device.reset();
+    const std::string database = (folder.path() / "vault.db").string();
+    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(database + suffix);
+    device = std::make_unique<MemoryDevice>(database, kTestBlock);
+    std::vector<BlockId> backups;
+    for (const auto& [block, content] : contents) {
+      if (decode_backup_part(content)) backups.push_back(block);
+      device->write(block, content, [](Status) {});
+    }
+    restore_ = std::make_unique<FilesRestore>();
+    restored_ = restore_->run(*device, backups);
+    if (!restored_) return;
+    auto mounted = FileSystem::mount(*device, database, options);
+    ASSERT_TRUE(mounted) << mounted.error().message;
+    fs = std::move(*mounted);
+  }
+  std::map<std::string, std::string> files() {
+    std::map<std::string, std::string> found;
+    const auto entries = fs->list(kRootIno);
+    EXPECT_TRUE(entries);
+    for (const auto& entry : *entries)
+      if ((entry.type & S_IFMT) == S_IFREG) found[entry.name] = read(find(entry.name));
+    return found;
+  }
+
+  std::unique_ptr<FilesRestore> restore_;  // outlives the device
+  Result<RestoredFiles> restored_;
+};
+
+TEST_F(BackupTest, NamesAttributesAndDataComeBack) {
+  const std::string large = pattern(5 * kTestBlock + 17), small = pattern(100, 2);
+  const Ino directory = create("directory", S_IFDIR | 0750);
+  write(create("large", S_IFREG | 0640, directory), 0, large);
+  write_file(std::string("odd \n\xff name"), small);
+  ASSERT_TRUE(fs->make({}, kRootIno, "link", {S_IFLNK | 0777, 0, "directory/large"}));
+  ASSERT_TRUE(fs->set_xattr(directory, "user.what", std::string("a\0b", 3), 0));
+  AttributeChange times;
+  times.mtime = -5'000'000'001;
+  ASSERT_TRUE(fs->setattr(directory, times));
+  ASSERT_TRUE(fs->sync_all());
+  const auto before = fs->getattr(directory);
+  back_up();
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_EQ(restored_->blocks, 1u);
+  const Ino found = find("directory");
+  const auto after = fs->getattr(found);
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ(after->st_ino, before->st_ino);
+  EXPECT_EQ(after->st_mode, before->st_mode);
+  EXPECT_EQ(after->st_mtim.tv_sec, before->st_mtim.tv_sec);
+  EXPECT_EQ(after->st_mtim.tv_nsec, before->st_mtim.tv_nsec);
+  EXPECT_EQ(fs->get_xattr(found, "user.what").value_or(""), std::string("a\0b", 3));
+  EXPECT_EQ(read(find("large", found)), large);
+  EXPECT_EQ(read(find("odd \n\xff name")), small);
+  EXPECT_EQ(fs->readlink(find("link")).value_or(""), "directory/large");
+  // And everything goes on.
+  write_file("new", pattern(3 * kTestBlock, 3));
+  remount();
+  EXPECT_EQ(read(find("new")), pattern(3 * kTestBlock, 3));
+}
+
+// It must not become a right one on the way.
+TEST_F(BackupTest, ARowThatHadChangedByItselfStaysOne) {
+  write_file("a", "content");
+  write_file("b", "others");
+  write_file("c", "the third");
+  ASSERT_TRUE(fs->sync_all());
+  {
+    auto database =
+        Database::open((folder.path() / "vault.db").string(), Database::Mode::read_write);
+    ASSERT_TRUE(database);
+    ASSERT_TRUE(database->execute("UPDATE inodes SET size = 5 WHERE size = 7"));
+  }
+  {
+    // A bit of how an integer is kept makes it none at all; a key that of another row.
+    auto database =
+        Database::open((folder.path() / "vault.db").string(), Database::Mode::read_write);
+    ASSERT_TRUE(database);
+    ASSERT_TRUE(database->execute(
+        "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'rdev INTEGER "
+        "NOT NULL', 'rdev INTEGER') WHERE name = 'inodes'"));
+  }
+  {
+    auto database =
+        Database::open((folder.path() / "vault.db").string(), Database::Mode::read_write);
+    ASSERT_TRUE(database);
+    ASSERT_TRUE(database->execute("UPDATE inodes SET rdev = NULL WHERE size = 9"));
+  }
+  back_up();
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_EQ(fs->lookup(kRootIno, "c").error(), EIO);
+  const auto changed = fs->lookup(kRootIno, "a");
+  ASSERT_FALSE(changed);
+  EXPECT_EQ(changed.error(), EIO);
+  EXPECT_EQ(read(find("b")), "others");
+}
+
+TEST_F(BackupTest, ManyNamesTakeSeveralBlocks) {
+  for (unsigned i = 0; i < 300; ++i) write_file(fmt::format("file {}", i), pattern(50, i));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_GT(restored_->blocks, 5u);
+  const auto found = files();
+  EXPECT_EQ(found.size(), 300u);
+  for (unsigned i = 0; i < 300; ++i)
+    ASSERT_EQ(found.at(fmt::format("file {}", i)), pattern(50, i)) << i;
+}
+
+TEST_F(BackupTest, WhatWasDeletedOrReplacedSinceIsAsItWas) {
+  const std::string former = pattern(3 * kTestBlock), piece = pattern(70, 2);
+  write_file("deleted", former);
+  write_file("replaced", former);
+  write_file("piece", piece);
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  ASSERT_TRUE(fs->unlink(kRootIno, "deleted"));
+  ASSERT_TRUE(fs->unlink(kRootIno, "piece"));
+  write_file("fresh", pattern(3 * kTestBlock, 9));
+  ASSERT_TRUE(fs->sync_all());
+  ASSERT_TRUE(fs->rename(kRootIno, "fresh", kRootIno, "replaced", 0));
+  for (unsigned i = 0; i < 5; ++i) {
+    write_file(fmt::format("more {}", i), pattern(2 * kTestBlock, i));
+    ASSERT_TRUE(fs->sync_all());
+  }
+  EXPECT_GT(fs->status().backup.held, 6u);
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  const auto found = files();
+  EXPECT_EQ(found.size(), 3u);
+  EXPECT_EQ(found.at("deleted"), former);
+  EXPECT_EQ(found.at("replaced"), former);
+  EXPECT_EQ(found.at("piece"), piece);
+}
+
+TEST_F(BackupTest, WhatIsHeldComesFreeWithTheNextOne) {
+  write_file("large", pattern(20 * kTestBlock));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  ASSERT_TRUE(fs->unlink(kRootIno, "large"));
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_EQ(fs->status().backup.held, 20u);
+  crash();
+  mount();
+  EXPECT_EQ(device->mapped().size(), 21u);
+  back_up();
+  EXPECT_EQ(fs->status().backup.held, 0u);
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_LT(device->mapped().size(), 6u);
+}
+
+TEST_F(BackupTest, WhatIsHeldComesFreeWhenThereIsNeed) {
+  unmount();
+  options.cache.free_bytes = [this] {
+    const std::uint64_t used = device->mapped().size();
+    return used < 60 ? (60 - used) * kTestBlock : 0;
+  };
+  mount();
+  write_file("first", pattern(35 * kTestBlock));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  ASSERT_TRUE(fs->unlink(kRootIno, "first"));
+  const auto space = fs->statfs();
+  ASSERT_TRUE(space);
+  EXPECT_GE(space->f_bfree, 50u);
+  write_file("second", pattern(35 * kTestBlock, 2));
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_EQ(read(find("second")), pattern(35 * kTestBlock, 2));
+  const Ino ino = create("third");
+  const auto third = fs->write(ino, 0, as_view(pattern(35 * kTestBlock)), false);
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error(), ENOSPC);
+}
+
+TEST_F(BackupTest, MuchThatIsHeldMakesOneDueAtOnce) {
+  write_file("large", pattern(100 * kTestBlock));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  ASSERT_TRUE(fs->unlink(kRootIno, "large"));
+  ASSERT_TRUE(fs->sync_all());
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (fs->status().backup.held > 0 && std::chrono::steady_clock::now() < limit)
+    std::this_thread::yield();
+  EXPECT_EQ(fs->status().backup.held, 0u);
+}
+
+TEST_F(BackupTest, TheRoomOfLargerTablesComesFree) {
+  write_file("kept", "content");
+  ASSERT_TRUE(fs->sync_all());
+  const auto name = [](unsigned i) { return std::to_string(i) + std::string(200, 'n'); };
+  for (unsigned i = 0; i < 300; ++i) write_file(name(i), "");
+  back_up();
+  back_up();
+  const std::uint64_t most = fs->status().backup.blocks;
+  ASSERT_GT(most, 20u);
+  for (unsigned i = 0; i < 300; ++i) ASSERT_TRUE(fs->unlink(kRootIno, name(i)));
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (int i = 0; i < 4; ++i) back_up();
+  EXPECT_LE(fs->status().backup.blocks, 4u);
+  EXPECT_EQ(fs->status().backup.held, 0u);
+  EXPECT_TRUE(fs->status().backup.current);
+  while (device->acknowledged().size() > 5 && std::chrono::steady_clock::now() < limit)
+    std::this_thread::yield();
+  EXPECT_LE(device->acknowledged().size(), 5u);
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_EQ(files(), (std::map<std::string, std::string>{{"kept", "content"}}));
+}
+
+TEST_F(BackupTest, WhetherItIsOfEverythingIsKnownToLaterMounts) {
+  write_file("first", "1");
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_FALSE(fs->status().backup.current);
+  back_up();
+  EXPECT_TRUE(fs->status().backup.current);
+  const auto time = fs->status().backup.time;
+  for (const bool read_only : {false, true, false}) {
+    options.read_only = read_only;
+    remount();
+    EXPECT_TRUE(fs->status().backup.current);
+  }
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_TRUE(fs->status().backup.current);
+  EXPECT_EQ(fs->status().backup.time, time) << "another one was made of the same";
+
+  write_file("second", "2");
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_FALSE(fs->status().backup.current);
+  crash();
+  mount();
+  EXPECT_FALSE(fs->status().backup.current);
+  remount();
+  EXPECT_TRUE(fs->status().backup.current) << "the unmount makes one";
+  EXPECT_GT(fs->status().backup.time, time);
+}
+
+TEST_F(BackupTest, WhatCommitsWithItIsNotInIt) {
+  write_file("first", "1");
+  ASSERT_TRUE(fs->sync_all());
+  device->hold_writes(true);
+  std::thread backup([&] { back_up(); });
+  ASSERT_TRUE(device->wait_held_writes(1));
+  create("second");
+  device->hold_writes(false);
+  backup.join();
+  EXPECT_FALSE(fs->status().backup.current);
+  crash();
+  mount();
+  EXPECT_TRUE(find("second"));
+  EXPECT_FALSE(fs->status().backup.current);
+}
+
+TEST_F(BackupTest, FilesThatCameAndWentHoldNothing) {
+  back_up();
+  for (unsigned i = 0; i < 12; ++i) {
+    write_file("temporary", pattern(4 * kTestBlock, i));
+    ASSERT_TRUE(fs->sync_all());
+    ASSERT_TRUE(fs->unlink(kRootIno, "temporary"));
+    ASSERT_TRUE(fs->sync_names());
+  }
+  EXPECT_EQ(fs->status().backup.held, 0u);
+  EXPECT_LT(device->mapped().size(), 10u);
+}
+
+TEST_F(BackupTest, TheFormerOneIsThereUntilTheNextIsWhole) {
+  write_file("first", "1");
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  write_file("second", "2");
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  for (unsigned i = 0; i < 200; ++i) write_file(fmt::format("file {}", i), pattern(50, i));
+  ASSERT_TRUE(fs->sync_all());
+  options.cache.deadline = std::chrono::seconds(20);
+  device->hold_writes(true);
+  std::thread backup([&] { EXPECT_FALSE(fs->back_up()); });
+  ASSERT_TRUE(device->wait_held_writes(3));
+  device->release_write();
+  ASSERT_TRUE(device->wait_held_writes(3));
+  device->fail_writes(true);
+  device->hold_writes(false);
+  backup.join();
+  EXPECT_FALSE(fs->status().backup.current);
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  const auto found = files();
+  EXPECT_EQ(found.size(), 2u);
+  EXPECT_EQ(found.at("second"), "2");
+}
+
+TEST_F(BackupTest, WithoutRoomTheLastOneStaysUnlessItIsInTheWay) {
+  write_file("first", pattern(5 * kTestBlock));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  for (unsigned i = 0; i < 200; ++i) create(fmt::format("file {}", i));
+  ASSERT_TRUE(fs->sync_all());
+  device->fill_up(true);
+  EXPECT_EQ(fs->back_up().error(), ENOSPC);
+  EXPECT_TRUE(fs->status().backup.exists);
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_EQ(files().size(), 1u);
+  for (unsigned i = 0; i < 200; ++i) create(fmt::format("file {}", i));
+  fs->forget(find("first"), 2);
+  ASSERT_TRUE(fs->unlink(kRootIno, "first"));
+  ASSERT_TRUE(fs->sync_all());
+  EXPECT_EQ(fs->status().backup.held, 5u);
+  device->fill_up(true);
+  EXPECT_EQ(fs->back_up().error(), ENOSPC);
+  EXPECT_FALSE(fs->status().backup.exists);
+  EXPECT_EQ(fs->status().backup.held, 0u);
+  device->fill_up(false);
+  back_up();
+  lose();
+  ASSERT_TRUE(restored_) << restored_.error().message;
+  EXPECT_EQ(files().size(), 200u);
+}
+
+// What failed while freed blocks were held back is tried again once they are not.
+TEST_F(BackupTest, RoomThatABackupGivesBackIsUsedByWhoWaits) {
+  unmount();
+  options.cache.retry = std::chrono::milliseconds(500);
+  mount();
+  write_file("first", pattern(5 * kTestBlock));
+  ASSERT_TRUE(fs->sync_all());
+  back_up();
+  fs->forget(find("first"), 2);
+  ASSERT_TRUE(fs->unlink(kRootIno, "first"));
+  ASSERT_TRUE(fs->sync_all());
+  ASSERT_EQ(fs->status().backup.held, 5u);
+  const Ino ino = create("second");
+  device->fill_up(true);
+  write(ino, 0, pattern(3 * kTestBlock));
+  std::thread waits([&] { sync(ino); });
+  while (fs->status().failing_bytes == 0) continue;
+  device->fill_up(false);
+  back_up();
+  waits.join();
+}
+
+TEST_F(BackupTest, WithoutAWholeOneNothingIsMade) {
+  write_file("first", "1");
+  ASSERT_TRUE(fs->sync_all());
+  lose();
+  ASSERT_FALSE(restored_);
+  EXPECT_EQ(restored_.error().code, Errc::damaged_vault);
+}
+
+/// Files are written once, replaced, renamed and deleted; whenever the machine is lost, all is as
+/// it was at the last backup, to the byte.
+TEST_F(BackupTest, AtAnyInstantTheLastOneIsTrue) {
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    std::map<std::string, std::string> now, backed_up;
+    bool any = false;
+    const unsigned steps = 40 + random() % 200;
+    for (unsigned step = 0; step < steps; ++step) {
+      const std::string name = fmt::format("name {}", random() % 12);
+      const unsigned what = random() % 20;
+      if (what < 9) {
+        const std::string content =
+            pattern(random() % 3 == 0 ? random() % (4 * kTestBlock) : random() % 900, random());
+        if (now.contains(name)) {
+          const Ino ino = find(name);
+          resize(ino, 0);
+          write(ino, 0, content);
+          fs->closed(ino);
+          fs->forget(ino, 1);
+        } else {
+          write_file(name, content);
+        }
+        now[name] = content;
+      } else if (what < 12 && now.contains(name)) {
+        ASSERT_TRUE(fs->unlink(kRootIno, name));
+        now.erase(name);
+      } else if (what < 14 && now.contains(name)) {
+        const std::string other = fmt::format("name {}", random() % 12);
+        ASSERT_TRUE(fs->rename(kRootIno, name, kRootIno, other, 0));
+        if (other != name) now[other] = std::exchange(now[name], {}), now.erase(name);
+      } else if (what < 16) {
+        ASSERT_TRUE(fs->sync_all());
+      } else if (what == 16) {
+        ASSERT_TRUE(fs->sync_all());
+        back_up();
+        backed_up = now;
+        any = true;
+      } else if (what == 17) {
+        ASSERT_TRUE(fs->sync_all());
+        remount();  // which makes a backup
+        backed_up = now;
+        any = true;
+      } else if (what == 18 && any) {
+        ASSERT_TRUE(fs->sync_all());
+        crash();
+        mount();
+      }
+    }
+    if (!any) {
+      ASSERT_TRUE(fs->sync_all());
+      back_up();
+      backed_up = now;
+    }
+    lose();
+    ASSERT_TRUE(restored_) << restored_.error().message;
+    EXPECT_EQ(files(), backed_up);
+    for (const auto& [name, content] : files()) ASSERT_TRUE(fs->unlink(kRootIno, name));
+  }
+}
+
+TEST(BackupFormatTest, PartsAreReadAsTheyWereWritten) {
+  BackupPart part;
+  part.generation = 7;
+  part.time = -3;
+  part.index = 2;
+  part.count = 3;
+  part.content = Bytes(100, 9);
+  const auto read = decode_backup_part(encode(part, 512));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->generation, 7u);
+  EXPECT_EQ(read->time, -3);
+  EXPECT_EQ(read->index, 2u);
+  EXPECT_EQ(read->count, 3u);
+  EXPECT_EQ(read->content, part.content);
+  EXPECT_FALSE(decode_backup_part(Bytes(512)));
+  EXPECT_FALSE(decode_backup_part(Bytes(3)));
+}
+
+}  // namespace
+}  // namespace s3oram

@@ -1,0 +1,207 @@
+// What a mounted vault's state is called, and how it is told to programs.
+#include "fused/daemon/health.h"
+
+#include <gtest/gtest.h>
+
+#include "fused/daemon/mount_status.h"
+#include "tests/harness/exposition.h"
+
+namespace s3oram {
+namespace {
+
+using namespace std::chrono_literals;
+
+MountState sound() {
+  MountState state;
+  state.volume.servers.resize(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    state.volume.servers[i].address = "server " + std::to_string(i + 1);
+    state.volume.servers[i].answering = true;
+  }
+  state.block_size = 64 << 10;
+  state.free_bytes = 1 << 30;
+  return state;
+}
+
+struct Case {
+  const char* name;
+  std::function<void(MountState&)> change;
+  std::vector<std::string> words;  // what each problem is called
+};
+
+const Case kCases[] = {
+    {"sound", [](MountState&) {}, {}},
+    {"busy as always",
+     [](MountState& s) {
+       s.volume.evicting = true;
+       s.volume.evicting_seconds = 20;
+       s.volume.evictions_due = 2;
+       s.volume.stash = 5;
+       s.volume.servers[0].restarts = 3;
+       s.files.dirty_bytes = 100 << 20;
+       s.files.lag = 5s;
+     },
+     {}},
+    {"a silent server",
+     [](MountState& s) {
+       s.volume.servers[1].answering = false;
+       s.volume.servers[1].silent_seconds = 40.2;
+     },
+     {"server 2 does not answer for 40 s: reading and writing wait"}},
+    {"a server that lets nobody in",
+     [](MountState& s) {
+       s.volume.servers[1].answering = false;
+       s.volume.servers[1].silent_seconds = 7;
+       s.volume.servers[1].trouble = "does not know this client's key";
+     },
+     {"server 2 does not answer for 7 s (it does not know this client's key): reading and writing "
+      "wait"}},
+    {"what follows from a silent server is not said again",
+     [](MountState& s) {
+       s.volume.servers[2].answering = false;
+       s.volume.servers[2].silent_seconds = 300;
+       s.volume.evicting_seconds = 300;
+       s.files.lag = 300s;
+     },
+     {"server 3 does not answer for 5 min: reading and writing wait"}},
+    {"two silent servers",
+     [](MountState& s) {
+       s.volume.servers[0].answering = s.volume.servers[2].answering = false;
+       s.volume.servers[0].silent_seconds = 1;
+       s.volume.servers[2].silent_seconds = 7200;
+     },
+     {"server 1 does not answer for 1 s: reading and writing wait",
+      "server 3 does not answer for 2 h: reading and writing wait"}},
+    {"a server with a disk that fails",
+     [](MountState& s) { s.volume.servers[1].trouble = "write slots: Input/output error"; },
+     {"server 2 has trouble, and is asked again: write slots: Input/output error"}},
+    {"a server that does not reach another one",
+     [](MountState& s) {
+       s.volume.servers[0].trouble = "adding up: server 3 does not answer";
+       s.volume.servers[2].answering = false;
+       s.volume.servers[2].silent_seconds = 60;
+     },
+     {"server 3 does not answer for 60 s: reading and writing wait",
+      "server 1 has trouble, and is asked again: adding up: server 3 does not answer"}},
+    {"no room for what is written",
+     [](MountState& s) {
+       s.files.dirty_bytes = s.files.failing_bytes = s.files.no_room_bytes = 2'200'000;
+       s.free_bytes = 0;
+     },
+     {"2.1 MiB cannot be written: no room"}},
+    {"no room, and nobody needs it",
+     [](MountState& s) { s.free_bytes = (64 << 10) - 1; },
+     {"full: no room for another block"}},
+    {"the tree cannot grow, and is not full: there are freed blocks",
+     [](MountState& s) {
+       s.room = {.blocks = 0, .can_grow = false};
+       s.free_bytes = 64 << 10;
+     },
+     {}},
+    {"writing fails",
+     [](MountState& s) {
+       s.files.dirty_bytes = s.files.failing_bytes = 3 << 20;
+       s.files.failing_for = 41s;
+     },
+     {"3.0 MiB could not be written for 41 s, and are tried again"}},
+    {"some for want of room, some otherwise",
+     [](MountState& s) {
+       s.files.failing_bytes = 3 << 20;
+       s.files.no_room_bytes = 1 << 20;
+       s.files.failing_for = 2s;
+     },
+     {"1.0 MiB cannot be written: no room",
+      "2.0 MiB could not be written for 2 s, and are tried again"}},
+    {"lost blocks",
+     [](MountState& s) { s.volume.unreadable = 1; },
+     {"1 block could not be read: too few servers have it intact; once unmounted, s3oramfs fsck "
+      "names the files that need it, if any do"}},
+    {"lost slots",
+     [](MountState& s) {
+       s.volume.scrub.emplace();
+       s.volume.scrub->found.lost = 2;
+     },
+     {"a scrub found 2 slots damaged at too many servers, and left as it was"}},
+    {"eviction lags",
+     [](MountState& s) {
+       s.volume.evicting_seconds = 61;
+       s.volume.evictions_due = 2;
+     },
+     {"eviction lags: one is under way for 61 s, 2 due"}},
+    {"writing lags",
+     [](MountState& s) { s.files.lag = 90s; },
+     {"writing lags: what is 90 s old is not yet durable"}},
+    {"the end comes first",
+     [](MountState& s) {
+       s.volume.failure = "server 1: a newer session has the volume";
+       s.volume.servers[0].answering = false;
+     },
+     {"the volume cannot go on: server 1: a newer session has the volume",
+      "server 1 does not answer for 0 s: reading and writing wait"}},
+};
+
+TEST(Health, IsToldInWords) {
+  for (const Case& each : kCases) {
+    MountState state = sound();
+    each.change(state);
+    EXPECT_EQ(problems(state), each.words) << each.name;
+  }
+}
+
+TEST(MountStatus, HasTheNamesThatProgramsUse) {
+  MountState state = sound();
+  state.volume.servers[1].answering = false;
+  state.volume.servers[1].silent_seconds = 40.26;
+  state.volume.accesses = 7;
+  state.files.dirty_bytes = 123;
+  const auto json = status_json({"/mnt", 1700000000}, state, {{{0, 1, 2}, {2, 3, 4}}, {}, {}});
+  EXPECT_EQ(json["ok"], true);
+  EXPECT_EQ(json["mountpoint"], "/mnt");
+  EXPECT_EQ(json["since"], 1700000000);
+  EXPECT_EQ(json["health"]["healthy"], false);
+  EXPECT_EQ(json["health"]["problems"].size(), 1u);
+  EXPECT_EQ(json["volume"]["accesses"], 7);
+  EXPECT_EQ(json["volume"]["evicting"], false);
+  EXPECT_EQ(json["cache"]["dirty_bytes"], 123);
+  EXPECT_EQ(json["servers"][1]["answering"], false);
+  EXPECT_EQ(json["servers"][1]["silent_seconds"], 40.3);
+  ASSERT_EQ(json["servers"][0]["links"].size(), 1u);  // the client's own is not among them
+  EXPECT_EQ(json["servers"][0]["links"][0]["server"], 2);
+  EXPECT_TRUE(json["scrub"].is_null());
+  state.volume.scrub = {.running = false,
+                        .looked_at = 3,
+                        .of = 7,
+                        .found = {.adopted = {}, .healed = {{2, 31}}, .lost = 1, .hindrance = ""},
+                        .failure = Error{Errc::unreachable, "server 3 is gone"}};
+  const auto scrub = status_json({"/mnt", 1}, state, {{}, {}, {}})["scrub"];
+  EXPECT_EQ(scrub["running"], false);
+  EXPECT_EQ(scrub["buckets_looked_at"], 3);
+  EXPECT_EQ(scrub["buckets"], 7);
+  EXPECT_EQ(scrub["healed"][0]["server"], 2);
+  EXPECT_EQ(scrub["healed"][0]["shares"], 31);
+  EXPECT_EQ(scrub["lost_slots"], 1);
+  EXPECT_EQ(scrub["failure"]["code"], static_cast<int>(Errc::unreachable));
+}
+
+TEST(MountStatus, GaugesFollowTheState) {
+  Metrics metrics;
+  MountState state = sound();
+  state.volume.servers[1].bytes_sent = 12;
+  state.files.no_room_bytes = 3;
+  gauge({"/a secret name", 1}, state, {{{0, 1, 2}, {2, 3, 4}}, {}, {}}, metrics);
+  Exposition page = read_exposition(metrics.text());
+  EXPECT_EQ(page.samples.at("s3oramfs_healthy"), 0);
+  EXPECT_EQ(page.samples.at("s3oramfs_sent_bytes_total{server=\"2\"}"), 12);
+  EXPECT_EQ(page.samples.at("s3oramfs_between_servers_bytes_total{server=\"1\",peer=\"2\"}"), 3);
+  EXPECT_EQ(metrics.text().find("secret"), std::string::npos);
+  state = sound();
+  state.volume.servers[1].bytes_sent = 15;
+  gauge({"/a secret name", 1}, state, {{}, {}, {}}, metrics);
+  page = read_exposition(metrics.text());
+  EXPECT_EQ(page.samples.at("s3oramfs_healthy"), 1);
+  EXPECT_EQ(page.samples.at("s3oramfs_sent_bytes_total{server=\"2\"}"), 15);
+  EXPECT_EQ(page.samples.at("s3oramfs_server_answering{server=\"2\"}"), 1);
+}
+
+}  // namespace
+}  // namespace s3oram

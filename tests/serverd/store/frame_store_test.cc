@@ -1,0 +1,332 @@
+#include "serverd/store/frame_store.h"
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/harness/memory_file.h"
+
+namespace s3oram {
+namespace {
+
+using test::MemoryDisk;
+
+constexpr std::size_t kRingSlots = 3, kSlots = 4, kSlotSize = 40,
+                      kStride = kSlotSize + Frame::kTrailer;
+constexpr std::size_t kCachedFrames = 4;  // the least that a store keeps
+
+class FrameStoreTest : public testing::Test {
+ protected:
+  FrameStore fresh() {
+    return {test::memory_file(disk_), as_view("server 1"), kRingSlots, kSlots, kSlotSize, 0};
+  }
+
+  static std::shared_ptr<Frame> filled(std::uint8_t tag) {
+    auto frame = std::make_shared<Frame>(kSlots, kSlotSize);
+    for (std::size_t slot = 0; slot < kSlots; ++slot)
+      std::fill_n(frame->slot(slot), kSlotSize, static_cast<std::uint8_t>(tag + slot));
+    return frame;
+  }
+  static void expect_filled(const Result<std::shared_ptr<const Frame>>& frame, std::uint8_t tag,
+                            std::size_t slots = kSlots) {
+    ASSERT_TRUE(frame) << frame.error().message;
+    for (std::size_t slot = 0; slot < slots; ++slot)
+      for (std::size_t i = 0; i < kSlotSize; ++i)
+        ASSERT_EQ((*frame)->slot(slot)[i], static_cast<std::uint8_t>(tag + slot));
+  }
+  static std::size_t place(FrameNumber frame, std::size_t slot) {
+    return (frame == kRing ? slot : kRingSlots + (frame - 1) * kSlots + slot) * kStride;
+  }
+
+  std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>();
+  FrameStore store_ = fresh();
+};
+
+TEST_F(FrameStoreTest, FindsFramesAgainAfterARestart) {
+  for (FrameNumber frame = 1; frame <= 10; ++frame)
+    ASSERT_TRUE(store_.write(frame, filled(static_cast<std::uint8_t>(frame * 10)), frame));
+  EXPECT_EQ(disk_->content.size(), (kRingSlots + 10 * kSlots) * kStride);
+  auto again = fresh();
+  for (FrameNumber frame = 1; frame <= 10; ++frame)
+    expect_filled(again.read({frame, kSlots}), static_cast<std::uint8_t>(frame * 10));
+}
+
+TEST_F(FrameStoreTest, NoticesEveryFlippedBitAndNamesTheSlot) {
+  ASSERT_TRUE(store_.write(3, filled(1), 77));
+  for (std::size_t slot = 0; slot < kSlots; ++slot)
+    for (std::size_t bit = 0; bit < kStride * 8; ++bit) {
+      auto& byte = disk_->content[place(3, slot) + bit / 8];
+      const auto mask = static_cast<std::uint8_t>(1 << bit % 8);
+      byte ^= mask;
+      auto again = fresh();
+      const auto frame = again.read({3, kSlots});
+      ASSERT_FALSE(frame) << "slot " << slot << " bit " << bit;
+      ASSERT_EQ(frame.error().code, Errc::corrupt);
+      ASSERT_EQ(frame.error().message,
+                "slot " + std::to_string(slot) + " of frame 3 is damaged on disk");
+      // Slots before it can be had still; it alone cannot.
+      expect_filled(again.read({3, static_cast<std::uint16_t>(slot)}), 1, slot);
+      const auto one = again.read_slot(3, slot);
+      ASSERT_TRUE(one);
+      ASSERT_FALSE(*one);
+      byte ^= mask;
+    }
+  auto again = fresh();
+  expect_filled(again.read({3, kSlots}), 1);
+}
+
+TEST_F(FrameStoreTest, NoticesWhatWasWrittenToAnotherPlace) {
+  ASSERT_TRUE(store_.write(1, filled(10), 5));
+  ASSERT_TRUE(store_.write(2, filled(10), 5));
+  const auto move = [&](std::size_t from, std::size_t to, std::size_t size) {
+    std::copy_n(disk_->content.begin() + static_cast<std::ptrdiff_t>(from), size,
+                disk_->content.begin() + static_cast<std::ptrdiff_t>(to));
+  };
+  move(place(1, 0), place(2, 0), kStride * kSlots);  // a frame over another
+  auto again = fresh();
+  EXPECT_FALSE(again.read({2, kSlots}));
+  move(place(1, 0), place(1, 1), kStride);  // a slot over its neighbour
+  EXPECT_TRUE(again.read({1, 1}));
+  EXPECT_FALSE(again.read({1, 2}));
+}
+
+TEST_F(FrameStoreTest, NoticesWhatAnotherServerWrote) {
+  ASSERT_TRUE(store_.write(1, filled(10), 5));
+  ASSERT_TRUE(store_.write_slot(kRing, 0, Bytes(kSlotSize, 9), 6));
+  FrameStore other(test::memory_file(disk_), as_view("server 2"), kRingSlots, kSlots, kSlotSize, 0);
+  EXPECT_FALSE(other.read({1, kSlots, 5}));
+  EXPECT_FALSE(*other.read_slot(1, 0, 5));
+  EXPECT_FALSE(*other.read_slot(kRing, 0));
+  EXPECT_EQ(other.damaged({1, 2, 5})->size(), 2u);
+}
+
+TEST_F(FrameStoreTest, NoticesWhatIsOfAnotherTime) {
+  ASSERT_TRUE(store_.write(1, filled(10), 5));
+  const Bytes former = disk_->content;
+  ASSERT_TRUE(store_.write(1, filled(20), 9));
+  disk_->content = former;
+  auto again = fresh();
+  EXPECT_FALSE(again.read({1, kSlots, 9}));
+  EXPECT_FALSE(*again.read_slot(1, 0, 9));
+  EXPECT_EQ(again.damaged({1, kSlots, 9})->size(), kSlots);
+  expect_filled(again.read({1, kSlots, 5}), 10);
+  expect_filled(fresh().read({1, kSlots}), 10);  // a store of format 2 does not know
+}
+
+TEST_F(FrameStoreTest, TakesUnwrittenSlotsForDamaged) {
+  EXPECT_FALSE(store_.read({1, 1})) << "zeros are not a slot";
+  ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 9), 1));
+  EXPECT_TRUE(store_.read({1, 1}));
+  EXPECT_FALSE(store_.read({1, 2}));
+}
+
+TEST_F(FrameStoreTest, WritesAndReadsSingleSlots) {
+  auto none = store_.read_slot(2, 3);
+  ASSERT_TRUE(none);
+  EXPECT_FALSE(*none);
+  ASSERT_TRUE(store_.write_slot(2, 3, Bytes(kSlotSize, 9), 0x123456789abcdef0));
+  auto found = store_.read_slot(2, 3);
+  ASSERT_TRUE(found && *found);
+  EXPECT_EQ((*found)->stamp, 0x123456789abcdef0u);
+  EXPECT_EQ((*found)->content, Bytes(kSlotSize, 9));
+  auto neighbour = store_.read_slot(2, 2);
+  ASSERT_TRUE(neighbour);
+  EXPECT_FALSE(*neighbour);
+  // Half of a newer write: neither the new nor the old, but nothing.
+  const Bytes before = disk_->content;
+  ASSERT_TRUE(store_.write_slot(2, 3, Bytes(kSlotSize, 8), 0x123456789abcdef1));
+  std::copy(before.begin() + static_cast<std::ptrdiff_t>(place(2, 3) + kStride / 2), before.end(),
+            disk_->content.begin() + static_cast<std::ptrdiff_t>(place(2, 3) + kStride / 2));
+  auto torn = store_.read_slot(2, 3);
+  ASSERT_TRUE(torn);
+  EXPECT_FALSE(*torn);
+}
+
+TEST_F(FrameStoreTest, KeepsTheRingBeforeTheFramesAndNeverInTheCache) {
+  ASSERT_TRUE(store_.write(1, filled(50), 1));
+  for (std::size_t slot = 0; slot < kRingSlots; ++slot)
+    ASSERT_TRUE(store_.write_slot(kRing, slot, Bytes(kSlotSize, 9), 20 + slot));
+  for (int i = 0; i < 2; ++i) {
+    auto again = fresh();
+    for (std::size_t slot = 0; slot < kRingSlots; ++slot) {
+      disk_->reads = 0;
+      const auto found = again.read_slot(kRing, slot);
+      ASSERT_TRUE(found && *found);
+      EXPECT_EQ((*found)->stamp, 20 + slot);
+      EXPECT_EQ((*found)->content, Bytes(kSlotSize, 9));
+      EXPECT_EQ(disk_->reads, 1);
+    }
+    expect_filled(again.read({1, kSlots}), 50);
+  }
+  // In place: an older write is gone, and its neighbours are as they were.
+  ASSERT_TRUE(store_.write_slot(kRing, 1, Bytes(kSlotSize, 8), 30));
+  EXPECT_EQ((*store_.read_slot(kRing, 1))->stamp, 30u);
+  EXPECT_EQ((*store_.read_slot(kRing, 0))->stamp, 20u);
+  EXPECT_EQ((*store_.read_slot(kRing, 2))->stamp, 22u);
+  // A slot of the ring is none of a frame.
+  std::copy_n(disk_->content.begin(), kStride,
+              disk_->content.begin() + static_cast<std::ptrdiff_t>(place(1, 0)));
+  EXPECT_FALSE(fresh().read({1, 1}));
+  disk_->content[place(kRing, 2) + 5] ^= 1;
+  const auto damaged = store_.read_slot(kRing, 2);
+  ASSERT_TRUE(damaged);
+  EXPECT_FALSE(*damaged);
+}
+
+TEST_F(FrameStoreTest, ReadsACachedFrameOnlyOnce) {
+  for (FrameNumber frame = 1; frame <= kCachedFrames + 1; ++frame)
+    ASSERT_TRUE(store_.write(frame, filled(static_cast<std::uint8_t>(frame)), 1));
+  // Frame 1 was the oldest and had to go.
+  disk_->reads = 0;
+  expect_filled(store_.read({2, kSlots}), 2);
+  EXPECT_EQ(disk_->reads, 0);
+  expect_filled(store_.read({1, kSlots}), 1);
+  EXPECT_EQ(disk_->reads, 1);
+  // Frame 3 was the least recently used, not 2.
+  expect_filled(store_.read({2, kSlots}), 2);
+  EXPECT_EQ(disk_->reads, 1);
+  expect_filled(store_.read({3, kSlots}), 3);
+  EXPECT_EQ(disk_->reads, 2);
+  store_.forget(3);
+  expect_filled(store_.read({3, kSlots}), 3);
+  EXPECT_EQ(disk_->reads, 3);
+  store_.forget(99);
+}
+
+TEST_F(FrameStoreTest, KeepsTheTopOfTheTree) {
+  const auto level_of_frame = [](FrameNumber frame) { return frame <= 3 ? frame - 1 : 9; };
+  const auto read = [&](FrameNumber frame) {
+    expect_filled(store_.read({frame, kSlots}, level_of_frame(frame)),
+                  static_cast<std::uint8_t>(frame));
+  };
+  for (FrameNumber frame = 1; frame <= 20; ++frame)
+    ASSERT_TRUE(
+        store_.write(frame, filled(static_cast<std::uint8_t>(frame)), 1, level_of_frame(frame)));
+  for (FrameNumber frame = 4; frame <= 20; ++frame) read(frame);
+  disk_->reads = 0;
+  for (FrameNumber frame = 1; frame <= 3; ++frame) {
+    EXPECT_TRUE(store_.cached({frame, kSlots}));
+    read(frame);
+  }
+  EXPECT_EQ(disk_->reads, 0) << "leaves have driven the top out";
+  EXPECT_TRUE(store_.cached({20, kSlots})) << "there is room for one leaf";
+  EXPECT_FALSE(store_.cached({19, kSlots}));
+  EXPECT_FALSE(store_.cached({99, 1}));
+  // A tree that grows: what was the cache's deepest level is not any more.
+  expect_filled(store_.read({3, kSlots}, 10), 3);
+  read(19);
+  EXPECT_TRUE(store_.cached({20, kSlots}) && store_.cached({19, kSlots}));
+  EXPECT_FALSE(store_.cached({3, kSlots}));
+  // What is of no use any more makes room, whatever its level was.
+  store_.forget(1);
+  read(18);
+  EXPECT_TRUE(store_.cached({19, kSlots}) && store_.cached({20, kSlots}));
+}
+
+TEST_F(FrameStoreTest, ACopyIsOnesOwnAndNotKept) {
+  for (FrameNumber frame = 1; frame <= kCachedFrames + 1; ++frame)
+    ASSERT_TRUE(store_.write(frame, filled(static_cast<std::uint8_t>(frame)), 1));
+  for (const FrameNumber frame : {1, 2}) {
+    const FrameRef ref{frame, kSlots, 1};
+    const bool cached = store_.cached(ref);
+    disk_->reads = 0;
+    auto copy = store_.copy(ref);
+    expect_filled(copy, static_cast<std::uint8_t>(frame));
+    EXPECT_EQ(disk_->reads, cached ? 0 : 1);
+    EXPECT_EQ(store_.cached(ref), cached);
+    (*copy)->slot(1)[3] ^= 1;
+    expect_filled(store_.read(ref), static_cast<std::uint8_t>(frame));
+  }
+  disk_->content[place(4, 1)] ^= 1;
+  store_.forget(4);
+  const auto damaged = store_.copy({4, kSlots});
+  ASSERT_FALSE(damaged);
+  EXPECT_EQ(damaged.error().code, Errc::corrupt);
+  EXPECT_TRUE(store_.copy({})) << "of no frame: whatever it holds";
+}
+
+TEST(FramePoolTest, GivesWhatCameBack) {
+  auto pool = std::make_shared<FramePool>(kSlots, kSlotSize);
+  auto first = FramePool::take(pool), second = FramePool::take(pool);
+  const Frame* const was = first.get();
+  EXPECT_NE(second.get(), was);
+  first.reset();
+  EXPECT_EQ(FramePool::take(pool).get(), was);
+  pool.reset();
+  std::fill_n(second->slot(0), kSlots * kStride, std::uint8_t{1});  // outlives it
+}
+
+TEST_F(FrameStoreTest, ChecksMoreSlotsWhenMoreAreAskedFor) {
+  ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 1), 1));
+  ASSERT_TRUE(store_.write_slot(1, 1, Bytes(kSlotSize, 2), 2));
+  expect_filled(store_.read({1, 2}), 1, 2);
+  EXPECT_FALSE(store_.read({1, 3})) << "two were checked, the third never";
+  ASSERT_TRUE(store_.write_slot(1, 2, Bytes(kSlotSize, 3), 3));
+  expect_filled(store_.read({1, 3}), 1, 3);
+}
+
+TEST_F(FrameStoreTest, KeepsTheDisksQueueShort) {
+  constexpr std::size_t kLargeSlot = FrameStore::kMostUnderWay * 3 / 4;
+  FrameStore store(test::memory_file(disk_), as_view("server 1"), kRingSlots, kSlots, kLargeSlot,
+                   0);
+  const auto frame = std::make_shared<Frame>(kSlots, kLargeSlot);
+  for (std::size_t slot = 0; slot < kSlots; ++slot)
+    std::fill_n(frame->slot(slot), kLargeSlot, static_cast<std::uint8_t>(slot));
+  ASSERT_TRUE(store.write(2, frame, 1));
+  EXPECT_EQ(disk_->most_under_way, FrameStore::kMostUnderWay);
+  EXPECT_EQ(disk_->under_way, 0U);
+  const auto damaged = store.damaged({2, kSlots, 1});
+  ASSERT_TRUE(damaged);
+  EXPECT_TRUE(damaged->empty()) << "every part is in its place";
+}
+
+TEST_F(FrameStoreTest, ReportsFailures) {
+  std::ostringstream log;
+  const auto former = spdlog::default_logger();
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)));
+  ASSERT_TRUE(store_.write(1, filled(1), 1));
+  EXPECT_EQ(log.str(), "");
+  disk_->fail_writes = true;
+  auto status = store_.write(1, filled(50), 2);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Errc::disk_full);
+  EXPECT_FALSE(store_.write_slot(2, 0, Bytes(kSlotSize), 1));
+  EXPECT_FALSE(store_.write(2, filled(2), 1));
+  disk_->fail_writes = false;
+  expect_filled(store_.read({1, kSlots}), 1);
+  EXPECT_FALSE(store_.read({2, kSlots})) << "what could not be written is not in the cache";
+  disk_->fail_reads = true;
+  store_.forget(1);
+  EXPECT_FALSE(store_.read({1, kSlots}));
+  EXPECT_FALSE(store_.read_slot(1, 0));
+  disk_->fail_syncs = true;
+  EXPECT_FALSE(store_.sync());
+  spdlog::set_default_logger(former);
+  EXPECT_NE(log.str().find(status.error().message), std::string::npos) << log.str();
+  EXPECT_EQ(std::ranges::count(log.str(), '\n'), 1) << "the log is not flooded: " << log.str();
+}
+
+// A late repetition of a retrieval reads a frame that is being given a new life: what it has read
+// must not stay in the cache.
+TEST_F(FrameStoreTest, AReadThatAWriteOvertakesIsNotRemembered) {
+  ASSERT_TRUE(store_.write(1, filled(10), 1));
+  store_.forget(1);
+  disk_->after_read = [&] { ASSERT_TRUE(store_.write(1, filled(100), 2)); };
+  expect_filled(store_.read({1, kSlots}), 10);
+  expect_filled(store_.read({1, kSlots}), 100);
+
+  store_.forget(1);
+  disk_->after_read = [&] {
+    store_.forget(1);
+    ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 200), 3));
+  };
+  expect_filled(store_.read({1, 1}), 100, 1);
+  expect_filled(store_.read({1, 1}), 200, 1);
+}
+
+}  // namespace
+}  // namespace s3oram
