@@ -5,7 +5,6 @@
 
 #include "oramcore/base/codec.h"
 #include "oramcore/base/human.h"
-#include "oramcore/schemes/s3oram/protocol/messages.h"
 
 namespace s3oram {
 namespace {
@@ -54,17 +53,6 @@ Bytes with_header(RpcHeader header, Bytes message) {
 
 }  // namespace
 
-MessageKind question_kind(MessageType type) {
-  switch (type) {
-    case MessageType::write_root:
-    case MessageType::relay:
-    case MessageType::subshare:
-      return MessageKind::bulk_question;
-    default:
-      return MessageKind::question;
-  }
-}
-
 View Payload::body() const { return View(message).subspan(Rpc::kHeaderSize); }
 
 std::uint16_t Payload::tag() const {
@@ -105,15 +93,13 @@ Rpc::~Rpc() {
   transport_.on_connection([](Party) {});
 }
 
-Task<Result<Payload>> Rpc::call(Party to, MessageType type, Bytes request, Duration patience,
+Task<Result<Payload>> Rpc::call(Party to, Question question, Bytes request, Duration patience,
                                 std::uint16_t tag) {
   if (stopped_) co_return fail(Errc::shutting_down, "stopped");
-  RpcHeader header{
-      .kind = question_kind(type), .type = static_cast<std::uint16_t>(type), .tag = tag};
+  RpcHeader header{.kind = question.kind, .type = question.type, .tag = tag};
   header.number = next_number_++;
   const Duration now = clock_.now();
-  // Whoever asks for the status does not wait for that long.
-  const Duration waiting = (type == MessageType::traffic ? 0 : waiting_bytes(to)) * kTimeOfByte;
+  const Duration waiting = (question.waits_in_line ? waiting_bytes(to) : 0) * kTimeOfByte;
   std::optional<Result<Payload>> answer;
   // Only calls_ owns the call: a caller that waits in it and owns it would own itself.
   const auto call = calls_.emplace(header.number, std::make_unique<Call>()).first->second.get();
@@ -242,8 +228,7 @@ void Rpc::handle(Party from, std::uint16_t type, std::uint64_t number, Bytes mes
            Bytes request) -> Task<void> {
           const MessageKind asked = kind_of(request);
           Payload payload{std::move(request)};
-          auto answer =
-              co_await rpc.handler_(to, static_cast<MessageType>(kind), std::move(payload));
+          auto answer = co_await rpc.handler_(to, kind, std::move(payload));
           if (!*alive) co_return;
           rpc.handling_.erase({to, id});
           RpcHeader header{.kind = answer_to(asked), .type = kind, .number = id};

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <type_traits>
 
 #include "oramcore/base/async.h"
 #include "oramcore/base/error.h"
@@ -16,11 +17,17 @@
 
 namespace s3oram {
 
-enum class MessageType : std::uint16_t;
 struct RpcHeader;
 
-/// How requests of a type are sent; answers go the same way back.
-MessageKind question_kind(MessageType type);
+/// What Rpc knows of a question. A protocol numbers its types in an enumeration and defines
+/// question_of(Type) beside it.
+struct Question {
+  std::uint16_t type = 0;
+  MessageKind kind = MessageKind::question;  // the answer goes back the same way
+  /// Whether the caller's patience is extended by the time that earlier requests take on a slow
+  /// line.
+  bool waits_in_line = true;
+};
 
 /// A received message and the part of it after the header.
 struct Payload {
@@ -51,11 +58,19 @@ class Rpc {
   /// Asks `to` and waits for its answer: the answer's body, or the error that the other side
   /// returned, or unreachable after `patience` (and the time that what waits in front takes on a
   /// slow line), or shutting_down after stop(). `tag` goes with the question.
-  Task<Result<Payload>> call(Party to, MessageType type, Bytes request,
+  Task<Result<Payload>> call(Party to, Question question, Bytes request,
                              Duration patience = Duration::max(), std::uint16_t tag = 0);
+  /// Asks a question of a protocol's type.
+  template <class Type>
+  requires std::is_enum_v<Type>
+  auto call(Party to, Type type, Bytes request, Duration patience = Duration::max(),
+            std::uint16_t tag = 0) {
+    return call(to, question_of(type), std::move(request), patience, tag);
+  }
 
   /// Answers requests. The handler gives an encoded answer (header blank) or an error.
-  using Handler = std::function<Task<Result<Bytes>>(Party from, MessageType type, Payload request)>;
+  using Handler =
+      std::function<Task<Result<Bytes>>(Party from, std::uint16_t type, Payload request)>;
   void serve(Handler handler);
 
   /// Ends every call with shutting_down, now and later; requests are no longer handled.

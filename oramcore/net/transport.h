@@ -6,12 +6,9 @@
 #include <utility>
 
 #include "oramcore/base/bytes.h"
+#include "oramcore/base/party.h"
 
 namespace s3oram {
-
-/// Who is who: 0 is the client, 1..l the servers (and their evaluation points).
-using Party = std::uint8_t;
-constexpr Party kClient = 0;
 
 /// Messages carried, in bytes, without the overhead of what carries them; `dropped` counts those
 /// that could not be sent.

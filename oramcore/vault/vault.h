@@ -16,8 +16,8 @@
 #include "oramcore/base/curve_keys.h"
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
+#include "oramcore/base/party.h"
 #include "oramcore/base/random.h"
-#include "oramcore/net/transport.h"
 #include "oramcore/schemes/s3oram/protocol/params.h"
 #include "oramcore/vault/key_file.h"
 

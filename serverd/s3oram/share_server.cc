@@ -27,8 +27,8 @@ Status check(const VolumeDescription& volume, Party self) {
 
 Status Server::start() {
   S3O_TRY(open_frames());
-  rpc_.serve([this](Party from, MessageType type, Payload request) {
-    return handle(from, type, std::move(request));
+  rpc_.serve([this](Party from, std::uint16_t type, Payload request) {
+    return handle(from, static_cast<MessageType>(type), std::move(request));
   });
   return {};
 }

@@ -73,8 +73,8 @@ class RpcTest : public testing::Test {
   }
   /// Echoes what it is asked, behind "re: ", and counts.
   void serve_echo() {
-    server_->serve([this](Party, MessageType type, Payload request) -> Task<Result<Bytes>> {
-      EXPECT_EQ(type, kType);
+    server_->serve([this](Party, std::uint16_t type, Payload request) -> Task<Result<Bytes>> {
+      EXPECT_EQ(type, question_of(kType).type);
       ++handled_;
       co_return message_of("re: " + text_of(request));
     });
@@ -82,7 +82,7 @@ class RpcTest : public testing::Test {
   /// Handlers wait until `open_` is set.
   void serve_slowly() {
     server_->serve(
-        [this](Party, MessageType, Payload request) { return slowly(std::move(request)); });
+        [this](Party, std::uint16_t, Payload request) { return slowly(std::move(request)); });
   }
   Task<Result<Bytes>> slowly(Payload request) {
     ++handled_;
@@ -114,7 +114,7 @@ class RpcTest : public testing::Test {
 
 TEST_F(RpcTest, MatchesAnswersToCallsInAnyOrder) {
   std::vector<std::function<void()>> answer;
-  server_->serve([&](Party, MessageType, Payload request) -> Task<Result<Bytes>> {
+  server_->serve([&](Party, std::uint16_t, Payload request) -> Task<Result<Bytes>> {
     Event turn;
     answer.push_back([&turn] { turn.notify_all(); });
     co_await turn.wait();
@@ -307,7 +307,7 @@ TEST_F(RpcTest, TakesTheFirstOfTwoAnswers) {
 }
 
 TEST_F(RpcTest, CarriesErrors) {
-  server_->serve([](Party, MessageType, Payload) -> Task<Result<Bytes>> {
+  server_->serve([](Party, std::uint16_t, Payload) -> Task<Result<Bytes>> {
     co_return fail(Errc::disk_full, "no room for {} slots", 7);
   });
   const auto outcome = begin("hello");
@@ -319,7 +319,7 @@ TEST_F(RpcTest, CarriesErrors) {
 
 // They end in logs and terminals.
 TEST_F(RpcTest, WordsOfOthersAreFewAndPrintable) {
-  server_->serve([](Party, MessageType, Payload) -> Task<Result<Bytes>> {
+  server_->serve([](Party, std::uint16_t, Payload) -> Task<Result<Bytes>> {
     co_return fail(Errc::failed, "\x1b]52;c;\n<0>forged {}", std::string(1 << 20, 'x'));
   });
   const auto outcome = begin("hello");
@@ -331,7 +331,7 @@ TEST_F(RpcTest, WordsOfOthersAreFewAndPrintable) {
 }
 
 TEST_F(RpcTest, AnErrorWithoutAMeaningIsOneAllTheSame) {
-  server_->serve([](Party, MessageType, Payload) -> Task<Result<Bytes>> {
+  server_->serve([](Party, std::uint16_t, Payload) -> Task<Result<Bytes>> {
     co_return fail(static_cast<Errc>(256), "256 would be an exit status of 0");
   });
   const auto outcome = begin("hello");
@@ -413,7 +413,7 @@ TEST_F(RpcTest, StopEndsServing) {
 }
 
 TEST_F(RpcTest, ADyingHandlerLeavesItsCallerToAskAgain) {
-  server_->serve([this](Party, MessageType, Payload) -> Task<Result<Bytes>> {
+  server_->serve([this](Party, std::uint16_t, Payload) -> Task<Result<Bytes>> {
     if (++handled_ == 1) co_return fail(Errc::shutting_down, "stopping");
     co_return message_of("back again");
   });

@@ -22,7 +22,7 @@ inline std::uint64_t number_of(View message) {
 /// A request as Rpc sends it, for the first opening of a session.
 inline constexpr std::uint8_t kOpening = 1;
 inline Bytes request(MessageType type, std::uint64_t number, Bytes encoded) {
-  encoded[0] = static_cast<std::uint8_t>(question_kind(type));
+  encoded[0] = static_cast<std::uint8_t>(question_of(type).kind);
   encoded[1] = Rpc::kWireVersion;
   encoded[2] = static_cast<std::uint8_t>(type);
   encoded[6] = kOpening;

@@ -52,6 +52,17 @@ enum class MessageType : std::uint16_t {
   digests = 27,
 };
 
+/// How questions of a type are sent.
+constexpr Question question_of(MessageType type) {
+  Question question{.type = static_cast<std::uint16_t>(type)};
+  if (type == MessageType::write_root || type == MessageType::relay ||
+      type == MessageType::subshare)
+    question.kind = MessageKind::bulk_question;
+  // Status is asked for by people, who do not wait for as long as bulk data may take.
+  if (type == MessageType::traffic) question.waits_in_line = false;
+  return question;
+}
+
 using Nonce = std::array<std::uint8_t, 16>;
 using Digest = std::array<std::uint8_t, 32>;   // BLAKE2b
 using Attempt = std::array<std::uint8_t, 16>;  // 128 random bits that name one try of an eviction
