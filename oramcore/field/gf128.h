@@ -1,0 +1,53 @@
+// GF(2^128) = GF(2)[X] / (X^128 + X^7 + X^2 + X + 1): the field of digests, in which one element
+// tells two messages of any length apart but with a probability of 2^-128. An element is 16 bytes;
+// byte 0 holds the coefficients of X^0 to X^7, lowest bit first.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "oramcore/base/bytes.h"
+
+namespace s3oram::gf128 {
+
+struct Element {
+  std::uint64_t low = 0, high = 0;  // coefficients of X^0 to X^63, and of X^64 to X^127
+  friend bool operator==(const Element&, const Element&) = default;
+  Element& operator+=(const Element& other) {
+    low ^= other.low;
+    high ^= other.high;
+    return *this;
+  }
+  friend Element operator+(Element a, const Element& b) { return a += b; }
+};
+
+/// `bytes` has 16 bytes.
+Element from_bytes(View bytes);
+std::array<std::uint8_t, 16> to_bytes(const Element& element);
+
+/// A sum of products that is not reduced yet, so that a long one is reduced once.
+struct Sum {
+  std::array<std::uint64_t, 4> words{};  // of a polynomial of degree 254 at most
+};
+
+/// sum += coefficients[0] * words[0] + coefficients[1] * words[1] + ..., where `words` are elements
+/// of 16 bytes each. Takes the same time for all contents.
+void multiply_add(std::span<const Element> coefficients, View words, Sum& sum);
+
+Element reduce(const Sum& sum);
+
+Element multiply(const Element& a, const Element& b);
+
+/// What multiply_add() is computed with, chosen once at run time. `use` is for tests and benchmarks
+/// (false if this machine lacks it).
+enum class Kernel { portable, clmul, vclmul, pmull };
+/// All of them; a later one is the better one where a machine has both.
+inline constexpr Kernel kKernels[] = {Kernel::portable, Kernel::clmul, Kernel::vclmul,
+                                      Kernel::pmull};
+Kernel kernel();
+bool use(Kernel kernel);
+std::string_view name(Kernel kernel);
+
+}  // namespace s3oram::gf128
