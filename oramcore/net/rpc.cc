@@ -93,7 +93,7 @@ Rpc::~Rpc() {
   transport_.on_connection([](Party) {});
 }
 
-Task<Result<Payload>> Rpc::call(Party to, Question question, Bytes request, Duration patience,
+Task<Result<Payload>> Rpc::call(Party to, QuestionType question, Bytes request, Duration patience,
                                 std::uint16_t tag) {
   if (stopped_) co_return fail(Errc::shutting_down, "stopped");
   RpcHeader header{.kind = question.kind, .type = question.type, .tag = tag};

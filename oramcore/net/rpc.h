@@ -21,7 +21,7 @@ struct RpcHeader;
 
 /// What Rpc knows of a question. A protocol numbers its types in an enumeration and defines
 /// question_of(Type) beside it.
-struct Question {
+struct QuestionType {
   std::uint16_t type = 0;
   MessageKind kind = MessageKind::question;  // the answer goes back the same way
   /// Whether the caller's patience is extended by the time that earlier requests take on a slow
@@ -58,7 +58,7 @@ class Rpc {
   /// Asks `to` and waits for its answer: the answer's body, or the error that the other side
   /// returned, or unreachable after `patience` (and the time that what waits in front takes on a
   /// slow line), or shutting_down after stop(). `tag` goes with the question.
-  Task<Result<Payload>> call(Party to, Question question, Bytes request,
+  Task<Result<Payload>> call(Party to, QuestionType question, Bytes request,
                              Duration patience = Duration::max(), std::uint16_t tag = 0);
   /// Asks a question of a protocol's type.
   template <class Type>

@@ -53,8 +53,8 @@ enum class MessageType : std::uint16_t {
 };
 
 /// How questions of a type are sent.
-constexpr Question question_of(MessageType type) {
-  Question question{.type = static_cast<std::uint16_t>(type)};
+constexpr QuestionType question_of(MessageType type) {
+  QuestionType question{.type = static_cast<std::uint16_t>(type)};
   if (type == MessageType::write_root || type == MessageType::relay ||
       type == MessageType::subshare)
     question.kind = MessageKind::bulk_question;
