@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
 #include <filesystem>
 #include <fstream>
 #include <zmq_addon.hpp>
@@ -117,7 +119,35 @@ TEST_F(GateTest, TheLimitOfMessagesFollowsTheVolume) {
   EXPECT_EQ(net_.node(kClient).connections[1], connections);
 }
 
-/// The signals that a thread does not block, of all threads but ours.
+// Whoever stands in a server's place has no key, but the client connects to it.
+TEST_F(GateTest, AClientTakesNoLongCommandFromALyingServer) {
+  const std::string listen = net_.config(1).listen;
+  asio::io_context io;
+  asio::ip::tcp::acceptor liar(
+      io, {asio::ip::address_v4::loopback(),
+           static_cast<unsigned short>(std::stoi(listen.substr(listen.rfind(':') + 1)))});
+  std::atomic<bool> over = false;
+  std::size_t taken = 0;
+  std::thread lies([&] {
+    asio::ip::tcp::socket socket = liar.accept();
+    boost::system::error_code error;
+    const auto greeting = zmtp::curve_greeting();
+    asio::write(socket, asio::buffer(greeting), error);
+    const std::string header("\x06\0\0\0\0\x0c\x80\0\0", 9);  // 200 MiB follow
+    asio::write(socket, asio::buffer(header), error);
+    const std::string piece(1 << 20, 'A');
+    while (!error && taken < 200 << 20) taken += asio::write(socket, asio::buffer(piece), error);
+    over = true;
+  });
+  ZmqConfig config = net_.config(kClient);
+  config.largest_message = kLargestWithoutVolume;
+  net_.start(kClient, config);
+  EXPECT_TRUE(net_.run_until([&] { return over.load(); }));
+  lies.join();
+  EXPECT_LT(taken, 16u << 20);  // what the kernel's buffers hold
+}
+
+// Those that start with a listener and a client: ZAP's, the gate's, ZeroMQ's.
 TEST_F(GateTest, ItsThreadsTakeNoSignals) {
   const auto threads = [] {
     std::set<std::string> all;
