@@ -1,16 +1,13 @@
 // s3oramfs bench: how fast a volume is, or any directories beside each other.
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 
 #include "cli/bench_report.h"
 #include "cli/command.h"
 #include "cli/json_text.h"
+#include "cli/picture_file.h"
 #include "cli/progress_bar.h"
 #include "oramcore/base/help.h"
-#include "oramcore/base/system_error.h"
 
 namespace s3oram {
 namespace {
@@ -47,23 +44,6 @@ Status measure(const std::vector<std::string>& targets, const BenchOptions& opti
   return {};
 }
 
-// Before the measurements, which take long.
-Status check_picture(const std::string& file) {
-  std::error_code ignored;
-  const bool there = std::filesystem::exists(std::filesystem::symlink_status(file, ignored));
-  errno = 0;
-  if (!std::ofstream(file, std::ios::app)) return system_failure(errno, "--plot {}", file);
-  if (!there) std::filesystem::remove(file, ignored);
-  return {};
-}
-
-Status write_picture(const std::string& file, const std::vector<BenchColumn>& columns) {
-  std::ofstream out(file);
-  out << bench_picture(columns) << std::flush;
-  if (!out) return fail(Errc::failed, "{}: cannot be written", file);
-  return {};
-}
-
 }  // namespace
 
 Status run_bench(const Args& args) {
@@ -83,7 +63,8 @@ Status run_bench(const Args& args) {
   app.add_option("--seconds", options.seconds, "For each of the other measurements, at most")
       ->capture_default_str()
       ->type_name("SECONDS");
-  app.add_option("--plot", picture, "Write a picture too, an SVG image")->type_name("FILE");
+  app.add_option("--plot", picture, "Write a picture too; its name ends in .svg or .png")
+      ->type_name("FILE");
   app.add_flag("--json", as_json, "As JSON, for programs");
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());
@@ -99,7 +80,7 @@ Status run_bench(const Args& args) {
     std::cout << json_text(bench_json(columns, options)) << "\n";
   else
     std::cout << bench_table(columns);
-  if (!picture.empty()) S3O_TRY(write_picture(picture, columns));
+  if (!picture.empty()) S3O_TRY(write_picture(picture, bench_picture(columns)));
   return measured;
 }
 

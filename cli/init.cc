@@ -227,7 +227,7 @@ Status create_volume(const InitOptions& options, Unfinished& making, const Vault
   const auto how = volume_options(making.vault, options.patience.timeout, progress);
   if (!how) return fail(how.error());
   bool shown = false;
-  Status made = until_admitted(options.patience, progress, [&] {
+  Status made = until_admitted(options.patience, [&] {
     Status outcome = Volume::create(making.vault, keys, *how);
     if (outcome || outcome.error().code != Errc::refused_key) return outcome;
     if (!std::exchange(shown, true)) show_client_key("This client's key is", keys.curve.public_key);
@@ -238,6 +238,17 @@ Status create_volume(const InitOptions& options, Unfinished& making, const Vault
   return fail(Errc::refused_key,
               "{}; {} is kept: once all servers admit its key, run the same init again",
               made.error().message, making.vault.directory().string());
+}
+
+/// What a local vault's disk has room for, beside the empty stores that are there.
+std::string room_on(std::uint64_t available, const VolumeParams& params) {
+  const unsigned stores = params.scheme.servers;
+  const std::uint64_t taken = stores * store_bytes(params, params.first_height);
+  const double full = stored_per_byte(params);
+  return fmt::format(
+      "The disk has room for about {} of data. All stores together take {:.0f} to {:.0f} times as "
+      "much: they double whenever they are full.\n",
+      human_size(data_that_fits(params, stores, available + taken)), full, 2 * full);
 }
 
 }  // namespace
@@ -268,11 +279,8 @@ Status run_init(const Args& args) {
   std::cout << choice->why;
   if (options.local) {
     std::error_code unknown;
-    const auto expansion = disk_expansion(choice->params);
     if (const auto disk = fs::space(directory, unknown); !unknown)
-      std::cout << fmt::format(
-          "The disk has room for about {}: all servers together hold up to {} times that.\n",
-          human_size(disk.available / expansion), expansion);
+      std::cout << room_on(disk.available, choice->params);
   }
   std::cout << "Made " << vault << ". Keep it: without it nothing can be read. To mount it:\n"
             << "  s3oramfs mount " << shell_word(options.vault) << " DIRECTORY\n";

@@ -1,8 +1,6 @@
 #include "cli/progress_bar.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -14,12 +12,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kEvery{100};
 constexpr std::size_t kBarWidth = 24;
-
-unsigned terminal_width() {
-  winsize size{};
-  constexpr unsigned kUsual = 80;
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
-}
 
 }  // namespace
 

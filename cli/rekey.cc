@@ -42,8 +42,8 @@ Status try_key(Vault& vault, const VaultKeys& keys, const RekeyOptions& options,
 
 Status wait_for_servers(Vault& vault, const VaultKeys& keys, const RekeyOptions& options) {
   Progress progress("opening a session by the new key");
-  Status opened = until_admitted(options.patience, progress,
-                                 [&] { return try_key(vault, keys, options, progress); });
+  Status opened =
+      until_admitted(options.patience, [&] { return try_key(vault, keys, options, progress); });
   if (opened || opened.error().code != Errc::refused_key) return opened;
   return fail(Errc::refused_key,
               "{}; the former key is still in use: once all servers admit the new one, run the "

@@ -55,8 +55,7 @@ void Patience::add_to(CLI::App& app) {
       ->check(CLI::Range(0, 1 << 24));
 }
 
-Status until_admitted(const Patience& patience, Progress& progress,
-                      const std::function<Status()>& attempt) {
+Status until_admitted(const Patience& patience, const std::function<Status()>& attempt) {
   using std::chrono::seconds, std::chrono::steady_clock;
   const auto start = steady_clock::now();
   const bool for_ever = patience.wait < 0 && at_terminal();
@@ -65,7 +64,6 @@ Status until_admitted(const Patience& patience, Progress& progress,
     if (outcome || outcome.error().code != Errc::refused_key) return outcome;
     if (!for_ever && steady_clock::now() - start >= seconds(std::max(patience.wait, 0)))
       return outcome;
-    progress.update(outcome.error().message);
     std::this_thread::sleep_for(seconds(1));
   }
 }

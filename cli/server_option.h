@@ -26,8 +26,7 @@ struct Patience {
 };
 
 /// Tries again every second while servers refuse the key, as long as `patience` says. Gives the
-/// last outcome, and shows the others.
-Status until_admitted(const Patience& patience, Progress& progress,
-                      const std::function<Status()>& attempt);
+/// last outcome. What it waits for, `attempt` shows.
+Status until_admitted(const Patience& patience, const std::function<Status()>& attempt);
 
 }  // namespace s3oram

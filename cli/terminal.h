@@ -11,6 +11,13 @@ namespace s3oram {
 /// Whether a person at a terminal reads what is written to stderr.
 bool at_terminal();
 
+/// The columns of the terminal on stderr; 80 where they are not known.
+unsigned terminal_width();
+
+/// A line of at most `width` columns: too long a text loses what stands in parentheses first, and
+/// then its end.
+std::string fitted(std::string text, std::size_t width);
+
 /// Tells on stderr that something is still going on: on a terminal one line, after a second, that
 /// is rewritten each second; elsewhere a line each 10 s.
 class Progress {

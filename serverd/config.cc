@@ -6,6 +6,7 @@
 #include <map>
 
 #include "oramcore/base/help.h"
+#include "oramcore/net/allow_list.h"
 #include "oramcore/net/endpoint.h"
 #include "serverd/config_file.h"
 #include "serverd/store_files.h"
@@ -111,6 +112,10 @@ void add_options(CLI::App& app, Options& options) {
       ->check(by(parse_peer))
       ->type_name("N=ENDPOINT[,KEY]")
       ->allow_extra_args(false);
+  app.add_option("--allow", options.allow, "An address or network that may connect; repeatable")
+      ->check(by(parse_network))
+      ->type_name("NETWORK")
+      ->allow_extra_args(false);
   app.add_flag("--exit-with-parent", options.exit_with_parent,
                "Stop when the process that started this one ends");
   app.add_option("--ready-fd", options.ready_fd, "Write a byte there once listening")
@@ -141,6 +146,14 @@ Result<ZmqConfig> network_config(const Options& options) {
   auto listen = parse_endpoint(options.listen);
   if (!listen) return fail(listen.error().code, "--listen: {}", listen.error().message);
   config.listen = std::move(*listen);
+
+  if (!options.allow.empty() && !is_tcp(config.listen))
+    return fail(Errc::usage, "--allow: {} is not reached over a network", config.listen);
+  for (const auto& text : options.allow) {
+    auto network = parse_network(text);
+    if (!network) return fail(network.error().code, "--allow: {}", network.error().message);
+    config.allow.push_back(*network);
+  }
 
   auto servers = known_servers(options);
   if (!servers) return fail(servers.error());

@@ -21,6 +21,7 @@ struct Options {
   std::optional<unsigned> index;  // else found in the store's peers by the server's key
   std::string listen;
   std::vector<std::string> peers;  // "N=ENDPOINT[,KEY]"; these go before the store's
+  std::vector<std::string> allow;  // addresses and networks that may connect; none: all
   bool exit_with_parent = false;
   int ready_fd = -1;        // -1: none
   unsigned threads = 0;     // 0: one a core

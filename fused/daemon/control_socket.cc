@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -22,9 +23,10 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kLongestRequest = 1024;
-constexpr int kPatience = 5'000;  // ms for a client to send its line
-constexpr int kPause = 100;       // ms, where none can be accepted
+constexpr std::chrono::seconds kPatience{5};  // to send the line, and to read an answer
+constexpr int kPause = 100;                   // ms, where none can be accepted
 constexpr int kBacklog = 8;
+constexpr const char* kTooMany = "the daemon answers as many questions as it can: ask again later";
 
 void send_all(int connection, const std::string& text) {
   for (std::size_t sent = 0; sent < text.size();) {
@@ -40,12 +42,23 @@ bool is_left(int connection) {
   return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-/// The connection's request, or none.
+/// Whoever does not read an answer must not keep the daemon from ending.
+void limit_sending(int connection) {
+  const timeval limit{kPatience.count(), 0};
+  ::setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+/// The connection's request, or none. However slowly it comes, it must be whole in time.
 std::optional<std::string> receive_line(int connection, int stop) {
+  const auto limit = std::chrono::steady_clock::now() + kPatience;
   std::string request;
   while (request.size() < kLongestRequest && !request.ends_with('\n')) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(limit - std::chrono::steady_clock::now());
     pollfd wake[2] = {{connection, POLLIN, 0}, {stop, POLLIN, 0}};
-    if (::poll(wake, 2, kPatience) <= 0 || wake[1].revents != 0) return std::nullopt;
+    if (left.count() <= 0 || ::poll(wake, 2, static_cast<int>(left.count())) <= 0 ||
+        wake[1].revents != 0)
+      return std::nullopt;
     char c = 0;
     if (::recv(connection, &c, 1, 0) <= 0) return std::nullopt;
     request.push_back(c);
@@ -69,6 +82,7 @@ std::string control_failure(const Error& error) {
 void LastWord::keep(Descriptor connection) {
   const std::lock_guard lock(mutex_);
   std::erase_if(waiting_, [](const Descriptor& one) { return is_left(one.get()); });
+  if (waiting_.size() >= kMostConnections) waiting_.erase(waiting_.begin());
   waiting_.push_back(std::move(connection));
 }
 
@@ -128,6 +142,11 @@ void ControlSocket::listen() {
     Descriptor connection(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (connection.get() < 0) {  // perhaps too many descriptors: not at once again
       ::poll(&wake[1], 1, kPause);
+      continue;
+    }
+    limit_sending(connection.get());
+    if (sessions_.size() >= kMostConnections) {
+      send_all(connection.get(), control_failure({Errc::failed, kTooMany}) + "\n");
       continue;
     }
     Session& session = sessions_.emplace_back();

@@ -33,6 +33,10 @@ std::string control_answer(const nlohmann::json& answer);
 /// That of a failure.
 std::string control_failure(const Error& error);
 
+/// Questions under way at a time, and those who wait for the end: each has a thread or a
+/// descriptor. A question more is answered by a failure; of those who wait the oldest has to go.
+inline constexpr std::size_t kMostConnections = 64;
+
 /// Those who have asked for the "end". Any thread.
 class LastWord {
  public:

@@ -27,6 +27,7 @@
 #include "fused/kernel/fuse_loop.h"
 #include "fused/kernel/fuse_mount.h"
 #include "fused/tables/metadata.h"
+#include "oramcore/base/durable_file.h"
 #include "oramcore/base/identity.h"
 #include "oramcore/base/memory.h"
 #include "oramcore/base/output.h"
@@ -103,13 +104,49 @@ Status lock_vault(Vault& vault) {
   });
 }
 
-Result<VaultKeys> unlock_vault(const Vault& vault, const MountCommand& command) {
+/// The vault, locked, with a database that this program knows: opening the volume is a change
+/// already, at the servers too.
+Result<Vault> take_vault(const stdfs::path& directory) {
+  auto vault = Vault::find(directory);
+  if (!vault) return vault;
+  S3O_TRY(lock_vault(*vault));
+  const std::string database = vault->database().string();
+  if (vault->config().ready && !stdfs::exists(database))
+    return fail(advise_on_database({Errc::damaged_vault, database + ": it is gone"}, directory));
+  if (auto known = Metadata::require_known_format(database); !known)
+    return fail(advise_on_database(std::move(known).error(), directory));
+  return vault;
+}
+
+/// Whether take_vault() will do, before a person is asked for the passphrase. The vault is not
+/// locked afterwards: other commands go on while the person types.
+Status check_vault(const stdfs::path& directory) {
+  const auto vault = take_vault(directory);
+  return vault ? Status() : Status(fail(vault.error()));
+}
+
+/// What is in its key file, to know whether that has changed since.
+std::optional<Bytes> key_file_of(const Vault& vault) {
+  constexpr std::size_t kLargest = 1 << 16;
+  auto content = read_small_file(vault.directory() / "vault.key", kLargest);
+  return content ? std::optional(std::move(*content)) : std::nullopt;
+}
+
+Result<Credential> ask_for_credential(const Vault& vault, const MountCommand& command) {
   for (const auto& secret : {command.passphrase.passfile, command.keyfile})
     if (const std::string exposure = exposure_of(secret); !exposure.empty())
       spdlog::warn("{}", exposure);
-  auto credential = existing_credential(command.passphrase, command.keyfile, vault);
-  if (!credential) return fail(std::move(credential).error());
-  return vault.unlock(*credential);
+  return existing_credential(command.passphrase, command.keyfile, vault);
+}
+
+/// Of a locked vault. `asked`: what was in its key file when the credential was asked for.
+Result<VaultKeys> unlock_vault(const Vault& vault, const Credential& credential,
+                               const std::optional<Bytes>& asked) {
+  auto keys = vault.unlock(credential);
+  if (keys || keys.error().code != Errc::wrong_passphrase || key_file_of(vault) == asked)
+    return keys;
+  return fail(keys.error().code, "{}; it was changed while you were asked for it: mount it again",
+              keys.error().message);
 }
 
 Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
@@ -251,16 +288,15 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   if (!vault) return fail(vault.error());
   S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
   if (command.fake) return {};
-  S3O_TRY(lock_vault(*vault));
-  const std::string database = vault->database().string();
-  if (vault->config().ready && !stdfs::exists(database))
-    return fail(
-        advise_on_database({Errc::damaged_vault, database + ": it is gone"}, command.vault));
-  // Opening the volume is a change already, at the servers too.
-  if (auto known = Metadata::require_known_format(database); !known)
-    return fail(advise_on_database(std::move(known).error(), command.vault));
+  S3O_TRY(check_vault(command.vault));
   // By whoever mounts: a passphrase in /etc/fstab may be for root's eyes only.
-  auto keys = unlock_vault(*vault, command);
+  const auto asked = key_file_of(*vault);
+  auto credential = ask_for_credential(*vault, command);
+  if (!credential) return fail(credential.error());
+  vault = take_vault(command.vault);  // as other commands have left it meanwhile
+  if (!vault) return fail(vault.error());
+  const std::string database = vault->database().string();
+  auto keys = unlock_vault(*vault, *credential, asked);
   if (!keys) return fail(keys.error());
   const bool in_background = audience.command.is_background();
   ServiceManager manager(in_background ? ServiceManager::Whose::another

@@ -9,6 +9,7 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <charconv>
+#include <list>
 #include <optional>
 
 namespace s3oram {
@@ -74,8 +75,8 @@ struct MetricsResponder::State {
   Tcp::acceptor acceptor;
   std::function<std::string()> page;  // none: it is over
   const MetricsLimits limits;
-  bool local = true;  // listens on a loopback address
-  std::size_t connections = 0;
+  bool local = true;                      // listens on a loopback address
+  std::list<beast::tcp_stream*> streams;  // the oldest first
 };
 
 Answer MetricsResponder::State::respond(const http::request<http::empty_body>& request) const {
@@ -95,6 +96,7 @@ Answer MetricsResponder::State::respond(const http::request<http::empty_body>& r
 
 Task<void> MetricsResponder::State::serve(std::shared_ptr<State> state, Tcp::socket socket) {
   beast::tcp_stream stream(std::move(socket));
+  state->streams.push_back(&stream);
   stream.expires_after(state->limits.patience);
   beast::flat_buffer buffer(state->limits.header + 1);
   http::request_parser<http::empty_body> parser;
@@ -128,7 +130,7 @@ Task<void> MetricsResponder::State::serve(std::shared_ptr<State> state, Tcp::soc
       left -= std::min(left, got);
     }
   }
-  --state->connections;
+  state->streams.remove(&stream);
 }
 
 Task<void> MetricsResponder::State::accept_all(std::shared_ptr<State> state) {
@@ -141,10 +143,13 @@ Task<void> MetricsResponder::State::accept_all(std::shared_ptr<State> state) {
     if (error) {  // out of descriptors, perhaps
       pause.expires_after(kPause);
       co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
-    } else if (state->connections < state->limits.connections) {
-      ++state->connections;
+    } else {
+      if (state->streams.size() >= state->limits.connections) {
+        state->streams.front()->close();
+        state->streams.pop_front();
+      }
       spawn(state->acceptor.get_executor(), serve(state, std::move(socket)));
-    }  // else it is closed
+    }
   }
 }
 

@@ -19,7 +19,7 @@ struct MetricsAddress {
 };
 
 struct MetricsLimits {
-  std::size_t connections = 8;                // at a time; more are closed
+  std::size_t connections = 8;                // at a time; one more closes the oldest
   std::size_t header = 8 << 10;               // bytes of a request
   std::chrono::milliseconds patience{5'000};  // for a whole request and its answer
 };

@@ -39,6 +39,9 @@ inline bool is_answer(View message) {
   return kind == MessageKind::answer || kind == MessageKind::bulk_answer;
 }
 
+/// What a party takes before it knows its volume: the first messages, and the parts of Adopt.
+inline constexpr std::size_t kLargestWithoutVolume = 1 << 20;
+
 /// Best effort: a message may be lost, duplicated or reordered, but it is never altered, and
 /// `from` is authentic (CURVE key or, on a local socket, the peer's uid). Rpc makes it reliable.
 /// Everything happens on the executor of the party that owns the transport.
@@ -50,6 +53,9 @@ class Transport {
   /// Called once, before any message is sent.
   virtual void on_message(Handler handler) = 0;
   virtual void send(Party to, Bytes message) = 0;
+  /// From now on messages of up to `largest` bytes are carried, and no larger ones. A transport
+  /// that trusts whoever sends takes any.
+  virtual void limit_messages(std::size_t largest) { static_cast<void>(largest); }
   /// With one party; zeros where nobody counts.
   virtual Traffic traffic(Party party) const {
     static_cast<void>(party);

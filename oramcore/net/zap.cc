@@ -1,37 +1,46 @@
+// Decides which CURVE keys a listener admits.
 #include "oramcore/net/zap.h"
 
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <optional>
-#include <vector>
 #include <zmq_addon.hpp>
+
+#include "oramcore/base/quiet_thread.h"
 
 namespace s3oram {
 namespace {
 
-// Anyone who reaches the port can cause a warning: they must not fill the disk.
-constexpr std::chrono::seconds kWarningEvery{1};
+constexpr std::chrono::milliseconds kPause{100};  // after an error, which may come again at once
 
-// Frames of a request, in RFC 27's order.
+// Frames of a request, in RFC 27's order, behind those of a ROUTER.
 enum Frame : std::size_t {
+  kConnection,
+  kDelimiter,
   kVersion,
   kRequestId,
   kDomain,
-  kAddress,
+  kAddress,  // of the gate
   kIdentity,
   kMechanism,
   kCredentials,
   kFrames
 };
 
+std::chrono::nanoseconds now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
 }  // namespace
 
-ZapHandler::ZapHandler(zmq::context_t& context, Admitted admitted)
-    : socket_(context, zmq::socket_type::rep), admitted_(std::move(admitted)) {
+// A ROUTER, unlike a REP, can take the next request although one could not be answered.
+ZapHandler::ZapHandler(zmq::context_t& context, Admitted admitted,
+                       std::function<std::string()> address)
+    : socket_(context, zmq::socket_type::router),
+      address_(std::move(address)),
+      admitted_(std::move(admitted)) {
   socket_.set(zmq::sockopt::linger, 0);
   socket_.bind("inproc://zeromq.zap.01");
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_quiet_thread([this] { run(); });
 }
 
 ZapHandler::~ZapHandler() { thread_.join(); }
@@ -42,34 +51,48 @@ void ZapHandler::admit(Admitted admitted) {
 }
 
 void ZapHandler::run() {
-  try {
-    for (;;) {
-      std::vector<zmq::message_t> request;
-      if (!zmq::recv_multipart(socket_, std::back_inserter(request))) continue;
-      const std::string user = judge(request);
-      const std::string id = request.size() > kRequestId ? request[kRequestId].to_string() : "";
-      const std::string code = user.empty() ? "400" : "200";
-      const std::string text = user.empty() ? "key not known here" : "OK";
-      const std::vector<zmq::const_buffer> reply{zmq::buffer("1.0", 3), zmq::buffer(id),
-                                                 zmq::buffer(code),     zmq::buffer(text),
-                                                 zmq::buffer(user),     zmq::buffer("", 0)};
-      zmq::send_multipart(socket_, reply);
+  for (;;) {
+    std::string what;
+    try {
+      answer_one();
+      continue;
+    } catch (const zmq::error_t& error) {
+      if (error.num() == ETERM) return;
+      what = error.what();
+    } catch (const std::exception& error) {
+      what = error.what();
     }
-  } catch (const zmq::error_t& error) {
-    // The socket stays, so that requests remain unanswered: nobody new is admitted.
-    if (error.num() != ETERM) spdlog::critical("admitting connections failed: {}", error.what());
+    if (failures_.pass(now()))
+      spdlog::error("a connection is not admitted: {}{}", what, failures_.more());
+    std::this_thread::sleep_for(kPause);
   }
 }
 
+void ZapHandler::answer_one() {
+  std::vector<zmq::message_t> request;
+  if (!zmq::recv_multipart(socket_, std::back_inserter(request))) return;
+  if (request.size() <= kRequestId) return;  // to whom, and to what?
+  const std::string user = judge(request);
+  const std::string_view code = user.empty() ? "400" : "200";
+  const std::string_view text = user.empty() ? "key not known here" : "OK";
+  const std::vector<zmq::const_buffer> reply{zmq::buffer(request[kConnection].to_string_view()),
+                                             zmq::buffer(std::string_view()),
+                                             zmq::buffer(std::string_view("1.0")),
+                                             zmq::buffer(request[kRequestId].to_string_view()),
+                                             zmq::buffer(code),
+                                             zmq::buffer(text),
+                                             zmq::buffer(std::string_view(user)),
+                                             zmq::buffer(std::string_view())};
+  zmq::send_multipart(socket_, reply, zmq::send_flags::dontwait);
+}
+
 std::string ZapHandler::judge(const std::vector<zmq::message_t>& request) {
-  const std::string address =
-      request.size() > kAddress ? request[kAddress].to_string() : std::string("?");
   PublicKey key;
   if (request.size() != kFrames || request[kVersion].to_string_view() != "1.0" ||
       request[kDomain].to_string_view() != kZapDomain ||
       request[kMechanism].to_string_view() != "CURVE" ||
       request[kCredentials].size() != key.size()) {
-    warn_refused(address, "it does not use CURVE");
+    warn_refused("it does not use CURVE");
     return {};
   }
   const auto* credentials = request[kCredentials].data<std::uint8_t>();
@@ -80,24 +103,16 @@ std::string ZapHandler::judge(const std::vector<zmq::message_t>& request) {
       return std::to_string(found->second);
   }
   warn_refused(
-      address,
-      fmt::format(
-          "key {} is not known here; if it is your client's, authorize it; if it is another "
-          "server's, list it by 's3oramfs-serverd peers'",
-          to_text(key)));
+      fmt::format("key {} is not known here; if it is your client's, authorize it; if it is "
+                  "another server's, list it by 's3oramfs-serverd peers'",
+                  to_text(key)));
   return {};
 }
 
-void ZapHandler::warn_refused(const std::string& address, const std::string& why) {
-  const auto now = std::chrono::steady_clock::now();
-  if (now < next_warning_) {
-    ++unreported_;
-    return;
-  }
-  spdlog::warn("refused a connection from {}: {} ({} more refused since the last such warning)",
-               address, why, unreported_);
-  unreported_ = 0;
-  next_warning_ = now + kWarningEvery;
+// Anyone who reaches the port can cause a warning: they must not fill the disk.
+void ZapHandler::warn_refused(const std::string& why) {
+  if (refusals_.pass(now()))
+    spdlog::warn("refused a connection from {}: {}{}", address_(), why, refusals_.more());
 }
 
 }  // namespace s3oram

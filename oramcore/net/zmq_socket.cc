@@ -21,7 +21,7 @@ constexpr std::int64_t kFrameOverhead = 64;
 constexpr int kReconnectFirstMs = 50;
 constexpr int kReconnectLastMs = 1000;
 constexpr int kConnectTimeoutMs = 5000;
-constexpr int kHandshakeTimeoutMs = 10'000;
+constexpr int kHandshakeTimeoutMs = 3000;  // as the gate has it
 // A beat waits behind a large message on a slow link, so its timeout is long; a link that is dead
 // is noticed sooner by TCP itself.
 constexpr int kHeartbeatMs = 10'000;

@@ -9,10 +9,13 @@
 #include <cstring>
 #include <map>
 #include <span>
+#include <system_error>
 #include <thread>
 #include <zmq.hpp>
 
+#include "oramcore/base/random.h"
 #include "oramcore/net/endpoint.h"
+#include "oramcore/net/gate.h"
 #include "oramcore/net/zap.h"
 #include "oramcore/net/zmq_config.h"
 #include "oramcore/net/zmq_peer.h"
@@ -20,6 +23,19 @@
 
 namespace s3oram {
 namespace {
+
+// ZeroMQ's own bound of a listener, where the real one can change and is kept by the gate, or by
+// deliver().
+constexpr std::size_t kAnyMessage = 256 << 20;
+
+/// The name of an abstract unix socket that nobody else has.
+std::string unique_name() {
+  Bytes random(16);
+  SystemRandom().fill(random);
+  std::string name = "s3oramfs-";
+  for (const auto byte : random) name += fmt::format("{:02x}", byte);
+  return name;
+}
 
 // A thread of ZeroMQ's carries whole connections, encryption included.
 int io_threads(const ZmqConfig& config) {
@@ -46,7 +62,7 @@ class Sockets final : public ZmqTransport {
       : executor_(std::move(executor)), config_(config), context_(io_threads(config)) {}
   ~Sockets() override;
 
-  /// Throws zmq::error_t. `doing` names the step that failed.
+  /// Throws zmq::error_t or std::system_error. `doing` names the step that failed.
   void open(ZapHandler::Admitted admitted, std::string& doing);
 
   void on_message(Handler handler) override { handler_ = std::move(handler); }
@@ -57,6 +73,7 @@ class Sockets final : public ZmqTransport {
   PeerState state(Party server) const override;
   std::chrono::steady_clock::time_point state_since(Party server) const override;
   Traffic traffic(Party party) const override;
+  void limit_messages(std::size_t largest) override;
   std::string endpoint() const override { return endpoint_; }
   Status admit_clients(const std::vector<PublicKey>& keys) override;
 
@@ -72,6 +89,7 @@ class Sockets final : public ZmqTransport {
   Executor executor_;
   ZmqConfig config_;
   zmq::context_t context_;
+  std::unique_ptr<Gate> gate_;  // the ZAP thread asks it
   std::unique_ptr<ZapHandler> zap_;
   std::shared_ptr<ZmqSocket> router_;
   std::map<std::pair<Party, Lane>, std::shared_ptr<ZmqPeer>> peers_;
@@ -115,26 +133,37 @@ void Sockets::connect(const PeerAddress& address, Lane lane) {
 }
 
 void Sockets::listen(ZapHandler::Admitted admitted) {
-  auto router = open_zmq_socket(context_, zmq::socket_type::router, config_.largest_message);
+  auto router = open_zmq_socket(context_, zmq::socket_type::router, kAnyMessage);
   router.set(zmq::sockopt::router_mandatory, true);
+  const uid_t uid = ::geteuid();  // over unix sockets
+  if (zmq_setsockopt(router.handle(), ZMQ_IPC_FILTER_UID, &uid, sizeof uid) != 0)
+    throw zmq::error_t();
   if (is_tcp(config_.listen)) {
-    zap_ = std::make_unique<ZapHandler>(context_, std::move(admitted));
+    const std::string inner = unique_name();
+    gate_ = std::make_unique<Gate>(config_.listen, std::string(1, '\0') + inner, config_.keys,
+                                   config_.allow);
+    gate_->limit_messages(config_.largest_message);
+    zap_ = std::make_unique<ZapHandler>(context_, std::move(admitted),
+                                        [this] { return gate_->being_judged(); });
     router.set(zmq::sockopt::zap_domain, kZapDomain);
-    router.set(zmq::sockopt::ipv6, wants_ipv6(config_.listen));
     use_curve(router, config_.keys, nullptr);
+    router.bind("ipc://@" + inner);
+    endpoint_ = gate_->endpoint();
   } else {
     // A party that connects again keeps its routing id, and takes over from its dead connection.
     router.set(zmq::sockopt::router_handover, true);
-    const uid_t uid = ::geteuid();
-    if (zmq_setsockopt(router.handle(), ZMQ_IPC_FILTER_UID, &uid, sizeof uid) != 0)
-      throw zmq::error_t();
+    router.bind(config_.listen);
+    endpoint_ = router.get(zmq::sockopt::last_endpoint);
   }
-  router.bind(config_.listen);
-  endpoint_ = router.get(zmq::sockopt::last_endpoint);
   router_ = std::make_shared<ZmqSocket>(
       executor_, std::move(router),
       [this](std::span<zmq::message_t> frames) { on_question(frames); });
   router_->start();
+}
+
+void Sockets::limit_messages(std::size_t largest) {
+  config_.largest_message = largest;
+  if (gate_) gate_->limit_messages(largest);
 }
 
 // Who asks: by the connection's key or, where only our own uid connects, by the routing id.
@@ -232,17 +261,22 @@ Result<std::unique_ptr<ZmqTransport>> make_zmq_transport(Executor executor,
   if (!admitted) return fail(admitted.error());
   if (!config.listen.empty() && !is_tcp(config.listen)) S3O_TRY(check_ipc_free(config.listen));
   std::string doing = "starting ZeroMQ";
+  const auto failed = [&doing](int error, const char* what) {
+    if (error == EADDRINUSE)
+      return fail(Errc::exists, "{}: another process listens there; stop it, or use another port",
+                  doing);
+    if (error == ENODEV || error == EADDRNOTAVAIL)
+      return fail(Errc::failed, "{}: no interface of this machine has that address", doing);
+    return fail(Errc::failed, "{}: {}", doing, what);
+  };
   try {
     auto sockets = std::make_unique<Sockets>(std::move(executor), config);
     sockets->open(std::move(*admitted), doing);
     return sockets;
   } catch (const zmq::error_t& error) {
-    if (error.num() == EADDRINUSE)
-      return fail(Errc::exists, "{}: another process listens there; stop it, or use another port",
-                  doing);
-    if (error.num() == ENODEV || error.num() == EADDRNOTAVAIL)
-      return fail(Errc::failed, "{}: no interface of this machine has that address", doing);
-    return fail(Errc::failed, "{}: {}", doing, error.what());
+    return failed(error.num(), error.what());
+  } catch (const std::system_error& error) {
+    return failed(error.code().value(), error.what());
   }
 }
 

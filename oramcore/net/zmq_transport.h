@@ -4,7 +4,7 @@
 // question used; the first byte of every message says what it is (MessageKind). Over TCP every
 // socket uses CURVE and the listener admits only known keys (ZAP), so that an unknown key is
 // refused before any message is parsed. Over ipc:// sockets, which lie in a directory of mode
-// 0700, the peer's uid must be ours.
+// 0700, the peer's uid must be ours. Before a TCP listener stands a Gate.
 #pragma once
 
 #include <chrono>
@@ -17,6 +17,7 @@
 #include "oramcore/base/async.h"
 #include "oramcore/base/curve_keys.h"
 #include "oramcore/base/error.h"
+#include "oramcore/net/allow_list.h"
 #include "oramcore/net/transport.h"
 
 namespace s3oram {
@@ -33,11 +34,14 @@ struct PeerAddress {
 
 struct ZmqConfig {
   Party self = kClient;
-  KeyPair keys;                             // ignored where every endpoint is ipc
-  std::string listen;                       // empty for the client
-  std::vector<PeerAddress> peers;           // the servers to connect to
-  std::vector<PublicKey> client_keys;       // a listener admits these as party 0
-  std::size_t largest_message = 256 << 20;  // more is refused (ZMQ_MAXMSGSIZE)
+  KeyPair keys;                        // ignored where every endpoint is ipc
+  std::string listen;                  // empty for the client
+  std::vector<PeerAddress> peers;      // the servers to connect to
+  std::vector<PublicKey> client_keys;  // a listener admits these as party 0
+  std::vector<Network> allow;          // whence a TCP listener is reached; empty: anywhere
+  /// Larger ones are neither sent nor taken. limit_messages() changes it, but not for answers from
+  /// servers.
+  std::size_t largest_message = kLargestWithoutVolume;
 };
 
 /// Of our connection to a server, which is tried again for ever.

@@ -7,11 +7,14 @@
 
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
+#include "oramcore/schemes/s3oram/protocol/message_bounds.h"
 
 namespace s3oram {
 namespace {
 
 constexpr Duration kAskAgain = std::chrono::milliseconds(250);
+constexpr std::string_view kNotKnown =
+    "know this client's key: authorize it there with `s3oramfs-serverd authorize --store DIR KEY`";
 
 }  // namespace
 
@@ -35,8 +38,9 @@ Connection::~Connection() {
 
 Status Connection::start(const VaultKeys& keys, const VolumeOptions& options) {
   if (vault_.config().local) S3O_TRY(start_local_servers(options));
-  ZmqConfig config{
-      .self = kClient, .keys = keys.curve, .listen = {}, .peers = {}, .client_keys = {}};
+  ZmqConfig config;
+  config.keys = keys.curve;
+  config.largest_message = largest_message(vault_.config().params);
   for (Party server = 1; server <= servers(); ++server) {
     if (vault_.config().local) {
       config.peers.push_back({server, fmt::format("ipc://{}.sock", server), std::nullopt});
@@ -71,20 +75,28 @@ Status Connection::start_local_servers(const VolumeOptions& options) {
 
 Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& options) {
   const Duration deadline = clock_.now() + options.deadline;
+  bool refused_before = false;
   while (true) {
     auto hello = co_await servers.hello(kAskAgain);
     if (hello || hello.error().code != Errc::unreachable) {
       if (!hello) co_return fail(hello.error());
       co_return check_numbers(*hello);
     }
-    std::string waiting;
+    std::vector<Party> silent, refusing;
+    bool all_known = true;
     for (Party server = 1; server <= servers.count(); ++server) {
-      if (transport_->state(server) == PeerState::refused)
-        co_return fail(Errc::refused_key, "{} {}", name(server), refusal(server));
-      if (servers.answering(server)) continue;
-      waiting += (waiting.empty() ? "" : ", ") + name(server);
-      if (const std::string why = refusal(server); !why.empty()) waiting += ", which " + why;
+      const PeerState state = transport_->state(server);
+      if (state == PeerState::refused) refusing.push_back(server);
+      if (!servers.answering(server)) silent.push_back(server);
+      all_known = all_known && (state != PeerState::connecting || servers.answering(server));
     }
+    // The others may be about to refuse the key too.
+    if (!refusing.empty() && (all_known || std::exchange(refused_before, true))) {
+      if (options.progress) options.progress(names(refusing) + " must admit this client's key");
+      co_return fail(Errc::refused_key, "{} {} not {}", names(refusing),
+                     refusing.size() == 1 ? "does" : "do", kNotKnown);
+    }
+    const std::string waiting = names(silent);
     if (clock_.now() >= deadline)
       co_return fail(Errc::unreachable,
                      "no answer from {}: check that s3oramfs-serverd runs there, that the "
@@ -110,8 +122,7 @@ Status Connection::check_numbers(const std::vector<HelloAnswer>& hellos) const {
 std::string Connection::refusal(Party server) const {
   switch (transport_->state(server)) {
     case PeerState::refused:
-      return "does not know this client's key: authorize it there with "
-             "`s3oramfs-serverd authorize --store DIR KEY`";
+      return fmt::format("does not {}", kNotKnown);
     case PeerState::insecure:
       return "has another key than the vault says, or is no s3oramfs-serverd";
     default:
@@ -123,6 +134,18 @@ std::string Connection::name(Party server) const {
   return vault_.config().local
              ? fmt::format("server {}", server)
              : fmt::format("server {} ({})", server, vault_.config().servers[server - 1].host_port);
+}
+
+std::string Connection::names(const std::vector<Party>& servers) const {
+  std::string all;
+  for (const Party server : servers) {
+    std::string aside = vault_.config().local ? "" : vault_.config().servers[server - 1].host_port;
+    if (transport_->state(server) == PeerState::insecure)
+      aside += (aside.empty() ? "it " : "; it ") + refusal(server);
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", server);
+    if (!aside.empty()) all += " (" + aside + ")";
+  }
+  return (servers.size() == 1 ? "server " : "servers ") + all;
 }
 
 std::string Connection::named(std::string message) const {

@@ -59,6 +59,9 @@ class Connection {
   std::string refusal(Party server) const;
   /// How messages call a server.
   std::string name(Party server) const;
+  /// The same of several at once: "servers 1 (a.example:5760), 2 (...)", with what insecure ones do
+  /// in the parentheses. So a reader without room can leave those out.
+  std::string names(const std::vector<Party>& servers) const;
   /// What the protocol says of "server N", said of its address too.
   std::string named(std::string message) const;
   /// The same of an error, and of the vault.

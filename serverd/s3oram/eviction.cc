@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "oramcore/schemes/s3oram/protocol/message_bounds.h"
 #include "serverd/s3oram/matrix_eviction.h"
 #include "serverd/s3oram/shuffle_eviction.h"
 
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kTileBytes = 1 << 18;  // of a message
-constexpr std::size_t kTileAlign = 128;
 constexpr std::size_t kTilesBesideAccesses = 1, kTilesInHaste = 4, kMostTilesAtOnce = 16;
 constexpr Duration kAlone = std::chrono::milliseconds(100);     // without a retrieval
 constexpr Duration kBetween = std::chrono::milliseconds(5);     // two retrievals, or hardly more
@@ -38,8 +37,7 @@ Result<std::shared_ptr<Eviction>> Eviction::make(EvictionInput input, const Evic
 Eviction::Eviction(EvictionInput&& input, const EvictionHost& host, std::size_t rows,
                    std::size_t steps)
     : input_(std::move(input)), host_(host), steps_(steps) {
-  const std::size_t fitting = kTileBytes / rows / kTileAlign * kTileAlign;
-  tile_width_ = std::min<std::size_t>(params().slot_size(), std::max(fitting, kTileAlign));
+  tile_width_ = s3oram::tile_width(params(), rows);
   largest_share_ = rows * tile_width_;
   tiles_ = static_cast<std::uint32_t>((params().slot_size() + tile_width_ - 1) / tile_width_);
 }

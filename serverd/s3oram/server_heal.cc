@@ -10,6 +10,9 @@
 namespace s3oram {
 namespace {
 
+/// Slots in an answer to Damage, and a bucket more: what a message has room for.
+constexpr std::size_t kMostTold = 1 << 15;
+
 /// t + 1 servers, ascending, without the one they help.
 bool are_helpers(View helpers, Party helped, const Scheme& scheme) {
   Party last = 0;
@@ -70,6 +73,7 @@ Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
     const std::size_t before = found->size();
     S3O_CO_TRY(co_await add_damaged(bucket, *found));
     if (found->size() == before) damaged_.erase(bucket);
+    if (found->size() >= kMostTold) break;  // what is left is told when these are healed
   }
   co_return encode(DamageAnswer{std::move(*found)});
 }

@@ -7,6 +7,7 @@
 
 #include "oramcore/base/human.h"
 #include "oramcore/base/rules.h"
+#include "oramcore/schemes/s3oram/protocol/message_bounds.h"
 #include "serverd/s3oram/server.h"
 
 namespace s3oram {
@@ -57,6 +58,7 @@ Status Server::open_frames() {
   const Bytes owner = control_.has_stamps() ? owner_of(control_.volume()->id, self_) : Bytes();
   frames_ = std::make_unique<FrameStore>(std::move(*file), owner, params().ring_slots(),
                                          params().bucket_size, params().slot_size(), cache_bytes_);
+  transport_.limit_messages(largest_message(params()));
   sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_, &metrics_.sync_seconds);
   warn_of_little_memory();
   reserved_height_ = 0;
@@ -247,7 +249,12 @@ Result<Bytes> Server::adopt(const AdoptRequest& request) {
 
 Task<Result<Bytes>> Server::layout(LayoutRequest request, Payload&) {
   S3O_CO_TRY(check_view(request.view));
-  if (request.most == 0 || request.most > LayoutRequest::kMost) co_return malformed();
+  if (request.most == 0) co_return malformed();
+  if (request.most >
+      LayoutRequest::kMost)  // a client of before messages were bounded by the volume
+    co_return fail(Errc::unsupported,
+                   "this server tells of {} buckets at a time: repair with a newer s3oramfs",
+                   LayoutRequest::kMost);
   LayoutAnswer answer;
   std::unordered_map<FrameNumber, BucketIndex> first;
   std::uint64_t before = 0;

@@ -387,10 +387,7 @@ Status Control::discard() {
 }
 
 std::uint64_t Control::frames_needed(unsigned height) const {
-  const bool matrix = volume_->params.evictor == Evictor::matrix;
-  const std::uint64_t tree = matrix ? (std::uint64_t{3} << height) / 2 : std::uint64_t{2} << height;
-  return tree + volume_->params.stash_buckets() +
-         2 * (height + std::uint64_t{1} + volume_->params.stash_buckets());
+  return s3oram::frames_needed(volume_->params, height);
 }
 
 void Control::release() {

@@ -25,6 +25,7 @@
 #include "oramcore/base/error.h"
 #include "oramcore/base/file.h"
 #include "oramcore/base/log_limit.h"
+#include "oramcore/schemes/s3oram/protocol/params.h"
 
 namespace s3oram {
 
@@ -47,7 +48,7 @@ struct FrameRef {
 /// A frame in memory, laid out as on disk.
 class Frame {
  public:
-  static constexpr std::size_t kTrailer = 16;  // stamp (8), checksum (8)
+  static constexpr std::size_t kTrailer = VolumeParams::kStoredOverhead;  // stamp, checksum
 
   Frame(std::size_t slots, std::size_t slot_size);
   std::uint8_t* slot(std::size_t at) { return bytes_.get() + at * stride_; }

@@ -145,6 +145,13 @@ TEST_F(Responder, ManyConnectionsHoldNothingForLong) {
   EXPECT_EQ(status(answer), "HTTP/1.1 200 OK");
 }
 
+TEST_F(Responder, TheSilentDoNotKeepOthersOut) {
+  start({.connections = 2, .header = 8 << 10, .patience = 1h});
+  std::vector<Tcp::socket> held;
+  for (int i = 0; i < 20; ++i) held.push_back(connect());
+  EXPECT_EQ(status(get("/metrics")), "HTTP/1.1 200 OK");
+}
+
 TEST_F(Responder, WhoReadsNothingIsCutOff) {
   start({.connections = 1, .header = 8 << 10, .patience = 50ms});
   Tcp::socket rude = connect();

@@ -1,11 +1,17 @@
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <set>
 
 #include "cli/bench_report.h"
+#include "cli/picture_file.h"
 #include "cli/progress_bar.h"
+#include "cli/terminal.h"
 #include "tests/base/temporary_directory.h"
 
 namespace s3oram {
@@ -148,6 +154,91 @@ TEST(BenchReport, ThePictureHasABarForEachFigure) {
   EXPECT_NE(svg.find("/mnt/&lt;private&gt; (fuse.s3oramfs)"), std::string::npos);
   EXPECT_NE(svg.find("ms, less is better"), std::string::npos);
   EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+}
+
+TEST(PictureFile, IsWhatItsNameSays) {
+  const TemporaryDirectory folder;
+  const auto begins = [&](const std::string& file) {
+    std::ifstream in(folder.path() / file, std::ios::binary);
+    std::string bytes(8, '\0');
+    in.read(bytes.data(), 8);
+    return bytes;
+  };
+  const std::string svg = bench_picture(two_columns());
+  const std::string png = folder.path() / "a.png", vector = folder.path() / "a.svg";
+  ASSERT_TRUE(check_picture(vector));
+  ASSERT_TRUE(write_picture(vector, svg));
+  EXPECT_EQ(begins("a.svg"), svg.substr(0, 8));
+  const Status checked = check_picture(png);
+  ASSERT_TRUE(checked) << checked.error().message;
+  EXPECT_FALSE(stdfs::exists(png));
+  ASSERT_TRUE(write_picture(png, svg));
+  EXPECT_EQ(begins("a.png"), "\x89PNG\r\n\x1a\n");
+  EXPECT_GT(stdfs::file_size(png), 5000u);
+}
+
+TEST(PictureFile, IsRefusedBeforeItIsMeasuredFor) {
+  const TemporaryDirectory folder;
+  for (const char* name : {"a.jpg", "a", "png", "a.png.gz"}) {
+    const Status status = check_picture(folder.path() / name);
+    ASSERT_FALSE(status) << name;
+    EXPECT_EQ(status.error().code, Errc::usage);
+    EXPECT_NE(status.error().message.find("ends in .svg or .png"), std::string::npos);
+  }
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", folder.path().c_str(), 1);
+  const Status status = check_picture(folder.path() / "a.png");
+  ::setenv("PATH", path.c_str(), 1);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Errc::unsupported);
+  EXPECT_NE(status.error().message.find("install librsvg2-bin"), std::string::npos);
+}
+
+TEST(Terminal, ALineFits) {
+  const std::string three =
+      "making the volume: waiting for servers 1 (a.example:5760), 2 (b.example:5760), "
+      "3 (c.example:5760; it has another key than the vault says)";
+  EXPECT_EQ(fitted(three, 200), three);
+  EXPECT_EQ(fitted(three, 80), "making the volume: waiting for servers 1, 2, 3");
+  EXPECT_EQ(fitted(three, 30), "making the volume: waiting ...");
+  EXPECT_EQ(fitted("a (b", 3), "...");
+  EXPECT_EQ(fitted("abc", 2), "..");
+  EXPECT_EQ(fitted("na\xc3\xafve text", 6), "na...");  // no half of a character
+}
+
+/// As a person sees it: a pseudo-terminal of 50 columns.
+TEST(Terminal, ProgressStaysOnItsLine) {
+  winsize size{.ws_row = 24, .ws_col = 50, .ws_xpixel = 0, .ws_ypixel = 0};
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, &size);
+  if (child == 0) {
+    Progress progress("making the volume");
+    for (int i = 0; i < 26; ++i) {
+      progress.update(
+          "servers 1 (a.example:5760), 2 (b.example:5760), 3 (c.example:5760) must admit");
+      ::usleep(100'000);
+    }
+    ::_exit(0);
+  }
+  ASSERT_GT(child, 0);
+  std::string seen;
+  char piece[512];
+  for (ssize_t got = 0; (got = ::read(terminal, piece, sizeof piece)) > 0;)
+    seen.append(piece, static_cast<std::size_t>(got));
+  ::waitpid(child, nullptr, 0);
+  ::close(terminal);
+  EXPECT_NE(seen.find("making the volume: servers 1, 2, 3 must admit"), std::string::npos) << seen;
+  EXPECT_NE(seen.find(" s)"), std::string::npos) << seen;
+  std::size_t lines = 0;
+  for (std::size_t at = seen.find("\033[K"); at != std::string::npos; ++lines) {
+    const std::size_t next = seen.find("\033[K", at + 3);
+    const std::string line =
+        seen.substr(at + 3, (next == std::string::npos ? seen.size() : next - 1) - at - 3);
+    EXPECT_LT(line.size(), 50u) << line;
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+    at = next;
+  }
+  EXPECT_GE(lines, 2u);
 }
 
 }  // namespace

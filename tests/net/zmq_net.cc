@@ -57,6 +57,7 @@ Net::Net(Link link, unsigned servers) : link_(link), keys_(servers + 1) {
 ZmqConfig Net::config(Party party) const {
   ZmqConfig config;
   config.self = party;
+  config.largest_message = kLargestMessage;
   config.listen = endpoints_[party];
   if (link_ == Link::tcp) {
     config.keys = keys_[party];

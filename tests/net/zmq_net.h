@@ -12,6 +12,9 @@
 
 namespace s3oram::testing {
 
+/// Of a party, unless a test changes it.
+inline constexpr std::size_t kLargestMessage = 256 << 20;
+
 struct Received {
   Party from;
   Bytes message;

@@ -288,6 +288,37 @@ TEST_F(Store, WrongOptionsAreNamed) {
   expect_error(drop_value(network_config(given)), Errc::usage, "keygen");
 }
 
+TEST_F(Store, AllowsTheNetworksThatAreGiven) {
+  make_key();
+  const fs::path file = folder_ / "serverd.toml";
+  const auto parsed = [&](const std::string& allow) {
+    std::ofstream(file) << "listen = \"127.0.0.1:5760\"\nallow = " << allow << "\n";
+    Options given = options();
+    CLI::App app;
+    add_options(app, given);
+    app.parse("--config " + file.string());
+    return given;
+  };
+  const auto config = network_config(parsed("[\"192.0.2.0/24\", \"::1\"]"));
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_TRUE(is_allowed(config->allow, asio::ip::make_address("192.0.2.9")));
+  EXPECT_TRUE(is_allowed(config->allow, asio::ip::make_address("::1")));
+  EXPECT_FALSE(is_allowed(config->allow, asio::ip::make_address("127.0.0.1")));
+  try {
+    parsed("[\"192.0.2.0/24\", \"a.example\"]");
+    ADD_FAILURE() << "a name is taken";
+  } catch (const CLI::ConfigError& error) {
+    EXPECT_NE(std::string(error.what())
+                  .find("line 2: allow = \"a.example\": a.example: give an "
+                        "address or a network in numbers"),
+              std::string::npos)
+        << error.what();
+  }
+  Options local = parsed("\"192.0.2.0/24\"");
+  local.listen = "ipc://1.sock";
+  expect_error(drop_value(network_config(local)), Errc::usage, "--allow");
+}
+
 TEST_F(Store, OptionsComeFromAFileToo) {
   const fs::path file = folder_ / "serverd.toml";
   std::ofstream(file) << "# server two\nstore = \"/some where/store\"\nindex = 2\n"

@@ -19,41 +19,19 @@
 #include "oramcore/net/zmq_transport.h"
 #include "oramcore/volume/local_servers.h"
 #include "tests/base/temporary_directory.h"
+#include "tests/serverd/running_server.h"
 
 namespace s3oram {
 namespace {
 
 namespace fs = std::filesystem;
+using test::RunningServer;
 using namespace std::chrono_literals;
 
 struct Outcome {
   int code;
   std::string out;
   std::string err;
-};
-
-/// A server that reports its readiness on its standard output, which is a pipe to us.
-class RunningServer {
- public:
-  explicit RunningServer(const std::string& arguments) {
-    const std::string command = "echo $$; exec '" SERVERD "' --ready-fd 1 " + arguments;
-    pipe_ = ::popen(command.c_str(), "re");
-    EXPECT_EQ(std::fscanf(pipe_, "%d\n", &pid_), 1);  // "\n" waits for the ready byte, and the end
-  }
-  ~RunningServer() {
-    if (pipe_) stop();
-  }
-  void signal(int number) const { EXPECT_EQ(::kill(pid_, number), 0); }
-  /// Its exit code.
-  int stop() {
-    signal(SIGTERM);
-    const int status = ::pclose(std::exchange(pipe_, nullptr));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-
- private:
-  FILE* pipe_ = nullptr;
-  int pid_ = 0;
 };
 
 class Program : public ::testing::Test {

@@ -166,7 +166,7 @@ step "a mount command that is killed while it waits"
 kill_now "${server_pid[@]}"
 "$bin/s3oramfs" mount --timeout 30 "$vault" "$mount" 2> "$work/said.out" &
 mounting=$!
-waits() { grep -q "waiting for server 1" "$work/said.out"; }
+waits() { grep -q "waiting for servers 1 (" "$work/said.out"; }
 wait_until "it says what it waits for" waits
 kill_now "$mounting"
 start_servers

@@ -12,6 +12,41 @@ between_mounts() {
 }
 fill_and_find "$work/vault" "$work/mount" --passfile "$work/pass"
 
+step "a mount that waits for the passphrase holds no lock"
+mkfifo "$work/typed"
+echo 'another one' > "$work/new-pass"
+waits_for_passphrase() { pgrep -fx "cat $work/typed" > /dev/null; }
+mount_typing() { # in the background: says what it ends with in $work/said
+  (
+    code=0
+    s3oramfs mount --passprog "cat $work/typed" "$work/vault" "$work/mount" > "$work/said" 2>&1 || code=$?
+    echo "ended with $code" >> "$work/said"
+  ) &
+  wait_until "it asks for the passphrase" waits_for_passphrase
+}
+has_ended() { grep -q '^ended with' "$work/said"; }
+mount_typing
+s3oramfs fsck --passfile "$work/pass" "$work/vault" > /dev/null
+cat "$work/pass" > "$work/typed"
+wait_until "it has ended" has_ended
+grep -q '^ended with 0' "$work/said" || fail "it is not mounted: $(< "$work/said")"
+s3oramfs umount "$work/mount"
+mount_typing
+s3oramfs passwd --passfile "$work/pass" --new-passfile "$work/new-pass" "$work/vault"
+cat "$work/pass" > "$work/typed"
+wait_until "it has ended" has_ended
+grep -q '^ended with 10' "$work/said" || fail "the former passphrase: $(< "$work/said")"
+grep -q 'changed while you were asked for it' "$work/said" || fail "why? $(< "$work/said")"
+mount_typing
+cat "$work/new-pass" > "$work/typed"
+wait_until "it has ended" has_ended
+grep -q '^ended with 0' "$work/said" || fail "the new passphrase: $(< "$work/said")"
+expect 13 "already mounted" s3oramfs mount --passprog "cat $work/typed" "$work/vault" "$work/mount"
+s3oramfs umount "$work/mount"
+
+step "what it takes on disk is what init says"
+"$(dirname "$0")/../bench/disk" "$bin" 30
+
 step "a mount point whose name is no UTF-8"
 s3oramfs init --local --no-passphrase "$work/odd"
 odd="$work/"$'m\xff'

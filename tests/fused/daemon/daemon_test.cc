@@ -5,11 +5,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "fused/daemon/control_socket.h"
 #include "fused/daemon/mounts.h"
@@ -227,6 +229,50 @@ TEST_F(ControlTest, WhoWaitsNoLongerIsForgotten) {
     ::close(connection);
   }
   EXPECT_LE(last_word.waiting(), 10u);
+}
+
+TEST_F(ControlTest, ManyWhoSayLittleAreCutOff) {
+  auto control = ControlSocket::create(
+      path, [](const std::string&) { return "{}"; }, last_word);
+  ASSERT_TRUE(control) << control.error().message;
+  const auto begun = std::chrono::steady_clock::now();
+  const auto hear = [](int connection) {
+    std::string heard;
+    char c = 0;
+    while (::recv(connection, &c, 1, 0) == 1) heard.push_back(c);
+    ::close(connection);
+    return heard;
+  };
+  std::vector<int> held;
+  while (held.size() < kMostConnections) held.push_back(connect());
+  EXPECT_NE(hear(connect()).find("ask again later"), std::string::npos);
+  // A byte now and then does not help.
+  std::thread trickle([&] {
+    while (::send(held.back(), "x", 1, MSG_NOSIGNAL) == 1)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  });
+  trickle.join();
+  std::string answer;
+  while (answer != "{}\n" && std::chrono::steady_clock::now() - begun < std::chrono::seconds(30)) {
+    const int connection = connect();
+    ::send(connection, "hello\n", 6, MSG_NOSIGNAL);
+    answer = hear(connection);
+  }
+  EXPECT_EQ(answer, "{}\n");
+  for (const int one : held) ::close(one);
+}
+
+// What it did not read must not keep the daemon from ending.
+TEST_F(ControlTest, WhoReadsNothingIsCutOff) {
+  auto control = ControlSocket::create(
+      path, [](const std::string&) { return std::string(16 << 20, 'x'); }, last_word);
+  ASSERT_TRUE(control) << control.error().message;
+  const int rude = connect();
+  ASSERT_EQ(::send(rude, "status\n", 7, 0), 7);
+  char first = 0;
+  ASSERT_EQ(::recv(rude, &first, 1, 0), 1);  // the answer is under way
+  control->reset();
+  ::close(rude);
 }
 
 TEST_F(ControlTest, NoAnswerEndsTheDaemon) {

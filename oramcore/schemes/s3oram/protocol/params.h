@@ -56,12 +56,18 @@ struct VolumeParams {
   /// Bytes of a slot: a sealed block (oramcore/schemes/s3oram/client/seal.h).
   std::uint32_t slot_size() const { return block_size + kSealOverhead; }
   static constexpr std::uint32_t kSealOverhead = 64;
+  /// Beside each slot on a server's disk: its stamp and checksum.
+  static constexpr std::uint32_t kStoredOverhead = 16;
 
   /// The root's slots: two groups of A for new writes, then the stash part.
   std::uint32_t ring_slots() const { return 2u * evict_every; }
   std::uint32_t root_slots() const { return ring_slots() + stash_slots; }
   unsigned stash_buckets() const { return stash_slots / bucket_size; }
 };
+
+/// Buckets that a server needs room for when the tree has this height: those of the tree, and the
+/// paths of two evictions beside it.
+std::uint64_t frames_needed(const VolumeParams& params, unsigned height);
 
 /// Whether a volume with these numbers can exist; the message (usage) names the number.
 Status check_params(const VolumeParams& params);

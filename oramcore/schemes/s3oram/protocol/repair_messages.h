@@ -149,7 +149,7 @@ struct MendRequest {
 /// behind the first `from`. It is the same at every server.
 struct LayoutRequest {
   static constexpr auto kType = MessageType::layout;
-  static constexpr std::uint32_t kMost = 1 << 20;  // a message has room for nine times as many
+  static constexpr std::uint32_t kMost = 1 << 15;  // so many fit into kLargestWithoutVolume
   std::uint64_t epoch = 0;
   std::uint64_t view = 0;
   std::uint64_t from = 0;
@@ -160,6 +160,7 @@ struct LayoutRequest {
   }
 };
 struct BucketShape {
+  static constexpr std::size_t kMostEncoded = 27;  // bytes
   BucketIndex bucket = 0;
   BucketIndex first = 0;  // the first bucket whose content is the same one (the tree has grown)
   std::uint16_t slots = 0;

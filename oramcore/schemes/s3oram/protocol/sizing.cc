@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "oramcore/base/human.h"
 #include "oramcore/oram/geometry.h"
 #include "oramcore/schemes/s3oram/protocol/bounds.h"
 
@@ -20,7 +21,8 @@ constexpr double kEvicting = 10e-3;
 
 constexpr std::uint32_t kSmallestBlock = 64 << 10, kLargestBlock = 1 << 20;
 constexpr std::uint64_t kMostBlocks = 4 << 20;
-constexpr std::uint64_t kMemoryPerBlock = 40;  // bytes at the client, about
+constexpr std::uint64_t kMemoryPerBlock = 40;    // bytes at the client, about
+constexpr std::uint64_t kBesideSlots = 5 << 20;  // of a store: control.db and its ballast
 
 struct Pair {
   std::uint16_t bucket_size, evict_every;
@@ -131,11 +133,13 @@ std::string cost_of(const Wishes& wishes, const VolumeParams& params, std::uint6
   const unsigned height = height_for(blocks, params.evict_every);
   const AccessCost cost = access_cost(params, height);
   const double mib = params.block_size / 1024.0 / 1024.0;
+  const std::uint64_t store = store_bytes(params, height_with(params, wishes.expect));
   return fmt::format(
       "With {:.1f} GiB of data (a tree of height {}) an access costs each server {:.1f} MiB read "
-      "and {:.1f} MiB written, and {:.1f} MiB between the servers.\n",
+      "and {:.1f} MiB written, and {:.1f} MiB between the servers.\n"
+      "That much data takes {} of each server's disk, {} in all.\n",
       static_cast<double>(wishes.expect) / (1u << 30), height, cost.read * mib, cost.written * mib,
-      cost.sent * mib);
+      cost.sent * mib, human_size(store), human_size(params.scheme.servers * store));
 }
 
 }  // namespace
@@ -159,6 +163,31 @@ AccessCost access_cost(const VolumeParams& params, unsigned height) {
 // for the path of an eviction.
 std::uint64_t disk_expansion(const VolumeParams& params) {
   return params.scheme.servers * (4u * params.bucket_size / params.evict_every + 1u);
+}
+
+std::uint64_t store_bytes(const VolumeParams& params, unsigned height) {
+  const std::uint64_t slots =
+      params.ring_slots() + frames_needed(params, height) * params.bucket_size;
+  return slots * (params.slot_size() + VolumeParams::kStoredOverhead) + kBesideSlots;
+}
+
+double stored_per_byte(const VolumeParams& params) {
+  const auto stores = static_cast<double>(params.scheme.servers * store_bytes(params, kMaxHeight));
+  return stores / static_cast<double>(capacity(kMaxHeight, params.evict_every)) / params.block_size;
+}
+
+std::uint64_t data_that_fits(const VolumeParams& params, unsigned stores, std::uint64_t bytes) {
+  std::uint64_t blocks = 0;
+  for (unsigned height = params.first_height;
+       height <= kMaxHeight && stores * store_bytes(params, height) <= bytes; ++height)
+    blocks = capacity(height, params.evict_every);
+  return (blocks - std::min<std::uint64_t>(blocks, params.ring_slots())) * params.block_size;
+}
+
+unsigned height_with(const VolumeParams& params, std::uint64_t data) {
+  const std::uint64_t blocks = (data + params.block_size - 1) / params.block_size;
+  return std::max<unsigned>(params.first_height,
+                            height_for(blocks + params.ring_slots(), params.evict_every));
 }
 
 unsigned height_for(std::uint64_t blocks, unsigned evict_every) {

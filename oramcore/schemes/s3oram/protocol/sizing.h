@@ -15,10 +15,21 @@ struct AccessCost {
   double written = 0;  // by each server, to its disk
 };
 AccessCost access_cost(const VolumeParams& params, unsigned height);
-/// Slots on the disks of all servers together for each block of data, at most.
+/// Slots on the disks of all servers together for each block of data, in a full tree. Just after
+/// the tree has grown it is twice as many.
 std::uint64_t disk_expansion(const VolumeParams& params);
+/// Bytes in all stores together for each byte of data when the tree is full; just after it has
+/// grown, twice as many.
+double stored_per_byte(const VolumeParams& params);
+/// Bytes that each server's store takes with a tree of this height, full or not.
+std::uint64_t store_bytes(const VolumeParams& params, unsigned height);
+/// How much data, in bytes, fits on a disk that holds the stores of so many servers and has so many
+/// bytes for them.
+std::uint64_t data_that_fits(const VolumeParams& params, unsigned stores, std::uint64_t bytes);
 /// The least height of a tree that holds so many blocks.
 unsigned height_for(std::uint64_t blocks, unsigned evict_every);
+/// The height that the tree of a volume with so many bytes of data has grown to.
+unsigned height_with(const VolumeParams& params, std::uint64_t data);
 
 /// What is given; the rest is chosen.
 struct Wishes {

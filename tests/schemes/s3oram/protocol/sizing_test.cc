@@ -101,5 +101,35 @@ TEST(Choose, ItSaysWhatWasAskedAndWhatWasCompared) {
   expect_words(asked, "Buckets of 16 slots, an eviction every 20 accesses: as asked");
 }
 
+// Measured by `du` on local vaults with so much data in one file: docs/parameters.md. init says
+// what this predicts, which must not be less, nor much more.
+TEST(Stores, TakeWhatIsPredicted) {
+  struct Measured {
+    std::uint64_t mebibytes, bytes;  // of data; of all three stores
+  };
+  const VolumeParams params = chosen({.scheme = {1, 3}, .local = true});
+  ASSERT_EQ(params.bucket_size, 16);
+  ASSERT_EQ(params.evict_every, 20);
+  for (const auto& [mebibytes, bytes] :
+       {Measured{30, 524505088}, {300, 3365502976}, {1024, 13053743104}}) {
+    const auto predicted =
+        static_cast<double>(3 * store_bytes(params, height_with(params, mebibytes << 20)));
+    EXPECT_GE(predicted, static_cast<double>(bytes)) << mebibytes;
+    EXPECT_LE(predicted, 1.15 * static_cast<double>(bytes)) << mebibytes;
+  }
+  EXPECT_NEAR(stored_per_byte(params), 9.6, 0.1);
+}
+
+TEST(Stores, HoldWhatFitsAndNoMore) {
+  const VolumeParams params = chosen({.scheme = {1, 3}, .local = true});
+  for (const std::uint64_t disk : {std::uint64_t{1} << 30, std::uint64_t{80} << 30}) {
+    const std::uint64_t data = data_that_fits(params, 3, disk);
+    EXPECT_GT(data, 0u);
+    EXPECT_LE(3 * store_bytes(params, height_with(params, data)), disk);
+    EXPECT_GT(3 * store_bytes(params, height_with(params, data + params.block_size)), disk);
+  }
+  EXPECT_EQ(data_that_fits(params, 3, 1 << 20), 0u);
+}
+
 }  // namespace
 }  // namespace s3oram
