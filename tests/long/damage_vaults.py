@@ -1,4 +1,5 @@
 """The vaults that the damage run takes its copies from, and the commands on one of them."""
+import hashlib
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import damage_tree
 
 INIT = ["--block-size", "4K", "--expect", "16M", "--bucket-size", "16", "--evict-every", "20"]
 TIMEOUT = 60  # of a command: longer is a hang
-HOST, PORTS = "127.77.83.79", {1: 21971, 2: 21972, 3: 21973}
+PORTS = {1: 21971, 2: 21972, 3: 21973}
 NOTHING = 99  # the exit code of what was ended because it took too long
 
 
@@ -25,6 +26,9 @@ class Vault:
         self.programs, self.folder, self.remote = programs, folder, remote
         self.vault, self.root = folder / "vault", folder / "mnt"
         self.servers, self.said, self.hung = {}, [], False
+        # An address of this folder's own, which the files name: two runs must not meet.
+        digest = hashlib.sha256(os.fsencode(folder)).digest()
+        self.host = f"127.{digest[0]}.{digest[1]}.{1 + digest[2] % 250}"
         self.credential = ["--keyfile", str(folder / "keyfile")] if remote else []
 
     def run(self, *words, program="s3oramfs", timeout=TIMEOUT):
@@ -52,13 +56,13 @@ class Vault:
             store = self.folder / f"server{number}"
             _, said = self.run("keygen", "--store", store, program="s3oramfs-serverd")
             keys[number] = re.findall(r"[A-Za-z0-9_-]{43}", said)[-1]
-            addresses += ["--server", f"{HOST}:{port},{keys[number]}"]
-            peers.append(f"{number}={HOST}:{port},{keys[number]}")
+            addresses += ["--server", f"{self.host}:{port},{keys[number]}"]
+            peers.append(f"{number}={self.host}:{port},{keys[number]}")
         for number, port in PORTS.items():
             store = self.folder / f"server{number}"
             self.run("peers", "--store", store, *peers, program="s3oramfs-serverd")
             (self.folder / f"server{number}.conf").write_text(
-                f'store = "{store}"\nlisten = "{HOST}:{port}"\nindex = {number}\n'
+                f'store = "{store}"\nlisten = "{self.host}:{port}"\nindex = {number}\n'
                 'cache = "64M"\nlog-level = "info"\n'
             )
         self.start_servers()
@@ -85,7 +89,7 @@ class Vault:
             end = time.monotonic() + 20
             while server.poll() is None and time.monotonic() < end:
                 try:
-                    socket.create_connection((HOST, PORTS[number]), 1).close()
+                    socket.create_connection((self.host, PORTS[number]), 1).close()
                     break
                 except OSError:
                     time.sleep(0.02)
@@ -151,14 +155,13 @@ class Vault:
             time.sleep(0.02)
 
     def walk(self):
-        """damage_tree.walk() in a process of its own; None: it hangs."""
+        """damage_tree.walk() in a process of its own; None: it takes much too long."""
         try:
             ended = subprocess.run(
                 [sys.executable, pathlib.Path(__file__).with_name("damage"), "--walk", self.root],
-                capture_output=True, timeout=3 * TIMEOUT, text=True, check=True,
+                capture_output=True, timeout=TIMEOUT, text=True, check=True,
             )
         except subprocess.TimeoutExpired:
-            self.hung = True
             return None
         return json.loads(ended.stdout)
 
