@@ -22,7 +22,8 @@ Status require_sound_pages(Database& database) {
   const auto row = check->step();
   if (!row) return fail(row.error());
   if (const std::string found = check->text(0); found != "ok")
-    return fail(Errc::damaged_vault, "{}: {}", database.path(), found);
+    return fail(Errc::damaged_vault, "database {}: its pages are damaged: {}", database.path(),
+                found.substr(found.rfind('\n') + 1));  // behind a heading
   return {};
 }
 

@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import threading
 import time
@@ -12,7 +13,7 @@ import damage_tree
 from damage_vaults import NOTHING, Vault, copy_vault
 
 ADVICE = re.compile(
-    r"\b(run|puts?|bring|give|use|restore|list|set|makes?|start|remove|chmod|move|did you mean)\b"
+    r"\b(run|check that|puts?|bring|give|use|restore|list|set|makes?|start|remove|chmod|move|did you mean)\b"
 )
 MENDED = re.compile(r"damaged|healed|mended|lost|corrupt|made anew|does not fit|is not as")
 CRASHED = re.compile(
@@ -212,6 +213,8 @@ class Case:
         if number and self.scenario.remote:
             said += "\n" + "\n".join(self.vault.log_of(number).read_text().splitlines()[-3:])
         names = [os.path.basename(self.file).removesuffix("-wal")]
+        if names == ["vault.json"]:
+            names.append("the address and key are right")
         if number:
             names += [f"server {number}", f"servers/{number}", f"server{number}"]
         named = any(name in said for name in names)
@@ -230,6 +233,8 @@ class Case:
         if self.scenario.remote and base in ("vault.json", "vault.key"):
             self.vault.start_servers()
             code, said = self.restore_from_recovery()
+            for advised in re.findall(r"run s3oramfs (server .*)", said):
+                code, said = self.vault.run(*shlex.split(advised))
             return self.what_is_lost(f"restore --from: {said}" if code else "")
         # Text that somebody has to put right: from a copy.
         shutil.copy2(self.scenario.folder(self.work) / self.file, self.vault.folder / self.file)

@@ -1,4 +1,5 @@
 """The vaults that the damage run takes its copies from, and the commands on one of them."""
+import fnmatch
 import hashlib
 import json
 import os
@@ -171,6 +172,11 @@ class Scenario:
         self.name, self.remote, self.killed = name, remote, killed
         self.alone = remote
 
+    def may_match(self, pattern):
+        """Whether a file of it may be called so."""
+        first, slash, _ = pattern.partition("/")
+        return not slash or "*" in first or fnmatch.fnmatch(self.name, first)
+
     def folder(self, work):
         return work / "masters" / self.name
 
@@ -253,9 +259,9 @@ def _make(programs, work, scenario):
     shutil.rmtree(folder)
 
 
-def make_vaults(programs, work):
+def make_vaults(programs, work, scenarios):
     """Those that are not there yet."""
-    for scenario in SCENARIOS:
+    for scenario in scenarios:
         if not (scenario.folder(work) / "truth.json").exists():
             print(f"making the {scenario.name} vault", flush=True)
             _make(programs, work, scenario)
