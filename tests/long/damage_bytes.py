@@ -6,7 +6,7 @@ PAGE = 4096
 
 
 def _data_ranges(path):
-    """Where the file has data: holes hold nothing that could change."""
+    """Where the file has data, as holes hold nothing that could change; of one hole the whole."""
     ranges = []
     with open(path, "rb") as file:
         at, size = 0, os.fstat(file.fileno()).st_size
@@ -17,7 +17,7 @@ def _data_ranges(path):
                 break
             at = min(size, os.lseek(file.fileno(), begin, os.SEEK_HOLE))
             ranges.append((begin, at))
-    return ranges
+    return ranges or [(0, size)]
 
 
 def _place(ranges, dice):

@@ -10,7 +10,7 @@ import time
 
 import damage_bytes
 import damage_tree
-from damage_vaults import NOTHING, Vault, copy_vault
+from damage_vaults import Vault, copy_vault
 
 ADVICE = re.compile(
     r"\b(run|check that|puts?|bring|give|use|restore|list|set|makes?|start|remove|chmod|move|did you mean)\b"
@@ -20,6 +20,7 @@ CRASHED = re.compile(
     r"by signal|\(signal|SIG(SEGV|ABRT|BUS|FPE|ILL)|terminate called|[Aa]ssertion|Sanitizer|core dumped"
 )
 UNHEALTHY = 24
+EVERYTHING = ""  # for a path: nothing can be read
 CHANGED = ("", "written", "written/new", "large/b")  # by write()
 SLOW = "walking the tree takes longer than a minute"
 SAID_WITHIN = 6  # seconds until status must know what went wrong
@@ -267,29 +268,40 @@ class Case:
         copy_vault(vault.folder, aside)
         vault.start_servers()
         code, said = vault.run("fsck", "--repair", vault.vault)
-        lost = self.what_is_lost(f"fsck --repair: {said}" if code else "")
-        self.notes.append(f"after fsck --repair: {lost or 'everything is there'}")
+        after_repair = self.losses(f"fsck --repair: {said}" if code else "")
+        self.notes.append(f"fsck --repair leaves lost: {'; '.join(sorted(after_repair))[:400]}")
         vault.kill()
         shutil.rmtree(vault.folder)
         aside.rename(vault.folder)
-        if not lost:
+        if not after_repair:
             return ""
         vault.start_servers()
         code, said = vault.run("restore", "--force", *vault.credential, vault.vault)
-        return self.what_is_lost(f"restore --force: {said}" if code else "")
+        after_restore = self.losses(f"restore --force: {said}" if code else "")
+        self.notes.append(f"restore leaves lost: {'; '.join(sorted(after_restore))[:400]}")
+        # A backup lacks what was written since, and a repair what the damage has taken.
+        if EVERYTHING in after_repair or EVERYTHING in after_restore:
+            lost = after_restore if EVERYTHING in after_repair else after_repair
+        else:
+            lost = {path: what for path, what in after_restore.items() if path in after_repair}
+        return "; ".join(lost.values())[:600]
 
     def what_is_lost(self, failed):
+        return "; ".join(self.losses(failed).values())[:600]
+
+    def losses(self, failed):
+        """{path: what is wrong with it} of a mount; {EVERYTHING: why} if it cannot be mounted."""
         if failed:
-            return failed[:600]
+            return {EVERYTHING: failed}
         vault = self.vault
         if self.scenario.remote and not vault.servers:
             vault.start_servers()
         code, said = vault.mount()
         if code != 0:
-            return f"no mount: {said[-400:]}"
+            return {EVERYTHING: f"no mount: {said[-400:]}"}
         silent, errors = self.look(self.truth_after())
         errors += self.check_written(silent)
         vault.umount()
         if verdict := self.first_verdict():
-            return " ".join(verdict)
-        return "; ".join((silent + errors)[:3])[:600]
+            return {EVERYTHING: " ".join(verdict)}
+        return {text.partition(": ")[0]: text for text in silent + errors}
