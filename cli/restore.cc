@@ -60,6 +60,24 @@ Status check_database(const fs::path& path, const VaultConfig& config,
   return fail(Errc::damaged_vault, "{} (to restore all the same, move it away)", *other);
 }
 
+/// Says which servers vault.json names otherwise than the recovery file: they have moved since that
+/// was written, or vault.json has changed by itself. Either way it stays as it is.
+void compare_servers(const Vault& vault, const VaultConfig& recovery, const fs::path& file) {
+  const auto& here = vault.config().servers;
+  const auto text_of = [](const ServerAddress& server) {
+    return fmt::format("{},{}", server.host_port, to_text(server.key));
+  };
+  for (std::size_t i = 0; i < std::min(here.size(), recovery.servers.size()); ++i) {
+    const ServerAddress& there = recovery.servers[i];
+    if (here[i] == there) continue;
+    std::cerr << fmt::format(
+        "s3oramfs: server {} is {} in vault.json, and {} in {}: if it has not moved since then, "
+        "run s3oramfs server {} {} {}\n",
+        i + 1, text_of(here[i]), text_of(there), file.string(), shell_word(vault.directory()),
+        i + 1, text_of(there));
+  }
+}
+
 Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options) {
   if (options.from.empty()) {
     auto vault = find_vault(options.vault);
@@ -71,7 +89,9 @@ Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options) {
   const auto recovery = parse_recovery(std::string(text->begin(), text->end()), options.from);
   if (!recovery) return fail(recovery.error());
   S3O_TRY(check_database(options.vault / "vault.db", recovery->file.config, {}));
-  return Vault::recover(options.vault, std::string(text->begin(), text->end()), options.from);
+  auto found = Vault::recover(options.vault, std::string(text->begin(), text->end()), options.from);
+  if (found) compare_servers(found->vault, recovery->file.config, options.from);
+  return found;
 }
 
 /// Whether vault.db has files in it: a restore that was cut short leaves one without.

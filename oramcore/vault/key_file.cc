@@ -189,6 +189,12 @@ Result<KeyFile> parse_old_key_file(View content, const KeyWrap& wrap,
   return file;
 }
 
+Result<KeyFile> parse_keys(View content, const std::optional<KeyWrap>& wrap,
+                           const std::filesystem::path& path) {
+  return wrap && !has_slots(content) ? parse_old_key_file(content, *wrap, path)
+                                     : parse_key_file(content, path);
+}
+
 Result<OpenedSlot> open_slot(const KeyFile& file, const Credential& credential) {
   Status refused = wrong_kind(file);
   for (const KeySlot& slot : file.slots) {

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "oramcore/vault/key_wrap.h"
@@ -51,6 +52,10 @@ Result<KeyFile> parse_key_file(View content, const std::filesystem::path& path);
 /// From the format before slots. Errors: damaged_vault.
 Result<KeyFile> parse_old_key_file(View content, const KeyWrap& wrap,
                                    const std::filesystem::path& path);
+/// From either format. `wrap`: what a vault.json of the format before slots says. It may be the
+/// older one of the two files, if the first change of a credential was cut short.
+Result<KeyFile> parse_keys(View content, const std::optional<KeyWrap>& wrap,
+                           const std::filesystem::path& path);
 
 struct OpenedSlot {
   unsigned number = 0;

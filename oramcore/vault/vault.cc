@@ -115,9 +115,7 @@ Result<KeyFile> read_key_file(const fs::path& path, const std::optional<KeyWrap>
                 path.string(), stat.st_mode & 07777, shell_word(path));
   auto content = read_small_file(path, kLargestKey);
   if (!content) return fail(std::move(content).error());
-  // vault.json may be the older one of the two, if the first change of a credential was cut short.
-  auto keys = wrap && !has_slots(*content) ? parse_old_key_file(*content, *wrap, path)
-                                           : parse_key_file(*content, path);
+  auto keys = parse_keys(*content, wrap, path);
   sodium_memzero(content->data(), content->size());
   return keys;
 }

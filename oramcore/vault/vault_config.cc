@@ -7,6 +7,8 @@
 #include <set>
 
 #include "oramcore/base/format_number.h"
+#include "oramcore/net/endpoint.h"
+#include "oramcore/vault/key_file.h"
 
 namespace s3oram {
 namespace {
@@ -129,7 +131,10 @@ Result<ServerAddress> parse_server(const json& object, const std::string& where,
   ServerAddress server;
   if (!local) {
     server.host_port = members.text("address");
-    if (server.host_port.empty()) members.say("has no address");
+    if (server.host_port.empty())
+      members.say("has no address");
+    else if (auto endpoint = parse_endpoint("tcp://" + server.host_port); !endpoint)
+      members.say(std::move(endpoint).error());
     if (auto key = parse_public_key(members.text("key")))
       server.key = *key;
     else
@@ -137,6 +142,33 @@ Result<ServerAddress> parse_server(const json& object, const std::string& where,
   }
   S3O_TRY(members.end());
   return server;
+}
+
+Result<VaultRecovery> read_recovery(const std::string& text, const std::filesystem::path& path) {
+  const std::string where = path.string();
+  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object() || !object.contains(kRecovery))
+    return fail(Errc::damaged_vault, "{}: not what s3oramfs backup --keys has written", where);
+  Members members(object, where + ":");
+  const auto format = members.number<std::uint64_t>(kRecovery);
+  if (format > kRecoveryFormat) return unknown_format(where, format, kRecoveryFormat);
+  const json* vault = members.take("vault");
+  const std::string encoded = members.text("keys");
+  VaultRecovery recovery;
+  recovery.keys.resize(encoded.size());
+  std::size_t size = 0;
+  if (encoded.empty() ||
+      sodium_base642bin(recovery.keys.data(), recovery.keys.size(), encoded.data(), encoded.size(),
+                        nullptr, &size, nullptr, kBase64) != 0)
+    members.say("\"keys\" is not base64");
+  recovery.keys.resize(size);
+  if (Status complete = members.end(); !complete) return fail(complete.error());
+  auto file = parse_vault(vault->dump(), path);
+  if (!file) return fail(std::move(file).error());
+  recovery.file = std::move(*file);
+  const auto keys = parse_keys(recovery.keys, recovery.file.wrap, path);
+  if (!keys) return fail(keys.error());
+  return recovery;
 }
 
 }  // namespace
@@ -237,28 +269,12 @@ std::string to_recovery(const VaultFile& file, View keys) {
 }
 
 Result<VaultRecovery> parse_recovery(const std::string& text, const std::filesystem::path& path) {
-  const std::string where = path.string();
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object() || !object.contains(kRecovery))
-    return fail(Errc::damaged_vault, "{}: not what s3oramfs backup --keys has written", where);
-  Members members(object, where + ":");
-  const auto format = members.number<std::uint64_t>(kRecovery);
-  if (format > kRecoveryFormat) return unknown_format(where, format, kRecoveryFormat);
-  const json* vault = members.take("vault");
-  const std::string encoded = members.text("keys");
-  VaultRecovery recovery;
-  recovery.keys.resize(encoded.size());
-  std::size_t size = 0;
-  if (encoded.empty() ||
-      sodium_base642bin(recovery.keys.data(), recovery.keys.size(), encoded.data(), encoded.size(),
-                        nullptr, &size, nullptr, kBase64) != 0)
-    members.say("\"keys\" is not base64");
-  recovery.keys.resize(size);
-  if (Status complete = members.end(); !complete) return fail(complete.error());
-  auto file = parse_vault(vault->dump(), path);
-  if (!file) return fail(std::move(file).error());
-  recovery.file = std::move(*file);
-  return recovery;
+  auto recovery = read_recovery(text, path);
+  if (recovery || recovery.error().code != Errc::damaged_vault) return recovery;
+  return fail(Errc::damaged_vault,
+              "{}; use another copy of it, or write it again by s3oramfs backup --keys, if the "
+              "vault is still there",
+              recovery.error().message);
 }
 
 }  // namespace s3oram

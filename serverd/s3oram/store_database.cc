@@ -12,6 +12,21 @@ namespace {
 constexpr int kFormat = 3, kWithoutStamps = 2;
 constexpr std::uint64_t kBallast = 4 << 20;
 
+bool is_height(std::int64_t height) { return height >= 1 && height <= kMaxHeight; }
+
+/// Of the pages, the lists of free ones too: SQLite would write over a page in use that it takes
+/// for a free one. Errors: damaged_vault.
+Status require_sound_pages(Database& database) {
+  auto check = database.prepare("PRAGMA quick_check(1)");
+  if (!check) return fail(check.error());
+  const auto row = check->step();
+  if (!row) return fail(row.error());
+  if (const std::string found = check->text(0); found != "ok")
+    return fail(Errc::damaged_vault, "database {}: its pages are damaged: {}", database.path(),
+                found.substr(found.rfind('\n') + 1));  // behind a heading
+  return {};
+}
+
 template <class T>
 Bytes packed(const T& value) {
   Writer writer;
@@ -41,6 +56,7 @@ Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
   control.database_ = std::move(*database);
   S3O_TRY(
       require_format(control.database_, "SELECT format FROM volume", kFormat, "", kWithoutStamps));
+  S3O_TRY(require_sound_pages(control.database_));
   S3O_TRY(control.database_.keep_ballast(kBallast));
   S3O_TRY(control.database_.transact("tables", [&] { return control.make_tables(); }));
   S3O_TRY(control.load());
@@ -49,7 +65,7 @@ Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
 
 // In a transaction.
 Status Control::make_tables() {
-  return database_.execute(
+  S3O_TRY(database_.execute(
       "CREATE TABLE IF NOT EXISTS volume (one INTEGER PRIMARY KEY CHECK (one = 1),"
       " format INTEGER NOT NULL, description BLOB NOT NULL, session BLOB NOT NULL,"
       " view INTEGER NOT NULL, height INTEGER NOT NULL);"
@@ -59,81 +75,129 @@ Status Control::make_tables() {
       " id BLOB NOT NULL, next_height INTEGER NOT NULL);"
       "CREATE TABLE IF NOT EXISTS prepared_buckets (bucket INTEGER PRIMARY KEY,"
       " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
-      "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);");
+      "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);"));
+  return make_sums_table(database_);
 }
 
+std::int64_t Control::format() const { return has_stamps_ ? kFormat : kWithoutStamps; }
+
 Status Control::load() {
+  const auto there = load_volume();
+  if (!there) return fail(there.error());
+  if (*there) {
+    S3O_TRY(load_versions("buckets", [&](BucketIndex bucket, FrameRef ref) {
+      present(bucket) = ref;
+      sums_.buckets ^= sum_of_bucket(bucket, ref);
+    }));
+    S3O_TRY(load_prepared());
+    S3O_TRY(load_attempts());
+    for (FrameNumber frame = 1; frame < users_.size(); ++frame)
+      if (users_[frame] == 0) free_.insert(frame);
+  }
+  return check_sums();
+}
+
+Result<bool> Control::load_volume() {
   auto row = database_.prepare("SELECT format, description, session, view, height FROM volume");
   if (!row) return fail(row.error());
-  auto there = row->step();
+  const auto there = row->step();
   if (!there) return fail(there.error());
-  if (!*there) return {};
+  if (!*there) return false;
   has_stamps_ = row->integer(0) > kWithoutStamps;
   volume_ = decode<VolumeDescription>(row->blob(1));
   const auto session = decode<Session>(row->blob(2));
-  const auto possible_height = [](std::int64_t height) {
-    return height >= 1 && height <= kMaxHeight;
-  };
-  if (!volume_ || !check_params(volume_->params) || !session || !possible_height(row->integer(4)))
+  if (!volume_ || !check_params(volume_->params) || !session || !is_height(row->integer(4)))
     return fail(Errc::damaged_vault, "store {}: bad volume row", database_.path());
   session_ = *session;
   view_ = static_cast<std::uint64_t>(row->integer(3));
   height_ = static_cast<unsigned>(row->integer(4));
+  sums_.volume = sum_of_volume(row->integer(0), *volume_, session_, view_, height_);
   buckets_.assign(bucket_slots(), {});
   stash_.assign(volume_->params.stash_buckets(), {});
-  const auto read = [this](const char* table, auto&& each) -> Status {
-    auto rows = database_.prepare(fmt::format("SELECT bucket, frame, slots, {} FROM {}",
-                                              has_stamps_ ? "stamp" : "NULL", table));
-    if (!rows) return fail(rows.error());
-    for (;;) {
-      auto more = rows->step();
-      if (!more) return fail(more.error());
-      if (!*more) return {};
-      const auto bucket = static_cast<BucketIndex>(rows->integer(0));
-      const std::int64_t frame = rows->integer(1), slots = rows->integer(2);
-      if (!possible(bucket) || frame < 0 || frame > most_frames() || slots < 0 ||
-          slots > volume_->params.bucket_size)
-        return fail(Errc::damaged_vault, "store {}: impossible bucket in table {}",
-                    database_.path(), table);
-      FrameRef ref{static_cast<FrameNumber>(frame), static_cast<std::uint16_t>(slots)};
-      if (!rows->is_null(3)) ref.stamp = static_cast<std::uint64_t>(rows->integer(3));
-      use(ref.frame);
-      each(bucket, ref);
-    }
-  };
-  S3O_TRY(read("buckets", [&](BucketIndex bucket, FrameRef ref) { present(bucket) = ref; }));
-  S3O_TRY(read("prepared_buckets", [&](BucketIndex bucket, FrameRef ref) {
-    prepared_versions_.versions.emplace_back(bucket, ref);
-  }));
-  for (FrameNumber frame = 1; frame < users_.size(); ++frame)
-    if (users_[frame] == 0) free_.insert(frame);
-  auto prepared = database_.prepare("SELECT id, next_height FROM prepared");
-  if (!prepared) return fail(prepared.error());
-  there = prepared->step();
-  if (!there) return fail(there.error());
-  if (*there) {
-    prepared_ = decode<EvictionId>(prepared->blob(0));
-    const std::int64_t next_height = prepared->integer(1);
-    if (!prepared_ || !possible_height(next_height) ||
-        (next_height != height_ && next_height != height_ + 1))
-      return fail(Errc::damaged_vault, "store {}: bad prepared row", database_.path());
-    prepared_versions_.next_height = static_cast<unsigned>(prepared->integer(1));
-  }
-  auto attempts = database_.prepare("SELECT id FROM attempts");
-  if (!attempts) return fail(attempts.error());
+  return true;
+}
+
+template <class Each>
+Status Control::load_versions(std::string_view table, Each each) {
+  auto rows = database_.prepare(fmt::format("SELECT bucket, frame, slots, {} FROM {}",
+                                            has_stamps_ ? "stamp" : "NULL", table));
+  if (!rows) return fail(rows.error());
   for (;;) {
-    there = attempts->step();
-    if (!there) return fail(there.error());
-    if (!*there) return {};
-    const auto id = decode<EvictionId>(attempts->blob(0));
-    if (!id) return fail(Errc::damaged_vault, "store {}: bad attempt", database_.path());
-    attempts_.insert(*id);
+    const auto more = rows->step();
+    if (!more) return fail(more.error());
+    if (!*more) return {};
+    const auto bucket = static_cast<BucketIndex>(rows->integer(0));
+    const std::int64_t frame = rows->integer(1), slots = rows->integer(2);
+    if (!possible(bucket) || frame < 0 || frame > most_frames() || slots < 0 ||
+        slots > volume_->params.bucket_size)
+      return fail(Errc::damaged_vault, "store {}: impossible bucket in table {}", database_.path(),
+                  table);
+    FrameRef ref{static_cast<FrameNumber>(frame), static_cast<std::uint16_t>(slots)};
+    if (!rows->is_null(3)) ref.stamp = static_cast<std::uint64_t>(rows->integer(3));
+    use(ref.frame);
+    each(bucket, ref);
   }
 }
 
+Status Control::load_prepared() {
+  S3O_TRY(load_versions("prepared_buckets", [&](BucketIndex bucket, FrameRef ref) {
+    prepared_versions_.versions.emplace_back(bucket, ref);
+  }));
+  auto row = database_.prepare("SELECT id, next_height FROM prepared");
+  if (!row) return fail(row.error());
+  const auto there = row->step();
+  if (!there) return fail(there.error());
+  if (!*there) {
+    if (prepared_versions_.versions.empty()) return {};
+    return fail(Errc::damaged_vault, "store {}: prepared buckets of no eviction", database_.path());
+  }
+  prepared_ = decode<EvictionId>(row->blob(0));
+  const std::int64_t next_height = row->integer(1);
+  if (!prepared_ || !is_height(next_height) ||
+      (next_height != height_ && next_height != height_ + 1))
+    return fail(Errc::damaged_vault, "store {}: bad prepared row", database_.path());
+  prepared_versions_.next_height = static_cast<unsigned>(next_height);
+  sums_.prepared =
+      sum_of_prepared(*prepared_, prepared_versions_.next_height, prepared_versions_.versions);
+  return {};
+}
+
+Status Control::load_attempts() {
+  auto rows = database_.prepare("SELECT id FROM attempts");
+  if (!rows) return fail(rows.error());
+  for (;;) {
+    const auto more = rows->step();
+    if (!more) return fail(more.error());
+    if (!*more) return {};
+    const auto id = decode<EvictionId>(rows->blob(0));
+    if (!id) return fail(Errc::damaged_vault, "store {}: bad attempt", database_.path());
+    attempts_.insert(*id);
+    sums_.attempts ^= sum_of_attempt(*id);
+  }
+}
+
+Status Control::check_sums() {
+  const auto stored = read_sums(database_);
+  if (!stored) return fail(stored.error());
+  if (*stored) {
+    if (!rule_holds(Rule::checksums)) return {};
+    if (Status same = compare_sums(**stored, sums_); !same)
+      return fail(same.error().code, "store {}: {}", database_.path(), same.error().message);
+    return {};
+  }
+  if (!volume_) return {};
+  const Status kept = database_.transact("sums", [&] { return put_sums(database_, sums_); });
+  if (!kept && kept.error().code != Errc::disk_full) return fail(kept.error());
+  return {};  // a full disk: the next change stores them
+}
+
 Status Control::create(const VolumeDescription& volume) {
-  S3O_TRY(database_.transact(
-      "create", [&] { return put_volume(volume, {}, 0, volume.params.first_height); }));
+  const unsigned height = volume.params.first_height;
+  const auto fill = [&]() -> Status {
+    S3O_TRY(put_volume(volume, {}, 0, height));
+    return put_sums(database_, {sum_of_volume(kFormat, volume, {}, 0, height)});
+  };
+  S3O_TRY(database_.transact("create", fill));
   return load_again();
 }
 
@@ -146,7 +210,10 @@ Status Control::adopt(const AdoptRequest& part) {
   const bool had_stamps = std::exchange(has_stamps_, true);
   const auto fill = [&]() -> Status {
     S3O_TRY(put_volume(part.volume, part.session, part.view, part.height));
-    return put_buckets("buckets", adopted_.versions);
+    S3O_TRY(put_buckets("buckets", adopted_.versions));
+    ControlSums sums{sum_of_volume(kFormat, part.volume, part.session, part.view, part.height)};
+    for (const auto& [bucket, ref] : adopted_.versions) sums.buckets ^= sum_of_bucket(bucket, ref);
+    return put_sums(database_, sums);
   };
   if (Status adopted = database_.transact("adopt", fill); !adopted) {
     has_stamps_ = had_stamps;
@@ -226,12 +293,16 @@ BucketVersions Control::layout() const {
 }
 
 Status Control::set_session(const Session& session) {
+  ControlSums sums = sums_;
+  sums.volume = sum_of_volume(format(), *volume_, session, view_, height_);
   const auto fill = [&]() -> Status {
     auto row = database_.prepare("UPDATE volume SET session = ?");
     if (!row) return fail(row.error());
-    return row->bind(0, packed(session)).run();
+    S3O_TRY(row->bind(0, packed(session)).run());
+    return put_sums(database_, sums);
   };
   S3O_TRY(database_.transact("session", fill));
+  sums_ = sums;
   session_ = session;
   return {};
 }
@@ -300,26 +371,34 @@ Status Control::write_buckets(const BucketVersions& changes) {
 }
 
 Status Control::attempt(const EvictionId& id) {
+  ControlSums sums = sums_;
+  sums.attempts ^= sum_of_attempt(id);
   const auto fill = [&]() -> Status {
     auto row = database_.prepare("INSERT INTO attempts VALUES (?)");
     if (!row) return fail(row.error());
-    return row->bind(0, packed(id)).run();
+    S3O_TRY(row->bind(0, packed(id)).run());
+    return put_sums(database_, sums);
   };
   database_.restore_ballast();
   S3O_TRY(database_.transact("attempt", fill));
+  sums_ = sums;
   attempts_.insert(id);
   return {};
 }
 
 Status Control::prepare(const EvictionId& id, unsigned next_height,
                         const BucketVersions& versions) {
+  ControlSums sums = sums_;
+  sums.prepared = sum_of_prepared(id, next_height, versions);
   const auto fill = [&]() -> Status {
     auto row = database_.prepare("INSERT INTO prepared VALUES (1, ?, ?)");
     if (!row) return fail(row.error());
     S3O_TRY(row->bind(0, packed(id)).bind(1, next_height).run());
-    return put_buckets("prepared_buckets", versions);
+    S3O_TRY(put_buckets("prepared_buckets", versions));
+    return put_sums(database_, sums);
   };
   S3O_TRY(database_.transact("prepared", fill));
+  sums_ = sums;
   for (const auto& version : versions) use(version.second.frame);
   prepared_ = id;
   prepared_versions_ = {next_height, versions};
@@ -348,15 +427,23 @@ BucketVersions Control::changes_of_commit() const {
 Status Control::commit() {
   const BucketVersions changes = changes_of_commit();
   const unsigned next_height = prepared_versions_.next_height;
+  ControlSums sums{sum_of_volume(format(), *volume_, session_, view_ + 1, next_height),
+                   sums_.buckets};
+  for (const auto& [bucket, ref] : changes) {
+    if (possible(bucket)) sums.buckets ^= sum_of_bucket(bucket, present(bucket));
+    sums.buckets ^= sum_of_bucket(bucket, ref);
+  }
   const auto fill = [&]() -> Status {
     S3O_TRY(write_buckets(changes));
     auto row = database_.prepare("UPDATE volume SET view = ?, height = ?");
     if (!row) return fail(row.error());
     S3O_TRY(row->bind(0, static_cast<std::int64_t>(view_ + 1)).bind(1, next_height).run());
-    return database_.execute(
-        "DELETE FROM prepared; DELETE FROM prepared_buckets; DELETE FROM attempts;");
+    S3O_TRY(database_.execute(
+        "DELETE FROM prepared; DELETE FROM prepared_buckets; DELETE FROM attempts;"));
+    return put_sums(database_, sums);
   };
   S3O_TRY(database_.transact("flip", fill));
+  sums_ = sums;
   release();
   height_ = next_height;
   ++view_;
@@ -376,10 +463,14 @@ Status Control::commit() {
 }
 
 Status Control::discard() {
-  const auto fill = [&] {
-    return database_.execute("DELETE FROM prepared; DELETE FROM prepared_buckets;");
+  ControlSums sums = sums_;
+  sums.prepared = 0;
+  const auto fill = [&]() -> Status {
+    S3O_TRY(database_.execute("DELETE FROM prepared; DELETE FROM prepared_buckets;"));
+    return put_sums(database_, sums);
   };
   S3O_TRY(database_.transact("discard", fill));
+  sums_ = sums;
   for (const auto& version : prepared_versions_.versions) unuse(version.second.frame);
   prepared_.reset();
   prepared_versions_ = {};

@@ -14,6 +14,7 @@
 
 #include "oramcore/db/sqlite.h"
 #include "oramcore/schemes/s3oram/protocol/repair_messages.h"
+#include "serverd/s3oram/store_sums.h"
 #include "serverd/store/frame_store.h"
 
 namespace s3oram {
@@ -34,12 +35,9 @@ std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf, uns
 /// Whose slots a server's are (FrameStore).
 Bytes owner_of(const VolumeId& volume, Party server);
 
-/// New versions of some buckets.
-using BucketVersions = std::vector<std::pair<BucketIndex, FrameRef>>;
-
 class Control {
  public:
-  /// `disk` must outlive it.
+  /// `disk` must outlive it. Errors: damaged_vault if a page or a row is not as it was written.
   static Result<Control> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
   const std::optional<VolumeDescription>& volume() const { return volume_; }
@@ -119,7 +117,17 @@ class Control {
     FrameNumber frames = 0;
   };
   Status load();
+  /// Whether there is a volume.
+  Result<bool> load_volume();
+  /// Calls each(bucket, ref) for the rows of a table of buckets, whose frames are in use then.
+  template <class Each>
+  Status load_versions(std::string_view table, Each each);
+  Status load_prepared();
+  Status load_attempts();
+  /// Compares what was loaded with the stored sums. A store without them has them from now on.
+  Status check_sums();
   Status make_tables();
+  std::int64_t format() const;
   Status add_adopted(const AdoptRequest& part);
   Status put_volume(const VolumeDescription& volume, const Session& session, std::uint64_t view,
                     unsigned height);
@@ -145,6 +153,7 @@ class Control {
   }
 
   Database database_;
+  ControlSums sums_;  // of the rows as they are stored
   std::optional<VolumeDescription> volume_;
   bool has_stamps_ = true;
   Session session_;

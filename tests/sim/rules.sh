@@ -33,6 +33,7 @@ in_test() { noticed "$1" "$2" --gtest_filter="$3"; }
 
 at_random checksums durable-answers acknowledged-positions recovery-first intents copy-on-write \
   durable-prepare decide-first full-sync
+in_test checksums store_test 'ControlTest.RefusesRowsThatAreNotAsTheyWereWritten:ControlTest.DamageIsNoticedOrHarmless'
 # In random runs the other servers heal what such a server loses.
 in_test no-retry-of-failed-sync store_test 'GroupSyncTest.AFailedSyncIsNotAskedForAgain'
 in_test former-view protocol_test '*/Protocol.TheFormerViewIsThereUntilItIsReleased/*'

@@ -435,6 +435,7 @@ TEST_F(VaultJson, ImpossibleValuesAreNamed) {
       {"\"ready\"", "\"surprise\": 1, \"ready\"", "surprise"},
       {"\"address\": \"s0.example:5760\"", "\"address\": \"\"", "address"},
       {"\"address\": \"s0.example:5760\"", "\"address\": 5760", "address"},
+      {"\"address\": \"s0.example:5760\"", "\"address\": \"s0.example:57;0\"", "s0.example:57;0"},
       {"\"key\": \"AQEB", "\"key\": \"AQ", "key"},
       {"\"wrap\": \"passphrase\"", "\"wrap\": \"rot13\"", "rot13"},
       {"\"wrap\": \"passphrase\"", "\"wrap\": \"plain\"", "unknown"},
@@ -465,6 +466,25 @@ TEST_F(VaultJson, NoTruncationIsAccepted) {
   for (const char* text :
        {"[]", "null", "1", "\"format\"", "{}", "{\"format\": 2}", "{\"format\": 3}"})
     EXPECT_EQ(error_of(text).code, Errc::damaged_vault) << text;
+}
+
+TEST_F(VaultJson, ADamagedRecoveryFileIsCalledThat) {
+  KeyFile keys;
+  keys.slots.push_back({1, {.kind = KeyWrap::Kind::plain}, Bytes(32, 7)});
+  const std::string text = to_recovery({remote_config(), {}}, to_bytes(keys));
+  ASSERT_TRUE(parse_recovery(text, "/x/recovery"));
+  const std::string damages[] = {text.substr(0, 40), replaced(text, "\"ready\"", "\"reade\""),
+                                 replaced(text, "s3oramfs recovery", "s3oramfs recovere"),
+                                 replaced(text, "\"keys\":\"", "\"keys\":\"*"),
+                                 replaced(text, "BwcH", "BwcI")};
+  for (const std::string& damage : damages) {
+    const auto recovery = parse_recovery(damage, "/x/recovery");
+    ASSERT_FALSE(recovery) << damage;
+    EXPECT_EQ(recovery.error().code, Errc::damaged_vault);
+    EXPECT_TRUE(recovery.error().message.starts_with("/x/recovery: ")) << recovery.error().message;
+    EXPECT_NE(recovery.error().message.find("use another copy of it"), std::string::npos)
+        << recovery.error().message;
+  }
 }
 
 TEST_F(VaultJson, DamageIsReportedByFind) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <random>
 
@@ -27,6 +28,18 @@ EvictionId attempt(std::uint64_t eviction, std::uint8_t tag) {
 }
 
 using Buckets = std::map<BucketIndex, FrameRef>;
+
+Bytes read_all(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_all(const std::filesystem::path& file, const Bytes& content) {
+  std::ofstream out(file, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(content.data()),
+            static_cast<std::streamsize>(content.size()));
+  ASSERT_TRUE(out.flush());
+}
 
 class ControlTest : public testing::Test {
  protected:
@@ -246,6 +259,161 @@ TEST_F(ControlTest, RefusesADamagedTable) {
     std::filesystem::remove(file);
   }
   reopen();
+}
+
+// The rows are as possible as those that were written: only their checksum tells.
+TEST_F(ControlTest, RefusesRowsThatAreNotAsTheyWereWritten) {
+  ASSERT_GOOD(control_->create(description(7)));
+  ASSERT_GOOD(control_->set_session({3, {}}));
+  prepare_fresh(attempt(1, 1), 1, {2, 3, kStashBucket});
+  ASSERT_GOOD(control_->commit());
+  ASSERT_GOOD(control_->attempt(attempt(2, 1)));
+  prepare_fresh(attempt(2, 2), 2, {2, 3});
+  control_.reset();
+  const char* const damages[] = {
+      "UPDATE buckets SET frame = 3 - frame WHERE bucket <= 3",
+      "UPDATE buckets SET slots = slots - 1 WHERE bucket = 2",
+      "UPDATE buckets SET stamp = 5 WHERE bucket = 3",
+      "DELETE FROM buckets WHERE bucket = 3",
+      "INSERT OR REPLACE INTO buckets VALUES ((1 << 40) + 1, 1, 8, NULL)",
+      "UPDATE prepared_buckets SET frame = 2 WHERE bucket = 2",
+      "DELETE FROM prepared_buckets WHERE bucket = 2",
+      "DROP TRIGGER eviction_discarded; DELETE FROM prepared; DELETE FROM prepared_buckets",
+      "DROP TRIGGER eviction_discarded; DELETE FROM prepared",
+      "UPDATE prepared SET next_height = 1",
+      "DELETE FROM attempts",
+      "DROP TRIGGER volume_changed; UPDATE volume SET format = 2",
+      "DROP TRIGGER volume_changed; UPDATE volume SET view = 0",
+      "DROP TRIGGER volume_changed; UPDATE volume SET height = 2",
+      "DROP TRIGGER volume_changed; UPDATE volume SET session = zeroblob(24)",
+      "DELETE FROM volume",
+      "UPDATE sums SET buckets = buckets - 1",
+  };
+  for (const char* damage : damages) {
+    const auto file = directory_ / "damaged.db";
+    std::filesystem::copy_file(directory_ / "control.db", file,
+                               std::filesystem::copy_options::overwrite_existing);
+    {
+      auto database = Database::open(file.string(), Database::Mode::read_write);
+      ASSERT_GOOD(database);
+      ASSERT_GOOD(database->execute(damage));
+    }
+    const auto opened = Control::open(file);
+    ASSERT_FALSE(opened) << damage;
+    EXPECT_EQ(opened.error().code, Errc::damaged_vault) << damage;
+    std::filesystem::remove(file);
+  }
+  reopen();
+  EXPECT_EQ(control_->view(), 1u);
+}
+
+// A program from before there were checksums changes the rows without them.
+TEST_F(ControlTest, RowsThatAnOlderProgramHasChangedAreTakenAndHaveChecksumsAgain) {
+  ASSERT_GOOD(control_->create(description(7)));
+  control_.reset();
+  const std::string file = (directory_ / "control.db").string();
+  {
+    auto database = Database::open(file, Database::Mode::read_write);
+    ASSERT_GOOD(database);
+    ASSERT_GOOD(
+        database->execute("BEGIN; INSERT INTO buckets VALUES (2, 1, 8, 5);"
+                          "UPDATE volume SET view = 1; COMMIT"));
+  }
+  reopen();
+  EXPECT_EQ(present(), (Buckets{{2, {1, 8, 5}}}));
+  control_.reset();
+  {
+    auto database = Database::open(file, Database::Mode::read_write);
+    ASSERT_GOOD(database);
+    ASSERT_GOOD(database->execute("UPDATE buckets SET stamp = 6"));
+  }
+  EXPECT_EQ(Control::open(file).error().code, Errc::damaged_vault);
+}
+
+// Every step of a store's life leaves rows and checksums that fit each other.
+TEST_F(ControlTest, IsSoundAfterEachChange) {
+  ASSERT_GOOD(control_->create(description(7)));
+  reopen();
+  ASSERT_GOOD(control_->set_session({3, {}}));
+  reopen();
+  ASSERT_GOOD(control_->attempt(attempt(1, 1)));
+  reopen();
+  prepare_fresh(attempt(1, 1), 2, {2, 3, kStashBucket});
+  reopen();
+  ASSERT_GOOD(control_->discard());
+  reopen();
+  const auto versions = prepare_fresh(attempt(1, 2), 2, {2, kStashBucket});
+  ASSERT_GOOD(control_->commit());  // grows: both children of 2 have its frame
+  reopen();
+  const Buckets wanted{{child_of(2, 0), versions[0].second},
+                       {child_of(2, 1), versions[0].second},
+                       {kStashBucket, versions[1].second}};
+  EXPECT_EQ(present(), wanted);
+  ASSERT_GOOD(
+      control_->prepare(attempt(2, 1), 2, {{child_of(2, 0), {}}}));  // a bucket that is empty again
+  reopen();
+  ASSERT_GOOD(control_->commit());
+  reopen();
+  EXPECT_EQ(present().size(), 2u);
+}
+
+// A bit that flips anywhere in the file, and each page that is of an earlier time, is noticed or
+// changes nothing that is loaded.
+TEST_F(ControlTest, DamageIsNoticedOrHarmless) {
+  ASSERT_GOOD(control_->create(description(7)));
+  std::uint64_t turn = 0;
+  const auto evict = [&](unsigned height) {
+    std::vector<BucketIndex> path{kStashBucket, kStashBucket + 1};
+    for (unsigned level = 1; level <= control_->height(); ++level)
+      path.push_back(bucket_on_path(turn * 7, level));
+    prepare_fresh(attempt(++turn, 1), height, path);
+    ASSERT_GOOD(control_->commit());
+    control_->release();
+  };
+  for (unsigned height = 1; height <= 7; ++height) evict(height);
+  for (int i = 0; i < 40; ++i) evict(7);
+  control_.reset();
+  const auto file = directory_ / "control.db", earlier = directory_ / "earlier.db";
+  std::filesystem::copy_file(file, earlier);
+  reopen();
+  for (int i = 0; i < 5; ++i) evict(7);
+  ASSERT_GOOD(control_->attempt(attempt(99, 1)));
+  const Buckets wanted = present();
+  const auto view = control_->view();
+  control_.reset();
+
+  const Bytes sound = read_all(file), before = read_all(earlier);
+  constexpr std::size_t kPage = 4096;
+  const auto check = [&](const Bytes& content, const std::string& what) {
+    const auto damaged = directory_ / "damaged.db";
+    write_all(damaged, content);
+    auto opened = Control::open(damaged);
+    if (opened) {
+      control_.emplace(std::move(*opened));
+      EXPECT_TRUE(control_->volume() && control_->view() == view && present() == wanted &&
+                  control_->attempted(attempt(99, 1)))
+          << what;
+      control_.reset();
+    }
+    for (const char* more : {"", "-wal", "-shm", "-ballast"})
+      std::filesystem::remove(damaged.string() + more);
+    return opened.has_value();
+  };
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 400; ++i) {
+    Bytes content = sound;
+    const std::size_t bit = random() % (8 * content.size());
+    content[bit / 8] ^= static_cast<std::uint8_t>(1u << (bit % 8));
+    check(content, fmt::format("bit {} of byte {}", bit % 8, bit / 8));
+  }
+  unsigned stale = 0;
+  for (std::size_t page = 0; page < before.size(); page += kPage) {
+    Bytes content = sound;
+    std::copy_n(before.begin() + static_cast<std::ptrdiff_t>(page), kPage,
+                content.begin() + static_cast<std::ptrdiff_t>(page));
+    if (content != sound) stale += !check(content, fmt::format("a stale page at {}", page));
+  }
+  EXPECT_GE(stale, 2u);
 }
 
 TEST_F(ControlTest, ANewerStoreIsLeftAsItIs) {
