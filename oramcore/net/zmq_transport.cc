@@ -12,6 +12,7 @@
 #include <thread>
 #include <zmq.hpp>
 
+#include "oramcore/base/limits.h"
 #include "oramcore/net/endpoint.h"
 #include "oramcore/net/zap.h"
 #include "oramcore/net/zmq_config.h"
@@ -231,6 +232,8 @@ Result<std::unique_ptr<ZmqTransport>> make_zmq_transport(Executor executor,
   auto admitted = admitted_keys(config, config.client_keys);
   if (!admitted) return fail(admitted.error());
   if (!config.listen.empty() && !is_tcp(config.listen)) S3O_TRY(check_ipc_free(config.listen));
+  // ZeroMQ ends the process when it is refused a thread: besides these, one that closes sockets.
+  S3O_TRY(check_threads(static_cast<unsigned>(io_threads(config)) + 2));
   std::string doing = "starting ZeroMQ";
   try {
     auto sockets = std::make_unique<Sockets>(std::move(executor), config);

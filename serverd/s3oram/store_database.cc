@@ -10,7 +10,6 @@ namespace s3oram {
 namespace {
 
 constexpr int kFormat = 3, kWithoutStamps = 2;
-constexpr std::uint64_t kBallast = 4 << 20;
 
 template <class T>
 Bytes packed(const T& value) {
@@ -41,7 +40,7 @@ Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
   control.database_ = std::move(*database);
   S3O_TRY(
       require_format(control.database_, "SELECT format FROM volume", kFormat, "", kWithoutStamps));
-  S3O_TRY(control.database_.keep_ballast(kBallast));
+  S3O_TRY(control.database_.keep_ballast(kServerBallast));
   S3O_TRY(control.database_.transact("tables", [&] { return control.make_tables(); }));
   S3O_TRY(control.load());
   return control;
@@ -384,13 +383,6 @@ Status Control::discard() {
   prepared_.reset();
   prepared_versions_ = {};
   return {};
-}
-
-std::uint64_t Control::frames_needed(unsigned height) const {
-  const bool matrix = volume_->params.evictor == Evictor::matrix;
-  const std::uint64_t tree = matrix ? (std::uint64_t{3} << height) / 2 : std::uint64_t{2} << height;
-  return tree + volume_->params.stash_buckets() +
-         2 * (height + std::uint64_t{1} + volume_->params.stash_buckets());
 }
 
 void Control::release() {
