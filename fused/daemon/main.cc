@@ -28,6 +28,7 @@
 #include "fused/kernel/fuse_loop.h"
 #include "fused/kernel/fuse_mount.h"
 #include "fused/tables/metadata.h"
+#include "oramcore/base/human.h"
 #include "oramcore/base/identity.h"
 #include "oramcore/base/limits.h"
 #include "oramcore/base/memory.h"
@@ -108,20 +109,37 @@ std::size_t cache_of(const MountCommand& command) {
   return command.cache.value_or(default_file_cache(usable_memory()));
 }
 
+/// A megabyte each for all that is under way is much where there is little memory.
+unsigned largest_request(std::uint64_t usable) {
+  constexpr std::uint64_t kLittle = std::uint64_t{1} << 30;
+  return usable <= kLittle ? 128u << 10 : 1u << 20;
+}
+
 /// What this process takes of what may be limited: the log of vault.db holds a whole commit.
-Status check_limits_of(const MountCommand& command, const Vault& vault) {
+Status check_limits_of(const MountCommand& command, const Vault& vault, const Background& waiting) {
   constexpr std::uint64_t kLargestLog = 128 << 20, kProgram = std::uint64_t{448} << 20;
   std::error_code none;
   const std::uint64_t database = stdfs::file_size(vault.database(), none);
   const Needs needs{.file_bytes = kLargestLog + (none ? 0 : database),
                     .open_files = 128,
                     .address_space = kProgram + cache_of(command)};
-  S3O_TRY(check_limits(vault.directory().string() + ": not mounted", needs));
+  const std::string refusal = vault.directory().string() + ": not mounted";
+  S3O_TRY(check_limits(refusal, needs));
+  S3O_TRY(check_memory(refusal, vault.config().local ? kLeastLocalMount : kLeastMount));
+  const auto tell = [&waiting](const std::string& text) {
+    spdlog::warn("{}", text);
+    waiting.say("warning: " + text);
+  };
+  if (const auto most = file_size_limit(); most != kNoLimit)
+    tell(
+        fmt::format("files of this mount may not exceed {} (ulimit -f, LimitFSIZE=): no more than "
+                    "fits is taken",
+                    human_size(most)));
   if (const auto seconds = processor_time_limit(); seconds != kNoLimit)
-    spdlog::warn(
+    tell(fmt::format(
         "after {} s of processor time the mount ends, in order: that is its limit (ulimit -t, "
         "LimitCPU=)",
-        seconds);
+        seconds));
   return {};
 }
 
@@ -268,8 +286,9 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
     // Once more: to unlock the vault and to open the volume took a while.
     S3O_TRY(check_mountpoint(command.mountpoint, vault.directory()));
     if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
-    mount = FuseMount::create(watched.files, {command.mountpoint.string(),
-                                              vault.directory().string(), command.fuse_options});
+    mount =
+        FuseMount::create(watched.files, {command.mountpoint.string(), vault.directory().string(),
+                                          command.fuse_options, largest_request(usable_memory())});
     if (!mount) return fail(mount.error());
     cpu_latency = CpuLatency::of_this_machine();
     abort = Guard::abort_of(command.mountpoint);
@@ -340,7 +359,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   if (error) return system_failure(error.value(), "{}", run_directory.string());
   log_to(command, run_directory / "fused.log", in_background);
   S3O_TRY(SignalWatch::install());
-  S3O_TRY(check_limits_of(command, *vault));
+  S3O_TRY(check_limits_of(command, *vault, audience.command));
 
   Metrics metrics;
   auto volume = open_volume(*vault, *keys, command, metrics, audience.command);

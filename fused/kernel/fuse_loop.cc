@@ -2,6 +2,7 @@
 
 #define FUSE_USE_VERSION 312
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <fuse_lowlevel.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -55,7 +56,9 @@ Status FuseLoop::start(unsigned threads, Descriptor cpu_latency) {
     return system_failure(errno, "/dev/fuse cannot be waited for");
   while (threads_.size() < threads) {
     Worker& worker = workers_.emplace_back(*this);
-    auto thread = start_thread("answering requests", [this, &worker] { work(worker); });
+    auto thread =
+        start_thread(fmt::format("answering requests ({} of {})", threads_.size() + 1, threads),
+                     [this, &worker] { work(worker); });
     if (!thread) {
       stop();
       if (!threads_.empty()) static_cast<void>(wait());  // why they were stopped matters

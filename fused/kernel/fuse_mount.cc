@@ -55,6 +55,7 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
     return fail(Errc::usage, "libfuse refuses the mount options; see its message above");
   mount->context_->files = &files;
   mount->context_->session = mount->session_;
+  mount->context_->largest_request = options.largest_request;
   for (auto* waiting : {&mount->context_->after_write_back, &mount->context_->before_rename}) {
     auto started = AfterWriteBack::start(mount->session_);
     if (!started) return fail(std::move(started).error());

@@ -21,6 +21,9 @@ struct FuseMountOptions {
   std::string mountpoint;            // absolute
   std::string source;                // shown as the mounted thing
   std::vector<std::string> options;  // "ro", "allow_other", "nodev", ...
+  /// Bytes of a read or a write, of which dozens are under way: the kernel and each thread hold
+  /// one.
+  unsigned largest_request = 1u << 20;
 };
 
 class FuseMount {

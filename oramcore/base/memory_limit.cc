@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "oramcore/base/human.h"
 #include "oramcore/base/limits.h"
 
 namespace s3oram {
@@ -115,6 +116,15 @@ std::uint64_t usable_memory(const fs::path& root) {
   std::uint64_t usable = std::min(machine_memory(), address_space_limit());
   for (const Group& group : groups_of(root)) usable = std::min(usable, limit_of(group));
   return usable;
+}
+
+Status check_memory(std::string_view what, std::uint64_t least) {
+  const std::uint64_t usable = usable_memory();
+  if (usable >= least) return {};
+  return fail(Errc::unsupported,
+              "{}: it may use {} of memory, and at least {} are needed: raise that limit "
+              "(MemoryMax=, of the container, ulimit -v)",
+              what, human_size(usable), human_size(least));
 }
 
 bool MemoryRoom::is_short() const { return left < std::min(limit / 8, 256 * kMiB); }

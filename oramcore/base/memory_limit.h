@@ -4,12 +4,22 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
+
+#include "oramcore/base/error.h"
 
 namespace s3oram {
 
 /// Bytes: the least limit of the control groups and of RLIMIT_AS and RLIMIT_DATA, or the machine's
 /// memory. `root` stands before /proc and /sys.
 std::uint64_t usable_memory(const std::filesystem::path& root = "/");
+
+/// A mount works with no less: without servers of its own, and with those of a local vault. With
+/// this much and the numbers that `init` chooses nothing is killed (tests/system/least_memory.sh).
+constexpr std::uint64_t kLeastMount = std::uint64_t{128} << 20;
+constexpr std::uint64_t kLeastLocalMount = std::uint64_t{320} << 20;
+/// Whether at least so many bytes are usable. `what` begins the message. Errors: unsupported.
+Status check_memory(std::string_view what, std::uint64_t least);
 
 /// Of whatever has the least left.
 struct MemoryRoom {

@@ -62,7 +62,7 @@ void MemoryWatch::run() {
                    human_size(room.left), human_size(room.limit));
     else if (shift > 0 && next == 0)
       spdlog::info("there is memory again: caches have their full sizes");
-    if (std::exchange(shift, next) != next) changed_(next);
+    if (std::exchange(shift, next) != next || room.is_short()) changed_(next);
     lock.lock();
   }
 }

@@ -32,7 +32,8 @@ class CacheShift {
 
 class MemoryWatch {
  public:
-  /// Calls `changed(shift)` on a thread of its own whenever the shift changes. `room` tells what is
+  /// Calls `changed(shift)` on a thread of its own whenever the shift changes, and again and again
+  /// while memory is short. `room` tells what is
   /// left. Errors: failed (no thread).
   static Result<std::unique_ptr<MemoryWatch>> start(
       std::function<void(unsigned shift)> changed,

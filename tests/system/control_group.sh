@@ -39,7 +39,8 @@ find_group() {
   done < /proc/self/cgroup
   return 1
 }
-of_group() { cat "$group/$1" "$group/$2" 2> /dev/null | head -n 1; }
+# of_group FILE-OF-VERSION-2 FILE-OF-VERSION-1: its content.
+of_group() { cat "$group/$1" 2> /dev/null || cat "$group/$2"; }
 cleanup_more() {
   [[ -d ${group:-} ]] || return 0
   wait_until "the servers have left their group" rmdir "$group"

@@ -9,7 +9,7 @@
 . "$(dirname "$0")/control_group.sh"
 need_fuse
 
-: "${LIMIT_MIB:=256}" "${DATA_MIB:=64}"
+: "${LIMIT_MIB:=320}" "${DATA_MIB:=64}"
 limit=$((LIMIT_MIB << 20)) vault=$work/vault mount=$work/mount
 number() { s3oramfs status --json "$vault" | grep -o "\"$1\": [0-9]*" | head -n 1 | tr -dc 0-9; }
 # What the processes of the vault hold themselves, in MiB.
@@ -21,7 +21,7 @@ held() {
   done
   echo $((sum >> 10))
 }
-killed() { awk '$1 == "oom_kill" { n = $2 } END { print n + 0 }' "$group/memory.events" "$group/memory.oom_control" 2> /dev/null; }
+killed() { of_group memory.events memory.oom_control | awk '$1 == "oom_kill" { n = $2 } END { print n + 0 }'; }
 
 mkdir "$mount"
 s3oramfs init --local --no-passphrase "$vault"
@@ -41,7 +41,7 @@ else
 fi
 
 in_limit "$bin/s3oramfs" mount "$vault" "$mount"
-cache=$(number cache_limit)
+cache=$(number limit)
 step "the cache is $((cache >> 20)) MiB"
 ((cache <= limit / 8)) || fail "the cache does not follow the limit"
 in_limit cp "$work/data" "$mount/data"

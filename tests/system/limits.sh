@@ -110,9 +110,9 @@ as_user() {
   step "a mount takes $needed processes and threads"
   ((needed > 50)) || fail "these were not all"
   local refused=0 mounted=0 code said most
-  for most in $((needed + 20)) $((needed + 10)) $((needed + 4)) $((needed + 3)) $((needed + 2)) \
-    $((needed + 1)) "$needed" $((needed - 1)) $((needed - 2)) $((needed - 5)) $((needed - 10)) \
-    $((needed - 20)) $((needed - 30)) 40 20 10 5; do
+  for most in $((needed + 40)) $((needed + 30)) $((needed + 20)) $((needed + 10)) $((needed + 6)) \
+    $((needed + 5)) $((needed + 4)) $((needed + 3)) $((needed + 2)) $((needed + 1)) "$needed" \
+    $((needed - 1)) $((needed - 5)) $((needed - 20)) $((needed - 40)) 40 20 10 5; do
     code=0
     said=$( (ulimit -u "$most" && exec "$bin/s3oramfs" mount "$vault" "$mount") 2>&1) || code=$?
     step "at most $most: $code $said"

@@ -37,7 +37,8 @@ s3oramfs umount "$work/mount"
 rm -r "$disk/vault"
 
 step "no inodes"
-with_disk "mkfs.ext4 -q -m 0 -N 16" 1G
+with_disk "mkfs.ext4 -q -m 0 -N 64" 200M
+for ((file = $(stat -f -c %d "$disk"); file > 10; --file)); do : > "$disk/file$file"; done
 expect 21 "more files (df -i)" s3oramfs init --local --no-passphrase "$disk/vault"
 nothing_made
 
@@ -63,7 +64,6 @@ done
 stop_servers
 
 step "and for the vault itself"
-expect 21 "are needed to begin with" s3oramfs init "${server_options[@]}" --no-passphrase "$disk/vault" \
-  --wait 0 < <(head -c 20M /dev/zero > "$disk/filler")
+head -c 20M /dev/zero > "$disk/filler" 2> "$work/filler.log" || true
+expect 21 "are needed to begin with" s3oramfs init "${server_options[@]}" --no-passphrase "$disk/vault"
 nothing_made
-umount "$disk"

@@ -1,5 +1,6 @@
 // The daemon's parts around the file system: command line, mount table, control socket.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <semaphore>
 #include <stdexcept>
 #include <thread>
 
@@ -227,6 +229,33 @@ TEST_F(ControlTest, WhoWaitsNoLongerIsForgotten) {
     ::close(connection);
   }
   EXPECT_LE(last_word.waiting(), 10u);
+}
+
+// As when the limit of processes is reached: threads that were started before go on answering, and
+// nobody is turned away.
+TEST_F(ControlTest, AnswersWhereNoMoreThreadsCanBeHad) {
+  std::counting_semaphore<> go_on(0);
+  const auto control = ControlSocket::create(
+      path,
+      [&](const std::string& request) {
+        if (request == "sync") go_on.acquire();
+        return R"({"ok":true})";
+      },
+      last_word);
+  ASSERT_TRUE(control) << control.error().message;
+  rlimit before{};
+  ::getrlimit(RLIMIT_AS, &before);
+  std::vector<std::thread> syncing;
+  std::vector<std::string> heard(6);
+  for (std::string& one : heard) syncing.emplace_back([&] { one = ask("sync\n"); });
+  std::thread last([&] { EXPECT_EQ(ask("status\n"), "{\"ok\":true}\n"); });
+  const rlimit none{1 << 20, before.rlim_max};  // no room for another stack
+  ::setrlimit(RLIMIT_AS, &none);
+  go_on.release(std::ssize(heard));
+  for (std::thread& one : syncing) one.join();
+  last.join();
+  ::setrlimit(RLIMIT_AS, &before);
+  for (const std::string& one : heard) EXPECT_EQ(one, "{\"ok\":true}\n");
 }
 
 TEST_F(ControlTest, NoAnswerEndsTheDaemon) {
