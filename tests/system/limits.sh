@@ -40,6 +40,7 @@ as_root() {
     refused_under 'the limit of address space is' ulimit -v $size
   done
   refused_under 'the limit of address space is' ulimit -d 100000
+  use_under ulimit -v 540000
   use_under ulimit -v 3000000
   use_under ulimit -d 2000000
   for stack in 256 8192 1000000 unlimited; do use_under ulimit -s $stack; done

@@ -36,6 +36,18 @@ sync "$work/mount/file" || fail "a new vault takes no file"
 s3oramfs umount "$work/mount"
 rm -r "$disk/vault"
 
+step "a file system that cannot reserve space"
+with_disk "mkfs.ext2 -q -m 0" 300M
+s3oramfs init --local --no-passphrase "$disk/vault"
+s3oramfs mount "$disk/vault" "$work/mount"
+head -c 3M /dev/urandom > "$work/data"
+cp "$work/data" "$work/mount/file"
+s3oramfs umount "$work/mount"
+grep -q 'cannot reserve space' "$disk/vault/run/"*.log || fail "nobody was told"
+s3oramfs mount "$disk/vault" "$work/mount"
+cmp "$work/data" "$work/mount/file"
+s3oramfs umount "$work/mount"
+
 step "no inodes"
 with_disk "mkfs.ext4 -q -m 0 -N 64" 200M
 for ((file = $(stat -f -c %d "$disk"); file > 10; --file)); do : > "$disk/file$file"; done
