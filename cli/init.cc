@@ -11,10 +11,12 @@
 #include "cli/credential_options.h"
 #include "cli/server_option.h"
 #include "cli/volume_options.h"
+#include "oramcore/base/disk_room.h"
 #include "oramcore/base/help.h"
 #include "oramcore/base/human.h"
 #include "oramcore/oram/geometry.h"
 #include "oramcore/schemes/s3oram/protocol/sizing.h"
+#include "oramcore/schemes/s3oram/protocol/store_size.h"
 #include "oramcore/vault/vault_draft.h"
 
 namespace s3oram {
@@ -148,6 +150,14 @@ bool same_request(const VaultConfig& a, const VaultConfig& b) {
   return a.params == b.params && a.local == b.local && a.servers == b.servers;
 }
 
+/// Of this machine; servers elsewhere look for themselves.
+Status check_room(const InitOptions& options, const VolumeParams& params) {
+  const std::uint64_t servers = options.local ? params.scheme.servers : 0;
+  return check_disk_room(options.vault,
+                         kNewVaultBytes + servers * store_bytes(params, params.first_height),
+                         kNewVaultFiles + servers * kStoreFiles);
+}
+
 // A vault being made, or an unfinished one found; removed again unless kept.
 class Unfinished {
  public:
@@ -160,7 +170,9 @@ class Unfinished {
 
     std::error_code error;
     const bool existed = fs::exists(options.vault, error);
-    S3O_TRY(VaultDraft::check(options.vault));  // before anyone is asked for a passphrase
+    S3O_TRY(
+        VaultDraft::check(options.vault));  // these two: before anyone is asked for a passphrase
+    S3O_TRY(check_room(options, params));
     auto credential = NewCredential::make(options.credential);
     if (!credential) return fail(std::move(credential).error());
     auto vault = Vault::create(options.vault, *config, credential->get(), random);

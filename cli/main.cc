@@ -1,7 +1,6 @@
 // s3oramfs: makes, mounts, unmounts, shows and checks vaults. By other names it is what mount(8)
 // and umount(8) run.
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <exception>
 #include <iostream>
@@ -9,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/mount_helper.h"
+#include "oramcore/base/limits.h"
 #include "oramcore/base/output.h"
 #include "oramcore/base/process.h"
 
@@ -93,8 +93,8 @@ int help_mount(HelperRole role, const Args& args) {
 int main(int argc, char** argv) {
   s3oram::open_standard_streams();
   s3oram::forbid_core_dumps();
+  s3oram::settle_limits();
   spdlog::set_level(spdlog::level::off);  // what a user must know comes back as an error
-  ::umask(077);                           // whatever we make is for its owner alone
   try {
     const s3oram::Args args(argv + std::min(argc, 1), argv + argc);
     const auto role = s3oram::helper_role(argc > 0 ? argv[0] : "");
@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
     std::cerr << "s3oramfs: " << status.error().message << "\n";
     return static_cast<int>(status.error().code);
   } catch (const std::exception& error) {  // bad_alloc and its like
-    std::cerr << "s3oramfs: " << error.what() << "\n";
+    std::cerr << "s3oramfs: " << s3oram::reason_of(error) << "\n";
     return static_cast<int>(s3oram::Errc::failed);
   }
 }

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <future>
 
 #include "oramcore/base/process.h"
 
@@ -34,6 +33,11 @@ Question::Question(const Vault& vault, std::string text, std::chrono::seconds pa
 
 tl::unexpected<Error> Question::failure(Errc code) const {
   return fail(code, "{}: its daemon does not answer: {}", vault_, std::strerror(errno));
+}
+
+tl::unexpected<Error> Question::silence() const {
+  return fail(Errc::unreachable, "{}: its daemon does not answer for {} s", vault_,
+              patience_.count());
 }
 
 Result<Question> Question::ask(const Vault& vault, std::string question,
@@ -76,9 +80,7 @@ Result<std::string> Question::receive_line() {
   while (received_.find('\n') == std::string::npos && received_.size() < kLongestAnswer) {
     const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN)
-      return fail(Errc::unreachable, "{}: its daemon does not answer for {} s", vault_,
-                  patience_.count());
+    if (got < 0 && errno == EAGAIN) return silence();
     if (got < 0) return failure(code_of_connection(errno));
     if (got == 0) break;
     received_.append(buffer, static_cast<std::size_t>(got));
@@ -113,6 +115,17 @@ bool Question::is_answered(std::chrono::milliseconds wait) const {
   return !received_.empty() || ::poll(&readable, 1, static_cast<int>(wait.count())) > 0;
 }
 
+// No thread of its own: none may be had.
+Status Question::await(Progress& progress) const {
+  const auto begun = std::chrono::steady_clock::now();
+  while (!is_answered(std::chrono::milliseconds(100))) {
+    progress.update();
+    const bool is_bounded = patience_.count() > 0;
+    if (is_bounded && std::chrono::steady_clock::now() - begun >= patience_) return silence();
+  }
+  return {};
+}
+
 void Question::await_exit(std::chrono::milliseconds most) const {
   pollfd exited{daemon_.get(), POLLIN, 0};
   if (daemon_.get() >= 0) ::poll(&exited, 1, static_cast<int>(most.count()));
@@ -127,14 +140,14 @@ Result<json> ask_daemon(const Vault& vault, const std::string& question,
 
 Result<json> ask_daemon(const Vault& vault, const std::string& question, Progress& progress,
                         std::chrono::seconds patience) {
-  auto asked = std::async(std::launch::async, [&]() -> Result<json> {
-    auto awake = ask_daemon(vault, "status", kStatusPatience);
-    if (!awake) return awake;
-    return ask_daemon(vault, question, patience);
-  });
-  while (asked.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready)
-    progress.update();
-  return asked.get();
+  const auto ask = [&](const std::string& text, std::chrono::seconds most) -> Result<json> {
+    auto asked = Question::ask(vault, text, most);
+    if (!asked) return fail(std::move(asked).error());
+    S3O_TRY(asked->await(progress));
+    return asked->answer();
+  };
+  auto awake = ask("status", kStatusPatience);
+  return awake ? ask(question, patience) : awake;
 }
 
 }  // namespace s3oram

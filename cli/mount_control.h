@@ -27,12 +27,15 @@ class Question {
   Result<nlohmann::json> answer();
   /// Whether answer() need not wait; waits for that for at most so long.
   bool is_answered(std::chrono::milliseconds wait) const;
+  /// Waits until answer() need not wait; `progress` goes on meanwhile. Errors: unreachable.
+  Status await(Progress& progress) const;
   /// Waits until the daemon's process is gone, for at most so long.
   void await_exit(std::chrono::milliseconds most) const;
 
  private:
   Question(const Vault& vault, std::string text, std::chrono::seconds patience);
   tl::unexpected<Error> failure(Errc code) const;
+  tl::unexpected<Error> silence() const;
   Status send(const Vault& vault);
   Result<std::string> receive_line();
 

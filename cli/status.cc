@@ -83,7 +83,9 @@ Status run_status(const Args& args) {
     status.update(ordered_json(*answer));
     status["mounted"] = true;
   } else if (answer.error().code == Errc::not_mounted || answer.error().code == Errc::unreachable) {
-    const bool hangs = answer.error().code == Errc::unreachable;
+    // Whoever holds the vault lives, whatever becomes of questions.
+    const auto used = Vault::is_in_use(vault->directory());
+    const bool hangs = answer.error().code == Errc::unreachable || (used && *used);
     if (mount)
       add_dead_daemon(status, *mount, hangs);
     else if (hangs)

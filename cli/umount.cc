@@ -103,6 +103,8 @@ Result<std::optional<Question>> write_everything(Vault& vault, const VaultMount&
     std::this_thread::sleep_for(kPoll);
     answer = sync();
   }
+  if (!answer && answer.error().code == Errc::not_mounted)  // it is mounted: the daemon lives
+    answer = fail(Errc::unreachable, "{}", answer.error().message);
   if (!answer && !how.force)
     return fail(answer.error().code,
                 "{}: not unmounted, because not everything could be written: "

@@ -1,6 +1,5 @@
 // s3oramfs-serverd: one of the share servers, and the commands that set it up.
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,7 +8,9 @@
 
 #include "oramcore/base/curve_keys.h"
 #include "oramcore/base/help.h"
+#include "oramcore/base/limits.h"
 #include "oramcore/base/memory.h"
+#include "oramcore/base/memory_limit.h"
 #include "oramcore/base/output.h"
 #include "oramcore/base/process.h"
 #include "oramcore/service/log.h"
@@ -100,13 +101,13 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   s3oram::open_standard_streams();
-  s3oram::keep_freed_memory();
+  s3oram::settle_limits();
+  s3oram::keep_freed_memory(s3oram::usable_memory());
   s3oram::share_freed_memory();
-  ::umask(077);  // whatever we make is for its owner alone
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {
-    std::cerr << "s3oramfs-serverd: " << error.what() << std::endl;
+    std::cerr << "s3oramfs-serverd: " << s3oram::reason_of(error) << std::endl;
     return static_cast<int>(Errc::failed);
   }
 }

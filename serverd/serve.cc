@@ -16,6 +16,10 @@
 
 #include "oramcore/base/async.h"
 #include "oramcore/base/human.h"
+#include "oramcore/base/limits.h"
+#include "oramcore/base/memory.h"
+#include "oramcore/base/memory_limit.h"
+#include "oramcore/base/memory_watch.h"
 #include "oramcore/base/metrics_responder.h"
 #include "oramcore/base/random.h"
 #include "oramcore/base/system_error.h"
@@ -76,13 +80,25 @@ void lower_priority() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNicer);
 }
 
-/// Connections take descriptors, a while even those of strangers that say nothing.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0)
-    spdlog::warn("the limit of open files stays as it is: {}", std::strerror(errno));
+/// What the program takes without a cache. (Connections take descriptors, a while even those of
+/// strangers that say nothing.)
+constexpr Needs kNeeds{
+    .file_bytes = 16 << 20, .open_files = 128, .address_space = std::uint64_t{192} << 20};
+
+/// How many servers share the memory: those of a local vault are the mount's.
+unsigned servers_here(const Options& options, const ZmqConfig& network) {
+  return options.exit_with_parent ? static_cast<unsigned>(network.peers.size()) + 1 : 1;
+}
+
+/// Has the server's cache follow the memory that is left.
+Result<std::unique_ptr<MemoryWatch>> watch_memory(ShareServer& server, std::size_t cache,
+                                                  asio::io_context& io, Executor background) {
+  return MemoryWatch::start([&server, cache, &io, background](unsigned shift) {
+    asio::post(io, [&server, cache, background, shift] {
+      server.set_cache_bytes(cache >> shift);
+      asio::post(background, give_back_freed_memory);
+    });
+  });
 }
 
 Task<void> stop(ShareServer& server, asio::io_context& io, Status& outcome) {
@@ -109,7 +125,7 @@ void reload_clients_on_hangup(asio::signal_set& hangup, const Options& options,
 
 Status serve(const Options& options) {
   ::signal(SIGPIPE, SIG_IGN);  // a starter that is gone is an error of write()
-  raise_descriptor_limit();
+  S3O_TRY(check_limits("this server", kNeeds));
   if (options.exit_with_parent) S3O_TRY(exit_with_parent());
   if (options.store.empty())
     return fail(Errc::usage, "where the shares are is missing: give --store DIR");
@@ -123,7 +139,7 @@ Status serve(const Options& options) {
   ServiceManager manager(options.exit_with_parent ? ServiceManager::Whose::another
                                                   : ServiceManager::Whose::ours);
   asio::io_context io(1);
-  asio::signal_set end(io, SIGTERM, SIGINT);
+  asio::signal_set end(io, SIGTERM, SIGINT, SIGXCPU);
   asio::signal_set hangup(io, SIGHUP);
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   const unsigned threads = options.threads ? options.threads : cores;
@@ -134,12 +150,13 @@ Status serve(const Options& options) {
   Metrics metrics;
   const auto transport = make_zmq_transport(io.get_executor(), *network);
   if (!transport) return fail(transport.error());
+  const unsigned sharing = servers_here(options, *network);
   const std::uint64_t memory = usable_memory();
-  const auto server =
-      ShareServer::open(options.store, network->self,
-                        {io.get_executor(), pool.executor(), background.executor(),
-                         readers.executor(), clock, random, **transport, system_disk(), memory,
-                         options.cache ? options.cache : default_cache_bytes(memory), metrics});
+  const std::size_t cache = options.cache ? options.cache : default_cache_bytes(memory, sharing);
+  const auto server = ShareServer::open(
+      options.store, network->self,
+      {io.get_executor(), pool.executor(), background.executor(), readers.executor(), clock, random,
+       **transport, system_disk(), memory / sharing, cache, metrics});
   if (!server) return fail(server.error());
   if ((*server)->parties() > network->peers.size() + 1)
     return fail(Errc::usage,
@@ -157,6 +174,14 @@ Status serve(const Options& options) {
     responder = std::move(*listening);
     spdlog::info("metrics are at http://{}/metrics", responder->address());
   }
+
+  const auto memory_watch = watch_memory(**server, cache, io, background.executor());
+  if (!memory_watch) return fail(memory_watch.error());
+  if (const auto most = file_size_limit(); most != kNoLimit)
+    spdlog::warn(
+        "this server's volume cannot grow beyond files of {}: that is the limit of file sizes "
+        "(ulimit -f, LimitFSIZE=)",
+        human_size(most));
 
   Status outcome;
   end.async_wait([&](const boost::system::error_code& error, int) {

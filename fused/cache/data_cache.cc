@@ -33,6 +33,7 @@ DataCache::DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,
       options_(options),
       timing_(*options.timing),
       block_size_(device.block_size()),
+      limit_(options.limit),
       last_progress_(timing_.now()) {}
 
 // ---- bookkeeping -------------------------------------------------------------------------------
@@ -88,10 +89,16 @@ void DataCache::cut_off(const Handle& block) {
 }
 
 void DataCache::evict() {
-  for (auto at = clean_.begin(); bytes() > options_.limit && at != clean_.end();) {
+  for (auto at = clean_.begin(); bytes() > limit_ && at != clean_.end();) {
     const Handle block = *at++;
     if (block->pins == 0) cut_off(block);
   }
+}
+
+void DataCache::set_limit(std::size_t bytes) {
+  limit_ = bytes;
+  evict();
+  wake(false);  // there may be room to write now, or none
 }
 
 void DataCache::drop_clean(Node& node) {
@@ -243,7 +250,7 @@ void DataCache::read_ahead(Node& node, std::uint64_t first, std::uint64_t last) 
   if (last < node.next_read) return;
   const bool begins = node.next_read == 0;  // one request is no sequence yet
   node.next_read = last + 1;
-  const auto affordable = static_cast<unsigned>(options_.limit / 8 / block_size_);
+  const auto affordable = static_cast<unsigned>(limit_ / 8 / block_size_);
   const unsigned most = std::min(options_.read_ahead, affordable);
   node.read_ahead = begins ? 0 : std::min(most, std::max(2u, node.read_ahead * 2));
   if (node.size == 0) return;
@@ -278,8 +285,7 @@ Posix<std::size_t> DataCache::read(Lock& lock, Node& node, std::uint64_t offset,
 PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index) {
   const auto has_room = [&] {
     const auto found = node.blocks.find(index);
-    return dirty_memory() < options_.limit / 2 ||
-           (found != node.blocks.end() && found->second->dirty);
+    return dirty_memory() < limit_ / 2 || (found != node.blocks.end() && found->second->dirty);
   };
   const auto start = timing_.now();
   int error = EIO;
@@ -372,7 +378,7 @@ PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, View 
     changed(block);
     start = stop;
   }
-  if (dirty_memory() > options_.limit / 8) want_oldest();
+  if (dirty_memory() > limit_ / 8) want_oldest();
   return {};
 }
 

@@ -121,7 +121,9 @@ class DataCache {
   Packs packs;
   std::size_t bytes() const { return memory() + packs.bytes_in_memory(); }
   std::size_t dirty_bytes() const { return dirty_bytes_; }
-  std::size_t limit() const { return options_.limit; }
+  std::size_t limit() const { return limit_; }
+  /// Frees what is too much, but for what is not written yet.
+  void set_limit(std::size_t bytes);
   /// Of what waits to be written: room that the device has to find.
   std::uint64_t room_bytes() const { return room_bytes_; }
   /// Left free on a full device.
@@ -200,6 +202,7 @@ class DataCache {
   Timing& timing_;
   const std::uint32_t block_size_;
 
+  std::size_t limit_;
   std::condition_variable changed_;
   Timing::Time last_progress_;
   List clean_;  // least recently used first; may be evicted

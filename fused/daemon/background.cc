@@ -31,7 +31,9 @@ Status tell(Descriptor pipe, Errc code, const std::string& text) {
   if (message.empty()) {
     int status = 0;
     ::waitpid(child, &status, 0);
-    std::fprintf(stderr, "s3oramfs: the daemon died before the mount was ready\n");
+    const std::string how =
+        WIFSIGNALED(status) ? fmt::format(" (signal {})", WTERMSIG(status)) : std::string();
+    std::fprintf(stderr, "s3oramfs: the daemon died before the mount was ready%s\n", how.c_str());
     ::_exit(static_cast<int>(Errc::failed));
   }
   if (message[0] == 0) mounted();
@@ -46,7 +48,8 @@ Result<Background> Background::start(const std::function<void()>& mounted) {
   Descriptor ends[2];
   if (!open_pipe(ends)) return system_failure(errno, "pipe");
   const pid_t child = ::fork();
-  if (child < 0) return system_failure(errno, "fork");
+  if (child < 0)
+    return fail(Errc::failed, "no daemon can be started: {}", reason_not_started(errno));
   if (child > 0) {
     ends[1].close();
     await(ends[0].get(), child, mounted);

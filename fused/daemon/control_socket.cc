@@ -15,9 +15,9 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <system_error>
 
 #include "oramcore/base/system_error.h"
+#include "oramcore/base/threads.h"
 
 namespace s3oram {
 namespace {
@@ -26,6 +26,7 @@ constexpr std::size_t kLongestRequest = 1024;
 constexpr std::chrono::seconds kPatience{5};  // to send the line, and to read an answer
 constexpr int kPause = 100;                   // ms, where none can be accepted
 constexpr int kBacklog = 8;
+constexpr std::size_t kReady = 4, kMost = 32;  // threads that answer
 constexpr const char* kTooMany = "the daemon answers as many questions as it can: ask again later";
 
 void send_all(int connection, const std::string& text) {
@@ -117,48 +118,81 @@ Result<std::unique_ptr<ControlSocket>> ControlSocket::create(const std::string& 
       ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(socket, kBacklog) != 0 || !open_pipe(control->stop_))
     return system_failure(errno, "control socket {}", path);
-  control->listener_ = std::thread([raw = control.get()] { raw->listen(); });
+  S3O_TRY(control->start_threads());
   return control;
+}
+
+Status ControlSocket::start_threads() {
+  while (answering_.size() < kReady) S3O_TRY(add_thread());
+  auto listener = start_thread("the control socket", [this] { listen(); });
+  if (!listener) return fail(std::move(listener).error());
+  listener_ = std::move(*listener);
+  return {};
+}
+
+Status ControlSocket::add_thread() {
+  auto thread = start_thread("answers at the control socket", [this] { answer(); });
+  if (!thread) return fail(std::move(thread).error());
+  answering_.push_back(std::move(*thread));
+  return {};
 }
 
 ControlSocket::~ControlSocket() {
   stop_[1].close();
   if (listener_.joinable()) listener_.join();
-  for (Session& session : sessions_) session.thread.join();
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  asked_.notify_all();
+  for (std::thread& thread : answering_) thread.join();
   if (socket_.get() >= 0) ::unlink(path_.c_str());
 }
 
-/// A thread for each connection: a status must not wait behind a sync.
 void ControlSocket::listen() {
   while (true) {
     pollfd wake[2] = {{socket_.get(), POLLIN, 0}, {stop_[0].get(), POLLIN, 0}};
     if (::poll(wake, 2, -1) < 0) continue;
     if (wake[1].revents != 0) return;
-    sessions_.remove_if([](Session& session) {
-      if (!session.ended) return false;
-      session.thread.join();
-      return true;
-    });
     Descriptor connection(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (connection.get() < 0) {  // perhaps too many descriptors: not at once again
       ::poll(&wake[1], 1, kPause);
       continue;
     }
     limit_sending(connection.get());
-    if (sessions_.size() >= kMostConnections) {
-      send_all(connection.get(), control_failure({Errc::failed, kTooMany}) + "\n");
-      continue;
-    }
-    Session& session = sessions_.emplace_back();
-    try {
-      session.thread = std::thread([this, &session, asked = std::move(connection)]() mutable {
-        serve(std::move(asked));
-        session.ended = true;
-      });
-    } catch (const std::system_error& error) {
-      spdlog::warn("a question to the daemon is not answered: no thread: {}", error.what());
-      sessions_.pop_back();
-    }
+    take(std::move(connection));
+  }
+}
+
+/// A status must not wait behind a sync: where all threads are busy there is one more. If none can
+/// be had, the question waits for one of them.
+void ControlSocket::take(Descriptor connection) {
+  bool all_are_busy = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (answering_.size() - idle_ + waiting_.size() >= kMostConnections)
+      return send_all(connection.get(), control_failure({Errc::failed, kTooMany}) + "\n");
+    waiting_.push_back(std::move(connection));
+    all_are_busy = waiting_.size() > idle_;
+  }
+  asked_.notify_one();
+  if (!all_are_busy || answering_.size() >= kMost) return;
+  if (const Status added = add_thread(); !added)
+    spdlog::warn("a question to the daemon waits for the others: {}", added.error().message);
+}
+
+void ControlSocket::answer() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    ++idle_;
+    asked_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+    --idle_;
+    if (ending_) return;
+    Descriptor connection = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    serve(std::move(connection));
+    lock.lock();
   }
 }
 
@@ -173,7 +207,7 @@ void ControlSocket::serve(Descriptor connection) const {
   try {
     answer = handler_(*request);
   } catch (const std::exception& error) {
-    answer = control_failure({Errc::failed, fmt::format("{}: {}", *request, error.what())});
+    answer = control_failure({Errc::failed, fmt::format("{}: {}", *request, reason_of(error))});
   }
   send_all(connection.get(), answer + "\n");
 }

@@ -10,9 +10,9 @@
 //   failure   {"ok":false,"code":N,"message":"..."}, N an Errc
 #pragma once
 
-#include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <functional>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json_fwd.hpp>
@@ -33,8 +33,8 @@ std::string control_answer(const nlohmann::json& answer);
 /// That of a failure.
 std::string control_failure(const Error& error);
 
-/// Questions under way at a time, and those who wait for the end: each has a thread or a
-/// descriptor. A question more is answered by a failure; of those who wait the oldest has to go.
+/// Questions under way or waiting at a time, and those who wait for the end: each has a descriptor.
+/// A question more is answered by a failure; of those who wait for the end the oldest has to go.
 inline constexpr std::size_t kMostConnections = 64;
 
 /// Those who have asked for the "end". Any thread.
@@ -53,20 +53,21 @@ class LastWord {
 class ControlSocket {
  public:
   /// Listens at `path` (mode 0600), which must be short (see sun_path): relative to the current
-  /// folder at best. A socket left behind by a dead daemon is replaced.
+  /// folder at best. A socket left behind by a dead daemon is replaced. A few threads that answer
+  /// are started at once, so that questions are answered where no more can be had later. Errors:
+  /// failed.
   static Result<std::unique_ptr<ControlSocket>> create(const std::string& path,
                                                        ControlHandler handler, LastWord& last_word);
   /// Waits for the running answers and removes the socket.
   ~ControlSocket();
 
  private:
-  struct Session {
-    std::thread thread;
-    std::atomic<bool> ended = false;
-  };
-
   explicit ControlSocket(LastWord& last_word) : last_word_(last_word) {}
+  Status start_threads();
+  Status add_thread();
   void listen();
+  void take(Descriptor connection);
+  void answer();
   void serve(Descriptor connection) const;
 
   std::string path_;
@@ -74,7 +75,13 @@ class ControlSocket {
   LastWord& last_word_;
   Descriptor socket_;
   Descriptor stop_[2];  // a pipe: readable once the socket shall close
-  std::list<Session> sessions_;
+
+  std::mutex mutex_;  // guards what follows, but the threads
+  std::condition_variable asked_;
+  std::deque<Descriptor> waiting_;  // for an answer
+  unsigned idle_ = 0;               // threads that wait for a question
+  bool ending_ = false;
+  std::vector<std::thread> answering_;  // the listener's, once it runs
   std::thread listener_;
 };
 

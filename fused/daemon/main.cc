@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -28,11 +29,16 @@
 #include "fused/kernel/fuse_mount.h"
 #include "fused/tables/metadata.h"
 #include "oramcore/base/durable_file.h"
+#include "oramcore/base/human.h"
 #include "oramcore/base/identity.h"
+#include "oramcore/base/limits.h"
 #include "oramcore/base/memory.h"
+#include "oramcore/base/memory_limit.h"
+#include "oramcore/base/memory_watch.h"
 #include "oramcore/base/output.h"
 #include "oramcore/base/process.h"
 #include "oramcore/base/system_error.h"
+#include "oramcore/base/threads.h"
 #include "oramcore/schemes/s3oram/protocol/sizing.h"
 #include "oramcore/service/log.h"
 #include "oramcore/service/manager.h"
@@ -58,17 +64,23 @@ constexpr std::uint64_t kDatabaseBytes = 128;
 
 int signal_pipe[2] = {-1, -1};
 
-/// Ends the mount on SIGTERM and SIGINT, from a thread of its own.
+/// Ends the mount on SIGTERM and SIGINT, and when its processor time is nearly used up, from a
+/// thread of its own.
 class SignalWatch {
  public:
-  explicit SignalWatch(FuseMount& mount) {
-    thread_ = std::thread([&mount] {
+  Status start(FuseMount& mount) {
+    auto thread = start_thread("signals", [&mount] {
       char which = 0;
       while (::read(signal_pipe[0], &which, 1) < 0 && errno == EINTR) continue;
+      if (which == SIGXCPU) spdlog::warn("the limit of processor time is near: the mount ends");
       if (which != 0) mount.stop();
     });
+    if (!thread) return fail(std::move(thread).error());
+    thread_ = std::move(*thread);
+    return {};
   }
   ~SignalWatch() {
+    if (!thread_.joinable()) return;
     notify(0);
     thread_.join();
   }
@@ -77,7 +89,7 @@ class SignalWatch {
     struct sigaction action {};
     action.sa_flags = SA_RESTART;
     action.sa_handler = [](int number) { notify(static_cast<char>(number)); };
-    for (const int number : {SIGTERM, SIGINT}) sigaction(number, &action, nullptr);
+    for (const int number : {SIGTERM, SIGINT, SIGXCPU}) sigaction(number, &action, nullptr);
     for (const int number : {SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
     return {};
   }
@@ -91,6 +103,54 @@ class SignalWatch {
   }
   std::thread thread_;
 };
+
+// ---- limits ------------------------------------------------------------------------------------
+
+std::size_t cache_of(const MountCommand& command) {
+  return command.cache.value_or(default_file_cache(usable_memory()));
+}
+
+/// A megabyte each for all that is under way is much where there is little memory.
+unsigned largest_request(std::uint64_t usable) {
+  constexpr std::uint64_t kLittle = std::uint64_t{1} << 30;
+  return usable <= kLittle ? 128u << 10 : 1u << 20;
+}
+
+/// What this process takes of what may be limited: the log of vault.db holds a whole commit.
+Status check_limits_of(const MountCommand& command, const Vault& vault, const Background& waiting) {
+  constexpr std::uint64_t kLargestLog = 128 << 20, kProgram = std::uint64_t{448} << 20;
+  std::error_code none;
+  const std::uint64_t database = stdfs::file_size(vault.database(), none);
+  const Needs needs{.file_bytes = kLargestLog + (none ? 0 : database),
+                    .open_files = 128,
+                    .address_space = kProgram + cache_of(command)};
+  const std::string refusal = vault.directory().string() + ": not mounted";
+  S3O_TRY(check_limits(refusal, needs));
+  S3O_TRY(check_memory(refusal, vault.config().local ? kLeastLocalMount : kLeastMount));
+  const auto tell = [&waiting](const std::string& text) {
+    spdlog::warn("{}", text);
+    waiting.say("warning: " + text);
+  };
+  if (const auto most = file_size_limit(); most != kNoLimit)
+    tell(
+        fmt::format("files of this mount may not exceed {} (ulimit -f, LimitFSIZE=): no more than "
+                    "fits is taken",
+                    human_size(most)));
+  if (const auto seconds = processor_time_limit(); seconds != kNoLimit)
+    tell(fmt::format(
+        "after {} s of processor time the mount ends, in order: that is its limit (ulimit -t, "
+        "LimitCPU=)",
+        seconds));
+  return {};
+}
+
+/// Less of what is kept beside the contents of files, where there is little memory.
+void fit_into_memory(std::uint64_t usable, FileSystemOptions& options) {
+  constexpr std::uint64_t kNode = 1 << 10;
+  const std::uint64_t part = usable / 16;
+  options.most_uncommitted = std::min<std::uint64_t>(options.most_uncommitted, part);
+  options.most_nodes = std::min<std::uint64_t>(options.most_nodes, part / kNode);
+}
 
 // ---- steps before the mount --------------------------------------------------------------------
 
@@ -246,6 +306,14 @@ struct Audience {
   LastWord at_the_end;  // those who unmount
 };
 
+/// Has the cache follow the memory that is left.
+Result<std::unique_ptr<MemoryWatch>> watch_memory(FileSystem& files, std::size_t cache) {
+  return MemoryWatch::start([&files, cache](unsigned shift) {
+    files.set_cache_limit(std::max(cache >> shift, std::min(cache, kLeastFileCache)));
+    give_back_freed_memory();
+  });
+}
+
 /// Everything between an open volume and a closed one.
 Status serve(const MountCommand& command, const Vault& vault, Identity& identity,
              const Watched& watched, Audience& audience, ServiceManager& manager) {
@@ -255,8 +323,9 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
     // Once more: to unlock the vault and to open the volume took a while.
     S3O_TRY(check_mountpoint(command.mountpoint, vault.directory()));
     if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
-    mount = FuseMount::create(watched.files, {command.mountpoint.string(),
-                                              vault.directory().string(), command.fuse_options});
+    mount =
+        FuseMount::create(watched.files, {command.mountpoint.string(), vault.directory().string(),
+                                          command.fuse_options, largest_request(usable_memory())});
     if (!mount) return fail(mount.error());
     cpu_latency = CpuLatency::of_this_machine();
     abort = Guard::abort_of(command.mountpoint);
@@ -276,11 +345,26 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
     metrics = std::move(*opened);
     spdlog::info("metrics are at http://{}/metrics", metrics->address());
   }
-  const SignalWatch signals(**mount);
+  const auto memory = watch_memory(watched.files, cache_of(command));
+  if (!memory) return fail(memory.error());
+  SignalWatch signals;
+  S3O_TRY(signals.start(**mount));
+  S3O_TRY((*mount)->start(std::move(cpu_latency)));
   S3O_TRY(audience.command.ready());
   spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
   manager.ready(fmt::format("{} is mounted", vault.directory().string()));
-  return (*mount)->run(std::move(cpu_latency));
+  return (*mount)->wait();
+}
+
+/// What `work` returns, or why it threw: no memory, no more threads, and their like. What was open
+/// before it is then closed in order.
+template <class Work>
+auto guarded(Work work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    return fail(Errc::failed, "{}", reason_of(error));
+  }
 }
 
 Status mount_vault(const MountCommand& command, Audience& audience) {
@@ -311,6 +395,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   if (error) return system_failure(error.value(), "{}", run_directory.string());
   log_to(command, run_directory / "fused.log", in_background);
   S3O_TRY(SignalWatch::install());
+  S3O_TRY(check_limits_of(command, *vault, audience.command));
 
   Metrics metrics;
   auto volume = open_volume(*vault, *keys, command, metrics, audience.command);
@@ -318,7 +403,8 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   FreeSpace space(vault->directory());
   FileSystemOptions options;
   options.cache.timing = &fuse_timing();
-  options.cache.limit = command.cache;
+  fit_into_memory(usable_memory(), options);
+  options.cache.limit = cache_of(command);
   options.cache.deadline = command.timeout;
   options.cache.free_bytes = [&, config = vault->config()] {
     const Room room = (*volume)->device().room();
@@ -336,12 +422,13 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   options.read_only = command.read_only;
   options.root_uid = command.root_uid.value_or(::getuid());
   options.root_gid = command.root_gid.value_or(::getgid());
-  auto files = FileSystem::mount((*volume)->device(), database, options);
+  auto files = guarded([&] { return FileSystem::mount((*volume)->device(), database, options); });
   Status outcome;
   if (files) {
     const Watched watched{
         {command.mountpoint.string(), std::time(nullptr)}, **volume, **files, metrics};
-    outcome = serve(command, *vault, *identity, watched, audience, manager);
+    outcome =
+        guarded([&] { return serve(command, *vault, *identity, watched, audience, manager); });
     manager.stopping();
     spdlog::info("writing what is left");
     if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);
@@ -357,14 +444,6 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
                    closed.error().message);
   volume->reset();  // no callback into the files comes after this
   return outcome;
-}
-
-Status run_or_say_why(const MountCommand& command, Audience& audience) {
-  try {
-    return mount_vault(command, audience);
-  } catch (const std::exception& error) {  // no memory, no more threads, and their like
-    return fail(Errc::failed, "{}", error.what());
-  }
 }
 
 int main(int argc, char** argv) {
@@ -395,7 +474,7 @@ int main(int argc, char** argv) {
     audience.command = std::move(*started);
   }
   log_to(command, {}, false);
-  Status outcome = run_or_say_why(command, audience);
+  Status outcome = guarded([&] { return mount_vault(command, audience); });
   if (outcome && command.fake) {
     outcome = audience.command.ready();
     return outcome ? 0 : static_cast<int>(outcome.error().code);
@@ -418,6 +497,7 @@ int main(int argc, char** argv) {
   s3oram::open_standard_streams();
   if (argc == 2 && s3oram::Guard::kName == argv[0]) return s3oram::Guard::run(argv[1]);
   s3oram::forbid_core_dumps();
-  s3oram::keep_freed_memory();
+  s3oram::settle_limits();
+  s3oram::keep_freed_memory(s3oram::usable_memory());
   return s3oram::main(argc, argv);
 }

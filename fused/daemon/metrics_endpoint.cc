@@ -1,4 +1,7 @@
+// The page of metrics of a mount.
 #include "fused/daemon/metrics_endpoint.h"
+
+#include "oramcore/base/threads.h"
 
 namespace s3oram {
 
@@ -9,7 +12,9 @@ Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::open(const std::string
       MetricsResponder::listen(endpoint->io_.get_executor(), {address, false}, std::move(page));
   if (!responder) return fail(responder.error());
   endpoint->responder_ = std::move(*responder);
-  endpoint->thread_ = std::thread([&io = endpoint->io_] { io.run(); });
+  auto thread = start_thread("the page of metrics", [&io = endpoint->io_] { io.run(); });
+  if (!thread) return fail(std::move(thread).error());
+  endpoint->thread_ = std::move(*thread);
   return endpoint;
 }
 

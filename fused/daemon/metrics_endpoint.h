@@ -12,7 +12,7 @@ namespace s3oram {
 
 class MetricsEndpoint {
  public:
-  /// `page` is called on the thread; it may block for a moment. Errors: usage, exists.
+  /// `page` is called on the thread; it may block for a moment. Errors: usage, exists, failed.
   static Result<std::unique_ptr<MetricsEndpoint>> open(const std::string& address,
                                                        std::function<std::string()> page);
   /// Waits for a page that is being made.

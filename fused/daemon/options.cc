@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "oramcore/base/help.h"
+#include "oramcore/base/memory_limit.h"
 #include "oramcore/base/metrics_responder.h"
 #include "oramcore/base/mountinfo.h"
 
@@ -49,7 +50,7 @@ constexpr std::array kWords = {Word{"ro", Use::ours},
                                Word{"users", Use::nothing},
                                Word{"nofail", Use::nothing},
                                Word{"_netdev", Use::nothing}};
-constexpr std::uint64_t kLeastCache = std::uint64_t{8} << 20, kMostCache = std::uint64_t{1} << 40;
+constexpr std::uint64_t kLeastCache = kLeastFileCache, kMostCache = std::uint64_t{1} << 40;
 constexpr std::array kValues = {"passfile", "passprog", "keyfile", "cache",   "timeout",
                                 "backup",   "uid",      "gid",     "metrics", "log-level"};
 
@@ -72,7 +73,7 @@ std::string known_words() {
 }
 
 // A number alone is in MiB.
-std::string read_cache(const std::string& text, std::uint64_t& bytes) {
+std::string read_cache(const std::string& text, std::optional<std::uint64_t>& bytes) {
   const bool alone = text.find_first_not_of("0123456789") == std::string::npos;
   const auto size = parse_size(alone ? text + "M" : text, kLeastCache, kMostCache);
   if (!size) return "cache: " + size.error().message;
@@ -179,7 +180,7 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
         "The passphrase: the first line this writes");
   value("keyfile", command.keyfile, "FILE", "A key file that opens the vault");
   parsed_value("cache", read_cache, command.cache, "SIZE",
-               "Memory for file contents, like 512M (256M)");
+               "Memory for file contents, like 512M (256M, or an eighth of little memory)");
   value("timeout", timeout, "SECONDS", "Without progress, before an error is given (20)")
       ->check(CLI::Range(1, 3600));
   value("backup", backup, "SECONDS", "Between backups of the names, at least (60)")

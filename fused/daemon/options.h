@@ -27,7 +27,7 @@ struct MountCommand {
   bool read_only = false;
   std::optional<uid_t> root_uid;  // whose a new root directory is; else the daemon's user's
   std::optional<gid_t> root_gid;
-  std::uint64_t cache = 256u << 20;
+  std::optional<std::uint64_t> cache;  // bytes; else default_file_cache()
   std::chrono::seconds timeout{20};
   std::chrono::seconds back_up_every{60};
   std::string log_level = "info";

@@ -123,6 +123,11 @@ Posix<struct statvfs> FileSystem::statfs() {
   return out;
 }
 
+void FileSystem::set_cache_limit(std::size_t bytes) {
+  const Lock lock(mutex_);
+  cache_.set_limit(bytes);
+}
+
 void FileSystem::drop_clean() {
   const Lock lock(mutex_);
   for (const auto& [ino, node] : nodes_) cache_.drop_clean(*node);

@@ -8,6 +8,8 @@
 #include <iterator>
 #include <tuple>
 
+#include "oramcore/base/threads.h"
+
 namespace s3oram {
 namespace {
 
@@ -91,11 +93,18 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
   if (auto looked = look_for_labels(); !looked && !options_.read_only)
     return damaged(looked.error());
   next_tick_ = timing_.now() + options_.commit_every;
-  if (options_.own_ticker) ticker_ = std::thread([this] { run_ticker(); });
-  if (options_.own_ticker && options_.back_up_every.count() > 0 && !options_.read_only) {
-    cache_.want_backup = [this] { want_backup(); };
-    backup_thread_ = std::thread([this] { run_backups(); });
-  }
+  return options_.own_ticker ? start_threads() : Status{};
+}
+
+Status FileSystem::start_threads() {
+  auto ticker = start_thread("commits", [this] { run_ticker(); });
+  if (!ticker) return fail(std::move(ticker).error());
+  ticker_ = std::move(*ticker);
+  if (options_.back_up_every.count() == 0 || options_.read_only) return {};
+  auto backups = start_thread("backups of the names", [this] { run_backups(); });
+  if (!backups) return fail(std::move(backups).error());
+  backup_thread_ = std::move(*backups);
+  cache_.want_backup = [this] { want_backup(); };
   return {};
 }
 

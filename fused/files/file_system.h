@@ -152,6 +152,8 @@ class FileSystem final : public CommitParticipant {
 
   /// Contents that the device has leave the memory: for measurements.
   void drop_clean();
+  /// Bytes of file contents in memory from now on (CacheOptions::limit).
+  void set_cache_limit(std::size_t bytes);
 
   Posix<struct statvfs> statfs();
   FileSystemStatus status();
@@ -221,6 +223,7 @@ class FileSystem final : public CommitParticipant {
   void tick(Lock& lock);
   Timing::Time beat(Lock& lock);
   void run_ticker();
+  Status start_threads();
   void stop_threads();
   PosixStatus back_up(Lock& lock, bool last = false);
   void run_backups();

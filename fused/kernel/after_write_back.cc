@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fused/kernel/fuse_ops.h"
+#include "oramcore/base/threads.h"
 
 namespace s3oram {
 namespace {
@@ -12,8 +13,15 @@ constexpr unsigned kThreads = 4;
 
 }  // namespace
 
-AfterWriteBack::AfterWriteBack(fuse_session* session) : session_(session) {
-  for (unsigned i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
+Result<std::unique_ptr<AfterWriteBack>> AfterWriteBack::start(fuse_session* session) {
+  std::unique_ptr<AfterWriteBack> waiting(new AfterWriteBack(session));
+  while (waiting->threads_.size() < kThreads) {
+    auto thread =
+        start_thread("waiting for the kernel's pages", [raw = waiting.get()] { raw->run(); });
+    if (!thread) return fail(std::move(thread).error());
+    waiting->threads_.push_back(std::move(*thread));
+  }
+  return waiting;
 }
 
 bool AfterWriteBack::add(Task task) {

@@ -10,11 +10,13 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "fused/cache/node.h"
+#include "oramcore/base/error.h"
 
 struct fuse_session;
 
@@ -26,8 +28,8 @@ class AfterWriteBack {
   /// Gets 0, or the error number of the write-back; it answers the request.
   using Work = std::function<void(int error)>;
 
-  /// The session must outlive it.
-  explicit AfterWriteBack(fuse_session* session);
+  /// Starts the threads. The session must outlive it. Errors: failed.
+  static Result<std::unique_ptr<AfterWriteBack>> start(fuse_session* session);
   ~AfterWriteBack() { stop(); }
 
   /// Has the kernel send what it has of these files, and then does the work, now or later.
@@ -42,6 +44,7 @@ class AfterWriteBack {
   void stop();
 
  private:
+  explicit AfterWriteBack(fuse_session* session) : session_(session) {}
   using Task = std::function<void()>;
   /// False, once it is stopping: nobody will do it.
   bool add(Task task);

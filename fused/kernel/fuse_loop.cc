@@ -2,21 +2,19 @@
 
 #define FUSE_USE_VERSION 312
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <fuse_lowlevel.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <deque>
 #include <iterator>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "oramcore/base/system_error.h"
+#include "oramcore/base/threads.h"
 
 namespace s3oram {
 namespace {
@@ -45,23 +43,35 @@ thread_local FuseLoop::Worker* FuseLoop::worker_ = nullptr;
 FuseLoop::FuseLoop(fuse_session* session)
     : session_(session), stopped_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-Status FuseLoop::run(unsigned threads, Descriptor cpu_latency) {
+FuseLoop::~FuseLoop() {
+  if (threads_.empty()) return;
+  stop();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+Status FuseLoop::start(unsigned threads, Descriptor cpu_latency) {
   processors_.emplace(std::move(cpu_latency));
   const int device = fuse_session_fd(session_);
   if (stopped_.get() < 0 || ::fcntl(device, F_SETFL, ::fcntl(device, F_GETFL) | O_NONBLOCK) != 0)
     return system_failure(errno, "/dev/fuse cannot be waited for");
-  std::deque<Worker> workers;
-  std::vector<std::jthread> running;
-  try {
-    for (unsigned i = 0; i < threads; ++i) {
-      Worker& worker = workers.emplace_back(*this);
-      running.emplace_back([this, &worker] { work(worker); });
+  while (threads_.size() < threads) {
+    Worker& worker = workers_.emplace_back(*this);
+    auto thread =
+        start_thread(fmt::format("answering requests ({} of {})", threads_.size() + 1, threads),
+                     [this, &worker] { work(worker); });
+    if (!thread) {
+      stop();
+      if (!threads_.empty()) static_cast<void>(wait());  // why they were stopped matters
+      return fail(std::move(thread).error());
     }
-  } catch (const std::system_error& error) {
-    spdlog::warn("only {} threads answer requests: {}", running.size(), error.what());
-    if (running.empty()) return fail(Errc::failed, "no thread can be started: {}", error.what());
+    threads_.push_back(std::move(*thread));
   }
-  running.clear();  // waits for them
+  return {};
+}
+
+Status FuseLoop::wait() {
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
   if (*ended_ == 0) return {};
   return system_failure(*ended_, "the connection to the kernel broke");
 }

@@ -9,9 +9,11 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <semaphore>
+#include <thread>
 #include <vector>
 
 #include "fused/cache/timing.h"
@@ -29,9 +31,15 @@ class FuseLoop {
   /// The session must outlive it, and be mounted when it runs.
   explicit FuseLoop(fuse_session* session);
 
-  /// Answers requests with so many threads until the session has ended. While all of them wait, no
-  /// request is read. `cpu_latency` as a CpuLatency takes it. Once.
-  Status run(unsigned threads, Descriptor cpu_latency);
+  /// Ends the session and waits for its threads.
+  ~FuseLoop();
+
+  /// Starts so many threads, which answer requests until the session has ended. While all of them
+  /// wait, no request is read. `cpu_latency` as a CpuLatency takes it. Once. Errors: failed (not
+  /// all of them can be started; none runs then).
+  Status start(unsigned threads, Descriptor cpu_latency);
+  /// Waits until the session has ended, and the threads with it. After start(). Once.
+  Status wait();
   /// Ends the session. Any thread.
   void stop();
 
@@ -54,6 +62,8 @@ class FuseLoop {
   static thread_local Worker* worker_;
 
   fuse_session* const session_;
+  std::deque<Worker> workers_;
+  std::vector<std::thread> threads_;
   const Descriptor stopped_;              // an eventfd: readable once the session is to end
   std::optional<CpuLatency> processors_;  // these two: the leader's
   unsigned close_ = 0;                    // requests that came closely, one after the other

@@ -55,8 +55,12 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
     return fail(Errc::usage, "libfuse refuses the mount options; see its message above");
   mount->context_->files = &files;
   mount->context_->session = mount->session_;
-  for (auto* waiting : {&mount->context_->after_write_back, &mount->context_->before_rename})
-    *waiting = std::make_unique<AfterWriteBack>(mount->session_);
+  mount->context_->largest_request = options.largest_request;
+  for (auto* waiting : {&mount->context_->after_write_back, &mount->context_->before_rename}) {
+    auto started = AfterWriteBack::start(mount->session_);
+    if (!started) return fail(std::move(started).error());
+    *waiting = std::move(*started);
+  }
   mount->loop_ = std::make_unique<FuseLoop>(mount->session_);
   if (fuse_session_mount(mount->session_, options.mountpoint.c_str()) != 0)
     return fail(Errc::bad_mount_point,
@@ -68,6 +72,12 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
 }
 
 FuseMount::~FuseMount() {
+  if (started_ && !ended_) {
+    write_back();
+    stop_waiting();
+    loop_->stop();
+    static_cast<void>(loop_->wait());  // the mount is given up for another reason
+  }
   if (mounted_) fuse_session_unmount(session_);
   context_->before_rename.reset();
   context_->after_write_back.reset();
@@ -79,8 +89,14 @@ void FuseMount::stop_waiting() {
   context_->after_write_back->stop();
 }
 
-Status FuseMount::run(Descriptor cpu_latency) {
-  const Status outcome = loop_->run(kLoopThreads, std::move(cpu_latency));
+Status FuseMount::start(Descriptor cpu_latency) {
+  S3O_TRY(loop_->start(kLoopThreads, std::move(cpu_latency)));
+  started_ = true;
+  return {};
+}
+
+Status FuseMount::wait() {
+  const Status outcome = loop_->wait();
   stop_waiting();
   ended_ = true;
   ended_.notify_all();

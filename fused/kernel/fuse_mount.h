@@ -21,6 +21,9 @@ struct FuseMountOptions {
   std::string mountpoint;            // absolute
   std::string source;                // shown as the mounted thing
   std::vector<std::string> options;  // "ro", "allow_other", "nodev", ...
+  /// Bytes of a read or a write, of which dozens are under way: the kernel and each thread hold
+  /// one.
+  unsigned largest_request = 1u << 20;
 };
 
 class FuseMount {
@@ -28,15 +31,19 @@ class FuseMount {
   /// Mounts. `files` must outlive the mount. Errors: bad_mount_point.
   static Result<std::unique_ptr<FuseMount>> create(FileSystem& files,
                                                    const FuseMountOptions& options);
-  /// Unmounts, lazily where it is busy.
+  /// Unmounts, lazily where it is busy. If nobody has waited for the end, the kernel writes back
+  /// its dirty pages before.
   ~FuseMount();
 
-  /// Answers requests until someone unmounts or stop() is called. All threads that call the
-  /// FileSystem have ended when it returns. `cpu_latency` as a CpuLatency takes it. Once.
-  Status run(Descriptor cpu_latency = {});
+  /// Answers requests from now on, on threads of its own: with success all that are needed run.
+  /// `cpu_latency` as a CpuLatency takes it. Once. Errors: failed.
+  Status start(Descriptor cpu_latency = {});
+  /// Waits until someone unmounts or stop() is called. All threads that call the FileSystem have
+  /// ended when it returns. After start(). Once.
+  Status wait();
 
-  /// Makes the kernel write back its dirty pages, then ends run(). From another thread; returns
-  /// when run() has ended.
+  /// Makes the kernel write back its dirty pages, then ends wait(). From another thread; returns
+  /// when wait() has ended.
   void stop();
 
  private:
@@ -49,6 +56,7 @@ class FuseMount {
   fuse_session* session_ = nullptr;
   bool mounted_ = false;
   std::unique_ptr<FuseLoop> loop_;
+  bool started_ = false;
   std::atomic<bool> ended_ = false;
 };
 

@@ -13,7 +13,6 @@ namespace {
 // One client, one cache: what the kernel knows stays true until it changes it itself, or is told
 // (do_write).
 constexpr double kForever = 365.0 * 86'400;  // seconds
-constexpr unsigned kLargestRequest = 1u << 20;
 // Fewer than the session's threads, so that write-back never keeps all of them waiting.
 constexpr unsigned kBackground = 48;
 
@@ -89,13 +88,14 @@ void want(fuse_conn_info* connection, unsigned capability) {
   connection->want |= connection->capable & capability;
 }
 
-void do_init(void*, fuse_conn_info* connection) {
+void do_init(void* context, fuse_conn_info* connection) {
   want(connection, FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
                        FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
                        FUSE_CAP_EXPLICIT_INVAL_DATA);
   connection->want &=
       ~(FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_ATOMIC_O_TRUNC);
-  connection->max_write = connection->max_readahead = kLargestRequest;
+  connection->max_write = connection->max_readahead =
+      static_cast<FuseContext*>(context)->largest_request;
   connection->max_background = kBackground;
   connection->congestion_threshold = kBackground * 3 / 4;
   connection->time_gran = 1;

@@ -21,6 +21,7 @@ namespace s3oram {
 /// The user data of the session.
 struct FuseContext {
   FileSystem* files = nullptr;
+  unsigned largest_request = 1u << 20;  // bytes
   fuse_session* session = nullptr;
   /// Nothing that is done after it waits for servers, but renames, which have the second one.
   std::unique_ptr<AfterWriteBack> after_write_back, before_rename;

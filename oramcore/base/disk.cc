@@ -12,6 +12,7 @@
 
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/durable_file.h"
+#include "oramcore/base/limits.h"
 #include "oramcore/base/system_error.h"
 
 namespace s3oram {
@@ -79,7 +80,7 @@ class SystemFile final : public File {
       if (::fstat(descriptor_.get(), &present) != 0) return failure("reserve space in");
       const auto there = static_cast<std::uint64_t>(present.st_blocks) * 512;
       if (size > there && size > largest()) {
-        errno = ENOSPC;
+        errno = size > file_size_limit() ? EFBIG : ENOSPC;
         return failure("reserve space in");
       }
       const std::uint64_t step = std::max((size - end) / kReservedParts, kLeastReserved);
@@ -94,8 +95,9 @@ class SystemFile final : public File {
     struct statvfs disk {};
     if (::fstat(descriptor_.get(), &present) != 0 || ::fstatvfs(descriptor_.get(), &disk) != 0)
       return 0;
-    return static_cast<std::uint64_t>(present.st_blocks) * 512 +
-           std::uint64_t{disk.f_bavail} * disk.f_frsize;
+    const std::uint64_t room = static_cast<std::uint64_t>(present.st_blocks) * 512 +
+                               std::uint64_t{disk.f_bavail} * disk.f_frsize;
+    return std::min(room, file_size_limit());
   }
 
  private:

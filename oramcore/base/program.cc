@@ -33,7 +33,8 @@ Result<ProgramEnd> run_program(std::vector<std::string> words, int captured, std
                                    argument_pointers(words).data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   theirs.close();
-  if (error != 0) return system_failure(error, "{}: cannot be run", words[0]);
+  if (error != 0)
+    return fail(Errc::failed, "{}: cannot be run: {}", words[0], reason_not_started(error));
 
   ProgramEnd end{.status = 0, .said = Bytes(most)};  // at once: growing would leave copies behind
   std::size_t size = 0;

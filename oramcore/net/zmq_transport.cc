@@ -13,6 +13,7 @@
 #include <thread>
 #include <zmq.hpp>
 
+#include "oramcore/base/limits.h"
 #include "oramcore/base/random.h"
 #include "oramcore/net/endpoint.h"
 #include "oramcore/net/gate.h"
@@ -260,6 +261,8 @@ Result<std::unique_ptr<ZmqTransport>> make_zmq_transport(Executor executor,
   auto admitted = admitted_keys(config, config.client_keys);
   if (!admitted) return fail(admitted.error());
   if (!config.listen.empty() && !is_tcp(config.listen)) S3O_TRY(check_ipc_free(config.listen));
+  // ZeroMQ ends the process when it is refused a thread: besides these, one that closes sockets.
+  S3O_TRY(check_threads(static_cast<unsigned>(io_threads(config)) + 2));
   std::string doing = "starting ZeroMQ";
   const auto failed = [&doing](int error, const char* what) {
     if (error == EADDRINUSE)

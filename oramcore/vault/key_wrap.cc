@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "oramcore/base/durable_file.h"
+#include "oramcore/base/human.h"
+#include "oramcore/base/memory_limit.h"
 
 namespace s3oram {
 namespace {
@@ -24,6 +26,11 @@ void hash(View content, MutView out) {
 Result<Seed> wrapping_key(const KeyWrap& wrap, const Credential& credential) {
   Seed key;
   if (wrap.kind == KeyWrap::Kind::passphrase) {
+    // In a control group the kernel would end this process instead of refusing the memory.
+    if (const MemoryRoom room = memory_room(); room.left < wrap.limits.memory)
+      return fail(Errc::failed,
+                  "not enough memory: the passphrase needs {} MiB, and {} are left of {}",
+                  wrap.limits.memory >> 20, human_size(room.left), human_size(room.limit));
     if (crypto_pwhash(key.data(), key.size(), credential.passphrase.data(),
                       credential.passphrase.size(), wrap.salt.data(), wrap.limits.passes,
                       wrap.limits.memory, crypto_pwhash_ALG_ARGON2ID13) != 0)

@@ -7,6 +7,7 @@
 
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
+#include "oramcore/base/threads.h"
 #include "oramcore/schemes/s3oram/protocol/message_bounds.h"
 
 namespace s3oram {
@@ -26,17 +27,19 @@ Result<std::unique_ptr<Connection>> Connection::make(Vault& vault, const VaultKe
 }
 
 Connection::Connection(Vault& vault)
-    : vault_(vault), guard_(io_.get_executor()), clock_(io_.get_executor()) {
-  thread_ = std::thread([this] { io_.run(); });
-}
+    : vault_(vault), guard_(io_.get_executor()), clock_(io_.get_executor()) {}
 
 Connection::~Connection() {
+  if (!thread_.joinable()) return;  // it could not be started
   on_thread([this] { transport_.reset(); });
   guard_.reset();
   thread_.join();
 }
 
 Status Connection::start(const VaultKeys& keys, const VolumeOptions& options) {
+  auto thread = start_thread("the connection to the servers", [this] { io_.run(); });
+  if (!thread) return fail(std::move(thread).error());
+  thread_ = std::move(*thread);
   if (vault_.config().local) S3O_TRY(start_local_servers(options));
   ZmqConfig config;
   config.keys = keys.curve;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "oramcore/base/system_error.h"
+#include "oramcore/base/threads.h"
 #include "oramcore/volume/server_process.h"
 
 namespace s3oram {
@@ -188,8 +189,10 @@ Status LocalServers::Keeper::start() {
   sigset_t before;
   ::sigfillset(&every);
   ::pthread_sigmask(SIG_SETMASK, &every, &before);
-  thread_ = std::thread([this] { keep(); });
+  auto thread = start_thread("the servers", [this] { keep(); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!thread) return fail(std::move(thread).error());
+  thread_ = std::move(*thread);
   return started_.get_future().get();
 }
 

@@ -165,8 +165,8 @@ Status ServerProcess::launch() {
   }
   pid_ = -1;
   ready_.close();
-  return system_failure(failed, "starting server {}: {} (in {})", number_, program_.string(),
-                        run.string());
+  return fail(code_of(failed), "starting server {}: {} (in {}): {}", number_, program_.string(),
+              run.string(), reason_not_started(failed));
 }
 
 bool ServerProcess::take_readiness() {

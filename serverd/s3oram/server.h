@@ -46,6 +46,7 @@ class Server final : public ShareServer {
   Status start();
   Task<Status> stop() override;
   void gauge() override;
+  void set_cache_bytes(std::size_t bytes) override;
   unsigned parties() const override { return control_.volume() ? params().scheme.servers : 0u; }
 
  private:
@@ -54,6 +55,8 @@ class Server final : public ShareServer {
   Status open_frames();
   /// Reads the root's slots for new writes into memory.
   Status open_ring();
+  /// Errors: disk_full (the files that the tree needs may not be that large).
+  Status check_file_size() const;
   /// In the log, if the memory may not do for the cache and an eviction.
   void warn_of_little_memory() const;
 
@@ -103,6 +106,9 @@ class Server final : public ShareServer {
   /// Errors: wrong_volume.
   Status check_volume(const VolumeId& volume) const;
   Result<Bytes> create(const CreateRequest& request);
+  Result<Bytes> fits(const FitsRequest& request);
+  /// Errors: disk_full.
+  Status check_room(const VolumeParams& volume) const;
   /// Whether a volume can be made here that is not there yet. Errors: wrong_volume.
   Result<bool> takes(const VolumeDescription& volume, unsigned height) const;
   Result<Bytes> adopt(const AdoptRequest& request);
@@ -243,7 +249,7 @@ class Server final : public ShareServer {
   Disk& disk_;
   Transport& transport_;
   const std::uint64_t memory_;
-  const std::size_t cache_bytes_;
+  std::size_t cache_bytes_;
   ServerMetrics metrics_;
   std::unique_ptr<FrameStore> frames_;
   std::unique_ptr<GroupSync> sync_;

@@ -14,7 +14,7 @@ constexpr KindName kKinds[] = {
     {"subshare"},         {"reserve"},       {"damage"},       {"read_slot"}, {"heal_slot"},
     {"addend"},           {"withdraw"},      {"relay"},        {"traffic"},   {"survey"},
     {"labels"},           {"room"},          {"layout"},       {"adopt"},     {"check"},
-    {"contribute"},       {"mend"},          {"digests"},
+    {"contribute"},       {"mend"},          {"digests"},      {"fits"},
 };
 
 }  // namespace

@@ -4,10 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
+#include "oramcore/base/disk_room.h"
 #include "oramcore/base/human.h"
+#include "oramcore/base/limits.h"
 #include "oramcore/base/rules.h"
 #include "oramcore/schemes/s3oram/protocol/message_bounds.h"
+#include "oramcore/schemes/s3oram/protocol/store_size.h"
 #include "serverd/s3oram/server.h"
 
 namespace s3oram {
@@ -60,11 +64,26 @@ Status Server::open_frames() {
                                          params().bucket_size, params().slot_size(), cache_bytes_);
   transport_.limit_messages(largest_message(params()));
   sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_, &metrics_.sync_seconds);
+  S3O_TRY(check_file_size());
   warn_of_little_memory();
   reserved_height_ = 0;
   if (auto room = reserve_frames(control_.height()); !room)
     spdlog::error("no room is kept for evictions: {}", room.error().message);
   return open_ring();
+}
+
+void Server::set_cache_bytes(std::size_t bytes) {
+  cache_bytes_ = bytes;
+  if (frames_) frames_->set_cache_bytes(bytes);
+}
+
+/// The disk may be full; but a limit that was given to the process is a mistake that somebody can
+/// mend now, before anything is asked of the server.
+Status Server::check_file_size() const {
+  const std::uint64_t needed = frames_->bytes_of(control_.frames_needed(control_.height()));
+  if (needed <= file_size_limit()) return {};
+  return fail(Errc::disk_full, "store {}: its shares take a file of {}: {}", directory_.string(),
+              human_size(needed), reason_of(EFBIG));
 }
 
 void Server::warn_of_little_memory() const {
@@ -117,6 +136,8 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return decoded<SurveyRequest>(request, &Server::survey);
     case MessageType::labels:
       co_return co_await in_session<LabelsRequest>(request, &Server::labels, accesses_);
+    case MessageType::fits:
+      co_return decoded<FitsRequest>(request, &Server::fits);
     case MessageType::create:
       co_return decoded<CreateRequest>(request, &Server::create);
     case MessageType::adopt:
@@ -221,10 +242,29 @@ Result<Bytes> Server::opened() {
   return done();
 }
 
+/// Whether there is room for a new volume. One that was never opened makes room for it.
+Status Server::check_room(const VolumeParams& volume) const {
+  const std::uint64_t needed = store_bytes(volume, volume.first_height);
+  std::error_code none;
+  const auto kept = std::filesystem::file_size(directory_ / "slots", none);
+  const std::uint64_t more = needed - std::min(needed, none ? 0 : std::uint64_t{kept});
+  const Status room = check_disk_room(directory_, more, 0);
+  if (room) return {};
+  return fail(room.error().code, "server {}: {}", self_, room.error().message);
+}
+
+Result<Bytes> Server::fits(const FitsRequest& request) {
+  const auto free = takes(request.volume, request.volume.params.first_height);
+  if (!free) return fail(free.error());
+  if (*free) S3O_TRY(check_room(request.volume.params));
+  return done();
+}
+
 Result<Bytes> Server::create(const CreateRequest& request) {
   const auto free = takes(request.volume, request.volume.params.first_height);
   if (!free) return fail(free.error());
   if (!*free) return opened();
+  S3O_TRY(check_room(request.volume.params));
   S3O_TRY(control_.create(request.volume));
   S3O_TRY(open_frames());
   spdlog::info("new volume: server {} of {}, Z={}, A={}, {}-byte blocks", self_,

@@ -8,10 +8,10 @@
 #include "oramcore/base/async.h"
 #include "oramcore/base/disk.h"
 #include "oramcore/base/error.h"
+#include "oramcore/base/memory_limit.h"
 #include "oramcore/base/metrics.h"
 #include "oramcore/base/random.h"
 #include "oramcore/net/transport.h"
-#include "serverd/s3oram/memory_limit.h"
 
 namespace s3oram {
 
@@ -43,6 +43,9 @@ class ShareServer {
 
   /// How many servers its volume has; none before there is one.
   virtual unsigned parties() const = 0;
+
+  /// Keeps so many bytes of buckets in memory from now on. On `executor`.
+  virtual void set_cache_bytes(std::size_t bytes) = 0;
 
   /// Brings its gauges up to date, and counters that others count. On `executor`.
   virtual void gauge() = 0;

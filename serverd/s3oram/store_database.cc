@@ -10,7 +10,6 @@ namespace s3oram {
 namespace {
 
 constexpr int kFormat = 3, kWithoutStamps = 2;
-constexpr std::uint64_t kBallast = 4 << 20;
 
 bool is_height(std::int64_t height) { return height >= 1 && height <= kMaxHeight; }
 
@@ -57,7 +56,7 @@ Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
   S3O_TRY(
       require_format(control.database_, "SELECT format FROM volume", kFormat, "", kWithoutStamps));
   S3O_TRY(require_sound_pages(control.database_));
-  S3O_TRY(control.database_.keep_ballast(kBallast));
+  S3O_TRY(control.database_.keep_ballast(kServerBallast));
   S3O_TRY(control.database_.transact("tables", [&] { return control.make_tables(); }));
   S3O_TRY(control.load());
   return control;
@@ -475,10 +474,6 @@ Status Control::discard() {
   prepared_.reset();
   prepared_versions_ = {};
   return {};
-}
-
-std::uint64_t Control::frames_needed(unsigned height) const {
-  return s3oram::frames_needed(volume_->params, height);
 }
 
 void Control::release() {

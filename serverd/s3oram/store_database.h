@@ -14,6 +14,7 @@
 
 #include "oramcore/db/sqlite.h"
 #include "oramcore/schemes/s3oram/protocol/repair_messages.h"
+#include "oramcore/schemes/s3oram/protocol/store_size.h"
 #include "serverd/s3oram/store_sums.h"
 #include "serverd/store/frame_store.h"
 
@@ -77,7 +78,9 @@ class Control {
   /// Frames that a tree of this height can use at once: its buckets (after matrix evictions half
   /// of the inner ones are empty), the stash part, and the versions that an eviction prepares and
   /// replaces.
-  std::uint64_t frames_needed(unsigned height) const;
+  std::uint64_t frames_needed(unsigned height) const {
+    return s3oram::frames_needed(volume_->params, height);
+  }
 
   /// A frame that nothing uses. It stays reserved until it is given back; what refers to it by
   /// then (a prepared eviction) keeps it.

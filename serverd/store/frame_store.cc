@@ -34,6 +34,11 @@ std::shared_ptr<Frame> FramePool::take(const std::shared_ptr<FramePool>& pool) {
           }};
 }
 
+void FramePool::clear() {
+  std::lock_guard lock(mutex_);
+  free_.clear();
+}
+
 FrameStore::FrameStore(std::unique_ptr<File> file, View owner, std::size_t ring_slots,
                        std::size_t slots_per_frame, std::size_t slot_size, std::size_t cache_bytes)
     : file_(std::move(file)),
@@ -42,8 +47,17 @@ FrameStore::FrameStore(std::unique_ptr<File> file, View owner, std::size_t ring_
       slots_(slots_per_frame),
       slot_size_(slot_size),
       stride_(slot_size + Frame::kTrailer),
-      cache_frames_(std::max<std::size_t>(4, cache_bytes / (slots_ * stride_))),
-      pool_(std::make_shared<FramePool>(slots_, slot_size_)) {}
+      pool_(std::make_shared<FramePool>(slots_, slot_size_)),
+      cache_frames_(frames_in(cache_bytes)) {}
+
+void FrameStore::set_cache_bytes(std::size_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    cache_frames_ = frames_in(bytes);
+    evict();
+  }
+  pool_->clear();
+}
 
 Status FrameStore::told(Status of_disk) {
   if (of_disk) return of_disk;
@@ -217,6 +231,10 @@ void FrameStore::remember(FrameNumber frame, std::shared_ptr<const Frame> conten
   }
   auto& list = uses_[level];
   cache_.emplace(frame, Cached{std::move(content), checked, level, list.insert(list.end(), frame)});
+  evict();
+}
+
+void FrameStore::evict() {
   while (cache_.size() > cache_frames_) {
     const auto deepest = std::prev(uses_.end());
     if (deepest->second.empty()) {

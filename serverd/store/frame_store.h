@@ -12,6 +12,7 @@
 // Thread-safe: called from the pools.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -63,12 +64,15 @@ class Frame {
 };
 
 /// Frames out of use, for the next ones: all are of one size, and among other blocks of the
-/// allocator's they would leave gaps. It holds as many as were ever in use at once. Thread-safe.
+/// allocator's they would leave gaps. It holds as many as were in use at once since it was cleared.
+/// Thread-safe.
 class FramePool {
  public:
   FramePool(std::size_t slots, std::size_t slot_size) : slots_(slots), slot_size_(slot_size) {}
   /// Holds anything. It comes back when nobody uses it any more; the pool may be gone by then.
   static std::shared_ptr<Frame> take(const std::shared_ptr<FramePool>& pool);
+  /// Frees the frames out of use.
+  void clear();
 
  private:
   const std::size_t slots_, slot_size_;
@@ -120,11 +124,15 @@ class FrameStore {
 
   Status sync() { return told(file_->sync()); }
   /// Frames 1 to `frames` never lack room on the disk from now on. Errors: disk_full.
-  Status reserve(std::uint64_t frames) {
-    return file_->reserve((ring_slots_ + frames * slots_) * stride_);
+  Status reserve(std::uint64_t frames) { return file_->reserve(bytes_of(frames)); }
+  /// How large the file is with so many frames.
+  std::uint64_t bytes_of(std::uint64_t frames) const {
+    return (ring_slots_ + frames * slots_) * stride_;
   }
   /// How many frames the disk has room for, with those that are there.
   std::uint64_t possible_frames() const;
+  /// The cache keeps so many bytes of frames from now on, and memory for no others.
+  void set_cache_bytes(std::size_t bytes);
   /// Its content is of no use any more: it leaves the cache.
   void forget(FrameNumber frame);
 
@@ -146,6 +154,10 @@ class FrameStore {
   void remember(FrameNumber frame, std::shared_ptr<const Frame> content, std::size_t checked,
                 unsigned level);
   void touch(Cached& cached, unsigned level);
+  void evict();
+  std::size_t frames_in(std::size_t bytes) const {
+    return std::max<std::size_t>(4, bytes / (slots_ * stride_));
+  }
 
   /// From the disk, which is asked once more if it cannot read.
   Status read(std::uint64_t at, MutView out);
@@ -158,13 +170,13 @@ class FrameStore {
   const std::size_t slots_;
   const std::size_t slot_size_;
   const std::size_t stride_;
-  const std::size_t cache_frames_;
   const std::shared_ptr<FramePool> pool_;
 
   std::mutex mutex_;  // guards the cache; no other lock is taken under it
   std::unordered_map<FrameNumber, Cached> cache_;
   std::map<unsigned, std::list<FrameNumber>> uses_;  // by level; least recently used first
-  std::uint64_t changes_ = 0;                        // frames written or forgotten
+  std::size_t cache_frames_;
+  std::uint64_t changes_ = 0;  // frames written or forgotten
   LogLimit told_of_disk_;
 };
 

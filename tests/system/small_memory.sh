@@ -4,54 +4,13 @@
 # made for it, of version 1 or 2, and the stores must lie on a disk. LIMIT_MIB and DATA_MIB may be given.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/system/control_group.sh
+. "$(dirname "$0")/control_group.sh"
 need_fuse
 
 : "${LIMIT_MIB:=64}" "${DATA_MIB:=12}"
 limit=$((LIMIT_MIB << 20)) # of all three together
 cache=2M                  # of each
-
-# try_group PARENT: a control group below it, in which a process finds the limit.
-try_group() {
-  group=$1/s3oramfs-test-$$
-  mkdir "$group" 2> /dev/null || return 1
-  if [[ -e $1/cgroup.subtree_control ]]; then
-    { echo +memory > "$1/cgroup.subtree_control"; } 2> /dev/null
-  fi
-  local file
-  for file in memory.max memory.limit_in_bytes; do
-    if [[ -e $group/$file ]] &&
-      { echo "$limit" > "$group/$file"; } 2> /dev/null &&
-      (echo "$BASHPID" > "$group/cgroup.procs") 2> /dev/null; then
-      [[ ! -e $group/memory.swap.max ]] || echo 0 > "$group/memory.swap.max"
-      return
-    fi
-  done
-  rmdir "$group"
-  return 1
-}
-
-# Of the first version the memory controller's own tree, of the second the only one; where this
-# process is, or else at the top.
-find_group() {
-  local version path top
-  while IFS=: read -r version controllers path; do
-    if [[ ,$controllers, == *,memory,* ]]; then
-      top=/sys/fs/cgroup/memory
-    elif [[ $version == 0 ]]; then
-      top=/sys/fs/cgroup
-    else
-      continue
-    fi
-    try_group "$top${path%/}" || try_group "$top" || continue
-    return 0
-  done < /proc/self/cgroup
-  return 1
-}
-of_group() { cat "$group/$1" "$group/$2" 2> /dev/null | head -n 1; }
-cleanup_more() {
-  [[ -d ${group:-} ]] || return 0
-  wait_until "the servers have left their group" rmdir "$group"
-}
 
 [[ $(stat -f -c %T "$work") != tmpfs ]] || fail "$work lies in memory: set TMPDIR to a directory on a disk"
 find_group || fail "no control group can be made here that limits memory: this test needs one, as root"

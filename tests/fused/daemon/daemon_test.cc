@@ -1,5 +1,6 @@
 // The daemon's parts around the file system: command line, mount table, control socket.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <semaphore>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -273,6 +275,37 @@ TEST_F(ControlTest, WhoReadsNothingIsCutOff) {
   ASSERT_EQ(::recv(rude, &first, 1, 0), 1);  // the answer is under way
   control->reset();
   ::close(rude);
+}
+
+// As when the limit of processes is reached: threads that were started before go on answering, and
+// nobody is turned away.
+TEST_F(ControlTest, AnswersWhereNoMoreThreadsCanBeHad) {
+  std::counting_semaphore<> go_on(0);
+  const auto control = ControlSocket::create(
+      path,
+      [&](const std::string& request) {
+        if (request == "sync") go_on.acquire();
+        return R"({"ok":true})";
+      },
+      last_word);
+  ASSERT_TRUE(control) << control.error().message;
+  rlimit before{};
+  ::getrlimit(RLIMIT_AS, &before);
+  const rlimit none{1 << 20, before.rlim_max};  // no room for another stack
+  ::setrlimit(RLIMIT_AS, &none);
+  std::vector<int> connections(40);  // more than there are threads at most, too
+  for (int& connection : connections) {
+    connection = connect();
+    EXPECT_EQ(::send(connection, "sync\n", 5, 0), 5);
+  }
+  go_on.release(std::ssize(connections));
+  for (const int connection : connections) {
+    char answer[32] = {};
+    EXPECT_EQ(::recv(connection, answer, 12, MSG_WAITALL), 12);
+    EXPECT_STREQ(answer, "{\"ok\":true}\n");
+    ::close(connection);
+  }
+  ::setrlimit(RLIMIT_AS, &before);
 }
 
 TEST_F(ControlTest, NoAnswerEndsTheDaemon) {

@@ -74,8 +74,8 @@ class MountTest : public FileSystemFixture {
     auto mounted = FuseMount::create(*fs, {root.string(), "test,vault", std::move(words)});
     ASSERT_TRUE(mounted) << mounted.error().message;
     kernel = std::move(*mounted);
-    runner =
-        std::thread([this] { EXPECT_TRUE(kernel->run(Descriptor(::dup(cpu_latency.get())))); });
+    ASSERT_TRUE(kernel->start(Descriptor(::dup(cpu_latency.get()))));
+    runner = std::thread([this] { EXPECT_TRUE(kernel->wait()); });
   }
   void unmount_kernel() {
     if (!kernel) return;

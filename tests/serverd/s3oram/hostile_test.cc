@@ -88,6 +88,8 @@ class Hostile : public test::HostileFixture {
         const auto adopt = decode<AdoptRequest>(body);
         return adopt && adopt->volume.id == open_.volume ? Due::no_harm : Due::refusal;
       }
+      case MessageType::fits:
+        return Due::no_harm;
       case MessageType::create: {
         const auto create = decode<CreateRequest>(body);
         return create && create->volume.id == open_.volume ? Due::no_harm : Due::refusal;

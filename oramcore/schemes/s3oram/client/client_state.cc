@@ -5,11 +5,10 @@
 #include "oramcore/base/rules.h"
 #include "oramcore/db/known_format.h"
 #include "oramcore/schemes/s3oram/client/state_check.h"
+#include "oramcore/schemes/s3oram/protocol/store_size.h"
 
 namespace s3oram {
 namespace {
-
-constexpr std::uint64_t kBallast = 8 << 20;
 
 constexpr auto kCreateBuckets =
     "CREATE TABLE IF NOT EXISTS buckets (bucket INTEGER PRIMARY KEY, blocks BLOB NOT NULL);";
@@ -122,7 +121,7 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
   if (!database) return fail(database.error());
   state.database_ = std::move(*database);
   S3O_TRY(require_format(state.database_, "SELECT format FROM tree", kFormat, "", kOldestFormat));
-  S3O_TRY(state.database_.keep_ballast(kBallast));
+  S3O_TRY(state.database_.keep_ballast(kClientBallast));
   const auto add_tables = [&]() -> Status {
     S3O_TRY(make_missing_tables(state.database_));
     auto without = state.is_without_buckets();

@@ -128,6 +128,12 @@ Task<Result<RoomAnswer>> Servers::room(Party server, Duration patience) {
 Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
   auto hellos = co_await hello(patience);
   if (!hellos) co_return fail(hellos.error());
+  const auto fits = co_await for_all(count_, [&](Party server) {
+    return rpc_.call(server, FitsRequest::kType, encode(FitsRequest{{volume_, params, server}}),
+                     patience);
+  });
+  for (const auto& answer : fits)  // an older server does not know the question
+    if (!answer && answer.error().code != Errc::bad_request) co_return fail(answer.error());
   auto answers = co_await for_all(count_, [&](Party server) {
     return rpc_.call(server, MessageType::create, encode(CreateRequest{{volume_, params, server}}),
                      patience);

@@ -50,6 +50,7 @@ enum class MessageType : std::uint16_t {
   contribute = 25,
   mend = 26,
   digests = 27,
+  fits = 28,
 };
 
 /// How questions of a type are sent.
@@ -157,6 +158,17 @@ struct TrafficAnswer {
 /// (wrong_volume) unless that one was never opened.
 struct CreateRequest {
   static constexpr auto kType = MessageType::create;
+  VolumeDescription volume;
+  template <class A>
+  void fields(A& a) {
+    a(volume);
+  }
+};
+
+/// Fits: whether Create would be carried out: makes nothing. Needs no session. Errors: as of
+/// Create, and disk_full.
+struct FitsRequest {
+  static constexpr auto kType = MessageType::fits;
   VolumeDescription volume;
   template <class A>
   void fields(A& a) {

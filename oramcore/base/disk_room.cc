@@ -1,0 +1,37 @@
+// Asks a file system for its free room before anything is made on it.
+#include "oramcore/base/disk_room.h"
+
+#include <sys/statvfs.h>
+
+#include <cerrno>
+
+#include "oramcore/base/human.h"
+
+namespace s3oram {
+
+Status check_disk_room(const std::filesystem::path& path, std::uint64_t bytes,
+                       std::uint64_t files) {
+  std::error_code error;
+  std::filesystem::path there = std::filesystem::absolute(path, error);
+  struct statvfs disk {};
+  while (::statvfs(there.c_str(), &disk) != 0) {
+    if (errno != ENOENT || !there.has_relative_path()) return {};  // whoever makes it says why not
+    there = there.parent_path();
+  }
+  if ((disk.f_flag & ST_RDONLY) != 0)
+    return fail(Errc::failed, "{}: the file system there can only be read: name another directory",
+                path.string());
+  const std::uint64_t room = std::uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (room < bytes)
+    return fail(Errc::disk_full,
+                "{}: its disk has {} free, and {} are needed to begin with: make room there, or "
+                "name a directory on another disk",
+                path.string(), human_size(room), human_size(bytes));
+  if (disk.f_files > 0 && disk.f_favail < files)  // some file systems count none
+    return fail(Errc::disk_full,
+                "{}: its file system takes {} more files (df -i), and {} are needed to begin with",
+                path.string(), disk.f_favail, files);
+  return {};
+}
+
+}  // namespace s3oram

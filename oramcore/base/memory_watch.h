@@ -1,0 +1,56 @@
+// Has caches shrink while memory is short, and grow again when it is not.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "oramcore/base/error.h"
+#include "oramcore/base/memory_limit.h"
+
+namespace s3oram {
+
+/// How far caches are shrunk: by how many bits their sizes are shifted to the right.
+class CacheShift {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  static constexpr unsigned kMost = 5;
+  /// Growing has no hurry; what filled the memory may come again.
+  static constexpr std::chrono::seconds kCalm{10};
+
+  /// Returns the shift for what is left at `now`. Call it with times that do not go back.
+  unsigned step(const MemoryRoom& room, Time now);
+
+ private:
+  unsigned shift_ = 0;
+  std::optional<Time> changed_;
+};
+
+class MemoryWatch {
+ public:
+  /// Calls `changed(shift)` on a thread of its own whenever the shift changes, and again and again
+  /// while memory is short. `room` tells what is
+  /// left. Errors: failed (no thread).
+  static Result<std::unique_ptr<MemoryWatch>> start(
+      std::function<void(unsigned shift)> changed,
+      std::function<MemoryRoom()> room = [] { return memory_room(); });
+  /// Waits for a call under way.
+  ~MemoryWatch();
+
+ private:
+  MemoryWatch() = default;
+  void run();
+
+  std::function<void(unsigned)> changed_;
+  std::function<MemoryRoom()> room_;
+  std::mutex mutex_;  // guards ending_
+  std::condition_variable ends_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace s3oram

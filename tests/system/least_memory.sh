@@ -1,0 +1,78 @@
+# shellcheck shell=bash
+# A local vault in the least memory that docs/operator.md names for it (LIMIT_MIB): daemon, servers and
+# the program that copies share one control group, as in a container. Nothing is killed, everything comes
+# back, and caches follow the limit. Where no control group can be made the same limit is set on the
+# data of each process (ulimit -d), which caches follow too, and what all of them hold is added up.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/system/control_group.sh
+. "$(dirname "$0")/control_group.sh"
+need_fuse
+
+: "${LIMIT_MIB:=320}" "${DATA_MIB:=64}"
+limit=$((LIMIT_MIB << 20)) vault=$work/vault mount=$work/mount
+number() { s3oramfs status --json "$vault" | grep -o "\"$1\": [0-9]*" | head -n 1 | tr -dc 0-9; }
+# What the processes of the vault hold themselves, in MiB.
+held() {
+  local process sum=0 kib
+  for process in $(processes_of "$vault"); do
+    kib=$(awk '$1 == "RssAnon:" { print $2 }' "/proc/$process/status" 2> /dev/null) || kib=0
+    sum=$((sum + ${kib:-0}))
+  done
+  echo $((sum >> 10))
+}
+killed() { of_group memory.events memory.oom_control | awk '$1 == "oom_kill" { n = $2 } END { print n + 0 }'; }
+
+mkdir "$mount"
+s3oramfs init --local --no-passphrase "$vault"
+head -c "${DATA_MIB}M" /dev/urandom > "$work/data"
+# in_limit COMMAND...: in the group, or with the limit on data.
+if find_group; then
+  step "$LIMIT_MIB MiB in the control group $group"
+  # shellcheck disable=SC2016
+  in_limit() { bash -c 'echo $$ > "$0" && exec "$@"' "$group/cgroup.procs" "$@"; }
+else
+  step "no control group can be made here: $LIMIT_MIB MiB of data in each process instead"
+  group=
+  LIMIT_MIB=$((LIMIT_MIB + 1024)) # what threads reserve counts too
+  limit=$((LIMIT_MIB << 20))
+  # shellcheck disable=SC2016
+  in_limit() { bash -c 'ulimit -d "$0" && exec "$@"' $((limit >> 10)) "$@"; }
+fi
+
+in_limit "$bin/s3oramfs" mount "$vault" "$mount"
+cache=$(number limit)
+step "the cache is $((cache >> 20)) MiB"
+((cache <= limit / 8)) || fail "the cache does not follow the limit"
+in_limit cp "$work/data" "$mount/data"
+in_limit sync "$mount/data"
+step "written; the processes hold $(held) MiB"
+in_limit cmp "$work/data" "$mount/data"
+most=$(held)
+step "read; the processes hold $most MiB"
+((most < LIMIT_MIB)) || fail "more than the limit"
+s3oramfs status --check "$vault" > "$work/check" || fail "not healthy: $(< "$work/check")"
+! grep -q 'ended by itself' "$vault/run/fused.log" || fail "a server ended"
+if [[ -n $group ]]; then
+  step "at most $(($(of_group memory.peak memory.max_usage_in_bytes) >> 20)) MiB were in use"
+  [[ $(killed) == 0 ]] || fail "the kernel killed $(killed) processes"
+  step "another program takes most of the memory: caches shrink"
+  in_limit bash -c 'head -c "$0" /dev/zero | tail -c "$0" | sleep 5' $((limit / 3)) &
+  hog=$!
+  in_limit cmp "$work/data" "$mount/data" || fail "lost under pressure"
+  wait "$hog"
+  [[ $(killed) == 0 ]] || fail "the kernel killed $(killed) processes under pressure"
+fi
+s3oramfs umount "$mount"
+s3oramfs mount "$vault" "$mount"
+cmp "$work/data" "$mount/data"
+s3oramfs umount "$mount"
+
+step "less than a mount can work with is refused"
+limit=$((32 << 20))
+if [[ -n $group ]]; then
+  echo "$limit" > "$group/memory.max" 2> /dev/null || echo "$limit" > "$group/memory.limit_in_bytes"
+  expect 20 "of memory" in_limit "$bin/s3oramfs" mount "$vault" "$mount"
+else
+  expect 20 "address space" in_limit "$bin/s3oramfs" mount "$vault" "$mount"
+fi
