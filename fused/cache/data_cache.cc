@@ -9,6 +9,8 @@
 namespace s3oram {
 namespace {
 
+constexpr std::chrono::seconds kMoment{2};
+
 /// A share of the memory goes to packs that were read.
 std::size_t packs_in_memory(const CacheOptions& options, std::uint32_t block_size) {
   return std::max<std::size_t>(2, options.limit / 16 / block_size);
@@ -104,10 +106,16 @@ void DataCache::drop_clean(Node& node) {
 // ---- waiting -----------------------------------------------------------------------------------
 
 bool DataCache::wait(Lock& lock, const std::function<bool()>& ready) {
-  const auto start = timing_.now();
+  return wait_since(timing_.now(), lock, ready);
+}
+
+bool DataCache::wait_since(Timing::Time start, Lock& lock, const std::function<bool()>& ready) {
+  const bool hurried = timing_.now() < hurried_until_;
+  const auto least = timing_.now() + (hurried ? kMoment : kMoment * 0);
+  if (hurried) start = last_progress_;
   while (!ready()) {
     const auto now = timing_.now();
-    const auto limit = std::max(start, last_progress_) + options_.deadline;
+    const auto limit = std::max(std::max(start, last_progress_) + options_.deadline, least);
     if (now >= limit) return false;
     timing_.wait(lock, changed_, std::min(limit, now + options_.retry));
     retry_failed();
@@ -147,6 +155,7 @@ PosixStatus DataCache::load(Node& node, std::uint64_t index) {
   block->home = extent->block;
   block->home_bytes = extent->valid;
   block->owned = block->loading = true;
+  block->loading_since = timing_.now();
   block->in_flight_valid = extent->valid;
   account(block);
   evict();
@@ -224,7 +233,8 @@ Posix<DataCache::Handle> DataCache::ready_block(Lock& lock, Node& node, std::uin
       return block;
     }
     ++block->pins;
-    const bool in_time = wait(lock, [&] { return !block->loading; });
+    // After an error the kernel asks a second time, for a single page: that waits no longer.
+    const bool in_time = wait_since(block->loading_since, lock, [&] { return !block->loading; });
     --block->pins;
     if (!in_time) return posix_error(EIO);
     if (block->load_error != 0) return posix_error(block->load_error);

@@ -33,7 +33,8 @@ struct ServerEnvironment {
 class ShareServer {
  public:
   /// Opens (or, if empty, starts) the store in the directory `store`, which the caller has locked.
-  /// The store remembers which server of its volume it is; `self` must agree.
+  /// The store remembers which server of its volume it is; `self` must agree. A server whose shares
+  /// are gone, although control.db has them, opens all the same and says so to everybody.
   static Result<std::unique_ptr<ShareServer>> open(const std::filesystem::path& store, Party self,
                                                    const ServerEnvironment& environment);
   virtual ~ShareServer() = default;
@@ -43,6 +44,11 @@ class ShareServer {
 
   /// How many servers its volume has; none before there is one.
   virtual unsigned parties() const = 0;
+
+  /// Looks whether the store is still what it was, and, if it is not, whether it has been put right
+  /// meanwhile. Until then every request is answered by what is wrong with it. To be called every
+  /// second or so, on `executor`.
+  virtual void look_after_store() = 0;
 
   /// Brings its gauges up to date, and counters that others count. On `executor`.
   virtual void gauge() = 0;

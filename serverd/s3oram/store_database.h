@@ -42,6 +42,11 @@ class Control {
   /// `disk` must outlive it.
   static Result<Control> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
+  /// Database::still_there().
+  Status still_there() const { return database_.still_there(); }
+  /// Lets go of the database as it is; nothing can be changed any more.
+  void abandon() { database_.abandon(); }
+
   const std::optional<VolumeDescription>& volume() const { return volume_; }
   /// Whether frames have stamps, and slots an owner: not in stores of format 2.
   bool has_stamps() const { return has_stamps_; }

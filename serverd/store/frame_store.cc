@@ -11,6 +11,11 @@
 #include "oramcore/base/rules.h"
 
 namespace s3oram {
+namespace {
+
+bool is_lost(const Status& file) { return !file && file.error().code == Errc::damaged_vault; }
+
+}  // namespace
 
 Frame::Frame(std::size_t slots, std::size_t slot_size)
     : slots_(slots),
@@ -134,15 +139,21 @@ Status FrameStore::read(std::uint64_t at, MutView out) {
   return done ? done : told(file_->read(at, out));
 }
 
+/// Unless it is the whole file that is not there any more.
+tl::unexpected<Error> FrameStore::damage(std::string what) {
+  if (Status there = still_there(); is_lost(there)) return fail(std::move(there).error());
+  return fail(Error{Errc::corrupt, std::move(what)});
+}
+
 Result<std::shared_ptr<Frame>> FrameStore::load(const FrameRef& ref) {
   const auto [frame, slots, stamp] = ref;
   auto content = FramePool::take(pool_);
   // As damaged as what the disk reads wrong: a write mends it.
   if (!read(offset(frame, 0), content->bytes().first(slots * stride_)))
-    return fail(Errc::corrupt, "frame {} cannot be read from the disk", frame);
+    return damage(fmt::format("frame {} cannot be read from the disk", frame));
   for (std::size_t slot = 0; slot < slots; ++slot)
     if (rule_holds(Rule::checksums) && !intact(frame, slot, content->slot(slot), stamp))
-      return fail(Errc::corrupt, "slot {} of frame {} is damaged on disk", slot, frame);
+      return damage(fmt::format("slot {} of frame {} is damaged on disk", slot, frame));
   return content;
 }
 
@@ -176,7 +187,10 @@ Result<std::optional<FrameStore::StampedSlot>> FrameStore::read_slot(FrameNumber
                                                                      Stamp stamp) {
   StampedSlot result{0, Bytes(stride_)};
   S3O_TRY(read(offset(frame, slot), result.content));
-  if (!intact(frame, slot, result.content.data(), stamp)) return std::optional<StampedSlot>();
+  if (!intact(frame, slot, result.content.data(), stamp)) {
+    if (Status there = still_there(); is_lost(there)) return fail(std::move(there).error());
+    return std::optional<StampedSlot>();
+  }
   std::memcpy(&result.stamp, result.content.data() + slot_size_, sizeof result.stamp);
   result.content.resize(slot_size_);
   return std::optional<StampedSlot>(std::move(result));
@@ -186,6 +200,7 @@ Result<std::vector<std::uint16_t>> FrameStore::damaged(const FrameRef& ref) {
   std::vector<std::uint16_t> found;
   for (std::size_t slot = 0; slot < ref.slots; ++slot) {
     auto content = read_slot(ref.frame, slot, ref.stamp);
+    if (!content && content.error().code == Errc::damaged_vault) return fail(content.error());
     if (!content || !*content) found.push_back(static_cast<std::uint16_t>(slot));
   }
   return found;

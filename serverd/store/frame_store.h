@@ -106,7 +106,7 @@ class FrameStore {
   Status write_slot(FrameNumber frame, std::size_t slot, View content, std::uint64_t stamp);
 
   /// The stamp of a slot and its content, or nothing if it was never (or only half) written, or not
-  /// under `stamp`.
+  /// under `stamp`. Errors: failed, damaged_vault (still_there()).
   struct StampedSlot {
     std::uint64_t stamp;
     Bytes content;
@@ -114,10 +114,18 @@ class FrameStore {
   Result<std::optional<StampedSlot>> read_slot(FrameNumber frame, std::size_t slot,
                                                Stamp stamp = {});
 
-  /// Which of the frame's first slots are damaged on disk.
+  /// Which of the frame's first slots are damaged on disk. Errors: damaged_vault (still_there()).
   Result<std::vector<std::uint16_t>> damaged(const FrameRef& ref);
 
-  Status sync() { return told(file_->sync()); }
+  /// What was written would be lost with a file that the name does not lead to any more.
+  Status sync() {
+    S3O_TRY(still_there());
+    return told(file_->sync());
+  }
+  /// File::still_there().
+  Status still_there() { return told(file_->still_there()); }
+  /// Where the first slots of the frame end in the file.
+  std::uint64_t end_of(FrameNumber frame, std::size_t slots) const { return offset(frame, slots); }
   /// Frames 1 to `frames` never lack room on the disk from now on. Errors: disk_full.
   Status reserve(std::uint64_t frames) {
     return file_->reserve((ring_slots_ + frames * slots_) * stride_);
@@ -146,6 +154,7 @@ class FrameStore {
                 unsigned level);
   void touch(Cached& cached, unsigned level);
 
+  tl::unexpected<Error> damage(std::string what);
   /// From the disk, which is asked once more if it cannot read.
   Status read(std::uint64_t at, MutView out);
   /// The same, checked.
