@@ -321,7 +321,33 @@ Status make_stores(const Vault& vault, const std::set<Party>& servers) {
   return {};
 }
 
-/// Of these servers those that hold no volume, or have lost their shares, take their places again.
+/// The servers that a repair has to do with before it can open the volume.
+struct Unfit {
+  std::set<Party> lost;     // they hold no volume
+  std::set<Party> lacking;  // they have lost their shares alone
+};
+
+/// Among `servers`. Errors: another one lacks its shares (wrong_volume).
+Task<Result<Unfit>> find_unfit(Servers& all, const VolumeId& volume, const std::set<Party>& servers,
+                               Duration patience) {
+  const auto hellos = co_await all.hello(patience);
+  if (!hellos) co_return fail(hellos.error());
+  Unfit unfit;
+  for (const HelloAnswer& hello : *hellos) {
+    const bool named = servers.contains(hello.server);
+    if (!hello.volume || hello.volume->id != volume) {
+      if (named) unfit.lost.insert(hello.server);
+      continue;
+    }
+    const auto lack = co_await all.lacks_shares(hello.server, patience);
+    if (lack && !named) co_return fail(*lack);
+    if (lack) unfit.lacking.insert(hello.server);
+  }
+  co_return unfit;
+}
+
+/// Of these servers those that hold no volume take their places again, and those that have lost
+/// their shares are told that these are to be made anew.
 Result<std::set<Party>> adopt(Connection& connection, const Vault& vault,
                               const std::set<Party>& servers, const VolumeOptions& options) {
   const VaultConfig& config = vault.config();
@@ -333,13 +359,14 @@ Result<std::set<Party>> adopt(Connection& connection, const Vault& vault,
       Servers all(connection.executor(), connection.clock(), connection.random(),
                   connection.transport(), config.volume, connection.servers());
       S3O_CO_TRY(co_await connection.await_servers(all, options));
-      const auto hellos = co_await all.hello(options.deadline);
-      if (!hellos) co_return fail(hellos.error());
-      for (const HelloAnswer& hello : *hellos) {
-        if (!servers.contains(hello.server)) continue;
-        const bool has_volume = hello.volume && hello.volume->id == config.volume;
-        if (!has_volume || co_await all.lacks_shares(hello.server, options.deadline))
-          lost.insert(hello.server);
+      auto unfit = co_await find_unfit(all, config.volume, servers, options.deadline);
+      if (!unfit) co_return fail(unfit.error());
+      lost = std::move(unfit->lost);
+      for (const Party server : unfit->lacking) {
+        AdoptRequest request;
+        request.volume = {config.volume, config.params, server};
+        request.last = true;
+        S3O_CO_TRY(co_await all.adopt(request, options.deadline));
       }
     }
     if (lost.empty()) co_return Status{};

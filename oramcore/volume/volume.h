@@ -111,12 +111,12 @@ class Volume {
 
   /// Has these servers look at every slot that they hold, and heals what is damaged from the
   /// others' shares; of all servers also what does not fit together. Those that hold no volume,
-  /// because their store is lost and they were given an empty one, take their places in the volume
-  /// again before that; of a local vault such a store is made. Without `servers`: all of them, and
-  /// none is empty. `options.progress` is told now and then how far it is. After an error, or when
-  /// it was cut short, it can be called again; a volume whose servers all have their places can
-  /// also be opened. Errors as of open(), and disk_full, usage (there is no such server),
-  /// unsupported (a server is older).
+  /// because their store is lost and they were given an empty one, or that have lost their shares
+  /// alone, take their places in the volume again before that; of a local vault such a store is
+  /// made. Without `servers`: all of them, and none is empty. `options.progress` is told now and
+  /// then how far it is. After an error, or when it was cut short, it can be called again; a volume
+  /// whose servers all have their places can also be opened. Errors as of open(), and disk_full,
+  /// usage (there is no such server), unsupported (a server is older).
   static Result<RepairedVolume> repair(Vault& vault, const VaultKeys& keys,
                                        const VolumeOptions& options, std::set<Party> servers);
   virtual ~Volume() = default;

@@ -274,9 +274,8 @@ class Server final : public ShareServer {
   ServerMetrics metrics_;
   std::unique_ptr<FrameStore> frames_;
   std::unique_ptr<GroupSync> sync_;
-  std::optional<Error> ailment_;           // why this server cannot carry on
-  bool lacks_shares_ = false;              // that is it: they can be made anew
-  Shares shares_ = Shares::must_be_there;  // in this process's life
+  std::optional<Error> ailment_;  // why this server cannot carry on
+  bool lacks_shares_ = false;     // that is it: they can be made anew
   bool recovering_ = false;
   std::string seen_files_;     // store_files() a look ago
   bool open_ = false;          // a session was opened in this process's life

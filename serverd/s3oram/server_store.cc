@@ -43,16 +43,16 @@ Result<Control> open_control(const std::filesystem::path& store, Disk& disk) {
 Status Server::open_frames(Shares shares) {
   sync_ = nullptr;
   frames_ = nullptr;  // of a volume before this one
-  shares_ = shares;
   if (!control_.volume()) return {};
   if (control_.volume()->server != self_)
     return fail(Errc::wrong_volume,
                 "store {} belongs to server {} of its volume, and this is server {}: give --store "
                 "the store of server {}",
                 directory_.string(), control_.volume()->server, self_, self_);
-  // Opening would make the file.
   const bool used = control_.session().epoch > 0;
-  if (shares == Shares::must_be_there && used && !disk_.exists(directory_ / "slots")) {
+  const bool may_be_lost = shares == Shares::may_be_lost || control_.shares_are_lost();
+  // Opening would make the file.
+  if (used && !may_be_lost && !disk_.exists(directory_ / "slots")) {
     lack_shares("is missing");
     return {};
   }
@@ -62,17 +62,17 @@ Status Server::open_frames(Shares shares) {
   const Bytes owner = control_.has_stamps() ? owner_of(control_.volume()->id, self_) : Bytes();
   frames_ = std::make_unique<FrameStore>(std::move(*file), owner, params().ring_slots(),
                                          params().bucket_size, params().slot_size(), cache_bytes_);
-  if (shares == Shares::must_be_there && used) {
-    const auto missing = missing_shares(opened);
-    if (!missing) return fail(missing.error());
-    if (!missing->empty()) {
-      frames_ = nullptr;
-      lack_shares(*missing);
-      return {};
-    }
-  } else {
-    S3O_TRY(make_whole(opened));
+  const auto missing = used ? missing_shares(opened) : std::string();
+  if (!missing) return fail(missing.error());
+  if (!missing->empty() && !may_be_lost) {
+    frames_ = nullptr;
+    lack_shares(*missing);
+    return {};
   }
+  // Those that are made anew are there one by one: until most are, another start finds them
+  // missing.
+  S3O_TRY(control_.note_shares(!missing->empty()));
+  S3O_TRY(make_whole(opened));
   sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_, &metrics_.sync_seconds);
   warn_of_little_memory();
   reserved_height_ = 0;
@@ -198,7 +198,6 @@ Task<void> Server::recover() {
 
 /// As if the program was started again.
 Status Server::reopen() {
-  const Shares shares = shares_;
   sync_ = nullptr;
   frames_ = nullptr;
   control_.abandon();
@@ -211,7 +210,7 @@ Status Server::reopen() {
   control_ = std::move(*control);
   damaged_.clear();
   early_.clear();
-  return open_frames(shares);
+  return open_frames(Shares::must_be_there);
 }
 
 }  // namespace s3oram

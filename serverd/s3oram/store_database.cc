@@ -59,7 +59,8 @@ Status Control::make_tables() {
       " id BLOB NOT NULL, next_height INTEGER NOT NULL);"
       "CREATE TABLE IF NOT EXISTS prepared_buckets (bucket INTEGER PRIMARY KEY,"
       " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
-      "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);");
+      "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);"
+      "CREATE TABLE IF NOT EXISTS lost_shares (one INTEGER PRIMARY KEY CHECK (one = 1));");
 }
 
 Status Control::load() {
@@ -119,6 +120,11 @@ Status Control::load() {
       return fail(Errc::damaged_vault, "store {}: bad prepared row", database_.path());
     prepared_versions_.next_height = static_cast<unsigned>(prepared->integer(1));
   }
+  auto lost = database_.prepare("SELECT 1 FROM lost_shares");
+  if (!lost) return fail(lost.error());
+  there = lost->step();
+  if (!there) return fail(there.error());
+  shares_are_lost_ = *there;
   auto attempts = database_.prepare("SELECT id FROM attempts");
   if (!attempts) return fail(attempts.error());
   for (;;) {
@@ -146,6 +152,7 @@ Status Control::adopt(const AdoptRequest& part) {
   const bool had_stamps = std::exchange(has_stamps_, true);
   const auto fill = [&]() -> Status {
     S3O_TRY(put_volume(part.volume, part.session, part.view, part.height));
+    S3O_TRY(put_lost_shares(true));
     return put_buckets("buckets", adopted_.versions);
   };
   if (Status adopted = database_.transact("adopt", fill); !adopted) {
@@ -192,7 +199,7 @@ Status Control::put_volume(const VolumeDescription& volume, const Session& sessi
                            std::uint64_t view, unsigned height) {
   S3O_TRY(
       database_.execute("DROP TABLE buckets; DROP TABLE prepared_buckets; DELETE FROM prepared;"
-                        "DELETE FROM attempts;"));
+                        "DELETE FROM attempts; DELETE FROM lost_shares;"));
   S3O_TRY(make_tables());
   auto row = database_.prepare("INSERT OR REPLACE INTO volume VALUES (1, ?, ?, ?, ?, ?)");
   if (!row) return fail(row.error());
@@ -233,6 +240,19 @@ Status Control::set_session(const Session& session) {
   };
   S3O_TRY(database_.transact("session", fill));
   session_ = session;
+  return {};
+}
+
+// In a transaction.
+Status Control::put_lost_shares(bool lost) {
+  return database_.execute(lost ? "INSERT OR REPLACE INTO lost_shares VALUES (1)"
+                                : "DELETE FROM lost_shares");
+}
+
+Status Control::note_shares(bool lost) {
+  if (lost == shares_are_lost_) return {};
+  S3O_TRY(database_.transact("shares", [&] { return put_lost_shares(lost); }));
+  shares_are_lost_ = lost;
   return {};
 }
 

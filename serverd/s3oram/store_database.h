@@ -2,7 +2,7 @@
 // view, and what is prepared. Kept in memory as a table and durably in SQLite (control.db).
 //
 // One thread at a time. Every change is durable when the method returns; to the disk each is a step
-// of a name (Disk::step): tables, create, adopt, session, attempt, prepared, flip, discard.
+// of a name (Disk::step): tables, create, adopt, shares, session, attempt, prepared, flip, discard.
 #pragma once
 
 #include <filesystem>
@@ -50,6 +50,10 @@ class Control {
   const std::optional<VolumeDescription>& volume() const { return volume_; }
   /// Whether frames have stamps, and slots an owner: not in stores of format 2.
   bool has_stamps() const { return has_stamps_; }
+  /// Whether the shares of the buckets are being made anew: then it says nothing that they are not
+  /// there. Adoption begins with it.
+  bool shares_are_lost() const { return shares_are_lost_; }
+  Status note_shares(bool lost);
   const Session& session() const { return session_; }
   std::uint64_t view() const { return view_; }
   const std::optional<EvictionId>& prepared() const { return prepared_; }
@@ -124,6 +128,7 @@ class Control {
     FrameNumber frames = 0;
   };
   Status load();
+  Status put_lost_shares(bool lost);
   Status make_tables();
   Status add_adopted(const AdoptRequest& part);
   Status put_volume(const VolumeDescription& volume, const Session& session, std::uint64_t view,
@@ -151,7 +156,7 @@ class Control {
 
   Database database_;
   std::optional<VolumeDescription> volume_;
-  bool has_stamps_ = true;
+  bool has_stamps_ = true, shares_are_lost_ = false;
   Session session_;
   std::uint64_t view_ = 0;
   unsigned height_ = 0;

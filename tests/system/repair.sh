@@ -54,7 +54,7 @@ ruin() {
   local n size at
   for n in 1 2; do
     size=$(stat -c %s "$damaged/servers/$n/slots")
-    for ((at = 17; at < size; at += 16384)); do
+    for ((at = 17; at < size; at += 400000)); do
       printf 'damaged' | dd of="$damaged/servers/$n/slots" bs=1 seek=$at conv=notrunc status=none
     done
   done
@@ -127,6 +127,9 @@ s3oramfs umount "$mount"
 for n in 1 2; do
   head -c "$(stat -c %s "$vault/servers/$n/slots")" /dev/urandom > "$vault/servers/$n/slots"
 done
+expect 18 "server 1 lacks its shares" s3oramfs mount "$vault" "$mount"
+expect 18 "server 2 lacks its shares" s3oramfs repair --server 1 "$vault"
+expect 12 "at too many servers" s3oramfs repair --server 1 --server 2 "$vault"
 s3oramfs mount "$vault" "$mount"
 expect 1 "Input/output error" cat "$mount/$lost"
 status_says "could not be read" || fail "status: $(s3oramfs status "$vault")"

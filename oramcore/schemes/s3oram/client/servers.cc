@@ -137,10 +137,11 @@ Task<Result<std::vector<SurveyAnswer>>> Servers::survey(Duration patience) {
   co_return surveys;
 }
 
-Task<bool> Servers::lacks_shares(Party server, Duration patience) {
-  const auto answer =
+Task<std::optional<Error>> Servers::lacks_shares(Party server, Duration patience) {
+  auto answer =
       co_await rpc_.call(server, MessageType::survey, encode(SurveyRequest{volume_}), patience);
-  co_return !answer && answer.error().code == Errc::wrong_volume;
+  if (answer || answer.error().code != Errc::wrong_volume) co_return std::nullopt;
+  co_return std::move(answer).error();
 }
 
 Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {

@@ -34,9 +34,9 @@ class Servers {
   /// older than this question), naming the server.
   Task<Result<std::vector<SurveyAnswer>>> survey(Duration patience);
 
-  /// Whether a server that holds the volume says that it cannot take part in it, because its shares
-  /// are gone. (One that is older than this question does not say so.)
-  Task<bool> lacks_shares(Party server, Duration patience);
+  /// What a server that holds the volume says if its shares are gone, so that it cannot take part;
+  /// std::nullopt if it does not say so.
+  Task<std::optional<Error>> lacks_shares(Party server, Duration patience);
 
   /// What the server has sent and received.
   Task<Result<TrafficAnswer>> traffic(Party server, Duration patience);
