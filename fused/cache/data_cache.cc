@@ -9,7 +9,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::chrono::seconds kMoment{2};
+constexpr std::chrono::seconds kMoment{2}, kHurry{60};
 
 /// A share of the memory goes to packs that were read.
 std::size_t packs_in_memory(const CacheOptions& options, std::uint32_t block_size) {
@@ -110,17 +110,22 @@ bool DataCache::wait(Lock& lock, const std::function<bool()>& ready) {
 }
 
 bool DataCache::wait_since(Timing::Time start, Lock& lock, const std::function<bool()>& ready) {
-  const bool hurried = timing_.now() < hurried_until_;
-  const auto least = timing_.now() + (hurried ? kMoment : kMoment * 0);
-  if (hurried) start = last_progress_;
+  const auto begun = timing_.now();
   while (!ready()) {
     const auto now = timing_.now();
-    const auto limit = std::max(std::max(start, last_progress_) + options_.deadline, least);
+    auto limit = std::max(start, last_progress_) + options_.deadline;
+    if (hurried_ && now < *hurried_ + kHurry)
+      limit = std::max(last_progress_ + options_.deadline, std::max(begun, *hurried_) + kMoment);
     if (now >= limit) return false;
     timing_.wait(lock, changed_, std::min(limit, now + options_.retry));
     retry_failed();
   }
   return true;
+}
+
+void DataCache::hurry() {
+  hurried_ = timing_.now();
+  changed_.notify_all();
 }
 
 void DataCache::wake(bool progress) {

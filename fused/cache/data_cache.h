@@ -100,7 +100,7 @@ class DataCache {
   bool wait_since(Timing::Time start, Lock& lock, const std::function<bool()>& ready);
   /// For a minute, a device that has made no progress for the deadline is waited for only a moment
   /// longer, by everybody.
-  void hurry() { hurried_until_ = timing_.now() + std::chrono::minutes(1); }
+  void hurry();
   /// Wakes all who wait. `progress`: the device has done something for us.
   void wake(bool progress);
   /// Tries failed writes again whose pause is over.
@@ -220,7 +220,7 @@ class DataCache {
   std::size_t replacing_ = 0;   // nodes
   std::uint64_t settled_ = 0;   // contents that took the place of others
   bool used_ = false;
-  Timing::Time hurried_until_{};
+  std::optional<Timing::Time> hurried_;      // when
   std::optional<Timing::Time> out_of_room_;  // when a write last was; none has succeeded since
 };
 

@@ -63,7 +63,7 @@ class Server final : public ShareServer {
   /// its buckets can tell. (Slots that are damaged one by one will be healed.)
   Result<std::string> missing_shares(File& file);
   Status make_whole(File& file);
-  bool most_are_damaged(const std::vector<FrameRef>& frames);
+  bool most_are_foreign(const std::vector<FrameRef>& frames);
 
   // ---- server_store.cc: a store that is not what it should be
 

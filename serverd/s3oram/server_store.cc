@@ -119,21 +119,23 @@ Result<std::string> Server::missing_shares(File& file) {
     if (newest.contains(layout[i].first)) last.push_back(layout[i].second);
     if (i % every == 0) sample.push_back(layout[i].second);
   }
-  if (most_are_damaged(sample)) return std::string("is not the file that control.db describes");
-  if (most_are_damaged(last)) return std::string("is older than control.db: it was set back");
+  if (most_are_foreign(sample)) return std::string("is not the file that control.db describes");
+  if (most_are_foreign(last)) return std::string("is older than control.db: it was set back");
   return std::string();
 }
 
 /// By their first slots.
-bool Server::most_are_damaged(const std::vector<FrameRef>& frames) {
-  std::size_t looked_at = 0, damaged = 0;
+bool Server::most_are_foreign(const std::vector<FrameRef>& frames) {
+  std::vector<Bytes> others;
+  for (Party server = 1; server <= params().scheme.servers; ++server)
+    if (server != self_) others.push_back(owner_of(control_.volume()->id, server));
+  std::size_t looked_at = 0, foreign = 0;
   for (const FrameRef& ref : frames) {
     if (ref.slots == 0) continue;
-    const auto found = frames_->read_slot(ref.frame, 0, ref.stamp);
     ++looked_at;
-    damaged += !found || !*found;
+    foreign += frames_->is_foreign(ref.frame, 0, ref.stamp, others);
   }
-  return looked_at >= kFewBuckets && 2 * damaged > looked_at;
+  return looked_at >= kFewBuckets && 2 * foreign > looked_at;
 }
 
 // ---- ill ---------------------------------------------------------------------------------------

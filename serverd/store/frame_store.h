@@ -114,6 +114,12 @@ class FrameStore {
   Result<std::optional<StampedSlot>> read_slot(FrameNumber frame, std::size_t slot,
                                                Stamp stamp = {});
 
+  /// Whether the slot was written by somebody else, or at another time: it has another stamp, or it
+  /// is one of these owners'. A slot that has rotted, or cannot be read, is not foreign: most
+  /// likely it still has its stamp.
+  bool is_foreign(FrameNumber frame, std::size_t slot, Stamp stamp,
+                  const std::vector<Bytes>& others);
+
   /// Which of the frame's first slots are damaged on disk. Errors: damaged_vault (still_there()).
   Result<std::vector<std::uint16_t>> damaged(const FrameRef& ref);
 
@@ -146,7 +152,8 @@ class FrameStore {
   Status told(Status of_disk);
   void seal(FrameNumber frame, std::size_t slot, std::uint8_t* bytes, std::uint64_t stamp) const;
   bool intact(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes, Stamp stamp) const;
-  std::uint64_t checksum(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes) const;
+  std::uint64_t checksum(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes,
+                         std::uint64_t salt) const;
   std::uint64_t offset(FrameNumber frame, std::size_t slot) const;
   // With the mutex held:
   Cached* find(const FrameRef& ref);

@@ -69,9 +69,10 @@ works() {
   local name=file$((++files))
   head -c 70000 /dev/urandom > "$work/$name"
   cp "$work/$name" "$mount/$name"
-  wait_until "a write becomes durable" sync "$mount/$name" 2> "$work/works.log"
+  wait_until "a write becomes durable" synced "$mount/$name"
   healthy || fail "after a write became durable: $(check)"
 }
+synced() { sync "$1" 2> "$work/works.log"; }
 compare() {
   for ((i = 1; i <= files; ++i)); do cmp "$work/file$i" "$mount/file$i"; done
 }
@@ -117,11 +118,15 @@ break_it "slots is cut short" cut_slots "server_store{3}" "server 3" "slots was 
 mend_it fill_slots
 
 die_for_good() {
-  mv "$(store 1)/control.db" "$work/control.away"
-  head -c 8192 /dev/urandom > "$(store 1)/control.db"
   kill -9 "$(server 1)"
+  mkdir "$work/away"
+  mv "$(store 1)"/control.db{,-wal,-shm} "$work/away"
+  head -c 8192 /dev/urandom > "$(store 1)/control.db"
 }
-live_again() { mv "$work/control.away" "$(store 1)/control.db"; }
+live_again() {
+  rm -f "$(store 1)"/control.db{,-wal,-shm}
+  mv "$work/away"/control.db* "$(store 1)"
+}
 break_it "a server ends, and cannot be started again" die_for_good "server_silent{1}" "server 1" "exit code 12" "control.db"
 mend_it live_again
 

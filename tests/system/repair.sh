@@ -54,7 +54,7 @@ ruin() {
   local n size at
   for n in 1 2; do
     size=$(stat -c %s "$damaged/servers/$n/slots")
-    for ((at = 17; at < size; at += 400000)); do
+    for ((at = 17; at < size; at += 16384)); do
       printf 'damaged' | dd of="$damaged/servers/$n/slots" bs=1 seek=$at conv=notrunc status=none
     done
   done

@@ -110,7 +110,7 @@ const Case kCases[] = {
      {"vault.db cannot be written, and nothing becomes durable: database vault.db: its disk is "
       "full"}},
     {"the disk of vault.db hangs",
-     [](MountState& s) { s.volume.committing_seconds = 4.5; },
+     [](MountState& s) { s.volume.committing_seconds = 5; },
      {"vault.db: its disk has not taken a commit for 5 s"}},
     {"the names cannot be backed up",
      [](MountState& s) {

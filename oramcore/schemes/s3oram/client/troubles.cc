@@ -12,12 +12,16 @@ void Troubles::failed(Party at, MessageType doing, Error error, Duration now) {
 }
 
 std::optional<Trouble> Troubles::at(Party where, Duration now) const {
-  std::optional<Trouble> first;
+  std::optional<Trouble> found;
+  const auto is_fresh = [now](const Trouble& trouble) { return now - trouble.last <= kFresh; };
+  const auto goes_before = [&](const Trouble& one, const Trouble& other) {
+    return is_fresh(one) != is_fresh(other) ? is_fresh(one) : one.since < other.since;
+  };
   for (const auto& [key, trouble] : troubles_)
     if (key.first == where && now - trouble.last <= kForgotten &&
-        (!first || trouble.since < first->since))
-      first = trouble;
-  return first;
+        (!found || goes_before(trouble, *found)))
+      found = trouble;
+  return found;
 }
 
 }  // namespace s3oram

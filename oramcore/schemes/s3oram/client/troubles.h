@@ -28,10 +28,13 @@ class Troubles {
  public:
   /// Longer than any pause between two attempts at the same thing.
   static constexpr Duration kForgotten = std::chrono::minutes(1);
+  /// What is tried all the time has failed within this.
+  static constexpr Duration kFresh = std::chrono::seconds(5);
 
   void failed(Party at, MessageType doing, Error error, Duration now);
   void worked(Party at, MessageType doing) { troubles_.erase({at, doing}); }
-  /// The one that began first; std::nullopt if there is none.
+  /// Of those that are fresh, or else of all, the one that began first; std::nullopt if there is
+  /// none.
   std::optional<Trouble> at(Party where, Duration now) const;
 
  private:
