@@ -18,6 +18,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLongestAnswer = 1 << 20;
+constexpr std::chrono::milliseconds kLook{200};      // whether the daemon is stopped
+constexpr std::chrono::milliseconds kStopped{1500};  // for so long before it is said
 
 /// Of an errno: nobody listens, or who did has gone without having read the question.
 Errc code_of_connection(int error) {
@@ -55,7 +57,6 @@ Status Question::send(const Vault& vault) {
   socket_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (socket_.get() < 0) return failure(Errc::failed);
   const timeval limit{static_cast<time_t>(patience_.count()), 0};  // zero: none
-  ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -65,8 +66,10 @@ Status Question::send(const Vault& vault) {
     return failure(code_of_connection(errno));
   ucred daemon{};
   socklen_t size = sizeof daemon;
-  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &daemon, &size) == 0 && daemon.pid > 0)
-    daemon_ = open_process(daemon.pid);
+  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &daemon, &size) == 0 && daemon.pid > 0) {
+    process_ = daemon.pid;
+    daemon_ = open_process(process_);
+  }
   const std::string line = text_ + "\n";
   if (::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(line.size()))
@@ -74,13 +77,34 @@ Status Question::send(const Vault& vault) {
   return {};
 }
 
+// A daemon that is stopped for a moment, as at a terminal, is none that hangs.
+Status Question::await_word() const {
+  using Clock = std::chrono::steady_clock;
+  const auto begun = Clock::now();
+  auto ran = begun;  // the last time that it was not stopped
+  pollfd readable{socket_.get(), POLLIN, 0};
+  while (::poll(&readable, 1, static_cast<int>(kLook.count())) <= 0) {
+    const auto now = Clock::now();
+    if (process_ < 0 || !is_stopped(process_)) ran = now;
+    if (now - ran >= kStopped)
+      return fail(Errc::unreachable,
+                  "{}: its daemon does not answer: process {} is stopped; kill -CONT {} lets it go "
+                  "on",
+                  vault_, process_, process_);
+    if (patience_.count() > 0 && now - begun >= patience_)
+      return fail(Errc::unreachable, "{}: its daemon does not answer for {} s", vault_,
+                  patience_.count());
+  }
+  return {};
+}
+
 /// What has come, if the daemon is gone.
 Result<std::string> Question::receive_line() {
   char buffer[4096];
   while (received_.find('\n') == std::string::npos && received_.size() < kLongestAnswer) {
+    S3O_TRY(await_word());
     const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) return silence();
     if (got < 0) return failure(code_of_connection(errno));
     if (got == 0) break;
     received_.append(buffer, static_cast<std::size_t>(got));

@@ -22,8 +22,9 @@ class Question {
   static Result<Question> ask(const Vault& vault, std::string question,
                               std::chrono::seconds patience);
   /// The next answer, an object. Errors: unreachable (none comes within `patience`, if that is not
-  /// zero), not_mounted (the daemon has gone before it read the question), failed (it has gone
-  /// since), and what the daemon itself answers.
+  /// zero; or the daemon's process is stopped, which is said at once), not_mounted (the daemon has
+  /// gone before it read the question), failed (it has gone since), and what the daemon itself
+  /// answers.
   Result<nlohmann::json> answer();
   /// Whether answer() need not wait; waits for that for at most so long.
   bool is_answered(std::chrono::milliseconds wait) const;
@@ -38,11 +39,14 @@ class Question {
   tl::unexpected<Error> silence() const;
   Status send(const Vault& vault);
   Result<std::string> receive_line();
+  /// Waits until there is something to receive. Errors: unreachable.
+  Status await_word() const;
 
   std::string vault_, text_;
   std::chrono::seconds patience_;
   Descriptor socket_;
-  Descriptor daemon_;  // its process
+  Descriptor daemon_;   // its process
+  pid_t process_ = -1;  // its number
   std::string received_;
 };
 

@@ -37,16 +37,17 @@ ordered_json describe(const Vault& vault, bool mounted_here) {
   return status;
 }
 
-/// A mount whose daemon has ended or hangs still stands in the kernel's list.
-void add_dead_daemon(ordered_json& status, const VaultMount& mount, bool hangs) {
+/// A mount whose daemon has ended or hangs still stands in the kernel's list. `why` it does not
+/// answer.
+void add_dead_daemon(ordered_json& status, const VaultMount& mount, const Error& why) {
+  std::string problem = fmt::format("its daemon has ended: s3oramfs umount {}, and mount it again",
+                                    shell_word(mount.point));
+  if (why.code == Errc::unreachable)
+    problem = fmt::format("{}; if it hangs: s3oramfs umount --force {}, and mount it again",
+                          why.message, shell_word(mount.point));
   status["mounted"] = true;
   status["mountpoint"] = mount.point.string();
-  status["health"] = {
-      {"healthy", false},
-      {"problems", ordered_json::array(
-                       {fmt::format("{}: s3oramfs umount {}{}, and mount it again",
-                                    hangs ? "its daemon does not answer" : "its daemon has ended",
-                                    hangs ? "--force " : "", shell_word(mount.point))})}};
+  status["health"] = {{"healthy", false}, {"problems", ordered_json::array({problem})}};
 }
 
 Status outcome_of_check(const ordered_json& status) {
@@ -87,7 +88,7 @@ Status run_status(const Args& args) {
     const auto used = Vault::is_in_use(vault->directory());
     const bool hangs = answer.error().code == Errc::unreachable || (used && *used);
     if (mount)
-      add_dead_daemon(status, *mount, hangs);
+      add_dead_daemon(status, *mount, answer.error());
     else if (hangs)
       return fail(std::move(answer).error());
   } else {

@@ -116,6 +116,9 @@ Result<std::optional<Question>> write_everything(Vault& vault, const VaultMount&
   how.hangs =
       !answer && answer.error().code == Errc::unreachable && !ask_daemon(vault, "status", 5s);
   if (how.hangs) return std::nullopt;
+  // It has waited for its servers as long as it does. (A daemon of an earlier version does once
+  // more.)
+  if (!answer && !how.lazy) static_cast<void>(ask_daemon(vault, "hurry", 5s));
   auto end = ask_for_the_end(vault);
   if (end) return std::move(*end);
   // A daemon of an earlier version does not know the question.

@@ -106,6 +106,15 @@ Task<void> stop(ShareServer& server, asio::io_context& io, Status& outcome) {
   io.stop();
 }
 
+/// For as long as the executor runs.
+Task<void> look_after(ShareServer& server, Clock& clock) {
+  constexpr auto kEvery = std::chrono::seconds(1);
+  for (;;) {
+    co_await clock.sleep(kEvery);
+    server.look_after_store();
+  }
+}
+
 void reload_clients_on_hangup(asio::signal_set& hangup, const Options& options,
                               ZmqTransport& transport) {
   hangup.async_wait([&](const boost::system::error_code& error, int) {
@@ -197,6 +206,7 @@ Status serve(const Options& options) {
                  shell_word(options.store));
   if (options.ready_fd >= 0) S3O_TRY(report_ready(options.ready_fd));
   manager.ready(fmt::format("Server {} listens on {}", network->self, (*transport)->endpoint()));
+  spawn(io.get_executor(), look_after(**server, clock));
   const Watchdog watchdog(io.get_executor(), manager);
   io.run();
   readers.join();

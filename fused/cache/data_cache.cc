@@ -9,6 +9,8 @@
 namespace s3oram {
 namespace {
 
+constexpr std::chrono::seconds kMoment{2}, kHurry{60};
+
 /// A share of the memory goes to packs that were read.
 std::size_t packs_in_memory(const CacheOptions& options, std::uint32_t block_size) {
   return std::max<std::size_t>(2, options.limit / 16 / block_size);
@@ -111,15 +113,26 @@ void DataCache::drop_clean(Node& node) {
 // ---- waiting -----------------------------------------------------------------------------------
 
 bool DataCache::wait(Lock& lock, const std::function<bool()>& ready) {
-  const auto start = timing_.now();
+  return wait_since(timing_.now(), lock, ready);
+}
+
+bool DataCache::wait_since(Timing::Time start, Lock& lock, const std::function<bool()>& ready) {
+  const auto begun = timing_.now();
   while (!ready()) {
     const auto now = timing_.now();
-    const auto limit = std::max(start, last_progress_) + options_.deadline;
+    auto limit = std::max(start, last_progress_) + options_.deadline;
+    if (hurried_ && now < *hurried_ + kHurry)
+      limit = std::max(last_progress_ + options_.deadline, std::max(begun, *hurried_) + kMoment);
     if (now >= limit) return false;
     timing_.wait(lock, changed_, std::min(limit, now + options_.retry));
     retry_failed();
   }
   return true;
+}
+
+void DataCache::hurry() {
+  hurried_ = timing_.now();
+  changed_.notify_all();
 }
 
 void DataCache::wake(bool progress) {
@@ -154,6 +167,7 @@ PosixStatus DataCache::load(Node& node, std::uint64_t index) {
   block->home = extent->block;
   block->home_bytes = extent->valid;
   block->owned = block->loading = true;
+  block->loading_since = timing_.now();
   block->in_flight_valid = extent->valid;
   account(block);
   evict();
@@ -231,7 +245,8 @@ Posix<DataCache::Handle> DataCache::ready_block(Lock& lock, Node& node, std::uin
       return block;
     }
     ++block->pins;
-    const bool in_time = wait(lock, [&] { return !block->loading; });
+    // After an error the kernel asks a second time, for a single page: that waits no longer.
+    const bool in_time = wait_since(block->loading_since, lock, [&] { return !block->loading; });
     --block->pins;
     if (!in_time) return posix_error(EIO);
     if (block->load_error != 0) return posix_error(block->load_error);

@@ -96,6 +96,11 @@ class DataCache {
 
   /// Waits until `ready()`; false if the device made no progress for the deadline.
   bool wait(Lock& lock, const std::function<bool()>& ready);
+  /// The same for what the device was asked at `start`.
+  bool wait_since(Timing::Time start, Lock& lock, const std::function<bool()>& ready);
+  /// For a minute, a device that has made no progress for the deadline is waited for only a moment
+  /// longer, by everybody.
+  void hurry();
   /// Wakes all who wait. `progress`: the device has done something for us.
   void wake(bool progress);
   /// Tries failed writes again whose pause is over.
@@ -218,6 +223,7 @@ class DataCache {
   std::size_t replacing_ = 0;   // nodes
   std::uint64_t settled_ = 0;   // contents that took the place of others
   bool used_ = false;
+  std::optional<Timing::Time> hurried_;      // when
   std::optional<Timing::Time> out_of_room_;  // when a write last was; none has succeeded since
 };
 

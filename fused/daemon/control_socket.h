@@ -3,10 +3,10 @@
 //   "sync"    {"ok":true} when everything is durable
 //   "backup"  {"ok":true} when the servers keep all names as they are now
 //   "scrub"   {"ok":true}; all servers begin to look at all that they hold: see "status"
+//   "hurry"   {"ok":true}; silent servers are waited for no longer (FileSystem::hurry())
 //   "drop"    {"ok":true}; contents that are durable have left the memory
 //   "end"     {"ok":true}, and a second line when the daemon has ended: {"ok":true} if everything
-//   is
-//             durable; no second line if it was killed
+//             is durable; no second line if it was killed
 //   failure   {"ok":false,"code":N,"message":"..."}, N an Errc
 #pragma once
 

@@ -1,3 +1,4 @@
+// What is wrong with a mounted vault (health.h).
 #include "fused/daemon/health.h"
 
 #include "oramcore/base/human.h"
@@ -7,56 +8,161 @@ namespace {
 
 constexpr double kLongEviction = 60;  // s
 constexpr double kLongUnwritten = 60;
+constexpr double kLongCommit = 4;
+
+constexpr auto kVolume = "volume", kServerSilent = "server_silent", kServerFull = "server_full",
+               kServerStore = "server_store", kServerFailing = "server_failing",
+               kServerStalled = "server_stalled", kDatabase = "vault_db", kNoRoom = "no_room",
+               kFailing = "writes_failing", kUnreadable = "unreadable", kLost = "scrub_lost",
+               kBackup = "backup", kEvictionLag = "eviction_lag", kWriteLag = "write_lag";
+
+const char* kind_of(Errc code) {
+  switch (code) {
+    case Errc::disk_full:
+      return kServerFull;
+    case Errc::wrong_volume:
+    case Errc::damaged_vault:
+      return kServerStore;
+    default:
+      return kServerFailing;
+  }
+}
+
+using Problems = std::vector<Problem>;
+
+void add(Problems& to, const char* kind, std::string text, std::string cause, Party server = 0) {
+  to.push_back({kind, server, std::move(text), std::move(cause)});
+}
+void add(Problems& to, const char* kind, const std::string& text, Party server = 0) {
+  add(to, kind, text, text, server);
+}
+
+void add_silent(Problems& to, const VolumeStatus& volume) {
+  Party number = 0;
+  for (const auto& server : volume.servers) {
+    ++number;
+    if (server.answering) continue;
+    const std::string why = server.trouble.empty() ? "" : fmt::format(" (it {})", server.trouble);
+    add(to, kServerSilent,
+        fmt::format("{} does not answer for {}{}: reading and writing wait", server.address,
+                    human_duration(server.silent_seconds), why),
+        fmt::format("{} does not answer{}", server.address, why), number);
+  }
+}
+
+void add_troubled(Problems& to, const VolumeStatus& volume) {
+  Party number = 0;
+  for (const auto& server : volume.servers) {
+    ++number;
+    if (server.answering && !server.trouble.empty())
+      add(to, kind_of(server.trouble_code),
+          fmt::format("{} has trouble, and is asked again: {}", server.address, server.trouble),
+          number);
+  }
+}
+
+/// One that waits for another one's disk, or for one that is silent, is not to blame.
+void add_stalled(Problems& to, const VolumeStatus& volume) {
+  if (!to.empty()) return;
+  Party number = 0;
+  for (const auto& server : volume.servers) {
+    ++number;
+    if (server.answering && !server.stalled_at.empty())
+      add(to, kServerStalled,
+          fmt::format("{} answers, but has not done {} for {}: its disk, or its line to another "
+                      "server, hangs",
+                      server.address, server.stalled_at, human_duration(server.stalled_seconds)),
+          fmt::format("{} does not get done with {}", server.address, server.stalled_at), number);
+  }
+}
+
+void add_database(Problems& to, const VolumeStatus& volume) {
+  if (!volume.database_trouble.empty())
+    add(to, kDatabase,
+        fmt::format("vault.db cannot be written, and nothing becomes durable: {}",
+                    volume.database_trouble));
+  else if (volume.committing_seconds > kLongCommit)
+    add(to, kDatabase,
+        fmt::format("vault.db: its disk has not taken a commit for {}",
+                    human_duration(volume.committing_seconds)),
+        "vault.db: its disk does not take a commit");
+}
+
+void add_unwritten(Problems& to, const MountState& state) {
+  const FileSystemStatus& files = state.files;
+  if (files.no_room_bytes > 0)
+    add(to, kNoRoom, fmt::format("{} cannot be written: no room", human_size(files.no_room_bytes)),
+        "what is written finds no room");
+  else if (state.free_bytes < state.block_size)
+    add(to, kNoRoom, "full: no room for another block");
+  if (files.failing_bytes > files.no_room_bytes)
+    add(to, kFailing,
+        fmt::format("{} could not be written for {}, and are tried again",
+                    human_size(files.failing_bytes - files.no_room_bytes),
+                    human_duration(seconds(files.failing_for))),
+        "what is written could not be written to the servers");
+}
+
+void add_lost(Problems& to, const VolumeStatus& volume) {
+  if (volume.unreadable > 0)
+    add(to, kUnreadable,
+        fmt::format("{0} {1} could not be read: too few servers have {2} intact; once "
+                    "unmounted, s3oramfs fsck names the files that need {2}, if any do",
+                    volume.unreadable, volume.unreadable == 1 ? "block" : "blocks",
+                    volume.unreadable == 1 ? "it" : "them"),
+        "blocks could not be read: too few servers have them intact");
+  if (volume.scrub && volume.scrub->found.lost > 0)
+    add(to, kLost,
+        fmt::format("a scrub found {} {} damaged at too many servers, and left as it was",
+                    volume.scrub->found.lost, volume.scrub->found.lost == 1 ? "slot" : "slots"),
+        "a scrub found slots damaged at too many servers");
+}
 
 }  // namespace
+
+const std::vector<const char*> kProblemKinds = {
+    kVolume, kServerSilent, kServerFull, kServerStore, kServerFailing, kServerStalled, kDatabase,
+    kNoRoom, kFailing,      kUnreadable, kLost,        kBackup,        kEvictionLag,   kWriteLag};
 
 double seconds(std::chrono::milliseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-std::vector<std::string> problems(const MountState& state) {
+std::vector<Problem> find_problems(const MountState& state) {
   const VolumeStatus& volume = state.volume;
   const FileSystemStatus& files = state.files;
-  std::vector<std::string> found;
+  Problems found;
   if (!volume.failure.empty())
-    found.push_back(fmt::format("the volume cannot go on: {}", volume.failure));
-  for (const auto& server : volume.servers)
-    if (!server.answering)
-      found.push_back(
-          fmt::format("{} does not answer for {}{}: reading and writing wait", server.address,
-                      human_duration(server.silent_seconds),
-                      server.trouble.empty() ? "" : fmt::format(" (it {})", server.trouble)));
-  // Perhaps with one of those.
-  for (const auto& server : volume.servers)
-    if (server.answering && !server.trouble.empty())
-      found.push_back(
-          fmt::format("{} has trouble, and is asked again: {}", server.address, server.trouble));
-  if (files.no_room_bytes > 0)
-    found.push_back(fmt::format("{} cannot be written: no room", human_size(files.no_room_bytes)));
-  else if (state.free_bytes < state.block_size)
-    found.push_back("full: no room for another block");
-  if (files.failing_bytes > files.no_room_bytes)
-    found.push_back(fmt::format("{} could not be written for {}, and are tried again",
-                                human_size(files.failing_bytes - files.no_room_bytes),
-                                human_duration(seconds(files.failing_for))));
-  if (volume.unreadable > 0)
-    found.push_back(
-        fmt::format("{0} {1} could not be read: too few servers have {2} intact; once "
-                    "unmounted, s3oramfs fsck names the files that need {2}, if any do",
-                    volume.unreadable, volume.unreadable == 1 ? "block" : "blocks",
-                    volume.unreadable == 1 ? "it" : "them"));
-  if (volume.scrub && volume.scrub->found.lost > 0)
-    found.push_back(
-        fmt::format("a scrub found {} {} damaged at too many servers, and left as it was",
-                    volume.scrub->found.lost, volume.scrub->found.lost == 1 ? "slot" : "slots"));
-  // These two follow from what is said above, if anything is.
+    add(found, kVolume, fmt::format("the volume cannot go on: {}", volume.failure));
+  add_silent(found, volume);
+  add_troubled(found, volume);  // perhaps with one of those
+  add_stalled(found, volume);
+  add_database(found, volume);
+  add_unwritten(found, state);
+  add_lost(found, volume);
+  // These follow from what is said above, if anything is.
+  if (found.empty() && !files.backup_failure.empty())
+    add(found, kBackup,
+        fmt::format("the names could not be backed up for {}: {}",
+                    human_duration(seconds(files.backup_failing_for)), files.backup_failure),
+        "the names could not be backed up: " + files.backup_failure);
   if (found.empty() && volume.evicting_seconds > kLongEviction)
-    found.push_back(fmt::format("eviction lags: one is under way for {}, {} due",
-                                human_duration(volume.evicting_seconds), volume.evictions_due));
+    add(found, kEvictionLag,
+        fmt::format("eviction lags: one is under way for {}, {} due",
+                    human_duration(volume.evicting_seconds), volume.evictions_due),
+        "eviction lags");
   if (found.empty() && seconds(files.lag) > kLongUnwritten)
-    found.push_back(fmt::format("writing lags: what is {} old is not yet durable",
-                                human_duration(seconds(files.lag))));
+    add(found, kWriteLag,
+        fmt::format("writing lags: what is {} old is not yet durable",
+                    human_duration(seconds(files.lag))),
+        "writing lags");
   return found;
+}
+
+std::vector<std::string> problems(const MountState& state) {
+  std::vector<std::string> texts;
+  for (Problem& problem : find_problems(state)) texts.push_back(std::move(problem.text));
+  return texts;
 }
 
 }  // namespace s3oram

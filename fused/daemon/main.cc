@@ -19,6 +19,7 @@
 #include "fused/daemon/control_socket.h"
 #include "fused/daemon/free_space.h"
 #include "fused/daemon/guard.h"
+#include "fused/daemon/health_watch.h"
 #include "fused/daemon/metrics_endpoint.h"
 #include "fused/daemon/mount_status.h"
 #include "fused/daemon/mounts.h"
@@ -257,6 +258,11 @@ MountState state_of(const Watched& watched) {
           disk ? disk->f_bavail * disk->f_frsize : 0};
 }
 
+std::vector<Problem> look_at_health(const Watched& watched) {
+  static_cast<void>(watched.volume.server_traffic());  // what is not asked does not show
+  return find_problems(state_of(watched));
+}
+
 std::string metrics_page(const Watched& watched) {
   const auto links = watched.volume.server_traffic();  // whoever does not answer shows below
   gauge(watched.identity, state_of(watched), links, watched.metrics);
@@ -268,6 +274,10 @@ ControlHandler control_handler(const Watched& watched) {
     if (request == "status") {
       const auto links = watched.volume.server_traffic();
       return control_answer(status_json(watched.identity, state_of(watched), links));
+    }
+    if (request == "hurry") {
+      watched.files.hurry();
+      return control_answer({{"ok", true}});
     }
     if (request == "drop") {
       watched.files.drop_clean();
@@ -349,6 +359,7 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
   if (!memory) return fail(memory.error());
   SignalWatch signals;
   S3O_TRY(signals.start(**mount));
+  const HealthWatch health([&watched] { return look_at_health(watched); });
   S3O_TRY((*mount)->start(std::move(cpu_latency)));
   S3O_TRY(audience.command.ready());
   spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());

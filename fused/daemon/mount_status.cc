@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace s3oram {
@@ -56,11 +57,16 @@ json status_json(const MountIdentity& mount, const MountState& state,
   for (std::size_t i = 0; i < volume.servers.size(); ++i)
     servers.push_back(server_json(volume.servers[i], links[i]));
   const auto found = problems(state);
+  json kinds = json::array();
+  for (const Problem& problem : find_problems(state))
+    kinds.push_back({{"kind", problem.kind},
+                     {"server", problem.server == kClient ? json() : json(problem.server)},
+                     {"cause", problem.cause}});
   return {{"ok", true},
           {"mountpoint", mount.mountpoint},
           {"pid", ::getpid()},
           {"since", mount.since},
-          {"health", {{"healthy", found.empty()}, {"problems", found}}},
+          {"health", {{"healthy", found.empty()}, {"problems", found}, {"causes", kinds}}},
           {"volume",
            {{"blocks", volume.blocks},
             {"capacity", volume.capacity},
@@ -96,6 +102,29 @@ json status_json(const MountIdentity& mount, const MountState& state,
             {"held_blocks", files.backup.held}}}};
 }
 
+namespace {
+
+/// One sample for each kind and, of a kind that is of servers, for each of them.
+void gauge_problems(const MountState& state, Metrics& metrics) {
+  const auto problems = find_problems(state);
+  const auto set = [&](const char* kind, Party server) {
+    Metrics::Labels labels = {{"kind", kind}};
+    if (server != kClient) labels.emplace_back("server", std::to_string(server));
+    const bool there = std::ranges::any_of(problems, [&](const Problem& problem) {
+      return problem.kind == std::string_view(kind) && problem.server == server;
+    });
+    metrics.gauge("s3oramfs_problem", "1 if status tells of a problem of this kind.", labels)
+        .set(there);
+  };
+  for (const char* kind : kProblemKinds) {
+    const bool of_servers = std::string_view(kind).starts_with("server_");
+    const auto servers = static_cast<Party>(of_servers ? state.volume.servers.size() : 0);
+    for (Party server = of_servers ? 1 : kClient; server <= servers; ++server) set(kind, server);
+  }
+}
+
+}  // namespace
+
 void gauge(const MountIdentity& mount, const MountState& state,
            const std::vector<std::vector<LinkTraffic>>& links, Metrics& metrics) {
   const auto set = [&](const char* name, const char* help, auto value) {
@@ -105,6 +134,7 @@ void gauge(const MountIdentity& mount, const MountState& state,
   const FileSystemStatus& files = state.files;
   set("s3oramfs_start_time_seconds", "When the vault was mounted, since 1970.", mount.since);
   set("s3oramfs_healthy", "1 if s3oramfs status calls the vault healthy.", problems(state).empty());
+  gauge_problems(state, metrics);
   set("s3oramfs_blocks", "Blocks that hold data.", volume.blocks);
   set("s3oramfs_capacity_blocks", "Blocks that fit before the tree grows by a level.",
       volume.capacity);

@@ -227,7 +227,10 @@ void FileSystem::run_backups() {
     }
     const auto outcome = back_up(lock);
     backup_wanted_ = false;
+    if (outcome) backup_failure_.clear();
     if (outcome || stopping_) continue;
+    if (backup_failure_.empty()) backup_failing_since_ = timing_.now();
+    backup_failure_ = std::strerror(outcome.error());
     if (told_of_backup_.pass(timing_.now().time_since_epoch()))
       spdlog::warn("a backup of the names could not be made ({}); it is tried again{}",
                    std::strerror(outcome.error()), told_of_backup_.more());

@@ -142,7 +142,8 @@ FileSystemStatus FileSystem::status() {
                           .inodes = inodes_,
                           .nodes = nodes_.size(),
                           .uncommitted_rows = options_.read_only ? 0 : metadata_.uncommitted(),
-                          .backup = backups_.status()};
+                          .backup = backups_.status(),
+                          .backup_failure = {}};
   for (const auto& [ino, node] : nodes_)
     if (node->replacement) status.uncommitted_rows += 1 + node->replacement->extents.size();
   const auto now = timing_.now();
@@ -150,6 +151,8 @@ FileSystemStatus FileSystem::status() {
     return std::chrono::duration_cast<std::chrono::milliseconds>(now - then);
   };
   if (status.dirty_bytes > 0 || status.uncommitted_rows > 0) status.lag = since(durable_at_);
+  status.backup_failure = backup_failure_;
+  if (!backup_failure_.empty()) status.backup_failing_for = since(backup_failing_since_);
   if (status.dirty_bytes == 0) return status;
   for (const auto& [ino, node] : nodes_) {
     if (node->unflushed == 0) continue;

@@ -219,8 +219,14 @@ Status FileSystem::free_orphans(Lock& lock) {
   return {};
 }
 
+void FileSystem::hurry() {
+  const Lock lock(mutex_);
+  cache_.hurry();
+}
+
 Status FileSystem::unmount() {
   Lock lock(mutex_);
+  const auto begun = timing_.now();
   stopping_ = true;
   lock.unlock();
   stop_threads();
@@ -244,7 +250,8 @@ Status FileSystem::unmount() {
   if (outcome && backups_.is_outdated() && options_.back_up_every.count() > 0 && is_small)
     if (auto backed_up = back_up(lock, true); !backed_up)
       spdlog::warn("the last changes are in no backup yet ({})", std::strerror(backed_up.error()));
-  const bool idle = cache_.wait(lock, [&] { return is_idle(); });
+  // What has not ended in the time that the flush had does not end.
+  const bool idle = cache_.wait_since(begun, lock, [&] { return is_idle(); });
   if (!outcome)
     return fail(code_of_barrier(outcome.error()),
                 "not everything could be written: {} bytes of file data and {} changes of names "

@@ -77,6 +77,8 @@ struct FileSystemStatus {
   std::chrono::milliseconds failing_for{};  // the first of them
   std::chrono::milliseconds lag{};          // about everything older is durable; 0: all of it
   BackupStatus backup;
+  std::string backup_failure;  // why the last one could not be made; or empty
+  std::chrono::milliseconds backup_failing_for{};
 };
 
 class FileSystem final : public CommitParticipant {
@@ -92,6 +94,8 @@ class FileSystem final : public CommitParticipant {
   /// Frees unlinked files, flushes, commits, and waits until the device has no callback of ours
   /// left. No operation may run or follow. An error says what is not durable.
   Status unmount();
+  /// Lets an unmount() wait only a moment for a device that has made no progress for the deadline.
+  void hurry();
 
   // Names. A stat returned by lookup, make or link is a reference of the kernel: see forget().
   Posix<struct stat> lookup(Ino parent, std::string_view name);
@@ -245,6 +249,8 @@ class FileSystem final : public CommitParticipant {
   bool labelled_ = true;  // some file has, or had since the mount, an SELinux label
   unsigned commits_ = 0;  // that the device has not answered
   LogLimit told_of_commit_, told_of_backup_;
+  std::string backup_failure_;
+  Timing::Time backup_failing_since_;
   std::set<Ino> told_of_damage_;
   Timing::Time durable_at_;  // what was done by then is durable
   bool stopping_ = false, kick_ = false, failing_ = false;

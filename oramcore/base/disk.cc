@@ -12,6 +12,7 @@
 
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/durable_file.h"
+#include "oramcore/base/file_watch.h"
 #include "oramcore/base/limits.h"
 #include "oramcore/base/system_error.h"
 
@@ -26,7 +27,8 @@ class SystemFile final : public File {
   SystemFile(Descriptor descriptor, std::filesystem::path path)
       : descriptor_(std::move(descriptor)),
         watcher_(::open(path.c_str(), O_RDWR | O_CLOEXEC)),
-        path_(std::move(path)) {}
+        path_(std::move(path)),
+        watch_(std::filesystem::absolute(path_)) {}
 
   Status read(std::uint64_t offset, MutView out) override {
     while (!out.empty()) {
@@ -66,6 +68,14 @@ class SystemFile final : public File {
         watcher_.get(), static_cast<off64_t>(offset), static_cast<off64_t>(length),
         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
   }
+
+  Result<std::uint64_t> size() override {
+    struct stat present {};
+    if (::fstat(descriptor_.get(), &present) != 0) return failure("size of");
+    return static_cast<std::uint64_t>(present.st_size);
+  }
+
+  Status still_there() override { return watch_.check(); }
 
   Status truncate(std::uint64_t size) override {
     return ::ftruncate(descriptor_.get(), static_cast<off_t>(size)) == 0 ? Status{}
@@ -119,6 +129,7 @@ class SystemFile final : public File {
 
   const Descriptor descriptor_, watcher_;
   std::filesystem::path path_;
+  const FileWatch watch_;
   std::atomic<bool> told_{false};
 };
 
@@ -131,6 +142,11 @@ class SystemDisk final : public Disk {
     // A new file's name must survive a power cut as its content does.
     S3O_TRY(sync_directory(path.parent_path()));
     return file;
+  }
+
+  bool exists(const std::filesystem::path& path) override {
+    std::error_code error;
+    return std::filesystem::exists(path, error);
   }
 };
 

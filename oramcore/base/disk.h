@@ -20,6 +20,9 @@ class Disk {
   /// Errors: disk_full, failed.
   virtual Result<std::unique_ptr<File>> open(const std::filesystem::path& path) = 0;
 
+  /// Whether there is something of that name.
+  virtual bool exists(const std::filesystem::path& path) = 0;
+
   /// The SQLite VFS that has this disk's files, as SQLite knows it by name; empty for the default.
   virtual std::string sqlite_vfs() const { return {}; }
 

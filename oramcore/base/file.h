@@ -30,6 +30,11 @@ class File {
   virtual Status reserve(std::uint64_t size) = 0;
   /// How large the disk has room for it to be, now, with what it has already.
   virtual std::uint64_t largest() { return std::numeric_limits<std::int64_t>::max(); }
+  /// How many bytes it has.
+  virtual Result<std::uint64_t> size() = 0;
+  /// Whether what is written here can be found again by the file's name. Errors: damaged_vault (it
+  /// was removed, replaced or cut short by somebody else), failed (it cannot be written).
+  virtual Status still_there() { return {}; }
   /// Ends the file at `size`; the room behind is given back.
   virtual Status truncate(std::uint64_t size) = 0;
 };

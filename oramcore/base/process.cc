@@ -7,6 +7,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 namespace s3oram {
 
@@ -33,6 +35,16 @@ std::vector<int> open_files() {
 // The C library of Debian 12 declares its pidfd_open without C linkage.
 Descriptor open_process(pid_t pid) {
   return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
+bool is_stopped(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  // PID (NAME) STATE ...; the name may hold anything.
+  const auto end = line.rfind(") ");
+  return end != std::string::npos && end + 2 < line.size() &&
+         (line[end + 2] == 'T' || line[end + 2] == 't');
 }
 
 void forbid_core_dumps() {

@@ -19,6 +19,9 @@ std::vector<int> open_files();
 /// A process: readable once it has ended, whole. None: errno says why.
 Descriptor open_process(pid_t pid);
 
+/// Whether the process is stopped, by SIGSTOP or by a debugger, and does nothing until SIGCONT.
+bool is_stopped(pid_t pid);
+
 /// No core dump of this program, nor of those it starts: it would hold keys and what files hold.
 void forbid_core_dumps();
 

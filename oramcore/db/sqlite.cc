@@ -173,6 +173,9 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
     if (vfs.empty()) {  // a simulated one has a single thread
       database.copier_ = std::make_unique<LogCopier>(sqlite3_db_filename(database.db_, "main"));
       sqlite3_wal_hook(database.db_, LogCopier::after_commit, database.copier_.get());
+      const std::string file = sqlite3_db_filename(database.db_, "main");
+      database.file_ = FileWatch(file);
+      database.log_ = FileWatch(file + "-wal", FileWatch::Size::may_shrink);
     }
   }
   return database;
@@ -209,11 +212,24 @@ Database& Database::operator=(Database&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(ballast_, other.ballast_);
   std::swap(copier_, other.copier_);
+  std::swap(file_, other.file_);
+  std::swap(log_, other.log_);
   return *this;
 }
 Database::~Database() {
   copier_.reset();
   sqlite3_close_v2(db_);
+}
+
+void Database::abandon() {
+  copier_.reset();
+  file_ = {};
+  log_ = {};
+  if (!db_) return;
+  int keep_log = 1;
+  sqlite3_db_config(db_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);
+  sqlite3_close_v2(std::exchange(db_, nullptr));
 }
 
 Status Database::execute(const std::string& sql) {
@@ -235,7 +251,17 @@ Result<Statement> Database::prepare(std::string_view sql) {
   return Statement(db_, statement);
 }
 
+Status Database::still_there() const {
+  const auto named = [this](const Status& watched) -> Status {
+    if (watched) return {};
+    return fail(watched.error().code, "database {}: {}", path_, watched.error().message);
+  };
+  S3O_TRY(named(file_.check()));
+  return named(log_.check());
+}
+
 Status Database::commit(std::string_view what) {
+  S3O_TRY(still_there());
   disk_->step(what, false);
   const int rc = sqlite3_exec(db_, "COMMIT", nullptr, nullptr, nullptr);
   if (rc != SQLITE_OK) {

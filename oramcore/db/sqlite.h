@@ -15,6 +15,7 @@
 #include "oramcore/base/bytes.h"
 #include "oramcore/base/disk.h"
 #include "oramcore/base/error.h"
+#include "oramcore/base/file_watch.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -114,6 +115,15 @@ class Database {
   bool enlarge_ballast(std::uint64_t bytes) { return !ballast_ || ballast_->enlarge(bytes); }
   bool has_ballast() const { return !ballast_ || ballast_->whole(); }
 
+  /// Whether what is committed can be found again by the database's name. commit() asks it too.
+  /// Errors: damaged_vault (a file was removed, replaced or cut short by somebody else), failed (it
+  /// cannot be written).
+  Status still_there() const;
+
+  /// Closes the database and leaves its files as they are: somebody has exchanged or damaged them,
+  /// and the log must not be copied into what is there now. Statements must not be used any more.
+  void abandon();
+
   const std::string& path() const { return path_; }
   Disk& disk() const { return *disk_; }
 
@@ -132,6 +142,7 @@ class Database {
   std::string path_;
   std::unique_ptr<Ballast> ballast_;
   std::unique_ptr<LogCopier> copier_;
+  FileWatch file_, log_;  // of one that can be written
 };
 
 }  // namespace s3oram

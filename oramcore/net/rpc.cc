@@ -61,8 +61,10 @@ std::uint16_t Payload::tag() const {
 
 struct Rpc::Call {
   Party to;
+  MessageType type;
   Bytes request;
   Duration asked_at;
+  Duration due_at;  // long since it should have been answered
   Duration resend_at;
   Duration resend_after = kFirstResend;
   bool resent = false;
@@ -104,9 +106,11 @@ Task<Result<Payload>> Rpc::call(Party to, QuestionType question, Bytes request, 
   // Only calls_ owns the call: a caller that waits in it and owns it would own itself.
   const auto call = calls_.emplace(header.number, std::make_unique<Call>()).first->second.get();
   call->to = to;
+  call->type = type;
   call->request = with_header(header, std::move(request));
   call->resend_after += waiting;
   call->asked_at = now;
+  call->due_at = now + 2 * call->resend_after;
   call->resend_at = now + call->resend_after;
   call->give_up_at = patience == Duration::max() ? patience : now + patience + waiting;
   call->answer = &answer;
@@ -133,6 +137,17 @@ std::optional<Duration> Rpc::overdue_since(Party to) const {
     if (call->to == to && !call->ended && call->resent)
       since = std::min(since.value_or(call->asked_at), call->asked_at);
   return since;
+}
+
+std::optional<Rpc::Overdue> Rpc::long_overdue(
+    Party to, const std::function<bool(MessageType)>& counts) const {
+  std::optional<Overdue> oldest;
+  const Duration now = clock_.now();
+  for (const auto& [number, call] : calls_)
+    if (call->to == to && !call->ended && now >= call->due_at && counts(call->type) &&
+        (!oldest || call->asked_at < oldest->asked_at))
+      oldest = Overdue{call->type, call->asked_at};
+  return oldest;
 }
 
 std::size_t Rpc::waiting_bytes(Party to) const {

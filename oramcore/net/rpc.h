@@ -79,6 +79,14 @@ class Rpc {
   bool overdue(Party to) const { return overdue_since(to).has_value(); }
   /// When the oldest of them was asked first, by the clock.
   std::optional<Duration> overdue_since(Party to) const;
+  /// The oldest request to `to` of a type that `counts` and that should have been answered long
+  /// ago: twice the time has passed after which it was sent again first.
+  struct Overdue {
+    MessageType type{};
+    Duration asked_at{};
+  };
+  std::optional<Overdue> long_overdue(Party to,
+                                      const std::function<bool(MessageType)>& counts) const;
   /// Requests whose handlers still run.
   std::size_t handling() const { return handling_.size(); }
 

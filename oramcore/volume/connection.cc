@@ -129,8 +129,10 @@ std::string Connection::refusal(Party server) const {
     case PeerState::insecure:
       return "has another key than the vault says, or is no s3oramfs-serverd";
     default:
-      return "";
+      break;
   }
+  const std::string end = local_ ? local_->end(server) : "";
+  return end.empty() ? "" : "ended by itself " + end;
 }
 
 std::string Connection::name(Party server) const {

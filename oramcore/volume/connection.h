@@ -54,8 +54,8 @@ class Connection {
   /// damaged_vault (vault.json has other numbers than the servers).
   Task<Status> await_servers(Servers& servers, const VolumeOptions& options);
 
-  /// What the server, or whoever is in its place, does instead of letting us in; empty if nothing
-  /// is known.
+  /// What the server, or whoever is in its place, does instead of letting us in, or how it has
+  /// ended; empty if nothing is known.
   std::string refusal(Party server) const;
   /// How messages call a server.
   std::string name(Party server) const;

@@ -40,6 +40,7 @@ class LocalServers::Keeper {
   Status start();
   Status stop();
   bool running(unsigned number) const;
+  std::string end(unsigned number) const;
   unsigned restarts(unsigned number) const;
 
  private:
@@ -54,6 +55,7 @@ class LocalServers::Keeper {
     std::chrono::milliseconds next_pause;
     // Under the mutex:
     bool running = false;
+    std::string end;
     unsigned restarts = 0;
   };
 
@@ -66,6 +68,7 @@ class LocalServers::Keeper {
   void set_running(Server& server, bool running) {
     const std::lock_guard lock(mutex_);
     server.running = running;
+    server.end = running ? "" : server.process.end();
   }
   const Server* find(unsigned number) const {
     for (const Server& server : servers_)
@@ -208,6 +211,12 @@ bool LocalServers::Keeper::running(unsigned number) const {
   return server && server->running;
 }
 
+std::string LocalServers::Keeper::end(unsigned number) const {
+  const std::lock_guard lock(mutex_);
+  const Server* server = find(number);
+  return server && !server->running ? server->end : std::string();
+}
+
 unsigned LocalServers::Keeper::restarts(unsigned number) const {
   const std::lock_guard lock(mutex_);
   const Server* server = find(number);
@@ -227,6 +236,7 @@ Result<LocalServers> LocalServers::start(const Path& serverd, const Path& vault_
 
 Status LocalServers::stop() { return keeper_->stop(); }
 bool LocalServers::running(unsigned number) const { return keeper_->running(number); }
+std::string LocalServers::end(unsigned number) const { return keeper_->end(number); }
 unsigned LocalServers::restarts(unsigned number) const { return keeper_->restarts(number); }
 
 LocalServers::LocalServers(std::unique_ptr<Keeper> keeper) : keeper_(std::move(keeper)) {}

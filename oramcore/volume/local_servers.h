@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "oramcore/base/error.h"
 
@@ -36,6 +37,8 @@ class LocalServers {
 
   /// Whether server `number` (1..count) runs.
   bool running(unsigned number) const;
+  /// How it ended, if it does not run: "(exit code 12): its last words; its log is ..."; or empty.
+  std::string end(unsigned number) const;
   /// How often it was started again.
   unsigned restarts(unsigned number) const;
 

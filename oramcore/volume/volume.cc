@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "oramcore/base/file_watch.h"
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/workers.h"
@@ -31,6 +32,28 @@ RepairedVolume repaired(const Healed& healed) {
       .adopted = {}, .healed = healed.shares, .lost = healed.lost, .hindrance = healed.hindrance};
 }
 
+/// What a server is asked to do, for a sentence.
+std::string_view words_of(MessageType type) {
+  switch (type) {
+    case MessageType::retrieve:
+      return "a retrieval";
+    case MessageType::write_root:
+      return "a root write";
+    case MessageType::commit:
+      return "the end of an eviction";
+    case MessageType::open:
+      return "opening the session";
+    case MessageType::damage:
+    case MessageType::read_slot:
+    case MessageType::heal_slot:
+    case MessageType::contribute:
+    case MessageType::mend:
+      return "healing a slot";
+    default:
+      return "a question";
+  }
+}
+
 class OpenVolume final : public Volume {
  public:
   OpenVolume(const Vault& vault, std::unique_ptr<Connection> connection)
@@ -50,6 +73,7 @@ class OpenVolume final : public Volume {
     auto state = ClientState::open(vault_.database());
     if (!state) return fail(advise_on_database(state.error(), vault_.directory()));
     state->set_owner({vault_.config().volume, vault_.config().params, {}});
+    database_file_ = FileWatch(vault_.database());
     return connection.run([&]() -> Task<Status> {
       const ClientEnvironment environment{connection.executor(),  database_.executor(),
                                           connection.clock(),     connection.random(),
@@ -80,18 +104,13 @@ class OpenVolume final : public Volume {
                           .evicting_seconds = seconds(engine.evicting_for),
                           .unreadable = engine.unreadable,
                           .failure = connection_->named(engine.failure),
+                          .database_trouble = trouble_of_database(engine),
+                          .committing_seconds = seconds(engine.committing_for),
                           .stash = engine.stash,
                           .uncommitted = engine.uncommitted,
                           .scrub = scrub_};
-      for (Party server = 1; server <= connection_->servers(); ++server) {
-        const Traffic traffic = connection_->transport().traffic(server);
-        const auto& told = engine.servers[server - 1u];
-        const auto silent = silent_for(server, told.silent_for);
-        status.servers.push_back({connection_->name(server), !silent, silent ? seconds(*silent) : 0,
-                                  silent ? connection_->refusal(server) : told.trouble,
-                                  connection_->restarts(server), traffic.bytes_sent,
-                                  traffic.bytes_received});
-      }
+      for (Party server = 1; server <= connection_->servers(); ++server)
+        status.servers.push_back(status_of(server, engine.servers[server - 1u]));
       return status;
     });
   }
@@ -142,7 +161,36 @@ class OpenVolume final : public Volume {
   static double seconds(Duration duration) {
     return std::chrono::duration<double>(duration).count();
   }
-  /// On the connection's thread. A server that nobody asks shows in its connection alone.
+  /// On the connection's thread, as are the next two.
+  VolumeStatus::Server status_of(Party server, const EngineStatus::Server& told) const {
+    const Traffic traffic = connection_->transport().traffic(server);
+    const auto silent = silent_for(server, told.silent_for);
+    VolumeStatus::Server status{.address = connection_->name(server),
+                                .answering = !silent,
+                                .silent_seconds = silent ? seconds(*silent) : 0,
+                                .trouble = {},
+                                .stalled_at = {},
+                                .restarts = connection_->restarts(server),
+                                .bytes_sent = traffic.bytes_sent,
+                                .bytes_received = traffic.bytes_received};
+    if (silent) {
+      status.trouble = connection_->refusal(server);
+    } else if (told.trouble) {
+      status.trouble = told.trouble->error.message;
+      status.trouble_code = told.trouble->error.code;
+    } else if (told.stall) {
+      status.stalled_at = words_of(told.stall->doing);
+      status.stalled_seconds = seconds(told.stall->time);
+    }
+    return status;
+  }
+  /// Also if nothing was committed since the file went.
+  std::string trouble_of_database(const EngineStatus& engine) const {
+    if (engine.database) return engine.database->error.message;
+    const Status there = database_file_.check();
+    return there ? std::string() : there.error().message;
+  }
+  /// A server that nobody asks shows in its connection alone.
   std::optional<Duration> silent_for(Party server, std::optional<Duration> unanswered) const {
     const ZmqTransport& transport = connection_->transport();
     if (transport.state(server) == PeerState::connected) return unanswered;
@@ -172,6 +220,7 @@ class OpenVolume final : public Volume {
   }
 
   const Vault& vault_;
+  FileWatch database_file_;
   Workers database_{1};
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Engine> engine_;  // these two: on the connection's thread
@@ -272,7 +321,33 @@ Status make_stores(const Vault& vault, const std::set<Party>& servers) {
   return {};
 }
 
-/// Of these servers those that hold no volume take their places again.
+/// The servers that a repair has to do with before it can open the volume.
+struct Unfit {
+  std::set<Party> lost;     // they hold no volume
+  std::set<Party> lacking;  // they have lost their shares alone
+};
+
+/// Among `servers`. Errors: another one lacks its shares (wrong_volume).
+Task<Result<Unfit>> find_unfit(Servers& all, const VolumeId& volume, const std::set<Party>& servers,
+                               Duration patience) {
+  const auto hellos = co_await all.hello(patience);
+  if (!hellos) co_return fail(hellos.error());
+  Unfit unfit;
+  for (const HelloAnswer& hello : *hellos) {
+    const bool named = servers.contains(hello.server);
+    if (!hello.volume || hello.volume->id != volume) {
+      if (named) unfit.lost.insert(hello.server);
+      continue;
+    }
+    const auto lack = co_await all.lacks_shares(hello.server, patience);
+    if (lack && !named) co_return fail(*lack);
+    if (lack) unfit.lacking.insert(hello.server);
+  }
+  co_return unfit;
+}
+
+/// Of these servers those that hold no volume take their places again, and those that have lost
+/// their shares are told that these are to be made anew.
 Result<std::set<Party>> adopt(Connection& connection, const Vault& vault,
                               const std::set<Party>& servers, const VolumeOptions& options) {
   const VaultConfig& config = vault.config();
@@ -284,11 +359,15 @@ Result<std::set<Party>> adopt(Connection& connection, const Vault& vault,
       Servers all(connection.executor(), connection.clock(), connection.random(),
                   connection.transport(), config.volume, connection.servers());
       S3O_CO_TRY(co_await connection.await_servers(all, options));
-      const auto hellos = co_await all.hello(options.deadline);
-      if (!hellos) co_return fail(hellos.error());
-      for (const HelloAnswer& hello : *hellos)
-        if (servers.contains(hello.server) && (!hello.volume || hello.volume->id != config.volume))
-          lost.insert(hello.server);
+      auto unfit = co_await find_unfit(all, config.volume, servers, options.deadline);
+      if (!unfit) co_return fail(unfit.error());
+      lost = std::move(unfit->lost);
+      for (const Party server : unfit->lacking) {
+        AdoptRequest request;
+        request.volume = {config.volume, config.params, server};
+        request.last = true;
+        S3O_CO_TRY(co_await all.adopt(request, options.deadline));
+      }
     }
     if (lost.empty()) co_return Status{};
     const ClientEnvironment environment{connection.executor(), connection.executor(),

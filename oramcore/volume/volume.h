@@ -40,10 +40,14 @@ struct VolumeStatus {
   struct Server {
     std::string address;
     bool answering = false;
-    double silent_seconds = 0;  // since when it is not
-    // Its own, by its last answer; or what it does instead of answering ("does not know ..."), if
-    // that is known; or empty.
+    double silent_seconds = 0;  // for how long it has not been
+    // What it has answered because of its disk or its store; or what it does instead of answering
+    // ("does not know ..."), if that is known; or empty.
     std::string trouble;
+    Errc trouble_code = Errc::ok;
+    // What it should have done long ago, although it answers: "a root write"; or empty.
+    std::string stalled_at;
+    double stalled_seconds = 0;
     unsigned restarts = 0;  // by us, of a local vault's server that ended by itself
     std::uint64_t bytes_sent = 0;
     std::uint64_t bytes_received = 0;
@@ -59,6 +63,8 @@ struct VolumeStatus {
   double evicting_seconds = 0;      // the one under way
   std::uint64_t unreadable = 0;     // blocks that could not be read when last asked for
   std::string failure;              // why the volume cannot go on; or empty
+  std::string database_trouble;     // why commits of vault.db fail; or empty
+  double committing_seconds = 0;    // the commit under way
   std::uint64_t stash = 0;          // blocks in the client's stash
   std::uint64_t uncommitted = 0;    // position changes that no commit holds yet
   std::optional<ScrubStatus> scrub;
@@ -105,12 +111,12 @@ class Volume {
 
   /// Has these servers look at every slot that they hold, and heals what is damaged from the
   /// others' shares; of all servers also what does not fit together. Those that hold no volume,
-  /// because their store is lost and they were given an empty one, take their places in the volume
-  /// again before that; of a local vault such a store is made. Without `servers`: all of them, and
-  /// none is empty. `options.progress` is told now and then how far it is. After an error, or when
-  /// it was cut short, it can be called again; a volume whose servers all have their places can
-  /// also be opened. Errors as of open(), and disk_full, usage (there is no such server),
-  /// unsupported (a server is older).
+  /// because their store is lost and they were given an empty one, or that have lost their shares
+  /// alone, take their places in the volume again before that; of a local vault such a store is
+  /// made. Without `servers`: all of them, and none is empty. `options.progress` is told now and
+  /// then how far it is. After an error, or when it was cut short, it can be called again; a volume
+  /// whose servers all have their places can also be opened. Errors as of open(), and disk_full,
+  /// usage (there is no such server), unsupported (a server is older).
   static Result<RepairedVolume> repair(Vault& vault, const VaultKeys& keys,
                                        const VolumeOptions& options, std::set<Party> servers);
   virtual ~Volume() = default;

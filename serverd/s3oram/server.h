@@ -1,6 +1,6 @@
-// The server behind share_server.h, in parts: sessions (share_server.cc), accesses
-// (server_retrieval.cc, server_root.cc), healing (server_heal.cc, server_labels.cc), evictions
-// (server_eviction.cc). One executor; not thread-safe.
+// The server behind share_server.h, in parts: sessions (share_server.cc), its store as a whole
+// (server_store.cc), accesses (server_retrieval.cc, server_root.cc), healing (server_heal.cc,
+// server_labels.cc), evictions (server_eviction.cc). One executor; not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +22,9 @@
 #include "serverd/store/group_sync.h"
 
 namespace s3oram {
+
+/// The control state in the directory `store`. Errors: damaged_vault, with what to do about it.
+Result<Control> open_control(const std::filesystem::path& store, Disk& disk);
 
 class Server final : public ShareServer {
  public:
@@ -45,6 +48,7 @@ class Server final : public ShareServer {
 
   Status start();
   Task<Status> stop() override;
+  void look_after_store() override;
   void gauge() override;
   void set_cache_bytes(std::size_t bytes) override;
   unsigned parties() const override { return control_.volume() ? params().scheme.servers : 0u; }
@@ -52,7 +56,30 @@ class Server final : public ShareServer {
  private:
   // ---- the volume
 
-  Status open_frames();
+  /// Whether the shares that control.db knows of must be in `slots`, or are to be made anew.
+  enum class Shares { must_be_there, may_be_lost };
+  /// Ok too if they must be there and are not: then the server lacks its shares, and has no frames.
+  Status open_frames(Shares shares);
+  /// What `slots` lacks of what control.db says is in it; empty if it is whole, as far as some of
+  /// its buckets can tell. (Slots that are damaged one by one will be healed.)
+  Result<std::string> missing_shares(File& file);
+  Status make_whole(File& file);
+  bool most_are_foreign(const std::vector<FrameRef>& frames);
+
+  // ---- server_store.cc: a store that is not what it should be
+
+  /// From now on every request is answered by this error, until the store is put right.
+  void fall_ill(const Error& ailment);
+  void lack_shares(const std::string& what);
+  /// What a server that is ill still answers.
+  static bool is_for_the_ill(MessageType type) {
+    return type == MessageType::hello || type == MessageType::adopt || type == MessageType::create;
+  }
+  Task<void> recover();
+  Status reopen();
+  /// The store's files as they are now, to tell whether somebody is at work on them.
+  std::string store_files() const;
+
   /// Reads the root's slots for new writes into memory.
   Status open_ring();
   /// Errors: disk_full (the files that the tree needs may not be that large).
@@ -112,7 +139,7 @@ class Server final : public ShareServer {
   /// Whether a volume can be made here that is not there yet. Errors: wrong_volume.
   Result<bool> takes(const VolumeDescription& volume, unsigned height) const;
   Result<Bytes> adopt(const AdoptRequest& request);
-  Result<Bytes> opened();
+  Result<Bytes> opened(Shares shares);
   Task<Result<Bytes>> layout(LayoutRequest request, Payload&);
   Task<Result<Bytes>> open_session(const Payload& payload);
   /// Root slots that do not hold what the client knows to be acknowledged are damaged.
@@ -253,6 +280,10 @@ class Server final : public ShareServer {
   ServerMetrics metrics_;
   std::unique_ptr<FrameStore> frames_;
   std::unique_ptr<GroupSync> sync_;
+  std::optional<Error> ailment_;  // why this server cannot carry on
+  bool lacks_shares_ = false;     // that is it: they can be made anew
+  bool recovering_ = false;
+  std::string seen_files_;     // store_files() a look ago
   bool open_ = false;          // a session was opened in this process's life
   std::uint16_t opening_ = 0;  // of this session, by the client's count
 

@@ -31,7 +31,7 @@ Status check(const VolumeDescription& volume, Party self) {
 }  // namespace
 
 Status Server::start() {
-  S3O_TRY(open_frames());
+  S3O_TRY(open_frames(Shares::must_be_there));
   rpc_.serve([this](Party from, std::uint16_t type, Payload request) {
     return handle(from, static_cast<MessageType>(type), std::move(request));
   });
@@ -46,30 +46,6 @@ Task<Status> Server::stop() {
   while (running_ > 0) co_await idle_.wait();
   if (!frames_) co_return Status{};
   co_return co_await sync_->sync(sync_->begin());
-}
-
-Status Server::open_frames() {
-  sync_ = nullptr;
-  frames_ = nullptr;  // of a volume before this one
-  if (!control_.volume()) return {};
-  if (control_.volume()->server != self_)
-    return fail(Errc::wrong_volume,
-                "store {} belongs to server {} of its volume, and this is server {}: give --store "
-                "the store of server {}",
-                directory_.string(), control_.volume()->server, self_, self_);
-  auto file = disk_.open(directory_ / "slots");
-  if (!file) return fail(file.error());
-  const Bytes owner = control_.has_stamps() ? owner_of(control_.volume()->id, self_) : Bytes();
-  frames_ = std::make_unique<FrameStore>(std::move(*file), owner, params().ring_slots(),
-                                         params().bucket_size, params().slot_size(), cache_bytes_);
-  transport_.limit_messages(largest_message(params()));
-  sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_, &metrics_.sync_seconds);
-  S3O_TRY(check_file_size());
-  warn_of_little_memory();
-  reserved_height_ = 0;
-  if (auto room = reserve_frames(control_.height()); !room)
-    spdlog::error("no room is kept for evictions: {}", room.error().message);
-  return open_ring();
 }
 
 void Server::set_cache_bytes(std::size_t bytes) {
@@ -114,7 +90,12 @@ Status Server::open_ring() {
 Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request) {
   ++running_;
   const Duration begun = clock_.now();
-  auto answer = co_await dispatch(from, type, std::move(request));
+  Result<Bytes> answer;
+  if (ailment_ && !is_for_the_ill(type))
+    answer = fail(*ailment_);
+  else
+    answer = co_await dispatch(from, type, std::move(request));
+  if (!answer && answer.error().code == Errc::damaged_vault) fall_ill(answer.error());
   metrics_.handled(type, clock_.now() - begun, answer.has_value());
   if (--running_ == 0) idle_.notify_all();
   co_return answer;
@@ -237,8 +218,9 @@ Result<bool> Server::takes(const VolumeDescription& volume, unsigned height) con
 }
 
 /// Of a volume that is there already; its disk may have failed just after it was made.
-Result<Bytes> Server::opened() {
-  if (!frames_) S3O_TRY(open_frames());
+Result<Bytes> Server::opened(Shares shares) {
+  if (ailment_ && (shares == Shares::must_be_there || !lacks_shares_)) return fail(*ailment_);
+  if (!frames_) S3O_TRY(open_frames(shares));
   return done();
 }
 
@@ -263,25 +245,26 @@ Result<Bytes> Server::fits(const FitsRequest& request) {
 Result<Bytes> Server::create(const CreateRequest& request) {
   const auto free = takes(request.volume, request.volume.params.first_height);
   if (!free) return fail(free.error());
-  if (!*free) return opened();
+  if (!*free) return opened(Shares::must_be_there);
   S3O_TRY(check_room(request.volume.params));
   S3O_TRY(control_.create(request.volume));
-  S3O_TRY(open_frames());
+  S3O_TRY(open_frames(Shares::may_be_lost));
   spdlog::info("new volume: server {} of {}, Z={}, A={}, {}-byte blocks", self_,
                params().scheme.servers, params().bucket_size, params().evict_every,
                params().block_size);
   return done();
 }
 
-// The session is not open here yet: nothing is asked of what is not there.
+// The session is not open here yet: nothing is asked of what is not there. A server that has lost
+// its shares alone keeps its place, and has them made anew too.
 Result<Bytes> Server::adopt(const AdoptRequest& request) {
   const auto free = takes(request.volume, request.height);
   if (!free) return fail(free.error());
-  if (!*free) return opened();
+  if (!*free) return opened(Shares::may_be_lost);
   if (request.session.epoch == 0) return malformed();
   S3O_TRY(control_.adopt(request));
   if (!request.last) return done();
-  S3O_TRY(open_frames());
+  S3O_TRY(open_frames(Shares::may_be_lost));
   spdlog::warn("this is server {} of a volume in use, whose shares are to be made anew: {} buckets",
                self_, request.from + request.buckets.size());
   return done();
@@ -321,7 +304,8 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
     co_return malformed();
   const OpenRequest& request = *decoded_request;
   S3O_CO_TRY(check_volume(request.volume));
-  if (!frames_) S3O_CO_TRY(open_frames());
+  if (!frames_) S3O_CO_TRY(open_frames(Shares::must_be_there));
+  if (ailment_) co_return fail(*ailment_);
   const Session& present = control_.session();
   if (present != request.next) {
     const bool known =
@@ -342,8 +326,8 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
     if (request.view < control_.view() && (request.view > 0 || !request.root.empty()))
       co_return fail(
           Errc::stale_vault,
-          "server {} has seen {} evictions and this vault {}: it is an old copy; use the "
-          "newest one",
+          "server {} has seen {} evictions and this vault {}: it is an old copy, or has lost the "
+          "end of its log (vault.db-wal was damaged or removed); use the newest one",
           self_, control_.view(), request.view);
     if (request.next.epoch <= present.epoch)
       co_return fail(Errc::bad_request, "an epoch must be newer than {}", present.epoch);
@@ -387,23 +371,8 @@ void Server::distrust_root(const OpenRequest& request) {
 Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::path& store,
                                                        Party self,
                                                        const ServerEnvironment& environment) {
-  auto control = Control::open(store / "control.db", environment.disk);
-  if (!control && control.error().code == Errc::damaged_vault)
-    return fail(
-        Errc::damaged_vault,
-        "store {}: {}; put the newest copy of the whole store back, or an empty store in its "
-        "place, and have the client run s3oramfs repair",
-        store.string(), control.error().message);
+  auto control = open_control(store, environment.disk);
   if (!control) return fail(control.error());
-  std::error_code error;
-  const auto slots = std::filesystem::file_size(store / "slots", error);
-  if (!control->volume() && !error && slots > 0)
-    return fail(
-        Errc::damaged_vault,
-        "store {}: has shares (slots), but control.db does not say of which volume: put the "
-        "newest copy of the whole store back, or an empty store in its place, and have the client "
-        "run s3oramfs repair",
-        store.string());
   auto server = std::make_unique<Server>(std::move(*control), store, self, environment);
   S3O_TRY(server->start());
   return std::unique_ptr<ShareServer>(std::move(server));

@@ -33,7 +33,8 @@ struct ServerEnvironment {
 class ShareServer {
  public:
   /// Opens (or, if empty, starts) the store in the directory `store`, which the caller has locked.
-  /// The store remembers which server of its volume it is; `self` must agree.
+  /// The store remembers which server of its volume it is; `self` must agree. A server whose shares
+  /// are gone, although control.db has them, opens all the same and says so to everybody.
   static Result<std::unique_ptr<ShareServer>> open(const std::filesystem::path& store, Party self,
                                                    const ServerEnvironment& environment);
   virtual ~ShareServer() = default;
@@ -46,6 +47,10 @@ class ShareServer {
 
   /// Keeps so many bytes of buckets in memory from now on. On `executor`.
   virtual void set_cache_bytes(std::size_t bytes) = 0;
+  /// Looks whether the store is still what it was, and, if it is not, whether it has been put right
+  /// meanwhile. Until then every request is answered by what is wrong with it. To be called every
+  /// second or so, on `executor`.
+  virtual void look_after_store() = 0;
 
   /// Brings its gauges up to date, and counters that others count. On `executor`.
   virtual void gauge() = 0;

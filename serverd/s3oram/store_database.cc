@@ -74,7 +74,8 @@ Status Control::make_tables() {
       " id BLOB NOT NULL, next_height INTEGER NOT NULL);"
       "CREATE TABLE IF NOT EXISTS prepared_buckets (bucket INTEGER PRIMARY KEY,"
       " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
-      "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);"));
+      "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);"
+      "CREATE TABLE IF NOT EXISTS lost_shares (one INTEGER PRIMARY KEY CHECK (one = 1));"));
   return make_sums_table(database_);
 }
 
@@ -90,6 +91,7 @@ Status Control::load() {
     }));
     S3O_TRY(load_prepared());
     S3O_TRY(load_attempts());
+    S3O_TRY(load_lost_shares());
     for (FrameNumber frame = 1; frame < users_.size(); ++frame)
       if (users_[frame] == 0) free_.insert(frame);
   }
@@ -209,6 +211,7 @@ Status Control::adopt(const AdoptRequest& part) {
   const bool had_stamps = std::exchange(has_stamps_, true);
   const auto fill = [&]() -> Status {
     S3O_TRY(put_volume(part.volume, part.session, part.view, part.height));
+    S3O_TRY(put_lost_shares(true));
     S3O_TRY(put_buckets("buckets", adopted_.versions));
     ControlSums sums{sum_of_volume(kFormat, part.volume, part.session, part.view, part.height)};
     for (const auto& [bucket, ref] : adopted_.versions) sums.buckets ^= sum_of_bucket(bucket, ref);
@@ -258,7 +261,7 @@ Status Control::put_volume(const VolumeDescription& volume, const Session& sessi
                            std::uint64_t view, unsigned height) {
   S3O_TRY(
       database_.execute("DROP TABLE buckets; DROP TABLE prepared_buckets; DELETE FROM prepared;"
-                        "DELETE FROM attempts;"));
+                        "DELETE FROM attempts; DELETE FROM lost_shares;"));
   S3O_TRY(make_tables());
   auto row = database_.prepare("INSERT OR REPLACE INTO volume VALUES (1, ?, ?, ?, ?, ?)");
   if (!row) return fail(row.error());
@@ -303,6 +306,28 @@ Status Control::set_session(const Session& session) {
   S3O_TRY(database_.transact("session", fill));
   sums_ = sums;
   session_ = session;
+  return {};
+}
+
+// In a transaction.
+Status Control::load_lost_shares() {
+  auto lost = database_.prepare("SELECT 1 FROM lost_shares");
+  if (!lost) return fail(lost.error());
+  const auto there = lost->step();
+  if (!there) return fail(there.error());
+  shares_are_lost_ = *there;
+  return {};
+}
+
+Status Control::put_lost_shares(bool lost) {
+  return database_.execute(lost ? "INSERT OR REPLACE INTO lost_shares VALUES (1)"
+                                : "DELETE FROM lost_shares");
+}
+
+Status Control::note_shares(bool lost) {
+  if (lost == shares_are_lost_) return {};
+  S3O_TRY(database_.transact("shares", [&] { return put_lost_shares(lost); }));
+  shares_are_lost_ = lost;
   return {};
 }
 

@@ -2,7 +2,7 @@
 // view, and what is prepared. Kept in memory as a table and durably in SQLite (control.db).
 //
 // One thread at a time. Every change is durable when the method returns; to the disk each is a step
-// of a name (Disk::step): tables, create, adopt, session, attempt, prepared, flip, discard.
+// of a name (Disk::step): tables, create, adopt, shares, session, attempt, prepared, flip, discard.
 #pragma once
 
 #include <filesystem>
@@ -41,9 +41,18 @@ class Control {
   /// `disk` must outlive it. Errors: damaged_vault if a page or a row is not as it was written.
   static Result<Control> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
+  /// Database::still_there().
+  Status still_there() const { return database_.still_there(); }
+  /// Lets go of the database as it is; nothing can be changed any more.
+  void abandon() { database_.abandon(); }
+
   const std::optional<VolumeDescription>& volume() const { return volume_; }
   /// Whether frames have stamps, and slots an owner: not in stores of format 2.
   bool has_stamps() const { return has_stamps_; }
+  /// Whether the shares of the buckets are being made anew: then it says nothing that they are not
+  /// there. Adoption begins with it.
+  bool shares_are_lost() const { return shares_are_lost_; }
+  Status note_shares(bool lost);
   const Session& session() const { return session_; }
   std::uint64_t view() const { return view_; }
   const std::optional<EvictionId>& prepared() const { return prepared_; }
@@ -129,6 +138,8 @@ class Control {
   Status load_attempts();
   /// Compares what was loaded with the stored sums. A store without them has them from now on.
   Status check_sums();
+  Status load_lost_shares();
+  Status put_lost_shares(bool lost);
   Status make_tables();
   std::int64_t format() const;
   Status add_adopted(const AdoptRequest& part);
@@ -158,7 +169,7 @@ class Control {
   Database database_;
   ControlSums sums_;  // of the rows as they are stored
   std::optional<VolumeDescription> volume_;
-  bool has_stamps_ = true;
+  bool has_stamps_ = true, shares_are_lost_ = false;
   Session session_;
   std::uint64_t view_ = 0;
   unsigned height_ = 0;

@@ -11,6 +11,15 @@
 #include "oramcore/base/rules.h"
 
 namespace s3oram {
+namespace {
+
+std::uint64_t salt_of(View owner) {
+  return owner.empty() ? 0 : XXH3_64bits(owner.data(), owner.size());
+}
+
+bool is_lost(const Status& file) { return !file && file.error().code == Errc::damaged_vault; }
+
+}  // namespace
 
 Frame::Frame(std::size_t slots, std::size_t slot_size)
     : slots_(slots),
@@ -42,7 +51,7 @@ void FramePool::clear() {
 FrameStore::FrameStore(std::unique_ptr<File> file, View owner, std::size_t ring_slots,
                        std::size_t slots_per_frame, std::size_t slot_size, std::size_t cache_bytes)
     : file_(std::move(file)),
-      salt_(owner.empty() ? 0 : XXH3_64bits(owner.data(), owner.size())),
+      salt_(salt_of(owner)),
       ring_slots_(ring_slots),
       slots_(slots_per_frame),
       slot_size_(slot_size),
@@ -74,16 +83,16 @@ std::uint64_t FrameStore::offset(FrameNumber frame, std::size_t slot) const {
 
 /// Of slot and stamp. It binds the place and the owner, so that a misdirected write, and another
 /// server's slots, are noticed too.
-std::uint64_t FrameStore::checksum(FrameNumber frame, std::size_t slot,
-                                   const std::uint8_t* bytes) const {
+std::uint64_t FrameStore::checksum(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes,
+                                   std::uint64_t salt) const {
   const std::uint64_t place = (std::uint64_t{frame} << 16) ^ slot ^ 0x5332'4f52u;
-  return XXH3_64bits_withSeed(bytes, slot_size_ + sizeof(std::uint64_t), place ^ salt_);
+  return XXH3_64bits_withSeed(bytes, slot_size_ + sizeof(std::uint64_t), place ^ salt);
 }
 
 void FrameStore::seal(FrameNumber frame, std::size_t slot, std::uint8_t* bytes,
                       std::uint64_t stamp) const {
   std::memcpy(bytes + slot_size_, &stamp, sizeof stamp);
-  const std::uint64_t sum = checksum(frame, slot, bytes);
+  const std::uint64_t sum = checksum(frame, slot, bytes, salt_);
   std::memcpy(bytes + slot_size_ + sizeof stamp, &sum, sizeof sum);
 }
 
@@ -92,7 +101,7 @@ bool FrameStore::intact(FrameNumber frame, std::size_t slot, const std::uint8_t*
   std::uint64_t found = 0, sum = 0;
   std::memcpy(&found, bytes + slot_size_, sizeof found);
   std::memcpy(&sum, bytes + slot_size_ + sizeof found, sizeof sum);
-  return found == stamp.value_or(found) && sum == checksum(frame, slot, bytes);
+  return found == stamp.value_or(found) && sum == checksum(frame, slot, bytes, salt_);
 }
 
 std::uint64_t FrameStore::possible_frames() const {
@@ -148,15 +157,21 @@ Status FrameStore::read(std::uint64_t at, MutView out) {
   return done ? done : told(file_->read(at, out));
 }
 
+/// Unless it is the whole file that is not there any more.
+tl::unexpected<Error> FrameStore::damage(std::string what) {
+  if (Status there = still_there(); is_lost(there)) return fail(std::move(there).error());
+  return fail(Error{Errc::corrupt, std::move(what)});
+}
+
 Result<std::shared_ptr<Frame>> FrameStore::load(const FrameRef& ref) {
   const auto [frame, slots, stamp] = ref;
   auto content = FramePool::take(pool_);
   // As damaged as what the disk reads wrong: a write mends it.
   if (!read(offset(frame, 0), content->bytes().first(slots * stride_)))
-    return fail(Errc::corrupt, "frame {} cannot be read from the disk", frame);
+    return damage(fmt::format("frame {} cannot be read from the disk", frame));
   for (std::size_t slot = 0; slot < slots; ++slot)
     if (rule_holds(Rule::checksums) && !intact(frame, slot, content->slot(slot), stamp))
-      return fail(Errc::corrupt, "slot {} of frame {} is damaged on disk", slot, frame);
+      return damage(fmt::format("slot {} of frame {} is damaged on disk", slot, frame));
   return content;
 }
 
@@ -190,16 +205,34 @@ Result<std::optional<FrameStore::StampedSlot>> FrameStore::read_slot(FrameNumber
                                                                      Stamp stamp) {
   StampedSlot result{0, Bytes(stride_)};
   S3O_TRY(read(offset(frame, slot), result.content));
-  if (!intact(frame, slot, result.content.data(), stamp)) return std::optional<StampedSlot>();
+  if (!intact(frame, slot, result.content.data(), stamp)) {
+    if (Status there = still_there(); is_lost(there)) return fail(std::move(there).error());
+    return std::optional<StampedSlot>();
+  }
   std::memcpy(&result.stamp, result.content.data() + slot_size_, sizeof result.stamp);
   result.content.resize(slot_size_);
   return std::optional<StampedSlot>(std::move(result));
+}
+
+bool FrameStore::is_foreign(FrameNumber frame, std::size_t slot, Stamp stamp,
+                            const std::vector<Bytes>& others) {
+  Bytes record(stride_);
+  if (!read(offset(frame, slot), record)) return false;
+  std::uint64_t found = 0, sum = 0;
+  std::memcpy(&found, record.data() + slot_size_, sizeof found);
+  std::memcpy(&sum, record.data() + slot_size_ + sizeof found, sizeof sum);
+  if (intact(frame, slot, record.data(), stamp)) return false;
+  if (!stamp) return std::ranges::all_of(record, [](std::uint8_t byte) { return byte == 0; });
+  return found != *stamp || std::ranges::any_of(others, [&](const Bytes& owner) {
+           return sum == checksum(frame, slot, record.data(), salt_of(owner));
+         });
 }
 
 Result<std::vector<std::uint16_t>> FrameStore::damaged(const FrameRef& ref) {
   std::vector<std::uint16_t> found;
   for (std::size_t slot = 0; slot < ref.slots; ++slot) {
     auto content = read_slot(ref.frame, slot, ref.stamp);
+    if (!content && content.error().code == Errc::damaged_vault) return fail(content.error());
     if (!content || !*content) found.push_back(static_cast<std::uint16_t>(slot));
   }
   return found;

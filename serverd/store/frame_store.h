@@ -111,7 +111,7 @@ class FrameStore {
   Status write_slot(FrameNumber frame, std::size_t slot, View content, std::uint64_t stamp);
 
   /// The stamp of a slot and its content, or nothing if it was never (or only half) written, or not
-  /// under `stamp`.
+  /// under `stamp`. Errors: failed, damaged_vault (still_there()).
   struct StampedSlot {
     std::uint64_t stamp;
     Bytes content;
@@ -119,10 +119,24 @@ class FrameStore {
   Result<std::optional<StampedSlot>> read_slot(FrameNumber frame, std::size_t slot,
                                                Stamp stamp = {});
 
-  /// Which of the frame's first slots are damaged on disk.
+  /// Whether the slot was written by somebody else, or at another time: it has another stamp, or it
+  /// is one of these owners'. A slot that has rotted, or cannot be read, is not foreign: most
+  /// likely it still has its stamp.
+  bool is_foreign(FrameNumber frame, std::size_t slot, Stamp stamp,
+                  const std::vector<Bytes>& others);
+
+  /// Which of the frame's first slots are damaged on disk. Errors: damaged_vault (still_there()).
   Result<std::vector<std::uint16_t>> damaged(const FrameRef& ref);
 
-  Status sync() { return told(file_->sync()); }
+  /// What was written would be lost with a file that the name does not lead to any more.
+  Status sync() {
+    S3O_TRY(still_there());
+    return told(file_->sync());
+  }
+  /// File::still_there().
+  Status still_there() { return told(file_->still_there()); }
+  /// Where the first slots of the frame end in the file.
+  std::uint64_t end_of(FrameNumber frame, std::size_t slots) const { return offset(frame, slots); }
   /// Frames 1 to `frames` never lack room on the disk from now on. Errors: disk_full.
   Status reserve(std::uint64_t frames) { return file_->reserve(bytes_of(frames)); }
   /// How large the file is with so many frames.
@@ -147,7 +161,8 @@ class FrameStore {
   Status told(Status of_disk);
   void seal(FrameNumber frame, std::size_t slot, std::uint8_t* bytes, std::uint64_t stamp) const;
   bool intact(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes, Stamp stamp) const;
-  std::uint64_t checksum(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes) const;
+  std::uint64_t checksum(FrameNumber frame, std::size_t slot, const std::uint8_t* bytes,
+                         std::uint64_t salt) const;
   std::uint64_t offset(FrameNumber frame, std::size_t slot) const;
   // With the mutex held:
   Cached* find(const FrameRef& ref);
@@ -159,6 +174,7 @@ class FrameStore {
     return std::max<std::size_t>(4, bytes / (slots_ * stride_));
   }
 
+  tl::unexpected<Error> damage(std::string what);
   /// From the disk, which is asked once more if it cannot read.
   Status read(std::uint64_t at, MutView out);
   /// The same, checked.

@@ -52,6 +52,7 @@ class MemoryFile final : public File {
     return {};
   }
   Status reserve(std::uint64_t) override { return {}; }
+  Result<std::uint64_t> size() override { return disk_->content.size(); }
 
  private:
   std::shared_ptr<MemoryDisk> disk_;

@@ -292,6 +292,116 @@ TEST_P(RepairTest, TheFormerDiskDoesNotComeBack) {
   go_on();
 }
 
+/// A file `slots` that is not the one that control.db describes.
+struct Mislaid {
+  const char* name;
+  std::function<void(Bytes& slots, const Bytes& of_another)> change;
+};
+const Mislaid kMislaid[] = {
+    {"missing", {}},
+    {"empty", [](Bytes& slots, const Bytes&) { slots.clear(); }},
+    {"short", [](Bytes& slots, const Bytes&) { slots.resize(slots.size() / 3); }},
+    {"zeros", [](Bytes& slots, const Bytes&) { std::ranges::fill(slots, 0); }},
+    {"of another server", [](Bytes& slots, const Bytes& other) { slots = other; }},
+};
+
+// All of them: whatever a client then did would give blocks up.
+TEST_P(RepairTest, ServersThatLackTheirSharesSaySoBeforeAnythingIsTouched) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.close_client());
+  for (const Mislaid& how : kMislaid) {
+    SCOPED_TRACE(how.name);
+    std::map<Party, test::DiskImage> whole;
+    for (Party server = 1; server <= cluster_.servers(); ++server) {
+      cluster_.stop_server(server);
+      whole[server] = cluster_.disk(server).image();
+    }
+    const std::string name = cluster_.slots().string();
+    for (const auto& [server, image] : whole) {
+      test::DiskImage changed = image;
+      const Party other = server % cluster_.servers() + 1;
+      if (how.change) {
+        auto& slots = changed.files.at(name);
+        how.change(slots.bytes, whole.at(other).files.at(name).bytes);
+        slots.pages.assign(slots.bytes.size() / test::kDiskPage + 1, true);
+      } else {
+        changed.files.erase(name);
+      }
+      cluster_.replace_disk(server, changed);
+      cluster_.start_server(server);
+    }
+    const Status opened = cluster_.open_client();
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, Errc::wrong_volume) << opened.error().message;
+    EXPECT_NE(opened.error().message.find("lacks its shares"), std::string::npos);
+    cluster_.kill_client();
+    for (const auto& [server, image] : whole) {
+      cluster_.stop_server(server);
+      cluster_.replace_disk(server, image);
+      cluster_.start_server(server);
+    }
+    ASSERT_OK(cluster_.open_client());
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+    EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+    ASSERT_OK(cluster_.close_client());
+  }
+  go_on();
+}
+
+TEST_P(RepairTest, AServerThatLacksItsSharesAloneHasThemMadeAnew) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.close_client());
+  cluster_.stop_server(2);
+  auto image = cluster_.disk(2).image();
+  image.files.erase(cluster_.slots().string());
+  cluster_.replace_disk(2, image);
+  cluster_.start_server(2);
+  ASSERT_FALSE(cluster_.open_client());
+  cluster_.kill_client();
+  ASSERT_NO_FATAL_FAILURE(repair({2}));
+  ASSERT_OK(cluster_.close_client());
+  cluster_.stop_server(2);
+  cluster_.start_server(2);
+  go_on();
+}
+
+// Set back while the volume is in use, and put right: nothing is lost, and nobody is told anything
+// else than to wait.
+TEST_P(RepairTest, AMountOutlastsAServerThatWasSetBack) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  cluster_.kill_server(2);
+  const auto former = cluster_.disk(2).image();
+  cluster_.start_server(2);
+  for (BlockId block = 0; block < kBlocks; ++block) ASSERT_NO_FATAL_FAILURE(write(block, 20));
+  ASSERT_OK(cluster_.commit());
+  cluster_.kill_server(2);
+  const auto newest = cluster_.disk(2).image();
+  cluster_.replace_disk(2, former);
+  cluster_.start_server(2);
+  std::optional<Status> written;
+  cluster_.engine().write(3, pattern(3, 21, kBlockSize),
+                          [&](Status status) { written = std::move(status); });
+  const auto trouble = [&] { return cluster_.engine().status().servers[1].trouble; };
+  cluster_.run_until([&] { return trouble().has_value(); });
+  EXPECT_EQ(trouble()->error.code, Errc::wrong_volume) << trouble()->error.message;
+  const Duration until = cluster_.clock_of(kClient).now() + std::chrono::minutes(5);
+  cluster_.run_until([&] { return cluster_.clock_of(kClient).now() >= until; });
+  EXPECT_FALSE(written);
+  EXPECT_EQ(cluster_.engine().status().failure, "");
+  EXPECT_TRUE(trouble());
+  cluster_.kill_server(2);
+  cluster_.replace_disk(2, newest);
+  cluster_.start_server(2);
+  cluster_.run_until([&] { return written.has_value(); });
+  ASSERT_OK(*written);
+  newest_[3] = 21;
+  cluster_.run_until([&] { return !trouble(); });
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+  ASSERT_OK(cluster_.close_client());
+  go_on();
+}
+
 // As if the server had computed them so: nothing but the others' shares tells.
 TEST_P(RepairTest, SharesThatAreWrongAreFoundAndTheirServerIsNamed) {
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -352,12 +462,14 @@ TEST_P(RepairTest, ALostSlotIsLeftAsItIs) {
   ASSERT_OK(cluster_.commit());
   cluster_.settle();
   std::map<Party, test::DiskImage> whole;
+  const std::size_t stride = cluster_.params().slot_size() + Frame::kTrailer;
   const unsigned too_many = cluster_.params().scheme.servers - cluster_.params().scheme.threshold;
   for (Party server = 1; server <= too_many; ++server) {
     cluster_.stop_server(server);
     whole[server] = cluster_.disk(server).image();
     auto image = whole[server];
-    image.files.erase(cluster_.slots().string());
+    Bytes& slots = image.files.at(cluster_.slots().string()).bytes;
+    for (std::size_t at = 5; at < slots.size(); at += 7 * stride) slots[at] ^= 1;
     cluster_.replace_disk(server, image);
     cluster_.start_server(server);
   }

@@ -34,6 +34,7 @@ class SimFile final : public File {
     return answer(disk_.reserve(*inode_, size), "reserve space in");
   }
   std::uint64_t largest() override { return disk_.largest(*inode_); }
+  Result<std::uint64_t> size() override { return disk_.size(*inode_); }
   Status truncate(std::uint64_t size) override {
     return answer(disk_.truncate(*inode_, size), "truncate");
   }
@@ -267,6 +268,11 @@ std::uint64_t SimDisk::largest(SimInode& inode) {
   Lock lock(mutex_);
   if (!space_) return std::numeric_limits<std::int64_t>::max();
   return inode.page_count() * kDiskPage + *space_;
+}
+
+std::uint64_t SimDisk::size(SimInode& inode) {
+  Lock lock(mutex_);
+  return inode.live().bytes.size();
 }
 
 }  // namespace s3oram::test

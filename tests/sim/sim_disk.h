@@ -53,6 +53,7 @@ class SimDisk final : public Disk {
   ~SimDisk() override;
 
   Result<std::unique_ptr<File>> open(const std::filesystem::path& path) override;
+  bool exists(const std::filesystem::path& path) override { return find(path.string()) != nullptr; }
   std::string sqlite_vfs() const override { return vfs_name_; }
   void step(std::string_view name, bool done) override;
 
@@ -105,6 +106,7 @@ class SimDisk final : public Disk {
   DiskOutcome sync(SimInode& inode);
   DiskOutcome reserve(SimInode& inode, std::uint64_t size);
   std::uint64_t largest(SimInode& inode);
+  std::uint64_t size(SimInode& inode);
   std::recursive_mutex& mutex() const { return mutex_; }
 
  private:

@@ -65,6 +65,8 @@ for other in 2 1.former; do
   else
     cp "$work/1.former" "$vault/servers/1/slots"
   fi
+  expect 18 "server 1 lacks its shares" s3oramfs mount "$vault" "$mount"
+  s3oramfs repair --server 1 "$vault"
   mount_vault
   snapshot "$mount/tree" > "$work/tree.now"
   same "$work/tree.before" "$work/tree.now" "what one server has lost is lost"

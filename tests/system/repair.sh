@@ -127,6 +127,9 @@ s3oramfs umount "$mount"
 for n in 1 2; do
   head -c "$(stat -c %s "$vault/servers/$n/slots")" /dev/urandom > "$vault/servers/$n/slots"
 done
+expect 18 "server 1 lacks its shares" s3oramfs mount "$vault" "$mount"
+expect 18 "server 2 lacks its shares" s3oramfs repair --server 1 "$vault"
+expect 12 "at too many servers" s3oramfs repair --server 1 --server 2 "$vault"
 s3oramfs mount "$vault" "$mount"
 expect 1 "Input/output error" cat "$mount/$lost"
 status_says "could not be read" || fail "status: $(s3oramfs status "$vault")"

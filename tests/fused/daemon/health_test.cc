@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fused/daemon/health_watch.h"
 #include "fused/daemon/mount_status.h"
 #include "tests/harness/exposition.h"
 
@@ -83,6 +84,40 @@ const Case kCases[] = {
      },
      {"server 3 does not answer for 60 s: reading and writing wait",
       "server 1 has trouble, and is asked again: adding up: server 3 does not answer"}},
+    {"a server that has lost its store",
+     [](MountState& s) {
+       s.volume.servers[1].trouble = "server 2 lacks its shares: slots is missing";
+       s.volume.servers[1].trouble_code = Errc::wrong_volume;
+     },
+     {"server 2 has trouble, and is asked again: server 2 lacks its shares: slots is missing"}},
+    {"a server whose disk hangs",
+     [](MountState& s) {
+       s.volume.servers[2].stalled_at = "a root write";
+       s.volume.servers[2].stalled_seconds = 5;
+     },
+     {"server 3 answers, but has not done a root write for 5 s: its disk, or its line to another "
+      "server, hangs"}},
+    {"who waits for a silent one does not hang",
+     [](MountState& s) {
+       s.volume.servers[0].answering = false;
+       s.volume.servers[0].silent_seconds = 6;
+       s.volume.servers[2].stalled_at = "a retrieval";
+       s.volume.servers[2].stalled_seconds = 5;
+     },
+     {"server 1 does not answer for 6 s: reading and writing wait"}},
+    {"vault.db cannot be written",
+     [](MountState& s) { s.volume.database_trouble = "database vault.db: its disk is full"; },
+     {"vault.db cannot be written, and nothing becomes durable: database vault.db: its disk is "
+      "full"}},
+    {"the disk of vault.db hangs",
+     [](MountState& s) { s.volume.committing_seconds = 5; },
+     {"vault.db: its disk has not taken a commit for 5 s"}},
+    {"the names cannot be backed up",
+     [](MountState& s) {
+       s.files.backup_failure = "Input/output error";
+       s.files.backup_failing_for = 12s;
+     },
+     {"the names could not be backed up for 12 s: Input/output error"}},
     {"no room for what is written",
      [](MountState& s) {
        s.files.dirty_bytes = s.files.failing_bytes = s.files.no_room_bytes = 2'200'000;
@@ -148,6 +183,48 @@ TEST(Health, IsToldInWords) {
   }
 }
 
+// Programs go by the kind and the server; the log by the cause, which stays the same.
+TEST(Health, HasAKindAndACauseThatDoNotChange) {
+  for (const Case& each : kCases) {
+    MountState state = sound();
+    each.change(state);
+    for (const Problem& problem : find_problems(state)) {
+      EXPECT_TRUE(std::ranges::any_of(kProblemKinds, [&](const char* kind) {
+        return problem.kind == std::string_view(kind);
+      })) << each.name;
+      EXPECT_EQ(std::string_view(problem.kind).starts_with("server_"), problem.server != kClient)
+          << each.name;
+    }
+  }
+  const auto cause_after = [](double seconds) {
+    MountState state = sound();
+    state.volume.servers[1].answering = false;
+    state.volume.servers[1].silent_seconds = seconds;
+    return find_problems(state).at(0);
+  };
+  EXPECT_EQ(cause_after(4).cause, cause_after(400).cause);
+  EXPECT_NE(cause_after(4).text, cause_after(400).text);
+  EXPECT_EQ(cause_after(4).kind, std::string_view("server_silent"));
+  EXPECT_EQ(cause_after(4).server, 2);
+}
+
+TEST(Health, IsLoggedOnceWhenItBeginsAndOnceWhenItEnds) {
+  HealthLog log;
+  MountState state = sound();
+  EXPECT_TRUE(log.changes(find_problems(state)).begun.empty());
+  state.volume.servers[1].answering = false;
+  for (const bool first : {true, false}) {
+    state.volume.servers[1].silent_seconds += 3;
+    const auto changes = log.changes(find_problems(state));
+    EXPECT_EQ(changes.begun.size(), first ? 1u : 0u);
+    EXPECT_TRUE(changes.ended.empty());
+    EXPECT_FALSE(log.healthy());
+  }
+  const auto changes = log.changes(find_problems(sound()));
+  EXPECT_EQ(changes.ended, std::vector<std::string>{"server 2 does not answer"});
+  EXPECT_TRUE(log.healthy());
+}
+
 TEST(MountStatus, HasTheNamesThatProgramsUse) {
   MountState state = sound();
   state.volume.servers[1].answering = false;
@@ -160,6 +237,8 @@ TEST(MountStatus, HasTheNamesThatProgramsUse) {
   EXPECT_EQ(json["since"], 1700000000);
   EXPECT_EQ(json["health"]["healthy"], false);
   EXPECT_EQ(json["health"]["problems"].size(), 1u);
+  EXPECT_EQ(json["health"]["causes"][0]["kind"], "server_silent");
+  EXPECT_EQ(json["health"]["causes"][0]["server"], 2);
   EXPECT_EQ(json["volume"]["accesses"], 7);
   EXPECT_EQ(json["volume"]["evicting"], false);
   EXPECT_EQ(json["cache"]["dirty_bytes"], 123);
@@ -188,9 +267,14 @@ TEST(MountStatus, GaugesFollowTheState) {
   MountState state = sound();
   state.volume.servers[1].bytes_sent = 12;
   state.files.no_room_bytes = 3;
+  state.volume.servers[1].trouble = "no room";
+  state.volume.servers[1].trouble_code = Errc::disk_full;
   gauge({"/a secret name", 1}, state, {{{0, 1, 2}, {2, 3, 4}}, {}, {}}, metrics);
   Exposition page = read_exposition(metrics.text());
   EXPECT_EQ(page.samples.at("s3oramfs_healthy"), 0);
+  EXPECT_EQ(page.samples.at("s3oramfs_problem{kind=\"no_room\"}"), 1);
+  EXPECT_EQ(page.samples.at("s3oramfs_problem{kind=\"server_full\",server=\"2\"}"), 1);
+  EXPECT_EQ(page.samples.at("s3oramfs_problem{kind=\"server_full\",server=\"1\"}"), 0);
   EXPECT_EQ(page.samples.at("s3oramfs_sent_bytes_total{server=\"2\"}"), 12);
   EXPECT_EQ(page.samples.at("s3oramfs_between_servers_bytes_total{server=\"1\",peer=\"2\"}"), 3);
   EXPECT_EQ(metrics.text().find("secret"), std::string::npos);
@@ -199,6 +283,7 @@ TEST(MountStatus, GaugesFollowTheState) {
   gauge({"/a secret name", 1}, state, {{}, {}, {}}, metrics);
   page = read_exposition(metrics.text());
   EXPECT_EQ(page.samples.at("s3oramfs_healthy"), 1);
+  EXPECT_EQ(page.samples.at("s3oramfs_problem{kind=\"server_full\",server=\"2\"}"), 0);
   EXPECT_EQ(page.samples.at("s3oramfs_sent_bytes_total{server=\"2\"}"), 15);
   EXPECT_EQ(page.samples.at("s3oramfs_server_answering{server=\"2\"}"), 1);
 }

@@ -102,8 +102,9 @@ Task<Status> Engine::compare_with_servers(ClientState::Loaded& loaded, Duration 
       *stand, [&](const SurveyAnswer& each) { return each.view > loaded.tree.view; });
   if (ahead || wrote_since(*stand, loaded, params_))
     co_return fail(Errc::stale_vault,
-                   "the servers hold writes of which this vault does not know: it is an old copy; "
-                   "use the newest one, or, if that is lost, s3oramfs restore");
+                   "the servers hold writes of which this vault does not know: {}, or, if that is "
+                   "lost, s3oramfs restore",
+                   kBehindServers);
   for (Intent& intent : loaded.intents)
     if (intent.access == 0 && intent.turn < loaded.tree.written)
       intent.access = agreed_stamp(*stand, root_slot(intent.turn, params_.evict_every),
@@ -158,12 +159,16 @@ EngineStatus Engine::status() const {
                       .evicting = evicting_,
                       .unreadable = unreadable_.size(),
                       .failure = dead_ ? dead_->message : std::string(),
+                      .database = servers_.trouble(kClient),
                       .servers = {}};
   const Turn released = first_turn(released_view_, params_.evict_every);
   status.evictions_due = (std::max(tree_.written, released) - released) / params_.evict_every;
-  if (evicting_) status.evicting_for = environment_.clock.now() - eviction_begun_;
+  const Duration now = environment_.clock.now();
+  if (evicting_) status.evicting_for = now - eviction_begun_;
+  if (commit_begun_) status.committing_for = now - *commit_begun_;
   for (Party server = 1; server <= servers_.count(); ++server)
-    status.servers.push_back({servers_.silent_for(server), servers_.trouble(server)});
+    status.servers.push_back(
+        {servers_.silent_for(server), servers_.trouble(server), servers_.stalled(server)});
   return status;
 }
 

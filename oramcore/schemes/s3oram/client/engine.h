@@ -38,16 +38,19 @@ struct ClientEnvironment {
 struct EngineStatus {
   struct Server {
     std::optional<Duration> silent_for;  // it has not answered for so long
-    std::string trouble;                 // its own, by its last answer; or empty
+    std::optional<Trouble> trouble;      // its own, with its disk or its store
+    std::optional<Servers::Stall> stall;
   };
   std::uint64_t blocks = 0, capacity = 0, accesses = 0, evictions = 0, stash = 0, uncommitted = 0;
   unsigned height = 0;
   bool evicting = false;
   std::uint64_t evictions_due = 0;  // full groups of root writes, one of which may be under way
   Duration evicting_for{};
-  std::uint64_t unreadable = 0;  // blocks that could not be read when they were last asked for
-  std::string failure;           // why the volume cannot go on; or empty
-  std::vector<Server> servers;   // from 1
+  std::uint64_t unreadable = 0;     // blocks that could not be read when they were last asked for
+  std::string failure;              // why the volume cannot go on; or empty
+  std::optional<Trouble> database;  // commits of vault.db fail
+  Duration committing_for{};        // the commit under way
+  std::vector<Server> servers;      // from 1
 };
 
 struct Healed {
@@ -150,7 +153,8 @@ class Engine final : public BlockDevice {
   Task<std::vector<Status>> send_shares(WriteRootRequest request, View sealed);
   struct RootParts;
   Task<std::vector<Status>> send_parts(WriteRootRequest request, View sealed);
-  Task<Status> send_parts_to(Party server, const RootParts& parts);
+  Task<Status> send_parts_to(Party server, const RootParts& parts,
+                             std::shared_ptr<Servers::JointAttempt> attempt);
   void acknowledge_in_order();
   void set_position(BlockId block, const Position& position);
 
@@ -206,7 +210,8 @@ class Engine final : public BlockDevice {
   Task<Result<Payload>> ask_again(Party server, MessageType type, Bytes message);
   Task<Status> write_share(Party server, SlotAddress at, View share);
   Task<std::vector<Result<Payload>>> ask_for_share(SlotAddress at, Party to, Bytes helpers);
-  Task<Result<Payload>> ask_for_part(Party helper, Bytes message, Party to, std::uint64_t ticket);
+  Task<Result<Payload>> ask_for_part(Party helper, Bytes message, Party to, std::uint64_t ticket,
+                                     std::shared_ptr<Servers::JointAttempt> attempt);
   void healed(Party server, SlotAddress at);
   std::uint64_t access_in(SlotAddress at) const;
 
@@ -228,7 +233,8 @@ class Engine final : public BlockDevice {
   void decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height);
   Task<Status> flip();
   Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height);
-  Task<Status> prepare_at(Party server, Bytes message, EvictionId id, Status& outcome);
+  Task<Status> prepare_at(Party server, Bytes message, EvictionId id,
+                          std::shared_ptr<Servers::JointAttempt> attempt, Status& outcome);
 
   ClientEnvironment environment_;
   VolumeParams params_;
@@ -297,6 +303,7 @@ class Engine final : public BlockDevice {
   StateChanges pending_;
   std::uint64_t commits_asked_ = 0, commits_done_ = 0;
   bool committing_ = false;
+  std::optional<Duration> commit_begun_;  // the one that the database works on
   Status last_commit_;
   Event committed_;
 

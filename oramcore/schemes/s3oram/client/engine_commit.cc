@@ -44,9 +44,16 @@ Task<void> Engine::commit_loop() {
     CommitParticipant* const participant = participant_;
     auto with = participant ? participant->snapshot() : std::function<Status(Database&)>();
     const Duration begun = environment_.clock.now();
+    commit_begun_ = begun;
     last_commit_ =
         co_await offload(environment_.database, [&] { return state_.commit(tree, changes, with); });
-    metrics_.commit_seconds.observe(environment_.clock.now() - begun);
+    commit_begun_.reset();
+    const Duration ended = environment_.clock.now();
+    metrics_.commit_seconds.observe(ended - begun);
+    if (last_commit_)
+      servers_.troubles().worked(kClient, MessageType::commit);
+    else
+      servers_.troubles().failed(kClient, MessageType::commit, last_commit_.error(), ended);
     if (last_commit_) durable_ = tree;
     if (!last_commit_) metrics_.commit_failures.add();
     if (!last_commit_) pending_.merge_older(std::move(changes));

@@ -166,16 +166,19 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
                          .next_height = static_cast<std::uint8_t>(next_height),
                          .orders = {}};
   Status outcome;
+  const auto attempt = std::make_shared<Servers::JointAttempt>();
   auto discarded = co_await for_all(servers_.count(), [&](Party server) {
     request.orders = orders[server - 1];
-    return prepare_at(server, encode(request), id, outcome);
+    return prepare_at(server, encode(request), id, attempt, outcome);
   });
   for (auto& status : discarded) S3O_CO_TRY(status);
   co_return outcome;
 }
 
-Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id, Status& outcome) {
-  auto answer = co_await servers_.ask_once(server, PrepareRequest::kType, std::move(message));
+Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id,
+                                std::shared_ptr<Servers::JointAttempt> attempt, Status& outcome) {
+  auto answer =
+      co_await servers_.ask_once(server, PrepareRequest::kType, std::move(message), attempt);
   if (answer) co_return Status{};
   const Errc code = answer.error().code;
   if (code == Errc::fenced || code == Errc::stale_vault || code == Errc::bad_request)

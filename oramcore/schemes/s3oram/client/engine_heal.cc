@@ -205,12 +205,13 @@ Task<std::vector<Result<Payload>>> Engine::ask_for_share(SlotAddress at, Party t
                                .to = to,
                                .helpers = helpers,
                                .masks = {}};
+  const auto attempt = std::make_shared<Servers::JointAttempt>();
   std::vector<Task<Result<Payload>>> asked;
   for (std::size_t i = 0; i < helpers.size(); ++i) {
     contribute.masks = masks[i];
-    asked.push_back(ask_for_part(helpers[i], encode(contribute), to, ticket));
+    asked.push_back(ask_for_part(helpers[i], encode(contribute), to, ticket, attempt));
   }
-  asked.push_back(servers_.ask_once(to, MendRequest::kType, encode(mend)));
+  asked.push_back(servers_.ask_once(to, MendRequest::kType, encode(mend), attempt));
   auto answers = co_await all(std::move(asked));
   tickets_.erase(ticket);
   co_return answers;
@@ -219,8 +220,10 @@ Task<std::vector<Result<Payload>>> Engine::ask_for_share(SlotAddress at, Party t
 /// Asks `helper` for its part of the share of `to`. If it gives none, `to` is told, which would
 /// wait for it.
 Task<Result<Payload>> Engine::ask_for_part(Party helper, Bytes message, Party to,
-                                           std::uint64_t ticket) {
-  auto answer = co_await servers_.ask_once(helper, ContributeRequest::kType, std::move(message));
+                                           std::uint64_t ticket,
+                                           std::shared_ptr<Servers::JointAttempt> attempt) {
+  auto answer = co_await servers_.ask_once(helper, ContributeRequest::kType, std::move(message),
+                                           std::move(attempt));
   if (answer || dead_) co_return answer;
   const WithdrawRequest withdraw{session_.epoch, ticket};
   static_cast<void>(co_await servers_.ask(to, WithdrawRequest::kType, encode(withdraw)));

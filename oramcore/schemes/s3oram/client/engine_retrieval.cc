@@ -157,6 +157,7 @@ struct Engine::SumAttempt {
   std::vector<Result<Payload>> answers;
   std::size_t unanswered;
   Event answered;
+  const std::shared_ptr<Servers::JointAttempt> joint = std::make_shared<Servers::JointAttempt>();
 };
 
 /// One block down: t servers get their share of the query as a seed, and the servers add up their
@@ -203,7 +204,8 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
 /// Whatever goes wrong at one server ends the attempt at the adder, who would wait for it.
 Task<void> Engine::ask_for_addend(Party server, Bytes message, SumOrder order,
                                   std::shared_ptr<SumAttempt> attempt) {
-  auto answer = co_await servers_.ask_once(server, RetrieveRequest::kType, std::move(message));
+  auto answer = co_await servers_.ask_once(server, RetrieveRequest::kType, std::move(message),
+                                           attempt->joint);
   if (!answer && server != order.adder && !dead_) {
     const WithdrawRequest withdraw{session_.epoch, order.ticket};
     auto withdrawn = co_await servers_.ask(order.adder, WithdrawRequest::kType, encode(withdraw));

@@ -81,14 +81,17 @@ Task<std::vector<Status>> Engine::send_parts(WriteRootRequest request, View seal
         expand(parts.seeds[number], "root part", parts.request.access, sealed.size());
     gf::multiply_add(1, parts.random[number], parts.part);
   }
+  const auto attempt = std::make_shared<Servers::JointAttempt>();
   auto sent = co_await for_all(servers_.count(),
-                               [&](Party server) { return send_parts_to(server, parts); });
+                               [&](Party server) { return send_parts_to(server, parts, attempt); });
   co_return sent;
 }
 
 /// When something goes wrong, the servers that it concerns are sent their whole shares.
-Task<Status> Engine::send_parts_to(Party server, const RootParts& parts) {
-  auto answer = co_await servers_.ask_once(server, WriteRootRequest::kType, parts.message(server));
+Task<Status> Engine::send_parts_to(Party server, const RootParts& parts,
+                                   std::shared_ptr<Servers::JointAttempt> attempt) {
+  auto answer = co_await servers_.ask_once(server, WriteRootRequest::kType, parts.message(server),
+                                           std::move(attempt));
   if (answer) co_return Status{};
   if (!Servers::may_pass(answer.error().code)) co_return fail(answer.error());
   std::vector<Task<Status>> again;

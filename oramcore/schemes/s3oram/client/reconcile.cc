@@ -16,10 +16,8 @@ bool is_blank(std::uint64_t stamp, std::size_t slot) {
 Result<std::optional<Due>> due_at(Party server, const OpenAnswer& stands, const TreeState& tree,
                                   const std::optional<EvictionId>& attempt) {
   if (stands.view > tree.view)
-    return fail(Errc::stale_vault,
-                "server {} has seen {} evictions and this vault {}: it is an old copy; use the "
-                "newest one",
-                server, stands.view, tree.view);
+    return fail(Errc::stale_vault, "server {} has seen {} evictions and this vault {}: {}", server,
+                stands.view, tree.view, kBehindServers);
   if (stands.view + 1 == tree.view && stands.prepared == tree.last_decided)
     return std::optional(Due{MessageType::commit, tree.last_decided});
   if (stands.view != tree.view)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "oramcore/schemes/s3oram/client/client_state.h"
@@ -11,6 +12,11 @@
 #include "oramcore/schemes/s3oram/protocol/repair_messages.h"
 
 namespace s3oram {
+
+/// What may be the matter with a vault that is behind its servers, and what to do.
+constexpr std::string_view kBehindServers =
+    "it is an old copy, or has lost the end of its log (vault.db-wal was damaged or removed); use "
+    "the newest one";
 
 /// A commit or a discard of the eviction that the server has prepared.
 struct Due {

@@ -8,7 +8,32 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kSlowLine = 32;                // bytes in a ms
-constexpr Duration kBusy = std::chrono::seconds(5);  // so long nobody is called silent
+constexpr Duration kBusy = std::chrono::seconds(3);  // so long nobody is called silent
+
+/// Whether the server may work on it for as long as it takes.
+bool may_take_long(MessageType type) {
+  switch (type) {
+    case MessageType::prepare:
+    case MessageType::discard:  // waits for the end of what it discards
+    case MessageType::release:  // waits for retrievals
+    case MessageType::reserve:
+    case MessageType::check:
+    case MessageType::digests:
+    case MessageType::labels:
+    case MessageType::layout:
+    case MessageType::adopt:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Answers that say nothing about the state of the server: of the protocol's course, or of a slot
+/// that will be healed.
+bool is_in_course(Errc code) {
+  return code == Errc::need_open || code == Errc::former_view || code == Errc::shutting_down ||
+         code == Errc::corrupt;
+}
 
 }  // namespace
 
@@ -21,7 +46,6 @@ Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& tra
       openings_(count + 1),
       answering_(count + 1),
       reopening_(count + 1),
-      trouble_(count + 1),
       told_(count + 1),
       last_heard_(count + 1),
       silent_since_(count + 1),
@@ -35,6 +59,15 @@ void Servers::heard(Party server, Duration asked, bool answered) {
     auto& since = silent_since_[server];
     since = std::min(since.value_or(asked), asked);
   }
+}
+
+void Servers::note(Party server, MessageType type, const Status& answer, JointAttempt* attempt) {
+  if (stopped_) return;
+  if (answer) return troubles_.worked(server, type);
+  const bool follows = attempt && std::exchange(attempt->failed, true);
+  // A tree that cannot grow still takes what fits: Engine::room() tells of that.
+  if (follows || is_in_course(answer.error().code) || type == MessageType::reserve) return;
+  troubles_.failed(server, type, answer.error(), clock_.now());
 }
 
 void Servers::warn(Party server, const Error& error) {
@@ -53,6 +86,13 @@ std::optional<Duration> Servers::silent_for(Party server) const {
     since = std::max(*since, *heard);
   }
   return now - *since;
+}
+
+std::optional<Servers::Stall> Servers::stalled(Party server) const {
+  const auto oldest =
+      rpc_.long_overdue(server, [](MessageType type) { return !may_take_long(type); });
+  if (!oldest) return std::nullopt;
+  return Stall{oldest->type, clock_.now() - oldest->asked_at};
 }
 
 Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
@@ -97,12 +137,24 @@ Task<Result<std::vector<SurveyAnswer>>> Servers::survey(Duration patience) {
   co_return surveys;
 }
 
+Task<std::optional<Error>> Servers::lacks_shares(Party server, Duration patience) {
+  auto answer =
+      co_await rpc_.call(server, MessageType::survey, encode(SurveyRequest{volume_}), patience);
+  if (answer || answer.error().code != Errc::wrong_volume) co_return std::nullopt;
+  co_return std::move(answer).error();
+}
+
 Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
   const Duration asked = clock_.now();
   auto answer =
       co_await rpc_.call(server, MessageType::traffic, encode(TrafficRequest{}), patience);
-  heard(server, asked, answer || answer.error().code != Errc::unreachable);
-  if (!answer) co_return fail(answer.error());
+  const bool heard_of = answer || answer.error().code != Errc::unreachable;
+  heard(server, asked, heard_of);
+  if (!answer) {
+    if (heard_of) note(server, MessageType::traffic, fail(answer.error()), nullptr);
+    co_return fail(answer.error());
+  }
+  note(server, MessageType::traffic, {}, nullptr);
   const auto counted = decode<TrafficAnswer>(answer->body());
   if (!counted) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
   co_return *counted;
@@ -152,7 +204,7 @@ Task<Status> Servers::open(std::vector<Session> known, Session next,
   reconcile_ = std::move(reconcile);
   std::vector<Task<Status>> opening;
   for (Party server = 1; server <= count_; ++server)
-    if (!without.contains(server)) opening.push_back(open_one(server, patience));
+    if (!without.contains(server)) opening.push_back(open_one(server, patience, Opening::first));
   auto opened = co_await all(std::move(opening));
   for (auto& status : opened)
     if (!status) co_return status;
@@ -161,7 +213,8 @@ Task<Status> Servers::open(std::vector<Session> known, Session next,
   co_return Status{};
 }
 
-Task<Status> Servers::open_one(Party server, Duration patience) {
+// At first a store that is not what it should be is an error; later it may be put right.
+Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
   OpenRequest request{.volume = volume_,
                       .known = known_,
                       .next = session_,
@@ -170,10 +223,12 @@ Task<Status> Servers::open_one(Party server, Duration patience) {
   const Duration start = clock_.now();
   for (;;) {
     auto status = co_await try_open(server, request, patience);
+    note(server, OpenRequest::kType, status, nullptr);
     if (status || stopped_) co_return status;
     const Errc code = status.error().code;
     if (code == Errc::need_open) continue;
     if (!may_pass(code) || clock_.now() - start >= patience) co_return status;
+    if (which == Opening::first && is_of_store(code)) co_return status;
     warn(server, status.error());
     co_await clock_.sleep(kRetryAfter);
   }
@@ -194,13 +249,14 @@ Task<Status> Servers::try_open(Party server, OpenRequest& request, Duration pati
 Task<Status> Servers::reopen(Party server) {
   reopening_[server] = true;
   spdlog::info("server {} was restarted; opening the session again", server);
-  auto status = co_await open_one(server, Duration::max());
+  auto status = co_await open_one(server, Duration::max(), Opening::again);
   reopening_[server] = false;
   reopened_.notify_all();
   co_return status;
 }
 
-Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message) {
+Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message,
+                                        std::shared_ptr<JointAttempt> attempt) {
   // What is asked meanwhile could be refused after the session is open, as if for a second restart.
   while (reopening_[server]) co_await reopened_.wait();
   const std::uint16_t opening = openings_[server];
@@ -208,9 +264,7 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
   auto answer = co_await rpc_.call(server, type, std::move(message), Duration::max(), opening);
   answering_[server] = answer.has_value();
   if (!stopped_) heard(server, asked, true);
-  const bool troubled =
-      !answer && may_pass(answer.error().code) && answer.error().code != Errc::need_open;
-  trouble_[server] = troubled ? answer.error().message : "";
+  note(server, type, answer ? Status() : Status(fail(answer.error())), attempt.get());
   const bool restarted = !answer && answer.error().code == Errc::need_open;
   if (restarted && openings_[server] == opening) S3O_CO_TRY(co_await reopen(server));
   if (!answer && answer.error().code == Errc::fenced)

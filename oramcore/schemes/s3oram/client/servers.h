@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "oramcore/base/log_limit.h"
 #include "oramcore/net/rpc.h"
+#include "oramcore/schemes/s3oram/client/troubles.h"
 #include "oramcore/schemes/s3oram/protocol/repair_messages.h"
 
 namespace s3oram {
@@ -31,6 +33,10 @@ class Servers {
   /// Asks every server where it stands. Errors: unreachable, wrong_volume, unsupported (a server is
   /// older than this question), naming the server.
   Task<Result<std::vector<SurveyAnswer>>> survey(Duration patience);
+
+  /// What a server that holds the volume says if its shares are gone, so that it cannot take part;
+  /// std::nullopt if it does not say so.
+  Task<std::optional<Error>> lacks_shares(Party server, Duration patience);
 
   /// What the server has sent and received.
   Task<Result<TrafficAnswer>> traffic(Party server, Duration patience);
@@ -54,12 +60,19 @@ class Servers {
                     std::function<void(OpenRequest&)> present, Reconcile reconcile,
                     Duration patience, std::set<Party> without = {});
 
-  /// Asks one server, and keeps asking while it is away, restarts, or has trouble with its disk.
+  /// Asks one server, and keeps asking while it is away, restarts, or has trouble with its store.
   /// Errors are final: fenced, stale_vault, corrupt, bad_request, shutting_down ...
   Task<Result<Payload>> ask(Party server, MessageType type, Bytes message);
-  /// The same, but anything that goes wrong is an error, a restart too (need_open; by then the
-  /// session is open again).
-  Task<Result<Payload>> ask_once(Party server, MessageType type, Bytes message);
+
+  /// An attempt in which several servers take part. The first failure ends it for all of them, so
+  /// the failures after that one are no troubles of their own.
+  struct JointAttempt {
+    bool failed = false;
+  };
+  /// Asks one server once: anything that goes wrong is an error, a restart too (need_open; by then
+  /// the session is open again).
+  Task<Result<Payload>> ask_once(Party server, MessageType type, Bytes message,
+                                 std::shared_ptr<JointAttempt> attempt = {});
   /// While the session is being opened there (Reconcile).
   Task<Result<Payload>> call_opened(Party server, MessageType type, Bytes message,
                                     Duration patience) {
@@ -73,13 +86,28 @@ class Servers {
   /// For how long it has answered nothing although it was asked; nothing if that is not so. (A
   /// server that works on a long request answers others: ask for its traffic() first.)
   std::optional<Duration> silent_for(Party server) const;
-  /// What the server has answered last, if that was trouble of its own, as with its disk; or empty.
-  const std::string& trouble(Party server) const { return trouble_[server]; }
+  /// What the server answered to something that it has not done since, because of its disk or its
+  /// store; std::nullopt if there is nothing of that kind.
+  std::optional<Trouble> trouble(Party server) const { return troubles_.at(server, clock_.now()); }
+  /// A question that should have been answered long ago, by a server that answers others.
+  struct Stall {
+    MessageType doing{};
+    Duration time{};  // since it was asked
+  };
+  std::optional<Stall> stalled(Party server) const;
+  /// Of the servers, and of kClient: what the caller reports.
+  Troubles& troubles() { return troubles_; }
 
-  /// Trouble that may pass: the server keeps its state, and the same can be asked again, at once
-  /// (need_open) or later.
+  /// Trouble that may pass: the same can be asked again, at once (need_open) or later. Of a session
+  /// that is open, so can what a server answers whose store is damaged or was set back: once the
+  /// newest store is back, it goes on.
   static bool may_pass(Errc code) {
-    return code == Errc::disk_full || code == Errc::failed || code == Errc::need_open;
+    return code == Errc::disk_full || code == Errc::failed || code == Errc::need_open ||
+           is_of_store(code);
+  }
+  /// Somebody has to put something right at the server.
+  static bool is_of_store(Errc code) {
+    return code == Errc::wrong_volume || code == Errc::damaged_vault;
   }
   /// How long to wait then.
   static constexpr Duration kRetryAfter = std::chrono::seconds(1);
@@ -94,8 +122,11 @@ class Servers {
  private:
   /// A question that was asked then was answered, somehow, or not at all in its time.
   void heard(Party server, Duration asked, bool answered);
+  /// Keeps account of what the answer says of the server's state.
+  void note(Party server, MessageType type, const Status& answer, JointAttempt* attempt);
   void warn(Party server, const Error& error);
-  Task<Status> open_one(Party server, Duration patience);
+  enum class Opening { first, again };
+  Task<Status> open_one(Party server, Duration patience, Opening which);
   Task<Status> try_open(Party server, OpenRequest& request, Duration patience);
   Task<Status> reopen(Party server);
 
@@ -109,8 +140,8 @@ class Servers {
   Reconcile reconcile_;
   std::vector<std::uint16_t> openings_;  // how often the session was opened there
   std::vector<bool> answering_, reopening_;
-  std::vector<std::string> trouble_;
-  std::vector<LogLimit> told_;  // of it
+  Troubles troubles_;
+  std::vector<LogLimit> told_;  // of them
   std::vector<std::optional<Duration>> last_heard_;
   std::vector<std::optional<Duration>> silent_since_;  // a question, if no answer came since
   Event reopened_;

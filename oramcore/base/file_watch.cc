@@ -1,0 +1,47 @@
+// The watch over a file's name (file_watch.h).
+#include "oramcore/base/file_watch.h"
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "oramcore/base/human.h"
+#include "oramcore/base/system_error.h"
+
+namespace s3oram {
+
+FileWatch::FileWatch(std::filesystem::path path, Size size) : path_(std::move(path)), size_(size) {
+  struct stat found {};
+  if (::stat(path_.c_str(), &found) != 0) return;
+  seen_ = std::make_unique<Seen>();
+  seen_->device = found.st_dev;
+  seen_->inode = found.st_ino;
+  seen_->size = static_cast<std::uint64_t>(found.st_size);
+}
+
+Status FileWatch::check() const {
+  if (!seen_) return {};
+  struct stat found {};
+  if (::stat(path_.c_str(), &found) != 0) {
+    if (errno != ENOENT && errno != ENOTDIR) return system_failure(errno, "{}", path_.string());
+    return fail(Errc::damaged_vault, "{} was removed while it is in use", path_.string());
+  }
+  if (found.st_dev != seen_->device || found.st_ino != seen_->inode)
+    return fail(Errc::damaged_vault, "{} was replaced by another file while it is in use",
+                path_.string());
+  const auto size = static_cast<std::uint64_t>(found.st_size);
+  const std::uint64_t before = seen_->size;
+  if (size_ == Size::never_shrinks && size < before)
+    return fail(Errc::damaged_vault,
+                "{} was cut short while it is in use: it has {} instead of at least {}",
+                path_.string(), human_size(size), human_size(before));
+  seen_->size = size;
+  struct statvfs disk {};
+  if (::statvfs(path_.c_str(), &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0)
+    return fail(Errc::failed, "{}: its file system is mounted read-only", path_.string());
+  return {};
+}
+
+}  // namespace s3oram
