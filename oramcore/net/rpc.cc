@@ -61,7 +61,7 @@ std::uint16_t Payload::tag() const {
 
 struct Rpc::Call {
   Party to;
-  MessageType type;
+  std::uint16_t type = 0;
   Bytes request;
   Duration asked_at;
   Duration due_at;  // long since it should have been answered
@@ -106,7 +106,7 @@ Task<Result<Payload>> Rpc::call(Party to, QuestionType question, Bytes request, 
   // Only calls_ owns the call: a caller that waits in it and owns it would own itself.
   const auto call = calls_.emplace(header.number, std::make_unique<Call>()).first->second.get();
   call->to = to;
-  call->type = type;
+  call->type = question.type;
   call->request = with_header(header, std::move(request));
   call->resend_after += waiting;
   call->asked_at = now;
@@ -140,7 +140,7 @@ std::optional<Duration> Rpc::overdue_since(Party to) const {
 }
 
 std::optional<Rpc::Overdue> Rpc::long_overdue(
-    Party to, const std::function<bool(MessageType)>& counts) const {
+    Party to, const std::function<bool(std::uint16_t type)>& counts) const {
   std::optional<Overdue> oldest;
   const Duration now = clock_.now();
   for (const auto& [number, call] : calls_)

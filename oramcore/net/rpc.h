@@ -82,11 +82,11 @@ class Rpc {
   /// The oldest request to `to` of a type that `counts` and that should have been answered long
   /// ago: twice the time has passed after which it was sent again first.
   struct Overdue {
-    MessageType type{};
+    std::uint16_t type = 0;
     Duration asked_at{};
   };
   std::optional<Overdue> long_overdue(Party to,
-                                      const std::function<bool(MessageType)>& counts) const;
+                                      const std::function<bool(std::uint16_t type)>& counts) const;
   /// Requests whose handlers still run.
   std::size_t handling() const { return handling_.size(); }
 

@@ -17,6 +17,8 @@
 namespace s3oram {
 namespace {
 
+static_assert(Frame::kTrailer == VolumeParams::kStoredOverhead);
+
 // Beside the cache and the path of an eviction: the program, what its readers hold, and messages.
 constexpr std::uint64_t kOwnMemory = 36 << 20;
 constexpr std::uint64_t kBucketMemory = 32;  // of the table of frames

@@ -26,7 +26,6 @@
 #include "oramcore/base/error.h"
 #include "oramcore/base/file.h"
 #include "oramcore/base/log_limit.h"
-#include "oramcore/schemes/s3oram/protocol/params.h"
 
 namespace s3oram {
 
@@ -49,7 +48,7 @@ struct FrameRef {
 /// A frame in memory, laid out as on disk.
 class Frame {
  public:
-  static constexpr std::size_t kTrailer = VolumeParams::kStoredOverhead;  // stamp, checksum
+  static constexpr std::size_t kTrailer = 16;  // stamp, checksum
 
   Frame(std::size_t slots, std::size_t slot_size);
   std::uint8_t* slot(std::size_t at) { return bytes_.get() + at * stride_; }

@@ -89,10 +89,10 @@ std::optional<Duration> Servers::silent_for(Party server) const {
 }
 
 std::optional<Servers::Stall> Servers::stalled(Party server) const {
-  const auto oldest =
-      rpc_.long_overdue(server, [](MessageType type) { return !may_take_long(type); });
+  const auto oldest = rpc_.long_overdue(
+      server, [](std::uint16_t type) { return !may_take_long(static_cast<MessageType>(type)); });
   if (!oldest) return std::nullopt;
-  return Stall{oldest->type, clock_.now() - oldest->asked_at};
+  return Stall{static_cast<MessageType>(oldest->type), clock_.now() - oldest->asked_at};
 }
 
 Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {

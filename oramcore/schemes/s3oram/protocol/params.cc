@@ -64,13 +64,6 @@ Status check_params(const VolumeParams& params) {
   return fail(Errc::usage, "an unknown evictor");
 }
 
-// After matrix evictions half of the inner buckets are empty.
-std::uint64_t frames_needed(const VolumeParams& params, unsigned height) {
-  const bool matrix = params.evictor == Evictor::matrix;
-  const std::uint64_t tree = matrix ? (std::uint64_t{3} << height) / 2 : std::uint64_t{2} << height;
-  return tree + params.stash_buckets() + 2 * (height + std::uint64_t{1} + params.stash_buckets());
-}
-
 std::string difference(const VolumeParams& params, const VolumeParams& right) {
   std::string first;
   const auto compare = [&](const char* name, auto is, auto should) {

@@ -65,10 +65,6 @@ struct VolumeParams {
   unsigned stash_buckets() const { return stash_slots / bucket_size; }
 };
 
-/// Buckets that a server needs room for when the tree has this height: those of the tree, and the
-/// paths of two evictions beside it.
-std::uint64_t frames_needed(const VolumeParams& params, unsigned height);
-
 /// Whether a volume with these numbers can exist; the message (usage) names the number.
 Status check_params(const VolumeParams& params);
 

@@ -9,6 +9,7 @@
 #include "oramcore/base/human.h"
 #include "oramcore/oram/geometry.h"
 #include "oramcore/schemes/s3oram/protocol/bounds.h"
+#include "oramcore/schemes/s3oram/protocol/store_size.h"
 
 namespace s3oram {
 namespace {
@@ -21,9 +22,7 @@ constexpr double kEvicting = 10e-3;
 
 constexpr std::uint32_t kSmallestBlock = 64 << 10, kLargestBlock = 1 << 20;
 constexpr std::uint64_t kMostBlocks = 4 << 20;
-constexpr std::uint64_t kMemoryPerBlock = 40;    // bytes at the client, about
-constexpr std::uint64_t kBesideSlots = 5 << 20;  // of a store: control.db and its ballast
-
+constexpr std::uint64_t kMemoryPerBlock = 40;    
 struct Pair {
   std::uint16_t bucket_size, evict_every;
 };
@@ -163,12 +162,6 @@ AccessCost access_cost(const VolumeParams& params, unsigned height) {
 // for the path of an eviction.
 std::uint64_t disk_expansion(const VolumeParams& params) {
   return params.scheme.servers * (4u * params.bucket_size / params.evict_every + 1u);
-}
-
-std::uint64_t store_bytes(const VolumeParams& params, unsigned height) {
-  const std::uint64_t slots =
-      params.ring_slots() + frames_needed(params, height) * params.bucket_size;
-  return slots * (params.slot_size() + VolumeParams::kStoredOverhead) + kBesideSlots;
 }
 
 double stored_per_byte(const VolumeParams& params) {

@@ -21,8 +21,6 @@ std::uint64_t disk_expansion(const VolumeParams& params);
 /// Bytes in all stores together for each byte of data when the tree is full; just after it has
 /// grown, twice as many.
 double stored_per_byte(const VolumeParams& params);
-/// Bytes that each server's store takes with a tree of this height, full or not.
-std::uint64_t store_bytes(const VolumeParams& params, unsigned height);
 /// How much data, in bytes, fits on a disk that holds the stores of so many servers and has so many
 /// bytes for them.
 std::uint64_t data_that_fits(const VolumeParams& params, unsigned stores, std::uint64_t bytes);

@@ -4,12 +4,12 @@
 namespace s3oram {
 namespace {
 
-constexpr std::uint64_t kSlotTrailer = 16;    // Frame::kTrailer
 constexpr std::uint64_t kDatabase = 1 << 20;  // of a new volume, with its log
 constexpr std::uint64_t kDatabaseBytesPerFrame = 64;
 
 }  // namespace
 
+// After matrix evictions half of the inner buckets are empty.
 std::uint64_t frames_needed(const VolumeParams& params, unsigned height) {
   const bool matrix = params.evictor == Evictor::matrix;
   const std::uint64_t tree = matrix ? (std::uint64_t{3} << height) / 2 : std::uint64_t{2} << height;
@@ -19,7 +19,7 @@ std::uint64_t frames_needed(const VolumeParams& params, unsigned height) {
 std::uint64_t store_bytes(const VolumeParams& params, unsigned height) {
   const std::uint64_t frames = frames_needed(params, height);
   const std::uint64_t slots = params.ring_slots() + frames * params.bucket_size;
-  return slots * (params.slot_size() + kSlotTrailer) + kDatabase + kServerBallast +
+  return slots * (params.slot_size() + VolumeParams::kStoredOverhead) + kDatabase + kServerBallast +
          frames * kDatabaseBytesPerFrame;
 }
 
