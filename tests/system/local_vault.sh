@@ -15,6 +15,7 @@ fill_and_find "$work/vault" "$work/mount" --passfile "$work/pass"
 step "a mount that waits for the passphrase holds no lock"
 mkfifo "$work/typed"
 echo 'another one' > "$work/new-pass"
+chmod 600 "$work/pass" "$work/new-pass"
 waits_for_passphrase() { pgrep -fx "cat $work/typed" > /dev/null; }
 mount_typing() { # in the background: says what it ends with in $work/said
   (
@@ -26,7 +27,7 @@ mount_typing() { # in the background: says what it ends with in $work/said
 }
 has_ended() { grep -q '^ended with' "$work/said"; }
 mount_typing
-s3oramfs fsck --passfile "$work/pass" "$work/vault" > /dev/null
+s3oramfs fsck "$work/vault" > /dev/null
 cat "$work/pass" > "$work/typed"
 wait_until "it has ended" has_ended
 grep -q '^ended with 0' "$work/said" || fail "it is not mounted: $(< "$work/said")"
@@ -41,7 +42,8 @@ mount_typing
 cat "$work/new-pass" > "$work/typed"
 wait_until "it has ended" has_ended
 grep -q '^ended with 0' "$work/said" || fail "the new passphrase: $(< "$work/said")"
-expect 13 "already mounted" s3oramfs mount --passprog "cat $work/typed" "$work/vault" "$work/mount"
+mkdir "$work/elsewhere" # nobody is asked for nothing
+expect 13 "already mounted" s3oramfs mount --passprog "cat $work/typed" "$work/vault" "$work/elsewhere"
 s3oramfs umount "$work/mount"
 
 step "what it takes on disk is what init says"
