@@ -66,7 +66,7 @@ class Case:
                 print(f"--- {name}\n{log}")
         else:
             shutil.rmtree(vault.folder, ignore_errors=True)
-        return result | {"outcome": outcome, "why": why, "notes": self.notes}
+        return result | {"outcome": outcome, "why": why, "notes": [note[:500] for note in self.notes]}
 
     # ---- what is done
 

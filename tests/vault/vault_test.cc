@@ -470,7 +470,7 @@ TEST_F(VaultJson, NoTruncationIsAccepted) {
 
 TEST_F(VaultJson, ADamagedRecoveryFileIsCalledThat) {
   KeyFile keys;
-  keys.slots.push_back({1, {.kind = KeyWrap::Kind::plain}, Bytes(32, 7)});
+  keys.slots.push_back({1, {KeyWrap::Kind::plain, {}, {}}, Bytes(32, 7)});
   const std::string text = to_recovery({remote_config(), {}}, to_bytes(keys));
   ASSERT_TRUE(parse_recovery(text, "/x/recovery"));
   const std::string damages[] = {text.substr(0, 40), replaced(text, "\"ready\"", "\"reade\""),
