@@ -238,7 +238,10 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
   auto described = is_sound(config_path, vault.reread());
   if (!described) return fail(described.error());
   if (*described && vault.config_.volume != config.volume)
-    return fail(Errc::exists, "{}: is another vault, and is not overwritten", directory.string());
+    return fail(Errc::exists,
+                "{}: is another vault, and is not overwritten (if only its vault.json has changed, "
+                "move that away, and run this again)",
+                directory.string());
   if (*described) *described = vault.config_.params == config.params;  // or somebody edited it
   if (!*described) vault.old_wrap_ = old_wrap;
   const auto keyed = is_sound(key_path, vault.check_key());

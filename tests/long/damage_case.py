@@ -236,6 +236,9 @@ class Case:
             code, said = self.restore_from_recovery()
             for advised in re.findall(r"run s3oramfs (server .*)", said):
                 code, said = self.vault.run(*shlex.split(advised))
+            if "move that away" in said:
+                (self.vault.vault / base).rename(self.vault.folder / "moved away")
+                code, said = self.restore_from_recovery()
             return self.what_is_lost(f"restore --from: {said}" if code else "")
         # Text that somebody has to put right: from a copy.
         shutil.copy2(self.scenario.folder(self.work) / self.file, self.vault.folder / self.file)
