@@ -85,6 +85,8 @@ class SignalWatch {
     notify(0);
     thread_.join();
   }
+  /// As a signal would.
+  static void end_mount() { notify(SIGTERM); }
   static Status install() {
     if (::pipe2(signal_pipe, O_CLOEXEC) != 0) return system_failure(errno, "pipe");
     struct sigaction action {};
@@ -361,10 +363,15 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
   S3O_TRY(signals.start(**mount));
   const HealthWatch health([&watched] { return look_at_health(watched); });
   S3O_TRY((*mount)->start(std::move(cpu_latency)));
-  S3O_TRY(audience.command.ready());
-  spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
-  manager.ready(fmt::format("{} is mounted", vault.directory().string()));
-  return (*mount)->wait();
+  Status told = audience.command.ready();
+  if (told) {
+    spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
+    manager.ready(fmt::format("{} is mounted", vault.directory().string()));
+  } else {
+    SignalWatch::end_mount();
+  }
+  Status served = (*mount)->wait();
+  return told ? served : told;
 }
 
 /// What `work` returns, or why it threw: no memory, no more threads, and their like. What was open
