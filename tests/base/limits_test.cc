@@ -23,13 +23,13 @@
 namespace s3oram {
 namespace {
 
-constexpr rlim_t kAll = RLIM_INFINITY;
+constexpr rlim_t kUnlimited = RLIM_INFINITY;
 
-void set(int resource, rlim_t soft, rlim_t hard) {
+void set_limit(int resource, rlim_t soft, rlim_t hard) {
   const rlimit limit{soft, hard};
   ::setrlimit(static_cast<__rlimit_resource>(resource), &limit);
 }
-rlim_t soft(int resource) {
+rlim_t soft_limit(int resource) {
   rlimit limit{};
   ::getrlimit(static_cast<__rlimit_resource>(resource), &limit);
   return limit.rlim_cur;
@@ -46,28 +46,28 @@ bool in_child(const std::function<bool()>& holds) {
 
 TEST(Limits, SoftOnesAreRaisedToTheHardOnes) {
   EXPECT_TRUE(in_child([] {
-    set(RLIMIT_FSIZE, 1 << 20, kAll);
-    set(RLIMIT_NOFILE, 64, 200);
-    set(RLIMIT_AS, rlim_t{1} << 33, rlim_t{1} << 34);
+    set_limit(RLIMIT_FSIZE, 1 << 20, kUnlimited);
+    set_limit(RLIMIT_NOFILE, 64, 200);
+    set_limit(RLIMIT_AS, rlim_t{1} << 33, rlim_t{1} << 34);
     settle_limits();
-    return soft(RLIMIT_FSIZE) == kAll && soft(RLIMIT_NOFILE) == 200 &&
-           soft(RLIMIT_AS) == rlim_t{1} << 34 && file_size_limit() == kNoLimit &&
+    return soft_limit(RLIMIT_FSIZE) == kUnlimited && soft_limit(RLIMIT_NOFILE) == 200 &&
+           soft_limit(RLIMIT_AS) == rlim_t{1} << 34 && file_size_limit() == kNoLimit &&
            address_space_limit() == std::uint64_t{1} << 34;
   }));
 }
 
 TEST(Limits, BeforeItsProcessorTimeIsUsedUpAProgramIsTold) {
   EXPECT_TRUE(in_child([] {
-    set(RLIMIT_CPU, 5, 100);
+    set_limit(RLIMIT_CPU, 5, 100);
     settle_limits();
-    return soft(RLIMIT_CPU) == 90 && processor_time_limit() == 90;
+    return soft_limit(RLIMIT_CPU) == 90 && processor_time_limit() == 90;
   }));
 }
 
 TEST(Limits, AFileThatMayNotGrowIsLikeAFullDisk) {
   const TemporaryDirectory folder;
   EXPECT_TRUE(in_child([&] {
-    set(RLIMIT_FSIZE, 1 << 20, 1 << 20);
+    set_limit(RLIMIT_FSIZE, 1 << 20, 1 << 20);
     settle_limits();
     auto file = system_disk().open(folder.path() / "file");
     const Bytes some(4096);
@@ -83,7 +83,7 @@ TEST(Limits, AFileThatMayNotGrowIsLikeAFullDisk) {
 
 TEST(Limits, WhatIsNeededAndWhatIsAllowedIsSaid) {
   EXPECT_TRUE(in_child([] {
-    set(RLIMIT_FSIZE, 1 << 20, 1 << 20);
+    set_limit(RLIMIT_FSIZE, 1 << 20, 1 << 20);
     const auto checked = check_limits("v", {.file_bytes = 2 << 20});
     return check_limits("v", {.file_bytes = 1 << 20}) && !checked &&
            checked.error().code == Errc::unsupported &&
@@ -92,11 +92,11 @@ TEST(Limits, WhatIsNeededAndWhatIsAllowedIsSaid) {
                "(ulimit -f, LimitFSIZE=)";
   }));
   EXPECT_TRUE(in_child([] {
-    set(RLIMIT_NOFILE, 50, 50);
+    set_limit(RLIMIT_NOFILE, 50, 50);
     return check_limits("v", {.open_files = 50}) && !check_limits("v", {.open_files = 51});
   }));
   EXPECT_TRUE(in_child([] {
-    set(RLIMIT_DATA, rlim_t{1} << 33, rlim_t{1} << 33);
+    set_limit(RLIMIT_DATA, rlim_t{1} << 33, rlim_t{1} << 33);
     const std::uint64_t most = std::uint64_t{1} << 33;
     return check_limits("v", {.address_space = most}) &&
            !check_limits("v", {.address_space = most + 1});
@@ -104,9 +104,9 @@ TEST(Limits, WhatIsNeededAndWhatIsAllowedIsSaid) {
 }
 
 TEST(Limits, ThreadsHaveTheirStacksWhateverTheShellSays) {
-  for (const rlim_t shell : {rlim_t{128} << 10, rlim_t{1} << 30, kAll})
+  for (const rlim_t shell : {rlim_t{128} << 10, rlim_t{1} << 30, kUnlimited})
     EXPECT_TRUE(in_child([shell] {
-      set(RLIMIT_STACK, shell, shell);
+      set_limit(RLIMIT_STACK, shell, shell);
       settle_limits();
       pthread_attr_t attributes;
       std::size_t stack = 0;
@@ -123,7 +123,7 @@ TEST(Limits, ThreadsThatCannotBeStartedAreErrors) {
   // Without room for a stack. (A limit of processes does not hold for root.)
   EXPECT_TRUE(in_child([] {
     settle_limits();
-    set(RLIMIT_AS, 1 << 20, 1 << 20);
+    set_limit(RLIMIT_AS, 1 << 20, 1 << 20);
     const auto many = check_threads(20);
     const auto one = start_thread("a test", [] {});
     const std::string needed = "ulimit -u, TasksMax=";
@@ -141,7 +141,7 @@ TEST(Limits, WithoutMemoryAProgramEndsInWords) {
   if (child == 0) {
     ::dup2(ends[1].get(), STDERR_FILENO);
     settle_limits();
-    set(RLIMIT_AS, 1 << 20, 1 << 20);
+    set_limit(RLIMIT_AS, 1 << 20, 1 << 20);
     try {
       for (;;) static_cast<void>(*new volatile char[1 << 20]);
     } catch (...) {

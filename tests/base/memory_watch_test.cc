@@ -9,10 +9,10 @@
 namespace s3oram {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kMebi = 1 << 20;
 using Time = CacheShift::Time;
 
-MemoryRoom with(std::uint64_t left) { return {512 * kMiB, left * kMiB}; }
+MemoryRoom with(std::uint64_t left) { return {512 * kMebi, left * kMebi}; }
 
 TEST(CacheShift, HalvesWhileMemoryIsShort) {
   CacheShift caches;
