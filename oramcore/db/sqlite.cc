@@ -252,12 +252,8 @@ Result<Statement> Database::prepare(std::string_view sql) {
 }
 
 Status Database::still_there() const {
-  const auto named = [this](const Status& watched) -> Status {
-    if (watched) return {};
-    return fail(watched.error().code, "database {}: {}", path_, watched.error().message);
-  };
-  S3O_TRY(named(file_.check()));
-  return named(log_.check());
+  S3O_TRY(file_.check());
+  return log_.check();
 }
 
 Status Database::commit(std::string_view what) {

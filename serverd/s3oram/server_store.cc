@@ -81,7 +81,12 @@ Status Server::open_frames(Shares shares) {
   reserved_height_ = 0;
   if (auto room = reserve_frames(control_.height()); !room)
     spdlog::error("no room is kept for evictions: {}", room.error().message);
-  S3O_TRY(open_ring());
+  if (Status ring = open_ring(); !ring) {
+    // No session may begin before the size of the file is durable.
+    sync_ = nullptr;
+    frames_ = nullptr;
+    return ring;
+  }
   ailment_.reset();
   lacks_shares_ = false;
   return {};

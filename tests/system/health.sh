@@ -138,11 +138,9 @@ date > "$mount/not yet"
 mend_it find_database
 
 # A store that was set back: writes wait, and nothing is lost once the newest is back.
-copy_store() {
-  kill -9 "$(server 2)"
-  cp -a "$(store 2)" "$work/store.old"
-}
-copy_store
+kill -STOP "$(server 2)" # a copy as after a crash
+cp -a "$(store 2)" "$work/store.old"
+kill -CONT "$(server 2)"
 wait_until "server 2 is back" healthy
 for ((n = 0; n < 12; ++n)); do works; done
 set_back() {

@@ -28,9 +28,12 @@ short() { truncate -s 200000 "$(slots "$1")"; }
 zeros() { truncate -s 0 "$(slots "$1")" && truncate -s 100M "$(slots "$1")"; }
 noise() { head -c "$(stat -c %s "$(slots "$1")")" /dev/urandom > "$(slots "$1")"; }
 of_another() { cp "$work/servers.newest/$(($1 % 3 + 1))/slots" "$(slots "$1")"; }
-older() { cp "$work/servers.older/$1/slots" "$(slots "$1")"; }
+older() { # of the present size
+  cp "$work/servers.older/$1/slots" "$(slots "$1")"
+  truncate -s "$(stat -c %s "$work/servers.newest/$1/slots")" "$(slots "$1")"
+}
 declare -A words=([missing]="is missing" [empty]="buckets take" [short]="buckets take" [zeros]="is not the file"
-  [noise]="is not the file" [of_another]="is not the file" [older]="older than control.db")
+  [noise]="is not the file" [of_another]="is not the file" [older]="control.db")
 
 same_as_before() {
   snapshot "$mount" > "$work/now"

@@ -116,6 +116,22 @@ TEST_F(FrameStoreTest, NoticesWhatIsOfAnotherTime) {
   expect_filled(fresh().read({1, kSlots}), 10);  // a store of format 2 does not know
 }
 
+// What has rotted is this store's own all the same.
+TEST_F(FrameStoreTest, TellsAnotherFileFromRot) {
+  const std::vector<Bytes> others = {{'a'}, {'b'}};
+  ASSERT_TRUE(store_.write(2, filled(1), 77));
+  EXPECT_FALSE(store_.is_foreign(2, 0, 77, others));
+  disk_->content[place(2, 0) + 5] ^= 1;
+  EXPECT_FALSE(store_.is_foreign(2, 0, 77, others)) << "it has rotted";
+  EXPECT_TRUE(store_.is_foreign(2, 1, 78, others)) << "of another time";
+  EXPECT_TRUE(store_.is_foreign(3, 0, 77, others)) << "never written";
+  FrameStore another(test::memory_file(disk_), as_view("b"), kRingSlots, kSlots, kSlotSize, 0);
+  ASSERT_TRUE(another.write(2, filled(1), 77));
+  EXPECT_TRUE(store_.is_foreign(2, 0, 77, others)) << "of another server";
+  disk_->fail_reads = true;
+  EXPECT_FALSE(store_.is_foreign(2, 0, 77, others)) << "nobody knows";
+}
+
 TEST_F(FrameStoreTest, TakesUnwrittenSlotsForDamaged) {
   EXPECT_FALSE(store_.read({1, 1})) << "zeros are not a slot";
   ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 9), 1));

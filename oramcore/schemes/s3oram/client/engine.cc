@@ -172,7 +172,18 @@ EngineStatus Engine::status() const {
   return status;
 }
 
+Task<void> Engine::probe(Party server) {
+  constexpr std::uint64_t kNoEviction = ~std::uint64_t{0};
+  const ReleaseRequest nothing{session_.epoch, {kNoEviction, {}}};
+  auto answer = co_await servers_.ask_once(server, ReleaseRequest::kType, encode(nothing));
+  if (!answer && (answer.error().code == Errc::fenced || answer.error().code == Errc::stale_vault))
+    die(answer.error());
+  probed_.erase(server);
+}
+
 Task<std::vector<Result<TrafficAnswer>>> Engine::server_traffic() {
+  for (Party server = 1; server <= servers_.count() && opened_ && !dead_; ++server)
+    if (probed_.insert(server).second) start(probe(server));
   return for_all(servers_.count(),
                  [this](Party server) { return servers_.traffic(server, kStatusPatience); });
 }

@@ -85,7 +85,8 @@ class Engine final : public BlockDevice {
   /// On the executor; accesses go on meanwhile. Errors: disk_full (a server has no room for the
   /// tree).
   Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {});
-  /// What each server has sent and received, if it answers soon. On the executor.
+  /// What each server has sent and received, if it answers soon. Has the session opened again where
+  /// that is needed, without waiting for it. On the executor.
   Task<std::vector<Result<TrafficAnswer>>> server_traffic();
 
   std::uint32_t block_size() const override { return params_.block_size; }
@@ -130,6 +131,9 @@ class Engine final : public BlockDevice {
   Task<void> access_path(Turn turn, Leaf leaf, Request request);
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Bytes content);
   Task<Status> finish_accesses(std::vector<Intent> intents);
+  /// Asks for something that is done already, so that a server that was restarted, or is another
+  /// client's by now, is known although nobody accesses anything.
+  Task<void> probe(Party server);
   Task<Status> compare_with_servers(ClientState::Loaded& loaded, Duration patience);
   void forget(BlockId block);
   bool is_found_by(Leaf leaf, BlockId block) const;
@@ -308,6 +312,7 @@ class Engine final : public BlockDevice {
   Event committed_;
 
   std::optional<Error> dead_;
+  std::set<Party> probed_;   // servers that have not answered a probe yet
   std::size_t running_ = 0;  // coroutines that start() began, and scrub()
   Event idle_;
   std::uint64_t accesses_ = 0, evictions_ = 0;
