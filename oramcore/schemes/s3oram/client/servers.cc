@@ -258,7 +258,14 @@ Task<Status> Servers::reopen(Party server) {
 Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message,
                                         std::shared_ptr<JointAttempt> attempt) {
   // What is asked meanwhile could be refused after the session is open, as if for a second restart.
+  const bool waited = reopening_[server];
   while (reopening_[server]) co_await reopened_.wait();
+  // What the other servers have sent this one for the attempt by now may have gone to a life that
+  // is over: it would wait for that without an end.
+  if (waited && attempt && !stopped_) {
+    attempt->failed = true;
+    co_return fail(Errc::need_open, "server {} was restarted meanwhile", server);
+  }
   const std::uint16_t opening = openings_[server];
   const Duration asked = clock_.now();
   auto answer = co_await rpc_.call(server, type, std::move(message), Duration::max(), opening);

@@ -64,8 +64,10 @@ class Servers {
   /// Errors are final: fenced, stale_vault, corrupt, bad_request, shutting_down ...
   Task<Result<Payload>> ask(Party server, MessageType type, Bytes message);
 
-  /// An attempt in which several servers take part. The first failure ends it for all of them, so
-  /// the failures after that one are no troubles of their own.
+  /// An attempt in which several servers take part, and send each other something. The first
+  /// failure ends it for all of them, so the failures after that one are no troubles of their own.
+  /// It fails (need_open) too at a server whose session had to be opened again before it could be
+  /// asked.
   struct JointAttempt {
     bool failed = false;
   };
