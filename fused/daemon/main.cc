@@ -26,6 +26,7 @@
 #include "fused/kernel/cpu_latency.h"
 #include "fused/kernel/fuse_loop.h"
 #include "fused/kernel/fuse_mount.h"
+#include "fused/kernel/id_map.h"
 #include "fused/tables/metadata.h"
 #include "oramcore/base/identity.h"
 #include "oramcore/base/memory.h"
@@ -217,6 +218,7 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
   const auto mount_it = [&]() -> Status {
     // Once more: to unlock the vault and to open the volume took a while.
     S3O_TRY(check_mountpoint(command.mountpoint, vault.directory()));
+    if (!command.nonempty) S3O_TRY(check_hides_nothing(command.mountpoint));
     if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
     mount = FuseMount::create(watched.files, {command.mountpoint.string(),
                                               vault.directory().string(), command.fuse_options});
@@ -249,7 +251,9 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
 Status mount_vault(const MountCommand& command, Audience& audience) {
   auto vault = Vault::find(command.vault);
   if (!vault) return fail(vault.error());
+  if (!command.fake) S3O_TRY(clear_dead_mount(command.mountpoint));
   S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
+  if (!command.nonempty) S3O_TRY(check_hides_nothing(command.mountpoint));
   if (command.fake) return {};
   S3O_TRY(lock_vault(*vault));
   const std::string database = vault->database().string();
@@ -298,8 +302,11 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   options.back_up_every = command.back_up_every;
   options.update_atime = command.update_atime;
   options.read_only = command.read_only;
-  options.root_uid = command.root_uid.value_or(::getuid());
-  options.root_gid = command.root_gid.value_or(::getgid());
+  const IdMaps ids = IdMaps::of_this_process();
+  options.root_uid = ids.users.outside(command.root_uid.value_or(::getuid()));
+  options.root_gid = ids.groups.outside(command.root_gid.value_or(::getgid()));
+  if (options.root_uid == kNoId || options.root_gid == kNoId)
+    return fail(Errc::usage, "-o uid, -o gid: this user namespace has no such id outside of it");
   auto files = FileSystem::mount((*volume)->device(), database, options);
   Status outcome;
   if (files) {

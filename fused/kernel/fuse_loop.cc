@@ -1,8 +1,6 @@
 #include "fused/kernel/fuse_loop.h"
 
-#define FUSE_USE_VERSION 312
 #include <fcntl.h>
-#include <fuse_lowlevel.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
@@ -16,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "fused/kernel/fuse_ops.h"
 #include "oramcore/base/system_error.h"
 
 namespace s3oram {
@@ -76,6 +75,7 @@ void FuseLoop::work(Worker& self) {
     if (close_ >= kMany) processors_->keep_awake();
     if (got > 0) {
       if (request.size > kShort) hand_over();
+      adapt(request);
       fuse_session_process_buf(session_, &request);
     } else if (got != -EINTR) {
       end(-got);

@@ -55,6 +55,7 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
     return fail(Errc::usage, "libfuse refuses the mount options; see its message above");
   mount->context_->files = &files;
   mount->context_->session = mount->session_;
+  mount->context_->ids = IdMaps::of_this_process();
   for (auto* waiting : {&mount->context_->after_write_back, &mount->context_->before_rename})
     *waiting = std::make_unique<AfterWriteBack>(mount->session_);
   mount->loop_ = std::make_unique<FuseLoop>(mount->session_);
