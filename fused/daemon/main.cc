@@ -253,9 +253,9 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   if (!vault) return fail(vault.error());
   if (!command.fake) S3O_TRY(clear_dead_mount(command.mountpoint));
   S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
-  if (!command.nonempty) S3O_TRY(check_hides_nothing(command.mountpoint));
   if (command.fake) return {};
   S3O_TRY(lock_vault(*vault));
+  if (!command.nonempty) S3O_TRY(check_hides_nothing(command.mountpoint));
   const std::string database = vault->database().string();
   if (vault->config().ready && !stdfs::exists(database))
     return fail(
