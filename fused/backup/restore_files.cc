@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "fused/backup/backup_format.h"
+#include "fused/tables/inode_numbers.h"
 #include "fused/tables/rows.h"
 #include "oramcore/db/known_format.h"
 
@@ -30,8 +31,17 @@ Result<Bytes> read_now(BlockDevice& device, BlockId block) {
   return content.get_future().get();
 }
 
-/// In a transaction. Gives how many rows.
-Result<std::uint64_t> put_files(Database& database, View dump,
+Result<Ino> largest_new_ino(Database& database) {
+  auto row =
+      database.prepare(fmt::format("SELECT MAX(ino) FROM inodes WHERE ino <= {}", kLargestNewIno));
+  if (!row) return fail(row.error());
+  if (const auto found = row->step(); !found) return fail(found.error());
+  return static_cast<Ino>(row->integer(0));
+}
+
+/// In a transaction. Gives how many rows. `reserved`: what read_reserved() gave; 0 if that is not
+/// known, because the rows are those of a backup.
+Result<std::uint64_t> put_files(Database& database, View dump, Ino reserved,
                                 const std::vector<BackupList>& backups) {
   S3O_TRY(make_tables(database));
   S3O_TRY(database.execute(
@@ -41,6 +51,12 @@ Result<std::uint64_t> put_files(Database& database, View dump,
       fmt::format("INSERT INTO fs_state (name, value) VALUES ('format', {})", kFormat)));
   auto rows = load_tables(database, dump);
   if (!rows) return rows;
+  if (reserved == 0) {
+    const auto largest = largest_new_ino(database);
+    if (!largest) return fail(largest.error());
+    reserved = std::min(*largest + kSkippedByRestore, kLargestNewIno);
+  }
+  S3O_TRY(note_reserved(database, reserved));
   S3O_TRY(write_lists(database, backups));
   return rows;
 }
@@ -71,7 +87,9 @@ Result<FilesDump> dump_files(const std::filesystem::path& database) {
   S3O_TRY(require_format(*opened, kSelectFormat, kFormat));
   auto backups = read_lists(*opened);
   if (!backups) return fail(std::move(backups).error());
-  FilesDump files{.tables = {}, .backups = std::move(*backups)};
+  const auto reserved = read_reserved(*opened);
+  if (!reserved) return fail(reserved.error());
+  FilesDump files{.tables = {}, .backups = std::move(*backups), .reserved_inodes = *reserved};
   auto dump = TablesDump::open(database.string(), system_disk());
   if (!dump) return fail(std::move(dump).error());
   for (;;) {
@@ -86,7 +104,7 @@ Status store_files(const std::filesystem::path& database, const FilesDump& files
   auto opened = Database::open(database.string(), Database::Mode::read_write);
   if (!opened) return fail(std::move(opened).error());
   return opened->transact("files", [&]() -> Status {
-    auto rows = put_files(*opened, files.tables, files.backups);
+    auto rows = put_files(*opened, files.tables, files.reserved_inodes, files.backups);
     if (!rows) return fail(std::move(rows).error());
     return {};
   });
@@ -100,7 +118,7 @@ std::function<Status(Database&)> FilesRestore::snapshot() {
 void FilesRestore::committed(const Status& outcome) { done_ |= outcome.has_value(); }
 
 Status FilesRestore::fill(Database& database) {
-  auto rows = put_files(database, dump_, {list_});
+  auto rows = put_files(database, dump_, 0, {list_});
   if (!rows) return fail(std::move(rows).error());
   rows_ = *rows;
   return {};

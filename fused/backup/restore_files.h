@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fused/backup/backup_list.h"
+#include "fused/tables/rows.h"
 #include "oramcore/oram/block_device.h"
 
 namespace s3oram {
@@ -21,6 +22,7 @@ struct RestoredFiles {
 struct FilesDump {
   Bytes tables;                     // a dump (backup_format.h)
   std::vector<BackupList> backups;  // that the device holds
+  Ino reserved_inodes = 0;          // as read_reserved() gives it
 };
 /// Errors: damaged_vault, if they cannot be read.
 Result<FilesDump> dump_files(const std::filesystem::path& database);

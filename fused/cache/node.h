@@ -75,6 +75,8 @@ struct Node {
   InodeRow row;             // what commits: its size and blocks count acknowledged data alone
   std::uint64_t size = 0;   // what users see
   std::uint64_t grown = 0;  // size up to which nothing but zeros need become durable
+  bool unnamed = false;     // made without a name (O_TMPFILE), and may still get one
+  std::int64_t shrunk = 0;  // of a directory, ns since 1970: since then no name has gone from it
   std::optional<std::size_t> xattr_names;  // how long their list is; nothing: not known
   bool no_room = false;                    // for some of its data, when last seen; see held_back()
   bool rewritten = false;                  // truncated to nothing, and not closed since

@@ -28,6 +28,7 @@
 #include "fused/kernel/cpu_latency.h"
 #include "fused/kernel/fuse_loop.h"
 #include "fused/kernel/fuse_mount.h"
+#include "fused/kernel/id_map.h"
 #include "fused/tables/metadata.h"
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/human.h"
@@ -334,6 +335,7 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
   const auto mount_it = [&]() -> Status {
     // Once more: to unlock the vault and to open the volume took a while.
     S3O_TRY(check_mountpoint(command.mountpoint, vault.directory()));
+    if (!command.nonempty) S3O_TRY(check_hides_nothing(command.mountpoint));
     if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
     mount =
         FuseMount::create(watched.files, {command.mountpoint.string(), vault.directory().string(),
@@ -388,6 +390,7 @@ auto guarded(Work work) -> decltype(work()) {
 Status mount_vault(const MountCommand& command, Audience& audience) {
   auto vault = Vault::find(command.vault);
   if (!vault) return fail(vault.error());
+  if (!command.fake) S3O_TRY(clear_dead_mount(command.mountpoint));
   S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
   if (command.fake) return {};
   S3O_TRY(check_vault(command.vault));
@@ -397,6 +400,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   if (!credential) return fail(credential.error());
   vault = take_vault(command.vault);  // as other commands have left it meanwhile
   if (!vault) return fail(vault.error());
+  if (!command.nonempty) S3O_TRY(check_hides_nothing(command.mountpoint));
   const std::string database = vault->database().string();
   auto keys = unlock_vault(*vault, *credential, asked);
   if (!keys) return fail(keys.error());
@@ -438,8 +442,11 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   options.back_up_every = command.back_up_every;
   options.update_atime = command.update_atime;
   options.read_only = command.read_only;
-  options.root_uid = command.root_uid.value_or(::getuid());
-  options.root_gid = command.root_gid.value_or(::getgid());
+  const IdMaps ids = IdMaps::of_this_process();
+  options.root_uid = ids.users.outside(command.root_uid.value_or(::getuid()));
+  options.root_gid = ids.groups.outside(command.root_gid.value_or(::getgid()));
+  if (options.root_uid == kNoId || options.root_gid == kNoId)
+    return fail(Errc::usage, "-o uid, -o gid: this user namespace has no such id outside of it");
   auto files = guarded([&] { return FileSystem::mount((*volume)->device(), database, options); });
   Status outcome;
   if (files) {

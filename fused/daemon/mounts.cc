@@ -1,15 +1,78 @@
 #include "fused/daemon/mounts.h"
 
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <string>
 #include <system_error>
 
+#include "oramcore/base/descriptor.h"
 #include "oramcore/base/human.h"
+#include "oramcore/base/mount_users.h"
 #include "oramcore/base/mountinfo.h"
 #include "oramcore/base/program.h"
 #include "oramcore/vault/vault.h"
 
 namespace s3oram {
+namespace {
+
+/// By a name in a directory that is held: whoever may change the path to it cannot have root
+/// unmount something else. An error number.
+int unmount_as_root(const VaultMount& mount) {
+  const auto open = [](const char* path) {
+    return Descriptor(::open(path, O_PATH | O_DIRECTORY | O_CLOEXEC));
+  };
+  const Descriptor here = open("."), folder = open(mount.point.parent_path().c_str());
+  if (here.get() < 0 || ::fchdir(folder.get()) != 0) return errno;
+  VaultMount named = mount;
+  named.point = mount.point.filename();
+  const bool same = !is_covered(named);
+  const int error = !same                                                  ? EINVAL
+                    : ::umount2(named.point.c_str(), UMOUNT_NOFOLLOW) != 0 ? errno
+                                                                           : 0;
+  return ::fchdir(here.get()) != 0 ? errno : error;
+}
+
+/// An ordinary user may unmount only by a setuid helper. An error number.
+Result<int> unmount_as_user(const VaultMount& mount) {
+  constexpr std::size_t kMostSaid = 4096;
+  auto end = run_program({"fusermount3", "-u", "--", mount.point}, STDERR_FILENO, kMostSaid);
+  if (!end) return fail(std::move(end).error());
+  if (end->succeeded()) return 0;
+  const std::string said(end->said.begin(), end->said.end());
+  return said.find(" busy") != std::string::npos ? EBUSY : EPERM;
+}
+
+std::string who_uses(const VaultMount& mount) {
+  if (const auto inner = mount_inside(mount.point))
+    return fmt::format("something is mounted in it, at {}", inner->string());
+  const std::string users = users_of_mount(mount.point);
+  return users.empty() ? "programs that this user may not look at use it"
+                       : fmt::format("it is used by {}", users);
+}
+
+}  // namespace
+
+Status clear_dead_mount(const std::filesystem::path& mountpoint) {
+  const auto mount = vault_mounted_at(mountpoint);
+  if (!mount) return {};
+  const auto used = Vault::is_in_use(mount->vault);  // not by its daemon, if it was moved
+  if (!used || *used || !is_dead(mountpoint)) return {};
+  const auto error =
+      ::geteuid() == 0 ? Result<int>(unmount_as_root(*mount)) : unmount_as_user(*mount);
+  if (!error) return fail(error.error());
+  if (*error == 0) {
+    spdlog::info("{}: the mount of a daemon that had ended was taken away", mountpoint.string());
+    return {};
+  }
+  if (*error != EBUSY) return {};  // check_mountpoint() says that it is in the way
+  return fail(Errc::bad_mount_point,
+              "{}: a dead mount is in the way, and {}: end that, or run s3oramfs umount {}",
+              mountpoint.string(), who_uses(*mount), shell_word(mountpoint));
+}
 
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault) {
@@ -37,6 +100,21 @@ Status check_mountpoint(const std::filesystem::path& mountpoint,
                 "{} and the vault {} lie inside each other: mount it elsewhere",
                 mountpoint.string(), vault.string());
   return {};
+}
+
+Status check_hides_nothing(const std::filesystem::path& mountpoint) {
+  std::error_code error;
+  const bool empty = std::filesystem::is_empty(mountpoint, error);
+  if (error)
+    return fail(Errc::bad_mount_point,
+                "{}: it cannot be seen whether it is empty ({}): mount elsewhere, or give "
+                "-o nonempty",
+                mountpoint.string(), error.message());
+  if (empty) return {};
+  return fail(Errc::bad_mount_point,
+              "{} is not empty, and a mount would hide what is in it: mount on an empty folder, "
+              "or give -o nonempty",
+              mountpoint.string());
 }
 
 Status check_empty(const std::filesystem::path& mountpoint) {

@@ -11,6 +11,14 @@ namespace s3oram {
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault);
 
+/// Unless -o nonempty is given: what is there would be hidden. Errors: bad_mount_point.
+Status check_hides_nothing(const std::filesystem::path& mountpoint);
+
+/// Takes a mount away whose daemon has ended without unmounting it, so that what fstab or an
+/// automount unit mounts again needs nobody's help. Does nothing if there is no such mount. Errors:
+/// bad_mount_point (something uses it still; says who).
+Status clear_dead_mount(const std::filesystem::path& mountpoint);
+
 /// Before root mounts for somebody else, who may have put a link to a directory of the system in
 /// the mount point's place. Errors: bad_mount_point (it is not empty).
 Status check_empty(const std::filesystem::path& mountpoint);

@@ -40,6 +40,7 @@ constexpr std::array kWords = {Word{"ro", Use::ours},
                                Word{"exec", Use::kernel},
                                Word{"noexec", Use::kernel},
                                Word{"allow_other", Use::kernel},
+                               Word{"nonempty", Use::ours},
                                Word{"default_permissions", Use::nothing},
                                Word{"defaults", Use::nothing},
                                Word{"async", Use::nothing},
@@ -122,6 +123,7 @@ Status read_word(const std::string& word, bool sloppy, MountCommand& command) {
     return fail(Errc::usage, "-o {}: no such mount option; known are\n{}", word, known_words());
   }
   if (known->use == Use::kernel) command.fuse_options.push_back(word);
+  command.nonempty |= word == "nonempty";
   if (word == "ro" || word == "rw") command.read_only = word == "ro";
   if (known->use == Use::ours && word.ends_with("atime")) command.update_atime = word != "noatime";
   return {};

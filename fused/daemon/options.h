@@ -25,6 +25,7 @@ struct MountCommand {
   std::vector<std::string> fuse_options;  // what goes to the kernel
   bool update_atime = true;
   bool read_only = false;
+  bool nonempty = false;          // the mount point may hold files, which the mount hides
   std::optional<uid_t> root_uid;  // whose a new root directory is; else the daemon's user's
   std::optional<gid_t> root_gid;
   std::optional<std::uint64_t> cache;  // bytes; else default_file_cache()

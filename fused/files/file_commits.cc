@@ -15,12 +15,25 @@ constexpr std::size_t kPacksAtATime = 4;
 
 // ---- commits -----------------------------------------------------------------------------------
 
+/// What the commit that begins is to reserve. Nothing follows the commits of an unmount, which give
+/// back what was not used.
+std::optional<Ino> FileSystem::numbers_to_reserve() {
+  reserving_ = reserved_;
+  if (!makes_inodes_) return std::nullopt;
+  if (stopping_)
+    reserving_ = next_ino_;
+  else if (next_ino_ + kReservedAtOnce / 2 > reserved_)
+    reserving_ = next_ino_ + kReservedAtOnce;
+  return reserving_ == reserved_ ? std::nullopt : std::optional(reserving_);
+}
+
 std::function<Status(Database&)> FileSystem::snapshot() {
   const Lock lock(mutex_);
   if (options_.read_only) return [](Database&) { return Status(); };
   cache_.numbers.begin_commit();
   auto list = backups_.snapshot(metadata_.uncommitted() > 0);
-  return [rows = metadata_.begin_commit(), list = std::move(list)](Database& db) -> Status {
+  return [rows = metadata_.begin_commit(numbers_to_reserve()),
+          list = std::move(list)](Database& db) -> Status {
     S3O_TRY(rows(db));
     return list ? list(db) : Status();
   };
@@ -32,6 +45,7 @@ void FileSystem::committed(const Status& outcome) {
     spdlog::error("a commit failed and is tried again: {}{}", outcome.error().message,
                   told_of_commit_.more());
   if (!options_.read_only) metadata_.end_commit(outcome.has_value());
+  if (outcome) reserved_ = reserving_;
   cache_.numbers.end_commit(outcome.has_value());
   backups_.committed(outcome.has_value());
   backup_wakes_.notify_all();  // one may be due, or due sooner
@@ -151,6 +165,7 @@ void FileSystem::trim() {
 void FileSystem::tick(Lock& lock) {
   const auto begun = timing_.now();
   for (const Ino ino : std::vector<Ino>(idle_.begin(), idle_.end())) drop_if_idle(ino);
+  listings_.trim(begun);
   trim();
   if (!options_.read_only && !cache_.extents_damaged) empty_packs();
   const bool used = cache_.take_used();

@@ -17,9 +17,29 @@ bool is_directory(const Node& node) { return S_ISDIR(node.row.mode); }
 
 Posix<struct stat> FileSystem::lookup(Ino parent, std::string_view name) {
   const Lock lock(mutex_);
-  S3O_POSIX_GET(directory, known_directory(parent));
-  S3O_POSIX_GET(node, child(*directory, name));
+  S3O_POSIX_GET(node, find(parent, name));
   return refer(*node);
+}
+
+Posix<FileSystem::NodePtr> FileSystem::find(Ino parent, std::string_view name) {
+  if (name == ".") return named(parent);
+  S3O_POSIX_GET(directory, known_directory(parent));
+  return name == ".." ? named(directory->row.parent) : child(*directory, name);
+}
+
+/// Has the name lead to the node, whether or not it exists; the rest is the caller's part.
+void FileSystem::enter(const Node& directory, std::string_view name, const Node& node) {
+  const std::uint32_t type = node.row.mode & S_IFMT;
+  metadata_.dentries.put({directory.ino, std::string(name)}, {node.ino, type});
+  if (Listing* listing = listings_.find(directory.ino))
+    listing->put(std::string(name), node.ino, type);
+}
+
+/// Takes the name out of the directory; the rest is the caller's part.
+void FileSystem::leave(Node& directory, std::string_view name) {
+  metadata_.dentries.erase({directory.ino, std::string(name)});
+  if (Listing* listing = listings_.find(directory.ino)) listing->erase(std::string(name));
+  directory.shrunk = timing_.wall_clock();
 }
 
 Posix<bool> FileSystem::is_empty(const Node& directory) {
@@ -29,12 +49,13 @@ Posix<bool> FileSystem::is_empty(const Node& directory) {
   return empty;
 }
 
-/// Enters a name that does not exist; the node's link count is the caller's part.
+/// Enters a name that is not there, or lose_name() has taken from another node. The link count of
+/// `node` is the caller's part.
 PosixStatus FileSystem::add_name(Node& directory, std::string_view name, Node& node,
                                  std::int64_t now) {
   if (directory.row.nlink == 0) return posix_error(ENOENT);
   if (is_directory(node) && directory.row.nlink >= kMostLinks) return posix_error(EMLINK);
-  metadata_.dentries.put({directory.ino, std::string(name)}, {node.ino, node.row.mode & S_IFMT});
+  enter(directory, name, node);
   if (is_directory(node)) {
     ++directory.row.nlink;
     node.row.parent = directory.ino;
@@ -47,7 +68,12 @@ PosixStatus FileSystem::add_name(Node& directory, std::string_view name, Node& n
 
 /// Removes a name of `node`, which may be its last: see end().
 void FileSystem::remove_name(Node& directory, std::string_view name, Node& node) {
-  metadata_.dentries.erase({directory.ino, std::string(name)});
+  leave(directory, name);
+  lose_name(directory, node);
+}
+
+/// The name itself is the caller's part.
+void FileSystem::lose_name(Node& directory, Node& node) {
   if (is_directory(node)) {
     --directory.row.nlink;
     node.row.nlink = 0;
@@ -59,31 +85,65 @@ void FileSystem::remove_name(Node& directory, std::string_view name, Node& node)
   store(node);
 }
 
+/// Makes next_ino_ a number that may be given to an inode. Waits for a commit if it is not.
+PosixStatus FileSystem::reserve_number(Lock& lock) {
+  makes_inodes_ = true;
+  while (next_ino_ >= reserved_) S3O_POSIX_TRY(commit(lock));
+  return {};
+}
+
 Posix<struct stat> FileSystem::make(const Caller& caller, Ino parent, std::string_view name,
                                     const NewNode& what) {
   Lock lock(mutex_);
   S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_TRY(reserve_number(lock));
   S3O_POSIX_GET(directory, known_directory(parent));
   const auto existing = child(*directory, name);
   if (existing) return posix_error(EEXIST);
   if (existing.error() != ENOENT) return posix_error(existing.error());
-  const bool inherit = (directory->row.mode & S_ISGID) != 0;
+  const NodePtr node = new_node(caller, *directory, what);
+  S3O_POSIX_TRY(add_name(*directory, name, *node, node->row.mtime));
+  settle_number(node);
+  return refer(*node);
+}
+
+Posix<struct stat> FileSystem::make_unnamed(const Caller& caller, Ino parent, std::uint32_t mode) {
+  Lock lock(mutex_);
+  S3O_POSIX_TRY(admit(lock));
+  S3O_POSIX_TRY(reserve_number(lock));
+  S3O_POSIX_GET(directory, known_directory(parent));
+  if (directory->row.nlink == 0) return posix_error(ENOENT);
+  const NodePtr node = new_node(caller, *directory, {mode, 0, {}});
+  node->row.nlink = 0;
+  node->row.ctime = node->row.mtime;
+  node->unnamed = true;
+  store(*node);
+  settle_number(node);
+  return refer(*node);
+}
+
+/// With the next number, which it takes in settle_number(); no name leads to it.
+FileSystem::NodePtr FileSystem::new_node(const Caller& caller, const Node& directory,
+                                         const NewNode& what) {
+  const bool inherit = (directory.row.mode & S_ISGID) != 0;
   auto node = std::make_shared<Node>();
   node->ino = next_ino_;
   node->row.mode = what.mode | (inherit && S_ISDIR(what.mode) ? S_ISGID : 0);
   node->row.uid = caller.uid;
-  node->row.gid = inherit ? directory->row.gid : caller.gid;
+  node->row.gid = inherit ? directory.row.gid : caller.gid;
   node->row.nlink = S_ISDIR(what.mode) ? 2 : 1;
   node->row.rdev = what.rdev;
   node->row.target = what.target;
   node->row.size = node->size = what.target.size();
-  const auto now = node->row.atime = node->row.mtime = timing_.wall_clock();
+  node->row.atime = node->row.mtime = timing_.wall_clock();
   node->xattr_names = 0;
-  S3O_POSIX_TRY(add_name(*directory, name, *node, now));
+  return node;
+}
+
+void FileSystem::settle_number(const NodePtr& node) {
   ++next_ino_;
   ++inodes_;
   nodes_.emplace(node->ino, node);
-  return refer(*node);
 }
 
 Posix<struct stat> FileSystem::link(Ino ino, Ino parent, std::string_view name) {
@@ -92,7 +152,7 @@ Posix<struct stat> FileSystem::link(Ino ino, Ino parent, std::string_view name) 
   S3O_POSIX_GET(node, known(ino));
   S3O_POSIX_GET(directory, known_directory(parent));
   if (is_directory(*node)) return posix_error(EPERM);
-  if (node->row.nlink == 0) return posix_error(ENOENT);
+  if (node->row.nlink == 0 && !node->unnamed) return posix_error(ENOENT);
   if (node->row.nlink >= kMostLinks) return posix_error(EMLINK);
   const auto existing = child(*directory, name);
   if (existing) return posix_error(EEXIST);
@@ -102,6 +162,7 @@ Posix<struct stat> FileSystem::link(Ino ino, Ino parent, std::string_view name) 
     --node->row.nlink;
     return posix_error(added.error());
   }
+  node->unnamed = false;
   return refer(*node);
 }
 
@@ -175,7 +236,7 @@ Posix<std::vector<Ino>> FileSystem::exchange(Node& from, std::string_view name, 
   to.row.nlink += is_directory(*first) - is_directory(*second);
   const auto now = timing_.wall_clock();
   const auto place = [&](Node& directory, std::string_view at, Node& node) {
-    metadata_.dentries.put({directory.ino, std::string(at)}, {node.ino, node.row.mode & S_IFMT});
+    enter(directory, at, node);
     if (is_directory(node)) node.row.parent = directory.ino;
     node.row.ctime = directory.row.mtime = directory.row.ctime = now;
     store(node);
@@ -191,10 +252,15 @@ Posix<std::vector<Ino>> FileSystem::exchange(Node& from, std::string_view name, 
 
 Posix<std::vector<Ino>> FileSystem::rename(Ino parent, std::string_view name, Ino new_parent,
                                            std::string_view new_name, unsigned flags,
-                                           const std::function<bool()>& killed) {
-  if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0) return posix_error(EINVAL);
+                                           const std::function<bool()>& killed,
+                                           const Caller& caller) {
+  const bool whiteout = (flags & RENAME_WHITEOUT) != 0;
+  if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT)) != 0 ||
+      (whiteout && (flags & RENAME_EXCHANGE) != 0))
+    return posix_error(EINVAL);
   Lock lock(mutex_);
   S3O_POSIX_TRY(admit(lock));
+  if (whiteout) S3O_POSIX_TRY(reserve_number(lock));
   S3O_POSIX_GET(from, known_directory(parent));
   S3O_POSIX_GET(to, known_directory(new_parent));
   S3O_POSIX_GET(brought, replacing(*from, name, *to, new_name, flags));
@@ -206,15 +272,21 @@ Posix<std::vector<Ino>> FileSystem::rename(Ino parent, std::string_view name, In
     if ((flags & RENAME_NOREPLACE) != 0) return posix_error(EEXIST);
     if (*target == node) return std::vector<Ino>();
     S3O_POSIX_TRY(check_replaceable(*node, **target));
-    remove_name(*to, new_name, **target);
+    lose_name(*to, **target);
   } else if (target.error() != ENOENT) {
     return posix_error(target.error());
   }
   S3O_POSIX_TRY(add_name(*to, new_name, *node, timing_.wall_clock()));
-  metadata_.dentries.erase({from->ino, std::string(name)});
-  from->row.mtime = from->row.ctime = node->row.ctime;
   if (is_directory(*node)) --from->row.nlink;
-  store(*from);
+  if (whiteout) {
+    const NodePtr left = new_node(caller, *from, {S_IFCHR, 0, {}});
+    S3O_POSIX_TRY(add_name(*from, name, *left, node->row.ctime));
+    settle_number(left);
+  } else {
+    leave(*from, name);
+    from->row.mtime = from->row.ctime = node->row.ctime;
+    store(*from);
+  }
   if (target) S3O_POSIX_TRY(end(lock, *target));
   return is_directory(*node) && from != to ? std::vector{node->ino} : std::vector<Ino>();
 }
@@ -226,20 +298,51 @@ Posix<std::string> FileSystem::readlink(Ino ino) {
   return node->row.target;
 }
 
-Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino) {
-  const Lock lock(mutex_);
-  S3O_POSIX_GET(directory, known_directory(ino));
-  std::vector<DirectoryEntry> entries{{".", ino, S_IFDIR}, {"..", directory->row.parent, S_IFDIR}};
-  S3O_POSIX_TRY(metadata_.dentries.scan({ino, {}}, [&](const DentryKey& key, const DentryRow& row) {
+/// In memory, or made of the table.
+Posix<Listing*> FileSystem::listing(Ino directory) {
+  if (Listing* kept = listings_.find(directory)) return kept;
+  std::vector<DirectoryEntry> entries;
+  const auto add = [&](const DentryKey& key, const DentryRow& row) {
     // The kernel would refuse the whole listing.
     if (const char* problem = name_problem(key.name); problem || row.ino == 0)
-      tell_of_damage(ino, fmt::format("an impossible name in this directory: {}",
-                                      problem ? problem : "it leads nowhere"));
+      tell_of_damage(directory, fmt::format("an impossible name in this directory: {}",
+                                            problem ? problem : "it leads nowhere"));
     else
       entries.push_back({key.name, row.ino, row.type & S_IFMT});
     return true;
-  }));
+  };
+  S3O_POSIX_TRY(metadata_.dentries.scan({directory, {}}, add));
+  return &listings_.keep(directory, Listing(std::move(entries)), timing_.now());
+}
+
+Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino, Position after, std::size_t most) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(directory, known_directory(ino));
+  S3O_POSIX_GET(names, listing(ino));
+  std::vector<DirectoryEntry> entries;
+  for (const DirectoryEntry& entry :
+       {DirectoryEntry{".", ino, S_IFDIR, kPositionOfSelf},
+        DirectoryEntry{"..", directory->row.parent, S_IFDIR, kPositionOfParent}})
+    if (entry.position > after && entries.size() < most) entries.push_back(entry);
+  names->read(after, most, entries);
   return entries;
+}
+
+Posix<OpenedDirectory> FileSystem::open_directory(Ino ino) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(directory, known_directory(ino));
+  return OpenedDirectory{listings_.opened(ino), directory->shrunk};
+}
+
+void FileSystem::close_directory(Ino ino) {
+  const Lock lock(mutex_);
+  listings_.closed(ino, timing_.now());
+}
+
+Posix<std::int64_t> FileSystem::shrunk(Ino directory) {
+  const Lock lock(mutex_);
+  S3O_POSIX_GET(node, known_directory(directory));
+  return node->shrunk;
 }
 
 }  // namespace s3oram

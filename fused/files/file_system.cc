@@ -151,7 +151,10 @@ Status FileSystem::load_root() {
 Status FileSystem::number_inodes() {
   auto last = metadata_.largest_ino();
   if (!last) return fail(last.error());
-  next_ino_ = *last + 1;
+  auto reserved = metadata_.reserved_inodes();
+  if (!reserved) return fail(reserved.error());
+  reserved_ = *reserved;
+  next_ino_ = std::max(*last + 1, reserved_);
   auto count = metadata_.number("SELECT COUNT(*) FROM inodes");
   if (!count) return fail(count.error());
   inodes_ += static_cast<std::uint64_t>(*count);
@@ -296,8 +299,19 @@ Posix<FileSystem::NodePtr> FileSystem::load(Ino ino, bool unlinked) {
   node->ino = ino;
   node->row = *row;
   node->size = row->size;
+  node->shrunk = row->ctime;
   nodes_.emplace(ino, node);
   return node;
+}
+
+/// By its number: the kernel may never have heard of it, and it need not exist.
+Posix<FileSystem::NodePtr> FileSystem::named(Ino ino) {
+  if (!nodes_.contains(ino)) {
+    S3O_POSIX_GET(row, metadata_.inodes.find(ino));
+    if (!row || row->nlink == 0) return posix_error(ESTALE);
+  }
+  S3O_POSIX_GET(node, load(ino));
+  return node->row.nlink > 0 ? Posix<NodePtr>(node) : posix_error(ESTALE);
 }
 
 Posix<FileSystem::NodePtr> FileSystem::child(Node& directory, std::string_view name) {

@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -27,6 +28,7 @@
 
 #include "fused/backup/backups.h"
 #include "fused/cache/data_cache.h"
+#include "fused/files/listings.h"
 #include "oramcore/base/log_limit.h"
 
 namespace s3oram {
@@ -62,10 +64,9 @@ struct AttributeChange {
   bool operator==(const AttributeChange&) const = default;
 };
 
-struct DirectoryEntry {
-  std::string name;
-  Ino ino = 0;
-  std::uint32_t type = 0;  // S_IFMT bits
+struct OpenedDirectory {
+  bool alone = false;       // nobody else has it open
+  std::int64_t shrunk = 0;  // ns since 1970: since then no name has gone from it
 };
 
 struct FileSystemStatus {
@@ -98,27 +99,40 @@ class FileSystem final : public CommitParticipant {
   void hurry();
 
   // Names. A stat returned by lookup, make or link is a reference of the kernel: see forget().
+  /// "." finds an inode by its number alone, and ".." the directory that a directory lies in: for
+  /// file handles (NFS), which outlive what the kernel remembers. ESTALE if it has no name any
+  /// more.
   Posix<struct stat> lookup(Ino parent, std::string_view name);
   void forget(Ino ino, std::uint64_t references);
   Posix<struct stat> make(const Caller& caller, Ino parent, std::string_view name,
                           const NewNode& what);
+  /// A file without a name (O_TMPFILE), which link() may give it. Otherwise it goes with its last
+  /// reference.
+  Posix<struct stat> make_unnamed(const Caller& caller, Ino parent, std::uint32_t mode);
   Posix<struct stat> link(Ino ino, Ino parent, std::string_view name);
   PosixStatus unlink(Ino parent, std::string_view name);
   PosixStatus rmdir(Ino parent, std::string_view name);
-  /// `flags`: RENAME_NOREPLACE or RENAME_EXCHANGE. A file that replaces another, or is exchanged
-  /// with it, is flushed first, so that no crash leaves a name with less than the old or the new
-  /// content. EINTR if the caller is `killed` by then, and nothing is renamed: the kernel would
-  /// tell the file's next user of a lost write, because the times that it would send now are
+  /// `flags`: RENAME_NOREPLACE, RENAME_EXCHANGE or RENAME_WHITEOUT, which leaves a device of the
+  /// caller's with the number 0 in the place of the old name. A file that replaces another, or is
+  /// exchanged with it, is flushed first, so that no crash leaves a name with less than the old or
+  /// the new content. EINTR if the caller is `killed` by then, and nothing is renamed: the kernel
+  /// would tell the file's next user of a lost write, because the times that it would send now are
   /// interrupted. Gives the directories that lie in another one now.
   Posix<std::vector<Ino>> rename(
       Ino parent, std::string_view name, Ino new_parent, std::string_view new_name, unsigned flags,
-      const std::function<bool()>& killed = [] { return false; });
+      const std::function<bool()>& killed = [] { return false; }, const Caller& caller = {});
   /// The files that such a rename would flush.
   std::vector<Ino> replacing(Ino parent, std::string_view name, Ino new_parent,
                              std::string_view new_name, unsigned flags);
   Posix<std::string> readlink(Ino ino);
-  /// All entries, "." and ".." first.
-  Posix<std::vector<DirectoryEntry>> list(Ino ino);
+  /// Up to `most` entries after this position (listings.h), "." and ".." first.
+  Posix<std::vector<DirectoryEntry>> list(
+      Ino ino, Position after = 0, std::size_t most = std::numeric_limits<std::size_t>::max());
+  /// From now on until close_directory() the listing stays in memory once it has been read.
+  Posix<OpenedDirectory> open_directory(Ino ino);
+  void close_directory(Ino ino);
+  /// As in OpenedDirectory.
+  Posix<std::int64_t> shrunk(Ino directory);
 
   // Attributes.
   Posix<struct stat> getattr(Ino ino);
@@ -188,6 +202,8 @@ class FileSystem final : public CommitParticipant {
   Posix<NodePtr> known_directory(Ino ino);
   Posix<NodePtr> load(Ino ino, bool unlinked = false);
   Posix<NodePtr> child(Node& directory, std::string_view name);
+  Posix<NodePtr> named(Ino ino);
+  Posix<NodePtr> find(Ino parent, std::string_view name);
   struct stat refer(Node& node);
   struct stat attributes(const Node& node) const;
   /// Brings node.xattr_names up to date, too.
@@ -197,6 +213,14 @@ class FileSystem final : public CommitParticipant {
 
   PosixStatus add_name(Node& directory, std::string_view name, Node& node, std::int64_t now);
   void remove_name(Node& directory, std::string_view name, Node& node);
+  void enter(const Node& directory, std::string_view name, const Node& node);
+  void leave(Node& directory, std::string_view name);
+  void lose_name(Node& directory, Node& node);
+  Posix<Listing*> listing(Ino directory);
+  PosixStatus reserve_number(Lock& lock);
+  NodePtr new_node(const Caller& caller, const Node& directory, const NewNode& what);
+  void settle_number(const NodePtr& node);
+  std::optional<Ino> numbers_to_reserve();
   PosixStatus check_replaceable(const Node& node, Node& target);
   Posix<std::vector<NodePtr>> replacing(Node& from, std::string_view name, Node& to,
                                         std::string_view new_name, unsigned flags);
@@ -245,7 +269,10 @@ class FileSystem final : public CommitParticipant {
   std::unordered_map<Ino, NodePtr> nodes_;             // referred to, or in use; see trim()
   std::unordered_set<Ino> idle_;  // nodes without references that still have cached blocks
   Ino next_ino_ = kRootIno;
+  Ino reserved_ = 0, reserving_ = 0;  // see inode_numbers.h; the latter by the running commit
+  bool makes_inodes_ = false;         // some were made since the mount
   std::uint64_t inodes_ = 0;
+  Listings listings_;
   bool labelled_ = true;  // some file has, or had since the mount, an SELinux label
   unsigned commits_ = 0;  // that the device has not answered
   LogLimit told_of_commit_, told_of_backup_;

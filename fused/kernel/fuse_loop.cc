@@ -1,6 +1,5 @@
 #include "fused/kernel/fuse_loop.h"
 
-#define FUSE_USE_VERSION 312
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fuse_lowlevel.h>
@@ -13,6 +12,7 @@
 #include <iterator>
 #include <utility>
 
+#include "fused/kernel/fuse_ops.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/threads.h"
 
@@ -86,6 +86,7 @@ void FuseLoop::work(Worker& self) {
     if (close_ >= kMany) processors_->keep_awake();
     if (got > 0) {
       if (request.size > kShort) hand_over();
+      adapt(request);
       fuse_session_process_buf(session_, &request);
     } else if (got != -EINTR) {
       end(-got);

@@ -56,6 +56,7 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
   mount->context_->files = &files;
   mount->context_->session = mount->session_;
   mount->context_->largest_request = options.largest_request;
+  mount->context_->ids = IdMaps::of_this_process();
   for (auto* waiting : {&mount->context_->after_write_back, &mount->context_->before_rename}) {
     auto started = AfterWriteBack::start(mount->session_);
     if (!started) return fail(std::move(started).error());

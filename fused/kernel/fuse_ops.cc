@@ -1,6 +1,7 @@
 #include "fused/kernel/fuse_ops.h"
 
 #include <fcntl.h>
+#include <linux/fuse.h>
 
 #include <memory>
 
@@ -35,7 +36,7 @@ double validity(fuse_req_t request, const struct stat& attributes) {
 fuse_entry_param entry_of(fuse_req_t request, const struct stat& attributes) {
   fuse_entry_param entry{};
   entry.ino = attributes.st_ino;
-  entry.attr = attributes;
+  entry.attr = context_of(request).ids.inside(attributes);
   entry.entry_timeout = kForever;
   entry.attr_timeout = validity(request, attributes);
   return entry;
@@ -64,10 +65,12 @@ void answer(fuse_req_t request, const Posix<struct stat>& node) {
 }
 
 void answer_attributes(fuse_req_t request, const Posix<struct stat>& attributes) {
-  if (attributes)
-    fuse_reply_attr(request, &*attributes, validity(request, *attributes));
-  else
+  if (!attributes) {
     fuse_reply_err(request, attributes.error());
+    return;
+  }
+  const struct stat shown = context_of(request).ids.inside(*attributes);
+  fuse_reply_attr(request, &shown, validity(request, *attributes));
 }
 
 /// `size` 0 asks for the length only.
@@ -91,7 +94,7 @@ void want(fuse_conn_info* connection, unsigned capability) {
 void do_init(void* context, fuse_conn_info* connection) {
   want(connection, FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
                        FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
-                       FUSE_CAP_EXPLICIT_INVAL_DATA);
+                       FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_EXPORT_SUPPORT);
   connection->want &=
       ~(FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_ATOMIC_O_TRUNC);
   connection->max_write = connection->max_readahead =
@@ -105,7 +108,8 @@ void do_init(void* context, fuse_conn_info* connection) {
 
 Caller caller(fuse_req_t request) {
   const fuse_ctx* context = fuse_req_ctx(request);
-  return {context->uid, context->gid};
+  const IdMaps& ids = context_of(request).ids;
+  return {ids.users.outside(context->uid), ids.groups.outside(context->gid)};
 }
 
 void do_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -159,9 +163,9 @@ struct Rename {
 };
 
 void rename(fuse_req_t request, const Rename& what) {
-  const auto moved =
-      fs(request).rename(what.parent, what.name, what.new_parent, what.new_name, what.flags,
-                         [request] { return is_killed(fuse_req_ctx(request)->pid); });
+  const auto moved = fs(request).rename(
+      what.parent, what.name, what.new_parent, what.new_name, what.flags,
+      [request] { return is_killed(fuse_req_ctx(request)->pid); }, caller(request));
   // The kernel keeps what it has of their listings, ".." among it. Before the answer, as below.
   if (moved)
     for (const Ino directory : *moved)
@@ -195,88 +199,100 @@ void do_readlink(fuse_req_t request, fuse_ino_t ino) {
 
 // ---- directories -------------------------------------------------------------------------------
 
-OpenDirectory& directory_of(const fuse_file_info* file) {
-  return *reinterpret_cast<OpenDirectory*>(file->fh);
+// A program that comes back with a position of before, by which name it was or not, must find its
+// place. The kernel does not in a listing that it remembers, if that lacks the name of the
+// position: it takes it for the end. So it may remember only listings of directories that nobody
+// else has open and from which no name has gone for so long that nobody comes back any more.
+constexpr std::int64_t kPositionsLast = 600'000'000'000;  // ns
+
+/// The handle of an open directory: since when the kernel may remember its listing (ns since 1970);
+/// 0 if it may not.
+std::int64_t remembered_since(const fuse_file_info* file) {
+  return static_cast<std::int64_t>(file->fh);
 }
 
-/// The kernel may remember a listing. It loses its place in one that another program has it take
-/// anew meanwhile: only who is alone goes by it.
 void do_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
-  OpenDirectories& directories = context_of(request).directories;
-  bool alone = false;
-  const OpenDirectory& directory = directories.open(ino, alone);
-  file->fh = reinterpret_cast<std::uint64_t>(&directory);
-  file->cache_readdir = alone;
-  file->keep_cache = 1;
-  if (fuse_reply_open(request, file) != 0) directories.close(directory);
+  FileSystem& files = fs(request);
+  const auto directory = files.open_directory(ino);
+  if (!directory) {
+    fuse_reply_err(request, directory.error());
+    return;
+  }
+  const std::int64_t now = system_timing().wall_clock();
+  const bool remember = directory->alone && directory->shrunk < now - kPositionsLast;
+  file->fh = remember ? static_cast<std::uint64_t>(now) : 0;
+  file->cache_readdir = remember;
+  file->keep_cache = remember;  // or it drops what it remembers
+  if (fuse_reply_open(request, file) != 0) files.close_directory(ino);
 }
 
-void do_releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-  context_of(request).directories.close(directory_of(file));
+void do_releasedir(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+  fs(request).close_directory(ino);
   fuse_reply_err(request, 0);
 }
 
-/// Adds entries after `offset` with add(space, room, entry, its offset), which gives the bytes it
-/// needs and adds nothing if there is no room.
+/// At its end the kernel has a listing whole. If a name has gone since the directory was opened, it
+/// must not keep it; before the answer, after which it would already use it.
+void end_of_listing(fuse_req_t request, fuse_ino_t ino, const fuse_file_info* file) {
+  const std::int64_t since = remembered_since(file);
+  if (since == 0) return;
+  const auto shrunk = fs(request).shrunk(ino);
+  if (!shrunk || *shrunk >= since)
+    fuse_lowlevel_notify_inval_inode(context_of(request).session, ino, 0, 0);
+}
+
+/// Adds entries after `offset` with add(space, room, entry), which gives the bytes it needs, at
+/// least `least`, and adds nothing if there is no room.
 template <class Add>
 void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
-                      const fuse_file_info* file, Add add) {
+                      const fuse_file_info* file, std::size_t least, Add add) {
+  const auto entries = fs(request).list(ino, static_cast<Position>(offset), size / least);
+  if (!entries) {
+    fuse_reply_err(request, entries.error());
+    return;
+  }
+  if (entries->empty()) end_of_listing(request, ino, file);
   std::vector<char> buffer(size);
   std::size_t used = 0;
-  int error = 0;
-  {
-    OpenDirectory& directory = directory_of(file);
-    const std::lock_guard lock(directory.mutex);
-    if (offset == 0 || directory.entries.empty()) {
-      auto entries = fs(request).list(ino);
-      if (entries)
-        directory.take(std::move(*entries));
-      else
-        error = entries.error();
-    }
-    for (auto at = directory.after(offset); error == 0 && at != directory.entries.end(); ++at) {
-      const std::size_t needs = add(buffer.data() + used, size - used, at->entry, at->cookie);
-      if (needs > size - used) break;
-      used += needs;
-    }
+  for (const DirectoryEntry& entry : *entries) {
+    const std::size_t needs = add(buffer.data() + used, size - used, entry);
+    if (needs > size - used) break;
+    used += needs;
   }
-  // Once it has its answer, the kernel may release the directory, on another thread.
-  if (error != 0)
-    fuse_reply_err(request, error);
-  else
-    fuse_reply_buf(request, buffer.data(), used);
+  fuse_reply_buf(request, buffer.data(), used);
 }
 
 void do_readdir(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
                 fuse_file_info* file) {
-  answer_directory(request, ino, size, offset, file,
-                   [&](char* space, std::size_t room, const DirectoryEntry& entry, off_t next) {
-                     struct stat attributes {};
-                     attributes.st_ino = entry.ino;
-                     attributes.st_mode = entry.type;
-                     return fuse_add_direntry(request, space, room, entry.name.c_str(), &attributes,
-                                              next);
-                   });
+  const auto add = [request](char* space, std::size_t room, const DirectoryEntry& entry) {
+    struct stat attributes {};
+    attributes.st_ino = entry.ino;
+    attributes.st_mode = entry.type;
+    return fuse_add_direntry(request, space, room, entry.name.c_str(), &attributes,
+                             static_cast<off_t>(entry.position));
+  };
+  const std::size_t least = fuse_add_direntry(request, nullptr, 0, ".", nullptr, 0);
+  answer_directory(request, ino, size, offset, file, least, add);
 }
 
 void do_readdirplus(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
                     fuse_file_info* file) {
-  answer_directory(request, ino, size, offset, file,
-                   [&](char* space, std::size_t room, const DirectoryEntry& entry, off_t next) {
-                     const char* name = entry.name.c_str();
-                     const std::size_t needs =
-                         fuse_add_direntry_plus(request, nullptr, 0, name, nullptr, 0);
-                     if (needs > room) return needs;
-                     // Without a node number the kernel takes the name alone: for "." and "..", and
-                     // for a name that was removed since the directory was listed.
-                     fuse_entry_param plus{};
-                     plus.attr.st_ino = entry.ino;
-                     plus.attr.st_mode = entry.type;
-                     if (entry.name != "." && entry.name != "..")
-                       if (const auto found = fs(request).lookup(ino, entry.name))
-                         plus = entry_of(request, *found);
-                     return fuse_add_direntry_plus(request, space, room, name, &plus, next);
-                   });
+  const auto add = [&](char* space, std::size_t room, const DirectoryEntry& entry) {
+    const char* name = entry.name.c_str();
+    const std::size_t needs = fuse_add_direntry_plus(request, nullptr, 0, name, nullptr, 0);
+    if (needs > room) return needs;
+    // Without a node number the kernel takes the name alone: for "." and "..", and for a name that
+    // was removed since the directory was listed.
+    fuse_entry_param plus{};
+    plus.attr.st_ino = entry.ino;
+    plus.attr.st_mode = entry.type;
+    if (entry.name != "." && entry.name != "..")
+      if (const auto found = fs(request).lookup(ino, entry.name)) plus = entry_of(request, *found);
+    return fuse_add_direntry_plus(request, space, room, name, &plus,
+                                  static_cast<off_t>(entry.position));
+  };
+  const std::size_t least = fuse_add_direntry_plus(request, nullptr, 0, ".", nullptr, 0);
+  answer_directory(request, ino, size, offset, file, least, add);
 }
 
 void do_fsyncdir(fuse_req_t request, fuse_ino_t, int, fuse_file_info*) {
@@ -294,10 +310,15 @@ void do_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
 
 void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int valid,
                 fuse_file_info*) {
+  const IdMaps& ids = context_of(request).ids;
   AttributeChange change;
   if ((valid & FUSE_SET_ATTR_MODE) != 0) change.mode = wanted->st_mode;
-  if ((valid & FUSE_SET_ATTR_UID) != 0) change.uid = wanted->st_uid;
-  if ((valid & FUSE_SET_ATTR_GID) != 0) change.gid = wanted->st_gid;
+  if ((valid & FUSE_SET_ATTR_UID) != 0) change.uid = ids.users.outside(wanted->st_uid);
+  if ((valid & FUSE_SET_ATTR_GID) != 0) change.gid = ids.groups.outside(wanted->st_gid);
+  if (change.uid == kNoId || change.gid == kNoId) {
+    fuse_reply_err(request, EINVAL);
+    return;
+  }
   if ((valid & FUSE_SET_ATTR_SIZE) != 0) change.size = static_cast<std::uint64_t>(wanted->st_size);
   if (change.size == 0u) context_of(request).writers.told(ino);
   if ((valid & FUSE_SET_ATTR_ATIME) != 0) change.atime = to_ns(wanted->st_atim);
@@ -327,7 +348,8 @@ void do_listxattr(fuse_req_t request, fuse_ino_t ino, std::size_t size) {
     return;
   }
   std::string all;
-  const bool privileged = fuse_req_ctx(request)->uid == 0;
+  // Root of another user namespace is not.
+  const bool privileged = fuse_req_ctx(request)->uid == 0 && context_of(request).ids.are_identity();
   for (const std::string& name : *names)
     if (privileged || !name.starts_with("trusted.")) all.append(name).push_back('\0');
   answer_xattr(request, all, size);
@@ -361,7 +383,9 @@ void do_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
 
 void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
                fuse_file_info* file) {
-  const auto made = fs(request).make(caller(request), parent, name, {S_IFREG | mode, 0, {}});
+  const auto made = name == kUnnamed
+                        ? fs(request).make_unnamed(caller(request), parent, S_IFREG | mode)
+                        : fs(request).make(caller(request), parent, name, {S_IFREG | mode, 0, {}});
   if (!made) {
     fuse_reply_err(request, made.error());
     return;
@@ -501,6 +525,14 @@ fuse_lowlevel_ops make_ops() {
 }
 
 }  // namespace
+
+void adapt(fuse_buf& request) {
+  // linux/fuse.h since Linux 6.2. It is made as FUSE_CREATE is; the name is the kernel's own.
+  constexpr std::uint32_t kTemporaryFile = 51;
+  if ((request.flags & FUSE_BUF_IS_FD) != 0 || request.size < sizeof(fuse_in_header)) return;
+  auto& header = *static_cast<fuse_in_header*>(request.mem);
+  if (header.opcode == kTemporaryFile) header.opcode = FUSE_CREATE;
+}
 
 const fuse_lowlevel_ops& fuse_ops() {
   static const fuse_lowlevel_ops ops = make_ops();

@@ -13,7 +13,7 @@
 
 #include "fused/files/file_system.h"
 #include "fused/kernel/after_write_back.h"
-#include "fused/kernel/open_directories.h"
+#include "fused/kernel/id_map.h"
 #include "fused/kernel/open_writers.h"
 
 namespace s3oram {
@@ -26,8 +26,15 @@ struct FuseContext {
   /// Nothing that is done after it waits for servers, but renames, which have the second one.
   std::unique_ptr<AfterWriteBack> after_write_back, before_rename;
   OpenWriters writers;
-  OpenDirectories directories;
+  IdMaps ids;  // between what the kernel and what the file system says
 };
+
+/// The name that a file is created by which is to have none: no name contains a slash.
+inline constexpr std::string_view kUnnamed = "/";
+
+/// Has libfuse take a request for one that it knows (libfuse 3.14): one for an unnamed file
+/// (O_TMPFILE) is one to create a file, with this name. `request` is as the kernel sent it.
+void adapt(fuse_buf& request);
 
 /// The table for fuse_session_new(); its user data is a FuseContext.
 const fuse_lowlevel_ops& fuse_ops();

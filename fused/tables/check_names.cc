@@ -3,6 +3,7 @@
 #include <set>
 
 #include "fused/tables/check_model.h"
+#include "fused/tables/inode_numbers.h"
 
 namespace s3oram {
 namespace {
@@ -170,7 +171,7 @@ class LostAndFound {
     const DentryKey key = free_name(kRootIno, kLostAndFound);
     // The numbers after it are for the files to come.
     auto next = model_.inodes.upper_bound(kLargestNewIno);
-    ino_ = std::prev(next)->first + 1;
+    ino_ = std::max(std::prev(next)->first + 1, read_reserved(model_.database).value_or(0));
     CheckedInode& made = model_.inodes[ino_];
     const InodeRow& root = model_.inodes[kRootIno].row;
     made.row.mode = S_IFDIR | 0700;

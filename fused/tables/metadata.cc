@@ -49,11 +49,12 @@ Status Metadata::open_tables() {
   return open(xattrs);
 }
 
-std::function<Status(Database&)> Metadata::begin_commit() {
-  const auto apply = [inode_changes = inodes.begin_commit(),
+std::function<Status(Database&)> Metadata::begin_commit(std::optional<Ino> reserve) {
+  const auto apply = [reserve, inode_changes = inodes.begin_commit(),
                       dentry_changes = dentries.begin_commit(),
                       extent_changes = extents.begin_commit(),
                       xattr_changes = xattrs.begin_commit()](Database& database) -> Status {
+    if (reserve) S3O_TRY(note_reserved(database, *reserve));
     S3O_TRY(Table<InodeTable>::apply(database, *inode_changes));
     S3O_TRY(Table<DentryTable>::apply(database, *dentry_changes));
     S3O_TRY(Table<ExtentTable>::apply(database, *extent_changes));

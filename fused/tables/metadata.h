@@ -4,10 +4,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "fused/tables/held_blocks.h"
+#include "fused/tables/inode_numbers.h"
 #include "fused/tables/rows.h"
 #include "fused/tables/table.h"
 
@@ -32,7 +34,8 @@ class Metadata {
   Table<ExtentTable> extents;
   Table<XattrTable> xattrs;
 
-  std::function<Status(Database&)> begin_commit();
+  /// `reserve`: inode numbers below it are reserved (inode_numbers.h).
+  std::function<Status(Database&)> begin_commit(std::optional<Ino> reserve = std::nullopt);
   void end_commit(bool succeeded);
   /// Rows that wait for the next commit.
   std::size_t uncommitted() const;
@@ -47,6 +50,8 @@ class Metadata {
   Result<std::vector<ExtentKey>> pieces(BlockId pack);
   /// No row of any table has a larger one that is new (rows.h).
   Result<Ino> largest_ino();
+  /// As read_reserved().
+  Result<Ino> reserved_inodes() { return read_reserved(reader_); }
   Result<std::int64_t> number(std::string_view sql);
 
  private:

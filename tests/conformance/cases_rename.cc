@@ -139,6 +139,13 @@ void exchange(Observer& o) {
 void whiteout(Observer& o) {
   make_file("f");
   o.call("rename", rename2("f", "g", RENAME_WHITEOUT));
+  o.attributes("moved", "g");
+  o.attributes("left", "f");
+  make_file("h");
+  o.call("over another", rename2("g", "h", RENAME_WHITEOUT));
+  o.attributes("left again", "g");
+  o.call("exchange", rename2("g", "h", RENAME_WHITEOUT | RENAME_EXCHANGE));
+  o.call("not over another", rename2("g", "h", RENAME_WHITEOUT | RENAME_NOREPLACE));
 }
 
 void across_file_systems(Observer& o) {

@@ -148,9 +148,26 @@ kill -STOP "$daemon"
 expect 17 "is taken: the vault $vault" timeout 20 "$bin/s3oramfs" mount "$work/other.vault" "$mount"
 kill -9 "$daemon"
 wait_until "the servers have ended too" no_processes_of "$vault"
-expect 32 "dead mount" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
-umount "$mount"
+expect 32 "used by sleep (process $uses)" mount -t s3oramfs -o keyfile="$work/key" "$vault" "$mount"
 kill "$uses"
+wait "$uses" 2> /dev/null || :
+mount -T "$table" "$mount" # in the place of the dead one
+cmp "$work/random" "$mount/random"
+[[ $(grep -cF " $mount " /proc/self/mountinfo) == 1 ]] || fail "the dead mount is still there"
+umount "$mount"
+closed
+
+step "a mount point that is not empty"
+touch "$mount/in-the-way"
+expect 32 "nonempty" mount -T "$table" "$mount"
+expect 17 "nonempty" s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
+in_table "keyfile=$work/key,nonempty"
+mount -T "$table" "$mount"
+[[ ! -e $mount/in-the-way ]] || fail "nothing is mounted"
+umount "$mount"
+closed
+rm "$mount/in-the-way"
+in_table "keyfile=$work/key"
 
 step "a daemon that hangs, while a program waits for it"
 s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
