@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fuse_lowlevel.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 
