@@ -16,6 +16,7 @@
 #include "oramcore/oram/geometry.h"
 #include "oramcore/schemes/s3oram/protocol/sizing.h"
 #include "oramcore/vault/vault_draft.h"
+#include "oramcore/vault/vault_place.h"
 
 namespace s3oram {
 namespace {
@@ -151,7 +152,7 @@ bool same_request(const VaultConfig& a, const VaultConfig& b) {
 // A vault being made, or an unfinished one found; removed again unless kept.
 class Unfinished {
  public:
-  static Result<Unfinished> start(const InitOptions& options, const VolumeParams& params) {
+  static Result<Unfinished> start(InitOptions& options, const VolumeParams& params) {
     SystemRandom random;
     auto config = config_of(options, params, random);
     if (!config) return fail(std::move(config).error());
@@ -250,6 +251,7 @@ Status run_init(const Args& args) {
 
   const auto choice = choose(options);
   if (!choice) return fail(choice.error());
+  S3O_TRY(VaultPlace::check_new(options.vault));
   auto making = Unfinished::start(options, choice->params);
   if (!making) return fail(std::move(making).error());
   if (Status locked = making->vault.lock(); !locked) {

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -23,11 +24,10 @@
 #include "fused/daemon/mounts.h"
 #include "fused/daemon/options.h"
 #include "fused/files/file_system.h"
-#include "fused/kernel/cpu_latency.h"
 #include "fused/kernel/fuse_loop.h"
 #include "fused/kernel/fuse_mount.h"
+#include "fused/kernel/mount_rights.h"
 #include "fused/tables/metadata.h"
-#include "oramcore/base/identity.h"
 #include "oramcore/base/memory.h"
 #include "oramcore/base/output.h"
 #include "oramcore/base/process.h"
@@ -103,11 +103,12 @@ Status lock_vault(Vault& vault) {
   });
 }
 
-Result<VaultKeys> unlock_vault(const Vault& vault, const MountCommand& command) {
+Result<VaultKeys> unlock_vault(const Vault& vault, const MountCommand& command,
+                               const EarlySecret& early) {
   for (const auto& secret : {command.passphrase.passfile, command.keyfile})
     if (const std::string exposure = exposure_of(secret); !exposure.empty())
       spdlog::warn("{}", exposure);
-  auto credential = existing_credential(command.passphrase, command.keyfile, vault);
+  auto credential = existing_credential(command.passphrase, command.keyfile, vault, early);
   if (!credential) return fail(std::move(credential).error());
   return vault.unlock(*credential);
 }
@@ -132,15 +133,27 @@ Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
   return Volume::open(vault, keys, options);
 }
 
-void log_to(const MountCommand& command, const stdfs::path& file, bool background) {
-  if (background) {
-    spdlog::drop("fused");
-    spdlog::set_default_logger(spdlog::basic_logger_mt("fused", file.string()));
-  } else {
-    log_to_stderr("fused");
-  }
+void log_to_terminal(const MountCommand& command) {
+  log_to_stderr("fused");
   spdlog::set_level(spdlog::level::from_str(command.log_level));
   spdlog::flush_on(spdlog::level::info);
+}
+
+/// A file of ours: a link would have the log elsewhere, and a pipe would have us wait.
+Status log_to_file(const MountCommand& command, const stdfs::path& path) {
+  constexpr int kHow = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const Descriptor file(::open(path.c_str(), kHow, 0600));
+  struct stat status {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0)
+    return system_failure(errno, "{}: remove it", path.string());
+  if (!S_ISREG(status.st_mode))
+    return fail(Errc::failed, "{}: is no ordinary file: remove it", path.string());
+  spdlog::drop("fused");
+  spdlog::set_default_logger(
+      spdlog::basic_logger_mt("fused", fmt::format("/proc/self/fd/{}", file.get())));
+  spdlog::set_level(spdlog::level::from_str(command.log_level));
+  spdlog::flush_on(spdlog::level::info);
+  return {};
 }
 
 // ---- seen from outside -------------------------------------------------------------------------
@@ -210,24 +223,17 @@ struct Audience {
 };
 
 /// Everything between an open volume and a closed one.
-Status serve(const MountCommand& command, const Vault& vault, Identity& identity,
+Status serve(const MountCommand& command, const Vault& vault, MountRights& rights,
              const Watched& watched, Audience& audience, ServiceManager& manager) {
-  Result<std::unique_ptr<FuseMount>> mount;
-  Descriptor cpu_latency, abort;
-  const auto mount_it = [&]() -> Status {
-    // Once more: to unlock the vault and to open the volume took a while.
-    S3O_TRY(check_mountpoint(command.mountpoint, vault.directory()));
-    if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
-    mount = FuseMount::create(watched.files, {command.mountpoint.string(),
-                                              vault.directory().string(), command.fuse_options});
-    if (!mount) return fail(mount.error());
-    cpu_latency = CpuLatency::of_this_machine();
-    abort = Guard::abort_of(command.mountpoint);
-    return {};
-  };
-  S3O_TRY(identity.as_root(mount_it));
-  S3O_TRY(identity.settle());
-  Guard::start(std::move(abort));
+  auto mounted = rights.mount(command);
+  if (!mounted) return fail(std::move(mounted).error());
+  auto mount = FuseMount::create(
+      watched.files,
+      {command.mountpoint.string(), vault.directory().string(), command.fuse_options},
+      *mounted ? std::move((*mounted)->device) : Descriptor());
+  if (!mount && *mounted) static_cast<void>(unmount(command.mountpoint));  // it has no daemon
+  if (!mount) return fail(mount.error());
+  Guard::start(*mounted ? std::move((*mounted)->abort) : Guard::abort_of(command.mountpoint));
   auto control =
       ControlSocket::create(kControlSocket, control_handler(watched), audience.at_the_end);
   if (!control) return fail(control.error());
@@ -243,13 +249,14 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
   S3O_TRY(audience.command.ready());
   spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
   manager.ready(fmt::format("{} is mounted", vault.directory().string()));
-  return (*mount)->run(std::move(cpu_latency));
+  return (*mount)->run(rights.take_cpu_latency());
 }
 
 Status mount_vault(const MountCommand& command, Audience& audience) {
-  auto vault = Vault::find(command.vault);
+  auto rights = MountRights::settle(command);
+  if (!rights) return fail(std::move(rights).error());
+  auto vault = Vault::find(rights->vault());
   if (!vault) return fail(vault.error());
-  S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
   if (command.fake) return {};
   S3O_TRY(lock_vault(*vault));
   const std::string database = vault->database().string();
@@ -259,21 +266,18 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   // Opening the volume is a change already, at the servers too.
   if (auto known = Metadata::require_known_format(database); !known)
     return fail(advise_on_database(std::move(known).error(), command.vault));
-  // By whoever mounts: a passphrase in /etc/fstab may be for root's eyes only.
-  auto keys = unlock_vault(*vault, command);
+  auto keys = unlock_vault(*vault, command, rights->secret());
   if (!keys) return fail(keys.error());
   const bool in_background = audience.command.is_background();
   ServiceManager manager(in_background ? ServiceManager::Whose::another
                                        : ServiceManager::Whose::ours);
-  auto identity = Identity::become_owner_of(vault->directory());
-  if (!identity) return fail(identity.error());
   // A socket's path must be short: it is named from its folder.
   std::error_code error;
   const stdfs::path run_directory = vault->run_directory();
   stdfs::create_directories(run_directory, error);
   if (!error) stdfs::current_path(run_directory, error);
   if (error) return system_failure(error.value(), "{}", run_directory.string());
-  log_to(command, run_directory / "fused.log", in_background);
+  if (in_background) S3O_TRY(log_to_file(command, run_directory / "fused.log"));
   S3O_TRY(SignalWatch::install());
 
   Metrics metrics;
@@ -305,7 +309,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   if (files) {
     const Watched watched{
         {command.mountpoint.string(), std::time(nullptr)}, **volume, **files, metrics};
-    outcome = serve(command, *vault, *identity, watched, audience, manager);
+    outcome = serve(command, *vault, *rights, watched, audience, manager);
     manager.stopping();
     spdlog::info("writing what is left");
     if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);
@@ -358,7 +362,7 @@ int main(int argc, char** argv) {
     }
     audience.command = std::move(*started);
   }
-  log_to(command, {}, false);
+  log_to_terminal(command);
   Status outcome = run_or_say_why(command, audience);
   if (outcome && command.fake) {
     outcome = audience.command.ready();

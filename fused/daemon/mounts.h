@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "oramcore/base/directory.h"
 #include "oramcore/base/error.h"
 
 namespace s3oram {
@@ -11,9 +12,9 @@ namespace s3oram {
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault);
 
-/// Before root mounts for somebody else, who may have put a link to a directory of the system in
-/// the mount point's place. Errors: bad_mount_point (it is not empty).
-Status check_empty(const std::filesystem::path& mountpoint);
+/// Before root mounts for somebody else at this very directory. Errors: bad_mount_point (it is not
+/// empty).
+Status check_empty(const DirectoryHandle& mountpoint);
 
 /// Has root's `umount DIRECTORY` call umount.fuse.s3oramfs, if it is installed: umount(8) asks the
 /// kernel for no more than "fuse" where it can, and finds no helper by that; but it looks first at
