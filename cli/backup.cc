@@ -6,7 +6,9 @@
 #include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "cli/terminal.h"
+#include "cli/vault_owner.h"
 #include "oramcore/base/durable_file.h"
+#include "oramcore/base/errand.h"
 
 namespace s3oram {
 namespace {
@@ -19,12 +21,20 @@ Status back_up(const Vault& vault) {
   return {};
 }
 
-Status write_keys(const Vault& vault, const std::filesystem::path& file) {
-  auto text = vault.recovery();
-  if (!text) return fail(std::move(text).error());
+Status write_new(const std::filesystem::path& file, View content) {
   if (std::error_code error; std::filesystem::exists(file, error))
     return fail(Errc::exists, "{}: exists already, and is not overwritten", file.string());
-  S3O_TRY(write_durably(file, as_view(*text)));
+  return write_durably(file, content);
+}
+
+/// `writing`: root's, if that has become the vault's owner; the file is where root wants it.
+Status write_keys(const Vault& vault, const std::filesystem::path& file, Errand& writing) {
+  auto text = vault.recovery();
+  if (!text) return fail(std::move(text).error());
+  if (!writing.is_prepared())
+    S3O_TRY(write_new(file, as_view(*text)));
+  else if (auto written = writing.run(as_view(*text)); !written)
+    return fail(std::move(written).error());
   auto wanted = vault.wants_passphrase();
   if (!wanted) return fail(std::move(wanted).error());
   std::cout << file.string()
@@ -50,9 +60,19 @@ Status run_backup(const Args& args) {
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
+  Errand writing;
+  const auto prepare_writing = [&]() -> Status {
+    if (keys.empty()) return {};
+    auto errand = Errand::prepare(
+        [&keys](View content, std::vector<Descriptor>&) { return write_new(keys, content); });
+    if (!errand) return fail(std::move(errand).error());
+    writing = std::move(*errand);
+    return {};
+  };
+  S3O_TRY(become_owner(name, prepare_writing));
   auto vault = find_vault(name);
   if (!vault) return fail(std::move(vault).error());
-  if (!keys.empty()) S3O_TRY(write_keys(*vault, keys));
+  if (!keys.empty()) S3O_TRY(write_keys(*vault, keys, writing));
   const Status backed_up = back_up(*vault);
   if (backed_up || backed_up.error().code != Errc::not_mounted) return backed_up;
   if (!keys.empty()) return {};

@@ -15,6 +15,7 @@
 
 #include "cli/mount_control.h"
 #include "cli/mount_table.h"
+#include "cli/vault_owner.h"
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 
@@ -74,6 +75,7 @@ Result<std::unique_ptr<BenchPlace>> BenchPlace::make(const std::string& target,
   } else if (auto vault = Vault::find(target)) {
     return fail(Errc::not_mounted, "{} is a vault that is not mounted: mount it first", target);
   }
+  S3O_TRY(require_own_directory(parent));
   std::error_code error;
   if (!stdfs::is_directory(parent, error))
     return fail(Errc::usage, "{} is not a directory{}", parent.string(),

@@ -15,6 +15,12 @@ Credential of_passphrase(std::string text) {
   return Credential{Credential::Kind::passphrase, std::move(text), {}};
 }
 
+Status remove_key_file(const std::filesystem::path& file) {
+  std::error_code error;
+  std::filesystem::remove(file, error);
+  return error ? Status(fail(Errc::failed, "{}: {}", file.string(), error.message())) : Status();
+}
+
 void warn_if_exposed(const std::filesystem::path& file) {
   if (const std::string exposure = exposure_of(file); !exposure.empty())
     std::cerr << "s3oramfs: warning: " << exposure << "\n";
@@ -56,27 +62,79 @@ Result<Credential> existing_credential(const CredentialOptions& options, const V
   warn_if_exposed(options.keyfile);
   // An unprotected vault is resumed without asking.
   if (options.no_passphrase) return Credential{};
-  return existing_credential(options.source, options.keyfile, vault);
+  return existing_credential(options.source, options.keyfile, vault, options.early);
 }
 
-Result<NewCredential> NewCredential::make(const CredentialOptions& options) {
+Status CredentialOptions::read_early() {
+  auto secret = s3oram::read_early(source, keyfile);
+  if (!secret) return fail(std::move(secret).error());
+  early = std::move(*secret);
+  return {};
+}
+
+Status CredentialOptions::prepare_new() {
+  std::error_code error;
+  if (keyfile.empty() && !source.given()) return {};  // somebody is asked, or nothing opens it
+  if (keyfile.empty()) {
+    auto text = read_new_passphrase(source);
+    if (!text) return fail(std::move(text).error());
+    early.passphrase = std::move(*text);
+    return {};
+  }
+  const auto path = std::filesystem::absolute(keyfile, error);
+  if (error) return fail(Errc::failed, "{}: {}", keyfile.string(), error.message());
+  if (std::filesystem::exists(path, error)) {
+    auto content = read_key_content(path);
+    if (!content) return fail(std::move(content).error());
+    early.key = std::move(*content);
+    return {};
+  }
+  auto make = Errand::prepare([path](View content, std::vector<Descriptor>&) {
+    return create_durably(path, content, FileOwner::of_former);
+  });
+  if (!make) return fail(std::move(make).error());
+  auto remove =
+      Errand::prepare([path](View, std::vector<Descriptor>&) { return remove_key_file(path); });
+  if (!remove) return fail(std::move(remove).error());
+  make_keyfile = std::move(*make);
+  remove_keyfile = std::move(*remove);
+  return {};
+}
+
+Status NewCredential::make_key(CredentialOptions& options, const std::filesystem::path& keyfile) {
+  Seed secret = SystemRandom().seed();
+  Status written;
+  if (options.make_keyfile.is_prepared()) {
+    if (auto made = options.make_keyfile.run(secret); !made) written = fail(made.error());
+    credential_.content.assign(secret.begin(), secret.end());
+    remove_keyfile_ = std::move(options.remove_keyfile);
+  } else {
+    written = write_durably(keyfile, secret);
+  }
+  sodium_memzero(secret.data(), secret.size());
+  made_keyfile_ = written.has_value();
+  return written;
+}
+
+Result<NewCredential> NewCredential::make(CredentialOptions& options) {
   NewCredential made;
   if (!options.keyfile.empty()) {
     std::error_code error;
     const auto keyfile = std::filesystem::absolute(options.keyfile, error);
     if (error) return fail(Errc::failed, "{}: {}", options.keyfile.string(), error.message());
-    if (!std::filesystem::exists(keyfile, error)) {
-      Seed secret = SystemRandom().seed();
-      const Status written = write_durably(keyfile, secret);
-      sodium_memzero(secret.data(), secret.size());
-      if (!written) return fail(written.error());
-      made.made_keyfile_ = true;
-    }
+    const bool is_there = options.early.key || (!options.make_keyfile.is_prepared() &&
+                                                std::filesystem::exists(keyfile, error));
+    if (!is_there) S3O_TRY(made.make_key(options, keyfile));
+    if (options.early.key) made.credential_.content = *options.early.key;
     warn_if_exposed(keyfile);
     made.credential_.keyfile = keyfile;
     return made;
   }
   if (options.no_passphrase) return made;
+  if (options.early.passphrase) {
+    made.credential_ = of_passphrase(*options.early.passphrase);
+    return made;
+  }
   warn_if_exposed(options.source.passfile);
   auto text = read_new_passphrase(options.source);
   if (!text) return fail(std::move(text).error());
@@ -84,10 +142,10 @@ Result<NewCredential> NewCredential::make(const CredentialOptions& options) {
   return made;
 }
 
-Status NewCredential::undo() const {
-  std::error_code error;
-  if (made_keyfile_) std::filesystem::remove(credential_.keyfile, error);
-  if (error) return fail(Errc::failed, "{}: {}", credential_.keyfile.string(), error.message());
+Status NewCredential::undo() {
+  if (!made_keyfile_) return {};
+  if (!remove_keyfile_.is_prepared()) return remove_key_file(credential_.keyfile);
+  if (auto removed = remove_keyfile_.run(); !removed) return fail(removed.error());
   return {};
 }
 

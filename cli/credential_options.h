@@ -4,7 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "oramcore/base/errand.h"
 #include "oramcore/base/error.h"
+#include "oramcore/vault/credential.h"
 #include "oramcore/vault/passphrase.h"
 #include "oramcore/vault/vault.h"
 
@@ -14,12 +16,20 @@ struct CredentialOptions {
   PassphraseSource source;
   std::filesystem::path keyfile;
   bool no_passphrase = false;
+  EarlySecret early;
+  Errand make_keyfile, remove_keyfile;
 
   /// Adds --passfile, --passprog and --keyfile, of which at most one may be given: what opens a
   /// vault that exists.
   void add_to(CLI::App& app);
   /// The same for what is to open it, with --PREFIXpassfile and so on, and --no-passphrase.
   void add_new_to(CLI::App& app, const std::string& prefix);
+
+  /// For root, before it becomes the vault's owner: reads what the options name.
+  Status read_early();
+  /// The same of what is to open the vault. A key file that is not there yet is made later, by an
+  /// errand.
+  Status prepare_new();
 
  private:
   CLI::Option* add(CLI::App& app, const std::string& prefix, const std::string& group);
@@ -31,17 +41,19 @@ Result<Credential> existing_credential(const CredentialOptions& options, const V
 /// A new credential: asks twice, or makes a key file that does not exist.
 class NewCredential {
  public:
-  static Result<NewCredential> make(const CredentialOptions& options);
+  static Result<NewCredential> make(CredentialOptions& options);
   /// One that exists; there is nothing to undo.
   explicit NewCredential(Credential existing) : credential_(std::move(existing)) {}
   const Credential& get() const { return credential_; }
   /// Removes the key file, if it was made here; for an init that failed.
-  Status undo() const;
+  Status undo();
 
  private:
   NewCredential() = default;
+  Status make_key(CredentialOptions& options, const std::filesystem::path& keyfile);
   Credential credential_;
   bool made_keyfile_ = false;
+  Errand remove_keyfile_;  // if only root can
 };
 
 }  // namespace s3oram

@@ -8,6 +8,7 @@
 #include "cli/terminal.h"
 #include "cli/vault_check.h"
 #include "cli/vault_lock.h"
+#include "cli/vault_owner.h"
 #include "oramcore/base/human.h"
 
 namespace s3oram {
@@ -88,9 +89,9 @@ Status run_fsck(const Args& args) {
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
 
+  S3O_TRY(become_owner(name));
   auto vault = find_vault(name);
   if (!vault) return fail(std::move(vault).error());
-  S3O_TRY(become_owner(*vault));
   S3O_TRY(lock_vault(*vault));
   S3O_TRY(vault->require_ready());
   auto report = [&] {

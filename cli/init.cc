@@ -18,6 +18,7 @@
 #include "oramcore/schemes/s3oram/protocol/sizing.h"
 #include "oramcore/schemes/s3oram/protocol/store_size.h"
 #include "oramcore/vault/vault_draft.h"
+#include "oramcore/vault/vault_place.h"
 
 namespace s3oram {
 namespace {
@@ -161,7 +162,7 @@ Status check_room(const InitOptions& options, const VolumeParams& params) {
 // A vault being made, or an unfinished one found; removed again unless kept.
 class Unfinished {
  public:
-  static Result<Unfinished> start(const InitOptions& options, const VolumeParams& params) {
+  static Result<Unfinished> start(InitOptions& options, const VolumeParams& params) {
     SystemRandom random;
     auto config = config_of(options, params, random);
     if (!config) return fail(std::move(config).error());
@@ -273,6 +274,7 @@ Status run_init(const Args& args) {
 
   const auto choice = choose(options);
   if (!choice) return fail(choice.error());
+  S3O_TRY(VaultPlace::check_new(options.vault));
   auto making = Unfinished::start(options, choice->params);
   if (!making) return fail(std::move(making).error());
   if (Status locked = making->vault.lock(); !locked) {

@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/mount_helper.h"
+#include "oramcore/base/human.h"
 #include "oramcore/base/limits.h"
 #include "oramcore/base/output.h"
 #include "oramcore/base/process.h"
@@ -83,7 +84,7 @@ int help_mount(HelperRole role, const Args& args) {
     if (!done) code = fail(done.error());
   }
   if (code) return mount_exit_code(*code);
-  std::cerr << "s3oramfs: " << code.error().message << "\n";
+  std::cerr << "s3oramfs: " << printable_lines(code.error().message) << "\n";
   return mount_exit_code(static_cast<int>(code.error().code));
 }
 
@@ -102,7 +103,7 @@ int main(int argc, char** argv) {
     auto status = s3oram::run(args);
     if (status) status = s3oram::output_written();
     if (status) return 0;
-    std::cerr << "s3oramfs: " << status.error().message << "\n";
+    std::cerr << "s3oramfs: " << s3oram::printable_lines(status.error().message) << "\n";
     return static_cast<int>(status.error().code);
   } catch (const std::exception& error) {  // bad_alloc and its like
     std::cerr << "s3oramfs: " << s3oram::reason_of(error) << "\n";

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLongestAnswer = 1 << 20;
+constexpr std::size_t kLongestAnswer = 1 << 20, kShown = 200;
 constexpr std::chrono::milliseconds kLook{200};      // whether the daemon is stopped
 constexpr std::chrono::milliseconds kStopped{1500};  // for so long before it is said
 
@@ -101,10 +101,15 @@ Status Question::await_word() const {
 /// What has come, if the daemon is gone.
 Result<std::string> Question::receive_line() {
   char buffer[4096];
+  const auto since = std::chrono::steady_clock::now();
   while (received_.find('\n') == std::string::npos && received_.size() < kLongestAnswer) {
     S3O_TRY(await_word());
     const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
     if (got < 0 && errno == EINTR) continue;
+    const bool late = patience_.count() > 0 && std::chrono::steady_clock::now() - since > patience_;
+    if (late)  // one that sends a byte now and then is late, too
+      return fail(Errc::unreachable, "{}: its daemon does not answer for {} s", vault_,
+                  patience_.count());
     if (got < 0) return failure(code_of_connection(errno));
     if (got == 0) break;
     received_.append(buffer, static_cast<std::size_t>(got));
@@ -122,7 +127,7 @@ Result<json> Question::answer() {
   json answer = json::parse(*line, nullptr, /*allow_exceptions=*/false);
   if (!answer.is_object() || !answer.contains("ok") || !answer["ok"].is_boolean())
     return fail(Errc::failed, "{}: its daemon's answer to {} cannot be read: \"{}\"", vault_, text_,
-                *line);
+                line->substr(0, kShown));
   if (answer["ok"].get<bool>()) return answer;
   const auto code = answer.find("code");
   const auto message = answer.find("message");

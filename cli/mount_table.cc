@@ -1,5 +1,7 @@
 #include "cli/mount_table.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -60,13 +62,33 @@ std::string say_if_inside(const stdfs::path& name) {
   return "";
 }
 
+/// Whether the mount is of the user whose directory `vault` is; if that is gone, nobody knows.
+bool is_by_owner(const VaultMount& mount, const stdfs::path& vault) {
+  struct stat status {};
+  return ::stat(vault.c_str(), &status) != 0 || status.st_uid == mount.user;
+}
+
+bool stands_for(const stdfs::path& path, const VaultMount& mount) {
+  return mount.point == path || (mount.vault == path && is_by_owner(mount, path));
+}
+
 }  // namespace
+
+std::optional<VaultMount> listed_mount(const stdfs::path& name) {
+  const auto mounts = vault_mounts();
+  std::error_code error;
+  const auto point = as_mount_point(name);
+  for (const auto& path : {point, stdfs::canonical(point, error)})
+    for (const VaultMount& mount : mounts)
+      if (!path.empty() && stands_for(path, mount)) return mount;
+  return std::nullopt;
+}
 
 Result<VaultMount> find_mount(const stdfs::path& name) {
   const auto mounts = vault_mounts();
   const auto find = [&](const stdfs::path& path) -> std::optional<VaultMount> {
     for (const VaultMount& mount : mounts) {
-      if (mount.point != path && mount.vault != path) continue;
+      if (!stands_for(path, mount)) continue;
       auto found = with_present_vault(mount);
       if (mount.point == path || !is_another_vault(path, found)) return found;
     }

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/credential_options.h"
 #include "cli/mount_table.h"
+#include "cli/vault_owner.h"
 #include "oramcore/base/human.h"
 #include "oramcore/vault/vault.h"
 
@@ -66,7 +67,7 @@ Status remove(Vault& vault, unsigned slot, const Credential& remaining) {
   return {};
 }
 
-Status set(Vault& vault, const PasswdOptions& options, const Credential& known) {
+Status set(Vault& vault, PasswdOptions& options, const Credential& known) {
   // Before anyone is asked for a new one.
   if (auto keys = vault.unlock(known); !keys) return fail(std::move(keys).error());
   auto fresh = NewCredential::make(options.fresh);
@@ -96,6 +97,12 @@ Status run_passwd(const Args& args) {
   auto parsed = parse_options(args, options);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
+  const auto read_secrets = [&]() -> Status {
+    if (options.list) return {};
+    S3O_TRY(options.known.read_early());
+    return options.remove > 0 ? Status() : options.fresh.prepare_new();
+  };
+  S3O_TRY(become_owner(options.vault, read_secrets));
   auto vault = find_vault(options.vault);
   if (!vault) return fail(std::move(vault).error());
   if (options.list) return list(*vault);

@@ -10,6 +10,7 @@
 #include "cli/mount_table.h"
 #include "cli/server_option.h"
 #include "cli/vault_lock.h"
+#include "cli/vault_owner.h"
 #include "cli/volume_options.h"
 
 namespace s3oram {
@@ -58,6 +59,7 @@ Status run_rekey(const Args& args) {
   auto parsed = parse_options(args, options);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
+  S3O_TRY(become_owner(options.vault, [&] { return options.credential.read_early(); }));
   auto vault = find_vault(options.vault);
   if (!vault) return fail(std::move(vault).error());
   if (vault->config().local)
@@ -66,7 +68,6 @@ Status run_rekey(const Args& args) {
   S3O_TRY(vault->require_ready());
   auto known = existing_credential(options.credential, *vault);
   if (!known) return fail(std::move(known).error());
-  S3O_TRY(become_owner(*vault));
   SystemRandom random;
   auto next = vault->next_client_key(*known, random);
   if (!next) return fail(std::move(next).error());
@@ -100,6 +101,7 @@ Status run_server(const Args& args) {
   if (!*parsed) return {};
   auto servers = parse_servers({address});
   if (!servers) return fail(std::move(servers).error());
+  S3O_TRY(become_owner(name));
   auto vault = find_vault(name);
   if (!vault) return fail(std::move(vault).error());
   S3O_TRY(lock_vault(*vault));

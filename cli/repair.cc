@@ -12,8 +12,8 @@
 #include "cli/mount_table.h"
 #include "cli/status_text.h"
 #include "cli/vault_lock.h"
+#include "cli/vault_owner.h"
 #include "cli/volume_options.h"
-#include "oramcore/base/identity.h"
 
 namespace s3oram {
 namespace {
@@ -125,26 +125,19 @@ Status scrub_mounted(const Vault& vault, std::chrono::seconds timeout) {
 }
 
 /// `doing`: as the user is told.
-Status run(const RepairOptions& options, const std::string& doing) {
+Status run(RepairOptions& options, const std::string& doing) {
+  S3O_TRY(become_owner(options.vault, [&] { return options.credential.read_early(); }));
   auto vault = find_vault(options.vault);
   if (!vault) return fail(std::move(vault).error());
-  auto identity = Identity::become_owner_of(vault->directory());
-  if (!identity) return fail(std::move(identity).error());
   if (Status locked = vault->lock(); !locked) {
     const bool mounted = locked.error().code == Errc::vault_in_use && options.servers.empty() &&
                          ask_daemon(*vault, "status", kStatusPatience);
     if (mounted) return scrub_mounted(*vault, std::chrono::seconds(options.timeout));
     S3O_TRY(lock_vault(*vault));
   }
-  Credential credential;
-  S3O_TRY(identity->as_root([&]() -> Status {
-    auto known = existing_credential(options.credential, *vault);
-    if (!known) return fail(std::move(known).error());
-    credential = std::move(*known);
-    return {};
-  }));
-  S3O_TRY(identity->settle());
-  auto keys = vault->unlock(credential);
+  auto known = existing_credential(options.credential, *vault);
+  if (!known) return fail(std::move(known).error());
+  auto keys = vault->unlock(*known);
   if (!keys) return fail(std::move(keys).error());
   const std::string& directory = vault->directory().string();
   auto repaired = [&]() -> Result<RepairedVolume> {

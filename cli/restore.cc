@@ -9,6 +9,7 @@
 #include "cli/mount_table.h"
 #include "cli/vault_check.h"
 #include "cli/vault_lock.h"
+#include "cli/vault_owner.h"
 #include "cli/volume_options.h"
 #include "fused/backup/restore_files.h"
 #include "oramcore/base/durable_file.h"
@@ -17,6 +18,7 @@
 #include "oramcore/db/sqlite.h"
 #include "oramcore/schemes/s3oram/client/owner.h"
 #include "oramcore/vault/vault_config.h"
+#include "oramcore/vault/vault_place.h"
 
 namespace s3oram {
 namespace {
@@ -78,18 +80,29 @@ void compare_servers(const Vault& vault, const VaultConfig& recovery, const fs::
   }
 }
 
-Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options) {
+/// Reads what the options name, which may be for root alone, and has root become the owner of the
+/// vault; of one that is to be made nobody else can exchange the directory. Gives the text of
+/// --from.
+Result<std::string> prepare(RestoreOptions& options) {
+  Result<Bytes> text;
+  if (!options.from.empty()) text = read_small_file(options.from, kLargestRecovery);
+  if (!text) return fail(std::move(text).error());
+  S3O_TRY(become_owner(options.vault, [&] { return options.credential.read_early(); }));
+  if (std::error_code error; !options.from.empty() && !fs::exists(options.vault, error))
+    S3O_TRY(VaultPlace::check_new(options.vault));
+  return std::string(text->begin(), text->end());
+}
+
+Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options, const std::string& text) {
   if (options.from.empty()) {
     auto vault = find_vault(options.vault);
     if (!vault) return fail(std::move(vault).error());
     return Vault::Recovered{std::move(*vault)};
   }
-  auto text = read_small_file(options.from, kLargestRecovery);
-  if (!text) return fail(std::move(text).error());
-  const auto recovery = parse_recovery(std::string(text->begin(), text->end()), options.from);
+  const auto recovery = parse_recovery(text, options.from);
   if (!recovery) return fail(recovery.error());
   S3O_TRY(check_database(options.vault / "vault.db", recovery->file.config, {}));
-  auto found = Vault::recover(options.vault, std::string(text->begin(), text->end()), options.from);
+  auto found = Vault::recover(options.vault, text, options.from);
   if (found) compare_servers(found->vault, recovery->file.config, options.from);
   return found;
 }
@@ -203,7 +216,9 @@ Status run_restore(const Args& args) {
   auto parsed = parse_options(args, options);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
-  auto found = vault_to_restore(options);
+  const auto text = prepare(options);
+  if (!text) return fail(text.error());
+  auto found = vault_to_restore(options, *text);
   if (!found) return fail(std::move(found).error());
   Vault* vault = &found->vault;
   S3O_TRY(vault->require_ready());
@@ -217,7 +232,6 @@ Status run_restore(const Args& args) {
   }
   auto credential = existing_credential(options.credential, *vault);
   if (!credential) return fail(std::move(credential).error());
-  S3O_TRY(become_owner(*vault));
   auto keys = vault->unlock(*credential);
   if (!keys) return fail(std::move(keys).error());
   S3O_TRY(check_database(vault->database(), vault->config(), keys->sealing));

@@ -10,6 +10,7 @@
 #include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "cli/status_text.h"
+#include "cli/vault_owner.h"
 #include "oramcore/base/human.h"
 
 namespace s3oram {
@@ -72,6 +73,7 @@ Status run_status(const Args& args) {
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
 
+  S3O_TRY(become_owner(name));
   const auto mount = find_mount(name);
   auto vault = find_vault(mount ? mount->vault : std::filesystem::path(name));
   if (!vault) return fail(std::move(vault).error());
@@ -97,7 +99,7 @@ Status run_status(const Args& args) {
   if (as_json)
     std::cout << json_text(status) << "\n";
   else if (!check)
-    std::cout << status_text(status, std::time(nullptr));
+    std::cout << printable_lines(status_text(status, std::time(nullptr)));
   if (!check) return {};
   S3O_TRY(outcome_of_check(status));
   if (!as_json) std::cout << "healthy\n";

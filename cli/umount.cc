@@ -11,6 +11,7 @@
 #include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "cli/terminal.h"
+#include "cli/vault_owner.h"
 #include "oramcore/base/human.h"
 #include "oramcore/base/program.h"
 
@@ -51,12 +52,17 @@ Status busy(const VaultMount& mount) {
               mount.point.string(), shell_word(mount.point));
 }
 
-// An ordinary user may unmount only by a setuid helper. For root umount(8) does it, past its own
-// helper, which we may be: it takes the mount out of its notes too.
+// An ordinary user may unmount only by a setuid helper, and so does root in that user's place: in
+// the user's directories the mount point's name may lead elsewhere at any time. What root has
+// mounted for itself umount(8) unmounts, past its own helper, which we may be: it takes it out of
+// its notes too.
 Status unmount(const VaultMount& mount, const How& how) {
   if (is_covered(mount))
     return fail(Errc::bad_mount_point, "{}: another mount lies over it: unmount that first",
                 mount.point.string());
+  if (::geteuid() == 0 && mount.user != 0)  // root would have become that user
+    return fail(Errc::failed, "{}: was mounted just now by user {}: try again",
+                mount.point.string(), mount.user);
   if (how.lazy) S3O_TRY(require_nothing_inside(mount));  // it would be taken along
   // A program that waits for a daemon that hangs uses the mount a moment longer.
   const bool detach = how.lazy || how.dead || how.hangs;
@@ -181,6 +187,7 @@ Status run_umount(const Args& args) {
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
 
+  S3O_TRY(become_owner(name, nullptr, VaultUse::unmount));
   auto mount = find_mount(name);
   if (!mount) return fail(std::move(mount).error());
   auto vault = Vault::find(mount->vault);

@@ -1,5 +1,7 @@
 // s3oramfs-serverd: one of the share servers, and the commands that set it up.
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -7,7 +9,9 @@
 #include <iostream>
 
 #include "oramcore/base/curve_keys.h"
+#include "oramcore/base/directory.h"
 #include "oramcore/base/help.h"
+#include "oramcore/base/identity.h"
 #include "oramcore/base/limits.h"
 #include "oramcore/base/memory.h"
 #include "oramcore/base/memory_limit.h"
@@ -31,6 +35,18 @@ int report(const Status& status) {
   else
     std::cerr << "s3oramfs-serverd: " << status.error().message << std::endl;
   return static_cast<int>(status.error().code);
+}
+
+/// For root, before a command reads or writes in somebody else's store. One that is not there yet
+/// is made by the command.
+Status become_owner_of(const std::filesystem::path& store) {
+  std::error_code error;
+  if (::geteuid() != 0 || !std::filesystem::is_directory(store, error)) return {};
+  const auto opened = s3oram::open_directory(store);
+  if (!opened) return s3oram::fail(opened.error());
+  if (opened->status.st_uid == ::geteuid()) return {};
+  const auto owner = s3oram::find_user(opened->status.st_uid, opened->status.st_gid);
+  return owner ? s3oram::become(*owner) : s3oram::fail(owner.error());
 }
 
 int run(int argc, char** argv) {
@@ -82,6 +98,8 @@ int run(int argc, char** argv) {
   spdlog::set_level(spdlog::level::from_str(options.log_level));
 
   Status status;
+  if (!app.get_subcommands().empty()) status = become_owner_of(options.store);
+  if (!status) return report(status);
   if (app.get_subcommands().empty())
     status = s3oram::serve(options);
   else if (options.store.empty())

@@ -38,9 +38,12 @@ constexpr std::chrono::seconds kOfMount{15}, kKilled{5};
 constexpr std::chrono::milliseconds kPoll{50};
 constexpr unsigned kReaders = 8;  // they wait for the disk, more than the processors could use
 
-// A parent that ended before this call is noticed when readiness is reported to it.
+// A parent that ended before this call is noticed when readiness is reported to it. It may have
+// been root before: then nothing that runs from here on may get rights that this process does not
+// have.
 Status exit_with_parent() {
-  if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) return system_failure(errno, "--exit-with-parent");
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0)
+    return system_failure(errno, "--exit-with-parent");
   return {};
 }
 

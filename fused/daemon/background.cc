@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <string>
 
+#include "oramcore/base/human.h"
 #include "oramcore/base/process.h"
 #include "oramcore/base/system_error.h"
 
@@ -37,7 +38,9 @@ Status tell(Descriptor pipe, Errc code, const std::string& text) {
     ::_exit(static_cast<int>(Errc::failed));
   }
   if (message[0] == 0) mounted();
-  if (message.size() > 1) std::fprintf(stderr, "s3oramfs: %s\n", message.c_str() + 1);
+  // This process may be root's, while the child has read what a user has written.
+  if (message.size() > 1)
+    std::fprintf(stderr, "s3oramfs: %s\n", printable_lines(message.substr(1)).c_str());
   ::_exit(static_cast<unsigned char>(message[0]));
 }
 
@@ -58,7 +61,7 @@ Result<Background> Background::start(const std::function<void()>& mounted) {
 }
 
 void Background::say(const std::string& text) const {
-  if (is_background()) std::fprintf(stderr, "s3oramfs: %s\n", text.c_str());
+  if (is_background()) std::fprintf(stderr, "s3oramfs: %s\n", printable_lines(text).c_str());
 }
 
 Status Background::ready() {

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,16 +19,16 @@
 #include "fused/daemon/background.h"
 #include "fused/daemon/control_socket.h"
 #include "fused/daemon/free_space.h"
-#include "fused/daemon/guard.h"
 #include "fused/daemon/health_watch.h"
 #include "fused/daemon/metrics_endpoint.h"
+#include "fused/daemon/mount_rights.h"
 #include "fused/daemon/mount_status.h"
 #include "fused/daemon/mounts.h"
 #include "fused/daemon/options.h"
 #include "fused/files/file_system.h"
-#include "fused/kernel/cpu_latency.h"
 #include "fused/kernel/fuse_loop.h"
 #include "fused/kernel/fuse_mount.h"
+#include "fused/kernel/guard.h"
 #include "fused/kernel/id_map.h"
 #include "fused/tables/metadata.h"
 #include "oramcore/base/durable_file.h"
@@ -196,11 +197,12 @@ std::optional<Bytes> key_file_of(const Vault& vault) {
   return content ? std::optional(std::move(*content)) : std::nullopt;
 }
 
-Result<Credential> ask_for_credential(const Vault& vault, const MountCommand& command) {
+Result<Credential> ask_for_credential(const Vault& vault, const MountCommand& command,
+                                      const EarlySecret& early) {
   for (const auto& secret : {command.passphrase.passfile, command.keyfile})
     if (const std::string exposure = exposure_of(secret); !exposure.empty())
       spdlog::warn("{}", exposure);
-  return existing_credential(command.passphrase, command.keyfile, vault);
+  return existing_credential(command.passphrase, command.keyfile, vault, early);
 }
 
 /// Of a locked vault. `asked`: what was in its key file when the credential was asked for.
@@ -233,15 +235,27 @@ Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
   return Volume::open(vault, keys, options);
 }
 
-void log_to(const MountCommand& command, const stdfs::path& file, bool background) {
-  if (background) {
-    spdlog::drop("fused");
-    spdlog::set_default_logger(spdlog::basic_logger_mt("fused", file.string()));
-  } else {
-    log_to_stderr("fused");
-  }
+void log_to_terminal(const MountCommand& command) {
+  log_to_stderr("fused");
   spdlog::set_level(spdlog::level::from_str(command.log_level));
   spdlog::flush_on(spdlog::level::info);
+}
+
+/// A file of ours: a link would have the log elsewhere, and a pipe would have us wait.
+Status log_to_file(const MountCommand& command, const stdfs::path& path) {
+  constexpr int kHow = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const Descriptor file(::open(path.c_str(), kHow, 0600));
+  struct stat status {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0)
+    return system_failure(errno, "{}: remove it", path.string());
+  if (!S_ISREG(status.st_mode))
+    return fail(Errc::failed, "{}: is no ordinary file: remove it", path.string());
+  spdlog::drop("fused");
+  spdlog::set_default_logger(
+      spdlog::basic_logger_mt("fused", fmt::format("/proc/self/fd/{}", file.get())));
+  spdlog::set_level(spdlog::level::from_str(command.log_level));
+  spdlog::flush_on(spdlog::level::info);
+  return {};
 }
 
 // ---- seen from outside -------------------------------------------------------------------------
@@ -328,26 +342,19 @@ Result<std::unique_ptr<MemoryWatch>> watch_memory(FileSystem& files, std::size_t
 }
 
 /// Everything between an open volume and a closed one.
-Status serve(const MountCommand& command, const Vault& vault, Identity& identity,
+Status serve(const MountCommand& command, const Vault& vault, MountRights& rights,
              const Watched& watched, Audience& audience, ServiceManager& manager) {
-  Result<std::unique_ptr<FuseMount>> mount;
-  Descriptor cpu_latency, abort;
-  const auto mount_it = [&]() -> Status {
-    // Once more: to unlock the vault and to open the volume took a while.
-    S3O_TRY(check_mountpoint(command.mountpoint, vault.directory()));
-    if (!command.nonempty) S3O_TRY(check_hides_nothing(command.mountpoint));
-    if (identity.is_for_other()) S3O_TRY(check_empty(command.mountpoint));
-    mount =
-        FuseMount::create(watched.files, {command.mountpoint.string(), vault.directory().string(),
-                                          command.fuse_options, largest_request(usable_memory())});
-    if (!mount) return fail(mount.error());
-    cpu_latency = CpuLatency::of_this_machine();
-    abort = Guard::abort_of(command.mountpoint);
-    return {};
-  };
-  S3O_TRY(identity.as_root(mount_it));
-  S3O_TRY(identity.settle());
-  Guard::start(std::move(abort));
+  // Once more: to unlock the vault and to open the volume took a while.
+  if (!command.nonempty && !rights.is_for_other()) S3O_TRY(check_hides_nothing(command.mountpoint));
+  auto mounted = rights.mount(command);
+  if (!mounted) return fail(std::move(mounted).error());
+  auto mount = FuseMount::create(watched.files,
+                                 {command.mountpoint.string(), vault.directory().string(),
+                                  command.fuse_options, largest_request(usable_memory())},
+                                 *mounted ? std::move((*mounted)->device) : Descriptor());
+  if (!mount && *mounted) static_cast<void>(unmount(command.mountpoint));  // it has no daemon
+  if (!mount) return fail(mount.error());
+  Guard::start(*mounted ? std::move((*mounted)->abort) : Guard::abort_of(command.mountpoint));
   auto control =
       ControlSocket::create(kControlSocket, control_handler(watched), audience.at_the_end);
   if (!control) return fail(control.error());
@@ -364,7 +371,7 @@ Status serve(const MountCommand& command, const Vault& vault, Identity& identity
   SignalWatch signals;
   S3O_TRY(signals.start(**mount));
   const HealthWatch health([&watched] { return look_at_health(watched); });
-  S3O_TRY((*mount)->start(std::move(cpu_latency)));
+  S3O_TRY((*mount)->start(rights.take_cpu_latency()));
   Status told = audience.command.ready();
   if (told) {
     spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
@@ -388,34 +395,34 @@ auto guarded(Work work) -> decltype(work()) {
 }
 
 Status mount_vault(const MountCommand& command, Audience& audience) {
-  auto vault = Vault::find(command.vault);
-  if (!vault) return fail(vault.error());
   if (!command.fake) S3O_TRY(clear_dead_mount(command.mountpoint));
-  S3O_TRY(check_mountpoint(command.mountpoint, vault->directory()));
+  auto rights = MountRights::settle(command);
+  if (!rights) return fail(std::move(rights).error());
+  auto vault = Vault::find(rights->vault());
+  if (!vault) return fail(vault.error());
   if (command.fake) return {};
-  S3O_TRY(check_vault(command.vault));
+  S3O_TRY(check_vault(rights->vault()));
   // By whoever mounts: a passphrase in /etc/fstab may be for root's eyes only.
   const auto asked = key_file_of(*vault);
-  auto credential = ask_for_credential(*vault, command);
+  auto credential = ask_for_credential(*vault, command, rights->secret());
   if (!credential) return fail(credential.error());
-  vault = take_vault(command.vault);  // as other commands have left it meanwhile
+  vault = take_vault(rights->vault());  // as other commands have left it meanwhile
   if (!vault) return fail(vault.error());
-  if (!command.nonempty) S3O_TRY(check_hides_nothing(command.mountpoint));
+  if (!command.nonempty && !rights->is_for_other())
+    S3O_TRY(check_hides_nothing(command.mountpoint));
   const std::string database = vault->database().string();
   auto keys = unlock_vault(*vault, *credential, asked);
   if (!keys) return fail(keys.error());
   const bool in_background = audience.command.is_background();
   ServiceManager manager(in_background ? ServiceManager::Whose::another
                                        : ServiceManager::Whose::ours);
-  auto identity = Identity::become_owner_of(vault->directory());
-  if (!identity) return fail(identity.error());
   // A socket's path must be short: it is named from its folder.
   std::error_code error;
   const stdfs::path run_directory = vault->run_directory();
   stdfs::create_directories(run_directory, error);
   if (!error) stdfs::current_path(run_directory, error);
   if (error) return system_failure(error.value(), "{}", run_directory.string());
-  log_to(command, run_directory / "fused.log", in_background);
+  if (in_background) S3O_TRY(log_to_file(command, run_directory / "fused.log"));
   S3O_TRY(SignalWatch::install());
   S3O_TRY(check_limits_of(command, *vault, audience.command));
 
@@ -452,8 +459,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   if (files) {
     const Watched watched{
         {command.mountpoint.string(), std::time(nullptr)}, **volume, **files, metrics};
-    outcome =
-        guarded([&] { return serve(command, *vault, *identity, watched, audience, manager); });
+    outcome = guarded([&] { return serve(command, *vault, *rights, watched, audience, manager); });
     manager.stopping();
     spdlog::info("writing what is left");
     if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);
@@ -498,7 +504,7 @@ int main(int argc, char** argv) {
     }
     audience.command = std::move(*started);
   }
-  log_to(command, {}, false);
+  log_to_terminal(command);
   Status outcome = guarded([&] { return mount_vault(command, audience); });
   if (outcome && command.fake) {
     outcome = audience.command.ready();

@@ -117,12 +117,15 @@ Status check_hides_nothing(const std::filesystem::path& mountpoint) {
               mountpoint.string());
 }
 
-Status check_empty(const std::filesystem::path& mountpoint) {
+Status check_empty(const DirectoryHandle& mountpoint) {
+  const Descriptor readable(
+      ::openat(mountpoint.descriptor.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   std::error_code error;
-  if (std::filesystem::is_empty(mountpoint, error) && !error) return {};
+  const auto here = std::filesystem::path(fmt::format("/proc/self/fd/{}", readable.get()));
+  if (std::filesystem::is_empty(here, error) && !error) return {};
   return fail(Errc::bad_mount_point,
               "{} is not empty: root mounts other users' vaults only on empty directories",
-              mountpoint.string());
+              mountpoint.path.string());
 }
 
 Status note_umount_helper(const std::filesystem::path& vault,

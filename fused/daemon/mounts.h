@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "oramcore/base/directory.h"
 #include "oramcore/base/error.h"
 
 namespace s3oram {
@@ -19,9 +20,9 @@ Status check_hides_nothing(const std::filesystem::path& mountpoint);
 /// bad_mount_point (something uses it still; says who).
 Status clear_dead_mount(const std::filesystem::path& mountpoint);
 
-/// Before root mounts for somebody else, who may have put a link to a directory of the system in
-/// the mount point's place. Errors: bad_mount_point (it is not empty).
-Status check_empty(const std::filesystem::path& mountpoint);
+/// Before root mounts for somebody else at this very directory. Errors: bad_mount_point (it is not
+/// empty).
+Status check_empty(const DirectoryHandle& mountpoint);
 
 /// Has root's `umount DIRECTORY` call umount.fuse.s3oramfs, if it is installed: umount(8) asks the
 /// kernel for no more than "fuse" where it can, and finds no helper by that; but it looks first at

@@ -130,6 +130,8 @@ Status read_word(const std::string& word, bool sloppy, MountCommand& command) {
 }
 
 void make_absolute(MountCommand& command) {
+  command.named_vault = command.vault;
+  command.named_mountpoint = command.mountpoint;
   std::error_code error;
   // What cannot be looked into is named as it was given.
   const auto vault = std::filesystem::weakly_canonical(command.vault, error);

@@ -17,7 +17,8 @@
 namespace s3oram {
 
 struct MountCommand {
-  std::filesystem::path vault, mountpoint;  // absolute
+  std::filesystem::path vault, mountpoint;              // absolute, and without links
+  std::filesystem::path named_vault, named_mountpoint;  // as they were given
   bool foreground = false;
   bool fake = false;  // everything but the mount
   PassphraseSource passphrase;

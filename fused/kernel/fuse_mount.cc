@@ -1,6 +1,7 @@
 #include "fused/kernel/fuse_mount.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "fused/files/file_system.h"
 #include "fused/kernel/fuse_loop.h"
 #include "fused/kernel/fuse_ops.h"
+#include "fused/kernel/kernel_mount.h"
 #include "oramcore/base/program.h"
 
 namespace s3oram {
@@ -33,7 +35,8 @@ void log_fuse(fuse_log_level level, const char* format, va_list arguments) {
 FuseMount::FuseMount() : context_(std::make_unique<FuseContext>()) {}
 
 Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
-                                                     const FuseMountOptions& options) {
+                                                     const FuseMountOptions& options,
+                                                     Descriptor mounted) {
   std::unique_ptr<FuseMount> mount(new FuseMount);
   fuse_set_log_func(log_fuse);
   mount->mountpoint_ = options.mountpoint;
@@ -63,12 +66,16 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
     *waiting = std::move(*started);
   }
   mount->loop_ = std::make_unique<FuseLoop>(mount->session_);
-  if (fuse_session_mount(mount->session_, options.mountpoint.c_str()) != 0)
+  mount->by_libfuse_ = mounted.get() < 0;
+  const std::string where =
+      mount->by_libfuse_ ? options.mountpoint : fmt::format("/dev/fd/{}", mounted.get());
+  if (fuse_session_mount(mount->session_, where.c_str()) != 0)
     return fail(Errc::bad_mount_point,
                 "{} could not be mounted: if nothing above says why: is /dev/fuse there, and may "
                 "you use it?",
                 options.mountpoint);
   mount->mounted_ = true;
+  static_cast<void>(mounted.release());  // the session's from now on
   return mount;
 }
 
@@ -79,10 +86,20 @@ FuseMount::~FuseMount() {
     loop_->stop();
     static_cast<void>(loop_->wait());  // the mount is given up for another reason
   }
+  const bool ours = mounted_ && !by_libfuse_ && !is_unmounted();
   if (mounted_) fuse_session_unmount(session_);
   context_->before_rename.reset();
   context_->after_write_back.reset();
   if (session_) fuse_session_destroy(session_);
+  if (!ours) return;
+  // The device is closed: nobody waits for an answer of ours.
+  if (const Status done = unmount(mountpoint_); !done) spdlog::warn("{}", done.error().message);
+}
+
+/// By somebody else, as the device tells.
+bool FuseMount::is_unmounted() const {
+  pollfd device{fuse_session_fd(session_), 0, 0};
+  return ::poll(&device, 1, 0) > 0 && (device.revents & POLLERR) != 0;
 }
 
 void FuseMount::stop_waiting() {

@@ -28,9 +28,11 @@ struct FuseMountOptions {
 
 class FuseMount {
  public:
-  /// Mounts. `files` must outlive the mount. Errors: bad_mount_point.
+  /// Mounts, or serves what was mounted before, whose device is `mounted`. `files` must outlive the
+  /// mount. Errors: bad_mount_point.
   static Result<std::unique_ptr<FuseMount>> create(FileSystem& files,
-                                                   const FuseMountOptions& options);
+                                                   const FuseMountOptions& options,
+                                                   Descriptor mounted = {});
   /// Unmounts, lazily where it is busy. If nobody has waited for the end, the kernel writes back
   /// its dirty pages before.
   ~FuseMount();
@@ -50,11 +52,13 @@ class FuseMount {
   FuseMount();
   void write_back() const;
   void stop_waiting();
+  bool is_unmounted() const;
 
   std::string mountpoint_;
   std::unique_ptr<FuseContext> context_;
   fuse_session* session_ = nullptr;
   bool mounted_ = false;
+  bool by_libfuse_ = true;  // else by mount_by_descriptor()
   std::unique_ptr<FuseLoop> loop_;
   bool started_ = false;
   std::atomic<bool> ended_ = false;

@@ -23,6 +23,8 @@ class Descriptor {
   }
 
   int get() const { return fd_; }
+  /// For who closes it otherwise.
+  int release() { return std::exchange(fd_, -1); }
   /// For who must know whether it worked.
   bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
 

@@ -103,12 +103,15 @@ Status sync_directory(const fs::path& directory) {
   return {};
 }
 
-Result<Bytes> read_small_file(const fs::path& path, std::size_t limit) {
+Result<Bytes> read_small_file(const fs::path& path, std::size_t limit, FileKinds kinds) {
   // Without waiting for a fifo's writer. One that is there, as in --passfile <(COMMAND), is read.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0600));
   struct stat stat {};
   if (file.get() < 0 || ::fstat(file.get(), &stat) != 0) return failure(path, "cannot be read");
-  if (!S_ISREG(stat.st_mode) && !S_ISFIFO(stat.st_mode))
+  const bool pipe = S_ISFIFO(stat.st_mode) && kinds == FileKinds::regular_or_pipe;
+  if (!S_ISREG(stat.st_mode) && kinds == FileKinds::regular)
+    return fail(Errc::damaged_vault, "{}: is no ordinary file: remove it", path.string());
+  if (!S_ISREG(stat.st_mode) && !pipe)
     return fail(Errc::failed, "{}: neither a file nor a pipe", path.string());
   if (::fcntl(file.get(), F_SETFL, 0) != 0) return failure(path, "cannot be read");
   Bytes content(limit + 1);

@@ -30,9 +30,15 @@ Status copy_durably(const std::filesystem::path& from, const std::filesystem::pa
 /// Makes the entries of `directory` itself durable.
 Status sync_directory(const std::filesystem::path& directory);
 
+enum class FileKinds {
+  regular,  // one's own, where a pipe would be somebody's trap: it may never end
+  regular_or_pipe
+};
+
 /// The content of a regular file, or what comes through a pipe, of at most `limit` bytes: nothing
 /// from one that nobody writes to. Errors name the file.
-Result<Bytes> read_small_file(const std::filesystem::path& path, std::size_t limit);
+Result<Bytes> read_small_file(const std::filesystem::path& path, std::size_t limit,
+                              FileKinds kinds = FileKinds::regular_or_pipe);
 
 /// `wanted`, or with -2, -3, ... behind it: a name for what is put aside that nothing has yet.
 std::filesystem::path free_path(const std::filesystem::path& wanted);

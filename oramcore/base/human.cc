@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <iterator>
+#include <optional>
 #include <string_view>
 
 namespace s3oram {
@@ -26,6 +27,17 @@ std::optional<std::uint64_t> read_size(std::string text) {
   const unsigned shift = 10 * static_cast<unsigned>(letter + 1);
   if (number > UINT64_MAX >> shift) return std::nullopt;
   return number << shift;
+}
+
+std::string escape_all_but(std::string_view kept, const std::string& text) {
+  std::string out;
+  for (const unsigned char byte : text) {
+    if (std::iscntrl(byte) != 0 && kept.find(static_cast<char>(byte)) == std::string_view::npos)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += static_cast<char>(byte);
+  }
+  return out;
 }
 
 }  // namespace
@@ -53,16 +65,8 @@ std::string human_size(std::uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 100 ? 0 : 1, kUnits[unit]);
 }
 
-std::string printable(const std::string& text) {
-  std::string out;
-  for (const unsigned char byte : text) {
-    if (std::iscntrl(byte) != 0)
-      out += fmt::format("\\x{:02x}", byte);
-    else
-      out += static_cast<char>(byte);
-  }
-  return out;
-}
+std::string printable(const std::string& text) { return escape_all_but("", text); }
+std::string printable_lines(const std::string& text) { return escape_all_but("\n\t", text); }
 
 std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain = "%+,-./:=@_";

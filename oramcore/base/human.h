@@ -21,6 +21,9 @@ std::string human_size(std::uint64_t bytes);
 /// A name, or whatever else anybody may have written, for a terminal: control characters as \xNN.
 std::string printable(const std::string& text);
 
+/// The same of a text of several lines, and columns.
+std::string printable_lines(const std::string& text);
+
 /// A word of a command that is shown to be copied: what the shell would take for something else
 /// stands behind a backslash.
 std::string shell_word(const std::string& text);

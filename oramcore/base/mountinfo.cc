@@ -41,6 +41,14 @@ unsigned number(std::string_view digits) {
   return value;
 }
 
+/// The number behind `name` in a FUSE mount's options; 0, if it is not there.
+unsigned option_number(const std::string& options, std::string_view name) {
+  std::istringstream words(options);
+  for (std::string word; std::getline(words, word, ',');)
+    if (word.starts_with(name)) return number(std::string_view(word).substr(name.size()));
+  return 0;
+}
+
 /// Of all kinds: the vault's name is the mount's source. Malformed lines are left out.
 std::vector<std::pair<std::string, VaultMount>> parse_mounts(const std::string& mountinfo) {
   std::vector<std::pair<std::string, VaultMount>> mounts;
@@ -57,6 +65,10 @@ std::vector<std::pair<std::string, VaultMount>> parse_mounts(const std::string& 
     const std::string& device = word[2];
     mount.connection = number(std::string_view(device).substr(device.find(':') + 1));
     mount.id = number(word[0]);
+    if (word.end() - dash > 3) {
+      mount.user = option_number(dash[3], "user_id=");
+      mount.group = option_number(dash[3], "group_id=");
+    }
     mounts.emplace_back(unescape(dash[1]), std::move(mount));
   }
   return mounts;
@@ -97,12 +109,17 @@ bool is_dead(const std::filesystem::path& point) {
   return ::statfs(point.c_str(), &asked) != 0 && errno == ENOTCONN;
 }
 
+unsigned mount_id(int file) {
+  std::ifstream info(fmt::format("/proc/self/fdinfo/{}", file));
+  for (std::string word; info >> word;)
+    if (word == "mnt_id:" && info >> word) return number(word);
+  return 0;
+}
+
 bool is_covered(const VaultMount& mount) {
   const Descriptor seen(::open(mount.point.c_str(), O_PATH | O_CLOEXEC));  // asks no daemon
-  std::ifstream info(fmt::format("/proc/self/fdinfo/{}", seen.get()));
-  for (std::string word; info >> word;)
-    if (word == "mnt_id:") return info >> word && number(word) != mount.id;
-  return false;
+  const unsigned id = mount_id(seen.get());
+  return id != 0 && id != mount.id;
 }
 
 std::optional<std::filesystem::path> mount_inside(const std::filesystem::path& point) {

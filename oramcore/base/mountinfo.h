@@ -1,6 +1,8 @@
 // What is mounted, as the kernel tells.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -15,6 +17,8 @@ struct VaultMount {
   std::filesystem::path vault;  // absolute
   unsigned connection = 0;      // its number, the minor one of its device
   unsigned id = 0;              // of the mount
+  uid_t user = 0;               // who serves it, and the group
+  gid_t group = 0;
   friend bool operator==(const VaultMount&, const VaultMount&) = default;
 };
 
@@ -33,6 +37,9 @@ std::vector<VaultMount> vault_mounts();
 
 /// Whether the daemon that served the mount has ended. False also where the caller may not look.
 bool is_dead(const std::filesystem::path& point);
+
+/// The number of the mount that an open file or directory lies in; 0 if it is not known.
+unsigned mount_id(int file);
 
 /// Whether another mount hides this one: what uses its point uses the other.
 bool is_covered(const VaultMount& mount);

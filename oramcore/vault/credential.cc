@@ -1,19 +1,48 @@
+// Secrets are read late, so that nobody is asked in vain, except by root: see EarlySecret.
 #include "oramcore/vault/credential.h"
+
+#include <sodium.h>
 
 namespace s3oram {
 
+EarlySecret::~EarlySecret() {
+  if (passphrase) sodium_memzero(passphrase->data(), passphrase->size());
+  if (key) sodium_memzero(key->data(), key->size());
+}
+
+Result<EarlySecret> read_early(const PassphraseSource& source,
+                               const std::filesystem::path& keyfile) {
+  EarlySecret early;
+  if (!keyfile.empty()) {
+    auto content = read_key_content(keyfile);
+    if (!content) return fail(std::move(content).error());
+    early.key = std::move(*content);
+  } else if (source.given() || has_manager_passphrase()) {
+    auto text = read_passphrase(source, "");
+    if (!text) return fail(std::move(text).error());
+    early.passphrase = std::move(*text);
+  }
+  return early;
+}
+
 Result<Credential> existing_credential(const PassphraseSource& source,
-                                       const std::filesystem::path& keyfile, const Vault& vault) {
+                                       const std::filesystem::path& keyfile, const Vault& vault,
+                                       const EarlySecret& early) {
   auto wants_passphrase = vault.wants_passphrase();
   if (!wants_passphrase) return fail(std::move(wants_passphrase).error());
   if (!source.given() && (!*wants_passphrase || !keyfile.empty())) {
     Result<Bytes> content;
-    if (!keyfile.empty()) content = read_key_content(keyfile);
+    if (early.key)
+      content = *early.key;
+    else if (!keyfile.empty())
+      content = read_key_content(keyfile);
     if (!content) return fail(std::move(content).error());
     return Credential{Credential::Kind::key_file, {}, keyfile, std::move(*content)};
   }
   auto text =
-      read_passphrase(source, fmt::format("Passphrase of {}: ", vault.directory().string()));
+      early.passphrase
+          ? Result<std::string>(*early.passphrase)
+          : read_passphrase(source, fmt::format("Passphrase of {}: ", vault.directory().string()));
   if (!text) return fail(std::move(text).error());
   return Credential{Credential::Kind::passphrase, std::move(*text), {}};
 }

@@ -130,6 +130,14 @@ Result<std::string> from_source(const PassphraseSource& source) {
   return source.passfile.empty() ? from_program(source.passprog) : from_file(source.passfile);
 }
 
+/// The file that systemd has made for this process; empty if there is none.
+fs::path manager_passphrase() {
+  const char* directory = std::getenv("CREDENTIALS_DIRECTORY");
+  std::error_code error;
+  const fs::path credential = directory ? fs::path(directory) / kPassphraseCredential : fs::path();
+  return directory && fs::exists(credential, error) ? credential : fs::path();
+}
+
 Result<std::string> not_empty(Result<std::string> text) {
   if (text && text->empty())
     return fail(Errc::usage, "an empty passphrase protects nothing, and opens nothing");
@@ -138,13 +146,12 @@ Result<std::string> not_empty(Result<std::string> text) {
 
 }  // namespace
 
+bool has_manager_passphrase() { return !manager_passphrase().empty(); }
+
 Result<std::string> read_passphrase(const PassphraseSource& source, const std::string& prompt) {
   if (source.given()) return from_source(source);
-  if (const char* directory = std::getenv("CREDENTIALS_DIRECTORY")) {
-    const fs::path credential = fs::path(directory) / kPassphraseCredential;
-    std::error_code error;
-    if (fs::exists(credential, error)) return from_file(credential);
-  }
+  if (const fs::path credential = manager_passphrase(); !credential.empty())
+    return from_file(credential);
   return not_empty(ask(prompt,
                        "there is no terminal to ask for the passphrase on: give --passfile FILE, "
                        "--passprog COMMAND or --keyfile FILE (behind mount's -o: passfile=FILE and "

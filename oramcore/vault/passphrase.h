@@ -20,6 +20,9 @@ struct PassphraseSource {
 /// The file below $CREDENTIALS_DIRECTORY.
 inline constexpr const char* kPassphraseCredential = "s3oramfs.passphrase";
 
+/// Whether systemd hands one to us.
+bool has_manager_passphrase();
+
 /// The passphrase of something that exists. Never empty. `prompt` is what a terminal shows. Errors
 /// name the source and what to do: usage, failed.
 Result<std::string> read_passphrase(const PassphraseSource& source, const std::string& prompt);

@@ -23,6 +23,7 @@
 #include "oramcore/vault/advice.h"
 #include "oramcore/vault/vault_config.h"
 #include "oramcore/vault/vault_draft.h"
+#include "oramcore/vault/vault_place.h"
 
 namespace s3oram {
 namespace {
@@ -42,7 +43,7 @@ fs::path lock_file(const fs::path& directory) { return directory / "lock"; }
 /// lock another's vault: a link is not followed, and what root makes here, but nothing else,
 /// becomes the vault's owner's. Below 0 with errno if it fails.
 Descriptor open_lock(const fs::path& directory) {
-  constexpr int kHow = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+  constexpr int kHow = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat stat {};
   if (folder.get() < 0 || ::fstat(folder.get(), &stat) != 0) return {};
@@ -113,7 +114,7 @@ Result<KeyFile> read_key_file(const fs::path& path, const std::optional<KeyWrap>
                 "{}: others may read or change it (mode {:04o}): if that is not how the key got "
                 "known, run: chmod 600 {}",
                 path.string(), stat.st_mode & 07777, shell_word(path));
-  auto content = read_small_file(path, kLargestKey);
+  auto content = read_small_file(path, kLargestKey, FileKinds::regular);
   if (!content) return fail(std::move(content).error());
   auto keys = parse_keys(*content, wrap, path);
   sodium_memzero(content->data(), content->size());
@@ -176,7 +177,7 @@ Result<std::string> Vault::recovery() const {
                 directory_.string());
   S3O_TRY(require_ready());
   S3O_TRY(check_key());
-  auto keys = read_small_file(key_file(directory_), kLargestKey);
+  auto keys = read_small_file(key_file(directory_), kLargestKey, FileKinds::regular);
   if (!keys) return fail(std::move(keys).error());
   const std::string text = to_recovery({config_, old_wrap_}, *keys);
   sodium_memzero(keys->data(), keys->size());
@@ -191,7 +192,7 @@ Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::st
   if (auto begun = find(directory); begun &&
                                     begun->config_.volume == recovery->file.config.volume &&
                                     begun->config_.params == recovery->file.config.params) {
-    const auto keys = read_small_file(key_file(begun->directory_), kLargestKey);
+    const auto keys = read_small_file(key_file(begun->directory_), kLargestKey, FileKinds::regular);
     const bool same_keys = keys && *keys == recovery->keys;
     if (same_keys && (has_database || begun->config_.servers == recovery->file.config.servers))
       return Recovered{std::move(*begun)};
@@ -225,6 +226,7 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
   std::error_code error;
   vault.directory_ = fs::canonical(directory, error);
   if (error) return fail(Errc::failed, "{}: {}", directory.string(), error.message());
+  S3O_TRY(vault.require_ours(directory));
   S3O_TRY(vault.lock());
   const auto alone = vault.lock_files();
   if (!alone) return fail(alone.error());
@@ -265,6 +267,18 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
   return Recovered{std::move(vault), true};
 }
 
+/// Root reads nothing of other users' (VaultPlace): it has to become them before.
+Status Vault::require_ours(const fs::path& name) {
+  if (::geteuid() != 0) return {};
+  auto place = VaultPlace::open(name);
+  if (!place) return fail(std::move(place).error());
+  if (place->owner())
+    return fail(Errc::failed, "{}: is the vault of user {}: root does not read it",
+                place->path().string(), place->owner()->uid);
+  directory_ = place->path();
+  return {};
+}
+
 Result<Vault> Vault::find(const fs::path& directory) {
   std::error_code error;
   Vault vault;
@@ -284,6 +298,7 @@ Result<Vault> Vault::find(const fs::path& directory) {
     return fail(Errc::not_a_vault, "{}: not a vault: its vault.json: {}", directory.string(),
                 std::strerror(why));
   }
+  S3O_TRY(vault.require_ours(directory));
   if (Status read = vault.reread(); !read)
     return fail(advise_on_keys(read.error(), vault.directory_));
   return vault;
@@ -291,7 +306,7 @@ Result<Vault> Vault::find(const fs::path& directory) {
 
 Status Vault::reread() {
   const fs::path path = config_file(directory_);
-  auto text = read_small_file(path, kLargestConfig);
+  auto text = read_small_file(path, kLargestConfig, FileKinds::regular);
   if (!text) return fail(std::move(text).error());
   auto file = parse_vault(std::string(text->begin(), text->end()), path);
   if (!file) return fail(std::move(file).error());
@@ -340,7 +355,7 @@ Status Vault::lock_when_left(const std::function<void()>& waiting) {
 
 Result<bool> Vault::is_in_use(const fs::path& directory) {
   const fs::path path = lock_file(directory);
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (fd.get() < 0 && errno == ENOENT) return false;
   if (fd.get() >= 0 && ::flock(fd.get(), LOCK_SH | LOCK_NB) == 0) return false;
   if (fd.get() >= 0 && errno == EWOULDBLOCK) return true;

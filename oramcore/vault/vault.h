@@ -56,7 +56,9 @@ class Vault {
   static Result<Vault> create(const std::filesystem::path& directory, const VaultConfig& config,
                               const Credential& credential, Random& random,
                               const KdfLimits& limits = {});
-  /// Reads vault.json; needs no credential. Errors: not_a_vault, damaged_vault, unsupported.
+  /// Reads vault.json; needs no credential. Errors: not_a_vault, damaged_vault, unsupported; for
+  /// root also failed: the vault is another user's, whom this process has to become before
+  /// (VaultPlace).
   static Result<Vault> find(const std::filesystem::path& directory);
 
   /// What is needed to have this vault again when the directory is lost, but for the names of its
@@ -140,6 +142,7 @@ class Vault {
  private:
   Vault() = default;
   Status set_directory(const std::filesystem::path& directory);
+  Status require_ours(const std::filesystem::path& name);
   /// Waits; nobody else changes vault.json or vault.key while it lives.
   Result<Descriptor> lock_files() const;
   Status reread();

@@ -9,6 +9,7 @@
 
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/system_error.h"
+#include "oramcore/vault/vault_place.h"
 
 namespace s3oram {
 namespace {
@@ -43,14 +44,10 @@ Status VaultDraft::check(const fs::path& directory) {
     return fail(Errc::exists, "{}: exists already, and is not overwritten", directory.string());
   };
   struct stat stat {};
-  if (::stat(directory.c_str(), &stat) != 0) return {};
-  if (!S_ISDIR(stat.st_mode)) return refused();
+  if (::stat(directory.c_str(), &stat) == 0 && !S_ISDIR(stat.st_mode)) return refused();
   // A vault is used by its directory's owner, who could not read what is root's in it.
-  if (::geteuid() == 0 && stat.st_uid != 0)
-    return fail(Errc::usage,
-                "{}: belongs to the user {}: make its vault as that user, or name a directory that "
-                "does not exist yet",
-                directory.string(), stat.st_uid);
+  S3O_TRY(VaultPlace::check_new(directory));
+  if (::stat(directory.c_str(), &stat) != 0) return {};
   std::error_code error;
   const bool begun = fs::exists(mark_file(directory), error);
   for (const auto& entry : fs::directory_iterator(directory, error))
@@ -78,7 +75,7 @@ Result<VaultDraft> VaultDraft::start(const fs::path& directory) {
 /// Who has locked the mark may clear the directory.
 Status VaultDraft::mark() {
   const fs::path path = mark_file(directory_);
-  mark_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  mark_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (mark_.get() < 0) return system_failure(errno, "{}", path.string());
   const bool locked = ::flock(mark_.get(), LOCK_EX | LOCK_NB) == 0;
   if (!locked && errno != EWOULDBLOCK)

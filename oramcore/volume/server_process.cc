@@ -73,7 +73,8 @@ int spawn_server(const std::vector<std::string>& args, const Path& folder, const
   ::posix_spawnattr_init(&attributes);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(),
-                                     O_WRONLY | O_CREAT | O_APPEND, kLogMode);
+                                     O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK,
+                                     kLogMode);
   ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, ready, kReadyFd);
   ::posix_spawn_file_actions_addclosefrom_np(&actions, kReadyFd + 1);

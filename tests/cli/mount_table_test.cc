@@ -17,6 +17,16 @@ TEST(VaultMounts, TheNewestFirstWithoutEscapes) {
   EXPECT_EQ(mounts[1], (VaultMount{"/home/a/private", "/home/a/private.vault", 45, 90}));
 }
 
+TEST(VaultMounts, HaveAUserWhoServesThem) {
+  const auto mounts = parse_vault_mounts(
+      "1 2 0:3 / /a rw - fuse.s3oramfs /v rw,user_id=1000,group_id=100,allow_other\n"
+      "2 2 0:4 / /user_id=7 rw,user_id=8 - fuse.s3oramfs /user_id=9 rw\n");
+  ASSERT_EQ(mounts.size(), 2u);
+  EXPECT_EQ(mounts[1].user, 1000u);
+  EXPECT_EQ(mounts[1].group, 100u);
+  EXPECT_EQ(mounts[0].user, 0u);
+}
+
 TEST(VaultMounts, OnlyABlankDivides) {
   const auto mounts = parse_vault_mounts("1 2 3 / /a\rb\fc\vd rw - fuse.s3oramfs /v rw\n");
   ASSERT_EQ(mounts.size(), 1u);

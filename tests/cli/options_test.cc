@@ -37,6 +37,10 @@ TEST(Printable, LeavesNothingThatATerminalActsOn) {
   EXPECT_EQ(printable("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
 }
 
+TEST(Printable, KeepsTheLinesOfALongerText) {
+  EXPECT_EQ(printable_lines("a\n\tb\x1b]0;x\x07\r"), "a\n\tb\\x1b]0;x\\x07\\x0d");
+}
+
 TEST(ShellWord, LeavesNothingThatAShellActsOn) {
   EXPECT_EQ(shell_word("/mnt/a-b_c.1"), "/mnt/a-b_c.1");
   EXPECT_EQ(shell_word("/My \xc3\xbc$(x)"), "/My\\ \xc3\xbc\\$\\(x\\)");

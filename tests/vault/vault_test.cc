@@ -106,20 +106,27 @@ TEST_F(VaultTest, IsOfOneProcessAtATime) {
   EXPECT_TRUE(second->lock_when_left([] { ADD_FAILURE() << "it is ours already"; }));
 }
 
-// By the link a user would have root give away a file of the system.
-TEST_F(VaultTest, RootGivesAwayNoLockThatItDidNotMake) {
+TEST_F(VaultTest, RootReadsNothingOfAVaultThatIsAnotherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
-  for (const bool link : {true, false}) {
-    ASSERT_TRUE(create(path("v"), local_config(), Credential{}));
-    ASSERT_EQ(::chown(path("v").c_str(), 1000, 1000), 0);
-    fs::remove(path("v") / "lock");
-    write(path("systems"), "");
-    if (link) fs::create_hard_link(path("systems"), path("v") / "lock");
-    EXPECT_TRUE(Vault::find(path("v"))->lock());
-    struct stat stat {};
-    ASSERT_EQ(::stat((path("v") / "lock").c_str(), &stat), 0);
-    EXPECT_EQ(stat.st_uid, link ? 0u : 1000u);
-    fs::remove_all(path("v"));
+  ASSERT_TRUE(create(path("v"), local_config(), Credential{}));
+  ASSERT_EQ(::chown(path("v").c_str(), 1000, 1000), 0);
+  EXPECT_FALSE(Vault::find(path("v")));
+  ASSERT_EQ(::chown(path("v").c_str(), 0, 0), 0);
+  EXPECT_TRUE(Vault::find(path("v")));
+  ASSERT_EQ(::chmod(path("v").c_str(), 01777), 0);
+  EXPECT_EQ(Vault::find(path("v")).error().code, Errc::unsupported) << "anyone may add files";
+}
+
+// A vault in one file of which somebody waits, perhaps for ever.
+TEST_F(VaultTest, APipeInAFilesPlaceIsNotWaitedFor) {
+  ASSERT_TRUE(create(path("v"), local_config(), Credential{}));
+  for (const char* file : {"vault.key", "vault.json"}) {
+    fs::remove(path("v") / file);
+    ASSERT_EQ(::mkfifo((path("v") / file).c_str(), 0600), 0);
+    const int writer = ::open((path("v") / file).c_str(), O_RDWR | O_CLOEXEC);
+    const auto found = Vault::find(path("v"));
+    EXPECT_FALSE(found && found->check_key()) << file;
+    ::close(writer);
   }
 }
 

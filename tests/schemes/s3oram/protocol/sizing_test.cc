@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "oramcore/schemes/s3oram/protocol/bounds.h"
+#include "oramcore/schemes/s3oram/protocol/store_size.h"
 
 namespace s3oram {
 namespace {

@@ -19,6 +19,8 @@ class Guard {
   /// What ends the connection of the mount at `point` when a byte is written to it: of the kernel's
   /// fusectl file system. None, where that is neither mounted nor can be, for lack of rights.
   static Descriptor abort_of(const std::filesystem::path& point);
+  /// The same of the connection of this number.
+  static Descriptor abort_of(unsigned connection);
   /// Starts the guard of this process, on the thread whose end is to be that of the process. It
   /// ends with it. Without an `abort` there is none. A failure is only logged.
   static void start(Descriptor abort);

@@ -1,4 +1,4 @@
-#include "fused/daemon/guard.h"
+#include "fused/kernel/guard.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -51,8 +51,11 @@ bool is_dying(pid_t process) {
 
 Descriptor Guard::abort_of(const std::filesystem::path& point) {
   const auto mount = vault_mounted_at(point);
-  if (!mount) return {};
-  const std::string file = std::to_string(mount->connection) + "/abort";
+  return mount ? abort_of(mount->connection) : Descriptor();
+}
+
+Descriptor Guard::abort_of(unsigned connection) {
+  const std::string file = std::to_string(connection) + "/abort";
   Descriptor abort(::open(("/sys/fs/fuse/connections/" + file).c_str(), O_WRONLY | O_CLOEXEC));
   return abort.get() >= 0 ? std::move(abort) : open_unmounted(file);
 }
@@ -90,6 +93,7 @@ void Guard::start(Descriptor abort) {
 
 int Guard::run(const char* daemon_number) {
   const pid_t daemon = std::atoi(daemon_number);
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // it needs no more than its descriptors
   ::prctl(PR_SET_PDEATHSIG, SIGUSR1);
   sigset_t death;
   ::sigemptyset(&death);

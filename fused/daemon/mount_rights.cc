@@ -1,0 +1,101 @@
+// The order of the steps is what keeps root's rights away from what users have written.
+#include "fused/daemon/mount_rights.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+#include "fused/daemon/mounts.h"
+#include "fused/kernel/cpu_latency.h"
+#include "oramcore/base/identity.h"
+#include "oramcore/vault/vault_place.h"
+
+namespace s3oram {
+namespace {
+
+Result<DirectoryHandle> open_mount_point(const MountCommand& command) {
+  auto point = open_directory(command.named_mountpoint);
+  if (!point) return fail(Errc::bad_mount_point, "{}", point.error().message);
+  if (point->path != command.mountpoint)
+    return fail(Errc::bad_mount_point, "{} has become another directory meanwhile: {}",
+                command.mountpoint.string(), point->path.string());
+  return point;
+}
+
+/// In the process that keeps root's rights.
+Errand::Work mounting_for(const User& user, DirectoryHandle point, const MountCommand& command,
+                          const std::filesystem::path& vault) {
+  const auto at = std::make_shared<DirectoryHandle>(std::move(point));
+  const KernelMountOptions options{vault.string(), command.fuse_options, user.uid, user.gid};
+  return [at, options](View, std::vector<Descriptor>& files) -> Status {
+    S3O_TRY(check_mountpoint(at->path, options.source));  // it took a while
+    S3O_TRY(check_empty(*at));
+    auto mounted = mount_by_descriptor(*at, options);
+    if (!mounted) return fail(std::move(mounted).error());
+    files.push_back(std::move(mounted->device));
+    if (mounted->abort.get() >= 0) files.push_back(std::move(mounted->abort));
+    return {};
+  };
+}
+
+}  // namespace
+
+Result<MountRights> MountRights::settle(const MountCommand& command) {
+  auto place = VaultPlace::open(command.named_vault);
+  if (!place) return fail(std::move(place).error());
+  MountRights rights;
+  rights.vault_ = ::geteuid() == 0 ? place->path() : command.vault;
+  S3O_TRY(check_mountpoint(command.mountpoint, rights.vault_));
+  if (::geteuid() == 0) {
+    auto point = open_mount_point(command);
+    if (!point) return fail(std::move(point).error());
+    rights.point_ = std::move(*point);
+    rights.cpu_latency_ = CpuLatency::of_this_machine();
+  }
+  if (place->owner()) S3O_TRY(rights.become_owner(command, *place));
+  S3O_TRY(place->check_files());
+  return rights;
+}
+
+Status MountRights::become_owner(const MountCommand& command, const VaultPlace& place) {
+  const User& user = *place.owner();
+  DirectoryHandle point = std::move(*point_);
+  point_.reset();
+  S3O_TRY(check_mount_owner(point, user.uid));
+  if (gives_rights(command.fuse_options))
+    return fail(Errc::usage,
+                "-o suid and -o dev: root does not mount other users' vaults so: what they put "
+                "there would give them root's rights");
+  auto mounting = Errand::prepare(mounting_for(user, std::move(point), command, vault_));
+  if (!mounting) return fail(std::move(mounting).error());
+  mounting_ = std::move(*mounting);
+  if (!command.fake) {
+    auto secret = read_early(command.passphrase, command.keyfile);
+    if (!secret) return fail(std::move(secret).error());
+    secret_ = std::move(*secret);
+  }
+  return become(user,
+                SetuidPrograms::usable);  // to unmount by itself, the daemon needs fusermount3
+}
+
+Result<std::optional<KernelMount>> MountRights::mount(const MountCommand& command) {
+  if (mounting_.is_prepared()) {
+    auto files = mounting_.run();
+    if (!files) return fail(std::move(files).error());
+    if (files->empty()) return fail(Errc::bad_mount_point, "the mount has no device");
+    KernelMount mounted;
+    mounted.device = std::move(files->front());
+    if (files->size() > 1) mounted.abort = std::move((*files)[1]);
+    return std::optional(std::move(mounted));
+  }
+  S3O_TRY(check_mountpoint(command.mountpoint, vault_));  // it took a while
+  if (!point_) return std::optional<KernelMount>();
+  auto mounted = mount_by_descriptor(
+      *point_, {vault_.string(), command.fuse_options, ::geteuid(), ::getegid()});
+  if (!mounted) return fail(std::move(mounted).error());
+  point_.reset();  // it would keep what lies above the mount point in use
+  return std::optional(std::move(*mounted));
+}
+
+}  // namespace s3oram
