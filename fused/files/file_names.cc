@@ -315,7 +315,7 @@ Posix<Listing*> FileSystem::listing(Ino directory) {
   return &listings_.keep(directory, Listing(std::move(entries)), timing_.now());
 }
 
-Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino, Position after, std::size_t most) {
+Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino, DirPosition after, std::size_t most) {
   const Lock lock(mutex_);
   S3O_POSIX_GET(directory, known_directory(ino));
   S3O_POSIX_GET(names, listing(ino));

@@ -127,7 +127,7 @@ class FileSystem final : public CommitParticipant {
   Posix<std::string> readlink(Ino ino);
   /// Up to `most` entries after this position (listings.h), "." and ".." first.
   Posix<std::vector<DirectoryEntry>> list(
-      Ino ino, Position after = 0, std::size_t most = std::numeric_limits<std::size_t>::max());
+      Ino ino, DirPosition after = 0, std::size_t most = std::numeric_limits<std::size_t>::max());
   /// From now on until close_directory() the listing stays in memory once it has been read.
   Posix<OpenedDirectory> open_directory(Ino ino);
   void close_directory(Ino ino);

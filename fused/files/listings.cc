@@ -13,11 +13,12 @@ namespace s3oram {
 namespace {
 
 /// Above the last hash is room for names that have to give way.
-constexpr Position kFirst = 3, kHashes = (Position{1} << 31) - (Position{1} << 20) - kFirst;
+constexpr DirPosition kFirst = 3,
+                      kHashes = (DirPosition{1} << 31) - (DirPosition{1} << 20) - kFirst;
 
 }  // namespace
 
-Position usual_position(std::string_view name) {
+DirPosition usual_position(std::string_view name) {
   // The hash is part of what NFS clients keep: neither it nor its key, which is no secret, changes.
   static constexpr std::array<unsigned char, crypto_shorthash_KEYBYTES> kKey{};
   std::array<unsigned char, crypto_shorthash_BYTES> hash{};
@@ -35,25 +36,25 @@ Listing::Listing(std::vector<DirectoryEntry> entries, HashOf hash) : hash_(hash)
   std::ranges::sort(entries, {}, [](const DirectoryEntry& entry) {
     return std::tie(entry.position, entry.ino, entry.name);
   });
-  Position next = 0;
+  DirPosition next = 0;
   for (DirectoryEntry& entry : entries) {
     if (entry.position < next) {
       entry.position = next;
       displaced_.emplace(entry.name, next);
     }
     next = entry.position + 1;
-    const Position position = entry.position;
+    const DirPosition position = entry.position;
     entries_.emplace_hint(entries_.end(), position, std::move(entry));
   }
 }
 
-Position Listing::place_of(const std::string& name) const {
+DirPosition Listing::place_of(const std::string& name) const {
   const auto displaced = displaced_.find(name);
   return displaced != displaced_.end() ? displaced->second : hash_(name);
 }
 
 void Listing::put(const std::string& name, Ino ino, std::uint32_t type) {
-  Position position = place_of(name);
+  DirPosition position = place_of(name);
   auto at = entries_.lower_bound(position);
   if (at == entries_.end() || at->first != position || at->second.name != name) {
     for (; at != entries_.end() && at->first == position; ++at) ++position;
@@ -69,7 +70,8 @@ void Listing::erase(const std::string& name) {
   entries_.erase(at);
 }
 
-void Listing::read(Position after, std::size_t most, std::vector<DirectoryEntry>& entries) const {
+void Listing::read(DirPosition after, std::size_t most,
+                   std::vector<DirectoryEntry>& entries) const {
   for (auto at = entries_.upper_bound(after); at != entries_.end() && entries.size() < most; ++at)
     entries.push_back(at->second);
 }

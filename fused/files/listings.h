@@ -28,24 +28,24 @@
 
 namespace s3oram {
 
-using Position = std::uint64_t;
+using DirPosition = std::uint64_t;
 /// Where a listing starts is 0.
-inline constexpr Position kPositionOfSelf = 1, kPositionOfParent = 2;
+inline constexpr DirPosition kPositionOfSelf = 1, kPositionOfParent = 2;
 
 struct DirectoryEntry {
   std::string name;
   Ino ino = 0;
   std::uint32_t type = 0;  // S_IFMT bits
-  Position position = 0;
+  DirPosition position = 0;
 };
 
 /// The position that the name has if no other one has it.
-Position usual_position(std::string_view name);
+DirPosition usual_position(std::string_view name);
 
 /// One directory without "." and "..".
 class Listing {
  public:
-  using HashOf = Position (*)(std::string_view);
+  using HashOf = DirPosition (*)(std::string_view);
 
   Listing() = default;
   /// `entries` in any order, without positions. `hash`: another than usual_position(), for tests.
@@ -55,15 +55,16 @@ class Listing {
   void put(const std::string& name, Ino ino, std::uint32_t type);
   void erase(const std::string& name);
   /// Appends up to `most` entries that come after the position.
-  void read(Position after, std::size_t most, std::vector<DirectoryEntry>& entries) const;
+  void read(DirPosition after, std::size_t most, std::vector<DirectoryEntry>& entries) const;
   std::size_t size() const { return entries_.size(); }
 
  private:
-  Position place_of(const std::string& name) const;
+  DirPosition place_of(const std::string& name) const;
 
   HashOf hash_ = usual_position;
-  std::map<Position, DirectoryEntry> entries_;
-  std::unordered_map<std::string, Position> displaced_;  // those that are not where their hash says
+  std::map<DirPosition, DirectoryEntry> entries_;
+  std::unordered_map<std::string, DirPosition>
+      displaced_;  // those that are not where their hash says
 };
 
 /// The listings of directories that are open and have been read, and for a while after that: an NFS

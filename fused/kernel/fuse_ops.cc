@@ -246,7 +246,7 @@ void end_of_listing(fuse_req_t request, fuse_ino_t ino, const fuse_file_info* fi
 template <class Add>
 void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
                       const fuse_file_info* file, std::size_t least, Add add) {
-  const auto entries = fs(request).list(ino, static_cast<Position>(offset), size / least);
+  const auto entries = fs(request).list(ino, static_cast<DirPosition>(offset), size / least);
   if (!entries) {
     fuse_reply_err(request, entries.error());
     return;

@@ -11,7 +11,7 @@
 namespace s3oram {
 namespace {
 
-constexpr Position kLargest32 = std::numeric_limits<std::int32_t>::max();
+constexpr DirPosition kLargest32 = std::numeric_limits<std::int32_t>::max();
 
 std::vector<DirectoryEntry> all_of(const Listing& listing) {
   std::vector<DirectoryEntry> entries;
@@ -20,8 +20,8 @@ std::vector<DirectoryEntry> all_of(const Listing& listing) {
 }
 
 /// Many names have one hash.
-Position coarse(std::string_view name) { return 3 + usual_position(name) % 16; }
-Position same(std::string_view) { return 7; }
+DirPosition coarse(std::string_view name) { return 3 + usual_position(name) % 16; }
+DirPosition same(std::string_view) { return 7; }
 
 std::vector<DirectoryEntry> numbered(int count) {
   std::vector<DirectoryEntry> entries;
@@ -39,7 +39,7 @@ TEST(Listings, PositionsFitThirtyTwoBitProgramsAndAreUnique) {
   constexpr int kNames = 1'000'000;  // some hundred pairs of them have one hash
   const auto entries = all_of(Listing(numbered(kNames)));
   ASSERT_EQ(entries.size(), std::size_t{kNames});
-  Position last = kPositionOfParent;
+  DirPosition last = kPositionOfParent;
   for (const DirectoryEntry& entry : entries) {
     ASSERT_GT(entry.position, last);
     last = entry.position;
@@ -76,7 +76,7 @@ TEST(Listings, WhatIsThereAllTheTimeIsReadOnce) {
     const auto below = [&](unsigned bound) { return static_cast<int>(dice() % bound); };
     Listing listing(numbered(100), coarse);  // the even ones stay
     std::multiset<std::string> seen;
-    for (Position at = 0;;) {
+    for (DirPosition at = 0;;) {
       std::vector<DirectoryEntry> some;
       listing.read(at, static_cast<std::size_t>(1 + below(4)), some);
       if (some.empty()) break;

@@ -17,7 +17,8 @@ class Silence : public testing::Test {
  protected:
   Silence() {
     network_.filter = [this](Party, Party, const Bytes&) { return connected_; };
-    server_.serve([this](Party, MessageType type, Payload) -> Task<Result<Bytes>> {
+    server_.serve([this](Party, std::uint16_t number, Payload) -> Task<Result<Bytes>> {
+      const auto type = static_cast<MessageType>(number);
       while (type != MessageType::traffic && busy_) co_await never_.wait();
       if (const auto error = errors_.find(type); error != errors_.end())
         co_return fail(error->second);
