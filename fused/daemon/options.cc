@@ -184,7 +184,7 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
         "The passphrase: the first line this writes");
   value("keyfile", command.keyfile, "FILE", "A key file that opens the vault");
   parsed_value("cache", read_cache, command.cache, "SIZE",
-               "Memory for file contents, like 512M (256M, or an eighth of little memory)");
+               "Memory for file contents, like 512M (256M at most)");
   value("timeout", timeout, "SECONDS", "Without progress, before an error is given (20)")
       ->check(CLI::Range(1, 3600));
   value("backup", backup, "SECONDS", "Between backups of the names, at least (60)")

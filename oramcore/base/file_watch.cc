@@ -1,6 +1,7 @@
 // The watch over a file's name (file_watch.h).
 #include "oramcore/base/file_watch.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -13,9 +14,12 @@
 namespace s3oram {
 
 FileWatch::FileWatch(std::filesystem::path path, Size size) : path_(std::move(path)), size_(size) {
+  Descriptor directory(::open(path_.parent_path().empty() ? "." : path_.parent_path().c_str(),
+                              O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat found {};
-  if (::stat(path_.c_str(), &found) != 0) return;
+  if (::fstatat(directory.get(), path_.filename().c_str(), &found, 0) != 0) return;
   seen_ = std::make_unique<Seen>();
+  seen_->directory = std::move(directory);
   seen_->device = found.st_dev;
   seen_->inode = found.st_ino;
   seen_->size = static_cast<std::uint64_t>(found.st_size);
@@ -24,7 +28,7 @@ FileWatch::FileWatch(std::filesystem::path path, Size size) : path_(std::move(pa
 Status FileWatch::check() const {
   if (!seen_) return {};
   struct stat found {};
-  if (::stat(path_.c_str(), &found) != 0) {
+  if (::fstatat(seen_->directory.get(), path_.filename().c_str(), &found, 0) != 0) {
     if (errno != ENOENT && errno != ENOTDIR) return system_failure(errno, "{}", path_.string());
     return fail(Errc::damaged_vault, "{} was removed while it is in use", path_.string());
   }
@@ -39,7 +43,7 @@ Status FileWatch::check() const {
                 path_.string(), human_size(size), human_size(before));
   seen_->size = size;
   struct statvfs disk {};
-  if (::statvfs(path_.c_str(), &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0)
+  if (::fstatvfs(seen_->directory.get(), &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0)
     return fail(Errc::failed, "{}: its file system is mounted read-only", path_.string());
   return {};
 }

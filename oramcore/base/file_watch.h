@@ -1,5 +1,6 @@
 // Notices that the file which a program has open is not the one that its name leads to any more, or
-// has lost its end: what is written to it then is lost when the program ends.
+// has lost its end: what is written to it then is lost when the program ends. The name is looked
+// for in the directory where it was: a vault may be moved while it is mounted.
 #pragma once
 
 #include <sys/types.h>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
 
 namespace s3oram {
@@ -32,6 +34,7 @@ class FileWatch {
     dev_t device;
     ino_t inode;
     std::atomic<std::uint64_t> size;  // the largest so far
+    Descriptor directory;
   };
   std::filesystem::path path_;
   Size size_ = Size::never_shrinks;

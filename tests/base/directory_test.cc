@@ -79,8 +79,9 @@ TEST_F(OpenDirectoryTest, SaysWhereOthersCouldExchangeIt) {
     fs::create_directory(above / "inner");
     return open_directory(above / "inner")->exchangeable_in;
   };
-  EXPECT_EQ(exchangeable_in(make("users", kUser)), fs::canonical(path("users")));
-  EXPECT_EQ(exchangeable_in(make("everyones", 0, 0777)), fs::canonical(path("everyones")));
+  const fs::path users = make("users", kUser), everyones = make("everyones", 0, 0777);
+  EXPECT_EQ(exchangeable_in(users), fs::canonical(users));
+  EXPECT_EQ(exchangeable_in(everyones), fs::canonical(everyones));
   EXPECT_EQ(exchangeable_in(make("sticky", 0, 01777)), "");
   EXPECT_EQ(exchangeable_in(make("roots", 0)), "");
 }
