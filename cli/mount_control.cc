@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLongestAnswer = 1 << 20, kShown = 200;
-constexpr std::chrono::milliseconds kLook{200};      // whether the daemon is stopped
+constexpr std::chrono::milliseconds kLook{100};      // whether the daemon is stopped
 constexpr std::chrono::milliseconds kStopped{1500};  // for so long before it is said
 
 /// Of an errno: nobody listens, or who did has gone without having read the question.
@@ -78,12 +78,13 @@ Status Question::send(const Vault& vault) {
 }
 
 // A daemon that is stopped for a moment, as at a terminal, is none that hangs.
-Status Question::await_word() const {
+Status Question::await_word(const std::function<void()>& meanwhile) const {
   using Clock = std::chrono::steady_clock;
   const auto begun = Clock::now();
   auto ran = begun;  // the last time that it was not stopped
   pollfd readable{socket_.get(), POLLIN, 0};
   while (::poll(&readable, 1, static_cast<int>(kLook.count())) <= 0) {
+    meanwhile();
     const auto now = Clock::now();
     if (process_ < 0 || !is_stopped(process_)) ran = now;
     if (now - ran >= kStopped)
@@ -91,9 +92,7 @@ Status Question::await_word() const {
                   "{}: its daemon does not answer: process {} is stopped; kill -CONT {} lets it go "
                   "on",
                   vault_, process_, process_);
-    if (patience_.count() > 0 && now - begun >= patience_)
-      return fail(Errc::unreachable, "{}: its daemon does not answer for {} s", vault_,
-                  patience_.count());
+    if (patience_.count() > 0 && now - begun >= patience_) return silence();
   }
   return {};
 }
@@ -103,13 +102,11 @@ Result<std::string> Question::receive_line() {
   char buffer[4096];
   const auto since = std::chrono::steady_clock::now();
   while (received_.find('\n') == std::string::npos && received_.size() < kLongestAnswer) {
-    S3O_TRY(await_word());
+    S3O_TRY(await_word([] {}));
     const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
     if (got < 0 && errno == EINTR) continue;
     const bool late = patience_.count() > 0 && std::chrono::steady_clock::now() - since > patience_;
-    if (late)  // one that sends a byte now and then is late, too
-      return fail(Errc::unreachable, "{}: its daemon does not answer for {} s", vault_,
-                  patience_.count());
+    if (late) return silence();  // one that sends a byte now and then is late, too
     if (got < 0) return failure(code_of_connection(errno));
     if (got == 0) break;
     received_.append(buffer, static_cast<std::size_t>(got));
@@ -146,13 +143,8 @@ bool Question::is_answered(std::chrono::milliseconds wait) const {
 
 // No thread of its own: none may be had.
 Status Question::await(Progress& progress) const {
-  const auto begun = std::chrono::steady_clock::now();
-  while (!is_answered(std::chrono::milliseconds(100))) {
-    progress.update();
-    const bool is_bounded = patience_.count() > 0;
-    if (is_bounded && std::chrono::steady_clock::now() - begun >= patience_) return silence();
-  }
-  return {};
+  if (!received_.empty()) return {};
+  return await_word([&] { progress.update(); });
 }
 
 void Question::await_exit(std::chrono::milliseconds most) const {

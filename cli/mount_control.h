@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -39,8 +40,9 @@ class Question {
   tl::unexpected<Error> silence() const;
   Status send(const Vault& vault);
   Result<std::string> receive_line();
-  /// Waits until there is something to receive. Errors: unreachable.
-  Status await_word() const;
+  /// Waits until there is something to receive, and calls `meanwhile` again and again until then.
+  /// Errors: unreachable (as answer() says it).
+  Status await_word(const std::function<void()>& meanwhile) const;
 
   std::string vault_, text_;
   std::chrono::seconds patience_;
