@@ -233,6 +233,17 @@ PosixStatus DataCache::move_out(Node& node, std::uint64_t index, BlockId pack) {
   return {};
 }
 
+/// From when the deadline of a request that begins now counts, for a block that is loading. After
+/// an error the kernel asks at once a second time, for a single page: that request is given only a
+/// moment more. One that comes later is a fresh request.
+Timing::Time DataCache::awaited_since(CachedBlock& block) const {
+  const auto now = timing_.now();
+  const auto given_up = std::max(block.loading_since, last_progress_) + options_.deadline;
+  if (now >= given_up + kMoment) block.loading_since = now;
+  const auto left = std::min<Timing::Time::duration>(kMoment, options_.deadline);
+  return std::max(block.loading_since, now + left - options_.deadline);
+}
+
 /// The block with its data, or nothing for a hole. The lock was not released since it was found.
 Posix<DataCache::Handle> DataCache::ready_block(Lock& lock, Node& node, std::uint64_t index) {
   while (true) {
@@ -245,8 +256,8 @@ Posix<DataCache::Handle> DataCache::ready_block(Lock& lock, Node& node, std::uin
       return block;
     }
     ++block->pins;
-    // After an error the kernel asks a second time, for a single page: that waits no longer.
-    const bool in_time = wait_since(block->loading_since, lock, [&] { return !block->loading; });
+    const auto since = awaited_since(*block);
+    const bool in_time = wait_since(since, lock, [&] { return !block->loading; });
     --block->pins;
     if (!in_time) return posix_error(EIO);
     if (block->load_error != 0) return posix_error(block->load_error);

@@ -159,6 +159,7 @@ class DataCache {
   bool is_full() const;
   void cut_off(const Handle& block);
   void evict();
+  Timing::Time awaited_since(CachedBlock& block) const;
   Posix<Handle> ready_block(Lock& lock, Node& node, std::uint64_t index);
   Posix<Handle> block_to_write(Lock& lock, Node& node, std::uint64_t index, std::uint32_t from,
                                std::uint32_t to, bool taken);

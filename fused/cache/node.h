@@ -27,7 +27,7 @@ struct CachedBlock {
   std::size_t home_bytes = 0;     // of its extent
   bool owned = false;             // an extent names `home`
   bool loading = false;           // a read is in flight; `data` is empty until it ends
-  Timing::Time loading_since{};   // when that read was asked for
+  Timing::Time loading_since{};   // when that read was asked for, or asked for afresh
   bool flushing = false;          // a write is in flight, of a copy
   bool dirty = false;             // `data` is newer than what lies, or is on its way, to the device
   bool moves_out = false;         // is to be written anew as soon as it is loaded

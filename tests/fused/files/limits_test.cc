@@ -149,6 +149,25 @@ TEST_F(LimitsTest, FailedWritesStayDirtyAndAreTriedAgain) {
   EXPECT_EQ(read(find("a")), "kept");
 }
 
+/// Time that leaps to the end of each wait, on demand.
+class LeapingTiming final : public Timing {
+ public:
+  Time now() override { return system_timing().now() + ahead_.load(); }
+  std::int64_t wall_clock() override { return system_timing().wall_clock(); }
+  void wait(Lock& lock, std::condition_variable& changed, Time until) override {
+    if (leaps_over_waits_)
+      leap(until - now());
+    else
+      system_timing().wait(lock, changed, until - ahead_.load());
+  }
+  void leap(Time::duration time) { ahead_ = ahead_.load() + time; }
+  void leap_over_waits(bool leaps) { leaps_over_waits_ = leaps; }
+
+ private:
+  std::atomic<Time::duration> ahead_{Time::duration{}};
+  std::atomic<bool> leaps_over_waits_ = false;
+};
+
 TEST_F(LimitsTest, ASilentDeviceGivesEioAtTheDeadline) {
   write(create("a"), 0, "x");
   remount_with_deadline(std::chrono::milliseconds(100));
@@ -160,6 +179,35 @@ TEST_F(LimitsTest, ASilentDeviceGivesEioAtTheDeadline) {
   device->hold_reads(false);
   EXPECT_EQ(read(find("a")), "x");
   EXPECT_EQ(device->counts().reads, 1u);
+}
+
+// If the kernel's read-ahead fails, it asks again at once, for the page that its user wants.
+TEST_F(LimitsTest, AReadAfterAFailedOneWaitsForAMomentAndALaterOneForTheDeadline) {
+  write(create("a"), 0, "x");
+  unmount();
+  LeapingTiming timing;
+  options.cache.timing = &timing;
+  options.own_ticker = false;
+  mount();
+  const Ino ino = find("a");
+  device->hold_reads(true);
+  const auto time_to_fail = [&] {
+    const auto start = timing.now();
+    Bytes buffer(10);
+    EXPECT_FALSE(fs->read(ino, 0, buffer));
+    return std::chrono::round<std::chrono::seconds>(timing.now() - start).count();
+  };
+  timing.leap_over_waits(true);
+  EXPECT_EQ(time_to_fail(), 20);
+  EXPECT_EQ(time_to_fail(), 2);
+  timing.leap(std::chrono::seconds(10));
+  EXPECT_EQ(time_to_fail(), 20);
+  EXPECT_EQ(time_to_fail(), 2);
+  timing.leap_over_waits(false);
+  device->hold_reads(false);
+  EXPECT_EQ(read(ino), "x");
+  EXPECT_EQ(device->counts().reads, 1u);
+  unmount();
 }
 
 // They succeed without any server, and must not put off the deadline of who waits for one.
