@@ -1,6 +1,7 @@
 // Notices that the file which a program has open is not the one that its name leads to any more, or
-// has lost its end: what is written to it then is lost when the program ends. The name is looked
-// for in the directory where it was: a vault may be moved while it is mounted.
+// has lost its end: what is written to it then is lost when the program ends. Where the whole
+// path leads to nothing, the name is looked for in the directory where it was: a vault may be moved
+// while it is mounted. Where it leads to another file, that one has taken its place.
 #pragma once
 
 #include <sys/types.h>
