@@ -66,6 +66,8 @@ cleanup() {
       [[ ! -s $log ]] || { echo "--- ${log##*/}"; tail -n 40 "$log"; } >&2
     done
   fi
+  # A daemon that a test has stopped would keep its mount, and the unmounting, waiting.
+  for pid in $(processes_of "$work"); do kill -CONT "$pid"; done
   mapfile -t points < <(cut -d ' ' -f 5 /proc/self/mountinfo) # all, before it changes
   for point in "${points[@]}"; do
     [[ $point != "$work"/* ]] || umount -l "$point" || fusermount3 -uz "$point"
