@@ -28,7 +28,7 @@ class SystemFile final : public File {
       : descriptor_(std::move(descriptor)),
         watcher_(::open(path.c_str(), O_RDWR | O_CLOEXEC)),
         path_(std::move(path)),
-        watch_(std::filesystem::absolute(path_)) {}
+        watch_(path_, FileWatch::Size::never_shrinks, FileWatch::From::the_one_above) {}
 
   Status read(std::uint64_t offset, MutView out) override {
     while (!out.empty()) {

@@ -12,23 +12,16 @@
 #include "oramcore/base/system_error.h"
 
 namespace s3oram {
-namespace {
-
-/// The file that has the name now: where the path leads, or else in the directory where it was. If
-/// there is none, errno says why.
-bool find(const std::filesystem::path& path, const Descriptor& directory, struct stat& file) {
-  if (::stat(path.c_str(), &file) == 0) return true;
-  if (errno != ENOENT && errno != ENOTDIR) return false;
-  return ::fstatat(directory.get(), path.filename().c_str(), &file, 0) == 0;
-}
-
-}  // namespace
-
-FileWatch::FileWatch(std::filesystem::path path, Size size) : path_(std::move(path)), size_(size) {
-  Descriptor directory(::open(path_.parent_path().empty() ? "." : path_.parent_path().c_str(),
-                              O_PATH | O_DIRECTORY | O_CLOEXEC));
+FileWatch::FileWatch(std::filesystem::path path, Size size, From from)
+    : path_(std::filesystem::absolute(path)), name_(path_.filename()), size_(size) {
+  std::filesystem::path above = path_.parent_path();
+  if (from == From::the_one_above) {
+    name_ = above.filename() / name_;
+    above = above.parent_path();
+  }
+  Descriptor directory(::open(above.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat found {};
-  if (::fstatat(directory.get(), path_.filename().c_str(), &found, 0) != 0) return;
+  if (::fstatat(directory.get(), name_.c_str(), &found, 0) != 0) return;
   seen_ = std::make_unique<Seen>();
   seen_->directory = std::move(directory);
   seen_->device = found.st_dev;
@@ -39,7 +32,7 @@ FileWatch::FileWatch(std::filesystem::path path, Size size) : path_(std::move(pa
 Status FileWatch::check() const {
   if (!seen_) return {};
   struct stat found {};
-  if (!find(path_, seen_->directory, found)) {
+  if (::fstatat(seen_->directory.get(), name_.c_str(), &found, 0) != 0) {
     if (errno != ENOENT && errno != ENOTDIR) return system_failure(errno, "{}", path_.string());
     return fail(Errc::damaged_vault, "{} was removed while it is in use", path_.string());
   }

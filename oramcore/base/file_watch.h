@@ -1,7 +1,6 @@
 // Notices that the file which a program has open is not the one that its name leads to any more, or
-// has lost its end: what is written to it then is lost when the program ends. Where the whole
-// path leads to nothing, the name is looked for in the directory where it was: a vault may be moved
-// while it is mounted. Where it leads to another file, that one has taken its place.
+// has lost its end: what is written to it then is lost when the program ends. The name is looked
+// for from a directory that is held open, because a vault may be moved while it is mounted.
 #pragma once
 
 #include <sys/types.h>
@@ -19,11 +18,15 @@ namespace s3oram {
 class FileWatch {
  public:
   enum class Size { never_shrinks, may_shrink };
+  /// The directory that may be moved: that of the file, or the one above, if another directory in
+  /// the place of the file's is another file.
+  enum class From { its_directory, the_one_above };
 
   /// Watches nothing: check() is ok.
   FileWatch() = default;
   /// Watches the file that `path` leads to now; nothing if it leads to none.
-  explicit FileWatch(std::filesystem::path path, Size size = Size::never_shrinks);
+  explicit FileWatch(std::filesystem::path path, Size size = Size::never_shrinks,
+                     From from = From::its_directory);
 
   bool watches() const { return seen_ != nullptr; }
   /// Errors: damaged_vault (it was removed, replaced or cut short), failed (its file system is
@@ -37,7 +40,7 @@ class FileWatch {
     std::atomic<std::uint64_t> size;  // the largest so far
     Descriptor directory;
   };
-  std::filesystem::path path_;
+  std::filesystem::path path_, name_;  // name_: from the directory
   Size size_ = Size::never_shrinks;
   std::unique_ptr<Seen> seen_;
 };

@@ -221,6 +221,14 @@ Database::~Database() {
   sqlite3_close_v2(db_);
 }
 
+void Database::watch_directory() {
+  if (!file_.watches()) return;
+  const std::string file = sqlite3_db_filename(db_, "main");
+  const auto above = FileWatch::From::the_one_above;
+  file_ = FileWatch(file, FileWatch::Size::never_shrinks, above);
+  log_ = FileWatch(file + "-wal", FileWatch::Size::may_shrink, above);
+}
+
 void Database::abandon() {
   copier_.reset();
   file_ = {};

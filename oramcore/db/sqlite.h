@@ -120,6 +120,9 @@ class Database {
   /// cannot be written).
   Status still_there() const;
 
+  /// Another directory in the place of the database's is another database, from now on.
+  void watch_directory();
+
   /// Closes the database and leaves its files as they are: somebody has exchanged or damaged them,
   /// and the log must not be copied into what is there now. Statements must not be used any more.
   void abandon();

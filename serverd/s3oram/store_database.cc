@@ -53,6 +53,7 @@ Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
   auto database = Database::open(file.string(), Database::Mode::create, disk);
   if (!database) return fail(database.error());
   control.database_ = std::move(*database);
+  control.database_.watch_directory();
   S3O_TRY(
       require_format(control.database_, "SELECT format FROM volume", kFormat, "", kWithoutStamps));
   S3O_TRY(require_sound_pages(control.database_));

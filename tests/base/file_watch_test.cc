@@ -56,13 +56,17 @@ TEST_F(FileWatchTest, FollowsAVaultThatIsMoved) {
 
 TEST_F(FileWatchTest, NoticesAnotherStoreInTheSamePlace) {
   make("older");
-  const FileWatch watch(path("vault/store/file"));
+  const FileWatch watch(path("vault/store/file"), FileWatch::Size::never_shrinks,
+                        FileWatch::From::the_one_above);
   move("vault/store", "kept");
   move("older/store", "vault/store");
   expect_damaged(watch, "was replaced");
   move("vault/store", "older/store");
   move("kept", "vault/store");
   EXPECT_TRUE(watch.check()) << "it is back";
+  move("vault", "moved");
+  make("vault");
+  EXPECT_TRUE(watch.check()) << "another vault is none of its business";
 }
 
 }  // namespace
