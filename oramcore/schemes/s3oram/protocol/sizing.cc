@@ -22,7 +22,7 @@ constexpr double kEvicting = 10e-3;
 
 constexpr std::uint32_t kSmallestBlock = 64 << 10, kLargestBlock = 1 << 20;
 constexpr std::uint64_t kMostBlocks = 4 << 20;
-constexpr std::uint64_t kMemoryPerBlock = 40;    
+constexpr std::uint64_t kMemoryPerBlock = 40;
 struct Pair {
   std::uint16_t bucket_size, evict_every;
 };
