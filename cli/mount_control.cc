@@ -79,13 +79,13 @@ Status Question::send(const Vault& vault) {
 
 // A daemon that is stopped for a moment, as at a terminal, is none that hangs.
 Status Question::await_word(const std::function<void()>& meanwhile) const {
-  using Clock = std::chrono::steady_clock;
-  const auto begun = Clock::now();
+  using SteadyClock = std::chrono::steady_clock;
+  const auto begun = SteadyClock::now();
   auto ran = begun;  // the last time that it was not stopped
   pollfd readable{socket_.get(), POLLIN, 0};
   while (::poll(&readable, 1, static_cast<int>(kLook.count())) <= 0) {
     meanwhile();
-    const auto now = Clock::now();
+    const auto now = SteadyClock::now();
     if (process_ < 0 || !is_stopped(process_)) ran = now;
     if (now - ran >= kStopped)
       return fail(Errc::unreachable,

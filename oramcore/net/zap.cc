@@ -12,7 +12,8 @@
 namespace s3oram {
 namespace {
 
-constexpr std::chrono::milliseconds kPause{100};  // after an error, which may come again at once
+constexpr std::chrono::milliseconds kPauseAfterError{
+    100};  // after an error, which may come again at once
 
 // Frames of a request, in RFC 27's order, behind those of a ROUTER.
 enum Frame : std::size_t {
@@ -64,7 +65,7 @@ void ZapHandler::run() {
     }
     if (failures_.pass(now()))
       spdlog::error("a connection is not admitted: {}{}", what, failures_.more());
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kPauseAfterError);
   }
 }
 

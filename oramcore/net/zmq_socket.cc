@@ -16,7 +16,7 @@ constexpr std::size_t kMostFrames = 2;
 // Messages queued for a connection; the senders' own credit keeps far below.
 constexpr int kHighWaterMark = 1000;
 // CURVE's nonce, tag and headers count against ZMQ_MAXMSGSIZE.
-constexpr std::int64_t kFrameOverhead = 64;
+constexpr std::int64_t kSocketOverhead = 64;
 
 constexpr int kReconnectFirstMs = 50;
 constexpr int kReconnectLastMs = 1000;
@@ -59,7 +59,7 @@ zmq::socket_t open_zmq_socket(zmq::context_t& context, zmq::socket_type type, st
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::sndhwm, kHighWaterMark);
   socket.set(zmq::sockopt::rcvhwm, kHighWaterMark);
-  socket.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(largest) + kFrameOverhead);
+  socket.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(largest) + kSocketOverhead);
   socket.set(zmq::sockopt::reconnect_ivl, kReconnectFirstMs);
   socket.set(zmq::sockopt::reconnect_ivl_max, kReconnectLastMs);
   socket.set(zmq::sockopt::connect_timeout, kConnectTimeoutMs);
