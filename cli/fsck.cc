@@ -3,12 +3,16 @@
 #include <iostream>
 
 #include "cli/command.h"
+#include "cli/credential.h"
 #include "cli/json_text.h"
 #include "cli/mount_table.h"
 #include "cli/terminal.h"
 #include "cli/vault_check.h"
 #include "cli/vault_lock.h"
 #include "oramcore/base/human.h"
+#include "oramcore/base/identity.h"
+#include "oramcore/db/database_header.h"
+#include "oramcore/db/sealed_disk.h"
 
 namespace s3oram {
 namespace {
@@ -73,6 +77,30 @@ Status outcome(const std::string& vault, const VaultReport& report, std::size_t 
               mendable ? "; --repair mends what can be" : "");
 }
 
+/// Locks the vault, and unlocks its vault.db. Nothing where no key is needed, or vault.key is
+/// damaged, which the check finds.
+Result<std::unique_ptr<SealedDisk>> unlocked_disk(Vault& vault, const CredentialOptions& options) {
+  auto identity = Identity::become_owner_of(vault.directory());
+  if (!identity) return fail(std::move(identity).error());
+  S3O_TRY(lock_vault(vault));
+  S3O_TRY(vault.require_ready());
+  if (read_header(vault.database()).kind != DatabaseHeader::Kind::sealed || !vault.check_key()) {
+    S3O_TRY(identity->settle());
+    return nullptr;
+  }
+  Credential credential;
+  S3O_TRY(identity->as_root([&]() -> Status {
+    auto known = existing_credential(options, vault);
+    if (!known) return fail(std::move(known).error());
+    credential = std::move(*known);
+    return {};
+  }));
+  S3O_TRY(identity->settle());
+  const auto keys = vault.unlock(credential);
+  if (!keys) return fail(keys.error());
+  return std::make_unique<SealedDisk>(keys->pages);
+}
+
 }  // namespace
 
 Status run_fsck(const Args& args) {
@@ -84,18 +112,21 @@ Status run_fsck(const Args& args) {
   app.add_option("VAULT", name, "The vault")->required();
   app.add_flag("--repair", repair, "Mend what can be mended; keeps a copy of vault.db");
   app.add_flag("--json", as_json, "As JSON, for programs");
+  CredentialOptions credential;
+  credential.add_to(app);
   auto parsed = parse(app, args);
   if (!parsed) return fail(std::move(parsed).error());
   if (!*parsed) return {};
 
   auto vault = find_vault(name);
   if (!vault) return fail(std::move(vault).error());
-  S3O_TRY(become_owner(*vault));
-  S3O_TRY(lock_vault(*vault));
-  S3O_TRY(vault->require_ready());
+  auto disk = unlocked_disk(*vault, credential);
+  if (!disk) return fail(std::move(disk).error());
   auto report = [&] {
     Progress progress("checking " + vault->directory().string());
-    return check_vault(*vault, repair, [&](const std::string& doing) { progress.update(doing); });
+    Disk& databases = *disk ? **disk : system_disk();
+    return check_vault(*vault, databases, repair,
+                       [&](const std::string& doing) { progress.update(doing); });
   }();
   if (!report) return fail(std::move(report).error());
 

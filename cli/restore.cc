@@ -14,6 +14,7 @@
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/human.h"
 #include "oramcore/db/database_file.h"
+#include "oramcore/db/sealed_disk.h"
 #include "oramcore/db/sqlite.h"
 #include "oramcore/state/owner.h"
 #include "oramcore/state/vault_config.h"
@@ -48,12 +49,14 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   return parse(app, args);
 }
 
-/// A vault.db that can be read must be this vault's.
+/// A vault.db that can be read must be this vault's. (A sealed one cannot, on a disk without its
+/// key.)
 Status check_database(const fs::path& path, const VaultConfig& config,
-                      const std::optional<Seed>& sealing) {
+                      const std::optional<Seed>& sealing = {}, Disk& disk = system_disk()) {
   std::error_code error;
   if (!fs::exists(path, error)) return {};
-  auto database = Database::open(path.string(), Database::Mode::read_only);
+  if (disk.page_key()) S3O_TRY(check_page_key(path, *disk.page_key()));
+  auto database = Database::open(path.string(), Database::Mode::read_only, disk);
   if (!database) return {};
   const auto other = other_owner(*database, {config.volume, config.params, sealing});
   if (!other || other->empty()) return {};
@@ -70,19 +73,19 @@ Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options) {
   if (!text) return fail(std::move(text).error());
   const auto recovery = parse_recovery(std::string(text->begin(), text->end()), options.from);
   if (!recovery) return fail(recovery.error());
-  S3O_TRY(check_database(options.vault / "vault.db", recovery->file.config, {}));
+  S3O_TRY(check_database(options.vault / "vault.db", recovery->file.config));
   return Vault::recover(options.vault, std::string(text->begin(), text->end()), options.from);
 }
 
 /// Whether vault.db has files in it: a restore that was cut short leaves one without.
-Result<bool> has_files(const fs::path& path) {
-  auto database = Database::open(path.string(), Database::Mode::read_only);
+Result<bool> has_files(const fs::path& path, Disk& disk) {
+  auto database = Database::open(path.string(), Database::Mode::read_only, disk);
   if (!database) return fail(std::move(database).error());
   return database->has_table("fs_state");
 }
 
-Status refuse_files(const fs::path& path) {
-  if (const auto files = has_files(path); fs::exists(path) && (!files || *files))
+Status refuse_files(const fs::path& path, Disk& disk) {
+  if (const auto files = has_files(path, disk); fs::exists(path) && (!files || *files))
     return fail(Errc::exists,
                 "{}: is there: check it by s3oramfs fsck; --force restores all the same, as of the "
                 "last backup",
@@ -101,11 +104,12 @@ Status keep(const fs::path& from, const fs::path& to) {
 }
 
 /// What is there of vault.db is kept under another name too.
-Status keep_former(const Vault& vault) {
+Status keep_former(const Vault& vault, Disk& disk) {
   const fs::path path = vault.database(), log = log_of(path);
   if (!fs::exists(path)) return {};
   // Not the log of a damaged one: then that is kept too.
-  if (const Status folded = fold_log(path); !folded && folded.error().code != Errc::damaged_vault)
+  if (const Status folded = fold_log(path, disk);
+      !folded && folded.error().code != Errc::damaged_vault)
     return folded;
   const fs::path aside = free_path(path.string() + ".before-restore");
   S3O_TRY(keep(path, aside));
@@ -124,16 +128,16 @@ std::string date_of(std::int64_t time) {
 }
 
 /// Whether nothing is found to be wrong with vault.db.
-bool is_sound(const Vault& vault, const VolumeOptions& how) {
-  const auto report = check_vault(vault, false, how.progress);
+bool is_sound(const Vault& vault, Disk& disk, const VolumeOptions& how) {
+  const auto report = check_vault(vault, disk, false, how.progress);
   return report && std::ranges::all_of(report->findings, [](const Finding& finding) {
            return finding.harmless || finding.at_servers;
          });
 }
 
 /// What vault.db knows of files, if it can be read.
-Result<std::optional<FilesDump>> former_files(const Vault& vault) {
-  auto files = dump_files(vault.database());
+Result<std::optional<FilesDump>> former_files(const Vault& vault, Disk& disk) {
+  auto files = dump_files(vault.database(), disk);
   if (files) return std::optional(std::move(*files));
   if (files.error().code != Errc::damaged_vault) return fail(std::move(files).error());
   std::cerr << fmt::format("s3oramfs: the names in vault.db cannot be used: {}\n",
@@ -143,23 +147,24 @@ Result<std::optional<FilesDump>> former_files(const Vault& vault) {
 
 /// Nothing: the names are those that vault.db had. They are newer than any backup, and taken if
 /// nothing is wrong with vault.db, or the servers hold no whole backup.
-Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys,
+Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys, Disk& disk,
                                              const VolumeOptions& how, const fs::path& made) {
   auto rebuilt = Volume::rebuild(vault, keys, how, made);
   if (!rebuilt) return fail(std::move(rebuilt).error());
   // Those of an older copy would name blocks that hold other files by now.
   std::optional<FilesDump> names;
   if (rebuilt->former_was_last) {
-    auto files = former_files(vault);
+    auto files = former_files(vault, disk);
     if (!files) return fail(std::move(files).error());
     names = std::move(*files);
   }
   if (!names && rebuilt->backup.empty())
     return fail(Errc::damaged_vault, "the servers hold no backup of the names");
-  const bool sound = names && is_sound(vault, how);
-  if (names) S3O_TRY(store_files(made, *names));
-  S3O_TRY(keep_former(vault));
-  S3O_TRY(replace_database(made, vault.database()));
+  const bool sound = names && is_sound(vault, disk, how);
+  if (names) S3O_TRY(store_files(made, *names, disk));
+  S3O_TRY(keep_former(vault, disk));
+  S3O_TRY(vault.mark_sealed());
+  S3O_TRY(replace_database(made, vault.database(), disk));
   if (rebuilt->damaged > 0)
     std::cerr << fmt::format("s3oramfs: {} slots are damaged at too many servers\n",
                              rebuilt->damaged);
@@ -200,14 +205,15 @@ Status run_restore(const Args& args) {
   S3O_TRY(become_owner(*vault));
   auto keys = vault->unlock(*credential);
   if (!keys) return fail(std::move(keys).error());
-  S3O_TRY(check_database(vault->database(), vault->config(), keys->sealing));
-  if (!options.force) S3O_TRY(refuse_files(vault->database()));
+  SealedDisk disk(keys->pages);
+  S3O_TRY(check_database(vault->database(), vault->config(), keys->sealing, disk));
+  if (!options.force) S3O_TRY(refuse_files(vault->database(), disk));
   Progress progress("restoring " + vault->directory().string());
   const auto how = volume_options(*vault, options.timeout, progress);
   if (!how) return fail(how.error());
   const fs::path made = place_to_make(*vault);
   S3O_TRY(remove_database(made));  // of a restore that was cut short
-  auto restored = restore(*vault, *keys, *how, made);
+  auto restored = restore(*vault, *keys, disk, *how, made);
   if (!restored) static_cast<void>(remove_database(made));  // its own error is the one to report
   if (!restored && restored.error().code == Errc::damaged_vault) return fail(restored.error());
   const std::string& directory = vault->directory().string();

@@ -8,6 +8,8 @@
 #include "fused/check_files.h"
 #include "oramcore/base/durable_file.h"
 #include "oramcore/db/database_file.h"
+#include "oramcore/db/database_header.h"
+#include "oramcore/db/gather_pages.h"
 #include "oramcore/db/salvage.h"
 #include "oramcore/state/check.h"
 
@@ -16,6 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr auto kSalvaged =
+    "all rows that can be read are put into a new file; what is lost of them may be in the "
+    "servers' "
+    "last backup: `s3oramfs restore --force`, before the next mount, has all as of then";
 constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything that can be
 
 /// What SQLite itself says of the file: nothing if it is sound.
@@ -34,8 +40,10 @@ Result<std::string> integrity(Database& database) {
 
 class Check {
  public:
-  Check(const Vault& vault, bool repair, const std::function<void(const std::string&)>& progress)
+  Check(const Vault& vault, Disk& disk, bool repair,
+        const std::function<void(const std::string&)>& progress)
       : vault_(vault),
+        disk_(disk),
         params_(vault.config().params),
         path_(vault.database()),
         repair_(repair),
@@ -84,8 +92,10 @@ class Check {
 
   Status check_database() {
     progress_("reading vault.db");
-    auto database = Database::open(path_.string(), Database::Mode::read_write);
+    if (!can_be_opened()) return {};
+    auto database = Database::open(path_.string(), Database::Mode::read_write, disk_);
     if (!database && database.error().code != Errc::damaged_vault) return fail(database.error());
+    if (!database && is_sealed()) return check_pages(database.error().message);
     if (!database) {
       found("damaged-database", database.error().message, {});
       return {};
@@ -96,22 +106,48 @@ class Check {
       return {};
     }
     if (!problems->empty())
-      found(
-          "damaged-database", "SQLite finds the file damaged: " + *problems,
-          "all rows that can be read are put into a new file; what is lost of them may be in the "
-          "servers' last backup: `s3oramfs restore --force`, before the next mount, has all as of "
-          "then");
+      found("damaged-database", "SQLite finds the file damaged: " + *problems, kSalvaged);
     if (!repair_ || problems->empty()) S3O_TRY(check_rows(*database));
     const bool mend =
         repair_ && std::any_of(report_.findings.begin(), report_.findings.end(),
                                [](const Finding& finding) { return finding.mendable(); });
     if (!mend) return {};
-    S3O_TRY(save_copy(*database));
+    static_cast<void>(database->fold_log());  // unless that is too damaged for it
+    S3O_TRY(save_copy());
     if (problems->empty()) return mend_rows(*database);
     *database = Database();
     S3O_TRY(salvage_and_mend());
     if (report_.repaired) return {};
     return remove_database(std::exchange(report_.copy, {}));  // the same as vault.db still
+  }
+
+  bool is_sealed() const { return read_header(path_).kind == DatabaseHeader::Kind::sealed; }
+
+  /// False: what hinders is found.
+  bool can_be_opened() {
+    const Status known = require_known_seals(path_);
+    Status right;
+    if (known && disk_.page_key())
+      right = check_page_key(path_, *disk_.page_key());
+    else if (known && is_sealed())
+      right = fail(Errc::damaged_vault,
+                   "it is sealed, and cannot be looked at before vault.key is right again");
+    if (known && right) return true;
+    const Error& error = known ? right.error() : known.error();
+    report_.findings.push_back(
+        {known ? "other-vault" : "unusable-state", "vault.db", error.message, {}});
+    note(error);
+    return false;
+  }
+
+  /// Of a sealed database that cannot even be opened.
+  Status check_pages(const std::string& problem) {
+    found("damaged-database", problem, kSalvaged);
+    if (!repair_) return {};
+    S3O_TRY(save_copy());
+    S3O_TRY(salvage_and_mend());
+    if (report_.repaired) return {};
+    return remove_database(std::exchange(report_.copy, {}));
   }
 
   struct Rows {
@@ -212,10 +248,8 @@ class Check {
     return mended;
   }
 
-  Status save_copy(Database& database) {
+  Status save_copy() {
     progress_("saving a copy of vault.db");
-    // All that is in the log goes into the file, unless that is too damaged for it.
-    static_cast<void>(database.fold_log());
     const fs::path copy = free_path(path_.string() + ".before-fsck");
     S3O_TRY(copy_durably(path_, copy));
     std::error_code error;
@@ -230,7 +264,7 @@ class Check {
     progress_("reading what can be read of vault.db");
     const fs::path fresh = path_.string() + ".new";
     S3O_TRY(remove_database(fresh));
-    auto tables = salvage(path_.string(), fresh.string());
+    auto tables = salvage_into(fresh);
     if (!tables) {
       found("damaged-database", tables.error().message, {});
       return remove_database(fresh);
@@ -242,7 +276,7 @@ class Check {
              fmt::format("some rows could not be read; {} could", table.rows),
              "what was lost with them follows"});
     {
-      auto database = Database::open(fresh.string(), Database::Mode::read_write);
+      auto database = Database::open(fresh.string(), Database::Mode::read_write, disk_);
       if (!database) return fail(database.error());
       auto usable = check_rows(*database);
       if (!usable) return fail(usable.error());
@@ -252,10 +286,30 @@ class Check {
       }
       S3O_TRY(mend_rows(*database));
     }
-    return replace_database(fresh, path_);
+    return replace_database(fresh, path_, disk_);
+  }
+
+  /// Of a sealed database the pages come first: what is left of each of them, and of its log.
+  Result<std::vector<SalvagedTable>> salvage_into(const fs::path& fresh) {
+    if (!is_sealed()) return salvage(path_.string(), fresh.string(), disk_);
+    const fs::path gathered = path_.string() + ".pages";
+    S3O_TRY(remove_database(gathered));
+    const auto pages = gather_pages(path_, gathered, *disk_.page_key());
+    if (!pages) return fail(pages.error());
+    for (const std::string& lost : pages->lost)
+      report_.findings.push_back({"lost-page", "vault.db", lost, "what was on it follows"});
+    if (pages->mended > 0)
+      report_.findings.push_back({"mended-page", "vault.db",
+                                  fmt::format("{} pages had a single bit changed", pages->mended),
+                                  "the bit is put right: nothing of them is lost"});
+    auto tables = salvage(gathered.string(), fresh.string(), disk_);
+    const Status removed = remove_database(gathered);
+    if (tables && !removed) return fail(removed.error());
+    return tables;
   }
 
   const Vault& vault_;
+  Disk& disk_;
   const VolumeParams params_;
   const fs::path path_;
   const bool repair_;
@@ -272,9 +326,9 @@ std::size_t VaultReport::left() const {
       }));
 }
 
-Result<VaultReport> check_vault(const Vault& vault, bool repair,
+Result<VaultReport> check_vault(const Vault& vault, Disk& disk, bool repair,
                                 const std::function<void(const std::string&)>& progress) {
-  return Check(vault, repair, progress).run();
+  return Check(vault, disk, repair, progress).run();
 }
 
 }  // namespace s3oram

@@ -27,12 +27,14 @@
 #include "fused/mount_status.h"
 #include "fused/mounts.h"
 #include "fused/options.h"
+#include "fused/raise.h"
 #include "oramcore/base/identity.h"
 #include "oramcore/base/memory.h"
 #include "oramcore/base/output.h"
 #include "oramcore/base/process.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/client/volume.h"
+#include "oramcore/db/sealed_disk.h"
 #include "oramcore/service/log.h"
 #include "oramcore/service/manager.h"
 #include "oramcore/state/advice.h"
@@ -276,6 +278,8 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   log_to(command, run_directory / "fused.log", in_background);
   S3O_TRY(SignalWatch::install());
 
+  SealedDisk disk(keys->pages);
+  S3O_TRY(raise_database(*vault, disk));
   Metrics metrics;
   auto volume = open_volume(*vault, *keys, command, metrics, audience.command);
   if (!volume) return fail(volume.error());
@@ -300,7 +304,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   options.read_only = command.read_only;
   options.root_uid = command.root_uid.value_or(::getuid());
   options.root_gid = command.root_gid.value_or(::getgid());
-  auto files = FileSystem::mount((*volume)->device(), database, options);
+  auto files = FileSystem::mount((*volume)->device(), database, options, disk);
   Status outcome;
   if (files) {
     const Watched watched{

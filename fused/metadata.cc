@@ -28,6 +28,7 @@ Status Metadata::open(const std::string& path, Disk& disk) {
 }
 
 Status Metadata::require_known_format(const std::string& path) {
+  S3O_TRY(require_known_seals(path));
   auto database = Database::open(path, Database::Mode::read_only);
   return database ? require_format(*database, kSelectFormat, kFormat, kPart) : Status();
 }

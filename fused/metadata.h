@@ -21,8 +21,9 @@ class Metadata {
   /// them, and call open_tables(). Errors: unsupported (a newer format), damaged_vault (a table is
   /// missing or cannot be read).
   Status open(const std::string& path, Disk& disk = system_disk());
-  /// Whether the tables are of the format that this program knows, without opening them. What else
-  /// may be wrong with them, open() tells. Errors: unsupported.
+  /// Whether the tables are of the format that this program knows, without opening them; of a
+  /// sealed database, whose tables cannot be read yet, whether its seals are. What else may be wrong
+  /// with them, open() tells. Errors: unsupported.
   static Status require_known_format(const std::string& path);
   bool is_new() const { return is_new_; }
   Status open_tables();

@@ -64,15 +64,15 @@ Result<std::optional<Found>> find_backup(BlockDevice& device,
 
 }  // namespace
 
-Result<FilesDump> dump_files(const std::filesystem::path& database) {
+Result<FilesDump> dump_files(const std::filesystem::path& database, Disk& disk) {
   constexpr std::size_t kStep = 1 << 20;
-  auto opened = Database::open(database.string(), Database::Mode::read_only);
+  auto opened = Database::open(database.string(), Database::Mode::read_only, disk);
   if (!opened) return fail(std::move(opened).error());
   S3O_TRY(require_format(*opened, kSelectFormat, kFormat));
   auto backups = read_lists(*opened);
   if (!backups) return fail(std::move(backups).error());
   FilesDump files{.tables = {}, .backups = std::move(*backups)};
-  auto dump = TablesDump::open(database.string(), system_disk());
+  auto dump = TablesDump::open(database.string(), disk);
   if (!dump) return fail(std::move(dump).error());
   for (;;) {
     auto more = dump->next(kStep);
@@ -82,8 +82,8 @@ Result<FilesDump> dump_files(const std::filesystem::path& database) {
   }
 }
 
-Status store_files(const std::filesystem::path& database, const FilesDump& files) {
-  auto opened = Database::open(database.string(), Database::Mode::read_write);
+Status store_files(const std::filesystem::path& database, const FilesDump& files, Disk& disk) {
+  auto opened = Database::open(database.string(), Database::Mode::read_write, disk);
   if (!opened) return fail(std::move(opened).error());
   return opened->transact("files", [&]() -> Status {
     auto rows = put_files(*opened, files.tables, files.backups);

@@ -27,8 +27,8 @@ Status remove_log(const fs::path& path) {
 
 fs::path log_of(const fs::path& path) { return with_suffix(path, "-wal"); }
 
-Status fold_log(const fs::path& path) {
-  auto database = Database::open(path.string(), Database::Mode::read_write);
+Status fold_log(const fs::path& path, Disk& disk) {
+  auto database = Database::open(path.string(), Database::Mode::read_write, disk);
   if (!database) return fail(std::move(database).error());
   return database->fold_log();
 }
@@ -38,9 +38,9 @@ Status remove_database(const fs::path& path) {
   return remove_log(path);
 }
 
-Status replace_database(const fs::path& made, const fs::path& path) {
-  S3O_TRY(fold_log(made));
-  const auto file = system_disk().open(made);
+Status replace_database(const fs::path& made, const fs::path& path, Disk& disk) {
+  S3O_TRY(fold_log(made, disk));
+  const auto file = disk.open(made);
   if (!file) return fail(file.error());
   S3O_TRY((*file)->sync());
   S3O_TRY(remove_log(path));  // it must not be taken for that of the new one

@@ -3,21 +3,23 @@
 
 #include <filesystem>
 
-#include "oramcore/base/error.h"
+#include "oramcore/base/disk.h"
 
 namespace s3oram {
 
 /// The log of the database at `path`.
 std::filesystem::path log_of(const std::filesystem::path& path);
 
-/// Has the file hold everything, without its log. Errors: damaged_vault, vault_in_use, ...
-Status fold_log(const std::filesystem::path& path);
+/// Has the file hold everything, without its log. If it is sealed, `disk` has its key. Errors:
+/// damaged_vault, vault_in_use, ...
+Status fold_log(const std::filesystem::path& path, Disk& disk = system_disk());
 
 /// What is not there need not be removed.
 Status remove_database(const std::filesystem::path& path);
 
 /// The database `made`, which nobody has open, takes the place of what is at `path`, in the same
 /// directory. Durable when it returns. If the power fails, the former file may lack its log.
-Status replace_database(const std::filesystem::path& made, const std::filesystem::path& path);
+Status replace_database(const std::filesystem::path& made, const std::filesystem::path& path,
+                        Disk& disk = system_disk());
 
 }  // namespace s3oram

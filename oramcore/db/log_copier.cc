@@ -58,7 +58,8 @@ void LogCopier::wait() {
 
 void LogCopier::work() {
   sqlite3* database = nullptr;
-  sqlite3_open_v2(path_.c_str(), &database, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE, nullptr);
+  sqlite3_open_v2(path_.c_str(), &database, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE,
+                  vfs_.empty() ? nullptr : vfs_.c_str());
   // It does not know of the log before it has read something.
   const int opened = sqlite3_exec(database, "PRAGMA synchronous=FULL; SELECT 1 FROM sqlite_master",
                                   nullptr, nullptr, nullptr);

@@ -189,8 +189,9 @@ Result<Schema> read_schema(Database& database) {
 
 }  // namespace
 
-Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::string& to) {
-  auto database = Database::open(to, Database::Mode::create);
+Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::string& to,
+                                           Disk& disk) {
+  auto database = Database::open(to, Database::Mode::create, disk);
   if (!database) return fail(database.error());
   {
     auto attach = database->prepare("ATTACH ? AS damaged");

@@ -23,6 +23,7 @@ namespace s3oram {
 
 class Database;
 class LogCopier;
+class PageVfs;
 
 /// A prepared statement. Bind positions and columns count from 0. Blobs and texts are copied.
 class Statement {
@@ -62,7 +63,10 @@ class Database {
  public:
   enum class Mode { read_write, create, read_only };
 
-  /// Opens `path` on `disk`, which must outlive the database.
+  /// Opens `path` on `disk`, which must outlive the database. If the disk has a page key, a new
+  /// database is sealed with it (page_vfs.h); a plain one that is there stays plain.
+  /// A page that has changed by itself is damaged_vault where it is first read, here or later, by a
+  /// message that names the file (also its log) and the page.
   static Result<Database> open(const std::string& path, Mode mode, Disk& disk = system_disk());
 
   Database();
@@ -127,6 +131,12 @@ class Database {
     return status;
   }
 
+  Status connect(int flags);
+  Status choose_pages(Mode mode);
+  Status name_format();
+  Status promise_durability();
+
+  std::unique_ptr<PageVfs> pages_;  // outlives the connections
   sqlite3* db_ = nullptr;
   Disk* disk_ = nullptr;
   std::string path_;

@@ -126,6 +126,7 @@ Result<KeyFile> read_key_file(const fs::path& path, const std::optional<KeyWrap>
 
 VaultKeys::~VaultKeys() {
   sodium_memzero(sealing.data(), sealing.size());
+  sodium_memzero(pages.data(), pages.size());
   sodium_memzero(curve.secret_key.data(), curve.secret_key.size());
 }
 
@@ -375,6 +376,7 @@ Result<VaultKeys> Vault::unlock(const Credential& credential, ClientKey which) c
 
   VaultKeys keys;
   keys.sealing = derive_secret(opened->master, 1);
+  keys.pages = derive_secret(opened->master, 4);
   auto client = which == ClientKey::in_use ? client_secret(*file, opened->master)
                                            : open_client_key(opened->master, file->next_client_key);
   if (!client)
@@ -410,6 +412,21 @@ Status Vault::mark_ready() {
   VaultConfig ready = config_;
   ready.ready = true;
   return write_config(std::move(ready));
+}
+
+Status Vault::mark_sealed() {
+  auto alone = lock_files();
+  if (!alone) return fail(std::move(alone).error());
+  S3O_TRY(reread());
+  if (config_.sealed) return {};
+  VaultConfig sealed = config_;
+  sealed.sealed = true;
+  if (!old_wrap_) return write_config(std::move(sealed));
+  // vault.json of the format before slots has no number for this: vault.key gets slots with it.
+  const auto keys = read_keys();
+  if (!keys) return fail(keys.error());
+  config_ = std::move(sealed);
+  return write_keys(*keys);
 }
 
 }  // namespace s3oram
