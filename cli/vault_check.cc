@@ -10,6 +10,7 @@
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/database_header.h"
 #include "oramcore/db/gather_pages.h"
+#include "oramcore/db/orphan_rows.h"
 #include "oramcore/db/salvage.h"
 #include "oramcore/state/check.h"
 
@@ -303,9 +304,20 @@ class Check {
                                   fmt::format("{} pages had a single bit changed", pages->mended),
                                   "the bit is put right: nothing of them is lost"});
     auto tables = salvage(gathered.string(), fresh.string(), disk_);
+    if (tables) S3O_TRY(add_orphans(gathered, fresh, *tables));
     const Status removed = remove_database(gathered);
     if (tables && !removed) return fail(removed.error());
     return tables;
+  }
+
+  /// Rows that are there, and that SQLite did not find, because a page above them is lost.
+  Status add_orphans(const fs::path& gathered, const fs::path& fresh,
+                     std::vector<SalvagedTable>& tables) {
+    const auto added = copy_orphan_rows(gathered, fresh, disk_);
+    if (!added) return fail(added.error());
+    for (SalvagedTable& table : tables)
+      if (const auto at = added->find(table.name); at != added->end()) table.rows += at->second;
+    return {};
   }
 
   const Vault& vault_;

@@ -170,7 +170,7 @@ class DamagedVault {
     auto vault = Vault::find(path());
     if (!vault) return fail(vault.error());
     S3O_TRY(vault->lock());
-    return check_vault(*vault, repair, [](const std::string&) {});
+    return check_vault(*vault, system_disk(), repair, [](const std::string&) {});
   }
 
   /// SQL: the columns as one text.

@@ -5,6 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 need_fuse
 
+tools=$(realpath "$2")
 mount=$work/mount
 vault=$work/vault
 mkdir "$mount"
@@ -15,10 +16,10 @@ umount_vault() {
   wait_until "all processes of the vault have ended" no_processes_of "$vault"
 }
 # sql STATEMENT: on the vault's database, while nobody has it.
-sql() { sqlite3 "$vault/vault.db" "$1" > "$work/sql.out" || fail "SQL: $1"; }
+sql() { "$tools/vault_sql" "$vault" "$1" > "$work/sql.out" || fail "SQL: $1"; }
 # The tables of the files.
 tables() {
-  sqlite3 "$vault/vault.db" \
+  "$tools/vault_sql" "$vault" \
     'SELECT * FROM inodes; SELECT * FROM dentries; SELECT * FROM extents; SELECT * FROM xattrs'
 }
 
@@ -101,7 +102,7 @@ told=$(grep -o "inode .*: its attributes are damaged.*" "$vault/run/fused.log" |
   fail "of the file that cannot be used the log says: ${told:-nothing}"
 
 step "repair"
-known_to_backup() { sqlite3 "$vault/vault.db" "SELECT COUNT(*) FROM fs_state WHERE name = 'backed_up'"; }
+known_to_backup() { "$tools/vault_sql" "$vault" "SELECT COUNT(*) FROM fs_state WHERE name = 'backed_up'"; }
 [[ $(known_to_backup) == 1 ]] || fail "the last backup is of something else"
 s3oramfs fsck --repair "$vault"
 [[ $(known_to_backup) == 0 ]] || fail "the last backup is said to know what fsck has mended"
@@ -116,7 +117,7 @@ umount_vault
 
 step "a damaged database file"
 # Which page is which tells SQLite; that of the names is not the first.
-page=$(sqlite3 "$vault/vault.db" "SELECT rootpage FROM sqlite_master WHERE name = 'orphans'")
+page=$("$tools/vault_sql" "$vault" "SELECT rootpage FROM sqlite_master WHERE name = 'orphans'")
 sql "PRAGMA wal_checkpoint(TRUNCATE)"
 head -c 4096 /dev/urandom |
   dd of="$vault/vault.db" bs=4096 seek=$((page - 1)) conv=notrunc status=none
