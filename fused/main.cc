@@ -279,7 +279,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   S3O_TRY(SignalWatch::install());
 
   SealedDisk disk(keys->pages);
-  S3O_TRY(raise_database(*vault, disk));
+  if (auto plain = raise_database(*vault, disk); !plain) return fail(plain.error());
   Metrics metrics;
   auto volume = open_volume(*vault, *keys, command, metrics, audience.command);
   if (!volume) return fail(volume.error());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "oramcore/base/format_number.h"
+#include "oramcore/db/database_header.h"
 #include "oramcore/db/known_format.h"
 
 namespace s3oram {

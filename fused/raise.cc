@@ -132,17 +132,20 @@ Result<std::string> seal(Vault& vault, SealedDisk& disk) {
 
 }  // namespace
 
-Status raise_database(Vault& vault, SealedDisk& disk) {
+Result<std::string> raise_database(Vault& vault, SealedDisk& disk) {
   const DatabaseHeader header = read_header(vault.database());
-  if (header.kind == DatabaseHeader::Kind::sealed) return vault.mark_sealed();
-  if (header.kind != DatabaseHeader::Kind::plain) return {};  // whoever opens it says why not
-  const auto reason = seal(vault, disk);
-  const std::string why = reason ? *reason : reason.error().message;
-  if (!why.empty())
-    spdlog::warn("vault.db was made by an older version, and is not sealed yet: {}", why);
-  else
+  if (header.kind == DatabaseHeader::Kind::sealed) {
+    S3O_TRY(vault.mark_sealed());
+    return std::string();
+  }
+  if (header.kind != DatabaseHeader::Kind::plain) return std::string();  // opening it says why not
+  const auto sealed = seal(vault, disk);
+  const std::string why = sealed ? *sealed : sealed.error().message;
+  if (why.empty())
     spdlog::info("vault.db was made by an older version, and is sealed now");
-  return {};
+  else
+    spdlog::warn("vault.db was made by an older version, and is not sealed yet: {}", why);
+  return why;
 }
 
 }  // namespace s3oram

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <string_view>
 
 #include "oramcore/base/format_number.h"
@@ -51,12 +52,16 @@ Status require_known_seals(const std::filesystem::path& file) {
 bool is_of_other_key(const std::filesystem::path& file, const PageKey& key) {
   constexpr unsigned kMost = 64;  // pages; damage does not make all of them say so
   std::ifstream stream(file, std::ios::binary);
+  std::optional<DatabaseId> said;
   Page page;
   for (unsigned count = 0; count < kMost; ++count) {
-    if (!stream.read(reinterpret_cast<char*>(page.data()), page.size())) return count > 0;
-    if (is_of_key(database_of(page), key)) return false;
+    if (!stream.read(reinterpret_cast<char*>(page.data()), page.size())) break;
+    const DatabaseId id = database_of(page);
+    // If they say different things, it is damage.
+    if (is_of_key(id, key) || id != said.value_or(id)) return false;
+    said = id;
   }
-  return true;
+  return said.has_value();
 }
 
 }  // namespace s3oram

@@ -76,16 +76,14 @@ class Gathering {
       read = log_->read(offset, out);
       return read.has_value();
     };
-    const auto scan = scan_log(reader, size_of(log_of(from_)), key_, id_);
+    auto scan = scan_log(reader, size_of(log_of(from_)), key_, id_);
     if (!scan) return read;
     const std::uint32_t end = last_commit(*scan);
     for (std::uint32_t index = 1; index <= end; ++index) {
-      const LogFrame& frame = scan->frames[index - 1];
-      Page page;
-      const bool opens = frame.opens || mends(frame.header.place, page);
-      if (!opens) {
-        found_.lost.push_back(
-            fmt::format("frame {} of vault.db-wal, the log of its last changes, is lost", index));
+      LogFrame& frame = scan->frames[index - 1];
+      if (!frame.opens && !mends(frame.header.place, scan->salts)) {
+        found_.lost.push_back(fmt::format(
+            "frame {} of vault.db-wal, with a page as it was changed last, is lost", index));
         // Its header says which page it was, unless that is damaged too.
         newest_.erase(frame.header.place.page);
         stale_.insert_or_assign(frame.header.place.page, index);
@@ -110,10 +108,20 @@ class Gathering {
     return log_->read(frame_offset(place.index) + kFrameHeaderBytes, page).has_value();
   }
 
-  bool mends(const FramePlace& place, Page& page) {
-    if (attempts_++ >= kMostMended || !read_frame(place, page) ||
-        !mend_frame(key_, id_, place, page))
-      return false;
+  /// A single bit of the frame, which may be in its header.
+  bool mends(FramePlace& place, const Salts& salts) {
+    Page page;
+    if (attempts_++ >= kMostMended || !read_frame(place, page)) return false;
+    const FramePlace found = place;
+    place.salts = salts;
+    for (unsigned bit = 0; bit <= 32; ++bit) {
+      place.page = bit < 32 ? found.page ^ 1u << bit : found.page;
+      Page attempt = page;
+      if (!open_frame(key_, id_, place, attempt)) continue;
+      ++found_.mended;
+      return true;
+    }
+    if (!mend_frame(key_, id_, place, page)) return false;
     ++found_.mended;
     return true;
   }

@@ -6,8 +6,6 @@
 namespace s3oram {
 namespace {
 
-using Salts = std::array<std::uint8_t, 8>;
-
 std::uint32_t big_endian(View bytes) {
   return static_cast<std::uint32_t>(bytes[0]) << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
 }
@@ -56,13 +54,14 @@ class Scan {
     sum_ = Checksum((magic & 1) != 0);
     sum_.add(View(header).first(24));
     header_is_whole_ = (magic & ~1u) == kMagic && sum_.is(View(header).subspan(24));
-    salts_ = salts_of_log(header);
+    if (header_is_whole_) know_salts(salts_of_log(header));
     goes_on_ = header_is_whole_;
     const auto count = static_cast<std::uint32_t>((size_ - kLogHeaderBytes) / kFrameBytes);
     for (std::uint32_t index = 1; index <= count; ++index)
       if (!look_at(index)) return std::nullopt;
     // The mark lies behind the last frame, and may be the last that there is.
     if (!look_for_mark(count)) return std::nullopt;
+    scan_.salts = salts_;
     return std::move(scan_);
   }
 
@@ -73,14 +72,14 @@ class Scan {
     const View stored = View(frame).first(kFrameHeaderBytes);
     LogFrame found{.header = read_frame_header(index, stored)};
     const FramePlace& place = found.header.place;
-    // Without a header that says which filling this is, every frame may be of it.
-    if (!header_is_whole_ || place.salts == salts_) {
+    if (!knows_salts_ || place.salts == salts_) {
       const MutView page = MutView(frame).subspan(kFrameHeaderBytes);
       const auto durable = open_frame(key_, id_, place, page);
       found.opens = durable.has_value();
       scan_.durable = std::max(scan_.durable, durable.value_or(0));
       scan_.header_damaged |= found.opens && !header_is_whole_;
       found.accepted = goes_on_ && found.opens && goes_on(stored, page);
+      if (found.opens) know_salts(place.salts);
     }
     goes_on_ = found.accepted;
     scan_.accepted += found.accepted;
@@ -94,17 +93,22 @@ class Scan {
     return big_endian(stored) != 0 && sum_.is(stored.subspan(16));
   }
 
+  /// If the log's header does not say which filling this is, the first frame that opens does: the
+  /// log is filled from its beginning.
+  void know_salts(const Salts& salts) {
+    knows_salts_ = true;
+    salts_ = salts;
+  }
+
   /// That so many frames are durable.
   bool look_for_mark(std::uint32_t durable) {
     if (durable == 0 || mark_offset(durable) + kLogMarkBytes > size_) return true;
     LogMark mark{};
     if (!read_(mark_offset(durable), mark)) return false;
-    const auto said =
-        read_log_mark(key_, id_, header_is_whole_ ? salts_ : salts_of_mark(mark), mark);
+    const auto said = read_log_mark(key_, id_, salts_, mark);
     if (said == durable) scan_.durable = std::max(scan_.durable, durable);
     return true;
   }
-  static Salts salts_of_mark(const LogMark& mark) { return salts_at(View(mark).subspan(8)); }
 
   const LogReader& read_;
   const std::uint64_t size_;
@@ -112,6 +116,7 @@ class Scan {
   const DatabaseId& id_;
   bool header_is_whole_ = false;
   bool goes_on_ = false;  // so far, for SQLite
+  bool knows_salts_ = false;
   Salts salts_{};
   Checksum sum_{false};
   LogScan scan_;

@@ -34,6 +34,8 @@ struct FrameHeader {
 FrameHeader read_frame_header(std::uint32_t index, View header);
 std::array<std::uint8_t, 8> salts_of_log(View header);
 
+using Salts = std::array<std::uint8_t, 8>;
+
 struct LogFrame {
   FrameHeader header;
   bool opens = false;     // the page is what was sealed there, in this filling of the log
@@ -42,6 +44,7 @@ struct LogFrame {
 
 struct LogScan {
   std::vector<LogFrame> frames;  // of the file, in order
+  Salts salts{};                 // of this filling of the log
   std::uint32_t durable = 0;     // so many of them were
   bool header_damaged = false;   // SQLite takes the log for empty, and it was not
   std::uint32_t accepted = 0;    // so many SQLite takes, from the first on

@@ -278,7 +278,7 @@ bool fits(const TableShape& shape, std::uint8_t kind, const Row& row) {
          (*shape.rowid < row.size() && std::holds_alternative<std::monostate>(row[*shape.rowid]));
 }
 
-void bind(Statement& statement, int at, const Value& value) {
+void bind_value(Statement& statement, int at, const Value& value) {
   if (const auto* number = std::get_if<std::int64_t>(&value))
     statement.bind(at, *number);
   else if (const auto* text = std::get_if<std::string>(&value))
@@ -309,7 +309,7 @@ class Insertion {
     }
     Statement& statement = at->second;
     for (std::size_t i = 0; i < shape.columns.size(); ++i)
-      bind(statement, static_cast<int>(i), i < row.size() ? row[i] : Value());
+      bind_value(statement, static_cast<int>(i), i < row.size() ? row[i] : Value());
     if (shape.rowid) statement.bind(static_cast<int>(*shape.rowid), rowid);
     const auto inserted = statement.step();
     if (!inserted && inserted.error().code == Errc::disk_full) return fail(inserted.error());

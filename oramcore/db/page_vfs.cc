@@ -32,7 +32,7 @@ struct SealedFile {
   SealedFile* database;
   bool recovering;  // its header was read, and nothing has been written since
   bool knows_salts;
-  std::array<std::uint8_t, 8> salts;
+  Salts salts;
   FrameHeader begun;        // of the frame whose header was written last
   std::uint32_t committed;  // by this connection in this filling of the log: so many frames
   std::uint32_t durable;    // of them
@@ -126,11 +126,24 @@ int read_salts(SealedFile& log) {
   return rc;
 }
 
-/// Whether these are the salts of what the log holds now. Another connection may have begun it
-/// again since they were last read.
-bool is_of_now(SealedFile& log, const std::array<std::uint8_t, 8>& salts) {
-  if (log.knows_salts && log.salts == salts) return true;
-  return read_salts(log) == SQLITE_OK && log.salts == salts;
+/// The page of a frame whose header and page are `frame`. Its place is in what the log holds now:
+/// SQLite leaves the salts out of the headers of frames that a transaction is still to commit.
+bool open_in_place(SealedFile& log, std::uint32_t index, View frame, std::uint8_t* out) {
+  FramePlace place = read_frame_header(index, frame).place;
+  const Salts known = log.salts;
+  for (const bool again : {false, true}) {
+    if (again || !log.knows_salts) {
+      // Another connection may have begun the log again since they were last read.
+      if (read_salts(log) != SQLITE_OK || (again && log.salts == known)) return false;
+    }
+    place.salts = log.salts;
+    Page page;
+    std::ranges::copy(frame.subspan(kFrameHeaderBytes), page.begin());
+    if (!open_frame(log.key(), log.database->id, place, page)) continue;
+    std::ranges::copy(page, out);
+    return true;
+  }
+  return false;
 }
 
 int read_frame_page(SealedFile& log, std::uint8_t* out, std::uint32_t index) {
@@ -139,12 +152,8 @@ int read_frame_page(SealedFile& log, std::uint8_t* out, std::uint32_t index) {
   if (rc == SQLITE_OK) rc = log.read(frame.data(), frame.size(), frame_offset(index));
   if (rc == SQLITE_IOERR_SHORT_READ) return damaged(log, fmt::format("frame {} is missing", index));
   if (rc != SQLITE_OK) return rc;
-  const FrameHeader header = read_frame_header(index, frame);
-  const MutView page = MutView(frame).subspan(kFrameHeaderBytes);
-  if (!is_of_now(log, header.place.salts) ||
-      !open_frame(log.key(), log.database->id, header.place, page))
+  if (!open_in_place(log, index, frame, out))
     return damaged(log, fmt::format("frame {} cannot be read", index));
-  std::ranges::copy(page, out);
   return SQLITE_OK;
 }
 
@@ -153,12 +162,9 @@ int read_frame_page(SealedFile& log, std::uint8_t* out, std::uint32_t index) {
 int read_frame(SealedFile& log, std::uint8_t* out, std::uint32_t index) {
   const int rc = log.read(out, kFrameBytes, frame_offset(index));
   if (rc != SQLITE_OK) return rc;
-  const MutView page(out + kFrameHeaderBytes, kPageBytes);
-  const FrameHeader header = read_frame_header(index, View(out, kFrameHeaderBytes));
-  if (!open_frame(log.key(), log.database->id, header.place, page)) {
-    if (!log.recovering) return damaged(log, fmt::format("frame {} cannot be read", index));
-    std::memset(out, 0, kFrameHeaderBytes);  // no frame has page 0
-  }
+  if (open_in_place(log, index, View(out, kFrameBytes), out + kFrameHeaderBytes)) return SQLITE_OK;
+  if (!log.recovering) return damaged(log, fmt::format("frame {} cannot be read", index));
+  std::memset(out, 0, kFrameHeaderBytes);  // no frame has page 0
   return SQLITE_OK;
 }
 
@@ -185,6 +191,7 @@ int read_log(SealedFile& log, std::uint8_t* out, std::size_t size, std::uint64_t
   if (at.index == 0 && at.within == 0 && size == kLogHeaderBytes) {
     if (const int rc = begin_recovery(log); rc != SQLITE_OK) return rc;
     log.recovering = true;
+    log.knows_salts = false;
     return log.read(out, size, offset);
   }
   if (at.index == 0 && at.within + size <= kLogHeaderBytes) return log.read(out, size, offset);
@@ -205,6 +212,9 @@ int write_frame_page(SealedFile& log, View page, std::uint32_t index) {
     if (rc != SQLITE_OK) return rc;
     header = read_frame_header(index, bytes);
   }
+  if (!log.knows_salts)
+    if (const int rc = read_salts(log); rc != SQLITE_OK) return rc;
+  header.place.salts = log.salts;
   const Page sealed = seal_frame(log.key(), log.database->id, header.place, log.durable, page);
   const int rc = log.write(sealed.data(), sealed.size(), frame_offset(index) + kFrameHeaderBytes);
   if (rc == SQLITE_OK && header.pages != 0) log.committed = index;
@@ -242,8 +252,7 @@ int write_log(SealedFile& log, const std::uint8_t* data, std::size_t size, std::
 void note_durable(SealedFile& log) {
   if (log.committed <= log.durable) return;
   log.durable = log.committed;
-  const LogMark mark =
-      make_log_mark(log.key(), log.database->id, log.begun.place.salts, log.durable);
+  const LogMark mark = make_log_mark(log.key(), log.database->id, log.salts, log.durable);
   static_cast<void>(log.write(mark.data(), mark.size(), mark_offset(log.durable)));
 }
 

@@ -64,10 +64,10 @@ class SealedDatabaseTest : public testing::Test {
     EXPECT_TRUE(db);
     const auto fill = [&](int from, int to) {
       EXPECT_TRUE(db->transact("rows", [&]() -> Status {
-        auto put = db->prepare("INSERT INTO named VALUES (?, ?)");
+        auto put = db->prepare("INSERT INTO named VALUES (?, ?, ?)");
         auto blob = db->prepare("INSERT INTO big VALUES (?, ?)");
         for (int i = from; i < to; ++i) {
-          S3O_TRY(put->bind(0, std::string_view(name_of(i))).bind(1, i).run());
+          S3O_TRY(put->bind(0, i / 100).bind(1, std::string_view(name_of(i))).bind(2, i).run());
           if (i % 30 == 0)
             S3O_TRY(
                 blob->bind(0, i).bind(1, View(Bytes(9000, static_cast<std::uint8_t>(i)))).run());
@@ -75,10 +75,10 @@ class SealedDatabaseTest : public testing::Test {
         return {};
       }));
     };
-    EXPECT_TRUE(
-        db->execute("CREATE TABLE named (name TEXT NOT NULL, number INTEGER NOT NULL,"
-                    " PRIMARY KEY (name)) WITHOUT ROWID;"
-                    "CREATE TABLE big (number INTEGER PRIMARY KEY, content BLOB)"));
+    EXPECT_TRUE(db->execute(
+        "CREATE TABLE named (part INTEGER NOT NULL, name TEXT NOT NULL, number INTEGER NOT NULL,"
+        " PRIMARY KEY (part, name)) WITHOUT ROWID;"
+        "CREATE TABLE big (number INTEGER PRIMARY KEY, content BLOB)"));
     fill(0, kRows / 2);
     EXPECT_TRUE(db->fold_log());
     for (int part = 0; part < 5; ++part)
@@ -125,7 +125,7 @@ class SealedDatabaseTest : public testing::Test {
     return Outcome::noticed;
   }
 
-  test::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   SealedDisk disk_{secret(1)};
   std::string said_;
 };
@@ -173,7 +173,7 @@ TEST_F(SealedDatabaseTest, NoSingleBitGoesUnnoticed) {
   for (std::size_t bit = 0; bit < 8 * kClearHeaderBytes; ++bit) flip(false, bit);
   for (std::size_t bit = 0; bit < 8 * (kLogHeaderBytes + kFrameHeaderBytes); ++bit) flip(true, bit);
   // A page that the log holds too is not read from the file.
-  EXPECT_GT(outcomes[0], 1500u) << outcomes[1] << " harmless";
+  EXPECT_GT(outcomes[0], 1200u) << outcomes[1] << " harmless";
 }
 
 TEST_F(SealedDatabaseTest, NoSectorGoesUnnoticed) {
