@@ -6,8 +6,9 @@
 
 #include "fused/backup_list.h"
 #include "fused/check_files.h"
-#include "oramcore/base/durable_file.h"
+#include "fused/heal.h"
 #include "oramcore/db/database_file.h"
+#include "oramcore/db/integrity.h"
 #include "oramcore/db/salvage.h"
 #include "oramcore/state/check.h"
 
@@ -17,20 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything that can be
-
-/// What SQLite itself says of the file: nothing if it is sound.
-Result<std::string> integrity(Database& database) {
-  auto rows = database.prepare("PRAGMA integrity_check(3)");
-  if (!rows) return fail(rows.error());
-  std::string problems;
-  while (true) {
-    auto more = rows->step();
-    if (!more) return problems.empty() ? more.error().message : problems;
-    if (!*more) return problems == "ok" ? std::string() : problems;
-    problems += (problems.empty() ? "" : "; ") + rows->text(0);
-    std::ranges::replace(problems, '\n', ' ');
-  }
-}
 
 class Check {
  public:
@@ -90,24 +77,26 @@ class Check {
       found("damaged-database", database.error().message, {});
       return {};
     }
-    auto problems = integrity(*database);
+    auto problems = find_damage(*database);
     if (!problems) {
       found("damaged-database", problems.error().message, {});
       return {};
     }
+    const bool salvages = !problems->empty() || has_changed_rows(*database);
     if (!problems->empty())
       found(
           "damaged-database", "SQLite finds the file damaged: " + *problems,
           "all rows that can be read are put into a new file; what is lost of them may be in the "
           "servers' last backup: `s3oramfs restore --force`, before the next mount, has all as of "
           "then");
-    if (!repair_ || problems->empty()) S3O_TRY(check_rows(*database));
+    if (!repair_ || !salvages) S3O_TRY(check_rows(*database));
     const bool mend =
-        repair_ && std::any_of(report_.findings.begin(), report_.findings.end(),
-                               [](const Finding& finding) { return finding.mendable(); });
+        repair_ &&
+        (salvages || std::any_of(report_.findings.begin(), report_.findings.end(),
+                                 [](const Finding& finding) { return finding.mendable(); }));
     if (!mend) return {};
     S3O_TRY(save_copy(*database));
-    if (problems->empty()) return mend_rows(*database);
+    if (!salvages) return mend_rows(*database);
     *database = Database();
     S3O_TRY(salvage_and_mend());
     if (report_.repaired) return {};
@@ -216,13 +205,9 @@ class Check {
     progress_("saving a copy of vault.db");
     // All that is in the log goes into the file, unless that is too damaged for it.
     static_cast<void>(database.fold_log());
-    const fs::path copy = free_path(path_.string() + ".before-fsck");
-    S3O_TRY(copy_durably(path_, copy));
-    std::error_code error;
-    const fs::path log = log_of(path_);
-    if (fs::file_size(log, error) > 0 && !error) S3O_TRY(copy_durably(log, log_of(copy)));
-    S3O_TRY(sync_directory(vault_.directory()));
-    report_.copy = copy;
+    auto copy = keep_copy(path_, ".before-fsck");
+    if (!copy) return fail(copy.error());
+    report_.copy = std::move(*copy);
     return {};
   }
 
@@ -235,12 +220,20 @@ class Check {
       found("damaged-database", tables.error().message, {});
       return remove_database(fresh);
     }
-    for (const SalvagedTable& table : *tables)
+    for (const SalvagedTable& table : *tables) {
+      if (table.mended > 0)
+        report_.findings.push_back(
+            {"changed-row", "vault.db, table " + table.name,
+             fmt::format("{} rows had each changed by one bit, as their checksums show",
+                         table.mended),
+             "they are as they were written"});
       if (!table.whole)
         report_.findings.push_back(
             {"lost-rows", "vault.db, table " + table.name,
              fmt::format("some rows could not be read; {} could", table.rows),
-             "what was lost with them follows"});
+             "what was lost with them follows; the servers' last backup may have it: `s3oramfs "
+             "restore --force`, before the next mount"});
+    }
     {
       auto database = Database::open(fresh.string(), Database::Mode::read_write);
       if (!database) return fail(database.error());
