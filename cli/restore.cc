@@ -10,6 +10,7 @@
 #include "cli/vault_check.h"
 #include "cli/vault_lock.h"
 #include "cli/volume_options.h"
+#include "fused/heal.h"
 #include "fused/restore_files.h"
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/human.h"
@@ -119,6 +120,16 @@ Status keep_former(const Vault& vault, Disk& disk) {
   return {};
 }
 
+/// What can be read of a damaged vault.db may be newer than what the servers have.
+Status heal_former(const fs::path& path, Disk& disk) {
+  if (!fs::exists(path)) return {};
+  const auto healed = heal_database(path, HealFor::rows, disk);
+  if (!healed && healed.error().code == Errc::disk_full) return fail(healed.error());
+  if (healed && *healed)
+    std::cout << fmt::format("vault.db was damaged; as it was: {}\n", (*healed)->copy.string());
+  return {};  // of one that cannot be read nothing is used
+}
+
 std::string date_of(std::int64_t time) {
   const std::time_t second = time / 1'000'000'000;
   char text[64] = "?";
@@ -208,6 +219,7 @@ Status run_restore(const Args& args) {
   SealedDisk disk(keys->pages);
   S3O_TRY(check_database(vault->database(), vault->config(), keys->sealing, disk));
   if (!options.force) S3O_TRY(refuse_files(vault->database(), disk));
+  S3O_TRY(heal_former(vault->database(), disk));
   Progress progress("restoring " + vault->directory().string());
   const auto how = volume_options(*vault, options.timeout, progress);
   if (!how) return fail(how.error());

@@ -6,12 +6,11 @@
 
 #include "fused/backup_list.h"
 #include "fused/check_files.h"
-#include "oramcore/base/durable_file.h"
+#include "fused/heal.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/database_header.h"
-#include "oramcore/db/gather_pages.h"
-#include "oramcore/db/orphan_rows.h"
-#include "oramcore/db/salvage.h"
+#include "oramcore/db/integrity.h"
+#include "oramcore/db/salvage_database.h"
 #include "oramcore/state/check.h"
 
 namespace s3oram {
@@ -21,23 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr auto kSalvaged =
     "all rows that can be read are put into a new file; what is lost of them may be in the "
-    "servers' "
-    "last backup: `s3oramfs restore --force`, before the next mount, has all as of then";
+    "servers' last backup: `s3oramfs restore --force`, before the next mount, has all as of then";
 constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything that can be
-
-/// What SQLite itself says of the file: nothing if it is sound.
-Result<std::string> integrity(Database& database) {
-  auto rows = database.prepare("PRAGMA integrity_check(3)");
-  if (!rows) return fail(rows.error());
-  std::string problems;
-  while (true) {
-    auto more = rows->step();
-    if (!more) return problems.empty() ? more.error().message : problems;
-    if (!*more) return problems == "ok" ? std::string() : problems;
-    problems += (problems.empty() ? "" : "; ") + rows->text(0);
-    std::ranges::replace(problems, '\n', ' ');
-  }
-}
 
 class Check {
  public:
@@ -101,21 +85,23 @@ class Check {
       found("damaged-database", database.error().message, {});
       return {};
     }
-    auto problems = integrity(*database);
+    auto problems = find_damage(*database);
     if (!problems) {
       found("damaged-database", problems.error().message, {});
       return {};
     }
+    const bool salvages = !problems->empty() || has_changed_rows(*database);
     if (!problems->empty())
       found("damaged-database", "SQLite finds the file damaged: " + *problems, kSalvaged);
-    if (!repair_ || problems->empty()) S3O_TRY(check_rows(*database));
+    if (!repair_ || !salvages) S3O_TRY(check_rows(*database));
     const bool mend =
-        repair_ && std::any_of(report_.findings.begin(), report_.findings.end(),
-                               [](const Finding& finding) { return finding.mendable(); });
+        repair_ &&
+        (salvages || std::any_of(report_.findings.begin(), report_.findings.end(),
+                                 [](const Finding& finding) { return finding.mendable(); }));
     if (!mend) return {};
     static_cast<void>(database->fold_log());  // unless that is too damaged for it
     S3O_TRY(save_copy());
-    if (problems->empty()) return mend_rows(*database);
+    if (!salvages) return mend_rows(*database);
     *database = Database();
     S3O_TRY(salvage_and_mend());
     if (report_.repaired) return {};
@@ -251,13 +237,9 @@ class Check {
 
   Status save_copy() {
     progress_("saving a copy of vault.db");
-    const fs::path copy = free_path(path_.string() + ".before-fsck");
-    S3O_TRY(copy_durably(path_, copy));
-    std::error_code error;
-    const fs::path log = log_of(path_);
-    if (fs::file_size(log, error) > 0 && !error) S3O_TRY(copy_durably(log, log_of(copy)));
-    S3O_TRY(sync_directory(vault_.directory()));
-    report_.copy = copy;
+    auto copy = keep_copy(path_, ".before-fsck");
+    if (!copy) return fail(copy.error());
+    report_.copy = std::move(*copy);
     return {};
   }
 
@@ -265,17 +247,26 @@ class Check {
     progress_("reading what can be read of vault.db");
     const fs::path fresh = path_.string() + ".new";
     S3O_TRY(remove_database(fresh));
-    auto tables = salvage_into(fresh);
-    if (!tables) {
-      found("damaged-database", tables.error().message, {});
+    const auto salvaged = salvage_database(path_, fresh, disk_);
+    if (!salvaged) {
+      found("damaged-database", salvaged.error().message, {});
       return remove_database(fresh);
     }
-    for (const SalvagedTable& table : *tables)
+    tell_of_pages(salvaged->pages);
+    for (const SalvagedTable& table : salvaged->tables) {
+      if (table.mended > 0)
+        report_.findings.push_back(
+            {"changed-row", "vault.db, table " + table.name,
+             fmt::format("{} rows had each changed by one bit, as their checksums show",
+                         table.mended),
+             "they are as they were written"});
       if (!table.whole)
         report_.findings.push_back(
             {"lost-rows", "vault.db, table " + table.name,
              fmt::format("some rows could not be read; {} could", table.rows),
-             "what was lost with them follows"});
+             "what was lost with them follows; the servers' last backup may have it: `s3oramfs "
+             "restore --force`, before the next mount"});
+    }
     {
       auto database = Database::open(fresh.string(), Database::Mode::read_write, disk_);
       if (!database) return fail(database.error());
@@ -290,34 +281,13 @@ class Check {
     return replace_database(fresh, path_, disk_);
   }
 
-  /// Of a sealed database the pages come first: what is left of each of them, and of its log.
-  Result<std::vector<SalvagedTable>> salvage_into(const fs::path& fresh) {
-    if (!is_sealed()) return salvage(path_.string(), fresh.string(), disk_);
-    const fs::path gathered = path_.string() + ".pages";
-    S3O_TRY(remove_database(gathered));
-    const auto pages = gather_pages(path_, gathered, *disk_.page_key());
-    if (!pages) return fail(pages.error());
-    for (const std::string& lost : pages->lost)
+  void tell_of_pages(const GatheredPages& pages) {
+    for (const std::string& lost : pages.lost)
       report_.findings.push_back({"lost-page", "vault.db", lost, "what was on it follows"});
-    if (pages->mended > 0)
+    if (pages.mended > 0)
       report_.findings.push_back({"mended-page", "vault.db",
-                                  fmt::format("{} pages had a single bit changed", pages->mended),
+                                  fmt::format("{} pages had a single bit changed", pages.mended),
                                   "the bit is put right: nothing of them is lost"});
-    auto tables = salvage(gathered.string(), fresh.string(), disk_);
-    if (tables) S3O_TRY(add_orphans(gathered, fresh, *tables));
-    const Status removed = remove_database(gathered);
-    if (tables && !removed) return fail(removed.error());
-    return tables;
-  }
-
-  /// Rows that are there, and that SQLite did not find, because a page above them is lost.
-  Status add_orphans(const fs::path& gathered, const fs::path& fresh,
-                     std::vector<SalvagedTable>& tables) {
-    const auto added = copy_orphan_rows(gathered, fresh, disk_);
-    if (!added) return fail(added.error());
-    for (SalvagedTable& table : tables)
-      if (const auto at = added->find(table.name); at != added->end()) table.rows += at->second;
-    return {};
   }
 
   const Vault& vault_;

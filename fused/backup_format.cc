@@ -7,6 +7,7 @@
 #include <map>
 
 #include "fused/rows.h"
+#include "oramcore/db/integrity.h"
 #include "oramcore/wire/codec.h"
 
 namespace s3oram {
@@ -117,8 +118,9 @@ std::optional<BackupPart> decode_backup_part(View block) {
   return part;
 }
 
-Result<TablesDump> TablesDump::open(const std::string& database, Disk& disk) {
+Result<TablesDump> TablesDump::open(const std::string& database, Disk& disk, Damaged damaged) {
   TablesDump dump;
+  dump.damaged_ = damaged;
   auto opened = Database::open(database, Database::Mode::read_only, disk);
   if (!opened) return fail(opened.error());
   dump.database_ = std::move(*opened);
@@ -130,27 +132,43 @@ Result<TablesDump> TablesDump::open(const std::string& database, Disk& disk) {
   return dump;
 }
 
+Status TablesDump::check_file() {
+  const auto problems = find_damage(database_);
+  if (!problems) return fail(problems.error());
+  if (problems->empty()) return {};
+  return fail(Errc::damaged_vault, "{}: {}", database_.path(), *problems);
+}
+
+Status TablesDump::put_row(const TableSql& table) {
+  const char* problem = rows_->problem();
+  if (problem && damaged_ == Damaged::refused)
+    return fail(Errc::damaged_vault, "vault.db, table {}: a row of inode {} {}", table.name,
+                rows_->row().integer(0), problem);
+  const std::uint8_t changed = problem ? kChanged : 0;
+  ready_.push_back(static_cast<std::uint8_t>((table_ + 1) | changed));
+  for (int column = 0; column < table.width(); ++column) put_value(ready_, rows_->row(), column);
+  totals_.add(table, rows_->row());
+  return {};
+}
+
 /// Puts the next row behind what is ready, or the end.
 Status TablesDump::read_row() {
   while (table_ < std::size(kTables)) {
     const TableSql& table = kTables[table_];
     if (!rows_) {
-      auto rows = database_.prepare(fmt::format("SELECT {}, {} FROM {} ORDER BY {}", table.columns,
-                                                table.intact(checksums_), table.name, table.key));
+      auto rows = TableReader::open(database_, table, checksums_);
       if (!rows) return fail(rows.error());
       rows_ = std::move(*rows);
     }
-    auto more = rows_->step();
+    auto more = rows_->next();
     if (!more) return fail(more.error());
-    if (*more) {
-      const std::uint8_t changed = rows_->integer(table.width()) == 0 ? kChanged : 0;
-      ready_.push_back(static_cast<std::uint8_t>((table_ + 1) | changed));
-      for (int column = 0; column < table.width(); ++column) put_value(ready_, *rows_, column);
-      return {};
-    }
+    if (*more) return put_row(table);
     rows_.reset();
     ++table_;
   }
+  if (const std::string problem = totals_.problem();
+      !problem.empty() && damaged_ == Damaged::refused)
+    return fail(Errc::damaged_vault, "vault.db: {}", problem);
   ready_.push_back(kEnd);
   ended_ = true;
   return {};

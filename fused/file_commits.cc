@@ -31,6 +31,8 @@ void FileSystem::committed(const Status& outcome) {
   if (!outcome && told_of_commit_.pass(timing_.now().time_since_epoch()))
     spdlog::error("a commit failed and is tried again: {}{}", outcome.error().message,
                   told_of_commit_.more());
+  if (!outcome && outcome.error().code == Errc::damaged_vault)
+    metadata_.damage.note(outcome.error().message);
   if (!options_.read_only) metadata_.end_commit(outcome.has_value());
   cache_.numbers.end_commit(outcome.has_value());
   backups_.committed(outcome.has_value());
@@ -228,6 +230,10 @@ void FileSystem::run_backups() {
     const auto outcome = back_up(lock);
     backup_wanted_ = false;
     if (outcome || stopping_) continue;
+    if (outcome.error() == EUCLEAN) {
+      timing_.wait(lock, backup_wakes_, timing_.now() + options_.back_up_every);
+      continue;
+    }
     if (told_of_backup_.pass(timing_.now().time_since_epoch()))
       spdlog::warn("a backup of the names could not be made ({}); it is tried again{}",
                    std::strerror(outcome.error()), told_of_backup_.more());

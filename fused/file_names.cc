@@ -24,9 +24,16 @@ Posix<struct stat> FileSystem::lookup(Ino parent, std::string_view name) {
 
 Posix<bool> FileSystem::is_empty(const Node& directory) {
   bool empty = true;
-  S3O_POSIX_TRY(metadata_.dentries.scan({directory.ino, {}},
-                                        [&](const auto&, const auto&) { return empty = false; }));
+  S3O_POSIX_GET(whole, metadata_.dentries.scan({directory.ino, {}}, [&](const auto&, const auto&) {
+    return empty = false;
+  }));
+  if (empty && !whole) return lost_names(directory.ino);
   return empty;
+}
+
+tl::unexpected<int> FileSystem::lost_names(Ino directory) {
+  tell_of_damage(directory, "names of this directory may be lost, or hidden by a damaged row");
+  return posix_error(EIO);
 }
 
 /// Enters a name that does not exist; the node's link count is the caller's part.
@@ -226,11 +233,11 @@ Posix<std::string> FileSystem::readlink(Ino ino) {
   return node->row.target;
 }
 
-Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino) {
+Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino, bool* all) {
   const Lock lock(mutex_);
   S3O_POSIX_GET(directory, known_directory(ino));
   std::vector<DirectoryEntry> entries{{".", ino, S_IFDIR}, {"..", directory->row.parent, S_IFDIR}};
-  S3O_POSIX_TRY(metadata_.dentries.scan({ino, {}}, [&](const DentryKey& key, const DentryRow& row) {
+  const auto each = [&](const DentryKey& key, const DentryRow& row) {
     // The kernel would refuse the whole listing.
     if (const char* problem = name_problem(key.name); problem || row.ino == 0)
       tell_of_damage(ino, fmt::format("an impossible name in this directory: {}",
@@ -238,8 +245,12 @@ Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino) {
     else
       entries.push_back({key.name, row.ino, row.type & S_IFMT});
     return true;
-  }));
-  return entries;
+  };
+  S3O_POSIX_GET(whole, metadata_.dentries.scan({ino, {}}, each));
+  if (all) *all = whole;
+  if (whole) return entries;
+  const auto lost = lost_names(ino);
+  return all ? Posix<std::vector<DirectoryEntry>>(std::move(entries)) : lost;
 }
 
 }  // namespace s3oram

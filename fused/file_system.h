@@ -76,6 +76,9 @@ struct FileSystemStatus {
   std::uint64_t no_room_bytes = 0;          // of failing_bytes: for want of room on the device
   std::chrono::milliseconds failing_for{};  // the first of them
   std::chrono::milliseconds lag{};          // about everything older is durable; 0: all of it
+  std::uint64_t damage = 0;                 // places in vault.db's tables of files
+  std::string first_damage;                 // of them, in words
+  std::uint64_t lost_blocks = 0;            // that files name, and the device does not hold
   BackupStatus backup;
 };
 
@@ -84,7 +87,7 @@ class FileSystem final : public CommitParticipant {
   /// Opens, or makes, the file system in `database`, the file on `disk` that the device commits to.
   /// Frees what nobody owns. The device is fresh; its last callback must come before the
   /// destructor. One damaged row costs the file it belongs to, which gives EIO, and no more: never
-  /// wrong bytes. Errors: damaged_vault.
+  /// wrong bytes, nor a name or an attribute that seems not to be there. Errors: damaged_vault.
   static Result<std::unique_ptr<FileSystem>> mount(BlockDevice& device, const std::string& database,
                                                    const FileSystemOptions& options,
                                                    Disk& disk = system_disk());
@@ -113,8 +116,9 @@ class FileSystem final : public CommitParticipant {
   std::vector<Ino> replacing(Ino parent, std::string_view name, Ino new_parent,
                              std::string_view new_name, unsigned flags);
   Posix<std::string> readlink(Ino ino);
-  /// All entries, "." and ".." first.
-  Posix<std::vector<DirectoryEntry>> list(Ino ino);
+  /// All entries, "." and ".." first. Where damage may hide some: EIO, or with `all` those that
+  /// there are, and `*all` is false.
+  Posix<std::vector<DirectoryEntry>> list(Ino ino, bool* all = nullptr);
 
   // Attributes.
   Posix<struct stat> getattr(Ino ino);
@@ -147,7 +151,8 @@ class FileSystem final : public CommitParticipant {
   PosixStatus sync_names();
   PosixStatus sync_all();
 
-  /// Makes a backup of all names and attributes that are committed now, and waits for it.
+  /// Makes a backup of all names and attributes that are committed now, and waits for it. Errors:
+  /// EUCLEAN (vault.db is damaged: the last backup stays), and those of Backups::make().
   PosixStatus back_up();
 
   /// Contents that the device has leave the memory: for measurements.
@@ -178,6 +183,8 @@ class FileSystem final : public CommitParticipant {
 
   // All private functions below are called with the lock held.
   void tell_of_damage(Ino ino, const std::string& what);
+  tl::unexpected<int> lost_names(Ino directory);
+  tl::unexpected<int> damaged_xattr(Ino ino);
   Posix<NodePtr> known(Ino ino);
   Posix<NodePtr> known_directory(Ino ino);
   Posix<NodePtr> load(Ino ino, bool unlinked = false);
@@ -239,10 +246,10 @@ class FileSystem final : public CommitParticipant {
   std::unordered_set<Ino> idle_;  // nodes without references that still have cached blocks
   Ino next_ino_ = kRootIno;
   std::uint64_t inodes_ = 0;
+  std::uint64_t lost_blocks_ = 0;
   bool labelled_ = true;  // some file has, or had since the mount, an SELinux label
   unsigned commits_ = 0;  // that the device has not answered
   LogLimit told_of_commit_, told_of_backup_;
-  std::set<Ino> told_of_damage_;
   Timing::Time durable_at_;  // what was done by then is durable
   bool stopping_ = false, kick_ = false, failing_ = false;
   Timing::Time next_tick_;

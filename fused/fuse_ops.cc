@@ -228,7 +228,7 @@ void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_
     OpenDirectory& directory = directory_of(file);
     const std::lock_guard lock(directory.mutex);
     if (offset == 0 || directory.entries.empty()) {
-      auto entries = fs(request).list(ino);
+      auto entries = fs(request).list(ino, &directory.all);
       if (entries)
         directory.take(std::move(*entries));
       else
@@ -239,6 +239,7 @@ void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_
       if (needs > size - used) break;
       used += needs;
     }
+    if (error == 0 && used == 0 && !directory.all) error = EIO;  // behind those that there are
   }
   // Once it has its answer, the kernel may release the directory, on another thread.
   if (error != 0)

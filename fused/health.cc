@@ -39,6 +39,18 @@ std::vector<std::string> problems(const MountState& state) {
     found.push_back(fmt::format("{} could not be written for {}, and are tried again",
                                 human_size(files.failing_bytes - files.no_room_bytes),
                                 human_duration(seconds(files.failing_for))));
+  if (files.damage > 0)
+    found.push_back(fmt::format(
+        "vault.db is damaged ({}{}): what needs that gives an error, and no backup of the names is "
+        "made over the last one; unmount, and run s3oramfs fsck --repair",
+        files.first_damage,
+        files.damage > 1 ? fmt::format(", and {} more", files.damage - 1) : std::string()));
+  if (files.lost_blocks > 0)
+    found.push_back(fmt::format(
+        "{} {} of files {} lost, as vault.db does not say where on the servers; once unmounted, "
+        "s3oramfs fsck names the files",
+        files.lost_blocks, files.lost_blocks == 1 ? "block" : "blocks",
+        files.lost_blocks == 1 ? "is" : "are"));
   if (volume.unreadable > 0)
     found.push_back(
         fmt::format("{0} {1} could not be read: too few servers have {2} intact; once "

@@ -22,6 +22,7 @@
 #include "fused/fuse_loop.h"
 #include "fused/fuse_mount.h"
 #include "fused/guard.h"
+#include "fused/heal.h"
 #include "fused/metadata.h"
 #include "fused/metrics_endpoint.h"
 #include "fused/mount_status.h"
@@ -114,6 +115,25 @@ Result<VaultKeys> unlock_vault(const Vault& vault, const MountCommand& command) 
   return vault.unlock(*credential);
 }
 
+/// A damaged vault.db must not be searched, and not be written to.
+Status heal(const Vault& vault, const MountCommand& command, SealedDisk& disk) {
+  if (!stdfs::exists(vault.database())) return {};  // a new vault, or the next step tells
+  auto healed = heal_database(vault.database(), HealFor::order, disk);
+  if (!healed) return fail(advise_on_database(std::move(healed).error(), command.vault));
+  if (!*healed) return {};
+  spdlog::error(
+      "vault.db was damaged ({}), and has been made again of the rows that could be read; "
+      "as it was it is kept: {}",
+      (*healed)->damage, (*healed)->copy.string());
+  if ((*healed)->mended > 0)
+    spdlog::warn("{} rows had each changed by one bit, and are as they were written again",
+                 (*healed)->mended);
+  if ((*healed)->gaps > 0)
+    spdlog::error("rows may be lost at {} places of vault.db: run s3oramfs fsck, or restore",
+                  (*healed)->gaps);
+  return {};
+}
+
 Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
                                             const MountCommand& command, Metrics& metrics,
                                             const Background& waiting) {
@@ -186,6 +206,12 @@ ControlHandler control_handler(const Watched& watched) {
       const auto made = watched.files.back_up();
       if (!made && made.error() == EROFS)
         return control_failure({Errc::unsupported, "no backup is made: it is mounted read-only"});
+      if (!made && made.error() == EUCLEAN)
+        return control_failure(
+            {Errc::damaged_vault,
+             fmt::format("no backup is made, because vault.db is damaged ({}), and the last one "
+                         "stays as it is: unmount, and run s3oramfs fsck --repair",
+                         watched.files.status().first_damage)});
       if (!made)
         return control_failure({code_of_barrier(made.error()),
                                 fmt::format("no backup could be made: {}; it is tried again",
@@ -279,6 +305,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   S3O_TRY(SignalWatch::install());
 
   SealedDisk disk(keys->pages);
+  S3O_TRY(heal(*vault, command, disk));
   if (auto plain = raise_database(*vault, disk); !plain) return fail(plain.error());
   Metrics metrics;
   auto volume = open_volume(*vault, *keys, command, metrics, audience.command);

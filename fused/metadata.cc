@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "fused/table_reader.h"
 #include "oramcore/base/format_number.h"
 #include "oramcore/db/database_header.h"
 #include "oramcore/db/known_format.h"
@@ -42,13 +43,35 @@ Status Metadata::open_tables() {
   if (!checksums) return fail(Errc::damaged_vault, "{}", checksums.error().message);
   checksums_ = *checksums;
   const auto open = [this](auto& table) -> Status {
-    auto opened = table.open(reader_, checksums_);
+    auto opened = table.open(reader_, checksums_, damage);
     return opened ? opened : fail(Errc::damaged_vault, "{}", opened.error().message);
   };
   S3O_TRY(open(inodes));
   S3O_TRY(open(dentries));
   S3O_TRY(open(extents));
   return open(xattrs);
+}
+
+Status Metadata::examine() {
+  TableTotals totals;
+  for (const TableSql& table : kTables) {
+    auto rows = TableReader::open(reader_, table, checksums_);
+    if (!rows) return fail(rows.error());
+    while (true) {
+      const auto more = rows->next();
+      if (!more && more.error().code != Errc::damaged_vault) return fail(more.error());
+      if (!more)
+        damage.note(fmt::format("vault.db, table {}: {}", table.name, more.error().message));
+      if (!more || !*more) break;
+      totals.add(table, rows->row());
+      if (const char* problem = rows->problem())
+        damage.note(fmt::format("vault.db, table {}: a row of inode {} {}", table.name,
+                                rows->row().integer(0), problem));
+    }
+  }
+  if (const std::string problem = totals.problem(); !problem.empty() && !damage.any())
+    damage.note("vault.db: " + problem);
+  return {};
 }
 
 std::function<Status(Database&)> Metadata::begin_commit() {

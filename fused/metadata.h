@@ -27,7 +27,11 @@ class Metadata {
   static Status require_known_format(const std::string& path);
   bool is_new() const { return is_new_; }
   Status open_tables();
+  /// Reads all committed rows, and notes in `damage` what is wrong with them.
+  Status examine();
 
+  /// What was found to be wrong with the tables so far.
+  TableDamage damage;
   Table<InodeTable> inodes;
   Table<DentryTable> dentries;
   Table<ExtentTable> extents;

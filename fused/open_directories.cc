@@ -45,7 +45,8 @@ std::vector<OpenDirectory::Entry>::const_iterator OpenDirectory::after(off_t coo
 }
 
 OpenDirectory& OpenDirectories::open(Ino ino, bool& alone) {
-  std::unique_ptr<OpenDirectory> made(new OpenDirectory{.ino = ino, .mutex = {}, .entries = {}});
+  std::unique_ptr<OpenDirectory> made(
+      new OpenDirectory{.ino = ino, .mutex = {}, .all = true, .entries = {}});
   OpenDirectory& directory = *made;
   const std::lock_guard lock(mutex_);
   open_.emplace(&directory, std::move(made));

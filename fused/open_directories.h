@@ -28,6 +28,7 @@ struct OpenDirectory {
 
   const Ino ino;
   std::mutex mutex;
+  bool all = true;             // else damage may hide others
   std::vector<Entry> entries;  // empty until the first listing, which has "." and ".."
 };
 

@@ -12,6 +12,7 @@
 #include "oramcore/base/human.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/database_header.h"
+#include "oramcore/db/integrity.h"
 #include "oramcore/db/salvage.h"
 #include "oramcore/state/check.h"
 
@@ -20,15 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What SQLite, or a row's checksum, finds wrong; empty: nothing.
-Result<std::string> find_damage(Database& database, const VolumeParams& params) {
-  {
-    auto sound = database.prepare("PRAGMA integrity_check(1)");
-    if (!sound) return fail(sound.error());
-    auto row = sound->step();
-    if (!row) return row.error().message;
-    if (sound->text(0) != "ok") return sound->text(0);
-  }
+/// What SQLite, the client's state, or a row's checksum finds wrong; empty: nothing.
+Result<std::string> why_not_sound(Database& database, const VolumeParams& params) {
+  if (auto damage = find_damage(database); !damage || !damage->empty()) return damage;
   // In a transaction that ends without a change, as tables are made that are not there yet.
   S3O_TRY(database.begin());
   S3O_TRY(ClientState::make_missing_tables(database));
@@ -113,7 +108,7 @@ Result<std::string> seal(Vault& vault, SealedDisk& disk) {
     auto plain = Database::open(path.string(), Database::Mode::read_write, disk);
     if (!plain && plain.error().code == Errc::damaged_vault) return plain.error().message;
     if (!plain) return fail(plain.error());
-    auto damage = find_damage(*plain, vault.config().params);
+    auto damage = why_not_sound(*plain, vault.config().params);
     if (!damage || !damage->empty()) return damage;
   }
   if (const std::uint64_t needed = room_needed(path); !has_room(path, needed))

@@ -72,7 +72,7 @@ Result<FilesDump> dump_files(const std::filesystem::path& database, Disk& disk) 
   auto backups = read_lists(*opened);
   if (!backups) return fail(std::move(backups).error());
   FilesDump files{.tables = {}, .backups = std::move(*backups)};
-  auto dump = TablesDump::open(database.string(), disk);
+  auto dump = TablesDump::open(database.string(), disk, TablesDump::Damaged::marked);
   if (!dump) return fail(std::move(dump).error());
   for (;;) {
     auto more = dump->next(kStep);

@@ -33,6 +33,16 @@ Status fold_log(const fs::path& path, Disk& disk) {
   return database->fold_log();
 }
 
+Result<fs::path> keep_copy(const fs::path& path, const std::string& suffix) {
+  const fs::path copy = free_path(path.string() + suffix);
+  S3O_TRY(copy_durably(path, copy));
+  std::error_code error;
+  const fs::path log = log_of(path);
+  if (fs::file_size(log, error) > 0 && !error) S3O_TRY(copy_durably(log, log_of(copy)));
+  S3O_TRY(sync_directory(path.parent_path()));
+  return copy;
+}
+
 Status remove_database(const fs::path& path) {
   S3O_TRY(remove_file(path));
   return remove_log(path);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "oramcore/base/disk.h"
 
@@ -13,6 +14,11 @@ std::filesystem::path log_of(const std::filesystem::path& path);
 /// Has the file hold everything, without its log. If it is sealed, `disk` has its key. Errors:
 /// damaged_vault, vault_in_use, ...
 Status fold_log(const std::filesystem::path& path, Disk& disk = system_disk());
+
+/// Copies the database, which nobody writes, and its log beside it: durably, and under a name that
+/// is free. Gives that name: `suffix`, and perhaps a number, behind the database's.
+Result<std::filesystem::path> keep_copy(const std::filesystem::path& path,
+                                        const std::string& suffix);
 
 /// What is not there need not be removed.
 Status remove_database(const std::filesystem::path& path);

@@ -66,6 +66,10 @@ Statement& Statement::bind(int at, std::string_view text) {
   sqlite3_bind_text64(statement_, at + 1, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
   return *this;
 }
+Statement& Statement::bind_real(int at, double value) {
+  sqlite3_bind_double(statement_, at + 1, value);
+  return *this;
+}
 Statement& Statement::bind_null(int at) {
   sqlite3_bind_null(statement_, at + 1);
   return *this;
@@ -270,6 +274,19 @@ Result<Statement> Database::prepare(std::string_view sql) {
     return error;
   }
   return Statement(db_, statement);
+}
+
+Result<Bytes> Database::read_file(const std::string& schema, std::uint64_t at, std::size_t size) {
+  sqlite3_file* file = nullptr;
+  sqlite3_file_control(db_, schema.c_str(), SQLITE_FCNTL_FILE_POINTER, &file);
+  Bytes bytes(size);
+  const int rc = file && file->pMethods
+                     ? file->pMethods->xRead(file, bytes.data(), static_cast<int>(size),
+                                             static_cast<sqlite3_int64>(at))
+                     : SQLITE_CANTOPEN;
+  if (rc != SQLITE_OK)
+    return fail(Errc::damaged_vault, "database {}: {}", path_, sqlite3_errstr(rc));
+  return bytes;
 }
 
 Status Database::commit(std::string_view what) {

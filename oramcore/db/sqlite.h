@@ -36,6 +36,7 @@ class Statement {
   Statement& bind(int at, std::int64_t value);
   Statement& bind(int at, View blob);
   Statement& bind(int at, std::string_view text);
+  Statement& bind_real(int at, double value);
   Statement& bind_null(int at);
 
   /// Steps to the next row: true if there is one, false at the end (the statement is then reset).
@@ -89,6 +90,10 @@ class Database {
   /// Takes the log into the file, which then is whole by itself. Errors: disk_full, vault_in_use
   /// (another connection reads it).
   Status fold_log();
+
+  /// Bytes of the file of an attached database (`schema`), as its VFS gives them: past SQLite's
+  /// cache, and past the log. Errors: damaged_vault (there are none, or they cannot be read).
+  Result<Bytes> read_file(const std::string& schema, std::uint64_t at, std::size_t size);
 
   Status begin() { return execute("BEGIN IMMEDIATE"); }
   /// Durable on success. After an error the transaction is rolled back and nothing of it remains.
