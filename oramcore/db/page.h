@@ -68,6 +68,8 @@ class TreePage {
   /// The bit positions in which a damaged cell may differ from what was written: of its place in
   /// the header, and of its bytes.
   std::vector<std::size_t> bits_of(std::size_t index) const;
+  /// Whether it is of the header, or of the places of cells behind it.
+  bool is_in_header(std::size_t bit) const { return bit < 8 * (header() + 2 * cells()); }
   void flip(std::size_t bit) { page_[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8); }
   View bytes(std::size_t from, std::size_t count) const { return View(page_).subspan(from, count); }
 

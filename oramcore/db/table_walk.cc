@@ -77,7 +77,8 @@ bool TableWalk::is_proven(const std::optional<RowValues>& row) const {
                  table_.proves(*row));
 }
 
-/// A bit that makes a row fit its checksum stays flipped: the page may be consistent with it.
+/// A bit that makes a row fit its checksum stays flipped: the page may be consistent with it. A bit
+/// of the cell's place may lead to another row, which fits its checksum too: there the page must be.
 void TableWalk::mend_cells(TreePage& page) {
   unsigned tries = kMostTries;
   for (std::size_t i = 0; i < page.cells() && tries > 0; ++i) {
@@ -87,7 +88,7 @@ void TableWalk::mend_cells(TreePage& page) {
       --tries;
       page.flip(bit);
       const auto row = row_at(page, i);
-      if (row && table_.proves(*row)) {
+      if (row && table_.proves(*row) && (!page.is_in_header(bit) || page.is_consistent())) {
         ++mended_;
         break;
       }
