@@ -84,6 +84,7 @@ cp -a "$vault" "$work/json"
 sed -i 's/"format": [0-9]*/"format": 99/' "$work/json/vault.json"
 expect 20 "$work/json/vault.json: its format 99 is newer" s3oramfs mount "$work/json" "$mount"
 # Mending is for what is damaged.
+rm -rf "$work/newer" && cp -a "$vault" "$work/newer" # the one before was sealed before its server refused
 sqlite3 -batch "$work/newer/vault.db" "UPDATE tree SET format = 99" > "$work/sql.out"
 before=$(sqlite3 -batch "$work/newer/vault.db" .dump | sha256sum)
 expect 20 "format 99 is newer" s3oramfs fsck --repair "$work/newer"
