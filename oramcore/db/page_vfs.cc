@@ -221,6 +221,13 @@ int write_frame_page(SealedFile& log, View page, std::uint32_t index) {
   return rc;
 }
 
+/// What the log holds from now on, as far as this connection has written it: nothing yet.
+void begin_filling(SealedFile& log, const Salts& salts) {
+  log.committed = log.durable = 0;
+  log.salts = salts;
+  log.knows_salts = true;
+}
+
 /// A frame that was thought durable is written again: SQLite took back the commit that it was of.
 void retract(SealedFile& log, std::uint32_t index) {
   const LogMark none{};
@@ -232,15 +239,16 @@ int write_log(SealedFile& log, const std::uint8_t* data, std::size_t size, std::
   const LogPlace at = place_of(offset);
   log.recovering = false;
   if (at.index == 0 && at.within == 0 && size == kLogHeaderBytes) {
-    log.committed = log.durable = 0;
+    begin_filling(log, salts_of_log({data, size}));
     log.begun = {};
-    log.salts = salts_of_log({data, size});
-    log.knows_salts = true;
     return log.write(data, size, offset);
   }
   if (at.index != 0 && at.within == 0 && size == kFrameHeaderBytes) {
-    if (at.index <= log.durable) retract(log, at.index);
     log.begun = read_frame_header(at.index, {data, size});
+    // Without salts it belongs to a transaction that has written frames with them before.
+    const Salts& salts = log.begun.place.salts;
+    if (!is_zero(salts) && !(log.knows_salts && salts == log.salts)) begin_filling(log, salts);
+    if (at.index <= log.durable) retract(log, at.index);
     return log.write(data, size, offset);
   }
   if (at.index != 0 && at.within == kFrameHeaderBytes && size == kPageBytes)

@@ -356,6 +356,30 @@ TEST_F(SealedDatabaseTest, PagesWrittenTwiceInATransactionAreRecovered) {
   EXPECT_EQ(rows->integer(1), 300 * 700);
 }
 
+TEST_F(SealedDatabaseTest, ConnectionsWriteInTurn) {
+  auto one = open(Database::Mode::create);
+  ASSERT_GOOD(one);
+  ASSERT_GOOD(one->execute("CREATE TABLE t (n INTEGER PRIMARY KEY, b BLOB)"));
+  auto two = open();
+  ASSERT_GOOD(two);
+  for (int i = 0; i < 40; ++i) {
+    Database& writer = i % 3 == 0 ? *one : *two;
+    ASSERT_GOOD(writer.transact("row", [&] {
+      return writer.execute(fmt::format("INSERT INTO t VALUES ({}, zeroblob({}))", i, i * 300));
+    }));
+    if (i % 7 == 6) ASSERT_GOOD((i % 2 == 0 ? *one : *two).fold_log());
+    put({content(path()), content(log_of(path()))});
+    auto copy = Database::open(path("damaged.db").string(), Database::Mode::read_only, disk_);
+    ASSERT_GOOD(copy);
+    auto rows = copy->prepare("SELECT COUNT(*), SUM(length(b)) FROM t");
+    ASSERT_GOOD(rows);
+    const auto more = rows->step();
+    ASSERT_TRUE(more) << i << ": " << more.error().message;
+    EXPECT_EQ(rows->integer(0), i + 1);
+    EXPECT_EQ(rows->integer(1), 150 * i * (i + 1));
+  }
+}
+
 // ---- what is left
 
 TEST_F(SealedDatabaseTest, SingleBitsAreMended) {
