@@ -355,6 +355,11 @@ TEST_F(DamageTest, AnIndexThatDoesNotFitItsTableStopsNobody) {
 }
 
 TEST_F(DamageTest, WhatIsWrittenWholeNeedsNothingThatIsLost) {
+  mount();
+  AttributeChange longer;
+  longer.size = 21 * kTestBlock;
+  EXPECT_TRUE(fs->setattr(find("a"), longer));
+  unmount();
   vault.change("UPDATE extents SET idx = 7 WHERE ino = {a} AND idx = 1");
   mount();
   const Ino a = find("a");
