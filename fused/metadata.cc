@@ -161,15 +161,20 @@ Result<std::vector<ExtentKey>> Metadata::pieces(BlockId pack) {
 /// Rows that have lost their inode count too: a new one must not inherit what is theirs.
 Result<Ino> Metadata::largest_ino() {
   Ino largest = kRootIno;
+  bool hidden = false;
   for (const char* column : {"ino FROM inodes", "ino FROM extents", "ino FROM xattrs",
                              "parent FROM dentries", "ino FROM dentries"}) {
     auto found = numbers(fmt::format(
         "SELECT {0} WHERE {1} BETWEEN 1 AND {2} ORDER BY {1} DESC LIMIT 1", column,
         std::string_view(column).substr(0, std::string_view(column).find(' ')), kLargestNewIno));
-    if (!found) return fail(found.error());
-    if (!found->empty()) largest = std::max(largest, found->front());
+    if (!found && found.error().code != Errc::damaged_vault) return fail(found.error());
+    if (found && !found->empty()) largest = std::max(largest, found->front());
+    if (found) continue;
+    damage.note(fmt::format("vault.db: {}", found.error().message));
+    hidden = true;
   }
-  return largest;
+  constexpr Ino kMostHidden = Ino{1} << 32;  // above the largest that can be read
+  return hidden ? largest + kMostHidden : largest;
 }
 
 Result<std::int64_t> Metadata::number(std::string_view sql) {

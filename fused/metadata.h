@@ -22,8 +22,8 @@ class Metadata {
   /// missing or cannot be read).
   Status open(const std::string& path, Disk& disk = system_disk());
   /// Whether the tables are of the format that this program knows, without opening them; of a
-  /// sealed database, whose tables cannot be read yet, whether its seals are. What else may be wrong
-  /// with them, open() tells. Errors: unsupported.
+  /// sealed database, whose tables cannot be read yet, whether its seals are. What else may be
+  /// wrong with them, open() tells. Errors: unsupported.
   static Status require_known_format(const std::string& path);
   bool is_new() const { return is_new_; }
   Status open_tables();
@@ -50,7 +50,8 @@ class Metadata {
   Result<std::vector<OwnedPlace>> owned_places();
   /// Whose pieces lie in a pack.
   Result<std::vector<ExtentKey>> pieces(BlockId pack);
-  /// No row of any table has a larger one that is new (rows.h).
+  /// No row of any table has a larger one that is new (rows.h). Notes damage that hides rows, and
+  /// keeps well above those that can be read then.
   Result<Ino> largest_ino();
   Result<std::int64_t> number(std::string_view sql);
 
