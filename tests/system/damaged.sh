@@ -85,6 +85,8 @@ expect 12 "/lost: bytes 4096-8191 are lost" s3oramfs fsck "$vault"
 expect 12 '"kind": "shared-block"' s3oramfs fsck --json "$vault"
 
 step "a mount of what is damaged"
+generation() { "$tools/vault_sql" "$vault" "SELECT MAX(generation) FROM backups"; }
+before=$(generation)
 for options in "-o ro" ""; do
   # shellcheck disable=SC2086 # two words or none
   mount_vault $options
@@ -96,6 +98,7 @@ for options in "-o ro" ""; do
   ! stat "$mount/mode" > "$work/read" 2> /dev/null || fail "a file without a type was found"
   umount_vault
 done
+[[ $(generation) == "$before" ]] || fail "a backup was made of damaged tables"
 # shellcheck disable=SC2154 # declared above
 told=$(grep -o "inode .*: its attributes are damaged.*" "$vault/run/fused.log" | sort -u)
 [[ $told == "inode $ino_mode: its attributes are damaged: run s3oramfs fsck" ]] ||
@@ -103,6 +106,7 @@ told=$(grep -o "inode .*: its attributes are damaged.*" "$vault/run/fused.log" |
 
 step "repair"
 known_to_backup() { "$tools/vault_sql" "$vault" "SELECT COUNT(*) FROM fs_state WHERE name = 'backed_up'"; }
+sql "INSERT OR REPLACE INTO fs_state SELECT 'backed_up', MAX(generation) FROM backups"
 [[ $(known_to_backup) == 1 ]] || fail "the last backup is of something else"
 s3oramfs fsck --repair "$vault"
 [[ $(known_to_backup) == 0 ]] || fail "the last backup is said to know what fsck has mended"
