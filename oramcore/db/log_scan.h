@@ -21,9 +21,10 @@ inline constexpr std::size_t kFrameBytes = kFrameHeaderBytes + kPageBytes;
 constexpr std::uint64_t frame_offset(std::uint32_t index) {
   return kLogHeaderBytes + std::uint64_t{index - 1} * kFrameBytes;
 }
-/// Where the mark lies when `durable` frames are: behind the last of them, in another sector.
+/// Where the mark lies when `durable` frames are: behind the last of them, in another
+/// sector of any disk, so that the loss of one spares the frame or the mark.
 constexpr std::uint64_t mark_offset(std::uint32_t durable) {
-  constexpr std::uint64_t kSector = 512;
+  constexpr std::uint64_t kSector = 4096;
   return (frame_offset(durable + 1) + kSector - 1) / kSector * kSector;
 }
 
