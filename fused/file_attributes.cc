@@ -39,11 +39,13 @@ std::size_t listed_size(const std::string& name) { return name.size() + 1; }
 
 }  // namespace
 
+/// Where damage may hide one, there is one.
 Status FileSystem::look_for_labels() {
   auto found = metadata_.number(
       fmt::format("SELECT EXISTS (SELECT 1 FROM xattrs WHERE name = CAST('{}' AS BLOB))", kLabel));
-  if (!found) return fail(found.error());
-  labelled_ = *found != 0;
+  if (!found && found.error().code != Errc::damaged_vault) return fail(found.error());
+  if (!found) metadata_.damage.note(fmt::format("vault.db: {}", found.error().message));
+  labelled_ = !found || *found != 0;
   return {};
 }
 
