@@ -41,6 +41,7 @@ enum class Rule {
   reserve_space,       // the tree grows only after every server has reserved the room
   ballast,             // room is kept back for decides and deletes
   root_stamps,         // a root slot without the access acknowledged in it is damaged
+  hop_check,           // an eviction is decided only after what servers passed on was checked
   count,
 };
 
@@ -69,8 +70,9 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Rule::cou
     "reserve-space",
     "ballast",
     "root-stamps",
+    "hop-check",
 };
-static_assert(kRuleNames.back() == "root-stamps");
+static_assert(kRuleNames.back() == "hop-check");
 
 constexpr std::string_view name_of(Rule rule) { return kRuleNames[static_cast<std::size_t>(rule)]; }
 

@@ -217,6 +217,7 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> release(ReleaseRequest request, Payload&);
   Result<Bytes> subshare(Party from, Payload& request);
   void forget_early(const EvictionId& id);
+  Bytes prepared_answer(const EvictionId& id) const;
   /// Frames out of use would stay in the cache: those of the tree's top are the last to go.
   void forget_freed() {
     for (const FrameNumber frame : control_.take_freed()) frames_->forget(frame);
@@ -264,6 +265,7 @@ class Server final : public ShareServer {
   std::shared_ptr<Eviction> eviction_;
   Event eviction_over_;
   std::map<Party, std::vector<std::pair<EvictionId, Payload>>> early_;  // by sender
+  std::pair<EvictionId, Bytes> report_;  // Eviction::report() of what was prepared last
 
   // What other servers have sent for sums and root writes.
   struct Sum {

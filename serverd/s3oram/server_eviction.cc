@@ -60,7 +60,7 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
     S3O_CO_TRY(co_await offload(background_, [&] { return reserve_frames(request.next_height); }));
     S3O_CO_TRY(check_session(request.epoch));
   }
-  if (control_.prepared() == request.id) co_return done();
+  if (control_.prepared() == request.id) co_return prepared_answer(request.id);
   if (request.id.eviction != control_.view() || request.height != control_.height() ||
       request.next_height < request.height ||
       request.next_height > std::min(request.height + 1u, kMaxHeight))
@@ -83,13 +83,19 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
 
   eviction_ = std::move(*eviction);
   auto result = co_await carry_out(*eviction_, request, std::move(*writes));
+  if (result) report_ = {request.id, eviction_->report()};
   eviction_.reset();
   eviction_over_.notify_all();
   // What a peer answered us must not look like our own answer to the client.
   if (!result)
     co_return fail(result.error().code == Errc::disk_full ? Errc::disk_full : Errc::failed,
                    "eviction {}: {}", request.id.eviction, result.error().message);
-  co_return done();
+  co_return prepared_answer(request.id);
+}
+
+Bytes Server::prepared_answer(const EvictionId& id) const {
+  if (report_.first != id || report_.second.empty()) return done();
+  return encode(PrepareAnswer{report_.second});
 }
 
 Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request,

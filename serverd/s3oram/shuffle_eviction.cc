@@ -9,18 +9,13 @@ namespace {
 
 constexpr std::size_t kPhases = 3;
 
-/// Additive shares of what servers 1 and 2 hold shares of: their Lagrange coefficients at 0.
-const Bytes& weights() {
-  static const Bytes lagrange = lagrange_at_zero(Bytes{1, 2});
-  return lagrange;
-}
-
-/// A line with f(0) = a and f(2) = g has f(x) = (1 + x/2) a + (x/2) g.
+/// A line with f(0) = content and f(mask's point) = mask has f(x) = A(x) * content + B(x) * mask,
+/// with A(x) = 1 + x / mask's point and B(x) = x / mask's point.
 struct Line {
   std::uint8_t content, mask;
 };
-Line line_at(Party x) {
-  const std::uint8_t part = gf::mul(x, gf::inverse(2));
+Line line_at(Party x, Party point_of_mask) {
+  const std::uint8_t part = gf::mul(x, gf::inverse(point_of_mask));
   return {static_cast<std::uint8_t>(1 ^ part), part};
 }
 
@@ -32,15 +27,23 @@ void combine(const std::array<std::uint8_t, n>& coefficients,
   gf::inner_product(coefficients, rows, out);
 }
 
-/// What each server must be told.
+unsigned role_of(Party server, Party first_server) { return (server + 3u - first_server) % 3 + 1; }
+
+/// What each role must be told, and no more.
 bool complete(const ShuffleOrders& orders, Party server) {
-  const bool one = server == 1, two = server == 2, three = server == 3;
+  if (orders.first_server < 1 || orders.first_server > 3) return false;
+  const unsigned role = role_of(server, orders.first_server);
+  const bool one = role == 1, two = role == 2, three = role == 3;
+  const bool checked = orders.check_1 || orders.check_2 || orders.check_3;
   return orders.first.has_value() == (one || two) && orders.second.empty() == one &&
          orders.third.has_value() == (three || one) &&
          orders.mask_first.has_value() == (one || three) &&
          orders.mask_second.has_value() == (two || one) &&
          orders.line_of_1.has_value() == (one || two) &&
-         orders.line_of_3.has_value() == (three || two);
+         orders.line_of_3.has_value() == (three || two) &&
+         orders.check_1.has_value() == (checked && !one) &&
+         orders.check_2.has_value() == (checked && !two) &&
+         orders.check_3.has_value() == (checked && !three);
 }
 
 Permutation from_seed(const std::optional<Seed>& seed, std::string_view purpose,
@@ -69,6 +72,31 @@ class ShuffleEviction::Columns {
   MutView all_;
 };
 
+/// The lists of a report, by their order in it, as sums that are not reduced yet.
+class ShuffleEviction::Tally {
+ public:
+  explicit Tally(const ShuffleEviction& eviction) {
+    const auto size = [this](HopList&, std::size_t rows) { lists_.emplace_back(rows); };
+    eviction.visit_report(size);
+  }
+  /// Adds the digest of `row` to number `at` of list `list`.
+  void add(std::size_t list, std::size_t at, const HopDigest& digest, const std::uint8_t* row) {
+    digest.add(row, lists_[list][at]);
+  }
+  void add(const Tally& other) {
+    for (std::size_t list = 0; list < lists_.size(); ++list)
+      for (std::size_t at = 0; at < lists_[list].size(); ++at)
+        for (std::size_t word = 0; word < 4; ++word)
+          lists_[list][at].words[word] ^= other.lists_[list][at].words[word];
+  }
+  gf128::Element digest(std::size_t list, std::size_t at) const {
+    return gf128::reduce(lists_[list][at]);
+  }
+
+ private:
+  std::vector<std::vector<gf128::Sum>> lists_;
+};
+
 Result<std::shared_ptr<Eviction>> ShuffleEviction::make(EvictionInput input,
                                                         const EvictionHost& host) {
   auto orders = decode<ShuffleOrders>(input.orders);
@@ -89,6 +117,7 @@ ShuffleEviction::ShuffleEviction(EvictionInput input, const EvictionHost& host,
                PathSlots::evicted(input.volume.params, input.id.eviction, input.height).count(),
                kPhases),
       orders_(std::move(orders)),
+      role_(role_of(self(), orders_.first_server)),
       slots_(PathSlots::evicted(params(), input_.id.eviction, input_.height).count()),
       dropped_(params().evict_every),
       zeros_(tile_limit()) {
@@ -96,6 +125,42 @@ ShuffleEviction::ShuffleEviction(EvictionInput input, const EvictionHost& host,
   first_from_ = from_seed(orders_.first, "pi 1", slots_);
   third_from_ = from_seed(orders_.third, "pi 3", slots_);
   second_from_ = inverse(Permutation(orders_.second.begin(), orders_.second.end()));
+  if (checked()) tally_ = std::make_unique<Tally>(*this);
+}
+
+ShuffleEviction::~ShuffleEviction() = default;
+
+Party ShuffleEviction::server_of(unsigned role) const {
+  return static_cast<Party>((orders_.first_server + role - 2) % 3 + 1);
+}
+
+/// L(role, other): what the share of `role` counts for beside that of `other`.
+std::uint8_t ShuffleEviction::weight(unsigned role, unsigned other) const {
+  return lagrange_at_zero(Bytes{server_of(role), server_of(other)})[0];
+}
+
+template <class Visit>
+void ShuffleEviction::visit_report(Visit each) const {
+  FirstReport first;
+  SecondReport second;
+  ThirdReport third;
+  if (role_ == 1) first.visit(slots_, kept_, each);
+  if (role_ == 2) second.visit(slots_, kept_, each);
+  if (role_ == 3) third.visit(slots_, kept_, each);
+}
+
+Bytes ShuffleEviction::report() const {
+  Bytes bytes;
+  if (!checked()) return bytes;
+  std::size_t list = 0;
+  visit_report([&](HopList&, std::size_t rows) {
+    for (std::size_t at = 0; at < rows; ++at) {
+      const auto digest = gf128::to_bytes(tally_->digest(list, at));
+      bytes.insert(bytes.end(), digest.begin(), digest.end());
+    }
+    ++list;
+  });
+  return bytes;
 }
 
 const std::uint8_t* ShuffleEviction::row(std::size_t slot, std::uint32_t tile) const {
@@ -134,84 +199,181 @@ void ShuffleEviction::add_result(std::uint32_t tile, View shares) {
 }
 
 Task<Status> ShuffleEviction::evict_tile(std::uint32_t tile) {
-  return self() == 1 ? first_server(tile) : self() == 2 ? second_server(tile) : third_server(tile);
+  return role_ == 1 ? first_role(tile) : role_ == 2 ? second_role(tile) : third_role(tile);
 }
 
-Task<Status> ShuffleEviction::first_server(std::uint32_t tile) {
+/// The digests that one role makes of one tile's columns. They are made beside other tiles, and
+/// added to the others' when the tile is done.
+class ShuffleEviction::TileCheck {
+ public:
+  TileCheck(const ShuffleEviction& eviction, std::uint32_t tile)
+      : scaled_(eviction.tile_width(tile)), tally_(eviction) {
+    const std::optional<Seed>* const keys[] = {&eviction.orders_.check_1, &eviction.orders_.check_2,
+                                               &eviction.orders_.check_3};
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (!*keys[i]) continue;
+      Prg coefficients = eviction.stream(*keys[i], "hop digest", tile);
+      digests_[i] = std::make_unique<HopDigest>(coefficients, scaled_.size());
+    }
+  }
+  /// Adds the digest of `row` under key `key` (1 to 3).
+  void add(std::size_t list, std::size_t at, unsigned key, const std::uint8_t* row) {
+    tally_.add(list, at, *digests_[key - 1], row);
+  }
+  /// The same of a combination of rows.
+  template <std::size_t n>
+  void add(std::size_t list, std::size_t at, unsigned key,
+           const std::array<std::uint8_t, n>& coefficients,
+           const std::array<const std::uint8_t*, n>& rows) {
+    combine<n>(coefficients, rows, scaled_);
+    add(list, at, key, scaled_.data());
+  }
+  const Tally& tally() const { return tally_; }
+
+ private:
+  Bytes scaled_;
+  std::unique_ptr<HopDigest> digests_[3];
+  Tally tally_;
+};
+
+Task<Status> ShuffleEviction::first_role(std::uint32_t tile) {
+  enum { own, mask_second, from_third, mask_first };  // FirstReport
   const std::size_t width = tile_width(tile);
+  const std::uint8_t share = weight(1, 2), with_third = weight(1, 3);
+  const Line mine_at = line_at(server_of(1), server_of(2)),
+             other_at = line_at(server_of(3), server_of(2));
+  std::optional<TileCheck> check;
+  if (checked()) check.emplace(*this, tile);
   Columns to_second(slots_, width), to_third(kept_, width);
   co_await offload(host_.pool, [&] {
     for (std::size_t i = 0; i < slots_; ++i)
-      combine<1>({weights()[0]}, {row(first_from_[i], tile)}, to_second.row(i));
+      combine<1>({share}, {row(first_from_[i], tile)}, to_second.row(i));
     stream(orders_.mask_first, "phase 0", tile).add_to(to_second.all());
   });
-  send(2, 0, tile, to_second.all());
+  send(server_of(2), 0, tile, to_second.all());
   co_await offload(host_.pool, [&] {
+    if (check) {
+      const Columns mask = masks(orders_.mask_first, "phase 0", slots_, tile);
+      for (std::size_t i = 0; i < slots_; ++i) {
+        check->add<1>(own, i, 2, {with_third}, {row(i, tile)});
+        check->add<1>(mask_first, i, 3, {mine_at.content}, {mask.at(i)});
+      }
+    }
     const Columns mine = masks(orders_.mask_second, "phase 1", slots_, tile);
     const Columns second = masks(orders_.line_of_1, "line of 1", kept_, tile);
-    const Line own = line_at(1), other = line_at(3);
     for (std::size_t i = 0; i < kept_; ++i) {
       const std::uint8_t* content = mine.at(third_from_[dropped_ + i]);
-      combine<2>({own.content, own.mask}, {content, second.at(i)}, {result(i, tile), width});
-      combine<2>({other.content, other.mask}, {content, second.at(i)}, to_third.row(i));
+      combine<2>({mine_at.content, mine_at.mask}, {content, second.at(i)},
+                 {result(i, tile), width});
+      combine<2>({other_at.content, other_at.mask}, {content, second.at(i)}, to_third.row(i));
     }
+    if (check)
+      for (std::size_t i = 0; i < slots_; ++i) check->add(mask_second, i, 2, mine.at(i));
   });
-  send(3, 2, tile, to_third.all());
-  auto shares = co_await await(3, 2, tile, kept_ * width);
+  send(server_of(3), 2, tile, to_third.all());
+  auto shares = co_await await(server_of(3), 2, tile, kept_ * width);
   if (!shares) co_return fail(shares.error());
-  co_await offload(host_.pool, [&] { add_result(tile, *shares); });
-  forget(3, 2, tile);
+  co_await offload(host_.pool, [&] {
+    if (check)
+      for (std::size_t i = 0; i < kept_; ++i)
+        check->add(from_third, i, 3, shares->data() + i * width);
+    add_result(tile, *shares);
+  });
+  forget(server_of(3), 2, tile);
+  if (check) tally_->add(check->tally());
   co_return Status{};
 }
 
-Task<Status> ShuffleEviction::second_server(std::uint32_t tile) {
+Task<Status> ShuffleEviction::second_role(std::uint32_t tile) {
+  enum { from_first, mask_second, line_of_1, sent, line_of_3 };  // SecondReport
   const std::size_t width = tile_width(tile);
-  auto received = co_await await(1, 0, tile, slots_ * width);
+  const std::uint8_t share = weight(2, 1);
+  const auto beside_third = static_cast<std::uint8_t>(share ^ weight(2, 3));
+  const Line first_at = line_at(server_of(1), server_of(2)),
+             third_at = line_at(server_of(3), server_of(2));
+  std::optional<TileCheck> check;
+  if (checked()) check.emplace(*this, tile);
+  auto received = co_await await(server_of(1), 0, tile, slots_ * width);
   if (!received) co_return fail(received.error());
   Columns to_third(slots_, width);
   co_await offload(host_.pool, [&] {
     for (std::size_t i = 0; i < slots_; ++i) {
       const std::size_t from = second_from_[i];
       const std::uint8_t* first = received->data() + from * width;
-      combine<2>({weights()[1], 1}, {row(first_from_[from], tile), first}, to_third.row(i));
+      const std::size_t slot = first_from_[from];
+      combine<2>({share, 1}, {row(slot, tile), first}, to_third.row(i));
+      // b2 is L(2,1) of the share, and what came; the check wants L(2,3) of the share besides.
+      if (check) check->add<2>(from_first, slot, 1, {beside_third, 1}, {row(slot, tile), first});
     }
     stream(orders_.mask_second, "phase 1", tile).add_to(to_third.all());
+    if (!check) return;
+    const Columns mask = masks(orders_.mask_second, "phase 1", slots_, tile);
+    for (std::size_t i = 0; i < slots_; ++i) {
+      check->add<1>(mask_second, i, 1, {third_at.content}, {mask.at(i)});
+      check->add<1>(sent, i, 3, {first_at.content}, {to_third.at(i)});
+    }
   });
-  send(3, 1, tile, to_third.all());
-  forget(1, 0, tile);
+  send(server_of(3), 1, tile, to_third.all());
+  forget(server_of(1), 0, tile);
   co_await offload(host_.pool, [&] {
     const Columns of_1 = masks(orders_.line_of_1, "line of 1", kept_, tile);
     const Columns of_3 = masks(orders_.line_of_3, "line of 3", kept_, tile);
-    for (std::size_t i = 0; i < kept_; ++i)
+    for (std::size_t i = 0; i < kept_; ++i) {
       combine<2>({1, 1}, {of_1.at(i), of_3.at(i)}, {result(i, tile), width});
+      if (!check) continue;
+      check->add<1>(line_of_1, i, 1, {third_at.mask}, {of_1.at(i)});
+      check->add<1>(line_of_3, i, 3, {first_at.mask}, {of_3.at(i)});
+    }
   });
+  if (check) tally_->add(check->tally());
   co_return Status{};
 }
 
-Task<Status> ShuffleEviction::third_server(std::uint32_t tile) {
+Task<Status> ShuffleEviction::third_role(std::uint32_t tile) {
+  enum { own, mask_first, from_first, from_second, own_again };  // ThirdReport
   const std::size_t width = tile_width(tile);
-  auto received = co_await await(2, 1, tile, slots_ * width);
+  const Line mine_at = line_at(server_of(3), server_of(2)),
+             other_at = line_at(server_of(1), server_of(2));
+  std::optional<TileCheck> check;
+  if (checked()) check.emplace(*this, tile);
+  auto received = co_await await(server_of(2), 1, tile, slots_ * width);
   if (!received) co_return fail(received.error());
   Columns to_first(kept_, width);
   co_await offload(host_.pool, [&] {
     const Columns mine = masks(orders_.mask_first, "phase 0", slots_, tile);
     const Columns mask = masks(orders_.line_of_3, "line of 3", kept_, tile);
-    const Line own = line_at(3), other = line_at(1);
+    if (check) {  // before the new content takes the old one's place
+      const std::uint8_t with_second = weight(3, 2), with_first = weight(3, 1);
+      for (std::size_t i = 0; i < slots_; ++i) {
+        check->add<1>(own, i, 1, {with_second}, {row(i, tile)});
+        check->add<1>(own_again, i, 2, {with_first}, {row(i, tile)});
+        check->add(mask_first, i, 1, mine.at(i));
+        check->add<2>(from_second, second_from_[i], 2, {1, 1},
+                      {received->data() + i * width, mine.at(second_from_[i])});
+      }
+    }
     for (std::size_t i = 0; i < kept_; ++i) {
       const std::size_t from = third_from_[dropped_ + i];
       const std::uint8_t* a = mine.at(second_from_[from]);
       const std::uint8_t* b = received->data() + from * width;
-      combine<3>({own.content, own.content, own.mask}, {a, b, mask.at(i)},
+      combine<3>({mine_at.content, mine_at.content, mine_at.mask}, {a, b, mask.at(i)},
                  {result(i, tile), width});
-      combine<3>({other.content, other.content, other.mask}, {a, b, mask.at(i)}, to_first.row(i));
+      combine<3>({other_at.content, other_at.content, other_at.mask}, {a, b, mask.at(i)},
+                 to_first.row(i));
     }
   });
-  send(1, 2, tile, to_first.all());
-  forget(2, 1, tile);
-  auto shares = co_await await(1, 2, tile, kept_ * width);
+  send(server_of(1), 2, tile, to_first.all());
+  forget(server_of(2), 1, tile);
+  auto shares = co_await await(server_of(1), 2, tile, kept_ * width);
   if (!shares) co_return fail(shares.error());
-  co_await offload(host_.pool, [&] { add_result(tile, *shares); });
-  forget(1, 2, tile);
+  co_await offload(host_.pool, [&] {
+    if (check)
+      for (std::size_t i = 0; i < kept_; ++i)
+        check->add(from_first, i, 1, shares->data() + i * width);
+    add_result(tile, *shares);
+  });
+  forget(server_of(1), 2, tile);
+  if (check) tally_->add(check->tally());
   co_return Status{};
 }
 

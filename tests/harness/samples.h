@@ -141,9 +141,14 @@ void for_each_sample(Visit visit) {
                       .mask_first = sample_seed(3),
                       .mask_second = sample_seed(4),
                       .line_of_1 = sample_seed(5),
-                      .line_of_3 = sample_seed(6)},
+                      .line_of_3 = sample_seed(6),
+                      .check_1 = sample_seed(7),
+                      .check_2 = sample_seed(8),
+                      .check_3 = sample_seed(9),
+                      .first_server = 2},
         hex(seed_there(1), "02000000", "03020504", seed_there(2), seed_there(3), seed_there(4),
-            seed_there(5), seed_there(6)));
+            seed_there(5), seed_there(6), seed_there(7), seed_there(8), seed_there(9), "02"));
+  visit(PrepareAnswer{content}, hex(kContent));
   visit(CommitRequest{kEpochNumber, sample_id()}, hex(kEpoch, kId));
   visit(DiscardRequest{kEpochNumber, sample_id()}, hex(kEpoch, kId));
   visit(ReleaseRequest{kEpochNumber, sample_id()}, hex(kEpoch, kId));

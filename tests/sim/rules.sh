@@ -40,6 +40,7 @@ in_test attempts protocol_test '*/Protocol.AnAttemptIsNeverBegunTwice/*'
 in_test epochs engine_test '*EngineTest.FencesAnOlderSession*'
 in_test compare-and-set engine_test '*EngineTest.RefusesAnOldCopyOfTheVault*'
 in_test root-stamps protocol_test '*/Heal.AServerSetBackWithinAView/*'
+in_test hop-check lying_eviction_test 'LyingEviction.*'
 in_test reserve-space protocol_test '*/Space.*'
 in_test ballast protocol_test '*/Space.*'
 ((missed == 0))

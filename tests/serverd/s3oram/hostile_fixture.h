@@ -110,7 +110,7 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
     for (std::uint32_t i = 0; i < slots; ++i) to[i] = i;
     EvictionPlan plan{.movement = to, .placements = {}, .overflow = {}};
     Prg prg(Seed{}, as_view("orders"));
-    return eviction_orders(params_, plan, prg)[server - 1];
+    return eviction_orders(params_, plan, prg).messages[server - 1];
   }
   std::uint64_t evictions() { return cluster_.engine().status().evictions; }
   std::uint64_t view() {

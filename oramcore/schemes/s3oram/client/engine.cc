@@ -157,7 +157,9 @@ EngineStatus Engine::status() const {
                       .height = tree_.height,
                       .evicting = evicting_,
                       .unreadable = unreadable_.size(),
-                      .failure = dead_ ? dead_->message : std::string(),
+                      .failure = dead_                ? dead_->message
+                                 : evictions_stopped_ ? evictions_stopped_->message
+                                                      : std::string(),
                       .servers = {}};
   const Turn released = first_turn(released_view_, params_.evict_every);
   status.evictions_due = (std::max(tree_.written, released) - released) / params_.evict_every;
@@ -405,8 +407,12 @@ Task<Result<Turn>> Engine::reserve_turn() {
   const auto open = [this] {
     return opened_ && !uplink_full() && next_turn_ < end_turn(released_view_, params_.evict_every);
   };
-  while (!dead_ && !open()) co_await turns_changed_.wait();
+  const auto used_up = [this] {
+    return evictions_stopped_ && next_turn_ >= end_turn(released_view_, params_.evict_every);
+  };
+  while (!dead_ && !open() && !used_up()) co_await turns_changed_.wait();
   if (dead_) co_return fail(*dead_);
+  if (!open()) co_return fail(*evictions_stopped_);
   co_return next_turn_++;
 }
 

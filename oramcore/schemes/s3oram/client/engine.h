@@ -20,6 +20,7 @@
 #include "oramcore/oram/block_device.h"
 #include "oramcore/schemes/s3oram/client/client_state.h"
 #include "oramcore/schemes/s3oram/client/engine_metrics.h"
+#include "oramcore/schemes/s3oram/client/eviction_orders.h"
 #include "oramcore/schemes/s3oram/client/seal.h"
 #include "oramcore/schemes/s3oram/client/servers.h"
 
@@ -227,8 +228,12 @@ class Engine final : public BlockDevice {
   Task<Status> to_stash(BlockId block);
   void decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height);
   Task<Status> flip();
-  Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height);
-  Task<Status> prepare_at(Party server, Bytes message, EvictionId id, Status& outcome);
+  Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height,
+                       unsigned tries);
+  Task<Status> prepare_at(Party server, Bytes message, EvictionId id, Status& outcome,
+                          Payload& report);
+  Status check_hops(const EvictionOrders& orders, const std::vector<Payload>& reports) const;
+  void stop_evictions(Error reason);
 
   ClientEnvironment environment_;
   VolumeParams params_;
@@ -256,9 +261,10 @@ class Engine final : public BlockDevice {
   Duration last_retrieval_{};                      // how long it took
   std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
   bool may_evict_ = true, evicting_ = false;
-  std::optional<EvictionId> attempt_;  // sent to servers, and not yet decided for good
-  Event turns_changed_;                // a turn was acknowledged, or a view began or ended
-  std::vector<Intent> intents_;        // by root slot
+  std::optional<Error> evictions_stopped_;  // why none is begun any more
+  std::optional<EvictionId> attempt_;       // sent to servers, and not yet decided for good
+  Event turns_changed_;                     // a turn was acknowledged, or a view began or ended
+  std::vector<Intent> intents_;             // by root slot
   // Blocks that could not be read when they were last asked for; whether that was since opening:
   // those are not asked for again before they are written.
   std::map<BlockId, bool> unreadable_;

@@ -9,16 +9,27 @@
 #include "oramcore/schemes/s3oram/client/eviction_orders.h"
 
 namespace s3oram {
+namespace {
+
+// Attempts with other seeds and other roles, until evictions stop.
+constexpr unsigned kMostDisagreements = 3;
+
+}  // namespace
 
 bool Engine::eviction_due() const {
   return tree_.written >= first_turn(tree_.view + 1, params_.evict_every);
 }
 
 Task<void> Engine::evict() {
-  while (!dead_ && eviction_due()) {
+  while (!dead_ && !evictions_stopped_ && eviction_due()) {
     eviction_begun_ = environment_.clock.now();
     auto status = co_await evict_once();
-    if (!status && !dead_) die(status.error());
+    if (!status && !dead_) {
+      if (status.error().code == Errc::servers_disagree)
+        stop_evictions(status.error());
+      else
+        die(status.error());
+    }
     // Blocks that had to go to the stash return to the tree by ordinary accesses.
     for (const auto& [block, sealed] : stash_)
       if (!dead_ && !queues_.contains(block) && !is_given_up(block)) {
@@ -31,7 +42,8 @@ Task<void> Engine::evict() {
 
 Task<Status> Engine::evict_once() {
   EvictionId id{tree_.view, {}};
-  for (;;) {
+  unsigned disagreements = 0;
+  for (unsigned tries = 0;; ++tries) {
     auto plan = co_await plan_that_fits();
     if (!plan) co_return fail(plan.error());
     unsigned next_height = tree_.height;
@@ -39,7 +51,7 @@ Task<Status> Engine::evict_once() {
     environment_.random.fill(id.attempt);
     attempt_ = id;
     const std::uint64_t contents = contents_changed_;
-    auto status = co_await prepare(*plan, id, next_height);
+    auto status = co_await prepare(*plan, id, next_height, tries);
     while (!dead_ && healing_) co_await await_healed();
     if (dead_) co_return fail(*dead_);
     if (status && (contents_changed_ != contents || zeroing_ > 0)) {
@@ -57,6 +69,8 @@ Task<Status> Engine::evict_once() {
                    told_of_eviction_.more());
     attempt_.reset();
     metrics_.eviction_retries.add();
+    if (status.error().code == Errc::servers_disagree && ++disagreements == kMostDisagreements)
+      co_return status;
     auto healed = co_await heal();
     if (!healed && !Servers::may_pass(healed.error().code)) co_return healed;
     co_await environment_.clock.sleep(Servers::kRetryAfter);
@@ -153,30 +167,74 @@ Task<Status> Engine::to_stash(BlockId block) {
   co_return Status{};
 }
 
-Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height) {
+/// Reads and writes go on as long as the root has room for them: what is there is sound.
+void Engine::stop_evictions(Error reason) {
+  spdlog::error("evictions stop: {}", reason.message);
+  evictions_stopped_ = std::move(reason);
+  turns_changed_.notify_all();
+}
+
+Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height,
+                             unsigned tries) {
   Writer context;
   context(as_view("eviction orders"), session_.epoch, id.eviction, id.attempt);
   Prg prg(environment_.random.seed(), context.take());
   const bool theoretic = params_.privacy == Privacy::information_theoretic;
   Random& random = theoretic ? environment_.random : prg;
-  const auto orders = eviction_orders(params_, plan, random);
+  const EvictionOrders orders = eviction_orders(params_, plan, random, tries);
   PrepareRequest request{.epoch = session_.epoch,
                          .id = id,
                          .height = static_cast<std::uint8_t>(tree_.height),
                          .next_height = static_cast<std::uint8_t>(next_height),
                          .orders = {}};
   Status outcome;
+  std::vector<Payload> reports(servers_.count());
   auto discarded = co_await for_all(servers_.count(), [&](Party server) {
-    request.orders = orders[server - 1];
-    return prepare_at(server, encode(request), id, outcome);
+    request.orders = orders.messages[server - 1u];
+    return prepare_at(server, encode(request), id, outcome, reports[server - 1u]);
   });
   for (auto& status : discarded) S3O_CO_TRY(status);
+  if (outcome) outcome = check_hops(orders, reports);
+  if (!outcome && outcome.error().code == Errc::servers_disagree)
+    S3O_CO_TRY(co_await servers_.ask_all(MessageType::discard,
+                                         encode(DiscardRequest{session_.epoch, id})));
   co_return outcome;
 }
 
-Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id, Status& outcome) {
+/// Before anything is decided, and before any server sees that it is: what they passed on to each
+/// other is what their shares and masks say (hop_check.h). Errors: servers_disagree.
+Status Engine::check_hops(const EvictionOrders& orders, const std::vector<Payload>& reports) const {
+  if (params_.security != Security::malicious || params_.evictor != Evictor::shuffle ||
+      !rule_holds(Rule::hop_check))
+    return {};
+  const std::size_t rows = orders.hops.pi_1.size(), kept = rows - params_.evict_every;
+  const auto of_role = [&]<class Report>(unsigned role, Report& report) -> Status {
+    const auto server =
+        static_cast<Party>((orders.first_server + role - 2u) % params_.scheme.servers + 1u);
+    const auto answer = decode<PrepareAnswer>(reports[server - 1u].body());
+    auto unpacked = answer ? unpack<Report>(answer->report, rows, kept) : std::nullopt;
+    if (!unpacked)
+      return fail(Errc::servers_disagree, "server {} does not say what it passed on", server);
+    report = std::move(*unpacked);
+    return {};
+  };
+  HopReports of;
+  S3O_TRY(of_role(1, of.first));
+  S3O_TRY(of_role(2, of.second));
+  S3O_TRY(of_role(3, of.third));
+  if (judge_hops(orders.hops, of).sound()) return {};
+  return fail(Errc::servers_disagree,
+              "the servers disagree on what they passed on to each other: at least one of them is "
+              "faulty or lies");
+}
+
+Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id, Status& outcome,
+                                Payload& report) {
   auto answer = co_await servers_.ask_once(server, PrepareRequest::kType, std::move(message));
-  if (answer) co_return Status{};
+  if (answer) {
+    report = std::move(*answer);
+    co_return Status{};
+  }
   const Errc code = answer.error().code;
   if (code == Errc::fenced || code == Errc::stale_vault || code == Errc::bad_request)
     die(answer.error());

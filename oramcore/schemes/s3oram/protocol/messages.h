@@ -312,6 +312,16 @@ struct PrepareRequest {
   }
 };
 
+/// The answer to a prepare whose orders ask for digests; other prepares are answered by nothing. A
+/// server that was restarted after it had prepared has no digests any more, and answers nothing.
+struct PrepareAnswer {
+  View report;  // hop_check.h: this role's lists, one behind the other
+  template <class A>
+  void fields(A& a) {
+    a(report);
+  }
+};
+
 /// A server's part in a shuffle (docs/protocol.md): what it may know of the permutation of the
 /// path, pi_3 after pi_2 after pi_1, and seeds of masks that it shares with one other server.
 struct ShuffleOrders {
@@ -322,9 +332,14 @@ struct ShuffleOrders {
   std::optional<Seed> mask_second;    // of what 2 passes on to 3: servers 2 and 1
   std::optional<Seed> line_of_1;      // server 2's share of what 1 shares anew: servers 1 and 2
   std::optional<Seed> line_of_3;      // and of what 3 shares anew: servers 3 and 2
+  // Keys of digests (hop_check.h): server i has all but check_i; or there are none, and no check.
+  std::optional<Seed> check_1, check_2, check_3;
+  // The roles go round: server `first_server` plays server 1 of the above, the next one server 2.
+  Party first_server = 1;
   template <class A>
   void fields(A& a) {
-    a(first, second, third, mask_first, mask_second, line_of_1, line_of_3);
+    a(first, second, third, mask_first, mask_second, line_of_1, line_of_3, check_1, check_2,
+      check_3, first_server);
   }
 };
 

@@ -25,7 +25,15 @@ enum class Privacy : std::uint8_t {
   computational = 1,          // seeds are sent where they can stand for them
 };
 
+/// What servers may do without harm to more than availability.
+enum class Security : std::uint8_t {
+  honest = 0,     // all of them follow the protocol
+  malicious = 1,  // t of them do anything: the client checks what they pass on to each other
+};
+
 /// As people write them.
+inline constexpr std::pair<std::string_view, Security> kSecurities[] = {
+    {"honest-but-curious", Security::honest}, {"malicious", Security::malicious}};
 inline constexpr std::pair<std::string_view, Evictor> kEvictors[] = {{"matrix", Evictor::matrix},
                                                                      {"shuffle", Evictor::shuffle}};
 inline constexpr std::pair<std::string_view, Privacy> kPrivacies[] = {
@@ -50,7 +58,8 @@ struct VolumeParams {
   Evictor evictor = Evictor::matrix;
   std::uint16_t stash_slots = 0;  // of the root, beside those for new writes: whole buckets
   Privacy privacy = Privacy::information_theoretic;
-  std::uint8_t first_height = 1;  // H of the new tree
+  std::uint8_t first_height = 1;         // H of the new tree
+  Security security = Security::honest;  // the client's matter: no server is told
   friend bool operator==(const VolumeParams&, const VolumeParams&) = default;
 
   /// Bytes of a slot: a sealed block (oramcore/schemes/s3oram/client/seal.h).
