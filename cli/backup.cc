@@ -29,16 +29,14 @@ Status write_new(const std::filesystem::path& file, View content) {
 
 /// `writing`: root's, if that has become the vault's owner; the file is where root wants it.
 Status write_keys(const Vault& vault, const std::filesystem::path& file, Errand& writing) {
-  auto text = vault.recovery();
-  if (!text) return fail(std::move(text).error());
+  S3O_ASSIGN(auto text, vault.recovery());
   if (!writing.is_prepared())
-    S3O_TRY(write_new(file, as_view(*text)));
-  else if (auto written = writing.run(as_view(*text)); !written)
+    S3O_TRY(write_new(file, as_view(text)));
+  else if (auto written = writing.run(as_view(text)); !written)
     return fail(std::move(written).error());
-  auto wanted = vault.wants_passphrase();
-  if (!wanted) return fail(std::move(wanted).error());
+  S3O_ASSIGN(auto wanted, vault.wants_passphrase());
   std::cout << file.string()
-            << (*wanted
+            << (wanted
                     ? ": keep it away from this machine. With it and the passphrase\n"
                     : ": keep it away from this machine, and secret: it opens the vault. With it\n")
             << "the vault can be had again: s3oramfs restore --from FILE VAULT\n";
@@ -57,9 +55,8 @@ Status run_backup(const Args& args) {
   app.add_option("VAULT", name, "The vault, or the directory where it is mounted")->required();
   app.add_option("--keys", keys, "Write what restore needs for a lost vault to FILE")
       ->type_name("FILE");
-  auto parsed = parse(app, args);
-  if (!parsed) return fail(std::move(parsed).error());
-  if (!*parsed) return {};
+  S3O_ASSIGN(auto parsed, parse(app, args));
+  if (!parsed) return {};
   Errand writing;
   const auto prepare_writing = [&]() -> Status {
     if (keys.empty()) return {};
@@ -70,14 +67,13 @@ Status run_backup(const Args& args) {
     return {};
   };
   S3O_TRY(become_owner(name, prepare_writing));
-  auto vault = find_vault(name);
-  if (!vault) return fail(std::move(vault).error());
-  if (!keys.empty()) S3O_TRY(write_keys(*vault, keys, writing));
-  const Status backed_up = back_up(*vault);
+  S3O_ASSIGN(auto vault, find_vault(name));
+  if (!keys.empty()) S3O_TRY(write_keys(vault, keys, writing));
+  const Status backed_up = back_up(vault);
   if (backed_up || backed_up.error().code != Errc::not_mounted) return backed_up;
   if (!keys.empty()) return {};
   return fail(Errc::not_mounted, "{}: not mounted, and every unmount backs its names up",
-              vault->directory().string());
+              vault.directory().string());
 }
 
 }  // namespace s3oram

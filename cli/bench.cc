@@ -20,9 +20,8 @@ Status measure(const std::vector<std::string>& targets, const BenchOptions& opti
   const Interrupts interrupts;
   std::vector<std::unique_ptr<BenchPlace>> places;  // all are there before the first is measured
   for (const std::string& target : targets) {
-    auto place = BenchPlace::make(target, options.size);
-    if (!place) return fail(std::move(place).error());
-    places.push_back(std::move(*place));
+    S3O_ASSIGN(auto place, BenchPlace::make(target, options.size));
+    places.push_back(std::move(place));
   }
   ProgressBar bar;
   const auto all = static_cast<double>(targets.size());
@@ -66,9 +65,8 @@ Status run_bench(const Args& args) {
   app.add_option("--plot", picture, "Write a picture too; its name ends in .svg or .png")
       ->type_name("FILE");
   app.add_flag("--json", as_json, "As JSON, for programs");
-  auto parsed = parse(app, args);
-  if (!parsed) return fail(std::move(parsed).error());
-  if (!*parsed) return {};
+  S3O_ASSIGN(auto parsed, parse(app, args));
+  if (!parsed) return {};
   if (!(options.seconds > 0)) return fail(Errc::usage, "--seconds: give more than 0");
   if (targets.empty()) targets.push_back(".");
   if (!picture.empty()) S3O_TRY(check_picture(picture));

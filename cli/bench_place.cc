@@ -119,8 +119,7 @@ Status BenchPlace::forget(int file) const {
   if (const int error = ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED); error != 0)
     return system_failure(error, "posix_fadvise");
   if (!vault_) return {};
-  auto dropped = ask_daemon(*vault_, "drop");
-  if (!dropped) return fail(std::move(dropped).error());
+  S3O_TRY(ask_daemon(*vault_, "drop"));
   return {};
 }
 

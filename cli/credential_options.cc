@@ -66,9 +66,8 @@ Result<Credential> existing_credential(const CredentialOptions& options, const V
 }
 
 Status CredentialOptions::read_early() {
-  auto secret = s3oram::read_early(source, keyfile);
-  if (!secret) return fail(std::move(secret).error());
-  early = std::move(*secret);
+  S3O_ASSIGN(auto secret, s3oram::read_early(source, keyfile));
+  early = std::move(secret);
   return {};
 }
 
@@ -76,17 +75,15 @@ Status CredentialOptions::prepare_new() {
   std::error_code error;
   if (keyfile.empty() && !source.given()) return {};  // somebody is asked, or nothing opens it
   if (keyfile.empty()) {
-    auto text = read_new_passphrase(source);
-    if (!text) return fail(std::move(text).error());
-    early.passphrase = std::move(*text);
+    S3O_ASSIGN(auto text, read_new_passphrase(source));
+    early.passphrase = std::move(text);
     return {};
   }
   const auto path = std::filesystem::absolute(keyfile, error);
   if (error) return fail(Errc::failed, "{}: {}", keyfile.string(), error.message());
   if (std::filesystem::exists(path, error)) {
-    auto content = read_key_content(path);
-    if (!content) return fail(std::move(content).error());
-    early.key = std::move(*content);
+    S3O_ASSIGN(auto content, read_key_content(path));
+    early.key = std::move(content);
     return {};
   }
   auto make = Errand::prepare([path](View content, std::vector<Descriptor>&) {
@@ -136,9 +133,8 @@ Result<NewCredential> NewCredential::make(CredentialOptions& options) {
     return made;
   }
   warn_if_exposed(options.source.passfile);
-  auto text = read_new_passphrase(options.source);
-  if (!text) return fail(std::move(text).error());
-  made.credential_ = of_passphrase(std::move(*text));
+  S3O_ASSIGN(auto text, read_new_passphrase(options.source));
+  made.credential_ = of_passphrase(std::move(text));
   return made;
 }
 

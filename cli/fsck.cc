@@ -85,33 +85,31 @@ Status run_fsck(const Args& args) {
   app.add_option("VAULT", name, "The vault")->required();
   app.add_flag("--repair", repair, "Mend what can be mended; keeps a copy of vault.db");
   app.add_flag("--json", as_json, "As JSON, for programs");
-  auto parsed = parse(app, args);
-  if (!parsed) return fail(std::move(parsed).error());
-  if (!*parsed) return {};
+  S3O_ASSIGN(auto parsed, parse(app, args));
+  if (!parsed) return {};
 
   S3O_TRY(become_owner(name));
-  auto vault = find_vault(name);
-  if (!vault) return fail(std::move(vault).error());
-  S3O_TRY(lock_vault(*vault));
-  S3O_TRY(vault->require_ready());
+  S3O_ASSIGN(auto vault, find_vault(name));
+  S3O_TRY(lock_vault(vault));
+  S3O_TRY(vault.require_ready());
   auto report = [&] {
-    Progress progress("checking " + vault->directory().string());
-    return check_vault(*vault, repair, [&](const std::string& doing) { progress.update(doing); });
+    Progress progress("checking " + vault.directory().string());
+    return check_vault(vault, repair, [&](const std::string& doing) { progress.update(doing); });
   }();
   if (!report) return fail(std::move(report).error());
 
   const std::size_t problems = damage(*report);
   if (as_json)
-    std::cout << json_of(*vault, *report) << "\n";
+    std::cout << json_of(vault, *report) << "\n";
   else
     print(*report);
-  S3O_TRY(outcome(vault->directory().string(), *report, problems, repair));
+  S3O_TRY(outcome(vault.directory().string(), *report, problems, repair));
   if (as_json) return {};
   if (problems == 0)
-    std::cout << fmt::format("{} is sound\n", vault->directory().string());
+    std::cout << fmt::format("{} is sound\n", vault.directory().string());
   else
     std::cout << fmt::format(
-        "{}: {} mended\n", vault->directory().string(),
+        "{}: {} mended\n", vault.directory().string(),
         problems == 1 ? "the problem was" : fmt::format("all {} problems were", problems));
   return {};
 }

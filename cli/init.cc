@@ -141,9 +141,8 @@ Result<VaultConfig> config_of(const InitOptions& options, const VolumeParams& pa
   config.local = options.local;
   config.servers.resize(config.params.scheme.servers);
   if (options.local) return config;
-  auto servers = parse_servers(options.servers);
-  if (!servers) return fail(std::move(servers).error());
-  config.servers = std::move(*servers);
+  S3O_ASSIGN(auto servers, parse_servers(options.servers));
+  config.servers = std::move(servers);
   return config;
 }
 
@@ -164,24 +163,22 @@ class Unfinished {
  public:
   static Result<Unfinished> start(InitOptions& options, const VolumeParams& params) {
     SystemRandom random;
-    auto config = config_of(options, params, random);
-    if (!config) return fail(std::move(config).error());
+    S3O_ASSIGN(auto config, config_of(options, params, random));
     auto found = Vault::find(options.vault);
-    if (found || found.error().code != Errc::not_a_vault) return resume(options, *config, found);
+    if (found || found.error().code != Errc::not_a_vault) return resume(options, config, found);
 
     std::error_code error;
     const bool existed = fs::exists(options.vault, error);
     S3O_TRY(
         VaultDraft::check(options.vault));  // these two: before anyone is asked for a passphrase
     S3O_TRY(check_room(options, params));
-    auto credential = NewCredential::make(options.credential);
-    if (!credential) return fail(std::move(credential).error());
-    auto vault = Vault::create(options.vault, *config, credential->get(), random);
+    S3O_ASSIGN(auto credential, NewCredential::make(options.credential));
+    auto vault = Vault::create(options.vault, config, credential.get(), random);
     if (!vault) {
-      S3O_TRY(credential->undo());
+      S3O_TRY(credential.undo());
       return fail(std::move(vault).error());
     }
-    Unfinished made{std::move(*vault), std::move(*credential)};
+    Unfinished made{std::move(*vault), std::move(credential)};
     made.made_directory_ = !existed;
     made.remove_ = true;
     return made;
@@ -225,9 +222,8 @@ class Unfinished {
                   "{}: holds an unfinished vault with other servers or sizes: run init as before, "
                   "or remove it",
                   options.vault.string());
-    auto credential = existing_credential(options.credential, *found);
-    if (!credential) return fail(std::move(credential).error());
-    return Unfinished{std::move(*found), NewCredential(std::move(*credential))};
+    S3O_ASSIGN(auto credential, existing_credential(options.credential, *found));
+    return Unfinished{std::move(*found), NewCredential(std::move(credential))};
   }
 
   bool made_directory_ = false;
@@ -237,11 +233,10 @@ class Unfinished {
 // Tries until the servers admit the key, or as long as the options say.
 Status create_volume(const InitOptions& options, Unfinished& making, const VaultKeys& keys) {
   Progress progress("making the volume");
-  const auto how = volume_options(making.vault, options.patience.timeout, progress);
-  if (!how) return fail(how.error());
+  S3O_ASSIGN(const auto how, volume_options(making.vault, options.patience.timeout, progress));
   bool shown = false;
   Status made = until_admitted(options.patience, [&] {
-    Status outcome = Volume::create(making.vault, keys, *how);
+    Status outcome = Volume::create(making.vault, keys, how);
     if (outcome || outcome.error().code != Errc::refused_key) return outcome;
     if (!std::exchange(shown, true)) show_client_key("This client's key is", keys.curve.public_key);
     making.keep();  // someone will admit this very key
@@ -268,33 +263,29 @@ std::string room_on(std::uint64_t available, const VolumeParams& params) {
 
 Status run_init(const Args& args) {
   InitOptions options;
-  auto parsed = parse_options(args, options);
-  if (!parsed) return fail(std::move(parsed).error());
-  if (!*parsed) return {};
+  S3O_ASSIGN(auto parsed, parse_options(args, options));
+  if (!parsed) return {};
 
-  const auto choice = choose(options);
-  if (!choice) return fail(choice.error());
+  S3O_ASSIGN(const auto choice, choose(options));
   S3O_TRY(VaultPlace::check_new(options.vault));
-  auto making = Unfinished::start(options, choice->params);
-  if (!making) return fail(std::move(making).error());
-  if (Status locked = making->vault.lock(); !locked) {
-    making->keep();  // whoever has it goes on with it
+  S3O_ASSIGN(auto making, Unfinished::start(options, choice.params));
+  if (Status locked = making.vault.lock(); !locked) {
+    making.keep();  // whoever has it goes on with it
     return locked;
   }
-  auto keys = making->vault.unlock(making->credential.get());
-  if (!keys) return fail(std::move(keys).error());
-  S3O_TRY(create_volume(options, *making, *keys));
-  making->keep();
+  S3O_ASSIGN(auto keys, making.vault.unlock(making.credential.get()));
+  S3O_TRY(create_volume(options, making, keys));
+  making.keep();
 
-  const fs::path& directory = making->vault.directory();
+  const fs::path& directory = making.vault.directory();
   const std::string vault = directory.string();
   if (options.credential.no_passphrase)
     std::cout << "Without a passphrase, whoever can read " << vault << " can read all files.\n";
-  std::cout << choice->why;
+  std::cout << choice.why;
   if (options.local) {
     std::error_code unknown;
     if (const auto disk = fs::space(directory, unknown); !unknown)
-      std::cout << room_on(disk.available, choice->params);
+      std::cout << room_on(disk.available, choice.params);
   }
   std::cout << "Made " << vault << ". Keep it: without it nothing can be read. To mount it:\n"
             << "  s3oramfs mount " << shell_word(options.vault) << " DIRECTORY\n";

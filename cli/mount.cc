@@ -13,23 +13,19 @@
 namespace s3oram {
 
 Status run_mount(const Args& args) {
-  auto daemon = program_beside("s3oramfs-fused");
-  if (!daemon) return fail(std::move(daemon).error());
+  S3O_ASSIGN(auto daemon, program_beside("s3oramfs-fused"));
   Args words = args;
-  words.insert(words.begin(), *daemon);
-  ::execv(daemon->c_str(), argument_pointers(words).data());
-  return system_failure(errno, "{}: cannot be run", daemon->string());
+  words.insert(words.begin(), daemon);
+  ::execv(daemon.c_str(), argument_pointers(words).data());
+  return system_failure(errno, "{}: cannot be run", daemon.string());
 }
 
 Result<int> run_mount_helper(const Args& args) {
-  auto words = mount_arguments(args);
-  if (!words) return fail(std::move(words).error());
-  auto daemon = program_beside("s3oramfs-fused");
-  if (!daemon) return fail(std::move(daemon).error());
-  words->insert(words->begin(), *daemon);
-  auto end = run_program(*words);
-  if (!end) return fail(std::move(end).error());
-  return WIFEXITED(end->status) ? WEXITSTATUS(end->status) : static_cast<int>(Errc::failed);
+  S3O_ASSIGN(auto words, mount_arguments(args));
+  S3O_ASSIGN(auto daemon, program_beside("s3oramfs-fused"));
+  words.insert(words.begin(), daemon);
+  S3O_ASSIGN(auto end, run_program(words));
+  return WIFEXITED(end.status) ? WEXITSTATUS(end.status) : static_cast<int>(Errc::failed);
 }
 
 }  // namespace s3oram

@@ -118,13 +118,12 @@ Result<std::string> Question::receive_line() {
 }
 
 Result<json> Question::answer() {
-  auto line = receive_line();
-  if (!line) return fail(std::move(line).error());
-  if (line->empty()) return fail(Errc::failed, "{}: its daemon ended before it answered", vault_);
-  json answer = json::parse(*line, nullptr, /*allow_exceptions=*/false);
+  S3O_ASSIGN(auto line, receive_line());
+  if (line.empty()) return fail(Errc::failed, "{}: its daemon ended before it answered", vault_);
+  json answer = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!answer.is_object() || !answer.contains("ok") || !answer["ok"].is_boolean())
     return fail(Errc::failed, "{}: its daemon's answer to {} cannot be read: \"{}\"", vault_, text_,
-                line->substr(0, kShown));
+                line.substr(0, kShown));
   if (answer["ok"].get<bool>()) return answer;
   const auto code = answer.find("code");
   const auto message = answer.find("message");
@@ -154,18 +153,16 @@ void Question::await_exit(std::chrono::milliseconds most) const {
 
 Result<json> ask_daemon(const Vault& vault, const std::string& question,
                         std::chrono::seconds patience) {
-  auto asked = Question::ask(vault, question, patience);
-  if (!asked) return fail(std::move(asked).error());
-  return asked->answer();
+  S3O_ASSIGN(auto asked, Question::ask(vault, question, patience));
+  return asked.answer();
 }
 
 Result<json> ask_daemon(const Vault& vault, const std::string& question, Progress& progress,
                         std::chrono::seconds patience) {
   const auto ask = [&](const std::string& text, std::chrono::seconds most) -> Result<json> {
-    auto asked = Question::ask(vault, text, most);
-    if (!asked) return fail(std::move(asked).error());
-    S3O_TRY(asked->await(progress));
-    return asked->answer();
+    S3O_ASSIGN(auto asked, Question::ask(vault, text, most));
+    S3O_TRY(asked.await(progress));
+    return asked.answer();
   };
   auto awake = ask("status", kStatusPatience);
   return awake ? ask(question, patience) : awake;

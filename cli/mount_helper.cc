@@ -51,32 +51,30 @@ bool has(const HelperArguments& read, char flag) {
 }  // namespace
 
 Result<Args> mount_arguments(const Args& args) {
-  auto given = read(args, "sfnvot");
-  if (!given) return fail(std::move(given).error());
-  if (given->names.size() != 2)
+  S3O_ASSIGN(auto given, read(args, "sfnvot"));
+  if (given.names.size() != 2)
     return fail(
         Errc::usage,
         "usage: mount.s3oramfs VAULT DIRECTORY [-sfnv] [-o OPTION,...], as mount(8) calls it");
   Args words;
-  if (has(*given, 's')) words.push_back("--sloppy");
-  if (has(*given, 'f')) words.push_back("--fake");
-  if (!given->options.empty()) words.insert(words.end(), {"-o", given->options});
-  words.insert(words.end(), {"--", given->names[0], given->names[1]});
+  if (has(given, 's')) words.push_back("--sloppy");
+  if (has(given, 'f')) words.push_back("--fake");
+  if (!given.options.empty()) words.insert(words.end(), {"-o", given.options});
+  words.insert(words.end(), {"--", given.names[0], given.names[1]});
   return words;
 }
 
 Result<Args> umount_arguments(const Args& args) {
-  auto given = read(args, "flnrvt");
-  if (!given) return fail(std::move(given).error());
-  if (given->names.size() != 1)
+  S3O_ASSIGN(auto given, read(args, "flnrvt"));
+  if (given.names.size() != 1)
     return fail(Errc::usage,
                 "usage: umount.fuse.s3oramfs DIRECTORY [-flnv], as umount(8) calls it");
-  if (has(*given, 'r'))
+  if (has(given, 'r'))
     return fail(Errc::usage, "-r: a vault cannot be made read-only while it is mounted");
   Args words;
-  if (has(*given, 'f')) words.push_back("--force");
-  if (has(*given, 'l')) words.push_back("--lazy");
-  words.insert(words.end(), {"--", given->names[0]});
+  if (has(given, 'f')) words.push_back("--force");
+  if (has(given, 'l')) words.push_back("--lazy");
+  words.insert(words.end(), {"--", given.names[0]});
   return words;
 }
 

@@ -14,10 +14,9 @@ namespace stdfs = std::filesystem;
 
 /// Where the vault is mounted, as its daemon says. Errors: vault_in_use (not to be seen here).
 Result<VaultMount> mount_of(const Vault& vault) {
-  const auto status = ask_daemon(vault, "status", kStatusPatience);
-  if (!status) return fail(status.error());
-  const auto point = status->find("mountpoint"), pid = status->find("pid");
-  if (point == status->end() || pid == status->end() || !point->is_string() ||
+  S3O_ASSIGN(const auto status, ask_daemon(vault, "status", kStatusPatience));
+  const auto point = status.find("mountpoint"), pid = status.find("pid");
+  if (point == status.end() || pid == status.end() || !point->is_string() ||
       !pid->is_number_unsigned())
     return fail(Errc::not_mounted, "{}: its daemon does not say where", vault.directory().string());
   auto mount = vault_mounted_at(point->get<std::string>());

@@ -53,9 +53,8 @@ std::string describe(const KeyWrap& wrap) {
 }
 
 Status list(const Vault& vault) {
-  auto slots = vault.slots();
-  if (!slots) return fail(std::move(slots).error());
-  for (const Vault::Slot& slot : *slots)
+  S3O_ASSIGN(auto slots, vault.slots());
+  for (const Vault::Slot& slot : slots)
     std::cout << fmt::format("slot {}  {}\n", slot.number, describe(slot.wrap));
   return {};
 }
@@ -70,14 +69,13 @@ Status remove(Vault& vault, unsigned slot, const Credential& remaining) {
 Status set(Vault& vault, PasswdOptions& options, const Credential& known) {
   // Before anyone is asked for a new one.
   if (auto keys = vault.unlock(known); !keys) return fail(std::move(keys).error());
-  auto fresh = NewCredential::make(options.fresh);
-  if (!fresh) return fail(std::move(fresh).error());
+  S3O_ASSIGN(auto fresh, NewCredential::make(options.fresh));
   SystemRandom random;
-  auto slot = options.add ? vault.add_credential(known, fresh->get(), random)
-                          : vault.change_credential(known, fresh->get(), random);
+  auto slot = options.add ? vault.add_credential(known, fresh.get(), random)
+                          : vault.change_credential(known, fresh.get(), random);
   if (!slot) {
     // After an error of the disk it may be what opens the vault from now on.
-    if (!vault.unlock(fresh->get())) S3O_TRY(fresh->undo());
+    if (!vault.unlock(fresh.get())) S3O_TRY(fresh.undo());
     return fail(std::move(slot).error());
   }
   if (options.add)
@@ -94,22 +92,19 @@ Status set(Vault& vault, PasswdOptions& options, const Credential& known) {
 
 Status run_passwd(const Args& args) {
   PasswdOptions options;
-  auto parsed = parse_options(args, options);
-  if (!parsed) return fail(std::move(parsed).error());
-  if (!*parsed) return {};
+  S3O_ASSIGN(auto parsed, parse_options(args, options));
+  if (!parsed) return {};
   const auto read_secrets = [&]() -> Status {
     if (options.list) return {};
     S3O_TRY(options.known.read_early());
     return options.remove > 0 ? Status() : options.fresh.prepare_new();
   };
   S3O_TRY(become_owner(options.vault, read_secrets));
-  auto vault = find_vault(options.vault);
-  if (!vault) return fail(std::move(vault).error());
-  if (options.list) return list(*vault);
-  auto known = existing_credential(options.known, *vault);
-  if (!known) return fail(std::move(known).error());
-  if (options.remove > 0) return remove(*vault, options.remove, *known);
-  return set(*vault, options, *known);
+  S3O_ASSIGN(auto vault, find_vault(options.vault));
+  if (options.list) return list(vault);
+  S3O_ASSIGN(auto known, existing_credential(options.known, vault));
+  if (options.remove > 0) return remove(vault, options.remove, known);
+  return set(vault, options, known);
 }
 
 }  // namespace s3oram

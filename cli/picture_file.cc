@@ -54,10 +54,10 @@ Status write_picture(const std::string& file, const std::string& svg) {
   if (source.get() < 0 ||
       ::write(source.get(), svg.data(), svg.size()) != static_cast<ssize_t>(svg.size()))
     return system_failure(errno, "{}", file);
-  const auto end = run_program({kConverter, "--format=png", "--zoom=2", "--output=" + file,
-                                fmt::format("/dev/fd/{}", source.get())});
-  if (!end) return fail(end.error());
-  if (!end->succeeded()) return fail(Errc::failed, "{}: {} could not draw it", file, kConverter);
+  S3O_ASSIGN(const auto end,
+             run_program({kConverter, "--format=png", "--zoom=2", "--output=" + file,
+                          fmt::format("/dev/fd/{}", source.get())}));
+  if (!end.succeeded()) return fail(Errc::failed, "{}: {} could not draw it", file, kConverter);
   return {};
 }
 

@@ -34,11 +34,9 @@ Result<bool> parse_options(const Args& args, RekeyOptions& options) {
 // Whether all servers admit the key: only a session tells.
 Status try_key(Vault& vault, const VaultKeys& keys, const RekeyOptions& options,
                Progress& progress) {
-  const auto how = volume_options(vault, options.patience.timeout, progress);
-  if (!how) return fail(how.error());
-  auto volume = Volume::open(vault, keys, *how);
-  if (!volume) return fail(std::move(volume).error());
-  return (*volume)->close();
+  S3O_ASSIGN(const auto how, volume_options(vault, options.patience.timeout, progress));
+  S3O_ASSIGN(auto volume, Volume::open(vault, keys, how));
+  return volume->close();
 }
 
 Status wait_for_servers(Vault& vault, const VaultKeys& keys, const RekeyOptions& options) {
@@ -56,35 +54,30 @@ Status wait_for_servers(Vault& vault, const VaultKeys& keys, const RekeyOptions&
 
 Status run_rekey(const Args& args) {
   RekeyOptions options;
-  auto parsed = parse_options(args, options);
-  if (!parsed) return fail(std::move(parsed).error());
-  if (!*parsed) return {};
+  S3O_ASSIGN(auto parsed, parse_options(args, options));
+  if (!parsed) return {};
   S3O_TRY(become_owner(options.vault, [&] { return options.credential.read_early(); }));
-  auto vault = find_vault(options.vault);
-  if (!vault) return fail(std::move(vault).error());
-  if (vault->config().local)
+  S3O_ASSIGN(auto vault, find_vault(options.vault));
+  if (vault.config().local)
     return fail(Errc::usage, "{}: its servers run on this machine, and need no keys",
-                vault->directory().string());
-  S3O_TRY(vault->require_ready());
-  auto known = existing_credential(options.credential, *vault);
-  if (!known) return fail(std::move(known).error());
+                vault.directory().string());
+  S3O_TRY(vault.require_ready());
+  S3O_ASSIGN(auto known, existing_credential(options.credential, vault));
   SystemRandom random;
-  auto next = vault->next_client_key(*known, random);
+  auto next = vault.next_client_key(known, random);
   if (!next) return fail(std::move(next).error());
   show_client_key("This client's new key is", *next);
-  if (Status locked = lock_vault(*vault); !locked)
+  if (Status locked = lock_vault(vault); !locked)
     return fail(locked.error().code,
                 "{}; the new key waits: once all servers admit it, unmount, and run the same rekey "
                 "again",
                 locked.error().message);
-  auto keys = vault->unlock(*known, ClientKey::next);
-  if (!keys) return fail(std::move(keys).error());
-  S3O_TRY(wait_for_servers(*vault, *keys, options));
-  auto used = vault->use_next_client_key(*known);
-  if (!used) return fail(std::move(used).error());
+  S3O_ASSIGN(auto keys, vault.unlock(known, ClientKey::next));
+  S3O_TRY(wait_for_servers(vault, keys, options));
+  S3O_ASSIGN(auto used, vault.use_next_client_key(known));
   std::cout << "All servers admit the new key, and it is in use. End the former one at each:\n"
                "  s3oramfs-serverd revoke --store DIR "
-            << to_text(used->former) << "\n";
+            << to_text(used.former) << "\n";
   return {};
 }
 
@@ -96,16 +89,13 @@ Status run_server(const Args& args) {
   app.add_option("VAULT", name, "The vault")->required();
   app.add_option("N", number, "The server's number")->required()->check(CLI::Range(1, 255));
   app.add_option("ADDRESS", address, "HOST:PORT,KEY: its address and key from now on")->required();
-  auto parsed = parse(app, args);
-  if (!parsed) return fail(std::move(parsed).error());
-  if (!*parsed) return {};
-  auto servers = parse_servers({address});
-  if (!servers) return fail(std::move(servers).error());
+  S3O_ASSIGN(auto parsed, parse(app, args));
+  if (!parsed) return {};
+  S3O_ASSIGN(auto servers, parse_servers({address}));
   S3O_TRY(become_owner(name));
-  auto vault = find_vault(name);
-  if (!vault) return fail(std::move(vault).error());
-  S3O_TRY(lock_vault(*vault));
-  return vault->set_server(static_cast<Party>(number), servers->front());
+  S3O_ASSIGN(auto vault, find_vault(name));
+  S3O_TRY(lock_vault(vault));
+  return vault.set_server(static_cast<Party>(number), servers.front());
 }
 
 }  // namespace s3oram

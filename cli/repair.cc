@@ -119,34 +119,29 @@ Status scrub_mounted(const Vault& vault, std::chrono::seconds timeout) {
                ? fail(Errc::unsupported, "{}: its daemon is of an older version: mount it anew",
                       directory)
                : fail(std::move(begun).error());
-  const auto found = await_scrub(vault, timeout);
-  if (!found) return fail(found.error());
-  return report(directory, {}, *found);
+  S3O_ASSIGN(const auto found, await_scrub(vault, timeout));
+  return report(directory, {}, found);
 }
 
 /// `doing`: as the user is told.
 Status run(RepairOptions& options, const std::string& doing) {
   S3O_TRY(become_owner(options.vault, [&] { return options.credential.read_early(); }));
-  auto vault = find_vault(options.vault);
-  if (!vault) return fail(std::move(vault).error());
-  if (Status locked = vault->lock(); !locked) {
+  S3O_ASSIGN(auto vault, find_vault(options.vault));
+  if (Status locked = vault.lock(); !locked) {
     const bool mounted = locked.error().code == Errc::vault_in_use && options.servers.empty() &&
-                         ask_daemon(*vault, "status", kStatusPatience);
-    if (mounted) return scrub_mounted(*vault, std::chrono::seconds(options.timeout));
-    S3O_TRY(lock_vault(*vault));
+                         ask_daemon(vault, "status", kStatusPatience);
+    if (mounted) return scrub_mounted(vault, std::chrono::seconds(options.timeout));
+    S3O_TRY(lock_vault(vault));
   }
-  auto known = existing_credential(options.credential, *vault);
-  if (!known) return fail(std::move(known).error());
-  auto keys = vault->unlock(*known);
-  if (!keys) return fail(std::move(keys).error());
-  const std::string& directory = vault->directory().string();
+  S3O_ASSIGN(auto known, existing_credential(options.credential, vault));
+  S3O_ASSIGN(auto keys, vault.unlock(known));
+  const std::string& directory = vault.directory().string();
   auto repaired = [&]() -> Result<RepairedVolume> {
     Progress progress(doing + " " + directory);
-    const auto how = volume_options(*vault, options.timeout, progress);
-    if (!how) return fail(how.error());
+    S3O_ASSIGN(const auto how, volume_options(vault, options.timeout, progress));
     std::set<Party> servers;
     for (const unsigned server : options.servers) servers.insert(static_cast<Party>(server));
-    return Volume::repair(*vault, *keys, *how, std::move(servers));
+    return Volume::repair(vault, keys, how, std::move(servers));
   }();
   if (!repaired) return fail(std::move(repaired).error());
   return report(directory, options.servers, *repaired);
@@ -166,9 +161,8 @@ Status run_repair(const Args& args) {
       ->expected(1)
       ->allow_extra_args(false)
       ->check(CLI::Range(1, 255));
-  auto parsed = parse(app, args);
-  if (!parsed) return fail(std::move(parsed).error());
-  return *parsed ? run(options, "repairing") : Status();
+  S3O_ASSIGN(auto parsed, parse(app, args));
+  return parsed ? run(options, "repairing") : Status();
 }
 
 Status run_scrub(const Args& args) {
@@ -179,9 +173,8 @@ Status run_scrub(const Args& args) {
       "s3oramfs scrub");
   RepairOptions options;
   options.add_to(app, "The vault");
-  auto parsed = parse(app, args);
-  if (!parsed) return fail(std::move(parsed).error());
-  return *parsed ? run(options, "scrubbing") : Status();
+  S3O_ASSIGN(auto parsed, parse(app, args));
+  return parsed ? run(options, "scrubbing") : Status();
 }
 
 }  // namespace s3oram

@@ -95,23 +95,20 @@ Result<std::string> prepare(RestoreOptions& options) {
 
 Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options, const std::string& text) {
   if (options.from.empty()) {
-    auto vault = find_vault(options.vault);
-    if (!vault) return fail(std::move(vault).error());
-    return Vault::Recovered{std::move(*vault)};
+    S3O_ASSIGN(auto vault, find_vault(options.vault));
+    return Vault::Recovered{std::move(vault)};
   }
-  const auto recovery = parse_recovery(text, options.from);
-  if (!recovery) return fail(recovery.error());
-  S3O_TRY(check_database(options.vault / "vault.db", recovery->file.config, {}));
+  S3O_ASSIGN(const auto recovery, parse_recovery(text, options.from));
+  S3O_TRY(check_database(options.vault / "vault.db", recovery.file.config, {}));
   auto found = Vault::recover(options.vault, text, options.from);
-  if (found) compare_servers(found->vault, recovery->file.config, options.from);
+  if (found) compare_servers(found->vault, recovery.file.config, options.from);
   return found;
 }
 
 /// Whether vault.db has files in it: a restore that was cut short leaves one without.
 Result<bool> has_files(const fs::path& path) {
-  auto database = Database::open(path.string(), Database::Mode::read_only);
-  if (!database) return fail(std::move(database).error());
-  return database->has_table("fs_state");
+  S3O_ASSIGN(auto database, Database::open(path.string(), Database::Mode::read_only));
+  return database.has_table("fs_state");
 }
 
 Status refuse_files(const fs::path& path) {
@@ -178,30 +175,27 @@ Result<std::optional<FilesDump>> former_files(const Vault& vault) {
 /// nothing is wrong with vault.db, or the servers hold no whole backup.
 Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys,
                                              const VolumeOptions& how, const fs::path& made) {
-  auto rebuilt = Volume::rebuild(vault, keys, how, made);
-  if (!rebuilt) return fail(std::move(rebuilt).error());
+  S3O_ASSIGN(auto rebuilt, Volume::rebuild(vault, keys, how, made));
   // Those of an older copy would name blocks that hold other files by now.
   std::optional<FilesDump> names;
-  if (rebuilt->former_was_last) {
-    auto files = former_files(vault);
-    if (!files) return fail(std::move(files).error());
-    names = std::move(*files);
+  if (rebuilt.former_was_last) {
+    S3O_ASSIGN(auto files, former_files(vault));
+    names = std::move(files);
   }
-  if (!names && rebuilt->backup.empty())
+  if (!names && rebuilt.backup.empty())
     return fail(Errc::damaged_vault, "the servers hold no backup of the names");
   const bool sound = names && is_sound(vault, how);
   if (names) S3O_TRY(store_files(made, *names));
   S3O_TRY(keep_former(vault));
   S3O_TRY(replace_database(made, vault.database()));
-  if (rebuilt->damaged > 0)
+  if (rebuilt.damaged > 0)
     std::cerr << fmt::format("s3oramfs: {} slots are damaged at too many servers\n",
-                             rebuilt->damaged);
+                             rebuilt.damaged);
   if (sound) return std::nullopt;
   FilesRestore restoring;  // outlives the volume
-  auto volume = Volume::open(vault, keys, how);
-  if (!volume) return fail(std::move(volume).error());
-  auto files = restoring.run((*volume)->device(), rebuilt->backup);
-  Status closed = (*volume)->close();
+  S3O_ASSIGN(auto volume, Volume::open(vault, keys, how));
+  auto files = restoring.run(volume->device(), rebuilt.backup);
+  Status closed = volume->close();
   const bool no_backup = !files && files.error().code == Errc::damaged_vault;
   if (!files && !(names && no_backup)) return fail(std::move(files).error());
   if (!closed) return fail(std::move(closed).error());
@@ -213,35 +207,29 @@ Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys
 
 Status run_restore(const Args& args) {
   RestoreOptions options;
-  auto parsed = parse_options(args, options);
-  if (!parsed) return fail(std::move(parsed).error());
-  if (!*parsed) return {};
-  const auto text = prepare(options);
-  if (!text) return fail(text.error());
-  auto found = vault_to_restore(options, *text);
-  if (!found) return fail(std::move(found).error());
-  Vault* vault = &found->vault;
+  S3O_ASSIGN(auto parsed, parse_options(args, options));
+  if (!parsed) return {};
+  S3O_ASSIGN(const auto text, prepare(options));
+  S3O_ASSIGN(auto found, vault_to_restore(options, text));
+  Vault* vault = &found.vault;
   S3O_TRY(vault->require_ready());
   S3O_TRY(lock_vault(*vault));
-  if (found->put_back && !options.force && fs::exists(vault->database())) {
+  if (found.put_back && !options.force && fs::exists(vault->database())) {
     std::cout << fmt::format(
         "{} has its vault.json and vault.key again; vault.db stays as it is. Check it: s3oramfs "
         "fsck {}\n",
         vault->directory().string(), shell_word(vault->directory()));
     return {};
   }
-  auto credential = existing_credential(options.credential, *vault);
-  if (!credential) return fail(std::move(credential).error());
-  auto keys = vault->unlock(*credential);
-  if (!keys) return fail(std::move(keys).error());
-  S3O_TRY(check_database(vault->database(), vault->config(), keys->sealing));
+  S3O_ASSIGN(auto credential, existing_credential(options.credential, *vault));
+  S3O_ASSIGN(auto keys, vault->unlock(credential));
+  S3O_TRY(check_database(vault->database(), vault->config(), keys.sealing));
   if (!options.force) S3O_TRY(refuse_files(vault->database()));
   Progress progress("restoring " + vault->directory().string());
-  const auto how = volume_options(*vault, options.timeout, progress);
-  if (!how) return fail(how.error());
+  S3O_ASSIGN(const auto how, volume_options(*vault, options.timeout, progress));
   const fs::path made = place_to_make(*vault);
   S3O_TRY(remove_database(made));  // of a restore that was cut short
-  auto restored = restore(*vault, *keys, *how, made);
+  auto restored = restore(*vault, keys, how, made);
   if (!restored) static_cast<void>(remove_database(made));  // its own error is the one to report
   if (!restored && restored.error().code == Errc::damaged_vault) return fail(restored.error());
   const std::string& directory = vault->directory().string();

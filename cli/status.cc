@@ -69,25 +69,23 @@ Status run_status(const Args& args) {
   app.add_option("VAULT", name, "The vault, or the directory where it is mounted")->required();
   app.add_flag("--json", as_json, "As JSON, for programs");
   app.add_flag("--check", check, "One line; code 24: not healthy, 23: not mounted");
-  auto parsed = parse(app, args);
-  if (!parsed) return fail(std::move(parsed).error());
-  if (!*parsed) return {};
+  S3O_ASSIGN(auto parsed, parse(app, args));
+  if (!parsed) return {};
 
   S3O_TRY(become_owner(name));
   const auto mount = find_mount(name);
-  auto vault = find_vault(mount ? mount->vault : std::filesystem::path(name));
-  if (!vault) return fail(std::move(vault).error());
-  ordered_json status = describe(*vault, mount.has_value());
-  auto answer = ask_daemon(*vault, "status", kStatusPatience);
+  S3O_ASSIGN(auto vault, find_vault(mount ? mount->vault : std::filesystem::path(name)));
+  ordered_json status = describe(vault, mount.has_value());
+  auto answer = ask_daemon(vault, "status", kStatusPatience);
   if (!answer && answer.error().code == Errc::failed)  // it may just have ended
-    answer = ask_daemon(*vault, "status", kStatusPatience);
+    answer = ask_daemon(vault, "status", kStatusPatience);
   if (answer) {
     answer->erase("ok");
     status.update(ordered_json(*answer));
     status["mounted"] = true;
   } else if (answer.error().code == Errc::not_mounted || answer.error().code == Errc::unreachable) {
     // Whoever holds the vault lives, whatever becomes of questions.
-    const auto used = Vault::is_in_use(vault->directory());
+    const auto used = Vault::is_in_use(vault.directory());
     const bool hangs = answer.error().code == Errc::unreachable || (used && *used);
     if (mount)
       add_dead_daemon(status, *mount, answer.error());

@@ -75,10 +75,9 @@ Status unmount(const VaultMount& mount, const How& how) {
     words = {"fusermount3", detach ? "-uz" : "-u"};
   }
   words.insert(words.end(), {"--", mount.point});
-  auto end = run_program(std::move(words), STDERR_FILENO, kMostSaid);
-  if (!end) return fail(std::move(end).error());
-  if (end->succeeded()) return {};
-  std::string said(end->said.begin(), end->said.end());
+  S3O_ASSIGN(auto end, run_program(std::move(words), STDERR_FILENO, kMostSaid));
+  if (end.succeeded()) return {};
+  std::string said(end.said.begin(), end.said.end());
   if (said.find(" busy") != std::string::npos) return busy(mount);
   while (said.ends_with('\n')) said.pop_back();
   return fail(Errc::failed, "{}: cannot be unmounted: {}", mount.point.string(), said);
@@ -98,9 +97,8 @@ Result<std::optional<Question>> write_everything(Vault& vault, const VaultMount&
   const auto limit = std::chrono::steady_clock::now() + kKilled;
   auto answer = sync();
   while (!answer && answer.error().code == Errc::not_mounted) {
-    auto used = Vault::is_in_use(vault.directory());
-    if (!used) return fail(std::move(used).error());
-    if (!*used) {
+    S3O_ASSIGN(auto used, Vault::is_in_use(vault.directory()));
+    if (!used) {
       std::cerr << "s3oramfs: the daemon of " << mount.point.string() << " is gone\n";
       how.dead = true;
       return std::nullopt;
@@ -158,9 +156,8 @@ Status wait_until_left(Vault& vault, const How& how) {
   const auto limit = std::chrono::steady_clock::now() + kEnd;
   Progress progress(fmt::format("waiting until {} is closed", vault.directory().string()));
   while (true) {
-    auto used = Vault::is_in_use(vault.directory());
-    if (!used) return fail(std::move(used).error());
-    if (!*used) return {};
+    S3O_ASSIGN(auto used, Vault::is_in_use(vault.directory()));
+    if (!used) return {};
     if (how.force && std::chrono::steady_clock::now() >= limit) {
       const Status left = vault.lock();  // says by whom
       return left ? left
@@ -183,15 +180,13 @@ Status run_umount(const Args& args) {
   app.add_option("DIRECTORY|VAULT", name, "The mount point, or the vault mounted")->required();
   app.add_flag("--lazy", how.lazy, "Unmount later, once no program uses it any more");
   app.add_flag("--force", how.force, "Unmount even if not everything could be written");
-  auto parsed = parse(app, args);
-  if (!parsed) return fail(std::move(parsed).error());
-  if (!*parsed) return {};
+  S3O_ASSIGN(auto parsed, parse(app, args));
+  if (!parsed) return {};
 
   S3O_TRY(become_owner(name, nullptr, VaultUse::unmount));
-  auto mount = find_mount(name);
-  if (!mount) return fail(std::move(mount).error());
-  auto vault = Vault::find(mount->vault);
-  if (!vault) how.dead = is_dead(mount->point);
+  S3O_ASSIGN(auto mount, find_mount(name));
+  auto vault = Vault::find(mount.vault);
+  if (!vault) how.dead = is_dead(mount.point);
   if (!vault && !how.force && !how.dead)
     return fail(vault.error().code,
                 "{} (if it was moved, name the directory where it is now; --force unmounts without "
@@ -199,13 +194,12 @@ Status run_umount(const Args& args) {
                 vault.error().message);
   std::optional<Question> end;
   if (vault) {
-    auto written = write_everything(*vault, *mount, how);
-    if (!written) return fail(std::move(written).error());
-    end = std::move(*written);
+    S3O_ASSIGN(auto written, write_everything(*vault, mount, how));
+    end = std::move(written);
   }
-  S3O_TRY(unmount(*mount, how));
+  S3O_TRY(unmount(mount, how));
   if (how.lazy) return {};
-  if (end) return wait_until_ended(*vault, *mount, *end);
+  if (end) return wait_until_ended(*vault, mount, *end);
   return vault ? wait_until_left(*vault, how) : Status();
 }
 

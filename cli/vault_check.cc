@@ -20,14 +20,13 @@ constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything t
 
 /// What SQLite itself says of the file: nothing if it is sound.
 Result<std::string> integrity(Database& database) {
-  auto rows = database.prepare("PRAGMA integrity_check(3)");
-  if (!rows) return fail(rows.error());
+  S3O_ASSIGN(auto rows, database.prepare("PRAGMA integrity_check(3)"));
   std::string problems;
   while (true) {
-    auto more = rows->step();
+    auto more = rows.step();
     if (!more) return problems.empty() ? more.error().message : problems;
     if (!*more) return problems == "ok" ? std::string() : problems;
-    problems += (problems.empty() ? "" : "; ") + rows->text(0);
+    problems += (problems.empty() ? "" : "; ") + rows.text(0);
     std::ranges::replace(problems, '\n', ' ');
   }
 }
@@ -201,9 +200,8 @@ class Check {
         S3O_TRY(repair_files(database, rows.files));
         rows = look(database);
       }
-      const auto has_files = database.has_table("fs_state");
-      if (!has_files) return fail(has_files.error());
-      if (*has_files) S3O_TRY(note_current(database, std::nullopt));
+      S3O_ASSIGN(const auto has_files, database.has_table("fs_state"));
+      if (has_files) S3O_TRY(note_current(database, std::nullopt));
       return database.commit("fsck");
     };
     Status mended = mend();
@@ -242,15 +240,13 @@ class Check {
              fmt::format("some rows could not be read; {} could", table.rows),
              "what was lost with them follows"});
     {
-      auto database = Database::open(fresh.string(), Database::Mode::read_write);
-      if (!database) return fail(database.error());
-      auto usable = check_rows(*database);
-      if (!usable) return fail(usable.error());
-      if (!*usable) {
-        *database = Database();
+      S3O_ASSIGN(auto database, Database::open(fresh.string(), Database::Mode::read_write));
+      S3O_ASSIGN(auto usable, check_rows(database));
+      if (!usable) {
+        database = Database();
         return remove_database(fresh);
       }
-      S3O_TRY(mend_rows(*database));
+      S3O_TRY(mend_rows(database));
     }
     return replace_database(fresh, path_);
   }

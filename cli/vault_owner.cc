@@ -17,9 +17,8 @@ Status become_owner(const std::filesystem::path& name, const std::function<Statu
   std::optional<User> owner;
   std::optional<VaultPlace> place;
   if (mount && mount->user != 0) {
-    auto user = find_user(mount->user, mount->group);
-    if (!user) return fail(std::move(user).error());
-    owner = std::move(*user);
+    S3O_ASSIGN(auto user, find_user(mount->user, mount->group));
+    owner = std::move(user);
   } else {
     auto opened = VaultPlace::open(mount ? mount->vault : name);
     if (!opened && (use == VaultUse::unmount || opened.error().code == Errc::not_a_vault))
@@ -46,11 +45,10 @@ Status require_own_directory(const std::filesystem::path& directory) {
     return refused(fmt::format("is a mount of user {}", mount->user));
   std::error_code error;
   if (!std::filesystem::is_directory(directory, error)) return {};
-  auto opened = open_directory(directory);
-  if (!opened) return fail(std::move(opened).error());
-  if (!is_roots(opened->status.st_uid))
-    return refused(fmt::format("belongs to user {}", opened->status.st_uid));
-  if (is_shared(opened->status, false) || !opened->exchangeable_in.empty())
+  S3O_ASSIGN(auto opened, open_directory(directory));
+  if (!is_roots(opened.status.st_uid))
+    return refused(fmt::format("belongs to user {}", opened.status.st_uid));
+  if (is_shared(opened.status, false) || !opened.exchangeable_in.empty())
     return refused("others could exchange what root writes there");
   return {};
 }

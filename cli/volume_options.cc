@@ -9,9 +9,8 @@ Result<VolumeOptions> volume_options(const Vault& vault, int timeout_seconds, Pr
   how.deadline = std::chrono::seconds(timeout_seconds);
   how.progress = [&progress](const std::string& detail) { progress.update(detail); };
   if (!vault.config().local) return how;
-  auto serverd = program_beside("s3oramfs-serverd");
-  if (!serverd) return fail(std::move(serverd).error());
-  how.serverd = *serverd;
+  S3O_ASSIGN(auto serverd, program_beside("s3oramfs-serverd"));
+  how.serverd = serverd;
   return how;
 }
 

@@ -37,9 +37,8 @@ Status require_volume(const std::set<Party>& numbers, bool update) {
 
 // With another server's key among the clients' a server does not start.
 Status require_no_server(const Path& store, const PublicKey& key) {
-  const auto servers = read_peers(store);
-  if (!servers) return fail(servers.error());
-  for (const auto& server : *servers)
+  S3O_ASSIGN(const auto servers, read_peers(store));
+  for (const auto& server : servers)
     if (server.key == key)
       return fail(Errc::usage, "{}: this is server {}'s key, and no client's", to_text(key),
                   server.party);
@@ -74,26 +73,23 @@ Status keygen(const Path& store, std::ostream& out, bool rotate) {
 
 Status authorize(const Path& store, const std::string& key) {
   S3O_TRY(require_store(store));
-  const auto parsed = parse_public_key(key);
-  if (!parsed) return fail(parsed.error());
-  S3O_TRY(require_no_server(store, *parsed));
-  return add_client(store, *parsed);
+  S3O_ASSIGN(const auto parsed, parse_public_key(key));
+  S3O_TRY(require_no_server(store, parsed));
+  return add_client(store, parsed);
 }
 
 Status revoke(const Path& store, const std::string& key) {
   S3O_TRY(require_store(store));
-  const auto parsed = parse_public_key(key);
-  if (!parsed) return fail(parsed.error());
-  return remove_client(store, *parsed);
+  S3O_ASSIGN(const auto parsed, parse_public_key(key));
+  return remove_client(store, parsed);
 }
 
 Status peers(const Path& store, const std::vector<std::string>& servers, std::ostream& out,
              bool update) {
   S3O_TRY(require_store(store));
   if (servers.empty()) {
-    const auto known = read_peers(store);
-    if (!known) return fail(known.error());
-    for (const auto& peer : *known) out << to_text(peer) << "\n";
+    S3O_ASSIGN(const auto known, read_peers(store));
+    for (const auto& peer : known) out << to_text(peer) << "\n";
     return {};
   }
   std::vector<PeerAddress> all;
@@ -101,24 +97,22 @@ Status peers(const Path& store, const std::vector<std::string>& servers, std::os
   std::set<PublicKey> keys;
   std::set<std::string> endpoints;
   for (const auto& text : servers) {
-    auto peer = parse_peer(text);
-    if (!peer) return fail(peer.error());
-    if (!peer->key)
+    S3O_ASSIGN(auto peer, parse_peer(text));
+    if (!peer.key)
       return fail(Errc::usage, "server '{}': its public key is missing: write N=HOST:PORT,KEY",
                   text);
-    if (!numbers.insert(peer->party).second || !keys.insert(*peer->key).second ||
-        !endpoints.insert(peer->endpoint).second)
+    if (!numbers.insert(peer.party).second || !keys.insert(*peer.key).second ||
+        !endpoints.insert(peer.endpoint).second)
       return fail(Errc::usage, "server '{}': another one has its number, address or key already",
                   text);
-    all.push_back(std::move(*peer));
+    all.push_back(std::move(peer));
   }
   Result<Descriptor> lock;
   if (update) {
     lock = lock_files(store);
     if (!lock) return fail(lock.error());
-    const auto known = read_peers(store);
-    if (!known) return fail(known.error());
-    for (const auto& peer : *known) {
+    S3O_ASSIGN(const auto known, read_peers(store));
+    for (const auto& peer : known) {
       if (!numbers.insert(peer.party).second) continue;
       if ((peer.key && !keys.insert(*peer.key).second) || !endpoints.insert(peer.endpoint).second)
         return fail(Errc::usage, "server {} has the address or the key of another one already",

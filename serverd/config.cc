@@ -27,9 +27,8 @@ Result<std::map<Party, PeerAddress>> known_servers(const Options& options) {
     if (!servers.emplace(party, std::move(*peer)).second)
       return fail(Errc::usage, "--peer: server {} is given twice", party);
   }
-  const auto stored = read_peers(options.store);
-  if (!stored) return fail(stored.error());
-  for (const auto& peer : *stored) servers.emplace(peer.party, peer);
+  S3O_ASSIGN(const auto stored, read_peers(options.store));
+  for (const auto& peer : stored) servers.emplace(peer.party, peer);
   return servers;
 }
 
@@ -155,24 +154,20 @@ Result<ZmqConfig> network_config(const Options& options) {
     config.allow.push_back(*network);
   }
 
-  auto servers = known_servers(options);
-  if (!servers) return fail(servers.error());
+  S3O_ASSIGN(auto servers, known_servers(options));
   const bool tcp = is_tcp(config.listen) ||
-                   std::any_of(servers->begin(), servers->end(),
+                   std::any_of(servers.begin(), servers.end(),
                                [](const auto& server) { return is_tcp(server.second.endpoint); });
   if (tcp) {
-    auto keys = read_server_key(options.store);
-    if (!keys) return fail(keys.error());
-    config.keys = *keys;
-    auto clients = read_clients(options.store);
-    if (!clients) return fail(clients.error());
-    config.client_keys = std::move(*clients);
+    S3O_ASSIGN(auto keys, read_server_key(options.store));
+    config.keys = keys;
+    S3O_ASSIGN(auto clients, read_clients(options.store));
+    config.client_keys = std::move(clients);
   }
-  const auto self = own_number(options, *servers, config.keys.public_key);
-  if (!self) return fail(self.error());
-  config.self = *self;
-  servers->erase(*self);
-  for (auto& [party, peer] : *servers) config.peers.push_back(std::move(peer));
+  S3O_ASSIGN(const auto self, own_number(options, servers, config.keys.public_key));
+  config.self = self;
+  servers.erase(self);
+  for (auto& [party, peer] : servers) config.peers.push_back(std::move(peer));
   return config;
 }
 

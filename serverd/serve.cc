@@ -142,10 +142,8 @@ Status serve(const Options& options) {
   if (options.store.empty())
     return fail(Errc::usage, "where the shares are is missing: give --store DIR");
   S3O_TRY(check_metrics(options));
-  const auto lock = take_store(options);
-  if (!lock) return fail(lock.error());
-  const auto network = network_config(options);
-  if (!network) return fail(network.error());
+  S3O_TRY(take_store(options));
+  S3O_ASSIGN(const auto network, network_config(options));
 
   // A server that a mount has started is no service of its own.
   ServiceManager manager(options.exit_with_parent ? ServiceManager::Whose::another
@@ -160,26 +158,25 @@ Status serve(const Options& options) {
   SystemClock clock(io.get_executor());
   SystemRandom random;
   Metrics metrics;
-  const auto transport = make_zmq_transport(io.get_executor(), *network);
-  if (!transport) return fail(transport.error());
-  const unsigned sharing = servers_here(options, *network);
+  S3O_ASSIGN(const auto transport, make_zmq_transport(io.get_executor(), network));
+  const unsigned sharing = servers_here(options, network);
   const std::uint64_t memory = usable_memory();
   const std::size_t cache = options.cache ? options.cache : default_cache_bytes(memory, sharing);
-  const auto server = ShareServer::open(
-      options.store, network->self,
-      {io.get_executor(), pool.executor(), background.executor(), readers.executor(), clock, random,
-       **transport, system_disk(), memory / sharing, cache, metrics});
-  if (!server) return fail(server.error());
-  if ((*server)->parties() > network->peers.size() + 1)
+  S3O_ASSIGN(const auto server,
+             ShareServer::open(
+                 options.store, network.self,
+                 {io.get_executor(), pool.executor(), background.executor(), readers.executor(),
+                  clock, random, *transport, system_disk(), memory / sharing, cache, metrics}));
+  if (server->parties() > network.peers.size() + 1)
     return fail(Errc::usage,
                 "store {}: its volume has {} servers, and this one is told of {} others: list them "
                 "with 's3oramfs-serverd peers'",
-                options.store, (*server)->parties(), network->peers.size());
+                options.store, server->parties(), network.peers.size());
   std::unique_ptr<MetricsResponder> responder;
   if (!options.metrics.empty()) {
     auto listening =
         MetricsResponder::listen(io.get_executor(), {options.metrics, options.metrics_public}, [&] {
-          (*server)->gauge();
+          server->gauge();
           return metrics.text();
         });
     if (!listening) return fail(listening.error());
@@ -187,8 +184,7 @@ Status serve(const Options& options) {
     spdlog::info("metrics are at http://{}/metrics", responder->address());
   }
 
-  const auto memory_watch = watch_memory(**server, cache, io, background.executor());
-  if (!memory_watch) return fail(memory_watch.error());
+  S3O_TRY(watch_memory(*server, cache, io, background.executor()));
   if (const auto most = file_size_limit(); most != kNoLimit)
     spdlog::warn(
         "this server's volume cannot grow beyond files of {}: that is the limit of file sizes "
@@ -198,18 +194,18 @@ Status serve(const Options& options) {
   Status outcome;
   end.async_wait([&](const boost::system::error_code& error, int) {
     if (error) return;
-    spdlog::info("server {} stops", network->self);
+    spdlog::info("server {} stops", network.self);
     manager.stopping();
-    spawn(io.get_executor(), stop(**server, io, outcome));
+    spawn(io.get_executor(), stop(*server, io, outcome));
   });
-  reload_clients_on_hangup(hangup, options, **transport);
-  spdlog::info("server {} listens on {}", network->self, (*transport)->endpoint());
-  if (network->client_keys.empty() && network->listen.starts_with("tcp"))
+  reload_clients_on_hangup(hangup, options, *transport);
+  spdlog::info("server {} listens on {}", network.self, transport->endpoint());
+  if (network.client_keys.empty() && network.listen.starts_with("tcp"))
     spdlog::warn("no client may connect yet: 's3oramfs-serverd authorize --store {} KEY'",
                  shell_word(options.store));
   if (options.ready_fd >= 0) S3O_TRY(report_ready(options.ready_fd));
-  manager.ready(fmt::format("Server {} listens on {}", network->self, (*transport)->endpoint()));
-  spawn(io.get_executor(), look_after(**server, clock));
+  manager.ready(fmt::format("Server {} listens on {}", network.self, transport->endpoint()));
+  spawn(io.get_executor(), look_after(*server, clock));
   const Watchdog watchdog(io.get_executor(), manager);
   io.run();
   readers.join();

@@ -27,10 +27,9 @@ Path clients_file(const Path& store) { return store / "clients"; }
 Path peers_file(const Path& store) { return store / "peers"; }
 
 Result<std::string> read_text(const Path& file) {
-  auto content = read_small_file(file, kLargestFile);
-  if (!content) return fail(std::move(content).error());
-  std::string text(content->begin(), content->end());
-  sodium_memzero(content->data(), content->size());  // of the key, too
+  S3O_ASSIGN(auto content, read_small_file(file, kLargestFile));
+  std::string text(content.begin(), content.end());
+  sodium_memzero(content.data(), content.size());  // of the key, too
   return text;
 }
 
@@ -58,9 +57,8 @@ Result<std::vector<T>> parse_lines(const Path& file, Parse parse) {
   std::error_code error;
   if (!std::filesystem::exists(file, error) && !error) return all;
   S3O_TRY(check_writers(file));
-  const auto text = read_text(file);
-  if (!text) return fail(text.error());
-  std::istringstream in(*text);
+  S3O_ASSIGN(const auto text, read_text(file));
+  std::istringstream in(text);
   unsigned number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
@@ -118,11 +116,10 @@ Result<KeyPair> read_server_key(const Path& store) {
                 "{}: others may read this key (mode {:04o}): 'chmod 600' it, and make a new one if "
                 "somebody may have",
                 file.string(), found.st_mode & 07777);
-  auto text = read_text(file);
-  if (!text) return fail(text.error());
-  auto line = text->substr(0, text->find('\n'));
+  S3O_ASSIGN(auto text, read_text(file));
+  auto line = text.substr(0, text.find('\n'));
   auto secret = parse_public_key(line);
-  sodium_memzero(text->data(), text->size());
+  sodium_memzero(text.data(), text.size());
   sodium_memzero(line.data(), line.size());
   // The message of parse_public_key would show the secret.
   if (!secret)
@@ -152,34 +149,28 @@ Result<std::vector<PublicKey>> read_clients(const Path& store) {
 }
 
 Status add_client(const Path& store, const PublicKey& key) {
-  const auto lock = lock_files(store);
-  if (!lock) return fail(lock.error());
+  S3O_TRY(lock_files(store));
   const Path file = clients_file(store);
-  const auto clients = read_clients(store);
-  if (!clients) return fail(clients.error());
-  if (std::find(clients->begin(), clients->end(), key) != clients->end()) return {};
+  S3O_ASSIGN(const auto clients, read_clients(store));
+  if (std::find(clients.begin(), clients.end(), key) != clients.end()) return {};
   std::string text;  // as it is, with its comments
   if (std::error_code error; std::filesystem::exists(file, error)) {
-    auto before = read_text(file);
-    if (!before) return fail(before.error());
-    text = std::move(*before);
+    S3O_ASSIGN(auto before, read_text(file));
+    text = std::move(before);
     if (!text.empty() && text.back() != '\n') text += '\n';
   }
   return replace_text(file, text + to_text(key) + "\n");
 }
 
 Status remove_client(const Path& store, const PublicKey& key) {
-  const auto lock = lock_files(store);
-  if (!lock) return fail(lock.error());
+  S3O_TRY(lock_files(store));
   const Path file = clients_file(store);
-  const auto clients = read_clients(store);
-  if (!clients) return fail(clients.error());
-  if (std::find(clients->begin(), clients->end(), key) == clients->end())
+  S3O_ASSIGN(const auto clients, read_clients(store));
+  if (std::find(clients.begin(), clients.end(), key) == clients.end())
     return fail(Errc::usage, "{}: no client has the key {}", file.string(), to_text(key));
-  const auto before = read_text(file);
-  if (!before) return fail(before.error());
+  S3O_ASSIGN(const auto before, read_text(file));
   std::string text;  // as it is, with its comments
-  std::istringstream lines(*before);
+  std::istringstream lines(before);
   for (std::string line; std::getline(lines, line);)
     if (!line.starts_with(to_text(key))) text += line + "\n";
   return replace_text(file, text);
@@ -199,9 +190,8 @@ Result<PeerAddress> parse_peer(const std::string& text) {
   peer.party = static_cast<Party>(number);
   const auto rest = text.substr(equals + 1);
   const auto comma = rest.find(',');
-  auto endpoint = parse_endpoint(rest.substr(0, comma));
-  if (!endpoint) return fail(endpoint.error());
-  peer.endpoint = std::move(*endpoint);
+  S3O_ASSIGN(auto endpoint, parse_endpoint(rest.substr(0, comma)));
+  peer.endpoint = std::move(endpoint);
   if (comma != std::string::npos) {
     const auto key = parse_public_key(rest.substr(comma + 1));
     if (!key) return fail(Errc::usage, "server {}: {}", number, key.error().message);

@@ -119,13 +119,11 @@ std::optional<BackupPart> decode_backup_part(View block) {
 
 Result<TablesDump> TablesDump::open(const std::string& database, Disk& disk) {
   TablesDump dump;
-  auto opened = Database::open(database, Database::Mode::read_only, disk);
-  if (!opened) return fail(opened.error());
-  dump.database_ = std::move(*opened);
+  S3O_ASSIGN(auto opened, Database::open(database, Database::Mode::read_only, disk));
+  dump.database_ = std::move(opened);
   S3O_TRY(dump.database_.execute("BEGIN"));
-  const auto checksums = has_checksums(dump.database_);
-  if (!checksums) return fail(checksums.error());
-  dump.checksums_ = *checksums;
+  S3O_ASSIGN(const auto checksums, has_checksums(dump.database_));
+  dump.checksums_ = checksums;
   S3O_TRY(dump.read_row());  // fixes what later rows are read of
   return dump;
 }
@@ -135,14 +133,13 @@ Status TablesDump::read_row() {
   while (table_ < std::size(kTables)) {
     const TableSql& table = kTables[table_];
     if (!rows_) {
-      auto rows = database_.prepare(fmt::format("SELECT {}, {} FROM {} ORDER BY {}", table.columns,
-                                                table.intact(checksums_), table.name, table.key));
-      if (!rows) return fail(rows.error());
-      rows_ = std::move(*rows);
+      S3O_ASSIGN(auto rows,
+                 database_.prepare(fmt::format("SELECT {}, {} FROM {} ORDER BY {}", table.columns,
+                                               table.intact(checksums_), table.name, table.key)));
+      rows_ = std::move(rows);
     }
-    auto more = rows_->step();
-    if (!more) return fail(more.error());
-    if (*more) {
+    S3O_ASSIGN(auto more, rows_->step());
+    if (more) {
       const std::uint8_t changed = rows_->integer(table.width()) == 0 ? kChanged : 0;
       ready_.push_back(static_cast<std::uint8_t>((table_ + 1) | changed));
       for (int column = 0; column < table.width(); ++column) put_value(ready_, *rows_, column);
@@ -170,9 +167,8 @@ Result<std::uint64_t> load_tables(Database& database, View dump) {
     for (std::size_t table = 0; table < std::size(kTables); ++table) {
       // Of two rows with the same key the sound one stays.
       const char* verb = changed != 0 ? "INSERT OR IGNORE" : "INSERT OR REPLACE";
-      auto put = database.prepare(kTables[table].put(verb, changed != 0));
-      if (!put) return fail(put.error());
-      puts.emplace(static_cast<std::uint8_t>((table + 1) | changed), std::move(*put));
+      S3O_ASSIGN(auto put, database.prepare(kTables[table].put(verb, changed != 0)));
+      puts.emplace(static_cast<std::uint8_t>((table + 1) | changed), std::move(put));
     }
   Values values(dump);
   for (std::uint64_t rows = 0;;) {

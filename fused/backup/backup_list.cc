@@ -11,11 +11,10 @@ constexpr auto kCreate =
 
 Status write_lists(Database& database, const std::vector<BackupList>& lists) {
   S3O_TRY(database.execute(std::string(kCreate) + "; DELETE FROM backups"));
-  auto put = database.prepare("INSERT INTO backups VALUES (?, ?, ?, ?, ?)");
-  if (!put) return fail(put.error());
+  S3O_ASSIGN(auto put, database.prepare("INSERT INTO backups VALUES (?, ?, ?, ?, ?)"));
   for (const BackupList& list : lists)
     for (std::size_t place = 0; place < list.blocks.size(); ++place)
-      S3O_TRY(put->bind(0, static_cast<std::int64_t>(list.blocks[place]))
+      S3O_TRY(put.bind(0, static_cast<std::int64_t>(list.blocks[place]))
                   .bind(1, static_cast<std::int64_t>(list.generation))
                   .bind(2, static_cast<std::int64_t>(place))
                   .bind(3, static_cast<std::int64_t>(list.used))
@@ -26,39 +25,34 @@ Status write_lists(Database& database, const std::vector<BackupList>& lists) {
 
 Result<std::vector<BackupList>> read_lists(Database& database) {
   std::vector<BackupList> lists;
-  auto there = database.has_table("backups");
-  if (!there) return fail(there.error());
-  if (!*there) return lists;
-  auto rows = database.prepare(
-      "SELECT block, generation, used, time FROM backups ORDER BY generation, place");
-  if (!rows) return fail(rows.error());
+  S3O_ASSIGN(auto there, database.has_table("backups"));
+  if (!there) return lists;
+  S3O_ASSIGN(auto rows,
+             database.prepare(
+                 "SELECT block, generation, used, time FROM backups ORDER BY generation, place"));
   for (;;) {
-    auto more = rows->step();
-    if (!more) return fail(more.error());
-    if (!*more) return lists;
-    const auto generation = static_cast<std::uint64_t>(rows->integer(1));
+    S3O_ASSIGN(auto more, rows.step());
+    if (!more) return lists;
+    const auto generation = static_cast<std::uint64_t>(rows.integer(1));
     if (lists.empty() || lists.back().generation != generation)
-      lists.push_back(
-          {{}, static_cast<std::size_t>(rows->integer(2)), generation, rows->integer(3)});
-    lists.back().blocks.push_back(static_cast<BlockId>(rows->integer(0)));
+      lists.push_back({{}, static_cast<std::size_t>(rows.integer(2)), generation, rows.integer(3)});
+    lists.back().blocks.push_back(static_cast<BlockId>(rows.integer(0)));
   }
 }
 
 Status note_current(Database& database, std::optional<std::uint64_t> generation) {
   S3O_TRY(database.execute("DELETE FROM fs_state WHERE name = 'backed_up'"));
   if (!generation) return {};
-  auto put = database.prepare("INSERT INTO fs_state (name, value) VALUES ('backed_up', ?)");
-  if (!put) return fail(put.error());
-  return put->bind(0, static_cast<std::int64_t>(*generation)).run();
+  S3O_ASSIGN(auto put,
+             database.prepare("INSERT INTO fs_state (name, value) VALUES ('backed_up', ?)"));
+  return put.bind(0, static_cast<std::int64_t>(*generation)).run();
 }
 
 Result<std::optional<std::uint64_t>> read_current(Database& database) {
-  auto row = database.prepare("SELECT value FROM fs_state WHERE name = 'backed_up'");
-  if (!row) return fail(row.error());
-  const auto found = row->step();
-  if (!found) return fail(found.error());
-  if (!*found) return std::optional<std::uint64_t>();
-  return std::optional(static_cast<std::uint64_t>(row->integer(0)));
+  S3O_ASSIGN(auto row, database.prepare("SELECT value FROM fs_state WHERE name = 'backed_up'"));
+  S3O_ASSIGN(const auto found, row.step());
+  if (!found) return std::optional<std::uint64_t>();
+  return std::optional(static_cast<std::uint64_t>(row.integer(0)));
 }
 
 }  // namespace s3oram

@@ -23,11 +23,9 @@ Backups::Backups(std::mutex& mutex, BlockDevice& device, DataCache& cache, Timin
 Status Backups::open(const std::string& database, Disk& disk, const std::vector<BlockId>& mapped) {
   database_ = database;
   disk_ = &disk;
-  auto reader = Database::open(database, Database::Mode::read_only, disk);
-  if (!reader) return fail(reader.error());
-  auto lists = read_lists(*reader);
-  if (!lists) return fail(lists.error());
-  for (BackupList& list : *lists) {
+  S3O_ASSIGN(auto reader, Database::open(database, Database::Mode::read_only, disk));
+  S3O_ASSIGN(auto lists, read_lists(reader));
+  for (BackupList& list : lists) {
     std::erase_if(list.blocks, [&](BlockId block) {
       return !std::binary_search(mapped.begin(), mapped.end(), block);
     });
@@ -37,11 +35,10 @@ Status Backups::open(const std::string& database, Disk& disk, const std::vector<
     else
       older_ = std::exchange(last_, std::move(list));
   }
-  const auto current = read_current(*reader);
-  if (!current) return fail(current.error());
-  noted_ = noting_ = current->has_value();
+  S3O_ASSIGN(const auto current, read_current(reader));
+  noted_ = noting_ = current.has_value();
   outdated_ =
-      !any() || *current != std::optional(last_.generation) || last_.blocks.size() < last_.used;
+      !any() || current != std::optional(last_.generation) || last_.blocks.size() < last_.used;
   return {};
 }
 

@@ -32,11 +32,10 @@ Result<Bytes> read_now(BlockDevice& device, BlockId block) {
 }
 
 Result<Ino> largest_new_ino(Database& database) {
-  auto row =
-      database.prepare(fmt::format("SELECT MAX(ino) FROM inodes WHERE ino <= {}", kLargestNewIno));
-  if (!row) return fail(row.error());
-  if (const auto found = row->step(); !found) return fail(found.error());
-  return static_cast<Ino>(row->integer(0));
+  S3O_ASSIGN(auto row, database.prepare(fmt::format("SELECT MAX(ino) FROM inodes WHERE ino <= {}",
+                                                    kLargestNewIno)));
+  if (const auto found = row.step(); !found) return fail(found.error());
+  return static_cast<Ino>(row.integer(0));
 }
 
 /// In a transaction. Gives how many rows. `reserved`: what read_reserved() gave; 0 if that is not
@@ -52,9 +51,8 @@ Result<std::uint64_t> put_files(Database& database, View dump, Ino reserved,
   auto rows = load_tables(database, dump);
   if (!rows) return rows;
   if (reserved == 0) {
-    const auto largest = largest_new_ino(database);
-    if (!largest) return fail(largest.error());
-    reserved = std::min(*largest + kSkippedByRestore, kLargestNewIno);
+    S3O_ASSIGN(const auto largest, largest_new_ino(database));
+    reserved = std::min(largest + kSkippedByRestore, kLargestNewIno);
   }
   S3O_TRY(note_reserved(database, reserved));
   S3O_TRY(write_lists(database, backups));
@@ -82,30 +80,23 @@ Result<std::optional<Found>> find_backup(BlockDevice& device,
 
 Result<FilesDump> dump_files(const std::filesystem::path& database) {
   constexpr std::size_t kStep = 1 << 20;
-  auto opened = Database::open(database.string(), Database::Mode::read_only);
-  if (!opened) return fail(std::move(opened).error());
-  S3O_TRY(require_format(*opened, kSelectFormat, kFormat));
-  auto backups = read_lists(*opened);
-  if (!backups) return fail(std::move(backups).error());
-  const auto reserved = read_reserved(*opened);
-  if (!reserved) return fail(reserved.error());
-  FilesDump files{.tables = {}, .backups = std::move(*backups), .reserved_inodes = *reserved};
-  auto dump = TablesDump::open(database.string(), system_disk());
-  if (!dump) return fail(std::move(dump).error());
+  S3O_ASSIGN(auto opened, Database::open(database.string(), Database::Mode::read_only));
+  S3O_TRY(require_format(opened, kSelectFormat, kFormat));
+  S3O_ASSIGN(auto backups, read_lists(opened));
+  S3O_ASSIGN(const auto reserved, read_reserved(opened));
+  FilesDump files{.tables = {}, .backups = std::move(backups), .reserved_inodes = reserved};
+  S3O_ASSIGN(auto dump, TablesDump::open(database.string(), system_disk()));
   for (;;) {
-    auto more = dump->next(kStep);
-    if (!more) return fail(std::move(more).error());
-    if (more->empty()) return files;
-    files.tables.insert(files.tables.end(), more->begin(), more->end());
+    S3O_ASSIGN(auto more, dump.next(kStep));
+    if (more.empty()) return files;
+    files.tables.insert(files.tables.end(), more.begin(), more.end());
   }
 }
 
 Status store_files(const std::filesystem::path& database, const FilesDump& files) {
-  auto opened = Database::open(database.string(), Database::Mode::read_write);
-  if (!opened) return fail(std::move(opened).error());
-  return opened->transact("files", [&]() -> Status {
-    auto rows = put_files(*opened, files.tables, files.reserved_inodes, files.backups);
-    if (!rows) return fail(std::move(rows).error());
+  S3O_ASSIGN(auto opened, Database::open(database.string(), Database::Mode::read_write));
+  return opened.transact("files", [&]() -> Status {
+    S3O_TRY(put_files(opened, files.tables, files.reserved_inodes, files.backups));
     return {};
   });
 }
@@ -118,17 +109,15 @@ std::function<Status(Database&)> FilesRestore::snapshot() {
 void FilesRestore::committed(const Status& outcome) { done_ |= outcome.has_value(); }
 
 Status FilesRestore::fill(Database& database) {
-  auto rows = put_files(database, dump_, 0, {list_});
-  if (!rows) return fail(std::move(rows).error());
-  rows_ = *rows;
+  S3O_ASSIGN(auto rows, put_files(database, dump_, 0, {list_}));
+  rows_ = rows;
   return {};
 }
 
 Result<RestoredFiles> FilesRestore::run(BlockDevice& device,
                                         const std::vector<BlockId>& candidates) {
-  const auto found = find_backup(device, candidates);
-  if (!found) return fail(found.error());
-  const std::optional<Found>& backup = *found;
+  S3O_ASSIGN(const auto found, find_backup(device, candidates));
+  const std::optional<Found>& backup = found;
   if (!backup)
     return fail(Errc::damaged_vault, "the servers hold no whole backup of the names ({} parts)",
                 candidates.size());

@@ -346,18 +346,15 @@ Status serve(const MountCommand& command, const Vault& vault, MountRights& right
              const Watched& watched, Audience& audience, ServiceManager& manager) {
   // Once more: to unlock the vault and to open the volume took a while.
   if (!command.nonempty && !rights.is_for_other()) S3O_TRY(check_hides_nothing(command.mountpoint));
-  auto mounted = rights.mount(command);
-  if (!mounted) return fail(std::move(mounted).error());
+  S3O_ASSIGN(auto mounted, rights.mount(command));
   auto mount = FuseMount::create(watched.files,
                                  {command.mountpoint.string(), vault.directory().string(),
                                   command.fuse_options, largest_request(usable_memory())},
-                                 *mounted ? std::move((*mounted)->device) : Descriptor());
-  if (!mount && *mounted) static_cast<void>(unmount(command.mountpoint));  // it has no daemon
+                                 mounted ? std::move(mounted->device) : Descriptor());
+  if (!mount && mounted) static_cast<void>(unmount(command.mountpoint));  // it has no daemon
   if (!mount) return fail(mount.error());
-  Guard::start(*mounted ? std::move((*mounted)->abort) : Guard::abort_of(command.mountpoint));
-  auto control =
-      ControlSocket::create(kControlSocket, control_handler(watched), audience.at_the_end);
-  if (!control) return fail(control.error());
+  Guard::start(mounted ? std::move(mounted->abort) : Guard::abort_of(command.mountpoint));
+  S3O_TRY(ControlSocket::create(kControlSocket, control_handler(watched), audience.at_the_end));
   std::unique_ptr<MetricsEndpoint> metrics;
   if (!command.metrics.empty()) {
     auto opened =
@@ -366,8 +363,7 @@ Status serve(const MountCommand& command, const Vault& vault, MountRights& right
     metrics = std::move(*opened);
     spdlog::info("metrics are at http://{}/metrics", metrics->address());
   }
-  const auto memory = watch_memory(watched.files, cache_of(command));
-  if (!memory) return fail(memory.error());
+  S3O_TRY(watch_memory(watched.files, cache_of(command)));
   SignalWatch signals;
   S3O_TRY(signals.start(**mount));
   const HealthWatch health([&watched] { return look_at_health(watched); });
@@ -396,23 +392,19 @@ auto guarded(Work work) -> decltype(work()) {
 
 Status mount_vault(const MountCommand& command, Audience& audience) {
   if (!command.fake) S3O_TRY(clear_dead_mount(command.mountpoint));
-  auto rights = MountRights::settle(command);
-  if (!rights) return fail(std::move(rights).error());
-  auto vault = Vault::find(rights->vault());
+  S3O_ASSIGN(auto rights, MountRights::settle(command));
+  auto vault = Vault::find(rights.vault());
   if (!vault) return fail(vault.error());
   if (command.fake) return {};
-  S3O_TRY(check_vault(rights->vault()));
+  S3O_TRY(check_vault(rights.vault()));
   // By whoever mounts: a passphrase in /etc/fstab may be for root's eyes only.
   const auto asked = key_file_of(*vault);
-  auto credential = ask_for_credential(*vault, command, rights->secret());
-  if (!credential) return fail(credential.error());
-  vault = take_vault(rights->vault());  // as other commands have left it meanwhile
+  S3O_ASSIGN(auto credential, ask_for_credential(*vault, command, rights.secret()));
+  vault = take_vault(rights.vault());  // as other commands have left it meanwhile
   if (!vault) return fail(vault.error());
-  if (!command.nonempty && !rights->is_for_other())
-    S3O_TRY(check_hides_nothing(command.mountpoint));
+  if (!command.nonempty && !rights.is_for_other()) S3O_TRY(check_hides_nothing(command.mountpoint));
   const std::string database = vault->database().string();
-  auto keys = unlock_vault(*vault, *credential, asked);
-  if (!keys) return fail(keys.error());
+  S3O_ASSIGN(auto keys, unlock_vault(*vault, credential, asked));
   const bool in_background = audience.command.is_background();
   ServiceManager manager(in_background ? ServiceManager::Whose::another
                                        : ServiceManager::Whose::ours);
@@ -427,8 +419,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   S3O_TRY(check_limits_of(command, *vault, audience.command));
 
   Metrics metrics;
-  auto volume = open_volume(*vault, *keys, command, metrics, audience.command);
-  if (!volume) return fail(volume.error());
+  S3O_ASSIGN(auto volume, open_volume(*vault, keys, command, metrics, audience.command));
   FreeSpace space(vault->directory());
   FileSystemOptions options;
   options.cache.timing = &fuse_timing();
@@ -436,7 +427,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   options.cache.limit = cache_of(command);
   options.cache.deadline = command.timeout;
   options.cache.free_bytes = [&, config = vault->config()] {
-    const Room room = (*volume)->device().room();
+    const Room room = volume->device().room();
     const std::uint64_t block = config.params.block_size;
     std::uint64_t growth = room.more * block;
     if (config.local)  // each of its servers finds the whole disk
@@ -454,26 +445,26 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   options.root_gid = ids.groups.outside(command.root_gid.value_or(::getgid()));
   if (options.root_uid == kNoId || options.root_gid == kNoId)
     return fail(Errc::usage, "-o uid, -o gid: this user namespace has no such id outside of it");
-  auto files = guarded([&] { return FileSystem::mount((*volume)->device(), database, options); });
+  auto files = guarded([&] { return FileSystem::mount(volume->device(), database, options); });
   Status outcome;
   if (files) {
     const Watched watched{
-        {command.mountpoint.string(), std::time(nullptr)}, **volume, **files, metrics};
-    outcome = guarded([&] { return serve(command, *vault, *rights, watched, audience, manager); });
+        {command.mountpoint.string(), std::time(nullptr)}, *volume, **files, metrics};
+    outcome = guarded([&] { return serve(command, *vault, rights, watched, audience, manager); });
     manager.stopping();
     spdlog::info("writing what is left");
     if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);
   } else {
     outcome = fail(advise_on_database(files.error(), command.vault));
   }
-  auto closed = (*volume)->close();
+  auto closed = volume->close();
   if (!closed && command.read_only)  // nothing of the files is lost with it
     spdlog::warn("{}", closed.error().message);
   else if (!closed && outcome)
     outcome = fail(closed.error().code,
                    "all files are durable, but the volume could not be closed in order: {}",
                    closed.error().message);
-  volume->reset();  // no callback into the files comes after this
+  volume.reset();  // no callback into the files comes after this
   return outcome;
 }
 

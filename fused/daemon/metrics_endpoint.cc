@@ -8,10 +8,9 @@ namespace s3oram {
 Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::open(const std::string& address,
                                                                std::function<std::string()> page) {
   std::unique_ptr<MetricsEndpoint> endpoint(new MetricsEndpoint);
-  auto responder =
-      MetricsResponder::listen(endpoint->io_.get_executor(), {address, false}, std::move(page));
-  if (!responder) return fail(responder.error());
-  endpoint->responder_ = std::move(*responder);
+  S3O_ASSIGN(auto responder, MetricsResponder::listen(endpoint->io_.get_executor(),
+                                                      {address, false}, std::move(page)));
+  endpoint->responder_ = std::move(responder);
   auto thread = start_thread("the page of metrics", [&io = endpoint->io_] { io.run(); });
   if (!thread) return fail(std::move(thread).error());
   endpoint->thread_ = std::move(*thread);

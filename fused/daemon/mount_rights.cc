@@ -31,10 +31,9 @@ Errand::Work mounting_for(const User& user, DirectoryHandle point, const MountCo
   return [at, options](View, std::vector<Descriptor>& files) -> Status {
     S3O_TRY(check_mountpoint(at->path, options.source));  // it took a while
     S3O_TRY(check_empty(*at));
-    auto mounted = mount_by_descriptor(*at, options);
-    if (!mounted) return fail(std::move(mounted).error());
-    files.push_back(std::move(mounted->device));
-    if (mounted->abort.get() >= 0) files.push_back(std::move(mounted->abort));
+    S3O_ASSIGN(auto mounted, mount_by_descriptor(*at, options));
+    files.push_back(std::move(mounted.device));
+    if (mounted.abort.get() >= 0) files.push_back(std::move(mounted.abort));
     return {};
   };
 }
@@ -42,19 +41,17 @@ Errand::Work mounting_for(const User& user, DirectoryHandle point, const MountCo
 }  // namespace
 
 Result<MountRights> MountRights::settle(const MountCommand& command) {
-  auto place = VaultPlace::open(command.named_vault);
-  if (!place) return fail(std::move(place).error());
+  S3O_ASSIGN(auto place, VaultPlace::open(command.named_vault));
   MountRights rights;
-  rights.vault_ = ::geteuid() == 0 ? place->path() : command.vault;
+  rights.vault_ = ::geteuid() == 0 ? place.path() : command.vault;
   S3O_TRY(check_mountpoint(command.mountpoint, rights.vault_));
   if (::geteuid() == 0) {
-    auto point = open_mount_point(command);
-    if (!point) return fail(std::move(point).error());
-    rights.point_ = std::move(*point);
+    S3O_ASSIGN(auto point, open_mount_point(command));
+    rights.point_ = std::move(point);
     rights.cpu_latency_ = CpuLatency::of_this_machine();
   }
-  if (place->owner()) S3O_TRY(rights.become_owner(command, *place));
-  S3O_TRY(place->check_files());
+  if (place.owner()) S3O_TRY(rights.become_owner(command, place));
+  S3O_TRY(place.check_files());
   return rights;
 }
 
@@ -67,13 +64,11 @@ Status MountRights::become_owner(const MountCommand& command, const VaultPlace& 
     return fail(Errc::usage,
                 "-o suid and -o dev: root does not mount other users' vaults so: what they put "
                 "there would give them root's rights");
-  auto mounting = Errand::prepare(mounting_for(user, std::move(point), command, vault_));
-  if (!mounting) return fail(std::move(mounting).error());
-  mounting_ = std::move(*mounting);
+  S3O_ASSIGN(auto mounting, Errand::prepare(mounting_for(user, std::move(point), command, vault_)));
+  mounting_ = std::move(mounting);
   if (!command.fake) {
-    auto secret = read_early(command.passphrase, command.keyfile);
-    if (!secret) return fail(std::move(secret).error());
-    secret_ = std::move(*secret);
+    S3O_ASSIGN(auto secret, read_early(command.passphrase, command.keyfile));
+    secret_ = std::move(secret);
   }
   return become(user,
                 SetuidPrograms::usable);  // to unmount by itself, the daemon needs fusermount3
@@ -81,21 +76,19 @@ Status MountRights::become_owner(const MountCommand& command, const VaultPlace& 
 
 Result<std::optional<KernelMount>> MountRights::mount(const MountCommand& command) {
   if (mounting_.is_prepared()) {
-    auto files = mounting_.run();
-    if (!files) return fail(std::move(files).error());
-    if (files->empty()) return fail(Errc::bad_mount_point, "the mount has no device");
+    S3O_ASSIGN(auto files, mounting_.run());
+    if (files.empty()) return fail(Errc::bad_mount_point, "the mount has no device");
     KernelMount mounted;
-    mounted.device = std::move(files->front());
-    if (files->size() > 1) mounted.abort = std::move((*files)[1]);
+    mounted.device = std::move(files.front());
+    if (files.size() > 1) mounted.abort = std::move(files[1]);
     return std::optional(std::move(mounted));
   }
   S3O_TRY(check_mountpoint(command.mountpoint, vault_));  // it took a while
   if (!point_) return std::optional<KernelMount>();
-  auto mounted = mount_by_descriptor(
-      *point_, {vault_.string(), command.fuse_options, ::geteuid(), ::getegid()});
-  if (!mounted) return fail(std::move(mounted).error());
+  S3O_ASSIGN(auto mounted, mount_by_descriptor(*point_, {vault_.string(), command.fuse_options,
+                                                         ::geteuid(), ::getegid()}));
   point_.reset();  // it would keep what lies above the mount point in use
-  return std::optional(std::move(*mounted));
+  return std::optional(std::move(mounted));
 }
 
 }  // namespace s3oram

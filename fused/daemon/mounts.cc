@@ -39,10 +39,10 @@ int unmount_as_root(const VaultMount& mount) {
 /// An ordinary user may unmount only by a setuid helper. An error number.
 Result<int> unmount_as_user(const VaultMount& mount) {
   constexpr std::size_t kMostSaid = 4096;
-  auto end = run_program({"fusermount3", "-u", "--", mount.point}, STDERR_FILENO, kMostSaid);
-  if (!end) return fail(std::move(end).error());
-  if (end->succeeded()) return 0;
-  const std::string said(end->said.begin(), end->said.end());
+  S3O_ASSIGN(auto end,
+             run_program({"fusermount3", "-u", "--", mount.point}, STDERR_FILENO, kMostSaid));
+  if (end.succeeded()) return 0;
+  const std::string said(end.said.begin(), end.said.end());
   return said.find(" busy") != std::string::npos ? EBUSY : EPERM;
 }
 
@@ -61,14 +61,13 @@ Status clear_dead_mount(const std::filesystem::path& mountpoint) {
   if (!mount) return {};
   const auto used = Vault::is_in_use(mount->vault);  // not by its daemon, if it was moved
   if (!used || *used || !is_dead(mountpoint)) return {};
-  const auto error =
-      ::geteuid() == 0 ? Result<int>(unmount_as_root(*mount)) : unmount_as_user(*mount);
-  if (!error) return fail(error.error());
-  if (*error == 0) {
+  S3O_ASSIGN(const auto error,
+             ::geteuid() == 0 ? Result<int>(unmount_as_root(*mount)) : unmount_as_user(*mount));
+  if (error == 0) {
     spdlog::info("{}: the mount of a daemon that had ended was taken away", mountpoint.string());
     return {};
   }
-  if (*error != EBUSY) return {};  // check_mountpoint() says that it is in the way
+  if (error != EBUSY) return {};  // check_mountpoint() says that it is in the way
   return fail(Errc::bad_mount_point,
               "{}: a dead mount is in the way, and {}: end that, or run s3oramfs umount {}",
               mountpoint.string(), who_uses(*mount), shell_word(mountpoint));
@@ -132,10 +131,9 @@ Status note_umount_helper(const std::filesystem::path& vault,
                           const std::filesystem::path& mountpoint) {
   if (::geteuid() != 0 || ::access("/sbin/umount.fuse.s3oramfs", X_OK) != 0) return {};
   // A mount that is only noted.
-  auto end = run_program({"mount", "-i", "-f", "-c", "-t", kVaultMountType, "-o",
-                          "uhelper=fuse.s3oramfs", vault, mountpoint});
-  if (!end) return fail(std::move(end).error());
-  if (end->succeeded()) return {};
+  S3O_ASSIGN(auto end, run_program({"mount", "-i", "-f", "-c", "-t", kVaultMountType, "-o",
+                                    "uhelper=fuse.s3oramfs", vault, mountpoint}));
+  if (end.succeeded()) return {};
   return fail(Errc::failed, "{}: umount(8) could not be told of its helper: use s3oramfs umount",
               mountpoint.string());
 }

@@ -40,10 +40,10 @@ std::size_t listed_size(const std::string& name) { return name.size() + 1; }
 }  // namespace
 
 Status FileSystem::look_for_labels() {
-  auto found = metadata_.number(
-      fmt::format("SELECT EXISTS (SELECT 1 FROM xattrs WHERE name = CAST('{}' AS BLOB))", kLabel));
-  if (!found) return fail(found.error());
-  labelled_ = *found != 0;
+  S3O_ASSIGN(auto found,
+             metadata_.number(fmt::format(
+                 "SELECT EXISTS (SELECT 1 FROM xattrs WHERE name = CAST('{}' AS BLOB))", kLabel)));
+  labelled_ = found != 0;
   return {};
 }
 

@@ -149,15 +149,12 @@ Status FileSystem::load_root() {
 }
 
 Status FileSystem::number_inodes() {
-  auto last = metadata_.largest_ino();
-  if (!last) return fail(last.error());
-  auto reserved = metadata_.reserved_inodes();
-  if (!reserved) return fail(reserved.error());
-  reserved_ = *reserved;
-  next_ino_ = std::max(*last + 1, reserved_);
-  auto count = metadata_.number("SELECT COUNT(*) FROM inodes");
-  if (!count) return fail(count.error());
-  inodes_ += static_cast<std::uint64_t>(*count);
+  S3O_ASSIGN(auto last, metadata_.largest_ino());
+  S3O_ASSIGN(auto reserved, metadata_.reserved_inodes());
+  reserved_ = reserved;
+  next_ino_ = std::max(last + 1, reserved_);
+  S3O_ASSIGN(auto count, metadata_.number("SELECT COUNT(*) FROM inodes"));
+  inodes_ += static_cast<std::uint64_t>(count);
   return {};
 }
 
@@ -173,9 +170,8 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   const std::vector<BlockId> backups = backups_.blocks();
   for (const BlockId block : backups) cache_.held.released(block);  // no file's
   std::set<BlockId> owned(backups.begin(), backups.end());
-  auto counted = metadata_.number("SELECT CAST(TOTAL(blocks) AS INTEGER) FROM inodes");
-  if (!counted) return fail(counted.error());
-  cache_.extents_damaged = static_cast<std::uint64_t>(*counted) > places->size() ||
+  S3O_ASSIGN(auto counted, metadata_.number("SELECT CAST(TOTAL(blocks) AS INTEGER) FROM inodes"));
+  cache_.extents_damaged = static_cast<std::uint64_t>(counted) > places->size() ||
                            (!places->empty() && places->back().place == kImpossibleBlock);
   for (const OwnedPlace& each : *places) {
     owned.insert(block_of(each.place));
@@ -211,14 +207,13 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
 
 /// After a crash: files that were unlinked while open.
 Status FileSystem::free_orphans(Lock& lock) {
-  auto orphans = metadata_.orphans();
-  if (!orphans) return fail(orphans.error());
-  for (const Ino ino : *orphans) {
+  S3O_ASSIGN(auto orphans, metadata_.orphans());
+  for (const Ino ino : orphans) {
     auto node = load(ino, true);
     if (!node || !end(lock, *node))
       spdlog::error("the unlinked inode {} cannot be freed: run s3oramfs fsck", ino);
   }
-  if (!orphans->empty()) spdlog::info("freed {} unlinked files of the last mount", orphans->size());
+  if (!orphans.empty()) spdlog::info("freed {} unlinked files of the last mount", orphans.size());
   return {};
 }
 

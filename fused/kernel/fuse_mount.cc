@@ -61,9 +61,8 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
   mount->context_->largest_request = options.largest_request;
   mount->context_->ids = IdMaps::of_this_process();
   for (auto* waiting : {&mount->context_->after_write_back, &mount->context_->before_rename}) {
-    auto started = AfterWriteBack::start(mount->session_);
-    if (!started) return fail(std::move(started).error());
-    *waiting = std::move(*started);
+    S3O_ASSIGN(auto started, AfterWriteBack::start(mount->session_));
+    *waiting = std::move(started);
   }
   mount->loop_ = std::make_unique<FuseLoop>(mount->session_);
   mount->by_libfuse_ = mounted.get() < 0;

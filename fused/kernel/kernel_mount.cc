@@ -132,10 +132,9 @@ Result<KernelMount> mount_by_descriptor(const DirectoryHandle& point,
 
 Status unmount(const std::filesystem::path& point) {
   if (::geteuid() != 0) {
-    auto end = run_program({"fusermount3", "-u", "-q", "-z", "--", point});
-    if (!end) return fail(std::move(end).error());
-    return end->succeeded() ? Status()
-                            : fail(Errc::failed, "{}: fusermount3 failed", point.string());
+    S3O_ASSIGN(auto end, run_program({"fusermount3", "-u", "-q", "-z", "--", point}));
+    return end.succeeded() ? Status()
+                           : fail(Errc::failed, "{}: fusermount3 failed", point.string());
   }
   // The name may lead elsewhere by now: what is opened there must be the mount of a vault.
   const auto mount = vault_mounted_at(point);

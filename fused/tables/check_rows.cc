@@ -31,11 +31,9 @@ std::string unsound_extent(std::uint32_t block_size) {
 /// Makes missing tables. Without the extents nobody knows which block belongs to which file.
 bool check_tables(CheckModel& model) {
   const auto number = [&](const std::string& sql) -> Result<std::optional<std::int64_t>> {
-    auto statement = model.database.prepare(sql);
-    if (!statement) return fail(statement.error());
-    auto row = statement->step();
-    if (!row) return fail(row.error());
-    return *row ? std::optional(statement->integer(0)) : std::nullopt;
+    S3O_ASSIGN(auto statement, model.database.prepare(sql));
+    S3O_ASSIGN(auto row, statement.step());
+    return row ? std::optional(statement.integer(0)) : std::nullopt;
   };
   std::vector<std::string> missing;
   for (const char* table : {"fs_state", "inodes", "dentries", "extents", "xattrs"}) {

@@ -16,14 +16,12 @@ constexpr auto kPart = ", tables of files";
 }  // namespace
 
 Status Metadata::open(const std::string& path, Disk& disk) {
-  auto reader = Database::open(path, Database::Mode::read_only, disk);
-  if (!reader) return fail(reader.error());
-  reader_ = std::move(*reader);
-  auto tables = number(
-      "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name IN ('fs_state', 'inodes', "
-      "'dentries', 'extents', 'xattrs')");
-  if (!tables) return fail(tables.error());
-  is_new_ = *tables == 0;
+  S3O_ASSIGN(auto reader, Database::open(path, Database::Mode::read_only, disk));
+  reader_ = std::move(reader);
+  S3O_ASSIGN(auto tables, number("SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name "
+                                 "IN ('fs_state', 'inodes', "
+                                 "'dentries', 'extents', 'xattrs')"));
+  is_new_ = tables == 0;
   return is_new_ ? Status() : open_tables();
 }
 
@@ -97,14 +95,12 @@ std::size_t Metadata::uncommitted_bytes() const {
 
 template <class Row, class Read>
 Result<std::vector<Row>> Metadata::all(std::string_view sql, Read read) {
-  auto statement = reader_.prepare(sql);
-  if (!statement) return fail(statement.error());
+  S3O_ASSIGN(auto statement, reader_.prepare(sql));
   std::vector<Row> found;
   while (true) {
-    auto more = statement->step();
-    if (!more) return fail(more.error());
-    if (!*more) return found;
-    found.push_back(read(*statement));
+    S3O_ASSIGN(auto more, statement.step());
+    if (!more) return found;
+    found.push_back(read(statement));
   }
 }
 
@@ -139,21 +135,21 @@ Result<Ino> Metadata::largest_ino() {
   Ino largest = kRootIno;
   for (const char* column : {"ino FROM inodes", "ino FROM extents", "ino FROM xattrs",
                              "parent FROM dentries", "ino FROM dentries"}) {
-    auto found = numbers(fmt::format(
-        "SELECT {0} WHERE {1} BETWEEN 1 AND {2} ORDER BY {1} DESC LIMIT 1", column,
-        std::string_view(column).substr(0, std::string_view(column).find(' ')), kLargestNewIno));
-    if (!found) return fail(found.error());
-    if (!found->empty()) largest = std::max(largest, found->front());
+    S3O_ASSIGN(auto found,
+               numbers(fmt::format(
+                   "SELECT {0} WHERE {1} BETWEEN 1 AND {2} ORDER BY {1} DESC LIMIT 1", column,
+                   std::string_view(column).substr(0, std::string_view(column).find(' ')),
+                   kLargestNewIno)));
+    if (!found.empty()) largest = std::max(largest, found.front());
   }
   return largest;
 }
 
 Result<std::int64_t> Metadata::number(std::string_view sql) {
-  auto row = numbers(sql);
-  if (!row) return fail(row.error());
-  if (row->empty())
+  S3O_ASSIGN(auto row, numbers(sql));
+  if (row.empty())
     return fail(Errc::damaged_vault, "database {}: no row for: {}", reader_.path(), sql);
-  return static_cast<std::int64_t>(row->front());
+  return static_cast<std::int64_t>(row.front());
 }
 
 Result<std::vector<std::uint64_t>> Metadata::numbers(std::string_view sql) {

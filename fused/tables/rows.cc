@@ -75,9 +75,8 @@ class RowReader {
 Status make_tables(Database& database) {
   S3O_TRY(database.execute(kCreateTables));
   for (const TableSql& table : kTables) {
-    const auto there = database.has_column(table.name, "checksum");
-    if (!there) return fail(there.error());
-    if (!*there)
+    S3O_ASSIGN(const auto there, database.has_column(table.name, "checksum"));
+    if (!there)
       S3O_TRY(
           database.execute(fmt::format("ALTER TABLE {} ADD COLUMN checksum INTEGER", table.name)));
   }

@@ -44,13 +44,12 @@ class Table {
     const auto select =
         fmt::format("SELECT {}, {} FROM {}", T::kColumns, kSql.intact(checksums), T::kName);
     const auto marks = TableSql::marks(T::kKeyWidth);
-    auto find = reader.prepare(fmt::format("{} WHERE ({}) = ({})", select, T::kKey, marks));
-    if (!find) return fail(find.error());
-    auto scan = reader.prepare(
-        fmt::format("{} WHERE ({}) >= ({}) ORDER BY {}", select, T::kKey, marks, T::kKey));
-    if (!scan) return fail(scan.error());
-    find_ = std::move(*find);
-    scan_ = std::move(*scan);
+    S3O_ASSIGN(auto find,
+               reader.prepare(fmt::format("{} WHERE ({}) = ({})", select, T::kKey, marks)));
+    S3O_ASSIGN(auto scan, reader.prepare(fmt::format("{} WHERE ({}) >= ({}) ORDER BY {}", select,
+                                                     T::kKey, marks, T::kKey)));
+    find_ = std::move(find);
+    scan_ = std::move(scan);
     return {};
   }
 
@@ -61,9 +60,8 @@ class Table {
     }
     if (absent_ == key) return std::optional<Row>();
     T::bind_key(find_, key);
-    auto found = find_.step();
-    if (!found) return fail(found.error());
-    if (!*found) {
+    S3O_ASSIGN(auto found, find_.step());
+    if (!found) {
       absent_ = key;
       return std::optional<Row>();
     }
@@ -137,13 +135,12 @@ class Table {
   /// Writes `changes` to `database`, inside a transaction of the caller.
   static Status apply(Database& database, const Changes& changes) {
     if (changes.empty()) return {};
-    auto put = database.prepare(kSql.put("INSERT OR REPLACE"));
-    if (!put) return fail(put.error());
-    auto erase = database.prepare(fmt::format("DELETE FROM {} WHERE ({}) = ({})", T::kName, T::kKey,
-                                              TableSql::marks(T::kKeyWidth)));
-    if (!erase) return fail(erase.error());
+    S3O_ASSIGN(auto put, database.prepare(kSql.put("INSERT OR REPLACE")));
+    S3O_ASSIGN(auto erase,
+               database.prepare(fmt::format("DELETE FROM {} WHERE ({}) = ({})", T::kName, T::kKey,
+                                            TableSql::marks(T::kKeyWidth))));
     for (const auto& [key, row] : changes) {
-      Statement& statement = row ? *put : *erase;
+      Statement& statement = row ? put : erase;
       T::bind_key(statement, key);
       if (row) T::bind_row(statement, *row);
       S3O_TRY(statement.run());

@@ -26,9 +26,8 @@ void Ballast::release_if_full(const std::filesystem::path& path) {
 
 Result<std::unique_ptr<Ballast>> Ballast::open(Disk& disk, const std::filesystem::path& path,
                                                std::uint64_t bytes) {
-  auto file = disk.open(path);
-  if (!file) return fail(file.error());
-  std::unique_ptr<Ballast> ballast(new Ballast(std::move(*file), bytes));
+  S3O_ASSIGN(auto file, disk.open(path));
+  std::unique_ptr<Ballast> ballast(new Ballast(std::move(file), bytes));
   ballast->restore();
   return ballast;
 }

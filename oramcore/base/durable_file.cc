@@ -86,9 +86,8 @@ Status copy_durably(const fs::path& from, const fs::path& to) {
     if (error)
       return system_failure(error.value(), "{}: cannot be copied to {}", from.string(),
                             to.string());
-    auto file = system_disk().open(to);
-    if (!file) return fail(file.error());
-    return (*file)->sync();
+    S3O_ASSIGN(auto file, system_disk().open(to));
+    return file->sync();
   };
   Status copied = copy();
   std::error_code ignored;  // the error that led here is the one to report

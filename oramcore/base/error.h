@@ -71,3 +71,17 @@ inline tl::unexpected<Error> fail(Error error) { return tl::unexpected<Error>(st
     if (auto s3o_status = (expr); !s3o_status)                 \
       co_return ::s3oram::fail(std::move(s3o_status).error()); \
   } while (false)
+
+/// Evaluates `expr`, a Result<T>; returns its error from the enclosing function if it has one, and
+/// otherwise makes `decl` (as in `const auto name`) from its value.
+#define S3O_ASSIGN(decl, ...) S3O_ASSIGN_AS(S3O_RESULT_HERE(__LINE__), return, decl, __VA_ARGS__)
+#define S3O_CO_ASSIGN(decl, ...) \
+  S3O_ASSIGN_AS(S3O_RESULT_HERE(__LINE__), co_return, decl, __VA_ARGS__)
+
+// A name that no other line of the function has, so that one scope can hold several assignments.
+#define S3O_RESULT_HERE(line) S3O_RESULT_AT(line)
+#define S3O_RESULT_AT(line) s3o_result_##line
+#define S3O_ASSIGN_AS(result, return_, decl, ...)                     \
+  auto result = __VA_ARGS__;                                          \
+  if (!result) return_ ::s3oram::fail(std::move(result).error());     \
+  decl = *std::move(result)

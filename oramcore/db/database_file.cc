@@ -28,9 +28,8 @@ Status remove_log(const fs::path& path) {
 fs::path log_of(const fs::path& path) { return with_suffix(path, "-wal"); }
 
 Status fold_log(const fs::path& path) {
-  auto database = Database::open(path.string(), Database::Mode::read_write);
-  if (!database) return fail(std::move(database).error());
-  return database->fold_log();
+  S3O_ASSIGN(auto database, Database::open(path.string(), Database::Mode::read_write));
+  return database.fold_log();
 }
 
 Status remove_database(const fs::path& path) {
@@ -40,9 +39,8 @@ Status remove_database(const fs::path& path) {
 
 Status replace_database(const fs::path& made, const fs::path& path) {
   S3O_TRY(fold_log(made));
-  const auto file = system_disk().open(made);
-  if (!file) return fail(file.error());
-  S3O_TRY((*file)->sync());
+  S3O_ASSIGN(const auto file, system_disk().open(made));
+  S3O_TRY(file->sync());
   S3O_TRY(remove_log(path));  // it must not be taken for that of the new one
   std::error_code error;
   fs::rename(made, path, error);

@@ -65,24 +65,20 @@ class TableCopy {
   Result<SalvagedTable> run() {
     S3O_TRY(find_key());
     S3O_TRY(copy());
-    const auto there = count("main"), were = count("damaged");
-    if (!there) return fail(there.error());
-    return SalvagedTable{name_, *there, whole_ && were && *were == *there};
+    S3O_ASSIGN(const auto there, count("main"), were = count("damaged"));
+    return SalvagedTable{name_, there, whole_ && were && *were == there};
   }
 
  private:
   /// The columns of the primary key; rows of a table without one have a number.
   Status find_key() {
-    auto columns = database_.prepare(
-        "SELECT name FROM pragma_table_info(?) WHERE pk > 0 "
-        "ORDER BY pk");
-    if (!columns) return fail(columns.error());
-    columns->bind(0, std::string_view(name_));
+    S3O_ASSIGN(auto columns, database_.prepare("SELECT name FROM pragma_table_info(?) WHERE pk > 0 "
+                                               "ORDER BY pk"));
+    columns.bind(0, std::string_view(name_));
     while (true) {
-      auto more = columns->step();
-      if (!more) return fail(more.error());
-      if (!*more) break;
-      key_.push_back(quoted(columns->text(0)));
+      S3O_ASSIGN(auto more, columns.step());
+      if (!more) break;
+      key_.push_back(quoted(columns.text(0)));
     }
     if (key_.empty()) key_.emplace_back("rowid");
     return {};
@@ -97,13 +93,11 @@ class TableCopy {
   }
 
   Result<std::uint64_t> count(const char* schema) {
-    auto count = database_.prepare(
-        fmt::format("SELECT COUNT(*) FROM (SELECT 1 FROM {}.{} NOT INDEXED LIMIT {})", schema,
-                    quoted(name_), most_));
-    if (!count) return fail(count.error());
-    auto row = count->step();
-    if (!row) return fail(row.error());
-    return static_cast<std::uint64_t>(count->integer(0));
+    S3O_ASSIGN(auto count, database_.prepare(fmt::format(
+                               "SELECT COUNT(*) FROM (SELECT 1 FROM {}.{} NOT INDEXED LIMIT {})",
+                               schema, quoted(name_), most_)));
+    S3O_TRY(count.step());
+    return static_cast<std::uint64_t>(count.integer(0));
   }
 
   /// The narrowest and the widest range in turn: the one finds all around a damaged page, the other
@@ -173,43 +167,38 @@ struct Schema {
 };
 
 Result<Schema> read_schema(Database& database) {
-  auto rows = database.prepare(
-      "SELECT type, name, sql FROM damaged.sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE "
-      "'sqlite~_%' ESCAPE '~'");
-  if (!rows) return fail(rows.error());
+  S3O_ASSIGN(auto rows, database.prepare("SELECT type, name, sql FROM damaged.sqlite_master WHERE "
+                                         "sql IS NOT NULL AND name NOT LIKE "
+                                         "'sqlite~_%' ESCAPE '~'"));
   Schema schema;
   while (true) {
-    auto more = rows->step();
-    if (!more) return fail(more.error());
-    if (!*more) return schema;
-    if (rows->text(0) == "table") schema.tables.emplace_back(rows->text(1), rows->text(2));
-    if (rows->text(0) == "index") schema.indexes.push_back(rows->text(2));
+    S3O_ASSIGN(auto more, rows.step());
+    if (!more) return schema;
+    if (rows.text(0) == "table") schema.tables.emplace_back(rows.text(1), rows.text(2));
+    if (rows.text(0) == "index") schema.indexes.push_back(rows.text(2));
   }
 }
 
 }  // namespace
 
 Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::string& to) {
-  auto database = Database::open(to, Database::Mode::create);
-  if (!database) return fail(database.error());
+  S3O_ASSIGN(auto database, Database::open(to, Database::Mode::create));
   {
-    auto attach = database->prepare("ATTACH ? AS damaged");
-    if (!attach) return fail(attach.error());
-    S3O_TRY(attach->bind(0, std::string_view(from)).run());
+    S3O_ASSIGN(auto attach, database.prepare("ATTACH ? AS damaged"));
+    S3O_TRY(attach.bind(0, std::string_view(from)).run());
   }
   // Each statement is a transaction of its own: one that reads a damaged page spoils those around.
-  S3O_TRY(database->execute("PRAGMA main.synchronous = OFF"));
-  auto schema = read_schema(*database);
+  S3O_TRY(database.execute("PRAGMA main.synchronous = OFF"));
+  auto schema = read_schema(database);
   if (!schema) return fail(Errc::damaged_vault, "{}", schema.error().message);
   const std::uint64_t most = most_rows(from);
   std::vector<SalvagedTable> tables;
   for (const auto& [name, sql] : schema->tables) {
-    S3O_TRY(database->execute(sql));
-    auto table = TableCopy(*database, name, most).run();
-    if (!table) return fail(table.error());
-    tables.push_back(std::move(*table));
+    S3O_TRY(database.execute(sql));
+    S3O_ASSIGN(auto table, TableCopy(database, name, most).run());
+    tables.push_back(std::move(table));
   }
-  for (const std::string& sql : schema->indexes) S3O_TRY(database->execute(sql));
+  for (const std::string& sql : schema->indexes) S3O_TRY(database.execute(sql));
   return tables;
 }
 

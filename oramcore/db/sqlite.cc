@@ -94,9 +94,8 @@ Result<bool> Statement::step() {
 }
 
 Status Statement::run() {
-  auto row = step();
-  if (!row) return fail(row.error());
-  if (*row) reset();
+  S3O_ASSIGN(auto row, step());
+  if (row) reset();
   return {};
 }
 
@@ -159,12 +158,10 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
         database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
                          "PRAGMA journal_size_limit=67108864;"));
     if (!rule_holds(Rule::full_sync)) S3O_TRY(database.execute("PRAGMA synchronous=OFF"));
-    auto check = database.prepare("PRAGMA synchronous");
-    if (!check) return fail(check.error());
-    auto row = check->step();
-    if (!row) return fail(row.error());
+    S3O_ASSIGN(auto check, database.prepare("PRAGMA synchronous"));
+    S3O_ASSIGN(auto row, check.step());
     constexpr std::int64_t kFull = 2;
-    if (!*row || (check->integer(0) != kFull && rule_holds(Rule::full_sync)))
+    if (!row || (check.integer(0) != kFull && rule_holds(Rule::full_sync)))
       return fail(Errc::failed, "database {}: synchronous=FULL was not accepted", path);
     // What a former process wrote and could not sync may look as if it were there, and nothing that
     // is appended to it would survive a power cut: it is written anew before anything else is.
@@ -182,24 +179,20 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
 }
 
 Result<bool> Database::has_table(std::string_view name) {
-  auto tables = prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?");
-  if (!tables) return fail(std::move(tables).error());
-  return tables->bind(0, name).step();
+  S3O_ASSIGN(auto tables, prepare("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"));
+  return tables.bind(0, name).step();
 }
 
 Result<bool> Database::has_column(std::string_view table, std::string_view column) {
-  auto columns = prepare("SELECT 1 FROM pragma_table_info(?) WHERE name = ?");
-  if (!columns) return fail(std::move(columns).error());
-  return columns->bind(0, table).bind(1, column).step();
+  S3O_ASSIGN(auto columns, prepare("SELECT 1 FROM pragma_table_info(?) WHERE name = ?"));
+  return columns.bind(0, table).bind(1, column).step();
 }
 
 Status Database::fold_log() {
   if (copier_) copier_->wait();
-  auto fold = prepare("PRAGMA wal_checkpoint(TRUNCATE)");
-  if (!fold) return fail(std::move(fold).error());
-  auto row = fold->step();
-  if (!row) return fail(std::move(row).error());
-  if (!*row || fold->integer(0) != 0)
+  S3O_ASSIGN(auto fold, prepare("PRAGMA wal_checkpoint(TRUNCATE)"));
+  S3O_ASSIGN(auto row, fold.step());
+  if (!row || fold.integer(0) != 0)
     return fail(Errc::vault_in_use, "database {}: is being read", path_);
   return {};
 }
@@ -278,9 +271,8 @@ Status Database::commit(std::string_view what) {
 }
 
 Status Database::keep_ballast(std::uint64_t bytes) {
-  auto ballast = Ballast::open(*disk_, ballast_of(path_), bytes);
-  if (!ballast) return fail(ballast.error());
-  ballast_ = std::move(*ballast);
+  S3O_ASSIGN(auto ballast, Ballast::open(*disk_, ballast_of(path_), bytes));
+  ballast_ = std::move(ballast);
   return {};
 }
 

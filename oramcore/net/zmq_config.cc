@@ -17,10 +17,9 @@ namespace {
 
 // An endpoint in the form that parse_endpoint returns.
 Status check_endpoint(const std::string& endpoint) {
-  const auto parsed = parse_endpoint(endpoint);
-  if (!parsed) return fail(parsed.error());
-  if (*parsed != endpoint)
-    return fail(Errc::usage, "endpoint {}: write {} instead", endpoint, *parsed);
+  S3O_ASSIGN(const auto parsed, parse_endpoint(endpoint));
+  if (parsed != endpoint)
+    return fail(Errc::usage, "endpoint {}: write {} instead", endpoint, parsed);
   return {};
 }
 

@@ -247,9 +247,8 @@ Traffic Sockets::traffic(Party party) const {
 }
 
 Status Sockets::admit_clients(const std::vector<PublicKey>& keys) {
-  auto admitted = admitted_keys(config_, keys);
-  if (!admitted) return fail(admitted.error());
-  if (zap_) zap_->admit(std::move(*admitted));
+  S3O_ASSIGN(auto admitted, admitted_keys(config_, keys));
+  if (zap_) zap_->admit(std::move(admitted));
   return {};
 }
 
@@ -258,8 +257,7 @@ Status Sockets::admit_clients(const std::vector<PublicKey>& keys) {
 Result<std::unique_ptr<ZmqTransport>> make_zmq_transport(Executor executor,
                                                          const ZmqConfig& config) {
   S3O_TRY(check(config));
-  auto admitted = admitted_keys(config, config.client_keys);
-  if (!admitted) return fail(admitted.error());
+  S3O_ASSIGN(auto admitted, admitted_keys(config, config.client_keys));
   if (!config.listen.empty() && !is_tcp(config.listen)) S3O_TRY(check_ipc_free(config.listen));
   // ZeroMQ ends the process when it is refused a thread: besides these, one that closes sockets.
   S3O_TRY(check_threads(static_cast<unsigned>(io_threads(config)) + 2));
@@ -274,7 +272,7 @@ Result<std::unique_ptr<ZmqTransport>> make_zmq_transport(Executor executor,
   };
   try {
     auto sockets = std::make_unique<Sockets>(std::move(executor), config);
-    sockets->open(std::move(*admitted), doing);
+    sockets->open(std::move(admitted), doing);
     return sockets;
   } catch (const zmq::error_t& error) {
     return failed(error.num(), error.what());

@@ -14,13 +14,11 @@ Result<EarlySecret> read_early(const PassphraseSource& source,
                                const std::filesystem::path& keyfile) {
   EarlySecret early;
   if (!keyfile.empty()) {
-    auto content = read_key_content(keyfile);
-    if (!content) return fail(std::move(content).error());
-    early.key = std::move(*content);
+    S3O_ASSIGN(auto content, read_key_content(keyfile));
+    early.key = std::move(content);
   } else if (source.given() || has_manager_passphrase()) {
-    auto text = read_passphrase(source, "");
-    if (!text) return fail(std::move(text).error());
-    early.passphrase = std::move(*text);
+    S3O_ASSIGN(auto text, read_passphrase(source, ""));
+    early.passphrase = std::move(text);
   }
   return early;
 }
@@ -28,9 +26,8 @@ Result<EarlySecret> read_early(const PassphraseSource& source,
 Result<Credential> existing_credential(const PassphraseSource& source,
                                        const std::filesystem::path& keyfile, const Vault& vault,
                                        const EarlySecret& early) {
-  auto wants_passphrase = vault.wants_passphrase();
-  if (!wants_passphrase) return fail(std::move(wants_passphrase).error());
-  if (!source.given() && (!*wants_passphrase || !keyfile.empty())) {
+  S3O_ASSIGN(auto wants_passphrase, vault.wants_passphrase());
+  if (!source.given() && (!wants_passphrase || !keyfile.empty())) {
     Result<Bytes> content;
     if (early.key)
       content = *early.key;
@@ -39,12 +36,11 @@ Result<Credential> existing_credential(const PassphraseSource& source,
     if (!content) return fail(std::move(content).error());
     return Credential{Credential::Kind::key_file, {}, keyfile, std::move(*content)};
   }
-  auto text =
-      early.passphrase
-          ? Result<std::string>(*early.passphrase)
-          : read_passphrase(source, fmt::format("Passphrase of {}: ", vault.directory().string()));
-  if (!text) return fail(std::move(text).error());
-  return Credential{Credential::Kind::passphrase, std::move(*text), {}};
+  S3O_ASSIGN(auto text, early.passphrase
+                            ? Result<std::string>(*early.passphrase)
+                            : read_passphrase(source, fmt::format("Passphrase of {}: ",
+                                                                  vault.directory().string())));
+  return Credential{Credential::Kind::passphrase, std::move(text), {}};
 }
 
 }  // namespace s3oram

@@ -164,9 +164,8 @@ Result<KeyFile> parse_key_file(View content, const std::filesystem::path& path) 
     return fail(Errc::damaged_vault, "{}: damaged (of the wrong size)", path.string());
   KeyFile file;
   for (std::size_t i = 0; i < slots; ++i) {
-    auto slot = read_slot(reader, path);
-    if (!slot) return fail(std::move(slot).error());
-    file.slots.push_back(std::move(*slot));
+    S3O_ASSIGN(auto slot, read_slot(reader, path));
+    file.slots.push_back(std::move(slot));
   }
   for (std::size_t i = 0; i < client_keys; ++i) {
     const std::uint8_t use = reader.byte();

@@ -42,10 +42,9 @@ Result<Seed> wrapping_key(const KeyWrap& wrap, const Credential& credential) {
     hash(credential.content, key);
     return key;
   }
-  auto content = read_key_content(credential.keyfile);
-  if (!content) return fail(std::move(content).error());
-  hash(*content, key);
-  sodium_memzero(content->data(), content->size());
+  S3O_ASSIGN(auto content, read_key_content(credential.keyfile));
+  hash(content, key);
+  sodium_memzero(content.data(), content.size());
   return key;
 }
 
@@ -107,9 +106,8 @@ std::size_t box_size(KeyWrap::Kind kind) {
 Result<Bytes> make_box(const Seed& master, const KeyWrap& wrap, const Credential& credential,
                        Random& random) {
   if (wrap.kind == KeyWrap::Kind::plain) return Bytes(master.begin(), master.end());
-  auto key = wrapping_key(wrap, credential);
-  if (!key) return fail(std::move(key).error());
-  return seal_key(master, *key, random);
+  S3O_ASSIGN(auto key, wrapping_key(wrap, credential));
+  return seal_key(master, key, random);
 }
 
 Result<Seed> open_box(View box, const KeyWrap& wrap, const Credential& credential) {
@@ -118,9 +116,8 @@ Result<Seed> open_box(View box, const KeyWrap& wrap, const Credential& credentia
     std::copy(box.begin(), box.end(), master.begin());
     return master;
   }
-  auto key = wrapping_key(wrap, credential);
-  if (!key) return fail(std::move(key).error());
-  if (auto master = open_key(box, *key)) return *master;
+  S3O_ASSIGN(auto key, wrapping_key(wrap, credential));
+  if (auto master = open_key(box, key)) return *master;
   if (wrap.kind == KeyWrap::Kind::passphrase)
     return fail(Errc::wrong_passphrase, "wrong passphrase");
   return fail(Errc::wrong_passphrase, "{}: not this vault's key file", credential.keyfile.string());

@@ -109,21 +109,19 @@ Result<std::string> first_line(MutView content, const std::string& source) {
 }
 
 Result<std::string> from_file(const fs::path& path) {
-  auto content = read_small_file(path, kMostOutput);
-  if (!content) return fail(std::move(content).error());
-  return first_line(*content, path.string());
+  S3O_ASSIGN(auto content, read_small_file(path, kMostOutput));
+  return first_line(content, path.string());
 }
 
 // What the command writes, until it ends. Its input and its messages are ours.
 Result<std::string> from_program(const std::string& command) {
-  auto end = run_program({"/bin/sh", "-c", command}, STDOUT_FILENO, kMostOutput);
-  if (!end) return fail(std::move(end).error());
+  S3O_ASSIGN(auto end, run_program({"/bin/sh", "-c", command}, STDOUT_FILENO, kMostOutput));
   const std::string source = fmt::format("the passphrase program `{}`", command);
-  if (end->succeeded()) return first_line(end->said, source);
-  sodium_memzero(end->said.data(), end->said.size());
-  if (WIFEXITED(end->status))
-    return fail(Errc::failed, "{} ended with code {}", source, WEXITSTATUS(end->status));
-  return fail(Errc::failed, "{} was ended by signal {}", source, WTERMSIG(end->status));
+  if (end.succeeded()) return first_line(end.said, source);
+  sodium_memzero(end.said.data(), end.said.size());
+  if (WIFEXITED(end.status))
+    return fail(Errc::failed, "{} ended with code {}", source, WEXITSTATUS(end.status));
+  return fail(Errc::failed, "{} was ended by signal {}", source, WTERMSIG(end.status));
 }
 
 Result<std::string> from_source(const PassphraseSource& source) {

@@ -114,10 +114,9 @@ Result<KeyFile> read_key_file(const fs::path& path, const std::optional<KeyWrap>
                 "{}: others may read or change it (mode {:04o}): if that is not how the key got "
                 "known, run: chmod 600 {}",
                 path.string(), stat.st_mode & 07777, shell_word(path));
-  auto content = read_small_file(path, kLargestKey, FileKinds::regular);
-  if (!content) return fail(std::move(content).error());
-  auto keys = parse_keys(*content, wrap, path);
-  sodium_memzero(content->data(), content->size());
+  S3O_ASSIGN(auto content, read_small_file(path, kLargestKey, FileKinds::regular));
+  auto keys = parse_keys(content, wrap, path);
+  sodium_memzero(content.data(), content.size());
   return keys;
 }
 
@@ -138,8 +137,7 @@ Result<Vault> Vault::create(const fs::path& directory, const VaultConfig& config
   S3O_TRY(vault.set_directory(directory));
   vault.config_ = config;
 
-  auto draft = VaultDraft::start(vault.directory_);
-  if (!draft) return fail(std::move(draft).error());
+  S3O_ASSIGN(auto draft, VaultDraft::start(vault.directory_));
   S3O_TRY(make_directory(vault.run_directory()));
   if (config.local) {
     S3O_TRY(make_directory(vault.directory_ / "servers"));
@@ -151,7 +149,7 @@ Result<Vault> Vault::create(const fs::path& directory, const VaultConfig& config
   // Last: it makes the directory a vault.
   S3O_TRY(vault.write_config(config));
   S3O_TRY(sync_directory(vault.directory_.parent_path()));
-  draft->keep();
+  draft.keep();
   return vault;
 }
 
@@ -177,24 +175,21 @@ Result<std::string> Vault::recovery() const {
                 directory_.string());
   S3O_TRY(require_ready());
   S3O_TRY(check_key());
-  auto keys = read_small_file(key_file(directory_), kLargestKey, FileKinds::regular);
-  if (!keys) return fail(std::move(keys).error());
-  const std::string text = to_recovery({config_, old_wrap_}, *keys);
-  sodium_memzero(keys->data(), keys->size());
+  S3O_ASSIGN(auto keys, read_small_file(key_file(directory_), kLargestKey, FileKinds::regular));
+  const std::string text = to_recovery({config_, old_wrap_}, keys);
+  sodium_memzero(keys.data(), keys.size());
   return text;
 }
 
 Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::string& text,
                                         const fs::path& source) {
-  auto recovery = parse_recovery(text, source);
-  if (!recovery) return fail(std::move(recovery).error());
+  S3O_ASSIGN(auto recovery, parse_recovery(text, source));
   const bool has_database = was_vault(directory);
-  if (auto begun = find(directory); begun &&
-                                    begun->config_.volume == recovery->file.config.volume &&
-                                    begun->config_.params == recovery->file.config.params) {
+  if (auto begun = find(directory); begun && begun->config_.volume == recovery.file.config.volume &&
+                                    begun->config_.params == recovery.file.config.params) {
     const auto keys = read_small_file(key_file(begun->directory_), kLargestKey, FileKinds::regular);
-    const bool same_keys = keys && *keys == recovery->keys;
-    if (same_keys && (has_database || begun->config_.servers == recovery->file.config.servers))
+    const bool same_keys = keys && *keys == recovery.keys;
+    if (same_keys && (has_database || begun->config_.servers == recovery.file.config.servers))
       return Recovered{std::move(*begun)};
     if (!has_database)
       return fail(Errc::exists,
@@ -203,20 +198,19 @@ Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::st
                   directory.string(), source.string(), shell_word(directory));
   }
   if (has_database)
-    return put_back(directory, recovery->file.config, recovery->file.wrap, recovery->keys);
+    return put_back(directory, recovery.file.config, recovery.file.wrap, recovery.keys);
   Vault vault;
   S3O_TRY(vault.set_directory(directory));
-  vault.old_wrap_ = recovery->file.wrap;
-  auto draft = VaultDraft::start(vault.directory_);
-  if (!draft) return fail(std::move(draft).error());
+  vault.old_wrap_ = recovery.file.wrap;
+  S3O_ASSIGN(auto draft, VaultDraft::start(vault.directory_));
   S3O_TRY(make_directory(vault.run_directory()));
   S3O_TRY(write_durably(lock_file(vault.directory_), {}));
-  const Status written = write_durably(key_file(vault.directory_), recovery->keys);
-  sodium_memzero(recovery->keys.data(), recovery->keys.size());
+  const Status written = write_durably(key_file(vault.directory_), recovery.keys);
+  sodium_memzero(recovery.keys.data(), recovery.keys.size());
   S3O_TRY(written);
-  S3O_TRY(vault.write_config(recovery->file.config));
+  S3O_TRY(vault.write_config(recovery.file.config));
   S3O_TRY(sync_directory(vault.directory_.parent_path()));
-  draft->keep();
+  draft.keep();
   return Recovered{std::move(vault)};
 }
 
@@ -228,8 +222,7 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
   if (error) return fail(Errc::failed, "{}: {}", directory.string(), error.message());
   S3O_TRY(vault.require_ours(directory));
   S3O_TRY(vault.lock());
-  const auto alone = vault.lock_files();
-  if (!alone) return fail(alone.error());
+  S3O_TRY(vault.lock_files());
   const auto is_sound = [](const fs::path& file, const Status& checked) -> Result<bool> {
     if (checked) return true;
     std::error_code unknown;
@@ -246,15 +239,14 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
                 directory.string());
   if (*described) *described = vault.config_.params == config.params;  // or somebody edited it
   if (!*described) vault.old_wrap_ = old_wrap;
-  const auto keyed = is_sound(key_path, vault.check_key());
-  if (!keyed) return fail(keyed.error());
-  if (*described && *keyed)
+  S3O_ASSIGN(const auto keyed, is_sound(key_path, vault.check_key()));
+  if (*described && keyed)
     return fail(Errc::exists,
                 "{}: is there, its vault.json and vault.key are sound, and nothing is overwritten "
                 "(to have one of them back all the same, move it away; if vault.db is gone: "
                 "s3oramfs restore {})",
                 directory.string(), shell_word(directory));
-  if (!*keyed) {
+  if (!keyed) {
     S3O_TRY(keep_damaged(key_path));
     S3O_TRY(write_durably(key_path, keys, FileOwner::of_directory));
   }
@@ -270,12 +262,11 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
 /// Root reads nothing of other users' (VaultPlace): it has to become them before.
 Status Vault::require_ours(const fs::path& name) {
   if (::geteuid() != 0) return {};
-  auto place = VaultPlace::open(name);
-  if (!place) return fail(std::move(place).error());
-  if (place->owner())
+  S3O_ASSIGN(auto place, VaultPlace::open(name));
+  if (place.owner())
     return fail(Errc::failed, "{}: is the vault of user {}: root does not read it",
-                place->path().string(), place->owner()->uid);
-  directory_ = place->path();
+                place.path().string(), place.owner()->uid);
+  directory_ = place.path();
   return {};
 }
 
@@ -306,12 +297,10 @@ Result<Vault> Vault::find(const fs::path& directory) {
 
 Status Vault::reread() {
   const fs::path path = config_file(directory_);
-  auto text = read_small_file(path, kLargestConfig, FileKinds::regular);
-  if (!text) return fail(std::move(text).error());
-  auto file = parse_vault(std::string(text->begin(), text->end()), path);
-  if (!file) return fail(std::move(file).error());
-  config_ = std::move(file->config);
-  old_wrap_ = file->wrap;
+  S3O_ASSIGN(auto text, read_small_file(path, kLargestConfig, FileKinds::regular));
+  S3O_ASSIGN(auto file, parse_vault(std::string(text.begin(), text.end()), path));
+  config_ = std::move(file.config);
+  old_wrap_ = file.wrap;
   return {};
 }
 
@@ -369,30 +358,27 @@ Result<KeyFile> Vault::read_keys() const {
 }
 
 Status Vault::check_key() const {
-  auto keys = read_keys();
-  if (!keys) return fail(std::move(keys).error());
+  S3O_TRY(read_keys());
   return {};
 }
 
 Result<bool> Vault::wants_passphrase() const {
-  auto keys = read_keys();
-  if (!keys) return fail(std::move(keys).error());
-  return std::any_of(keys->slots.begin(), keys->slots.end(), [](const KeySlot& slot) {
+  S3O_ASSIGN(auto keys, read_keys());
+  return std::any_of(keys.slots.begin(), keys.slots.end(), [](const KeySlot& slot) {
     return slot.wrap.kind == KeyWrap::Kind::passphrase;
   });
 }
 
 Result<VaultKeys> Vault::unlock(const Credential& credential, ClientKey which) const {
-  auto file = read_keys();
-  if (!file) return fail(std::move(file).error());
-  auto opened = open_slot(*file, credential);
+  S3O_ASSIGN(auto file, read_keys());
+  auto opened = open_slot(file, credential);
   if (!opened)
     return fail(opened.error().code, "{}: {}", directory_.string(), opened.error().message);
 
   VaultKeys keys;
   keys.sealing = derive_secret(opened->master, 1);
-  auto client = which == ClientKey::in_use ? client_secret(*file, opened->master)
-                                           : open_client_key(opened->master, file->next_client_key);
+  auto client = which == ClientKey::in_use ? client_secret(file, opened->master)
+                                           : open_client_key(opened->master, file.next_client_key);
   if (!client)
     return fail(client.error().code, "{}: {}", directory_.string(), client.error().message);
   keys.curve = key_pair_of(*client);
@@ -420,8 +406,7 @@ Status Vault::write_config(VaultConfig config) {
 }
 
 Status Vault::mark_ready() {
-  auto alone = lock_files();
-  if (!alone) return fail(std::move(alone).error());
+  S3O_TRY(lock_files());
   S3O_TRY(reread());
   VaultConfig ready = config_;
   ready.ready = true;

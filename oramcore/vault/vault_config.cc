@@ -163,11 +163,9 @@ Result<VaultRecovery> read_recovery(const std::string& text, const std::filesyst
     members.say("\"keys\" is not base64");
   recovery.keys.resize(size);
   if (Status complete = members.end(); !complete) return fail(complete.error());
-  auto file = parse_vault(vault->dump(), path);
-  if (!file) return fail(std::move(file).error());
-  recovery.file = std::move(*file);
-  const auto keys = parse_keys(recovery.keys, recovery.file.wrap, path);
-  if (!keys) return fail(keys.error());
+  S3O_ASSIGN(auto file, parse_vault(vault->dump(), path));
+  recovery.file = std::move(file);
+  S3O_TRY(parse_keys(recovery.keys, recovery.file.wrap, path));
   return recovery;
 }
 
@@ -242,18 +240,16 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
   if (!servers->is_array() || servers->size() > 255)
     return fail(Errc::damaged_vault, "{}: \"servers\" is not a list of at most 255", where);
   for (const json& entry : *servers) {
-    auto server = parse_server(entry, where, config.local);
-    if (!server) return fail(std::move(server).error());
-    config.servers.push_back(std::move(*server));
+    S3O_ASSIGN(auto server, parse_server(entry, where, config.local));
+    config.servers.push_back(std::move(server));
   }
   config.params.scheme.servers = static_cast<std::uint8_t>(config.servers.size());
   if (Status possible = check_params(config.params); !possible)
     return fail(Errc::damaged_vault, "{}: {}", where, possible.error().message);
 
   if (!wrap) return file;
-  auto parsed = parse_wrap(*wrap, where);
-  if (!parsed) return fail(std::move(parsed).error());
-  file.wrap = *parsed;
+  S3O_ASSIGN(auto parsed, parse_wrap(*wrap, where));
+  file.wrap = parsed;
   return file;
 }
 

@@ -59,15 +59,13 @@ Result<Descriptor> Vault::lock_files() const {
 }
 
 Result<Vault::KeyChange> Vault::start_change(const Credential& known) {
-  auto lock = lock_files();
-  if (!lock) return fail(std::move(lock).error());
+  S3O_ASSIGN(auto lock, lock_files());
   S3O_TRY(reread());
-  auto keys = read_keys();
-  if (!keys) return fail(std::move(keys).error());
-  auto opened = open_slot(*keys, known);
+  S3O_ASSIGN(auto keys, read_keys());
+  auto opened = open_slot(keys, known);
   if (!opened)
     return fail(opened.error().code, "{}: {}", directory_.string(), opened.error().message);
-  return KeyChange{std::move(*lock), std::move(*keys), std::move(*opened)};
+  return KeyChange{std::move(lock), std::move(keys), std::move(*opened)};
 }
 
 // vault.key first: a vault.json of the format before slots is no obstacle to reading it.
@@ -88,42 +86,38 @@ Status Vault::add_slot(KeyChange& change, unsigned number, const Credential& cre
   std::vector<KeySlot>& slots = change.keys.slots;
   S3O_TRY(check_opens_none(change.keys, credential, directory_, "give another one"));
   KeySlot slot{number, make_key_wrap(credential, limits, random), {}};
-  auto box = make_box(change.opened.master, slot.wrap, credential, random);
-  if (!box) return fail(std::move(box).error());
-  slot.box = std::move(*box);
+  S3O_ASSIGN(auto box, make_box(change.opened.master, slot.wrap, credential, random));
+  slot.box = std::move(box);
   slots.insert(std::ranges::upper_bound(slots, number, {}, &KeySlot::number), std::move(slot));
   return write_keys(change.keys);
 }
 
 Result<std::vector<Vault::Slot>> Vault::slots() const {
-  auto keys = read_keys();
-  if (!keys) return fail(std::move(keys).error());
+  S3O_ASSIGN(auto keys, read_keys());
   std::vector<Slot> slots;
-  for (const KeySlot& slot : keys->slots) slots.push_back({slot.number, slot.wrap});
+  for (const KeySlot& slot : keys.slots) slots.push_back({slot.number, slot.wrap});
   return slots;
 }
 
 Result<unsigned> Vault::change_credential(const Credential& known, const Credential& fresh,
                                           Random& random, const KdfLimits& limits) {
-  auto change = start_change(known);
-  if (!change) return fail(std::move(change).error());
-  if (kind_of(fresh) == KeyWrap::Kind::plain && change->keys.slots.size() > 1)
+  S3O_ASSIGN(auto change, start_change(known));
+  if (kind_of(fresh) == KeyWrap::Kind::plain && change.keys.slots.size() > 1)
     return fail(Errc::usage,
                 "{}: other passphrases or key files open it too: remove their slots first",
                 directory_.string());
-  const unsigned number = change->opened.number;
-  change->keys.slots.erase(find_slot(change->keys, number));
-  S3O_TRY(check_opens_none(change->keys, known, directory_,
+  const unsigned number = change.opened.number;
+  change.keys.slots.erase(find_slot(change.keys, number));
+  S3O_TRY(check_opens_none(change.keys, known, directory_,
                            "remove one of them (passwd --remove) first"));
-  S3O_TRY(add_slot(*change, number, fresh, random, limits));
+  S3O_TRY(add_slot(change, number, fresh, random, limits));
   return number;
 }
 
 Result<unsigned> Vault::add_credential(const Credential& known, const Credential& fresh,
                                        Random& random, const KdfLimits& limits) {
-  auto change = start_change(known);
-  if (!change) return fail(std::move(change).error());
-  KeyFile& keys = change->keys;
+  S3O_ASSIGN(auto change, start_change(known));
+  KeyFile& keys = change.keys;
   if (has_plain_slot(keys))
     return fail(Errc::usage,
                 "{}: nothing protects this vault yet: 's3oramfs passwd {}' without --add gives it "
@@ -140,14 +134,13 @@ Result<unsigned> Vault::add_credential(const Credential& known, const Credential
                 kMostSlots);
   unsigned number = 1;
   while (find_slot(keys, number) != keys.slots.end()) ++number;
-  S3O_TRY(add_slot(*change, number, fresh, random, limits));
+  S3O_TRY(add_slot(change, number, fresh, random, limits));
   return number;
 }
 
 Status Vault::remove_slot(unsigned number, const Credential& remaining) {
-  auto change = start_change(remaining);
-  if (!change) return fail(std::move(change).error());
-  KeyFile& keys = change->keys;
+  S3O_ASSIGN(auto change, start_change(remaining));
+  KeyFile& keys = change.keys;
   const auto slot = find_slot(keys, number);
   if (slot == keys.slots.end())
     return fail(Errc::usage, "{}: there is no slot {} (see: s3oramfs passwd --list {})",
@@ -157,7 +150,7 @@ Status Vault::remove_slot(unsigned number, const Credential& remaining) {
                 "{}: slot {} is the last: without it nothing would open the vault ever again",
                 directory_.string(), number);
   keys.slots.erase(slot);
-  if (change->opened.number == number && !open_slot(keys, remaining))
+  if (change.opened.number == number && !open_slot(keys, remaining))
     return fail(Errc::usage,
                 "{}: this is what opens slot {} itself: give what opens a slot that stays",
                 directory_.string(), number);
@@ -165,14 +158,12 @@ Status Vault::remove_slot(unsigned number, const Credential& remaining) {
 }
 
 Result<PublicKey> Vault::next_client_key(const Credential& known, Random& random) {
-  auto change = start_change(known);
-  if (!change) return fail(std::move(change).error());
-  KeyFile& keys = change->keys;
-  const Seed& master = change->opened.master;
+  S3O_ASSIGN(auto change, start_change(known));
+  KeyFile& keys = change.keys;
+  const Seed& master = change.opened.master;
   if (!keys.next_client_key.empty()) {
-    auto waiting = open_client_key(master, keys.next_client_key);
-    if (!waiting) return fail(std::move(waiting).error());
-    return public_key_of(*waiting);
+    S3O_ASSIGN(auto waiting, open_client_key(master, keys.next_client_key));
+    return public_key_of(waiting);
   }
   Seed secret = random.seed();
   keys.next_client_key = seal_client_key(master, secret, random);
@@ -182,26 +173,22 @@ Result<PublicKey> Vault::next_client_key(const Credential& known, Random& random
 }
 
 Result<Vault::ClientKeys> Vault::use_next_client_key(const Credential& known) {
-  auto change = start_change(known);
-  if (!change) return fail(std::move(change).error());
-  KeyFile& keys = change->keys;
-  const Seed& master = change->opened.master;
+  S3O_ASSIGN(auto change, start_change(known));
+  KeyFile& keys = change.keys;
+  const Seed& master = change.opened.master;
   if (keys.next_client_key.empty())
     return fail(Errc::usage, "{}: no new key is waiting: s3oramfs rekey {} makes one",
                 directory_.string(), shell_word(directory_));
-  auto former = client_secret(keys, master);
-  if (!former) return fail(std::move(former).error());
-  auto next = open_client_key(master, keys.next_client_key);
-  if (!next) return fail(std::move(next).error());
+  S3O_ASSIGN(auto former, client_secret(keys, master));
+  S3O_ASSIGN(auto next, open_client_key(master, keys.next_client_key));
   keys.client_key = std::move(keys.next_client_key);
   keys.next_client_key.clear();
   S3O_TRY(write_keys(keys));
-  return ClientKeys{public_key_of(*former), public_key_of(*next)};
+  return ClientKeys{public_key_of(former), public_key_of(next)};
 }
 
 Status Vault::set_server(Party number, const ServerAddress& address) {
-  auto lock = lock_files();
-  if (!lock) return fail(std::move(lock).error());
+  S3O_TRY(lock_files());
   S3O_TRY(reread());
   if (config_.local)
     return fail(Errc::usage, "{}: its servers run on this machine: they have no address",

@@ -137,19 +137,18 @@ Status VaultPlace::check_files() const {
 
 Status VaultPlace::check_new(const fs::path& name) {
   if (::geteuid() != 0) return {};
-  auto nearest = open_nearest_directory(name);
-  if (!nearest) return fail(std::move(nearest).error());
-  const uid_t owner = nearest->status.st_uid;
+  S3O_ASSIGN(auto nearest, open_nearest_directory(name));
+  const uid_t owner = nearest.status.st_uid;
   if (!is_roots(owner))
     return fail(Errc::usage,
                 "{}: belongs to the user {}: make its vault as that user, or name a directory that "
                 "does not exist yet, in one of root's",
-                nearest->path.string(), owner);
+                nearest.path.string(), owner);
   // The directory itself is made private; what is above it has to be so already.
-  const bool is_there = nearest->is_all;
-  const fs::path in = !nearest->exchangeable_in.empty()                ? nearest->exchangeable_in
-                      : !is_there && is_shared(nearest->status, false) ? nearest->path
-                                                                       : fs::path();
+  const bool is_there = nearest.is_all;
+  const fs::path in = !nearest.exchangeable_in.empty()                ? nearest.exchangeable_in
+                      : !is_there && is_shared(nearest.status, false) ? nearest.path
+                                                                      : fs::path();
   if (in.empty()) return {};
   return fail(Errc::usage,
               "{}: others could exchange what is in {}: make the vault as the user who is to use "

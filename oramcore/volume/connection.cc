@@ -53,9 +53,8 @@ Status Connection::start(const VaultKeys& keys, const VolumeOptions& options) {
     }
   }
   return on_thread([&]() -> Status {
-    auto transport = make_zmq_transport(executor(), config);
-    if (!transport) return fail(transport.error());
-    transport_ = std::move(*transport);
+    S3O_ASSIGN(auto transport, make_zmq_transport(executor(), config));
+    transport_ = std::move(transport);
     return {};
   });
 }
@@ -67,9 +66,8 @@ Status Connection::start_local_servers(const VolumeOptions& options) {
                   "{}: the store of this server is gone; to make it anew from the others: "
                   "s3oramfs repair --server {} {}",
                   vault_.store(server).string(), server, shell_word(vault_.directory()));
-  auto local = LocalServers::start(options.serverd, vault_.directory(), servers());
-  if (!local) return fail(local.error());
-  local_.emplace(std::move(*local));
+  S3O_ASSIGN(auto local, LocalServers::start(options.serverd, vault_.directory(), servers()));
+  local_.emplace(std::move(local));
   // Unix sockets have short names: they are found from the directory that holds them.
   if (::chdir(vault_.run_directory().c_str()) != 0)
     return system_failure(errno, "{}", vault_.run_directory().string());

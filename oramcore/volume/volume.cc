@@ -240,27 +240,26 @@ Result<std::optional<FormerState>> former_state(const Vault& vault) {
 }  // namespace
 
 Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& options) {
-  auto connection = Connection::make(vault, keys, options);
-  if (!connection) return fail(connection.error());
-  const Status created = (*connection)->run([&]() -> Task<Status> {
-    Connection& c = **connection;
+  S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
+  const Status created = connection->run([&]() -> Task<Status> {
+    Connection& c = *connection;
     Servers servers(c.executor(), c.clock(), c.random(), c.transport(), vault.config().volume,
                     c.servers());
     S3O_CO_TRY(co_await c.await_servers(servers, options));
     co_return co_await servers.create(vault.config().params, options.deadline);
   });
-  if (!created) return (*connection)->explain(created);
+  if (!created) return connection->explain(created);
   // An init that was cut short may have come this far already.
   const Status state = ClientState::create(vault.database(), vault.config().params.first_height);
   if (!state && state.error().code != Errc::exists) return state;
   {
-    auto database = Database::open(vault.database().string(), Database::Mode::read_write);
-    if (!database) return fail(std::move(database).error());
-    S3O_TRY(database->transact("owner", [&] {
-      return keep_owner(*database, {vault.config().volume, vault.config().params, keys.sealing});
+    S3O_ASSIGN(auto database,
+               Database::open(vault.database().string(), Database::Mode::read_write));
+    S3O_TRY(database.transact("owner", [&] {
+      return keep_owner(database, {vault.config().volume, vault.config().params, keys.sealing});
     }));
   }
-  S3O_TRY((*connection)->stop_servers());
+  S3O_TRY(connection->stop_servers());
   return vault.mark_ready();
 }
 
@@ -268,13 +267,11 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
                                       const VolumeOptions& options,
                                       const std::filesystem::path& file) {
   S3O_TRY(ClientState::check_free(file));
-  auto former = former_state(vault);
-  if (!former) return fail(former.error());
-  auto connection = Connection::make(vault, keys, options);
-  if (!connection) return fail(connection.error());
+  S3O_ASSIGN(auto former, former_state(vault));
+  S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
   std::optional<Rebuilt> rebuilt;
-  const Status found = (*connection)->run([&]() -> Task<Status> {
-    Connection& c = **connection;
+  const Status found = connection->run([&]() -> Task<Status> {
+    Connection& c = *connection;
     {
       Servers servers(c.executor(), c.clock(), c.random(), c.transport(), vault.config().volume,
                       c.servers());
@@ -283,14 +280,13 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
     const ClientEnvironment environment{c.executor(), c.executor(), c.clock(), c.random(),
                                         c.transport()};
     Rebuild rebuild(environment, vault.config().volume, vault.config().params, keys.sealing,
-                    std::move(*former));
-    auto made = co_await rebuild.run(options.deadline, options.progress);
-    if (!made) co_return fail(made.error());
-    rebuilt.emplace(std::move(*made));
+                    std::move(former));
+    S3O_CO_ASSIGN(auto made, co_await rebuild.run(options.deadline, options.progress));
+    rebuilt.emplace(std::move(made));
     co_return Status{};
   });
-  if (!found) return fail((*connection)->explain(found).error());
-  S3O_TRY((*connection)->stop_servers());
+  if (!found) return fail(connection->explain(found).error());
+  S3O_TRY(connection->stop_servers());
   S3O_TRY(ClientState::create(file, rebuilt->state, vault.config().params.evict_every));
   return RebuiltVolume{.backup = std::move(rebuilt->backup),
                        .blocks = rebuilt->state.positions.mapped(),
@@ -330,10 +326,9 @@ struct Unfit {
 /// Among `servers`. Errors: another one lacks its shares (wrong_volume).
 Task<Result<Unfit>> find_unfit(Servers& all, const VolumeId& volume, const std::set<Party>& servers,
                                Duration patience) {
-  const auto hellos = co_await all.hello(patience);
-  if (!hellos) co_return fail(hellos.error());
+  S3O_CO_ASSIGN(const auto hellos, co_await all.hello(patience));
   Unfit unfit;
-  for (const HelloAnswer& hello : *hellos) {
+  for (const HelloAnswer& hello : hellos) {
     const bool named = servers.contains(hello.server);
     if (!hello.volume || hello.volume->id != volume) {
       if (named) unfit.lost.insert(hello.server);
@@ -359,10 +354,9 @@ Result<std::set<Party>> adopt(Connection& connection, const Vault& vault,
       Servers all(connection.executor(), connection.clock(), connection.random(),
                   connection.transport(), config.volume, connection.servers());
       S3O_CO_TRY(co_await connection.await_servers(all, options));
-      auto unfit = co_await find_unfit(all, config.volume, servers, options.deadline);
-      if (!unfit) co_return fail(unfit.error());
-      lost = std::move(unfit->lost);
-      for (const Party server : unfit->lacking) {
+      S3O_CO_ASSIGN(auto unfit, co_await find_unfit(all, config.volume, servers, options.deadline));
+      lost = std::move(unfit.lost);
+      for (const Party server : unfit.lacking) {
         AdoptRequest request;
         request.volume = {config.volume, config.params, server};
         request.last = true;
@@ -391,15 +385,13 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
       return fail(Errc::usage, "{}: there is no server {}, but {} from 1 on",
                   vault.directory().string(), server, count);
   S3O_TRY(make_stores(vault, servers));
-  auto connection = Connection::make(vault, keys, options);
-  if (!connection) return fail(connection.error());
+  S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
   std::set<Party> adopted;
   if (!servers.empty()) {
-    auto taken = adopt(**connection, vault, servers, options);
-    if (!taken) return fail(std::move(taken).error());
-    adopted = std::move(*taken);
+    S3O_ASSIGN(auto taken, adopt(*connection, vault, servers, options));
+    adopted = std::move(taken);
   }
-  OpenVolume volume(vault, std::move(*connection));
+  OpenVolume volume(vault, std::move(connection));
   // An eviction would move what is damaged at too many servers, and so give it up.
   S3O_TRY(volume.start(keys, options, Engine::Evictions::none));
   const auto healed = volume.scrub(servers, options.progress);
@@ -414,9 +406,8 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
 Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys,
                                              const VolumeOptions& options) {
   S3O_TRY(check_usable(vault, keys));
-  auto connection = Connection::make(vault, keys, options);
-  if (!connection) return fail(connection.error());
-  auto volume = std::make_unique<OpenVolume>(vault, std::move(*connection));
+  S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
+  auto volume = std::make_unique<OpenVolume>(vault, std::move(connection));
   S3O_TRY(volume->start(keys, options));
   return std::unique_ptr<Volume>(std::move(volume));
 }

@@ -64,9 +64,9 @@ Task<Status> MatrixEviction::step(std::size_t at, std::uint32_t tile) {
       shares[from - 1] = mine[from - 1];
       continue;
     }
-    auto share = co_await await(from, at, tile, params().bucket_size * tile_width(tile));
-    if (!share) co_return fail(share.error());
-    shares[from - 1] = *share;
+    S3O_CO_ASSIGN(auto share,
+                  co_await await(from, at, tile, params().bucket_size * tile_width(tile)));
+    shares[from - 1] = share;
   }
   co_await offload(host_.pool, [&] { combine(at, tile, shares); });
   for (Party from = 1; from <= shares.size(); ++from) forget(from, at, tile);

@@ -72,8 +72,8 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   auto eviction = Eviction::make(
       std::move(input), {executor_, background_, clock_, rpc_, random_, [this] { return load(); }});
   if (!eviction) co_return fail(eviction.error());
-  auto writes = ring_rows(PathSlots::evicted(params(), request.id.eviction, request.height));
-  if (!writes) co_return fail(writes.error());
+  S3O_CO_ASSIGN(auto writes,
+                ring_rows(PathSlots::evicted(params(), request.id.eviction, request.height)));
   // The same attempt with fresh masks would give its parties shares that do not fit together.
   if (rule_holds(Rule::attempts)) {
     if (control_.attempted(request.id))
@@ -82,7 +82,7 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   }
 
   eviction_ = std::move(*eviction);
-  auto result = co_await carry_out(*eviction_, request, std::move(*writes));
+  auto result = co_await carry_out(*eviction_, request, std::move(writes));
   eviction_.reset();
   eviction_over_.notify_all();
   // What a peer answered us must not look like our own answer to the client.
@@ -102,10 +102,9 @@ Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request
       eviction.receive(from, *subshare, std::move(early));
     }
   forget_early(request.id);
-  auto results = co_await eviction.run();
-  if (!results) co_return fail(results.error());
-  auto made = params().evictor == Evictor::shuffle ? shuffle_versions(request, std::move(*results))
-                                                   : matrix_versions(request, std::move(*results));
+  S3O_CO_ASSIGN(auto results, co_await eviction.run());
+  auto made = params().evictor == Evictor::shuffle ? shuffle_versions(request, std::move(results))
+                                                   : matrix_versions(request, std::move(results));
 
   const auto begun = sync_->begin();
   Status status = co_await offload(background_, [&]() -> Status {
@@ -161,9 +160,8 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
   if (params().evictor == Evictor::matrix) indices.push_back(sibling_of(indices.back()));
   std::vector<FrameRef> refs;
   for (const BucketIndex bucket : indices) {
-    auto ref = control_.bucket(bucket, control_.view());
-    if (!ref) co_return fail(ref.error());
-    refs.push_back(eviction.reads_path() ? *ref : FrameRef{});
+    S3O_CO_ASSIGN(auto ref, control_.bucket(bucket, control_.view()));
+    refs.push_back(eviction.reads_path() ? ref : FrameRef{});
   }
   std::vector<Task<Result<std::shared_ptr<Frame>>>> reads;
   for (const FrameRef& ref : refs)

@@ -33,9 +33,8 @@ Result<Server::Place> Server::place_of(SlotAddress at) const {
   const std::size_t z = params().bucket_size;
   const std::size_t in_stash = at.slot - ring;
   const BucketIndex bucket = root ? kStashBucket + in_stash / z : at.bucket;
-  auto ref = control_.bucket(bucket, control_.view());
-  if (!ref) return fail(ref.error());
-  return Place{bucket, *ref, static_cast<std::uint16_t>(root ? in_stash % z : at.slot), false};
+  S3O_ASSIGN(auto ref, control_.bucket(bucket, control_.view()));
+  return Place{bucket, ref, static_cast<std::uint16_t>(root ? in_stash % z : at.slot), false};
 }
 
 SlotAddress Server::address_of(BucketIndex bucket, std::uint16_t slot) const {
@@ -66,28 +65,26 @@ Task<Status> Server::add_damaged(BucketIndex bucket, std::vector<SlotAddress>& t
 
 // The answer may be lost: a bucket is forgotten when it is being healed, or found to be sound.
 Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
-  auto found = damaged_root(request.view, request.written);
-  if (!found) co_return fail(found.error());
+  S3O_CO_ASSIGN(auto found, damaged_root(request.view, request.written));
   const auto buckets = damaged_;
   for (const BucketIndex bucket : buckets) {
-    const std::size_t before = found->size();
-    S3O_CO_TRY(co_await add_damaged(bucket, *found));
-    if (found->size() == before) damaged_.erase(bucket);
-    if (found->size() >= kMostTold) break;  // what is left is told when these are healed
+    const std::size_t before = found.size();
+    S3O_CO_TRY(co_await add_damaged(bucket, found));
+    if (found.size() == before) damaged_.erase(bucket);
+    if (found.size() >= kMostTold) break;  // what is left is told when these are healed
   }
-  co_return encode(DamageAnswer{std::move(*found)});
+  co_return encode(DamageAnswer{std::move(found)});
 }
 
 // What is read may be in the system's cache alone, written by a life that ended before it synced.
 Task<Result<Bytes>> Server::check(CheckRequest request, Payload&) {
-  auto root = damaged_root(request.view, request.written);
-  if (!root) co_return fail(root.error());
+  S3O_CO_ASSIGN(auto root, damaged_root(request.view, request.written));
   if (request.bucket < kRoot || request.bucket > bucket_count(control_.height()))
     co_return malformed();
   DamageAnswer answer;
   if (request.bucket == kRoot) {
     S3O_CO_TRY(co_await rewrite_ring());
-    answer.slots = std::move(*root);
+    answer.slots = std::move(root);
     for (unsigned i = 0; i < params().stash_buckets(); ++i)
       S3O_CO_TRY(co_await add_damaged(kStashBucket + i, answer.slots));
   } else {
@@ -113,18 +110,17 @@ Task<Status> Server::rewrite_ring() {
 
 /// Behind a blank header. Errors: corrupt.
 Task<Result<Bytes>> Server::share_in(SlotAddress at) {
-  const auto place = place_of(at);
-  if (!place) co_return fail(place.error());
+  S3O_CO_ASSIGN(const auto place, place_of(at));
   Bytes answer(Rpc::kHeaderSize + params().slot_size());
-  if (place->in_ring) {
+  if (place.in_ring) {
     // What is computed with: the disk may hold an older one, or none any more.
-    S3O_CO_TRY(check_ring_slot(place->slot));
-    std::ranges::copy(*ring_[place->slot].content, answer.begin() + Rpc::kHeaderSize);
+    S3O_CO_TRY(check_ring_slot(place.slot));
+    std::ranges::copy(*ring_[place.slot].content, answer.begin() + Rpc::kHeaderSize);
     co_return answer;
   }
-  if (place->slot >= place->ref.slots) co_return answer;
+  if (place.slot >= place.ref.slots) co_return answer;
   auto found = co_await offload(
-      pool_, [&] { return frames_->read_slot(place->ref.frame, place->slot, place->ref.stamp); });
+      pool_, [&] { return frames_->read_slot(place.ref.frame, place.slot, place.ref.stamp); });
   if (!found) co_return fail(found.error());
   if (!*found)
     co_return fail(Errc::corrupt, "slot {} of bucket {} is damaged at server {}", at.slot,
@@ -140,16 +136,15 @@ Task<Result<Bytes>> Server::read_slot(ReadSlotRequest request, Payload&) {
 
 // In place: what is there cannot be read anyway, and no view holds anything else there.
 Task<Status> Server::write_healed(SlotAddress at, std::uint64_t access, View share) {
-  const auto place = place_of(at);
-  if (!place) co_return fail(place.error());
+  S3O_CO_ASSIGN(const auto place, place_of(at));
   if (share.size() != params().slot_size() ||
-      (place->in_ring ? access == 0 : place->slot >= place->ref.slots))
+      (place.in_ring ? access == 0 : place.slot >= place.ref.slots))
     co_return malformed();
-  if (!place->in_ring) damaged_.erase(place->bucket);
-  const std::uint64_t stamp = place->in_ring ? access : place->ref.stamp.value_or(control_.view());
-  if (place->in_ring) keep_in_ring(place->slot, Bytes(share.begin(), share.end()), stamp);
-  auto written = place->in_ring ? write_to_ring(place->slot, stamp)
-                                : write_durably(place->ref.frame, place->slot, share, stamp);
+  if (!place.in_ring) damaged_.erase(place.bucket);
+  const std::uint64_t stamp = place.in_ring ? access : place.ref.stamp.value_or(control_.view());
+  if (place.in_ring) keep_in_ring(place.slot, Bytes(share.begin(), share.end()), stamp);
+  auto written = place.in_ring ? write_to_ring(place.slot, stamp)
+                               : write_durably(place.ref.frame, place.slot, share, stamp);
   S3O_CO_TRY(co_await std::move(written));
   metrics_.healed_slots.add();
   if (told_of_healing_.pass(clock_.now()))
@@ -176,14 +171,13 @@ Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
     co_return malformed();
   forget_sums_before(request.oldest);
   if (auto answer = begin_addend(request.ticket)) co_return std::move(*answer);
-  const auto share = co_await share_in(request.at);
-  if (!share) co_return fail(share.error());
+  S3O_CO_ASSIGN(const auto share, co_await share_in(request.at));
   const std::uint8_t weight = lagrange_at(
       request.to, request.helpers)[static_cast<std::size_t>(own - request.helpers.begin())];
   const std::size_t size = params().slot_size();
   Bytes addend = co_await offload(pool_, size, [&] {
     Bytes sum(size);
-    gf::multiply_add(weight, View(*share).subspan(Rpc::kHeaderSize), sum);
+    gf::multiply_add(weight, View(share).subspan(Rpc::kHeaderSize), sum);
     for (const Seed& mask : request.masks)
       gf::multiply_add(1, expand(mask, "mend", request.ticket, size), sum);
     return sum;

@@ -53,10 +53,9 @@ Task<Status> Server::visit_slots(std::uint64_t view, BucketIndex bucket, SlotVis
     buckets.push_back(bucket);
   }
   for (const BucketIndex each : buckets) {
-    const auto ref = control_.bucket(each, view);
-    if (!ref) co_return fail(ref.error());
-    if (ref->frame == 0) continue;
-    S3O_CO_TRY(co_await offload(readers_, [&] { return visit_frame(each, *ref, visit); }));
+    S3O_CO_ASSIGN(const auto ref, control_.bucket(each, view));
+    if (ref.frame == 0) continue;
+    S3O_CO_TRY(co_await offload(readers_, [&] { return visit_frame(each, ref, visit); }));
   }
   co_return Status{};
 }

@@ -44,13 +44,11 @@ Task<Result<Bytes>> Server::product(const RetrieveRequest& request, View query) 
   query = query.subspan(path.writes());
   std::vector<PathPart> parts;
   for (const BucketIndex bucket : path_buckets(params(), request.leaf, request.height)) {
-    auto ref = control_.bucket(bucket, request.view);
-    if (!ref) co_return fail(ref.error());
-    if (ref->frame != 0) parts.push_back({bucket, *ref, query.first(ref->slots)});
+    S3O_CO_ASSIGN(auto ref, control_.bucket(bucket, request.view));
+    if (ref.frame != 0) parts.push_back({bucket, ref, query.first(ref.slots)});
     query = query.subspan(params().bucket_size);
   }
-  auto ring = ring_rows(path);
-  if (!ring) co_return fail(ring.error());
+  S3O_CO_ASSIGN(auto ring, ring_rows(path));
 
   ++retrievals_[request.view];
   // What is in memory is one piece of work; all that must be read is read at the same time, and a
@@ -62,7 +60,7 @@ Task<Result<Bytes>> Server::product(const RetrieveRequest& request, View query) 
   work.push_back(offload(pool_, [&] {
     {
       std::lock_guard lock(total.mutex);
-      gf::inner_product(of_ring, ring->rows, total.sum());
+      gf::inner_product(of_ring, ring.rows, total.sum());
     }
     add_parts(total, {parts.begin(), in_memory});
     return true;

@@ -21,12 +21,11 @@ Status Server::check_turn(Turn turn, std::uint64_t access) const {
 
 Task<Result<Bytes>> Server::write_root(WriteRootRequest request, Payload&) {
   S3O_CO_TRY(check_turn(request.turn, request.access));
-  auto share = co_await share_of(request);
-  if (!share) co_return fail(share.error());
+  S3O_CO_ASSIGN(auto share, co_await share_of(request));
   S3O_CO_TRY(check_turn(request.turn, request.access));
   const std::uint16_t slot = root_slot(request.turn, params().evict_every);
-  if (*share && request.access > ring_[slot].stamp) {
-    keep_in_ring(slot, std::move(**share), request.access);
+  if (share && request.access > ring_[slot].stamp) {
+    keep_in_ring(slot, std::move(*share), request.access);
     parts_changed_.notify_all();
   }
   std::vector<Task<Status>> both;

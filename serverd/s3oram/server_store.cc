@@ -57,22 +57,20 @@ Status Server::open_frames(Shares shares) {
     lack_shares("is missing");
     return {};
   }
-  auto file = disk_.open(directory_ / "slots");
-  if (!file) return fail(file.error());
-  File& opened = **file;
+  S3O_ASSIGN(auto file, disk_.open(directory_ / "slots"));
+  File& opened = *file;
   const Bytes owner = control_.has_stamps() ? owner_of(control_.volume()->id, self_) : Bytes();
-  frames_ = std::make_unique<FrameStore>(std::move(*file), owner, params().ring_slots(),
+  frames_ = std::make_unique<FrameStore>(std::move(file), owner, params().ring_slots(),
                                          params().bucket_size, params().slot_size(), cache_bytes_);
-  const auto missing = used ? missing_shares(opened) : std::string();
-  if (!missing) return fail(missing.error());
-  if (!missing->empty() && !may_be_lost) {
+  S3O_ASSIGN(const auto missing, used ? missing_shares(opened) : std::string());
+  if (!missing.empty() && !may_be_lost) {
     frames_ = nullptr;
-    lack_shares(*missing);
+    lack_shares(missing);
     return {};
   }
   // Those that are made anew are there one by one: until most are, another start finds them
   // missing.
-  S3O_TRY(control_.note_shares(!missing->empty()));
+  S3O_TRY(control_.note_shares(!missing.empty()));
   S3O_TRY(make_whole(opened));
   transport_.limit_messages(largest_message(params()));
   sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_, &metrics_.sync_seconds);
@@ -95,24 +93,22 @@ Status Server::open_frames(Shares shares) {
 /// So that a file without its end is known, also where nothing can be reserved.
 Status Server::make_whole(File& file) {
   const std::uint64_t ring = frames_->end_of(kRing, params().ring_slots());
-  const auto size = file.size();
-  if (!size) return fail(size.error());
-  return *size < ring ? file.truncate(ring) : Status();
+  S3O_ASSIGN(const auto size, file.size());
+  return size < ring ? file.truncate(ring) : Status();
 }
 
 Result<std::string> Server::missing_shares(File& file) {
   const BucketVersions layout = control_.layout();
   if (!rule_holds(Rule::checksums)) return std::string();
-  const auto size = file.size();
-  if (!size) return fail(size.error());
+  S3O_ASSIGN(const auto size, file.size());
   // (Where nothing can be reserved, an older version's file may end before the root's last slot.)
   std::uint64_t end = layout.empty() ? 1 : frames_->end_of(kRing, params().ring_slots());
   for (const auto& [bucket, ref] : layout)
     end = std::max(end, frames_->end_of(ref.frame, ref.slots));
-  if (*size < end)
+  if (size < end)
     return layout.empty() ? std::string("is empty")
                           : fmt::format("has {}, and the root and {} buckets take {}",
-                                        human_size(*size), layout.size(), human_size(end));
+                                        human_size(size), layout.size(), human_size(end));
   // Those of the last eviction tell an older copy of the file.
   std::set<BucketIndex> newest;
   if (control_.view() > 0)
@@ -211,13 +207,12 @@ Status Server::reopen() {
   sync_ = nullptr;
   frames_ = nullptr;
   control_.abandon();
-  auto control = open_control(directory_, disk_);
-  if (!control) return fail(control.error());
-  if (!control->volume())
+  S3O_ASSIGN(auto control, open_control(directory_, disk_));
+  if (!control.volume())
     return fail(Errc::wrong_volume,
                 "server {}: its store holds no volume any more: put the newest copy of it back",
                 self_);
-  control_ = std::move(*control);
+  control_ = std::move(control);
   damaged_.clear();
   early_.clear();
   return open_frames(Shares::must_be_there);

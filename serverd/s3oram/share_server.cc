@@ -238,16 +238,14 @@ Status Server::check_room(const VolumeParams& volume) const {
 }
 
 Result<Bytes> Server::fits(const FitsRequest& request) {
-  const auto free = takes(request.volume, request.volume.params.first_height);
-  if (!free) return fail(free.error());
-  if (*free) S3O_TRY(check_room(request.volume.params));
+  S3O_ASSIGN(const auto free, takes(request.volume, request.volume.params.first_height));
+  if (free) S3O_TRY(check_room(request.volume.params));
   return done();
 }
 
 Result<Bytes> Server::create(const CreateRequest& request) {
-  const auto free = takes(request.volume, request.volume.params.first_height);
-  if (!free) return fail(free.error());
-  if (!*free) return opened(Shares::must_be_there);
+  S3O_ASSIGN(const auto free, takes(request.volume, request.volume.params.first_height));
+  if (!free) return opened(Shares::must_be_there);
   S3O_TRY(check_room(request.volume.params));
   S3O_TRY(control_.create(request.volume));
   S3O_TRY(open_frames(Shares::may_be_lost));
@@ -260,9 +258,8 @@ Result<Bytes> Server::create(const CreateRequest& request) {
 // The session is not open here yet: nothing is asked of what is not there. A server that has lost
 // its shares alone keeps its place, and has them made anew too.
 Result<Bytes> Server::adopt(const AdoptRequest& request) {
-  const auto free = takes(request.volume, request.height);
-  if (!free) return fail(free.error());
-  if (!*free) return opened(Shares::may_be_lost);
+  S3O_ASSIGN(const auto free, takes(request.volume, request.height));
+  if (!free) return opened(Shares::may_be_lost);
   if (request.session.epoch == 0) return malformed();
   S3O_TRY(control_.adopt(request));
   if (!request.last) return done();
@@ -373,9 +370,8 @@ void Server::distrust_root(const OpenRequest& request) {
 Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::path& store,
                                                        Party self,
                                                        const ServerEnvironment& environment) {
-  auto control = open_control(store, environment.disk);
-  if (!control) return fail(control.error());
-  auto server = std::make_unique<Server>(std::move(*control), store, self, environment);
+  S3O_ASSIGN(auto control, open_control(store, environment.disk));
+  auto server = std::make_unique<Server>(std::move(control), store, self, environment);
   S3O_TRY(server->start());
   return std::unique_ptr<ShareServer>(std::move(server));
 }

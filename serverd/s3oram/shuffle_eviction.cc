@@ -157,22 +157,20 @@ Task<Status> ShuffleEviction::first_server(std::uint32_t tile) {
     }
   });
   send(3, 2, tile, to_third.all());
-  auto shares = co_await await(3, 2, tile, kept_ * width);
-  if (!shares) co_return fail(shares.error());
-  co_await offload(host_.pool, [&] { add_result(tile, *shares); });
+  S3O_CO_ASSIGN(auto shares, co_await await(3, 2, tile, kept_ * width));
+  co_await offload(host_.pool, [&] { add_result(tile, shares); });
   forget(3, 2, tile);
   co_return Status{};
 }
 
 Task<Status> ShuffleEviction::second_server(std::uint32_t tile) {
   const std::size_t width = tile_width(tile);
-  auto received = co_await await(1, 0, tile, slots_ * width);
-  if (!received) co_return fail(received.error());
+  S3O_CO_ASSIGN(auto received, co_await await(1, 0, tile, slots_ * width));
   Columns to_third(slots_, width);
   co_await offload(host_.pool, [&] {
     for (std::size_t i = 0; i < slots_; ++i) {
       const std::size_t from = second_from_[i];
-      const std::uint8_t* first = received->data() + from * width;
+      const std::uint8_t* first = received.data() + from * width;
       combine<2>({weights()[1], 1}, {row(first_from_[from], tile), first}, to_third.row(i));
     }
     stream(orders_.mask_second, "phase 1", tile).add_to(to_third.all());
@@ -190,8 +188,7 @@ Task<Status> ShuffleEviction::second_server(std::uint32_t tile) {
 
 Task<Status> ShuffleEviction::third_server(std::uint32_t tile) {
   const std::size_t width = tile_width(tile);
-  auto received = co_await await(2, 1, tile, slots_ * width);
-  if (!received) co_return fail(received.error());
+  S3O_CO_ASSIGN(auto received, co_await await(2, 1, tile, slots_ * width));
   Columns to_first(kept_, width);
   co_await offload(host_.pool, [&] {
     const Columns mine = masks(orders_.mask_first, "phase 0", slots_, tile);
@@ -200,7 +197,7 @@ Task<Status> ShuffleEviction::third_server(std::uint32_t tile) {
     for (std::size_t i = 0; i < kept_; ++i) {
       const std::size_t from = third_from_[dropped_ + i];
       const std::uint8_t* a = mine.at(second_from_[from]);
-      const std::uint8_t* b = received->data() + from * width;
+      const std::uint8_t* b = received.data() + from * width;
       combine<3>({own.content, own.content, own.mask}, {a, b, mask.at(i)},
                  {result(i, tile), width});
       combine<3>({other.content, other.content, other.mask}, {a, b, mask.at(i)}, to_first.row(i));
@@ -208,9 +205,8 @@ Task<Status> ShuffleEviction::third_server(std::uint32_t tile) {
   });
   send(1, 2, tile, to_first.all());
   forget(2, 1, tile);
-  auto shares = co_await await(1, 2, tile, kept_ * width);
-  if (!shares) co_return fail(shares.error());
-  co_await offload(host_.pool, [&] { add_result(tile, *shares); });
+  S3O_CO_ASSIGN(auto shares, co_await await(1, 2, tile, kept_ * width));
+  co_await offload(host_.pool, [&] { add_result(tile, shares); });
   forget(1, 2, tile);
   co_return Status{};
 }

@@ -16,11 +16,9 @@ bool is_height(std::int64_t height) { return height >= 1 && height <= kMaxHeight
 /// Of the pages, the lists of free ones too: SQLite would write over a page in use that it takes
 /// for a free one. Errors: damaged_vault.
 Status require_sound_pages(Database& database) {
-  auto check = database.prepare("PRAGMA quick_check(1)");
-  if (!check) return fail(check.error());
-  const auto row = check->step();
-  if (!row) return fail(row.error());
-  if (const std::string found = check->text(0); found != "ok")
+  S3O_ASSIGN(auto check, database.prepare("PRAGMA quick_check(1)"));
+  S3O_TRY(check.step());
+  if (const std::string found = check.text(0); found != "ok")
     return fail(Errc::damaged_vault, "database {}: its pages are damaged: {}", database.path(),
                 found.substr(found.rfind('\n') + 1));  // behind a heading
   return {};
@@ -50,9 +48,8 @@ Bytes owner_of(const VolumeId& volume, Party server) {
 
 Result<Control> Control::open(const std::filesystem::path& file, Disk& disk) {
   Control control;
-  auto database = Database::open(file.string(), Database::Mode::create, disk);
-  if (!database) return fail(database.error());
-  control.database_ = std::move(*database);
+  S3O_ASSIGN(auto database, Database::open(file.string(), Database::Mode::create, disk));
+  control.database_ = std::move(database);
   control.database_.watch_directory();
   S3O_TRY(
       require_format(control.database_, "SELECT format FROM volume", kFormat, "", kWithoutStamps));
@@ -83,9 +80,8 @@ Status Control::make_tables() {
 std::int64_t Control::format() const { return has_stamps_ ? kFormat : kWithoutStamps; }
 
 Status Control::load() {
-  const auto there = load_volume();
-  if (!there) return fail(there.error());
-  if (*there) {
+  S3O_ASSIGN(const auto there, load_volume());
+  if (there) {
     S3O_TRY(load_versions("buckets", [&](BucketIndex bucket, FrameRef ref) {
       present(bucket) = ref;
       sums_.buckets ^= sum_of_bucket(bucket, ref);
@@ -100,20 +96,19 @@ Status Control::load() {
 }
 
 Result<bool> Control::load_volume() {
-  auto row = database_.prepare("SELECT format, description, session, view, height FROM volume");
-  if (!row) return fail(row.error());
-  const auto there = row->step();
-  if (!there) return fail(there.error());
-  if (!*there) return false;
-  has_stamps_ = row->integer(0) > kWithoutStamps;
-  volume_ = decode<VolumeDescription>(row->blob(1));
-  const auto session = decode<Session>(row->blob(2));
-  if (!volume_ || !check_params(volume_->params) || !session || !is_height(row->integer(4)))
+  S3O_ASSIGN(auto row,
+             database_.prepare("SELECT format, description, session, view, height FROM volume"));
+  S3O_ASSIGN(const auto there, row.step());
+  if (!there) return false;
+  has_stamps_ = row.integer(0) > kWithoutStamps;
+  volume_ = decode<VolumeDescription>(row.blob(1));
+  const auto session = decode<Session>(row.blob(2));
+  if (!volume_ || !check_params(volume_->params) || !session || !is_height(row.integer(4)))
     return fail(Errc::damaged_vault, "store {}: bad volume row", database_.path());
   session_ = *session;
-  view_ = static_cast<std::uint64_t>(row->integer(3));
-  height_ = static_cast<unsigned>(row->integer(4));
-  sums_.volume = sum_of_volume(row->integer(0), *volume_, session_, view_, height_);
+  view_ = static_cast<std::uint64_t>(row.integer(3));
+  height_ = static_cast<unsigned>(row.integer(4));
+  sums_.volume = sum_of_volume(row.integer(0), *volume_, session_, view_, height_);
   buckets_.assign(bucket_slots(), {});
   stash_.assign(volume_->params.stash_buckets(), {});
   return true;
@@ -121,21 +116,19 @@ Result<bool> Control::load_volume() {
 
 template <class Each>
 Status Control::load_versions(std::string_view table, Each each) {
-  auto rows = database_.prepare(fmt::format("SELECT bucket, frame, slots, {} FROM {}",
-                                            has_stamps_ ? "stamp" : "NULL", table));
-  if (!rows) return fail(rows.error());
+  S3O_ASSIGN(auto rows, database_.prepare(fmt::format("SELECT bucket, frame, slots, {} FROM {}",
+                                                      has_stamps_ ? "stamp" : "NULL", table)));
   for (;;) {
-    const auto more = rows->step();
-    if (!more) return fail(more.error());
-    if (!*more) return {};
-    const auto bucket = static_cast<BucketIndex>(rows->integer(0));
-    const std::int64_t frame = rows->integer(1), slots = rows->integer(2);
+    S3O_ASSIGN(const auto more, rows.step());
+    if (!more) return {};
+    const auto bucket = static_cast<BucketIndex>(rows.integer(0));
+    const std::int64_t frame = rows.integer(1), slots = rows.integer(2);
     if (!possible(bucket) || frame < 0 || frame > most_frames() || slots < 0 ||
         slots > volume_->params.bucket_size)
       return fail(Errc::damaged_vault, "store {}: impossible bucket in table {}", database_.path(),
                   table);
     FrameRef ref{static_cast<FrameNumber>(frame), static_cast<std::uint16_t>(slots)};
-    if (!rows->is_null(3)) ref.stamp = static_cast<std::uint64_t>(rows->integer(3));
+    if (!rows.is_null(3)) ref.stamp = static_cast<std::uint64_t>(rows.integer(3));
     use(ref.frame);
     each(bucket, ref);
   }
@@ -145,16 +138,14 @@ Status Control::load_prepared() {
   S3O_TRY(load_versions("prepared_buckets", [&](BucketIndex bucket, FrameRef ref) {
     prepared_versions_.versions.emplace_back(bucket, ref);
   }));
-  auto row = database_.prepare("SELECT id, next_height FROM prepared");
-  if (!row) return fail(row.error());
-  const auto there = row->step();
-  if (!there) return fail(there.error());
-  if (!*there) {
+  S3O_ASSIGN(auto row, database_.prepare("SELECT id, next_height FROM prepared"));
+  S3O_ASSIGN(const auto there, row.step());
+  if (!there) {
     if (prepared_versions_.versions.empty()) return {};
     return fail(Errc::damaged_vault, "store {}: prepared buckets of no eviction", database_.path());
   }
-  prepared_ = decode<EvictionId>(row->blob(0));
-  const std::int64_t next_height = row->integer(1);
+  prepared_ = decode<EvictionId>(row.blob(0));
+  const std::int64_t next_height = row.integer(1);
   if (!prepared_ || !is_height(next_height) ||
       (next_height != height_ && next_height != height_ + 1))
     return fail(Errc::damaged_vault, "store {}: bad prepared row", database_.path());
@@ -165,13 +156,11 @@ Status Control::load_prepared() {
 }
 
 Status Control::load_attempts() {
-  auto rows = database_.prepare("SELECT id FROM attempts");
-  if (!rows) return fail(rows.error());
+  S3O_ASSIGN(auto rows, database_.prepare("SELECT id FROM attempts"));
   for (;;) {
-    const auto more = rows->step();
-    if (!more) return fail(more.error());
-    if (!*more) return {};
-    const auto id = decode<EvictionId>(rows->blob(0));
+    S3O_ASSIGN(const auto more, rows.step());
+    if (!more) return {};
+    const auto id = decode<EvictionId>(rows.blob(0));
     if (!id) return fail(Errc::damaged_vault, "store {}: bad attempt", database_.path());
     attempts_.insert(*id);
     sums_.attempts ^= sum_of_attempt(*id);
@@ -179,11 +168,10 @@ Status Control::load_attempts() {
 }
 
 Status Control::check_sums() {
-  const auto stored = read_sums(database_);
-  if (!stored) return fail(stored.error());
-  if (*stored) {
+  S3O_ASSIGN(const auto stored, read_sums(database_));
+  if (stored) {
     if (!rule_holds(Rule::checksums)) return {};
-    if (Status same = compare_sums(**stored, sums_); !same)
+    if (Status same = compare_sums(*stored, sums_); !same)
       return fail(same.error().code, "store {}: {}", database_.path(), same.error().message);
     return {};
   }
@@ -264,9 +252,9 @@ Status Control::put_volume(const VolumeDescription& volume, const Session& sessi
       database_.execute("DROP TABLE buckets; DROP TABLE prepared_buckets; DELETE FROM prepared;"
                         "DELETE FROM attempts; DELETE FROM lost_shares;"));
   S3O_TRY(make_tables());
-  auto row = database_.prepare("INSERT OR REPLACE INTO volume VALUES (1, ?, ?, ?, ?, ?)");
-  if (!row) return fail(row.error());
-  return row->bind(0, kFormat)
+  S3O_ASSIGN(auto row,
+             database_.prepare("INSERT OR REPLACE INTO volume VALUES (1, ?, ?, ?, ?, ?)"));
+  return row.bind(0, kFormat)
       .bind(1, packed(volume))
       .bind(2, packed(session))
       .bind(3, static_cast<std::int64_t>(view))
@@ -299,9 +287,8 @@ Status Control::set_session(const Session& session) {
   ControlSums sums = sums_;
   sums.volume = sum_of_volume(format(), *volume_, session, view_, height_);
   const auto fill = [&]() -> Status {
-    auto row = database_.prepare("UPDATE volume SET session = ?");
-    if (!row) return fail(row.error());
-    S3O_TRY(row->bind(0, packed(session)).run());
+    S3O_ASSIGN(auto row, database_.prepare("UPDATE volume SET session = ?"));
+    S3O_TRY(row.bind(0, packed(session)).run());
     return put_sums(database_, sums);
   };
   S3O_TRY(database_.transact("session", fill));
@@ -312,11 +299,9 @@ Status Control::set_session(const Session& session) {
 
 // In a transaction.
 Status Control::load_lost_shares() {
-  auto lost = database_.prepare("SELECT 1 FROM lost_shares");
-  if (!lost) return fail(lost.error());
-  const auto there = lost->step();
-  if (!there) return fail(there.error());
-  shares_are_lost_ = *there;
+  S3O_ASSIGN(auto lost, database_.prepare("SELECT 1 FROM lost_shares"));
+  S3O_ASSIGN(const auto there, lost.step());
+  shares_are_lost_ = there;
   return {};
 }
 
@@ -368,29 +353,27 @@ FrameNumber Control::allocate() {
 void Control::give_back(FrameNumber frame) { unuse(frame); }
 
 Status Control::put_buckets(std::string_view table, const BucketVersions& versions) {
-  auto put = database_.prepare(
-      fmt::format("INSERT OR REPLACE INTO {} VALUES (?, ?, ?{})", table, has_stamps_ ? ", ?" : ""));
-  if (!put) return fail(put.error());
+  S3O_ASSIGN(auto put, database_.prepare(fmt::format("INSERT OR REPLACE INTO {} VALUES (?, ?, ?{})",
+                                                     table, has_stamps_ ? ", ?" : "")));
   for (const auto& [bucket, ref] : versions) {
-    put->bind(0, static_cast<std::int64_t>(bucket)).bind(1, ref.frame).bind(2, ref.slots);
+    put.bind(0, static_cast<std::int64_t>(bucket)).bind(1, ref.frame).bind(2, ref.slots);
     if (has_stamps_ && ref.stamp)
-      put->bind(3, static_cast<std::int64_t>(*ref.stamp));
+      put.bind(3, static_cast<std::int64_t>(*ref.stamp));
     else if (has_stamps_)
-      put->bind_null(3);
-    S3O_TRY(put->run());
+      put.bind_null(3);
+    S3O_TRY(put.run());
   }
   return {};
 }
 
 Status Control::write_buckets(const BucketVersions& changes) {
-  auto erase = database_.prepare("DELETE FROM buckets WHERE bucket = ?");
-  if (!erase) return fail(erase.error());
+  S3O_ASSIGN(auto erase, database_.prepare("DELETE FROM buckets WHERE bucket = ?"));
   BucketVersions filled;
   for (const auto& change : changes) {
     if (change.second.frame != 0)
       filled.push_back(change);
     else
-      S3O_TRY(erase->bind(0, static_cast<std::int64_t>(change.first)).run());
+      S3O_TRY(erase.bind(0, static_cast<std::int64_t>(change.first)).run());
   }
   return put_buckets("buckets", filled);
 }
@@ -399,9 +382,8 @@ Status Control::attempt(const EvictionId& id) {
   ControlSums sums = sums_;
   sums.attempts ^= sum_of_attempt(id);
   const auto fill = [&]() -> Status {
-    auto row = database_.prepare("INSERT INTO attempts VALUES (?)");
-    if (!row) return fail(row.error());
-    S3O_TRY(row->bind(0, packed(id)).run());
+    S3O_ASSIGN(auto row, database_.prepare("INSERT INTO attempts VALUES (?)"));
+    S3O_TRY(row.bind(0, packed(id)).run());
     return put_sums(database_, sums);
   };
   database_.restore_ballast();
@@ -416,9 +398,8 @@ Status Control::prepare(const EvictionId& id, unsigned next_height,
   ControlSums sums = sums_;
   sums.prepared = sum_of_prepared(id, next_height, versions);
   const auto fill = [&]() -> Status {
-    auto row = database_.prepare("INSERT INTO prepared VALUES (1, ?, ?)");
-    if (!row) return fail(row.error());
-    S3O_TRY(row->bind(0, packed(id)).bind(1, next_height).run());
+    S3O_ASSIGN(auto row, database_.prepare("INSERT INTO prepared VALUES (1, ?, ?)"));
+    S3O_TRY(row.bind(0, packed(id)).bind(1, next_height).run());
     S3O_TRY(put_buckets("prepared_buckets", versions));
     return put_sums(database_, sums);
   };
@@ -460,9 +441,8 @@ Status Control::commit() {
   }
   const auto fill = [&]() -> Status {
     S3O_TRY(write_buckets(changes));
-    auto row = database_.prepare("UPDATE volume SET view = ?, height = ?");
-    if (!row) return fail(row.error());
-    S3O_TRY(row->bind(0, static_cast<std::int64_t>(view_ + 1)).bind(1, next_height).run());
+    S3O_ASSIGN(auto row, database_.prepare("UPDATE volume SET view = ?, height = ?"));
+    S3O_TRY(row.bind(0, static_cast<std::int64_t>(view_ + 1)).bind(1, next_height).run());
     S3O_TRY(database_.execute(
         "DELETE FROM prepared; DELETE FROM prepared_buckets; DELETE FROM attempts;"));
     return put_sums(database_, sums);

@@ -66,9 +66,8 @@ Status make_sums_table(Database& database) {
 }
 
 Status put_sums(Database& database, const ControlSums& sums) {
-  auto row = database.prepare("INSERT OR REPLACE INTO sums VALUES (1, ?, ?, ?, ?)");
-  if (!row) return fail(row.error());
-  return row->bind(0, as_integer(sums.volume))
+  S3O_ASSIGN(auto row, database.prepare("INSERT OR REPLACE INTO sums VALUES (1, ?, ?, ?, ?)"));
+  return row.bind(0, as_integer(sums.volume))
       .bind(1, as_integer(sums.buckets))
       .bind(2, as_integer(sums.prepared))
       .bind(3, as_integer(sums.attempts))
@@ -76,12 +75,10 @@ Status put_sums(Database& database, const ControlSums& sums) {
 }
 
 Result<std::optional<ControlSums>> read_sums(Database& database) {
-  auto row = database.prepare("SELECT volume, buckets, prepared, attempts FROM sums");
-  if (!row) return fail(row.error());
-  const auto there = row->step();
-  if (!there) return fail(there.error());
-  if (!*there) return std::optional<ControlSums>();
-  const auto sum = [&](int column) { return static_cast<std::uint64_t>(row->integer(column)); };
+  S3O_ASSIGN(auto row, database.prepare("SELECT volume, buckets, prepared, attempts FROM sums"));
+  S3O_ASSIGN(const auto there, row.step());
+  if (!there) return std::optional<ControlSums>();
+  const auto sum = [&](int column) { return static_cast<std::uint64_t>(row.integer(column)); };
   return std::optional<ControlSums>({sum(0), sum(1), sum(2), sum(3)});
 }
 

@@ -129,14 +129,13 @@ Result<std::shared_ptr<const Frame>> FrameStore::read(const FrameRef& ref, unsig
       return cached->frame;
     }
   }
-  auto content = load(ref);
-  if (!content) return fail(content.error());
+  S3O_ASSIGN(auto content, load(ref));
   {
     // The frame may have been written anew since we read it.
     std::lock_guard lock(mutex_);
-    if (changes == changes_) remember(ref.frame, *content, ref.slots, level);
+    if (changes == changes_) remember(ref.frame, content, ref.slots, level);
   }
-  return std::shared_ptr<const Frame>(std::move(*content));
+  return std::shared_ptr<const Frame>(std::move(content));
 }
 
 Result<std::shared_ptr<Frame>> FrameStore::copy(const FrameRef& ref) {

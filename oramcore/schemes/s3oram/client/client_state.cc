@@ -36,19 +36,16 @@ void StateChanges::merge_older(StateChanges older) {
 }
 
 Status ClientState::require_empty() {
-  auto tables = database_.prepare("SELECT 1 FROM sqlite_master");
-  if (!tables) return fail(tables.error());
-  auto found = tables->step();
-  if (!found) return fail(found.error());
-  if (*found) return fail(Errc::exists, "{} exists already", database_.path());
+  S3O_ASSIGN(auto tables, database_.prepare("SELECT 1 FROM sqlite_master"));
+  S3O_ASSIGN(auto found, tables.step());
+  if (found) return fail(Errc::exists, "{} exists already", database_.path());
   return {};
 }
 
 Status ClientState::check_free(const std::filesystem::path& file, Disk& disk) {
-  auto database = Database::open(file.string(), Database::Mode::create, disk);
-  if (!database) return fail(database.error());
+  S3O_ASSIGN(auto database, Database::open(file.string(), Database::Mode::create, disk));
   ClientState state;
-  state.database_ = std::move(*database);
+  state.database_ = std::move(database);
   return state.require_empty();
 }
 
@@ -63,9 +60,8 @@ Status ClientState::create(const std::filesystem::path& file, unsigned first_hei
 Status ClientState::create(const std::filesystem::path& file, const Loaded& content,
                            unsigned evict_every, Disk& disk) {
   ClientState state;
-  auto database = Database::open(file.string(), Database::Mode::create, disk);
-  if (!database) return fail(database.error());
-  state.database_ = std::move(*database);
+  S3O_ASSIGN(auto database, Database::open(file.string(), Database::Mode::create, disk));
+  state.database_ = std::move(database);
   return state.database_.transact("create", [&]() -> Status {
     S3O_TRY(state.require_empty());
     S3O_TRY(state.database_.execute(
@@ -117,16 +113,14 @@ Status ClientState::make_missing_tables(Database& database) {
 
 Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& disk) {
   ClientState state;
-  auto database = Database::open(file.string(), Database::Mode::read_write, disk);
-  if (!database) return fail(database.error());
-  state.database_ = std::move(*database);
+  S3O_ASSIGN(auto database, Database::open(file.string(), Database::Mode::read_write, disk));
+  state.database_ = std::move(database);
   S3O_TRY(require_format(state.database_, "SELECT format FROM tree", kFormat, "", kOldestFormat));
   S3O_TRY(state.database_.keep_ballast(kClientBallast));
   const auto add_tables = [&]() -> Status {
     S3O_TRY(make_missing_tables(state.database_));
-    auto without = state.is_without_buckets();
-    if (!without) return fail(without.error());
-    return *without ? state.database_.execute(kCreateBuckets) : Status();
+    S3O_ASSIGN(auto without, state.is_without_buckets());
+    return without ? state.database_.execute(kCreateBuckets) : Status();
   };
   S3O_TRY(state.database_.transact("tables", add_tables));
   S3O_TRY(state.prepare_statements());
@@ -135,11 +129,9 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
 
 /// Whether the rows are of a format that has none. Without a row of its format load() tells.
 Result<bool> ClientState::is_without_buckets() {
-  auto row = database_.prepare("SELECT format FROM tree");
-  if (!row) return fail(row.error());
-  auto found = row->step();
-  if (!found) return fail(found.error());
-  return *found && row->integer(0) < kFirstWithBuckets;
+  S3O_ASSIGN(auto row, database_.prepare("SELECT format FROM tree"));
+  S3O_ASSIGN(auto found, row.step());
+  return found && row.integer(0) < kFirstWithBuckets;
 }
 
 Status ClientState::raise_format(const PositionMap& positions) {
@@ -151,9 +143,8 @@ Status ClientState::raise_format(const PositionMap& positions) {
 
 Status ClientState::prepare_statements() {
   const auto prepare = [&](Statement& statement, std::string_view sql) -> Status {
-    auto prepared = database_.prepare(sql);
-    if (!prepared) return fail(prepared.error());
-    statement = std::move(*prepared);
+    S3O_ASSIGN(auto prepared, database_.prepare(sql));
+    statement = std::move(prepared);
     return {};
   };
   S3O_TRY(prepare(put_position_, "INSERT OR REPLACE INTO positions VALUES (?, ?, ?)"));
@@ -182,9 +173,8 @@ Result<ClientState::Loaded> ClientState::load(const std::optional<VolumeParams>&
 }
 
 Status ClientState::insert_session(const Session& session) {
-  auto row = database_.prepare("INSERT INTO sessions VALUES (?, ?)");
-  if (!row) return fail(row.error());
-  return row->bind(0, as_sql(session.epoch)).bind(1, View(session.nonce)).run();
+  S3O_ASSIGN(auto row, database_.prepare("INSERT INTO sessions VALUES (?, ?)"));
+  return row.bind(0, as_sql(session.epoch)).bind(1, View(session.nonce)).run();
 }
 
 Status ClientState::add_session(const Session& session) {
@@ -193,9 +183,8 @@ Status ClientState::add_session(const Session& session) {
 
 Status ClientState::forget_sessions_before(std::uint64_t epoch) {
   return database_.transact("forget-sessions", [&]() -> Status {
-    auto row = database_.prepare("DELETE FROM sessions WHERE epoch < ?");
-    if (!row) return fail(row.error());
-    S3O_TRY(row->bind(0, as_sql(epoch)).run());
+    S3O_ASSIGN(auto row, database_.prepare("DELETE FROM sessions WHERE epoch < ?"));
+    S3O_TRY(row.bind(0, as_sql(epoch)).run());
     return owner_ ? keep_owner(database_, *owner_) : Status{};
   });
 }

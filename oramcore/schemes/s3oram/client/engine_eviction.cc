@@ -32,14 +32,13 @@ Task<void> Engine::evict() {
 Task<Status> Engine::evict_once() {
   EvictionId id{tree_.view, {}};
   for (;;) {
-    auto plan = co_await plan_that_fits();
-    if (!plan) co_return fail(plan.error());
+    S3O_CO_ASSIGN(auto plan, co_await plan_that_fits());
     unsigned next_height = tree_.height;
     if (wants_to_grow() && co_await reserve(tree_.height + 1)) ++next_height;
     environment_.random.fill(id.attempt);
     attempt_ = id;
     const std::uint64_t contents = contents_changed_;
-    auto status = co_await prepare(*plan, id, next_height);
+    auto status = co_await prepare(plan, id, next_height);
     while (!dead_ && healing_) co_await await_healed();
     if (dead_) co_return fail(*dead_);
     if (status && (contents_changed_ != contents || zeroing_ > 0)) {
@@ -49,7 +48,7 @@ Task<Status> Engine::evict_once() {
                                            encode(DiscardRequest{session_.epoch, id})));
     }
     if (status) {
-      decide(*plan, id, next_height);
+      decide(plan, id, next_height);
       break;
     }
     if (told_of_eviction_.pass(environment_.clock.now()))

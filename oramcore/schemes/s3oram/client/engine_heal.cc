@@ -236,8 +236,7 @@ Task<Status> Engine::write_share(Party server, SlotAddress at, View share) {
                                 .at = at,
                                 .access = access_in(at),
                                 .share = share};
-  auto written = co_await servers_.ask(server, HealSlotRequest::kType, encode(request));
-  if (!written) co_return fail(written.error());
+  S3O_CO_TRY(co_await servers_.ask(server, HealSlotRequest::kType, encode(request)));
   co_return Status{};
 }
 

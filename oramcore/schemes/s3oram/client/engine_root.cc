@@ -11,8 +11,7 @@
 namespace s3oram {
 
 Task<Status> Engine::send_share(Party server, Bytes message) {
-  auto answer = co_await servers_.ask(server, WriteRootRequest::kType, std::move(message));
-  if (!answer) co_return fail(answer.error());
+  S3O_CO_TRY(co_await servers_.ask(server, WriteRootRequest::kType, std::move(message)));
   co_return Status{};
 }
 

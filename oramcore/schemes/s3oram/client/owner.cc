@@ -30,27 +30,23 @@ struct Row {
 
 // Nothing also if the row is damaged: it is no vault's, then.
 Result<std::optional<Row>> read_row(Database& database) {
-  auto known = database.has_table("owner");
-  if (!known) return fail(std::move(known).error());
-  if (!*known) return std::optional<Row>();
-  auto row = database.prepare("SELECT volume, key, checksum FROM owner");
-  if (!row) return fail(std::move(row).error());
-  auto found = row->step();
-  if (!found) return fail(std::move(found).error());
-  if (!*found) return std::optional<Row>();
-  const Bytes description = row->blob(0);
+  S3O_ASSIGN(auto known, database.has_table("owner"));
+  if (!known) return std::optional<Row>();
+  S3O_ASSIGN(auto row, database.prepare("SELECT volume, key, checksum FROM owner"));
+  S3O_ASSIGN(auto found, row.step());
+  if (!found) return std::optional<Row>();
+  const Bytes description = row.blob(0);
   const auto volume = decode<VolumeDescription>(description);
-  if (!volume || row->blob(2) != check_of(description)) return std::optional<Row>();
-  return std::optional<Row>({*volume, row->blob(1)});
+  if (!volume || row.blob(2) != check_of(description)) return std::optional<Row>();
+  return std::optional<Row>({*volume, row.blob(1)});
 }
 
 }  // namespace
 
 Result<std::string> other_owner(Database& database, const Owner& owner) {
-  const auto row = read_row(database);
-  if (!row) return fail(row.error());
-  if (!*row) return std::string();
-  const auto& [volume, proof] = **row;
+  S3O_ASSIGN(const auto row, read_row(database));
+  if (!row) return std::string();
+  const auto& [volume, proof] = *row;
   const std::string& path = database.path();
   if (volume.id != owner.volume)
     return fmt::format("{} is of another vault than vault.json beside it: bring back the right one",
@@ -69,19 +65,17 @@ Result<std::string> other_owner(Database& database, const Owner& owner) {
 }
 
 Status keep_owner(Database& database, const Owner& owner) {
-  const auto row = read_row(database);
-  if (!row) return fail(row.error());
-  if (*row) return {};
+  S3O_ASSIGN(const auto row, read_row(database));
+  if (row) return {};
   S3O_TRY(database.execute(
       "CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), volume BLOB NOT "
       "NULL, key BLOB NOT NULL, checksum BLOB NOT NULL)"));
-  auto keep = database.prepare("INSERT OR REPLACE INTO owner VALUES (1, ?, ?, ?)");
-  if (!keep) return fail(std::move(keep).error());
+  S3O_ASSIGN(auto keep, database.prepare("INSERT OR REPLACE INTO owner VALUES (1, ?, ?, ?)"));
   Writer writer;
   VolumeDescription{owner.volume, owner.params, 0}.fields(writer);
   const Bytes description = writer.take();
   const Seed proof = owner.sealing ? proof_of(*owner.sealing) : Seed{};
-  return keep->bind(0, description)
+  return keep.bind(0, description)
       .bind(1, View(proof).first(owner.sealing ? proof.size() : 0))
       .bind(2, check_of(description))
       .run();

@@ -21,11 +21,9 @@ constexpr Duration kTellEvery = std::chrono::seconds(1);
 
 Result<FormerState> FormerState::load(const std::filesystem::path& file, const VolumeParams& params,
                                       Disk& disk) {
-  auto state = ClientState::open(file, disk);
-  if (!state) return fail(std::move(state).error());
-  auto loaded = state->load(params);
-  if (!loaded) return fail(std::move(loaded).error());
-  return FormerState{std::move(*state), std::move(*loaded)};
+  S3O_ASSIGN(auto state, ClientState::open(file, disk));
+  S3O_ASSIGN(auto loaded, state.load(params));
+  return FormerState{std::move(state), std::move(loaded)};
 }
 
 Rebuild::Rebuild(const ClientEnvironment& environment, const VolumeId& volume,
@@ -45,11 +43,10 @@ Task<Result<Rebuilt>> Rebuild::run(Duration patience,
   progress_ = std::move(progress);
   S3O_CO_TRY(co_await take_over(patience));
   // Nobody but us changes anything from here on.
-  const auto stand = co_await servers_.survey(patience);
-  if (!stand) co_return fail(stand.error());
-  if (former_ && used_since_former(*stand)) former_.reset();
-  S3O_CO_TRY(co_await agree_on_view(*stand, patience));
-  S3O_CO_TRY(co_await mend_root(*stand));
+  S3O_CO_ASSIGN(const auto stand, co_await servers_.survey(patience));
+  if (former_ && used_since_former(stand)) former_.reset();
+  S3O_CO_TRY(co_await agree_on_view(stand, patience));
+  S3O_CO_TRY(co_await mend_root(stand));
   S3O_CO_TRY(co_await scan());
 
   Rebuilt rebuilt;
@@ -69,23 +66,20 @@ Task<Result<Rebuilt>> Rebuild::run(Duration patience,
 // a rebuild that was cut short, is done any more, whatever is still on its way. Only then is it
 // decided which view it is: a commit of the lost client that came in between would divide them.
 Task<Status> Rebuild::take_over(Duration patience) {
-  const auto before = co_await servers_.survey(patience);
-  if (!before) co_return fail(before.error());
+  S3O_CO_ASSIGN(const auto before, co_await servers_.survey(patience));
   std::vector<Session> known;
-  for (const SurveyAnswer& each : *before) {
+  for (const SurveyAnswer& each : before) {
     if (std::find(known.begin(), known.end(), each.session) == known.end())
       known.push_back(each.session);
   }
-  auto next = next_epoch(*before);
-  if (!next) co_return fail(std::move(next).error());
-  session_.epoch = *next;
+  S3O_CO_ASSIGN(auto next, next_epoch(before));
+  session_.epoch = next;
   environment_.random.fill(session_.nonce);
   const auto of_another = [&](const SurveyAnswer& each) {
     const auto& sessions = former_->loaded.sessions;
     return std::ranges::find(sessions, each.session) == sessions.end();
   };
-  if (former_ && (said_by_enough(*before, of_another) || used_since_former(*before)))
-    former_.reset();
+  if (former_ && (said_by_enough(before, of_another) || used_since_former(before))) former_.reset();
   if (former_) {
     // Perhaps the servers have never heard of the former state's last session.
     session_.epoch = std::max(session_.epoch, former_->loaded.sessions.back().epoch + 1);
@@ -118,8 +112,7 @@ Result<std::uint64_t> Rebuild::next_epoch(const std::vector<SurveyAnswer>& stand
 /// A server that was restarted comes back with what it had.
 Task<Status> Rebuild::check_view(Party server, OpenAnswer answer) {
   if (!tree_) co_return Status{};
-  const auto due = due_at(server, answer, *tree_, {});
-  if (!due) co_return fail(due.error());
+  S3O_CO_TRY(due_at(server, answer, *tree_, {}));
   co_return Status{};
 }
 
@@ -174,21 +167,18 @@ Task<Status> Rebuild::agree_on_view(const std::vector<SurveyAnswer>& stand, Dura
   std::vector<std::optional<Due>> due;
   for (Party server = 1; server <= servers_.count(); ++server) {
     const SurveyAnswer& each = stand[server - 1u];
-    auto what = due_at(server, {each.view, each.prepared}, tree, {});
-    if (!what) co_return fail(what.error());
-    due.push_back(*what);
+    S3O_CO_ASSIGN(auto what, due_at(server, {each.view, each.prepared}, tree, {}));
+    due.push_back(what);
   }
   for (Party server = 1; server <= servers_.count(); ++server) {
     const auto& what = due[server - 1u];
     if (!what) continue;
-    auto done = co_await servers_.ask(server, what->type, what->message(session_.epoch));
-    if (!done) co_return fail(done.error());
+    S3O_CO_TRY(co_await servers_.ask(server, what->type, what->message(session_.epoch)));
   }
   // In one view the tree has one height. (What newest() takes is what a single server says.)
-  const auto now = co_await servers_.survey(patience);
-  if (!now) co_return fail(now.error());
+  S3O_CO_ASSIGN(const auto now, co_await servers_.survey(patience));
   for (Party server = 1; server <= servers_.count(); ++server) {
-    const SurveyAnswer& each = (*now)[server - 1u];
+    const SurveyAnswer& each = now[server - 1u];
     if (each.view != tree.view || each.height != tree.height)
       co_return fail(
           Errc::corrupt,
@@ -228,9 +218,8 @@ Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<Surve
     if (holders.size() < enough()) continue;
     stamps_[slot] = stamp;
     if (holders.size() == servers_.count()) co_return Status{};
-    const auto whole = co_await agree(at, holders);
-    if (!whole) co_return fail(whole.error());
-    if (*whole) co_return co_await mend(at, stamp, **whole);
+    S3O_CO_ASSIGN(const auto whole, co_await agree(at, holders));
+    if (whole) co_return co_await mend(at, stamp, *whole);
     spdlog::error("slot {} of bucket {} is not what {} servers say was written to it: it is lost",
                   slot, kRoot, holders.size());
     ++damaged_;
@@ -279,10 +268,9 @@ Task<Status> Rebuild::scan_bucket(BucketIndex bucket) {
   }
   for (const auto& [slot, shares] : slots) {
     const SlotAddress at{bucket, slot};
-    const auto label = co_await judge(at, shares);
-    if (!label) co_return fail(label.error());
-    if (*label)
-      found(**label, at);
+    S3O_CO_ASSIGN(const auto label, co_await judge(at, shares));
+    if (label)
+      found(*label, at);
     else
       ++damaged_;
   }
@@ -291,9 +279,8 @@ Task<Status> Rebuild::scan_bucket(BucketIndex bucket) {
 
 Task<Result<std::vector<LabelShare>>> Rebuild::labels(Party server, BucketIndex bucket) {
   const LabelsRequest question{session_.epoch, tree_->view, bucket};
-  auto answer = co_await servers_.ask(server, LabelsRequest::kType, encode(question));
-  if (!answer) co_return fail(answer.error());
-  auto read = decode<LabelsAnswer>(answer->body());
+  S3O_CO_ASSIGN(auto answer, co_await servers_.ask(server, LabelsRequest::kType, encode(question)));
+  auto read = decode<LabelsAnswer>(answer.body());
   const unsigned slots = bucket == kRoot ? params_.root_slots() : params_.bucket_size;
   if (!read || std::any_of(read->slots.begin(), read->slots.end(),
                            [&](const LabelShare& share) { return share.slot >= slots; }))
@@ -321,16 +308,15 @@ Task<Result<std::optional<Label>>> Rebuild::judge(SlotAddress at,
     std::ranges::copy(recover(few, first), bytes.begin());
     co_return read_label(bytes);
   }
-  const auto agreed = co_await agree(at, servers);
-  if (!agreed) co_return fail(agreed.error());
-  if (!*agreed) {
+  S3O_CO_ASSIGN(const auto agreed, co_await agree(at, servers));
+  if (!agreed) {
     spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
                   at.slot, at.bucket);
     co_return std::optional<Label>();
   }
   const bool in_ring = at.bucket == kRoot && at.slot < params_.ring_slots();
-  S3O_CO_TRY(co_await mend(at, in_ring ? stamps_[at.slot] : 0, **agreed));
-  co_return std::optional((*agreed)->label);
+  S3O_CO_TRY(co_await mend(at, in_ring ? stamps_[at.slot] : 0, *agreed));
+  co_return std::optional(agreed->label);
 }
 
 /// Of a block's copies the newest counts. Equal ones are the same content, of which an eviction or
@@ -398,8 +384,7 @@ Task<Result<std::optional<Agreement>>> Rebuild::agree(SlotAddress at, Bytes of) 
 Task<Status> Rebuild::write(SlotAddress at, std::uint64_t access, Party server, Bytes share) {
   const HealSlotRequest request{
       .epoch = session_.epoch, .view = tree_->view, .at = at, .access = access, .share = share};
-  auto written = co_await servers_.ask(server, HealSlotRequest::kType, encode(request));
-  if (!written) co_return fail(written.error());
+  S3O_CO_TRY(co_await servers_.ask(server, HealSlotRequest::kType, encode(request)));
   co_return Status{};
 }
 

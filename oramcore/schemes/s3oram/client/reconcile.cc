@@ -32,11 +32,9 @@ Result<std::optional<Due>> due_at(Party server, const OpenAnswer& stands, const 
 Task<Status> bring_along(Servers& servers, Party server, OpenAnswer stands, const TreeState& tree,
                          std::optional<EvictionId> attempt, std::uint64_t epoch,
                          Duration patience) {
-  const auto due = due_at(server, stands, tree, attempt);
-  if (!due) co_return fail(due.error());
-  if (!*due) co_return Status{};
-  auto done = co_await servers.call_opened(server, (*due)->type, (*due)->message(epoch), patience);
-  if (!done) co_return fail(done.error());
+  S3O_CO_ASSIGN(const auto due, due_at(server, stands, tree, attempt));
+  if (!due) co_return Status{};
+  S3O_CO_TRY(co_await servers.call_opened(server, due->type, due->message(epoch), patience));
   co_return Status{};
 }
 

@@ -65,9 +65,8 @@ Task<Status> Adoption::run(std::set<Party> lost, Duration patience) {
   for (const Intent& intent : loaded->intents)
     if (intent.turn < tree_.written) root_.push_back(intent.access);
   S3O_CO_TRY(co_await open(lost, std::move(loaded->sessions), patience));
-  auto buckets = co_await layout(lost, patience);
-  if (!buckets) co_return fail(buckets.error());
-  for (const Party server : lost) S3O_CO_TRY(co_await tell(server, *buckets, patience));
+  S3O_CO_ASSIGN(auto buckets, co_await layout(lost, patience));
+  for (const Party server : lost) S3O_CO_TRY(co_await tell(server, buckets, patience));
   co_return Status{};
 }
 
@@ -89,11 +88,10 @@ Task<Result<Adoption::Buckets>> Adoption::layout(const std::set<Party>& lost, Du
   std::optional<Buckets> all;
   for (Party server = 1; server <= servers_.count(); ++server) {
     if (lost.contains(server)) continue;
-    auto its = co_await layout_at(server, patience);
-    if (!its) co_return fail(its.error());
+    S3O_CO_ASSIGN(auto its, co_await layout_at(server, patience));
     if (!all)
-      all = std::move(*its);
-    else if (Status merged = merge(*all, *its); !merged)
+      all = std::move(its);
+    else if (Status merged = merge(*all, its); !merged)
       co_return fail(merged.error());
   }
   co_return std::move(*all);

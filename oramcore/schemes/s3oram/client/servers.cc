@@ -163,23 +163,21 @@ Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
 Task<Status> Servers::adopt(const AdoptRequest& request, Duration patience) {
   Bytes message = encode(request);
   const Duration on_its_way = std::chrono::milliseconds(message.size() / kSlowLine);
-  auto answer = co_await rpc_.call(request.volume.server, AdoptRequest::kType, std::move(message),
-                                   patience + on_its_way);
-  if (!answer) co_return fail(answer.error());
+  S3O_CO_TRY(co_await rpc_.call(request.volume.server, AdoptRequest::kType, std::move(message),
+                                patience + on_its_way));
   co_return Status{};
 }
 
 Task<Result<RoomAnswer>> Servers::room(Party server, Duration patience) {
-  auto answer = co_await rpc_.call(server, MessageType::room, encode(RoomRequest{}), patience);
-  if (!answer) co_return fail(answer.error());
-  const auto room = decode<RoomAnswer>(answer->body());
+  S3O_CO_ASSIGN(auto answer,
+                co_await rpc_.call(server, MessageType::room, encode(RoomRequest{}), patience));
+  const auto room = decode<RoomAnswer>(answer.body());
   if (!room) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
   co_return *room;
 }
 
 Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
-  auto hellos = co_await hello(patience);
-  if (!hellos) co_return fail(hellos.error());
+  S3O_CO_TRY(co_await hello(patience));
   const auto fits = co_await for_all(count_, [&](Party server) {
     return rpc_.call(server, FitsRequest::kType, encode(FitsRequest{{volume_, params, server}}),
                      patience);

@@ -344,9 +344,8 @@ class Reading {
 Status drop_rows(Database& database, const char* table, const char* key,
                  const std::vector<std::int64_t>& keys) {
   if (keys.empty()) return {};  // of a table that older formats do not have
-  auto row = database.prepare(fmt::format("DELETE FROM {} WHERE {} = ?", table, key));
-  if (!row) return fail(row.error());
-  for (const std::int64_t value : keys) S3O_TRY(row->bind(0, value).run());
+  S3O_ASSIGN(auto row, database.prepare(fmt::format("DELETE FROM {} WHERE {} = ?", table, key)));
+  for (const std::int64_t value : keys) S3O_TRY(row.bind(0, value).run());
   return {};
 }
 
@@ -405,10 +404,10 @@ Status repair_state(Database& database, const VolumeParams& params, const StateC
   S3O_TRY(drop_rows(database, "stash", "block", check.bad_stash));
   S3O_TRY(drop_rows(database, "buckets", "bucket", check.bad_buckets));
   S3O_TRY(drop_rows(database, "intents", "slot", check.bad_intents));
-  auto nothing = database.prepare("INSERT OR REPLACE INTO intents VALUES (?, ?, 0, 0, 0)");
-  if (!nothing) return fail(nothing.error());
+  S3O_ASSIGN(auto nothing,
+             database.prepare("INSERT OR REPLACE INTO intents VALUES (?, ?, 0, 0, 0)"));
   for (const Turn turn : check.missing_intents)
-    S3O_TRY(nothing->bind(0, root_slot(turn, params.evict_every))
+    S3O_TRY(nothing.bind(0, root_slot(turn, params.evict_every))
                 .bind(1, static_cast<std::int64_t>(turn))
                 .run());
   return database.execute(
