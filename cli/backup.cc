@@ -21,7 +21,7 @@ Status back_up(const Vault& vault) {
   return {};
 }
 
-Status write_new(const std::filesystem::path& file, View content) {
+Status write_new(const std::filesystem::path& file, ByteSpan content) {
   if (std::error_code error; std::filesystem::exists(file, error))
     return fail(Errc::exists, "{}: exists already, and is not overwritten", file.string());
   return write_durably(file, content);
@@ -31,8 +31,8 @@ Status write_new(const std::filesystem::path& file, View content) {
 Status write_keys(const Vault& vault, const std::filesystem::path& file, Errand& writing) {
   S3O_ASSIGN(auto text, vault.recovery());
   if (!writing.is_prepared())
-    S3O_TRY(write_new(file, as_view(text)));
-  else if (auto written = writing.run(as_view(text)); !written)
+    S3O_TRY(write_new(file, as_bytes(text)));
+  else if (auto written = writing.run(as_bytes(text)); !written)
     return fail(std::move(written).error());
   S3O_ASSIGN(auto wanted, vault.wants_passphrase());
   std::cout << file.string()
@@ -61,7 +61,7 @@ Status run_backup(const Args& args) {
   const auto prepare_writing = [&]() -> Status {
     if (keys.empty()) return {};
     auto errand = Errand::prepare(
-        [&keys](View content, std::vector<Descriptor>&) { return write_new(keys, content); });
+        [&keys](ByteSpan content, std::vector<Descriptor>&) { return write_new(keys, content); });
     if (!errand) return fail(std::move(errand).error());
     writing = std::move(*errand);
     return {};

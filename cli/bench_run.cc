@@ -85,7 +85,7 @@ class Bench {
   std::uint64_t size() const { return pieces_ * kPiece; }
   double megabytes() const { return static_cast<double>(size()) / 1e6; }
 
-  Status write(int file, std::uint64_t offset, View data) {
+  Status write(int file, std::uint64_t offset, ByteSpan data) {
     while (!data.empty()) {
       const ssize_t put = ::pwrite(file, data.data(), data.size(), static_cast<off_t>(offset));
       if (put < 0 && errno == EINTR) continue;
@@ -95,7 +95,7 @@ class Bench {
     }
     return {};
   }
-  Status read(int file, std::uint64_t offset, MutView out) {
+  Status read(int file, std::uint64_t offset, MutableByteSpan out) {
     while (!out.empty()) {
       const ssize_t got = ::pread(file, out.data(), out.size(), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
@@ -178,7 +178,7 @@ class Bench {
   Status write_at_random(int file, std::size_t bytes, const std::string& name,
                          const std::string& title) {
     S3O_TRY(begin(title));
-    const View data = View(noise_).first(bytes);
+    const ByteSpan data = ByteSpan(noise_).first(bytes);
     std::vector<std::uint64_t> left;
     std::uint64_t done = 0;
     const auto begun = Steady::now();
@@ -197,7 +197,7 @@ class Bench {
 
   Status write_durably(int file) {
     S3O_TRY(begin("durable writes"));
-    const View data = View(noise_).first(kSmall);
+    const ByteSpan data = ByteSpan(noise_).first(kSmall);
     std::vector<double> took;
     std::vector<std::uint64_t> left;
     const auto begun = Steady::now();

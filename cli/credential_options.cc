@@ -86,12 +86,12 @@ Status CredentialOptions::prepare_new() {
     early.key = std::move(content);
     return {};
   }
-  auto make = Errand::prepare([path](View content, std::vector<Descriptor>&) {
+  auto make = Errand::prepare([path](ByteSpan content, std::vector<Descriptor>&) {
     return create_durably(path, content, FileOwner::of_former);
   });
   if (!make) return fail(std::move(make).error());
   auto remove =
-      Errand::prepare([path](View, std::vector<Descriptor>&) { return remove_key_file(path); });
+      Errand::prepare([path](ByteSpan, std::vector<Descriptor>&) { return remove_key_file(path); });
   if (!remove) return fail(std::move(remove).error());
   make_keyfile = std::move(*make);
   remove_keyfile = std::move(*remove);

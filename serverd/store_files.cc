@@ -35,7 +35,7 @@ Result<std::string> read_text(const Path& file) {
 
 // What root writes is of the store's owner, who is the one that runs the server.
 Status replace_text(const Path& file, const std::string& text) {
-  return write_durably(file, as_view(text), FileOwner::of_directory);
+  return write_durably(file, as_bytes(text), FileOwner::of_directory);
 }
 
 // Whoever can write to these files decides who may connect.
@@ -131,7 +131,7 @@ Result<KeyPair> read_server_key(const Path& store) {
 
 Status create_server_key(const Path& store, const KeyPair& keys) {
   std::string text = to_text(keys.secret_key) + "\n";
-  auto status = create_durably(key_file(store), as_view(text), FileOwner::of_directory);
+  auto status = create_durably(key_file(store), as_bytes(text), FileOwner::of_directory);
   sodium_memzero(text.data(), text.size());
   return status;
 }

@@ -17,7 +17,7 @@ constexpr std::uint8_t kEnd = 0;         // in place of a table
 constexpr std::uint8_t kChanged = 0x80;  // beside a table: the row had changed by itself
 constexpr std::uint8_t kNull = 0, kInteger = 1, kText = 10, kBlob = 11;  // an integer: 1 to 9
 
-void put_bytes(Bytes& out, std::uint8_t tag, View bytes) {
+void put_bytes(Bytes& out, std::uint8_t tag, ByteSpan bytes) {
   const auto length = static_cast<std::uint32_t>(bytes.size());
   out.push_back(tag);
   const auto* raw = reinterpret_cast<const std::uint8_t*>(&length);
@@ -48,17 +48,17 @@ void put_value(Bytes& out, const Statement& row, int column) {
 /// Takes values from the front of a dump.
 class Values {
  public:
-  explicit Values(View dump) : left_(dump) {}
+  explicit Values(ByteSpan dump) : left_(dump) {}
 
   bool failed() const { return failed_; }
-  View take(std::size_t count) {
+  ByteSpan take(std::size_t count) {
     failed_ |= count > left_.size();
-    const View taken = failed_ ? View() : left_.first(count);
+    const ByteSpan taken = failed_ ? ByteSpan() : left_.first(count);
     left_ = left_.subspan(taken.size());
     return taken;
   }
   std::uint8_t byte() {
-    const View taken = take(1);
+    const ByteSpan taken = take(1);
     return taken.empty() ? std::uint8_t{0} : taken[0];
   }
   /// False: there is no value, which no table allows: the row is damaged.
@@ -68,14 +68,14 @@ class Values {
       statement.bind_null(at);
     } else if (tag >= kInteger && tag <= kInteger + 8) {
       std::uint64_t zigzag = 0;
-      const View bytes = take(tag - kInteger);
+      const ByteSpan bytes = take(tag - kInteger);
       if (!bytes.empty()) std::memcpy(&zigzag, bytes.data(), bytes.size());
       statement.bind(at, static_cast<std::int64_t>(zigzag >> 1 ^ (0 - (zigzag & 1))));
     } else if (tag == kText || tag == kBlob) {
       std::uint32_t length = 0;
-      if (const View bytes = take(sizeof length); !bytes.empty())
+      if (const ByteSpan bytes = take(sizeof length); !bytes.empty())
         std::memcpy(&length, bytes.data(), bytes.size());
-      const View bytes = take(length);
+      const ByteSpan bytes = take(length);
       if (tag == kBlob)
         statement.bind(at, bytes);
       else
@@ -88,7 +88,7 @@ class Values {
   }
 
  private:
-  View left_;
+  ByteSpan left_;
   bool failed_ = false;
 };
 
@@ -97,13 +97,13 @@ class Values {
 Bytes encode(const BackupPart& part, std::size_t block_size) {
   Writer writer;
   writer(kMagic, part.identity, part.generation, part.time, part.index, part.count,
-         View(part.content));
+         ByteSpan(part.content));
   Bytes block = writer.take();
   block.resize(block_size);
   return block;
 }
 
-std::optional<BackupPart> decode_backup_part(View block) {
+std::optional<BackupPart> decode_backup_part(ByteSpan block) {
   if (block.size() < BackupPart::kHeader) return std::nullopt;
   std::array<std::uint8_t, 8> magic{};
   BackupPart part;
@@ -112,7 +112,7 @@ std::optional<BackupPart> decode_backup_part(View block) {
   reader(magic, part.identity, part.generation, part.time, part.index, part.count, used);
   if (!reader.complete() || magic != kMagic || used > block.size() - BackupPart::kHeader)
     return std::nullopt;
-  const View content = block.subspan(BackupPart::kHeader, used);
+  const ByteSpan content = block.subspan(BackupPart::kHeader, used);
   part.content.assign(content.begin(), content.end());
   return part;
 }
@@ -161,7 +161,7 @@ Result<Bytes> TablesDump::next(std::size_t most) {
   return part;
 }
 
-Result<std::uint64_t> load_tables(Database& database, View dump) {
+Result<std::uint64_t> load_tables(Database& database, ByteSpan dump) {
   std::map<std::uint8_t, Statement> puts;
   for (const std::uint8_t changed : {std::uint8_t{0}, kChanged})
     for (std::size_t table = 0; table < std::size(kTables); ++table) {

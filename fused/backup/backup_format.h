@@ -33,7 +33,7 @@ struct BackupPart {
 /// A block of `block_size` bytes; the content must fit.
 Bytes encode(const BackupPart& part, std::size_t block_size);
 /// Nothing, if that is no part of a backup.
-std::optional<BackupPart> decode_backup_part(View block);
+std::optional<BackupPart> decode_backup_part(ByteSpan block);
 
 /// The dump of the rows that are committed when it is opened, whatever is committed afterwards. One
 /// thread at a time.
@@ -56,6 +56,6 @@ class TablesDump {
 
 /// Puts the rows of a dump into the tables, which are there and empty. Gives how many. Errors:
 /// damaged_vault.
-Result<std::uint64_t> load_tables(Database& database, View dump);
+Result<std::uint64_t> load_tables(Database& database, ByteSpan dump);
 
 }  // namespace s3oram

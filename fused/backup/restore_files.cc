@@ -40,7 +40,7 @@ Result<Ino> largest_new_ino(Database& database) {
 
 /// In a transaction. Gives how many rows. `reserved`: what read_reserved() gave; 0 if that is not
 /// known, because the rows are those of a backup.
-Result<std::uint64_t> put_files(Database& database, View dump, Ino reserved,
+Result<std::uint64_t> put_files(Database& database, ByteSpan dump, Ino reserved,
                                 const std::vector<BackupList>& backups) {
   S3O_TRY(make_tables(database));
   S3O_TRY(database.execute(

@@ -285,7 +285,8 @@ void DataCache::read_ahead(Node& node, std::uint64_t first, std::uint64_t last) 
   for (std::uint64_t index = last + 1; index <= end && load(node, index); ++index) continue;
 }
 
-Posix<std::size_t> DataCache::read(Lock& lock, Node& node, std::uint64_t offset, MutView out) {
+Posix<std::size_t> DataCache::read(Lock& lock, Node& node, std::uint64_t offset,
+                                   MutableByteSpan out) {
   if (offset >= node.size || out.empty()) return 0;
   const std::uint64_t end = std::min(node.size, offset + out.size());
   const std::uint64_t first = offset / block_size_, last = (end - 1) / block_size_;
@@ -390,7 +391,8 @@ void DataCache::changed(const Handle& block) {
   evict();
 }
 
-PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, View in, bool taken) {
+PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, ByteSpan in,
+                             bool taken) {
   const std::uint64_t end = offset + in.size();
   for (std::uint64_t start = offset; start < end;) {
     const std::uint64_t index = start / block_size_;

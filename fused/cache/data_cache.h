@@ -51,10 +51,10 @@ class DataCache {
   // Data operations. The lock is held at entry and exit, and released while waiting.
 
   /// Gives the bytes read: fewer than asked at the end of the file.
-  Posix<std::size_t> read(Lock& lock, Node& node, std::uint64_t offset, MutView out);
+  Posix<std::size_t> read(Lock& lock, Node& node, std::uint64_t offset, MutableByteSpan out);
   /// `taken`: the kernel has taken the data from the user already, and an error would lose it. It
   /// is kept, dirty, even if the device has no room; held_back() tells.
-  PosixStatus write(Lock& lock, Node& node, std::uint64_t offset, View in, bool taken);
+  PosixStatus write(Lock& lock, Node& node, std::uint64_t offset, ByteSpan in, bool taken);
   /// Whether data of the node waits for room on the device.
   bool held_back(Node& node) const;
   /// Makes [offset, offset + length) read zero; the file keeps its size. Whole blocks are freed.

@@ -18,7 +18,7 @@ Packs::Packs(BlockDevice& device, Owner owner, std::size_t cached)
 
 // ---- writing -----------------------------------------------------------------------------------
 
-BlockId Packs::put(View piece, Written written) {
+BlockId Packs::put(ByteSpan piece, Written written) {
   if (open_ && open_->content.size() + piece.size() > block_size_) close();
   if (!open_) {
     open_ = std::make_shared<Pack>();

@@ -38,7 +38,7 @@ class Packs {
   bool takes(std::size_t bytes) const { return bytes > 0 && bytes <= block_size_ / 2; }
 
   /// Gives the piece its place; start() sends it. `written` is called with the lock.
-  BlockId put(View piece, Written written);
+  BlockId put(ByteSpan piece, Written written);
   /// Begins to write what was put.
   void start();
 

@@ -28,7 +28,7 @@ Errand::Work mounting_for(const User& user, DirectoryHandle point, const MountCo
                           const std::filesystem::path& vault) {
   const auto at = std::make_shared<DirectoryHandle>(std::move(point));
   const KernelMountOptions options{vault.string(), command.fuse_options, user.uid, user.gid};
-  return [at, options](View, std::vector<Descriptor>& files) -> Status {
+  return [at, options](ByteSpan, std::vector<Descriptor>& files) -> Status {
     S3O_TRY(check_mountpoint(at->path, options.source));  // it took a while
     S3O_TRY(check_empty(*at));
     S3O_ASSIGN(auto mounted, mount_by_descriptor(*at, options));

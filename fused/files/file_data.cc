@@ -15,7 +15,8 @@ constexpr std::int64_t kDay = 86'400'000'000'000;  // ns
 
 }  // namespace
 
-Posix<std::size_t> FileSystem::read(Ino ino, std::uint64_t offset, MutView out, bool quietly) {
+Posix<std::size_t> FileSystem::read(Ino ino, std::uint64_t offset, MutableByteSpan out,
+                                    bool quietly) {
   Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
   const auto now = timing_.wall_clock();
@@ -28,7 +29,7 @@ Posix<std::size_t> FileSystem::read(Ino ino, std::uint64_t offset, MutView out, 
   return cache_.read(lock, *node, offset, out);
 }
 
-Posix<bool> FileSystem::write(Ino ino, std::uint64_t offset, View in, bool from_page_cache) {
+Posix<bool> FileSystem::write(Ino ino, std::uint64_t offset, ByteSpan in, bool from_page_cache) {
   Lock lock(mutex_);
   if (options_.read_only) return posix_error(EROFS);
   S3O_POSIX_GET(node, known(ino));

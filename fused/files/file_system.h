@@ -146,11 +146,11 @@ class FileSystem final : public CommitParticipant {
 
   // Data.
   /// `quietly`: the access time stays as it is.
-  Posix<std::size_t> read(Ino ino, std::uint64_t offset, MutView out, bool quietly = false);
+  Posix<std::size_t> read(Ino ino, std::uint64_t offset, MutableByteSpan out, bool quietly = false);
   /// `from_page_cache`: the kernel writes back, and tells the times itself; what cannot be taken it
   /// gives up, and a hole is left. Gives whether the room that the file takes (st_blocks) has
   /// changed.
-  Posix<bool> write(Ino ino, std::uint64_t offset, View in, bool from_page_cache);
+  Posix<bool> write(Ino ino, std::uint64_t offset, ByteSpan in, bool from_page_cache);
   PosixStatus fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
   Posix<std::uint64_t> seek(Ino ino, std::uint64_t offset, int whence);
   /// A file that was open for writing is open no more. What a crash then leaves of a file that was

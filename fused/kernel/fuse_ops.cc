@@ -410,7 +410,7 @@ void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
   // Where nobody may read, it is the kernel, for a write of part of a page.
   const bool quietly = (file->flags & O_NOATIME) != 0 || (file->flags & O_ACCMODE) == O_WRONLY;
   const auto got = fs(request).read(ino, static_cast<std::uint64_t>(offset),
-                                    MutView(buffer).first(size), quietly);
+                                    MutableByteSpan(buffer).first(size), quietly);
   if (got)
     fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), *got);
   else
@@ -422,7 +422,7 @@ void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t 
   FuseContext& context = context_of(request);
   const bool from_page_cache = file->writepage != 0;
   const auto other_room = fs(request).write(ino, static_cast<std::uint64_t>(offset),
-                                            as_view({data, size}), from_page_cache);
+                                            as_bytes({data, size}), from_page_cache);
   // The kernel does not ask again how much room the file takes (st_blocks) for what it writes back.
   // Before the answer: until then the file cannot end, and telling of it waits for nothing.
   if (other_room && *other_room && from_page_cache)

@@ -39,7 +39,7 @@ class Binder {
     return *this;
   }
   Binder& blob(const std::string& value) {
-    statement_.bind(at_++, as_view(value));
+    statement_.bind(at_++, as_bytes(value));
     return *this;
   }
 

@@ -10,11 +10,11 @@
 namespace s3oram {
 
 using Bytes = std::vector<std::uint8_t>;
-using View = std::span<const std::uint8_t>;
-using MutView = std::span<std::uint8_t>;
+using ByteSpan = std::span<const std::uint8_t>;
+using MutableByteSpan = std::span<std::uint8_t>;
 
 /// The bytes of a string, without copying; valid while `text` lives.
-inline View as_view(std::string_view text) {
+inline ByteSpan as_bytes(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 

@@ -39,7 +39,7 @@ class Writer {
   void put(const std::array<std::uint8_t, n>& value) {
     append(value.data(), n);
   }
-  void put(View value) {
+  void put(ByteSpan value) {
     put(static_cast<std::uint32_t>(value.size()));
     append(value.data(), value.size());
   }
@@ -68,7 +68,7 @@ class Writer {
 
 class Reader {
  public:
-  explicit Reader(View bytes) : left_(bytes) {}
+  explicit Reader(ByteSpan bytes) : left_(bytes) {}
 
   template <class... Fields>
   void operator()(Fields&... fields) {
@@ -94,7 +94,7 @@ class Reader {
     take(value.data(), n);
   }
   /// A view into the message, valid as long as that is.
-  void get(View& value) {
+  void get(ByteSpan& value) {
     std::uint32_t size = 0;
     get(size);
     if (failed_ || size > left_.size()) {
@@ -133,13 +133,13 @@ class Reader {
     left_ = left_.subspan(size);
   }
 
-  View left_;
+  ByteSpan left_;
   bool failed_ = false;
 };
 
 /// Reads a whole message; nothing if it is not exactly one.
 template <class T>
-std::optional<T> decode(View bytes) {
+std::optional<T> decode(ByteSpan bytes) {
   T value;
   Reader reader(bytes);
   value.fields(reader);

@@ -30,7 +30,7 @@ class SystemFile final : public File {
         path_(std::move(path)),
         watch_(path_, FileWatch::Size::never_shrinks, FileWatch::From::the_one_above) {}
 
-  Status read(std::uint64_t offset, MutView out) override {
+  Status read(std::uint64_t offset, MutableByteSpan out) override {
     while (!out.empty()) {
       const ssize_t got =
           ::pread(descriptor_.get(), out.data(), out.size(), static_cast<off_t>(offset));
@@ -46,7 +46,7 @@ class SystemFile final : public File {
     return {};
   }
 
-  Status write(std::uint64_t offset, View data) override {
+  Status write(std::uint64_t offset, ByteSpan data) override {
     while (!data.empty()) {
       const ssize_t put =
           ::pwrite(descriptor_.get(), data.data(), data.size(), static_cast<off_t>(offset));

@@ -27,7 +27,7 @@ fs::path directory_of(const fs::path& path) {
 }
 
 /// All of it is durable then, but for its name.
-Status fill(Descriptor file, const fs::path& path, View content, FileOwner owner) {
+Status fill(Descriptor file, const fs::path& path, ByteSpan content, FileOwner owner) {
   struct stat found {};
   const fs::path owned = owner == FileOwner::of_directory ? directory_of(path) : path;
   if (::geteuid() == 0 && ::stat(owned.c_str(), &found) == 0 &&
@@ -46,7 +46,7 @@ Status fill(Descriptor file, const fs::path& path, View content, FileOwner owner
 
 /// `publish(fresh)` gives the file that is whole the name `path`.
 template <class Publish>
-Status write_beside(const fs::path& path, View content, FileOwner owner, Publish publish) {
+Status write_beside(const fs::path& path, ByteSpan content, FileOwner owner, Publish publish) {
   std::string fresh = path.string() + ".XXXXXX";
   Descriptor file(::mkostemp(fresh.data(), O_CLOEXEC));
   if (file.get() < 0) return failure(path, "cannot be made");
@@ -58,14 +58,14 @@ Status write_beside(const fs::path& path, View content, FileOwner owner, Publish
 
 }  // namespace
 
-Status write_durably(const fs::path& path, View content, FileOwner owner) {
+Status write_durably(const fs::path& path, ByteSpan content, FileOwner owner) {
   return write_beside(path, content, owner, [&](const char* fresh) -> Status {
     if (::rename(fresh, path.c_str()) == 0) return {};
     return failure(path, "cannot be replaced");
   });
 }
 
-Status create_durably(const fs::path& path, View content, FileOwner owner) {
+Status create_durably(const fs::path& path, ByteSpan content, FileOwner owner) {
   return write_beside(path, content, owner, [&](const char* fresh) -> Status {
     if (::link(fresh, path.c_str()) == 0) return {};
     if (errno == EEXIST) return fail(Errc::exists, "{} is there already", path.string());

@@ -18,11 +18,11 @@ enum class FileOwner {
 /// former or the new content, never a mixture, and the new one once this has returned; what was
 /// being written then may stay beside it, under the same name and six letters. Any thread and
 /// process at any time: one of them is the last. Errors name the file: disk_full, failed.
-Status write_durably(const std::filesystem::path& path, View content,
+Status write_durably(const std::filesystem::path& path, ByteSpan content,
                      FileOwner owner = FileOwner::of_former);
 
 /// The same, but never over what is there. Errors: also exists.
-Status create_durably(const std::filesystem::path& path, View content, FileOwner owner);
+Status create_durably(const std::filesystem::path& path, ByteSpan content, FileOwner owner);
 
 /// Copies a file: `to` is there whole, and durable, or not at all. Errors: disk_full, failed.
 Status copy_durably(const std::filesystem::path& from, const std::filesystem::path& to);

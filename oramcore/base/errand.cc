@@ -59,7 +59,7 @@ bool send_answer(int socket, const Status& done, const std::vector<Descriptor>& 
   Status done;
   std::vector<Descriptor> files;
   try {  // the first byte tells a message without content from that
-    done = work(View(content).first(static_cast<std::size_t>(got)).subspan(1), files);
+    done = work(ByteSpan(content).first(static_cast<std::size_t>(got)).subspan(1), files);
   } catch (const std::exception& error) {
     done = fail(Errc::failed, "{}", error.what());
   }
@@ -121,7 +121,7 @@ void Errand::end() {
   process_ = -1;
 }
 
-Result<std::vector<Descriptor>> Errand::run(View content) {
+Result<std::vector<Descriptor>> Errand::run(ByteSpan content) {
   if (content.size() >= kMostContent)
     return fail(Errc::failed, "{} bytes are too many to be handed to root", content.size());
   Bytes request(1);

@@ -17,7 +17,7 @@ class Errand {
  public:
   /// What is done in the other process, once: `content` is what run() was given, and the files that
   /// it opens go to the process that has called run().
-  using Work = std::function<Status(View content, std::vector<Descriptor>& files)>;
+  using Work = std::function<Status(ByteSpan content, std::vector<Descriptor>& files)>;
 
   /// The most bytes of a content, and files.
   static constexpr std::size_t kMostContent = 128 << 10, kMostFiles = 4;
@@ -35,7 +35,7 @@ class Errand {
   bool is_prepared() const { return socket_.get() >= 0; }
   /// Has it done, and gives the files that the work has opened. Once. Errors: those of the work;
   /// failed (the other process has ended).
-  Result<std::vector<Descriptor>> run(View content = {});
+  Result<std::vector<Descriptor>> run(ByteSpan content = {});
 
  private:
   void end();

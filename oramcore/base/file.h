@@ -14,9 +14,9 @@ class File {
  public:
   virtual ~File() = default;
   /// Reads exactly out.size() bytes; what lies beyond the end of the file reads as zero.
-  virtual Status read(std::uint64_t offset, MutView out) = 0;
+  virtual Status read(std::uint64_t offset, MutableByteSpan out) = 0;
   /// Errors: disk_full, failed.
-  virtual Status write(std::uint64_t offset, View data) = 0;
+  virtual Status write(std::uint64_t offset, ByteSpan data) = 0;
   /// After success everything written before the call survives a power cut. After a failure
   /// nothing is known of it, and asking again must not be taken for an answer.
   virtual Status sync() = 0;

@@ -32,11 +32,11 @@ Seed Random::seed() {
   return seed;
 }
 
-void SystemRandom::fill(MutView out) { randombytes_buf(out.data(), out.size()); }
+void SystemRandom::fill(MutableByteSpan out) { randombytes_buf(out.data(), out.size()); }
 
 void Prg::FreeCipher::operator()(evp_cipher_ctx_st* cipher) const { EVP_CIPHER_CTX_free(cipher); }
 
-Prg::Prg(const Seed& seed, View context) : cipher_(EVP_CIPHER_CTX_new()) {
+Prg::Prg(const Seed& seed, ByteSpan context) : cipher_(EVP_CIPHER_CTX_new()) {
   Seed key;
   crypto_generichash(key.data(), key.size(), context.data(), context.size(), seed.data(),
                      seed.size());
@@ -49,14 +49,14 @@ Prg::Prg(const Seed& seed, View context) : cipher_(EVP_CIPHER_CTX_new()) {
 
 Prg::~Prg() { sodium_memzero(buffer_.data(), buffer_.size()); }
 
-void Prg::fill(MutView out) {
+void Prg::fill(MutableByteSpan out) {
   if (out.empty()) return;  // its data() may be null, which memset must not see
   std::memset(out.data(), 0, out.size());
   add_to(out);
 }
 
-void Prg::add_to(MutView out) {
-  const auto keystream = [this](MutView to) {
+void Prg::add_to(MutableByteSpan out) {
+  const auto keystream = [this](MutableByteSpan to) {
     for (constexpr std::size_t kMost = 1 << 30; !to.empty();) {
       int made = 0;
       const auto size = static_cast<int>(std::min(to.size(), kMost));
@@ -64,7 +64,7 @@ void Prg::add_to(MutView out) {
       to = to.subspan(static_cast<std::size_t>(made));
     }
   };
-  const auto from_buffer = [this](MutView to) {
+  const auto from_buffer = [this](MutableByteSpan to) {
     for (std::uint8_t& byte : to) byte ^= buffer_[used_++];
   };
   const std::size_t held = std::min(out.size(), buffer_.size() - used_);

@@ -18,7 +18,7 @@ using Seed = std::array<std::uint8_t, 32>;
 class Random {
  public:
   virtual ~Random() = default;
-  virtual void fill(MutView out) = 0;
+  virtual void fill(MutableByteSpan out) = 0;
 
   std::uint64_t u64();
   Seed seed();
@@ -27,14 +27,14 @@ class Random {
 /// The operating system's generator.
 class SystemRandom final : public Random {
  public:
-  void fill(MutView out) override;
+  void fill(MutableByteSpan out) override;
 };
 
 /// Bytes that were drawn before, on another thread perhaps. At most so many are asked for.
 class DrawnRandom final : public Random {
  public:
   DrawnRandom(Random& from, std::size_t size) : bytes_(size) { from.fill(bytes_); }
-  void fill(MutView out) override {
+  void fill(MutableByteSpan out) override {
     assert(out.size() <= bytes_.size() - used_);
     std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(used_), out.size(), out.begin());
     used_ += out.size();
@@ -50,13 +50,13 @@ class DrawnRandom final : public Random {
 /// stream on every machine. The seed and key are wiped on destruction.
 class Prg final : public Random {
  public:
-  Prg(const Seed& seed, View context);
+  Prg(const Seed& seed, ByteSpan context);
   ~Prg() override;
   Prg(const Prg&) = delete;
   Prg& operator=(const Prg&) = delete;
-  void fill(MutView out) override;
+  void fill(MutableByteSpan out) override;
   /// out ^= what fill() would give.
-  void add_to(MutView out);
+  void add_to(MutableByteSpan out);
 
  private:
   struct FreeCipher {

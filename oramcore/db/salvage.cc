@@ -148,7 +148,7 @@ class TableCopy {
       if (keys->is_integer(0))
         one->bind(1, keys->integer(0));
       else
-        one->bind(1, View(keys->blob(0)));
+        one->bind(1, ByteSpan(keys->blob(0)));
       auto copied = one->run();
       if (!copied && copied.error().code == Errc::disk_full) return copied;
     }

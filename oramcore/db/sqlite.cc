@@ -68,7 +68,7 @@ Statement& Statement::bind(int at, std::int64_t value) {
   sqlite3_bind_int64(statement_, at + 1, value);
   return *this;
 }
-Statement& Statement::bind(int at, View blob) {
+Statement& Statement::bind(int at, ByteSpan blob) {
   if (blob.empty())
     sqlite3_bind_zeroblob(statement_, at + 1, 0);
   else

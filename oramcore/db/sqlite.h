@@ -34,7 +34,7 @@ class Statement {
   ~Statement();
 
   Statement& bind(int at, std::int64_t value);
-  Statement& bind(int at, View blob);
+  Statement& bind(int at, ByteSpan blob);
   Statement& bind(int at, std::string_view text);
   Statement& bind_null(int at);
 

@@ -69,7 +69,7 @@ MultiplyAdd kernel_function() {
 
 static_assert(sizeof(Element) == kElement);
 
-Element from_bytes(View bytes) {
+Element from_bytes(ByteSpan bytes) {
   assert(bytes.size() == kElement);
   Element element;
   std::memcpy(&element, bytes.data(), kElement);
@@ -82,7 +82,7 @@ std::array<std::uint8_t, 16> to_bytes(const Element& element) {
   return bytes;
 }
 
-void multiply_add(std::span<const Element> coefficients, View words, Sum& sum) {
+void multiply_add(std::span<const Element> coefficients, ByteSpan words, Sum& sum) {
   assert(words.size() == coefficients.size() * kElement);
   kernel_function()(&coefficients.data()->low, words.data(), coefficients.size(), sum.words.data());
 }

@@ -24,7 +24,7 @@ struct Element {
 };
 
 /// `bytes` has 16 bytes.
-Element from_bytes(View bytes);
+Element from_bytes(ByteSpan bytes);
 std::array<std::uint8_t, 16> to_bytes(const Element& element);
 
 /// A sum of products that is not reduced yet, so that a long one is reduced once.
@@ -34,7 +34,7 @@ struct Sum {
 
 /// sum += coefficients[0] * words[0] + coefficients[1] * words[1] + ..., where `words` are elements
 /// of 16 bytes each. Takes the same time for all contents.
-void multiply_add(std::span<const Element> coefficients, View words, Sum& sum);
+void multiply_add(std::span<const Element> coefficients, ByteSpan words, Sum& sum);
 
 Element reduce(const Sum& sum);
 

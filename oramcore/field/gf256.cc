@@ -78,18 +78,19 @@ std::uint8_t inverse(std::uint8_t a) {
   return result;
 }
 
-void multiply_add(std::uint8_t coefficient, View in, MutView out) {
+void multiply_add(std::uint8_t coefficient, ByteSpan in, MutableByteSpan out) {
   assert(in.size() == out.size());
   const std::uint8_t* row = in.data();
   kernels().inner_product(&coefficient, &row, 1, out.data(), out.size());
 }
 
-void inner_product(View coefficients, std::span<const std::uint8_t* const> rows, MutView out) {
+void inner_product(ByteSpan coefficients, std::span<const std::uint8_t* const> rows,
+                   MutableByteSpan out) {
   assert(coefficients.size() == rows.size());
   kernels().inner_product(coefficients.data(), rows.data(), rows.size(), out.data(), out.size());
 }
 
-void matrix_product(View matrix, std::span<const std::uint8_t* const> rows,
+void matrix_product(ByteSpan matrix, std::span<const std::uint8_t* const> rows,
                     std::span<std::uint8_t* const> outs, std::size_t length) {
   assert(matrix.size() == rows.size() * outs.size());
   kernels().matrix_product(matrix.data(), rows.data(), rows.size(), outs.data(), outs.size(),

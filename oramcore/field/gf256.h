@@ -17,16 +17,17 @@ std::uint8_t mul(std::uint8_t a, std::uint8_t b);
 std::uint8_t inverse(std::uint8_t a);
 
 /// out ^= coefficient * in, element by element. Same length; `in` and `out` do not overlap.
-void multiply_add(std::uint8_t coefficient, View in, MutView out);
+void multiply_add(std::uint8_t coefficient, ByteSpan in, MutableByteSpan out);
 
 /// The server's retrieval kernel: out ^= sum_i coefficients[i] * rows[i].
 /// rows[i] points to out.size() bytes. Reads every row once, at memory speed.
-void inner_product(View coefficients, std::span<const std::uint8_t* const> rows, MutView out);
+void inner_product(ByteSpan coefficients, std::span<const std::uint8_t* const> rows,
+                   MutableByteSpan out);
 
 /// The eviction kernel: for each k, outs[k] ^= sum_i matrix[i * outs.size() + k] * rows[i]
 /// (a row vector times a rows.size() x outs.size() matrix, as I_h is in Subroutine 3), for
 /// `length` bytes a row.
-void matrix_product(View matrix, std::span<const std::uint8_t* const> rows,
+void matrix_product(ByteSpan matrix, std::span<const std::uint8_t* const> rows,
                     std::span<std::uint8_t* const> outs, std::size_t length);
 
 /// The instruction sets the kernels have. Chosen once at run time; `use` is for tests and

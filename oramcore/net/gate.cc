@@ -142,13 +142,13 @@ Task<bool> read_frame(Socket& from, Bytes& frame) {
 }
 
 template <class Socket>
-Task<bool> write_all(Socket& to, View bytes) {
+Task<bool> write_all(Socket& to, ByteSpan bytes) {
   error_code error;
   co_await asio::async_write(to, asio::buffer(bytes.data(), bytes.size()), into(error));
   co_return !error;
 }
 
-bool is_ready(View frame) {
+bool is_ready(ByteSpan frame) {
   static constexpr std::string_view kReady("\x05READY", 6);
   const std::size_t header = zmtp::header_size(frame[0]);
   return frame.size() >= header + kReady.size() &&
@@ -310,7 +310,7 @@ Task<void> Gate::pass_on_questions(std::shared_ptr<Visit> visit) {
     const std::size_t got =
         co_await visit->outer.async_read_some(asio::buffer(buffer), into(error));
     if (error) break;
-    if (!frames.take(View(buffer).first(got), largest_message_ + kFrameOverhead)) {
+    if (!frames.take(ByteSpan(buffer).first(got), largest_message_ + kFrameOverhead)) {
       spdlog::error("{} sends a message of more than {} bytes: closed the connection",
                     visit->address, largest_message_.load());
       break;
@@ -357,11 +357,11 @@ Task<bool> Gate::hear_hello(Visit& visit, Bytes& said) {
 }
 
 /// Whether it was made with our public key.
-bool Gate::is_for_us(View hello) const {
+bool Gate::is_for_us(ByteSpan hello) const {
   const std::size_t header = zmtp::header_size(hello[0]);
   static constexpr std::string_view kName("\x05HELLO", 6);
   if (hello.size() != header + zmtp::kHello) return false;
-  const View body = hello.subspan(header);
+  const ByteSpan body = hello.subspan(header);
   if (!std::equal(kName.begin(), kName.end(), body.begin())) return false;
   std::array<std::uint8_t, crypto_box_NONCEBYTES> nonce{};
   static constexpr std::string_view kPrefix("CurveZMQHELLO---");

@@ -80,7 +80,7 @@ class Gate {
   Task<bool> hear_hello(Visit& visit, Bytes& said);
   Task<bool> be_judged(Visit& visit);
   Task<void> pass_on_questions(std::shared_ptr<Visit> visit);
-  bool is_for_us(View hello) const;
+  bool is_for_us(ByteSpan hello) const;
   void judge(const std::string& address);
   void warn(const std::string& address, const char* why);
 

@@ -16,7 +16,7 @@ constexpr Duration kTimeOfByte = std::chrono::microseconds(10);
 constexpr std::size_t kMostWords = 1024;  // bytes
 
 /// What a party says is wrong: it may say anything.
-std::string words_of(View text) {
+std::string words_of(ByteSpan text) {
   return printable(std::string(
       text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(text.size(), kMostWords))));
 }
@@ -53,10 +53,10 @@ Bytes with_header(RpcHeader header, Bytes message) {
 
 }  // namespace
 
-View Payload::body() const { return View(message).subspan(Rpc::kHeaderSize); }
+ByteSpan Payload::body() const { return ByteSpan(message).subspan(Rpc::kHeaderSize); }
 
 std::uint16_t Payload::tag() const {
-  return decode<RpcHeader>(View(message).first(Rpc::kHeaderSize))->tag;
+  return decode<RpcHeader>(ByteSpan(message).first(Rpc::kHeaderSize))->tag;
 }
 
 struct Rpc::Call {
@@ -192,7 +192,7 @@ void Rpc::stop() {
 
 void Rpc::received(Party from, Bytes message) {
   if (message.size() < kHeaderSize) return;
-  const auto header = decode<RpcHeader>(View(message).first(kHeaderSize));
+  const auto header = decode<RpcHeader>(ByteSpan(message).first(kHeaderSize));
   if (!header) return;
   if (header->version != kWireVersion) return unknown_version(from, *header);
   if (is_question(message)) {
@@ -207,7 +207,7 @@ void Rpc::received(Party from, Bytes message) {
     } else {
       const bool known = header->code <= static_cast<int>(Errc::former_view);
       found->second->finish(fail(Error{known ? static_cast<Errc>(header->code) : Errc::failed,
-                                       words_of(View(message).subspan(kHeaderSize))}));
+                                       words_of(ByteSpan(message).subspan(kHeaderSize))}));
     }
   }
 }

@@ -32,7 +32,7 @@ struct QuestionType {
 /// A received message and the part of it after the header.
 struct Payload {
   Bytes message;
-  View body() const;
+  ByteSpan body() const;
   /// Of a request: the tag it was sent with.
   std::uint16_t tag() const;
 };

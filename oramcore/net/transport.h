@@ -27,14 +27,14 @@ enum class MessageKind : std::uint8_t {
   bulk_question = 'q',
   bulk_answer = 'a',
 };
-inline MessageKind kind_of(View message) {
+inline MessageKind kind_of(ByteSpan message) {
   return message.empty() ? MessageKind{} : MessageKind{message[0]};
 }
-inline bool is_question(View message) {
+inline bool is_question(ByteSpan message) {
   const MessageKind kind = kind_of(message);
   return kind == MessageKind::question || kind == MessageKind::bulk_question;
 }
-inline bool is_answer(View message) {
+inline bool is_answer(ByteSpan message) {
   const MessageKind kind = kind_of(message);
   return kind == MessageKind::answer || kind == MessageKind::bulk_answer;
 }

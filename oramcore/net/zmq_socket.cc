@@ -166,7 +166,7 @@ bool ZmqSocket::receive() {
 
 bool ZmqSocket::send(Bytes message) { return send({}, std::move(message)); }
 
-bool ZmqSocket::send(View to, Bytes message) {
+bool ZmqSocket::send(ByteSpan to, Bytes message) {
   if (!socket_) return false;
   bool sent = true;
   if (!to.empty()) {

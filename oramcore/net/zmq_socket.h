@@ -35,7 +35,7 @@ class ZmqSocket : public std::enable_shared_from_this<ZmqSocket> {
   /// False: not sent, because nobody is connected or the queue is full.
   bool send(Bytes message);
   /// The same on a ROUTER, to the connection `to`.
-  bool send(View to, Bytes message);
+  bool send(ByteSpan to, Bytes message);
   /// Closes; the handler is not called any more.
   void close();
 

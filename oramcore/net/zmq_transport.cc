@@ -47,13 +47,13 @@ int io_threads(const ZmqConfig& config) {
 
 enum class Lane { express, bulk };
 
-Lane lane_of(View message) {
+Lane lane_of(ByteSpan message) {
   const MessageKind kind = kind_of(message);
   return kind == MessageKind::bulk_question || kind == MessageKind::bulk_answer ? Lane::bulk
                                                                                 : Lane::express;
 }
 
-View view_of(const zmq::message_t& message) {
+ByteSpan view_of(const zmq::message_t& message) {
   return {message.data<std::uint8_t>(), message.size()};
 }
 
@@ -83,7 +83,7 @@ class Sockets final : public ZmqTransport {
   void on_question(std::span<zmq::message_t> frames);
   void connect(const PeerAddress& address, Lane lane);
   std::optional<Party> sender(std::span<zmq::message_t> frames) const;
-  void deliver(Party from, View message);
+  void deliver(Party from, ByteSpan message);
   bool transmit(Party to, Bytes message);
   bool ask(Party to, Lane lane, Bytes message);
 
@@ -188,12 +188,12 @@ void Sockets::on_question(std::span<zmq::message_t> frames) {
   if (frames.size() != 2 || !is_question(view_of(frames[1]))) return;
   const auto from = sender(frames);
   if (!from) return;
-  const View id = view_of(frames[0]), message = view_of(frames[1]);
+  const ByteSpan id = view_of(frames[0]), message = view_of(frames[1]);
   routes_[{*from, lane_of(message)}].assign(id.begin(), id.end());
   deliver(*from, message);
 }
 
-void Sockets::deliver(Party from, View message) {
+void Sockets::deliver(Party from, ByteSpan message) {
   if (message.size() > config_.largest_message || !handler_) return;
   traffic_[from].bytes_received += message.size();
   handler_(from, Bytes(message.begin(), message.end()));

@@ -33,7 +33,7 @@ enum Flag : std::uint8_t { kMore = 1, kLong = 2, kCommand = 4 };
 inline constexpr std::size_t kLongestHeader = 9;
 constexpr std::size_t header_size(std::uint8_t flags) { return flags & kLong ? kLongestHeader : 2; }
 /// Of a whole header.
-constexpr std::uint64_t body_size(View header) {
+constexpr std::uint64_t body_size(ByteSpan header) {
   std::uint64_t size = 0;
   for (std::size_t at = 1; at < header_size(header[0]); ++at) size = size << 8 | header[at];
   return size;
@@ -49,7 +49,7 @@ inline constexpr std::size_t kLongestCommand = 1024;
 class FrameWatch {
  public:
   /// The next bytes. False: a frame of more than `largest` bytes begins.
-  bool take(View bytes, std::uint64_t largest) {
+  bool take(ByteSpan bytes, std::uint64_t largest) {
     while (!bytes.empty()) {
       if (left_ > 0) {
         const auto skipped = std::min<std::uint64_t>(left_, bytes.size());

@@ -17,7 +17,7 @@ Bytes coefficients(const Seed& seed, std::uint64_t number, std::size_t count) {
   return bytes;
 }
 
-std::vector<const std::uint8_t*> rows_of(View bytes, std::size_t row) {
+std::vector<const std::uint8_t*> rows_of(ByteSpan bytes, std::size_t row) {
   std::vector<const std::uint8_t*> rows;
   for (std::size_t at = 0; at + row <= bytes.size(); at += row) rows.push_back(bytes.data() + at);
   return rows;
@@ -33,13 +33,13 @@ ShareDigest::ShareDigest(const Seed& seed, std::size_t size) {
   }
 }
 
-Bytes ShareDigest::of(View share) const {
+Bytes ShareDigest::of(ByteSpan share) const {
   auto rows = rows_of(share, kRow);
   Bytes last(kRow);
   std::ranges::copy(share.subspan(rows.size() * kRow), last.begin());
   rows.push_back(last.data());
   Bytes digest(kSize);
-  MutView left = digest;
+  MutableByteSpan left = digest;
   for (const Half& half : halves_) {
     Bytes sum(kRow);
     gf::inner_product(half.of_rows, rows, sum);

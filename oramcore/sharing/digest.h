@@ -13,7 +13,7 @@ class ShareDigest {
   static constexpr std::size_t kSize = 32;
   /// Of shares of `size` bytes. Whoever has the seed makes the same.
   ShareDigest(const Seed& seed, std::size_t size);
-  Bytes of(View share) const;
+  Bytes of(ByteSpan share) const;
 
  private:
   struct Half {

@@ -26,7 +26,7 @@ std::uint8_t byte(const NTL::GF2E& element) {
 
 }  // namespace
 
-Bytes lagrange_at_zero(View points) {
+Bytes lagrange_at_zero(ByteSpan points) {
   const NTL::GF2EPush push(field());
   Bytes coefficients;
   coefficients.reserve(points.size());

@@ -17,7 +17,7 @@ Bytes expand(const Seed& seed, std::string_view purpose, std::uint64_t number, s
   return bytes;
 }
 
-std::vector<Bytes> complete_shares(const Scheme& scheme, View secret,
+std::vector<Bytes> complete_shares(const Scheme& scheme, ByteSpan secret,
                                    std::span<const Bytes> first) {
   assert(first.size() == scheme.threshold);
   std::vector<const std::uint8_t*> rows{secret.data()};

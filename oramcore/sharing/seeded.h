@@ -11,7 +11,8 @@ Bytes expand(const Seed& seed, std::string_view purpose, std::uint64_t number, s
 
 /// The shares of servers t + 1 to l, given those of servers 1 to t, which may be any bytes: the
 /// polynomial of degree t through them and the secret.
-std::vector<Bytes> complete_shares(const Scheme& scheme, View secret, std::span<const Bytes> first);
+std::vector<Bytes> complete_shares(const Scheme& scheme, ByteSpan secret,
+                                   std::span<const Bytes> first);
 
 // For t = 1 and l = 3 a secret can be the sum of three parts, of which server i has all but part i.
 // Any two of the three may be random. What server i has gives its Shamir share, on the line

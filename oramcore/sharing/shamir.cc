@@ -25,8 +25,8 @@ Status Scheme::check() const {
   return {};
 }
 
-void create_shares(const Scheme& scheme, View secret, Random& random,
-                   std::span<const MutView> shares) {
+void create_shares(const Scheme& scheme, ByteSpan secret, Random& random,
+                   std::span<const MutableByteSpan> shares) {
   assert(scheme.check() && shares.size() == scheme.servers);
   const std::size_t degree = scheme.threshold;
   // A polynomial for each byte: the secret at 0, random[j] the coefficient of x^(j + 1).
@@ -36,14 +36,14 @@ void create_shares(const Scheme& scheme, View secret, Random& random,
   Bytes powers(degree);
   for (std::size_t at = 0; at < secret.size(); at += piece) {
     const std::size_t size = std::min(piece, secret.size() - at);
-    random.fill(MutView(drawn).first(degree * size));
+    random.fill(MutableByteSpan(drawn).first(degree * size));
     for (std::size_t j = 0; j < degree; ++j) rows[j] = drawn.data() + j * size;
     for (std::size_t i = 0; i < shares.size(); ++i) {
       assert(shares[i].size() == secret.size());
       const auto x = static_cast<std::uint8_t>(i + 1);
       powers[0] = x;
       for (std::size_t j = 1; j < degree; ++j) powers[j] = gf::mul(powers[j - 1], x);
-      const MutView share = shares[i].subspan(at, size);
+      const MutableByteSpan share = shares[i].subspan(at, size);
       std::copy_n(secret.data() + at, size, share.data());
       gf::inner_product(powers, rows, share);
     }
@@ -51,9 +51,9 @@ void create_shares(const Scheme& scheme, View secret, Random& random,
   sodium_memzero(drawn.data(), drawn.size());
 }
 
-std::vector<Bytes> create_shares(const Scheme& scheme, View secret, Random& random) {
+std::vector<Bytes> create_shares(const Scheme& scheme, ByteSpan secret, Random& random) {
   std::vector<Bytes> shares(scheme.servers, Bytes(secret.size()));
-  const std::vector<MutView> views(shares.begin(), shares.end());
+  const std::vector<MutableByteSpan> views(shares.begin(), shares.end());
   create_shares(scheme, secret, random, views);
   return shares;
 }
@@ -66,10 +66,10 @@ Bytes quorum_points(const Scheme& scheme) {
 
 namespace {
 
-Bytes weighed(View weights, std::span<const View> shares) {
+Bytes weighed(ByteSpan weights, std::span<const ByteSpan> shares) {
   assert(!shares.empty() && weights.size() == shares.size());
   std::vector<const std::uint8_t*> rows;
-  for (const View share : shares) {
+  for (const ByteSpan share : shares) {
     assert(share.size() == shares[0].size());
     rows.push_back(share.data());
   }
@@ -80,18 +80,18 @@ Bytes weighed(View weights, std::span<const View> shares) {
 
 }  // namespace
 
-Bytes recover(View points, std::span<const View> shares) {
+Bytes recover(ByteSpan points, std::span<const ByteSpan> shares) {
   return weighed(lagrange_at_zero(points), shares);
 }
 
 // The polynomial's value at x is that at 0 of its shift by x.
-Bytes lagrange_at(std::uint8_t at, View points) {
+Bytes lagrange_at(std::uint8_t at, ByteSpan points) {
   Bytes shifted(points.begin(), points.end());
   for (std::uint8_t& point : shifted) point ^= at;
   return lagrange_at_zero(shifted);
 }
 
-Bytes recover_at(std::uint8_t at, View points, std::span<const View> shares) {
+Bytes recover_at(std::uint8_t at, ByteSpan points, std::span<const ByteSpan> shares) {
   return weighed(lagrange_at(at, points), shares);
 }
 

@@ -31,27 +31,27 @@ struct Scheme {
 
 /// SSS.Create: writes the share of server i to shares[i - 1]. All views have secret.size() bytes;
 /// t * secret.size() random bytes are drawn.
-void create_shares(const Scheme& scheme, View secret, Random& random,
-                   std::span<const MutView> shares);
+void create_shares(const Scheme& scheme, ByteSpan secret, Random& random,
+                   std::span<const MutableByteSpan> shares);
 /// The same, allocating: l vectors.
-std::vector<Bytes> create_shares(const Scheme& scheme, View secret, Random& random);
+std::vector<Bytes> create_shares(const Scheme& scheme, ByteSpan secret, Random& random);
 
 /// The Lagrange coefficients at 0 for these distinct non-zero points: the first row of the inverse
 /// Vandermonde matrix, V^-1[1, *].
-Bytes lagrange_at_zero(View points);
+Bytes lagrange_at_zero(ByteSpan points);
 
 /// The same at another point than 0.
-Bytes lagrange_at(std::uint8_t at, View points);
+Bytes lagrange_at(std::uint8_t at, ByteSpan points);
 
 /// The points of the servers that answer and multiply: 1 to quorum().
 Bytes quorum_points(const Scheme& scheme);
 
 /// SSS.Recover: the secret from shares[i] taken at points[i]. As many as degree + 1 points are
 /// needed; all given ones are used.
-Bytes recover(View points, std::span<const View> shares);
+Bytes recover(ByteSpan points, std::span<const ByteSpan> shares);
 
 /// The same at another point than 0: the share of the server `at`, from those of others.
-Bytes recover_at(std::uint8_t at, View points, std::span<const View> shares);
+Bytes recover_at(std::uint8_t at, ByteSpan points, std::span<const ByteSpan> shares);
 
 /// `length` elements with a one at `index`, or none if that is `length` or more.
 Bytes unit_vector(std::size_t length, std::size_t index);

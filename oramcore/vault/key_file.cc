@@ -19,13 +19,13 @@ constexpr std::size_t kSlot = 1 + 1 + kSalt + 8 + 8 + kSealedKey;
 constexpr std::size_t kClientKey = 1 + kSealedKey;
 constexpr std::uint8_t kInUse = 1, kNext = 2;
 
-std::array<std::uint8_t, kCheck> check_of(View content) {
+std::array<std::uint8_t, kCheck> check_of(ByteSpan content) {
   std::array<std::uint8_t, kCheck> check;
   crypto_generichash(check.data(), check.size(), content.data(), content.size(), nullptr, 0);
   return check;
 }
 
-Status verify(View content, const std::filesystem::path& path) {
+Status verify(ByteSpan content, const std::filesystem::path& path) {
   if (content.size() < kCheck)
     return fail(Errc::damaged_vault, "{}: {} bytes are too few", path.string(), content.size());
   const auto check = check_of(content.first(content.size() - kCheck));
@@ -37,35 +37,35 @@ Status verify(View content, const std::filesystem::path& path) {
 void append(Bytes& bytes, std::uint64_t number) {
   for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<std::uint8_t>(number >> (8 * i)));
 }
-void append(Bytes& bytes, View more) { bytes.insert(bytes.end(), more.begin(), more.end()); }
+void append(Bytes& bytes, ByteSpan more) { bytes.insert(bytes.end(), more.begin(), more.end()); }
 
 // Takes bytes from the front; the size was checked before.
 class Reader {
  public:
-  explicit Reader(View content) : content_(content) {}
-  View take(std::size_t size) {
-    const View taken = content_.first(size);
+  explicit Reader(ByteSpan content) : content_(content) {}
+  ByteSpan take(std::size_t size) {
+    const ByteSpan taken = content_.first(size);
     content_ = content_.subspan(size);
     return taken;
   }
   std::uint8_t byte() { return take(1)[0]; }
   std::uint64_t number() {
     std::uint64_t value = 0;
-    const View bytes = take(8);
+    const ByteSpan bytes = take(8);
     for (int i = 7; i >= 0; --i) value = value << 8 | bytes[i];
     return value;
   }
   Bytes bytes(std::size_t size) {
-    const View taken = take(size);
+    const ByteSpan taken = take(size);
     return {taken.begin(), taken.end()};
   }
 
  private:
-  View content_;
+  ByteSpan content_;
 };
 
 // The digits before the end of the magic's line.
-std::int64_t format_of(View content) {
+std::int64_t format_of(ByteSpan content) {
   std::int64_t format = 0;
   for (const std::uint8_t digit : content.subspan(kAnyMagic.size())) {
     if (digit < '0' || digit > '9' || format > 1'000'000) break;
@@ -79,7 +79,7 @@ Result<KeySlot> read_slot(Reader& reader, const std::filesystem::path& path) {
   slot.number = reader.byte();
   const std::uint8_t kind = reader.byte();
   slot.wrap.kind = static_cast<KeyWrap::Kind>(kind);
-  const View salt = reader.take(kSalt);
+  const ByteSpan salt = reader.take(kSalt);
   std::copy(salt.begin(), salt.end(), slot.wrap.salt.begin());
   const KdfLimits limits{reader.number(), reader.number()};
   slot.box = reader.bytes(kSealedKey);
@@ -120,7 +120,7 @@ OpenedSlot::~OpenedSlot() { sodium_memzero(master.data(), master.size()); }
 Bytes to_bytes(const KeyFile& file) {
   Bytes bytes;
   bytes.reserve(kHeader + kMostSlots * kSlot + 2 * kClientKey + kCheck);  // no copies left behind
-  append(bytes, as_view(kMagic));
+  append(bytes, as_bytes(kMagic));
   bytes.push_back(static_cast<std::uint8_t>(file.slots.size()));
   bytes.push_back(
       static_cast<std::uint8_t>(!file.client_key.empty() + !file.next_client_key.empty()));
@@ -144,12 +144,12 @@ Bytes to_bytes(const KeyFile& file) {
   return bytes;
 }
 
-bool has_slots(View content) {
+bool has_slots(ByteSpan content) {
   return content.size() >= kAnyMagic.size() &&
          std::equal(kAnyMagic.begin(), kAnyMagic.end(), content.begin());
 }
 
-Result<KeyFile> parse_key_file(View content, const std::filesystem::path& path) {
+Result<KeyFile> parse_key_file(ByteSpan content, const std::filesystem::path& path) {
   S3O_TRY(verify(content, path));
   content = content.first(content.size() - kCheck);
   if (!std::equal(kMagic.begin(), kMagic.end(), content.begin(),
@@ -176,7 +176,7 @@ Result<KeyFile> parse_key_file(View content, const std::filesystem::path& path) 
   return file;
 }
 
-Result<KeyFile> parse_old_key_file(View content, const KeyWrap& wrap,
+Result<KeyFile> parse_old_key_file(ByteSpan content, const KeyWrap& wrap,
                                    const std::filesystem::path& path) {
   const std::size_t size = box_size(wrap.kind) + kCheck;
   if (content.size() != size)
@@ -188,7 +188,7 @@ Result<KeyFile> parse_old_key_file(View content, const KeyWrap& wrap,
   return file;
 }
 
-Result<KeyFile> parse_keys(View content, const std::optional<KeyWrap>& wrap,
+Result<KeyFile> parse_keys(ByteSpan content, const std::optional<KeyWrap>& wrap,
                            const std::filesystem::path& path) {
   return wrap && !has_slots(content) ? parse_old_key_file(content, *wrap, path)
                                      : parse_key_file(content, path);
@@ -217,7 +217,7 @@ Bytes seal_client_key(const Seed& master, const Seed& secret, Random& random) {
   return seal_key(secret, key, random);
 }
 
-Result<Seed> open_client_key(const Seed& master, View sealed) {
+Result<Seed> open_client_key(const Seed& master, ByteSpan sealed) {
   if (sealed.empty()) return fail(Errc::usage, "vault.key: no new key of the client is waiting");
   Seed key = derive_secret(master, 3);
   const auto secret = open_key(sealed, key);

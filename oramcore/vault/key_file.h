@@ -46,15 +46,15 @@ struct KeyFile {
 Bytes to_bytes(const KeyFile& file);
 
 /// Whether the content is of this format, and not of the one before slots.
-bool has_slots(View content);
+bool has_slots(ByteSpan content);
 /// `path` is for messages only. Errors: damaged_vault, unsupported (a newer format).
-Result<KeyFile> parse_key_file(View content, const std::filesystem::path& path);
+Result<KeyFile> parse_key_file(ByteSpan content, const std::filesystem::path& path);
 /// From the format before slots. Errors: damaged_vault.
-Result<KeyFile> parse_old_key_file(View content, const KeyWrap& wrap,
+Result<KeyFile> parse_old_key_file(ByteSpan content, const KeyWrap& wrap,
                                    const std::filesystem::path& path);
 /// From either format. `wrap`: what a vault.json of the format before slots says. It may be the
 /// older one of the two files, if the first change of a credential was cut short.
-Result<KeyFile> parse_keys(View content, const std::optional<KeyWrap>& wrap,
+Result<KeyFile> parse_keys(ByteSpan content, const std::optional<KeyWrap>& wrap,
                            const std::filesystem::path& path);
 
 struct OpenedSlot {
@@ -69,7 +69,7 @@ Result<OpenedSlot> open_slot(const KeyFile& file, const Credential& credential);
 /// A client's secret key, sealed under the master key, and back. Errors: damaged_vault, usage
 /// (there is none).
 Bytes seal_client_key(const Seed& master, const Seed& secret, Random& random);
-Result<Seed> open_client_key(const Seed& master, View sealed);
+Result<Seed> open_client_key(const Seed& master, ByteSpan sealed);
 
 /// The client's secret key that is in use. Errors: damaged_vault.
 Result<Seed> client_secret(const KeyFile& file, const Seed& master);

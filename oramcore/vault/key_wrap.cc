@@ -18,7 +18,7 @@ static_assert(kSealedKey == kNonce + crypto_secretbox_MACBYTES + std::tuple_size
 static_assert(std::tuple_size_v<Seed> == crypto_secretbox_KEYBYTES);
 static_assert(std::tuple_size_v<decltype(KeyWrap::salt)> == crypto_pwhash_SALTBYTES);
 
-void hash(View content, MutView out) {
+void hash(ByteSpan content, MutableByteSpan out) {
   crypto_generichash(out.data(), out.size(), content.data(), content.size(), nullptr, 0);
 }
 
@@ -52,14 +52,14 @@ Result<Seed> wrapping_key(const KeyWrap& wrap, const Credential& credential) {
 
 Bytes seal_key(const Seed& secret, Seed& key, Random& random) {
   Bytes sealed(kSealedKey);
-  random.fill(MutView(sealed).first(kNonce));
+  random.fill(MutableByteSpan(sealed).first(kNonce));
   crypto_secretbox_easy(sealed.data() + kNonce, secret.data(), secret.size(), sealed.data(),
                         key.data());
   sodium_memzero(key.data(), key.size());
   return sealed;
 }
 
-std::optional<Seed> open_key(View sealed, Seed& key) {
+std::optional<Seed> open_key(ByteSpan sealed, Seed& key) {
   Seed secret;
   const int opened = crypto_secretbox_open_easy(secret.data(), sealed.data() + kNonce,
                                                 sealed.size() - kNonce, sealed.data(), key.data());
@@ -110,7 +110,7 @@ Result<Bytes> make_box(const Seed& master, const KeyWrap& wrap, const Credential
   return seal_key(master, key, random);
 }
 
-Result<Seed> open_box(View box, const KeyWrap& wrap, const Credential& credential) {
+Result<Seed> open_box(ByteSpan box, const KeyWrap& wrap, const Credential& credential) {
   if (wrap.kind == KeyWrap::Kind::plain) {
     Seed master;
     std::copy(box.begin(), box.end(), master.begin());

@@ -21,7 +21,7 @@ constexpr std::size_t kSealedKey = 24 + 16 + std::tuple_size_v<Seed>;
 /// Seals `secret`, and opens what was so sealed: empty if it was not under this key. `key` is
 /// wiped.
 Bytes seal_key(const Seed& secret, Seed& key, Random& random);
-std::optional<Seed> open_key(View sealed, Seed& key);
+std::optional<Seed> open_key(ByteSpan sealed, Seed& key);
 
 /// What opens the master key.
 struct Credential {
@@ -59,7 +59,7 @@ std::size_t box_size(KeyWrap::Kind kind);
 
 /// The master key back. `credential` is of the kind that the wrap wants. Errors: wrong_passphrase;
 /// the key file cannot be read, not enough memory.
-Result<Seed> open_box(View box, const KeyWrap& wrap, const Credential& credential);
+Result<Seed> open_box(ByteSpan box, const KeyWrap& wrap, const Credential& credential);
 
 /// A key file's content. Errors: it is empty, cannot be read, ...
 Result<Bytes> read_key_content(const std::filesystem::path& keyfile);

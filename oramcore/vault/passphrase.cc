@@ -96,7 +96,7 @@ Result<std::string> ask(const std::string& prompt, const std::string& without_te
 }
 
 // The first line of what `source` gave, without its end. Wipes the content.
-Result<std::string> first_line(MutView content, const std::string& source) {
+Result<std::string> first_line(MutableByteSpan content, const std::string& source) {
   const auto end = std::find_if(content.begin(), content.end(),
                                 [](std::uint8_t c) { return c == '\n' || c == '\r'; });
   std::string line(content.begin(), end);

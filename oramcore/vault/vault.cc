@@ -215,7 +215,7 @@ Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::st
 }
 
 Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultConfig& config,
-                                         const std::optional<KeyWrap>& old_wrap, View keys) {
+                                         const std::optional<KeyWrap>& old_wrap, ByteSpan keys) {
   Vault vault;
   std::error_code error;
   vault.directory_ = fs::canonical(directory, error);
@@ -252,7 +252,7 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
   }
   if (!*described) {
     S3O_TRY(keep_damaged(config_path));
-    S3O_TRY(write_durably(config_path, as_view(to_json({config, vault.old_wrap_})),
+    S3O_TRY(write_durably(config_path, as_bytes(to_json({config, vault.old_wrap_})),
                           FileOwner::of_directory));
     vault.config_ = config;
   }
@@ -399,7 +399,7 @@ Status Vault::make_store(Party server) const {
 }
 
 Status Vault::write_config(VaultConfig config) {
-  S3O_TRY(write_durably(config_file(directory_), as_view(to_json({config, old_wrap_}))));
+  S3O_TRY(write_durably(config_file(directory_), as_bytes(to_json({config, old_wrap_}))));
   VaultDraft::forget_mark(directory_);
   config_ = std::move(config);
   return {};

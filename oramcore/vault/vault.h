@@ -148,7 +148,7 @@ class Vault {
   Status reread();
   static Result<Recovered> put_back(const std::filesystem::path& directory,
                                     const VaultConfig& config,
-                                    const std::optional<KeyWrap>& old_wrap, View keys);
+                                    const std::optional<KeyWrap>& old_wrap, ByteSpan keys);
   Status write_config(VaultConfig config);
   Result<KeyFile> read_keys() const;
   Status write_keys(const KeyFile& keys);

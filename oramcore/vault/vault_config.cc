@@ -253,7 +253,7 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
   return file;
 }
 
-std::string to_recovery(const VaultFile& file, View keys) {
+std::string to_recovery(const VaultFile& file, ByteSpan keys) {
   std::string encoded(sodium_base64_ENCODED_LEN(keys.size(), kBase64), '\0');
   sodium_bin2base64(encoded.data(), encoded.size(), keys.data(), keys.size(), kBase64);
   encoded.pop_back();

@@ -41,7 +41,7 @@ struct VaultRecovery {
   VaultFile file;
   Bytes keys;  // vault.key
 };
-std::string to_recovery(const VaultFile& file, View keys);
+std::string to_recovery(const VaultFile& file, ByteSpan keys);
 Result<VaultRecovery> parse_recovery(const std::string& text, const std::filesystem::path& path);
 
 }  // namespace s3oram

@@ -28,8 +28,10 @@ Status check_owner(const Vault& vault, const VaultKeys& keys) {
 }
 
 RepairedVolume repaired(const Healed& healed) {
-  return {
-      .adopted = {}, .healed = healed.shares, .lost = healed.lost, .hindrance = healed.hindrance};
+  return {.reenrolled = {},
+          .healed = healed.shares,
+          .lost = healed.lost,
+          .hindrance = healed.hindrance};
 }
 
 /// What a server is asked to do, for a sentence.
@@ -311,7 +313,7 @@ Status make_stores(const Vault& vault, const std::set<Party>& servers) {
   for (Party server = 1; server <= vault.config().params.scheme.servers; ++server)
     if (std::error_code error; !std::filesystem::is_directory(vault.store(server), error))
       gone.push_back(server);
-  S3O_TRY(Adoption::check_enough(vault.config().params.scheme, gone.size()));
+  S3O_TRY(Reenrolment::check_enough(vault.config().params.scheme, gone.size()));
   for (const Party server : gone)
     if (servers.contains(server)) S3O_TRY(vault.make_store(server));
   return {};
@@ -343,13 +345,13 @@ Task<Result<Unfit>> find_unfit(Servers& all, const VolumeId& volume, const std::
 
 /// Of these servers those that hold no volume take their places again, and those that have lost
 /// their shares are told that these are to be made anew.
-Result<std::set<Party>> adopt(Connection& connection, const Vault& vault,
-                              const std::set<Party>& servers, const VolumeOptions& options) {
+Result<std::set<Party>> reenrol(Connection& connection, const Vault& vault,
+                                const std::set<Party>& servers, const VolumeOptions& options) {
   const VaultConfig& config = vault.config();
   auto state = ClientState::open(vault.database());
   if (!state) return fail(advise_on_database(state.error(), vault.directory()));
   std::set<Party> lost;
-  const Status adopted = connection.run([&]() -> Task<Status> {
+  const Status reenrolled = connection.run([&]() -> Task<Status> {
     {
       Servers all(connection.executor(), connection.clock(), connection.random(),
                   connection.transport(), config.volume, connection.servers());
@@ -357,20 +359,20 @@ Result<std::set<Party>> adopt(Connection& connection, const Vault& vault,
       S3O_CO_ASSIGN(auto unfit, co_await find_unfit(all, config.volume, servers, options.deadline));
       lost = std::move(unfit.lost);
       for (const Party server : unfit.lacking) {
-        AdoptRequest request;
+        ReenrolRequest request;
         request.volume = {config.volume, config.params, server};
         request.last = true;
-        S3O_CO_TRY(co_await all.adopt(request, options.deadline));
+        S3O_CO_TRY(co_await all.reenrol(request, options.deadline));
       }
     }
     if (lost.empty()) co_return Status{};
     const ClientEnvironment environment{connection.executor(), connection.executor(),
                                         connection.clock(), connection.random(),
                                         connection.transport()};
-    Adoption adoption(environment, config.volume, config.params, *state);
-    co_return co_await adoption.run(lost, options.deadline);
+    Reenrolment reenrolment(environment, config.volume, config.params, *state);
+    co_return co_await reenrolment.run(lost, options.deadline);
   });
-  if (!adopted) return fail(connection.explain(adopted).error());
+  if (!reenrolled) return fail(connection.explain(reenrolled).error());
   return lost;
 }
 
@@ -386,10 +388,10 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
                   vault.directory().string(), server, count);
   S3O_TRY(make_stores(vault, servers));
   S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
-  std::set<Party> adopted;
+  std::set<Party> reenrolled;
   if (!servers.empty()) {
-    S3O_ASSIGN(auto taken, adopt(*connection, vault, servers, options));
-    adopted = std::move(taken);
+    S3O_ASSIGN(auto taken, reenrol(*connection, vault, servers, options));
+    reenrolled = std::move(taken);
   }
   OpenVolume volume(vault, std::move(connection));
   // An eviction would move what is damaged at too many servers, and so give it up.
@@ -399,7 +401,7 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
   if (!healed) return fail(healed.error());
   if (!closed) return fail(std::move(closed).error());
   RepairedVolume out = repaired(*healed);
-  out.adopted = std::move(adopted);
+  out.reenrolled = std::move(reenrolled);
   return out;
 }
 

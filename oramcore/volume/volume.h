@@ -21,7 +21,7 @@ namespace s3oram {
 
 /// What Volume::repair() has done, or a scrub.
 struct RepairedVolume {
-  std::set<Party> adopted;                // servers that have taken their places again
+  std::set<Party> reenrolled;             // servers that have taken their places again
   std::map<Party, std::uint64_t> healed;  // shares, by server
   std::uint64_t lost = 0;                 // slots that are damaged at too many servers
   std::string hindrance;  // why the servers could not send each other shares; or empty

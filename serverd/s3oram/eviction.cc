@@ -46,7 +46,7 @@ std::size_t Eviction::tile_width(std::uint32_t tile) const {
   return std::min<std::size_t>(tile_width_, params().slot_size() - tile_begin(tile));
 }
 
-Task<Result<Frames>> Eviction::run() {
+Task<Result<BucketVersions>> Eviction::run() {
   for (;;) {
     while (next_tile_ < tiles_ && at_once_ < most_at_once() && !failure_)
       spawn(host_.executor, [](std::shared_ptr<Eviction> self) -> Task<void> {
@@ -66,18 +66,18 @@ Task<Result<Frames>> Eviction::run() {
   co_return take_results();
 }
 
-Frames Eviction::take_results() {
-  Frames results;
-  for (PathBucket& bucket : path_) results.push_back(std::move(bucket.frame));
+BucketVersions Eviction::take_results() {
+  BucketVersions results;
+  for (PathBucket& bucket : path_) results.push_back(std::move(bucket.bucket_version));
   return results;
 }
 
 std::size_t Eviction::most_at_once() const {
   const AccessLoad load = host_.load();
   const unsigned every = params().evict_every;
-  const Turn due = first_turn(input_.id.eviction + 1, every);
-  return tiles_at_once(
-      {next_tile_, tiles_, std::max(load.next_turn, due) - due, every, load.quiet, quickest_});
+  const WriteNumber due = first_write_number(input_.id.eviction + 1, every);
+  return tiles_at_once({next_tile_, tiles_, std::max(load.next_write_number, due) - due, every,
+                        load.quiet, quickest_});
 }
 
 Task<void> Eviction::work_off_tile() {
@@ -91,7 +91,7 @@ Task<void> Eviction::work_off_tile() {
   changed_.notify_all();
 }
 
-void Eviction::send(Party to, std::size_t step, std::uint32_t tile, View share) {
+void Eviction::send(Party to, std::size_t step, std::uint32_t tile, ByteSpan share) {
   const SubshareRequest request{.epoch = input_.epoch,
                                 .id = input_.id,
                                 .step = static_cast<std::uint16_t>(step),
@@ -108,8 +108,8 @@ void Eviction::send(Party to, std::size_t step, std::uint32_t tile, View share) 
         }(shared_from_this(), to, encode(request)));
 }
 
-Task<Result<View>> Eviction::await(Party from, std::size_t step, std::uint32_t tile,
-                                   std::size_t size) {
+Task<Result<ByteSpan>> Eviction::await(Party from, std::size_t step, std::uint32_t tile,
+                                       std::size_t size) {
   for (;;) {
     if (failure_) co_return fail(*failure_);
     const auto found = inbox_.find({step, tile, from});
@@ -127,7 +127,7 @@ void Eviction::receive(Party from, const SubshareRequest& subshare, Payload owne
   if (subshare.step >= steps_ || subshare.tile >= tiles_ || from > params().scheme.quorum()) return;
   if (subshare.share.size() > largest_share_)  // so that what waits here is bounded
     return cancel({Errc::corrupt, fmt::format("server {} sent too large a subshare", from)});
-  const View share = subshare.share;  // stays valid: moving a vector keeps its bytes in place
+  const ByteSpan share = subshare.share;  // stays valid: moving a vector keeps its bytes in place
   inbox_.try_emplace({subshare.step, subshare.tile, from}, Subshare{std::move(owner), share});
   changed_.notify_all();
 }

@@ -22,17 +22,18 @@ struct BucketRows {
   std::vector<const std::uint8_t*> rows;
   std::vector<std::shared_ptr<const void>> owners;
 };
-inline BucketRows rows_of(std::shared_ptr<const Frame> frame, std::size_t slots) {
+inline BucketRows rows_of(std::shared_ptr<const BucketVersion> bucket_version, std::size_t slots) {
   BucketRows bucket;
-  for (std::size_t slot = 0; slot < slots; ++slot) bucket.rows.push_back(frame->slot(slot));
-  bucket.owners.push_back(std::move(frame));
+  for (std::size_t slot = 0; slot < slots; ++slot)
+    bucket.rows.push_back(bucket_version->slot(slot));
+  bucket.owners.push_back(std::move(bucket_version));
   return bucket;
 }
 
 /// A bucket of the path, in a frame that is the eviction's own: the new content takes the old one's
 /// place, column by column. Slots beyond the first `slots` are zero, whatever the frame has there.
 struct PathBucket {
-  std::shared_ptr<Frame> frame;
+  std::shared_ptr<BucketVersion> bucket_version;
   std::size_t slots = 0;
 };
 
@@ -43,13 +44,13 @@ struct EvictionInput {
   EvictionId id;
   unsigned height = 0;
   Payload request;  // owns `orders`
-  View orders;      // PrepareRequest's
+  ByteSpan orders;  // PrepareRequest's
 };
 
 /// The accesses beside an eviction.
 struct AccessLoad {
-  Turn next_turn = 0;  // after all those that there have been retrievals of
-  Duration quiet{};    // since the last one ended
+  WriteNumber next_write_number = 0;  // after all those that there have been retrievals of
+  Duration quiet{};                   // since the last one ended
 };
 
 /// How far an eviction is.
@@ -76,7 +77,7 @@ struct EvictionHost {
   std::function<AccessLoad()> load;
 };
 
-using Frames = std::vector<std::shared_ptr<Frame>>;
+using BucketVersions = std::vector<std::shared_ptr<BucketVersion>>;
 
 /// One executor; not thread-safe. Kept alive by a shared_ptr while it runs.
 class Eviction : public std::enable_shared_from_this<Eviction> {
@@ -96,7 +97,7 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   }
 
   /// The new content; which frame is what bucket, the evictor says. Called once.
-  Task<Result<Frames>> run();
+  Task<Result<BucketVersions>> run();
 
   /// A subshare has come in. Harmless if it came before.
   void receive(Party from, const SubshareRequest& subshare, Payload owner);
@@ -112,11 +113,11 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
 
   virtual Task<Status> evict_tile(std::uint32_t tile) = 0;
   /// When all tiles are done.
-  virtual Frames take_results();
+  virtual BucketVersions take_results();
 
-  void send(Party to, std::size_t step, std::uint32_t tile, View share);
+  void send(Party to, std::size_t step, std::uint32_t tile, ByteSpan share);
   /// What `from` sends for the step, `size` bytes; valid until forget().
-  Task<Result<View>> await(Party from, std::size_t step, std::uint32_t tile, std::size_t size);
+  Task<Result<ByteSpan>> await(Party from, std::size_t step, std::uint32_t tile, std::size_t size);
   void forget(Party from, std::size_t step, std::uint32_t tile) {
     inbox_.erase({step, tile, from});
   }
@@ -135,7 +136,7 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
  private:
   struct Subshare {
     Payload owner;
-    View share;
+    ByteSpan share;
   };
   /// The next tile, from beginning to end.
   Task<void> work_off_tile();

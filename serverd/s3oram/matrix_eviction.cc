@@ -17,18 +17,18 @@ Result<std::shared_ptr<Eviction>> MatrixEviction::make(EvictionInput input,
 
 MatrixEviction::MatrixEviction(EvictionInput input, const EvictionHost& host)
     : Eviction(std::move(input), host, input.volume.params.bucket_size, input.height + 1),
-      level_0_(std::make_shared<Frame>(params().bucket_size, params().slot_size())) {
+      level_0_(std::make_shared<BucketVersion>(params().bucket_size, params().slot_size())) {
   lagrange_ = lagrange_at_zero(quorum_points(params().scheme));
 }
 
 // Step s < H pushes path level s into s + 1; step H pushes level H - 1 into the leaf's sibling.
 BucketRows MatrixEviction::source(std::size_t step) const {
   const std::size_t level = std::min<std::size_t>(step, input_.height - 1);
-  return level == 0 ? writes_ : rows_of(path_[level - 1].frame, params().bucket_size);
+  return level == 0 ? writes_ : rows_of(path_[level - 1].bucket_version, params().bucket_size);
 }
 
-Frames MatrixEviction::take_results() {
-  Frames results = Eviction::take_results();
+BucketVersions MatrixEviction::take_results() {
+  BucketVersions results = Eviction::take_results();
   results.insert(results.begin(), std::move(level_0_));
   return results;
 }
@@ -58,7 +58,7 @@ Task<Status> MatrixEviction::step(std::size_t at, std::uint32_t tile) {
     for (Party to = 1; to <= params().scheme.servers; ++to)
       if (to != self()) send(to, at, tile, mine[to - 1]);
   }
-  std::vector<View> shares(params().scheme.quorum());
+  std::vector<ByteSpan> shares(params().scheme.quorum());
   for (Party from = 1; from <= shares.size(); ++from) {
     if (from == self()) {
       shares[from - 1] = mine[from - 1];
@@ -78,7 +78,7 @@ std::unique_ptr<Random> MatrixEviction::randomness(std::size_t at, std::uint32_t
     return std::make_unique<DrawnRandom>(
         host_.random, params().scheme.threshold * params().bucket_size * tile_width(tile));
   Writer context;
-  context(as_view("smp"), input_.epoch, input_.id.eviction, input_.id.attempt, at, tile);
+  context(as_bytes("smp"), input_.epoch, input_.id.eviction, input_.id.attempt, at, tile);
   return std::make_unique<Prg>(host_.random.seed(), context.take());
 }
 
@@ -87,11 +87,11 @@ std::vector<Bytes> MatrixEviction::multiply(std::size_t at, std::uint32_t tile,
                                             Random& random) const {
   const std::size_t z = params().bucket_size;
   const std::size_t width = tile_width(tile);
-  const View matrix = input_.orders.subspan(at * 2 * z * z, 2 * z * z);
+  const ByteSpan matrix = input_.orders.subspan(at * 2 * z * z, 2 * z * z);
   Bytes product(z * width);
   std::vector<std::uint8_t*> outs(z);
   for (std::size_t k = 0; k < z; ++k) outs[k] = product.data() + k * width;
-  const auto add = [&](const BucketRows& bucket, View part) {
+  const auto add = [&](const BucketRows& bucket, ByteSpan part) {
     std::vector<const std::uint8_t*> rows = bucket.rows;
     for (auto& row : rows) row += tile_begin(tile);
     gf::matrix_product(part.first(rows.size() * z), rows, outs, width);
@@ -103,10 +103,11 @@ std::vector<Bytes> MatrixEviction::multiply(std::size_t at, std::uint32_t tile,
 }
 
 // Protocol 1, step 6.
-void MatrixEviction::combine(std::size_t at, std::uint32_t tile, const std::vector<View>& shares) {
+void MatrixEviction::combine(std::size_t at, std::uint32_t tile,
+                             const std::vector<ByteSpan>& shares) {
   const std::size_t width = tile_width(tile);
   for (std::size_t k = 0; k < params().bucket_size; ++k) {
-    const MutView out(path_[at].frame->slot(k) + tile_begin(tile), width);
+    const MutableByteSpan out(path_[at].bucket_version->slot(k) + tile_begin(tile), width);
     std::fill(out.begin(), out.end(), 0);
     for (std::size_t i = 0; i < shares.size(); ++i)
       gf::multiply_add(lagrange_[i], shares[i].subspan(k * width, width), out);

@@ -17,19 +17,19 @@ class MatrixEviction final : public Eviction {
 
  private:
   Task<Status> evict_tile(std::uint32_t tile) override;
-  Frames take_results() override;
+  BucketVersions take_results() override;
   Task<Status> step(std::size_t step, std::uint32_t tile);
   /// What sharing the products of a tile anew takes.
   std::unique_ptr<Random> randomness(std::size_t step, std::uint32_t tile);
   std::vector<Bytes> multiply(std::size_t step, std::uint32_t tile, Random& random) const;
-  void combine(std::size_t step, std::uint32_t tile, const std::vector<View>& shares);
+  void combine(std::size_t step, std::uint32_t tile, const std::vector<ByteSpan>& shares);
   void keep_writes(std::uint32_t tile);
   BucketRows source(std::size_t step) const;
   BucketRows target(std::size_t step) const {
-    return rows_of(path_[step].frame, path_[step].slots);
+    return rows_of(path_[step].bucket_version, path_[step].slots);
   }
 
-  std::shared_ptr<Frame> level_0_;
+  std::shared_ptr<BucketVersion> level_0_;
   Bytes lagrange_;  // V^-1[1, *] of the servers that multiply
 };
 

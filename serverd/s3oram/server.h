@@ -59,12 +59,12 @@ class Server final : public ShareServer {
   /// Whether the shares that control.db knows of must be in `slots`, or are to be made anew.
   enum class Shares { must_be_there, may_be_lost };
   /// Ok too if they must be there and are not: then the server lacks its shares, and has no frames.
-  Status open_frames(Shares shares);
+  Status open_bucket_versions(Shares shares);
   /// What `slots` lacks of what control.db says is in it; empty if it is whole, as far as some of
   /// its buckets can tell. (Slots that are damaged one by one will be healed.)
   Result<std::string> missing_shares(File& file);
   Status make_whole(File& file);
-  bool most_are_foreign(const std::vector<FrameRef>& frames);
+  bool most_are_foreign(const std::vector<BucketVersionRef>& bucket_versions);
 
   // ---- server_store.cc: a store that is not what it should be
 
@@ -73,7 +73,8 @@ class Server final : public ShareServer {
   void lack_shares(const std::string& what);
   /// What a server that is ill still answers.
   static bool is_for_the_ill(MessageType type) {
-    return type == MessageType::hello || type == MessageType::adopt || type == MessageType::create;
+    return type == MessageType::hello || type == MessageType::reenrol ||
+           type == MessageType::create;
   }
   Task<void> recover();
   Status reopen();
@@ -81,7 +82,7 @@ class Server final : public ShareServer {
   std::string store_files() const;
 
   /// Reads the root's slots for new writes into memory.
-  Status open_ring();
+  Status open_root_buffer();
   /// Errors: disk_full (the files that the tree needs may not be that large).
   Status check_file_size() const;
   /// In the log, if the memory may not do for the cache and an eviction.
@@ -138,7 +139,7 @@ class Server final : public ShareServer {
   Status check_room(const VolumeParams& volume) const;
   /// Whether a volume can be made here that is not there yet. Errors: wrong_volume.
   Result<bool> takes(const VolumeDescription& volume, unsigned height) const;
-  Result<Bytes> adopt(const AdoptRequest& request);
+  Result<Bytes> reenrol(const ReenrolRequest& request);
   Result<Bytes> opened(Shares shares);
   Task<Result<Bytes>> layout(LayoutRequest request, Payload&);
   Task<Result<Bytes>> open_session(const Payload& payload);
@@ -153,63 +154,66 @@ class Server final : public ShareServer {
   /// Adds the parts' inner products, reading what is not in memory.
   void add_parts(PathProduct& to, std::span<const PathPart> parts);
   /// The inner product behind a blank header. Ends retrievals of a former view in time.
-  Task<Result<Bytes>> product(const RetrieveRequest& request, View query);
+  Task<Result<Bytes>> product(const RetrieveRequest& request, ByteSpan query);
   AccessLoad load() const;
   Task<Result<Bytes>> retrieve(RetrieveRequest request, Payload&);
   Task<Result<Bytes>> add_up(std::uint64_t epoch, SumOrder order, Bytes product);
   /// Adds to `sum` what these servers send for the ticket, but not what this one would.
-  Task<Status> add_addends(std::uint64_t epoch, std::uint64_t ticket, Bytes from, MutView sum);
+  Task<Status> add_masked_shares(std::uint64_t epoch, std::uint64_t request_id, Bytes from,
+                                 MutableByteSpan sum);
   /// An addend is sent at most once. Nothing: it may be now; else what is to be answered.
-  std::optional<Result<Bytes>> begin_addend(std::uint64_t ticket);
+  std::optional<Result<Bytes>> begin_masked_share(std::uint64_t request_id);
   /// It has arrived. The answer.
-  Bytes end_addend(std::uint64_t ticket);
-  Task<Status> send_addend(Party to, std::uint64_t epoch, std::uint64_t ticket, Bytes addend);
-  Task<Result<Bytes>> addend(Party from, Payload& request);
+  Bytes end_masked_share(std::uint64_t request_id);
+  Task<Status> send_masked_share(Party to, std::uint64_t epoch, std::uint64_t request_id,
+                                 Bytes masked_share);
+  Task<Result<Bytes>> masked_share(Party from, Payload& request);
   Task<Result<Bytes>> withdraw(WithdrawRequest request, Payload&);
   void forget_sums_before(std::uint64_t oldest);
 
   // server_root.cc
   Task<Result<Bytes>> write_root(WriteRootRequest request, Payload&);
-  Task<Status> write_to_ring(std::uint16_t slot, std::uint64_t access);
+  Task<Status> write_to_root_buffer(std::uint16_t slot, std::uint64_t access);
   Task<Status> relay_part(const WriteRootRequest& request);
   /// The share that the request gives, or the one of its parts, once they are there. Nothing: it
   /// was written meanwhile.
   Task<Result<std::optional<Bytes>>> share_of(const WriteRootRequest& request);
   Task<Result<Bytes>> relay(Party from, Payload& request);
-  Status check_turn(Turn turn, std::uint64_t access) const;
+  Status check_write_number(WriteNumber write_number, std::uint64_t access) const;
   /// The slot in memory. (Whoever reads the one that was there before keeps it.)
-  void keep_in_ring(std::uint16_t slot, Bytes share, std::uint64_t stamp);
+  void keep_in_root_buffer(std::uint16_t slot, Bytes share, std::uint64_t stamp);
   /// Ok: the slot would survive a power cut.
-  Task<Status> write_durably(FrameNumber frame, std::uint16_t slot, View share,
+  Task<Status> write_durably(BucketVersionNumber bucket_version, std::uint16_t slot, ByteSpan share,
                              std::uint64_t stamp);
   /// The path's root writes; corrupt if one of them is lost.
-  Result<BucketRows> ring_rows(const PathSlots& path) const;
-  Status check_ring_slot(std::size_t slot) const;
+  Result<BucketRows> root_buffer_rows(const PathSlots& path) const;
+  Status check_root_buffer_slot(std::size_t slot) const;
   /// What the client works in has been committed here. Errors: wrong_volume, as the store was set
   /// back.
-  Status check_evictions_until(std::uint64_t view) const;
-  Status check_view(std::uint64_t view) const;
+  Status check_evictions_until(std::uint64_t tree_version) const;
+  Status check_tree_version(std::uint64_t tree_version) const;
 
   // ---- healing
 
   /// A slot as the client names it, where it is here: in the ring, or in a bucket.
   struct Place {
     BucketIndex bucket = 0;
-    FrameRef ref;
+    BucketVersionRef ref;
     std::uint16_t slot = 0;
-    bool in_ring = false;
+    bool in_root_buffer = false;
   };
   Result<Place> place_of(SlotAddress at) const;
   SlotAddress address_of(BucketIndex bucket, std::uint16_t slot) const;
   /// Of the root's writes before turn `written`, those that are lost.
-  Result<std::vector<SlotAddress>> damaged_root(std::uint64_t view, Turn written) const;
+  Result<std::vector<SlotAddress>> damaged_root(std::uint64_t tree_version,
+                                                WriteNumber written) const;
   Task<Status> add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to);
   Task<Result<Bytes>> damage(DamageRequest request, Payload&);
   Task<Result<Bytes>> check(CheckRequest request, Payload&);
-  Task<Status> rewrite_ring();
+  Task<Status> rewrite_root_buffer();
   Task<Result<Bytes>> share_in(SlotAddress at);
   Task<Result<Bytes>> read_slot(ReadSlotRequest request, Payload&);
-  Task<Status> write_healed(SlotAddress at, std::uint64_t access, View share);
+  Task<Status> write_healed(SlotAddress at, std::uint64_t access, ByteSpan share);
   Task<Result<Bytes>> heal_slot(HealSlotRequest request, Payload&);
   Task<Result<Bytes>> contribute(ContributeRequest request, Payload&);
   Task<Result<Bytes>> mend(MendRequest request, Payload&);
@@ -218,15 +222,15 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> labels(LabelsRequest request, Payload&);
   Task<Result<Bytes>> digests(DigestsRequest request, Payload&);
   /// Called with a slot and the share in it; without a share if that is damaged or lost.
-  using SlotVisitor = std::function<void(std::uint16_t slot, std::optional<View> share)>;
+  using SlotVisitor = std::function<void(std::uint16_t slot, std::optional<ByteSpan> share)>;
   /// The slots of the bucket that are not zero, ascending.
-  Task<Status> visit_slots(std::uint64_t view, BucketIndex bucket, SlotVisitor visit);
-  Status visit_frame(BucketIndex bucket, FrameRef ref, const SlotVisitor& visit);
+  Task<Status> visit_slots(std::uint64_t tree_version, BucketIndex bucket, SlotVisitor visit);
+  Status visit_bucket_version(BucketIndex bucket, BucketVersionRef ref, const SlotVisitor& visit);
 
   // ---- evictions
 
   Task<Result<Bytes>> reserve(ReserveRequest request, Payload&);
-  Status reserve_frames(unsigned height);
+  Status reserve_bucket_versions(unsigned height);
   Task<Result<Bytes>> prepare(PrepareRequest request, Payload& owner);
   Task<Status> carry_out(Eviction& eviction, const PrepareRequest& request, BucketRows writes);
   Task<Status> load_path(Eviction& eviction, const PrepareRequest& request, BucketRows writes);
@@ -235,16 +239,16 @@ class Server final : public ShareServer {
     Stamp stamp;
     BucketVersions versions;
     struct Write {
-      FrameNumber frame;
+      BucketVersionNumber bucket_version;
       BucketIndex bucket;
-      std::shared_ptr<Frame> content;
+      std::shared_ptr<BucketVersion> content;
     };
     std::vector<Write> writes;
   };
   NewVersions new_versions(const EvictionId& id) const;
-  void add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<Frame> content);
-  NewVersions matrix_versions(const PrepareRequest& request, Frames frames);
-  NewVersions shuffle_versions(const PrepareRequest& request, Frames frames);
+  void add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<BucketVersion> content);
+  NewVersions matrix_versions(const PrepareRequest& request, BucketVersions bucket_versions);
+  NewVersions shuffle_versions(const PrepareRequest& request, BucketVersions bucket_versions);
   Task<Result<Bytes>> commit(CommitRequest request, Payload&);
   Task<Result<Bytes>> discard(DiscardRequest request, Payload&);
   Task<Result<Bytes>> release(ReleaseRequest request, Payload&);
@@ -252,7 +256,8 @@ class Server final : public ShareServer {
   void forget_early(const EvictionId& id);
   /// Frames out of use would stay in the cache: those of the tree's top are the last to go.
   void forget_freed() {
-    for (const FrameNumber frame : control_.take_freed()) frames_->forget(frame);
+    for (const BucketVersionNumber bucket_version : control_.take_freed())
+      bucket_store_->forget(bucket_version);
   }
 
   /// For another server, on behalf of a client who waits and has other ways.
@@ -261,7 +266,8 @@ class Server final : public ShareServer {
   static constexpr std::size_t kMostUnderWay = 4096, kBytesUnderWay = 128 << 20;
   std::size_t most_under_way() const {
     const std::size_t fitting = kBytesUnderWay / params().slot_size();
-    return std::max<std::size_t>(2 * params().ring_slots(), std::min(kMostUnderWay, fitting));
+    return std::max<std::size_t>(2 * params().root_buffer_slots(),
+                                 std::min(kMostUnderWay, fitting));
   }
 
   Control control_;
@@ -278,7 +284,7 @@ class Server final : public ShareServer {
   const std::uint64_t memory_;
   std::size_t cache_bytes_;
   ServerMetrics metrics_;
-  std::unique_ptr<FrameStore> frames_;
+  std::unique_ptr<BucketStore> bucket_store_;
   std::unique_ptr<GroupSync> sync_;
   std::optional<Error> ailment_;  // why this server cannot carry on
   bool lacks_shares_ = false;     // that is it: they can be made anew
@@ -288,12 +294,12 @@ class Server final : public ShareServer {
   std::uint16_t opening_ = 0;  // of this session, by the client's count
 
   // The root's slots for new writes.
-  struct RingSlot {
+  struct RootBufferSlot {
     std::shared_ptr<const Bytes> content;
     std::uint64_t stamp = 0;    // the access; 0: never written, or lost
     std::uint64_t durable = 0;  // the access of which it is known to be durable
   };
-  std::vector<RingSlot> ring_;
+  std::vector<RootBufferSlot> root_buffer_;
   std::set<BucketIndex> damaged_;  // buckets of the present view with a damaged slot
   LogLimit told_of_healing_;
   std::atomic<unsigned> reserved_height_ = 0;  // the disk has room for a tree of this height
@@ -304,21 +310,22 @@ class Server final : public ShareServer {
 
   // What other servers have sent for sums and root writes.
   struct Sum {
-    std::map<Party, Payload> addends;  // AddendRequest
+    std::map<Party, Payload> masked_shares;  // AddendRequest
     bool withdrawn = false;
     bool mended = false;  // a slot, by this sum
   };
   std::map<std::uint64_t, Sum> sums_;  // by ticket
   std::uint64_t oldest_sum_ = 0;
-  std::map<std::uint64_t, bool> addends_;  // tickets of those begun here; has it arrived?
-  std::map<std::pair<Turn, std::uint64_t>, Payload> relayed_;  // RelayRequest, by turn and access
+  std::map<std::uint64_t, bool> masked_shares_;  // tickets of those begun here; has it arrived?
+  std::map<std::pair<WriteNumber, std::uint64_t>, Payload>
+      relayed_;          // RelayRequest, by turn and access
   Event parts_changed_;  // of the three above, of the ring, or the session ends
 
   // Handlers under way in a session; of retrievals, by view.
   std::size_t accesses_ = 0, evictions_ = 0;
   std::map<std::uint64_t, std::size_t> retrievals_;
-  Duration last_retrieval_{};  // its end
-  Turn next_turn_ = 0;         // after all those retrieved
+  Duration last_retrieval_{};          // its end
+  WriteNumber next_write_number_ = 0;  // after all those retrieved
   Event handler_ended_;
 
   std::size_t running_ = 0;

@@ -29,24 +29,25 @@ Task<Result<Bytes>> Server::reserve(ReserveRequest request, Payload&) {
   if (request.height > control_.height() && !control_.find_ballast(request.height))
     co_return fail(Errc::disk_full, "the disk of server {} is full", self_);
   const auto begun = sync_->begin();
-  S3O_CO_TRY(co_await offload(background_, [&] { return reserve_frames(request.height); }));
+  S3O_CO_TRY(
+      co_await offload(background_, [&] { return reserve_bucket_versions(request.height); }));
   S3O_CO_TRY(co_await sync_->sync(begun));
   co_return done();
 }
 
 Result<Bytes> Server::room() {
-  if (!frames_) return fail(Errc::wrong_volume, "server {} holds no volume", self_);
-  const std::uint64_t possible = frames_->possible_frames();
+  if (!bucket_store_) return fail(Errc::wrong_volume, "server {} holds no volume", self_);
+  const std::uint64_t possible = bucket_store_->possible_bucket_versions();
   unsigned height = control_.height();
   // While the ballast is given up, the disk counts as full: room goes to the ballast first.
   if (control_.find_ballast())
-    while (height < kMaxHeight && control_.frames_needed(height + 1) <= possible) ++height;
+    while (height < kMaxHeight && control_.bucket_versions_needed(height + 1) <= possible) ++height;
   return encode(RoomAnswer{static_cast<std::uint8_t>(height)});
 }
 
-Status Server::reserve_frames(unsigned height) {
+Status Server::reserve_bucket_versions(unsigned height) {
   if (!rule_holds(Rule::reserve_space)) return {};
-  S3O_TRY(frames_->reserve(control_.frames_needed(height)));
+  S3O_TRY(bucket_store_->reserve(control_.bucket_versions_needed(height)));
   reserved_height_ = height;
   return {};
 }
@@ -57,11 +58,12 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   if (request.next_height > reserved_height_ && request.next_height == control_.height() + 1u) {
     if (!control_.find_ballast(request.next_height))
       co_return fail(Errc::disk_full, "the disk of server {} is full", self_);
-    S3O_CO_TRY(co_await offload(background_, [&] { return reserve_frames(request.next_height); }));
+    S3O_CO_TRY(co_await offload(background_,
+                                [&] { return reserve_bucket_versions(request.next_height); }));
     S3O_CO_TRY(check_session(request.epoch));
   }
   if (control_.prepared() == request.id) co_return done();
-  if (request.id.eviction != control_.view() || request.height != control_.height() ||
+  if (request.id.eviction != control_.tree_version() || request.height != control_.height() ||
       request.next_height < request.height ||
       request.next_height > std::min(request.height + 1u, kMaxHeight))
     co_return malformed();
@@ -72,8 +74,8 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   auto eviction = Eviction::make(
       std::move(input), {executor_, background_, clock_, rpc_, random_, [this] { return load(); }});
   if (!eviction) co_return fail(eviction.error());
-  S3O_CO_ASSIGN(auto writes,
-                ring_rows(PathSlots::evicted(params(), request.id.eviction, request.height)));
+  S3O_CO_ASSIGN(auto writes, root_buffer_rows(PathSlots::evicted(params(), request.id.eviction,
+                                                                 request.height)));
   // The same attempt with fresh masks would give its parties shares that do not fit together.
   if (rule_holds(Rule::attempts)) {
     if (control_.attempted(request.id))
@@ -108,13 +110,14 @@ Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request
 
   const auto begun = sync_->begin();
   Status status = co_await offload(background_, [&]() -> Status {
-    for (auto& [frame, bucket, content] : made.writes)
-      S3O_TRY(frames_->write(frame, std::move(content), stamp_of(request.id), depth_of(bucket)));
+    for (auto& [bucket_version, bucket, content] : made.writes)
+      S3O_TRY(bucket_store_->write(bucket_version, std::move(content), stamp_of(request.id),
+                                   depth_of(bucket)));
     return {};
   });
   if (status && rule_holds(Rule::durable_prepare)) status = co_await sync_->sync(begun);
   if (status) status = control_.prepare(request.id, request.next_height, made.versions);
-  for (const auto& write : made.writes) control_.give_back(write.frame);
+  for (const auto& write : made.writes) control_.give_back(write.bucket_version);
   co_return status;
 }
 
@@ -123,34 +126,39 @@ Server::NewVersions Server::new_versions(const EvictionId& id) const {
       .stamp = control_.has_stamps() ? Stamp(stamp_of(id)) : Stamp(), .versions = {}, .writes = {}};
 }
 
-void Server::add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<Frame> content) {
-  const FrameRef present = *control_.bucket(bucket, control_.view());
-  const bool in_place = !rule_holds(Rule::copy_on_write) && present.frame != 0;
-  const FrameNumber frame = in_place ? control_.reuse(present.frame) : control_.allocate();
-  to.writes.push_back({frame, bucket, std::move(content)});
-  to.versions.emplace_back(bucket, FrameRef{frame, params().bucket_size, to.stamp});
+void Server::add_version(NewVersions& to, BucketIndex bucket,
+                         std::shared_ptr<BucketVersion> content) {
+  const BucketVersionRef present = *control_.bucket(bucket, control_.tree_version());
+  const bool in_place = !rule_holds(Rule::copy_on_write) && present.bucket_version != 0;
+  const BucketVersionNumber bucket_version =
+      in_place ? control_.reuse(present.bucket_version) : control_.allocate();
+  to.writes.push_back({bucket_version, bucket, std::move(content)});
+  to.versions.emplace_back(bucket,
+                           BucketVersionRef{bucket_version, params().bucket_size, to.stamp});
 }
 
-Server::NewVersions Server::shuffle_versions(const PrepareRequest& request, Frames frames) {
+Server::NewVersions Server::shuffle_versions(const PrepareRequest& request,
+                                             BucketVersions bucket_versions) {
   NewVersions made = new_versions(request.id);
   std::size_t at = 0;
   for (const BucketIndex bucket : path_buckets(params(), request.id.eviction, request.height))
-    add_version(made, bucket, std::move(frames[at++]));
+    add_version(made, bucket, std::move(bucket_versions[at++]));
   return made;
 }
 
 // A source bucket's content becomes that of its inner sibling; D_(H-1) is only a source. The
 // buckets on the path above the leaf are empty afterwards.
-Server::NewVersions Server::matrix_versions(const PrepareRequest& request, Frames frames) {
+Server::NewVersions Server::matrix_versions(const PrepareRequest& request,
+                                            BucketVersions bucket_versions) {
   const unsigned height = request.height;
   NewVersions made = new_versions(request.id);
   const auto on_path = [&](unsigned level) { return bucket_on_path(request.id.eviction, level); };
   for (unsigned level = 1; level < height; ++level) {
-    made.versions.emplace_back(on_path(level), FrameRef{});
-    add_version(made, sibling_of(on_path(level)), std::move(frames[level - 1]));
+    made.versions.emplace_back(on_path(level), BucketVersionRef{});
+    add_version(made, sibling_of(on_path(level)), std::move(bucket_versions[level - 1]));
   }
-  add_version(made, on_path(height), std::move(frames[height]));
-  add_version(made, sibling_of(on_path(height)), std::move(frames[height + 1]));
+  add_version(made, on_path(height), std::move(bucket_versions[height]));
+  add_version(made, sibling_of(on_path(height)), std::move(bucket_versions[height + 1]));
   return made;
 }
 
@@ -158,14 +166,14 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
                                BucketRows writes) {
   std::vector<BucketIndex> indices = path_buckets(params(), request.id.eviction, request.height);
   if (params().evictor == Evictor::matrix) indices.push_back(sibling_of(indices.back()));
-  std::vector<FrameRef> refs;
+  std::vector<BucketVersionRef> refs;
   for (const BucketIndex bucket : indices) {
-    S3O_CO_ASSIGN(auto ref, control_.bucket(bucket, control_.view()));
-    refs.push_back(eviction.reads_path() ? ref : FrameRef{});
+    S3O_CO_ASSIGN(auto ref, control_.bucket(bucket, control_.tree_version()));
+    refs.push_back(eviction.reads_path() ? ref : BucketVersionRef{});
   }
-  std::vector<Task<Result<std::shared_ptr<Frame>>>> reads;
-  for (const FrameRef& ref : refs)
-    reads.push_back(offload(readers_, [this, ref] { return frames_->copy(ref); }));
+  std::vector<Task<Result<std::shared_ptr<BucketVersion>>>> reads;
+  for (const BucketVersionRef& ref : refs)
+    reads.push_back(offload(readers_, [this, ref] { return bucket_store_->copy(ref); }));
   auto found = co_await all(std::move(reads));
   Status status;
   std::vector<PathBucket> path;
@@ -182,7 +190,7 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
 }
 
 Task<Result<Bytes>> Server::commit(CommitRequest request, Payload&) {
-  if (control_.view() == request.id.eviction + 1) co_return done();
+  if (control_.tree_version() == request.id.eviction + 1) co_return done();
   if (control_.prepared() != request.id)
     co_return fail(Errc::bad_request, "eviction {} is not prepared", request.id.eviction);
   S3O_CO_TRY(control_.commit());
@@ -200,7 +208,7 @@ Task<Result<Bytes>> Server::discard(DiscardRequest request, Payload&) {
   if (control_.prepared() == request.id) S3O_CO_TRY(control_.discard());
   forget_freed();
   // Its Prepare may still be on the way.
-  if (request.id.eviction == control_.view() && !control_.attempted(request.id))
+  if (request.id.eviction == control_.tree_version() && !control_.attempted(request.id))
     S3O_CO_TRY(control_.attempt(request.id));
   forget_early(request.id);
   co_return done();
@@ -209,7 +217,7 @@ Task<Result<Bytes>> Server::discard(DiscardRequest request, Payload&) {
 // No retrieval of the former view, not even one that came twice, uses a frame that is let go.
 Task<Result<Bytes>> Server::release(ReleaseRequest request, Payload&) {
   while (retrievals_.contains(request.id.eviction)) co_await handler_ended_.wait();
-  if (control_.view() == request.id.eviction + 1) control_.release();
+  if (control_.tree_version() == request.id.eviction + 1) control_.release();
   forget_freed();
   co_return done();
 }
@@ -220,14 +228,15 @@ Result<Bytes> Server::subshare(Party from, Payload& request) {
   S3O_TRY(check_session(message->epoch));
   if (eviction_ && eviction_->id() == message->id) {
     eviction_->receive(from, *message, std::move(request));
-  } else if (message->id.eviction >= control_.view() && control_.prepared() != message->id) {
+  } else if (message->id.eviction >= control_.tree_version() &&
+             control_.prepared() != message->id) {
     if (control_.attempted(message->id))
       return fail(Errc::failed, "server {} has given up this attempt", self_);
     // A peer that got its Prepare before us.
     auto& early = early_[from];
     std::size_t held = request.message.size();
     for (const auto& [id, other] : early) held += other.message.size();
-    const auto path = PathSlots::evicted(params(), control_.view(), control_.height());
+    const auto path = PathSlots::evicted(params(), control_.tree_version(), control_.height());
     if (early.size() >= kEarlySubshares || held > kEarlyPaths * path.count() * params().slot_size())
       return fail(Errc::bad_request, "too many subshares for an unknown eviction");
     early.emplace_back(message->id, std::move(request));

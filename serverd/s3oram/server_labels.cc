@@ -9,19 +9,19 @@ namespace s3oram {
 Result<Bytes> Server::survey(const SurveyRequest& request) {
   S3O_TRY(check_volume(request.volume));
   SurveyAnswer answer{.session = control_.session(),
-                      .view = control_.view(),
+                      .tree_version = control_.tree_version(),
                       .height = static_cast<std::uint8_t>(control_.height()),
                       .prepared = control_.prepared(),
                       .root = {}};
-  for (const RingSlot& slot : ring_)
+  for (const RootBufferSlot& slot : root_buffer_)
     answer.root.push_back(slot.durable == slot.stamp ? slot.stamp : 0);
   return encode(answer);
 }
 
 Task<Result<Bytes>> Server::labels(LabelsRequest request, Payload&) {
   LabelsAnswer answer;
-  S3O_CO_TRY(co_await visit_slots(request.view, request.bucket,
-                                  [&](std::uint16_t slot, std::optional<View> share) {
+  S3O_CO_TRY(co_await visit_slots(request.tree_version, request.bucket,
+                                  [&](std::uint16_t slot, std::optional<ByteSpan> share) {
                                     LabelShare& label = answer.slots.emplace_back();
                                     label.slot = slot;
                                     label.damaged = !share;
@@ -34,44 +34,48 @@ Task<Result<Bytes>> Server::digests(DigestsRequest request, Payload&) {
   const ShareDigest digest(request.seed, params().slot_size());
   DigestsAnswer answer;
   S3O_CO_TRY(co_await visit_slots(
-      request.view, request.bucket, [&](std::uint16_t slot, std::optional<View> share) {
+      request.tree_version, request.bucket, [&](std::uint16_t slot, std::optional<ByteSpan> share) {
         answer.slots.push_back({slot, share ? digest.of(*share) : Bytes()});
       }));
   co_return encode(answer);
 }
 
-Task<Status> Server::visit_slots(std::uint64_t view, BucketIndex bucket, SlotVisitor visit) {
-  S3O_CO_TRY(check_view(view));
+Task<Status> Server::visit_slots(std::uint64_t tree_version, BucketIndex bucket,
+                                 SlotVisitor visit) {
+  S3O_CO_TRY(check_tree_version(tree_version));
   if (bucket < kRoot || bucket > bucket_count(control_.height())) co_return malformed();
   std::vector<BucketIndex> buckets;
   if (bucket == kRoot) {
-    for (std::uint16_t slot = 0; slot < ring_.size(); ++slot)
-      visit(slot,
-            ring_[slot].stamp == 0 ? std::nullopt : std::optional<View>(*ring_[slot].content));
+    for (std::uint16_t slot = 0; slot < root_buffer_.size(); ++slot)
+      visit(slot, root_buffer_[slot].stamp == 0
+                      ? std::nullopt
+                      : std::optional<ByteSpan>(*root_buffer_[slot].content));
     for (unsigned i = 0; i < params().stash_buckets(); ++i) buckets.push_back(kStashBucket + i);
   } else {
     buckets.push_back(bucket);
   }
   for (const BucketIndex each : buckets) {
-    S3O_CO_ASSIGN(const auto ref, control_.bucket(each, view));
-    if (ref.frame == 0) continue;
-    S3O_CO_TRY(co_await offload(readers_, [&] { return visit_frame(each, ref, visit); }));
+    S3O_CO_ASSIGN(const auto ref, control_.bucket(each, tree_version));
+    if (ref.bucket_version == 0) continue;
+    S3O_CO_TRY(co_await offload(readers_, [&] { return visit_bucket_version(each, ref, visit); }));
   }
   co_return Status{};
 }
 
 // On a reader's thread.
-Status Server::visit_frame(BucketIndex bucket, FrameRef ref, const SlotVisitor& visit) {
-  const auto frame = frames_->read(ref, depth_of(bucket));
-  if (!frame && frame.error().code != Errc::corrupt) return fail(frame.error());
+Status Server::visit_bucket_version(BucketIndex bucket, BucketVersionRef ref,
+                                    const SlotVisitor& visit) {
+  const auto bucket_version = bucket_store_->read(ref, depth_of(bucket));
+  if (!bucket_version && bucket_version.error().code != Errc::corrupt)
+    return fail(bucket_version.error());
   for (std::uint16_t slot = 0; slot < ref.slots; ++slot) {
     const std::uint16_t at = address_of(bucket, slot).slot;
-    if (frame) {
-      visit(at, View((*frame)->slot(slot), params().slot_size()));
+    if (bucket_version) {
+      visit(at, ByteSpan((*bucket_version)->slot(slot), params().slot_size()));
       continue;
     }
-    const auto found = frames_->read_slot(ref.frame, slot, ref.stamp);
-    visit(at, found && *found ? std::optional<View>((*found)->content) : std::nullopt);
+    const auto found = bucket_store_->read_slot(ref.bucket_version, slot, ref.stamp);
+    visit(at, found && *found ? std::optional<ByteSpan>((*found)->content) : std::nullopt);
   }
   return {};
 }

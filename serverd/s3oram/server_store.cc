@@ -41,9 +41,9 @@ Result<Control> open_control(const std::filesystem::path& store, Disk& disk) {
   return control;
 }
 
-Status Server::open_frames(Shares shares) {
+Status Server::open_bucket_versions(Shares shares) {
   sync_ = nullptr;
-  frames_ = nullptr;  // of a volume before this one
+  bucket_store_ = nullptr;  // of a volume before this one
   if (!control_.volume()) return {};
   if (control_.volume()->server != self_)
     return fail(Errc::wrong_volume,
@@ -60,11 +60,12 @@ Status Server::open_frames(Shares shares) {
   S3O_ASSIGN(auto file, disk_.open(directory_ / "slots"));
   File& opened = *file;
   const Bytes owner = control_.has_stamps() ? owner_of(control_.volume()->id, self_) : Bytes();
-  frames_ = std::make_unique<FrameStore>(std::move(file), owner, params().ring_slots(),
-                                         params().bucket_size, params().slot_size(), cache_bytes_);
+  bucket_store_ =
+      std::make_unique<BucketStore>(std::move(file), owner, params().root_buffer_slots(),
+                                    params().bucket_size, params().slot_size(), cache_bytes_);
   S3O_ASSIGN(const auto missing, used ? missing_shares(opened) : std::string());
   if (!missing.empty() && !may_be_lost) {
-    frames_ = nullptr;
+    bucket_store_ = nullptr;
     lack_shares(missing);
     return {};
   }
@@ -73,17 +74,17 @@ Status Server::open_frames(Shares shares) {
   S3O_TRY(control_.note_shares(!missing.empty()));
   S3O_TRY(make_whole(opened));
   transport_.limit_messages(largest_message(params()));
-  sync_ = std::make_unique<GroupSync>(executor_, pool_, *frames_, &metrics_.sync_seconds);
+  sync_ = std::make_unique<GroupSync>(executor_, pool_, *bucket_store_, &metrics_.sync_seconds);
   S3O_TRY(check_file_size());
   warn_of_little_memory();
   reserved_height_ = 0;
-  if (auto room = reserve_frames(control_.height()); !room)
+  if (auto room = reserve_bucket_versions(control_.height()); !room)
     spdlog::error("no room is kept for evictions: {}", room.error().message);
-  if (Status ring = open_ring(); !ring) {
+  if (Status root_buffer = open_root_buffer(); !root_buffer) {
     // No session may begin before the size of the file is durable.
     sync_ = nullptr;
-    frames_ = nullptr;
-    return ring;
+    bucket_store_ = nullptr;
+    return root_buffer;
   }
   ailment_.reset();
   lacks_shares_ = false;
@@ -92,9 +93,10 @@ Status Server::open_frames(Shares shares) {
 
 /// So that a file without its end is known, also where nothing can be reserved.
 Status Server::make_whole(File& file) {
-  const std::uint64_t ring = frames_->end_of(kRing, params().ring_slots());
+  const std::uint64_t root_buffer =
+      bucket_store_->end_of(kRootBuffer, params().root_buffer_slots());
   S3O_ASSIGN(const auto size, file.size());
-  return size < ring ? file.truncate(ring) : Status();
+  return size < root_buffer ? file.truncate(root_buffer) : Status();
 }
 
 Result<std::string> Server::missing_shares(File& file) {
@@ -102,22 +104,23 @@ Result<std::string> Server::missing_shares(File& file) {
   if (!rule_holds(Rule::checksums)) return std::string();
   S3O_ASSIGN(const auto size, file.size());
   // (Where nothing can be reserved, an older version's file may end before the root's last slot.)
-  std::uint64_t end = layout.empty() ? 1 : frames_->end_of(kRing, params().ring_slots());
+  std::uint64_t end =
+      layout.empty() ? 1 : bucket_store_->end_of(kRootBuffer, params().root_buffer_slots());
   for (const auto& [bucket, ref] : layout)
-    end = std::max(end, frames_->end_of(ref.frame, ref.slots));
+    end = std::max(end, bucket_store_->end_of(ref.bucket_version, ref.slots));
   if (size < end)
     return layout.empty() ? std::string("is empty")
                           : fmt::format("has {}, and the root and {} buckets take {}",
                                         human_size(size), layout.size(), human_size(end));
   // Those of the last eviction tell an older copy of the file.
   std::set<BucketIndex> newest;
-  if (control_.view() > 0)
+  if (control_.tree_version() > 0)
     for (const BucketIndex bucket :
-         path_buckets(params(), control_.view() - 1, control_.height())) {
+         path_buckets(params(), control_.tree_version() - 1, control_.height())) {
       newest.insert(bucket);
       if (bucket < kStashBucket) newest.insert(sibling_of(bucket));
     }
-  std::vector<FrameRef> last, sample;
+  std::vector<BucketVersionRef> last, sample;
   const std::size_t every = layout.size() / kSampled + 1;
   for (std::size_t i = 0; i < layout.size(); ++i) {
     if (newest.contains(layout[i].first)) last.push_back(layout[i].second);
@@ -129,15 +132,15 @@ Result<std::string> Server::missing_shares(File& file) {
 }
 
 /// By their first slots.
-bool Server::most_are_foreign(const std::vector<FrameRef>& frames) {
+bool Server::most_are_foreign(const std::vector<BucketVersionRef>& bucket_versions) {
   std::vector<Bytes> others;
   for (Party server = 1; server <= params().scheme.servers; ++server)
     if (server != self_) others.push_back(owner_of(control_.volume()->id, server));
   std::size_t looked_at = 0, foreign = 0;
-  for (const FrameRef& ref : frames) {
+  for (const BucketVersionRef& ref : bucket_versions) {
     if (ref.slots == 0) continue;
     ++looked_at;
-    foreign += frames_->is_foreign(ref.frame, 0, ref.stamp, others);
+    foreign += bucket_store_->is_foreign(ref.bucket_version, 0, ref.stamp, others);
   }
   return looked_at >= kFewBuckets && 2 * foreign > looked_at;
 }
@@ -178,7 +181,7 @@ void Server::look_after_store() {
   if (recovering_) return;
   if (!ailment_) {
     Status there = control_.still_there();
-    if (there && frames_) there = frames_->still_there();
+    if (there && bucket_store_) there = bucket_store_->still_there();
     if (!there)
       fall_ill({there.error().code, fmt::format("server {}: {}{}", self_, there.error().message,
                                                 there.error().code == Errc::damaged_vault
@@ -205,7 +208,7 @@ Task<void> Server::recover() {
 /// As if the program was started again.
 Status Server::reopen() {
   sync_ = nullptr;
-  frames_ = nullptr;
+  bucket_store_ = nullptr;
   control_.abandon();
   S3O_ASSIGN(auto control, open_control(directory_, disk_));
   if (!control.volume())
@@ -215,7 +218,7 @@ Status Server::reopen() {
   control_ = std::move(control);
   damaged_.clear();
   early_.clear();
-  return open_frames(Shares::must_be_there);
+  return open_bucket_versions(Shares::must_be_there);
 }
 
 }  // namespace s3oram

@@ -17,7 +17,7 @@
 namespace s3oram {
 namespace {
 
-static_assert(Frame::kTrailer == VolumeParams::kStoredOverhead);
+static_assert(BucketVersion::kTrailer == VolumeParams::kStoredOverhead);
 
 // Beside the cache and the path of an eviction: the program, what its readers hold, and messages.
 constexpr std::uint64_t kOwnMemory = 36 << 20;
@@ -33,7 +33,7 @@ Status check(const VolumeDescription& volume, Party self) {
 }  // namespace
 
 Status Server::start() {
-  S3O_TRY(open_frames(Shares::must_be_there));
+  S3O_TRY(open_bucket_versions(Shares::must_be_there));
   rpc_.serve([this](Party from, std::uint16_t type, Payload request) {
     return handle(from, static_cast<MessageType>(type), std::move(request));
   });
@@ -46,19 +46,20 @@ Task<Status> Server::stop() {
   parts_changed_.notify_all();
   if (eviction_) eviction_->cancel({Errc::shutting_down, "the server stops"});
   while (running_ > 0) co_await idle_.wait();
-  if (!frames_) co_return Status{};
+  if (!bucket_store_) co_return Status{};
   co_return co_await sync_->sync(sync_->begin());
 }
 
 void Server::set_cache_bytes(std::size_t bytes) {
   cache_bytes_ = bytes;
-  if (frames_) frames_->set_cache_bytes(bytes);
+  if (bucket_store_) bucket_store_->set_cache_bytes(bytes);
 }
 
 /// The disk may be full; but a limit that was given to the process is a mistake that somebody can
 /// mend now, before anything is asked of the server.
 Status Server::check_file_size() const {
-  const std::uint64_t needed = frames_->bytes_of(control_.frames_needed(control_.height()));
+  const std::uint64_t needed =
+      bucket_store_->bytes_of(control_.bucket_versions_needed(control_.height()));
   if (needed <= file_size_limit()) return {};
   return fail(Errc::disk_full, "store {}: its shares take a file of {}: {}", directory_.string(),
               human_size(needed), reason_of(EFBIG));
@@ -67,7 +68,7 @@ Status Server::check_file_size() const {
 void Server::warn_of_little_memory() const {
   const std::uint64_t slots =
       path_buckets(params(), 0, control_.height()).size() * params().bucket_size +
-      params().ring_slots();
+      params().root_buffer_slots();
   const std::uint64_t needed = kOwnMemory + cache_bytes_ + slots * params().slot_size();
   if (memory_ < needed)
     spdlog::warn(
@@ -76,16 +77,16 @@ void Server::warn_of_little_memory() const {
         human_size(memory_), human_size(needed), human_size(cache_bytes_));
 }
 
-Status Server::open_ring() {
-  ring_.assign(params().ring_slots(), {});
-  for (std::uint16_t slot = 0; slot < ring_.size(); ++slot) {
-    auto found = frames_->read_slot(kRing, slot);
+Status Server::open_root_buffer() {
+  root_buffer_.assign(params().root_buffer_slots(), {});
+  for (std::uint16_t slot = 0; slot < root_buffer_.size(); ++slot) {
+    auto found = bucket_store_->read_slot(kRootBuffer, slot);
     // Where the disk cannot read it is as if nothing had been written: the client heals it.
-    if (found && *found) keep_in_ring(slot, std::move((*found)->content), (*found)->stamp);
+    if (found && *found) keep_in_root_buffer(slot, std::move((*found)->content), (*found)->stamp);
   }
   // A life before this one may have ended before it synced them.
-  S3O_TRY(frames_->sync());
-  for (RingSlot& slot : ring_) slot.durable = slot.stamp;
+  S3O_TRY(bucket_store_->sync());
+  for (RootBufferSlot& slot : root_buffer_) slot.durable = slot.stamp;
   return {};
 }
 
@@ -104,8 +105,8 @@ Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request
 }
 
 Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload request) {
-  const bool of_peers =
-      type == MessageType::subshare || type == MessageType::addend || type == MessageType::relay;
+  const bool of_peers = type == MessageType::subshare || type == MessageType::masked_share ||
+                        type == MessageType::relay;
   if (of_peers != (from != kClient))
     co_return fail(Errc::bad_request, "only {} may ask this", of_peers ? "a server" : "the client");
   switch (type) {
@@ -123,8 +124,8 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return decoded<FitsRequest>(request, &Server::fits);
     case MessageType::create:
       co_return decoded<CreateRequest>(request, &Server::create);
-    case MessageType::adopt:
-      co_return decoded<AdoptRequest>(request, &Server::adopt);
+    case MessageType::reenrol:
+      co_return decoded<ReenrolRequest>(request, &Server::reenrol);
     case MessageType::layout:
       co_return co_await in_session<LayoutRequest>(request, &Server::layout, accesses_);
     case MessageType::digests:
@@ -161,8 +162,8 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return co_await in_session<WithdrawRequest>(request, &Server::withdraw, accesses_);
     case MessageType::subshare:
       co_return subshare(from, request);
-    case MessageType::addend:
-      co_return co_await addend(from, request);
+    case MessageType::masked_share:
+      co_return co_await masked_share(from, request);
     case MessageType::relay:
       co_return co_await relay(from, request);
   }
@@ -222,7 +223,7 @@ Result<bool> Server::takes(const VolumeDescription& volume, unsigned height) con
 /// Of a volume that is there already; its disk may have failed just after it was made.
 Result<Bytes> Server::opened(Shares shares) {
   if (ailment_ && (shares == Shares::must_be_there || !lacks_shares_)) return fail(*ailment_);
-  if (!frames_) S3O_TRY(open_frames(shares));
+  if (!bucket_store_) S3O_TRY(open_bucket_versions(shares));
   return done();
 }
 
@@ -248,7 +249,7 @@ Result<Bytes> Server::create(const CreateRequest& request) {
   if (!free) return opened(Shares::must_be_there);
   S3O_TRY(check_room(request.volume.params));
   S3O_TRY(control_.create(request.volume));
-  S3O_TRY(open_frames(Shares::may_be_lost));
+  S3O_TRY(open_bucket_versions(Shares::may_be_lost));
   spdlog::info("new volume: server {} of {}, Z={}, A={}, {}-byte blocks", self_,
                params().scheme.servers, params().bucket_size, params().evict_every,
                params().block_size);
@@ -257,20 +258,20 @@ Result<Bytes> Server::create(const CreateRequest& request) {
 
 // The session is not open here yet: nothing is asked of what is not there. A server that has lost
 // its shares alone keeps its place, and has them made anew too.
-Result<Bytes> Server::adopt(const AdoptRequest& request) {
+Result<Bytes> Server::reenrol(const ReenrolRequest& request) {
   S3O_ASSIGN(const auto free, takes(request.volume, request.height));
   if (!free) return opened(Shares::may_be_lost);
   if (request.session.epoch == 0) return malformed();
-  S3O_TRY(control_.adopt(request));
+  S3O_TRY(control_.reenrol(request));
   if (!request.last) return done();
-  S3O_TRY(open_frames(Shares::may_be_lost));
+  S3O_TRY(open_bucket_versions(Shares::may_be_lost));
   spdlog::warn("this is server {} of a volume in use, whose shares are to be made anew: {} buckets",
                self_, request.from + request.buckets.size());
   return done();
 }
 
 Task<Result<Bytes>> Server::layout(LayoutRequest request, Payload&) {
-  S3O_CO_TRY(check_view(request.view));
+  S3O_CO_TRY(check_tree_version(request.tree_version));
   if (request.most == 0) co_return malformed();
   if (request.most >
       LayoutRequest::kMost)  // a client of before messages were bounded by the volume
@@ -278,10 +279,10 @@ Task<Result<Bytes>> Server::layout(LayoutRequest request, Payload&) {
                    "this server tells of {} buckets at a time: repair with a newer s3oramfs",
                    LayoutRequest::kMost);
   LayoutAnswer answer;
-  std::unordered_map<FrameNumber, BucketIndex> first;
+  std::unordered_map<BucketVersionNumber, BucketIndex> first;
   std::uint64_t before = 0;
   for (const auto& [bucket, ref] : control_.layout()) {
-    const BucketIndex same = first.try_emplace(ref.frame, bucket).first->second;
+    const BucketIndex same = first.try_emplace(ref.bucket_version, bucket).first->second;
     if (before++ >= request.from) answer.buckets.push_back({bucket, same, ref.slots, ref.stamp});
     if (answer.buckets.size() == request.most) break;
   }
@@ -303,7 +304,7 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
     co_return malformed();
   const OpenRequest& request = *decoded_request;
   S3O_CO_TRY(check_volume(request.volume));
-  if (!frames_) S3O_CO_TRY(open_frames(Shares::must_be_there));
+  if (!bucket_store_) S3O_CO_TRY(open_bucket_versions(Shares::must_be_there));
   if (ailment_) co_return fail(*ailment_);
   const Session& present = control_.session();
   if (present != request.next) {
@@ -322,12 +323,13 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
                      "newest one",
                      self_, present.epoch);
     // Before it ends the session of the newest one. (Who rebuilds a lost state has none to tell.)
-    if (request.view < control_.view() && (request.view > 0 || !request.root.empty()))
+    if (request.tree_version < control_.tree_version() &&
+        (request.tree_version > 0 || !request.root.empty()))
       co_return fail(
           Errc::stale_vault,
           "server {} has seen {} evictions and this vault {}: it is an old copy, or has lost the "
           "end of its log (vault.db-wal was damaged or removed); use the newest one",
-          self_, control_.view(), request.view);
+          self_, control_.tree_version(), request.tree_version);
     if (request.next.epoch <= present.epoch)
       co_return fail(Errc::bad_request, "an epoch must be newer than {}", present.epoch);
     S3O_CO_TRY(control_.set_session(request.next));
@@ -345,21 +347,21 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
     opening_ = request.opening;
     sums_.clear();
     oldest_sum_ = 0;
-    addends_.clear();
+    masked_shares_.clear();
     relayed_.clear();
     distrust_root(request);
   } else if (static_cast<std::int16_t>(request.opening - opening_) > 0) {
     opening_ = request.opening;  // the client believes in a restart; a late copy changes nothing
   }
-  co_return encode(OpenAnswer{control_.view(), control_.prepared()});
+  co_return encode(OpenAnswer{control_.tree_version(), control_.prepared()});
 }
 
 void Server::distrust_root(const OpenRequest& request) {
   // Or the next one, which this server has still to flip to: that leaves the root's writes alone.
-  if (request.view - control_.view() > 1 || !rule_holds(Rule::root_stamps)) return;
-  const Turn first = first_turn(request.view, params().evict_every);
-  for (std::size_t i = 0; i < std::min(request.root.size(), ring_.size()); ++i) {
-    RingSlot& slot = ring_[root_slot(first + i, params().evict_every)];
+  if (request.tree_version - control_.tree_version() > 1 || !rule_holds(Rule::root_stamps)) return;
+  const WriteNumber first = first_write_number(request.tree_version, params().evict_every);
+  for (std::size_t i = 0; i < std::min(request.root.size(), root_buffer_.size()); ++i) {
+    RootBufferSlot& slot = root_buffer_[root_slot(first + i, params().evict_every)];
     if (request.root[i] == 0 || slot.stamp == request.root[i] || slot.stamp == 0) continue;
     spdlog::error("root write {} is lost, although acknowledged: was the store set back?",
                   first + i);

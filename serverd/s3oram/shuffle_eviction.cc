@@ -27,7 +27,7 @@ Line line_at(Party x) {
 /// out = sum of coefficients[i] * rows[i].
 template <std::size_t n>
 void combine(const std::array<std::uint8_t, n>& coefficients,
-             const std::array<const std::uint8_t*, n>& rows, MutView out) {
+             const std::array<const std::uint8_t*, n>& rows, MutableByteSpan out) {
   std::fill(out.begin(), out.end(), 0);
   gf::inner_product(coefficients, rows, out);
 }
@@ -46,7 +46,7 @@ bool complete(const ShuffleOrders& orders, Party server) {
 Permutation from_seed(const std::optional<Seed>& seed, std::string_view purpose,
                       std::size_t slots) {
   if (!seed) return {};
-  Prg prg(*seed, as_view(purpose));
+  Prg prg(*seed, as_bytes(purpose));
   return inverse(random_permutation(slots, prg));
 }
 
@@ -59,14 +59,14 @@ class ShuffleEviction::Columns {
       : width_(width),
         own_(std::make_unique_for_overwrite<std::uint8_t[]>(rows * width)),
         all_(own_.get(), rows * width) {}
-  MutView row(std::size_t at) { return all_.subspan(at * width_, width_); }
+  MutableByteSpan row(std::size_t at) { return all_.subspan(at * width_, width_); }
   const std::uint8_t* at(std::size_t row) const { return all_.data() + row * width_; }
-  MutView all() { return all_; }
+  MutableByteSpan all() { return all_; }
 
  private:
   std::size_t width_;
   std::unique_ptr<std::uint8_t[]> own_;
-  MutView all_;
+  MutableByteSpan all_;
 };
 
 Result<std::shared_ptr<Eviction>> ShuffleEviction::make(EvictionInput input,
@@ -104,18 +104,18 @@ const std::uint8_t* ShuffleEviction::row(std::size_t slot, std::uint32_t tile) c
   const std::size_t z = params().bucket_size;
   const PathBucket& bucket = path_[(slot - dropped_) / z];
   slot = (slot - dropped_) % z;
-  return slot < bucket.slots ? bucket.frame->slot(slot) + tile_begin(tile) : zeros_.data();
+  return slot < bucket.slots ? bucket.bucket_version->slot(slot) + tile_begin(tile) : zeros_.data();
 }
 
 std::uint8_t* ShuffleEviction::result(std::size_t kept, std::uint32_t tile) {
   const std::size_t z = params().bucket_size;
-  return path_[kept / z].frame->slot(kept % z) + tile_begin(tile);
+  return path_[kept / z].bucket_version->slot(kept % z) + tile_begin(tile);
 }
 
 Prg ShuffleEviction::stream(const std::optional<Seed>& seed, std::string_view purpose,
                             std::uint32_t tile) const {
   Writer context;
-  context(as_view(purpose), input_.epoch, input_.id.eviction, input_.id.attempt, tile);
+  context(as_bytes(purpose), input_.epoch, input_.id.eviction, input_.id.attempt, tile);
   return Prg(*seed, context.take());
 }
 
@@ -127,10 +127,10 @@ ShuffleEviction::Columns ShuffleEviction::masks(const std::optional<Seed>& seed,
   return drawn;
 }
 
-void ShuffleEviction::add_result(std::uint32_t tile, View shares) {
+void ShuffleEviction::add_result(std::uint32_t tile, ByteSpan shares) {
   const std::size_t width = tile_width(tile);
   for (std::size_t i = 0; i < kept_; ++i)
-    gf::multiply_add(1, shares.subspan(i * width, width), MutView(result(i, tile), width));
+    gf::multiply_add(1, shares.subspan(i * width, width), MutableByteSpan(result(i, tile), width));
 }
 
 Task<Status> ShuffleEviction::evict_tile(std::uint32_t tile) {

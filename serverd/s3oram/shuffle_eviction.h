@@ -37,7 +37,7 @@ class ShuffleEviction final : public Eviction {
   Prg stream(const std::optional<Seed>& seed, std::string_view purpose, std::uint32_t tile) const;
   Columns masks(const std::optional<Seed>& seed, std::string_view purpose, std::size_t rows,
                 std::uint32_t tile) const;
-  void add_result(std::uint32_t tile, View shares);
+  void add_result(std::uint32_t tile, ByteSpan shares);
 
   ShuffleOrders orders_;
   std::size_t slots_, kept_, dropped_;

@@ -82,15 +82,15 @@ std::int64_t Control::format() const { return has_stamps_ ? kFormat : kWithoutSt
 Status Control::load() {
   S3O_ASSIGN(const auto there, load_volume());
   if (there) {
-    S3O_TRY(load_versions("buckets", [&](BucketIndex bucket, FrameRef ref) {
+    S3O_TRY(load_versions("buckets", [&](BucketIndex bucket, BucketVersionRef ref) {
       present(bucket) = ref;
       sums_.buckets ^= sum_of_bucket(bucket, ref);
     }));
     S3O_TRY(load_prepared());
     S3O_TRY(load_attempts());
     S3O_TRY(load_lost_shares());
-    for (FrameNumber frame = 1; frame < users_.size(); ++frame)
-      if (users_[frame] == 0) free_.insert(frame);
+    for (BucketVersionNumber bucket_version = 1; bucket_version < users_.size(); ++bucket_version)
+      if (users_[bucket_version] == 0) free_.insert(bucket_version);
   }
   return check_sums();
 }
@@ -106,9 +106,9 @@ Result<bool> Control::load_volume() {
   if (!volume_ || !check_params(volume_->params) || !session || !is_height(row.integer(4)))
     return fail(Errc::damaged_vault, "store {}: bad volume row", database_.path());
   session_ = *session;
-  view_ = static_cast<std::uint64_t>(row.integer(3));
+  tree_version_ = static_cast<std::uint64_t>(row.integer(3));
   height_ = static_cast<unsigned>(row.integer(4));
-  sums_.volume = sum_of_volume(row.integer(0), *volume_, session_, view_, height_);
+  sums_.volume = sum_of_volume(row.integer(0), *volume_, session_, tree_version_, height_);
   buckets_.assign(bucket_slots(), {});
   stash_.assign(volume_->params.stash_buckets(), {});
   return true;
@@ -122,20 +122,21 @@ Status Control::load_versions(std::string_view table, Each each) {
     S3O_ASSIGN(const auto more, rows.step());
     if (!more) return {};
     const auto bucket = static_cast<BucketIndex>(rows.integer(0));
-    const std::int64_t frame = rows.integer(1), slots = rows.integer(2);
-    if (!possible(bucket) || frame < 0 || frame > most_frames() || slots < 0 ||
-        slots > volume_->params.bucket_size)
+    const std::int64_t bucket_version = rows.integer(1), slots = rows.integer(2);
+    if (!possible(bucket) || bucket_version < 0 || bucket_version > most_bucket_versions() ||
+        slots < 0 || slots > volume_->params.bucket_size)
       return fail(Errc::damaged_vault, "store {}: impossible bucket in table {}", database_.path(),
                   table);
-    FrameRef ref{static_cast<FrameNumber>(frame), static_cast<std::uint16_t>(slots)};
+    BucketVersionRef ref{static_cast<BucketVersionNumber>(bucket_version),
+                         static_cast<std::uint16_t>(slots)};
     if (!rows.is_null(3)) ref.stamp = static_cast<std::uint64_t>(rows.integer(3));
-    use(ref.frame);
+    use(ref.bucket_version);
     each(bucket, ref);
   }
 }
 
 Status Control::load_prepared() {
-  S3O_TRY(load_versions("prepared_buckets", [&](BucketIndex bucket, FrameRef ref) {
+  S3O_TRY(load_versions("prepared_buckets", [&](BucketIndex bucket, BucketVersionRef ref) {
     prepared_versions_.versions.emplace_back(bucket, ref);
   }));
   S3O_ASSIGN(auto row, database_.prepare("SELECT id, next_height FROM prepared"));
@@ -191,34 +192,36 @@ Status Control::create(const VolumeDescription& volume) {
   return load_again();
 }
 
-Status Control::adopt(const AdoptRequest& part) {
-  if (adopted_.session != part.session) adopted_ = {part.session, {}, 0};
-  const std::uint64_t told = adopted_.versions.size();
+Status Control::reenrol(const ReenrolRequest& part) {
+  if (reenrolled_.session != part.session) reenrolled_ = {part.session, {}, 0};
+  const std::uint64_t told = reenrolled_.versions.size();
   const bool repeated = part.from < told && part.from + part.buckets.size() == told;
-  if (!repeated) S3O_TRY(add_adopted(part));
+  if (!repeated) S3O_TRY(add_reenrolled(part));
   if (!part.last) return {};
   const bool had_stamps = std::exchange(has_stamps_, true);
   const auto fill = [&]() -> Status {
-    S3O_TRY(put_volume(part.volume, part.session, part.view, part.height));
+    S3O_TRY(put_volume(part.volume, part.session, part.tree_version, part.height));
     S3O_TRY(put_lost_shares(true));
-    S3O_TRY(put_buckets("buckets", adopted_.versions));
-    ControlSums sums{sum_of_volume(kFormat, part.volume, part.session, part.view, part.height)};
-    for (const auto& [bucket, ref] : adopted_.versions) sums.buckets ^= sum_of_bucket(bucket, ref);
+    S3O_TRY(put_buckets("buckets", reenrolled_.versions));
+    ControlSums sums{
+        sum_of_volume(kFormat, part.volume, part.session, part.tree_version, part.height)};
+    for (const auto& [bucket, ref] : reenrolled_.versions)
+      sums.buckets ^= sum_of_bucket(bucket, ref);
     return put_sums(database_, sums);
   };
-  if (Status adopted = database_.transact("adopt", fill); !adopted) {
+  if (Status reenrolled = database_.transact("adopt", fill); !reenrolled) {
     has_stamps_ = had_stamps;
-    return adopted;
+    return reenrolled;
   }
   return load_again();
 }
 
 /// A part that cannot be spoils those before it.
-Status Control::add_adopted(const AdoptRequest& part) {
+Status Control::add_reenrolled(const ReenrolRequest& part) {
   const unsigned height = part.height;
   if (height < 1 || height > kMaxHeight)
     return fail(Errc::bad_request, "there is no tree of height {}", height);
-  auto& versions = adopted_.versions;
+  auto& versions = reenrolled_.versions;
   if (part.from > versions.size())  // the parts before it were told in an earlier life
     return fail(Errc::need_open, "{} buckets are known, and not {}", versions.size(), part.from);
   if (part.from < versions.size())
@@ -235,19 +238,20 @@ Status Control::add_adopted(const AdoptRequest& part) {
     if ((!in_tree && !in_stash) || !ascending || each.slots == 0 ||
         each.slots > params.bucket_size ||
         (shares && (first == versions.end() || first->first != each.first))) {
-      adopted_ = {};
+      reenrolled_ = {};
       return fail(Errc::bad_request, "a tree of height {} has no such bucket {}", height,
                   each.bucket);
     }
-    const FrameNumber frame = shares ? first->second.frame : ++adopted_.frames;
-    versions.emplace_back(each.bucket, FrameRef{frame, each.slots, each.stamp});
+    const BucketVersionNumber bucket_version =
+        shares ? first->second.bucket_version : ++reenrolled_.bucket_versions;
+    versions.emplace_back(each.bucket, BucketVersionRef{bucket_version, each.slots, each.stamp});
   }
   return {};
 }
 
 // In a transaction: a volume without a bucket.
 Status Control::put_volume(const VolumeDescription& volume, const Session& session,
-                           std::uint64_t view, unsigned height) {
+                           std::uint64_t tree_version, unsigned height) {
   S3O_TRY(
       database_.execute("DROP TABLE buckets; DROP TABLE prepared_buckets; DELETE FROM prepared;"
                         "DELETE FROM attempts; DELETE FROM lost_shares;"));
@@ -257,7 +261,7 @@ Status Control::put_volume(const VolumeDescription& volume, const Session& sessi
   return row.bind(0, kFormat)
       .bind(1, packed(volume))
       .bind(2, packed(session))
-      .bind(3, static_cast<std::int64_t>(view))
+      .bind(3, static_cast<std::int64_t>(tree_version))
       .bind(4, height)
       .run();
 }
@@ -277,15 +281,15 @@ Status Control::load_again() {
 BucketVersions Control::layout() const {
   BucketVersions filled;
   for (BucketIndex bucket = 0; bucket < buckets_.size(); ++bucket)
-    if (buckets_[bucket].frame != 0) filled.emplace_back(bucket, buckets_[bucket]);
+    if (buckets_[bucket].bucket_version != 0) filled.emplace_back(bucket, buckets_[bucket]);
   for (std::size_t i = 0; i < stash_.size(); ++i)
-    if (stash_[i].frame != 0) filled.emplace_back(kStashBucket + i, stash_[i]);
+    if (stash_[i].bucket_version != 0) filled.emplace_back(kStashBucket + i, stash_[i]);
   return filled;
 }
 
 Status Control::set_session(const Session& session) {
   ControlSums sums = sums_;
-  sums.volume = sum_of_volume(format(), *volume_, session, view_, height_);
+  sums.volume = sum_of_volume(format(), *volume_, session, tree_version_, height_);
   const auto fill = [&]() -> Status {
     S3O_ASSIGN(auto row, database_.prepare("UPDATE volume SET session = ?"));
     S3O_TRY(row.bind(0, packed(session)).run());
@@ -317,46 +321,47 @@ Status Control::note_shares(bool lost) {
   return {};
 }
 
-Result<FrameRef> Control::bucket(BucketIndex bucket, std::uint64_t view) const {
-  if (view == view_ || (has_former_ && view + 1 == view_)) {
-    if (view != view_) {
+Result<BucketVersionRef> Control::bucket(BucketIndex bucket, std::uint64_t tree_version) const {
+  if (tree_version == tree_version_ || (has_former_ && tree_version + 1 == tree_version_)) {
+    if (tree_version != tree_version_) {
       const auto found = former_.find(bucket);
       if (found != former_.end()) return found->second;
     }
-    if (!possible(bucket)) return FrameRef{};
+    if (!possible(bucket)) return BucketVersionRef{};
     return bucket >= kStashBucket ? stash_[bucket - kStashBucket] : buckets_[bucket];
   }
-  return fail(Errc::former_view, "view {} is not held; the present one is {}", view, view_);
+  return fail(Errc::former_view, "view {} is not held; the present one is {}", tree_version,
+              tree_version_);
 }
 
-void Control::use(FrameNumber frame) {
-  if (frame == 0) return;
-  if (frame >= users_.size()) users_.resize(frame + 1, 0);
-  ++users_[frame];
-  free_.erase(frame);
+void Control::use(BucketVersionNumber bucket_version) {
+  if (bucket_version == 0) return;
+  if (bucket_version >= users_.size()) users_.resize(bucket_version + 1, 0);
+  ++users_[bucket_version];
+  free_.erase(bucket_version);
 }
 
-void Control::unuse(FrameNumber frame) {
-  if (frame == 0 || --users_[frame] > 0) return;
-  free_.insert(frame);
-  freed_.push_back(frame);
+void Control::unuse(BucketVersionNumber bucket_version) {
+  if (bucket_version == 0 || --users_[bucket_version] > 0) return;
+  free_.insert(bucket_version);
+  freed_.push_back(bucket_version);
 }
 
-FrameNumber Control::allocate() {
+BucketVersionNumber Control::allocate() {
   if (users_.empty()) users_.resize(1, 0);
-  const FrameNumber frame =
-      free_.empty() ? static_cast<FrameNumber>(users_.size()) : *free_.begin();
-  use(frame);
-  return frame;
+  const BucketVersionNumber bucket_version =
+      free_.empty() ? static_cast<BucketVersionNumber>(users_.size()) : *free_.begin();
+  use(bucket_version);
+  return bucket_version;
 }
 
-void Control::give_back(FrameNumber frame) { unuse(frame); }
+void Control::give_back(BucketVersionNumber bucket_version) { unuse(bucket_version); }
 
 Status Control::put_buckets(std::string_view table, const BucketVersions& versions) {
   S3O_ASSIGN(auto put, database_.prepare(fmt::format("INSERT OR REPLACE INTO {} VALUES (?, ?, ?{})",
                                                      table, has_stamps_ ? ", ?" : "")));
   for (const auto& [bucket, ref] : versions) {
-    put.bind(0, static_cast<std::int64_t>(bucket)).bind(1, ref.frame).bind(2, ref.slots);
+    put.bind(0, static_cast<std::int64_t>(bucket)).bind(1, ref.bucket_version).bind(2, ref.slots);
     if (has_stamps_ && ref.stamp)
       put.bind(3, static_cast<std::int64_t>(*ref.stamp));
     else if (has_stamps_)
@@ -370,7 +375,7 @@ Status Control::write_buckets(const BucketVersions& changes) {
   S3O_ASSIGN(auto erase, database_.prepare("DELETE FROM buckets WHERE bucket = ?"));
   BucketVersions filled;
   for (const auto& change : changes) {
-    if (change.second.frame != 0)
+    if (change.second.bucket_version != 0)
       filled.push_back(change);
     else
       S3O_TRY(erase.bind(0, static_cast<std::int64_t>(change.first)).run());
@@ -405,7 +410,7 @@ Status Control::prepare(const EvictionId& id, unsigned next_height,
   };
   S3O_TRY(database_.transact("prepared", fill));
   sums_ = sums;
-  for (const auto& version : versions) use(version.second.frame);
+  for (const auto& version : versions) use(version.second.bucket_version);
   prepared_ = id;
   prepared_versions_ = {next_height, versions};
   return {};
@@ -414,7 +419,7 @@ Status Control::prepare(const EvictionId& id, unsigned next_height,
 BucketVersions Control::changes_of_commit() const {
   BucketVersions changes = prepared_versions_.versions;
   if (prepared_versions_.next_height == height_) return changes;
-  std::unordered_map<BucketIndex, FrameRef> leaves;
+  std::unordered_map<BucketIndex, BucketVersionRef> leaves;
   const BucketIndex first = BucketIndex{1} << height_;
   for (BucketIndex leaf = first; leaf < 2 * first; ++leaf) leaves[leaf] = buckets_[leaf];
   std::erase_if(changes, [&](const auto& change) {
@@ -423,7 +428,7 @@ BucketVersions Control::changes_of_commit() const {
     return true;
   });
   for (const auto& [leaf, ref] : leaves) {
-    changes.emplace_back(leaf, FrameRef{});
+    changes.emplace_back(leaf, BucketVersionRef{});
     changes.emplace_back(child_of(leaf, 0), ref);
     changes.emplace_back(child_of(leaf, 1), ref);
   }
@@ -433,7 +438,7 @@ BucketVersions Control::changes_of_commit() const {
 Status Control::commit() {
   const BucketVersions changes = changes_of_commit();
   const unsigned next_height = prepared_versions_.next_height;
-  ControlSums sums{sum_of_volume(format(), *volume_, session_, view_ + 1, next_height),
+  ControlSums sums{sum_of_volume(format(), *volume_, session_, tree_version_ + 1, next_height),
                    sums_.buckets};
   for (const auto& [bucket, ref] : changes) {
     if (possible(bucket)) sums.buckets ^= sum_of_bucket(bucket, present(bucket));
@@ -442,7 +447,7 @@ Status Control::commit() {
   const auto fill = [&]() -> Status {
     S3O_TRY(write_buckets(changes));
     S3O_ASSIGN(auto row, database_.prepare("UPDATE volume SET view = ?, height = ?"));
-    S3O_TRY(row.bind(0, static_cast<std::int64_t>(view_ + 1)).bind(1, next_height).run());
+    S3O_TRY(row.bind(0, static_cast<std::int64_t>(tree_version_ + 1)).bind(1, next_height).run());
     S3O_TRY(database_.execute(
         "DELETE FROM prepared; DELETE FROM prepared_buckets; DELETE FROM attempts;"));
     return put_sums(database_, sums);
@@ -451,14 +456,14 @@ Status Control::commit() {
   sums_ = sums;
   release();
   height_ = next_height;
-  ++view_;
+  ++tree_version_;
   buckets_.resize(bucket_slots());
   for (const auto& [bucket, ref] : changes) {
-    use(ref.frame);
+    use(ref.bucket_version);
     former_.emplace(bucket, present(bucket));  // keeps its use until released
     present(bucket) = ref;
   }
-  for (const auto& version : prepared_versions_.versions) unuse(version.second.frame);
+  for (const auto& version : prepared_versions_.versions) unuse(version.second.bucket_version);
   has_former_ = true;
   if (!rule_holds(Rule::former_view)) release();
   attempts_.clear();
@@ -476,14 +481,14 @@ Status Control::discard() {
   };
   S3O_TRY(database_.transact("discard", fill));
   sums_ = sums;
-  for (const auto& version : prepared_versions_.versions) unuse(version.second.frame);
+  for (const auto& version : prepared_versions_.versions) unuse(version.second.bucket_version);
   prepared_.reset();
   prepared_versions_ = {};
   return {};
 }
 
 void Control::release() {
-  for (const auto& [bucket, ref] : former_) unuse(ref.frame);
+  for (const auto& [bucket, ref] : former_) unuse(ref.bucket_version);
   former_.clear();
   has_former_ = false;
 }

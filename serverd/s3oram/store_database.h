@@ -21,7 +21,7 @@
 namespace s3oram {
 
 /// The root's stash part as buckets, beside those of the tree: kStashBucket + 0, 1, ... (The root
-/// itself has none: its new writes lie in the ring, frame_store.h.)
+/// itself has none: its new writes lie in the ring, bucket_version_store.h.)
 constexpr BucketIndex kStashBucket = BucketIndex{1} << 40;
 
 /// How deep in the tree a bucket is: the stash part at the root, level 0.
@@ -33,7 +33,7 @@ constexpr unsigned depth_of(BucketIndex bucket) {
 /// to `leaf` from level 1 on.
 std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf, unsigned height);
 
-/// Whose slots a server's are (FrameStore).
+/// Whose slots a server's are (BucketStore).
 Bytes owner_of(const VolumeId& volume, Party server);
 
 class Control {
@@ -54,7 +54,7 @@ class Control {
   bool shares_are_lost() const { return shares_are_lost_; }
   Status note_shares(bool lost);
   const Session& session() const { return session_; }
-  std::uint64_t view() const { return view_; }
+  std::uint64_t tree_version() const { return tree_version_; }
   const std::optional<EvictionId>& prepared() const { return prepared_; }
 
   /// Forgets what was there.
@@ -63,13 +63,13 @@ class Control {
   /// content is not there. Parts are kept in memory until then; another session's begin anew.
   /// Errors: bad_request (these buckets are none of such a tree, or were told already), need_open
   /// (the parts before it were told to an earlier life).
-  Status adopt(const AdoptRequest& part);
+  Status reenrol(const ReenrolRequest& part);
   /// The buckets of the present view that have a frame, ascending.
   BucketVersions layout() const;
   Status set_session(const Session& session);
 
   /// The bucket in `view`: the present one, or the one before until it is released.
-  Result<FrameRef> bucket(BucketIndex bucket, std::uint64_t view) const;
+  Result<BucketVersionRef> bucket(BucketIndex bucket, std::uint64_t tree_version) const;
   unsigned height() const { return height_; }
   /// Once what is prepared is committed.
   unsigned next_height() const { return prepared_ ? prepared_versions_.next_height : height_; }
@@ -87,22 +87,22 @@ class Control {
   /// Frames that a tree of this height can use at once: its buckets (after matrix evictions half
   /// of the inner ones are empty), the stash part, and the versions that an eviction prepares and
   /// replaces.
-  std::uint64_t frames_needed(unsigned height) const {
-    return s3oram::frames_needed(volume_->params, height);
+  std::uint64_t bucket_versions_needed(unsigned height) const {
+    return s3oram::bucket_versions_needed(volume_->params, height);
   }
 
   /// A frame that nothing uses. It stays reserved until it is given back; what refers to it by
   /// then (a prepared eviction) keeps it.
-  FrameNumber allocate();
-  void give_back(FrameNumber frame);
+  BucketVersionNumber allocate();
+  void give_back(BucketVersionNumber bucket_version);
   /// The same frame once more (what copy-on-write avoids).
-  FrameNumber reuse(FrameNumber frame) {
-    use(frame);
-    return frame;
+  BucketVersionNumber reuse(BucketVersionNumber bucket_version) {
+    use(bucket_version);
+    return bucket_version;
   }
 
   /// The frames that have come out of use since the last call. (Some may be in use again.)
-  std::vector<FrameNumber> take_freed() { return std::exchange(freed_, {}); }
+  std::vector<BucketVersionNumber> take_freed() { return std::exchange(freed_, {}); }
 
   /// Remembers, until the next commit, that an attempt was begun or must not begin any more.
   Status attempt(const EvictionId& id);
@@ -123,10 +123,10 @@ class Control {
     BucketVersions versions;
   };
   /// What has been told of a volume to be adopted.
-  struct Adopted {
+  struct Reenrolled {
     Session session;
     BucketVersions versions;
-    FrameNumber frames = 0;
+    BucketVersionNumber bucket_versions = 0;
   };
   Status load();
   /// Whether there is a volume.
@@ -142,27 +142,27 @@ class Control {
   Status put_lost_shares(bool lost);
   Status make_tables();
   std::int64_t format() const;
-  Status add_adopted(const AdoptRequest& part);
-  Status put_volume(const VolumeDescription& volume, const Session& session, std::uint64_t view,
-                    unsigned height);
+  Status add_reenrolled(const ReenrolRequest& part);
+  Status put_volume(const VolumeDescription& volume, const Session& session,
+                    std::uint64_t tree_version, unsigned height);
   /// After a new volume was put: what was in memory is of none.
   Status load_again();
   /// Into a table of buckets, all of these.
   Status put_buckets(std::string_view table, const BucketVersions& versions);
   Status write_buckets(const BucketVersions& changes);
   BucketVersions changes_of_commit() const;
-  void use(FrameNumber frame);
-  void unuse(FrameNumber frame);
+  void use(BucketVersionNumber bucket_version);
+  void unuse(BucketVersionNumber bucket_version);
   std::size_t bucket_slots() const { return bucket_count(height_) + 1; }
   bool possible(BucketIndex bucket) const {
     return bucket >= kStashBucket ? bucket - kStashBucket < stash_.size()
                                   : bucket > kRoot && bucket < buckets_.size();
   }
-  FrameRef& present(BucketIndex bucket) {
+  BucketVersionRef& present(BucketIndex bucket) {
     return bucket >= kStashBucket ? stash_[bucket - kStashBucket] : buckets_[bucket];
   }
   /// More than three views of the whole tree can never be in use at once.
-  std::int64_t most_frames() const {
+  std::int64_t most_bucket_versions() const {
     return 3 * static_cast<std::int64_t>(bucket_slots() + stash_.size());
   }
 
@@ -171,19 +171,19 @@ class Control {
   std::optional<VolumeDescription> volume_;
   bool has_stamps_ = true, shares_are_lost_ = false;
   Session session_;
-  std::uint64_t view_ = 0;
+  std::uint64_t tree_version_ = 0;
   unsigned height_ = 0;
-  std::vector<FrameRef> buckets_;  // by BucketIndex
-  std::vector<FrameRef> stash_;    // by BucketIndex from kStashBucket on
+  std::vector<BucketVersionRef> buckets_;  // by BucketIndex
+  std::vector<BucketVersionRef> stash_;    // by BucketIndex from kStashBucket on
   std::optional<EvictionId> prepared_;
   PreparedVersions prepared_versions_;
-  Adopted adopted_;
+  Reenrolled reenrolled_;
   std::set<EvictionId> attempts_;
   bool has_former_ = false;
-  std::unordered_map<BucketIndex, FrameRef> former_;  // the former view, where it differs
-  std::vector<std::uint32_t> users_;                  // of each frame
-  std::set<FrameNumber> free_;
-  std::vector<FrameNumber> freed_;
+  std::unordered_map<BucketIndex, BucketVersionRef> former_;  // the former view, where it differs
+  std::vector<std::uint32_t> users_;                          // of each frame
+  std::set<BucketVersionNumber> free_;
+  std::vector<BucketVersionNumber> freed_;
 };
 
 }  // namespace s3oram

@@ -20,8 +20,8 @@ std::uint64_t sum_of(Table table, const Columns&... columns) {
   return XXH3_64bits_withSeed(row.data(), row.size(), static_cast<std::uint64_t>(table));
 }
 
-std::uint64_t sum_of_version(Table table, BucketIndex bucket, const FrameRef& ref) {
-  return sum_of(table, bucket, ref.frame, ref.slots, ref.stamp);
+std::uint64_t sum_of_version(Table table, BucketIndex bucket, const BucketVersionRef& ref) {
+  return sum_of(table, bucket, ref.bucket_version, ref.slots, ref.stamp);
 }
 
 std::int64_t as_integer(std::uint64_t sum) { return static_cast<std::int64_t>(sum); }
@@ -29,12 +29,12 @@ std::int64_t as_integer(std::uint64_t sum) { return static_cast<std::int64_t>(su
 }  // namespace
 
 std::uint64_t sum_of_volume(std::int64_t format, const VolumeDescription& volume,
-                            const Session& session, std::uint64_t view, unsigned height) {
-  return sum_of(Table::volume, format, volume, session, view, height);
+                            const Session& session, std::uint64_t tree_version, unsigned height) {
+  return sum_of(Table::volume, format, volume, session, tree_version, height);
 }
 
-std::uint64_t sum_of_bucket(BucketIndex bucket, const FrameRef& ref) {
-  return ref.frame == 0 ? 0 : sum_of_version(Table::buckets, bucket, ref);
+std::uint64_t sum_of_bucket(BucketIndex bucket, const BucketVersionRef& ref) {
+  return ref.bucket_version == 0 ? 0 : sum_of_version(Table::buckets, bucket, ref);
 }
 
 std::uint64_t sum_of_prepared(const EvictionId& id, unsigned next_height,

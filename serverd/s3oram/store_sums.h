@@ -19,7 +19,7 @@
 namespace s3oram {
 
 /// New versions of some buckets.
-using BucketVersions = std::vector<std::pair<BucketIndex, FrameRef>>;
+using BucketVersions = std::vector<std::pair<BucketIndex, BucketVersionRef>>;
 
 /// Of each table; that of an empty one is 0. `prepared` covers both tables of what is prepared.
 struct ControlSums {
@@ -29,9 +29,9 @@ struct ControlSums {
 
 /// The row of the volume.
 std::uint64_t sum_of_volume(std::int64_t format, const VolumeDescription& volume,
-                            const Session& session, std::uint64_t view, unsigned height);
+                            const Session& session, std::uint64_t tree_version, unsigned height);
 /// A row of `buckets`. A bucket without a frame has none, and adds nothing.
-std::uint64_t sum_of_bucket(BucketIndex bucket, const FrameRef& ref);
+std::uint64_t sum_of_bucket(BucketIndex bucket, const BucketVersionRef& ref);
 /// The row of `prepared`, and those of `prepared_buckets`.
 std::uint64_t sum_of_prepared(const EvictionId& id, unsigned next_height,
                               const BucketVersions& versions);

@@ -21,7 +21,7 @@ namespace s3oram {
 class GroupSync {
  public:
   /// `took`: where to count how long the disk takes; none if null.
-  GroupSync(Executor executor, Executor pool, FrameStore& store, Histogram* took = nullptr)
+  GroupSync(Executor executor, Executor pool, BucketStore& store, Histogram* took = nullptr)
       : executor_(std::move(executor)), pool_(std::move(pool)), store_(store), took_(took) {}
 
   /// Carries out `work`, short writes, together with what others ask for meanwhile. Ok: what it has
@@ -86,7 +86,7 @@ class GroupSync {
 
   Executor executor_;
   Executor pool_;
-  FrameStore& store_;
+  BucketStore& store_;
   Histogram* const took_;
   std::uint64_t asked_ = 0, done_ = 0;
   std::uint64_t failures_ = 0;

@@ -38,17 +38,17 @@ class DurableFileTest : public testing::Test {
 };
 
 TEST_F(DurableFileTest, IsReplacedWhole) {
-  ASSERT_GOOD(write_durably(file_, as_view("one")));
-  ASSERT_GOOD(write_durably(file_, as_view("two and more")));
+  ASSERT_GOOD(write_durably(file_, as_bytes("one")));
+  ASSERT_GOOD(write_durably(file_, as_bytes("two and more")));
   EXPECT_EQ(content(), "two and more");
   EXPECT_EQ(fs::status(file_).permissions(), fs::perms(0600));
   EXPECT_EQ(entries(), 1) << "a temporary file was left";
-  EXPECT_FALSE(write_durably(directory_ / "no" / "file", as_view("x")));
+  EXPECT_FALSE(write_durably(directory_ / "no" / "file", as_bytes("x")));
 }
 
 TEST_F(DurableFileTest, IsCreatedOnce) {
-  ASSERT_GOOD(create_durably(file_, as_view("one"), FileOwner::of_directory));
-  EXPECT_EQ(create_durably(file_, as_view("two"), FileOwner::of_directory).error().code,
+  ASSERT_GOOD(create_durably(file_, as_bytes("one"), FileOwner::of_directory));
+  EXPECT_EQ(create_durably(file_, as_bytes("two"), FileOwner::of_directory).error().code,
             Errc::exists);
   EXPECT_EQ(content(), "one");
   EXPECT_EQ(fs::status(file_).permissions(), fs::perms(0600));
@@ -56,7 +56,7 @@ TEST_F(DurableFileTest, IsCreatedOnce) {
 }
 
 TEST_F(DurableFileTest, IsReadUpToALimit) {
-  ASSERT_GOOD(write_durably(file_, as_view("twelve bytes")));
+  ASSERT_GOOD(write_durably(file_, as_bytes("twelve bytes")));
   EXPECT_EQ(read_small_file(file_, 12)->size(), 12u);
   EXPECT_FALSE(read_small_file(file_, 11));
   EXPECT_FALSE(read_small_file(directory_.path(), 100));
@@ -80,9 +80,9 @@ TEST_F(DurableFileTest, APipeIsReadWithoutWaitingForAWriter) {
 // Such a link would have root write where whoever made it may not.
 TEST_F(DurableFileTest, NothingIsWrittenThroughALinkBesideIt) {
   const fs::path other = directory_ / "other";
-  ASSERT_GOOD(write_durably(other, as_view("another's")));
+  ASSERT_GOOD(write_durably(other, as_bytes("another's")));
   fs::create_symlink(other, file_.string() + ".new");
-  ASSERT_GOOD(write_durably(file_, as_view("one")));
+  ASSERT_GOOD(write_durably(file_, as_bytes("one")));
   EXPECT_EQ(content(), "one");
   EXPECT_EQ(read_small_file(other, 100)->size(), 9u);
 }
@@ -91,12 +91,12 @@ TEST_F(DurableFileTest, WhatRootWritesBelongsToTheOwnerThatIsNamed) {
   if (::geteuid() != 0) return;  // there is but one owner
   constexpr uid_t kDirectorys = 1234, kFormer = 4321;
   ASSERT_EQ(::chown(directory_.path().c_str(), kDirectorys, kDirectorys), 0);
-  ASSERT_GOOD(write_durably(file_, as_view("one")));
+  ASSERT_GOOD(write_durably(file_, as_bytes("one")));
   EXPECT_EQ(owner(), 0u);
-  ASSERT_GOOD(write_durably(file_, as_view("one"), FileOwner::of_directory));
+  ASSERT_GOOD(write_durably(file_, as_bytes("one"), FileOwner::of_directory));
   EXPECT_EQ(owner(), kDirectorys);
   ASSERT_EQ(::chown(file_.c_str(), kFormer, kFormer), 0);
-  ASSERT_GOOD(write_durably(file_, as_view("two")));
+  ASSERT_GOOD(write_durably(file_, as_bytes("two")));
   EXPECT_EQ(owner(), kFormer);
 }
 

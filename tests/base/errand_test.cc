@@ -21,15 +21,15 @@ bool has_no_children() { return ::waitpid(-1, nullptr, WNOHANG) < 0 && errno == 
 TEST(Errand, IsDoneByAnotherProcess) {
   TemporaryDirectory root;
   const auto file = root.path() / "file";
-  auto errand = Errand::prepare([file](View content, std::vector<Descriptor>&) -> Status {
+  auto errand = Errand::prepare([file](ByteSpan content, std::vector<Descriptor>&) -> Status {
     const std::string text =
         std::to_string(::getpid()) + std::string(content.begin(), content.end());
-    return write_durably(file, as_view(text));
+    return write_durably(file, as_bytes(text));
   });
   ASSERT_GOOD(errand);
   EXPECT_TRUE(errand->is_prepared());
   EXPECT_FALSE(std::filesystem::exists(file)) << "it was not asked for yet";
-  ASSERT_GOOD(errand->run(as_view(" content")));
+  ASSERT_GOOD(errand->run(as_bytes(" content")));
   EXPECT_FALSE(errand->is_prepared());
   const auto written = read_small_file(file, 100);
   const std::string text(written->begin(), written->end());
@@ -39,7 +39,7 @@ TEST(Errand, IsDoneByAnotherProcess) {
 }
 
 TEST(Errand, GivesFiles) {
-  auto errand = Errand::prepare([](View, std::vector<Descriptor>& files) -> Status {
+  auto errand = Errand::prepare([](ByteSpan, std::vector<Descriptor>& files) -> Status {
     for (const char* name : {"/dev/null", "/dev/zero"})
       files.emplace_back(::open(name, O_RDONLY | O_CLOEXEC));
     return {};
@@ -55,7 +55,7 @@ TEST(Errand, GivesFiles) {
 }
 
 TEST(Errand, GivesTheError) {
-  auto errand = Errand::prepare([](View, std::vector<Descriptor>&) -> Status {
+  auto errand = Errand::prepare([](ByteSpan, std::vector<Descriptor>&) -> Status {
     return fail(Errc::bad_mount_point, "not there");
   });
   const auto done = errand->run();
@@ -65,7 +65,7 @@ TEST(Errand, GivesTheError) {
 }
 
 TEST(Errand, SaysThatItsProcessHasDied) {
-  auto errand = Errand::prepare([](View, std::vector<Descriptor>&) -> Status { ::_exit(0); });
+  auto errand = Errand::prepare([](ByteSpan, std::vector<Descriptor>&) -> Status { ::_exit(0); });
   EXPECT_FALSE(errand->run());
   EXPECT_FALSE(errand->run()) << "there is none any more";
 }
@@ -73,7 +73,7 @@ TEST(Errand, SaysThatItsProcessHasDied) {
 TEST(Errand, IsNotDoneIfNobodyAsks) {
   TemporaryDirectory root;
   const auto file = root.path() / "file";
-  const auto write = [file](View, std::vector<Descriptor>&) { return write_durably(file, {}); };
+  const auto write = [file](ByteSpan, std::vector<Descriptor>&) { return write_durably(file, {}); };
   {
     auto first = Errand::prepare(write), second = Errand::prepare(write);
     *first = std::move(*second);  // the first one's process ends here, the second one's below
@@ -83,7 +83,7 @@ TEST(Errand, IsNotDoneIfNobodyAsks) {
 }
 
 TEST(Errand, TakesNoMoreThanItCan) {
-  auto errand = Errand::prepare([](View content, std::vector<Descriptor>&) -> Status {
+  auto errand = Errand::prepare([](ByteSpan content, std::vector<Descriptor>&) -> Status {
     return content.size() == Errand::kMostContent - 1 ? Status() : fail(Errc::failed, "cut");
   });
   EXPECT_FALSE(errand->run(Bytes(Errand::kMostContent)));

@@ -71,8 +71,8 @@ struct Split {
 
 // One server's work for a path of `height` levels below a root with A/2 slots in use.
 Split server_work(const VolumeParams& params, unsigned height, const std::filesystem::path& file) {
-  FrameStore store(need(system_disk().open(file)), {}, params.ring_slots(), params.bucket_size,
-                   params.slot_size(), 0);
+  BucketStore store(need(system_disk().open(file)), {}, params.ring_slots(), params.bucket_size,
+                    params.slot_size(), 0);
   std::mt19937_64 random(1);
   for (FrameNumber frame = 1; frame <= height; ++frame) {
     auto content = std::make_shared<Frame>(params.bucket_size, params.slot_size());

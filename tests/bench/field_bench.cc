@@ -34,7 +34,7 @@ double seconds(const auto& work) {
 
 Bytes random_bytes(std::size_t size) {
   Bytes bytes(size);
-  Prg(Seed{}, as_view("field_bench")).fill(bytes);
+  Prg(Seed{}, as_bytes("field_bench")).fill(bytes);
   return bytes;
 }
 
@@ -44,7 +44,7 @@ const Bytes& store() {
   return bytes;
 }
 
-std::vector<const std::uint8_t*> rows_of(View bytes, std::size_t length) {
+std::vector<const std::uint8_t*> rows_of(ByteSpan bytes, std::size_t length) {
   std::vector<const std::uint8_t*> rows;
   for (std::size_t at = 0; at + length <= bytes.size(); at += length)
     rows.push_back(bytes.data() + at);
@@ -113,8 +113,8 @@ void bench_inner_product(benchmark::State& state) {
   const auto length = static_cast<std::size_t>(state.range(1));
   // Each thread has its part of the rows, as the workers of a server have.
   const std::size_t part = kStore / static_cast<std::size_t>(state.threads());
-  const View mine =
-      View(store()).subspan(part * static_cast<std::size_t>(state.thread_index()), part);
+  const ByteSpan mine =
+      ByteSpan(store()).subspan(part * static_cast<std::size_t>(state.thread_index()), part);
   const auto rows = rows_of(mine, length);
   const Bytes coefficients = random_bytes(rows.size());
   Bytes out(length);
@@ -157,7 +157,7 @@ void bench_matrix_product(benchmark::State& state) {
   const auto length = static_cast<std::size_t>(state.range(2));
   const std::size_t count = 2 * columns;
   const Bytes matrix = random_bytes(count * columns);
-  const auto rows = rows_of(View(store()).first(count * length), length);
+  const auto rows = rows_of(ByteSpan(store()).first(count * length), length);
   Bytes out(columns * length);
   std::vector<std::uint8_t*> outs;
   for (std::size_t k = 0; k < columns; ++k) outs.push_back(out.data() + k * length);

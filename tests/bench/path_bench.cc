@@ -55,7 +55,7 @@ int run(const std::filesystem::path& directory, std::size_t block_size, std::siz
         unsigned height, std::size_t threads) {
   const std::filesystem::path file = directory / "path_bench.slots";
   std::filesystem::remove(file);
-  FrameStore store(need(system_disk().open(file)), {}, 0, z, block_size, 0);
+  BucketStore store(need(system_disk().open(file)), {}, 0, z, block_size, 0);
   // Where evictions have left a bucket's frame is anyone's guess.
   std::mt19937_64 random(1);
   std::vector<FrameNumber> frame_of(bucket_count(height) + 1);

@@ -12,9 +12,9 @@ void bench_create_shares(benchmark::State& state) {
   const Scheme scheme{static_cast<std::uint8_t>(state.range(0)),
                       static_cast<std::uint8_t>(state.range(1))};
   const Bytes secret(kBlock, 0x5a);
-  Prg random(Seed{}, as_view("sharing_bench"));
+  Prg random(Seed{}, as_bytes("sharing_bench"));
   std::vector<Bytes> shares(scheme.servers, Bytes(kBlock));
-  const std::vector<MutView> views(shares.begin(), shares.end());
+  const std::vector<MutableByteSpan> views(shares.begin(), shares.end());
   for (auto _ : state) {
     create_shares(scheme, secret, random, views);
     benchmark::DoNotOptimize(shares.data());
@@ -26,7 +26,7 @@ BENCHMARK(bench_create_shares)->ArgNames({"t", "l"})->Args({1, 3})->Args({1, 4})
 
 /// What create_shares cannot beat: its random bytes, for t = 1.
 void bench_random_bytes(benchmark::State& state) {
-  Prg random(Seed{}, as_view("sharing_bench"));
+  Prg random(Seed{}, as_bytes("sharing_bench"));
   Bytes out(kBlock);
   for (auto _ : state) {
     random.fill(out);
@@ -38,10 +38,10 @@ void bench_random_bytes(benchmark::State& state) {
 BENCHMARK(bench_random_bytes);
 
 void bench_recover(benchmark::State& state) {
-  Prg random(Seed{}, as_view("sharing_bench"));
+  Prg random(Seed{}, as_bytes("sharing_bench"));
   const auto shares =
       create_shares(Scheme{}, Bytes(static_cast<std::size_t>(state.range(0))), random);
-  const std::vector<View> views(shares.begin(), shares.end());
+  const std::vector<ByteSpan> views(shares.begin(), shares.end());
   const Bytes points = {1, 2, 3};
   for (auto _ : state) benchmark::DoNotOptimize(recover(points, views));
 }

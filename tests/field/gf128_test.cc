@@ -15,7 +15,7 @@ NTL::GF2X modulus() {
   return polynomial;
 }
 
-NTL::GF2E in_ntl(View bytes) {
+NTL::GF2E in_ntl(ByteSpan bytes) {
   return NTL::to_GF2E(NTL::GF2XFromBytes(bytes.data(), static_cast<long>(bytes.size())));
 }
 
@@ -53,7 +53,7 @@ TEST_P(Gf128Test, SumsOfProductsAreThoseOfNtl) {
   for (std::size_t count = 0; count <= 67; ++count) {
     const auto coefficients = random_elements(count);
     const Bytes words = random_bytes(count * 16 + 1);  // the kernel must not need alignment
-    const View unaligned = View(words).subspan(1);
+    const ByteSpan unaligned = ByteSpan(words).subspan(1);
     NTL::GF2E expected;
     for (std::size_t i = 0; i < count; ++i)
       expected += in_ntl(to_bytes(coefficients[i])) * in_ntl(unaligned.subspan(i * 16, 16));
@@ -82,8 +82,8 @@ TEST_P(Gf128Test, ASumGoesOnWhereItWasLeft) {
   Sum whole, parts;
   multiply_add(coefficients, words, whole);
   const std::span all(coefficients);
-  multiply_add(all.first(13), View(words).first(13 * 16), parts);
-  multiply_add(all.subspan(13), View(words).subspan(13 * 16), parts);
+  multiply_add(all.first(13), ByteSpan(words).first(13 * 16), parts);
+  multiply_add(all.subspan(13), ByteSpan(words).subspan(13 * 16), parts);
   EXPECT_EQ(reduce(whole), reduce(parts));
 }
 

@@ -31,14 +31,14 @@ class Rows {
       writes_.push_back(store.data() + offset);
     }
   }
-  View row(std::size_t i) const { return View(reads_[i], length_); }
+  ByteSpan row(std::size_t i) const { return ByteSpan(reads_[i], length_); }
   std::span<const std::uint8_t* const> reads() const { return reads_; }
   std::span<std::uint8_t* const> writes() { return writes_; }
   const std::vector<Bytes>& stores() const { return stores_; }
   /// A copy of everything, to compute what should come out.
   std::vector<Bytes> copy() const { return stores_; }
-  MutView in(std::vector<Bytes>& copy, std::size_t i) const {
-    return MutView(copy[i]).subspan(offset_, length_);
+  MutableByteSpan in(std::vector<Bytes>& copy, std::size_t i) const {
+    return MutableByteSpan(copy[i]).subspan(offset_, length_);
   }
 
  private:
@@ -66,17 +66,17 @@ class Kernels : public testing::TestWithParam<Kernel> {
     Rows out(1, length, 7 - offset, random_);
     auto expected = out.copy();
     oracle::multiply_add(coefficient, in.row(0), out.in(expected, 0));
-    multiply_add(coefficient, in.row(0), MutView(out.writes()[0], length));
+    multiply_add(coefficient, in.row(0), MutableByteSpan(out.writes()[0], length));
     ASSERT_EQ(out.stores(), expected) << "c=" << +coefficient << " length=" << length;
   }
 
-  void expect_inner_product(View coefficients, std::size_t length, std::size_t offset) {
+  void expect_inner_product(ByteSpan coefficients, std::size_t length, std::size_t offset) {
     const Rows in(coefficients.size(), length, offset, random_);
     Rows out(1, length, 7 - offset, random_);
     auto expected = out.copy();
     for (std::size_t i = 0; i < coefficients.size(); ++i)
       oracle::multiply_add(coefficients[i], in.row(i), out.in(expected, 0));
-    inner_product(coefficients, in.reads(), MutView(out.writes()[0], length));
+    inner_product(coefficients, in.reads(), MutableByteSpan(out.writes()[0], length));
     ASSERT_EQ(out.stores(), expected) << "rows=" << coefficients.size() << " length=" << length;
   }
 
@@ -94,7 +94,7 @@ class Kernels : public testing::TestWithParam<Kernel> {
         << count << " x " << columns << " length=" << length << " offset=" << offset;
   }
 
-  Prg random_{Seed{}, as_view("kernels_test")};
+  Prg random_{Seed{}, as_bytes("kernels_test")};
 
  private:
   const Kernel before_ = kernel();

@@ -48,7 +48,7 @@ inline std::uint8_t mul(std::uint8_t a, std::uint8_t b) {
 }
 
 /// sum += coefficient * row.
-inline void multiply_add(std::uint8_t coefficient, View row, MutView sum) {
+inline void multiply_add(std::uint8_t coefficient, ByteSpan row, MutableByteSpan sum) {
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] ^= mul(coefficient, row[i]);
 }
 

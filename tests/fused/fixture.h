@@ -70,7 +70,7 @@ class FileSystemFixture : public ::testing::Test {
     return found ? found->st_ino : 0;
   }
   void write(Ino ino, std::uint64_t offset, const std::string& text) {
-    const auto outcome = fs->write(ino, offset, as_view(text), false);
+    const auto outcome = fs->write(ino, offset, as_bytes(text), false);
     EXPECT_TRUE(outcome) << outcome.error();
   }
   std::string read(Ino ino, std::uint64_t offset = 0, std::size_t size = 1u << 20) {

@@ -184,7 +184,7 @@ Status MemoryDevice::write_changes(const std::map<BlockId, std::optional<Bytes>>
   for (const auto& [block, content] : changes) {
     Statement& statement = content ? *put : *erase;
     statement.bind(0, static_cast<std::int64_t>(block));
-    if (content) statement.bind(1, View(*content));
+    if (content) statement.bind(1, ByteSpan(*content));
     if (outcome) outcome = statement.run();
   }
   if (outcome && participate) outcome = participate(database_);

@@ -21,7 +21,7 @@ struct MemoryDisk {
 class MemoryFile final : public File {
  public:
   explicit MemoryFile(std::shared_ptr<MemoryDisk> disk) : disk_(std::move(disk)) {}
-  Status read(std::uint64_t offset, MutView out) override {
+  Status read(std::uint64_t offset, MutableByteSpan out) override {
     ++disk_->reads;
     if (disk_->fail_reads) return fail(Errc::failed, "the disk does not read");
     for (std::size_t i = 0; i < out.size(); ++i)
@@ -29,7 +29,7 @@ class MemoryFile final : public File {
     if (auto then = std::exchange(disk_->after_read, {})) then();
     return {};
   }
-  Status write(std::uint64_t offset, View data) override {
+  Status write(std::uint64_t offset, ByteSpan data) override {
     ++disk_->writes;
     if (disk_->fail_writes) return fail(Errc::disk_full, "the disk is full");
     if (disk_->content.size() < offset + data.size()) disk_->content.resize(offset + data.size());

@@ -72,7 +72,7 @@ void for_each_sample(Visit visit) {
       "05000000"
       "c0c1c2c3c4";
   constexpr std::uint64_t kEpochNumber = 0x0102030405060708;
-  constexpr std::string_view kTicket = "9897969594939291";
+  constexpr std::string_view kRequestId = "9897969594939291";
   constexpr std::string_view kWritten = "7877767574737271";
   const auto seed_there = [](int tag) {
     std::string seed = "01";  // it is there
@@ -93,7 +93,7 @@ void for_each_sample(Visit visit) {
   visit(OpenRequest{.volume = sample_volume().id,
                     .known = {sample_session(1), sample_session(2)},
                     .next = sample_session(3),
-                    .view = 0x2122232425262728,
+                    .tree_version = 0x2122232425262728,
                     .root = {0x5152535455565758},
                     .opening = 0x0e0f},
         hex(kVolume.substr(0, 32), "02000000", kSession1, kSession2, kSession3, "2827262524232221",
@@ -101,23 +101,24 @@ void for_each_sample(Visit visit) {
   visit(OpenAnswer{0x2122232425262728, sample_id()}, hex("2827262524232221", "01", kId));
   visit(OpenAnswer{0x2122232425262728, std::nullopt}, hex("2827262524232221", "00"));
   visit(RetrieveRequest{.epoch = kEpochNumber,
-                        .view = 0x3132333435363738,
+                        .tree_version = 0x3132333435363738,
                         .height = 0x0c,
                         .written = 0x7172737475767778,
-                        .turn = 0x8182838485868788,
+                        .write_number = 0x8182838485868788,
                         .leaf = 0x4142434445,
                         .query = content,
                         .query_seed = sample_seed(7),
-                        .sum = SumOrder{.ticket = 0x9192939495969798,
+                        .sum = SumOrder{.request_id = 0x9192939495969798,
                                         .oldest = 0xa1a2a3a4a5a6a7a8,
-                                        .adder = 0x02,
+                                        .aggregator = 0x02,
                                         .mask = sample_seed(8)}},
         hex(kEpoch, "3837363534333231", "0c", kWritten, "8887868584838281", "4544434241000000",
-            kContent, seed_there(7), "01", kTicket, "a8a7a6a5a4a3a2a1", "02", seed_there(8)));
-  visit(AddendRequest{kEpochNumber, 0x9192939495969798, content}, hex(kEpoch, kTicket, kContent));
-  visit(WithdrawRequest{kEpochNumber, 0x9192939495969798}, hex(kEpoch, kTicket));
+            kContent, seed_there(7), "01", kRequestId, "a8a7a6a5a4a3a2a1", "02", seed_there(8)));
+  visit(MaskedShareRequest{kEpochNumber, 0x9192939495969798, content},
+        hex(kEpoch, kRequestId, kContent));
+  visit(WithdrawRequest{kEpochNumber, 0x9192939495969798}, hex(kEpoch, kRequestId));
   visit(WriteRootRequest{.epoch = kEpochNumber,
-                         .turn = 0x8182838485868788,
+                         .write_number = 0x8182838485868788,
                          .access = 0x5152535455565758,
                          .share = content,
                          .parts = {{.number = 3,
@@ -172,7 +173,7 @@ void for_each_sample(Visit visit) {
   visit(ReadSlotRequest{kEpochNumber, 0x3132333435363738, kSlot},
         hex(kEpoch, "3837363534333231", kSlotBytes));
   visit(HealSlotRequest{.epoch = kEpochNumber,
-                        .view = 0x3132333435363738,
+                        .tree_version = 0x3132333435363738,
                         .at = kSlot,
                         .access = 0x5152535455565758,
                         .share = content},
@@ -183,36 +184,36 @@ void for_each_sample(Visit visit) {
         hex(kEpoch, "3837363534333231", "6867666564636261", seed_there(12).substr(2)));
   visit(DigestsAnswer{{{0x0e0f, {0xe1, 0xe2}}}}, hex("01000000", "0f0e", "02000000", "e1e2"));
   visit(ContributeRequest{.epoch = kEpochNumber,
-                          .view = 0x3132333435363738,
-                          .ticket = 0x9192939495969798,
+                          .tree_version = 0x3132333435363738,
+                          .request_id = 0x9192939495969798,
                           .oldest = 0xa1a2a3a4a5a6a7a8,
                           .at = kSlot,
                           .to = 0x03,
                           .helpers = {0x01, 0x02},
                           .masks = {sample_seed(11)}},
-        hex(kEpoch, "3837363534333231", kTicket, "a8a7a6a5a4a3a2a1", kSlotBytes, "03", "02000000",
-            "0102", "01000000", seed_there(11).substr(2)));
+        hex(kEpoch, "3837363534333231", kRequestId, "a8a7a6a5a4a3a2a1", kSlotBytes, "03",
+            "02000000", "0102", "01000000", seed_there(11).substr(2)));
   visit(MendRequest{.epoch = kEpochNumber,
-                    .view = 0x3132333435363738,
-                    .ticket = 0x9192939495969798,
+                    .tree_version = 0x3132333435363738,
+                    .request_id = 0x9192939495969798,
                     .oldest = 0xa1a2a3a4a5a6a7a8,
                     .at = kSlot,
                     .access = 0x5152535455565758,
                     .helpers = {0x01, 0x02}},
-        hex(kEpoch, "3837363534333231", kTicket, "a8a7a6a5a4a3a2a1", kSlotBytes, "5857565554535251",
-            "02000000", "0102"));
+        hex(kEpoch, "3837363534333231", kRequestId, "a8a7a6a5a4a3a2a1", kSlotBytes,
+            "5857565554535251", "02000000", "0102"));
   visit(LayoutRequest{kEpochNumber, 0x3132333435363738, 0x4142434445464748, 0x00070605},
         hex(kEpoch, "3837363534333231", "4847464544434241", "05060700"));
   const BucketShape shape{0x6162636465666768, 0x2122232425262728, 0x0e0f, 0x5152535455565758};
   constexpr std::string_view kShape = "686766656463626128272625242322210f0e015857565554535251";
   visit(LayoutAnswer{{shape}}, hex("01000000", kShape));
-  visit(AdoptRequest{.volume = sample_volume(),
-                     .session = sample_session(1),
-                     .view = 0x3132333435363738,
-                     .height = 0x0c,
-                     .from = 0x4142434445464748,
-                     .buckets = {shape},
-                     .last = false},
+  visit(ReenrolRequest{.volume = sample_volume(),
+                       .session = sample_session(1),
+                       .tree_version = 0x3132333435363738,
+                       .height = 0x0c,
+                       .from = 0x4142434445464748,
+                       .buckets = {shape},
+                       .last = false},
         hex(kVolume, kSession1, "3837363534333231", "0c", "4847464544434241", "01000000", kShape,
             "00"));
 }

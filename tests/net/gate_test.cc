@@ -67,7 +67,7 @@ TEST(FrameWatch, FindsFramesHoweverTheyAreCut) {
     zmtp::FrameWatch frames, narrow;
     bool fits = true, fits_narrow = true;
     for (std::size_t at = 0; at < stream.size(); at += cut) {
-      const View part = View(stream).subspan(at, std::min(cut, stream.size() - at));
+      const ByteSpan part = ByteSpan(stream).subspan(at, std::min(cut, stream.size() - at));
       fits = fits && frames.take(part, 3);
       fits_narrow = fits_narrow && narrow.take(part, 2);
     }

@@ -98,7 +98,7 @@ class RpcTest : public testing::Test {
   asio::io_context context_{1};
   Network network_{context_.get_executor()};
   FastClock clock_{context_};
-  Prg random_{Seed{}, as_view("rpc")};
+  Prg random_{Seed{}, as_bytes("rpc")};
   std::unique_ptr<Transport> client_port_ = network_.attach(kClient),
                              server_port_ = network_.attach(kServer);
   std::unique_ptr<Rpc> client_ =

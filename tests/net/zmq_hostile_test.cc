@@ -128,7 +128,7 @@ TEST_F(Strangers, GarbageOnThePortIsNotDelivered) {
   net_.start(kClient);
   ASSERT_TRUE(net_.ask(kClient, 1, "before"));
 
-  Prg random(Seed{1}, as_view("garbage"));
+  Prg random(Seed{1}, as_bytes("garbage"));
   const std::string greeting("\xff\0\0\0\0\0\0\0\x01\x7f\x03\x00", 12);  // ZMTP 3.0
   const auto mechanism = [](std::string name) {
     name.resize(20, '\0');

@@ -52,7 +52,7 @@ class Store : public ::testing::Test {
     return {content.begin(), content.end()};
   }
   Status write(const std::string& file, const std::string& text) const {
-    return write_durably(store_ / file, as_view(text));
+    return write_durably(store_ / file, as_bytes(text));
   }
 
   TemporaryDirectory folder_;

@@ -59,11 +59,11 @@ const std::string& greeting() {
 /// As a client makes it that knows the server's public key, which is no secret of strangers.
 std::string hello(const PublicKey& server) {
   const KeyPair own = generate_key_pair();
-  std::string frame("\x04\xc8\x05HELLO\x01\x00", 10);
-  frame.resize(2 + zmtp::kHelloKey);
-  frame.append(own.public_key.begin(), own.public_key.end());
+  std::string bucket_version("\x04\xc8\x05HELLO\x01\x00", 10);
+  bucket_version.resize(2 + zmtp::kHelloKey);
+  bucket_version.append(own.public_key.begin(), own.public_key.end());
   const std::string nonce_end(8, '\x01');
-  frame += nonce_end;
+  bucket_version += nonce_end;
   const std::string nonce = "CurveZMQHELLO---" + nonce_end;
   const std::array<std::uint8_t, 64> zeros{};
   std::array<std::uint8_t, 80> box{};
@@ -71,8 +71,8 @@ std::string hello(const PublicKey& server) {
                               reinterpret_cast<const std::uint8_t*>(nonce.data()), server.data(),
                               own.secret_key.data()),
             0);
-  frame.append(box.begin(), box.end());
-  return frame;
+  bucket_version.append(box.begin(), box.end());
+  return bucket_version;
 }
 
 /// The header of a long command.
@@ -269,7 +269,7 @@ TEST_F(Siege, OfATrickle) {
 
 TEST_F(Siege, OfGarbage) {
   withstand([&] {
-    Prg random(Seed{7}, as_view("garbage"));
+    Prg random(Seed{7}, as_bytes("garbage"));
     for (int i = 0; i < 500; ++i) {
       std::string noise(static_cast<std::size_t>(i) * 37, '\0');
       random.fill({reinterpret_cast<std::uint8_t*>(noise.data()), noise.size()});

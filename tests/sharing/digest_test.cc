@@ -7,7 +7,7 @@ namespace {
 
 class Digest : public testing::TestWithParam<std::size_t> {
  protected:
-  Digest() : random_(Seed{7}, as_view("digest test")), digest_(random_.seed(), GetParam()) {}
+  Digest() : random_(Seed{7}, as_bytes("digest test")), digest_(random_.seed(), GetParam()) {}
   Bytes random_bytes() {
     Bytes bytes(GetParam());
     random_.fill(bytes);
@@ -16,7 +16,7 @@ class Digest : public testing::TestWithParam<std::size_t> {
   bool on_a_line(const std::vector<Bytes>& shares) const {
     std::vector<Bytes> digests;
     for (const Bytes& share : shares) digests.push_back(digest_.of(share));
-    const std::vector<View> first(digests.begin(), digests.begin() + 2);
+    const std::vector<ByteSpan> first(digests.begin(), digests.begin() + 2);
     return recover_at(3, Bytes{1, 2}, first) == digests[2];
   }
 

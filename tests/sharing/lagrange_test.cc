@@ -12,7 +12,7 @@ namespace s3oram {
 namespace {
 
 /// The first row of the inverse of the Vandermonde matrix V[i][j] = x_i^j, by its definition.
-Bytes first_row_of_inverse(View points) {
+Bytes first_row_of_inverse(ByteSpan points) {
   const oracle::Field field;
   const long n = static_cast<long>(points.size());
   NTL::Mat<NTL::GF2E> vandermonde;

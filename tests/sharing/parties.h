@@ -16,8 +16,8 @@ inline Bytes points_from(std::size_t first, std::size_t count) {
 }
 
 /// Recovers from the shares of the servers at `points`.
-inline Bytes recover_from(const std::vector<Bytes>& shares, View points) {
-  std::vector<View> views;
+inline Bytes recover_from(const std::vector<Bytes>& shares, ByteSpan points) {
+  std::vector<ByteSpan> views;
   for (const std::uint8_t x : points) views.push_back(shares[x - 1]);
   return recover(points, views);
 }

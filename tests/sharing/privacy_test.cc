@@ -11,7 +11,7 @@ namespace {
 class Given final : public Random {
  public:
   explicit Given(Bytes bytes) : bytes_(std::move(bytes)) {}
-  void fill(MutView out) override {
+  void fill(MutableByteSpan out) override {
     for (auto& byte : out) byte = bytes_.at(next_++);
   }
   bool used_up() const { return next_ == bytes_.size(); }

@@ -19,14 +19,14 @@ class Protocol : public testing::TestWithParam<Scheme> {
     return products;
   }
 
-  static Bytes plain_product(View a, View b) {
+  static Bytes plain_product(ByteSpan a, ByteSpan b) {
     Bytes product;
     for (std::size_t at = 0; at < a.size(); ++at) product.push_back(oracle::mul(a[at], b[at]));
     return product;
   }
 
   const Scheme scheme_ = GetParam();
-  Prg random_{Seed{}, as_view("protocol_test")};
+  Prg random_{Seed{}, as_bytes("protocol_test")};
 };
 
 TEST_P(Protocol, ProductsOfSharesRecoverFromAQuorum) {

@@ -11,7 +11,7 @@ namespace {
 class Shamir : public testing::TestWithParam<Scheme> {
  protected:
   const Scheme scheme_ = GetParam();
-  Prg random_{Seed{}, as_view("shamir_test")};
+  Prg random_{Seed{}, as_bytes("shamir_test")};
 };
 
 TEST_P(Shamir, AnyEnoughSharesGiveTheSecretBack) {
@@ -64,15 +64,16 @@ TEST_P(Shamir, SumOfSharesIsAShareOfTheSum) {
   EXPECT_EQ(recover_from(shares, points_from(1, scheme_.threshold + 1u)), expected);
 }
 
-TEST_P(Shamir, WritingIntoViewsIsTheSameAndTouchesNothingElse) {
+TEST_P(Shamir, WritingIntoByteSpansIsTheSameAndTouchesNothingElse) {
   const Bytes secret = random_bytes(9000, random_);
-  Prg one(Seed{}, as_view("same"));
-  Prg two(Seed{}, as_view("same"));
+  Prg one(Seed{}, as_bytes("same"));
+  Prg two(Seed{}, as_bytes("same"));
   const auto expected = create_shares(scheme_, secret, one);
   constexpr std::size_t kAround = 5;
   std::vector<Bytes> stores(scheme_.servers, Bytes(secret.size() + 2 * kAround, 0xee));
-  std::vector<MutView> views;
-  for (Bytes& store : stores) views.push_back(MutView(store).subspan(kAround, secret.size()));
+  std::vector<MutableByteSpan> views;
+  for (Bytes& store : stores)
+    views.push_back(MutableByteSpan(store).subspan(kAround, secret.size()));
   create_shares(scheme_, secret, two, views);
   const Bytes untouched(kAround, 0xee);
   for (std::size_t i = 0; i < stores.size(); ++i) {

@@ -23,7 +23,7 @@ Seed seed_of(std::uint64_t number) {
 Cluster::Life::~Life() {
   engine.reset();
   rebuild.reset();
-  adoption.reset();
+  reenrolment.reset();
   server.reset();
   companion.reset();
   port.reset();
@@ -31,7 +31,7 @@ Cluster::Life::~Life() {
 
 Cluster::Cluster(const VolumeParams& params, std::uint64_t seed)
     : params_(params),
-      random_(seed_of(seed), as_view("cluster")),
+      random_(seed_of(seed), as_bytes("cluster")),
       clock(context),
       network(context.get_executor(), &clock, random_.u64(), &trace),
       pool(random_.u64()) {
@@ -109,7 +109,7 @@ void Cluster::stop_unseen(std::shared_ptr<Life> life) {
     if (ghost->server) static_cast<void>(co_await ghost->server->stop());
     if (ghost->engine) static_cast<void>(co_await ghost->engine->close(false));
     if (ghost->rebuild) ghost->rebuild->stop();
-    if (ghost->adoption) ghost->adoption->stop();
+    if (ghost->reenrolment) ghost->reenrolment->stop();
     ghost->stopped = true;
   }(std::move(life)));
 }
@@ -127,7 +127,7 @@ void Cluster::cut(Party party) { parties_[party]->disk->cut(); }
 bool Cluster::runs(Party party) const {
   const Life& life = *parties_[party];
   return life.server != nullptr || life.engine != nullptr || life.rebuild != nullptr ||
-         life.adoption != nullptr;
+         life.reenrolment != nullptr;
 }
 
 void Cluster::replace_disk(Party party, const DiskImage& image) {
@@ -260,7 +260,7 @@ Result<Rebuilt> Cluster::rebuild_client(Rebuilding how) {
   return std::move(*result);
 }
 
-void Cluster::begin_adopt(std::set<Party> lost, std::function<void(Status)> done) {
+void Cluster::begin_reenrol(std::set<Party> lost, std::function<void(Status)> done) {
   const auto life = parties_[kClient];
   life->port = network.attach(kClient);
   auto state = open_state(*life, done);
@@ -268,14 +268,14 @@ void Cluster::begin_adopt(std::set<Party> lost, std::function<void(Status)> done
   life->state = std::make_unique<ClientState>(std::move(*state));
   const ClientEnvironment environment{context.get_executor(), context.get_executor(),
                                       clock_of(kClient), random_, *life->port};
-  life->adoption = std::make_unique<Adoption>(environment, volume_, params_, *life->state, 5);
+  life->reenrolment = std::make_unique<Reenrolment>(environment, volume_, params_, *life->state, 5);
   life->opening = true;
-  const auto run_it = [](std::shared_ptr<Life> begun, std::set<Party> adopted,
+  const auto run_it = [](std::shared_ptr<Life> begun, std::set<Party> reenrolled,
                          std::function<void(Status)> then) -> Task<void> {
-    auto status = co_await begun->adoption->run(std::move(adopted), std::chrono::seconds(20));
+    auto status = co_await begun->reenrolment->run(std::move(reenrolled), std::chrono::seconds(20));
     begun->opening = false;
     if (begun->dead) co_return;
-    begun->adoption.reset();
+    begun->reenrolment.reset();
     begun->state.reset();  // writes, and so may be the end
     if (begun->dead) co_return;
     begun->port.reset();
@@ -284,10 +284,10 @@ void Cluster::begin_adopt(std::set<Party> lost, std::function<void(Status)> done
   spawn(context.get_executor(), run_it(life, std::move(lost), std::move(done)));
 }
 
-Status Cluster::adopt(std::set<Party> lost) {
+Status Cluster::reenrol(std::set<Party> lost) {
   std::optional<Status> result;
   const auto life = parties_[kClient];
-  begin_adopt(std::move(lost), [&](Status status) { result.emplace(std::move(status)); });
+  begin_reenrol(std::move(lost), [&](Status status) { result.emplace(std::move(status)); });
   run_until([&] { return result.has_value() || life->dead; });
   if (!result) return fail(Errc::failed, "the client lost its power during the adoption");
   return std::move(*result);

@@ -61,8 +61,8 @@ class Cluster {
                             Rebuilding how = Rebuilding::anew);
   Result<Rebuilt> rebuild_client(Rebuilding how = Rebuilding::anew);
   /// Servers that have lost their disks, and run, take their places again (Adoption).
-  void begin_adopt(std::set<Party> lost, std::function<void(Status)> done);
-  Status adopt(std::set<Party> lost);
+  void begin_reenrol(std::set<Party> lost, std::function<void(Status)> done);
+  Status reenrol(std::set<Party> lost);
 
   /// The party's process ends at this instant, in the middle of anything.
   void kill(Party party);
@@ -139,7 +139,7 @@ class Cluster {
     std::unique_ptr<Engine> engine;
     std::unique_ptr<Rebuild> rebuild;
     std::unique_ptr<ClientState> state;  // of the adoption
-    std::unique_ptr<Adoption> adoption;
+    std::unique_ptr<Reenrolment> reenrolment;
     bool dead = false, opening = false, stopped = false;
   };
   Life& client() { return *parties_[kClient]; }

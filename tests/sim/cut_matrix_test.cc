@@ -109,7 +109,7 @@ class Cell {
     ASSERT_NO_FATAL_FAILURE(check_all());
     cluster_.settle();
     ASSERT_OK(cluster_.close_client());
-    check_views();
+    check_tree_versions();
   }
 
  private:
@@ -236,7 +236,7 @@ class Cell {
     }
   }
 
-  void check_views() {
+  void check_tree_versions() {
     auto state = ClientState::open(cluster_.database(), cluster_.disk(kClient));
     ASSERT_OK(state);
     const auto loaded = state->load();
@@ -245,7 +245,7 @@ class Cell {
       cluster_.stop_server(server);
       const auto control = Control::open("control.db", cluster_.disk(server));
       ASSERT_OK(control);
-      EXPECT_EQ(control->view(), loaded->tree.view);
+      EXPECT_EQ(control->tree_version(), loaded->tree.tree_version);
       EXPECT_EQ(control->height(), loaded->tree.height);
       EXPECT_FALSE(control->prepared());
     }

@@ -56,24 +56,25 @@ class FilledVolume : public testing::TestWithParam<VolumeParams> {
   void change_slots(Party server, const std::function<void(Bytes&)>& change) {
     cluster_.stop_server(server);
     const VolumeParams& params = cluster_.params();
-    const std::size_t stride = params.slot_size() + Frame::kTrailer;
+    const std::size_t stride = params.slot_size() + BucketVersion::kTrailer;
     const std::size_t slots =
         cluster_.disk(server).content(cluster_.slots().string()).size() / stride;
     auto file = cluster_.disk(server).open(cluster_.slots());
     ASSERT_OK(file);
-    FrameStore store(std::move(*file), owner_of(cluster_.volume(), server), params.ring_slots(),
-                     params.bucket_size, params.slot_size(), 0);
+    BucketStore store(std::move(*file), owner_of(cluster_.volume(), server),
+                      params.root_buffer_slots(), params.bucket_size, params.slot_size(), 0);
     for (std::size_t at = 0; at < slots; ++at) {
-      const bool in_ring = at < params.ring_slots();
-      const std::size_t behind = in_ring ? at : at - params.ring_slots();
-      const auto frame =
-          in_ring ? kRing : static_cast<FrameNumber>(1 + behind / params.bucket_size);
-      const std::size_t slot = in_ring ? at : behind % params.bucket_size;
-      auto found = store.read_slot(frame, slot);
+      const bool in_root_buffer = at < params.root_buffer_slots();
+      const std::size_t behind = in_root_buffer ? at : at - params.root_buffer_slots();
+      const auto bucket_version =
+          in_root_buffer ? kRootBuffer
+                         : static_cast<BucketVersionNumber>(1 + behind / params.bucket_size);
+      const std::size_t slot = in_root_buffer ? at : behind % params.bucket_size;
+      auto found = store.read_slot(bucket_version, slot);
       ASSERT_OK(found);
       if (!*found) continue;
       change((*found)->content);
-      ASSERT_OK(store.write_slot(frame, slot, (*found)->content, (*found)->stamp));
+      ASSERT_OK(store.write_slot(bucket_version, slot, (*found)->content, (*found)->stamp));
     }
     ASSERT_OK(store.sync());
     cluster_.start_server(server);

@@ -22,7 +22,7 @@ class LyingServer : public test::FilledVolume {
       if (from != liar || to != kClient || !is_answer(message) ||
           static_cast<MessageType>(message[2]) != MessageType::survey)
         return true;
-      auto answer = decode<SurveyAnswer>(View(message).subspan(Rpc::kHeaderSize));
+      auto answer = decode<SurveyAnswer>(ByteSpan(message).subspan(Rpc::kHeaderSize));
       if (!answer) return true;
       lie(*answer);
       Bytes changed = encode(*answer);

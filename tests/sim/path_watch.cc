@@ -17,13 +17,13 @@ std::uint64_t number_of(const Bytes& message) {
 void PathWatch::saw(Party from, Party to, const Bytes& message) {
   if (message.size() < Rpc::kHeaderSize) return;
   const auto type = static_cast<MessageType>(message[2]);
-  const View body = View(message).subspan(Rpc::kHeaderSize);
+  const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
   const std::uint64_t number = number_of(message);
   if (from == kClient && is_question(message)) {
     // All servers are asked alike; the first one's questions tell.
     if (type == MessageType::retrieve && to == 1) retrieved(*decode<RetrieveRequest>(body));
     if (type == MessageType::write_root)
-      root_writes_[{to, number}] = decode<WriteRootRequest>(body)->turn;
+      root_writes_[{to, number}] = decode<WriteRootRequest>(body)->write_number;
   }
   if (to == kClient && is_answer(message) && type == MessageType::write_root && message[4] == 0) {
     const auto write = root_writes_.find({from, number});
@@ -32,27 +32,27 @@ void PathWatch::saw(Party from, Party to, const Bytes& message) {
 }
 
 void PathWatch::retrieved(const RetrieveRequest& request) {
-  if (request.turn == kNoTurn) return;
-  unfinished_.erase(request.turn);
+  if (request.write_number == kNoWriteNumber) return;
+  unfinished_.erase(request.write_number);
   const auto [found, first] =
-      accesses_.try_emplace(request.turn, Access{request.leaf, request.height, {}});
+      accesses_.try_emplace(request.write_number, Access{request.leaf, request.height, {}});
   const Access& access = found->second;
   // The tree may have grown meanwhile.
   const unsigned bits = std::min<unsigned>(access.height, request.height);
   if (bucket_on_path(access.path, bits) != bucket_on_path(request.leaf, bits))
-    wrong_ = fmt::format("turn {} has asked for two paths", request.turn);
+    wrong_ = fmt::format("turn {} has asked for two paths", request.write_number);
 }
 
 void PathWatch::client_died() {
   root_writes_.clear();
   opening_ = true;
-  for (const auto& [turn, access] : accesses_)
-    if (access.written.size() < servers_) unfinished_.insert(turn);
+  for (const auto& [write_number, access] : accesses_)
+    if (access.written.size() < servers_) unfinished_.insert(write_number);
 }
 
 void PathWatch::client_lost() {
   unfinished_.clear();
-  for (auto& [turn, access] : accesses_)
+  for (auto& [write_number, access] : accesses_)
     for (Party server = 1; server <= servers_; ++server) access.written.insert(server);
 }
 

@@ -32,9 +32,9 @@ class PathWatch {
   void retrieved(const RetrieveRequest& request);
 
   const Party servers_;
-  std::map<Turn, Access> accesses_;
-  std::map<std::pair<Party, std::uint64_t>, Turn> root_writes_;  // by server and message
-  std::set<Turn> unfinished_;                                    // when the client died
+  std::map<WriteNumber, Access> accesses_;
+  std::map<std::pair<Party, std::uint64_t>, WriteNumber> root_writes_;  // by server and message
+  std::set<WriteNumber> unfinished_;                                    // when the client died
   bool opening_ = true;
   std::string wrong_;
 };

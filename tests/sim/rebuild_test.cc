@@ -63,7 +63,7 @@ class RebuildTest : public test::FilledVolume {
   Sealer sealer() { return Sealer(cluster_.sealing_key(), random_); }
   Bytes recovered(const std::map<Party, std::vector<Bytes>>& shares, std::size_t at) const {
     Bytes servers;
-    std::vector<View> few;
+    std::vector<ByteSpan> few;
     for (Party server = 1; few.size() <= cluster_.params().scheme.threshold; ++server) {
       servers.push_back(server);
       few.emplace_back(shares.at(server).at(at));
@@ -77,7 +77,7 @@ class RebuildTest : public test::FilledVolume {
     for (Party other = 1; servers.size() <= cluster_.params().scheme.threshold; ++other)
       if (other != liar) servers.push_back(other);
     const Bytes nothing(1);
-    std::vector<View> shares(servers.size(), nothing);
+    std::vector<ByteSpan> shares(servers.size(), nothing);
     for (unsigned guess = 1; guess < 256; ++guess) {
       const Bytes share{static_cast<std::uint8_t>(guess)};
       shares[0] = share;
@@ -87,7 +87,7 @@ class RebuildTest : public test::FilledVolume {
     return 0;
   }
 
-  Prg random_{Seed{}, as_view("rebuild test")};
+  Prg random_{Seed{}, as_bytes("rebuild test")};
 };
 S3O_WITH_EACH_VOLUME(RebuildTest);
 
@@ -175,7 +175,7 @@ TEST_P(RebuildTest, IsCutShortAndBegunAgain) {
 TEST_P(RebuildTest, OneServersDiskMayRot) {
   ASSERT_NO_FATAL_FAILURE(fill());
   lose();
-  const std::size_t stride = GetParam().slot_size() + Frame::kTrailer;
+  const std::size_t stride = GetParam().slot_size() + BucketVersion::kTrailer;
   const std::size_t size = cluster_.disk(2).content("slots").size();
   for (std::size_t at = 17; at < size; at += 2 * stride) cluster_.disk(2).rot("slots", at, 4);
   cluster_.stop_server(2);

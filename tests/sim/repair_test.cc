@@ -50,7 +50,7 @@ class RepairTest : public test::FilledVolume {
   }
   /// Once it is done nothing is left to be found.
   void repair(const std::set<Party>& servers) {
-    ASSERT_OK(cluster_.adopt(servers));
+    ASSERT_OK(cluster_.reenrol(servers));
     ASSERT_OK(cluster_.open_client());
     const auto healed = scrub(servers);
     ASSERT_OK(healed);
@@ -97,9 +97,9 @@ TEST_P(RepairOfAll, OneMoreIsTooMany) {
   ASSERT_OK(cluster_.close_client());
   auto servers = most_lost();
   servers.insert(1);
-  const Status adopted = cluster_.adopt(servers);
-  ASSERT_FALSE(adopted);
-  EXPECT_EQ(adopted.error().code, Errc::damaged_vault);
+  const Status reenrolled = cluster_.reenrol(servers);
+  ASSERT_FALSE(reenrolled);
+  EXPECT_EQ(reenrolled.error().code, Errc::damaged_vault);
   go_on();
 }
 
@@ -108,7 +108,7 @@ TEST_P(RepairTest, FromItsPlaceOnTheVolumeIsInUse) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
   lose({2});
-  ASSERT_OK(cluster_.adopt({2}));
+  ASSERT_OK(cluster_.reenrol({2}));
   go_on();
 }
 
@@ -116,7 +116,7 @@ TEST_P(RepairTest, WhileTheVolumeIsInUse) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
   lose({1});
-  ASSERT_OK(cluster_.adopt({1}));
+  ASSERT_OK(cluster_.reenrol({1}));
   ASSERT_OK(cluster_.open_client());
   std::optional<Result<Healed>> healed;
   begin_scrub({1}, healed);
@@ -210,7 +210,7 @@ TEST_P(RepairTest, CutShortAtAnyMoment) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
   std::mt19937_64 random(17);
-  unsigned adopted = 0, cuts = 0;
+  unsigned reenrolled = 0, cuts = 0;
   for (int round = 0; round < 2; ++round) {
     const auto lost = static_cast<Party>(1 + random() % cluster_.servers());
     lose({lost});
@@ -226,13 +226,13 @@ TEST_P(RepairTest, CutShortAtAnyMoment) {
     for (bool there = false; !there;) {
       // Of a place that was taken just before nobody was told.
       bool ended = false;
-      cluster_.begin_adopt({lost}, [&](const Status& status) {
+      cluster_.begin_reenrol({lost}, [&](const Status& status) {
         ended = true;
         there = status.has_value();
         EXPECT_TRUE(status) << status.error().message;
       });
       cut_after(random() % 400, [&] { return ended; });
-      adopted += there;
+      reenrolled += there;
     }
     for (bool whole = false; !whole;) {
       ASSERT_OK(cluster_.open_client());
@@ -245,7 +245,7 @@ TEST_P(RepairTest, CutShortAtAnyMoment) {
     ASSERT_NO_FATAL_FAILURE(check_contents());
     ASSERT_OK(cluster_.close_client());
   }
-  EXPECT_EQ(adopted, 2u);
+  EXPECT_EQ(reenrolled, 2u);
   EXPECT_GT(cuts, 2u);
   go_on();
 }
@@ -261,9 +261,9 @@ TEST_P(RepairTest, AServerWithAnotherVolumeIsLeftAlone) {
   const auto mine = cluster_.disk(3).image();
   cluster_.replace_disk(3, other.disk(3).image());
   cluster_.start_server(3);
-  const Status adopted = cluster_.adopt({3});
-  ASSERT_FALSE(adopted);
-  EXPECT_EQ(adopted.error().code, Errc::wrong_volume);
+  const Status reenrolled = cluster_.reenrol({3});
+  ASSERT_FALSE(reenrolled);
+  EXPECT_EQ(reenrolled.error().code, Errc::wrong_volume);
   cluster_.stop_server(3);
   cluster_.replace_disk(3, mine);
   cluster_.start_server(3);
@@ -462,7 +462,7 @@ TEST_P(RepairTest, ALostSlotIsLeftAsItIs) {
   ASSERT_OK(cluster_.commit());
   cluster_.settle();
   std::map<Party, test::DiskImage> whole;
-  const std::size_t stride = cluster_.params().slot_size() + Frame::kTrailer;
+  const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
   const unsigned too_many = cluster_.params().scheme.servers - cluster_.params().scheme.threshold;
   for (Party server = 1; server <= too_many; ++server) {
     cluster_.stop_server(server);
@@ -511,8 +511,8 @@ TEST_P(RepairTest, ADiskThatCannotReadIsWritten) {
 TEST_P(RepairTest, RootWritesThatRotOnTheDiskAreWrittenAnew) {
   ASSERT_NO_FATAL_FAILURE(fill());
   cluster_.settle();
-  const std::size_t stride = cluster_.params().slot_size() + Frame::kTrailer;
-  for (std::size_t slot = 0; slot < cluster_.params().ring_slots(); ++slot)
+  const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
+  for (std::size_t slot = 0; slot < cluster_.params().root_buffer_slots(); ++slot)
     for (Party server = 1; server <= cluster_.servers(); ++server)
       cluster_.disk(server).rot(cluster_.slots().string(), slot * stride + 20, 1);
   ASSERT_OK(scrub(all_servers()));
@@ -527,12 +527,12 @@ TEST_P(RepairTest, AnOrderThatComesTwiceIsCarriedOutOnce) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
   lose({2});
-  ASSERT_OK(cluster_.adopt({2}));
+  ASSERT_OK(cluster_.reenrol({2}));
   ASSERT_OK(cluster_.open_client());
   std::vector<std::pair<Party, Bytes>> orders;
   std::uint64_t sent = 0;
   cluster_.network.observer = [&](Party, Party, const Bytes& message) {
-    sent += is_question(message) && type_of(message) == MessageType::addend;
+    sent += is_question(message) && type_of(message) == MessageType::masked_share;
   };
   cluster_.network.filter = [&](Party, Party to, const Bytes& message) {
     if (is_question(message) &&
@@ -596,11 +596,11 @@ TEST(Scrub, AHelperThatIsDamagedAgainAndAgainIsNotAskedAgain) {
   ASSERT_OK(cluster.open_client());
   for (BlockId block = 0; block < 20; ++block)
     ASSERT_OK(cluster.write(block, pattern(block, 1, kBlockSize)));
-  const std::size_t stride = kBlockSize + VolumeParams::kSealOverhead + Frame::kTrailer;
+  const std::size_t stride = kBlockSize + VolumeParams::kSealOverhead + BucketVersion::kTrailer;
   const auto rot = [&](Party server) {
     const std::size_t size = cluster.disk(server).content(cluster.slots().string()).size();
-    const std::size_t ring = cluster.params().ring_slots();
-    for (std::size_t at = ring * stride + 17; at < size; at += stride)
+    const std::size_t root_buffer = cluster.params().root_buffer_slots();
+    for (std::size_t at = root_buffer * stride + 17; at < size; at += stride)
       cluster.disk(server).rot(cluster.slots().string(), at, 4);
   };
   rot(2);
@@ -610,7 +610,7 @@ TEST(Scrub, AHelperThatIsDamagedAgainAndAgainIsNotAskedAgain) {
     if (to != 1 || !is_question(message) || type_of(message) != MessageType::contribute)
       return true;
     ++asked;
-    const auto at = decode<ContributeRequest>(View(message).subspan(Rpc::kHeaderSize))->at;
+    const auto at = decode<ContributeRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize))->at;
     EXPECT_NE(at.bucket, 0u);
     rot(1);
     return true;
@@ -633,7 +633,7 @@ TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
   cluster.stop_server(3);
   cluster.lose(3);
   cluster.start_server(3);
-  ASSERT_OK(cluster.adopt({3}));
+  ASSERT_OK(cluster.reenrol({3}));
   ASSERT_OK(cluster.open_client());
   std::map<std::uint64_t, SlotAddress> slots;  // by ticket
   std::map<std::uint64_t, std::map<Party, Bytes>> parts;
@@ -641,18 +641,20 @@ TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
   std::uint64_t to_others = 0;
   cluster.network.observer = [&](Party from, Party to, const Bytes& message) {
     if (message.size() < Rpc::kHeaderSize) return;
-    const View body = View(message).subspan(Rpc::kHeaderSize);
+    const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
     if (const auto mend = decode<MendRequest>(body); from == kClient && mend && mend->epoch > 0)
-      slots[mend->ticket] = mend->at;
+      slots[mend->request_id] = mend->at;
     if (from == kClient && is_question(message) && type_of(message) == MessageType::contribute) {
       const auto contribute = decode<ContributeRequest>(body);
-      seeds[contribute->ticket].insert(contribute->masks.begin(), contribute->masks.end());
+      seeds[contribute->request_id].insert(contribute->masks.begin(), contribute->masks.end());
       EXPECT_NE(to, 3) << "who gets the parts is not told the masks";
     }
     if (from == kClient || to == kClient) return;
-    if (const auto addend = decode<AddendRequest>(body); addend && !addend->addend.empty()) {
+    if (const auto masked_share = decode<MaskedShareRequest>(body);
+        masked_share && !masked_share->masked_share.empty()) {
       to_others += to != 3;
-      parts[addend->ticket][from] = Bytes(addend->addend.begin(), addend->addend.end());
+      parts[masked_share->request_id][from] =
+          Bytes(masked_share->masked_share.begin(), masked_share->masked_share.end());
     }
   };
   const auto healed = cluster.run(cluster.engine().scrub({3}));
@@ -662,11 +664,12 @@ TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
   EXPECT_EQ(to_others, 0u);
   std::set<Bytes> seen;
   std::set<Seed> seen_seeds;
-  for (const auto& [ticket, of] : parts) {
+  for (const auto& [request_id, of] : parts) {
     ASSERT_EQ(of.size(), 2u);
-    ASSERT_EQ(seeds[ticket].size(), 2u);
-    EXPECT_EQ(seeds[ticket].count(*seeds[ticket].begin()), 2u) << "both helpers have the same";
-    EXPECT_TRUE(seen_seeds.insert(*seeds[ticket].begin()).second) << "a seed was used twice";
+    ASSERT_EQ(seeds[request_id].size(), 2u);
+    EXPECT_EQ(seeds[request_id].count(*seeds[request_id].begin()), 2u)
+        << "both helpers have the same";
+    EXPECT_TRUE(seen_seeds.insert(*seeds[request_id].begin()).second) << "a seed was used twice";
     Bytes sum = of.at(1);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] ^= of.at(2)[i];
     for (const auto& [from, part] : of) {

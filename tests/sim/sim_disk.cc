@@ -16,11 +16,11 @@ class SimFile final : public File {
   SimFile(SimDisk& disk, std::shared_ptr<SimInode> inode, std::filesystem::path path)
       : disk_(disk), inode_(std::move(inode)), path_(std::move(path)) {}
 
-  Status read(std::uint64_t offset, MutView out) override {
+  Status read(std::uint64_t offset, MutableByteSpan out) override {
     disk_.count_file_read();
     return answer(disk_.read(*inode_, offset, out), "read");
   }
-  Status write(std::uint64_t offset, View data) override {
+  Status write(std::uint64_t offset, ByteSpan data) override {
     return answer(disk_.write(*inode_, offset, data), "write");
   }
   Status sync() override {
@@ -88,7 +88,7 @@ std::unique_ptr<SimDisk> SimDisk::next_life() {
 
 SimDisk::~SimDisk() { unregister_sim_vfs(vfs_name_); }
 
-void SimDisk::add_trace(std::uint64_t operation, std::uint64_t offset, View data) {
+void SimDisk::add_trace(std::uint64_t operation, std::uint64_t offset, ByteSpan data) {
   if (!trace_ || image_) return;  // of ghosts nobody hears
   trace_->add(operation << 56 ^ offset);
   trace_->add(data);
@@ -169,7 +169,7 @@ std::shared_ptr<SimInode> SimDisk::find_or_make(const std::string& path) {
   Lock lock(mutex_);
   if (auto inode = find(path)) return inode;
   moment();
-  add_trace(kMake, 0, as_view(path));
+  add_trace(kMake, 0, as_bytes(path));
   auto inode = names_[path] = std::make_shared<SimInode>();
   moment();
   return inode;
@@ -180,7 +180,7 @@ bool SimDisk::remove(const std::string& path) {
   const auto found = names_.find(path);
   if (found == names_.end()) return false;
   moment();
-  add_trace(kRemove, 0, as_view(path));
+  add_trace(kRemove, 0, as_bytes(path));
   if (space_) *space_ += found->second->page_count() * kDiskPage;
   names_.erase(found);
   moment();
@@ -209,14 +209,14 @@ bool SimDisk::take_pages(SimInode& inode, std::uint64_t from, std::uint64_t to) 
   return true;
 }
 
-DiskOutcome SimDisk::read(SimInode& inode, std::uint64_t offset, MutView out) {
+DiskOutcome SimDisk::read(SimInode& inode, std::uint64_t offset, MutableByteSpan out) {
   Lock lock(mutex_);
   if (chance(faults.read)) return DiskOutcome::error;
   inode.read(offset, out);
   return DiskOutcome::ok;
 }
 
-DiskOutcome SimDisk::write(SimInode& inode, std::uint64_t offset, View data) {
+DiskOutcome SimDisk::write(SimInode& inode, std::uint64_t offset, ByteSpan data) {
   Lock lock(mutex_);
   moment();
   add_trace(kWrite, offset, data);

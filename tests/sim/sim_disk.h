@@ -100,8 +100,8 @@ class SimDisk final : public Disk {
   std::shared_ptr<SimInode> find_or_make(const std::string& path);
   bool remove(const std::string& path);
   void sync_names();
-  DiskOutcome read(SimInode& inode, std::uint64_t offset, MutView out);
-  DiskOutcome write(SimInode& inode, std::uint64_t offset, View data);
+  DiskOutcome read(SimInode& inode, std::uint64_t offset, MutableByteSpan out);
+  DiskOutcome write(SimInode& inode, std::uint64_t offset, ByteSpan data);
   DiskOutcome truncate(SimInode& inode, std::uint64_t size);
   DiskOutcome sync(SimInode& inode);
   DiskOutcome reserve(SimInode& inode, std::uint64_t size);
@@ -113,7 +113,7 @@ class SimDisk final : public Disk {
   void moment();
   bool chance(double probability);
   bool take_pages(SimInode& inode, std::uint64_t from, std::uint64_t to);
-  void add_trace(std::uint64_t operation, std::uint64_t offset, View data);
+  void add_trace(std::uint64_t operation, std::uint64_t offset, ByteSpan data);
 
   mutable std::recursive_mutex mutex_;
   std::mt19937_64 random_;

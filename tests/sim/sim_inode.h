@@ -28,13 +28,13 @@ class SimInode {
 
   const DiskImage::Content& live() const { return live_; }
 
-  void read(std::uint64_t offset, MutView out) const {
+  void read(std::uint64_t offset, MutableByteSpan out) const {
     const std::size_t there =
         offset < live_.bytes.size() ? std::min(out.size(), live_.bytes.size() - offset) : 0;
     if (there > 0) std::memcpy(out.data(), live_.bytes.data() + offset, there);
     std::fill(out.begin() + static_cast<std::ptrdiff_t>(there), out.end(), 0);
   }
-  void write(std::uint64_t offset, View data) {
+  void write(std::uint64_t offset, ByteSpan data) {
     put(live_, offset, data);
     unsynced_.push_back({offset, Bytes(data.begin(), data.end()), false});
   }
@@ -104,7 +104,7 @@ class SimInode {
     Bytes data;
     bool truncates = false;
   };
-  static void put(DiskImage::Content& content, std::uint64_t offset, View data) {
+  static void put(DiskImage::Content& content, std::uint64_t offset, ByteSpan data) {
     if (content.bytes.size() < offset + data.size()) content.bytes.resize(offset + data.size());
     if (!data.empty()) std::memcpy(content.bytes.data() + offset, data.data(), data.size());
   }
@@ -122,7 +122,7 @@ class SimInode {
   template <class Random>
   static void tear(DiskImage::Content& content, const Change& change, Random& random) {
     if (change.truncates) return;
-    const View data = change.data;
+    const ByteSpan data = change.data;
     for (std::uint64_t at = 0; at < data.size();) {
       const std::uint64_t end = std::min<std::uint64_t>(
           data.size(), at + kDiskSector - (change.offset + at) % kDiskSector);

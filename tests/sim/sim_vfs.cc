@@ -62,7 +62,7 @@ int read_file(sqlite3_file* file, void* out, int size, sqlite3_int64 offset) {
 
 int write_file(sqlite3_file* file, const void* data, int size, sqlite3_int64 offset) {
   Handle& h = handle(file);
-  const View bytes(static_cast<const std::uint8_t*>(data), static_cast<std::size_t>(size));
+  const ByteSpan bytes(static_cast<const std::uint8_t*>(data), static_cast<std::size_t>(size));
   return code(h.disk->write(*h.inode, static_cast<std::uint64_t>(offset), bytes),
               SQLITE_IOERR_WRITE);
 }

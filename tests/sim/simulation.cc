@@ -125,8 +125,8 @@ class Simulation {
       if (std::exchange(wiped_, false)) cluster_.lose_client();
       if (lost_)
         rebuild();
-      else if (lost_server_ && !adopted_)
-        adopt();
+      else if (lost_server_ && !reenrolled_)
+        reenrol();
       else
         open();
     });
@@ -135,17 +135,17 @@ class Simulation {
   /// Another one than the last only if that has all its shares again.
   void lose_server() {
     if (!lost_server_) lost_server_ = static_cast<Party>(1 + random_() % cluster_.servers());
-    adopted_ = false;
+    reenrolled_ = false;
     asio::post(cluster_.context, [this, server = *lost_server_] {
       if (cluster_.runs(server)) cluster_.kill(server);  // troubles start it again
       cluster_.lose(server);
     });
   }
 
-  void adopt() {
-    cluster_.begin_adopt({*lost_server_}, [this](const Status& status) {
+  void reenrol() {
+    cluster_.begin_reenrol({*lost_server_}, [this](const Status& status) {
       if (status)
-        adopted_ = true;
+        reenrolled_ = true;
       else
         not_done("adopt", status.error());
       open_later();
@@ -258,7 +258,7 @@ class Simulation {
   bool open_ = false, forced_ = false;
   bool lose_next_ = false, wiped_ = false, lost_ = false;  // the client's disk
   std::optional<Party> lost_server_;                       // until all its shares are there again
-  bool adopted_ = false;                                   // it has its place again
+  bool reenrolled_ = false;                                // it has its place again
   std::uint64_t steps_ = 0, evictions_ = 0, rebuilds_ = 0, repairs_ = 0;
   unsigned height_ = 0;
 };

@@ -16,7 +16,7 @@ class Trace {
     hash_ = XXH3_64bits_withSeed(&number, sizeof number, hash_);
     ++events_;
   }
-  void add(View bytes) {
+  void add(ByteSpan bytes) {
     hash_ = XXH3_64bits_withSeed(bytes.data(), bytes.size(), hash_);
     ++events_;
   }

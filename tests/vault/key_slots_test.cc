@@ -49,7 +49,7 @@ class KeySlots : public VaultFixture {
     crypto_generichash(check.data(), check.size(), box->data(), box->size(), nullptr, 0);
     box->insert(box->end(), check.begin(), check.end());
     ASSERT_TRUE(write_durably(vault_ / "vault.key", *box));
-    ASSERT_TRUE(write_durably(vault_ / "vault.json", as_view(to_json({remote_config(), wrap}))));
+    ASSERT_TRUE(write_durably(vault_ / "vault.json", as_bytes(to_json({remote_config(), wrap}))));
   }
   Vault vault() const {
     auto found = Vault::find(vault_);
@@ -151,7 +151,7 @@ TEST_F(KeySlots, NothingOpensTwoSlots) {
 TEST_F(KeySlots, WhatOpensTwoSlotsAllTheSameMayRemoveOne) {
   make(passphrase("one"));
   const std::string content = read("vault.key");
-  auto keys = parse_key_file(as_view(content), "vault.key");
+  auto keys = parse_key_file(as_bytes(content), "vault.key");
   ASSERT_TRUE(keys);
   const KeyWrap wrap = make_key_wrap(passphrase("one"), kQuick, random_);
   const auto opened = open_slot(*keys, passphrase("one"));
@@ -245,7 +245,7 @@ TEST_F(KeySlots, ANewerFormatIsNotGuessedAt) {
   crypto_generichash(reinterpret_cast<std::uint8_t*>(content.data()) + content.size() - 16, 16,
                      reinterpret_cast<const std::uint8_t*>(content.data()), content.size() - 16,
                      nullptr, 0);
-  ASSERT_TRUE(write_durably(vault_ / "vault.key", as_view(content)));
+  ASSERT_TRUE(write_durably(vault_ / "vault.key", as_bytes(content)));
   EXPECT_EQ(opening(passphrase("p")), Errc::unsupported);
   const std::string message = vault().unlock(passphrase("p")).error().message;
   EXPECT_NE(

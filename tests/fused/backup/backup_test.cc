@@ -204,7 +204,7 @@ TEST_F(BackupTest, WhatIsHeldComesFreeWhenThereIsNeed) {
   ASSERT_TRUE(fs->sync_all());
   EXPECT_EQ(read(find("second")), pattern(35 * kTestBlock, 2));
   const Ino ino = create("third");
-  const auto third = fs->write(ino, 0, as_view(pattern(35 * kTestBlock)), false);
+  const auto third = fs->write(ino, 0, as_bytes(pattern(35 * kTestBlock)), false);
   ASSERT_FALSE(third);
   EXPECT_EQ(third.error(), ENOSPC);
 }

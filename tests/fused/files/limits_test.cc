@@ -295,7 +295,7 @@ TEST_F(LimitsTest, AFullDiskIsSaidBeforeDataIsTaken) {
   options.cache.free_bytes = [&] { return room; };
   mount();
   const Ino ino = create("a");
-  EXPECT_EQ(fs->write(ino, 0, as_view("x"), false).error(), ENOSPC);
+  EXPECT_EQ(fs->write(ino, 0, as_bytes("x"), false).error(), ENOSPC);
   EXPECT_EQ(fs->getattr(ino)->st_size, 0);
   EXPECT_TRUE(device->take_looked_for_room()) << "nothing else would find that there is room again";
   room = 1u << 30;
@@ -314,9 +314,9 @@ TEST_F(LimitsTest, WhatIsWrittenInPlaceNeedsNoRoom) {
   sync(ino);
   room = 20 * kTestBlock;
   write(ino, 0, second);
-  EXPECT_TRUE(fs->write(create("b"), 0, as_view(pattern(kTestBlock)), false))
+  EXPECT_TRUE(fs->write(create("b"), 0, as_bytes(pattern(kTestBlock)), false))
       << "only new blocks take room";
-  EXPECT_EQ(fs->write(create("c"), 0, as_view(pattern(8 * kTestBlock)), false).error(), ENOSPC);
+  EXPECT_EQ(fs->write(create("c"), 0, as_bytes(pattern(8 * kTestBlock)), false).error(), ENOSPC);
 }
 
 // What it replaces gives it room.
@@ -335,7 +335,7 @@ TEST_F(LimitsTest, OnAFullDeviceAFileIsReplaced) {
     const Ino ino = itself ? old : create("c");
     const std::string next = pattern(100 * kTestBlock, 2);
     for (std::uint64_t at = 0; at < next.size(); at += kTestBlock)
-      ASSERT_TRUE(fs->write(ino, at, as_view(next.substr(at, kTestBlock)), false)) << at;
+      ASSERT_TRUE(fs->write(ino, at, as_bytes(next.substr(at, kTestBlock)), false)) << at;
     fs->closed(ino);
     EXPECT_TRUE(fs->closing(ino));
     sync(ino);
@@ -356,7 +356,7 @@ TEST_F(LimitsTest, OnAFullDeviceAFileIsReplacedFromThePageCache) {
   device->fill_up(true);
   const std::string next = pattern(100 * kTestBlock, 2);
   resize(ino, 0);
-  ASSERT_TRUE(fs->write(ino, 0, as_view(next), true));
+  ASSERT_TRUE(fs->write(ino, 0, as_bytes(next), true));
   sync(ino);
   remount();
   EXPECT_TRUE(read(find("a")) == next);
@@ -371,7 +371,7 @@ TEST_F(LimitsTest, WhatFindsNoRoomIsTriedOnceMore) {
     const Ino ino = create(found ? "a" : "b");
     device->fill_up(true);
     device->hold_writes(true);
-    ASSERT_TRUE(fs->write(ino, 0, as_view(pattern(kTestBlock)), true));
+    ASSERT_TRUE(fs->write(ino, 0, as_bytes(pattern(kTestBlock)), true));
     auto synced = std::async(std::launch::async, [&] { return fs->sync(ino); });
     ASSERT_TRUE(device->wait_held_writes(1));
     device->release_write();
@@ -391,7 +391,7 @@ TEST_F(LimitsTest, OnceThereIsRoomAgainNothingIsHeldBack) {
   mount();
   device->hold_writes(true);
   const Ino ino = create("a");
-  ASSERT_TRUE(fs->write(ino, 0, as_view("x"), true));
+  ASSERT_TRUE(fs->write(ino, 0, as_bytes("x"), true));
   EXPECT_EQ(fs->closing(ino).error(), ENOSPC);
   room = 1u << 30;
   EXPECT_TRUE(fs->closing(ino)) << "it is still on its way, but not for want of room";
@@ -438,7 +438,7 @@ TEST_F(LimitsTest, WhatIsNotWrittenYetIsNotFree) {
       << "what was never written is free at once";
   write(create("last"), 0, pattern(54 * kTestBlock));
   EXPECT_EQ(fs->statfs()->f_bavail, 0u);
-  EXPECT_EQ(fs->write(create("more"), 0, as_view("x"), false).error(), ENOSPC);
+  EXPECT_EQ(fs->write(create("more"), 0, as_bytes("x"), false).error(), ENOSPC);
   device->hold_writes(false);
   ASSERT_TRUE(fs->sync_all());
   EXPECT_EQ(fs->statfs()->f_bavail, 0u);
@@ -477,8 +477,8 @@ TEST_F(LimitsTest, FilesEndWhereAllNumbersDo) {
   const Ino ino = create("a");
   write(ino, 0, "start");
   write(ino, kEnd - 5000, std::string(4999, 'y') + 'z');
-  EXPECT_EQ(fs->write(ino, kEnd, as_view("x"), false).error(), EFBIG);
-  EXPECT_EQ(fs->write(ino, kEnd - 1, as_view("xx"), false).error(), EFBIG);
+  EXPECT_EQ(fs->write(ino, kEnd, as_bytes("x"), false).error(), EFBIG);
+  EXPECT_EQ(fs->write(ino, kEnd - 1, as_bytes("xx"), false).error(), EFBIG);
   remount();
   const Ino found = find("a");
   EXPECT_EQ(fs->getattr(found)->st_size, static_cast<off_t>(kEnd));
@@ -504,7 +504,7 @@ TEST_F(LimitsTest, AFullDiskDoesNotLoseWhatTheKernelHasTaken) {
   options.cache.free_bytes = [&] { return room; };
   mount();
   const Ino ino = create("a");
-  ASSERT_TRUE(fs->write(ino, 0, as_view("kept"), true));
+  ASSERT_TRUE(fs->write(ino, 0, as_bytes("kept"), true));
   EXPECT_TRUE(device->take_looked_for_room());
   EXPECT_EQ(fs->closing(ino).error(), ENOSPC);
   EXPECT_EQ(read(ino), "kept");

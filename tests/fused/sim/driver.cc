@@ -154,7 +154,7 @@ void Driver::check_same(const Observed& seen) {
 }
 
 /// All this is durable, and nothing else is.
-void Driver::adopt(const Observed& seen) {
+void Driver::reenrol(const Observed& seen) {
   tree_ = Tree(kBlock, seen.names, seen.files);
   tree_.end_operation(time());
 }
@@ -221,7 +221,7 @@ void Driver::recover() {
       if (world_.mapped() != blocks_of_files())
         throw Violation(fmt::format("files have {} blocks, the device has {}", blocks_of_files(),
                                     world_.mapped()));
-      adopt(seen);
+      reenrol(seen);
       mount_again(true);
       check_same(observe(*fs_, kBlock));
       mount_again(false);
@@ -293,7 +293,7 @@ void Driver::run() {
   if (!fs_->sync_all()) throw Violation("a new file system does not commit");
   Names empty;
   empty.inodes[kRootIno] = observe(*fs_, kBlock).names.inodes.at(kRootIno);
-  adopt({empty, {}});
+  reenrol({empty, {}});
   quiet_ = false;
   for (std::uint64_t i = 0; i < options_.operations; ++i) {
     try {
@@ -316,7 +316,7 @@ void Driver::run() {
         mount(true);
         const Observed seen = observe(*fs_, kBlock);
         check_same(seen);
-        adopt(seen);
+        reenrol(seen);
         mount_again(false);
       }
     } catch (const Cut&) {

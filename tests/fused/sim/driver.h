@@ -53,7 +53,7 @@ class Driver {
   void recover();
   void check(const Observed& seen);
   void check_same(const Observed& seen);
-  void adopt(const Observed& seen);
+  void reenrol(const Observed& seen);
   void let_give_way();
   void meanwhile();
   void beat();
@@ -111,7 +111,7 @@ class Driver {
   /// the world's trouble allows.
   bool judge(const Begun& begun, int error, int expected = 0) const;
   bool is_still(Ino ino) const { return !exclusive_.contains(ino) && !shared_.contains(ino); }
-  void adopt_times(Ino ino);
+  void reenrol_times(Ino ino);
   std::string payload(std::uint64_t length);
   std::int64_t time() const;
   std::size_t blocks_of_files();

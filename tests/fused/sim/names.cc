@@ -74,7 +74,7 @@ Name Driver::any_name() {
 }
 
 /// Takes the times that the file system shows; all else must be as it was.
-void Driver::adopt_times(Ino ino) {
+void Driver::reenrol_times(Ino ino) {
   const auto shown = fs_->getattr(ino);
   if (!shown) throw Violation(fmt::format("getattr of {}: errno {}", ino, shown.error()));
   Attributes& known = tree_.now.inodes.at(ino);
@@ -108,9 +108,9 @@ bool Driver::make(const Name& name, std::uint32_t type) {
       throw Violation(fmt::format("inode number {} is in use", outcome->st_ino));
     tree_.make(name, outcome->st_ino, made);
     ++references_[outcome->st_ino];
-    adopt_times(outcome->st_ino);
+    reenrol_times(outcome->st_ino);
   }
-  adopt_times(name.first);
+  reenrol_times(name.first);
   end();
   return true;
 }
@@ -129,8 +129,8 @@ bool Driver::link(Ino ino, const Name& name) {
     ++references_[ino];
   else
     tree_.now = before;
-  adopt_times(ino);
-  adopt_times(name.first);
+  reenrol_times(ino);
+  reenrol_times(name.first);
   end();
   return true;
 }
@@ -153,7 +153,7 @@ bool Driver::unlink(const Name& name, bool directory) {
     drop(ino);
   else
     tree_.now = before;
-  adopt_times(name.first);
+  reenrol_times(name.first);
   end();
   return true;
 }
@@ -191,11 +191,11 @@ bool Driver::rename(const Name& from, const Name& to, unsigned flags) {
       if (each != 0 && tree_.now.inodes.contains(each) &&
           (references_[each] > 0 || tree_.now.inodes.at(each).nlink > 0)) {
         know(each);
-        adopt_times(each);
+        reenrol_times(each);
       }
   }
-  adopt_times(from.first);
-  adopt_times(to.first);
+  reenrol_times(from.first);
+  reenrol_times(to.first);
   end();
   return true;
 }
@@ -204,12 +204,12 @@ bool Driver::rename(const Name& from, const Name& to, unsigned flags) {
 void Driver::drop(Ino ino) {
   if (!tree_.now.inodes.contains(ino)) return;
   if (references_[ino] > 0)
-    adopt_times(ino);
+    reenrol_times(ino);
   else if (tree_.now.inodes.at(ino).nlink == 0)
     tree_.end(ino);
   else {
     know(ino);
-    adopt_times(ino);
+    reenrol_times(ino);
   }
 }
 
@@ -236,7 +236,7 @@ bool Driver::change_attributes(Ino ino) {
     if (change.mtime && to_ns(outcome->st_mtim) != *change.mtime)
       throw Violation(begun.what + ": another mtime");
   }
-  adopt_times(ino);
+  reenrol_times(ino);
   end();
   return true;
 }
@@ -262,7 +262,7 @@ bool Driver::change_xattr(Ino ino) {
                                                              : 0;
     if (judge(begun, error_of(outcome), expected)) xattrs[name] = value;
   }
-  adopt_times(ino);
+  reenrol_times(ino);
   end();
   return true;
 }

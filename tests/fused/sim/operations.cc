@@ -43,7 +43,7 @@ bool Driver::write(Ino ino, std::uint64_t offset, std::uint64_t length) {
   const auto pending =
       pending_.insert(pending_.end(), {ino, begun.at, file.steps_of_write(offset, bytes)});
   const bool from_page_cache = dice_.one_in(2);
-  const auto outcome = fs_->write(ino, offset, as_view(bytes), from_page_cache);
+  const auto outcome = fs_->write(ino, offset, as_bytes(bytes), from_page_cache);
   auto steps = file.steps_of_write(offset, bytes);
   bool was_quiet = quiet_;
   std::uint64_t cut_in = 0;
@@ -73,7 +73,7 @@ bool Driver::write(Ino ino, std::uint64_t offset, std::uint64_t length) {
   quiet_ = was_quiet;
   if (cut_in > 0) world_.cut_in = cut_in;
   pending_.erase(pending);
-  adopt_times(ino);
+  reenrol_times(ino);
   end();
   return true;
 }
@@ -92,7 +92,7 @@ bool Driver::resize(Ino ino, std::uint64_t size) {
     FileHistory& file = tree_.files.at(ino);
     file.apply(file.steps_of_resize(size, time()), begun.at, tree_.ended() + 1);
   }
-  adopt_times(ino);
+  reenrol_times(ino);
   end();
   return true;
 }
@@ -133,7 +133,7 @@ bool Driver::punch(Ino ino, int mode, std::uint64_t offset, std::uint64_t length
   if (!judge(begun, outcome ? 0 : outcome.error())) steps.clear();
   if (pending != pending_.end()) pending_.erase(pending);
   file.apply(std::move(steps), begun.at, tree_.ended() + 1);
-  adopt_times(ino);
+  reenrol_times(ino);
   end();
   return true;
 }

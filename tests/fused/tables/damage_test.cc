@@ -91,8 +91,8 @@ TEST_F(DamageTest, ALostBlockCostsItsBytes) {
   EXPECT_EQ(*read(a, 2 * kTestBlock), SampleVault::content("/a").substr(2 * kTestBlock));
   expect_good("/b");
   // Part of it cannot be written; all of it can, and is there after the next mount.
-  EXPECT_EQ(fs->write(a, kTestBlock, as_view("x"), false).error(), EIO);
-  EXPECT_TRUE(fs->write(a, kTestBlock, as_view(std::string(kTestBlock, 'n')), false));
+  EXPECT_EQ(fs->write(a, kTestBlock, as_bytes("x"), false).error(), EIO);
+  EXPECT_TRUE(fs->write(a, kTestBlock, as_bytes(std::string(kTestBlock, 'n')), false));
   const std::string mended = *read(a);
   EXPECT_EQ(mended.substr(kTestBlock, kTestBlock), std::string(kTestBlock, 'n'));
   unmount();
@@ -154,7 +154,7 @@ TEST_F(DamageTest, FreedNumbersOfLostBlocksAreNotTaken) {
   const auto made = fs->make({}, kRootIno, "new", {S_IFREG | 0644, 0, {}});
   ASSERT_TRUE(made);
   const std::string text = pattern(5 * kTestBlock);
-  ASSERT_TRUE(fs->write(made->st_ino, 0, as_view(text), false));
+  ASSERT_TRUE(fs->write(made->st_ino, 0, as_bytes(text), false));
   ASSERT_TRUE(fs->sync(made->st_ino));
   unmount();
   EXPECT_EQ(count("SELECT COUNT(*) - COUNT(DISTINCT block) FROM extents"), 0u);
@@ -227,7 +227,7 @@ TEST_F(DamageTest, NothingIsMadeOfAChangedExtent) {
     vault.change(fmt::format("UPDATE extents SET valid = {} WHERE ino = {{a}} AND idx = 1", valid));
     mount();
     const Ino a = find("a");
-    EXPECT_EQ(fs->write(a, kTestBlock, as_view(std::string(100, 'n')), false).error(), EIO);
+    EXPECT_EQ(fs->write(a, kTestBlock, as_bytes(std::string(100, 'n')), false).error(), EIO);
     EXPECT_EQ(fs->fallocate(a, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kTestBlock, 100).error(),
               EIO);
     EXPECT_EQ(fs->setattr(a, shorter).error(), EIO);
@@ -240,7 +240,7 @@ TEST_F(DamageTest, NothingIsMadeOfAChangedExtent) {
               2u)
         << "as it was";
     mount();
-    ASSERT_TRUE(fs->write(find("a"), kTestBlock, as_view(std::string(kTestBlock, 'n')), false));
+    ASSERT_TRUE(fs->write(find("a"), kTestBlock, as_bytes(std::string(kTestBlock, 'n')), false));
     unmount();
     mount();
     EXPECT_EQ(read(find("a"), kTestBlock, kTestBlock), std::string(kTestBlock, 'n'));
@@ -271,7 +271,7 @@ TEST_F(DamageTest, AnExtentThatIsMissingStaysSo) {
     mount();
     if (overwrites) {
       ASSERT_TRUE(
-          fs->write(find("a"), 7 * kTestBlock, as_view(std::string(kTestBlock, 'n')), false));
+          fs->write(find("a"), 7 * kTestBlock, as_bytes(std::string(kTestBlock, 'n')), false));
     } else {
       size.size = kTestBlock + 100;
       EXPECT_EQ(fs->setattr(find("a"), size).error(), EIO);
@@ -290,7 +290,7 @@ TEST_F(DamageTest, AnExtentThatIsMissingStaysSo) {
   EXPECT_EQ(read(a, kTestBlock, 1).error(), EIO);
   size.size = 0;
   ASSERT_TRUE(fs->setattr(a, size));
-  ASSERT_TRUE(fs->write(a, 2 * kTestBlock, as_view("new"), false));
+  ASSERT_TRUE(fs->write(a, 2 * kTestBlock, as_bytes("new"), false));
   fs->closed(a);
   EXPECT_TRUE(fs->sync(a));
   EXPECT_EQ(read(a, kTestBlock, 1), std::string(1, '\0')) << "it is another content";
@@ -359,9 +359,9 @@ TEST_F(DamageTest, WhatIsWrittenWholeNeedsNothingThatIsLost) {
   mount();
   const Ino a = find("a");
   const std::string fresh(kTestBlock, 'n');
-  EXPECT_EQ(fs->write(a, kTestBlock, as_view("n"), false).error(), EIO);
+  EXPECT_EQ(fs->write(a, kTestBlock, as_bytes("n"), false).error(), EIO);
   for (const std::uint64_t index : {1u, 20u})
-    EXPECT_TRUE(fs->write(a, index * kTestBlock, as_view(fresh), false));
+    EXPECT_TRUE(fs->write(a, index * kTestBlock, as_bytes(fresh), false));
   EXPECT_TRUE(fs->sync(a));
   EXPECT_EQ(read(a, 15 * kTestBlock, 1).error(), EIO) << "nobody knows where the other one was";
   unmount();
@@ -418,7 +418,7 @@ TEST_F(DamageTest, RowsOfOlderVersionsGetChecksumsAsTheyAreWritten) {
   options.read_only = false;
   mount();
   expect_good("/a");
-  ASSERT_TRUE(fs->write(find("b"), 0, as_view("x"), false));
+  ASSERT_TRUE(fs->write(find("b"), 0, as_bytes("x"), false));
   unmount();
   const auto sealed = [&](const char* name) {
     return count(fmt::format("SELECT COUNT(*) FROM inodes WHERE checksum IS NOT NULL AND ino = {}",
@@ -481,8 +481,8 @@ TEST_F(ReadOnlyTest, EverythingIsReadAndNothingChanged) {
   change.mode = 0777;
   const auto is_refused = [](const auto& outcome) { return !outcome && outcome.error() == EROFS; };
   EXPECT_TRUE(is_refused(fs->setattr(a, change)));
-  EXPECT_TRUE(is_refused(fs->write(a, 0, as_view("x"), false)));
-  EXPECT_TRUE(is_refused(fs->write(a, 0, as_view("x"), true)));
+  EXPECT_TRUE(is_refused(fs->write(a, 0, as_bytes("x"), false)));
+  EXPECT_TRUE(is_refused(fs->write(a, 0, as_bytes("x"), true)));
   EXPECT_TRUE(is_refused(fs->make({}, kRootIno, "new", {S_IFREG | 0644, 0, {}})));
   EXPECT_TRUE(is_refused(fs->link(a, kRootIno, "new")));
   EXPECT_TRUE(is_refused(fs->unlink(kRootIno, "a")));

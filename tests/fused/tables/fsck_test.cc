@@ -302,7 +302,7 @@ TEST(Fsck, WhatACrashLeavesIsNoDamage) {
     row->blocks.push_back({.block = 50, .slot = 99, .leaf = 0, .version = 1});
     leaf->reset();
     auto put = database.prepare("UPDATE buckets SET blocks = ? WHERE bucket = 2");
-    ASSERT_TRUE(put && put->bind(0, View(encode_row(2, *row))).run());
+    ASSERT_TRUE(put && put->bind(0, ByteSpan(encode_row(2, *row))).run());
   }
   vault.damage("UPDATE inodes SET nlink = 0 WHERE ino = {empty}");
   vault.damage("DELETE FROM dentries WHERE ino = {empty}");

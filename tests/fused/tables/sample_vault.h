@@ -63,7 +63,7 @@ class SampleVault {
       inodes_[(parent == "/" ? "" : parent) + "/" + name] = made->st_ino;
     };
     const auto fill = [&](const std::string& name, std::uint64_t offset = 0) {
-      ASSERT_TRUE(fs.write(inodes_.at(name), offset, as_view(content(name)), false)) << name;
+      ASSERT_TRUE(fs.write(inodes_.at(name), offset, as_bytes(content(name)), false)) << name;
     };
     inodes_["/"] = kRootIno;
     make("/", "a", S_IFREG | 0644);
@@ -111,7 +111,7 @@ class SampleVault {
     ASSERT_TRUE(put);
     for (const auto& [bucket, row] : buckets)
       EXPECT_TRUE(put->bind(0, static_cast<std::int64_t>(bucket))
-                      .bind(1, View(encode_row(bucket, row)))
+                      .bind(1, ByteSpan(encode_row(bucket, row)))
                       .run());
   }
 

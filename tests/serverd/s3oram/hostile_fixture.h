@@ -52,13 +52,13 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
       samples_.push_back(
           {kClient, server, request(1, CheckRequest{open_.next.epoch, evictions(), 0, kRoot})});
       samples_.push_back({kClient, server,
-                          request(1, AdoptRequest{{open_.volume, params_, server},
-                                                  open_.next,
-                                                  evictions(),
-                                                  static_cast<std::uint8_t>(cluster_height_),
-                                                  0,
-                                                  {{kRoot + 1, kRoot + 1, 1, 7}},
-                                                  true})});
+                          request(1, ReenrolRequest{{open_.volume, params_, server},
+                                                    open_.next,
+                                                    evictions(),
+                                                    static_cast<std::uint8_t>(cluster_height_),
+                                                    0,
+                                                    {{kRoot + 1, kRoot + 1, 1, 7}},
+                                                    true})});
     }
     recording_ = false;
   }
@@ -68,7 +68,7 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
     if (recording_ && is_question(message)) {
       if (type_of(message) == MessageType::open) {
         open_message_ = message;
-        open_ = *decode<OpenRequest>(View(open_message_).subspan(Rpc::kHeaderSize));
+        open_ = *decode<OpenRequest>(ByteSpan(open_message_).subspan(Rpc::kHeaderSize));
       }
       if (++recorded_[{type_of(message), from, to}] <= 5) samples_.push_back({from, to, message});
     }
@@ -109,14 +109,15 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
     Permutation to(slots);
     for (std::uint32_t i = 0; i < slots; ++i) to[i] = i;
     EvictionPlan plan{.movement = to, .placements = {}, .overflow = {}};
-    Prg prg(Seed{}, as_view("orders"));
+    Prg prg(Seed{}, as_bytes("orders"));
     return eviction_orders(params_, plan, prg)[server - 1];
   }
   std::uint64_t evictions() { return cluster_.engine().status().evictions; }
-  std::uint64_t view() {
+  std::uint64_t tree_version() {
     for (auto sample = samples_.rbegin(); sample != samples_.rend(); ++sample)
       if (type_of(sample->message) == MessageType::commit)
-        return decode<CommitRequest>(View(sample->message).subspan(Rpc::kHeaderSize))->id.eviction;
+        return decode<CommitRequest>(ByteSpan(sample->message).subspan(Rpc::kHeaderSize))
+            ->id.eviction;
     return 0;
   }
 

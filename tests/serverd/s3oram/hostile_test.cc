@@ -47,7 +47,7 @@ class Hostile : public test::HostileFixture {
         sample.from = kNobody;
         [[fallthrough]];
       default:
-        for (auto flips = 1 + random_() % 8; flips > 0; --flips) {
+        for (auto installs = 1 + random_() % 8; installs > 0; --installs) {
           const std::size_t range =
               random_() % 2 ? message.size() : std::min<std::size_t>(64, message.size());
           message[random_() % range] ^= static_cast<std::uint8_t>(1 << random_() % 8);
@@ -67,10 +67,10 @@ class Hostile : public test::HostileFixture {
     if (message.size() < Rpc::kHeaderSize || !is_question(message) ||
         message[1] != Rpc::kWireVersion)
       return Due::no_harm;
-    const View body = View(message).subspan(Rpc::kHeaderSize);
+    const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
     const MessageType type = type_of(message);
-    const bool of_peers =
-        type == MessageType::subshare || type == MessageType::addend || type == MessageType::relay;
+    const bool of_peers = type == MessageType::subshare || type == MessageType::masked_share ||
+                          type == MessageType::relay;
     if (of_peers != (sample.from != kClient)) return Due::refusal;
     const auto in_session = [&]<class T>(std::optional<T> read, Due otherwise) {
       return read && read->epoch == open_.next.epoch ? otherwise : Due::refusal;
@@ -84,9 +84,9 @@ class Hostile : public test::HostileFixture {
         const auto survey = decode<SurveyRequest>(body);
         return survey && survey->volume == open_.volume ? Due::no_harm : Due::refusal;
       }
-      case MessageType::adopt: {
-        const auto adopt = decode<AdoptRequest>(body);
-        return adopt && adopt->volume.id == open_.volume ? Due::no_harm : Due::refusal;
+      case MessageType::reenrol: {
+        const auto reenrol = decode<ReenrolRequest>(body);
+        return reenrol && reenrol->volume.id == open_.volume ? Due::no_harm : Due::refusal;
       }
       case MessageType::fits:
         return Due::no_harm;
@@ -136,8 +136,8 @@ class Hostile : public test::HostileFixture {
         return in_session(decode<MendRequest>(body), Due::obedience);
       case MessageType::withdraw:
         return in_session(decode<WithdrawRequest>(body), Due::obedience);
-      case MessageType::addend:  // a lie, if a retrieval waits for it
-        return in_session(decode<AddendRequest>(body), Due::obedience);
+      case MessageType::masked_share:  // a lie, if a retrieval waits for it
+        return in_session(decode<MaskedShareRequest>(body), Due::obedience);
       case MessageType::relay:
         return in_session(decode<RelayRequest>(body), Due::obedience);
       case MessageType::subshare:  // of evictions that are over, or that never will be
@@ -184,21 +184,22 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
   for (auto& byte : junk) byte = static_cast<std::uint8_t>(random_());
   const auto near = [&](std::uint64_t middle) { return middle + random_() % 5 - 2; };
   const auto some = [&](std::size_t likely) {
-    return View(junk).first(random_() % 3 ? likely : random_() % junk.size());
+    return ByteSpan(junk).first(random_() % 3 ? likely : random_() % junk.size());
   };
   const auto likely_orders = [&](Party server, const EvictionId& id, unsigned height) {
     orders = orders_of(server, id, height);
     if (random_() % 4 == 0) orders.resize(random_() % (orders.size() + 1));
-    return View(orders);
+    return ByteSpan(orders);
   };
-  const std::uint64_t now = view();
+  const std::uint64_t now = tree_version();
   std::vector<EvictionId> ids(4);
   for (auto& id : ids) id.attempt.fill(static_cast<std::uint8_t>(random_()));
   for (int round = 0; round < 3000; ++round) {
     const auto server = static_cast<Party>(1 + random_() % 3);
     const auto height =
         static_cast<std::uint8_t>(random_() % 4 ? cluster_height_ + random_() % 2 : random_());
-    const Turn turn = random_() % 4 ? first_turn(now, 4) + random_() % 13 : random_();
+    const WriteNumber write_number =
+        random_() % 4 ? first_write_number(now, 4) + random_() % 13 : random_();
     EvictionId id = ids[random_() % ids.size()];
     id.eviction = near(now);
     Bytes message;
@@ -223,26 +224,27 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
     };
     switch (random_() % 16) {
       case 0: {
-        RetrieveRequest retrieval{.epoch = epoch,
-                                  .view = near(now),
-                                  .height = height,
-                                  .written = turn,
-                                  .turn = random_(),
-                                  .leaf = random_(),
-                                  .query = some(turn % 9 + params_.stash_slots + height % 31 * z),
-                                  .query_seed = seed(),
-                                  .sum = {}};
+        RetrieveRequest retrieval{
+            .epoch = epoch,
+            .tree_version = near(now),
+            .height = height,
+            .written = write_number,
+            .write_number = random_(),
+            .leaf = random_(),
+            .query = some(write_number % 9 + params_.stash_slots + height % 31 * z),
+            .query_seed = seed(),
+            .sum = {}};
         if (random_() % 2)
-          retrieval.sum = SumOrder{.ticket = random_() % 50,
+          retrieval.sum = SumOrder{.request_id = random_() % 50,
                                    .oldest = random_() % 20,
-                                   .adder = static_cast<Party>(random_() % 5),
+                                   .aggregator = static_cast<Party>(random_() % 5),
                                    .mask = seed()};
         message = request(random_(), retrieval);
         break;
       }
       case 1: {
         WriteRootRequest write{.epoch = epoch,
-                               .turn = turn,
+                               .write_number = write_number,
                                .access = random_() % 4,
                                .share = some(params_.slot_size()),
                                .parts = {},
@@ -257,13 +259,13 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
       }
       case 9:
         cluster_.inject(peer(), server,
-                        request(random_(), RelayRequest{epoch, turn, random_() % 4,
+                        request(random_(), RelayRequest{epoch, write_number, random_() % 4,
                                                         some(params_.slot_size())}));
         break;
       case 10:
-        cluster_.inject(
-            peer(), server,
-            request(random_(), AddendRequest{epoch, random_() % 50, some(params_.slot_size())}));
+        cluster_.inject(peer(), server,
+                        request(random_(), MaskedShareRequest{epoch, random_() % 50,
+                                                              some(params_.slot_size())}));
         break;
       case 11:
         message = request(random_(), WithdrawRequest{epoch, random_() % 50});
@@ -271,8 +273,8 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
       case 12:
         message = request(random_(),
                           ContributeRequest{.epoch = epoch,
-                                            .view = near(now),
-                                            .ticket = random_() % 50,
+                                            .tree_version = near(now),
+                                            .request_id = random_() % 50,
                                             .oldest = random_() % 20,
                                             .at = place(),
                                             .to = static_cast<Party>(random_() % 5),
@@ -281,8 +283,8 @@ TEST_P(Hostile, AMadClientLeavesServersThatServe) {
         break;
       case 13:
         message = request(random_(), MendRequest{.epoch = epoch,
-                                                 .view = near(now),
-                                                 .ticket = random_() % 50,
+                                                 .tree_version = near(now),
+                                                 .request_id = random_() % 50,
                                                  .oldest = random_() % 20,
                                                  .at = place(),
                                                  .access = random_() % 3,

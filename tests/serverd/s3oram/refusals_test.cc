@@ -129,7 +129,7 @@ TEST(RefusalsOfCreate, ATreeThatItsMemoryCannotHold) {
   EXPECT_NE(decode<HelloAnswer>(hello->body())->volume->id, other) << "the one before stays";
 }
 
-TEST_P(Refusals, LabelsAreForTheClientInItsSessionAndOfTheViewThatIs) {
+TEST_P(Refusals, LabelsAreForTheClientInItsSessionAndOfTheTreeVersionThatIs) {
   const std::uint64_t epoch = open_.next.epoch, now = evictions();
   const auto refused = [&](Party from, const Bytes& message) {
     refused_[number_of(message)] = fmt::format("type {} of {}", u16_at(message, 2), from);
@@ -146,7 +146,7 @@ TEST_P(Refusals, LabelsAreForTheClientInItsSessionAndOfTheViewThatIs) {
       if (from != 2 || !is_answer(message) || number_of(message) != number) return;
       answered = true;
       EXPECT_EQ(u16_at(message, 4), 0);
-      const auto answer = decode<LabelsAnswer>(View(message).subspan(Rpc::kHeaderSize));
+      const auto answer = decode<LabelsAnswer>(ByteSpan(message).subspan(Rpc::kHeaderSize));
       ASSERT_TRUE(answer);
       EXPECT_EQ(answer->slots.size(), params_.root_slots());
     };
@@ -158,13 +158,13 @@ TEST_P(Refusals, LabelsAreForTheClientInItsSessionAndOfTheViewThatIs) {
   refused(1, request(random_(), good));
   refused(1, request(random_(), SurveyRequest{open_.volume}));
   refused(kClient, request(random_(), SurveyRequest{other}));
-  for (const auto& [of, view, bucket] : {std::tuple{epoch - 1, now, kRoot},
-                                         {epoch, now + 1, kRoot},
-                                         {epoch, now - 1, kRoot},
-                                         {epoch, now, BucketIndex{0}},
-                                         {epoch, now, BucketIndex{1} << 40},
-                                         {epoch, now, bucket_count(cluster_height_) + 1}})
-    refused(kClient, request(random_(), LabelsRequest{of, view, bucket}));
+  for (const auto& [of, tree_version, bucket] : {std::tuple{epoch - 1, now, kRoot},
+                                                 {epoch, now + 1, kRoot},
+                                                 {epoch, now - 1, kRoot},
+                                                 {epoch, now, BucketIndex{0}},
+                                                 {epoch, now, BucketIndex{1} << 40},
+                                                 {epoch, now, bucket_count(cluster_height_) + 1}})
+    refused(kClient, request(random_(), LabelsRequest{of, tree_version, bucket}));
   EXPECT_TRUE(refused_.empty()) << "no answer: " << refused_.begin()->second;
   check_contents();
 }
@@ -178,11 +178,11 @@ TEST_P(Refusals, AWrongSubshareCostsOneAttempt) {
     if (from == 1 && to == 2 && is_question(message) && type_of(message) == MessageType::subshare &&
         spoilt < 3) {
       ++spoilt;
-      auto subshare = *decode<SubshareRequest>(View(message).subspan(Rpc::kHeaderSize));
-      const View share = subshare.share;
+      auto subshare = *decode<SubshareRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+      const ByteSpan share = subshare.share;
       subshare.share = spoilt == 1   ? share.first(0)
                        : spoilt == 2 ? share.first(share.size() - 1)
-                                     : View(large);
+                                     : ByteSpan(large);
       const_cast<Bytes&>(message) = request(number_of(message), subshare);
     }
     return true;
@@ -206,7 +206,7 @@ TEST_P(Refusals, AFloodOfSubsharesIsBounded) {
     return true;
   };
   for (std::uint64_t number = 0; number < 20000; ++number) {
-    EvictionId id{.eviction = number % 2 ? ~std::uint64_t{0} : view() + 1000};
+    EvictionId id{.eviction = number % 2 ? ~std::uint64_t{0} : tree_version() + 1000};
     for (auto& byte : id.attempt) byte = static_cast<std::uint8_t>(random_());
     cluster_.inject(2, 1, request(number, SubshareRequest{open_.next.epoch, id, 0, 0, {}}));
     if (number % 500 == 0) cluster_.settle();
@@ -229,7 +229,7 @@ TEST_P(Refusals, AFloodOfSubsharesIsBounded) {
 
 // Nor do long ones fill the memory.
 TEST_P(Refusals, AFloodOfLongSubsharesIsBoundedByTheirSize) {
-  const auto path = PathSlots::evicted(params_, view(), cluster_height_);
+  const auto path = PathSlots::evicted(params_, tree_version(), cluster_height_);
   const Bytes share(path.count() * params_.slot_size() / 4);
   std::size_t taken = 0, turned_away = 0;
   cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
@@ -238,7 +238,7 @@ TEST_P(Refusals, AFloodOfLongSubsharesIsBoundedByTheirSize) {
     return true;
   };
   for (std::uint64_t number = 0; number < 50; ++number) {
-    EvictionId id{.eviction = view() + 1000};
+    EvictionId id{.eviction = tree_version() + 1000};
     for (auto& byte : id.attempt) byte = static_cast<std::uint8_t>(random_());
     cluster_.inject(2, 1, request(number, SubshareRequest{open_.next.epoch, id, 0, 0, share}));
   }
@@ -281,7 +281,7 @@ TEST_P(Refusals, OrdersOfAnotherShapeAreRefused) {
   for (Party server = 1; server <= 3; ++server) {
     const auto opened = stranger.ask(server, open_);
     ASSERT_OK(opened);
-    const std::uint64_t now = decode<OpenAnswer>(opened->body())->view;
+    const std::uint64_t now = decode<OpenAnswer>(opened->body())->tree_version;
     const EvictionId id{now, {}};
     const auto height = static_cast<std::uint8_t>(cluster_height_);
     const Bytes right = orders_of(server, id, height);

@@ -27,7 +27,7 @@ EvictionId attempt(std::uint64_t eviction, std::uint8_t tag) {
   return id;
 }
 
-using Buckets = std::map<BucketIndex, FrameRef>;
+using Buckets = std::map<BucketIndex, BucketVersionRef>;
 
 Bytes read_all(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -50,25 +50,25 @@ class ControlTest : public testing::Test {
     if (!opened) throw std::runtime_error(opened.error().message);
     control_.emplace(std::move(*opened));
   }
-  Buckets buckets(std::uint64_t view, unsigned height) const {
+  Buckets buckets(std::uint64_t tree_version, unsigned height) const {
     Buckets found;
     std::vector<BucketIndex> all{kStashBucket, kStashBucket + 1};
     for (BucketIndex bucket = 1; bucket <= bucket_count(height); ++bucket) all.push_back(bucket);
     for (const BucketIndex bucket : all) {
-      auto ref = control_->bucket(bucket, view);
+      auto ref = control_->bucket(bucket, tree_version);
       EXPECT_TRUE(ref) << ref.error().message;
-      if (ref && ref->frame != 0) found[bucket] = *ref;
+      if (ref && ref->bucket_version != 0) found[bucket] = *ref;
     }
     return found;
   }
-  Buckets present() const { return buckets(control_->view(), control_->height()); }
+  Buckets present() const { return buckets(control_->tree_version(), control_->height()); }
   /// Prepares `versions` in new frames and gives the reservations back, as the server does.
   BucketVersions prepare_fresh(const EvictionId& id, unsigned next_height,
                                const std::vector<BucketIndex>& which) {
     BucketVersions versions;
     for (const BucketIndex bucket : which) versions.push_back({bucket, {control_->allocate(), 8}});
     EXPECT_TRUE(control_->prepare(id, next_height, versions));
-    for (const auto& version : versions) control_->give_back(version.second.frame);
+    for (const auto& version : versions) control_->give_back(version.second.bucket_version);
     return versions;
   }
 
@@ -95,7 +95,7 @@ TEST_F(ControlTest, RemembersTheVolumeAndTheSession) {
     EXPECT_EQ(control_->volume()->params, description(7).params);
     EXPECT_EQ(control_->volume()->server, 2);
     EXPECT_EQ(control_->session(), session);
-    EXPECT_EQ(control_->view(), 0u);
+    EXPECT_EQ(control_->tree_version(), 0u);
     EXPECT_EQ(control_->height(), 1u);
     EXPECT_EQ(present(), Buckets{});
   }
@@ -124,11 +124,11 @@ TEST_F(ControlTest, CreateForgetsWhatWasThere) {
   for (int i = 0; i < 2; ++i, reopen()) {
     EXPECT_EQ(control_->volume()->id, description(8).id);
     EXPECT_EQ(control_->session(), Session{});
-    EXPECT_EQ(control_->view(), 0u);
+    EXPECT_EQ(control_->tree_version(), 0u);
     EXPECT_EQ(control_->height(), 1u);
     EXPECT_FALSE(control_->prepared());
     EXPECT_EQ(present(), Buckets{});
-    const FrameNumber next = control_->allocate();
+    const BucketVersionNumber next = control_->allocate();
     EXPECT_EQ(next, 1u);
     control_->give_back(next);
   }
@@ -139,7 +139,7 @@ TEST_F(ControlTest, PreparedVersionsAreSeenOnlyAfterTheCommit) {
   const auto versions = prepare_fresh(attempt(0, 1), 1, {kStashBucket, 2, 3});
   for (int i = 0; i < 2; ++i, reopen()) {
     EXPECT_EQ(control_->prepared(), attempt(0, 1));
-    EXPECT_EQ(control_->view(), 0u);
+    EXPECT_EQ(control_->tree_version(), 0u);
     EXPECT_EQ(present(), Buckets{});
   }
   ASSERT_GOOD(control_->commit());
@@ -147,19 +147,19 @@ TEST_F(ControlTest, PreparedVersionsAreSeenOnlyAfterTheCommit) {
   EXPECT_EQ(buckets(0, 1), Buckets{}) << "the former view is still there";
   for (int i = 0; i < 2; ++i, reopen()) {
     EXPECT_FALSE(control_->prepared());
-    EXPECT_EQ(control_->view(), 1u);
+    EXPECT_EQ(control_->tree_version(), 1u);
     EXPECT_EQ(present(), wanted);
   }
 }
 
-TEST_F(ControlTest, ReleaseLetsTheFormerViewGo) {
+TEST_F(ControlTest, ReleaseLetsTheFormerTreeVersionGo) {
   ASSERT_GOOD(control_->create(description(7)));
   prepare_fresh(attempt(0, 1), 1, {kStashBucket, 2, 3});
   ASSERT_GOOD(control_->commit());
   prepare_fresh(attempt(1, 1), 1, {kStashBucket, 3});
   ASSERT_GOOD(control_->commit());
   ASSERT_TRUE(control_->bucket(kStashBucket, 1));
-  EXPECT_EQ(control_->bucket(kStashBucket, 1)->frame, 1u);
+  EXPECT_EQ(control_->bucket(kStashBucket, 1)->bucket_version, 1u);
   EXPECT_FALSE(control_->bucket(kStashBucket, 0)) << "only one former view is kept";
   control_->take_freed();
   control_->release();
@@ -181,7 +181,7 @@ TEST_F(ControlTest, DiscardLeavesNothing) {
   ASSERT_GOOD(control_->discard());
   for (int i = 0; i < 2; ++i, reopen()) {
     EXPECT_FALSE(control_->prepared());
-    EXPECT_EQ(control_->view(), 0u);
+    EXPECT_EQ(control_->tree_version(), 0u);
     EXPECT_EQ(control_->height(), 1u);
     EXPECT_EQ(present(), Buckets{});
     EXPECT_EQ(control_->allocate(), 1u);
@@ -190,7 +190,7 @@ TEST_F(ControlTest, DiscardLeavesNothing) {
   EXPECT_EQ(control_->prepared(), attempt(0, 2));
 }
 
-TEST_F(ControlTest, GrowingGivesALeafsFrameToBothItsChildren) {
+TEST_F(ControlTest, GrowingGivesALeafsBucketVersionToBothItsChildren) {
   ASSERT_GOOD(control_->create(description(7)));
   prepare_fresh(attempt(0, 1), 1, {kStashBucket, 2, 3});
   ASSERT_GOOD(control_->commit());
@@ -201,7 +201,7 @@ TEST_F(ControlTest, GrowingGivesALeafsFrameToBothItsChildren) {
   EXPECT_EQ(buckets(1, 1), before);
   for (int i = 0; i < 2; ++i, reopen()) {
     EXPECT_EQ(control_->height(), 2u);
-    const FrameRef leaf2 = before.at(2), leaf3 = versions[1].second;
+    const BucketVersionRef leaf2 = before.at(2), leaf3 = versions[1].second;
     EXPECT_EQ(present(), (Buckets{{kStashBucket, versions[0].second},
                                   {child_of(2, 0), leaf2},
                                   {child_of(2, 1), leaf2},
@@ -209,15 +209,15 @@ TEST_F(ControlTest, GrowingGivesALeafsFrameToBothItsChildren) {
                                   {child_of(3, 1), leaf3}}));
   }
   // The shared frame stays until the second of its two buckets has let it go.
-  const FrameNumber shared = present().at(child_of(2, 0)).frame;
-  for (std::uint64_t view = 2; view <= 3; ++view) {
-    prepare_fresh(attempt(view, 1), 2, {kStashBucket, child_of(2, view % 2)});
+  const BucketVersionNumber shared = present().at(child_of(2, 0)).bucket_version;
+  for (std::uint64_t tree_version = 2; tree_version <= 3; ++tree_version) {
+    prepare_fresh(attempt(tree_version, 1), 2, {kStashBucket, child_of(2, tree_version % 2)});
     ASSERT_GOOD(control_->commit());
     control_->release();
-    std::vector<FrameNumber> taken;
+    std::vector<BucketVersionNumber> taken;
     for (int i = 0; i < 10; ++i) taken.push_back(control_->allocate());
-    EXPECT_EQ(std::count(taken.begin(), taken.end(), shared), view == 3 ? 1 : 0);
-    for (const FrameNumber frame : taken) control_->give_back(frame);
+    EXPECT_EQ(std::count(taken.begin(), taken.end(), shared), tree_version == 3 ? 1 : 0);
+    for (const BucketVersionNumber bucket_version : taken) control_->give_back(bucket_version);
   }
 }
 
@@ -304,7 +304,7 @@ TEST_F(ControlTest, RefusesRowsThatAreNotAsTheyWereWritten) {
     std::filesystem::remove(file);
   }
   reopen();
-  EXPECT_EQ(control_->view(), 1u);
+  EXPECT_EQ(control_->tree_version(), 1u);
 }
 
 // A program from before there were checksums changes the rows without them.
@@ -361,12 +361,12 @@ TEST_F(ControlTest, IsSoundAfterEachChange) {
 // changes nothing that is loaded.
 TEST_F(ControlTest, DamageIsNoticedOrHarmless) {
   ASSERT_GOOD(control_->create(description(7)));
-  std::uint64_t turn = 0;
+  std::uint64_t write_number = 0;
   const auto evict = [&](unsigned height) {
     std::vector<BucketIndex> path{kStashBucket, kStashBucket + 1};
     for (unsigned level = 1; level <= control_->height(); ++level)
-      path.push_back(bucket_on_path(turn * 7, level));
-    prepare_fresh(attempt(++turn, 1), height, path);
+      path.push_back(bucket_on_path(write_number * 7, level));
+    prepare_fresh(attempt(++write_number, 1), height, path);
     ASSERT_GOOD(control_->commit());
     control_->release();
   };
@@ -379,7 +379,7 @@ TEST_F(ControlTest, DamageIsNoticedOrHarmless) {
   for (int i = 0; i < 5; ++i) evict(7);
   ASSERT_GOOD(control_->attempt(attempt(99, 1)));
   const Buckets wanted = present();
-  const auto view = control_->view();
+  const auto tree_version = control_->tree_version();
   control_.reset();
 
   const Bytes sound = read_all(file), before = read_all(earlier);
@@ -390,8 +390,8 @@ TEST_F(ControlTest, DamageIsNoticedOrHarmless) {
     auto opened = Control::open(damaged);
     if (opened) {
       control_.emplace(std::move(*opened));
-      EXPECT_TRUE(control_->volume() && control_->view() == view && present() == wanted &&
-                  control_->attempted(attempt(99, 1)))
+      EXPECT_TRUE(control_->volume() && control_->tree_version() == tree_version &&
+                  present() == wanted && control_->attempted(attempt(99, 1)))
           << what;
       control_.reset();
     }
@@ -442,43 +442,44 @@ TEST_F(ControlTest, ANewerStoreIsLeftAsItIs) {
 
 // Random evictions, discards, growth and restarts against a plain model. A frame in use by the
 // present view, the former one or a prepared version is never given out, and none is lost.
-TEST_F(ControlTest, NeitherReusesNorLosesAFrame) {
+TEST_F(ControlTest, NeitherReusesNorLosesABucketVersion) {
   ASSERT_GOOD(control_->create(description(7)));
   std::mt19937_64 random(1);
   Buckets now, former;
   bool has_former = false;
-  FrameNumber highest = 0;
+  BucketVersionNumber highest = 0;
   unsigned height = 1;
   const auto in_use = [&] {
-    std::set<FrameNumber> frames;
-    for (const auto& [bucket, ref] : now) frames.insert(ref.frame);
+    std::set<BucketVersionNumber> bucket_versions;
+    for (const auto& [bucket, ref] : now) bucket_versions.insert(ref.bucket_version);
     if (has_former)
-      for (const auto& [bucket, ref] : former) frames.insert(ref.frame);
-    return frames;
+      for (const auto& [bucket, ref] : former) bucket_versions.insert(ref.bucket_version);
+    return bucket_versions;
   };
-  for (std::uint64_t view = 0; view < 2000;) {
+  for (std::uint64_t tree_version = 0; tree_version < 2000;) {
     const unsigned next_height = height < 5 && random() % 100 == 0 ? height + 1 : height;
-    std::set<FrameNumber> used = in_use();
+    std::set<BucketVersionNumber> used = in_use();
     BucketVersions versions;
-    std::vector<FrameNumber> reserved;
+    std::vector<BucketVersionNumber> reserved;
     const auto fresh = [&] {
-      const FrameNumber frame = control_->allocate();
-      EXPECT_TRUE(used.insert(frame).second) << "frame " << frame << " is in use";
-      highest = std::max(highest, frame);
-      reserved.push_back(frame);
-      return frame;
+      const BucketVersionNumber bucket_version = control_->allocate();
+      EXPECT_TRUE(used.insert(bucket_version).second) << "frame " << bucket_version << " is in use";
+      highest = std::max(highest, bucket_version);
+      reserved.push_back(bucket_version);
+      return bucket_version;
     };
     // As evictions of either kind do it: some become empty, siblings and the stash part are new.
     for (unsigned level = 1; level <= height; ++level) {
-      const BucketIndex on_path = bucket_on_path(view, level);
-      versions.push_back({on_path, level < height ? FrameRef{} : FrameRef{fresh(), 8}});
+      const BucketIndex on_path = bucket_on_path(tree_version, level);
+      versions.push_back(
+          {on_path, level < height ? BucketVersionRef{} : BucketVersionRef{fresh(), 8}});
       versions.push_back({sibling_of(on_path), {fresh(), 8}});
     }
     if (random() % 2) versions.push_back({kStashBucket, {fresh(), 8}});
     versions.push_back({kStashBucket + 1, {fresh(), 8}});
-    ASSERT_GOOD(control_->prepare(attempt(view, static_cast<std::uint8_t>(random())), next_height,
-                                  versions));
-    for (const FrameNumber frame : reserved) control_->give_back(frame);
+    ASSERT_GOOD(control_->prepare(attempt(tree_version, static_cast<std::uint8_t>(random())),
+                                  next_height, versions));
+    for (const BucketVersionNumber bucket_version : reserved) control_->give_back(bucket_version);
     const bool restarted = random() % 20 == 0;
     if (restarted) {
       reopen();
@@ -486,8 +487,8 @@ TEST_F(ControlTest, NeitherReusesNorLosesAFrame) {
     }
     // What is prepared keeps its frames.
     used = in_use();
-    for (const auto& version : versions) used.insert(version.second.frame);
-    const FrameNumber other = control_->allocate();
+    for (const auto& version : versions) used.insert(version.second.bucket_version);
+    const BucketVersionNumber other = control_->allocate();
     ASSERT_FALSE(used.contains(other)) << "frame " << other << " is in use";
     highest = std::max(highest, other);
     control_->give_back(other);
@@ -506,18 +507,18 @@ TEST_F(ControlTest, NeitherReusesNorLosesAFrame) {
         }
         height = next_height;
       }
-      std::erase_if(now, [](const auto& entry) { return entry.second.frame == 0; });
-      ++view;
+      std::erase_if(now, [](const auto& entry) { return entry.second.bucket_version == 0; });
+      ++tree_version;
     }
     if (random() % 20 == 0) {
       reopen();
       has_former = false;
     }
-    ASSERT_EQ(control_->view(), view);
+    ASSERT_EQ(control_->tree_version(), tree_version);
     ASSERT_EQ(control_->height(), height);
-    ASSERT_EQ(present(), now) << "view " << view;
+    ASSERT_EQ(present(), now) << "view " << tree_version;
     if (has_former) {
-      ASSERT_EQ(buckets(view - 1, height), former) << "view " << view;
+      ASSERT_EQ(buckets(tree_version - 1, height), former) << "view " << tree_version;
     }
     if (random() % 2 == 0) {
       control_->release();
@@ -528,41 +529,41 @@ TEST_F(ControlTest, NeitherReusesNorLosesAFrame) {
   control_->release();
   has_former = false;
   // Every number up to the highest is in use or can be had.
-  std::set<FrameNumber> all = in_use();
+  std::set<BucketVersionNumber> all = in_use();
   while (all.size() < highest) {
-    const FrameNumber frame = control_->allocate();
-    ASSERT_LE(frame, highest) << "a frame has been lost";
-    ASSERT_TRUE(all.insert(frame).second);
+    const BucketVersionNumber bucket_version = control_->allocate();
+    ASSERT_LE(bucket_version, highest) << "a frame has been lost";
+    ASSERT_TRUE(all.insert(bucket_version).second);
   }
   EXPECT_LE(highest, 4 * bucket_count(height)) << "frames are used again";
 }
 
-AdoptRequest adoption() {
+ReenrolRequest reenrolment() {
   return {.volume = description(1),
           .session = {7, {}},
-          .view = 9,
+          .tree_version = 9,
           .height = 3,
           .buckets = {
               {2, 2, 8, 11}, {4, 4, 8, 12}, {6, 4, 8, 12}, {kStashBucket, kStashBucket, 8, 13}}};
 }
 
-TEST_F(ControlTest, AdoptsAVolumeInUse) {
-  ASSERT_GOOD(control_->adopt(adoption()));
+TEST_F(ControlTest, ReenrolsAVolumeInUse) {
+  ASSERT_GOOD(control_->reenrol(reenrolment()));
   for (int life = 0; life < 2; ++life, reopen()) {
-    EXPECT_EQ(control_->view(), 9u);
+    EXPECT_EQ(control_->tree_version(), 9u);
     EXPECT_EQ(control_->height(), 3u);
     EXPECT_EQ(control_->session().epoch, 7u);
     const Buckets found = buckets(9, 3);
     ASSERT_EQ(found.size(), 4u);
     EXPECT_EQ(found.at(4), found.at(6)) << "the tree had grown";
-    EXPECT_NE(found.at(2).frame, found.at(4).frame);
-    EXPECT_EQ(found.at(2), (FrameRef{found.at(2).frame, 8, 11}));
+    EXPECT_NE(found.at(2).bucket_version, found.at(4).bucket_version);
+    EXPECT_EQ(found.at(2), (BucketVersionRef{found.at(2).bucket_version, 8, 11}));
     EXPECT_EQ(control_->layout().size(), 4u);
   }
 }
 
 /// The `from`th to the `end`th of its buckets.
-AdoptRequest part_of(AdoptRequest all, std::size_t from, std::size_t end) {
+ReenrolRequest part_of(ReenrolRequest all, std::size_t from, std::size_t end) {
   all.last = end == all.buckets.size();
   all.from = from;
   all.buckets = {all.buckets.begin() + static_cast<std::ptrdiff_t>(from),
@@ -570,49 +571,49 @@ AdoptRequest part_of(AdoptRequest all, std::size_t from, std::size_t end) {
   return all;
 }
 
-TEST_F(ControlTest, AdoptsInParts) {
-  const AdoptRequest all = adoption();
-  const auto adopt = [&](std::size_t from, std::size_t end) {
-    return control_->adopt(part_of(all, from, end));
+TEST_F(ControlTest, ReenrolsInParts) {
+  const ReenrolRequest all = reenrolment();
+  const auto reenrol = [&](std::size_t from, std::size_t end) {
+    return control_->reenrol(part_of(all, from, end));
   };
-  ASSERT_GOOD(adopt(0, 2));
+  ASSERT_GOOD(reenrol(0, 2));
   EXPECT_FALSE(control_->volume());
-  ASSERT_GOOD(adopt(0, 2));  // it came twice
-  ASSERT_FALSE(adopt(3, 4)) << "one is missing";
-  ASSERT_GOOD(adopt(2, 3));
-  ASSERT_FALSE(adopt(0, 2)) << "it came late, and is no longer the newest";
+  ASSERT_GOOD(reenrol(0, 2));  // it came twice
+  ASSERT_FALSE(reenrol(3, 4)) << "one is missing";
+  ASSERT_GOOD(reenrol(2, 3));
+  ASSERT_FALSE(reenrol(0, 2)) << "it came late, and is no longer the newest";
   EXPECT_FALSE(control_->volume());
-  ASSERT_GOOD(adopt(3, 4));
+  ASSERT_GOOD(reenrol(3, 4));
   for (int life = 0; life < 2; ++life, reopen()) {
-    EXPECT_EQ(control_->view(), 9u);
+    EXPECT_EQ(control_->tree_version(), 9u);
     const Buckets found = buckets(9, 3);
     ASSERT_EQ(found.size(), 4u);
     EXPECT_EQ(found.at(4), found.at(6)) << "of another part";
   }
 }
 
-TEST_F(ControlTest, AdoptsFromTheBeginningInItsNextLife) {
-  const AdoptRequest all = adoption();
-  ASSERT_GOOD(control_->adopt(part_of(all, 0, 2)));
+TEST_F(ControlTest, ReenrolsFromTheBeginningInItsNextLife) {
+  const ReenrolRequest all = reenrolment();
+  ASSERT_GOOD(control_->reenrol(part_of(all, 0, 2)));
   reopen();
-  const Status adopted = control_->adopt(part_of(all, 2, 4));
-  ASSERT_FALSE(adopted);
-  EXPECT_EQ(adopted.error().code, Errc::need_open);
-  ASSERT_GOOD(control_->adopt(all));
+  const Status reenrolled = control_->reenrol(part_of(all, 2, 4));
+  ASSERT_FALSE(reenrolled);
+  EXPECT_EQ(reenrolled.error().code, Errc::need_open);
+  ASSERT_GOOD(control_->reenrol(all));
 }
 
-TEST_F(ControlTest, AnotherSessionAdoptsFromTheBeginning) {
-  AdoptRequest all = adoption();
-  ASSERT_GOOD(control_->adopt(part_of(all, 0, 2)));
+TEST_F(ControlTest, AnotherSessionReenrolsFromTheBeginning) {
+  ReenrolRequest all = reenrolment();
+  ASSERT_GOOD(control_->reenrol(part_of(all, 0, 2)));
   all.session = {8, {}};
-  ASSERT_FALSE(control_->adopt(part_of(all, 2, 4)));
-  ASSERT_GOOD(control_->adopt(part_of(all, 0, 3)));
-  ASSERT_GOOD(control_->adopt(part_of(all, 3, 4)));
+  ASSERT_FALSE(control_->reenrol(part_of(all, 2, 4)));
+  ASSERT_GOOD(control_->reenrol(part_of(all, 0, 3)));
+  ASSERT_GOOD(control_->reenrol(part_of(all, 3, 4)));
   EXPECT_EQ(control_->session().epoch, 8u);
   EXPECT_EQ(control_->layout().size(), 4u);
 }
 
-TEST_F(ControlTest, AdoptsNoBucketThatCannotBe) {
+TEST_F(ControlTest, ReenrolsNoBucketThatCannotBe) {
   const BucketShape impossible[] = {
       {1, 1, 8, 1},                                // the root
       {16, 16, 8, 1},                              // too deep
@@ -622,17 +623,17 @@ TEST_F(ControlTest, AdoptsNoBucketThatCannotBe) {
       {kStashBucket + 2, kStashBucket + 2, 8, 1},  // beyond the stash part
   };
   for (const BucketShape& shape : impossible) {
-    AdoptRequest request = adoption();
+    ReenrolRequest request = reenrolment();
     request.buckets.insert(request.buckets.begin() + 3, shape);
     if (shape.bucket >= kStashBucket) std::swap(request.buckets[3], request.buckets[4]);
-    const Status adopted = control_->adopt(request);
-    ASSERT_FALSE(adopted) << "bucket " << shape.bucket;
-    EXPECT_EQ(adopted.error().code, Errc::bad_request);
+    const Status reenrolled = control_->reenrol(request);
+    ASSERT_FALSE(reenrolled) << "bucket " << shape.bucket;
+    EXPECT_EQ(reenrolled.error().code, Errc::bad_request);
     EXPECT_FALSE(control_->volume());
   }
-  AdoptRequest twice = adoption();
+  ReenrolRequest twice = reenrolment();
   twice.buckets.push_back(twice.buckets.back());
-  EXPECT_FALSE(control_->adopt(twice));
+  EXPECT_FALSE(control_->reenrol(twice));
 }
 
 }  // namespace

@@ -7,13 +7,15 @@
 
 namespace s3oram::test {
 
-inline std::uint16_t u16_at(View message, std::size_t at) {
+inline std::uint16_t u16_at(ByteSpan message, std::size_t at) {
   std::uint16_t value = 0;
   std::memcpy(&value, message.data() + at, sizeof value);
   return value;
 }
-inline MessageType type_of(View message) { return static_cast<MessageType>(u16_at(message, 2)); }
-inline std::uint64_t number_of(View message) {
+inline MessageType type_of(ByteSpan message) {
+  return static_cast<MessageType>(u16_at(message, 2));
+}
+inline std::uint64_t number_of(ByteSpan message) {
   std::uint64_t value = 0;
   std::memcpy(&value, message.data() + 8, sizeof value);
   return value;
@@ -49,7 +51,7 @@ class Stranger {
 
  private:
   Cluster& cluster_;
-  Prg random_{Seed{}, as_view("stranger")};
+  Prg random_{Seed{}, as_bytes("stranger")};
   std::unique_ptr<Transport> port_;
   Rpc rpc_;
 };

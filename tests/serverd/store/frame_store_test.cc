@@ -14,47 +14,52 @@ namespace {
 
 using test::MemoryDisk;
 
-constexpr std::size_t kRingSlots = 3, kSlots = 4, kSlotSize = 40,
-                      kStride = kSlotSize + Frame::kTrailer;
-constexpr std::size_t kCachedFrames = 4;  // the least that a store keeps
+constexpr std::size_t kRootBufferSlots = 3, kSlots = 4, kSlotSize = 40,
+                      kStride = kSlotSize + BucketVersion::kTrailer;
+constexpr std::size_t kCachedBucketVersions = 4;  // the least that a store keeps
 
-class FrameStoreTest : public testing::Test {
+class BucketStoreTest : public testing::Test {
  protected:
-  FrameStore fresh() {
-    return {test::memory_file(disk_), as_view("server 1"), kRingSlots, kSlots, kSlotSize, 0};
+  BucketStore fresh() {
+    return {test::memory_file(disk_), as_bytes("server 1"), kRootBufferSlots, kSlots, kSlotSize, 0};
   }
 
-  static std::shared_ptr<Frame> filled(std::uint8_t tag) {
-    auto frame = std::make_shared<Frame>(kSlots, kSlotSize);
+  static std::shared_ptr<BucketVersion> filled(std::uint8_t tag) {
+    auto bucket_version = std::make_shared<BucketVersion>(kSlots, kSlotSize);
     for (std::size_t slot = 0; slot < kSlots; ++slot)
-      std::fill_n(frame->slot(slot), kSlotSize, static_cast<std::uint8_t>(tag + slot));
-    return frame;
+      std::fill_n(bucket_version->slot(slot), kSlotSize, static_cast<std::uint8_t>(tag + slot));
+    return bucket_version;
   }
-  static void expect_filled(const Result<std::shared_ptr<const Frame>>& frame, std::uint8_t tag,
-                            std::size_t slots = kSlots) {
-    ASSERT_TRUE(frame) << frame.error().message;
+  static void expect_filled(const Result<std::shared_ptr<const BucketVersion>>& bucket_version,
+                            std::uint8_t tag, std::size_t slots = kSlots) {
+    ASSERT_TRUE(bucket_version) << bucket_version.error().message;
     for (std::size_t slot = 0; slot < slots; ++slot)
       for (std::size_t i = 0; i < kSlotSize; ++i)
-        ASSERT_EQ((*frame)->slot(slot)[i], static_cast<std::uint8_t>(tag + slot));
+        ASSERT_EQ((*bucket_version)->slot(slot)[i], static_cast<std::uint8_t>(tag + slot));
   }
-  static std::size_t place(FrameNumber frame, std::size_t slot) {
-    return (frame == kRing ? slot : kRingSlots + (frame - 1) * kSlots + slot) * kStride;
+  static std::size_t place(BucketVersionNumber bucket_version, std::size_t slot) {
+    return (bucket_version == kRootBuffer
+                ? slot
+                : kRootBufferSlots + (bucket_version - 1) * kSlots + slot) *
+           kStride;
   }
 
   std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>();
-  FrameStore store_ = fresh();
+  BucketStore store_ = fresh();
 };
 
-TEST_F(FrameStoreTest, FindsFramesAgainAfterARestart) {
-  for (FrameNumber frame = 1; frame <= 10; ++frame)
-    ASSERT_TRUE(store_.write(frame, filled(static_cast<std::uint8_t>(frame * 10)), frame));
-  EXPECT_EQ(disk_->content.size(), (kRingSlots + 10 * kSlots) * kStride);
+TEST_F(BucketStoreTest, FindsBucketVersionsAgainAfterARestart) {
+  for (BucketVersionNumber bucket_version = 1; bucket_version <= 10; ++bucket_version)
+    ASSERT_TRUE(store_.write(bucket_version, filled(static_cast<std::uint8_t>(bucket_version * 10)),
+                             bucket_version));
+  EXPECT_EQ(disk_->content.size(), (kRootBufferSlots + 10 * kSlots) * kStride);
   auto again = fresh();
-  for (FrameNumber frame = 1; frame <= 10; ++frame)
-    expect_filled(again.read({frame, kSlots}), static_cast<std::uint8_t>(frame * 10));
+  for (BucketVersionNumber bucket_version = 1; bucket_version <= 10; ++bucket_version)
+    expect_filled(again.read({bucket_version, kSlots}),
+                  static_cast<std::uint8_t>(bucket_version * 10));
 }
 
-TEST_F(FrameStoreTest, NoticesEveryFlippedBitAndNamesTheSlot) {
+TEST_F(BucketStoreTest, NoticesEveryFlippedBitAndNamesTheSlot) {
   ASSERT_TRUE(store_.write(3, filled(1), 77));
   for (std::size_t slot = 0; slot < kSlots; ++slot)
     for (std::size_t bit = 0; bit < kStride * 8; ++bit) {
@@ -62,10 +67,10 @@ TEST_F(FrameStoreTest, NoticesEveryFlippedBitAndNamesTheSlot) {
       const auto mask = static_cast<std::uint8_t>(1 << bit % 8);
       byte ^= mask;
       auto again = fresh();
-      const auto frame = again.read({3, kSlots});
-      ASSERT_FALSE(frame) << "slot " << slot << " bit " << bit;
-      ASSERT_EQ(frame.error().code, Errc::corrupt);
-      ASSERT_EQ(frame.error().message,
+      const auto bucket_version = again.read({3, kSlots});
+      ASSERT_FALSE(bucket_version) << "slot " << slot << " bit " << bit;
+      ASSERT_EQ(bucket_version.error().code, Errc::corrupt);
+      ASSERT_EQ(bucket_version.error().message,
                 "slot " + std::to_string(slot) + " of frame 3 is damaged on disk");
       // Slots before it can be had still; it alone cannot.
       expect_filled(again.read({3, static_cast<std::uint16_t>(slot)}), 1, slot);
@@ -78,7 +83,7 @@ TEST_F(FrameStoreTest, NoticesEveryFlippedBitAndNamesTheSlot) {
   expect_filled(again.read({3, kSlots}), 1);
 }
 
-TEST_F(FrameStoreTest, NoticesWhatWasWrittenToAnotherPlace) {
+TEST_F(BucketStoreTest, NoticesWhatWasWrittenToAnotherPlace) {
   ASSERT_TRUE(store_.write(1, filled(10), 5));
   ASSERT_TRUE(store_.write(2, filled(10), 5));
   const auto move = [&](std::size_t from, std::size_t to, std::size_t size) {
@@ -93,17 +98,18 @@ TEST_F(FrameStoreTest, NoticesWhatWasWrittenToAnotherPlace) {
   EXPECT_FALSE(again.read({1, 2}));
 }
 
-TEST_F(FrameStoreTest, NoticesWhatAnotherServerWrote) {
+TEST_F(BucketStoreTest, NoticesWhatAnotherServerWrote) {
   ASSERT_TRUE(store_.write(1, filled(10), 5));
-  ASSERT_TRUE(store_.write_slot(kRing, 0, Bytes(kSlotSize, 9), 6));
-  FrameStore other(test::memory_file(disk_), as_view("server 2"), kRingSlots, kSlots, kSlotSize, 0);
+  ASSERT_TRUE(store_.write_slot(kRootBuffer, 0, Bytes(kSlotSize, 9), 6));
+  BucketStore other(test::memory_file(disk_), as_bytes("server 2"), kRootBufferSlots, kSlots,
+                    kSlotSize, 0);
   EXPECT_FALSE(other.read({1, kSlots, 5}));
   EXPECT_FALSE(*other.read_slot(1, 0, 5));
-  EXPECT_FALSE(*other.read_slot(kRing, 0));
+  EXPECT_FALSE(*other.read_slot(kRootBuffer, 0));
   EXPECT_EQ(other.damaged({1, 2, 5})->size(), 2u);
 }
 
-TEST_F(FrameStoreTest, NoticesWhatIsOfAnotherTime) {
+TEST_F(BucketStoreTest, NoticesWhatIsOfAnotherTime) {
   ASSERT_TRUE(store_.write(1, filled(10), 5));
   const Bytes former = disk_->content;
   ASSERT_TRUE(store_.write(1, filled(20), 9));
@@ -117,7 +123,7 @@ TEST_F(FrameStoreTest, NoticesWhatIsOfAnotherTime) {
 }
 
 // What has rotted is this store's own all the same.
-TEST_F(FrameStoreTest, TellsAnotherFileFromRot) {
+TEST_F(BucketStoreTest, TellsAnotherFileFromRot) {
   const std::vector<Bytes> others = {{'a'}, {'b'}};
   ASSERT_TRUE(store_.write(2, filled(1), 77));
   EXPECT_FALSE(store_.is_foreign(2, 0, 77, others));
@@ -125,21 +131,22 @@ TEST_F(FrameStoreTest, TellsAnotherFileFromRot) {
   EXPECT_FALSE(store_.is_foreign(2, 0, 77, others)) << "it has rotted";
   EXPECT_TRUE(store_.is_foreign(2, 1, 78, others)) << "of another time";
   EXPECT_TRUE(store_.is_foreign(3, 0, 77, others)) << "never written";
-  FrameStore another(test::memory_file(disk_), as_view("b"), kRingSlots, kSlots, kSlotSize, 0);
+  BucketStore another(test::memory_file(disk_), as_bytes("b"), kRootBufferSlots, kSlots, kSlotSize,
+                      0);
   ASSERT_TRUE(another.write(2, filled(1), 77));
   EXPECT_TRUE(store_.is_foreign(2, 0, 77, others)) << "of another server";
   disk_->fail_reads = true;
   EXPECT_FALSE(store_.is_foreign(2, 0, 77, others)) << "nobody knows";
 }
 
-TEST_F(FrameStoreTest, TakesUnwrittenSlotsForDamaged) {
+TEST_F(BucketStoreTest, TakesUnwrittenSlotsForDamaged) {
   EXPECT_FALSE(store_.read({1, 1})) << "zeros are not a slot";
   ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 9), 1));
   EXPECT_TRUE(store_.read({1, 1}));
   EXPECT_FALSE(store_.read({1, 2}));
 }
 
-TEST_F(FrameStoreTest, WritesAndReadsSingleSlots) {
+TEST_F(BucketStoreTest, WritesAndReadsSingleSlots) {
   auto none = store_.read_slot(2, 3);
   ASSERT_TRUE(none);
   EXPECT_FALSE(*none);
@@ -161,15 +168,15 @@ TEST_F(FrameStoreTest, WritesAndReadsSingleSlots) {
   EXPECT_FALSE(*torn);
 }
 
-TEST_F(FrameStoreTest, KeepsTheRingBeforeTheFramesAndNeverInTheCache) {
+TEST_F(BucketStoreTest, KeepsTheRootBufferBeforeTheBucketVersionsAndNeverInTheCache) {
   ASSERT_TRUE(store_.write(1, filled(50), 1));
-  for (std::size_t slot = 0; slot < kRingSlots; ++slot)
-    ASSERT_TRUE(store_.write_slot(kRing, slot, Bytes(kSlotSize, 9), 20 + slot));
+  for (std::size_t slot = 0; slot < kRootBufferSlots; ++slot)
+    ASSERT_TRUE(store_.write_slot(kRootBuffer, slot, Bytes(kSlotSize, 9), 20 + slot));
   for (int i = 0; i < 2; ++i) {
     auto again = fresh();
-    for (std::size_t slot = 0; slot < kRingSlots; ++slot) {
+    for (std::size_t slot = 0; slot < kRootBufferSlots; ++slot) {
       disk_->reads = 0;
-      const auto found = again.read_slot(kRing, slot);
+      const auto found = again.read_slot(kRootBuffer, slot);
       ASSERT_TRUE(found && *found);
       EXPECT_EQ((*found)->stamp, 20 + slot);
       EXPECT_EQ((*found)->content, Bytes(kSlotSize, 9));
@@ -178,23 +185,24 @@ TEST_F(FrameStoreTest, KeepsTheRingBeforeTheFramesAndNeverInTheCache) {
     expect_filled(again.read({1, kSlots}), 50);
   }
   // In place: an older write is gone, and its neighbours are as they were.
-  ASSERT_TRUE(store_.write_slot(kRing, 1, Bytes(kSlotSize, 8), 30));
-  EXPECT_EQ((*store_.read_slot(kRing, 1))->stamp, 30u);
-  EXPECT_EQ((*store_.read_slot(kRing, 0))->stamp, 20u);
-  EXPECT_EQ((*store_.read_slot(kRing, 2))->stamp, 22u);
+  ASSERT_TRUE(store_.write_slot(kRootBuffer, 1, Bytes(kSlotSize, 8), 30));
+  EXPECT_EQ((*store_.read_slot(kRootBuffer, 1))->stamp, 30u);
+  EXPECT_EQ((*store_.read_slot(kRootBuffer, 0))->stamp, 20u);
+  EXPECT_EQ((*store_.read_slot(kRootBuffer, 2))->stamp, 22u);
   // A slot of the ring is none of a frame.
   std::copy_n(disk_->content.begin(), kStride,
               disk_->content.begin() + static_cast<std::ptrdiff_t>(place(1, 0)));
   EXPECT_FALSE(fresh().read({1, 1}));
-  disk_->content[place(kRing, 2) + 5] ^= 1;
-  const auto damaged = store_.read_slot(kRing, 2);
+  disk_->content[place(kRootBuffer, 2) + 5] ^= 1;
+  const auto damaged = store_.read_slot(kRootBuffer, 2);
   ASSERT_TRUE(damaged);
   EXPECT_FALSE(*damaged);
 }
 
-TEST_F(FrameStoreTest, ReadsACachedFrameOnlyOnce) {
-  for (FrameNumber frame = 1; frame <= kCachedFrames + 1; ++frame)
-    ASSERT_TRUE(store_.write(frame, filled(static_cast<std::uint8_t>(frame)), 1));
+TEST_F(BucketStoreTest, ReadsACachedBucketVersionOnlyOnce) {
+  for (BucketVersionNumber bucket_version = 1; bucket_version <= kCachedBucketVersions + 1;
+       ++bucket_version)
+    ASSERT_TRUE(store_.write(bucket_version, filled(static_cast<std::uint8_t>(bucket_version)), 1));
   // Frame 1 was the oldest and had to go.
   disk_->reads = 0;
   expect_filled(store_.read({2, kSlots}), 2);
@@ -212,20 +220,23 @@ TEST_F(FrameStoreTest, ReadsACachedFrameOnlyOnce) {
   store_.forget(99);
 }
 
-TEST_F(FrameStoreTest, KeepsTheTopOfTheTree) {
-  const auto level_of_frame = [](FrameNumber frame) { return frame <= 3 ? frame - 1 : 9; };
-  const auto read = [&](FrameNumber frame) {
-    expect_filled(store_.read({frame, kSlots}, level_of_frame(frame)),
-                  static_cast<std::uint8_t>(frame));
+TEST_F(BucketStoreTest, KeepsTheTopOfTheTree) {
+  const auto level_of_bucket_version = [](BucketVersionNumber bucket_version) {
+    return bucket_version <= 3 ? bucket_version - 1 : 9;
   };
-  for (FrameNumber frame = 1; frame <= 20; ++frame)
-    ASSERT_TRUE(
-        store_.write(frame, filled(static_cast<std::uint8_t>(frame)), 1, level_of_frame(frame)));
-  for (FrameNumber frame = 4; frame <= 20; ++frame) read(frame);
+  const auto read = [&](BucketVersionNumber bucket_version) {
+    expect_filled(store_.read({bucket_version, kSlots}, level_of_bucket_version(bucket_version)),
+                  static_cast<std::uint8_t>(bucket_version));
+  };
+  for (BucketVersionNumber bucket_version = 1; bucket_version <= 20; ++bucket_version)
+    ASSERT_TRUE(store_.write(bucket_version, filled(static_cast<std::uint8_t>(bucket_version)), 1,
+                             level_of_bucket_version(bucket_version)));
+  for (BucketVersionNumber bucket_version = 4; bucket_version <= 20; ++bucket_version)
+    read(bucket_version);
   disk_->reads = 0;
-  for (FrameNumber frame = 1; frame <= 3; ++frame) {
-    EXPECT_TRUE(store_.cached({frame, kSlots}));
-    read(frame);
+  for (BucketVersionNumber bucket_version = 1; bucket_version <= 3; ++bucket_version) {
+    EXPECT_TRUE(store_.cached({bucket_version, kSlots}));
+    read(bucket_version);
   }
   EXPECT_EQ(disk_->reads, 0) << "leaves have driven the top out";
   EXPECT_TRUE(store_.cached({20, kSlots})) << "there is room for one leaf";
@@ -242,19 +253,20 @@ TEST_F(FrameStoreTest, KeepsTheTopOfTheTree) {
   EXPECT_TRUE(store_.cached({19, kSlots}) && store_.cached({20, kSlots}));
 }
 
-TEST_F(FrameStoreTest, ACopyIsOnesOwnAndNotKept) {
-  for (FrameNumber frame = 1; frame <= kCachedFrames + 1; ++frame)
-    ASSERT_TRUE(store_.write(frame, filled(static_cast<std::uint8_t>(frame)), 1));
-  for (const FrameNumber frame : {1, 2}) {
-    const FrameRef ref{frame, kSlots, 1};
+TEST_F(BucketStoreTest, ACopyIsOnesOwnAndNotKept) {
+  for (BucketVersionNumber bucket_version = 1; bucket_version <= kCachedBucketVersions + 1;
+       ++bucket_version)
+    ASSERT_TRUE(store_.write(bucket_version, filled(static_cast<std::uint8_t>(bucket_version)), 1));
+  for (const BucketVersionNumber bucket_version : {1, 2}) {
+    const BucketVersionRef ref{bucket_version, kSlots, 1};
     const bool cached = store_.cached(ref);
     disk_->reads = 0;
     auto copy = store_.copy(ref);
-    expect_filled(copy, static_cast<std::uint8_t>(frame));
+    expect_filled(copy, static_cast<std::uint8_t>(bucket_version));
     EXPECT_EQ(disk_->reads, cached ? 0 : 1);
     EXPECT_EQ(store_.cached(ref), cached);
     (*copy)->slot(1)[3] ^= 1;
-    expect_filled(store_.read(ref), static_cast<std::uint8_t>(frame));
+    expect_filled(store_.read(ref), static_cast<std::uint8_t>(bucket_version));
   }
   disk_->content[place(4, 1)] ^= 1;
   store_.forget(4);
@@ -264,18 +276,18 @@ TEST_F(FrameStoreTest, ACopyIsOnesOwnAndNotKept) {
   EXPECT_TRUE(store_.copy({})) << "of no frame: whatever it holds";
 }
 
-TEST(FramePoolTest, GivesWhatCameBack) {
-  auto pool = std::make_shared<FramePool>(kSlots, kSlotSize);
-  auto first = FramePool::take(pool), second = FramePool::take(pool);
-  const Frame* const was = first.get();
+TEST(VersionPoolTest, GivesWhatCameBack) {
+  auto pool = std::make_shared<VersionPool>(kSlots, kSlotSize);
+  auto first = VersionPool::take(pool), second = VersionPool::take(pool);
+  const BucketVersion* const was = first.get();
   EXPECT_NE(second.get(), was);
   first.reset();
-  EXPECT_EQ(FramePool::take(pool).get(), was);
+  EXPECT_EQ(VersionPool::take(pool).get(), was);
   pool.reset();
   std::fill_n(second->slot(0), kSlots * kStride, std::uint8_t{1});  // outlives it
 }
 
-TEST_F(FrameStoreTest, ChecksMoreSlotsWhenMoreAreAskedFor) {
+TEST_F(BucketStoreTest, ChecksMoreSlotsWhenMoreAreAskedFor) {
   ASSERT_TRUE(store_.write_slot(1, 0, Bytes(kSlotSize, 1), 1));
   ASSERT_TRUE(store_.write_slot(1, 1, Bytes(kSlotSize, 2), 2));
   expect_filled(store_.read({1, 2}), 1, 2);
@@ -284,22 +296,22 @@ TEST_F(FrameStoreTest, ChecksMoreSlotsWhenMoreAreAskedFor) {
   expect_filled(store_.read({1, 3}), 1, 3);
 }
 
-TEST_F(FrameStoreTest, KeepsTheDisksQueueShort) {
-  constexpr std::size_t kLargeSlot = FrameStore::kMostUnderWay * 3 / 4;
-  FrameStore store(test::memory_file(disk_), as_view("server 1"), kRingSlots, kSlots, kLargeSlot,
-                   0);
-  const auto frame = std::make_shared<Frame>(kSlots, kLargeSlot);
+TEST_F(BucketStoreTest, KeepsTheDisksQueueShort) {
+  constexpr std::size_t kLargeSlot = BucketStore::kMostUnderWay * 3 / 4;
+  BucketStore store(test::memory_file(disk_), as_bytes("server 1"), kRootBufferSlots, kSlots,
+                    kLargeSlot, 0);
+  const auto bucket_version = std::make_shared<BucketVersion>(kSlots, kLargeSlot);
   for (std::size_t slot = 0; slot < kSlots; ++slot)
-    std::fill_n(frame->slot(slot), kLargeSlot, static_cast<std::uint8_t>(slot));
-  ASSERT_TRUE(store.write(2, frame, 1));
-  EXPECT_EQ(disk_->most_under_way, FrameStore::kMostUnderWay);
+    std::fill_n(bucket_version->slot(slot), kLargeSlot, static_cast<std::uint8_t>(slot));
+  ASSERT_TRUE(store.write(2, bucket_version, 1));
+  EXPECT_EQ(disk_->most_under_way, BucketStore::kMostUnderWay);
   EXPECT_EQ(disk_->under_way, 0U);
   const auto damaged = store.damaged({2, kSlots, 1});
   ASSERT_TRUE(damaged);
   EXPECT_TRUE(damaged->empty()) << "every part is in its place";
 }
 
-TEST_F(FrameStoreTest, ReportsFailures) {
+TEST_F(BucketStoreTest, ReportsFailures) {
   std::ostringstream log;
   const auto former = spdlog::default_logger();
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(
@@ -328,7 +340,7 @@ TEST_F(FrameStoreTest, ReportsFailures) {
 
 // A late repetition of a retrieval reads a frame that is being given a new life: what it has read
 // must not stay in the cache.
-TEST_F(FrameStoreTest, AReadThatAWriteOvertakesIsNotRemembered) {
+TEST_F(BucketStoreTest, AReadThatAWriteOvertakesIsNotRemembered) {
   ASSERT_TRUE(store_.write(1, filled(10), 1));
   store_.forget(1);
   disk_->after_read = [&] { ASSERT_TRUE(store_.write(1, filled(100), 2)); };

@@ -36,7 +36,7 @@ class GroupSyncTest : public testing::Test {
                               sync_,
                               [this, slot, works]() -> Status {
                                 if (!works) return fail(Errc::disk_full, "the disk is full");
-                                return store_.write_slot(kRing, slot, Bytes(40, 7), 1);
+                                return store_.write_slot(kRootBuffer, slot, Bytes(40, 7), 1);
                               },
                               outcome));
     return outcome;
@@ -48,7 +48,7 @@ class GroupSyncTest : public testing::Test {
 
   asio::io_context context_{1};
   std::shared_ptr<MemoryDisk> disk_ = std::make_shared<MemoryDisk>();
-  FrameStore store_{test::memory_file(disk_), {}, 2, 4, 40, 0};
+  BucketStore store_{test::memory_file(disk_), {}, 2, 4, 40, 0};
   GroupSync sync_{context_.get_executor(), context_.get_executor(), store_};
 };
 

@@ -5,10 +5,12 @@
 namespace s3oram {
 namespace {
 
-std::vector<View> views(const std::vector<Bytes>& all) { return {all.begin(), all.end()}; }
+std::vector<ByteSpan> tree_versions(const std::vector<Bytes>& all) {
+  return {all.begin(), all.end()};
+}
 
 /// Its label, if that is what a slot can hold.
-std::optional<Label> opened(const Sealer& sealer, View slot) {
+std::optional<Label> opened(const Sealer& sealer, ByteSpan slot) {
   if (std::all_of(slot.begin(), slot.end(), [](std::uint8_t byte) { return byte == 0; }))
     return Label{};
   const auto block = sealer.open(slot);
@@ -23,11 +25,11 @@ bool Agreement::holds(Party server) const {
 }
 
 Bytes Agreement::share_of(Party server) const {
-  return recover_at(server, View(servers).first(shares.size()), views(shares));
+  return recover_at(server, ByteSpan(servers).first(shares.size()), tree_versions(shares));
 }
 
-std::optional<Agreement> find_agreement(const Sealer& sealer, const Scheme& scheme, View servers,
-                                        const std::vector<Bytes>& shares) {
+std::optional<Agreement> find_agreement(const Sealer& sealer, const Scheme& scheme,
+                                        ByteSpan servers, const std::vector<Bytes>& shares) {
   const std::size_t enough = scheme.threshold + std::size_t{1};
   std::optional<Agreement> best;
   if (servers.size() < enough) return best;
@@ -40,7 +42,7 @@ std::optional<Agreement> find_agreement(const Sealer& sealer, const Scheme& sche
       each.servers.push_back(servers[i]);
       each.shares.push_back(shares[i]);
     }
-    const auto label = opened(sealer, recover(each.servers, views(each.shares)));
+    const auto label = opened(sealer, recover(each.servers, tree_versions(each.shares)));
     if (!label) continue;
     each.label = *label;
     for (std::size_t i = 0; i < servers.size(); ++i)

@@ -22,7 +22,7 @@ struct Agreement {
 
 /// The t + 1 servers whose shares together open, and whoever agrees with them: of several choices
 /// the largest. shares[i] is that of servers[i]. Nothing: none open.
-std::optional<Agreement> find_agreement(const Sealer& sealer, const Scheme& scheme, View servers,
-                                        const std::vector<Bytes>& shares);
+std::optional<Agreement> find_agreement(const Sealer& sealer, const Scheme& scheme,
+                                        ByteSpan servers, const std::vector<Bytes>& shares);
 
 }  // namespace s3oram

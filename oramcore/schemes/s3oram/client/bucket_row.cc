@@ -18,7 +18,7 @@ struct Entry {
   }
 };
 
-std::uint64_t checksum(BucketIndex bucket, View row) {
+std::uint64_t checksum(BucketIndex bucket, ByteSpan row) {
   return XXH3_64bits_withSeed(row.data(), row.size(), bucket);
 }
 
@@ -39,7 +39,7 @@ Bytes encode_row(BucketIndex bucket, const BucketRow& row) {
   return bytes;
 }
 
-std::optional<BucketRow> decode_row(BucketIndex bucket, View bytes) {
+std::optional<BucketRow> decode_row(BucketIndex bucket, ByteSpan bytes) {
   BucketRow row;
   std::vector<Entry> entries;
   std::uint64_t sum = 0;

@@ -21,6 +21,6 @@ struct BucketRow {
 /// As the database keeps it (docs/formats.md), with a checksum.
 Bytes encode_row(BucketIndex bucket, const BucketRow& row);
 /// Nothing if it is not a row of this bucket.
-std::optional<BucketRow> decode_row(BucketIndex bucket, View bytes);
+std::optional<BucketRow> decode_row(BucketIndex bucket, ByteSpan bytes);
 
 }  // namespace s3oram

@@ -31,7 +31,7 @@ void StateChanges::merge_older(StateChanges older) {
   positions.merge(older.positions);
   buckets.merge(older.buckets);
   stash.merge(older.stash);
-  intents.merge(older.intents);
+  access_records.merge(older.access_records);
   unreadable.merge(older.unreadable);
 }
 
@@ -84,8 +84,8 @@ Status ClientState::create(const std::filesystem::path& file, const Loaded& cont
 Status ClientState::put_all(const Loaded& content, unsigned evict_every) {
   for (const Session& session : content.sessions) S3O_TRY(insert_session(session));
   StateChanges few;
-  for (const Intent& intent : content.intents)
-    few.intents[root_slot(intent.turn, evict_every)] = intent;
+  for (const AccessRecord& access_record : content.access_records)
+    few.access_records[root_slot(access_record.write_number, evict_every)] = access_record;
   S3O_TRY(put(content.tree, few));
   for (const BlockId block : content.positions.blocks()) {
     const Position position = content.positions.get(block);
@@ -104,7 +104,7 @@ Status ClientState::put_buckets(const PositionMap& positions) {
 Status ClientState::put_bucket(BucketIndex bucket, const BucketRow& row) {
   return row.blocks.empty()
              ? erase_bucket_.bind(0, as_sql(bucket)).run()
-             : put_bucket_.bind(0, as_sql(bucket)).bind(1, View(encode_row(bucket, row))).run();
+             : put_bucket_.bind(0, as_sql(bucket)).bind(1, ByteSpan(encode_row(bucket, row))).run();
 }
 
 Status ClientState::make_missing_tables(Database& database) {
@@ -153,7 +153,7 @@ Status ClientState::prepare_statements() {
   S3O_TRY(prepare(erase_bucket_, "DELETE FROM buckets WHERE bucket = ?"));
   S3O_TRY(prepare(put_stash_, "INSERT OR REPLACE INTO stash VALUES (?, ?)"));
   S3O_TRY(prepare(erase_stash_, "DELETE FROM stash WHERE block = ?"));
-  S3O_TRY(prepare(put_intent_, "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?)"));
+  S3O_TRY(prepare(put_access_record_, "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?)"));
   S3O_TRY(prepare(put_unreadable_, "INSERT OR REPLACE INTO unreadable VALUES (?)"));
   S3O_TRY(prepare(erase_unreadable_, "DELETE FROM unreadable WHERE block = ?"));
   return prepare(put_tree_,
@@ -167,14 +167,14 @@ Result<ClientState::Loaded> ClientState::load(const std::optional<VolumeParams>&
     return fail(Errc::damaged_vault, "{}", check.refused->message);
   if (check.refused) return fail(*check.refused);
   if (check.format < kFirstListed) S3O_TRY(raise_format(check.state.positions));
-  view_ = check.state.tree.view;
+  tree_version_ = check.state.tree.tree_version;
   if (findings) *findings = std::move(check.findings);
   return std::move(check.state);
 }
 
 Status ClientState::insert_session(const Session& session) {
   S3O_ASSIGN(auto row, database_.prepare("INSERT INTO sessions VALUES (?, ?)"));
-  return row.bind(0, as_sql(session.epoch)).bind(1, View(session.nonce)).run();
+  return row.bind(0, as_sql(session.epoch)).bind(1, ByteSpan(session.nonce)).run();
 }
 
 Status ClientState::add_session(const Session& session) {
@@ -201,22 +201,22 @@ Status ClientState::put(const TreeState& tree, const StateChanges& changes) {
     S3O_TRY(row ? put_position(block, *row) : erase_position_.bind(0, as_sql(block)).run());
   for (const auto& [bucket, row] : changes.buckets) S3O_TRY(put_bucket(bucket, row));
   for (const auto& [block, sealed] : changes.stash)
-    S3O_TRY(sealed ? put_stash_.bind(0, as_sql(block)).bind(1, View(*sealed)).run()
+    S3O_TRY(sealed ? put_stash_.bind(0, as_sql(block)).bind(1, ByteSpan(*sealed)).run()
                    : erase_stash_.bind(0, as_sql(block)).run());
-  for (const auto& [slot, intent] : changes.intents)
-    S3O_TRY(put_intent_.bind(0, slot)
-                .bind(1, as_sql(intent.turn))
-                .bind(2, as_sql(intent.block))
-                .bind(3, as_sql(intent.leaf))
-                .bind(4, as_sql(intent.access))
+  for (const auto& [slot, access_record] : changes.access_records)
+    S3O_TRY(put_access_record_.bind(0, slot)
+                .bind(1, as_sql(access_record.write_number))
+                .bind(2, as_sql(access_record.block))
+                .bind(3, as_sql(access_record.leaf))
+                .bind(4, as_sql(access_record.access))
                 .run());
   for (const auto& [block, is_so] : changes.unreadable)
     S3O_TRY((is_so ? put_unreadable_ : erase_unreadable_).bind(0, as_sql(block)).run());
-  return put_tree_.bind(0, as_sql(tree.view))
+  return put_tree_.bind(0, as_sql(tree.tree_version))
       .bind(1, tree.height)
       .bind(2, as_sql(tree.written))
       .bind(3, as_sql(tree.last_decided.eviction))
-      .bind(4, View(tree.last_decided.attempt))
+      .bind(4, ByteSpan(tree.last_decided.attempt))
       .run();
 }
 
@@ -227,13 +227,13 @@ Status ClientState::commit(const TreeState& tree, const StateChanges& changes,
     return with && rule_holds(Rule::one_transaction) ? with(database_) : Status{};
   };
   database_.restore_ballast();
-  const bool intends = std::any_of(changes.intents.begin(), changes.intents.end(),
+  const bool intends = std::any_of(changes.access_records.begin(), changes.access_records.end(),
                                    [](const auto& change) { return change.second.access == 0; });
-  const auto what = tree.view != view_ ? "decide" : intends ? "intent" : "commit";
+  const auto what = tree.tree_version != tree_version_ ? "decide" : intends ? "intent" : "commit";
   S3O_TRY(database_.transact(what, fill));
   if (with && !rule_holds(Rule::one_transaction))
     S3O_TRY(database_.transact("participant", [&] { return with(database_); }));
-  view_ = tree.view;
+  tree_version_ = tree.tree_version;
   return {};
 }
 

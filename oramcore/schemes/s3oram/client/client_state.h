@@ -29,16 +29,16 @@ constexpr std::uint64_t first_access(std::uint64_t epoch) { return (epoch << 40)
 
 /// The numbers that a commit fixes together with the positions.
 struct TreeState {
-  std::uint64_t view = 0;   // evictions decided
-  unsigned height = 1;      // H
-  Turn written = 0;         // root writes acknowledged by all servers, and all before them
-  EvictionId last_decided;  // the eviction that led to this view
+  std::uint64_t tree_version = 0;  // evictions decided
+  unsigned height = 1;             // H
+  WriteNumber written = 0;         // root writes acknowledged by all servers, and all before them
+  EvictionId last_decided;         // the eviction that led to this view
 };
 
 /// The access that a root write belongs to. Committed before its retrieval is sent, so that after a
 /// crash the same path is asked for again whatever is accessed next (Rule::intents).
-struct Intent {
-  Turn turn = 0;
+struct AccessRecord {
+  WriteNumber write_number = 0;
   BlockId block = 0;
   Leaf leaf = 0;             // whose path is retrieved
   std::uint64_t access = 0;  // its root write's number, once all servers have acknowledged it
@@ -52,9 +52,9 @@ struct StateChanges {
   };
   std::map<BlockId, std::optional<Row>> positions;  // nothing: forgotten
   std::map<BucketIndex, BucketRow> buckets;
-  std::map<BlockId, std::optional<Bytes>> stash;  // sealed blocks; nothing: no longer there
-  std::map<std::uint16_t, Intent> intents;        // by root slot
-  std::map<BlockId, bool> unreadable;             // whether it is
+  std::map<BlockId, std::optional<Bytes>> stash;         // sealed blocks; nothing: no longer there
+  std::map<std::uint16_t, AccessRecord> access_records;  // by root slot
+  std::map<BlockId, bool> unreadable;                    // whether it is
 
   /// How many blocks have another place, or lie in buckets that have changed.
   std::size_t places() const;
@@ -90,9 +90,9 @@ class ClientState {
     TreeState tree;
     PositionMap positions;
     std::map<BlockId, Bytes> stash;
-    std::set<BlockId> unreadable;   // when last asked for; of some there may be no position left
-    std::vector<Intent> intents;    // from first_turn(view) on, in order
-    std::vector<Session> sessions;  // ascending by epoch
+    std::set<BlockId> unreadable;  // when last asked for; of some there may be no position left
+    std::vector<AccessRecord> access_records;  // from first_write_number(view) on, in order
+    std::vector<Session> sessions;             // ascending by epoch
     // By root slot, of any view: the access that wrote it last, 0 if that may be under way, nothing
     // if there was none.
     std::vector<std::optional<std::uint64_t>> root;
@@ -137,9 +137,9 @@ class ClientState {
 
   Database database_;
   std::optional<Owner> owner_;
-  std::uint64_t view_ = 0;  // the last one loaded or committed
+  std::uint64_t tree_version_ = 0;  // the last one loaded or committed
   Statement put_position_, erase_position_, put_bucket_, erase_bucket_, put_stash_, erase_stash_,
-      put_intent_, put_unreadable_, erase_unreadable_, put_tree_;
+      put_access_record_, put_unreadable_, erase_unreadable_, put_tree_;
 };
 
 }  // namespace s3oram

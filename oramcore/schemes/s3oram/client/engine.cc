@@ -26,8 +26,8 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
       blank_(sealer_.seal({}, Bytes(params.block_size))),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, params.scheme.servers),
-      root_(params.ring_slots()),
-      intents_(params.ring_slots()),
+      root_(params.root_buffer_slots()),
+      access_records_(params.root_buffer_slots()),
       metrics_(environment.metrics) {}
 
 Engine::~Engine() = default;
@@ -59,30 +59,31 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   next_access_ = first_access(session_.epoch);
   S3O_CO_TRY(
       co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
-  reading_ = {tree_.view, tree_.height};
-  released_view_ = tree_.view;
-  const Turn first = first_turn(tree_.view, params_.evict_every);
-  for (const Intent& intent : loaded->intents)
-    intents_[root_slot(intent.turn, params_.evict_every)] = intent;
+  reading_ = {tree_.tree_version, tree_.height};
+  released_tree_version_ = tree_.tree_version;
+  const WriteNumber first = first_write_number(tree_.tree_version, params_.evict_every);
+  for (const AccessRecord& access_record : loaded->access_records)
+    access_records_[root_slot(access_record.write_number, params_.evict_every)] = access_record;
   // Our database decides (Rule::decide_first), and what it does not hold is not decided.
   Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
     return bring_along(servers_, server, answer, durable_, attempt_, session_.epoch, limit);
   };
   auto present = [this](OpenRequest& request) {
-    request.view = durable_.view;
+    request.tree_version = durable_.tree_version;
     request.root.clear();
-    for (Turn turn = first_turn(durable_.view, params_.evict_every); turn < tree_.written; ++turn)
-      request.root.push_back(intents_[root_slot(turn, params_.evict_every)].access);
+    for (WriteNumber write_number = first_write_number(durable_.tree_version, params_.evict_every);
+         write_number < tree_.written; ++write_number)
+      request.root.push_back(access_records_[root_slot(write_number, params_.evict_every)].access);
   };
   S3O_CO_TRY(co_await servers_.open(std::move(loaded->sessions), session_, std::move(present),
                                     std::move(reconcile), patience));
   S3O_CO_TRY(co_await offload(environment_.database,
                               [this] { return state_.forget_sessions_before(session_.epoch); }));
 
-  const std::size_t ended = std::min(loaded->intents.size(), tree_.written - first);
-  loaded->intents.erase(loaded->intents.begin(),
-                        loaded->intents.begin() + static_cast<std::ptrdiff_t>(ended));
-  S3O_CO_TRY(co_await finish_accesses(std::move(loaded->intents)));
+  const std::size_t ended = std::min(loaded->access_records.size(), tree_.written - first);
+  loaded->access_records.erase(loaded->access_records.begin(),
+                               loaded->access_records.begin() + static_cast<std::ptrdiff_t>(ended));
+  S3O_CO_TRY(co_await finish_accesses(std::move(loaded->access_records)));
   keep_room_known();
   count_room();
   co_return Status{};
@@ -98,17 +99,19 @@ Task<Status> Engine::compare_with_servers(ClientState::Loaded& loaded, Duration 
   std::erase_if(*stand, [&](const SurveyAnswer& each) {
     return std::ranges::find(loaded.sessions, each.session) == loaded.sessions.end();
   });
-  const bool ahead = std::ranges::any_of(
-      *stand, [&](const SurveyAnswer& each) { return each.view > loaded.tree.view; });
+  const bool ahead = std::ranges::any_of(*stand, [&](const SurveyAnswer& each) {
+    return each.tree_version > loaded.tree.tree_version;
+  });
   if (ahead || wrote_since(*stand, loaded, params_))
     co_return fail(Errc::stale_vault,
                    "the servers hold writes of which this vault does not know: {}, or, if that is "
                    "lost, s3oramfs restore",
                    kBehindServers);
-  for (Intent& intent : loaded.intents)
-    if (intent.access == 0 && intent.turn < loaded.tree.written)
-      intent.access = agreed_stamp(*stand, root_slot(intent.turn, params_.evict_every),
-                                   params_.scheme.threshold);
+  for (AccessRecord& access_record : loaded.access_records)
+    if (access_record.access == 0 && access_record.write_number < loaded.tree.written)
+      access_record.access =
+          agreed_stamp(*stand, root_slot(access_record.write_number, params_.evict_every),
+                       params_.scheme.threshold);
   co_return Status{};
 }
 
@@ -117,7 +120,7 @@ Task<Status> Engine::close(bool with_commit) {
   if (with_commit) status = co_await commit_now();
   if (!dead_) dead_ = Error{Errc::shutting_down, "the volume is being closed"};
   servers_.stop();
-  turns_changed_.notify_all();
+  write_numbers_changed_.notify_all();
   while (running_ > 0 || committing_) {
     if (committing_)
       co_await committed_.wait();
@@ -145,7 +148,7 @@ void Engine::die(Error reason) {
   spdlog::error("the volume cannot go on: {}", reason.message);
   dead_ = std::move(reason);
   servers_.stop();
-  turns_changed_.notify_all();
+  write_numbers_changed_.notify_all();
 }
 
 EngineStatus Engine::status() const {
@@ -161,7 +164,7 @@ EngineStatus Engine::status() const {
                       .failure = dead_ ? dead_->message : std::string(),
                       .database = servers_.trouble(kClient),
                       .servers = {}};
-  const Turn released = first_turn(released_view_, params_.evict_every);
+  const WriteNumber released = first_write_number(released_tree_version_, params_.evict_every);
   status.evictions_due = (std::max(tree_.written, released) - released) / params_.evict_every;
   const Duration now = environment_.clock.now();
   if (evicting_) status.evicting_for = now - eviction_begun_;
@@ -300,35 +303,35 @@ Task<void> Engine::access(Request request) {
     co_return;
   }
   new_blocks_ += is_new;
-  auto turn = co_await reserve_turn();
+  auto write_number = co_await reserve_write_number();
   // The eviction that it waited for may have found none. A reserved turn is used all the same.
-  if (turn && is_new && !has_room(0)) {
+  if (write_number && is_new && !has_room(0)) {
     failed(no_room);
     request.content.reset();
   }
   Status intended;
   Leaf leaf = 0;
-  if (turn) {
+  if (write_number) {
     leaf = leaf_of(block);
-    intended = co_await intend(*turn, block, leaf);
+    intended = co_await intend(*write_number, block, leaf);
   } else {
-    intended = fail(turn.error());
+    intended = fail(write_number.error());
   }
   if (intended)
-    co_await access_path(*turn, leaf, std::move(request));
+    co_await access_path(*write_number, leaf, std::move(request));
   else
     failed(intended.error());
   new_blocks_ -= is_new;
   count_room();
 }
 
-Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
+Task<void> Engine::access_path(WriteNumber write_number, Leaf leaf, Request request) {
   ++accesses_;
   metrics_.accesses.add();
   const BlockId block = request.block;
   const std::uint64_t replaces = positions_.get(block).version;
   const Duration begun = environment_.clock.now();
-  auto found = co_await retrieve(turn, block, leaf);
+  auto found = co_await retrieve(write_number, block, leaf);
   last_retrieval_ = environment_.clock.now() - begun;
   metrics_.retrieval_seconds.observe(last_retrieval_);
   if (!found && !dead_) {
@@ -354,7 +357,8 @@ Task<void> Engine::access_path(Turn turn, Leaf leaf, Request request) {
   // What was never written, or could not be opened, leaves an empty slot behind.
   if (!content) label = {};
   if (!content) content.emplace(params_.block_size);
-  const Status status = co_await write_root(turn, label, replaces, *content, request.written);
+  const Status status =
+      co_await write_root(write_number, label, replaces, *content, request.written);
   if (status) metrics_.access_seconds.observe(environment_.clock.now() - begun);
   if (!status && request.written) request.written(fail(status.error()));
 }
@@ -368,20 +372,21 @@ Task<void> Engine::deliver(std::function<void(Result<Bytes>)> read, Bytes conten
 // Accesses that a crash cut short are finished first, in order, on the same paths (Rule::intents).
 // Their root slots are written anew, by newer accesses, before a retrieval covers them
 // (Rule::recovery_first).
-Task<Status> Engine::finish_accesses(std::vector<Intent> intents) {
+Task<Status> Engine::finish_accesses(std::vector<AccessRecord> access_records) {
   evicting_ = true;  // not now
   eviction_begun_ = environment_.clock.now();
   if (!rule_holds(Rule::recovery_first)) {
-    tree_.written += intents.size();
-    intents.clear();
+    tree_.written += access_records.size();
+    access_records.clear();
   }
-  for (const Intent& intent : intents) {
-    Request request{.block = intent.block, .content = {}, .read = {}, .written = {}};
-    if (!dead_) co_await access_path(intent.turn, intent.leaf, std::move(request));
+  for (const AccessRecord& access_record : access_records) {
+    Request request{.block = access_record.block, .content = {}, .read = {}, .written = {}};
+    if (!dead_)
+      co_await access_path(access_record.write_number, access_record.leaf, std::move(request));
   }
   if (dead_) co_return fail(*dead_);
   evicting_ = false;
-  next_turn_ = tree_.written;
+  next_write_number_ = tree_.written;
   opened_ = true;
   acknowledge_in_order();
   co_return Status{};
@@ -402,28 +407,30 @@ bool Engine::uplink_full() const {
 // because it varies; but for the first quarter of them, which accesses that come together may have
 // at once. Many at a time keep each other waiting in any case: they lose nothing by the end of an
 // eviction.
-Duration Engine::turn_is_due() const {
-  const Turn every = params_.evict_every, few = every / 4 + 1;
-  const Turn first = first_turn(released_view_ + 1, params_.evict_every);
+Duration Engine::write_number_is_due() const {
+  const WriteNumber every = params_.evict_every, few = every / 4 + 1;
+  const WriteNumber first = first_write_number(released_tree_version_ + 1, params_.evict_every);
   if (!evicting_ || queues_.size() > few) return Duration::min();
-  if (next_turn_ <= first + few || next_turn_ >= first + every) return Duration::min();
-  const auto part = static_cast<Duration::rep>(next_turn_ - first - few);
+  if (next_write_number_ <= first + few || next_write_number_ >= first + every)
+    return Duration::min();
+  const auto part = static_cast<Duration::rep>(next_write_number_ - first - few);
   const auto all = static_cast<Duration::rep>(every - few);
   return eviction_begun_ + 5 * eviction_takes_ * part / (4 * all);
 }
 
-Task<Result<Turn>> Engine::reserve_turn() {
+Task<Result<WriteNumber>> Engine::reserve_write_number() {
   // In parts: the eviction may end meanwhile, or others may come.
   const Duration part = std::clamp(last_retrieval_ / 4, kLeastPace, kMostPace / 8);
   const Duration limit = environment_.clock.now() + std::min(2 * last_retrieval_, kMostPace);
-  while (!dead_ && environment_.clock.now() < std::min(limit, turn_is_due()))
+  while (!dead_ && environment_.clock.now() < std::min(limit, write_number_is_due()))
     co_await environment_.clock.sleep(part);
   const auto open = [this] {
-    return opened_ && !uplink_full() && next_turn_ < end_turn(released_view_, params_.evict_every);
+    return opened_ && !uplink_full() &&
+           next_write_number_ < end_write_number(released_tree_version_, params_.evict_every);
   };
-  while (!dead_ && !open()) co_await turns_changed_.wait();
+  while (!dead_ && !open()) co_await write_numbers_changed_.wait();
   if (dead_) co_return fail(*dead_);
-  co_return next_turn_++;
+  co_return next_write_number_++;
 }
 
 /// The path to ask for: that of the block, or any.
@@ -433,11 +440,11 @@ Leaf Engine::leaf_of(BlockId block) {
 }
 
 // Nothing is asked for before this is durable (Rule::intents).
-Task<Status> Engine::intend(Turn turn, BlockId block, Leaf leaf) {
-  const std::uint16_t slot = root_slot(turn, params_.evict_every);
-  intents_[slot] = {.turn = turn, .block = block, .leaf = leaf};
-  pending_.intents[slot] = intents_[slot];
-  if (!rule_holds(Rule::intents)) co_return Status{};
+Task<Status> Engine::intend(WriteNumber write_number, BlockId block, Leaf leaf) {
+  const std::uint16_t slot = root_slot(write_number, params_.evict_every);
+  access_records_[slot] = {.write_number = write_number, .block = block, .leaf = leaf};
+  pending_.access_records[slot] = access_records_[slot];
+  if (!rule_holds(Rule::access_records)) co_return Status{};
   co_return co_await commit_until_done();
 }
 

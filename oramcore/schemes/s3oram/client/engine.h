@@ -128,9 +128,9 @@ class Engine final : public BlockDevice {
   void enqueue(Request request);
   Task<void> serve_block(BlockId block);
   Task<void> access(Request request);
-  Task<void> access_path(Turn turn, Leaf leaf, Request request);
+  Task<void> access_path(WriteNumber write_number, Leaf leaf, Request request);
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Bytes content);
-  Task<Status> finish_accesses(std::vector<Intent> intents);
+  Task<Status> finish_accesses(std::vector<AccessRecord> access_records);
   /// Asks for something that is done already, so that a server that was restarted, or is another
   /// client's by now, is known although nobody accesses anything.
   Task<void> probe(Party server);
@@ -142,37 +142,38 @@ class Engine final : public BlockDevice {
   /// What lies in a slot that is about to be given up.
   void mark_unreadable(SlotAddress at);
   void mark_readable(BlockId block);
-  Task<Result<Turn>> reserve_turn();
+  Task<Result<WriteNumber>> reserve_write_number();
   /// When an access that is ahead of the eviction should begin; in the past, if it may now.
-  Duration turn_is_due() const;
+  Duration write_number_is_due() const;
   /// The line up is slow, and more uploads would only queue on it.
   bool uplink_full() const;
   Leaf leaf_of(BlockId block);
-  Task<Status> intend(Turn turn, BlockId block, Leaf leaf);
+  Task<Status> intend(WriteNumber write_number, BlockId block, Leaf leaf);
 
   // engine_root.cc
-  Task<Status> write_root(Turn turn, Label label, std::uint64_t replaces, View content,
-                          std::function<void(Status)> written);
+  Task<Status> write_root(WriteNumber write_number, Label label, std::uint64_t replaces,
+                          ByteSpan content, std::function<void(Status)> written);
   Task<Status> send_share(Party server, Bytes message);
-  Task<std::vector<Status>> send_shares(WriteRootRequest request, View sealed);
+  Task<std::vector<Status>> send_shares(WriteRootRequest request, ByteSpan sealed);
   struct RootParts;
-  Task<std::vector<Status>> send_parts(WriteRootRequest request, View sealed);
+  Task<std::vector<Status>> send_parts(WriteRootRequest request, ByteSpan sealed);
   Task<Status> send_parts_to(Party server, const RootParts& parts,
                              std::shared_ptr<Servers::JointAttempt> attempt);
   void acknowledge_in_order();
   void set_position(BlockId block, const Position& position);
 
   // engine_retrieval.cc
-  Task<Result<std::optional<OpenedBlock>>> retrieve(Turn turn, BlockId block, Leaf leaf);
-  Task<Result<Bytes>> inner_product(Turn turn, BlockId block, Leaf leaf);
+  Task<Result<std::optional<OpenedBlock>>> retrieve(WriteNumber write_number, BlockId block,
+                                                    Leaf leaf);
+  Task<Result<Bytes>> inner_product(WriteNumber write_number, BlockId block, Leaf leaf);
   Task<Status> wait_after(Error error);
-  Task<Result<Bytes>> ask_for_product(Turn turn, Leaf leaf, const PathSlots& path,
+  Task<Result<Bytes>> ask_for_product(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                                       std::size_t index);
   Task<Result<Bytes>> ask_for_shares(RetrieveRequest request, std::size_t slots, std::size_t index);
   Task<Result<Bytes>> ask_for_sum(RetrieveRequest request, std::size_t slots, std::size_t index);
   struct SumAttempt;
-  Task<void> ask_for_addend(Party server, Bytes message, SumOrder order,
-                            std::shared_ptr<SumAttempt> attempt);
+  Task<void> ask_for_masked_share(Party server, Bytes message, SumOrder order,
+                                  std::shared_ptr<SumAttempt> attempt);
   Position position_read(BlockId block) const;
 
   // engine_commit.cc
@@ -212,9 +213,10 @@ class Engine final : public BlockDevice {
   Task<Status> heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss);
   Task<std::vector<Result<Payload>>> read_slot(SlotAddress at);
   Task<Result<Payload>> ask_again(Party server, MessageType type, Bytes message);
-  Task<Status> write_share(Party server, SlotAddress at, View share);
+  Task<Status> write_share(Party server, SlotAddress at, ByteSpan share);
   Task<std::vector<Result<Payload>>> ask_for_share(SlotAddress at, Party to, Bytes helpers);
-  Task<Result<Payload>> ask_for_part(Party helper, Bytes message, Party to, std::uint64_t ticket,
+  Task<Result<Payload>> ask_for_part(Party helper, Bytes message, Party to,
+                                     std::uint64_t request_id,
                                      std::shared_ptr<Servers::JointAttempt> attempt);
   void healed(Party server, SlotAddress at);
   std::uint64_t access_in(SlotAddress at) const;
@@ -235,7 +237,7 @@ class Engine final : public BlockDevice {
   EvictionPath path_now() const;
   Task<Status> to_stash(BlockId block);
   void decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height);
-  Task<Status> flip();
+  Task<Status> install();
   Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height);
   Task<Status> prepare_at(Party server, Bytes message, EvictionId id,
                           std::shared_ptr<Servers::JointAttempt> attempt, Status& outcome);
@@ -255,20 +257,20 @@ class Engine final : public BlockDevice {
   std::map<BlockId, Bytes> stash_;  // sealed
   Session session_;
   std::uint64_t next_access_ = 0;
-  std::uint64_t next_ticket_ = 0;
-  std::set<std::uint64_t> tickets_;  // of retrievals under way
+  std::uint64_t next_request_id_ = 0;
+  std::set<std::uint64_t> request_ids_;  // of retrievals under way
 
   bool opened_ = false;
-  Turn next_turn_ = 0;                             // to be reserved
+  WriteNumber next_write_number_ = 0;              // to be reserved
   std::vector<RootWrite> root_;                    // by root slot
   std::size_t uploads_ = 0;                        // root writes under way
   Duration upload_each_{};                         // the last one's time, by how many shared it
   Duration last_retrieval_{};                      // how long it took
   std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
   bool may_evict_ = true, evicting_ = false;
-  std::optional<EvictionId> attempt_;  // sent to servers, and not yet decided for good
-  Event turns_changed_;                // a turn was acknowledged, or a view began or ended
-  std::vector<Intent> intents_;        // by root slot
+  std::optional<EvictionId> attempt_;         // sent to servers, and not yet decided for good
+  Event write_numbers_changed_;               // a turn was acknowledged, or a view began or ended
+  std::vector<AccessRecord> access_records_;  // by root slot
   // Blocks that could not be read when they were last asked for; whether that was since opening:
   // those are not asked for again before they are written.
   std::map<BlockId, bool> unreadable_;
@@ -284,14 +286,14 @@ class Engine final : public BlockDevice {
   Event healed_;
 
   // What retrievals read: tree_'s view, or the one before while it is being flipped.
-  struct ReadView {
-    std::uint64_t view = 0;
+  struct ReadVersion {
+    std::uint64_t tree_version = 0;
     unsigned height = 1;
   };
-  ReadView reading_;
+  ReadVersion reading_;
   std::unordered_map<BlockId, Position> former_;     // of blocks that the flip moves
   std::map<std::uint64_t, std::size_t> retrieving_;  // retrievals under way, by view
-  std::uint64_t released_view_ = 0;                  // servers hold none before it
+  std::uint64_t released_tree_version_ = 0;          // servers hold none before it
 
   // Room for blocks (Rule::reserve_space).
   std::uint64_t new_blocks_ = 0;  // writes in flight of blocks not yet mapped

@@ -11,7 +11,7 @@
 namespace s3oram {
 
 bool Engine::eviction_due() const {
-  return tree_.written >= first_turn(tree_.view + 1, params_.evict_every);
+  return tree_.written >= first_write_number(tree_.tree_version + 1, params_.evict_every);
 }
 
 Task<void> Engine::evict() {
@@ -30,7 +30,7 @@ Task<void> Engine::evict() {
 }
 
 Task<Status> Engine::evict_once() {
-  EvictionId id{tree_.view, {}};
+  EvictionId id{tree_.tree_version, {}};
   for (;;) {
     S3O_CO_ASSIGN(auto plan, co_await plan_that_fits());
     unsigned next_height = tree_.height;
@@ -60,7 +60,7 @@ Task<Status> Engine::evict_once() {
     if (!healed && !Servers::may_pass(healed.error().code)) co_return healed;
     co_await environment_.clock.sleep(Servers::kRetryAfter);
   }
-  co_return co_await flip();
+  co_return co_await install();
 }
 
 /// From here on the new view is the truth, and the next commit makes it so for good. Blocks that
@@ -75,46 +75,49 @@ void Engine::decide(const EvictionPlan& plan, const EvictionId& id, unsigned nex
   }
   for (const BucketIndex bucket : changed) pending_.buckets[bucket] = positions_.row(bucket);
   if (next_height > tree_.height) positions_.grow();
-  tree_ = {
-      .view = id.eviction + 1, .height = next_height, .written = tree_.written, .last_decided = id};
+  tree_ = {.tree_version = id.eviction + 1,
+           .height = next_height,
+           .written = tree_.written,
+           .last_decided = id};
 }
 
-Task<Status> Engine::flip() {
+Task<Status> Engine::install() {
   const EvictionId id = tree_.last_decided;
   if (rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
   attempt_.reset();
   S3O_CO_TRY(
       co_await servers_.ask_all(MessageType::commit, encode(CommitRequest{session_.epoch, id})));
   if (!rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
-  const std::uint64_t former = reading_.view;
-  reading_ = {tree_.view, tree_.height};
+  const std::uint64_t former = reading_.tree_version;
+  reading_ = {tree_.tree_version, tree_.height};
   former_.clear();
-  turns_changed_.notify_all();
-  while (!dead_ && retrieving_.contains(former)) co_await turns_changed_.wait();
+  write_numbers_changed_.notify_all();
+  while (!dead_ && retrieving_.contains(former)) co_await write_numbers_changed_.wait();
   if (dead_) co_return fail(*dead_);
   S3O_CO_TRY(
       co_await servers_.ask_all(MessageType::release, encode(ReleaseRequest{session_.epoch, id})));
-  released_view_ = tree_.view;
+  released_tree_version_ = tree_.tree_version;
   ++evictions_;
   metrics_.evictions.add();
   const Duration took = environment_.clock.now() - eviction_begun_;
   metrics_.eviction_seconds.observe(took);
   keep_room_known();
   eviction_takes_ += (took - eviction_takes_) / (eviction_takes_ == Duration::zero() ? 1 : 2);
-  turns_changed_.notify_all();
+  write_numbers_changed_.notify_all();
   co_return Status{};
 }
 
 EvictionPath Engine::path_now() const {
   EvictionPath path{
-      .eviction = tree_.view, .height = tree_.height, .on_path = {}, .leaf_sibling = {}};
+      .eviction = tree_.tree_version, .height = tree_.height, .on_path = {}, .leaf_sibling = {}};
   for (unsigned level = 0; level <= tree_.height; ++level)
-    path.on_path.push_back(positions_.contents(bucket_on_path(tree_.view, level)));
-  const PathSlots evicted = PathSlots::evicted(params_, tree_.view, tree_.height);
+    path.on_path.push_back(positions_.contents(bucket_on_path(tree_.tree_version, level)));
+  const PathSlots evicted = PathSlots::evicted(params_, tree_.tree_version, tree_.height);
   std::erase_if(path.on_path[0], [&](const Resident& resident) {
     return !evicted.covers_root(resident.slot);  // written since
   });
-  path.leaf_sibling = positions_.contents(sibling_of(bucket_on_path(tree_.view, tree_.height)));
+  path.leaf_sibling =
+      positions_.contents(sibling_of(bucket_on_path(tree_.tree_version, tree_.height)));
   return path;
 }
 
@@ -122,7 +125,7 @@ Task<Result<EvictionPlan>> Engine::plan_that_fits() {
   for (;;) {
     EvictionPlan plan = plan_eviction(params_, path_now());
     if (plan.overflow.empty()) co_return plan;
-    spdlog::warn("eviction {}: {} blocks do not fit into their buckets", tree_.view,
+    spdlog::warn("eviction {}: {} blocks do not fit into their buckets", tree_.tree_version,
                  plan.overflow.size());
     for (const std::uint64_t block : plan.overflow) S3O_CO_TRY(co_await to_stash(block));
   }
@@ -133,7 +136,7 @@ Task<Result<EvictionPlan>> Engine::plan_that_fits() {
 Task<Status> Engine::to_stash(BlockId block) {
   Position position = positions_.get(block);
   if (position.kind != Position::Kind::tree) co_return Status{};
-  auto found = co_await retrieve(kNoTurn, block, position.leaf);
+  auto found = co_await retrieve(kNoWriteNumber, block, position.leaf);
   if (dead_) co_return fail(*dead_);
   // Written or discarded meanwhile.
   if (positions_.get(block).version != position.version) co_return Status{};
@@ -154,7 +157,7 @@ Task<Status> Engine::to_stash(BlockId block) {
 
 Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height) {
   Writer context;
-  context(as_view("eviction orders"), session_.epoch, id.eviction, id.attempt);
+  context(as_bytes("eviction orders"), session_.epoch, id.eviction, id.attempt);
   Prg prg(environment_.random.seed(), context.take());
   const bool theoretic = params_.privacy == Privacy::information_theoretic;
   Random& random = theoretic ? environment_.random : prg;

@@ -40,7 +40,8 @@ Task<void> Engine::await_healed() {
 
 Task<void> Engine::begin_healing() {
   healing_ = true;  // from here on nothing is decided
-  while (!dead_ && reading_.view != tree_.view) co_await turns_changed_.wait();
+  while (!dead_ && reading_.tree_version != tree_.tree_version)
+    co_await write_numbers_changed_.wait();
 }
 
 void Engine::end_healing() {
@@ -56,7 +57,7 @@ Task<Status> Engine::heal() {
   if (healing_rounds_ > round) co_return Status{};
   ++healing_rounds_;
   co_await begin_healing();
-  const DamageRequest request{session_.epoch, tree_.view, tree_.written};
+  const DamageRequest request{session_.epoch, tree_.tree_version, tree_.written};
   Damage damage;
   Status status = co_await add_damage(DamageRequest::kType, encode(request), all_servers(), damage);
   if (status) status = co_await heal_slots(std::move(damage), Loss::zeroed);
@@ -125,8 +126,8 @@ void Engine::healed(Party server, SlotAddress at) {
 }
 
 std::uint64_t Engine::access_in(SlotAddress at) const {
-  const bool in_ring = at.bucket == kRoot && at.slot < params_.ring_slots();
-  return in_ring ? intents_[at.slot].access : 0;
+  const bool in_root_buffer = at.bucket == kRoot && at.slot < params_.root_buffer_slots();
+  return in_root_buffer ? access_records_[at.slot].access : 0;
 }
 
 // The servers do it among themselves, if enough of them have their share, and can.
@@ -182,8 +183,8 @@ bool Engine::may_send_shares() const {
 
 /// What the helpers have answered, and then `to`. Each attempt is made of fresh seeds.
 Task<std::vector<Result<Payload>>> Engine::ask_for_share(SlotAddress at, Party to, Bytes helpers) {
-  const std::uint64_t ticket = next_ticket_++;
-  tickets_.insert(ticket);
+  const std::uint64_t request_id = next_request_id_++;
+  request_ids_.insert(request_id);
   std::vector<std::vector<Seed>> masks(helpers.size());
   for (std::size_t i = 0; i < helpers.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) {
@@ -191,16 +192,16 @@ Task<std::vector<Result<Payload>>> Engine::ask_for_share(SlotAddress at, Party t
       masks[j].push_back(masks[i].back());
     }
   const MendRequest mend{.epoch = session_.epoch,
-                         .view = tree_.view,
-                         .ticket = ticket,
-                         .oldest = *tickets_.begin(),
+                         .tree_version = tree_.tree_version,
+                         .request_id = request_id,
+                         .oldest = *request_ids_.begin(),
                          .at = at,
                          .access = access_in(at),
                          .helpers = helpers};
   ContributeRequest contribute{.epoch = session_.epoch,
-                               .view = tree_.view,
-                               .ticket = ticket,
-                               .oldest = *tickets_.begin(),
+                               .tree_version = tree_.tree_version,
+                               .request_id = request_id,
+                               .oldest = *request_ids_.begin(),
                                .at = at,
                                .to = to,
                                .helpers = helpers,
@@ -209,30 +210,30 @@ Task<std::vector<Result<Payload>>> Engine::ask_for_share(SlotAddress at, Party t
   std::vector<Task<Result<Payload>>> asked;
   for (std::size_t i = 0; i < helpers.size(); ++i) {
     contribute.masks = masks[i];
-    asked.push_back(ask_for_part(helpers[i], encode(contribute), to, ticket, attempt));
+    asked.push_back(ask_for_part(helpers[i], encode(contribute), to, request_id, attempt));
   }
   asked.push_back(servers_.ask_once(to, MendRequest::kType, encode(mend), attempt));
   auto answers = co_await all(std::move(asked));
-  tickets_.erase(ticket);
+  request_ids_.erase(request_id);
   co_return answers;
 }
 
 /// Asks `helper` for its part of the share of `to`. If it gives none, `to` is told, which would
 /// wait for it.
 Task<Result<Payload>> Engine::ask_for_part(Party helper, Bytes message, Party to,
-                                           std::uint64_t ticket,
+                                           std::uint64_t request_id,
                                            std::shared_ptr<Servers::JointAttempt> attempt) {
   auto answer = co_await servers_.ask_once(helper, ContributeRequest::kType, std::move(message),
                                            std::move(attempt));
   if (answer || dead_) co_return answer;
-  const WithdrawRequest withdraw{session_.epoch, ticket};
+  const WithdrawRequest withdraw{session_.epoch, request_id};
   static_cast<void>(co_await servers_.ask(to, WithdrawRequest::kType, encode(withdraw)));
   co_return answer;
 }
 
-Task<Status> Engine::write_share(Party server, SlotAddress at, View share) {
+Task<Status> Engine::write_share(Party server, SlotAddress at, ByteSpan share) {
   const HealSlotRequest request{.epoch = session_.epoch,
-                                .view = tree_.view,
+                                .tree_version = tree_.tree_version,
                                 .at = at,
                                 .access = access_in(at),
                                 .share = share};
@@ -243,10 +244,10 @@ Task<Status> Engine::write_share(Party server, SlotAddress at, View share) {
 /// `damaged` are written even if they can be read now: from the system's cache, perhaps.
 Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss) {
   auto answers = co_await read_slot(at);
-  Bytes intact;                 // servers
-  std::vector<View> shares;     // theirs
-  std::vector<Party> to_write;  // in this order
-  std::optional<Error> unread;  // perhaps it could be read another time
+  Bytes intact;                  // servers
+  std::vector<ByteSpan> shares;  // theirs
+  std::vector<Party> to_write;   // in this order
+  std::optional<Error> unread;   // perhaps it could be read another time
   for (Party server = 1; server <= servers_.count(); ++server) {
     auto& answer = answers[server - 1];
     if (answer && answer->body().size() == params_.slot_size()) {
@@ -277,7 +278,7 @@ Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged
   for (const Party server : to_write) {
     Bytes share(params_.slot_size());
     if (!lost)
-      share = recover_at(server, View(intact).first(enough), std::span(shares).first(enough));
+      share = recover_at(server, ByteSpan(intact).first(enough), std::span(shares).first(enough));
     written = co_await write_share(server, at, share);
     if (!written) break;
     if (!lost) healed(server, at);
@@ -289,7 +290,7 @@ Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged
 
 /// What each server holds there. Errors: corrupt (damaged), failed (its disk cannot read it), ...
 Task<std::vector<Result<Payload>>> Engine::read_slot(SlotAddress at) {
-  const ReadSlotRequest question{session_.epoch, tree_.view, at};
+  const ReadSlotRequest question{session_.epoch, tree_.tree_version, at};
   return for_all(servers_.count(), [this, message = encode(question)](Party server) {
     return ask_again(server, ReadSlotRequest::kType, message);
   });

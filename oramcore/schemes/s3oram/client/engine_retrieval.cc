@@ -30,8 +30,9 @@ Error gravest(const std::vector<Result<Payload>>& answers) {
 
 /// Nothing for a block that is not on the path: then the query selects no slot. What lies in the
 /// stash needs none.
-Task<Result<std::optional<OpenedBlock>>> Engine::retrieve(Turn turn, BlockId block, Leaf leaf) {
-  auto slot = co_await inner_product(turn, block, leaf);
+Task<Result<std::optional<OpenedBlock>>> Engine::retrieve(WriteNumber write_number, BlockId block,
+                                                          Leaf leaf) {
+  auto slot = co_await inner_product(write_number, block, leaf);
   const Position position = positions_.get(block);
   if (position.kind == Position::Kind::stash && !dead_) slot = stash_.at(block);
   if (!slot) co_return fail(slot.error());
@@ -67,28 +68,29 @@ Position Engine::position_read(BlockId block) const {
 
 /// The block's slot on the path, or zeros, in whichever view it can be read. Damaged slots on the
 /// path are healed first.
-Task<Result<Bytes>> Engine::inner_product(Turn turn, BlockId block, Leaf leaf) {
+Task<Result<Bytes>> Engine::inner_product(WriteNumber write_number, BlockId block, Leaf leaf) {
   std::uint64_t before = so_far_.total() + so_far_.lost;
   for (unsigned healings = 0, in_vain = 0;;) {
-    const ReadView view = reading_;
-    const PathSlots path(params_, view.view, tree_.written, view.height);
+    const ReadVersion tree_version = reading_;
+    const PathSlots path(params_, tree_version.tree_version, tree_.written, tree_version.height);
     const Position position = position_read(block);
     const bool on_path = position.kind == Position::Kind::tree && position.leaf == leaf;
     const std::size_t index = on_path ? path.index(position.level, position.slot) : path.count();
     const std::uint64_t contents = contents_changed_;
-    ++retrieving_[view.view];
-    auto found = co_await ask_for_product(turn, leaf, path, index);
-    if (--retrieving_[view.view] == 0) {
-      retrieving_.erase(view.view);
-      turns_changed_.notify_all();
+    ++retrieving_[tree_version.tree_version];
+    auto found = co_await ask_for_product(write_number, leaf, path, index);
+    if (--retrieving_[tree_version.tree_version] == 0) {
+      retrieving_.erase(tree_version.tree_version);
+      write_numbers_changed_.notify_all();
     }
     if (found && contents == contents_changed_ && zeroing_ == 0) co_return found;
     if (dead_) co_return fail(*dead_);
     if (found) continue;  // some servers may have had former shares
     if (found.error().code == Errc::former_view) {
       // A server that was restarted holds the newest view alone.
-      while (!dead_ && reading_.view != tree_.view) co_await turns_changed_.wait();
-      if (reading_.view == view.view) die(found.error());
+      while (!dead_ && reading_.tree_version != tree_.tree_version)
+        co_await write_numbers_changed_.wait();
+      if (reading_.tree_version == tree_version.tree_version) die(found.error());
     } else if (found.error().code == Errc::corrupt) {
       const std::uint64_t mended = so_far_.total() + so_far_.lost;
       in_vain = std::exchange(before, mended) == mended ? in_vain + 1 : 0;
@@ -114,13 +116,13 @@ Task<Status> Engine::wait_after(Error error) {
   co_return Status{};
 }
 
-Task<Result<Bytes>> Engine::ask_for_product(Turn turn, Leaf leaf, const PathSlots& path,
-                                            std::size_t index) {
+Task<Result<Bytes>> Engine::ask_for_product(WriteNumber write_number, Leaf leaf,
+                                            const PathSlots& path, std::size_t index) {
   RetrieveRequest request{.epoch = session_.epoch,
-                          .view = reading_.view,
+                          .tree_version = reading_.tree_version,
                           .height = static_cast<std::uint8_t>(path.height()),
                           .written = tree_.written,
-                          .turn = turn,
+                          .write_number = write_number,
                           .leaf = leaf & ((Leaf{1} << path.height()) - 1),
                           .query = {},
                           .query_seed = {},
@@ -140,9 +142,9 @@ Task<Result<Bytes>> Engine::ask_for_shares(RetrieveRequest request, std::size_t 
   });
   for (const auto& answer : answers)
     if (!answer) co_return fail(gravest(answers));
-  std::vector<View> shares;
+  std::vector<ByteSpan> shares;
   for (const auto& answer : answers) shares.push_back(answer->body());
-  for (const View share : shares)
+  for (const ByteSpan share : shares)
     if (share.size() != params_.slot_size())
       co_return fail(Errc::bad_request, "a server's answer has a wrong size");
   co_return recover(quorum_points(params_.scheme), shares);
@@ -169,32 +171,35 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
   std::vector<Bytes> first;
   for (unsigned i = 0; i < scheme.threshold; ++i) {
     seeds.push_back(environment_.random.seed());
-    first.push_back(expand(seeds.back(), "select", request.turn, slots));
+    first.push_back(expand(seeds.back(), "select", request.write_number, slots));
   }
   const std::vector<Bytes> others = complete_shares(scheme, unit_vector(slots, index), first);
-  const std::uint64_t ticket = next_ticket_++;
+  const std::uint64_t request_id = next_request_id_++;
   const auto quorum = static_cast<unsigned>(scheme.quorum());
-  const auto adder = static_cast<Party>(1 + ticket % quorum);
-  tickets_.insert(ticket);
-  request.sum = SumOrder{.ticket = ticket, .oldest = *tickets_.begin(), .adder = adder, .mask = {}};
+  const auto aggregator = static_cast<Party>(1 + request_id % quorum);
+  request_ids_.insert(request_id);
+  request.sum = SumOrder{.request_id = request_id,
+                         .oldest = *request_ids_.begin(),
+                         .aggregator = aggregator,
+                         .mask = {}};
   Bytes masks(params_.slot_size());
   const auto attempt = std::make_shared<SumAttempt>(quorum);
   for (Party server = 1; server <= quorum; ++server) {
     const bool seeded = server <= scheme.threshold;
     request.query_seed = seeded ? std::optional(seeds[server - 1u]) : std::nullopt;
-    request.query = seeded ? View() : View(others[server - 1u - scheme.threshold]);
+    request.query = seeded ? ByteSpan() : ByteSpan(others[server - 1u - scheme.threshold]);
     request.sum->mask.reset();
-    if (server != adder) {
+    if (server != aggregator) {
       request.sum->mask = environment_.random.seed();
-      gf::multiply_add(1, expand(*request.sum->mask, "answer", ticket, masks.size()), masks);
+      gf::multiply_add(1, expand(*request.sum->mask, "answer", request_id, masks.size()), masks);
     }
-    start(ask_for_addend(server, encode(request), *request.sum, attempt));
+    start(ask_for_masked_share(server, encode(request), *request.sum, attempt));
   }
-  while (attempt->unanswered > 0 && !attempt->answers[adder - 1u])
+  while (attempt->unanswered > 0 && !attempt->answers[aggregator - 1u])
     co_await attempt->answered.wait();
-  tickets_.erase(ticket);
-  if (!attempt->answers[adder - 1u]) co_return fail(gravest(attempt->answers));
-  const View sum = attempt->answers[adder - 1u]->body();
+  request_ids_.erase(request_id);
+  if (!attempt->answers[aggregator - 1u]) co_return fail(gravest(attempt->answers));
+  const ByteSpan sum = attempt->answers[aggregator - 1u]->body();
   if (sum.size() != masks.size())
     co_return fail(Errc::bad_request, "a server's answer has a wrong size");
   gf::multiply_add(1, sum, masks);
@@ -202,13 +207,14 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
 }
 
 /// Whatever goes wrong at one server ends the attempt at the adder, who would wait for it.
-Task<void> Engine::ask_for_addend(Party server, Bytes message, SumOrder order,
-                                  std::shared_ptr<SumAttempt> attempt) {
+Task<void> Engine::ask_for_masked_share(Party server, Bytes message, SumOrder order,
+                                        std::shared_ptr<SumAttempt> attempt) {
   auto answer = co_await servers_.ask_once(server, RetrieveRequest::kType, std::move(message),
                                            attempt->joint);
-  if (!answer && server != order.adder && !dead_) {
-    const WithdrawRequest withdraw{session_.epoch, order.ticket};
-    auto withdrawn = co_await servers_.ask(order.adder, WithdrawRequest::kType, encode(withdraw));
+  if (!answer && server != order.aggregator && !dead_) {
+    const WithdrawRequest withdraw{session_.epoch, order.request_id};
+    auto withdrawn =
+        co_await servers_.ask(order.aggregator, WithdrawRequest::kType, encode(withdraw));
     if (!withdrawn) answer = std::move(withdrawn);
   }
   attempt->answers[server - 1u] = std::move(answer);

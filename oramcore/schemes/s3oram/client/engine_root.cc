@@ -16,7 +16,7 @@ Task<Status> Engine::send_share(Party server, Bytes message) {
 }
 
 /// As in the paper: every server is sent its share.
-Task<std::vector<Status>> Engine::send_shares(WriteRootRequest request, View sealed) {
+Task<std::vector<Status>> Engine::send_shares(WriteRootRequest request, ByteSpan sealed) {
   const auto shares = create_shares(params_.scheme, sealed, environment_.random);
   auto sent = co_await for_all(servers_.count(), [&](Party server) {
     request.share = shares[server - 1u];
@@ -67,10 +67,10 @@ Bytes Engine::RootParts::whole_share(Party server) const {
   return encode(message);
 }
 
-Task<std::vector<Status>> Engine::send_parts(WriteRootRequest request, View sealed) {
+Task<std::vector<Status>> Engine::send_parts(WriteRootRequest request, ByteSpan sealed) {
   RootParts parts;
   parts.request = std::move(request);
-  parts.lacking = static_cast<Party>(1 + parts.request.turn % 3);
+  parts.lacking = static_cast<Party>(1 + parts.request.write_number % 3);
   parts.giver = static_cast<Party>(1 + parts.lacking % 3);
   parts.taker = static_cast<Party>(1 + parts.giver % 3);
   parts.part.assign(sealed.begin(), sealed.end());
@@ -103,8 +103,8 @@ Task<Status> Engine::send_parts_to(Party server, const RootParts& parts,
 }
 
 // Protocol 2, steps 2 to 10: fresh shares into the next root slot, and a fresh leaf.
-Task<Status> Engine::write_root(Turn turn, Label label, std::uint64_t replaces, View content,
-                                std::function<void(Status)> written) {
+Task<Status> Engine::write_root(WriteNumber write_number, Label label, std::uint64_t replaces,
+                                ByteSpan content, std::function<void(Status)> written) {
   const std::uint64_t access = next_access_++;
   const BlockId block = label.block;
   const Leaf leaf = random_leaf(environment_.random);
@@ -112,19 +112,19 @@ Task<Status> Engine::write_root(Turn turn, Label label, std::uint64_t replaces, 
   label.leaf = leaf;
   const Bytes sealed = sealer_.seal(label, content);
   const auto acknowledged = [&] {
-    root_[root_slot(turn, params_.evict_every)] = {.acknowledged = true,
-                                                   .block = block,
-                                                   .replaces = replaces,
-                                                   .leaf = leaf,
-                                                   .version = access,
-                                                   .written = std::move(written)};
+    root_[root_slot(write_number, params_.evict_every)] = {.acknowledged = true,
+                                                           .block = block,
+                                                           .replaces = replaces,
+                                                           .leaf = leaf,
+                                                           .version = access,
+                                                           .written = std::move(written)};
   };
   if (!rule_holds(Rule::acknowledged_positions)) {
     acknowledged();
     acknowledge_in_order();
   }
   const WriteRootRequest request{.epoch = session_.epoch,
-                                 .turn = turn,
+                                 .write_number = write_number,
                                  .access = access,
                                  .share = {},
                                  .parts = {},
@@ -137,7 +137,7 @@ Task<Status> Engine::write_root(Turn turn, Label label, std::uint64_t replaces, 
   // Those that came later share the line with it too.
   const auto sharing = static_cast<Duration::rep>(std::max(before, uploads_--));
   upload_each_ = (environment_.clock.now() - begun) / sharing;
-  turns_changed_.notify_all();
+  write_numbers_changed_.notify_all();
   for (auto& answer : answers) {
     if (answer) continue;
     // The turn stays unacknowledged for ever, and with it all that follow.
@@ -147,8 +147,8 @@ Task<Status> Engine::write_root(Turn turn, Label label, std::uint64_t replaces, 
   if (dead_) co_return fail(*dead_);
   if (rule_holds(Rule::acknowledged_positions)) acknowledged();
   acknowledge_in_order();
-  while (!dead_ && tree_.written <= turn) co_await turns_changed_.wait();
-  if (tree_.written <= turn) co_return fail(*dead_);
+  while (!dead_ && tree_.written <= write_number) co_await write_numbers_changed_.wait();
+  if (tree_.written <= write_number) co_return fail(*dead_);
   co_return Status{};
 }
 
@@ -158,8 +158,8 @@ void Engine::acknowledge_in_order() {
     const std::uint16_t slot = root_slot(tree_.written, params_.evict_every);
     if (!root_[slot].acknowledged) break;
     RootWrite write = std::exchange(root_[slot], {});
-    intents_[slot].access = write.version;
-    pending_.intents[slot] = intents_[slot];
+    access_records_[slot].access = write.version;
+    pending_.access_records[slot] = access_records_[slot];
     if (write.block != kNoBlock && positions_.get(write.block).version == write.replaces) {
       set_position(write.block, {.kind = Position::Kind::tree,
                                  .leaf = write.leaf,
@@ -171,7 +171,7 @@ void Engine::acknowledge_in_order() {
     ++tree_.written;
     if (write.written) write.written({});
   }
-  turns_changed_.notify_all();
+  write_numbers_changed_.notify_all();
   if (may_evict_ && !evicting_ && eviction_due()) {
     evicting_ = true;
     start(evict());

@@ -49,7 +49,7 @@ Task<Status> Engine::scrub_buckets(const std::set<Party>& servers, BucketIndex f
   Damage damage;
   std::vector<Task<Status>> checks;
   for (BucketIndex bucket = first; bucket < end; ++bucket) {
-    const CheckRequest request{session_.epoch, tree_.view, tree_.written, bucket};
+    const CheckRequest request{session_.epoch, tree_.tree_version, tree_.written, bucket};
     checks.push_back(add_damage(CheckRequest::kType, encode(request), servers, damage, bucket));
   }
   auto checked = co_await all(std::move(checks));
@@ -65,7 +65,8 @@ Task<Status> Engine::scrub_buckets(const std::set<Party>& servers, BucketIndex f
 }
 
 Task<Status> Engine::compare_shares(BucketIndex bucket) {
-  const DigestsRequest request{session_.epoch, tree_.view, bucket, environment_.random.seed()};
+  const DigestsRequest request{session_.epoch, tree_.tree_version, bucket,
+                               environment_.random.seed()};
   auto answers = co_await for_all(servers_.count(), [&](Party server) {
     return servers_.ask(server, DigestsRequest::kType, encode(request));
   });
@@ -87,16 +88,16 @@ Task<Status> Engine::compare_shares(BucketIndex bucket) {
 
 /// No write to it is under way.
 bool Engine::is_settled(SlotAddress at) const {
-  if (at.bucket != kRoot || at.slot >= params_.ring_slots()) return true;
+  if (at.bucket != kRoot || at.slot >= params_.root_buffer_slots()) return true;
   const unsigned every = params_.evict_every;
-  const Turn turn = intents_[at.slot].turn;
-  return turn >= first_turn(tree_.view, every) && turn < tree_.written &&
-         root_slot(turn, every) == at.slot;
+  const WriteNumber write_number = access_records_[at.slot].write_number;
+  return write_number >= first_write_number(tree_.tree_version, every) &&
+         write_number < tree_.written && root_slot(write_number, every) == at.slot;
 }
 
 /// Or one of them is of a share that is damaged: that was found by now, or will be.
 bool Engine::fit_together(const std::vector<Bytes>& digests) const {
-  std::vector<View> all;
+  std::vector<ByteSpan> all;
   Bytes points;
   for (const Bytes& digest : digests) {
     if (digest.size() != ShareDigest::kSize) return true;
@@ -106,7 +107,7 @@ bool Engine::fit_together(const std::vector<Bytes>& digests) const {
   const std::size_t enough = params_.scheme.threshold + std::size_t{1};
   for (std::size_t i = enough; i < all.size(); ++i)
     if (!std::ranges::equal(
-            recover_at(points[i], View(points).first(enough), std::span(all).first(enough)),
+            recover_at(points[i], ByteSpan(points).first(enough), std::span(all).first(enough)),
             all[i]))
       return false;
   return true;

@@ -16,7 +16,8 @@ constexpr Duration kAnswersWithin = std::chrono::seconds(1);
 
 /// When the accesses until the next decision could overfill the tree.
 bool Engine::wants_to_grow() const {
-  return positions_.mapped() + params_.ring_slots() > capacity(tree_.height, params_.evict_every) &&
+  return positions_.mapped() + params_.root_buffer_slots() >
+             capacity(tree_.height, params_.evict_every) &&
          tree_.height < kMaxHeight;
 }
 

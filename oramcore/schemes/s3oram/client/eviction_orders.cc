@@ -21,7 +21,7 @@ std::vector<Bytes> matrix_orders(const VolumeParams& params, const std::vector<M
 // nothing of pi.
 std::vector<Bytes> shuffle_orders(const Permutation& pi, Random& random) {
   const Seed first = random.seed(), third = random.seed();
-  Prg first_stream(first, as_view("pi 1")), third_stream(third, as_view("pi 3"));
+  Prg first_stream(first, as_bytes("pi 1")), third_stream(third, as_bytes("pi 3"));
   const Permutation pi_1 = random_permutation(pi.size(), first_stream);
   const Permutation pi_3 = random_permutation(pi.size(), third_stream);
   const Permutation pi_2 = then(then(inverse(pi_1), pi), inverse(pi_3));

@@ -11,12 +11,12 @@ namespace {
 Seed proof_of(const Seed& sealing) {
   Seed proof{};
   constexpr std::string_view kUse = "s3oramfs: the key of this vault.db's blocks";
-  crypto_generichash(proof.data(), proof.size(), as_view(kUse).data(), kUse.size(), sealing.data(),
+  crypto_generichash(proof.data(), proof.size(), as_bytes(kUse).data(), kUse.size(), sealing.data(),
                      sealing.size());
   return proof;
 }
 
-Bytes check_of(View description) {
+Bytes check_of(ByteSpan description) {
   Bytes check(16);
   crypto_generichash(check.data(), check.size(), description.data(), description.size(), nullptr,
                      0);
@@ -76,7 +76,7 @@ Status keep_owner(Database& database, const Owner& owner) {
   const Bytes description = writer.take();
   const Seed proof = owner.sealing ? proof_of(*owner.sealing) : Seed{};
   return keep.bind(0, description)
-      .bind(1, View(proof).first(owner.sealing ? proof.size() : 0))
+      .bind(1, ByteSpan(proof).first(owner.sealing ? proof.size() : 0))
       .bind(2, check_of(description))
       .run();
 }

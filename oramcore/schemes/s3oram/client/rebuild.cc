@@ -36,7 +36,7 @@ Rebuild::Rebuild(const ClientEnvironment& environment, const VolumeId& volume,
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, params.scheme.servers),
       former_(std::move(former)),
-      stamps_(params.ring_slots()) {}
+      stamps_(params.root_buffer_slots()) {}
 
 Task<Result<Rebuilt>> Rebuild::run(Duration patience,
                                    std::function<void(const std::string&)> progress) {
@@ -45,15 +45,17 @@ Task<Result<Rebuilt>> Rebuild::run(Duration patience,
   // Nobody but us changes anything from here on.
   S3O_CO_ASSIGN(const auto stand, co_await servers_.survey(patience));
   if (former_ && used_since_former(stand)) former_.reset();
-  S3O_CO_TRY(co_await agree_on_view(stand, patience));
+  S3O_CO_TRY(co_await agree_on_tree_version(stand, patience));
   S3O_CO_TRY(co_await mend_root(stand));
   S3O_CO_TRY(co_await scan());
 
   Rebuilt rebuilt;
   rebuilt.state.tree = *tree_;
   const unsigned every = params_.evict_every;
-  for (Turn turn = first_turn(tree_->view, every); turn < tree_->written; ++turn)
-    rebuilt.state.intents.push_back({.turn = turn, .access = stamps_[root_slot(turn, every)]});
+  for (WriteNumber write_number = first_write_number(tree_->tree_version, every);
+       write_number < tree_->written; ++write_number)
+    rebuilt.state.access_records.push_back(
+        {.write_number = write_number, .access = stamps_[root_slot(write_number, every)]});
   rebuilt.state.sessions = {session_};
   rebuilt.state.positions = std::move(positions_);
   rebuilt.backup.assign(backup_.begin(), backup_.end());
@@ -86,9 +88,11 @@ Task<Status> Rebuild::take_over(Duration patience) {
     S3O_CO_TRY(former_->state.add_session(session_));
   }
   Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration) {
-    return check_view(server, answer);
+    return check_tree_version(server, answer);
   };
-  auto present = [this](OpenRequest& request) { request.view = tree_ ? tree_->view : 0; };
+  auto present = [this](OpenRequest& request) {
+    request.tree_version = tree_ ? tree_->tree_version : 0;
+  };
   co_return co_await servers_.open(std::move(known), session_, std::move(present),
                                    std::move(reconcile), patience);
 }
@@ -110,16 +114,18 @@ Result<std::uint64_t> Rebuild::next_epoch(const std::vector<SurveyAnswer>& stand
 }
 
 /// A server that was restarted comes back with what it had.
-Task<Status> Rebuild::check_view(Party server, OpenAnswer answer) {
+Task<Status> Rebuild::check_tree_version(Party server, OpenAnswer answer) {
   if (!tree_) co_return Status{};
   S3O_CO_TRY(due_at(server, answer, *tree_, {}));
   co_return Status{};
 }
 
-bool Rebuild::decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t view) const {
+bool Rebuild::decided_by_former(const std::vector<SurveyAnswer>& stand,
+                                std::uint64_t tree_version) const {
   const TreeState& tree = former_->loaded.tree;
-  return tree.view == view + 1 && std::ranges::all_of(stand, [&](const SurveyAnswer& each) {
-           return each.view == view && each.prepared == tree.last_decided;
+  return tree.tree_version == tree_version + 1 &&
+         std::ranges::all_of(stand, [&](const SurveyAnswer& each) {
+           return each.tree_version == tree_version && each.prepared == tree.last_decided;
          });
 }
 
@@ -130,9 +136,10 @@ bool Rebuild::said_by_enough(const std::vector<SurveyAnswer>& stand,
 
 bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
   const ClientState::Loaded& former = former_->loaded;
-  std::uint64_t view = 0;
-  for (const SurveyAnswer& each : stand) view = std::max(view, each.view);
-  if (former.tree.view != view && !decided_by_former(stand, view)) return true;
+  std::uint64_t tree_version = 0;
+  for (const SurveyAnswer& each : stand) tree_version = std::max(tree_version, each.tree_version);
+  if (former.tree.tree_version != tree_version && !decided_by_former(stand, tree_version))
+    return true;
   const auto has_other_slots = [&](const SurveyAnswer& each) {
     return each.root.size() != former.root.size();
   };
@@ -146,28 +153,30 @@ bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
 TreeState Rebuild::newest(const std::vector<SurveyAnswer>& stand) const {
   TreeState tree;
   for (const SurveyAnswer& each : stand)
-    if (each.view >= tree.view) {
-      tree.view = each.view;
+    if (each.tree_version >= tree.tree_version) {
+      tree.tree_version = each.tree_version;
       tree.height = each.height;
     }
-  if (former_ && decided_by_former(stand, tree.view)) {
-    tree.view = former_->loaded.tree.view;
+  if (former_ && decided_by_former(stand, tree.tree_version)) {
+    tree.tree_version = former_->loaded.tree.tree_version;
     tree.height = former_->loaded.tree.height;
   }
-  tree.written = end_turn(tree.view, params_.evict_every);
-  if (tree.view > 0) tree.last_decided.eviction = tree.view - 1;
+  tree.written = end_write_number(tree.tree_version, params_.evict_every);
+  if (tree.tree_version > 0) tree.last_decided.eviction = tree.tree_version - 1;
   for (const SurveyAnswer& each : stand)
-    if (each.view < tree.view && each.prepared && each.prepared->eviction == tree.view - 1)
+    if (each.tree_version < tree.tree_version && each.prepared &&
+        each.prepared->eviction == tree.tree_version - 1)
       tree.last_decided = *each.prepared;
   return tree;
 }
 
-Task<Status> Rebuild::agree_on_view(const std::vector<SurveyAnswer>& stand, Duration patience) {
+Task<Status> Rebuild::agree_on_tree_version(const std::vector<SurveyAnswer>& stand,
+                                            Duration patience) {
   const TreeState tree = newest(stand);
   std::vector<std::optional<Due>> due;
   for (Party server = 1; server <= servers_.count(); ++server) {
     const SurveyAnswer& each = stand[server - 1u];
-    S3O_CO_ASSIGN(auto what, due_at(server, {each.view, each.prepared}, tree, {}));
+    S3O_CO_ASSIGN(auto what, due_at(server, {each.tree_version, each.prepared}, tree, {}));
     due.push_back(what);
   }
   for (Party server = 1; server <= servers_.count(); ++server) {
@@ -179,12 +188,12 @@ Task<Status> Rebuild::agree_on_view(const std::vector<SurveyAnswer>& stand, Dura
   S3O_CO_ASSIGN(const auto now, co_await servers_.survey(patience));
   for (Party server = 1; server <= servers_.count(); ++server) {
     const SurveyAnswer& each = now[server - 1u];
-    if (each.view != tree.view || each.height != tree.height)
+    if (each.tree_version != tree.tree_version || each.height != tree.height)
       co_return fail(
           Errc::corrupt,
           "server {} has a tree of height {} after {} evictions, and another one has one "
           "of height {} after {}: one of them cannot be right",
-          server, each.height, each.view, tree.height, tree.view);
+          server, each.height, each.tree_version, tree.height, tree.tree_version);
   }
   tree_ = tree;
   positions_.reset(tree.height);
@@ -278,7 +287,7 @@ Task<Status> Rebuild::scan_bucket(BucketIndex bucket) {
 }
 
 Task<Result<std::vector<LabelShare>>> Rebuild::labels(Party server, BucketIndex bucket) {
-  const LabelsRequest question{session_.epoch, tree_->view, bucket};
+  const LabelsRequest question{session_.epoch, tree_->tree_version, bucket};
   S3O_CO_ASSIGN(auto answer, co_await servers_.ask(server, LabelsRequest::kType, encode(question)));
   auto read = decode<LabelsAnswer>(answer.body());
   const unsigned slots = bucket == kRoot ? params_.root_slots() : params_.bucket_size;
@@ -292,15 +301,15 @@ Task<Result<std::vector<LabelShare>>> Rebuild::labels(Party server, BucketIndex 
 Task<Result<std::optional<Label>>> Rebuild::judge(SlotAddress at,
                                                   const std::vector<LabelShare>& shares) {
   Bytes servers;
-  std::vector<View> given;
+  std::vector<ByteSpan> given;
   bool whole = true;
   for (Party server = 1; server <= servers_.count(); ++server) {
     servers.push_back(server);
     given.emplace_back(shares[server - 1u].share);
     whole &= !shares[server - 1u].damaged;
   }
-  const View few = View(servers).first(enough());
-  const std::span<const View> first = std::span(given).first(enough());
+  const ByteSpan few = ByteSpan(servers).first(enough());
+  const std::span<const ByteSpan> first = std::span(given).first(enough());
   for (std::size_t i = enough(); whole && i < given.size(); ++i)
     whole = std::ranges::equal(recover_at(servers[i], few, first), given[i]);
   if (whole) {
@@ -314,8 +323,8 @@ Task<Result<std::optional<Label>>> Rebuild::judge(SlotAddress at,
                   at.slot, at.bucket);
     co_return std::optional<Label>();
   }
-  const bool in_ring = at.bucket == kRoot && at.slot < params_.ring_slots();
-  S3O_CO_TRY(co_await mend(at, in_ring ? stamps_[at.slot] : 0, *agreed));
+  const bool in_root_buffer = at.bucket == kRoot && at.slot < params_.root_buffer_slots();
+  S3O_CO_TRY(co_await mend(at, in_root_buffer ? stamps_[at.slot] : 0, *agreed));
   co_return std::optional(agreed->label);
 }
 
@@ -366,7 +375,7 @@ void Rebuild::tell(bool now) {
 
 /// Reads it at these servers.
 Task<Result<std::optional<Agreement>>> Rebuild::agree(SlotAddress at, Bytes of) {
-  const ReadSlotRequest question{session_.epoch, tree_->view, at};
+  const ReadSlotRequest question{session_.epoch, tree_->tree_version, at};
   auto answers = co_await for_all(static_cast<unsigned>(of.size()), [&](Party nth) {
     return servers_.ask(of[nth - 1u], ReadSlotRequest::kType, encode(question));
   });
@@ -382,8 +391,11 @@ Task<Result<std::optional<Agreement>>> Rebuild::agree(SlotAddress at, Bytes of) 
 }
 
 Task<Status> Rebuild::write(SlotAddress at, std::uint64_t access, Party server, Bytes share) {
-  const HealSlotRequest request{
-      .epoch = session_.epoch, .view = tree_->view, .at = at, .access = access, .share = share};
+  const HealSlotRequest request{.epoch = session_.epoch,
+                                .tree_version = tree_->tree_version,
+                                .at = at,
+                                .access = access,
+                                .share = share};
   S3O_CO_TRY(co_await servers_.ask(server, HealSlotRequest::kType, encode(request)));
   co_return Status{};
 }

@@ -60,12 +60,12 @@ class Rebuild {
 
  private:
   Task<Status> take_over(Duration patience);
-  Task<Status> check_view(Party server, OpenAnswer answer);
+  Task<Status> check_tree_version(Party server, OpenAnswer answer);
   Result<std::uint64_t> next_epoch(const std::vector<SurveyAnswer>& stand) const;
-  Task<Status> agree_on_view(const std::vector<SurveyAnswer>& stand, Duration patience);
+  Task<Status> agree_on_tree_version(const std::vector<SurveyAnswer>& stand, Duration patience);
   TreeState newest(const std::vector<SurveyAnswer>& stand) const;
   /// Every server has prepared what the former state has decided, and nobody has gone on.
-  bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t view) const;
+  bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
   /// So many that one of them is honest.
   bool said_by_enough(const std::vector<SurveyAnswer>& stand,
                       const std::function<bool(const SurveyAnswer&)>& says) const;

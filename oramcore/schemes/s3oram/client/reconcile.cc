@@ -15,15 +15,15 @@ bool is_blank(std::uint64_t stamp, std::size_t slot) {
 
 Result<std::optional<Due>> due_at(Party server, const OpenAnswer& stands, const TreeState& tree,
                                   const std::optional<EvictionId>& attempt) {
-  if (stands.view > tree.view)
+  if (stands.tree_version > tree.tree_version)
     return fail(Errc::stale_vault, "server {} has seen {} evictions and this vault {}: {}", server,
-                stands.view, tree.view, kBehindServers);
-  if (stands.view + 1 == tree.view && stands.prepared == tree.last_decided)
+                stands.tree_version, tree.tree_version, kBehindServers);
+  if (stands.tree_version + 1 == tree.tree_version && stands.prepared == tree.last_decided)
     return std::optional(Due{MessageType::commit, tree.last_decided});
-  if (stands.view != tree.view)
+  if (stands.tree_version != tree.tree_version)
     return fail(Errc::wrong_volume,
                 "server {} has lost evictions {} to {}: its store was set back to an old state",
-                server, stands.view, tree.view - 1);
+                server, stands.tree_version, tree.tree_version - 1);
   if (stands.prepared && stands.prepared != attempt)
     return std::optional(Due{MessageType::discard, *stands.prepared});
   return std::optional<Due>();
@@ -57,8 +57,8 @@ bool wrote_since(const std::vector<SurveyAnswer>& stand, const ClientState::Load
                  const VolumeParams& params) {
   const std::uint64_t first = first_access(state.sessions.front().epoch);
   std::vector<bool> used(state.root.size(), true);
-  for (Turn turn = state.tree.written; turn < used.size(); ++turn)
-    used[root_slot(turn, params.evict_every)] = false;
+  for (WriteNumber write_number = state.tree.written; write_number < used.size(); ++write_number)
+    used[root_slot(write_number, params.evict_every)] = false;
   for (std::size_t slot = 0; slot < state.root.size(); ++slot) {
     const auto& known = state.root[slot];
     const auto is_newer = [&](const SurveyAnswer& each) {

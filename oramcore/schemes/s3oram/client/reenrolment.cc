@@ -35,7 +35,7 @@ Error explain(Party server, Error error) {
 
 }  // namespace
 
-Status Adoption::check_enough(const Scheme& scheme, std::size_t lost) {
+Status Reenrolment::check_enough(const Scheme& scheme, std::size_t lost) {
   const int most = scheme.servers - scheme.threshold - 1;
   if (lost <= static_cast<std::size_t>(most)) return {};
   return fail(Errc::damaged_vault,
@@ -43,8 +43,8 @@ Status Adoption::check_enough(const Scheme& scheme, std::size_t lost) {
               lost, scheme.servers, most);
 }
 
-Adoption::Adoption(const ClientEnvironment& environment, const VolumeId& volume,
-                   const VolumeParams& params, ClientState& state, std::uint32_t part)
+Reenrolment::Reenrolment(const ClientEnvironment& environment, const VolumeId& volume,
+                         const VolumeParams& params, ClientState& state, std::uint32_t part)
     : environment_(environment),
       volume_(volume),
       params_(params),
@@ -53,7 +53,7 @@ Adoption::Adoption(const ClientEnvironment& environment, const VolumeId& volume,
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, params.scheme.servers) {}
 
-Task<Status> Adoption::run(std::set<Party> lost, Duration patience) {
+Task<Status> Reenrolment::run(std::set<Party> lost, Duration patience) {
   S3O_CO_TRY(check_enough(params_.scheme, lost.size()));
   auto loaded = co_await offload(environment_.database, [this] { return state_.load(params_); });
   if (!loaded) co_return fail(loaded.error());
@@ -62,18 +62,18 @@ Task<Status> Adoption::run(std::set<Party> lost, Duration patience) {
   environment_.random.fill(session_.nonce);
   S3O_CO_TRY(
       co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
-  for (const Intent& intent : loaded->intents)
-    if (intent.turn < tree_.written) root_.push_back(intent.access);
+  for (const AccessRecord& access_record : loaded->access_records)
+    if (access_record.write_number < tree_.written) root_.push_back(access_record.access);
   S3O_CO_TRY(co_await open(lost, std::move(loaded->sessions), patience));
   S3O_CO_ASSIGN(auto buckets, co_await layout(lost, patience));
   for (const Party server : lost) S3O_CO_TRY(co_await tell(server, buckets, patience));
   co_return Status{};
 }
 
-Task<Status> Adoption::open(const std::set<Party>& lost, std::vector<Session> known,
-                            Duration patience) {
+Task<Status> Reenrolment::open(const std::set<Party>& lost, std::vector<Session> known,
+                               Duration patience) {
   std::function<void(OpenRequest&)> present = [this](OpenRequest& request) {
-    request.view = tree_.view;
+    request.tree_version = tree_.tree_version;
     request.root = root_;
   };
   Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
@@ -84,7 +84,8 @@ Task<Status> Adoption::open(const std::set<Party>& lost, std::vector<Session> kn
 }
 
 /// What all servers but the lost ones say.
-Task<Result<Adoption::Buckets>> Adoption::layout(const std::set<Party>& lost, Duration patience) {
+Task<Result<Reenrolment::Buckets>> Reenrolment::layout(const std::set<Party>& lost,
+                                                       Duration patience) {
   std::optional<Buckets> all;
   for (Party server = 1; server <= servers_.count(); ++server) {
     if (lost.contains(server)) continue;
@@ -97,11 +98,11 @@ Task<Result<Adoption::Buckets>> Adoption::layout(const std::set<Party>& lost, Du
   co_return std::move(*all);
 }
 
-Task<Result<Adoption::Buckets>> Adoption::layout_at(Party server, Duration patience) {
+Task<Result<Reenrolment::Buckets>> Reenrolment::layout_at(Party server, Duration patience) {
   const std::uint64_t most = bucket_count(tree_.height) + params_.stash_buckets();
   Buckets all;
   for (bool more = true; more;) {
-    const LayoutRequest request{session_.epoch, tree_.view, all.size(), part_};
+    const LayoutRequest request{session_.epoch, tree_.tree_version, all.size(), part_};
     auto answer =
         co_await servers_.call_opened(server, LayoutRequest::kType, encode(request), patience);
     if (!answer) co_return fail(explain(server, std::move(answer).error()));
@@ -114,19 +115,19 @@ Task<Result<Adoption::Buckets>> Adoption::layout_at(Party server, Duration patie
   co_return std::move(all);
 }
 
-Task<Status> Adoption::tell(Party server, const Buckets& buckets, Duration patience) {
-  AdoptRequest request;
+Task<Status> Reenrolment::tell(Party server, const Buckets& buckets, Duration patience) {
+  ReenrolRequest request;
   request.volume = {volume_, params_, server};
   request.session = session_;
-  request.view = tree_.view;
+  request.tree_version = tree_.tree_version;
   request.height = static_cast<std::uint8_t>(tree_.height);
   do {
     const auto rest = std::span(buckets).subspan(request.from);
     const auto part = rest.first(std::min<std::size_t>(rest.size(), part_));
     request.buckets.assign(part.begin(), part.end());
     request.last = part.size() == rest.size();
-    if (auto adopted = co_await servers_.adopt(request, patience); !adopted)
-      co_return fail(explain(server, std::move(adopted).error()));
+    if (auto reenrolled = co_await servers_.reenrol(request, patience); !reenrolled)
+      co_return fail(explain(server, std::move(reenrolled).error()));
     request.from += part.size();
   } while (!request.last);
   co_return Status{};

@@ -12,12 +12,13 @@
 namespace s3oram {
 
 /// Used once. One executor; not thread-safe.
-class Adoption {
+class Reenrolment {
  public:
   /// `state` has been opened; afterwards it can be loaded again. Both must outlive it. A message
   /// tells of `part` buckets at the most.
-  Adoption(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
-           ClientState& state, std::uint32_t part = LayoutRequest::kMost);
+  Reenrolment(const ClientEnvironment& environment, const VolumeId& volume,
+              const VolumeParams& params, ClientState& state,
+              std::uint32_t part = LayoutRequest::kMost);
 
   /// Whether the others know enough. Errors: damaged_vault.
   static Status check_enough(const Scheme& scheme, std::size_t lost);

@@ -20,7 +20,7 @@ static_assert(kPrefix + kTag + kLabelBack == VolumeParams::kSealOverhead);
 Sealer::Sealer(const Seed& key, Random& random) : key_(key) { random.fill(prefix_); }
 Sealer::~Sealer() { sodium_memzero(key_.data(), key_.size()); }
 
-Bytes Sealer::seal(const Label& label, View content) {
+Bytes Sealer::seal(const Label& label, ByteSpan content) {
   Bytes slot(content.size() + VolumeParams::kSealOverhead);
   std::memcpy(slot.data(), &label.block, kNumberSize);
   std::memcpy(slot.data() + kNumberSize, &label.version, kVersionSize);
@@ -35,18 +35,18 @@ Bytes Sealer::seal(const Label& label, View content) {
   return slot;
 }
 
-Result<OpenedBlock> Sealer::open(View slot) const {
+Result<OpenedBlock> Sealer::open(ByteSpan slot) const {
   OpenedBlock opened;
   if (slot.size() < VolumeParams::kSealOverhead) return fail(Errc::corrupt, "the slot is short");
   opened.content.resize(slot.size() - VolumeParams::kSealOverhead);
   const LabelBytes beside = label_bytes(slot);
-  const auto opens_with = [&](View bound) {
+  const auto opens_with = [&](ByteSpan bound) {
     return crypto_aead_xchacha20poly1305_ietf_decrypt(
                opened.content.data(), nullptr, nullptr, slot.data() + kPrefix,
                opened.content.size() + kTag, bound.data(), bound.size(), slot.data() + kNonceAt,
                key_.data()) == 0;
   };
-  if (!opens_with(beside) && !opens_with(View(beside).first(kLabelFront)))
+  if (!opens_with(beside) && !opens_with(ByteSpan(beside).first(kLabelFront)))
     return fail(Errc::corrupt, "the answers do not combine to a sealed block");
   const auto label = read_label(beside);
   if (!label) return fail(Errc::corrupt, "the slot has something else behind its sealed block");

@@ -32,9 +32,9 @@ class Sealer {
   ~Sealer();
 
   /// A slot: content.size() + VolumeParams::kSealOverhead bytes.
-  Bytes seal(const Label& label, View content);
+  Bytes seal(const Label& label, ByteSpan content);
   /// Errors: corrupt.
-  Result<OpenedBlock> open(View slot) const;
+  Result<OpenedBlock> open(ByteSpan slot) const;
 
  private:
   Seed key_;

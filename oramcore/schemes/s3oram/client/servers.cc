@@ -21,7 +21,7 @@ bool may_take_long(MessageType type) {
     case MessageType::digests:
     case MessageType::labels:
     case MessageType::layout:
-    case MessageType::adopt:
+    case MessageType::reenrol:
       return true;
     default:
       return false;
@@ -160,10 +160,10 @@ Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
   co_return *counted;
 }
 
-Task<Status> Servers::adopt(const AdoptRequest& request, Duration patience) {
+Task<Status> Servers::reenrol(const ReenrolRequest& request, Duration patience) {
   Bytes message = encode(request);
   const Duration on_its_way = std::chrono::milliseconds(message.size() / kSlowLine);
-  S3O_CO_TRY(co_await rpc_.call(request.volume.server, AdoptRequest::kType, std::move(message),
+  S3O_CO_TRY(co_await rpc_.call(request.volume.server, ReenrolRequest::kType, std::move(message),
                                 patience + on_its_way));
   co_return Status{};
 }

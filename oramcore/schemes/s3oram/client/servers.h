@@ -43,7 +43,7 @@ class Servers {
 
   /// Has a server whose store is lost take its place again. Errors: bad_request (it is of a version
   /// that cannot), wrong_volume, unreachable ...
-  Task<Status> adopt(const AdoptRequest& request, Duration patience);
+  Task<Status> reenrol(const ReenrolRequest& request, Duration patience);
 
   /// How high a tree its disk has room for. Errors: bad_request (it is of a version that cannot
   /// tell), unreachable.

@@ -19,7 +19,7 @@ class Reading {
     read_tree();
     if (!check_.refused) read_sessions();
     if (!check_.refused) read_stash();
-    if (!check_.refused) read_intents();
+    if (!check_.refused) read_access_records();
     if (!check_.refused) read_buckets();
     if (!check_.refused) read_positions();
     if (!check_.refused && params_) check_slots();
@@ -64,19 +64,20 @@ class Reading {
              return refuse("tree",
                            unknown_format(database_.path(), row.integer(0), kFormat).value());
            TreeState& tree = check_.state.tree;
-           tree.view = static_cast<std::uint64_t>(row.integer(1));
+           tree.tree_version = static_cast<std::uint64_t>(row.integer(1));
            tree.height = static_cast<unsigned>(row.integer(2));
-           tree.written = static_cast<Turn>(row.integer(3));
+           tree.written = static_cast<WriteNumber>(row.integer(3));
            tree.last_decided.eviction = static_cast<std::uint64_t>(row.integer(4));
            const Bytes attempt = row.blob(5);
            if (attempt.size() != tree.last_decided.attempt.size() || row.integer(1) < 0 ||
                row.integer(2) < 1 || row.integer(2) > kMaxHeight || row.integer(3) < 0 ||
-               (params_ && (tree.written < first_turn(tree.view, params_->evict_every) ||
-                            tree.written > end_turn(tree.view, params_->evict_every))))
+               (params_ &&
+                (tree.written < first_write_number(tree.tree_version, params_->evict_every) ||
+                 tree.written > end_write_number(tree.tree_version, params_->evict_every))))
              return damaged("tree", "impossible numbers in table tree");
            // A tree grows when it is full, so its height tells how many evictions there were.
            if (params_ && tree.height > std::max<unsigned>(2, params_->first_height) &&
-               std::uint64_t{1} << (tree.height - 3) > tree.view + 2)
+               std::uint64_t{1} << (tree.height - 3) > tree.tree_version + 2)
              return damaged("tree", "impossible height in table tree");
            std::copy(attempt.begin(), attempt.end(), tree.last_decided.attempt.begin());
          });
@@ -155,8 +156,8 @@ class Reading {
     if (position.kind != Position::Kind::tree) return position;
     const Listed listed = block < listed_.size() ? listed_[block] : Listed();
     if (listed.bucket == kInNone || listed.version != position.version)
-      return check_.format < ClientState::kFirstListed || is_in_ring(position) ? position
-                                                                               : Position();
+      return check_.format < ClientState::kFirstListed || is_in_root_buffer(position) ? position
+                                                                                      : Position();
     const unsigned level = level_of(listed.bucket), height = check_.state.tree.height;
     if (bucket_on_path(position.leaf, level) != listed.bucket) return {};
     position.level = static_cast<std::uint8_t>(listed.at_leaf ? height : level);
@@ -194,7 +195,7 @@ class Reading {
 
   /// Those of former views say nothing any more. Without one, the next mount may ask for another
   /// path than the crashed one did, and the servers see one access more; nothing else.
-  void read_intents() {
+  void read_access_records() {
     if (!params_) return;
     const auto note = [&](std::int64_t slot, std::string_view what, std::string repair) {
       check_.findings.push_back({"intent", "vault.db, table intents",
@@ -204,42 +205,45 @@ class Reading {
                                  std::move(repair)});
     };
     const unsigned every = params_->evict_every;
-    const Turn first = first_turn(check_.state.tree.view, every);
-    const Turn end = end_turn(check_.state.tree.view, every);
-    std::map<Turn, Intent> found;
-    check_.state.root.resize(params_->ring_slots());
+    const WriteNumber first = first_write_number(check_.state.tree.tree_version, every);
+    const WriteNumber end = end_write_number(check_.state.tree.tree_version, every);
+    std::map<WriteNumber, AccessRecord> found;
+    check_.state.root.resize(params_->root_buffer_slots());
     read("intents",
          "SELECT slot, turn, block, leaf, access, typeof(turn) = 'integer' AND typeof(block) = "
          "'integer' AND typeof(leaf) = 'integer' AND typeof(access) = 'integer' FROM intents "
          "ORDER BY slot",
          [&](const Statement& row) {
            const std::int64_t slot = row.integer(0), leaf = row.integer(3);
-           const auto turn = static_cast<Turn>(row.integer(1));
+           const auto write_number = static_cast<WriteNumber>(row.integer(1));
            if (row.integer(5) == 0 || leaf < 0 || leaf >= std::int64_t{1} << kLeafBits ||
-               slot != root_slot(turn, every) || turn >= end) {
-             check_.bad_intents.push_back(slot);
+               slot != root_slot(write_number, every) || write_number >= end) {
+             check_.bad_access_records.push_back(slot);
              forget_writer(slot);
-             if (row.integer(5) != 0 && turn < end) forget_writer(root_slot(turn, every));
+             if (row.integer(5) != 0 && write_number < end)
+               forget_writer(root_slot(write_number, every));
              return note(slot, "damaged", "the row is dropped");
            }
            check_.state.root[static_cast<std::size_t>(slot)] =
                static_cast<std::uint64_t>(row.integer(4));
-           if (turn < first) return;
-           found[turn] = {.turn = turn,
-                          .block = static_cast<BlockId>(row.integer(2)),
-                          .leaf = static_cast<Leaf>(leaf),
-                          .access = static_cast<std::uint64_t>(row.integer(4))};
+           if (write_number < first) return;
+           found[write_number] = {.write_number = write_number,
+                                  .block = static_cast<BlockId>(row.integer(2)),
+                                  .leaf = static_cast<Leaf>(leaf),
+                                  .access = static_cast<std::uint64_t>(row.integer(4))};
          });
     // The last acknowledged ones may be missing: older versions did not write them.
-    const Turn noted = found.empty() ? first : found.rbegin()->first + 1;
-    const Turn last = std::max(noted, std::min(check_.state.tree.written, end));
-    for (Turn turn = first; turn < last; ++turn) {
-      if (!found.contains(turn)) forget_writer(root_slot(turn, every));
-      if (!found.contains(turn) && turn < noted) {
-        check_.missing_intents.push_back(turn);
-        note(root_slot(turn, every), "missing", "an access to nothing is put there");
+    const WriteNumber noted = found.empty() ? first : found.rbegin()->first + 1;
+    const WriteNumber last = std::max(noted, std::min(check_.state.tree.written, end));
+    for (WriteNumber write_number = first; write_number < last; ++write_number) {
+      if (!found.contains(write_number)) forget_writer(root_slot(write_number, every));
+      if (!found.contains(write_number) && write_number < noted) {
+        check_.missing_access_records.push_back(write_number);
+        note(root_slot(write_number, every), "missing", "an access to nothing is put there");
       }
-      check_.state.intents.push_back(found.contains(turn) ? found[turn] : Intent{.turn = turn});
+      check_.state.access_records.push_back(found.contains(write_number)
+                                                ? found[write_number]
+                                                : AccessRecord{.write_number = write_number});
     }
   }
 
@@ -250,8 +254,8 @@ class Reading {
   }
 
   /// In a root slot that accesses write to.
-  bool is_in_ring(const Position& position) const {
-    return position.level == 0 && (!params_ || position.slot < params_->ring_slots());
+  bool is_in_root_buffer(const Position& position) const {
+    return position.level == 0 && (!params_ || position.slot < params_->root_buffer_slots());
   }
 
   bool possible(const Position& position) const {
@@ -261,9 +265,10 @@ class Reading {
     if (position.level > tree.height) return false;
     if (!params_) return true;
     if (position.level > 0) return position.slot < params_->bucket_size;
-    if (!is_in_ring(position)) return position.slot < params_->root_slots();
+    if (!is_in_root_buffer(position)) return position.slot < params_->root_slots();
     const auto& last = check_.state.root[position.slot];
-    return PathSlots(*params_, tree.view, tree.written, tree.height).covers_root(position.slot) &&
+    return PathSlots(*params_, tree.tree_version, tree.written, tree.height)
+               .covers_root(position.slot) &&
            (last.value_or(0) == 0 || *last == position.version);
   }
 
@@ -372,13 +377,13 @@ StateCheck read_state(Database& database, const std::optional<VolumeParams>& par
 void check_further(StateCheck& check, const VolumeParams& params) {
   if (check.refused) return;
   const TreeState& tree = check.state.tree;
-  if (tree.view != 0 && tree.view != tree.last_decided.eviction + 1)
+  if (tree.tree_version != 0 && tree.tree_version != tree.last_decided.eviction + 1)
     check.findings.push_back(
         {"unusable-state",
          "vault.db, table tree",
          fmt::format("{} evictions were decided, but the last one has number {}: the servers may "
                      "refuse this vault; {}",
-                     tree.view, tree.last_decided.eviction, kMakeAnew),
+                     tree.tree_version, tree.last_decided.eviction, kMakeAnew),
          {}});
   std::vector<BlockId> unreadable;
   for (const auto& [block, sealed] : check.state.stash)
@@ -403,12 +408,12 @@ Status repair_state(Database& database, const VolumeParams& params, const StateC
   S3O_TRY(drop_rows(database, "positions", "block", check.bad_positions));
   S3O_TRY(drop_rows(database, "stash", "block", check.bad_stash));
   S3O_TRY(drop_rows(database, "buckets", "bucket", check.bad_buckets));
-  S3O_TRY(drop_rows(database, "intents", "slot", check.bad_intents));
+  S3O_TRY(drop_rows(database, "intents", "slot", check.bad_access_records));
   S3O_ASSIGN(auto nothing,
              database.prepare("INSERT OR REPLACE INTO intents VALUES (?, ?, 0, 0, 0)"));
-  for (const Turn turn : check.missing_intents)
-    S3O_TRY(nothing.bind(0, root_slot(turn, params.evict_every))
-                .bind(1, static_cast<std::int64_t>(turn))
+  for (const WriteNumber write_number : check.missing_access_records)
+    S3O_TRY(nothing.bind(0, root_slot(write_number, params.evict_every))
+                .bind(1, static_cast<std::int64_t>(write_number))
                 .run());
   return database.execute(
       "DELETE FROM unreadable WHERE block NOT IN (SELECT block FROM positions)");

@@ -28,9 +28,9 @@ struct StateCheck {
   /// (the disk did not give it). No repair mends that, and `state` says nothing then.
   std::optional<Error> refused;
   /// Keys of the rows that are bad, ascending.
-  std::vector<std::int64_t> bad_positions, bad_buckets, bad_stash, bad_intents;
+  std::vector<std::int64_t> bad_positions, bad_buckets, bad_stash, bad_access_records;
   /// Turns that have no row, and a later one has.
-  std::vector<Turn> missing_intents;
+  std::vector<WriteNumber> missing_access_records;
 };
 
 /// Numbers of blocks are below this in a tree of that height: they stay dense, so a volume has

@@ -33,7 +33,7 @@ struct Label {
 using LabelBytes = std::array<std::uint8_t, 24>;
 constexpr std::size_t kLabelFront = 16, kLabelBack = 8;
 
-inline LabelBytes label_bytes(View slot) {
+inline LabelBytes label_bytes(ByteSpan slot) {
   LabelBytes bytes;
   std::memcpy(bytes.data(), slot.data(), kLabelFront);
   std::memcpy(bytes.data() + kLabelFront, slot.data() + slot.size() - kLabelBack, kLabelBack);

@@ -2,9 +2,9 @@
 // them to the byte.
 //
 // Every request but Hello, Create, Open, Traffic, Room, Survey and Adopt names the session's epoch;
-// of the client's, Rpc's tag says for which opening of it (OpenRequest). View fields are views into
-// the received message. Views of the tree are numbered by the evictions committed: view e is the
-// tree before eviction e.
+// of the client's, Rpc's tag says for which opening of it (OpenRequest). ByteSpan fields are views
+// into the received message. Views of the tree are numbered by the evictions committed: view e is
+// the tree before eviction e.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ enum class MessageType : std::uint16_t {
   damage = 12,
   read_slot = 13,
   heal_slot = 14,
-  addend = 15,
+  masked_share = 15,
   withdraw = 16,
   relay = 17,
   traffic = 18,
@@ -45,7 +45,7 @@ enum class MessageType : std::uint16_t {
   labels = 20,
   room = 21,
   layout = 22,
-  adopt = 23,
+  reenrol = 23,
   check = 24,
   contribute = 25,
   mend = 26,
@@ -178,78 +178,78 @@ struct FitsRequest {
 
 /// Open: raises the epoch by compare-and-set. The server's present session must be one of `known`
 /// (or already `next`); otherwise the vault is stale. `root`: the access of each turn from
-/// first_turn(view) on that all servers have acknowledged (0: not known); a server in this view
-/// that holds another one takes the slot for damaged. `opening` counts this client's openings of
-/// the session at this server: a server in its next life answers need_open to what was meant for an
-/// earlier one, as it may lack what other servers sent for it.
+/// first_write_number(view) on that all servers have acknowledged (0: not known); a server in this
+/// view that holds another one takes the slot for damaged. `opening` counts this client's openings
+/// of the session at this server: a server in its next life answers need_open to what was meant for
+/// an earlier one, as it may lack what other servers sent for it.
 struct OpenRequest {
   static constexpr auto kType = MessageType::open;
   VolumeId volume{};
   std::vector<Session> known;
   Session next;
-  std::uint64_t view = 0;
+  std::uint64_t tree_version = 0;
   std::vector<std::uint64_t> root;
   std::uint16_t opening = 0;
   template <class A>
   void fields(A& a) {
-    a(volume, known, next, view, root, opening);
+    a(volume, known, next, tree_version, root, opening);
   }
 };
 struct OpenAnswer {
-  std::uint64_t view = 0;
+  std::uint64_t tree_version = 0;
   std::optional<EvictionId> prepared;  // durable, neither committed nor discarded
   template <class A>
   void fields(A& a) {
-    a(view, prepared);
+    a(tree_version, prepared);
   }
 };
 
 /// Subroutine 1: the inner product of `query` with the slots of the path to `leaf` in `view`
 /// (PathSlots). The view is the server's present one, or the one before until it is released;
-/// otherwise former_view. `turn` is the access's root write (kNoTurn: of none). The query is given,
-/// or as a seed. The answer is slot_size bytes, or nothing where another server adds up.
-constexpr Turn kNoTurn = ~Turn{0};
+/// otherwise former_view. `turn` is the access's root write (kNoWriteNumber: of none). The query is
+/// given, or as a seed. The answer is slot_size bytes, or nothing where another server adds up.
+constexpr WriteNumber kNoWriteNumber = ~WriteNumber{0};
 /// How the servers that answer add up, so that one block goes down. Each weighs its product with
 /// its Lagrange coefficient at 0; all but the adder mask it with what the client has the seed of
 /// too, and send it to the adder (Addend). `ticket` names this attempt; those before `oldest` are
 /// over.
 struct SumOrder {
-  std::uint64_t ticket = 0;
+  std::uint64_t request_id = 0;
   std::uint64_t oldest = 0;
-  Party adder = 0;
+  Party aggregator = 0;
   std::optional<Seed> mask;
   template <class A>
   void fields(A& a) {
-    a(ticket, oldest, adder, mask);
+    a(request_id, oldest, aggregator, mask);
   }
 };
 struct RetrieveRequest {
   static constexpr auto kType = MessageType::retrieve;
   std::uint64_t epoch = 0;
-  std::uint64_t view = 0;
+  std::uint64_t tree_version = 0;
   std::uint8_t height = 0;
-  Turn written = 0;
-  Turn turn = 0;
+  WriteNumber written = 0;
+  WriteNumber write_number = 0;
   Leaf leaf = 0;
-  View query;
+  ByteSpan query;
   std::optional<Seed> query_seed;
   std::optional<SumOrder> sum;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, height, written, turn, leaf, query, query_seed, sum);
+    a(epoch, tree_version, height, written, write_number, leaf, query, query_seed, sum);
   }
 };
 
 /// Addend, between servers: the sender's weighed and masked product. Answered once the adder has
 /// it in memory.
-struct AddendRequest {
-  static constexpr auto kType = MessageType::addend;
+struct MaskedShareRequest {
+  static constexpr auto kType = MessageType::masked_share;
   std::uint64_t epoch = 0;
-  std::uint64_t ticket = 0;
-  View addend;
+  std::uint64_t request_id = 0;
+  ByteSpan masked_share;
   template <class A>
   void fields(A& a) {
-    a(epoch, ticket, addend);
+    a(epoch, request_id, masked_share);
   }
 };
 
@@ -257,10 +257,10 @@ struct AddendRequest {
 struct WithdrawRequest {
   static constexpr auto kType = MessageType::withdraw;
   std::uint64_t epoch = 0;
-  std::uint64_t ticket = 0;
+  std::uint64_t request_id = 0;
   template <class A>
   void fields(A& a) {
-    a(epoch, ticket);
+    a(epoch, request_id);
   }
 };
 
@@ -272,7 +272,7 @@ struct WithdrawRequest {
 struct SharePart {
   std::uint8_t number = 0;       // 1 to 3
   std::optional<Seed> seed;      // of a random part,
-  View content;                  // or the part that is not,
+  ByteSpan content;              // or the part that is not,
   std::optional<Digest> digest;  // or will be relayed
   template <class A>
   void fields(A& a) {
@@ -282,14 +282,14 @@ struct SharePart {
 struct WriteRootRequest {
   static constexpr auto kType = MessageType::write_root;
   std::uint64_t epoch = 0;
-  Turn turn = 0;
+  WriteNumber write_number = 0;
   std::uint64_t access = 0;
-  View share;
+  ByteSpan share;
   std::vector<SharePart> parts;
   Party relay_to = kClient;  // nobody
   template <class A>
   void fields(A& a) {
-    a(epoch, turn, access, share, parts, relay_to);
+    a(epoch, write_number, access, share, parts, relay_to);
   }
 };
 
@@ -298,12 +298,12 @@ struct WriteRootRequest {
 struct RelayRequest {
   static constexpr auto kType = MessageType::relay;
   std::uint64_t epoch = 0;
-  Turn turn = 0;
+  WriteNumber write_number = 0;
   std::uint64_t access = 0;
-  View part;
+  ByteSpan part;
   template <class A>
   void fields(A& a) {
-    a(epoch, turn, access, part);
+    a(epoch, write_number, access, part);
   }
 };
 
@@ -317,7 +317,7 @@ struct PrepareRequest {
   EvictionId id;
   std::uint8_t height = 0;
   std::uint8_t next_height = 0;
-  View orders;
+  ByteSpan orders;
   template <class A>
   void fields(A& a) {
     a(epoch, id, height, next_height, orders);
@@ -365,7 +365,7 @@ struct SubshareRequest {
   EvictionId id;
   std::uint16_t step = 0;
   std::uint32_t tile = 0;
-  View share;
+  ByteSpan share;
   template <class A>
   void fields(A& a) {
     a(epoch, id, step, tile, share);

@@ -60,8 +60,8 @@ struct VolumeParams {
   static constexpr std::uint32_t kStoredOverhead = 16;
 
   /// The root's slots: two groups of A for new writes, then the stash part.
-  std::uint32_t ring_slots() const { return 2u * evict_every; }
-  std::uint32_t root_slots() const { return ring_slots() + stash_slots; }
+  std::uint32_t root_buffer_slots() const { return 2u * evict_every; }
+  std::uint32_t root_slots() const { return root_buffer_slots() + stash_slots; }
   unsigned stash_buckets() const { return stash_slots / bucket_size; }
 };
 

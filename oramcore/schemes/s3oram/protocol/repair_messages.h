@@ -11,11 +11,11 @@ namespace s3oram {
 struct DamageRequest {
   static constexpr auto kType = MessageType::damage;
   std::uint64_t epoch = 0;
-  std::uint64_t view = 0;
-  Turn written = 0;
+  std::uint64_t tree_version = 0;
+  WriteNumber written = 0;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, written);
+    a(epoch, tree_version, written);
   }
 };
 struct SlotAddress {
@@ -40,11 +40,11 @@ struct DamageAnswer {
 struct ReadSlotRequest {
   static constexpr auto kType = MessageType::read_slot;
   std::uint64_t epoch = 0;
-  std::uint64_t view = 0;
+  std::uint64_t tree_version = 0;
   SlotAddress at;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, at);
+    a(epoch, tree_version, at);
   }
 };
 
@@ -53,13 +53,13 @@ struct ReadSlotRequest {
 struct HealSlotRequest {
   static constexpr auto kType = MessageType::heal_slot;
   std::uint64_t epoch = 0;
-  std::uint64_t view = 0;
+  std::uint64_t tree_version = 0;
   SlotAddress at;
   std::uint64_t access = 0;
-  View share;
+  ByteSpan share;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, at, access, share);
+    a(epoch, tree_version, at, access, share);
   }
 };
 
@@ -69,12 +69,12 @@ struct HealSlotRequest {
 struct CheckRequest {
   static constexpr auto kType = MessageType::check;
   std::uint64_t epoch = 0;
-  std::uint64_t view = 0;
-  Turn written = 0;
+  std::uint64_t tree_version = 0;
+  WriteNumber written = 0;
   BucketIndex bucket = 0;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, written, bucket);
+    a(epoch, tree_version, written, bucket);
   }
 };
 
@@ -83,12 +83,12 @@ struct CheckRequest {
 struct DigestsRequest {
   static constexpr auto kType = MessageType::digests;
   std::uint64_t epoch = 0;
-  std::uint64_t view = 0;
+  std::uint64_t tree_version = 0;
   BucketIndex bucket = 0;
   Seed seed{};
   template <class A>
   void fields(A& a) {
-    a(epoch, view, bucket, seed);
+    a(epoch, tree_version, bucket, seed);
   }
 };
 struct SlotDigest {
@@ -116,8 +116,8 @@ struct DigestsAnswer {
 struct ContributeRequest {
   static constexpr auto kType = MessageType::contribute;
   std::uint64_t epoch = 0;
-  std::uint64_t view = 0;
-  std::uint64_t ticket = 0;
+  std::uint64_t tree_version = 0;
+  std::uint64_t request_id = 0;
   std::uint64_t oldest = 0;
   SlotAddress at;
   Party to = 0;
@@ -125,7 +125,7 @@ struct ContributeRequest {
   std::vector<Seed> masks;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, ticket, oldest, at, to, helpers, masks);
+    a(epoch, tree_version, request_id, oldest, at, to, helpers, masks);
   }
 };
 /// The receiver adds up what the helpers send and writes it into the slot, in place, once. `access`
@@ -133,15 +133,15 @@ struct ContributeRequest {
 struct MendRequest {
   static constexpr auto kType = MessageType::mend;
   std::uint64_t epoch = 0;
-  std::uint64_t view = 0;
-  std::uint64_t ticket = 0;
+  std::uint64_t tree_version = 0;
+  std::uint64_t request_id = 0;
   std::uint64_t oldest = 0;
   SlotAddress at;
   std::uint64_t access = 0;
   Bytes helpers;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, ticket, oldest, at, access, helpers);
+    a(epoch, tree_version, request_id, oldest, at, access, helpers);
   }
 };
 
@@ -151,12 +151,12 @@ struct LayoutRequest {
   static constexpr auto kType = MessageType::layout;
   static constexpr std::uint32_t kMost = 1 << 15;  // so many fit into kLargestWithoutVolume
   std::uint64_t epoch = 0;
-  std::uint64_t view = 0;
+  std::uint64_t tree_version = 0;
   std::uint64_t from = 0;
   std::uint32_t most = kMost;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, from, most);
+    a(epoch, tree_version, from, most);
   }
 };
 struct BucketShape {
@@ -183,18 +183,18 @@ struct LayoutAnswer {
 /// view. Its shares are all damaged then, to be healed. Buckets come in parts, each with the number
 /// of those before it, and nothing is stored before the last. Repeating one is harmless; over
 /// another volume it is refused (wrong_volume) unless that one was never opened.
-struct AdoptRequest {
-  static constexpr auto kType = MessageType::adopt;
+struct ReenrolRequest {
+  static constexpr auto kType = MessageType::reenrol;
   VolumeDescription volume;
   Session session;
-  std::uint64_t view = 0;
+  std::uint64_t tree_version = 0;
   std::uint8_t height = 0;
   std::uint64_t from = 0;
   std::vector<BucketShape> buckets;
   bool last = true;
   template <class A>
   void fields(A& a) {
-    a(volume, session, view, height, from, buckets, last);
+    a(volume, session, tree_version, height, from, buckets, last);
   }
 };
 
@@ -209,13 +209,13 @@ struct SurveyRequest {
 };
 struct SurveyAnswer {
   Session session;
-  std::uint64_t view = 0;
+  std::uint64_t tree_version = 0;
   std::uint8_t height = 0;
   std::optional<EvictionId> prepared;  // durable, neither committed nor discarded
   std::vector<std::uint64_t> root;     // by root slot: whose write is durable there; 0: none's
   template <class A>
   void fields(A& a) {
-    a(session, view, height, prepared, root);
+    a(session, tree_version, height, prepared, root);
   }
 };
 
@@ -224,11 +224,11 @@ struct SurveyAnswer {
 struct LabelsRequest {
   static constexpr auto kType = MessageType::labels;
   std::uint64_t epoch = 0;
-  std::uint64_t view = 0;
+  std::uint64_t tree_version = 0;
   BucketIndex bucket = 0;
   template <class A>
   void fields(A& a) {
-    a(epoch, view, bucket);
+    a(epoch, tree_version, bucket);
   }
 };
 struct LabelShare {

@@ -49,7 +49,8 @@ EvictionPlan plan_shuffle_eviction(const VolumeParams& params, const EvictionPat
       plan.overflow.push_back(block.resident.block);
       continue;
     }
-    const auto slot = static_cast<std::uint16_t>(level == 0 ? params.ring_slots() + used : used);
+    const auto slot =
+        static_cast<std::uint16_t>(level == 0 ? params.root_buffer_slots() + used : used);
     ++used;
     const std::size_t at = slots.index(level, slot);
     to[block.from] = static_cast<std::uint32_t>(at);

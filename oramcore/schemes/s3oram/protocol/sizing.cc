@@ -174,13 +174,13 @@ std::uint64_t data_that_fits(const VolumeParams& params, unsigned stores, std::u
   for (unsigned height = params.first_height;
        height <= kMaxHeight && stores * store_bytes(params, height) <= bytes; ++height)
     blocks = capacity(height, params.evict_every);
-  return (blocks - std::min<std::uint64_t>(blocks, params.ring_slots())) * params.block_size;
+  return (blocks - std::min<std::uint64_t>(blocks, params.root_buffer_slots())) * params.block_size;
 }
 
 unsigned height_with(const VolumeParams& params, std::uint64_t data) {
   const std::uint64_t blocks = (data + params.block_size - 1) / params.block_size;
   return std::max<unsigned>(params.first_height,
-                            height_for(blocks + params.ring_slots(), params.evict_every));
+                            height_for(blocks + params.root_buffer_slots(), params.evict_every));
 }
 
 unsigned height_for(std::uint64_t blocks, unsigned evict_every) {

@@ -18,7 +18,7 @@ std::uint64_t frames_needed(const VolumeParams& params, unsigned height) {
 
 std::uint64_t store_bytes(const VolumeParams& params, unsigned height) {
   const std::uint64_t frames = frames_needed(params, height);
-  const std::uint64_t slots = params.ring_slots() + frames * params.bucket_size;
+  const std::uint64_t slots = params.root_buffer_slots() + frames * params.bucket_size;
   return slots * (params.slot_size() + VolumeParams::kStoredOverhead) + kDatabase + kServerBallast +
          frames * kDatabaseBytesPerFrame;
 }

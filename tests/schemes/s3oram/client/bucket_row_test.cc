@@ -30,7 +30,7 @@ TEST(BucketRow, ComesBackAndNoOtherDoes) {
     EXPECT_FALSE(decode_row(9, damaged)) << bit;
   }
   for (std::size_t size = 0; size < bytes.size(); ++size)
-    EXPECT_FALSE(decode_row(9, View(bytes).first(size))) << size;
+    EXPECT_FALSE(decode_row(9, ByteSpan(bytes).first(size))) << size;
   EXPECT_TRUE(decode_row(9, encode_row(9, {})));
 }
 
@@ -66,7 +66,7 @@ class Client {
     put(block, position);
   }
   void evict(bool grows) {
-    const Leaf path = tree_.view++;
+    const Leaf path = tree_.tree_version++;
     std::set<BucketIndex> changed;
     for (unsigned level = 0; level <= tree_.height; ++level)
       for (const Resident& resident : positions_.contents(bucket_on_path(path, level))) {

@@ -35,7 +35,7 @@ class ClientStateTest : public testing::Test {
   }
 
   static TreeState some_tree() {
-    TreeState tree{.view = 7, .height = 4, .written = 31, .last_decided = {.eviction = 6}};
+    TreeState tree{.tree_version = 7, .height = 4, .written = 31, .last_decided = {.eviction = 6}};
     tree.last_decided.attempt.fill(0xab);
     return tree;
   }
@@ -49,7 +49,7 @@ class ClientStateTest : public testing::Test {
     return changes;
   }
   static void expect_some(const ClientState::Loaded& loaded) {
-    EXPECT_EQ(loaded.tree.view, 7u);
+    EXPECT_EQ(loaded.tree.tree_version, 7u);
     EXPECT_EQ(loaded.tree.height, 4u);
     EXPECT_EQ(loaded.tree.written, 31u);
     EXPECT_EQ(loaded.tree.last_decided, some_tree().last_decided);
@@ -73,7 +73,7 @@ class ClientStateTest : public testing::Test {
 TEST_F(ClientStateTest, ANewVolumeIsEmpty) {
   const auto found = loaded();
   ASSERT_GOOD(found);
-  EXPECT_EQ(found->tree.view, 0u);
+  EXPECT_EQ(found->tree.tree_version, 0u);
   EXPECT_EQ(found->tree.height, 1u);
   EXPECT_EQ(found->tree.written, 0u);
   EXPECT_EQ(found->tree.last_decided, EvictionId{});
@@ -151,7 +151,7 @@ TEST_F(ClientStateTest, TheParticipantCommitsWithTheRestOrNotAtAll) {
   changes.positions[300];
   changes.stash[300];
   TreeState tree = some_tree();
-  tree.view = 8;
+  tree.tree_version = 8;
   const auto failed = state->commit(tree, changes, [&](Database& database) -> Status {
     EXPECT_TRUE(add_name(database));
     return fail(Errc::disk_full, "no room for names");
@@ -171,7 +171,7 @@ TEST_F(ClientStateTest, TheParticipantCommitsWithTheRestOrNotAtAll) {
   EXPECT_EQ(names(), 2);
   found = loaded();
   ASSERT_GOOD(found);
-  EXPECT_EQ(found->tree.view, 8u);
+  EXPECT_EQ(found->tree.tree_version, 8u);
   EXPECT_EQ(found->positions.blocks(), (std::vector<BlockId>{2, 5}));
 }
 
@@ -311,7 +311,8 @@ TEST_F(ClientStateTest, IsMadeWithWhatWasFound) {
   content.positions.set(1, {Position::Kind::tree, 0xfedcba9876, 4, 2, 11});
   content.positions.set(9, {Position::Kind::tree, 5, 0, 5, 29});
   content.sessions = {Session{.epoch = 8}};
-  for (Turn turn = 28; turn < 31; ++turn) content.intents.push_back({.turn = turn, .access = turn});
+  for (WriteNumber write_number = 28; write_number < 31; ++write_number)
+    content.access_records.push_back({.write_number = write_number, .access = write_number});
   ASSERT_GOOD(ClientState::check_free(made));
   ASSERT_GOOD(ClientState::create(made, content, 4));
   EXPECT_EQ(ClientState::check_free(made).error().code, Errc::exists);
@@ -325,8 +326,9 @@ TEST_F(ClientStateTest, IsMadeWithWhatWasFound) {
   EXPECT_EQ(found->positions.blocks(), (std::vector<BlockId>{1, 9}));
   EXPECT_EQ(found->positions.get(1).leaf, 0xfedcba9876u);
   EXPECT_EQ(found->sessions, content.sessions);
-  ASSERT_EQ(found->intents.size(), 3u);
-  for (const Intent& intent : found->intents) EXPECT_EQ(intent.access, intent.turn);
+  ASSERT_EQ(found->access_records.size(), 3u);
+  for (const AccessRecord& access_record : found->access_records)
+    EXPECT_EQ(access_record.access, access_record.write_number);
 }
 
 // A mount of what a rebuild has begun and not ended leaves nothing that would stop the next one.

@@ -96,7 +96,7 @@ TEST_P(Heal, WhatTwoServersHaveLostCostsItsBlockAlone) {
   expect(1, 5);
 }
 
-TEST_P(Heal, AServerSetBackWithinAView) {
+TEST_P(Heal, AServerSetBackWithinATreeVersion) {
   ASSERT_OK(cluster_.open_client());
   // The root's slots are used again by now: one that has lost its write holds an older one.
   for (std::uint64_t i = 0; i < 80; ++i) write(i % 10, i);

@@ -50,18 +50,18 @@ class Planning : public testing::TestWithParam<Sizes> {
   void reset(unsigned height) {
     positions_.reset(height);
     forget_counts();
-    view_ = 0;
-    turn_ = 0;
+    tree_version_ = 0;
+    write_number_ = 0;
   }
 
   void access(BlockId block) {
     positions_.set(block, {.kind = Position::Kind::tree,
                            .leaf = random_() & ((Leaf{1} << kLeafBits) - 1),
                            .level = 0,
-                           .slot = root_slot(turn_, params_.evict_every),
-                           .version = turn_ + 1});
-    ++turn_;
-    if (turn_ % params_.evict_every == 0) evict();
+                           .slot = root_slot(write_number_, params_.evict_every),
+                           .version = write_number_ + 1});
+    ++write_number_;
+    if (write_number_ % params_.evict_every == 0) evict();
   }
 
   void access_all(BlockId blocks) {
@@ -69,9 +69,9 @@ class Planning : public testing::TestWithParam<Sizes> {
   }
   /// Until there were so many.
   void go_on(Access kind, BlockId blocks, std::uint64_t wanted) {
-    while (turn_ < wanted) {
+    while (write_number_ < wanted) {
       const BlockId block = kind == Access::one_block     ? 7
-                            : kind == Access::round_robin ? turn_ % blocks
+                            : kind == Access::round_robin ? write_number_ % blocks
                                                           : random_() % blocks;
       ASSERT_NO_FATAL_FAILURE(access(block));
     }
@@ -80,23 +80,24 @@ class Planning : public testing::TestWithParam<Sizes> {
   const VolumeParams params_;
   std::mt19937_64 random_{20};
   PositionMap positions_;
-  std::uint64_t view_ = 0;
-  Turn turn_ = 0;
+  std::uint64_t tree_version_ = 0;
+  WriteNumber write_number_ = 0;
 
  private:
   void evict() {
     const unsigned height = positions_.height();
-    EvictionPath path{.eviction = view_, .height = height, .on_path = {}, .leaf_sibling = {}};
+    EvictionPath path{
+        .eviction = tree_version_, .height = height, .on_path = {}, .leaf_sibling = {}};
     for (unsigned level = 0; level <= height; ++level)
-      path.on_path.push_back(positions_.contents(bucket_on_path(view_, level)));
+      path.on_path.push_back(positions_.contents(bucket_on_path(tree_version_, level)));
     std::size_t residents = 0;
     for (const BucketContents& bucket : path.on_path) residents += bucket.size();
     if (params_.evictor == Evictor::matrix) {
-      path.leaf_sibling = positions_.contents(sibling_of(bucket_on_path(view_, height)));
+      path.leaf_sibling = positions_.contents(sibling_of(bucket_on_path(tree_version_, height)));
       residents += path.leaf_sibling.size();
     }
     const EvictionPlan plan = plan_eviction(params_, path);
-    ASSERT_TRUE(plan.overflow.empty()) << "after " << turn_ << " accesses";
+    ASSERT_TRUE(plan.overflow.empty()) << "after " << write_number_ << " accesses";
     ASSERT_EQ(plan.placements.size(), residents);
     for (const Placement& placement : plan.placements) {
       Position position = positions_.get(placement.block);
@@ -106,7 +107,7 @@ class Planning : public testing::TestWithParam<Sizes> {
       positions_.set(placement.block, position);
     }
     count(path, plan);
-    ++view_;
+    ++tree_version_;
   }
 };
 
@@ -146,10 +147,10 @@ class Occupancy : public Planning {
     const std::size_t z = params_.bucket_size;
     std::printf("Z=%zu A=%u %-12s height %u, %llu accesses, %llu evictions, fullest bucket %zu\n",
                 z, params_.evict_every, what, positions_.height(),
-                static_cast<unsigned long long>(turn_), static_cast<unsigned long long>(view_),
-                most_);
+                static_cast<unsigned long long>(write_number_),
+                static_cast<unsigned long long>(tree_version_), most_);
     EXPECT_LE(most_, z);
-    const auto evictions = static_cast<double>(view_);
+    const auto evictions = static_cast<double>(tree_version_);
     for (std::size_t k = 1; k < left_over_.size() && at_least(k) > 0; ++k) {
       const double measured = static_cast<double>(at_least(k)) / evictions;
       if (k >= z || k % 4 == 0) std::printf("  >= %2zu: %.1e\n", k, measured);
@@ -184,13 +185,14 @@ TEST_P(Occupancy, OfAGrowingVolumeFallsAsFast) {
   constexpr unsigned kHighest = 13;
   unsigned highest = 1;
   reset(1);
-  for (BlockId blocks = 0; turn_ < wanted;) {
+  for (BlockId blocks = 0; write_number_ < wanted;) {
     const bool more = random_() % 4 == 0;
     ASSERT_NO_FATAL_FAILURE(access(more ? blocks : random_() % (blocks + 1)));
     blocks = std::max<BlockId>(blocks, positions_.mapped());
     // At an eviction, as the engine does.
-    if (turn_ % params_.evict_every == 0 && positions_.mapped() + params_.ring_slots() >
-                                                capacity(positions_.height(), params_.evict_every))
+    if (write_number_ % params_.evict_every == 0 &&
+        positions_.mapped() + params_.root_buffer_slots() >
+            capacity(positions_.height(), params_.evict_every))
       positions_.grow();
     highest = std::max(highest, positions_.height());
     if (positions_.height() < kHighest) continue;
@@ -236,8 +238,8 @@ class TripletOccupancy : public Planning {
   /// Each push is of Poisson(A) blocks at the most.
   void judge(const char* what) const {
     std::printf("A=%u Z=%u %-12s %llu accesses, %llu evictions\n", params_.evict_every,
-                params_.bucket_size, what, static_cast<unsigned long long>(turn_),
-                static_cast<unsigned long long>(view_));
+                params_.bucket_size, what, static_cast<unsigned long long>(write_number_),
+                static_cast<unsigned long long>(tree_version_));
     for (unsigned level = 1; level <= kHeight; ++level) {
       const Histogram& loads = loads_[level];
       const auto pushes = static_cast<double>(std::accumulate(loads.begin(), loads.end(), 0ULL));

@@ -46,10 +46,10 @@ class Overlap : public test::EachEvictor {
     const MessageType type = type_of(message);
     if (is_answer(message)) {
       if (message[4] == 0) ++answered_[{type, from}];
-      former_view_ += message[4] == static_cast<int>(Errc::former_view);
+      former_tree_version_ += message[4] == static_cast<int>(Errc::former_view);
     } else if (type == MessageType::retrieve && to == 2) {
-      const auto request = *decode<RetrieveRequest>(View(message).subspan(Rpc::kHeaderSize));
-      retrievals_.push_back({request.view, request.turn, request.leaf});
+      const auto request = *decode<RetrieveRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+      retrievals_.push_back({request.tree_version, request.write_number, request.leaf});
     }
   }
   void hold_back(MessageType type, std::initializer_list<Party> at) {
@@ -71,8 +71,8 @@ class Overlap : public test::EachEvictor {
   std::uint64_t evictions() { return cluster_.engine().status().evictions; }
 
   struct Retrieval {
-    std::uint64_t view;
-    Turn turn;
+    std::uint64_t tree_version;
+    WriteNumber write_number;
     Leaf leaf;
   };
   /// High enough not to grow: a path asked for again would be a longer one.
@@ -86,7 +86,7 @@ class Overlap : public test::EachEvictor {
   std::map<MessageType, Duration> late_;  // how long questions take
   std::map<std::pair<MessageType, Party>, int> answered_;
   std::vector<Retrieval> retrievals_;  // as server 2 is asked for them
-  int former_view_ = 0;
+  int former_tree_version_ = 0;
   bool only_sums_ = false;
 };
 S3O_WITH_EACH_EVICTOR(Overlap);
@@ -167,7 +167,7 @@ TEST_P(Overlap, ReadsDoNotRunAheadOfASlowLine) {
   EXPECT_TRUE(third->has_value());
 }
 
-TEST_P(Overlap, TheViewBeforeIsReadUntilEveryServerHasFlipped) {
+TEST_P(Overlap, TheTreeVersionBeforeIsReadUntilEveryServerHasFlipped) {
   hold_back(MessageType::commit, {3});
   for (BlockId block = 0; block < kEvery; ++block) write(block, 1);
   cluster_.run_until([&] {
@@ -177,7 +177,7 @@ TEST_P(Overlap, TheViewBeforeIsReadUntilEveryServerHasFlipped) {
   expect(0, 1);  // where the eviction has moved it from
   write(1, 2);
   expect(0, 1);  // written since
-  for (const Retrieval& retrieval : retrievals_) EXPECT_EQ(retrieval.view, 0u);
+  for (const Retrieval& retrieval : retrievals_) EXPECT_EQ(retrieval.tree_version, 0u);
   EXPECT_EQ(retrievals_.size(), 3u);
   EXPECT_EQ(evictions(), 0u);
   held_back_.clear();
@@ -185,7 +185,7 @@ TEST_P(Overlap, TheViewBeforeIsReadUntilEveryServerHasFlipped) {
   retrievals_.clear();
   expect(2, 1);
   ASSERT_EQ(retrievals_.size(), 1u);
-  EXPECT_EQ(retrievals_[0].view, 1u);
+  EXPECT_EQ(retrievals_[0].tree_version, 1u);
   expect(0, 1);
   expect(1, 2);
   expect(3, 1);
@@ -202,7 +202,7 @@ TEST_P(Overlap, AServerRestartedAfterItsFlipMakesTheClientReadTheSamePathAgain) 
   retrievals_.clear();
   std::optional<Result<Bytes>> got;
   cluster_.engine().read(1, [&](Result<Bytes> result) { got.emplace(std::move(result)); });
-  cluster_.run_until([&] { return former_view_ > 0; });
+  cluster_.run_until([&] { return former_tree_version_ > 0; });
   wait(std::chrono::seconds(30));
   EXPECT_FALSE(got) << "no view is held by all servers";
   held_back_.clear();
@@ -211,10 +211,10 @@ TEST_P(Overlap, AServerRestartedAfterItsFlipMakesTheClientReadTheSamePathAgain) 
   EXPECT_EQ(**got, pattern(1, 1, 512));
   ASSERT_GE(retrievals_.size(), 2u);
   const Retrieval &first = retrievals_.front(), &last = retrievals_.back();
-  EXPECT_EQ(first.view, 0u);
-  EXPECT_EQ(last.view, 1u);
+  EXPECT_EQ(first.tree_version, 0u);
+  EXPECT_EQ(last.tree_version, 1u);
   for (const Retrieval& each : retrievals_) {
-    EXPECT_EQ(each.turn, first.turn);
+    EXPECT_EQ(each.write_number, first.write_number);
     EXPECT_EQ(each.leaf, first.leaf) << "another path would tell that it is the same block";
   }
   for (BlockId block = 0; block < kEvery; ++block) expect(block, 1);

@@ -146,7 +146,7 @@ TEST_P(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
 }
 
 // A retrieval may still be on its way when the servers have flipped.
-TEST_P(Protocol, TheFormerViewIsThereUntilItIsReleased) {
+TEST_P(Protocol, TheFormerTreeVersionIsThereUntilItIsReleased) {
   Cluster cluster(test::safe_volume(GetParam(), 2), 33);
   ASSERT_OK(cluster.open_client());
   ASSERT_OK(cluster.write(0, pattern(0, 1, 512)));

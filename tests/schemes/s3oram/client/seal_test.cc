@@ -23,7 +23,7 @@ class SealTest : public testing::Test {
     const auto begin = slot.begin() + kNonceAt;
     return Bytes(begin, begin + kNonceSize);
   }
-  static void expect_corrupt(const Sealer& sealer, View slot, std::size_t at) {
+  static void expect_corrupt(const Sealer& sealer, ByteSpan slot, std::size_t at) {
     const auto opened = sealer.open(slot);
     ASSERT_FALSE(opened) << "byte " << at;
     ASSERT_EQ(opened.error().code, Errc::corrupt);
@@ -41,7 +41,7 @@ class SealTest : public testing::Test {
   static constexpr Label kSome{
       .block = 0x123456789, .version = 77, .leaf = 0xfedcba9876, .backup = true};
 
-  Prg random_{Seed{}, as_view("seal")};
+  Prg random_{Seed{}, as_bytes("seal")};
   Sealer sealer_{key(1), random_};
 };
 
@@ -112,7 +112,7 @@ TEST_F(SealTest, OpensWhatOlderVersionsSealed) {
 TEST_F(SealTest, NoticesOtherLengths) {
   const Bytes slot = sealer_.seal(label(5, 6), Bytes(100, 7));
   for (std::size_t size = 0; size < slot.size(); ++size)
-    expect_corrupt(sealer_, View(slot).first(size), size);
+    expect_corrupt(sealer_, ByteSpan(slot).first(size), size);
   Bytes longer = slot;
   longer.push_back(0);
   expect_corrupt(sealer_, longer, longer.size());

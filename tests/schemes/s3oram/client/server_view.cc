@@ -11,7 +11,7 @@
 namespace s3oram::test {
 namespace {
 
-void count(View bytes, Histogram& histogram) {
+void count(ByteSpan bytes, Histogram& histogram) {
   for (const std::uint8_t byte : bytes) ++histogram[byte];
 }
 
@@ -30,7 +30,7 @@ struct NumbersOf {
   }
   template <std::size_t n>
   void put(const std::array<std::uint8_t, n>&) {}
-  void put(View value) { out.push_back(value.size()); }
+  void put(ByteSpan value) { out.push_back(value.size()); }
   template <class T>
   void put(const std::vector<T>& list) {
     out.push_back(list.size());
@@ -51,25 +51,25 @@ struct NumbersOf {
 void ServerView::received(Party from, const Bytes& message) {
   const auto type = static_cast<MessageType>(message[2]);
   shape[from].emplace_back(type, message.size());
-  if (is_question(message)) add_question(from, type, View(message).subspan(Rpc::kHeaderSize));
+  if (is_question(message)) add_question(from, type, ByteSpan(message).subspan(Rpc::kHeaderSize));
 }
 
 void ServerView::answered(const Bytes& message) {
   if (static_cast<MessageType>(message[2]) == MessageType::retrieve && is_answer(message))
-    count(View(message).subspan(Rpc::kHeaderSize), bytes["what it computes"]);
+    count(ByteSpan(message).subspan(Rpc::kHeaderSize), bytes["what it computes"]);
 }
 
 void ServerView::keeps(const DiskImage& disk) {
   const Bytes& slots = disk.files.at("slots").bytes;
   const std::size_t size = params_.slot_size(), stride = size + Frame::kTrailer;
   for (std::size_t at = 0; at + stride <= slots.size(); at += stride) {
-    const View share = View(slots).subspan(at, size);
+    const ByteSpan share = ByteSpan(slots).subspan(at, size);
     if (std::ranges::any_of(share, [](std::uint8_t byte) { return byte != 0; }))  // ever written
       count(share, bytes["what it stores"]);
   }
 }
 
-void ServerView::add_question(Party from, MessageType type, View body) {
+void ServerView::add_question(Party from, MessageType type, ByteSpan body) {
   NumbersOf list{numbers[from]};
   list(type);
   switch (type) {
@@ -79,9 +79,9 @@ void ServerView::add_question(Party from, MessageType type, View body) {
       request.leaf = 0;
       return list(request);
     }
-    case MessageType::addend: {
-      const auto request = *decode<AddendRequest>(body);
-      add(from, "addends", request.addend);
+    case MessageType::masked_share: {
+      const auto request = *decode<MaskedShareRequest>(body);
+      add(from, "addends", request.masked_share);
       return list(request);
     }
     case MessageType::withdraw:
@@ -129,15 +129,16 @@ void ServerView::add_query(const RetrieveRequest& request) {
   add(kClient, "query seeds", request.query_seed);
   if (request.sum) add(kClient, "answer masks", request.sum->mask);
   // The server knows where the access before has put its block, which may be wanted again.
-  const PathSlots path(params_, request.view, request.written, request.height);
+  const PathSlots path(params_, request.tree_version, request.written, request.height);
   if (request.query.empty() || path.writes() == 0) return;
-  const Turn newest = first_turn(request.view, params_.evict_every) + path.writes() - 1;
+  const WriteNumber newest =
+      first_write_number(request.tree_version, params_.evict_every) + path.writes() - 1;
   const std::uint8_t wanted = request.query[path.index(0, root_slot(newest, params_.evict_every))];
   tally("query at the newest write: lower half", 16, wanted % 16);
   tally("query at the newest write: upper half", 16, wanted / 16);
 }
 
-void ServerView::add(Party from, const std::string& what, View sent) {
+void ServerView::add(Party from, const std::string& what, ByteSpan sent) {
   if (sent.empty()) return;
   count(sent, bytes[what]);
   if (what.ends_with("seeds") || what.ends_with("masks"))
@@ -152,7 +153,7 @@ void ServerView::add(Party from, const std::string& what, View sent) {
   last_[{from, what}] = Bytes(sent.begin(), sent.end());
 }
 
-void ServerView::add_orders(Party from, View sent) {
+void ServerView::add_orders(Party from, ByteSpan sent) {
   const auto orders = decode<ShuffleOrders>(sent);
   if (!orders) return add(from, "matrices", sent);
   Bytes seeds;
@@ -172,7 +173,7 @@ void ServerView::add_orders(Party from, View sent) {
 }
 
 Permutation ServerView::drawn(const Seed& seed, std::string_view purpose) const {
-  Prg prg(seed, as_view(purpose));
+  Prg prg(seed, as_bytes(purpose));
   return random_permutation(PathSlots::evicted(params_, 0, height_).count(), prg);
 }
 

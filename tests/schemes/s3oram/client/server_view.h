@@ -42,14 +42,14 @@ struct ServerView {
   std::size_t leaves_of_tree() const { return std::size_t{1} << height_; }
 
  private:
-  void add_question(Party from, MessageType type, View body);
+  void add_question(Party from, MessageType type, ByteSpan body);
   void add_query(const RetrieveRequest& request);
-  void add_orders(Party from, View sent);
+  void add_orders(Party from, ByteSpan sent);
   template <class Array>
   void add(Party from, const std::string& what, const std::optional<Array>& sent) {
-    if (sent) add(from, what, View(*sent));
+    if (sent) add(from, what, ByteSpan(*sent));
   }
-  void add(Party from, const std::string& what, View sent);
+  void add(Party from, const std::string& what, ByteSpan sent);
   Permutation drawn(const Seed& seed, std::string_view purpose) const;
   void add_permutation(const Permutation& to, const std::string& what);
   /// One of `of` outcomes came.

@@ -106,23 +106,24 @@ const struct {
                 {"shuffle", test::safe_volume(Evictor::shuffle, 4)},
                 {"shuffleTiled", tiled(test::safe_volume(Evictor::shuffle, 4))}};
 
-using Views = std::map<Party, ServerView>;
+using TreeVersions = std::map<Party, ServerView>;
 
 /// What every server sees of the sequence, of which `at_once` accesses are under way; if that is
 /// one, the next begins when nothing is left of it.
-Views watch(const VolumeParams& params, const Sequence& sequence, int accesses,
-            std::size_t at_once) {
+TreeVersions watch(const VolumeParams& params, const Sequence& sequence, int accesses,
+                   std::size_t at_once) {
   Cluster cluster(params, sequence.seed);
   Cluster::require(cluster.open_client());
   for (BlockId block = 0; block < kBlocks; ++block)
     Cluster::require(cluster.write(block, Bytes(params.block_size)));  // zeros: no help to masks
   cluster.settle();
   const unsigned height = cluster.engine().status().height;
-  Views views;
+  TreeVersions tree_versions;
   for (Party spy = 1; spy <= cluster.servers(); ++spy)
-    views.emplace(spy, ServerView{params, height});
+    tree_versions.emplace(spy, ServerView{params, height});
   cluster.network.observer = [&](Party from, Party to, const Bytes& message) {
-    to == kClient ? views.at(from).answered(message) : views.at(to).received(from, message);
+    to == kClient ? tree_versions.at(from).answered(message)
+                  : tree_versions.at(to).received(from, message);
   };
   std::size_t under_way = 0;
   const auto end = [&](const auto& outcome) {
@@ -145,8 +146,8 @@ Views watch(const VolumeParams& params, const Sequence& sequence, int accesses,
   cluster.settle();
   cluster.network.observer = nullptr;
   EXPECT_EQ(cluster.engine().status().height, height);
-  for (auto& [spy, view] : views) view.keeps(cluster.disk(spy).image());
-  return views;
+  for (auto& [spy, tree_version] : tree_versions) tree_version.keeps(cluster.disk(spy).image());
+  return tree_versions;
 }
 
 class Shares : public testing::TestWithParam<std::tuple<int, Party>> {
@@ -154,19 +155,19 @@ class Shares : public testing::TestWithParam<std::tuple<int, Party>> {
   static const VolumeParams& params() { return kVolumes[std::get<0>(GetParam())].params; }
   static Party spy() { return std::get<1>(GetParam()); }
   /// What the spy saw of each sequence.
-  static std::vector<const ServerView*> all_views() {
-    static std::map<int, std::vector<Views>> watched;
+  static std::vector<const ServerView*> all_tree_versions() {
+    static std::map<int, std::vector<TreeVersions>> watched;
     return of_spy(watched[std::get<0>(GetParam())], kSequences, kAccesses, 1);
   }
-  static std::vector<const ServerView*> of_spy(std::vector<Views>& watched,
+  static std::vector<const ServerView*> of_spy(std::vector<TreeVersions>& watched,
                                                std::span<const Sequence> sequences, int accesses,
                                                std::size_t at_once) {
     if (watched.empty())
       for (const Sequence& each : sequences)
         watched.push_back(watch(params(), each, accesses, at_once));
-    std::vector<const ServerView*> views;
-    for (const Views& each : watched) views.push_back(&each.at(spy()));
-    return views;
+    std::vector<const ServerView*> tree_versions;
+    for (const TreeVersions& each : watched) tree_versions.push_back(&each.at(spy()));
+    return tree_versions;
   }
 };
 
@@ -183,12 +184,12 @@ TEST(SharesStatistic, NoticesWhatIsNotUniform) {
 }
 
 TEST_P(Shares, MessagesComeInTheSameOrderSizesAndNumbersWhateverIsAccessed) {
-  const auto views = all_views();
-  EXPECT_GT(views[0]->shape.at(kClient).size(), 2u * kAccesses);
-  EXPECT_GT(views[0]->numbers.at(kClient).size(), 10u * kAccesses);
-  for (const ServerView* each : views) {
-    EXPECT_TRUE(each->shape == views[0]->shape);
-    EXPECT_TRUE(each->numbers == views[0]->numbers);
+  const auto tree_versions = all_tree_versions();
+  EXPECT_GT(tree_versions[0]->shape.at(kClient).size(), 2u * kAccesses);
+  EXPECT_GT(tree_versions[0]->numbers.at(kClient).size(), 10u * kAccesses);
+  for (const ServerView* each : tree_versions) {
+    EXPECT_TRUE(each->shape == tree_versions[0]->shape);
+    EXPECT_TRUE(each->numbers == tree_versions[0]->numbers);
   }
 }
 
@@ -205,23 +206,23 @@ TEST_P(Shares, SoTheyDoWhileOthersAreUnderWay) {
                                 {"never written", 4, [](int i) {
                                    return Access{false, 1000 + static_cast<BlockId>(i)};
                                  }}};
-  static std::map<int, std::vector<Views>> watched;
-  const auto views = of_spy(watched[std::get<0>(GetParam())], sequences, 100, 4);
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    EXPECT_TRUE(views[i]->shape == views[0]->shape) << sequences[i].name;
-    EXPECT_TRUE(views[i]->numbers == views[0]->numbers) << sequences[i].name;
+  static std::map<int, std::vector<TreeVersions>> watched;
+  const auto tree_versions = of_spy(watched[std::get<0>(GetParam())], sequences, 100, 4);
+  for (std::size_t i = 0; i < tree_versions.size(); ++i) {
+    EXPECT_TRUE(tree_versions[i]->shape == tree_versions[0]->shape) << sequences[i].name;
+    EXPECT_TRUE(tree_versions[i]->numbers == tree_versions[0]->numbers) << sequences[i].name;
   }
 }
 
 TEST_P(Shares, BytesAreUniformAndNoMaskIsUsedTwice) {
-  const auto views = all_views();
-  for (std::size_t i = 0; i < views.size(); ++i)
-    for (const auto& [what, seen] : views[i]->bytes) {
+  const auto tree_versions = all_tree_versions();
+  for (std::size_t i = 0; i < tree_versions.size(); ++i)
+    for (const auto& [what, seen] : tree_versions[i]->bytes) {
       EXPECT_LT(deviation(seen), kGenerous) << what << ", " << kSequences[i].name;
-      EXPECT_LT(difference(seen, views[0]->bytes.at(what)), kGenerous) << what;
+      EXPECT_LT(difference(seen, tree_versions[0]->bytes.at(what)), kGenerous) << what;
       EXPECT_GT(seen[0], 10u) << what << ": enough for the statistic";
     }
-  const auto seen = [&](const char* what) { return views[0]->bytes.contains(what); };
+  const auto seen = [&](const char* what) { return tree_versions[0]->bytes.contains(what); };
   EXPECT_TRUE(seen("what it stores"));
   EXPECT_TRUE(seen("what it computes") || seen("answer masks")) << "all but the adder have a mask";
   EXPECT_TRUE(seen("queries again") || seen("query seeds again"));
@@ -232,24 +233,24 @@ TEST_P(Shares, BytesAreUniformAndNoMaskIsUsedTwice) {
 // whether the newest write is wanted.
 TEST_P(Shares, PermutationsAndQueriesAreUniform) {
   const bool shuffled = params().evictor == Evictor::shuffle;
-  const auto views = all_views();
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    const auto& seen = views[i]->outcomes;
+  const auto tree_versions = all_tree_versions();
+  for (std::size_t i = 0; i < tree_versions.size(); ++i) {
+    const auto& seen = tree_versions[i]->outcomes;
     EXPECT_EQ(seen.contains("pi 2: that place modulo 8"), shuffled && spy() != 1);
     EXPECT_EQ(seen.contains("all that is known: that place modulo 8"), shuffled);
     for (const auto& [what, counts] : seen) {
       EXPECT_LT(deviation(counts), kGenerous) << what << ", " << kSequences[i].name;
       EXPECT_GT(counts[0], 5u) << "enough for the statistic";
-      EXPECT_LT(difference(counts, views[0]->outcomes.at(what)), kGenerous) << what;
+      EXPECT_LT(difference(counts, tree_versions[0]->outcomes.at(what)), kGenerous) << what;
     }
   }
 }
 
 TEST_P(Shares, LeavesAreUniform) {
-  for (const ServerView* view : all_views()) {
-    ASSERT_EQ(view->leaves.size(), static_cast<std::size_t>(kAccesses));
-    std::vector<std::uint64_t> counts(view->leaves_of_tree());
-    for (const Leaf leaf : view->leaves) {
+  for (const ServerView* tree_version : all_tree_versions()) {
+    ASSERT_EQ(tree_version->leaves.size(), static_cast<std::size_t>(kAccesses));
+    std::vector<std::uint64_t> counts(tree_version->leaves_of_tree());
+    for (const Leaf leaf : tree_version->leaves) {
       ASSERT_LT(leaf, counts.size());
       ++counts[leaf];
     }
@@ -261,11 +262,11 @@ TEST_P(Shares, LeavesAreUniform) {
 // Each access gives its block a fresh leaf: those of one block's accesses tell nothing of each
 // other, and no more do those of accesses that lie a round, or an eviction, apart.
 TEST_P(Shares, LeavesOfLaterAccessesTellNothing) {
-  for (const ServerView* view : all_views()) {
+  for (const ServerView* tree_version : all_tree_versions()) {
     for (const std::size_t apart : {1u, 2u, 3u, 4u, 5u, 8u, 24u, 48u}) {
-      std::vector<std::uint64_t> counts(view->leaves_of_tree());
-      for (std::size_t i = apart; i < view->leaves.size(); ++i)
-        ++counts[view->leaves[i] ^ view->leaves[i - apart]];
+      std::vector<std::uint64_t> counts(tree_version->leaves_of_tree());
+      for (std::size_t i = apart; i < tree_version->leaves.size(); ++i)
+        ++counts[tree_version->leaves[i] ^ tree_version->leaves[i - apart]];
       EXPECT_LT(deviation(counts), kGenerous) << apart << " apart";
     }
   }
@@ -273,16 +274,16 @@ TEST_P(Shares, LeavesOfLaterAccessesTellNothing) {
 
 // What is drawn is drawn anew: nothing that all sequences have in common (numbers) tells it.
 TEST_P(Shares, NothingDrawnFollowsFromPublicNumbers) {
-  const auto views = all_views();
-  for (std::size_t i = 0; i < views.size(); ++i)
+  const auto tree_versions = all_tree_versions();
+  for (std::size_t i = 0; i < tree_versions.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) {
-      std::vector<std::uint64_t> leaves(views[0]->leaves_of_tree());
-      for (std::size_t at = 0; at < views[i]->leaves.size(); ++at)
-        ++leaves[views[i]->leaves[at] ^ views[j]->leaves[at]];
+      std::vector<std::uint64_t> leaves(tree_versions[0]->leaves_of_tree());
+      for (std::size_t at = 0; at < tree_versions[i]->leaves.size(); ++at)
+        ++leaves[tree_versions[i]->leaves[at] ^ tree_versions[j]->leaves[at]];
       EXPECT_LT(deviation(leaves), kGenerous) << "leaves";
-      for (const auto& [what, seeds] : views[i]->drawn_seeds) {
+      for (const auto& [what, seeds] : tree_versions[i]->drawn_seeds) {
         Histogram sums{};
-        const auto& others = views[j]->drawn_seeds.at(what);
+        const auto& others = tree_versions[j]->drawn_seeds.at(what);
         ASSERT_EQ(seeds.size(), others.size());
         for (std::size_t at = 0; at < seeds.size(); ++at)
           for (std::size_t k = 0; k < seeds[at].size(); ++k) ++sums[seeds[at][k] ^ others[at][k]];

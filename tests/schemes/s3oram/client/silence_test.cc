@@ -85,7 +85,7 @@ class Silence : public testing::Test {
   asio::io_context context_{1};
   Network network_{context_.get_executor()};
   FastClock clock_{context_};
-  Prg random_{Seed{}, as_view("silence")};
+  Prg random_{Seed{}, as_bytes("silence")};
   std::unique_ptr<Transport> client_port_ = network_.attach(kClient),
                              server_port_ = network_.attach(kServer);
   Servers servers_{context_.get_executor(), clock_, random_, *client_port_, VolumeId{}, 1};

@@ -16,15 +16,17 @@ using Row = StateChanges::Row;
 class CheckTest : public testing::Test {
  protected:
   static constexpr unsigned kHeight = 3;
-  static constexpr Turn kFirst = first_turn(7, 10);  // in root slot 10
+  static constexpr WriteNumber kFirst = first_write_number(7, 10);  // in root slot 10
   static VolumeParams params() { return {Scheme{1, 3}, 4096, 20, 10}; }
 
   CheckTest() {
     EXPECT_TRUE(ClientState::create(file()));
     auto state = ClientState::open(file());
     EXPECT_TRUE(state);
-    TreeState tree{
-        .view = 7, .height = kHeight, .written = kFirst + 3, .last_decided = {.eviction = 6}};
+    TreeState tree{.tree_version = 7,
+                   .height = kHeight,
+                   .written = kFirst + 3,
+                   .last_decided = {.eviction = 6}};
     StateChanges changes;
     changes.positions[1] = row({Position::Kind::tree, 5, kHeight, 2, 11});
     changes.positions[2] = row({Position::Kind::tree, 6, 0, 11, kFirst + 1});
@@ -39,8 +41,9 @@ class CheckTest : public testing::Test {
     changes.buckets[bucket_on_path(7, 2)] = {false, {{3, 19, 0, 13}}};
     changes.buckets[bucket_on_path(1, 2)] = {false, {{6, 0, 0, 16}, {7, 1, 0, 17}}};
     changes.stash[4] = Bytes(params().slot_size());
-    for (Turn turn = kFirst; turn < kFirst + 4; ++turn)
-      changes.intents[root_slot(turn, 10)] = {.turn = turn, .block = 0, .leaf = 3, .access = turn};
+    for (WriteNumber write_number = kFirst; write_number < kFirst + 4; ++write_number)
+      changes.access_records[root_slot(write_number, 10)] = {
+          .write_number = write_number, .block = 0, .leaf = 3, .access = write_number};
     EXPECT_TRUE(state->commit(tree, changes, {}));
   }
 
@@ -95,7 +98,7 @@ TEST_F(CheckTest, SoundTablesHaveNoFindings) {
   EXPECT_EQ(bucket_of(found, 5), bucket_on_path(5, 3));
   EXPECT_EQ(bucket_of(found, 6), bucket_on_path(1, 2));
   EXPECT_EQ(found.state.positions.get(7).slot, 1);
-  EXPECT_EQ(found.state.intents.size(), 4u);
+  EXPECT_EQ(found.state.access_records.size(), 4u);
 }
 
 TEST_F(CheckTest, ABadRowCostsItsBlock) {
@@ -221,7 +224,7 @@ TEST_F(CheckTest, SealedBlocksOfAWrongSizeAreLost) {
   EXPECT_TRUE(check().findings.empty());
 }
 
-TEST_F(CheckTest, IntentsAreMended) {
+TEST_F(CheckTest, AccessRecordsAreMended) {
   for (const char* damage :
        {"DELETE FROM intents WHERE slot = 11", "UPDATE intents SET leaf = 1 << 41 WHERE slot = 12",
         "UPDATE intents SET slot = 20 WHERE slot = 13",
@@ -238,7 +241,7 @@ TEST_F(CheckTest, IntentsAreMended) {
 }
 
 // Nothing must follow from what is not known: neither that a write is unknown, nor that it is none.
-TEST_F(CheckTest, ABadIntentSaysNothingOfWhoWroteItsSlot) {
+TEST_F(CheckTest, ABadAccessRecordSaysNothingOfWhoWroteItsSlot) {
   EXPECT_EQ(check().state.root[12], kFirst + 2);
   alter("UPDATE intents SET leaf = 1 << 41 WHERE slot = 12; DELETE FROM intents WHERE slot = 11");
   const StateCheck found = check();
@@ -249,13 +252,13 @@ TEST_F(CheckTest, ABadIntentSaysNothingOfWhoWroteItsSlot) {
 }
 
 // The servers know it: see Engine::compare_with_servers().
-TEST_F(CheckTest, TheLastAcknowledgedIntentMayBeMissing) {
+TEST_F(CheckTest, TheLastAcknowledgedAccessRecordMayBeMissing) {
   alter("DELETE FROM intents WHERE slot >= 12");  // turns kFirst + 2, acknowledged, and + 3
   const StateCheck found = check();
   EXPECT_TRUE(found.findings.empty());
-  ASSERT_EQ(found.state.intents.size(), 3u);
-  EXPECT_EQ(found.state.intents[2].turn, kFirst + 2);
-  EXPECT_EQ(found.state.intents[2].access, 0u);
+  ASSERT_EQ(found.state.access_records.size(), 3u);
+  EXPECT_EQ(found.state.access_records[2].write_number, kFirst + 2);
+  EXPECT_EQ(found.state.access_records[2].access, 0u);
   EXPECT_EQ(found.state.root[12], 0u);
 }
 

@@ -27,7 +27,7 @@ Bytes body_of(const T& message) {
 
 // Whatever is read as a message must be that message and no other: written again it is the same.
 template <class T>
-void expect_refused_or_exact(View bytes) {
+void expect_refused_or_exact(ByteSpan bytes) {
   const auto message = decode<T>(bytes);
   if (message) {
     EXPECT_EQ(body_of(*message), Bytes(bytes.begin(), bytes.end()));
@@ -117,7 +117,7 @@ TEST(Codec, ReservesNothingForALyingLength) {
   }
 }
 
-TEST(Codec, GivesViewsIntoTheMessage) {
+TEST(Codec, GivesByteSpansIntoTheMessage) {
   const Bytes share(1000, 7);
   const Bytes bytes = body_of(RelayRequest{.part = share});
   const auto message = decode<RelayRequest>(bytes);

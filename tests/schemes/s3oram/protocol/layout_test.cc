@@ -12,30 +12,31 @@ VolumeParams params(std::uint16_t bucket_size, std::uint16_t evict_every, std::u
       .scheme = {}, .bucket_size = bucket_size, .evict_every = evict_every, .stash_slots = stash};
 }
 
-TEST(Layout, AViewHasTwoGroupsOfTurns) {
-  EXPECT_EQ(first_turn(0, 20), 0u);
-  EXPECT_EQ(first_turn(7, 20), 140u);
-  EXPECT_EQ(end_turn(7, 20), 180u);
-  EXPECT_EQ(end_turn(6, 20), first_turn(8, 20)) << "a view's second group is the next one's first";
+TEST(Layout, ATreeVersionHasTwoGroupsOfWriteNumbers) {
+  EXPECT_EQ(first_write_number(0, 20), 0u);
+  EXPECT_EQ(first_write_number(7, 20), 140u);
+  EXPECT_EQ(end_write_number(7, 20), 180u);
+  EXPECT_EQ(end_write_number(6, 20), first_write_number(8, 20))
+      << "a view's second group is the next one's first";
   EXPECT_EQ(root_slot(139, 20), 19);
   EXPECT_EQ(root_slot(140, 20), 20);
   EXPECT_EQ(root_slot(160, 20), 0);
-  const Turn late = first_turn(std::uint64_t{1} << 56, 20);
+  const WriteNumber late = first_write_number(std::uint64_t{1} << 56, 20);
   EXPECT_LT(root_slot(late + 5, 20), 40);
 }
 
 // By hand: A = 3, Z = 2, two stash buckets.
-TEST(Layout, SlotsComeInTheOrderOfTurnsThenStashThenLevels) {
+TEST(Layout, SlotsComeInTheOrderOfWriteNumbersThenStashThenLevels) {
   const VolumeParams volume = params(2, 3, 4);
   const PathSlots slots(volume, 1, 7, 2);  // turns 3 to 6, in slots 3, 4, 5 and 0
   EXPECT_EQ(slots.writes(), 4u);
   EXPECT_EQ(slots.count(), 4u + 4 + 2 * 2);
   EXPECT_EQ(slots.height(), 2u);
-  const std::uint16_t ring[] = {3, 4, 5, 0};
+  const std::uint16_t root_buffer[] = {3, 4, 5, 0};
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(slots.ring_slot(i), ring[i]);
-    EXPECT_EQ(slots.index(0, ring[i]), i);
-    EXPECT_TRUE(slots.covers_root(ring[i]));
+    EXPECT_EQ(slots.root_buffer_slot(i), root_buffer[i]);
+    EXPECT_EQ(slots.index(0, root_buffer[i]), i);
+    EXPECT_TRUE(slots.covers_root(root_buffer[i]));
   }
   EXPECT_FALSE(slots.covers_root(1));
   EXPECT_FALSE(slots.covers_root(2));
@@ -50,11 +51,11 @@ TEST(Layout, SlotsComeInTheOrderOfTurnsThenStashThenLevels) {
 
 TEST(Layout, EverySlotHasOneIndex) {
   for (const auto& volume : {params(2, 3, 4), params(8, 5, 0), params(16, 20, 96)})
-    for (std::uint64_t view = 0; view < 5; ++view)
-      for (Turn written = first_turn(view, volume.evict_every);
-           written <= end_turn(view, volume.evict_every); ++written)
+    for (std::uint64_t tree_version = 0; tree_version < 5; ++tree_version)
+      for (WriteNumber written = first_write_number(tree_version, volume.evict_every);
+           written <= end_write_number(tree_version, volume.evict_every); ++written)
         for (unsigned height = 1; height <= 3; ++height) {
-          const PathSlots slots(volume, view, written, height);
+          const PathSlots slots(volume, tree_version, written, height);
           std::map<std::size_t, int> seen;
           for (std::uint16_t slot = 0; slot < volume.root_slots(); ++slot)
             if (slots.covers_root(slot)) ++seen[slots.index(0, slot)];
@@ -69,12 +70,12 @@ TEST(Layout, EverySlotHasOneIndex) {
 
 TEST(Layout, AnEvictionCoversTheFirstGroupAlone) {
   const VolumeParams volume = params(16, 20, 96);
-  for (std::uint64_t view = 0; view < 4; ++view) {
-    const PathSlots slots = PathSlots::evicted(volume, view, 5);
+  for (std::uint64_t tree_version = 0; tree_version < 4; ++tree_version) {
+    const PathSlots slots = PathSlots::evicted(volume, tree_version, 5);
     EXPECT_EQ(slots.count(), 20u + 96 + 5 * 16);
     for (std::uint16_t slot = 0; slot < 40; ++slot)
-      EXPECT_EQ(slots.covers_root(slot), slot / 20u == view % 2) << slot;
-    const PathSlots all(volume, view, end_turn(view, 20), 5);
+      EXPECT_EQ(slots.covers_root(slot), slot / 20u == tree_version % 2) << slot;
+    const PathSlots all(volume, tree_version, end_write_number(tree_version, 20), 5);
     EXPECT_EQ(all.count(), slots.count() + 20) << "a retrieval may cover both";
   }
 }

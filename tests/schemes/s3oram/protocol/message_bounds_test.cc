@@ -70,17 +70,17 @@ TEST(MessageBounds, HoldEveryMessage) {
     labels.slots.resize(params.root_slots());
     EXPECT_LE(encode(labels).size(), most);
     SurveyAnswer survey;
-    survey.root.resize(params.ring_slots());
+    survey.root.resize(params.root_buffer_slots());
     EXPECT_LE(encode(survey).size(), most);
   }
 }
 
 // What goes to a server that has no volume yet, or comes from it.
 TEST(MessageBounds, HoldWhatBeginsAVolume) {
-  AdoptRequest adopt;
-  adopt.buckets.assign(LayoutRequest::kMost, {1, 1, 1, 1});
-  EXPECT_LE(encode(adopt).size(), kLargestWithoutVolume);
-  EXPECT_GT(encode(adopt).size(),
+  ReenrolRequest reenrol;
+  reenrol.buckets.assign(LayoutRequest::kMost, {1, 1, 1, 1});
+  EXPECT_LE(encode(reenrol).size(), kLargestWithoutVolume);
+  EXPECT_GT(encode(reenrol).size(),
             kLargestWithoutVolume / 2);  // else it could be fewer, larger ones
   OpenRequest open;
   open.known.resize(1000);

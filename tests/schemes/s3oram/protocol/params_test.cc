@@ -28,7 +28,7 @@ std::string refusal(VolumeParams params, Change change) {
 }
 
 TEST(VolumeParams, CountTheRootsSlots) {
-  EXPECT_EQ(shuffle().ring_slots(), 40u);
+  EXPECT_EQ(shuffle().root_buffer_slots(), 40u);
   EXPECT_EQ(shuffle().root_slots(), 136u);
   EXPECT_EQ(shuffle().stash_buckets(), 6u);
   EXPECT_EQ(matrix().root_slots(), 40u);

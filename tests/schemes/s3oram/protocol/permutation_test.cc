@@ -10,7 +10,7 @@ namespace {
 Prg stream(std::uint8_t tag) {
   Seed seed{};
   seed[0] = tag;
-  return Prg(seed, as_view("permutation test"));
+  return Prg(seed, as_bytes("permutation test"));
 }
 
 /// Pearson's chi-square against `cells` equally likely ones.

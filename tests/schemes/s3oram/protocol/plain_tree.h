@@ -39,19 +39,19 @@ class PlainTree {
   }
   void remove(std::uint64_t block) { positions_.erase(block); }
   const std::map<std::uint64_t, Position>& positions() const { return positions_; }
-  std::uint64_t view() const { return view_; }
-  Turn written() const { return written_; }
-  PathSlots evicted() const { return PathSlots::evicted(params_, view_, height_); }
+  std::uint64_t tree_version() const { return tree_version_; }
+  WriteNumber written() const { return written_; }
+  PathSlots evicted() const { return PathSlots::evicted(params_, tree_version_, height_); }
 
   EvictionPath path() const {
-    EvictionPath path{view_, height_, {}, {}};
+    EvictionPath path{tree_version_, height_, {}, {}};
     path.on_path.resize(height_ + 1);
-    const BucketIndex aside = sibling_of(bucket_on_path(view_, height_));
+    const BucketIndex aside = sibling_of(bucket_on_path(tree_version_, height_));
     for (const auto& [block, at] : positions_) {
       const BucketIndex bucket = bucket_on_path(at.leaf, at.level);
       const Resident resident{block, at.slot, at.leaf, at.version};
       const bool covered = at.level > 0 || evicted().covers_root(at.slot);
-      if (bucket_on_path(view_, at.level) == bucket && covered)
+      if (bucket_on_path(tree_version_, at.level) == bucket && covered)
         path.on_path[at.level].push_back(resident);
       if (bucket == aside) path.leaf_sibling.push_back(resident);
     }
@@ -70,7 +70,7 @@ class PlainTree {
       found->second.level = placement.level;
       found->second.slot = placement.slot;
     }
-    ++view_;
+    ++tree_version_;
   }
 
   /// Every block lies where it is said to, on the way to its leaf.
@@ -96,14 +96,14 @@ class PlainTree {
   void permute(const Permutation& to) {
     const PathSlots slots = evicted();
     std::vector<std::uint64_t*> place(slots.count());
-    for (std::size_t i = 0; i < slots.writes(); ++i) place[i] = &root_[slots.ring_slot(i)];
+    for (std::size_t i = 0; i < slots.writes(); ++i) place[i] = &root_[slots.root_buffer_slot(i)];
     for (std::uint16_t i = 0; i < params_.stash_slots; ++i) {
-      const auto slot = static_cast<std::uint16_t>(params_.ring_slots() + i);
+      const auto slot = static_cast<std::uint16_t>(params_.root_buffer_slots() + i);
       place[slots.index(0, slot)] = &root_[slot];
     }
     for (unsigned level = 1; level <= height_; ++level)
       for (std::uint16_t slot = 0; slot < params_.bucket_size; ++slot)
-        place[slots.index(level, slot)] = &buckets_[bucket_on_path(view_, level)][slot];
+        place[slots.index(level, slot)] = &buckets_[bucket_on_path(tree_version_, level)][slot];
     Slots before;
     for (const std::uint64_t* slot : place) before.push_back(*slot);
     for (std::size_t i = 0; i < to.size(); ++i)
@@ -120,23 +120,23 @@ class PlainTree {
     };
     Slots source;
     for (std::size_t i = 0; i < evicted().writes(); ++i)
-      source.push_back(root_[evicted().ring_slot(i)]);
+      source.push_back(root_[evicted().root_buffer_slot(i)]);
     source.resize(z, kNothing);
     for (unsigned level = 1; level <= height_; ++level) {
-      const BucketIndex target = bucket_on_path(view_, level);
+      const BucketIndex target = bucket_on_path(tree_version_, level);
       Slots down = apply(steps[level - 1], source, buckets_[target]);
       Slots& aside = buckets_[sibling_of(target)];
       aside = level < height_ ? source : apply(steps[level], source, aside);
       buckets_[target].assign(z, kNothing);
       source = std::move(down);
     }
-    buckets_[bucket_on_path(view_, height_)] = source;
+    buckets_[bucket_on_path(tree_version_, height_)] = source;
   }
 
   VolumeParams params_;
   unsigned height_;
-  std::uint64_t view_ = 0;
-  Turn written_ = 0;
+  std::uint64_t tree_version_ = 0;
+  WriteNumber written_ = 0;
   Slots root_;
   std::vector<Slots> buckets_;
   std::map<std::uint64_t, Position> positions_;

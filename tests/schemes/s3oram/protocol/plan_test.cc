@@ -32,8 +32,8 @@ TEST_P(Plans, LoseNoBlockAndEmptyThePath) {
   const std::uint64_t blocks = capacity(shape.height, shape.evict_every);
   for (std::uint64_t eviction = 0; eviction < 200; ++eviction) {
     // Now and then accesses are ahead of the eviction.
-    const Turn ahead = random() % 4 == 0 ? random() % (shape.evict_every + 1) : 0;
-    while (tree.written() < first_turn(eviction + 1, shape.evict_every) + ahead)
+    const WriteNumber ahead = random() % 4 == 0 ? random() % (shape.evict_every + 1) : 0;
+    while (tree.written() < first_write_number(eviction + 1, shape.evict_every) + ahead)
       tree.write(random() % blocks, leaf_from(random));
     const auto plan = plan_eviction(matrix(shape.bucket_size, shape.evict_every), tree.path());
     ASSERT_TRUE(plan.overflow.empty());

@@ -71,15 +71,15 @@ TEST_P(ShufflePlans, PutEveryBlockAsDeepAsRoomAllows) {
   PlainTree tree(params, shape.height);
   const std::uint64_t blocks = capacity(shape.height, shape.evict_every);
   for (std::uint64_t eviction = 0; eviction < 200; ++eviction) {
-    const Turn ahead = random() % 3 == 0 ? random() % (shape.evict_every + 1u) : 0;
-    while (tree.written() < first_turn(eviction + 1, shape.evict_every) + ahead)
+    const WriteNumber ahead = random() % 3 == 0 ? random() % (shape.evict_every + 1u) : 0;
+    while (tree.written() < first_write_number(eviction + 1, shape.evict_every) + ahead)
       tree.write(random() % 8 == 0 ? PlainTree::kNothing : random() % blocks, leaf_from(random));
     const EvictionPath path = tree.path();
     const EvictionPlan plan = plan_eviction(params, path);
     ASSERT_TRUE(plan.overflow.empty());
     ASSERT_NO_FATAL_FAILURE(check(tree, path, plan));
     // Some are written anew before the plan is decided: they keep their newer places.
-    while (tree.written() < end_turn(eviction, shape.evict_every) && random() % 4 == 0)
+    while (tree.written() < end_write_number(eviction, shape.evict_every) && random() % 4 == 0)
       tree.write(random() % blocks, leaf_from(random));
     tree.carry_out(plan);
     ASSERT_NO_FATAL_FAILURE(tree.check());
@@ -114,7 +114,7 @@ TEST(ShufflePlan, LeavesBehindWhatFindsNoRoomBelow) {
   ASSERT_EQ(plan.placements.size(), 4u);
   for (const Placement& placement : plan.placements) {
     EXPECT_EQ(placement.level, 0);
-    EXPECT_GE(placement.slot, params.ring_slots());
+    EXPECT_GE(placement.slot, params.root_buffer_slots());
   }
   tree.carry_out(plan);
   tree.check();

@@ -22,7 +22,8 @@ TEST(StoreSize, CountsSlotsAndWhatIsKeptBack) {
   const auto choice = choose_params({.scheme = {1, 3}, .local = true});
   ASSERT_TRUE(choice);
   const VolumeParams& params = choice->params;
-  const std::uint64_t slots = frames_needed(params, 3) * params.bucket_size + params.ring_slots();
+  const std::uint64_t slots =
+      frames_needed(params, 3) * params.bucket_size + params.root_buffer_slots();
   EXPECT_GE(store_bytes(params, 3), slots * params.slot_size() + kServerBallast);
   EXPECT_LE(store_bytes(params, 3), slots * params.slot_size() + kServerBallast + (2 << 20));
 }
