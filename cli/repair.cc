@@ -47,9 +47,9 @@ std::string shares_of(const RepairedVolume& repaired) {
 
 Status report(const std::string& vault, const std::set<unsigned>& servers,
               const RepairedVolume& repaired) {
-  if (!repaired.adopted.empty())
+  if (!repaired.reenrolled.empty())
     std::cout << fmt::format("{}: server {} held nothing and has its place in the volume again\n",
-                             vault, fmt::join(repaired.adopted, ", "));
+                             vault, fmt::join(repaired.reenrolled, ", "));
   if (!repaired.healed.empty())
     std::cout << fmt::format("{}: damaged and healed: {}\n", vault, shares_of(repaired));
   if (!repaired.hindrance.empty())

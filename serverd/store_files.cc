@@ -116,10 +116,11 @@ Result<KeyPair> read_server_key(const Path& store) {
                 "{}: others may read this key (mode {:04o}): 'chmod 600' it, and make a new one if "
                 "somebody may have",
                 file.string(), found.st_mode & 07777);
-  S3O_ASSIGN(auto text, read_text(file));
-  auto line = text.substr(0, text.find('\n'));
+  auto text = read_text(file);  // in place: no copy of the secret is left behind
+  if (!text) return fail(text.error());
+  auto line = text->substr(0, text->find('\n'));
   auto secret = parse_public_key(line);
-  sodium_memzero(text.data(), text.size());
+  sodium_memzero(text->data(), text->size());
   sodium_memzero(line.data(), line.size());
   // The message of parse_public_key would show the secret.
   if (!secret)

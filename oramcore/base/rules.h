@@ -21,7 +21,7 @@ enum class Rule {
   acknowledged_positions,  // only writes that all in-sync servers acknowledged become positions
   no_retry_of_failed_sync,
   recovery_first,   // unacknowledged root slots are rewritten before the first retrieval
-  intents,          // what is about to be retrieved is committed first
+  access_records,   // what is about to be retrieved is committed first
   copy_on_write,    // new bucket versions never overwrite those in use
   durable_prepare,  // a prepare is answered once it would survive a power cut
   decide_first,     // servers flip versions only after the client's database has decided

@@ -46,7 +46,7 @@ std::size_t Eviction::tile_width(std::uint32_t tile) const {
   return std::min<std::size_t>(tile_width_, params().slot_size() - tile_begin(tile));
 }
 
-Task<Result<BucketVersions>> Eviction::run() {
+Task<Result<BucketBuffers>> Eviction::run() {
   for (;;) {
     while (next_tile_ < tiles_ && at_once_ < most_at_once() && !failure_)
       spawn(host_.executor, [](std::shared_ptr<Eviction> self) -> Task<void> {
@@ -66,8 +66,8 @@ Task<Result<BucketVersions>> Eviction::run() {
   co_return take_results();
 }
 
-BucketVersions Eviction::take_results() {
-  BucketVersions results;
+BucketBuffers Eviction::take_results() {
+  BucketBuffers results;
   for (PathBucket& bucket : path_) results.push_back(std::move(bucket.bucket_version));
   return results;
 }

@@ -13,7 +13,7 @@
 #include "oramcore/base/async.h"
 #include "oramcore/base/random.h"
 #include "oramcore/schemes/s3oram/protocol/messages.h"
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 
 namespace s3oram {
 
@@ -77,7 +77,7 @@ struct EvictionHost {
   std::function<AccessLoad()> load;
 };
 
-using BucketVersions = std::vector<std::shared_ptr<BucketVersion>>;
+using BucketBuffers = std::vector<std::shared_ptr<BucketVersion>>;
 
 /// One executor; not thread-safe. Kept alive by a shared_ptr while it runs.
 class Eviction : public std::enable_shared_from_this<Eviction> {
@@ -97,7 +97,7 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   }
 
   /// The new content; which frame is what bucket, the evictor says. Called once.
-  Task<Result<BucketVersions>> run();
+  Task<Result<BucketBuffers>> run();
 
   /// A subshare has come in. Harmless if it came before.
   void receive(Party from, const SubshareRequest& subshare, Payload owner);
@@ -113,7 +113,7 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
 
   virtual Task<Status> evict_tile(std::uint32_t tile) = 0;
   /// When all tiles are done.
-  virtual BucketVersions take_results();
+  virtual BucketBuffers take_results();
 
   void send(Party to, std::size_t step, std::uint32_t tile, ByteSpan share);
   /// What `from` sends for the step, `size` bytes; valid until forget().

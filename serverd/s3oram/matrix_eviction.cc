@@ -27,8 +27,8 @@ BucketRows MatrixEviction::source(std::size_t step) const {
   return level == 0 ? writes_ : rows_of(path_[level - 1].bucket_version, params().bucket_size);
 }
 
-BucketVersions MatrixEviction::take_results() {
-  BucketVersions results = Eviction::take_results();
+BucketBuffers MatrixEviction::take_results() {
+  BucketBuffers results = Eviction::take_results();
   results.insert(results.begin(), std::move(level_0_));
   return results;
 }

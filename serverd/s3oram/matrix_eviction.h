@@ -17,7 +17,7 @@ class MatrixEviction final : public Eviction {
 
  private:
   Task<Status> evict_tile(std::uint32_t tile) override;
-  BucketVersions take_results() override;
+  BucketBuffers take_results() override;
   Task<Status> step(std::size_t step, std::uint32_t tile);
   /// What sharing the products of a tile anew takes.
   std::unique_ptr<Random> randomness(std::size_t step, std::uint32_t tile);

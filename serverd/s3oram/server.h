@@ -18,7 +18,7 @@
 #include "serverd/s3oram/server_metrics.h"
 #include "serverd/s3oram/share_server.h"
 #include "serverd/s3oram/store_database.h"
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 #include "serverd/store/group_sync.h"
 
 namespace s3oram {
@@ -247,8 +247,8 @@ class Server final : public ShareServer {
   };
   NewVersions new_versions(const EvictionId& id) const;
   void add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<BucketVersion> content);
-  NewVersions matrix_versions(const PrepareRequest& request, BucketVersions bucket_versions);
-  NewVersions shuffle_versions(const PrepareRequest& request, BucketVersions bucket_versions);
+  NewVersions matrix_versions(const PrepareRequest& request, BucketBuffers buffers);
+  NewVersions shuffle_versions(const PrepareRequest& request, BucketBuffers buffers);
   Task<Result<Bytes>> commit(CommitRequest request, Payload&);
   Task<Result<Bytes>> discard(DiscardRequest request, Payload&);
   Task<Result<Bytes>> release(ReleaseRequest request, Payload&);

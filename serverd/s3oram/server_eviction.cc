@@ -137,28 +137,26 @@ void Server::add_version(NewVersions& to, BucketIndex bucket,
                            BucketVersionRef{bucket_version, params().bucket_size, to.stamp});
 }
 
-Server::NewVersions Server::shuffle_versions(const PrepareRequest& request,
-                                             BucketVersions bucket_versions) {
+Server::NewVersions Server::shuffle_versions(const PrepareRequest& request, BucketBuffers buffers) {
   NewVersions made = new_versions(request.id);
   std::size_t at = 0;
   for (const BucketIndex bucket : path_buckets(params(), request.id.eviction, request.height))
-    add_version(made, bucket, std::move(bucket_versions[at++]));
+    add_version(made, bucket, std::move(buffers[at++]));
   return made;
 }
 
 // A source bucket's content becomes that of its inner sibling; D_(H-1) is only a source. The
 // buckets on the path above the leaf are empty afterwards.
-Server::NewVersions Server::matrix_versions(const PrepareRequest& request,
-                                            BucketVersions bucket_versions) {
+Server::NewVersions Server::matrix_versions(const PrepareRequest& request, BucketBuffers buffers) {
   const unsigned height = request.height;
   NewVersions made = new_versions(request.id);
   const auto on_path = [&](unsigned level) { return bucket_on_path(request.id.eviction, level); };
   for (unsigned level = 1; level < height; ++level) {
     made.versions.emplace_back(on_path(level), BucketVersionRef{});
-    add_version(made, sibling_of(on_path(level)), std::move(bucket_versions[level - 1]));
+    add_version(made, sibling_of(on_path(level)), std::move(buffers[level - 1]));
   }
-  add_version(made, on_path(height), std::move(bucket_versions[height]));
-  add_version(made, sibling_of(on_path(height)), std::move(bucket_versions[height + 1]));
+  add_version(made, on_path(height), std::move(buffers[height]));
+  add_version(made, sibling_of(on_path(height)), std::move(buffers[height + 1]));
   return made;
 }
 

@@ -16,7 +16,7 @@
 #include "oramcore/schemes/s3oram/protocol/repair_messages.h"
 #include "oramcore/schemes/s3oram/protocol/store_size.h"
 #include "serverd/s3oram/store_sums.h"
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 
 namespace s3oram {
 

@@ -14,7 +14,7 @@
 
 #include "oramcore/db/sqlite.h"
 #include "oramcore/schemes/s3oram/protocol/messages.h"
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 
 namespace s3oram {
 

@@ -11,7 +11,7 @@
 #include "oramcore/base/error.h"
 #include "oramcore/base/metrics.h"
 #include "oramcore/base/rules.h"
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 
 namespace s3oram {
 

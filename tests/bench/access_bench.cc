@@ -22,7 +22,7 @@
 #include "oramcore/field/gf256.h"
 #include "oramcore/schemes/s3oram/protocol/sizing.h"
 #include "oramcore/volume/volume.h"
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 
 namespace s3oram {
 namespace {
@@ -75,7 +75,7 @@ Split server_work(const VolumeParams& params, unsigned height, const std::filesy
                     params.slot_size(), 0);
   std::mt19937_64 random(1);
   for (FrameNumber frame = 1; frame <= height; ++frame) {
-    auto content = std::make_shared<Frame>(params.bucket_size, params.slot_size());
+    auto content = std::make_shared<BucketVersion>(params.bucket_size, params.slot_size());
     for (auto& byte : content->bytes()) byte = static_cast<std::uint8_t>(random());
     need(store.write(frame, std::move(content), 1));
   }
@@ -86,7 +86,7 @@ Split server_work(const VolumeParams& params, unsigned height, const std::filesy
   for (int round = 0; round < kRounds; ++round) {
     for (FrameNumber number = 1; number <= height; ++number) {
       store.forget(number);
-      std::shared_ptr<const Frame> frame;
+      std::shared_ptr<const BucketVersion> frame;
       split.disk += timed([&] { frame = need(store.read({number, params.bucket_size})); });
       std::vector<const std::uint8_t*> rows;
       for (std::size_t slot = 0; slot < params.bucket_size; ++slot)

@@ -22,7 +22,7 @@
 #include "oramcore/base/async.h"
 #include "oramcore/base/disk.h"
 #include "oramcore/oram/geometry.h"
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 
 namespace s3oram {
 namespace {
@@ -61,10 +61,10 @@ int run(const std::filesystem::path& directory, std::size_t block_size, std::siz
   std::vector<FrameNumber> frame_of(bucket_count(height) + 1);
   for (std::size_t i = 0; i < frame_of.size(); ++i) frame_of[i] = static_cast<FrameNumber>(i);
   std::shuffle(frame_of.begin() + 1, frame_of.end(), random);
-  Bytes noise(z * (block_size + Frame::kTrailer));
+  Bytes noise(z * (block_size + BucketVersion::kTrailer));
   for (auto& byte : noise) byte = static_cast<std::uint8_t>(random());
   for (BucketIndex bucket = 1; bucket < frame_of.size(); ++bucket) {
-    auto content = std::make_shared<Frame>(z, block_size);
+    auto content = std::make_shared<BucketVersion>(z, block_size);
     std::copy(noise.begin(), noise.end(), content->bytes().begin());
     need(store.write(frame_of[bucket], std::move(content), 1));
   }

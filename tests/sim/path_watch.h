@@ -1,4 +1,4 @@
-// Watches the client's messages for Rule::intents: whatever happens, a turn's retrieval asks for
+// Watches the client's messages for Rule::access_records: whatever happens, a turn's retrieval asks for
 // the same path each time, and an access that a crash cut short is finished when the volume is
 // opened again.
 #pragma once

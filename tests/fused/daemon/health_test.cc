@@ -247,11 +247,12 @@ TEST(MountStatus, HasTheNamesThatProgramsUse) {
   ASSERT_EQ(json["servers"][0]["links"].size(), 1u);  // the client's own is not among them
   EXPECT_EQ(json["servers"][0]["links"][0]["server"], 2);
   EXPECT_TRUE(json["scrub"].is_null());
-  state.volume.scrub = {.running = false,
-                        .looked_at = 3,
-                        .of = 7,
-                        .found = {.adopted = {}, .healed = {{2, 31}}, .lost = 1, .hindrance = ""},
-                        .failure = Error{Errc::unreachable, "server 3 is gone"}};
+  state.volume.scrub = {
+      .running = false,
+      .looked_at = 3,
+      .of = 7,
+      .found = {.reenrolled = {}, .healed = {{2, 31}}, .lost = 1, .hindrance = ""},
+      .failure = Error{Errc::unreachable, "server 3 is gone"}};
   const auto scrub = status_json({"/mnt", 1}, state, {{}, {}, {}})["scrub"];
   EXPECT_EQ(scrub["running"], false);
   EXPECT_EQ(scrub["buckets_looked_at"], 3);

@@ -36,7 +36,7 @@ struct TreeState {
 };
 
 /// The access that a root write belongs to. Committed before its retrieval is sent, so that after a
-/// crash the same path is asked for again whatever is accessed next (Rule::intents).
+/// crash the same path is asked for again whatever is accessed next (Rule::access_records).
 struct AccessRecord {
   WriteNumber write_number = 0;
   BlockId block = 0;

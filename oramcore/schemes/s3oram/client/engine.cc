@@ -369,7 +369,7 @@ Task<void> Engine::deliver(std::function<void(Result<Bytes>)> read, Bytes conten
   read(std::move(content));
 }
 
-// Accesses that a crash cut short are finished first, in order, on the same paths (Rule::intents).
+// Accesses that a crash cut short are finished first, in order, on the same paths (Rule::access_records).
 // Their root slots are written anew, by newer accesses, before a retrieval covers them
 // (Rule::recovery_first).
 Task<Status> Engine::finish_accesses(std::vector<AccessRecord> access_records) {
@@ -439,7 +439,7 @@ Leaf Engine::leaf_of(BlockId block) {
   return position.kind == Position::Kind::tree ? position.leaf : random_leaf(environment_.random);
 }
 
-// Nothing is asked for before this is durable (Rule::intents).
+// Nothing is asked for before this is durable (Rule::access_records).
 Task<Status> Engine::intend(WriteNumber write_number, BlockId block, Leaf leaf) {
   const std::uint16_t slot = root_slot(write_number, params_.evict_every);
   access_records_[slot] = {.write_number = write_number, .block = block, .leaf = leaf};

@@ -9,7 +9,7 @@ namespace s3oram {
 
 /// Frames (bucket versions) of a server's store with a tree of this height: those of all buckets,
 /// and of the two paths that evictions write meanwhile.
-std::uint64_t frames_needed(const VolumeParams& params, unsigned height);
+std::uint64_t bucket_versions_needed(const VolumeParams& params, unsigned height);
 
 /// Bytes that such a store takes in all: its slots, its database, and what is kept back for it.
 std::uint64_t store_bytes(const VolumeParams& params, unsigned height);

@@ -1,7 +1,7 @@
 // Slots that rot on a server's disk, or go back in time, are healed from the other servers' shares.
 #include <gtest/gtest.h>
 
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 #include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 
@@ -12,7 +12,7 @@ using test::Cluster;
 using test::kBlockSize;
 using test::pattern;
 
-constexpr std::size_t kStride = kBlockSize + VolumeParams::kSealOverhead + Frame::kTrailer;
+constexpr std::size_t kStride = kBlockSize + VolumeParams::kSealOverhead + BucketVersion::kTrailer;
 
 class Heal : public test::EachEvictor {
  protected:

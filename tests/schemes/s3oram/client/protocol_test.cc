@@ -1,7 +1,7 @@
 // Single steps of the protocol, driven by hand. (What comes by chance: tests/sim.)
 #include <gtest/gtest.h>
 
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 #include "tests/harness/volumes.h"
 #include "tests/serverd/s3oram/strangers.h"
 
@@ -119,8 +119,8 @@ TEST_P(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
   ASSERT_OK(cluster.commit());
   cluster.stop_server(2);
   // The root's second slot.
-  cluster.disk(2).rot(cluster.slots(), 512 + VolumeParams::kSealOverhead + Frame::kTrailer + 100,
-                      0x40);
+  cluster.disk(2).rot(cluster.slots(),
+                      512 + VolumeParams::kSealOverhead + BucketVersion::kTrailer + 100, 0x40);
   cluster.start_server(2);
   std::size_t healed = 0, committed = 0;
   bool stop_healing = true;

@@ -6,7 +6,7 @@
 
 #include "oramcore/schemes/s3oram/protocol/permutation.h"
 #include "oramcore/schemes/s3oram/protocol/repair_messages.h"
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 
 namespace s3oram::test {
 namespace {
@@ -61,7 +61,7 @@ void ServerView::answered(const Bytes& message) {
 
 void ServerView::keeps(const DiskImage& disk) {
   const Bytes& slots = disk.files.at("slots").bytes;
-  const std::size_t size = params_.slot_size(), stride = size + Frame::kTrailer;
+  const std::size_t size = params_.slot_size(), stride = size + BucketVersion::kTrailer;
   for (std::size_t at = 0; at + stride <= slots.size(); at += stride) {
     const ByteSpan share = ByteSpan(slots).subspan(at, size);
     if (std::ranges::any_of(share, [](std::uint8_t byte) { return byte != 0; }))  // ever written

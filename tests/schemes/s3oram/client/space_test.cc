@@ -1,7 +1,7 @@
 // Full disks: what gives room back works, and so does everything that needs none.
 #include <gtest/gtest.h>
 
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 #include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 
@@ -120,7 +120,7 @@ TEST_P(Space, TheServersSayHowMuchTheyHaveRoomFor) {
   EXPECT_EQ(cluster_.engine().status().height, height);
   // Room for one more level and not for two, besides what is kept back.
   const auto& params = cluster_.params();
-  const auto bucket = params.bucket_size * (params.slot_size() + Frame::kTrailer);
+  const auto bucket = params.bucket_size * (params.slot_size() + BucketVersion::kTrailer);
   cluster_.disk(2).leave_space((std::uint64_t{2} << height) * bucket * 3 / 2 + (4u << 20));
   const auto room = [&] { return cluster_.engine().room().blocks + more(); };
   wait_until([&] { return room() > 0; });

@@ -1,4 +1,4 @@
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>

@@ -1,4 +1,4 @@
-#include "serverd/store/frame_store.h"
+#include "serverd/store/bucket_store.h"
 
 #define XXH_INLINE_ALL
 #include <spdlog/spdlog.h>
