@@ -124,6 +124,7 @@ Result<KeyFile> read_key_file(const fs::path& path, const std::optional<KeyWrap>
 
 VaultKeys::~VaultKeys() {
   sodium_memzero(sealing.data(), sealing.size());
+  sodium_memzero(pages.data(), pages.size());
   sodium_memzero(curve.secret_key.data(), curve.secret_key.size());
 }
 
@@ -377,6 +378,7 @@ Result<VaultKeys> Vault::unlock(const Credential& credential, ClientKey which) c
 
   VaultKeys keys;
   keys.sealing = derive_secret(opened->master, 1);
+  keys.pages = derive_secret(opened->master, 4);
   auto client = which == ClientKey::in_use ? client_secret(file, opened->master)
                                            : open_client_key(opened->master, file.next_client_key);
   if (!client)
@@ -411,6 +413,19 @@ Status Vault::mark_ready() {
   VaultConfig ready = config_;
   ready.ready = true;
   return write_config(std::move(ready));
+}
+
+Status Vault::mark_sealed() {
+  S3O_TRY(lock_files());
+  S3O_TRY(reread());
+  if (config_.sealed) return {};
+  VaultConfig sealed = config_;
+  sealed.sealed = true;
+  if (!old_wrap_) return write_config(std::move(sealed));
+  // vault.json of the format before slots has no number for this: vault.key gets slots with it.
+  S3O_ASSIGN(const auto keys, read_keys());
+  config_ = std::move(sealed);
+  return write_keys(keys);
 }
 
 }  // namespace s3oram

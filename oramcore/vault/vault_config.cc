@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kFormat = 3;
+constexpr std::uint64_t kFormat = 4;
+constexpr std::uint64_t kFormatBeforeSeals = 3;
 constexpr std::uint64_t kFormatBeforeSlots = 2;
 constexpr auto kRecovery = "s3oramfs recovery";
 constexpr std::uint64_t kRecoveryFormat = 1;
@@ -183,7 +184,7 @@ std::string to_json(const VaultFile& file) {
     servers.push_back(std::move(entry));
   }
   nlohmann::ordered_json object;
-  object["format"] = file.wrap ? kFormatBeforeSlots : kFormat;
+  object["format"] = file.wrap ? kFormatBeforeSlots : config.sealed ? kFormat : kFormatBeforeSeals;
   object["ready"] = config.ready;
   object["volume"] = to_hex(config.volume);
   object["local"] = config.local;
@@ -213,6 +214,7 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
 
   VaultFile file;
   VaultConfig& config = file.config;
+  config.sealed = format > kFormatBeforeSeals;
   config.ready = members.boolean("ready");
   config.volume = members.hex<16>("volume");
   config.local = members.boolean("local");

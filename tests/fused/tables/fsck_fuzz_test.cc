@@ -89,7 +89,8 @@ std::map<Ino, std::string> walk(FileSystem& fs) {
   while (!todo.empty()) {
     const Ino directory = todo.back();
     todo.pop_back();
-    const auto entries = fs.list(directory);
+    bool all = true;
+    const auto entries = fs.list(directory, &all);
     if (!entries) continue;
     for (const DirectoryEntry& entry : *entries) {
       if (entry.name == "." || entry.name == "..") continue;
