@@ -15,6 +15,7 @@ class SealedDisk final : public Disk {
   Result<std::unique_ptr<File>> open(const std::filesystem::path& path) override {
     return below_.open(path);
   }
+  bool exists(const std::filesystem::path& path) override { return below_.exists(path); }
   std::string sqlite_vfs() const override { return below_.sqlite_vfs(); }
   const PageKey* page_key() const override { return &key_; }
   void step(std::string_view name, bool done) override { below_.step(name, done); }

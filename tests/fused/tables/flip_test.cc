@@ -9,6 +9,7 @@
 
 #include "fused/tables/heal.h"
 #include "tests/fused/fixture.h"
+#include "tests/fused/whole_listing.h"
 
 namespace s3oram {
 namespace {
@@ -183,18 +184,16 @@ class FlipTest : public testing::Test {
       if (none || (none.error() != ENODATA && none.error() != EIO)) note(outcome, path + ": xattr");
       return;
     }
-    bool all = true;
-    const auto entries = fs_->list(ino, &all);
-    outcome.errors |= !entries || !all;
+    const auto [entries, all] = read_listing(*fs_, ino);
+    outcome.errors |= !all;
     const std::string inside = path == "/" ? path : path + "/";
     std::set<std::string> listed;
-    if (entries)
-      for (const DirectoryEntry& entry : *entries) listed.insert(inside + entry.name);
+    for (const DirectoryEntry& entry : entries) listed.insert(inside + entry.name);
     for (const auto& [name, truth] : truth_) {
       if (!name.starts_with(inside) || name == path ||
           name.find('/', inside.size()) != std::string::npos)
         continue;
-      if (entries && all && !listed.contains(name)) note(outcome, name + " is not listed");
+      if (all && !listed.contains(name)) note(outcome, name + " is not listed");
       const auto found = fs_->lookup(ino, name.substr(inside.size()));
       outcome.errors |= !found;
       if (found)
