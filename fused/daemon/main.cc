@@ -382,7 +382,8 @@ Status serve(const MountCommand& command, const Vault& vault, MountRights& right
   if (!mount && mounted) static_cast<void>(unmount(command.mountpoint));  // it has no daemon
   if (!mount) return fail(mount.error());
   Guard::start(mounted ? std::move(mounted->abort) : Guard::abort_of(command.mountpoint));
-  S3O_TRY(ControlSocket::create(kControlSocket, control_handler(watched), audience.at_the_end));
+  S3O_ASSIGN(const auto control,
+             ControlSocket::create(kControlSocket, control_handler(watched), audience.at_the_end));
   std::unique_ptr<MetricsEndpoint> metrics;
   if (!command.metrics.empty()) {
     auto opened =
@@ -391,7 +392,7 @@ Status serve(const MountCommand& command, const Vault& vault, MountRights& right
     metrics = std::move(*opened);
     spdlog::info("metrics are at http://{}/metrics", metrics->address());
   }
-  S3O_TRY(watch_memory(watched.files, cache_of(command)));
+  S3O_ASSIGN(const auto memory, watch_memory(watched.files, cache_of(command)));
   SignalWatch signals;
   S3O_TRY(signals.start(**mount));
   const HealthWatch health([&watched] { return look_at_health(watched); });

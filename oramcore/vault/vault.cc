@@ -223,7 +223,7 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
   if (error) return fail(Errc::failed, "{}: {}", directory.string(), error.message());
   S3O_TRY(vault.require_ours(directory));
   S3O_TRY(vault.lock());
-  S3O_TRY(vault.lock_files());
+  S3O_ASSIGN(const auto lock, vault.lock_files());
   const auto is_sound = [](const fs::path& file, const Status& checked) -> Result<bool> {
     if (checked) return true;
     std::error_code unknown;
@@ -408,7 +408,7 @@ Status Vault::write_config(VaultConfig config) {
 }
 
 Status Vault::mark_ready() {
-  S3O_TRY(lock_files());
+  S3O_ASSIGN(const auto lock, lock_files());
   S3O_TRY(reread());
   VaultConfig ready = config_;
   ready.ready = true;
@@ -416,7 +416,7 @@ Status Vault::mark_ready() {
 }
 
 Status Vault::mark_sealed() {
-  S3O_TRY(lock_files());
+  S3O_ASSIGN(const auto lock, lock_files());
   S3O_TRY(reread());
   if (config_.sealed) return {};
   VaultConfig sealed = config_;
