@@ -24,8 +24,8 @@
 #include "oramcore/base/random.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/workers.h"
-#include "oramcore/net/zmq_transport.h"
 #include "oramcore/service/manager.h"
+#include "oramcore/zmq/zmq_transport.h"
 #include "serverd/s3oram/share_server.h"
 #include "serverd/store_files.h"
 

@@ -24,6 +24,7 @@ ORDER = [
     ("s3o_s3oram_protocol", "oramcore/schemes/s3oram/protocol"),
     ("s3o_s3oram_client", "oramcore/schemes/s3oram/client"),
     ("s3o_vault", "oramcore/vault"),
+    ("s3o_zmq", "oramcore/zmq"),
     ("s3o_volume", "oramcore/volume"),
     ("s3o_serverd_store", "serverd/store"),
     ("s3o_serverd_s3oram", "serverd/s3oram"),
@@ -39,8 +40,8 @@ ORDER = [
 APART = {
     "s3o_serverd_store": ["oramcore/schemes/s3oram/client", "oramcore/vault", "oramcore/volume"],
     "s3o_serverd_s3oram": ["oramcore/schemes/s3oram/client", "oramcore/vault", "oramcore/volume"],
-    "s3o_vault": ["oramcore/net", "oramcore/schemes/s3oram/client"],
-    "s3o_fused_tables": ["oramcore/net", "oramcore/volume", "serverd/s3oram"],
+    "s3o_vault": ["oramcore/zmq", "oramcore/schemes/s3oram/client"],
+    "s3o_fused_tables": ["oramcore/zmq", "oramcore/volume", "serverd/s3oram"],
 }
 
 
