@@ -6,8 +6,8 @@
 #include <map>
 
 #include "oramcore/base/help.h"
-#include "oramcore/net/allow_list.h"
 #include "oramcore/net/endpoint.h"
+#include "oramcore/zmq/allow_list.h"
 #include "serverd/config_file.h"
 #include "serverd/store_files.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "oramcore/base/error.h"
-#include "oramcore/net/zmq_transport.h"
+#include "oramcore/zmq/zmq_transport.h"
 
 namespace CLI {
 class App;

@@ -24,8 +24,8 @@
 #include "oramcore/base/random.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/workers.h"
-#include "oramcore/net/zmq_transport.h"
 #include "oramcore/service/manager.h"
+#include "oramcore/zmq/zmq_transport.h"
 #include "serverd/s3oram/share_server.h"
 #include "serverd/store_files.h"
 
@@ -150,7 +150,7 @@ Status serve(const Options& options) {
   if (options.store.empty())
     return fail(Errc::usage, "where the shares are is missing: give --store DIR");
   S3O_TRY(check_metrics(options));
-  S3O_TRY(take_store(options));
+  S3O_ASSIGN(const auto lock, take_store(options));
   S3O_ASSIGN(const auto network, network_config(options));
 
   // A server that a mount has started is no service of its own.
@@ -193,7 +193,7 @@ Status serve(const Options& options) {
     spdlog::info("metrics are at http://{}/metrics", responder->address());
   }
 
-  S3O_TRY(watch_memory(*server, cache, io, background.executor()));
+  S3O_ASSIGN(const auto memory_watch, watch_memory(*server, cache, io, background.executor()));
   if (const auto most = file_size_limit(); most != kNoLimit)
     spdlog::warn(
         "this server's volume cannot grow beyond files of {}: that is the limit of file sizes "

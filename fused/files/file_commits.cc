@@ -44,6 +44,8 @@ void FileSystem::committed(const Status& outcome) {
   if (!outcome && told_of_commit_.pass(timing_.now().time_since_epoch()))
     spdlog::error("a commit failed and is tried again: {}{}", outcome.error().message,
                   told_of_commit_.more());
+  if (!outcome && outcome.error().code == Errc::damaged_vault)
+    metadata_.damage.note(outcome.error().message);
   if (!options_.read_only) metadata_.end_commit(outcome.has_value());
   if (outcome) reserved_ = reserving_;
   cache_.numbers.end_commit(outcome.has_value());
@@ -244,6 +246,11 @@ void FileSystem::run_backups() {
     backup_wanted_ = false;
     if (outcome) backup_failure_.clear();
     if (outcome || stopping_) continue;
+    // While rows are damaged the last backup stays, and status says so.
+    if (outcome.error() == EUCLEAN) {
+      timing_.wait(lock, backup_wakes_, timing_.now() + options_.back_up_every);
+      continue;
+    }
     if (backup_failure_.empty()) backup_failing_since_ = timing_.now();
     backup_failure_ = std::strerror(outcome.error());
     if (told_of_backup_.pass(timing_.now().time_since_epoch()))

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "oramcore/net/zmq_transport.h"
 #include "oramcore/schemes/s3oram/client/servers.h"
 #include "oramcore/volume/local_servers.h"
 #include "oramcore/volume/volume.h"
+#include "oramcore/zmq/zmq_transport.h"
 
 namespace s3oram {
 

@@ -16,9 +16,9 @@
 #include <sstream>
 #include <thread>
 
-#include "oramcore/net/zmq_transport.h"
-#include "oramcore/net/zmtp.h"
 #include "oramcore/schemes/s3oram/protocol/messages.h"
+#include "oramcore/zmq/zmq_transport.h"
+#include "oramcore/zmq/zmtp.h"
 #include "tests/base/temporary_directory.h"
 #include "tests/serverd/running_server.h"
 #include "tests/serverd/s3oram/strangers.h"
