@@ -15,8 +15,8 @@
 #include "oramcore/base/help.h"
 #include "oramcore/base/human.h"
 #include "oramcore/oram/geometry.h"
-#include "oramcore/schemes/s3oram/protocol/sizing.h"
-#include "oramcore/schemes/s3oram/protocol/store_size.h"
+#include "oramcore/protocol/sizing.h"
+#include "oramcore/protocol/store_size.h"
 #include "oramcore/vault/vault_draft.h"
 #include "oramcore/vault/vault_place.h"
 

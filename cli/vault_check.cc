@@ -7,9 +7,9 @@
 #include "fused/backup/backup_list.h"
 #include "fused/tables/check_files.h"
 #include "oramcore/base/durable_file.h"
+#include "oramcore/client/state_check.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/salvage.h"
-#include "oramcore/schemes/s3oram/client/state_check.h"
 
 namespace s3oram {
 namespace {

@@ -26,7 +26,7 @@
 #include "oramcore/base/workers.h"
 #include "oramcore/net/zmq_transport.h"
 #include "oramcore/service/manager.h"
-#include "serverd/s3oram/share_server.h"
+#include "serverd/oram/share_server.h"
 #include "serverd/store_files.h"
 
 namespace s3oram {

@@ -81,7 +81,7 @@ inline tl::unexpected<Error> fail(Error error) { return tl::unexpected<Error>(st
 // A name that no other line of the function has, so that one scope can hold several assignments.
 #define S3O_RESULT_HERE(line) S3O_RESULT_AT(line)
 #define S3O_RESULT_AT(line) s3o_result_##line
-#define S3O_ASSIGN_AS(result, return_, decl, ...)                     \
-  auto result = __VA_ARGS__;                                          \
-  if (!result) return_ ::s3oram::fail(std::move(result).error());     \
+#define S3O_ASSIGN_AS(result, return_, decl, ...)                 \
+  auto result = __VA_ARGS__;                                      \
+  if (!result) return_ ::s3oram::fail(std::move(result).error()); \
   decl = *std::move(result)

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "oramcore/client/servers.h"
 #include "oramcore/net/zmq_transport.h"
-#include "oramcore/schemes/s3oram/client/servers.h"
 #include "oramcore/volume/local_servers.h"
 #include "oramcore/volume/volume.h"
 

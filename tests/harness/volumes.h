@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "oramcore/schemes/s3oram/protocol/bounds.h"
-#include "oramcore/schemes/s3oram/protocol/params.h"
+#include "oramcore/protocol/bounds.h"
+#include "oramcore/protocol/params.h"
 
 namespace s3oram::test {
 

@@ -18,10 +18,10 @@
 
 #include "oramcore/net/zmq_transport.h"
 #include "oramcore/net/zmtp.h"
-#include "oramcore/schemes/s3oram/protocol/messages.h"
+#include "oramcore/protocol/messages.h"
 #include "tests/base/temporary_directory.h"
+#include "tests/serverd/oram/strangers.h"
 #include "tests/serverd/running_server.h"
-#include "tests/serverd/s3oram/strangers.h"
 
 namespace s3oram {
 namespace {

@@ -10,7 +10,7 @@
 #include <random>
 #include <set>
 
-#include "serverd/s3oram/store_database.h"
+#include "serverd/oram/store_database.h"
 #include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/coverage.h"

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "serverd/s3oram/store_database.h"
+#include "serverd/oram/store_database.h"
 #include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 

@@ -2,8 +2,8 @@
 #include <random>
 
 #include "oramcore/sharing/shamir.h"
-#include "serverd/s3oram/store_database.h"
-#include "tests/serverd/s3oram/strangers.h"
+#include "serverd/oram/store_database.h"
+#include "tests/serverd/oram/strangers.h"
 #include "tests/sim/filled_volume.h"
 #include "tests/sim/simulation.h"
 

@@ -1,6 +1,6 @@
 #include "tests/sim/simulation.h"
 
-#include "oramcore/schemes/s3oram/protocol/bounds.h"
+#include "oramcore/protocol/bounds.h"
 #include "tests/sim/path_watch.h"
 #include "tests/sim/troubles.h"
 #include "tests/sim/workload.h"

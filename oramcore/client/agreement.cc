@@ -1,0 +1,55 @@
+#include "oramcore/client/agreement.h"
+
+#include <algorithm>
+
+namespace s3oram {
+namespace {
+
+std::vector<ByteSpan> tree_versions(const std::vector<Bytes>& all) {
+  return {all.begin(), all.end()};
+}
+
+/// Its label, if that is what a slot can hold.
+std::optional<Label> opened(const Sealer& sealer, ByteSpan slot) {
+  if (std::all_of(slot.begin(), slot.end(), [](std::uint8_t byte) { return byte == 0; }))
+    return Label{};
+  const auto block = sealer.open(slot);
+  if (!block) return std::nullopt;
+  return block->label;
+}
+
+}  // namespace
+
+bool Agreement::holds(Party server) const {
+  return std::ranges::find(servers, server) != servers.end();
+}
+
+Bytes Agreement::share_of(Party server) const {
+  return recover_at(server, ByteSpan(servers).first(shares.size()), tree_versions(shares));
+}
+
+std::optional<Agreement> find_agreement(const Sealer& sealer, const Scheme& scheme,
+                                        ByteSpan servers, const std::vector<Bytes>& shares) {
+  const std::size_t enough = scheme.threshold + std::size_t{1};
+  std::optional<Agreement> best;
+  if (servers.size() < enough) return best;
+  std::vector<bool> chosen(servers.size());
+  std::fill_n(chosen.begin(), enough, true);
+  do {
+    Agreement each;
+    for (std::size_t i = 0; i < servers.size(); ++i) {
+      if (!chosen[i]) continue;
+      each.servers.push_back(servers[i]);
+      each.shares.push_back(shares[i]);
+    }
+    const auto label = opened(sealer, recover(each.servers, tree_versions(each.shares)));
+    if (!label) continue;
+    each.label = *label;
+    for (std::size_t i = 0; i < servers.size(); ++i)
+      if (!chosen[i] && each.share_of(servers[i]) == shares[i]) each.servers.push_back(servers[i]);
+    if (!best || each.servers.size() > best->servers.size()) best = std::move(each);
+  } while (std::prev_permutation(chosen.begin(), chosen.end()));
+  return best;
+}
+
+}  // namespace s3oram
