@@ -17,7 +17,7 @@
 #include "oramcore/base/human.h"
 #include "oramcore/base/random.h"
 #include "oramcore/base/system_error.h"
-#include "oramcore/schemes/s3oram/protocol/sizing.h"
+#include "oramcore/protocol/sizing.h"
 #include "oramcore/vault/vault.h"
 #include "oramcore/volume/volume.h"
 

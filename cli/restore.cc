@@ -15,10 +15,10 @@
 #include "fused/tables/heal.h"
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/human.h"
+#include "oramcore/client/owner.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/sealed_disk.h"
 #include "oramcore/db/sqlite.h"
-#include "oramcore/schemes/s3oram/client/owner.h"
 #include "oramcore/vault/vault_config.h"
 #include "oramcore/vault/vault_place.h"
 

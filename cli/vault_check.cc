@@ -8,11 +8,12 @@
 #include "fused/tables/check_files.h"
 #include "fused/tables/heal.h"
 #include "oramcore/base/durable_file.h"
+#include "oramcore/client/state_check.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/database_header.h"
 #include "oramcore/db/integrity.h"
+#include "oramcore/db/salvage.h"
 #include "oramcore/db/salvage_database.h"
-#include "oramcore/schemes/s3oram/client/state_check.h"
 
 namespace s3oram {
 namespace {

@@ -45,7 +45,7 @@
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/threads.h"
 #include "oramcore/db/sealed_disk.h"
-#include "oramcore/schemes/s3oram/protocol/sizing.h"
+#include "oramcore/protocol/sizing.h"
 #include "oramcore/service/log.h"
 #include "oramcore/service/manager.h"
 #include "oramcore/vault/advice.h"

@@ -14,7 +14,7 @@
 #include "oramcore/db/database_header.h"
 #include "oramcore/db/integrity.h"
 #include "oramcore/db/salvage.h"
-#include "oramcore/schemes/s3oram/client/state_check.h"
+#include "oramcore/client/state_check.h"
 
 namespace s3oram {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "oramcore/oram/block_device.h"
-#include "oramcore/schemes/s3oram/protocol/params.h"
+#include "oramcore/protocol/params.h"
 
 namespace s3oram {
 

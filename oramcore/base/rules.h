@@ -41,6 +41,10 @@ enum class Rule {
   reserve_space,       // the tree grows only after every server has reserved the room
   ballast,             // room is kept back for decides and deletes
   root_stamps,         // a root slot without the access acknowledged in it is damaged
+  // mirror
+  zero_test,    // a retrieval of nothing must be answered by zeros
+  row_check,    // what an eviction has made is checked before it is decided
+  maintenance,  // every block is read and written back before it has too many layers
   count,
 };
 
@@ -69,8 +73,11 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Rule::cou
     "reserve-space",
     "ballast",
     "root-stamps",
+    "zero-test",
+    "row-check",
+    "maintenance",
 };
-static_assert(kRuleNames.back() == "root-stamps");
+static_assert(kRuleNames.back() == "maintenance");
 
 constexpr std::string_view name_of(Rule rule) { return kRuleNames[static_cast<std::size_t>(rule)]; }
 

@@ -18,7 +18,7 @@
 #include "oramcore/base/error.h"
 #include "oramcore/base/party.h"
 #include "oramcore/base/random.h"
-#include "oramcore/schemes/s3oram/protocol/params.h"
+#include "oramcore/protocol/params.h"
 #include "oramcore/vault/key_file.h"
 
 namespace s3oram {

@@ -8,7 +8,7 @@
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/threads.h"
-#include "oramcore/schemes/s3oram/protocol/message_bounds.h"
+#include "oramcore/protocol/message_bounds.h"
 
 namespace s3oram {
 namespace {

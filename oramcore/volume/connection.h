@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "oramcore/schemes/s3oram/client/servers.h"
+#include "oramcore/client/servers.h"
 #include "oramcore/volume/local_servers.h"
 #include "oramcore/volume/volume.h"
 #include "oramcore/zmq/zmq_transport.h"

@@ -14,7 +14,7 @@
 
 #include "oramcore/base/metrics.h"
 #include "oramcore/oram/block_device.h"
-#include "oramcore/schemes/s3oram/protocol/messages.h"
+#include "oramcore/protocol/messages.h"
 #include "oramcore/vault/vault.h"
 
 namespace s3oram {

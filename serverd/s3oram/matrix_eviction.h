@@ -2,7 +2,7 @@
 // multiplication protocol (Protocol 1).
 #pragma once
 
-#include "serverd/s3oram/eviction.h"
+#include "serverd/oram/eviction.h"
 
 namespace s3oram {
 

@@ -9,8 +9,8 @@
 //             of it, which is a mask; they exchange their shares
 #pragma once
 
-#include "oramcore/schemes/s3oram/protocol/permutation.h"
-#include "serverd/s3oram/eviction.h"
+#include "oramcore/protocol/permutation.h"
+#include "serverd/oram/eviction.h"
 
 namespace s3oram {
 

@@ -21,12 +21,14 @@ ORDER = [
     ("s3o_sharing", "oramcore/sharing"),
     ("s3o_net", "oramcore/net"),
     ("s3o_oram", "oramcore/oram"),
-    ("s3o_s3oram_protocol", "oramcore/schemes/s3oram/protocol"),
-    ("s3o_s3oram_client", "oramcore/schemes/s3oram/client"),
+    ("s3o_protocol", "oramcore/protocol"),
+    ("s3o_client", "oramcore/client"),
+    ("s3o_s3oram", "oramcore/schemes/s3oram"),
     ("s3o_vault", "oramcore/vault"),
     ("s3o_zmq", "oramcore/zmq"),
     ("s3o_volume", "oramcore/volume"),
     ("s3o_serverd_store", "serverd/store"),
+    ("s3o_serverd_oram", "serverd/oram"),
     ("s3o_serverd_s3oram", "serverd/s3oram"),
     ("s3o_fused_tables", "fused/tables"),
     ("s3o_fused_cache", "fused/cache"),
@@ -35,12 +37,21 @@ ORDER = [
     ("s3o_fused_kernel", "fused/kernel"),
     ("s3o_fused_daemon", "fused/daemon"),
 ]
+# Folders beside one of those, and behind none of the rest.
+BESIDE = [
+    ("s3o_mirror_client", "oramcore/schemes/mirror/client"),
+    ("s3o_serverd_mirror", "serverd/mirror"),
+]
 # Branches that must not see each other at all: a server has no client and no vault, and what the
 # commands share with the daemon has no server.
 APART = {
-    "s3o_serverd_store": ["oramcore/schemes/s3oram/client", "oramcore/vault", "oramcore/volume"],
-    "s3o_serverd_s3oram": ["oramcore/schemes/s3oram/client", "oramcore/vault", "oramcore/volume"],
-    "s3o_vault": ["oramcore/zmq", "oramcore/schemes/s3oram/client"],
+    "s3o_serverd_store": ["oramcore/client", "oramcore/vault", "oramcore/volume"],
+    "s3o_serverd_oram": ["oramcore/client", "oramcore/vault", "oramcore/volume"],
+    "s3o_serverd_s3oram": ["oramcore/client", "oramcore/schemes/mirror/protocol", "serverd/mirror"],
+    "s3o_serverd_mirror": ["oramcore/client", "oramcore/schemes/s3oram", "serverd/s3oram"],
+    "s3o_s3oram": ["oramcore/schemes/mirror/client", "oramcore/schemes/mirror/protocol"],
+    "s3o_mirror_client": ["oramcore/schemes/s3oram", "serverd/mirror"],
+    "s3o_vault": ["oramcore/zmq", "oramcore/client", "oramcore/schemes/s3oram"],
     "s3o_fused_tables": ["oramcore/zmq", "oramcore/volume", "serverd/s3oram"],
 }
 
@@ -86,7 +97,7 @@ def main():
         commands = json.load(file)
     planted = failures = 0
     with tempfile.TemporaryDirectory() as directory:
-        for at, (target, folder) in enumerate(ORDER):
+        for at, (target, folder) in enumerate(ORDER + BESIDE):
             command = command_of(commands, target)
             if command is None:
                 print(f"{target}: compiles no file")

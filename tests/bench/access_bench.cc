@@ -20,7 +20,7 @@
 
 #include "oramcore/base/disk.h"
 #include "oramcore/field/gf256.h"
-#include "oramcore/schemes/s3oram/protocol/sizing.h"
+#include "oramcore/protocol/sizing.h"
 #include "oramcore/volume/volume.h"
 #include "serverd/store/bucket_store.h"
 

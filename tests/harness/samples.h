@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "oramcore/schemes/s3oram/protocol/repair_messages.h"
+#include "oramcore/protocol/repair_messages.h"
 
 namespace s3oram::test {
 

@@ -16,12 +16,12 @@
 #include <sstream>
 #include <thread>
 
-#include "oramcore/schemes/s3oram/protocol/messages.h"
+#include "oramcore/protocol/messages.h"
 #include "oramcore/zmq/zmq_transport.h"
 #include "oramcore/zmq/zmtp.h"
 #include "tests/base/temporary_directory.h"
+#include "tests/serverd/oram/strangers.h"
 #include "tests/serverd/running_server.h"
-#include "tests/serverd/s3oram/strangers.h"
 
 namespace s3oram {
 namespace {

@@ -15,10 +15,10 @@
 #include <stdexcept>
 #include <vector>
 
-#include "oramcore/schemes/s3oram/client/engine.h"
-#include "oramcore/schemes/s3oram/client/rebuild.h"
-#include "oramcore/schemes/s3oram/client/reenrolment.h"
-#include "serverd/s3oram/share_server.h"
+#include "oramcore/client/engine.h"
+#include "oramcore/client/rebuild.h"
+#include "oramcore/client/reenrolment.h"
+#include "serverd/oram/share_server.h"
 #include "tests/harness/shuffled_pool.h"
 #include "tests/sim/network.h"
 #include "tests/sim/sim_clock.h"

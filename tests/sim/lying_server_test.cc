@@ -1,6 +1,6 @@
 // A client's state made anew (Rebuild) while one server lies about where it stands: what the others
 // have is found as it is, or the lie is refused, and nothing at the others has changed for good.
-#include "oramcore/schemes/s3oram/protocol/repair_messages.h"
+#include "oramcore/protocol/repair_messages.h"
 #include "tests/sim/filled_volume.h"
 
 namespace s3oram {
@@ -43,7 +43,7 @@ class LyingServer : public test::FilledVolume {
     go_on();
   }
 };
-S3O_WITH_EACH_VOLUME(LyingServer);
+S3O_WITH_EACH_SCHEME(LyingServer);
 
 TEST_P(LyingServer, WritesThatItInventsHideNone) {
   cluster_.lose_client();

@@ -1,5 +1,5 @@
-// Watches the client's messages for Rule::access_records: whatever happens, a turn's retrieval asks for
-// the same path each time, and an access that a crash cut short is finished when the volume is
+// Watches the client's messages for Rule::access_records: whatever happens, a turn's retrieval asks
+// for the same path each time, and an access that a crash cut short is finished when the volume is
 // opened again.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "oramcore/schemes/s3oram/protocol/messages.h"
+#include "oramcore/protocol/messages.h"
 
 namespace s3oram::test {
 

@@ -43,4 +43,7 @@ in_test compare-and-set engine_test '*EngineTest.RefusesAnOldCopyOfTheVault*'
 in_test root-stamps protocol_test '*/Heal.AServerSetBackWithinATreeVersion/*'
 in_test reserve-space protocol_test '*/Space.*'
 in_test ballast protocol_test '*/Space.*'
+in_test zero-test mirror_sim_test '*ASpoiltAnswerShowsNothing*'
+in_test row-check mirror_sim_test '*ALieInAnEvictionIsCaught*'
+in_test maintenance mirror_sim_test '*MaintenanceGoesRound*'
 ((missed == 0))

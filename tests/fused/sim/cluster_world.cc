@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "oramcore/schemes/s3oram/protocol/bounds.h"
+#include "oramcore/protocol/bounds.h"
 
 namespace s3oram::sim {
 namespace {

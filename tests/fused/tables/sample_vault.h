@@ -10,7 +10,7 @@
 #include <set>
 
 #include "cli/vault_check.h"
-#include "oramcore/schemes/s3oram/client/client_state.h"
+#include "oramcore/client/client_state.h"
 #include "tests/fused/fixture.h"
 
 namespace s3oram {

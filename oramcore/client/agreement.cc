@@ -1,0 +1,46 @@
+#include "oramcore/client/agreement.h"
+
+#include <algorithm>
+
+namespace s3oram {
+namespace {
+
+std::vector<ByteSpan> tree_versions(const std::vector<Bytes>& all) {
+  return {all.begin(), all.end()};
+}
+
+}  // namespace
+
+bool Agreement::holds(Party server) const {
+  return std::ranges::find(servers, server) != servers.end();
+}
+
+Bytes Agreement::share_of(Party server) const {
+  return recover_at(server, ByteSpan(servers).first(shares.size()), tree_versions(shares));
+}
+
+std::optional<Agreement> find_agreement(const ClientScheme& scheme, const VolumeParams& params,
+                                        ByteSpan servers, const std::vector<Bytes>& shares) {
+  const std::size_t enough = params.enough();
+  std::optional<Agreement> best;
+  if (servers.size() < enough) return best;
+  std::vector<bool> chosen(servers.size());
+  std::fill_n(chosen.begin(), enough, true);
+  do {
+    Agreement each;
+    for (std::size_t i = 0; i < servers.size(); ++i) {
+      if (!chosen[i]) continue;
+      each.servers.push_back(servers[i]);
+      each.shares.push_back(shares[i]);
+    }
+    const auto label = scheme.label_of(recover(each.servers, tree_versions(each.shares)));
+    if (!label) continue;
+    each.label = *label;
+    for (std::size_t i = 0; i < servers.size(); ++i)
+      if (!chosen[i] && each.share_of(servers[i]) == shares[i]) each.servers.push_back(servers[i]);
+    if (!best || each.servers.size() > best->servers.size()) best = std::move(each);
+  } while (std::prev_permutation(chosen.begin(), chosen.end()));
+  return best;
+}
+
+}  // namespace s3oram

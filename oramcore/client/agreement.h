@@ -1,0 +1,28 @@
+// Of shares of one slot that do not all fit together: whose are right.
+#pragma once
+
+#include <optional>
+
+#include "oramcore/client/scheme.h"
+#include "oramcore/net/transport.h"
+#include "oramcore/sharing/shamir.h"
+
+namespace s3oram {
+
+/// A slot that enough servers agree on.
+struct Agreement {
+  Label label;                // what lies in it
+  Bytes servers;              // whose shares lie on one polynomial
+  std::vector<Bytes> shares;  // t + 1 of theirs, in that order
+
+  bool holds(Party server) const;
+  /// What that server's share must be.
+  Bytes share_of(Party server) const;
+};
+
+/// The t + 1 servers whose shares together open, and whoever agrees with them: of several choices
+/// the largest. shares[i] is that of servers[i]. Nothing: none open.
+std::optional<Agreement> find_agreement(const ClientScheme& scheme, const VolumeParams& params,
+                                        ByteSpan servers, const std::vector<Bytes>& shares);
+
+}  // namespace s3oram

@@ -1,0 +1,490 @@
+#include "oramcore/client/engine.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "oramcore/base/rules.h"
+#include "oramcore/client/reconcile.h"
+
+namespace s3oram {
+namespace {
+
+constexpr Duration kStatusPatience = std::chrono::seconds(1);
+constexpr Duration kUplinkQueue = std::chrono::milliseconds(500);  // at least
+constexpr Duration kLeastPace = std::chrono::milliseconds(1), kMostPace = std::chrono::seconds(1);
+constexpr std::size_t kMostToldOf = 20;  // damaged rows, in the log
+
+}  // namespace
+
+Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
+               const VolumeParams& params, std::unique_ptr<ClientScheme> scheme, ClientState state)
+    : environment_(environment),
+      params_(params),
+      state_(std::move(state)),
+      scheme_(std::move(scheme)),
+      blank_(scheme_->seal({}, Bytes(params.block_size))),
+      servers_(environment.executor, environment.clock, environment.random, environment.transport,
+               volume, params.scheme.servers),
+      root_(params.root_buffer_slots()),
+      access_records_(params.root_buffer_slots()),
+      metrics_(environment.metrics) {}
+
+Engine::~Engine() = default;
+
+Task<Status> Engine::open(Duration patience, Evictions evictions) {
+  may_evict_ = evictions == Evictions::as_due;
+  Findings findings;
+  auto loaded =
+      co_await offload(environment_.database, [&] { return state_.load(params_, &findings); });
+  if (!loaded) co_return fail(loaded.error());
+  for (std::size_t i = 0; i < std::min(findings.size(), kMostToldOf); ++i)
+    spdlog::error("{}: {}", findings[i].where, findings[i].what);
+  if (!findings.empty())
+    spdlog::error("vault.db: {} damaged rows are left out: unmount and run s3oramfs fsck",
+                  findings.size());
+  S3O_CO_TRY(co_await compare_with_servers(*loaded, patience));
+  tree_ = durable_ = loaded->tree;
+  positions_ = std::move(loaded->positions);
+  stash_ = std::move(loaded->stash);
+  maintained_ = loaded->maintained;
+  mapped_ = positions_.blocks();
+  for (const BlockId block : loaded->unreadable) {
+    unreadable_[block] = false;
+    // The number may come to stand for another block.
+    if (positions_.get(block).kind == Position::Kind::unmapped) mark_readable(block);
+  }
+
+  session_.epoch = loaded->sessions.back().epoch + 1;
+  environment_.random.fill(session_.nonce);
+  next_access_ = first_access(session_.epoch);
+  S3O_CO_TRY(
+      co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
+  reading_ = {tree_.tree_version, tree_.height};
+  released_tree_version_ = tree_.tree_version;
+  const WriteNumber first = first_write_number(tree_.tree_version, params_.evict_every);
+  for (const AccessRecord& access_record : loaded->access_records)
+    access_records_[root_slot(access_record.write_number, params_.evict_every)] = access_record;
+  // Our database decides (Rule::decide_first), and what it does not hold is not decided.
+  Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
+    return bring_along(servers_, server, answer, durable_, attempt_, session_.epoch, limit);
+  };
+  auto present = [this](OpenRequest& request) {
+    request.tree_version = durable_.tree_version;
+    request.root.clear();
+    for (WriteNumber write_number = first_write_number(durable_.tree_version, params_.evict_every);
+         write_number < tree_.written; ++write_number)
+      request.root.push_back(access_records_[root_slot(write_number, params_.evict_every)].access);
+  };
+  S3O_CO_TRY(co_await servers_.open(std::move(loaded->sessions), session_, std::move(present),
+                                    std::move(reconcile), patience));
+  S3O_CO_TRY(co_await offload(environment_.database,
+                              [this] { return state_.forget_sessions_before(session_.epoch); }));
+
+  const std::size_t ended = std::min(loaded->access_records.size(), tree_.written - first);
+  loaded->access_records.erase(loaded->access_records.begin(),
+                               loaded->access_records.begin() + static_cast<std::ptrdiff_t>(ended));
+  S3O_CO_TRY(co_await finish_accesses(std::move(loaded->access_records)));
+  keep_room_known();
+  count_room();
+  co_return Status{};
+}
+
+/// Refuses an old copy before the new epoch would shut the newest one out. And asks what a damaged
+/// intent has forgotten: whose write is in its root slot.
+Task<Status> Engine::compare_with_servers(ClientState::Loaded& loaded, Duration patience) {
+  auto stand = co_await servers_.survey(patience);
+  if (!stand && stand.error().code == Errc::unsupported) co_return Status{};  // older servers
+  if (!stand) co_return fail(stand.error());
+  // A server that was used by another copy says so itself.
+  std::erase_if(*stand, [&](const SurveyAnswer& each) {
+    return std::ranges::find(loaded.sessions, each.session) == loaded.sessions.end();
+  });
+  const bool ahead = std::ranges::any_of(*stand, [&](const SurveyAnswer& each) {
+    return each.tree_version > loaded.tree.tree_version;
+  });
+  if (ahead || wrote_since(*stand, loaded, params_))
+    co_return fail(Errc::stale_vault,
+                   "the servers hold writes of which this vault does not know: {}, or, if that is "
+                   "lost, s3oramfs restore",
+                   kBehindServers);
+  for (AccessRecord& access_record : loaded.access_records)
+    if (access_record.access == 0 && access_record.write_number < loaded.tree.written)
+      access_record.access =
+          agreed_stamp(*stand, root_slot(access_record.write_number, params_.evict_every),
+                       params_.scheme.threshold);
+  co_return Status{};
+}
+
+Task<Status> Engine::close(bool with_commit) {
+  Status status;
+  if (with_commit) status = co_await commit_now();
+  if (!dead_) dead_ = Error{Errc::shutting_down, "the volume is being closed"};
+  servers_.stop();
+  write_numbers_changed_.notify_all();
+  while (running_ > 0 || committing_) {
+    if (committing_)
+      co_await committed_.wait();
+    else
+      co_await idle_.wait();
+  }
+  if (with_commit && status) {
+    const auto folded =
+        co_await offload(environment_.database, [this] { return state_.fold_log(); });
+    if (!folded) spdlog::warn("vault.db keeps its log: {}", folded.error().message);
+  }
+  co_return status;
+}
+
+void Engine::start(Task<void> task) {
+  ++running_;
+  spawn(environment_.executor, [](Engine& engine, Task<void> started) -> Task<void> {
+    co_await std::move(started);
+    if (--engine.running_ == 0) engine.idle_.notify_all();
+  }(*this, std::move(task)));
+}
+
+void Engine::die(Error reason) {
+  if (dead_) return;
+  spdlog::error("the volume cannot go on: {}", reason.message);
+  dead_ = std::move(reason);
+  servers_.stop();
+  write_numbers_changed_.notify_all();
+}
+
+EngineStatus Engine::status() const {
+  EngineStatus status{.blocks = positions_.mapped(),
+                      .capacity = capacity(tree_.height, params_.evict_every),
+                      .accesses = accesses_,
+                      .evictions = evictions_,
+                      .stash = stash_.size(),
+                      .uncommitted = pending_.places(),
+                      .height = tree_.height,
+                      .evicting = evicting_,
+                      .unreadable = unreadable_.size(),
+                      .failure = dead_ ? dead_->message : std::string(),
+                      .database = servers_.trouble(kClient),
+                      .servers = {}};
+  const WriteNumber released = first_write_number(released_tree_version_, params_.evict_every);
+  status.evictions_due = (std::max(tree_.written, released) - released) / params_.evict_every;
+  const Duration now = environment_.clock.now();
+  if (evicting_) status.evicting_for = now - eviction_begun_;
+  if (commit_begun_) status.committing_for = now - *commit_begun_;
+  for (Party server = 1; server <= servers_.count(); ++server)
+    status.servers.push_back(
+        {servers_.silent_for(server), servers_.trouble(server), servers_.stalled(server)});
+  return status;
+}
+
+Task<void> Engine::probe(Party server) {
+  constexpr std::uint64_t kNoEviction = ~std::uint64_t{0};
+  const ReleaseRequest nothing{session_.epoch, {kNoEviction, {}}};
+  auto answer = co_await servers_.ask_once(server, ReleaseRequest::kType, encode(nothing));
+  if (!answer && (answer.error().code == Errc::fenced || answer.error().code == Errc::stale_vault))
+    die(answer.error());
+  probed_.erase(server);
+}
+
+Task<std::vector<Result<TrafficAnswer>>> Engine::server_traffic() {
+  for (Party server = 1; server <= servers_.count() && opened_ && !dead_; ++server)
+    if (probed_.insert(server).second) start(probe(server));
+  return for_all(servers_.count(),
+                 [this](Party server) { return servers_.traffic(server, kStatusPatience); });
+}
+
+// ---- the device
+
+void Engine::read(BlockId block, std::function<void(Result<Bytes>)> done) {
+  asio::post(environment_.executor, [this, block, done = std::move(done)]() mutable {
+    enqueue({.block = block, .content = {}, .read = std::move(done), .written = {}});
+  });
+}
+
+void Engine::write(BlockId block, Bytes content, std::function<void(Status)> done) {
+  asio::post(environment_.executor, [this, block, content = std::move(content),
+                                     done = std::move(done)]() mutable {
+    enqueue(
+        {.block = block, .content = std::move(content), .read = {}, .written = std::move(done)});
+  });
+}
+
+void Engine::write_backup(BlockId block, Bytes content, std::function<void(Status)> done) {
+  asio::post(environment_.executor,
+             [this, block, content = std::move(content), done = std::move(done)]() mutable {
+               enqueue({.block = block,
+                        .backup = true,
+                        .content = std::move(content),
+                        .read = {},
+                        .written = std::move(done)});
+             });
+}
+
+std::vector<BlockId> Engine::mapped() { return std::exchange(mapped_, {}); }
+
+void Engine::discard(BlockId block) {
+  ++discarding_;
+  asio::post(environment_.executor, [this, block] {
+    enqueue({.block = block, .discard = true, .content = {}, .read = {}, .written = {}});
+  });
+}
+
+// ---- accesses
+
+// At most one access to a block is in flight; others wait for it in order.
+void Engine::enqueue(Request request) {
+  const BlockId block = request.block;
+  const auto [queue, first] = queues_.try_emplace(block);
+  if (first && request.discard) {
+    queues_.erase(queue);
+    forget(block);
+    return;
+  }
+  queue->second.push_back(std::move(request));
+  if (first) start(serve_block(block));
+}
+
+Task<void> Engine::serve_block(BlockId block) {
+  auto& queue = queues_[block];
+  while (!queue.empty()) {
+    Request request = std::move(queue.front());
+    queue.pop_front();
+    if (request.discard)
+      forget(block);
+    else
+      co_await access(std::move(request));
+  }
+  queues_.erase(block);
+}
+
+bool Engine::is_given_up(BlockId block) const {
+  const auto found = unreadable_.find(block);
+  return found != unreadable_.end() && found->second;
+}
+
+void Engine::mark_unreadable(BlockId block) {
+  unreadable_[block] = true;
+  pending_.unreadable[block] = true;
+}
+
+void Engine::mark_unreadable(SlotAddress at) {
+  for (const Resident& resident : positions_.contents(at.bucket))
+    if (resident.slot == at.slot) mark_unreadable(resident.block);
+}
+
+void Engine::mark_readable(BlockId block) {
+  if (unreadable_.erase(block) > 0) pending_.unreadable[block] = false;
+}
+
+void Engine::forget(BlockId block) {
+  mark_readable(block);
+  if (positions_.get(block).kind != Position::Kind::unmapped) {
+    positions_.set(block, {});
+    pending_.positions[block].reset();
+    if (stash_.erase(block) > 0) pending_.stash[block].reset();
+    count_room();
+  }
+  --discarding_;
+}
+
+// Protocol 2. A write retrieves too, before it writes: from outside they are the same.
+Task<void> Engine::access(Request request) {
+  const auto failed = [&request](Error error) {
+    if (request.read) std::exchange(request.read, {})(fail(error));
+    if (request.written) std::exchange(request.written, {})(fail(std::move(error)));
+  };
+  const BlockId block = request.block;
+  if (!request.content && is_given_up(block)) {
+    failed({Errc::corrupt, fmt::format("block {} cannot be read", block)});
+    co_return;
+  }
+  const bool is_new = request.content && positions_.get(block).kind == Position::Kind::unmapped;
+  const Error no_room{Errc::disk_full, "there is no room for more blocks"};
+  if (is_new && !has_room(1)) {
+    failed(no_room);
+    co_return;
+  }
+  new_blocks_ += is_new;
+  auto write_number = co_await reserve_write_number();
+  // The eviction that it waited for may have found none. A reserved turn is used all the same.
+  if (write_number && is_new && !has_room(0)) {
+    failed(no_room);
+    request.content.reset();
+  }
+  if (write_number)
+    static_cast<void>(co_await access_at(*write_number, std::move(request)));
+  else
+    failed(write_number.error());
+  new_blocks_ -= is_new;
+  count_room();
+}
+
+Task<Status> Engine::access_at(WriteNumber write_number, Request request) {
+  const Leaf leaf = leaf_of(request.block);
+  if (Status intended = co_await intend(write_number, request.block, leaf); !intended) {
+    if (request.read) request.read(fail(intended.error()));
+    if (request.written) request.written(fail(intended.error()));
+    co_return intended;
+  }
+  co_await access_path(write_number, leaf, std::move(request));
+  co_return Status{};
+}
+
+// ---- maintenance
+
+bool Engine::is_maintenance(WriteNumber write_number) const {
+  const unsigned every = params_.maintain_every();
+  return every != 0 && write_number % every == every - 1 && rule_holds(Rule::maintenance);
+}
+
+// In the order of their numbers, whatever they hold and wherever they lie: which block it is tells
+// the servers nothing of leaves or layers.
+BlockId Engine::next_to_maintain() {
+  const BlockId end = positions_.end();
+  for (BlockId passed = 0; passed < end; ++passed) {
+    const BlockId block = maintained_ < end ? maintained_ : 0;
+    maintained_ = block + 1;
+    if (positions_.get(block).kind != Position::Kind::unmapped && !queues_.contains(block))
+      return block;
+  }
+  // All are being accessed, or there is none: the write number is used all the same.
+  BlockId block = 0;
+  while (queues_.contains(block)) ++block;
+  return block;
+}
+
+Task<void> Engine::maintain(WriteNumber write_number) {
+  const BlockId block = next_to_maintain();
+  pending_.maintained = maintained_;
+  queues_.try_emplace(block);
+  Request request{.block = block, .content = {}, .read = {}, .written = {}};
+  static_cast<void>(co_await access_at(write_number, std::move(request)));
+  co_await serve_block(block);
+}
+
+Task<void> Engine::access_path(WriteNumber write_number, Leaf leaf, Request request) {
+  ++accesses_;
+  metrics_.accesses.add();
+  const BlockId block = request.block;
+  const std::uint64_t replaces = positions_.get(block).version;
+  const Duration begun = environment_.clock.now();
+  auto found = co_await retrieve(write_number, block, leaf);
+  last_retrieval_ = environment_.clock.now() - begun;
+  metrics_.retrieval_seconds.observe(last_retrieval_);
+  if (!found && !dead_) {
+    if (!request.content && is_found_by(leaf, block)) mark_unreadable(block);
+    metrics_.failed_reads.add();
+  }
+  if (request.read && !found) request.read(fail(dead_ ? *dead_ : found.error()));
+  if (dead_) {
+    if (request.written) request.written(fail(*dead_));
+    co_return;
+  }
+  const bool had_content = found && found->has_value();
+  if (request.read && found)
+    start(deliver(std::move(request.read),
+                  had_content ? (*found)->content : Bytes(params_.block_size)));
+  std::optional<Bytes> content = std::move(request.content);
+  // A read leaves the block what it was: a part of a backup, or not.
+  Label label{.block = block, .version = 0, .leaf = {}, .backup = request.backup};
+  if (!content && had_content) {
+    label.backup = (*found)->label.backup;
+    content = std::move((*found)->content);
+  }
+  // What was never written, or could not be opened, leaves an empty slot behind.
+  if (!content) label = {};
+  if (!content) content.emplace(params_.block_size);
+  const Status status =
+      co_await write_root(write_number, label, replaces, *content, request.written);
+  if (status) metrics_.access_seconds.observe(environment_.clock.now() - begun);
+  if (!status && request.written) request.written(fail(status.error()));
+}
+
+/// Once what the caller sends now is on its way: servers must not see how long readers take.
+Task<void> Engine::deliver(std::function<void(Result<Bytes>)> read, Bytes content) {
+  co_await asio::post(environment_.executor, asio::use_awaitable);
+  read(std::move(content));
+}
+
+// Accesses that a crash cut short are finished first, in order, on the same paths
+// (Rule::access_records). Their root slots are written anew, by newer accesses, before a retrieval
+// covers them (Rule::recovery_first).
+Task<Status> Engine::finish_accesses(std::vector<AccessRecord> access_records) {
+  evicting_ = true;  // not now
+  eviction_begun_ = environment_.clock.now();
+  if (!rule_holds(Rule::recovery_first)) {
+    tree_.written += access_records.size();
+    access_records.clear();
+  }
+  for (const AccessRecord& access_record : access_records) {
+    Request request{.block = access_record.block, .content = {}, .read = {}, .written = {}};
+    if (!dead_)
+      co_await access_path(access_record.write_number, access_record.leaf, std::move(request));
+  }
+  if (dead_) co_return fail(*dead_);
+  evicting_ = false;
+  next_write_number_ = tree_.written;
+  opened_ = true;
+  acknowledge_in_order();
+  co_return Status{};
+}
+
+// The line up stays full if what is under way takes longer than the next access needs until its own
+// upload begins, with an acknowledgement before and a commit: three retrievals of time. Without a
+// limit reads would run ahead of their uploads until the root is full, and then wait for all of
+// them.
+bool Engine::uplink_full() const {
+  const auto uploads = static_cast<Duration::rep>(uploads_);
+  return uploads > 1 && uploads * upload_each_ > std::max(kUplinkQueue, 3 * last_retrieval_);
+}
+
+// An eviction takes about as long as the one before, and ends too late for accesses that come one
+// after the other, but faster than it: A of them fill the root meanwhile, and the next would wait
+// for all that is left of it. So the turns are spread over that time, and a quarter of it more,
+// because it varies; but for the first quarter of them, which accesses that come together may have
+// at once. Many at a time keep each other waiting in any case: they lose nothing by the end of an
+// eviction.
+Duration Engine::write_number_is_due() const {
+  const WriteNumber every = params_.evict_every, few = every / 4 + 1;
+  const WriteNumber first = first_write_number(released_tree_version_ + 1, params_.evict_every);
+  if (!evicting_ || queues_.size() > few) return Duration::min();
+  if (next_write_number_ <= first + few || next_write_number_ >= first + every)
+    return Duration::min();
+  const auto part = static_cast<Duration::rep>(next_write_number_ - first - few);
+  const auto all = static_cast<Duration::rep>(every - few);
+  return eviction_begun_ + 5 * eviction_takes_ * part / (4 * all);
+}
+
+Task<Result<WriteNumber>> Engine::reserve_write_number() {
+  // In parts: the eviction may end meanwhile, or others may come.
+  const Duration part = std::clamp(last_retrieval_ / 4, kLeastPace, kMostPace / 8);
+  const Duration limit = environment_.clock.now() + std::min(2 * last_retrieval_, kMostPace);
+  while (!dead_ && environment_.clock.now() < std::min(limit, write_number_is_due()))
+    co_await environment_.clock.sleep(part);
+  const auto open = [this] {
+    return opened_ && !uplink_full() &&
+           next_write_number_ < end_write_number(released_tree_version_, params_.evict_every);
+  };
+  for (;;) {
+    while (!dead_ && !open()) co_await write_numbers_changed_.wait();
+    if (dead_) co_return fail(*dead_);
+    if (!is_maintenance(next_write_number_)) co_return next_write_number_++;
+    start(maintain(next_write_number_++));
+  }
+}
+
+/// The path to ask for: that of the block, or any.
+Leaf Engine::leaf_of(BlockId block) {
+  const Position position = positions_.get(block);
+  return position.kind == Position::Kind::tree ? position.leaf : random_leaf(environment_.random);
+}
+
+// Nothing is asked for before this is durable (Rule::access_records).
+Task<Status> Engine::intend(WriteNumber write_number, BlockId block, Leaf leaf) {
+  const std::uint16_t slot = root_slot(write_number, params_.evict_every);
+  access_records_[slot] = {.write_number = write_number, .block = block, .leaf = leaf};
+  pending_.access_records[slot] = access_records_[slot];
+  if (!rule_holds(Rule::access_records)) co_return Status{};
+  co_return co_await commit_until_done();
+}
+
+}  // namespace s3oram

@@ -1,0 +1,341 @@
+// The oblivious client: S3ORAM.Access (Protocol 2), evictions (Subroutine 3) and commits, behind
+// the block device interface. docs/protocol.md follows one access through it.
+//
+// Any number of accesses are in flight; each has a turn of its own at the root's slots
+// (tree/layout.h), which it reserves before it retrieves and uses whatever happens. Once all
+// servers have acknowledged the A turns of a view's first group, the eviction is planned, prepared,
+// decided by a commit of vault.db, and committed. Accesses go on meanwhile: they fill the other
+// group, and read the view before the eviction until every server has the new one.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "oramcore/base/async.h"
+#include "oramcore/client/client_state.h"
+#include "oramcore/client/engine_metrics.h"
+#include "oramcore/client/scheme.h"
+#include "oramcore/client/servers.h"
+#include "oramcore/oram/block_device.h"
+
+namespace s3oram {
+
+/// Everything that an engine does not own. All must outlive it.
+struct ClientEnvironment {
+  Executor executor;  // the engine's own: one thread
+  Executor database;  // one thread, for SQLite
+  Executor pool;      // for arithmetic
+  Clock& clock;
+  Random& random;
+  Transport& transport;
+  Metrics& metrics = unread_metrics();
+};
+
+struct EngineStatus {
+  struct Server {
+    std::optional<Duration> silent_for;  // it has not answered for so long
+    std::optional<Trouble> trouble;      // its own, with its disk or its store
+    std::optional<Servers::Stall> stall;
+  };
+  std::uint64_t blocks = 0, capacity = 0, accesses = 0, evictions = 0, stash = 0, uncommitted = 0;
+  unsigned height = 0;
+  bool evicting = false;
+  std::uint64_t evictions_due = 0;  // full groups of root writes, one of which may be under way
+  Duration evicting_for{};
+  std::uint64_t unreadable = 0;     // blocks that could not be read when they were last asked for
+  std::string failure;              // why the volume cannot go on; or empty
+  std::optional<Trouble> database;  // commits of vault.db fail
+  Duration committing_for{};        // the commit under way
+  std::vector<Server> servers;      // from 1
+};
+
+struct Healed {
+  std::map<Party, std::uint64_t> shares;  // by server: slots that have their share again
+  std::uint64_t lost = 0;                 // slots of which too few servers had one
+  std::string hindrance;                  // why servers could not send each other shares; or empty
+  std::uint64_t total() const;
+  Healed since(const Healed& before) const;
+};
+
+class Engine final : public BlockDevice {
+ public:
+  /// `state` has been opened but not loaded.
+  Engine(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
+         std::unique_ptr<ClientScheme> scheme, ClientState state);
+  ~Engine() override;
+
+  /// Loads the state, raises the epoch, opens the session with every server and finishes what was
+  /// under way. On the executor, as are the two below. Without evictions it does not go far: who
+  /// only wants to look at what is there moves nothing of it.
+  enum class Evictions { as_due, none };
+  Task<Status> open(Duration patience, Evictions evictions = Evictions::as_due);
+  /// Commits what is acknowledged (unless told not to), stops and waits for everything to end.
+  /// Accesses that have not ended by then fail.
+  Task<Status> close(bool with_commit = true);
+  EngineStatus status() const;
+  /// So many buckets of the tree have been looked at, of so many.
+  using ScrubProgress =
+      std::function<void(std::uint64_t looked_at, std::uint64_t of, const Healed& so_far)>;
+  /// Has these servers look at every slot that they hold, and heals what is damaged; without
+  /// `servers`, all. If they are all, also what does not fit together. What is lost stays as it is.
+  /// On the executor; accesses go on meanwhile. Errors: disk_full (a server has no room for the
+  /// tree).
+  Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {});
+  /// What each server has sent and received, if it answers soon. Has the session opened again where
+  /// that is needed, without waiting for it. On the executor.
+  Task<std::vector<Result<TrafficAnswer>>> server_traffic();
+
+  std::uint32_t block_size() const override { return params_.block_size; }
+  void read(BlockId block, std::function<void(Result<Bytes>)> done) override;
+  void write(BlockId block, Bytes content, std::function<void(Status)> done) override;
+  void write_backup(BlockId block, Bytes content, std::function<void(Status)> done) override;
+  void discard(BlockId block) override;
+  void commit(std::function<void(Status)> done) override;
+  void set_participant(CommitParticipant* participant) override { participant_ = participant; }
+  std::vector<BlockId> mapped() override;
+  Room room() override;
+  void refresh_room() override;
+  void look_for_room() override;
+
+ private:
+  struct Request {
+    BlockId block = 0;
+    bool discard = false;
+    bool backup = false;           // the write is of a part of a backup
+    std::optional<Bytes> content;  // of a write
+    std::function<void(Result<Bytes>)> read;
+    std::function<void(Status)> written;
+  };
+  /// A root write that all servers have acknowledged, but not yet all before it.
+  struct RootWrite {
+    bool acknowledged = false;
+    BlockId block = kNoBlock;  // kNoBlock: nothing lies in it
+    // Counts only while this is the block's version: not after a discard.
+    std::uint64_t replaces = 0;
+    Leaf leaf = 0;
+    std::uint64_t version = 0;
+    std::function<void(Status)> written;
+  };
+
+  // engine.cc: accesses
+  /// What close() waits for.
+  void start(Task<void> task);
+  void die(Error reason);
+  void enqueue(Request request);
+  Task<void> serve_block(BlockId block);
+  Task<void> access(Request request);
+  /// The access that has reserved this write number.
+  Task<Status> access_at(WriteNumber write_number, Request request);
+  /// Reads and writes back the next block, so that it has no layers any more.
+  Task<void> maintain(WriteNumber write_number);
+  bool is_maintenance(WriteNumber write_number) const;
+  BlockId next_to_maintain();
+  Task<void> access_path(WriteNumber write_number, Leaf leaf, Request request);
+  Task<void> deliver(std::function<void(Result<Bytes>)> read, Bytes content);
+  Task<Status> finish_accesses(std::vector<AccessRecord> access_records);
+  /// Asks for something that is done already, so that a server that was restarted, or is another
+  /// client's by now, is known although nobody accesses anything.
+  Task<void> probe(Party server);
+  Task<Status> compare_with_servers(ClientState::Loaded& loaded, Duration patience);
+  void forget(BlockId block);
+  bool is_found_by(Leaf leaf, BlockId block) const;
+  bool is_given_up(BlockId block) const;
+  void mark_unreadable(BlockId block);
+  /// What lies in a slot that is about to be given up.
+  void mark_unreadable(SlotAddress at);
+  void mark_readable(BlockId block);
+  Task<Result<WriteNumber>> reserve_write_number();
+  /// When an access that is ahead of the eviction should begin; in the past, if it may now.
+  Duration write_number_is_due() const;
+  /// The line up is slow, and more uploads would only queue on it.
+  bool uplink_full() const;
+  Leaf leaf_of(BlockId block);
+  Task<Status> intend(WriteNumber write_number, BlockId block, Leaf leaf);
+
+  // engine_root.cc
+  Task<Status> write_root(WriteNumber write_number, Label label, std::uint64_t replaces,
+                          ByteSpan content, std::function<void(Status)> written);
+  Task<Status> send_whole(Party server, const RootUpload& upload);
+  Task<Status> send_upload(Party server, const RootUpload& upload,
+                           std::shared_ptr<Servers::JointAttempt> attempt);
+  void acknowledge_in_order();
+  void set_position(BlockId block, const Position& position);
+
+  // engine_retrieval.cc
+  Task<Result<std::optional<OpenedBlock>>> retrieve(WriteNumber write_number, BlockId block,
+                                                    Leaf leaf);
+  struct PathAnswer {
+    Bytes slot;
+    bool selected = false;  // it was asked for; or nothing was
+  };
+  Task<Result<PathAnswer>> inner_product(WriteNumber write_number, BlockId block, Leaf leaf);
+  Task<Result<std::optional<OpenedBlock>>> open_answer(Result<PathAnswer> answer, BlockId block,
+                                                       Leaf leaf);
+  Bytes workers_of(std::uint64_t request_id) const;
+  Task<Status> wait_after(Error error);
+  Task<Result<Bytes>> ask_for_product(WriteNumber write_number, Leaf leaf, const PathSlots& path,
+                                      std::size_t index);
+  Task<Result<Bytes>> ask_for_shares(RetrieveRequest request, std::size_t slots, std::size_t index);
+  Task<Result<Bytes>> ask_for_sum(RetrieveRequest request, std::size_t slots, std::size_t index);
+  struct SumAttempt;
+  Task<void> ask_for_masked_share(Party server, std::size_t nth, Bytes message, SumOrder order,
+                                  std::shared_ptr<SumAttempt> attempt);
+  Position position_read(BlockId block) const;
+
+  // engine_commit.cc
+  Task<Status> commit_now();
+  Task<Status> commit_until_done();
+  Task<void> commit_loop();
+
+  // engine_space.cc
+  bool wants_to_grow() const;
+  Task<Status> reserve_at(Party server, unsigned height);
+  Task<bool> reserve(unsigned height);
+  bool has_room(std::uint64_t more);
+  void ask_for_room();
+  Task<void> ask_now();
+  void keep_room_known();
+  Task<void> ask_highest();
+  void count_room();
+
+  // engine_heal.cc
+  using Damage = std::map<SlotAddress, std::set<Party>>;  // which servers lack their share
+  /// What becomes of a slot of which too few servers have their share: it is a sharing of zeros
+  /// then, so that it harms nobody; or stays as it is, as a server's disk may come back.
+  enum class Loss { zeroed, left };
+  Task<void> await_healed();
+  Task<void> begin_healing();
+  void end_healing();
+  Task<Status> heal();
+  std::set<Party> all_servers() const;
+  bool has_slot(SlotAddress at) const;
+  static constexpr BucketIndex kEveryBucket = 0;
+  Task<Status> add_damage(MessageType question, Bytes message, std::set<Party> servers, Damage& to,
+                          BucketIndex of = kEveryBucket);
+  Task<Status> heal_slots(Damage damage, Loss loss);
+  Task<Status> heal_some(Damage& damage, Loss loss);
+  Task<Status> heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss);
+  bool may_send_shares() const;
+  Task<Status> heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss);
+  Task<std::vector<Result<Payload>>> read_slot(SlotAddress at);
+  Task<Result<Payload>> ask_again(Party server, MessageType type, Bytes message);
+  Task<Status> write_share(Party server, SlotAddress at, ByteSpan share);
+  Task<std::vector<Result<Payload>>> ask_for_share(SlotAddress at, Party to, Bytes helpers);
+  Task<Result<Payload>> ask_for_part(Party helper, Bytes message, Party to,
+                                     std::uint64_t request_id,
+                                     std::shared_ptr<Servers::JointAttempt> attempt);
+  void healed(Party server, SlotAddress at);
+  std::uint64_t access_in(SlotAddress at) const;
+
+  // engine_scrub.cc
+  Task<Result<Healed>> scrub_all(std::set<Party> servers, ScrubProgress progress);
+  Task<Status> scrub_buckets(const std::set<Party>& servers, BucketIndex first, BucketIndex end);
+  Task<Status> compare_shares(BucketIndex bucket);
+  bool is_settled(SlotAddress at) const;
+  bool fit_together(const std::vector<Bytes>& digests) const;
+  Task<Status> settle(SlotAddress at);
+
+  // engine_eviction.cc
+  Task<void> evict();
+  Task<Status> evict_once();
+  bool eviction_due() const;
+  Task<Result<EvictionPlan>> plan_that_fits();
+  EvictionPath path_now() const;
+  Task<Status> to_stash(BlockId block);
+  void decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height);
+  Task<Status> install();
+  Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height);
+  Task<Status> certify(const EvictionPlan& plan, EvictionId id);
+  Task<Status> discard_attempt(EvictionId id);
+  Task<Status> prepare_at(Party server, Bytes message, EvictionId id,
+                          std::shared_ptr<Servers::JointAttempt> attempt, Status& outcome);
+
+  ClientEnvironment environment_;
+  VolumeParams params_;
+  ClientState state_;
+  const std::unique_ptr<ClientScheme> scheme_;
+  const Bytes blank_;  // a sealed block
+  Servers servers_;
+  std::atomic<CommitParticipant*> participant_ = nullptr;  // set by others
+
+  TreeState tree_;
+  TreeState durable_;  // as the last commit has it: no server may get ahead of that
+  PositionMap positions_;
+  std::vector<BlockId> mapped_;     // when it was opened; until somebody asks
+  std::map<BlockId, Bytes> stash_;  // sealed
+  Session session_;
+  std::uint64_t next_access_ = 0;
+  std::uint64_t next_request_id_ = 0;
+  std::set<std::uint64_t> request_ids_;  // of retrievals under way
+
+  bool opened_ = false;
+  WriteNumber next_write_number_ = 0;              // to be reserved
+  std::vector<RootWrite> root_;                    // by root slot
+  std::size_t uploads_ = 0;                        // root writes under way
+  Duration upload_each_{};                         // the last one's time, by how many shared it
+  Duration last_retrieval_{};                      // how long it took
+  std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
+  bool may_evict_ = true, evicting_ = false;
+  std::optional<EvictionId> attempt_;         // sent to servers, and not yet decided for good
+  Event write_numbers_changed_;               // a turn was acknowledged, or a view began or ended
+  std::vector<AccessRecord> access_records_;  // by root slot
+  BlockId maintained_ = 0;                    // blocks before it were read and written back last
+  // Blocks that could not be read when they were last asked for; whether that was since opening:
+  // those are not asked for again before they are written.
+  std::map<BlockId, bool> unreadable_;
+  bool healing_ = false;
+  std::size_t waiting_for_healing_ = 0;
+  std::uint64_t healing_rounds_ = 0;
+  // How often shares that servers may have computed with were replaced by others. Counted when all
+  // have them; zeroing_: of how many slots it is under way.
+  std::uint64_t contents_changed_ = 0;
+  unsigned zeroing_ = 0;
+  Duration shares_again_ = Duration::min();  // servers may be asked to send each other shares then
+  Healed so_far_;
+  Event healed_;
+
+  // What retrievals read: tree_'s view, or the one before while it is being flipped.
+  struct ReadVersion {
+    std::uint64_t tree_version = 0;
+    unsigned height = 1;
+  };
+  ReadVersion reading_;
+  std::unordered_map<BlockId, Position> former_;     // of blocks that the flip moves
+  std::map<std::uint64_t, std::size_t> retrieving_;  // retrievals under way, by view
+  std::uint64_t released_tree_version_ = 0;          // servers hold none before it
+
+  // Room for blocks (Rule::reserve_space).
+  std::uint64_t new_blocks_ = 0;  // writes in flight of blocks not yet mapped
+  bool growth_refused_ = false;
+  std::optional<Duration> room_asked_, height_asked_;  // when
+  std::atomic<std::uint64_t> fitting_ = 0;             // blocks in the tree of the present height
+  std::atomic<std::uint64_t> taken_ = 0;
+  std::atomic<std::uint64_t> discarding_ = 0;  // of them, or of none; asked for, not forgotten yet
+  std::atomic<std::uint64_t> more_room_ = 0;
+  std::atomic<bool> can_grow_ = true;
+  unsigned highest_ = kMaxHeight;  // tree that the servers' disks have room for
+
+  StateChanges pending_;
+  std::uint64_t commits_asked_ = 0, commits_done_ = 0;
+  bool committing_ = false;
+  std::optional<Duration> commit_begun_;  // the one that the database works on
+  Status last_commit_;
+  Event committed_;
+
+  std::optional<Error> dead_;
+  std::set<Party> probed_;   // servers that have not answered a probe yet
+  std::size_t running_ = 0;  // coroutines that start() began, and scrub()
+  Event idle_;
+  std::uint64_t accesses_ = 0, evictions_ = 0;
+  Duration eviction_begun_{};  // the one under way
+  Duration eviction_takes_{};  // as the last ones did
+  EngineMetrics metrics_;
+  LogLimit told_of_eviction_, told_of_retrieval_, told_of_commit_, told_of_healing_;
+};
+
+}  // namespace s3oram

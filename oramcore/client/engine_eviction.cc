@@ -1,0 +1,223 @@
+// The client's part in evictions: plan, prepare, decide, commit (docs/protocol.md, "One eviction";
+// Rule::decide_first).
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "oramcore/base/rules.h"
+#include "oramcore/client/engine.h"
+
+namespace s3oram {
+
+bool Engine::eviction_due() const {
+  return tree_.written >= first_write_number(tree_.tree_version + 1, params_.evict_every);
+}
+
+Task<void> Engine::evict() {
+  while (!dead_ && eviction_due()) {
+    eviction_begun_ = environment_.clock.now();
+    auto status = co_await evict_once();
+    if (!status && !dead_) die(status.error());
+    // Blocks that had to go to the stash return to the tree by ordinary accesses.
+    for (const auto& [block, sealed] : stash_)
+      if (!dead_ && !queues_.contains(block) && !is_given_up(block)) {
+        const BlockId returning = block;
+        enqueue({.block = returning, .content = {}, .read = {}, .written = {}});
+      }
+  }
+  evicting_ = false;
+}
+
+Task<Status> Engine::evict_once() {
+  EvictionId id{tree_.tree_version, {}};
+  for (;;) {
+    S3O_CO_ASSIGN(auto plan, co_await plan_that_fits());
+    unsigned next_height = tree_.height;
+    if (wants_to_grow() && co_await reserve(tree_.height + 1)) ++next_height;
+    environment_.random.fill(id.attempt);
+    attempt_ = id;
+    const std::uint64_t contents = contents_changed_;
+    auto status = co_await prepare(plan, id, next_height);
+    if (status) status = co_await certify(plan, id);
+    while (!dead_ && healing_) co_await await_healed();
+    if (dead_) co_return fail(*dead_);
+    if (status && (contents_changed_ != contents || zeroing_ > 0)) {
+      // Some servers may have computed with a slot's former shares, others with the new ones.
+      status = fail(Errc::failed, "a slot was changed meanwhile");
+      S3O_CO_TRY(co_await discard_attempt(id));
+    }
+    if (status) {
+      decide(plan, id, next_height);
+      break;
+    }
+    if (told_of_eviction_.pass(environment_.clock.now()))
+      spdlog::warn("eviction {} is tried again: {}{}", id.eviction, status.error().message,
+                   told_of_eviction_.more());
+    attempt_.reset();
+    metrics_.eviction_retries.add();
+    auto healed = co_await heal();
+    if (!healed && !Servers::may_pass(healed.error().code)) co_return healed;
+    co_await environment_.clock.sleep(Servers::kRetryAfter);
+  }
+  co_return co_await install();
+}
+
+/// From here on the new view is the truth, and the next commit makes it so for good. Blocks that
+/// were accessed meanwhile keep their newer places.
+void Engine::decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height) {
+  std::set<BucketIndex> changed;
+  for (const Placement& placement : plan.placements) {
+    const Position position = positions_.get(placement.block);
+    if (position.kind != Position::Kind::tree || position.version != placement.version) continue;
+    former_[placement.block] = position;
+    positions_.move(placement.block, placement.level, placement.slot, changed);
+  }
+  for (const BucketIndex bucket : changed) pending_.buckets[bucket] = positions_.row(bucket);
+  if (next_height > tree_.height) positions_.grow();
+  tree_ = {.tree_version = id.eviction + 1,
+           .height = next_height,
+           .written = tree_.written,
+           .last_decided = id};
+}
+
+Task<Status> Engine::install() {
+  const EvictionId id = tree_.last_decided;
+  if (rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
+  attempt_.reset();
+  S3O_CO_TRY(
+      co_await servers_.ask_all(MessageType::commit, encode(CommitRequest{session_.epoch, id})));
+  if (!rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
+  const std::uint64_t former = reading_.tree_version;
+  reading_ = {tree_.tree_version, tree_.height};
+  former_.clear();
+  write_numbers_changed_.notify_all();
+  while (!dead_ && retrieving_.contains(former)) co_await write_numbers_changed_.wait();
+  if (dead_) co_return fail(*dead_);
+  S3O_CO_TRY(
+      co_await servers_.ask_all(MessageType::release, encode(ReleaseRequest{session_.epoch, id})));
+  released_tree_version_ = tree_.tree_version;
+  ++evictions_;
+  metrics_.evictions.add();
+  const Duration took = environment_.clock.now() - eviction_begun_;
+  metrics_.eviction_seconds.observe(took);
+  keep_room_known();
+  eviction_takes_ += (took - eviction_takes_) / (eviction_takes_ == Duration::zero() ? 1 : 2);
+  write_numbers_changed_.notify_all();
+  co_return Status{};
+}
+
+EvictionPath Engine::path_now() const {
+  EvictionPath path{
+      .eviction = tree_.tree_version, .height = tree_.height, .on_path = {}, .leaf_sibling = {}};
+  for (unsigned level = 0; level <= tree_.height; ++level)
+    path.on_path.push_back(positions_.contents(bucket_on_path(tree_.tree_version, level)));
+  const PathSlots evicted = PathSlots::evicted(params_, tree_.tree_version, tree_.height);
+  std::erase_if(path.on_path[0], [&](const Resident& resident) {
+    return !evicted.covers_root(resident.slot);  // written since
+  });
+  path.leaf_sibling =
+      positions_.contents(sibling_of(bucket_on_path(tree_.tree_version, tree_.height)));
+  return path;
+}
+
+Task<Result<EvictionPlan>> Engine::plan_that_fits() {
+  for (;;) {
+    EvictionPlan plan = plan_eviction(params_, path_now());
+    if (plan.overflow.empty()) co_return plan;
+    spdlog::warn("eviction {}: {} blocks do not fit into their buckets", tree_.tree_version,
+                 plan.overflow.size());
+    for (const std::uint64_t block : plan.overflow) S3O_CO_TRY(co_await to_stash(block));
+  }
+}
+
+// The stash row commits with the decision of the eviction that leaves the block behind. A block
+// that cannot be read is kept in the stash as it is, unreadable, so that it harms no other.
+Task<Status> Engine::to_stash(BlockId block) {
+  Position position = positions_.get(block);
+  if (position.kind != Position::Kind::tree) co_return Status{};
+  auto found = co_await retrieve(kNoWriteNumber, block, position.leaf);
+  if (dead_) co_return fail(*dead_);
+  // Written or discarded meanwhile.
+  if (positions_.get(block).version != position.version) co_return Status{};
+  Bytes sealed;
+  if (found && found->has_value()) {
+    Label label = (*found)->label;
+    label.leaf = position.leaf;
+    sealed = scheme_->seal(label, (*found)->content);
+  }
+  position.kind = Position::Kind::stash;
+  position.level = 0;
+  position.slot = 0;
+  set_position(block, position);
+  pending_.stash[block] = sealed;
+  stash_[block] = std::move(sealed);
+  co_return Status{};
+}
+
+Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height) {
+  Writer context;
+  context(as_bytes("eviction orders"), session_.epoch, id.eviction, id.attempt);
+  Prg prg(environment_.random.seed(), context.take());
+  const bool theoretic = params_.privacy == Privacy::information_theoretic;
+  Random& random = theoretic ? environment_.random : prg;
+  const auto orders = scheme_->orders(plan, id, tree_.height, random);
+  PrepareRequest request{.epoch = session_.epoch,
+                         .id = id,
+                         .height = static_cast<std::uint8_t>(tree_.height),
+                         .next_height = static_cast<std::uint8_t>(next_height),
+                         .orders = {}};
+  Status outcome;
+  const auto attempt = std::make_shared<Servers::JointAttempt>();
+  auto discarded = co_await for_all(servers_.count(), [&](Party server) {
+    request.orders = orders[server - 1];
+    return prepare_at(server, encode(request), id, attempt, outcome);
+  });
+  for (auto& status : discarded) S3O_CO_TRY(status);
+  co_return outcome;
+}
+
+Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id,
+                                std::shared_ptr<Servers::JointAttempt> attempt, Status& outcome) {
+  auto answer =
+      co_await servers_.ask_once(server, PrepareRequest::kType, std::move(message), attempt);
+  if (answer) co_return Status{};
+  const Errc code = answer.error().code;
+  if (code == Errc::fenced || code == Errc::stale_vault || code == Errc::bad_request)
+    die(answer.error());
+  if (outcome)
+    outcome = fail(Error{code, fmt::format("server {}: {}", server, answer.error().message)});
+  // The others may be waiting for what this one will never send: the attempt ends everywhere.
+  co_return co_await discard_attempt(id);
+}
+
+Task<Status> Engine::discard_attempt(EvictionId id) {
+  co_return co_await servers_.ask_all(MessageType::discard,
+                                      encode(DiscardRequest{session_.epoch, id}));
+}
+
+// All have prepared: what a server that lies has made is fixed before it knows what it is asked.
+Task<Status> Engine::certify(const EvictionPlan& plan, EvictionId id) {
+  const auto check = scheme_->check(plan, id, tree_.height, session_.epoch);
+  if (!check || !rule_holds(Rule::row_check)) co_return Status{};
+  const auto answers = co_await for_all(servers_.count(), [&](Party server) {
+    return ask_again(server, CertifyRequest::kType, check->question(server));
+  });
+  Status status;
+  std::vector<CertifyAnswer> reports;
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    const auto& answer = answers[server - 1u];
+    auto report = answer ? decode<CertifyAnswer>(answer->body()) : std::nullopt;
+    if (!answer)
+      status = fail(answer.error());
+    else if (!report)
+      status = fail(Errc::failed, "server {} answers nonsense", server);
+    else
+      reports.push_back(std::move(*report));
+  }
+  if (dead_) co_return fail(*dead_);
+  if (status) status = co_await offload(environment_.pool, [&] { return check->verdict(reports); });
+  if (!status) S3O_CO_TRY(co_await discard_attempt(id));
+  co_return status;
+}
+
+}  // namespace s3oram

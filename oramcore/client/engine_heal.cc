@@ -1,0 +1,307 @@
+// Damaged slots are healed before anything is computed with them (Rule::checksums): t + 1 intact
+// shares of a slot give the share of any server. Which slots these are, every server may know; what
+// they hold, the client alone sees.
+#include <spdlog/spdlog.h>
+
+#include "oramcore/client/engine.h"
+#include "oramcore/sharing/shamir.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::size_t kSlotsAtOnce = 32, kBytesAtOnce = 4 << 20;
+constexpr unsigned kReadAgain = 3;
+constexpr Duration kSharesAgain = std::chrono::minutes(1);
+
+bool cannot_be_read(const Status& status) { return !status && status.error().code == Errc::failed; }
+
+}  // namespace
+
+std::uint64_t Healed::total() const {
+  std::uint64_t all = 0;
+  for (const auto& each : shares) all += each.second;
+  return all;
+}
+
+Healed Healed::since(const Healed& before) const {
+  Healed more{shares, lost - before.lost, hindrance};
+  for (const auto& [server, count] : before.shares) more.shares[server] -= count;
+  std::erase_if(more.shares, [](const auto& each) { return each.second == 0; });
+  return more;
+}
+
+/// Whoever decides something, or has found damage, goes before the next healing.
+Task<void> Engine::await_healed() {
+  ++waiting_for_healing_;
+  while (!dead_ && healing_) co_await healed_.wait();
+  --waiting_for_healing_;
+  healed_.notify_all();
+}
+
+Task<void> Engine::begin_healing() {
+  healing_ = true;  // from here on nothing is decided
+  while (!dead_ && reading_.tree_version != tree_.tree_version)
+    co_await write_numbers_changed_.wait();
+}
+
+void Engine::end_healing() {
+  healing_ = false;
+  healed_.notify_all();
+}
+
+/// Heals what the servers have found until now. One round does for all who came before it.
+Task<Status> Engine::heal() {
+  const std::uint64_t round = healing_rounds_;
+  while (!dead_ && healing_) co_await await_healed();
+  if (dead_) co_return fail(*dead_);
+  if (healing_rounds_ > round) co_return Status{};
+  ++healing_rounds_;
+  co_await begin_healing();
+  const DamageRequest request{session_.epoch, tree_.tree_version, tree_.written};
+  Damage damage;
+  Status status = co_await add_damage(DamageRequest::kType, encode(request), all_servers(), damage);
+  if (status) status = co_await heal_slots(std::move(damage), Loss::zeroed);
+  end_healing();
+  co_return status;
+}
+
+std::set<Party> Engine::all_servers() const {
+  std::set<Party> all;
+  for (Party server = 1; server <= servers_.count(); ++server) all.insert(server);
+  return all;
+}
+
+bool Engine::has_slot(SlotAddress at) const {
+  return at.bucket >= kRoot && at.bucket <= bucket_count(tree_.height) &&
+         at.slot < (at.bucket == kRoot ? params_.root_slots() : params_.bucket_size);
+}
+
+/// Of one bucket; or of all.
+Task<Status> Engine::add_damage(MessageType question, Bytes message, std::set<Party> servers,
+                                Damage& to, BucketIndex of) {
+  const Bytes asked(servers.begin(), servers.end());
+  auto answers = co_await for_all(static_cast<unsigned>(asked.size()), [&](Party nth) {
+    return servers_.ask(asked[nth - 1u], question, message);
+  });
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (!answers[i]) co_return fail(answers[i].error());
+    const auto found = decode<DamageAnswer>(answers[i]->body());
+    if (!found || !std::ranges::all_of(found->slots, [&](SlotAddress at) { return has_slot(at); }))
+      co_return fail(Errc::corrupt, "server {} answers nonsense", asked[i]);
+    for (const SlotAddress at : found->slots)
+      if (of == kEveryBucket || at.bucket == of) to[at].insert(asked[i]);
+  }
+  co_return Status{};
+}
+
+Task<Status> Engine::heal_slots(Damage damage, Loss loss) {
+  const std::size_t at_once =
+      std::clamp<std::size_t>(kBytesAtOnce / params_.slot_size(), 1, kSlotsAtOnce);
+  std::vector<Task<Status>> workers;
+  for (std::size_t i = 0; i < at_once && i < damage.size(); ++i)
+    workers.push_back(heal_some(damage, loss));
+  auto ended = co_await all(std::move(workers));
+  for (auto& status : ended) S3O_CO_TRY(status);
+  co_return Status{};
+}
+
+Task<Status> Engine::heal_some(Damage& damage, Loss loss) {
+  while (!damage.empty()) {
+    auto next = damage.extract(damage.begin());
+    auto status = co_await heal_slot(next.key(), std::move(next.mapped()), loss);
+    if (!status) {
+      damage.clear();
+      co_return status;
+    }
+  }
+  co_return Status{};
+}
+
+void Engine::healed(Party server, SlotAddress at) {
+  ++so_far_.shares[server];
+  metrics_.healed_slots.add();
+  if (told_of_healing_.pass(environment_.clock.now()))
+    spdlog::warn("server {}: slot {} of bucket {} was damaged and is healed{}", server, at.slot,
+                 at.bucket, told_of_healing_.more());
+}
+
+std::uint64_t Engine::access_in(SlotAddress at) const {
+  const bool in_root_buffer = at.bucket == kRoot && at.slot < params_.root_buffer_slots();
+  return in_root_buffer ? access_records_[at.slot].access : 0;
+}
+
+// The servers do it among themselves, if enough of them have their share, and can.
+Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss) {
+  const std::size_t enough = params_.enough();
+  std::set<Party> unfit = damaged;  // to help
+  unsigned failures = 0;
+  while (!damaged.empty() && unfit.size() + enough <= servers_.count() && may_send_shares()) {
+    const Party to = *damaged.begin();
+    Bytes helpers;
+    for (Party server = 1; helpers.size() < enough; ++server)
+      if (!unfit.contains(server)) helpers.push_back(server);
+    const auto answers = co_await ask_for_share(at, to, helpers);
+    if (dead_) co_return fail(*dead_);
+    if (answers.back()) {
+      damaged.erase(to);
+      healed(to, at);
+      continue;
+    }
+    const std::size_t fit = unfit.size();
+    for (std::size_t i = 0; i < helpers.size(); ++i)
+      if (!answers[i] && answers[i].error().code == Errc::corrupt) {
+        unfit.insert(helpers[i]);
+        damaged.insert(helpers[i]);
+      }
+    if (unfit.size() == fit && ++failures > 1) {
+      shares_again_ = environment_.clock.now() + kSharesAgain;
+      for (std::size_t i = helpers.size(); i-- > 0;)
+        if (!answers[i])
+          so_far_.hindrance = fmt::format("server {}: {}", helpers[i], answers[i].error().message);
+    }
+  }
+  if (damaged.empty()) co_return Status{};
+  Status healed_it = co_await heal_through_client(at, damaged, loss);
+  // Before a slot is left as it is, the disks are asked several times.
+  for (unsigned again = 0; cannot_be_read(healed_it) && loss == Loss::left; ++again) {
+    if (again == kReadAgain) {
+      spdlog::error("slot {} of bucket {} cannot be read at too many servers", at.slot, at.bucket);
+      ++so_far_.lost;
+      co_return Status{};
+    }
+    co_await environment_.clock.sleep(Servers::kRetryAfter);
+    healed_it = co_await heal_through_client(at, damaged, loss);
+  }
+  co_return healed_it;
+}
+
+/// Whether the servers may send shares to each other, instead of through the client: not for a
+/// while after they could not, as each attempt takes its time.
+bool Engine::may_send_shares() const {
+  return params_.privacy == Privacy::computational && environment_.clock.now() >= shares_again_;
+}
+
+/// What the helpers have answered, and then `to`. Each attempt is made of fresh seeds.
+Task<std::vector<Result<Payload>>> Engine::ask_for_share(SlotAddress at, Party to, Bytes helpers) {
+  const std::uint64_t request_id = next_request_id_++;
+  request_ids_.insert(request_id);
+  std::vector<std::vector<Seed>> masks(helpers.size());
+  for (std::size_t i = 0; i < helpers.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      masks[i].push_back(environment_.random.seed());
+      masks[j].push_back(masks[i].back());
+    }
+  const MendRequest mend{.epoch = session_.epoch,
+                         .tree_version = tree_.tree_version,
+                         .request_id = request_id,
+                         .oldest = *request_ids_.begin(),
+                         .at = at,
+                         .access = access_in(at),
+                         .helpers = helpers};
+  ContributeRequest contribute{.epoch = session_.epoch,
+                               .tree_version = tree_.tree_version,
+                               .request_id = request_id,
+                               .oldest = *request_ids_.begin(),
+                               .at = at,
+                               .to = to,
+                               .helpers = helpers,
+                               .masks = {}};
+  const auto attempt = std::make_shared<Servers::JointAttempt>();
+  std::vector<Task<Result<Payload>>> asked;
+  for (std::size_t i = 0; i < helpers.size(); ++i) {
+    contribute.masks = masks[i];
+    asked.push_back(ask_for_part(helpers[i], encode(contribute), to, request_id, attempt));
+  }
+  asked.push_back(servers_.ask_once(to, MendRequest::kType, encode(mend), attempt));
+  auto answers = co_await all(std::move(asked));
+  request_ids_.erase(request_id);
+  co_return answers;
+}
+
+/// Asks `helper` for its part of the share of `to`. If it gives none, `to` is told, which would
+/// wait for it.
+Task<Result<Payload>> Engine::ask_for_part(Party helper, Bytes message, Party to,
+                                           std::uint64_t request_id,
+                                           std::shared_ptr<Servers::JointAttempt> attempt) {
+  auto answer = co_await servers_.ask_once(helper, ContributeRequest::kType, std::move(message),
+                                           std::move(attempt));
+  if (answer || dead_) co_return answer;
+  const WithdrawRequest withdraw{session_.epoch, request_id};
+  static_cast<void>(co_await servers_.ask(to, WithdrawRequest::kType, encode(withdraw)));
+  co_return answer;
+}
+
+Task<Status> Engine::write_share(Party server, SlotAddress at, ByteSpan share) {
+  const HealSlotRequest request{.epoch = session_.epoch,
+                                .tree_version = tree_.tree_version,
+                                .at = at,
+                                .access = access_in(at),
+                                .share = share};
+  S3O_CO_TRY(co_await servers_.ask(server, HealSlotRequest::kType, encode(request)));
+  co_return Status{};
+}
+
+/// `damaged` are written even if they can be read now: from the system's cache, perhaps.
+Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss) {
+  auto answers = co_await read_slot(at);
+  Bytes intact;                  // servers
+  std::vector<ByteSpan> shares;  // theirs
+  std::vector<Party> to_write;   // in this order
+  std::optional<Error> unread;   // perhaps it could be read another time
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    auto& answer = answers[server - 1];
+    if (answer && answer->body().size() == params_.slot_size()) {
+      intact.push_back(server);
+      shares.push_back(answer->body());
+      if (damaged.contains(server)) to_write.push_back(server);
+      continue;
+    }
+    to_write.push_back(server);
+    if (!answer && answer.error().code != Errc::corrupt) unread = answer.error();
+    if (unread && unread->code != Errc::failed) co_return fail(*unread);
+  }
+  const std::size_t enough = params_.enough();
+  const bool lost = intact.size() < enough;
+  if (lost && unread) co_return fail(*unread);
+  if (lost) {
+    ++so_far_.lost;
+    spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
+                  at.slot, at.bucket);
+    if (loss == Loss::left) co_return Status{};
+    mark_unreadable(at);
+    S3O_CO_TRY(co_await commit_until_done());
+    // Zeros everywhere are a sharing again. The intact ones first: cut short, this begins anew.
+    to_write.insert(to_write.begin(), intact.begin(), intact.end());
+  }
+  zeroing_ += lost;
+  Status written;
+  for (const Party server : to_write) {
+    Bytes share(params_.slot_size());
+    if (!lost)
+      share = recover_at(server, ByteSpan(intact).first(enough), std::span(shares).first(enough));
+    written = co_await write_share(server, at, share);
+    if (!written) break;
+    if (!lost) healed(server, at);
+  }
+  zeroing_ -= lost;
+  contents_changed_ += lost;
+  co_return written;
+}
+
+/// What each server holds there. Errors: corrupt (damaged), failed (its disk cannot read it), ...
+Task<std::vector<Result<Payload>>> Engine::read_slot(SlotAddress at) {
+  const ReadSlotRequest question{session_.epoch, tree_.tree_version, at};
+  return for_all(servers_.count(), [this, message = encode(question)](Party server) {
+    return ask_again(server, ReadSlotRequest::kType, message);
+  });
+}
+
+/// While it is restarted.
+Task<Result<Payload>> Engine::ask_again(Party server, MessageType type, Bytes message) {
+  for (;;) {
+    auto answer = co_await servers_.ask_once(server, type, message);
+    if (answer || dead_ || answer.error().code != Errc::need_open) co_return answer;
+  }
+}
+
+}  // namespace s3oram

@@ -1,0 +1,246 @@
+// Retrievals (Subroutine 1): one slot of a path, from all servers, in the view that they all hold.
+#include <spdlog/spdlog.h>
+
+#include "oramcore/base/rules.h"
+#include "oramcore/client/engine.h"
+#include "oramcore/field/gf256.h"
+#include "oramcore/sharing/seeded.h"
+
+namespace s3oram {
+namespace {
+
+// How often one path is healed before it is given up: in vain, and at all. Where much is damaged,
+// another path's healing may take this one's place again and again.
+constexpr unsigned kVainHealings = 3, kHealings = 200;
+
+/// Of several servers' errors the one to go by: what is final, then what a newer view mends, then
+/// what healing mends, then what passes.
+Error gravest(const std::vector<Result<Payload>>& answers) {
+  const auto gravity = [](const Error& error) {
+    if (error.code == Errc::need_open) return 1;
+    if (Servers::may_pass(error.code)) return 0;
+    return error.code == Errc::corrupt ? 2 : error.code == Errc::former_view ? 3 : 4;
+  };
+  std::optional<Error> found;
+  for (const auto& answer : answers)
+    if (!answer && (!found || gravity(answer.error()) > gravity(*found))) found = answer.error();
+  return *found;
+}
+
+}  // namespace
+
+/// Nothing for a block that is not on the path: then the query selects no slot. What lies in the
+/// stash needs none. An answer that is wrong, whether a block was asked for or nothing, is asked
+/// for once more.
+Task<Result<std::optional<OpenedBlock>>> Engine::retrieve(WriteNumber write_number, BlockId block,
+                                                          Leaf leaf) {
+  for (bool first = true;; first = false) {
+    auto answer = co_await inner_product(write_number, block, leaf);
+    const bool answered = answer.has_value();
+    auto opened = co_await open_answer(std::move(answer), block, leaf);
+    if (opened || dead_ || !answered || !first || !scheme_->tests_for_zeros()) co_return opened;
+  }
+}
+
+Task<Result<std::optional<OpenedBlock>>> Engine::open_answer(Result<PathAnswer> answer,
+                                                             BlockId block, Leaf leaf) {
+  const Position position = positions_.get(block);
+  const bool in_stash = position.kind == Position::Kind::stash && !dead_;
+  if (!answer && !in_stash) co_return fail(answer.error());
+  const bool is_found = is_found_by(leaf, block);
+  const bool spoilt = answer && !answer->selected && scheme_->tests_for_zeros() &&
+                      rule_holds(Rule::zero_test) && !is_zero(answer->slot);
+  // What is not found takes as long: the adder sees when the root write follows its answer.
+  const Bytes& slot = in_stash ? stash_.at(block) : is_found ? answer->slot : blank_;
+  const Bytes copy = slot;  // the stash may lose it meanwhile
+  auto opened = co_await offload(environment_.pool, scheme_->work_to_open(),
+                                 [&] { return scheme_->open(copy); });
+  if (!is_found && !spoilt) co_return std::nullopt;
+  if (spoilt || !opened || opened->label.block != block ||
+      opened->label.version != position.version) {
+    spdlog::error("block {}: {}", block,
+                  spoilt   ? "what was not asked for came back"
+                  : opened ? "another block or version came back"
+                           : opened.error().message);
+    co_return fail(Errc::corrupt,
+                   "block {} could not be read: a server's share is damaged or altered", block);
+  }
+  co_return std::optional<OpenedBlock>(std::move(*opened));
+}
+
+/// Whether a retrieval of that path brings the block.
+bool Engine::is_found_by(Leaf leaf, BlockId block) const {
+  const Position position = positions_.get(block);
+  return position.kind == Position::Kind::stash ||
+         (position.kind == Position::Kind::tree && position.leaf == leaf);
+}
+
+/// Where the block lies in the view that is read. When the tree has grown, what lay at a leaf has
+/// kept its slot.
+Position Engine::position_read(BlockId block) const {
+  Position position = positions_.get(block);
+  const auto moved = former_.find(block);
+  if (moved != former_.end() && moved->second.version == position.version) return moved->second;
+  position.level = static_cast<std::uint8_t>(std::min<unsigned>(position.level, reading_.height));
+  return position;
+}
+
+/// The block's slot on the path, or zeros, in whichever view it can be read. Damaged slots on the
+/// path are healed first.
+Task<Result<Engine::PathAnswer>> Engine::inner_product(WriteNumber write_number, BlockId block,
+                                                       Leaf leaf) {
+  std::uint64_t before = so_far_.total() + so_far_.lost;
+  for (unsigned healings = 0, in_vain = 0;;) {
+    const ReadVersion tree_version = reading_;
+    const PathSlots path(params_, tree_version.tree_version, tree_.written, tree_version.height);
+    const Position position = position_read(block);
+    const bool on_path = position.kind == Position::Kind::tree && position.leaf == leaf;
+    const std::size_t index = on_path ? path.index(position.level, position.slot) : path.count();
+    const std::uint64_t contents = contents_changed_;
+    ++retrieving_[tree_version.tree_version];
+    auto found = co_await ask_for_product(write_number, leaf, path, index);
+    if (--retrieving_[tree_version.tree_version] == 0) {
+      retrieving_.erase(tree_version.tree_version);
+      write_numbers_changed_.notify_all();
+    }
+    if (found && contents == contents_changed_ && zeroing_ == 0)
+      co_return PathAnswer{std::move(*found), on_path};
+    if (dead_) co_return fail(*dead_);
+    if (found) continue;  // some servers may have had former shares
+    if (found.error().code == Errc::former_view) {
+      // A server that was restarted holds the newest view alone.
+      while (!dead_ && reading_.tree_version != tree_.tree_version)
+        co_await write_numbers_changed_.wait();
+      if (reading_.tree_version == tree_version.tree_version) die(found.error());
+    } else if (found.error().code == Errc::corrupt) {
+      const std::uint64_t mended = so_far_.total() + so_far_.lost;
+      in_vain = std::exchange(before, mended) == mended ? in_vain + 1 : 0;
+      if (in_vain > kVainHealings || ++healings > kHealings) co_return fail(found.error());
+      if (auto healed = co_await heal(); !healed) S3O_CO_TRY(co_await wait_after(healed.error()));
+    } else if (!Servers::may_pass(found.error().code)) {
+      die(found.error());
+    } else {
+      S3O_CO_TRY(co_await wait_after(found.error()));
+    }
+    if (dead_) co_return fail(*dead_);
+  }
+}
+
+/// Until it may have passed. Errors: it will not.
+Task<Status> Engine::wait_after(Error error) {
+  if (dead_) co_return fail(*dead_);
+  if (!Servers::may_pass(error.code)) co_return fail(std::move(error));
+  if (error.code == Errc::need_open) co_return Status{};
+  if (told_of_retrieval_.pass(environment_.clock.now()))
+    spdlog::warn("a retrieval is tried again: {}{}", error.message, told_of_retrieval_.more());
+  co_await environment_.clock.sleep(Servers::kRetryAfter);
+  co_return Status{};
+}
+
+Task<Result<Bytes>> Engine::ask_for_product(WriteNumber write_number, Leaf leaf,
+                                            const PathSlots& path, std::size_t index) {
+  RetrieveRequest request{.epoch = session_.epoch,
+                          .tree_version = reading_.tree_version,
+                          .height = static_cast<std::uint8_t>(path.height()),
+                          .written = tree_.written,
+                          .write_number = write_number,
+                          .leaf = leaf & ((Leaf{1} << path.height()) - 1),
+                          .query = {},
+                          .query_seed = {},
+                          .sum = {}};
+  return params_.privacy == Privacy::computational ? ask_for_sum(request, path.count(), index)
+                                                   : ask_for_shares(request, path.count(), index);
+}
+
+/// As in the paper: every server gets its share of the query and answers its share of the product.
+Task<Result<Bytes>> Engine::ask_for_shares(RetrieveRequest request, std::size_t slots,
+                                           std::size_t index) {
+  const auto queries = scheme_->queries(request.write_number, slots, index);
+  const auto quorum = static_cast<unsigned>(params_.scheme.quorum());
+  auto answers = co_await for_all(quorum, [&](Party server) {
+    request.query = queries[server - 1].given;
+    return servers_.ask(server, RetrieveRequest::kType, encode(request));
+  });
+  for (const auto& answer : answers)
+    if (!answer) co_return fail(gravest(answers));
+  std::vector<ByteSpan> shares;
+  for (const auto& answer : answers) shares.push_back(answer->body());
+  for (const ByteSpan share : shares)
+    if (share.size() != params_.slot_size())
+      co_return fail(Errc::bad_request, "a server's answer has a wrong size");
+  co_return recover(quorum_points(params_.scheme), shares);
+}
+
+/// What has come from whom; an error where nothing has. The adder's answer is the whole: the others
+/// only say that they have done their part.
+struct Engine::SumAttempt {
+  explicit SumAttempt(std::size_t workers) : unanswered(workers) {
+    while (answers.size() < workers) answers.push_back(fail(Errc::failed, "no answer yet"));
+  }
+  std::vector<Result<Payload>> answers;
+  std::size_t unanswered;
+  Event answered;
+  const std::shared_ptr<Servers::JointAttempt> joint = std::make_shared<Servers::JointAttempt>();
+};
+
+/// Who answers together: in a mirror any of the servers can, and they take turns.
+Bytes Engine::workers_of(std::uint64_t request_id) const {
+  Bytes workers(params_.workers());
+  const std::uint64_t first = params_.is_mirror() ? request_id : 0;
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    workers[i] = static_cast<Party>(1 + (first + i) % servers_.count());
+  return workers;
+}
+
+/// One block down: t servers get their share of the query as a seed, and the servers add up their
+/// masked products. Each attempt is made of fresh seeds.
+Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slots,
+                                        std::size_t index) {
+  const auto queries = scheme_->queries(request.write_number, slots, index);
+  const std::uint64_t request_id = next_request_id_++;
+  const Bytes workers = workers_of(request_id);
+  const std::size_t adding = request_id % workers.size();
+  request_ids_.insert(request_id);
+  request.sum = SumOrder{.request_id = request_id,
+                         .oldest = *request_ids_.begin(),
+                         .aggregator = workers[adding],
+                         .mask = {}};
+  Bytes masks(params_.slot_size());
+  const auto attempt = std::make_shared<SumAttempt>(workers.size());
+  for (std::size_t nth = 0; nth < workers.size(); ++nth) {
+    request.query_seed = queries[nth].seed;
+    request.query = queries[nth].given;
+    request.sum->mask.reset();
+    if (nth != adding) {
+      request.sum->mask = environment_.random.seed();
+      gf::multiply_add(1, expand(*request.sum->mask, "answer", request_id, masks.size()), masks);
+    }
+    start(ask_for_masked_share(workers[nth], nth, encode(request), *request.sum, attempt));
+  }
+  while (attempt->unanswered > 0 && !attempt->answers[adding]) co_await attempt->answered.wait();
+  request_ids_.erase(request_id);
+  if (!attempt->answers[adding]) co_return fail(gravest(attempt->answers));
+  const ByteSpan sum = attempt->answers[adding]->body();
+  if (sum.size() != masks.size())
+    co_return fail(Errc::bad_request, "a server's answer has a wrong size");
+  gf::multiply_add(1, sum, masks);
+  co_return masks;
+}
+
+/// Whatever goes wrong at one server ends the attempt at the adder, who would wait for it.
+Task<void> Engine::ask_for_masked_share(Party server, std::size_t nth, Bytes message,
+                                        SumOrder order, std::shared_ptr<SumAttempt> attempt) {
+  auto answer = co_await servers_.ask_once(server, RetrieveRequest::kType, std::move(message),
+                                           attempt->joint);
+  if (!answer && server != order.aggregator && !dead_) {
+    const WithdrawRequest withdraw{session_.epoch, order.request_id};
+    auto withdrawn =
+        co_await servers_.ask(order.aggregator, WithdrawRequest::kType, encode(withdraw));
+    if (!withdrawn) answer = std::move(withdrawn);
+  }
+  attempt->answers[nth] = std::move(answer);
+  --attempt->unanswered;
+  attempt->answered.notify_all();
+}
+
+}  // namespace s3oram

@@ -1,0 +1,119 @@
+// Root writes (Protocol 2): a block's shares go to the root slot of its turn.
+#include <algorithm>
+
+#include "oramcore/base/rules.h"
+#include "oramcore/client/engine.h"
+
+namespace s3oram {
+
+/// Asks until it is done.
+Task<Status> Engine::send_whole(Party server, const RootUpload& upload) {
+  S3O_CO_TRY(co_await servers_.ask(server, WriteRootRequest::kType, upload.whole(server)));
+  co_return Status{};
+}
+
+/// When something goes wrong, the servers that it concerns are sent all that they need.
+Task<Status> Engine::send_upload(Party server, const RootUpload& upload,
+                                 std::shared_ptr<Servers::JointAttempt> attempt) {
+  auto answer = co_await servers_.ask_once(server, WriteRootRequest::kType, upload.message(server),
+                                           std::move(attempt));
+  if (answer) co_return Status{};
+  if (!Servers::may_pass(answer.error().code)) co_return fail(answer.error());
+  std::vector<Task<Status>> again;
+  again.push_back(send_whole(server, upload));
+  for (const Party waiting : upload.relayed_by(server))
+    again.push_back(send_whole(waiting, upload));
+  auto sent = co_await all(std::move(again));
+  for (auto& status : sent) S3O_CO_TRY(status);
+  co_return Status{};
+}
+
+// Protocol 2, steps 2 to 10: fresh shares into the next root slot, and a fresh leaf.
+Task<Status> Engine::write_root(WriteNumber write_number, Label label, std::uint64_t replaces,
+                                ByteSpan content, std::function<void(Status)> written) {
+  const std::uint64_t access = next_access_++;
+  const BlockId block = label.block;
+  const Leaf leaf = random_leaf(environment_.random);
+  label.version = access;
+  label.leaf = leaf;
+  Bytes sealed = scheme_->seal(label, content);
+  const auto acknowledged = [&] {
+    root_[root_slot(write_number, params_.evict_every)] = {.acknowledged = true,
+                                                           .block = block,
+                                                           .replaces = replaces,
+                                                           .leaf = leaf,
+                                                           .version = access,
+                                                           .written = std::move(written)};
+  };
+  if (!rule_holds(Rule::acknowledged_positions)) {
+    acknowledged();
+    acknowledge_in_order();
+  }
+  const WriteRootRequest request{.epoch = session_.epoch,
+                                 .write_number = write_number,
+                                 .access = access,
+                                 .share = {},
+                                 .parts = {},
+                                 .relay_to = kClient};
+  const Duration begun = environment_.clock.now();
+  const std::size_t before = ++uploads_;
+  const auto upload = scheme_->upload(request, std::move(sealed));
+  const auto attempt = std::make_shared<Servers::JointAttempt>();
+  auto answers = co_await for_all(
+      servers_.count(), [&](Party server) { return send_upload(server, *upload, attempt); });
+  // Those that came later share the line with it too.
+  const auto sharing = static_cast<Duration::rep>(std::max(before, uploads_--));
+  upload_each_ = (environment_.clock.now() - begun) / sharing;
+  write_numbers_changed_.notify_all();
+  for (auto& answer : answers) {
+    if (answer) continue;
+    // The turn stays unacknowledged for ever, and with it all that follow.
+    die(answer.error());
+    co_return fail(*dead_);
+  }
+  if (dead_) co_return fail(*dead_);
+  if (rule_holds(Rule::acknowledged_positions)) acknowledged();
+  acknowledge_in_order();
+  while (!dead_ && tree_.written <= write_number) co_await write_numbers_changed_.wait();
+  if (tree_.written <= write_number) co_return fail(*dead_);
+  co_return Status{};
+}
+
+// A retrieval covers the root writes before `written`, so they count in their order.
+void Engine::acknowledge_in_order() {
+  for (;;) {
+    const std::uint16_t slot = root_slot(tree_.written, params_.evict_every);
+    if (!root_[slot].acknowledged) break;
+    RootWrite write = std::exchange(root_[slot], {});
+    access_records_[slot].access = write.version;
+    pending_.access_records[slot] = access_records_[slot];
+    if (write.block != kNoBlock && positions_.get(write.block).version == write.replaces) {
+      set_position(write.block, {.kind = Position::Kind::tree,
+                                 .leaf = write.leaf,
+                                 .level = 0,
+                                 .slot = slot,
+                                 .version = write.version});
+      mark_readable(write.block);
+    }
+    ++tree_.written;
+    if (write.written) write.written({});
+  }
+  write_numbers_changed_.notify_all();
+  if (may_evict_ && !evicting_ && eviction_due()) {
+    evicting_ = true;
+    start(evict());
+  }
+}
+
+void Engine::set_position(BlockId block, const Position& position) {
+  if (positions_.get(block).kind == Position::Kind::stash &&
+      position.kind != Position::Kind::stash) {
+    stash_.erase(block);
+    pending_.stash[block].reset();
+  }
+  positions_.set(block, position);
+  pending_.positions[block] =
+      StateChanges::Row{PositionMap::pack(position, tree_.height), position.version};
+}
+
+}  // namespace s3oram

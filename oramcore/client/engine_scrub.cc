@@ -1,0 +1,145 @@
+// All that the servers hold is looked at (docs/protocol.md, "Looking at all there is"), bucket by
+// bucket, the same whatever is in them: each server reads its shares from its disk, and digests of
+// them tell whether those of all servers fit together. A share can be wrong although its checksum
+// is right: it was computed so, by a server that lies or whose memory errs.
+#include <spdlog/spdlog.h>
+
+#include "oramcore/client/agreement.h"
+#include "oramcore/client/engine.h"
+#include "oramcore/sharing/digest.h"
+
+namespace s3oram {
+namespace {
+
+constexpr BucketIndex kBucketsAtOnce = 16;
+
+}  // namespace
+
+Task<Result<Healed>> Engine::scrub(std::set<Party> servers, ScrubProgress progress) {
+  ++running_;
+  auto healed = co_await scrub_all(std::move(servers), std::move(progress));
+  if (--running_ == 0) idle_.notify_all();
+  co_return healed;
+}
+
+Task<Result<Healed>> Engine::scrub_all(std::set<Party> servers, ScrubProgress progress) {
+  if (servers.empty()) servers = all_servers();
+  for (const Party server : servers)
+    if (auto room = co_await reserve_at(server, tree_.height); !room)
+      co_return fail(room.error().code, "server {}: {} (make room there, and run the same again)",
+                     server, room.error().message);
+  const Healed before = so_far_;
+  for (BucketIndex next = kRoot; next <= bucket_count(tree_.height);) {
+    while (!dead_ && (healing_ || waiting_for_healing_ > 0)) co_await healed_.wait();
+    if (dead_) co_return fail(*dead_);
+    co_await begin_healing();
+    const std::uint64_t all = bucket_count(tree_.height);
+    const BucketIndex end = std::min(next + kBucketsAtOnce, all + 1);
+    Status status = co_await scrub_buckets(servers, next, end);
+    end_healing();
+    if (!status) co_return fail(dead_ ? *dead_ : status.error());
+    next = end;
+    if (progress) progress(end - 1, all, so_far_.since(before));
+  }
+  co_return so_far_.since(before);
+}
+
+Task<Status> Engine::scrub_buckets(const std::set<Party>& servers, BucketIndex first,
+                                   BucketIndex end) {
+  Damage damage;
+  std::vector<Task<Status>> checks;
+  for (BucketIndex bucket = first; bucket < end; ++bucket) {
+    const CheckRequest request{session_.epoch, tree_.tree_version, tree_.written, bucket};
+    checks.push_back(add_damage(CheckRequest::kType, encode(request), servers, damage, bucket));
+  }
+  auto checked = co_await all(std::move(checks));
+  for (auto& status : checked) S3O_CO_TRY(status);
+  S3O_CO_TRY(co_await heal_slots(std::move(damage), Loss::left));
+  if (servers.size() < servers_.count()) co_return Status{};
+  std::vector<Task<Status>> comparisons;
+  for (BucketIndex bucket = first; bucket < end; ++bucket)
+    comparisons.push_back(compare_shares(bucket));
+  auto compared = co_await all(std::move(comparisons));
+  for (auto& status : compared) S3O_CO_TRY(status);
+  co_return Status{};
+}
+
+Task<Status> Engine::compare_shares(BucketIndex bucket) {
+  const DigestsRequest request{session_.epoch, tree_.tree_version, bucket,
+                               environment_.random.seed()};
+  auto answers = co_await for_all(servers_.count(), [&](Party server) {
+    return servers_.ask(server, DigestsRequest::kType, encode(request));
+  });
+  // What a server does not name is zero there.
+  std::map<std::uint16_t, std::vector<Bytes>> digests;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) co_return fail(answers[i].error());
+    auto found = decode<DigestsAnswer>(answers[i]->body());
+    if (!found) co_return fail(Errc::corrupt, "server {} answers nonsense", i + 1);
+    for (SlotDigest& each : found->slots)
+      digests.try_emplace(each.slot, answers.size(), Bytes(ShareDigest::kSize)).first->second[i] =
+          std::move(each.digest);
+  }
+  for (const auto& [slot, of] : digests)
+    if (const SlotAddress at{bucket, slot}; is_settled(at) && !fit_together(of))
+      S3O_CO_TRY(co_await settle(at));
+  co_return Status{};
+}
+
+/// No write to it is under way.
+bool Engine::is_settled(SlotAddress at) const {
+  if (at.bucket != kRoot || at.slot >= params_.root_buffer_slots()) return true;
+  const unsigned every = params_.evict_every;
+  const WriteNumber write_number = access_records_[at.slot].write_number;
+  return write_number >= first_write_number(tree_.tree_version, every) &&
+         write_number < tree_.written && root_slot(write_number, every) == at.slot;
+}
+
+/// Or one of them is of a share that is damaged: that was found by now, or will be.
+bool Engine::fit_together(const std::vector<Bytes>& digests) const {
+  std::vector<ByteSpan> all;
+  Bytes points;
+  for (const Bytes& digest : digests) {
+    if (digest.size() != ShareDigest::kSize) return true;
+    all.emplace_back(digest);
+    points.push_back(static_cast<std::uint8_t>(all.size()));
+  }
+  const std::size_t enough = params_.enough();
+  for (std::size_t i = enough; i < all.size(); ++i)
+    if (!std::ranges::equal(
+            recover_at(points[i], ByteSpan(points).first(enough), std::span(all).first(enough)),
+            all[i]))
+      return false;
+  return true;
+}
+
+/// The servers whose shares open have the say.
+Task<Status> Engine::settle(SlotAddress at) {
+  auto answers = co_await read_slot(at);
+  Bytes servers;
+  std::vector<Bytes> shares;
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    auto& answer = answers[server - 1u];
+    if (!answer || answer->body().size() != params_.slot_size()) continue;
+    servers.push_back(server);
+    shares.emplace_back(answer->body().begin(), answer->body().end());
+  }
+  const auto agreement = find_agreement(*scheme_, params_, servers, shares);
+  if (!agreement) {
+    ++so_far_.lost;
+    spdlog::error(
+        "the shares of slot {} of bucket {} do not fit together, and none that do open: "
+        "what it held is lost",
+        at.slot, at.bucket);
+    co_return Status{};
+  }
+  for (const Party server : servers) {
+    if (agreement->holds(server)) continue;
+    S3O_CO_TRY(co_await write_share(server, at, agreement->share_of(server)));
+    healed(server, at);
+  }
+  ++contents_changed_;
+  co_return Status{};
+}
+
+}  // namespace s3oram

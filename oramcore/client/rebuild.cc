@@ -1,0 +1,467 @@
+#include "oramcore/client/rebuild.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <tuple>
+
+#include "oramcore/client/reconcile.h"
+#include "oramcore/client/state_check.h"
+#include "oramcore/sharing/shamir.h"
+
+namespace s3oram {
+namespace {
+
+constexpr unsigned kAtOnce = 32;  // buckets
+constexpr Duration kTellEvery = std::chrono::seconds(1);
+
+}  // namespace
+
+Result<FormerState> FormerState::load(const std::filesystem::path& file, const VolumeParams& params,
+                                      Disk& disk) {
+  S3O_ASSIGN(auto state, ClientState::open(file, disk));
+  S3O_ASSIGN(auto loaded, state.load(params));
+  return FormerState{std::move(state), std::move(loaded)};
+}
+
+Rebuild::Rebuild(const ClientEnvironment& environment, const VolumeId& volume,
+                 const VolumeParams& params, std::unique_ptr<ClientScheme> scheme,
+                 std::optional<FormerState> former)
+    : environment_(environment),
+      volume_(volume),
+      params_(params),
+      scheme_(std::move(scheme)),
+      servers_(environment.executor, environment.clock, environment.random, environment.transport,
+               volume, params.scheme.servers),
+      former_(std::move(former)),
+      stamps_(params.root_buffer_slots()) {}
+
+Task<Result<Rebuilt>> Rebuild::run(Duration patience,
+                                   std::function<void(const std::string&)> progress) {
+  progress_ = std::move(progress);
+  S3O_CO_TRY(co_await take_over(patience));
+  // Nobody but us changes anything from here on.
+  S3O_CO_ASSIGN(const auto stand, co_await servers_.survey(patience));
+  if (former_ && used_since_former(stand)) former_.reset();
+  S3O_CO_TRY(co_await agree_on_tree_version(stand, patience));
+  S3O_CO_TRY(co_await mend_root(stand));
+  S3O_CO_TRY(co_await scan());
+
+  Rebuilt rebuilt;
+  rebuilt.state.tree = *tree_;
+  const unsigned every = params_.evict_every;
+  for (WriteNumber write_number = first_write_number(tree_->tree_version, every);
+       write_number < tree_->written; ++write_number)
+    rebuilt.state.access_records.push_back(
+        {.write_number = write_number, .access = stamps_[root_slot(write_number, every)]});
+  rebuilt.state.sessions = {session_};
+  rebuilt.state.positions = std::move(positions_);
+  rebuilt.backup.assign(backup_.begin(), backup_.end());
+  rebuilt.damaged = damaged_;
+  rebuilt.former_was_last = former_.has_value();
+  co_return rebuilt;
+}
+
+// Every server's present session is known and replaced, so that nothing of the lost client's, or of
+// a rebuild that was cut short, is done any more, whatever is still on its way. Only then is it
+// decided which view it is: a commit of the lost client that came in between would divide them.
+Task<Status> Rebuild::take_over(Duration patience) {
+  S3O_CO_ASSIGN(const auto before, co_await servers_.survey(patience));
+  std::vector<Session> known;
+  for (const SurveyAnswer& each : before) {
+    if (std::find(known.begin(), known.end(), each.session) == known.end())
+      known.push_back(each.session);
+  }
+  S3O_CO_ASSIGN(auto next, next_epoch(before));
+  session_.epoch = next;
+  environment_.random.fill(session_.nonce);
+  const auto of_another = [&](const SurveyAnswer& each) {
+    const auto& sessions = former_->loaded.sessions;
+    return std::ranges::find(sessions, each.session) == sessions.end();
+  };
+  if (former_ && (said_by_enough(before, of_another) || used_since_former(before))) former_.reset();
+  if (former_) {
+    // Perhaps the servers have never heard of the former state's last session.
+    session_.epoch = std::max(session_.epoch, former_->loaded.sessions.back().epoch + 1);
+    S3O_CO_TRY(former_->state.add_session(session_));
+  }
+  Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration) {
+    return check_tree_version(server, answer);
+  };
+  auto present = [this](OpenRequest& request) {
+    request.tree_version = tree_ ? tree_->tree_version : 0;
+  };
+  co_return co_await servers_.open(std::move(known), session_, std::move(present),
+                                   std::move(reconcile), patience);
+}
+
+/// Above those of all servers. One that is far above what t + 1 of them have is made up, and would
+/// use the numbers up for all.
+Result<std::uint64_t> Rebuild::next_epoch(const std::vector<SurveyAnswer>& stand) const {
+  constexpr std::uint64_t kApart = 1 << 16;  // openings that reached some of the servers alone
+  std::vector<std::uint64_t> epochs;
+  for (const SurveyAnswer& each : stand) epochs.push_back(each.session.epoch);
+  auto sorted = epochs;
+  std::ranges::sort(sorted, std::greater{});
+  for (std::size_t i = 0; i < epochs.size(); ++i)
+    if (epochs[i] > sorted[many() - 1] + kApart)
+      return fail(Errc::corrupt,
+                  "server {} says that its epoch is {}, where others have {}: it cannot be right",
+                  i + 1, epochs[i], sorted[many() - 1]);
+  return sorted.front() + 1;
+}
+
+/// A server that was restarted comes back with what it had.
+Task<Status> Rebuild::check_tree_version(Party server, OpenAnswer answer) {
+  if (!tree_) co_return Status{};
+  S3O_CO_TRY(due_at(server, answer, *tree_, {}));
+  co_return Status{};
+}
+
+bool Rebuild::decided_by_former(const std::vector<SurveyAnswer>& stand,
+                                std::uint64_t tree_version) const {
+  const TreeState& tree = former_->loaded.tree;
+  return tree.tree_version == tree_version + 1 &&
+         std::ranges::all_of(stand, [&](const SurveyAnswer& each) {
+           return each.tree_version == tree_version && each.prepared == tree.last_decided;
+         });
+}
+
+bool Rebuild::said_by_enough(const std::vector<SurveyAnswer>& stand,
+                             const std::function<bool(const SurveyAnswer&)>& says) const {
+  return static_cast<std::size_t>(std::ranges::count_if(stand, says)) >= many();
+}
+
+bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
+  const ClientState::Loaded& former = former_->loaded;
+  std::uint64_t tree_version = 0;
+  for (const SurveyAnswer& each : stand) tree_version = std::max(tree_version, each.tree_version);
+  if (former.tree.tree_version != tree_version && !decided_by_former(stand, tree_version))
+    return true;
+  const auto has_other_slots = [&](const SurveyAnswer& each) {
+    return each.root.size() != former.root.size();
+  };
+  return said_by_enough(stand, has_other_slots) || wrote_since(stand, former, params_);
+}
+
+// The newest view of all. A server that is one behind must have that eviction prepared: it was
+// decided, or nobody would have gone on. Of an eviction that is prepared at all servers, and with
+// which none has gone on, it is not known whether it was decided: the view before it is whole in
+// either case, and the former state, if there is one, says which it is.
+TreeState Rebuild::newest(const std::vector<SurveyAnswer>& stand) const {
+  TreeState tree;
+  for (const SurveyAnswer& each : stand)
+    if (each.tree_version >= tree.tree_version) {
+      tree.tree_version = each.tree_version;
+      tree.height = each.height;
+    }
+  if (former_ && decided_by_former(stand, tree.tree_version)) {
+    tree.tree_version = former_->loaded.tree.tree_version;
+    tree.height = former_->loaded.tree.height;
+  }
+  tree.written = end_write_number(tree.tree_version, params_.evict_every);
+  if (tree.tree_version > 0) tree.last_decided.eviction = tree.tree_version - 1;
+  for (const SurveyAnswer& each : stand)
+    if (each.tree_version < tree.tree_version && each.prepared &&
+        each.prepared->eviction == tree.tree_version - 1)
+      tree.last_decided = *each.prepared;
+  return tree;
+}
+
+Task<Status> Rebuild::agree_on_tree_version(const std::vector<SurveyAnswer>& stand,
+                                            Duration patience) {
+  const TreeState tree = newest(stand);
+  std::vector<std::optional<Due>> due;
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    const SurveyAnswer& each = stand[server - 1u];
+    S3O_CO_ASSIGN(auto what, due_at(server, {each.tree_version, each.prepared}, tree, {}));
+    due.push_back(what);
+  }
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    const auto& what = due[server - 1u];
+    if (!what) continue;
+    S3O_CO_TRY(co_await servers_.ask(server, what->type, what->message(session_.epoch)));
+  }
+  // In one view the tree has one height. (What newest() takes is what a single server says.)
+  S3O_CO_ASSIGN(const auto now, co_await servers_.survey(patience));
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    const SurveyAnswer& each = now[server - 1u];
+    if (each.tree_version != tree.tree_version || each.height != tree.height)
+      co_return fail(
+          Errc::corrupt,
+          "server {} has a tree of height {} after {} evictions, and another one has one "
+          "of height {} after {}: one of them cannot be right",
+          server, each.height, each.tree_version, tree.height, tree.tree_version);
+  }
+  tree_ = tree;
+  positions_.reset(tree.height);
+  co_return Status{};
+}
+
+// ---- the root's slots for new writes
+
+Task<Status> Rebuild::mend_root(const std::vector<SurveyAnswer>& stand) {
+  for (Party server = 1; server <= servers_.count(); ++server)
+    if (stand[server - 1u].root.size() != stamps_.size())
+      co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  for (std::uint16_t slot = 0; slot < stamps_.size(); ++slot)
+    S3O_CO_TRY(co_await mend_root_slot(slot, stand));
+  co_return Status{};
+}
+
+// All slots count as written from now on, so they must be whole: with the newest write that t + 1
+// servers have and that opens, of which the others get their shares. What fewer say they have was
+// never acknowledged, or is a lie; what it overwrote had been evicted, so a copy of that does no
+// harm. If there is none, the slot gets zeros, by a write that is newer than any before.
+Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand) {
+  const SlotAddress at{kRoot, slot};
+  std::set<std::uint64_t, std::greater<>> stamps;
+  for (const SurveyAnswer& each : stand) stamps.insert(each.root[slot]);
+  stamps.erase(0);
+  for (const std::uint64_t stamp : stamps) {
+    Bytes holders;
+    for (Party server = 1; server <= servers_.count(); ++server)
+      if (stand[server - 1u].root[slot] == stamp) holders.push_back(server);
+    if (holders.size() < enough()) continue;
+    stamps_[slot] = stamp;
+    if (holders.size() == servers_.count()) co_return Status{};
+    S3O_CO_ASSIGN(const auto whole, co_await agree(at, holders));
+    if (whole) co_return co_await mend(at, stamp, *whole);
+    spdlog::error("slot {} of bucket {} is not what {} servers say was written to it: it is lost",
+                  slot, kRoot, holders.size());
+    ++damaged_;
+  }
+  stamps_[slot] = blank_stamp(session_.epoch, slot);
+  for (Party server = 1; server <= servers_.count(); ++server)
+    S3O_CO_TRY(co_await write(at, stamps_[slot], server, Bytes(params_.slot_size())));
+  co_return Status{};
+}
+
+// ---- all labels
+
+Task<Status> Rebuild::scan() {
+  std::vector<Task<Status>> workers;
+  for (unsigned i = 0; i < kAtOnce; ++i) workers.push_back(scan_some());
+  auto ended = co_await all(std::move(workers));
+  for (auto& status : ended) S3O_CO_TRY(status);
+  tell(true);
+  co_return Status{};
+}
+
+Task<Status> Rebuild::scan_some() {
+  while (!failed_ && next_ <= bucket_count(tree_->height)) {
+    auto scanned = co_await scan_bucket(next_++);
+    if (!scanned) {
+      failed_ = true;
+      co_return scanned;
+    }
+    tell(false);
+  }
+  co_return Status{};
+}
+
+Task<Status> Rebuild::scan_bucket(BucketIndex bucket) {
+  if (scheme_->head_size() > 0) co_return co_await scan_heads(bucket);
+  auto answers =
+      co_await for_all(servers_.count(), [&](Party server) { return labels(server, bucket); });
+  // What a server does not name is zero there.
+  std::map<std::uint16_t, std::vector<LabelShare>> slots;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) co_return fail(answers[i].error());
+    for (const LabelShare& share : *answers[i]) {
+      auto& shares = slots[share.slot];
+      shares.resize(answers.size());
+      shares[i] = share;
+    }
+  }
+  for (const auto& [slot, shares] : slots) {
+    const SlotAddress at{bucket, slot};
+    S3O_CO_ASSIGN(const auto label, co_await judge(at, shares));
+    if (label)
+      found(*label, at);
+    else
+      ++damaged_;
+  }
+  co_return Status{};
+}
+
+Task<Result<std::vector<LabelShare>>> Rebuild::labels(Party server, BucketIndex bucket) {
+  const LabelsRequest question{session_.epoch, tree_->tree_version, bucket};
+  S3O_CO_ASSIGN(auto answer, co_await servers_.ask(server, LabelsRequest::kType, encode(question)));
+  auto read = decode<LabelsAnswer>(answer.body());
+  const unsigned slots = bucket == kRoot ? params_.root_slots() : params_.bucket_size;
+  if (!read || std::any_of(read->slots.begin(), read->slots.end(),
+                           [&](const LabelShare& share) { return share.slot >= slots; }))
+    co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  co_return std::move(read->slots);
+}
+
+/// The label in the slot, if enough servers agree on it. If one does not, its share is mended.
+Task<Result<std::optional<Label>>> Rebuild::judge(SlotAddress at,
+                                                  const std::vector<LabelShare>& shares) {
+  Bytes servers;
+  std::vector<ByteSpan> given;
+  bool whole = true;
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    servers.push_back(server);
+    given.emplace_back(shares[server - 1u].share);
+    whole &= !shares[server - 1u].damaged;
+  }
+  const ByteSpan few = ByteSpan(servers).first(enough());
+  const std::span<const ByteSpan> first = std::span(given).first(enough());
+  for (std::size_t i = enough(); whole && i < given.size(); ++i)
+    whole = std::ranges::equal(recover_at(servers[i], few, first), given[i]);
+  if (whole) {
+    LabelBytes bytes;
+    std::ranges::copy(recover(few, first), bytes.begin());
+    co_return read_label(bytes);
+  }
+  S3O_CO_ASSIGN(const auto agreed, co_await agree(at, servers));
+  if (!agreed) {
+    spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
+                  at.slot, at.bucket);
+    co_return std::optional<Label>();
+  }
+  const bool in_root_buffer = at.bucket == kRoot && at.slot < params_.root_buffer_slots();
+  S3O_CO_TRY(co_await mend(at, in_root_buffer ? stamps_[at.slot] : 0, *agreed));
+  co_return std::optional(agreed->label);
+}
+
+/// Where slots are the same at all servers, and hold their labels in front.
+Task<Status> Rebuild::scan_heads(BucketIndex bucket) {
+  const HeadsRequest question{session_.epoch, tree_->tree_version, bucket,
+                              static_cast<std::uint32_t>(scheme_->head_size())};
+  auto answers = co_await for_all(servers_.count(), [&](Party server) {
+    return servers_.ask(server, HeadsRequest::kType, encode(question));
+  });
+  const unsigned most = bucket == kRoot ? params_.root_slots() : params_.bucket_size;
+  std::map<std::uint16_t, std::vector<Bytes>> slots;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) co_return fail(answers[i].error());
+    auto read = decode<HeadsAnswer>(answers[i]->body());
+    if (!read) co_return fail(Errc::corrupt, "server {} answers nonsense", i + 1);
+    for (SlotHead& each : read->slots) {
+      if (each.slot >= most) co_return fail(Errc::corrupt, "server {} answers nonsense", i + 1);
+      // What a server does not name is zero there.
+      auto& heads =
+          slots.try_emplace(each.slot, answers.size(), Bytes(scheme_->head_size())).first->second;
+      heads[i] = std::move(each.head);
+    }
+  }
+  for (const auto& [slot, heads] : slots) {
+    const SlotAddress at{bucket, slot};
+    S3O_CO_ASSIGN(const auto label, co_await judge_heads(at, heads));
+    if (label)
+      found(*label, at);
+    else
+      ++damaged_;
+  }
+  co_return Status{};
+}
+
+/// The label in the slot. If a server has another head, or none, the whole slot is settled.
+Task<Result<std::optional<Label>>> Rebuild::judge_heads(SlotAddress at,
+                                                        const std::vector<Bytes>& heads) {
+  const bool equal =
+      std::ranges::all_of(heads, [&](const Bytes& head) { return head == heads[0]; });
+  if (equal)
+    if (const auto label = scheme_->label_in(heads[0])) co_return label;
+  Bytes servers;
+  for (Party server = 1; server <= servers_.count(); ++server) servers.push_back(server);
+  S3O_CO_ASSIGN(const auto agreed, co_await agree(at, servers));
+  if (!agreed) {
+    spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
+                  at.slot, at.bucket);
+    co_return std::optional<Label>();
+  }
+  const bool in_root_buffer = at.bucket == kRoot && at.slot < params_.root_buffer_slots();
+  S3O_CO_TRY(co_await mend(at, in_root_buffer ? stamps_[at.slot] : 0, *agreed));
+  co_return std::optional(agreed->label);
+}
+
+/// Of a block's copies the newest counts. Equal ones are the same content, of which an eviction or
+/// a growth of the tree has left one behind: the one that lies on the way to its leaf is meant.
+void Rebuild::found(const Label& label, SlotAddress at) {
+  if (!label.holds_block()) return;
+  const auto most = static_cast<std::uint64_t>(most_blocks(tree_->height, params_));
+  if (label.block >= most) {
+    spdlog::error("slot {} of bucket {} holds a block of an impossible number", at.slot, at.bucket);
+    ++damaged_;
+    return;
+  }
+  const unsigned level = level_of(at.bucket);
+  const bool below = label.leaf && bucket_on_path(*label.leaf, level) == at.bucket;
+  const Position other = positions_.get(label.block);
+  if (other.kind != Position::Kind::unmapped &&
+      std::tuple(other.version, !guessed_.contains(label.block), unsigned{other.level}) >=
+          std::tuple(label.version, below, level))
+    return;
+  Leaf leaf = below ? *label.leaf : random_leaf(environment_.random);
+  if (!below) leaf = (leaf >> level << level) | (at.bucket ^ BucketIndex{1} << level);
+  positions_.set(label.block, {.kind = Position::Kind::tree,
+                               .leaf = leaf,
+                               .level = static_cast<std::uint8_t>(level),
+                               .slot = at.slot,
+                               .version = label.version});
+  const auto mark = [&](std::set<BlockId>& blocks, bool marked) {
+    if (marked)
+      blocks.insert(label.block);
+    else
+      blocks.erase(label.block);
+  };
+  mark(guessed_, !below);
+  mark(backup_, label.backup);
+}
+
+void Rebuild::tell(bool now) {
+  const Duration time = environment_.clock.now();
+  if (!progress_ || (!now && time - told_ < kTellEvery)) return;
+  told_ = time;
+  const std::uint64_t all = bucket_count(tree_->height);
+  progress_(fmt::format("{} of {} buckets, {} blocks", std::min(next_ - 1, all), all,
+                        positions_.mapped()));
+}
+
+// ---- one slot, whole
+
+/// Reads it at these servers.
+Task<Result<std::optional<Agreement>>> Rebuild::agree(SlotAddress at, Bytes of) {
+  const ReadSlotRequest question{session_.epoch, tree_->tree_version, at};
+  auto answers = co_await for_all(static_cast<unsigned>(of.size()), [&](Party nth) {
+    return servers_.ask(of[nth - 1u], ReadSlotRequest::kType, encode(question));
+  });
+  Bytes servers;
+  std::vector<Bytes> shares;
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    if (!answers[i] && answers[i].error().code != Errc::corrupt) co_return fail(answers[i].error());
+    if (!answers[i] || answers[i]->body().size() != params_.slot_size()) continue;
+    servers.push_back(of[i]);
+    shares.emplace_back(answers[i]->body().begin(), answers[i]->body().end());
+  }
+  co_return find_agreement(*scheme_, params_, servers, shares);
+}
+
+Task<Status> Rebuild::write(SlotAddress at, std::uint64_t access, Party server, Bytes share) {
+  const HealSlotRequest request{.epoch = session_.epoch,
+                                .tree_version = tree_->tree_version,
+                                .at = at,
+                                .access = access,
+                                .share = share};
+  S3O_CO_TRY(co_await servers_.ask(server, HealSlotRequest::kType, encode(request)));
+  co_return Status{};
+}
+
+/// Gives the slot's share to the servers that have another one, or none.
+Task<Status> Rebuild::mend(SlotAddress at, std::uint64_t access, const Agreement& agreed) {
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    if (agreed.holds(server)) continue;
+    spdlog::warn("server {}: slot {} of bucket {} is lost or wrong, and is healed", server, at.slot,
+                 at.bucket);
+    S3O_CO_TRY(co_await write(at, access, server, agreed.share_of(server)));
+  }
+  co_return Status{};
+}
+
+}  // namespace s3oram

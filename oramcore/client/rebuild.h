@@ -1,0 +1,115 @@
+// Makes a client's lost state anew from what the servers hold: the view of the tree, and every
+// block's place and leaf from the labels beside the sealed blocks (tree/label.h).
+//
+// The servers are brought to the newest view that one of them has reached, the root's slots for new
+// writes are made whole, and all labels are read, bucket by bucket. The servers see nothing but
+// that. Whatever all servers had acknowledged is found, in its newest version; a write that was
+// under way is found or not. What lay in the client's own stash is not.
+//
+// Nothing but the servers' session, and what they lacked, has changed before the caller stores the
+// state, so all of it can be cut short at any point and begun anew. A former state that can still
+// be read, and is the one that was used last, is told of the session and has its say in which view
+// it is: until the new one is stored it can be gone on with as before.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "oramcore/client/agreement.h"
+#include "oramcore/client/client_state.h"
+#include "oramcore/client/engine.h"
+#include "oramcore/client/scheme.h"
+#include "oramcore/client/servers.h"
+
+namespace s3oram {
+
+struct Rebuilt {
+  ClientState::Loaded state;    // for ClientState::create()
+  std::vector<BlockId> backup;  // the blocks that are parts of a backup, ascending
+  /// Slots that no t + 1 servers agree on: what they held is lost. (That may be a write that was
+  /// under way, and rotted at one of the few servers that had it.)
+  std::uint64_t damaged = 0;
+  bool former_was_last = false;  // nobody has used the volume since the former state
+};
+
+struct FormerState {
+  ClientState state;
+  ClientState::Loaded loaded;  // from it
+
+  /// Errors: those of ClientState's open() and load().
+  static Result<FormerState> load(const std::filesystem::path& file, const VolumeParams& params,
+                                  Disk& disk = system_disk());
+};
+
+/// Used once. One executor; not thread-safe.
+class Rebuild {
+ public:
+  Rebuild(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
+          std::unique_ptr<ClientScheme> scheme, std::optional<FormerState> former = {});
+
+  /// Opens a session, which ends that of any other client. All servers must be there; one that goes
+  /// away later is waited for. `progress` is told now and then how far it is.
+  /// Errors: unreachable, wrong_volume (a server's store was set back, or is of another volume) ...
+  Task<Result<Rebuilt>> run(Duration patience,
+                            std::function<void(const std::string&)> progress = {});
+  /// run() ends soon, with shutting_down.
+  void stop() { servers_.stop(); }
+
+ private:
+  Task<Status> take_over(Duration patience);
+  Task<Status> check_tree_version(Party server, OpenAnswer answer);
+  Result<std::uint64_t> next_epoch(const std::vector<SurveyAnswer>& stand) const;
+  Task<Status> agree_on_tree_version(const std::vector<SurveyAnswer>& stand, Duration patience);
+  TreeState newest(const std::vector<SurveyAnswer>& stand) const;
+  /// Every server has prepared what the former state has decided, and nobody has gone on.
+  bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
+  /// So many that one of them is honest.
+  bool said_by_enough(const std::vector<SurveyAnswer>& stand,
+                      const std::function<bool(const SurveyAnswer&)>& says) const;
+  /// By another copy of the former state; or the servers do not have what it knows that they had.
+  bool used_since_former(const std::vector<SurveyAnswer>& stand) const;
+  Task<Status> mend_root(const std::vector<SurveyAnswer>& stand);
+  Task<Status> mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand);
+  Task<Status> scan();
+  Task<Status> scan_some();
+  Task<Status> scan_bucket(BucketIndex bucket);
+  Task<Status> scan_heads(BucketIndex bucket);
+  Task<Result<std::optional<Label>>> judge_heads(SlotAddress at, const std::vector<Bytes>& heads);
+  Task<Result<std::vector<LabelShare>>> labels(Party server, BucketIndex bucket);
+  Task<Result<std::optional<Label>>> judge(SlotAddress at, const std::vector<LabelShare>& shares);
+  void found(const Label& label, SlotAddress at);
+
+  Task<Result<std::optional<Agreement>>> agree(SlotAddress at, Bytes of);
+  Task<Status> write(SlotAddress at, std::uint64_t access, Party server, Bytes share);
+  Task<Status> mend(SlotAddress at, std::uint64_t access, const Agreement& agreed);
+  void tell(bool now);
+
+  /// Servers whose contents of a slot give it.
+  std::size_t enough() const { return params_.enough(); }
+  /// Servers of which one is honest.
+  std::size_t many() const { return params_.scheme.threshold + std::size_t{1}; }
+
+  ClientEnvironment environment_;
+  VolumeId volume_;
+  VolumeParams params_;
+  const std::unique_ptr<ClientScheme> scheme_;
+  Servers servers_;
+  std::optional<FormerState> former_;
+  std::function<void(const std::string&)> progress_;
+
+  Session session_;
+  std::optional<TreeState> tree_;      // once it is known
+  std::vector<std::uint64_t> stamps_;  // of the root's slots
+  BucketIndex next_ = kRoot;           // to be scanned
+  bool failed_ = false;
+  Duration told_{};
+  PositionMap positions_;
+  std::set<BlockId> guessed_;  // those whose leaf is not known
+  std::set<BlockId> backup_;
+  std::uint64_t damaged_ = 0;
+};
+
+}  // namespace s3oram

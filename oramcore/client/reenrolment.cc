@@ -1,0 +1,136 @@
+#include "oramcore/client/reenrolment.h"
+
+#include <algorithm>
+#include <span>
+
+#include "oramcore/client/reconcile.h"
+
+namespace s3oram {
+namespace {
+
+/// Adds what another server says; it must be the same, but for stamps, which a store of an older
+/// format does not know.
+Status merge(std::vector<BucketShape>& all, const std::vector<BucketShape>& other) {
+  bool equal = all.size() == other.size();
+  for (std::size_t i = 0; equal && i < all.size(); ++i) {
+    BucketShape& one = all[i];
+    const BucketShape& same = other[i];
+    if (!one.stamp) one.stamp = same.stamp;
+    equal = one.bucket == same.bucket && one.first == same.first && one.slots == same.slots &&
+            (!same.stamp || one.stamp == same.stamp);
+  }
+  if (equal) return {};
+  return fail(Errc::corrupt, "the other servers do not agree on which buckets there are");
+}
+
+/// The error in words for whoever began the repair.
+Error explain(Party server, Error error) {
+  if (error.code == Errc::need_open)
+    return {Errc::unreachable, fmt::format("server {} was restarted: begin again", server)};
+  if (error.code != Errc::bad_request) return error;
+  return {Errc::unsupported,
+          fmt::format("server {} cannot take part in a repair ({}): is it of an older version?",
+                      server, error.message)};
+}
+
+}  // namespace
+
+Status Reenrolment::check_enough(const VolumeParams& params, std::size_t lost) {
+  const std::size_t most = params.scheme.servers - params.enough();
+  if (lost <= most) return {};
+  return fail(Errc::damaged_vault,
+              "the stores of {} servers are lost: of {} the shares of at most {} can be made anew",
+              lost, params.scheme.servers, most);
+}
+
+Reenrolment::Reenrolment(const ClientEnvironment& environment, const VolumeId& volume,
+                         const VolumeParams& params, ClientState& state, std::uint32_t part)
+    : environment_(environment),
+      volume_(volume),
+      params_(params),
+      state_(state),
+      part_(part),
+      servers_(environment.executor, environment.clock, environment.random, environment.transport,
+               volume, params.scheme.servers) {}
+
+Task<Status> Reenrolment::run(std::set<Party> lost, Duration patience) {
+  S3O_CO_TRY(check_enough(params_, lost.size()));
+  auto loaded = co_await offload(environment_.database, [this] { return state_.load(params_); });
+  if (!loaded) co_return fail(loaded.error());
+  tree_ = loaded->tree;
+  session_.epoch = loaded->sessions.back().epoch + 1;
+  environment_.random.fill(session_.nonce);
+  S3O_CO_TRY(
+      co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
+  for (const AccessRecord& access_record : loaded->access_records)
+    if (access_record.write_number < tree_.written) root_.push_back(access_record.access);
+  S3O_CO_TRY(co_await open(lost, std::move(loaded->sessions), patience));
+  S3O_CO_ASSIGN(auto buckets, co_await layout(lost, patience));
+  for (const Party server : lost) S3O_CO_TRY(co_await tell(server, buckets, patience));
+  co_return Status{};
+}
+
+Task<Status> Reenrolment::open(const std::set<Party>& lost, std::vector<Session> known,
+                               Duration patience) {
+  std::function<void(OpenRequest&)> present = [this](OpenRequest& request) {
+    request.tree_version = tree_.tree_version;
+    request.root = root_;
+  };
+  Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
+    return bring_along(servers_, server, answer, tree_, {}, session_.epoch, limit);
+  };
+  co_return co_await servers_.open(std::move(known), session_, std::move(present),
+                                   std::move(reconcile), patience, lost);
+}
+
+/// What all servers but the lost ones say.
+Task<Result<Reenrolment::Buckets>> Reenrolment::layout(const std::set<Party>& lost,
+                                                       Duration patience) {
+  std::optional<Buckets> all;
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    if (lost.contains(server)) continue;
+    S3O_CO_ASSIGN(auto its, co_await layout_at(server, patience));
+    if (!all)
+      all = std::move(its);
+    else if (Status merged = merge(*all, its); !merged)
+      co_return fail(merged.error());
+  }
+  co_return std::move(*all);
+}
+
+Task<Result<Reenrolment::Buckets>> Reenrolment::layout_at(Party server, Duration patience) {
+  const std::uint64_t most = bucket_count(tree_.height) + params_.stash_buckets();
+  Buckets all;
+  for (bool more = true; more;) {
+    const LayoutRequest request{session_.epoch, tree_.tree_version, all.size(), part_};
+    auto answer =
+        co_await servers_.call_opened(server, LayoutRequest::kType, encode(request), patience);
+    if (!answer) co_return fail(explain(server, std::move(answer).error()));
+    const auto decoded = decode<LayoutAnswer>(answer->body());
+    if (!decoded || decoded->buckets.size() > std::min<std::uint64_t>(part_, most - all.size()))
+      co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    all.insert(all.end(), decoded->buckets.begin(), decoded->buckets.end());
+    more = decoded->buckets.size() == part_;
+  }
+  co_return std::move(all);
+}
+
+Task<Status> Reenrolment::tell(Party server, const Buckets& buckets, Duration patience) {
+  ReenrolRequest request;
+  request.volume = {volume_, params_, server};
+  request.session = session_;
+  request.tree_version = tree_.tree_version;
+  request.height = static_cast<std::uint8_t>(tree_.height);
+  do {
+    const auto rest = std::span(buckets).subspan(request.from);
+    const auto part = rest.first(std::min<std::size_t>(rest.size(), part_));
+    request.buckets.assign(part.begin(), part.end());
+    request.last = part.size() == rest.size();
+    if (auto reenrolled = co_await servers_.reenrol(request, patience); !reenrolled)
+      co_return fail(explain(server, std::move(reenrolled).error()));
+    request.from += part.size();
+  } while (!request.last);
+  co_return Status{};
+}
+
+}  // namespace s3oram

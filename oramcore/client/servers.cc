@@ -1,0 +1,301 @@
+#include "oramcore/client/servers.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace s3oram {
+namespace {
+
+constexpr std::size_t kSlowLine = 32;                // bytes in a ms
+constexpr Duration kBusy = std::chrono::seconds(3);  // so long nobody is called silent
+
+/// Whether the server may work on it for as long as it takes.
+bool may_take_long(MessageType type) {
+  switch (type) {
+    case MessageType::prepare:
+    case MessageType::discard:  // waits for the end of what it discards
+    case MessageType::release:  // waits for retrievals
+    case MessageType::reserve:
+    case MessageType::check:
+    case MessageType::digests:
+    case MessageType::labels:
+    case MessageType::layout:
+    case MessageType::reenrol:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Answers that say nothing about the state of the server: of the protocol's course, or of a slot
+/// that will be healed.
+bool is_in_course(Errc code) {
+  return code == Errc::need_open || code == Errc::former_view || code == Errc::shutting_down ||
+         code == Errc::corrupt;
+}
+
+}  // namespace
+
+Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& transport,
+                 const VolumeId& volume, unsigned count)
+    : executor_(executor),
+      clock_(clock),
+      volume_(volume),
+      count_(count),
+      openings_(count + 1),
+      answering_(count + 1),
+      reopening_(count + 1),
+      told_(count + 1),
+      last_heard_(count + 1),
+      silent_since_(count + 1),
+      rpc_(executor, clock, random, transport) {}
+
+void Servers::heard(Party server, Duration asked, bool answered) {
+  if (answered) {
+    last_heard_[server] = clock_.now();
+    silent_since_[server].reset();
+  } else if (!last_heard_[server] || *last_heard_[server] < asked) {
+    auto& since = silent_since_[server];
+    since = std::min(since.value_or(asked), asked);
+  }
+}
+
+void Servers::note(Party server, MessageType type, const Status& answer, JointAttempt* attempt) {
+  if (stopped_) return;
+  if (answer) return troubles_.worked(server, type);
+  const bool follows = attempt && std::exchange(attempt->failed, true);
+  // A tree that cannot grow still takes what fits: Engine::room() tells of that.
+  if (follows || is_in_course(answer.error().code) || type == MessageType::reserve) return;
+  troubles_.failed(server, type, answer.error(), clock_.now());
+}
+
+void Servers::warn(Party server, const Error& error) {
+  if (told_[server].pass(clock_.now()))
+    spdlog::warn("server {}: {}; trying again{}", server, error.message, told_[server].more());
+}
+
+std::optional<Duration> Servers::silent_for(Party server) const {
+  std::optional<Duration> since = silent_since_[server];
+  if (const auto overdue = rpc_.overdue_since(server))
+    since = std::min(since.value_or(*overdue), *overdue);
+  if (!since) return std::nullopt;
+  const Duration now = clock_.now();
+  if (const auto heard = last_heard_[server]) {
+    if (now - *heard < kBusy) return std::nullopt;
+    since = std::max(*since, *heard);
+  }
+  return now - *since;
+}
+
+std::optional<Servers::Stall> Servers::stalled(Party server) const {
+  const auto oldest = rpc_.long_overdue(
+      server, [](std::uint16_t type) { return !may_take_long(static_cast<MessageType>(type)); });
+  if (!oldest) return std::nullopt;
+  return Stall{static_cast<MessageType>(oldest->type), clock_.now() - oldest->asked_at};
+}
+
+Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
+  auto answers = co_await for_all(count_, [&](Party server) {
+    return rpc_.call(server, MessageType::hello, encode(HelloRequest{}), patience);
+  });
+  for (Party server = 1; server <= count_; ++server)
+    answering_[server] = answers[server - 1].has_value();
+  std::vector<HelloAnswer> hellos;
+  for (Party server = 1; server <= count_; ++server) {
+    auto& answer = answers[server - 1];
+    if (!answer) co_return fail(answer.error());
+    const auto hello = decode<HelloAnswer>(answer->body());
+    if (!hello) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    if (hello->server != server)
+      co_return fail(Errc::wrong_volume,
+                     "the server given as number {} says that it is number {}: check the order",
+                     server, hello->server);
+    hellos.push_back(*hello);
+  }
+  co_return hellos;
+}
+
+Task<Result<std::vector<SurveyAnswer>>> Servers::survey(Duration patience) {
+  auto answers = co_await for_all(count_, [&](Party server) {
+    return rpc_.call(server, MessageType::survey, encode(SurveyRequest{volume_}), patience);
+  });
+  std::vector<SurveyAnswer> surveys;
+  for (Party server = 1; server <= count_; ++server) {
+    auto& answer = answers[server - 1];
+    if (!answer && answer.error().code == Errc::bad_request)
+      co_return fail(Errc::unsupported,
+                     "server {} is of a version that cannot tell what it holds: upgrade it",
+                     server);
+    if (!answer) co_return fail(answer.error());
+    auto survey = decode<SurveyAnswer>(answer->body());
+    if (!survey || survey->session.epoch >= kMostEpoch || survey->height < 1 ||
+        survey->height > kMaxHeight)
+      co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+    surveys.push_back(std::move(*survey));
+  }
+  co_return surveys;
+}
+
+Task<std::optional<Error>> Servers::lacks_shares(Party server, Duration patience) {
+  auto answer =
+      co_await rpc_.call(server, MessageType::survey, encode(SurveyRequest{volume_}), patience);
+  if (answer || answer.error().code != Errc::wrong_volume) co_return std::nullopt;
+  co_return std::move(answer).error();
+}
+
+Task<Result<TrafficAnswer>> Servers::traffic(Party server, Duration patience) {
+  const Duration asked = clock_.now();
+  auto answer =
+      co_await rpc_.call(server, MessageType::traffic, encode(TrafficRequest{}), patience);
+  const bool heard_of = answer || answer.error().code != Errc::unreachable;
+  heard(server, asked, heard_of);
+  if (!answer) {
+    if (heard_of) note(server, MessageType::traffic, fail(answer.error()), nullptr);
+    co_return fail(answer.error());
+  }
+  note(server, MessageType::traffic, {}, nullptr);
+  const auto counted = decode<TrafficAnswer>(answer->body());
+  if (!counted) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  co_return *counted;
+}
+
+Task<Status> Servers::reenrol(const ReenrolRequest& request, Duration patience) {
+  Bytes message = encode(request);
+  const Duration on_its_way = std::chrono::milliseconds(message.size() / kSlowLine);
+  S3O_CO_TRY(co_await rpc_.call(request.volume.server, ReenrolRequest::kType, std::move(message),
+                                patience + on_its_way));
+  co_return Status{};
+}
+
+Task<Result<RoomAnswer>> Servers::room(Party server, Duration patience) {
+  S3O_CO_ASSIGN(auto answer,
+                co_await rpc_.call(server, MessageType::room, encode(RoomRequest{}), patience));
+  const auto room = decode<RoomAnswer>(answer.body());
+  if (!room) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  co_return *room;
+}
+
+Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
+  S3O_CO_TRY(co_await hello(patience));
+  const auto fits = co_await for_all(count_, [&](Party server) {
+    return rpc_.call(server, FitsRequest::kType, encode(FitsRequest{{volume_, params, server}}),
+                     patience);
+  });
+  for (const auto& answer : fits)  // an older server does not know the question
+    if (!answer && answer.error().code != Errc::bad_request) co_return fail(answer.error());
+  auto answers = co_await for_all(count_, [&](Party server) {
+    return rpc_.call(server, MessageType::create, encode(CreateRequest{{volume_, params, server}}),
+                     patience);
+  });
+  for (auto& answer : answers)
+    if (!answer) co_return fail(answer.error());
+  co_return Status{};
+}
+
+Task<Status> Servers::open(std::vector<Session> known, Session next,
+                           std::function<void(OpenRequest&)> present, Reconcile reconcile,
+                           Duration patience, std::set<Party> without) {
+  known_ = std::move(known);
+  session_ = next;
+  present_ = std::move(present);
+  reconcile_ = std::move(reconcile);
+  std::vector<Task<Status>> opening;
+  for (Party server = 1; server <= count_; ++server)
+    if (!without.contains(server)) opening.push_back(open_one(server, patience, Opening::first));
+  auto opened = co_await all(std::move(opening));
+  for (auto& status : opened)
+    if (!status) co_return status;
+  // Every server has it: no older session can come back.
+  known_ = {session_};
+  co_return Status{};
+}
+
+// At first a store that is not what it should be is an error; later it may be put right.
+Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
+  OpenRequest request{.volume = volume_,
+                      .known = known_,
+                      .next = session_,
+                      .root = {},
+                      .opening = ++openings_[server]};
+  const Duration start = clock_.now();
+  for (;;) {
+    auto status = co_await try_open(server, request, patience);
+    note(server, OpenRequest::kType, status, nullptr);
+    if (status || stopped_) co_return status;
+    const Errc code = status.error().code;
+    if (code == Errc::need_open) continue;
+    if (!may_pass(code) || clock_.now() - start >= patience) co_return status;
+    if (which == Opening::first && is_of_store(code)) co_return status;
+    warn(server, status.error());
+    co_await clock_.sleep(kRetryAfter);
+  }
+}
+
+Task<Status> Servers::try_open(Party server, OpenRequest& request, Duration patience) {
+  present_(request);
+  const Duration asked = clock_.now();
+  auto answer = co_await rpc_.call(server, OpenRequest::kType, encode(request), patience);
+  if (answer) heard(server, asked, true);
+  if (!answer) co_return fail(answer.error());
+  const auto opened = decode<OpenAnswer>(answer->body());
+  if (!opened) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  answering_[server] = true;
+  co_return co_await reconcile_(server, *opened, patience);
+}
+
+Task<Status> Servers::reopen(Party server) {
+  reopening_[server] = true;
+  spdlog::info("server {} was restarted; opening the session again", server);
+  auto status = co_await open_one(server, Duration::max(), Opening::again);
+  reopening_[server] = false;
+  reopened_.notify_all();
+  co_return status;
+}
+
+Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes message,
+                                        std::shared_ptr<JointAttempt> attempt) {
+  // What is asked meanwhile could be refused after the session is open, as if for a second restart.
+  const bool waited = reopening_[server];
+  while (reopening_[server]) co_await reopened_.wait();
+  // What the other servers have sent this one for the attempt by now may have gone to a life that
+  // is over: it would wait for that without an end.
+  if (waited && attempt && !stopped_) {
+    attempt->failed = true;
+    co_return fail(Errc::need_open, "server {} was restarted meanwhile", server);
+  }
+  const std::uint16_t opening = openings_[server];
+  const Duration asked = clock_.now();
+  auto answer = co_await rpc_.call(server, type, std::move(message), Duration::max(), opening);
+  answering_[server] = answer.has_value();
+  if (!stopped_) heard(server, asked, true);
+  note(server, type, answer ? Status() : Status(fail(answer.error())), attempt.get());
+  const bool restarted = !answer && answer.error().code == Errc::need_open;
+  if (restarted && openings_[server] == opening) S3O_CO_TRY(co_await reopen(server));
+  if (!answer && answer.error().code == Errc::fenced)
+    co_return fail(
+        Errc::fenced,
+        "server {}: a newer session has the volume, of a copy of this vault: unmount one "
+        "of the two ({})",
+        server, answer.error().message);
+  co_return answer;
+}
+
+Task<Result<Payload>> Servers::ask(Party server, MessageType type, Bytes message) {
+  for (;;) {
+    auto answer = co_await ask_once(server, type, message);
+    if (answer || stopped_ || !may_pass(answer.error().code)) co_return answer;
+    if (answer.error().code == Errc::need_open) continue;
+    warn(server, answer.error());
+    co_await clock_.sleep(kRetryAfter);
+  }
+}
+
+Task<Status> Servers::ask_all(MessageType type, Bytes message) {
+  auto answers = co_await for_all(count_, [&](Party server) { return ask(server, type, message); });
+  for (auto& answer : answers)
+    if (!answer) co_return fail(answer.error());
+  co_return Status{};
+}
+
+}  // namespace s3oram

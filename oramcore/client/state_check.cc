@@ -1,0 +1,430 @@
+#include "oramcore/client/state_check.h"
+
+#include <algorithm>
+
+#include "oramcore/base/format_number.h"
+
+namespace s3oram {
+namespace {
+
+constexpr int kFormat = ClientState::kFormat;
+constexpr std::int64_t kMostBlocks = std::int64_t{1} << 32;  // the engine's arrays count to this
+
+class Reading {
+ public:
+  Reading(Database& database, const std::optional<VolumeParams>& params)
+      : database_(database), params_(params) {}
+
+  StateCheck all() {
+    read_tree();
+    if (!check_.refused) read_sessions();
+    if (!check_.refused) read_stash();
+    if (!check_.refused) read_access_records();
+    if (!check_.refused) read_buckets();
+    if (!check_.refused) read_positions();
+    if (!check_.refused && params_) check_slots();
+    if (!check_.refused) read_unreadable();
+    if (!check_.refused) read_maintained();
+    if (!check_.refused) drop_strays();
+    return std::move(check_);
+  }
+
+ private:
+  void refuse(const char* table, const Error& error) {
+    check_.refused = error;
+    check_.findings.push_back({"unusable-state",
+                               fmt::format("vault.db, table {}", table),
+                               error.code == Errc::unsupported
+                                   ? error.message
+                                   : error.message + ": the vault cannot be mounted; " + kMakeAnew,
+                               {}});
+  }
+  void damaged(const char* table, std::string_view what) {
+    refuse(table, {Errc::damaged_vault, fmt::format("{}: {}", database_.path(), what)});
+  }
+
+  template <class Each>
+  void read(const char* table, const std::string& sql, Each each) {
+    auto rows = database_.prepare(sql);
+    if (!rows) return refuse(table, rows.error());
+    while (!check_.refused) {
+      auto more = rows->step();
+      if (!more) return refuse(table, more.error());
+      if (!*more) return;
+      each(*rows);
+    }
+  }
+
+  void read_tree() {
+    bool found = false;
+    read("tree", "SELECT format, view, height, written, eviction, attempt FROM tree",
+         [&](const Statement& row) {
+           found = true;
+           check_.format = row.integer(0);
+           if (row.integer(0) < ClientState::kOldestFormat || row.integer(0) > kFormat)
+             return refuse("tree",
+                           unknown_format(database_.path(), row.integer(0), kFormat).value());
+           TreeState& tree = check_.state.tree;
+           tree.tree_version = static_cast<std::uint64_t>(row.integer(1));
+           tree.height = static_cast<unsigned>(row.integer(2));
+           tree.written = static_cast<WriteNumber>(row.integer(3));
+           tree.last_decided.eviction = static_cast<std::uint64_t>(row.integer(4));
+           const Bytes attempt = row.blob(5);
+           if (attempt.size() != tree.last_decided.attempt.size() || row.integer(1) < 0 ||
+               row.integer(2) < 1 || row.integer(2) > kMaxHeight || row.integer(3) < 0 ||
+               (params_ &&
+                (tree.written < first_write_number(tree.tree_version, params_->evict_every) ||
+                 tree.written > end_write_number(tree.tree_version, params_->evict_every))))
+             return damaged("tree", "impossible numbers in table tree");
+           // A tree grows when it is full, so its height tells how many evictions there were.
+           if (params_ && tree.height > std::max<unsigned>(2, params_->first_height) &&
+               std::uint64_t{1} << (tree.height - 3) > tree.tree_version + 2)
+             return damaged("tree", "impossible height in table tree");
+           std::copy(attempt.begin(), attempt.end(), tree.last_decided.attempt.begin());
+         });
+    if (!found && !check_.refused) damaged("tree", "table tree is empty");
+  }
+
+  void read_sessions() {
+    auto& sessions = check_.state.sessions;
+    read("sessions", "SELECT epoch, nonce FROM sessions ORDER BY epoch", [&](const Statement& row) {
+      Session session{.epoch = static_cast<std::uint64_t>(row.integer(0))};
+      const Bytes nonce = row.blob(1);
+      if (row.integer(0) < 0 || nonce.size() != session.nonce.size())
+        return damaged("sessions", "an impossible session");
+      std::copy(nonce.begin(), nonce.end(), session.nonce.begin());
+      sessions.push_back(session);
+    });
+    if (sessions.empty() && !check_.refused) damaged("sessions", "table sessions is empty");
+  }
+
+  void read_stash() {
+    read("stash", "SELECT block, sealed FROM stash ORDER BY block", [&](const Statement& row) {
+      const std::int64_t block = row.integer(0);
+      if (block < 0 || block >= kMostBlocks)
+        stray(block);
+      else
+        check_.state.stash[static_cast<BlockId>(block)] = row.blob(1);
+    });
+  }
+
+  void read_buckets() {
+    const unsigned height = check_.state.tree.height;
+    const auto most = static_cast<BlockId>(most_blocks(height, params_));
+    check_.state.positions.reset(height);
+    if (check_.format < ClientState::kFirstWithBuckets) return refuse_later_rows();
+    read("buckets", "SELECT bucket, blocks FROM buckets ORDER BY bucket", [&](const Statement& at) {
+      const auto bucket = static_cast<BucketIndex>(at.integer(0));
+      const auto row = decode_row(bucket, at.blob(1));
+      if (bucket < kRoot || bucket > bucket_count(height) || !row) {
+        check_.bad_buckets.push_back(at.integer(0));
+        check_.findings.push_back({"bad-bucket", "vault.db, table buckets",
+                                   fmt::format("the list of the blocks in bucket {} is damaged: "
+                                               "which they are shows below, and they are lost",
+                                               at.integer(0)),
+                                   "the row is dropped"});
+        return;
+      }
+      if (row->at_leaf && level_of(bucket) < height) check_.state.positions.set_undivided(bucket);
+      for (const Resident& resident : row->blocks)
+        if (resident.block < most) list(bucket, row->at_leaf, resident);
+    });
+  }
+
+  /// A number of the format that has changed by itself to an older one's.
+  void refuse_later_rows() {
+    const auto there = database_.has_table("buckets");
+    if (!there) return refuse("buckets", there.error());
+    if (!*there) return;
+    read("tree", "SELECT 1 FROM buckets LIMIT 1", [&](const Statement&) {
+      damaged("tree",
+              fmt::format("format {} is said, and the rows are of a later one", check_.format));
+    });
+  }
+
+  void list(BucketIndex bucket, bool at_leaf, const Resident& resident) {
+    if (resident.block >= listed_.size()) listed_.resize(resident.block + 1);
+    Listed& listed = listed_[resident.block];
+    if (listed.bucket != kInNone && listed.version > resident.version) return;
+    const bool twice = listed.bucket != kInNone && listed.version == resident.version;
+    listed = {resident.version, twice ? kInTwo : bucket, at_leaf, resident.slot};
+  }
+
+  /// Where the block lies, by its own row and by its bucket's. Without one it lies where its access
+  /// put it, in the ring: a place in a bucket that its own row gives is an older one, and the newer
+  /// one's row is lost.
+  Position overlaid(BlockId block, Position position) const {
+    if (position.kind != Position::Kind::tree) return position;
+    const Listed listed = block < listed_.size() ? listed_[block] : Listed();
+    if (listed.bucket == kInNone || listed.version != position.version)
+      return check_.format < ClientState::kFirstListed || is_in_root_buffer(position) ? position
+                                                                                      : Position();
+    const unsigned level = level_of(listed.bucket), height = check_.state.tree.height;
+    if (bucket_on_path(position.leaf, level) != listed.bucket) return {};
+    position.level = static_cast<std::uint8_t>(listed.at_leaf ? height : level);
+    position.slot = listed.slot;
+    return position;
+  }
+
+  void read_positions() {
+    const unsigned height = check_.state.tree.height;
+    const std::int64_t most = most_blocks(height, params_);
+    read("positions",
+         "SELECT block, position, version, typeof(position) = 'integer' AND typeof(version) = "
+         "'integer' FROM positions ORDER BY block",
+         [&](const Statement& row) {
+           const std::int64_t block = row.integer(0);
+           const Position position =
+               overlaid(static_cast<BlockId>(block),
+                        PositionMap::unpack(static_cast<std::uint64_t>(row.integer(1)),
+                                            static_cast<std::uint64_t>(row.integer(2)), height));
+           if (block < 0 || block >= most)
+             return bad_position(block, "its number is too large for this volume");
+           if (row.integer(3) == 0 || !possible(position))
+             return bad_position(block, "there is no such place in the tree");
+           if (position.kind == Position::Kind::stash &&
+               !check_.state.stash.contains(static_cast<BlockId>(block)))
+             return bad_position(block, "it should lie in table stash and does not");
+           check_.state.positions.set(static_cast<BlockId>(block), position);
+         });
+  }
+
+  void forget_writer(std::int64_t slot) {
+    const auto at = static_cast<std::size_t>(slot);
+    if (at < check_.state.root.size()) check_.state.root[at] = 0;
+  }
+
+  /// Those of former views say nothing any more. Without one, the next mount may ask for another
+  /// path than the crashed one did, and the servers see one access more; nothing else.
+  void read_access_records() {
+    if (!params_) return;
+    const auto note = [&](std::int64_t slot, std::string_view what, std::string repair) {
+      check_.findings.push_back({"intent", "vault.db, table intents",
+                                 fmt::format("which access was under way in root slot {} is {}; no "
+                                             "data depends on it",
+                                             slot, what),
+                                 std::move(repair)});
+    };
+    const unsigned every = params_->evict_every;
+    const WriteNumber first = first_write_number(check_.state.tree.tree_version, every);
+    const WriteNumber end = end_write_number(check_.state.tree.tree_version, every);
+    std::map<WriteNumber, AccessRecord> found;
+    check_.state.root.resize(params_->root_buffer_slots());
+    read("intents",
+         "SELECT slot, turn, block, leaf, access, typeof(turn) = 'integer' AND typeof(block) = "
+         "'integer' AND typeof(leaf) = 'integer' AND typeof(access) = 'integer' FROM intents "
+         "ORDER BY slot",
+         [&](const Statement& row) {
+           const std::int64_t slot = row.integer(0), leaf = row.integer(3);
+           const auto write_number = static_cast<WriteNumber>(row.integer(1));
+           if (row.integer(5) == 0 || leaf < 0 || leaf >= std::int64_t{1} << kLeafBits ||
+               slot != root_slot(write_number, every) || write_number >= end) {
+             check_.bad_access_records.push_back(slot);
+             forget_writer(slot);
+             if (row.integer(5) != 0 && write_number < end)
+               forget_writer(root_slot(write_number, every));
+             return note(slot, "damaged", "the row is dropped");
+           }
+           check_.state.root[static_cast<std::size_t>(slot)] =
+               static_cast<std::uint64_t>(row.integer(4));
+           if (write_number < first) return;
+           found[write_number] = {.write_number = write_number,
+                                  .block = static_cast<BlockId>(row.integer(2)),
+                                  .leaf = static_cast<Leaf>(leaf),
+                                  .access = static_cast<std::uint64_t>(row.integer(4))};
+         });
+    // The last acknowledged ones may be missing: older versions did not write them.
+    const WriteNumber noted = found.empty() ? first : found.rbegin()->first + 1;
+    const WriteNumber last = std::max(noted, std::min(check_.state.tree.written, end));
+    for (WriteNumber write_number = first; write_number < last; ++write_number) {
+      if (!found.contains(write_number)) forget_writer(root_slot(write_number, every));
+      if (!found.contains(write_number) && write_number < noted) {
+        check_.missing_access_records.push_back(write_number);
+        note(root_slot(write_number, every), "missing", "an access to nothing is put there");
+      }
+      check_.state.access_records.push_back(found.contains(write_number)
+                                                ? found[write_number]
+                                                : AccessRecord{.write_number = write_number});
+    }
+  }
+
+  /// A wrong one does no harm: maintenance goes round.
+  void read_maintained() {
+    read("maintained", "SELECT block FROM maintained", [&](const Statement& row) {
+      check_.state.maintained = static_cast<BlockId>(row.integer(0));
+    });
+  }
+
+  void read_unreadable() {
+    read("unreadable", "SELECT block FROM unreadable", [&](const Statement& row) {
+      check_.state.unreadable.insert(static_cast<BlockId>(row.integer(0)));
+    });
+  }
+
+  /// In a root slot that accesses write to.
+  bool is_in_root_buffer(const Position& position) const {
+    return position.level == 0 && (!params_ || position.slot < params_->root_buffer_slots());
+  }
+
+  bool possible(const Position& position) const {
+    const TreeState& tree = check_.state.tree;
+    if (position.kind == Position::Kind::unmapped) return false;
+    if (position.kind == Position::Kind::stash) return true;
+    if (position.level > tree.height) return false;
+    if (!params_) return true;
+    if (position.level > 0) return position.slot < params_->bucket_size;
+    if (!is_in_root_buffer(position)) return position.slot < params_->root_slots();
+    const auto& last = check_.state.root[position.slot];
+    return PathSlots(*params_, tree.tree_version, tree.written, tree.height)
+               .covers_root(position.slot) &&
+           (last.value_or(0) == 0 || *last == position.version);
+  }
+
+  /// No two blocks in one slot. The one written last is kept.
+  void check_slots() {
+    const PositionMap& positions = check_.state.positions;
+    std::vector<std::optional<BlockId>> holders;
+    for (BucketIndex bucket = kRoot; bucket <= bucket_count(positions.height()); ++bucket) {
+      const BucketContents contents = positions.contents(bucket);
+      if (contents.size() < 2) continue;
+      holders.assign(std::max<unsigned>(params_->bucket_size, params_->root_slots()), {});
+      for (const Resident& resident : contents) {
+        auto& holder = holders[resident.slot];
+        BlockId loser = resident.block;
+        if (!holder) {
+          holder = resident.block;
+          continue;
+        }
+        if (positions.get(*holder).version < positions.get(loser).version)
+          std::swap(*holder, loser);
+        check_.findings.push_back(
+            {"shared-slot", "vault.db, table positions",
+             fmt::format("blocks {} and {} cannot both lie in the same place; the one that was "
+                         "written last is taken to be there, and block {} for lost",
+                         *holder, loser, loser),
+             "the other one's row is dropped"});
+        check_.state.positions.set(loser, {});
+        check_.bad_positions.push_back(static_cast<std::int64_t>(loser));
+      }
+    }
+    std::sort(check_.bad_positions.begin(), check_.bad_positions.end());
+  }
+
+  void bad_position(std::int64_t block, std::string_view why) {
+    check_.bad_positions.push_back(block);
+    check_.findings.push_back(
+        {"bad-position", "vault.db, table positions",
+         fmt::format("the place of block {} is damaged: {}; the block is lost", block, why),
+         "the row is dropped"});
+  }
+  void stray(std::int64_t block) {
+    check_.bad_stash.push_back(block);
+    check_.findings.push_back(
+        {"stray-block", "vault.db, table stash",
+         fmt::format("a copy of block {} is kept that nothing refers to; no file needs it", block),
+         "the row is dropped"});
+  }
+
+  /// Of the stash: what is not the newest content of a block.
+  void drop_strays() {
+    auto& stash = check_.state.stash;
+    for (auto at = stash.begin(); at != stash.end();) {
+      const auto next = std::next(at);
+      if (check_.state.positions.get(at->first).kind != Position::Kind::stash) {
+        stray(static_cast<std::int64_t>(at->first));
+        stash.erase(at);
+      }
+      at = next;
+    }
+    std::sort(check_.bad_stash.begin(), check_.bad_stash.end());
+  }
+
+  /// What the rows of buckets say of a block.
+  struct Listed {
+    std::uint64_t version = 0;
+    std::uint64_t bucket : 47 = kInNone;
+    std::uint64_t at_leaf : 1 = 0;
+    std::uint64_t slot : 16 = 0;
+  };
+  static constexpr BucketIndex kInNone = 0, kInTwo = (BucketIndex{1} << 47) - 1;
+
+  Database& database_;
+  const std::optional<VolumeParams>& params_;
+  StateCheck check_;
+  std::vector<Listed> listed_;  // by block
+};
+
+Status drop_rows(Database& database, const char* table, const char* key,
+                 const std::vector<std::int64_t>& keys) {
+  if (keys.empty()) return {};  // of a table that older formats do not have
+  S3O_ASSIGN(auto row, database.prepare(fmt::format("DELETE FROM {} WHERE {} = ?", table, key)));
+  for (const std::int64_t value : keys) S3O_TRY(row.bind(0, value).run());
+  return {};
+}
+
+void lose(StateCheck& check, BlockId block) {
+  check.state.positions.set(block, {});
+  check.bad_positions.push_back(static_cast<std::int64_t>(block));
+  if (check.state.stash.erase(block) > 0)
+    check.bad_stash.push_back(static_cast<std::int64_t>(block));
+}
+
+}  // namespace
+
+std::int64_t most_blocks(unsigned height, const std::optional<VolumeParams>& params) {
+  if (!params) return kMostBlocks;
+  constexpr std::uint64_t kSlack = 16, kFew = std::uint64_t{1} << 20;
+  const std::uint64_t most = kSlack * capacity(height, params->evict_every) + kFew;
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(most, kMostBlocks));
+}
+
+StateCheck read_state(Database& database, const std::optional<VolumeParams>& params) {
+  return Reading(database, params).all();
+}
+
+void check_further(StateCheck& check, const VolumeParams& params) {
+  if (check.refused) return;
+  const TreeState& tree = check.state.tree;
+  if (tree.tree_version != 0 && tree.tree_version != tree.last_decided.eviction + 1)
+    check.findings.push_back(
+        {"unusable-state",
+         "vault.db, table tree",
+         fmt::format("{} evictions were decided, but the last one has number {}: the servers may "
+                     "refuse this vault; {}",
+                     tree.tree_version, tree.last_decided.eviction, kMakeAnew),
+         {}});
+  std::vector<BlockId> unreadable;
+  for (const auto& [block, sealed] : check.state.stash)
+    if (sealed.size() != params.slot_size()) unreadable.push_back(block);
+  for (const BlockId block : unreadable) {
+    check.findings.push_back(
+        {"bad-position", "vault.db, table stash",
+         fmt::format("the copy of block {} that is kept here is {}; the block "
+                     "is lost",
+                     block,
+                     check.state.stash[block].empty()
+                         ? "empty, because it could not be read from the servers"
+                         : "damaged"),
+         "the row is dropped"});
+    lose(check, block);
+  }
+  std::sort(check.bad_positions.begin(), check.bad_positions.end());
+  std::sort(check.bad_stash.begin(), check.bad_stash.end());
+}
+
+Status repair_state(Database& database, const VolumeParams& params, const StateCheck& check) {
+  S3O_TRY(drop_rows(database, "positions", "block", check.bad_positions));
+  S3O_TRY(drop_rows(database, "stash", "block", check.bad_stash));
+  S3O_TRY(drop_rows(database, "buckets", "bucket", check.bad_buckets));
+  S3O_TRY(drop_rows(database, "intents", "slot", check.bad_access_records));
+  S3O_ASSIGN(auto nothing,
+             database.prepare("INSERT OR REPLACE INTO intents VALUES (?, ?, 0, 0, 0)"));
+  for (const WriteNumber write_number : check.missing_access_records)
+    S3O_TRY(nothing.bind(0, root_slot(write_number, params.evict_every))
+                .bind(1, static_cast<std::int64_t>(write_number))
+                .run());
+  return database.execute(
+      "DELETE FROM unreadable WHERE block NOT IN (SELECT block FROM positions)");
+}
+
+}  // namespace s3oram

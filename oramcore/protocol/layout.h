@@ -1,0 +1,79 @@
+// Which slots a retrieval or an eviction covers, and in which order: a function of public counters
+// alone.
+//
+// Root writes are counted: write number `turn` goes to slot turn mod 2A of the root, so that A
+// turns fill one of its two groups while the group before is evicted. ByteSpan e, the tree before
+// eviction e, holds the turns from e * A on, and eviction e takes A of them down.
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+
+#include "oramcore/protocol/params.h"
+
+namespace s3oram {
+
+using WriteNumber = std::uint64_t;
+
+/// The first root write that is not yet evicted in `view`, and the first that has no place in it.
+constexpr WriteNumber first_write_number(std::uint64_t tree_version, unsigned evict_every) {
+  return tree_version * evict_every;
+}
+constexpr WriteNumber end_write_number(std::uint64_t tree_version, unsigned evict_every) {
+  return (tree_version + 2) * evict_every;
+}
+constexpr std::uint16_t root_slot(WriteNumber write_number, unsigned evict_every) {
+  return static_cast<std::uint16_t>(write_number % (2 * evict_every));
+}
+
+/// The slots of a path in `view`: the root's from first_write_number to `written` in order, the
+/// root's stash part, then the Z slots of each level from 1 to `height`.
+class PathSlots {
+ public:
+  /// first_write_number(view) <= written <= end_write_number(view).
+  PathSlots(const VolumeParams& params, std::uint64_t tree_version, WriteNumber written,
+            unsigned height)
+      : root_buffer_(params.root_buffer_slots()),
+        first_(root_slot(first_write_number(tree_version, params.evict_every), params.evict_every)),
+        writes_(written - first_write_number(tree_version, params.evict_every)),
+        stash_(params.stash_slots),
+        bucket_size_(params.bucket_size),
+        height_(height) {
+    assert(writes_ <= root_buffer_);
+  }
+  /// What eviction `view` covers.
+  static PathSlots evicted(const VolumeParams& params, std::uint64_t tree_version,
+                           unsigned height) {
+    return {params, tree_version, first_write_number(tree_version + 1, params.evict_every), height};
+  }
+
+  std::size_t count() const { return writes_ + stash_ + std::size_t{height_} * bucket_size_; }
+  std::size_t writes() const { return writes_; }
+  unsigned height() const { return height_; }
+
+  /// The slot of the root that the i-th of them is.
+  std::uint16_t root_buffer_slot(std::size_t i) const {
+    return static_cast<std::uint16_t>((first_ + i) % root_buffer_);
+  }
+  /// Whether slot `slot` of the root is among them.
+  bool covers_root(std::uint16_t slot) const {
+    return slot >= root_buffer_ || offset(slot) < writes_;
+  }
+  /// Where slot `slot` of the path's bucket at `level` comes. It must be among them.
+  std::size_t index(unsigned level, std::uint16_t slot) const {
+    if (level > 0) return writes_ + stash_ + std::size_t{level - 1} * bucket_size_ + slot;
+    assert(covers_root(slot));
+    return slot >= root_buffer_ ? writes_ + slot - root_buffer_ : offset(slot);
+  }
+
+ private:
+  std::size_t offset(std::uint16_t slot) const {
+    return (slot + root_buffer_ - first_) % root_buffer_;
+  }
+
+  std::size_t root_buffer_, first_, writes_, stash_, bucket_size_;
+  unsigned height_;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,435 @@
+// The messages of the protocol; those of repair are in repair_messages.h. docs/formats.md describes
+// them to the byte.
+//
+// Every request but Hello, Create, Open, Traffic, Room, Survey and Adopt names the session's epoch;
+// of the client's, Rpc's tag says for which opening of it (OpenRequest). ByteSpan fields are views
+// into the received message. Views of the tree are numbered by the evictions committed: view e is
+// the tree before eviction e.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "oramcore/base/bytes.h"
+#include "oramcore/base/codec.h"
+#include "oramcore/base/random.h"
+#include "oramcore/net/rpc.h"
+#include "oramcore/oram/geometry.h"
+#include "oramcore/protocol/label.h"
+#include "oramcore/protocol/layout.h"
+#include "oramcore/protocol/params.h"
+
+namespace s3oram {
+
+enum class MessageType : std::uint16_t {
+  hello = 1,
+  create = 2,
+  open = 3,
+  retrieve = 4,
+  write_root = 5,
+  prepare = 6,
+  commit = 7,
+  discard = 8,
+  release = 9,
+  subshare = 10,
+  reserve = 11,
+  damage = 12,
+  read_slot = 13,
+  heal_slot = 14,
+  masked_share = 15,
+  withdraw = 16,
+  relay = 17,
+  traffic = 18,
+  survey = 19,
+  labels = 20,
+  room = 21,
+  layout = 22,
+  reenrol = 23,
+  check = 24,
+  contribute = 25,
+  mend = 26,
+  digests = 27,
+  fits = 28,
+  heads = 29,
+  certify = 30,
+};
+
+/// How questions of a type are sent.
+constexpr QuestionType question_of(MessageType type) {
+  QuestionType question{.type = static_cast<std::uint16_t>(type)};
+  if (type == MessageType::write_root || type == MessageType::relay ||
+      type == MessageType::subshare)
+    question.kind = MessageKind::bulk_question;
+  // Status is asked for by people, who do not wait for as long as bulk data may take.
+  if (type == MessageType::traffic) question.waits_in_line = false;
+  return question;
+}
+
+using Nonce = std::array<std::uint8_t, 16>;
+using Digest = std::array<std::uint8_t, 32>;   // BLAKE2b
+using Attempt = std::array<std::uint8_t, 16>;  // 128 random bits that name one try of an eviction
+
+/// Epochs are below: numbers of accesses have them in their upper bits (first_access()).
+constexpr std::uint64_t kMostEpoch = 1 << 23;
+
+/// One opening of the volume by a client.
+struct Session {
+  std::uint64_t epoch = 0;
+  Nonce nonce{};
+  friend bool operator==(const Session&, const Session&) = default;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, nonce);
+  }
+};
+
+struct EvictionId {
+  std::uint64_t eviction = 0;
+  Attempt attempt{};
+  friend auto operator<=>(const EvictionId&, const EvictionId&) = default;
+  template <class A>
+  void fields(A& a) {
+    a(eviction, attempt);
+  }
+};
+
+struct VolumeDescription {
+  VolumeId id{};
+  VolumeParams params;
+  std::uint8_t server = 0;  // which of the servers the receiver is
+  template <class A>
+  void fields(A& a) {
+    a(id, params.scheme.threshold, params.scheme.servers, params.block_size, params.bucket_size,
+      params.evict_every, params.evictor, params.stash_slots, params.privacy, params.first_height,
+      server);
+  }
+};
+
+/// A question that is its type alone.
+template <MessageType type>
+struct BareRequest {
+  static constexpr auto kType = type;
+  template <class A>
+  void fields(A& a) {
+    a();
+  }
+};
+
+/// Hello: what is there? Needs no session.
+using HelloRequest = BareRequest<MessageType::hello>;
+struct HelloAnswer {
+  std::uint8_t server = 0;
+  std::optional<VolumeDescription> volume;
+  template <class A>
+  void fields(A& a) {
+    a(server, volume);
+  }
+};
+
+/// How high a tree the server's disk has room for. Needs no session.
+using RoomRequest = BareRequest<MessageType::room>;
+struct RoomAnswer {
+  std::uint8_t height = 0;
+  template <class A>
+  void fields(A& a) {
+    a(height);
+  }
+};
+
+/// Traffic: what the server has sent and received on its links since it was started. Needs no
+/// session.
+using TrafficRequest = BareRequest<MessageType::traffic>;
+struct LinkTraffic {
+  Party party = 0;
+  std::uint64_t sent = 0, received = 0;  // bytes
+  template <class A>
+  void fields(A& a) {
+    a(party, sent, received);
+  }
+};
+struct TrafficAnswer {
+  std::vector<LinkTraffic> links;  // with every other party
+  template <class A>
+  void fields(A& a) {
+    a(links);
+  }
+};
+
+/// Create: a new volume, all zero. Repeating it is harmless; over another volume it is refused
+/// (wrong_volume) unless that one was never opened.
+struct CreateRequest {
+  static constexpr auto kType = MessageType::create;
+  VolumeDescription volume;
+  template <class A>
+  void fields(A& a) {
+    a(volume);
+  }
+};
+
+/// Fits: whether Create would be carried out: makes nothing. Needs no session. Errors: as of
+/// Create, and disk_full.
+struct FitsRequest {
+  static constexpr auto kType = MessageType::fits;
+  VolumeDescription volume;
+  template <class A>
+  void fields(A& a) {
+    a(volume);
+  }
+};
+
+/// Open: raises the epoch by compare-and-set. The server's present session must be one of `known`
+/// (or already `next`); otherwise the vault is stale. `root`: the access of each turn from
+/// first_write_number(view) on that all servers have acknowledged (0: not known); a server in this
+/// view that holds another one takes the slot for damaged. `opening` counts this client's openings
+/// of the session at this server: a server in its next life answers need_open to what was meant for
+/// an earlier one, as it may lack what other servers sent for it.
+struct OpenRequest {
+  static constexpr auto kType = MessageType::open;
+  VolumeId volume{};
+  std::vector<Session> known;
+  Session next;
+  std::uint64_t tree_version = 0;
+  std::vector<std::uint64_t> root;
+  std::uint16_t opening = 0;
+  template <class A>
+  void fields(A& a) {
+    a(volume, known, next, tree_version, root, opening);
+  }
+};
+struct OpenAnswer {
+  std::uint64_t tree_version = 0;
+  std::optional<EvictionId> prepared;  // durable, neither committed nor discarded
+  template <class A>
+  void fields(A& a) {
+    a(tree_version, prepared);
+  }
+};
+
+/// Subroutine 1: the inner product of `query` with the slots of the path to `leaf` in `view`
+/// (PathSlots). The view is the server's present one, or the one before until it is released;
+/// otherwise former_view. `turn` is the access's root write (kNoWriteNumber: of none). The query is
+/// given, or as a seed. The answer is slot_size bytes, or nothing where another server adds up.
+constexpr WriteNumber kNoWriteNumber = ~WriteNumber{0};
+/// How the servers that answer add up, so that one block goes down. Each weighs its product with
+/// its Lagrange coefficient at 0; all but the adder mask it with what the client has the seed of
+/// too, and send it to the adder (Addend). `ticket` names this attempt; those before `oldest` are
+/// over.
+struct SumOrder {
+  std::uint64_t request_id = 0;
+  std::uint64_t oldest = 0;
+  Party aggregator = 0;
+  std::optional<Seed> mask;
+  template <class A>
+  void fields(A& a) {
+    a(request_id, oldest, aggregator, mask);
+  }
+};
+struct RetrieveRequest {
+  static constexpr auto kType = MessageType::retrieve;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  std::uint8_t height = 0;
+  WriteNumber written = 0;
+  WriteNumber write_number = 0;
+  Leaf leaf = 0;
+  ByteSpan query;
+  std::optional<Seed> query_seed;
+  std::optional<SumOrder> sum;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, height, written, write_number, leaf, query, query_seed, sum);
+  }
+};
+
+/// Addend, between servers: the sender's weighed and masked product. Answered once the adder has
+/// it in memory.
+struct MaskedShareRequest {
+  static constexpr auto kType = MessageType::masked_share;
+  std::uint64_t epoch = 0;
+  std::uint64_t request_id = 0;
+  ByteSpan masked_share;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, request_id, masked_share);
+  }
+};
+
+/// Withdraw: a server's addend of this attempt will not come; whoever waits for it fails.
+struct WithdrawRequest {
+  static constexpr auto kType = MessageType::withdraw;
+  std::uint64_t epoch = 0;
+  std::uint64_t request_id = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, request_id);
+  }
+};
+
+/// Protocol 2, step 10: a share into the root slot of `turn`, which must have one in the present
+/// view. `access` is the access's number; a slot accepts only a strictly newer one, or the same
+/// again. The share is given, or computed from parts (sharing/seeded.h), of which one is not
+/// random: one server is sent it and relays it to `relay_to`, who knows its digest. Answered once
+/// durable, by a server that relays once it is durable there too. In a mirror the one part is the
+/// sealed block, and its number the receiver; empty parts name the servers to relay it to.
+struct SharePart {
+  std::uint8_t number = 0;       // 1 to 3
+  std::optional<Seed> seed;      // of a random part,
+  ByteSpan content;              // or the part that is not,
+  std::optional<Digest> digest;  // or will be relayed
+  template <class A>
+  void fields(A& a) {
+    a(number, seed, content, digest);
+  }
+};
+struct WriteRootRequest {
+  static constexpr auto kType = MessageType::write_root;
+  std::uint64_t epoch = 0;
+  WriteNumber write_number = 0;
+  std::uint64_t access = 0;
+  ByteSpan share;
+  std::vector<SharePart> parts;
+  Party relay_to = kClient;  // nobody
+  template <class A>
+  void fields(A& a) {
+    a(epoch, write_number, access, share, parts, relay_to);
+  }
+};
+
+/// Relay, between servers: a part of the share that the receiver writes to a root slot. Answered
+/// once that is durable.
+struct RelayRequest {
+  static constexpr auto kType = MessageType::relay;
+  std::uint64_t epoch = 0;
+  WriteNumber write_number = 0;
+  std::uint64_t access = 0;
+  ByteSpan part;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, write_number, access, part);
+  }
+};
+
+/// What the server has to do in an eviction. Matrix (Subroutine 3): its shares of height + 1
+/// matrices, each 2Z x Z, row by row. Shuffle: ShuffleOrders. Answered once the new bucket versions
+/// are durable beside the old ones. `next_height` is the height from the commit on: `height`, or
+/// one more.
+struct PrepareRequest {
+  static constexpr auto kType = MessageType::prepare;
+  std::uint64_t epoch = 0;
+  EvictionId id;
+  std::uint8_t height = 0;
+  std::uint8_t next_height = 0;
+  ByteSpan orders;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, id, height, next_height, orders);
+  }
+};
+
+/// A server's part in a shuffle (docs/protocol.md): what it may know of the permutation of the
+/// path, pi_3 after pi_2 after pi_1, and seeds of masks that it shares with one other server.
+struct ShuffleOrders {
+  std::optional<Seed> first;          // pi_1, as a seed: servers 1 and 2
+  std::vector<std::uint16_t> second;  // pi_2, where each slot goes: servers 2 and 3
+  std::optional<Seed> third;          // pi_3, as a seed: servers 3 and 1
+  std::optional<Seed> mask_first;     // of what 1 passes on to 2: servers 1 and 3
+  std::optional<Seed> mask_second;    // of what 2 passes on to 3: servers 2 and 1
+  std::optional<Seed> line_of_1;      // server 2's share of what 1 shares anew: servers 1 and 2
+  std::optional<Seed> line_of_3;      // and of what 3 shares anew: servers 3 and 2
+  template <class A>
+  void fields(A& a) {
+    a(first, second, third, mask_first, mask_second, line_of_1, line_of_3);
+  }
+};
+
+/// A server's part in the evictions of a mirror (docs/protocol-mirror.md). Role r is played by
+/// server workers[r - 1]; the others receive the new rows. A worker is given its share of the
+/// matrix that selects, as a seed or in bits (gf::bit_product), and the key of its masks.
+struct SelectionOrders {
+  Bytes workers;
+  std::optional<Seed> matrix_seed;
+  ByteSpan matrix;
+  std::optional<Seed> mask;
+  template <class A>
+  void fields(A& a) {
+    a(workers, matrix_seed, matrix, mask);
+  }
+};
+
+/// Certify: digests of the old and the new rows of the eviction that is prepared, by `seed`
+/// (schemes/mirror/protocol/row_check.h). The list of the old ones is sent if asked for.
+struct CertifyRequest {
+  static constexpr auto kType = MessageType::certify;
+  std::uint64_t epoch = 0;
+  EvictionId id;
+  Seed seed{};
+  bool with_list = false;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, id, seed, with_list);
+  }
+};
+struct CertifyAnswer {
+  std::array<std::uint8_t, 16> sum{};  // of the new rows
+  Bytes list;                          // of the old rows, 16 bytes each; or nothing
+  Digest list_digest{};                // of that list
+  template <class A>
+  void fields(A& a) {
+    a(sum, list, list_digest);
+  }
+};
+
+/// Commit flips the prepared versions into view e + 1; discard drops them; release lets the
+/// versions of view e go. All can be repeated.
+template <MessageType type>
+struct EvictionRequest {
+  static constexpr auto kType = type;
+  std::uint64_t epoch = 0;
+  EvictionId id;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, id);
+  }
+};
+using CommitRequest = EvictionRequest<MessageType::commit>;
+using DiscardRequest = EvictionRequest<MessageType::discard>;
+using ReleaseRequest = EvictionRequest<MessageType::release>;
+
+/// Between servers, for columns of tile `tile`. Matrix (Protocol 1, step 4): the receiver's share
+/// of the sender's product of matrix step `step`, all Z slots. Shuffle: what the sender passes on
+/// in phase `step`, all slots.
+struct SubshareRequest {
+  static constexpr auto kType = MessageType::subshare;
+  std::uint64_t epoch = 0;
+  EvictionId id;
+  std::uint16_t step = 0;
+  std::uint32_t tile = 0;
+  ByteSpan share;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, id, step, tile, share);
+  }
+};
+
+/// Reserve: room on the server's disk for a tree of `height`, the present one or one more. Answered
+/// once no eviction of such a tree can lack it.
+struct ReserveRequest {
+  static constexpr auto kType = MessageType::reserve;
+  std::uint64_t epoch = 0;
+  std::uint8_t height = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, height);
+  }
+};
+
+/// A message ready for Rpc.
+template <class T>
+Bytes encode(const T& message) {
+  Writer writer(Rpc::kHeaderSize);
+  const_cast<T&>(message).fields(writer);
+  return writer.take();
+}
+
+}  // namespace s3oram

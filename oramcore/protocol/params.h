@@ -1,0 +1,107 @@
+// What a volume is: the numbers fixed at init that the client and every server agree on.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "oramcore/sharing/shamir.h"
+
+namespace s3oram {
+
+using VolumeId = std::array<std::uint8_t, 16>;
+
+/// How servers carry out an eviction plan.
+enum class Evictor : std::uint8_t {
+  matrix = 0,   // Subroutine 3 of the paper: secret-shared matrices; any t and l
+  shuffle = 1,  // a hidden permutation of the whole path (docs/protocol.md); t = 1, l = 3
+  // Scheme mirror: private selections from replicas (docs/protocol-mirror.md); l >= t + 1.
+  selection = 2,
+};
+
+/// What shares and masks are made of.
+enum class Privacy : std::uint8_t {
+  information_theoretic = 0,  // all of them sent, as in the paper
+  computational = 1,          // seeds are sent where they can stand for them
+};
+
+/// As people write them.
+inline constexpr std::pair<std::string_view, Evictor> kEvictors[] = {
+    {"matrix", Evictor::matrix}, {"shuffle", Evictor::shuffle}, {"selection", Evictor::selection}};
+/// Those that s3oram has a choice of.
+inline constexpr std::pair<std::string_view, Evictor> kS3oramEvictors[] = {
+    {"matrix", Evictor::matrix}, {"shuffle", Evictor::shuffle}};
+inline constexpr std::pair<std::string_view, Privacy> kPrivacies[] = {
+    {"computational", Privacy::computational},
+    {"information-theoretic", Privacy::information_theoretic}};
+template <class Names, class T>
+constexpr std::string_view name_of(const Names& names, T value) {
+  for (const auto& [name, each] : names)
+    if (each == value) return name;
+  return "unknown";
+}
+
+/// What a server's slot holds: a share of a block, or, the same at all servers, the block sealed.
+enum class SchemeKind : std::uint8_t { s3oram, mirror };
+inline constexpr std::pair<std::string_view, SchemeKind> kSchemes[] = {
+    {"s3oram", SchemeKind::s3oram}, {"mirror", SchemeKind::mirror}};
+
+// What check_params() takes at most; the client and the servers rely on it.
+inline constexpr std::uint32_t kLeastBlockSize = 512, kMostBlockSize = 4 << 20;
+inline constexpr unsigned kMostBucketSize = 1024, kMostEvictEvery = 4096;
+inline constexpr unsigned kMostMirrors = 6, kMostSelectionSlots = 4096;
+
+struct VolumeParams {
+  Scheme scheme;
+  std::uint32_t block_size = 0;   // payload bytes of a block
+  std::uint16_t bucket_size = 0;  // Z, slots of a bucket
+  std::uint16_t evict_every = 0;  // A, accesses between two evictions
+  Evictor evictor = Evictor::matrix;
+  std::uint16_t stash_slots = 0;  // of the root, beside those for new writes: whole buckets
+  Privacy privacy = Privacy::information_theoretic;
+  std::uint8_t first_height = 1;  // H of the new tree
+  friend bool operator==(const VolumeParams&, const VolumeParams&) = default;
+
+  SchemeKind kind() const {
+    return evictor == Evictor::selection ? SchemeKind::mirror : SchemeKind::s3oram;
+  }
+  bool is_mirror() const { return kind() == SchemeKind::mirror; }
+
+  /// Bytes of a slot: a sealed block (schemes/s3oram/seal.h), or, in a mirror, one behind the list
+  /// of its layers (schemes/mirror/protocol/layers.h).
+  std::uint32_t slot_size() const {
+    return block_size + (is_mirror() ? kMirrorOverhead : kSealOverhead);
+  }
+  static constexpr std::uint32_t kSealOverhead = 64;
+  static constexpr unsigned kMirrorLayers = 64;
+  static constexpr std::uint32_t kMirrorOverhead = 80 + 16 * kMirrorLayers;
+
+  /// How many servers answer a retrieval together, and carry out an eviction.
+  unsigned workers() const {
+    return is_mirror() ? scheme.threshold + 1u : static_cast<unsigned>(scheme.quorum());
+  }
+  /// How many servers' contents of a slot give that of any other, and the slot.
+  unsigned enough() const { return is_mirror() ? 1 : scheme.threshold + 1u; }
+  /// Every so many root writes the client itself reads and writes back a block (0: never), so that
+  /// none collects more layers than its header has room for.
+  static constexpr unsigned kMaintainEvery = 32;
+  unsigned maintain_every() const { return is_mirror() ? kMaintainEvery : 0; }
+  /// Beside each slot on a server's disk: its stamp and checksum.
+  static constexpr std::uint32_t kStoredOverhead = 16;
+
+  /// The root's slots: two groups of A for new writes, then the stash part.
+  std::uint32_t root_buffer_slots() const { return 2u * evict_every; }
+  std::uint32_t root_slots() const { return root_buffer_slots() + stash_slots; }
+  unsigned stash_buckets() const { return stash_slots / bucket_size; }
+};
+
+/// Whether a volume with these numbers can exist; the message (usage) names the number.
+Status check_params(const VolumeParams& params);
+
+/// The first of the numbers that is another one than in `right`, with both, by its name in
+/// vault.json; empty if none is.
+std::string difference(const VolumeParams& params, const VolumeParams& right);
+
+}  // namespace s3oram

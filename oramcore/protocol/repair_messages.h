@@ -1,0 +1,280 @@
+// The messages by which what a server or the client has lost is found and had again: damaged slots,
+// a server's whole store, the client's database. As those of messages.h otherwise.
+#pragma once
+
+#include "oramcore/protocol/messages.h"
+
+namespace s3oram {
+
+/// Damage: the slots of the present view, `view`, that the server found lost or damaged when it was
+/// asked for something else. Of the root's writes those before turn `written` count.
+struct DamageRequest {
+  static constexpr auto kType = MessageType::damage;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  WriteNumber written = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, written);
+  }
+};
+struct SlotAddress {
+  BucketIndex bucket = 0;
+  std::uint16_t slot = 0;
+  friend auto operator<=>(const SlotAddress&, const SlotAddress&) = default;
+  template <class A>
+  void fields(A& a) {
+    a(bucket, slot);
+  }
+};
+struct DamageAnswer {
+  std::vector<SlotAddress> slots;
+  template <class A>
+  void fields(A& a) {
+    a(slots);
+  }
+};
+
+/// ReadSlot: the server's share in one slot of the present view; corrupt if it is damaged. The
+/// answer is slot_size bytes.
+struct ReadSlotRequest {
+  static constexpr auto kType = MessageType::read_slot;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  SlotAddress at;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, at);
+  }
+};
+
+/// HealSlot: writes the server's share into a damaged slot of the present view, in place. `access`
+/// as in WriteRoot, for the root. Answered once durable.
+struct HealSlotRequest {
+  static constexpr auto kType = MessageType::heal_slot;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  SlotAddress at;
+  std::uint64_t access = 0;
+  ByteSpan share;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, at, access, share);
+  }
+};
+
+/// Check: the slots of a bucket of the present view that are lost or damaged on the server's disk.
+/// Of the root's writes those before turn `written` count. The answer is a DamageAnswer; what it
+/// does not name was synced.
+struct CheckRequest {
+  static constexpr auto kType = MessageType::check;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  WriteNumber written = 0;
+  BucketIndex bucket = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, written, bucket);
+  }
+};
+
+/// Heads: the first `size` bytes of the slots in a bucket of the present view that are not zero,
+/// which hold a label where slots are the same at all servers. The root's are as those of Labels.
+struct HeadsRequest {
+  static constexpr auto kType = MessageType::heads;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  BucketIndex bucket = 0;
+  std::uint32_t size = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, bucket, size);
+  }
+};
+struct SlotHead {
+  std::uint16_t slot = 0;
+  Bytes head;  // nothing: the slot is damaged or lost
+  template <class A>
+  void fields(A& a) {
+    a(slot, head);
+  }
+};
+struct HeadsAnswer {
+  std::vector<SlotHead> slots;  // ascending
+  template <class A>
+  void fields(A& a) {
+    a(slots);
+  }
+};
+
+/// Digests: those (ShareDigest, by the seed) of the server's shares in the slots of a bucket of the
+/// present view that are not zero. The root's are as those of Labels.
+struct DigestsRequest {
+  static constexpr auto kType = MessageType::digests;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  BucketIndex bucket = 0;
+  Seed seed{};
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, bucket, seed);
+  }
+};
+struct SlotDigest {
+  std::uint16_t slot = 0;
+  Bytes digest;  // nothing: the share is damaged or lost
+  template <class A>
+  void fields(A& a) {
+    a(slot, digest);
+  }
+};
+struct DigestsAnswer {
+  std::vector<SlotDigest> slots;  // ascending
+  template <class A>
+  void fields(A& a) {
+    a(slots);
+  }
+};
+
+/// Contribute and Mend: t + 1 servers give another one its share of a slot of the present view, and
+/// nobody learns more (docs/protocol.md). Each of `helpers` weighs its share with its Lagrange
+/// coefficient at `to`, masks it with a seed that it has in common with each other helper, and
+/// sends it to `to` (Addend); the masks cancel each other in the sum. Answered once `to` has it in
+/// memory, and once only: its masks are not used again. `ticket` and `oldest` as in SumOrder.
+/// Errors: corrupt (the helper's own share is damaged).
+struct ContributeRequest {
+  static constexpr auto kType = MessageType::contribute;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  std::uint64_t request_id = 0;
+  std::uint64_t oldest = 0;
+  SlotAddress at;
+  Party to = 0;
+  Bytes helpers;  // servers, the receiver among them
+  std::vector<Seed> masks;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, request_id, oldest, at, to, helpers, masks);
+  }
+};
+/// The receiver adds up what the helpers send and writes it into the slot, in place, once. `access`
+/// as in WriteRoot, for the root. Answered once durable.
+struct MendRequest {
+  static constexpr auto kType = MessageType::mend;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  std::uint64_t request_id = 0;
+  std::uint64_t oldest = 0;
+  SlotAddress at;
+  std::uint64_t access = 0;
+  Bytes helpers;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, request_id, oldest, at, access, helpers);
+  }
+};
+
+/// Layout: which buckets of the present view are not empty: `most` of them, or all that are left,
+/// behind the first `from`. It is the same at every server.
+struct LayoutRequest {
+  static constexpr auto kType = MessageType::layout;
+  static constexpr std::uint32_t kMost = 1 << 15;  // so many fit into kLargestWithoutVolume
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  std::uint64_t from = 0;
+  std::uint32_t most = kMost;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, from, most);
+  }
+};
+struct BucketShape {
+  static constexpr std::size_t kMostEncoded = 27;  // bytes
+  BucketIndex bucket = 0;
+  BucketIndex first = 0;  // the first bucket whose content is the same one (the tree has grown)
+  std::uint16_t slots = 0;
+  std::optional<std::uint64_t> stamp;  // of the attempt that wrote it, if that is known
+  friend bool operator==(const BucketShape&, const BucketShape&) = default;
+  template <class A>
+  void fields(A& a) {
+    a(bucket, first, slots, stamp);
+  }
+};
+struct LayoutAnswer {
+  std::vector<BucketShape> buckets;  // ascending
+  template <class A>
+  void fields(A& a) {
+    a(buckets);
+  }
+};
+
+/// Adopt: a server whose store is lost takes its place in the volume again, in this session and
+/// view. Its shares are all damaged then, to be healed. Buckets come in parts, each with the number
+/// of those before it, and nothing is stored before the last. Repeating one is harmless; over
+/// another volume it is refused (wrong_volume) unless that one was never opened.
+struct ReenrolRequest {
+  static constexpr auto kType = MessageType::reenrol;
+  VolumeDescription volume;
+  Session session;
+  std::uint64_t tree_version = 0;
+  std::uint8_t height = 0;
+  std::uint64_t from = 0;
+  std::vector<BucketShape> buckets;
+  bool last = true;
+  template <class A>
+  void fields(A& a) {
+    a(volume, session, tree_version, height, from, buckets, last);
+  }
+};
+
+/// Survey: where the server stands, for a client that has lost its own state. Needs no session.
+struct SurveyRequest {
+  static constexpr auto kType = MessageType::survey;
+  VolumeId volume{};
+  template <class A>
+  void fields(A& a) {
+    a(volume);
+  }
+};
+struct SurveyAnswer {
+  Session session;
+  std::uint64_t tree_version = 0;
+  std::uint8_t height = 0;
+  std::optional<EvictionId> prepared;  // durable, neither committed nor discarded
+  std::vector<std::uint64_t> root;     // by root slot: whose write is durable there; 0: none's
+  template <class A>
+  void fields(A& a) {
+    a(session, tree_version, height, prepared, root);
+  }
+};
+
+/// Labels: the server's shares of the labels (tree/label.h) of the slots in a bucket of the present
+/// view that are not zero. The root's are those of its writes and of its stash part.
+struct LabelsRequest {
+  static constexpr auto kType = MessageType::labels;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  BucketIndex bucket = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, bucket);
+  }
+};
+struct LabelShare {
+  std::uint16_t slot = 0;
+  bool damaged = false;  // or lost: `share` says nothing
+  LabelBytes share{};
+  template <class A>
+  void fields(A& a) {
+    a(slot, damaged, share);
+  }
+};
+struct LabelsAnswer {
+  std::vector<LabelShare> slots;  // ascending
+  template <class A>
+  void fields(A& a) {
+    a(slots);
+  }
+};
+
+}  // namespace s3oram

@@ -1,0 +1,236 @@
+#include "oramcore/protocol/sizing.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "oramcore/base/human.h"
+#include "oramcore/oram/geometry.h"
+#include "oramcore/protocol/bounds.h"
+#include "oramcore/protocol/store_size.h"
+
+namespace s3oram {
+namespace {
+
+// Bytes a second that two cores of an ordinary machine manage: reading slots from memory, sending
+// between servers (with and without encryption, both ends), and writing to an SSD.
+constexpr double kReading = 20e9, kSendingFar = 0.5e9, kSendingNear = 1.5e9, kWriting = 0.4e9;
+// Seconds of an eviction whatever its size: what is made durable, and the messages around it.
+constexpr double kEvicting = 10e-3;
+
+constexpr std::uint32_t kSmallestBlock = 64 << 10, kLargestBlock = 1 << 20;
+constexpr std::uint64_t kMostBlocks = 4 << 20;
+constexpr std::uint64_t kMemoryPerBlock = 40;
+struct Pair {
+  std::uint16_t bucket_size, evict_every;
+};
+
+/// The pairs that are worth trying: those that Ring ORAM's table has a bound for, or the least Z
+/// for some A.
+std::vector<Pair> candidates(Evictor evictor) {
+  if (evictor != Evictor::matrix) return {{8, 8}, {16, 20}, {32, 46}};
+  std::vector<Pair> pairs;
+  for (const std::uint16_t every : {16, 32, 64, 128})
+    pairs.push_back({min_bucket_size(every), every});
+  return pairs;
+}
+
+double seconds(const VolumeParams& params, unsigned height, bool local) {
+  const AccessCost cost = access_cost(params, height);
+  const double servers = params.scheme.servers;
+  return kEvicting / params.evict_every +
+         params.slot_size() *
+             (servers * cost.read / kReading + cost.sent / (local ? kSendingNear : kSendingFar) +
+              (local ? servers : 1) * cost.written / kWriting);
+}
+
+std::uint32_t block_size_for(std::uint64_t expect) {
+  const std::uint64_t least = std::bit_ceil((expect + kMostBlocks - 1) / kMostBlocks);
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(least, kSmallestBlock, kLargestBlock));
+}
+
+Status set_pair(const Wishes& wishes, Pair pair, VolumeParams& params) {
+  params.bucket_size = wishes.bucket_size.value_or(pair.bucket_size);
+  params.evict_every = wishes.evict_every.value_or(pair.evict_every);
+  const auto too_small = [&](std::string_view needed) {
+    return fail(Errc::usage,
+                "--bucket-size {} overflows too often with --evict-every {}, which the servers can "
+                "see: {}; --allow-overflow accepts that",
+                params.bucket_size, params.evict_every, needed);
+  };
+  if (params.evictor == Evictor::matrix) {
+    const std::uint16_t least = min_bucket_size(params.evict_every);
+    if (!wishes.bucket_size) params.bucket_size = least;
+    if (params.bucket_size < least && !wishes.allow_overflow)
+      return too_small(fmt::format("{} slots are enough", least));
+    return {};
+  }
+  if (!wishes.bucket_size)
+    while (min_stash_slots(params.bucket_size, params.evict_every) == 0) ++params.bucket_size;
+  params.stash_slots = min_stash_slots(params.bucket_size, params.evict_every);
+  if (params.stash_slots == 0) {
+    if (!wishes.allow_overflow)
+      return too_small("less than about 2.3 accesses a slot, as 16 and 20, have a bound");
+    params.stash_slots = static_cast<std::uint16_t>(params.bucket_size);
+  }
+  return {};
+}
+
+/// What may be chosen, and the time of an access with it.
+struct Fit {
+  VolumeParams params;
+  double seconds;
+};
+
+// ---- what was chosen, and why: a line each -----------------------------------------------------
+
+std::string size_reason(const Wishes& wishes, const VolumeParams& params, std::uint64_t blocks) {
+  const bool few = blocks <= kMostBlocks;
+  return fmt::format(
+      "Blocks of {} KiB: {}{}.\n", params.block_size >> 10,
+      wishes.block_size                     ? "as asked"
+      : params.block_size == kSmallestBlock ? "the smallest with which large files are fast"
+      : few ? "so that there are no more than 4 million, which take memory of this machine"
+            : "the largest",
+      few ? ""
+          : fmt::format("; {:.1f} GiB of this machine's memory for {} million of them",
+                        static_cast<double>(blocks * kMemoryPerBlock) / (1u << 30),
+                        blocks / 1'000'000));
+}
+
+std::string pair_reason(const Wishes& wishes, const std::vector<Fit>& fits,
+                        const VolumeParams& best) {
+  std::string reason = "as asked";
+  if (!wishes.bucket_size || !wishes.evict_every) {
+    std::string others;
+    for (const auto& [params, seconds] : fits) {
+      if (params == best)
+        reason = fmt::format("an access takes about {:.1f} ms then", seconds * 1e3);
+      else
+        others += fmt::format(", {:.1f} with {} and {}", seconds * 1e3, params.bucket_size,
+                              params.evict_every);
+    }
+    reason += others;
+  }
+  return fmt::format("Buckets of {} slots, an eviction every {} accesses: {}.\n", best.bucket_size,
+                     best.evict_every, reason);
+}
+
+std::string evictor_reason(const Wishes& wishes, const VolumeParams& params) {
+  if (params.is_mirror()) return {};
+  return fmt::format("The {} evictor: {}; privacy: {}.\n", name_of(kEvictors, params.evictor),
+                     wishes.evictor ? "as asked"
+                     : params.evictor == Evictor::shuffle
+                         ? "the faster one"
+                         : "shuffle needs three servers and computational privacy",
+                     name_of(kPrivacies, params.privacy));
+}
+
+std::string cost_of(const Wishes& wishes, const VolumeParams& params, std::uint64_t blocks) {
+  const unsigned height = height_for(blocks, params.evict_every);
+  const AccessCost cost = access_cost(params, height);
+  const double mib = params.block_size / 1024.0 / 1024.0;
+  const std::uint64_t store = store_bytes(params, height_with(params, wishes.expect));
+  return fmt::format(
+      "With {:.1f} GiB of data (a tree of height {}) an access costs each server {:.1f} MiB read "
+      "and {:.1f} MiB written, and {:.1f} MiB between the servers.\n"
+      "That much data takes {} of each server's disk, {} in all.\n",
+      static_cast<double>(wishes.expect) / (1u << 30), height, cost.read * mib, cost.written * mib,
+      cost.sent * mib, human_size(store), human_size(params.scheme.servers * store));
+}
+
+/// What it protects against, what it needs, what it costs.
+std::string scheme_reason(const VolumeParams& params) {
+  if (!params.is_mirror()) return {};
+  const unsigned threshold = params.scheme.threshold, servers = params.scheme.servers;
+  return fmt::format(
+      "Mirror on {} servers: any {} of them may be curious, lie, or work together, and learn "
+      "nothing; all {} must be there; any one that is left gives all data back.\n",
+      servers, threshold, servers);
+}
+
+}  // namespace
+
+AccessCost access_cost(const VolumeParams& params, unsigned height) {
+  const double z = params.bucket_size, a = params.evict_every, h = height;
+  const double path = h * z + params.stash_slots;
+  AccessCost cost{.read = path + 1.5 * a, .sent = 0, .written = 1};
+  if (params.is_mirror()) {
+    const double servers = params.scheme.servers, workers = params.workers();
+    cost.read /= 2;                                                 // the rows that a query chooses
+    cost.sent = (2 * (workers - 1) + servers - workers) * path / a  // evictions
+                + servers - 1 + workers - 1;                        // what is relayed, and added up
+    cost.written += path / a;
+  } else if (params.evictor == Evictor::shuffle) {
+    cost.sent = (2 * (path + a) + 2 * path) / a;
+    cost.written += path / a;
+  } else {
+    const double multiplying = static_cast<double>(params.scheme.quorum());
+    cost.sent = multiplying * (params.scheme.servers - 1) * (h + 1) * z / a;
+    cost.written += (h + 1) * z / a;
+  }
+  return cost;
+}
+
+// Every server's full tree has 2^(H+1) buckets of Z slots for A 2^(H-1) blocks, and there is room
+// for the path of an eviction.
+std::uint64_t disk_expansion(const VolumeParams& params) {
+  return params.scheme.servers * (4u * params.bucket_size / params.evict_every + 1u);
+}
+
+double stored_per_byte(const VolumeParams& params) {
+  const auto stores = static_cast<double>(params.scheme.servers * store_bytes(params, kMaxHeight));
+  return stores / static_cast<double>(capacity(kMaxHeight, params.evict_every)) / params.block_size;
+}
+
+std::uint64_t data_that_fits(const VolumeParams& params, unsigned stores, std::uint64_t bytes) {
+  std::uint64_t blocks = 0;
+  for (unsigned height = params.first_height;
+       height <= kMaxHeight && stores * store_bytes(params, height) <= bytes; ++height)
+    blocks = capacity(height, params.evict_every);
+  return (blocks - std::min<std::uint64_t>(blocks, params.root_buffer_slots())) * params.block_size;
+}
+
+unsigned height_with(const VolumeParams& params, std::uint64_t data) {
+  const std::uint64_t blocks = (data + params.block_size - 1) / params.block_size;
+  return std::max<unsigned>(params.first_height,
+                            height_for(blocks + params.root_buffer_slots(), params.evict_every));
+}
+
+unsigned height_for(std::uint64_t blocks, unsigned evict_every) {
+  unsigned height = 1;
+  while (height < kMaxHeight && capacity(height, evict_every) < blocks) ++height;
+  return height;
+}
+
+Result<Choice> choose_params(const Wishes& wishes) {
+  const bool can_shuffle =
+      wishes.scheme == Scheme{1, 3} && wishes.privacy == Privacy::computational;
+  VolumeParams params{.scheme = wishes.scheme};
+  params.privacy = wishes.privacy;
+  params.evictor = wishes.kind == SchemeKind::mirror
+                       ? Evictor::selection
+                       : wishes.evictor.value_or(can_shuffle ? Evictor::shuffle : Evictor::matrix);
+  params.block_size = wishes.block_size.value_or(block_size_for(wishes.expect));
+  const std::uint64_t blocks = (wishes.expect + params.block_size - 1) / params.block_size;
+  std::vector<Fit> fits;
+  std::optional<Error> unfit;
+  for (const Pair pair : candidates(params.evictor)) {
+    VolumeParams tried = params;
+    if (Status set = set_pair(wishes, pair, tried); set)
+      fits.push_back({tried, seconds(tried, height_for(blocks, tried.evict_every), wishes.local)});
+    else if (!unfit)
+      unfit = std::move(set).error();
+  }
+  if (fits.empty()) return fail(std::move(*unfit));
+  const VolumeParams best = std::ranges::min_element(fits, {}, &Fit::seconds)->params;
+  S3O_TRY(check_params(best));
+  return Choice{best, scheme_reason(best) + size_reason(wishes, best, blocks) +
+                          pair_reason(wishes, fits, best) + evictor_reason(wishes, best) +
+                          cost_of(wishes, best, blocks)};
+}
+
+}  // namespace s3oram

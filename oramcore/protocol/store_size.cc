@@ -1,0 +1,26 @@
+// The sizes of stores and vaults.
+#include "oramcore/protocol/store_size.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::uint64_t kDatabase = 1 << 20;  // of a new volume, with its log
+constexpr std::uint64_t kDatabaseBytesPerBucketVersion = 64;
+
+}  // namespace
+
+// After matrix evictions half of the inner buckets are empty.
+std::uint64_t bucket_versions_needed(const VolumeParams& params, unsigned height) {
+  const bool matrix = params.evictor == Evictor::matrix;
+  const std::uint64_t tree = matrix ? (std::uint64_t{3} << height) / 2 : std::uint64_t{2} << height;
+  return tree + params.stash_buckets() + 2 * (height + std::uint64_t{1} + params.stash_buckets());
+}
+
+std::uint64_t store_bytes(const VolumeParams& params, unsigned height) {
+  const std::uint64_t bucket_versions = bucket_versions_needed(params, height);
+  const std::uint64_t slots = params.root_buffer_slots() + bucket_versions * params.bucket_size;
+  return slots * (params.slot_size() + VolumeParams::kStoredOverhead) + kDatabase + kServerBallast +
+         bucket_versions * kDatabaseBytesPerBucketVersion;
+}
+
+}  // namespace s3oram

@@ -1,0 +1,215 @@
+// One server's part in the healing of damaged slots.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "oramcore/field/gf256.h"
+#include "oramcore/sharing/seeded.h"
+#include "serverd/oram/server.h"
+
+namespace s3oram {
+namespace {
+
+/// Slots in an answer to Damage, and a bucket more: what a message has room for.
+constexpr std::size_t kMostTold = 1 << 15;
+
+/// As many servers as are enough, ascending, without the one they help.
+bool are_helpers(ByteSpan helpers, Party helped, const VolumeParams& params) {
+  Party last = 0;
+  for (const Party each : helpers) {
+    if (each <= last || each > params.scheme.servers || each == helped) return false;
+    last = each;
+  }
+  return helpers.size() == params.enough();
+}
+
+}  // namespace
+
+Result<Server::Place> Server::place_of(SlotAddress at) const {
+  const std::uint32_t root_buffer = params().root_buffer_slots();
+  const bool root = at.bucket == kRoot;
+  if (at.slot >= (root ? params().root_slots() : params().bucket_size)) return malformed();
+  if (root && at.slot < root_buffer) return Place{kRoot, {}, at.slot, true};
+  const std::size_t z = params().bucket_size;
+  const std::size_t in_stash = at.slot - root_buffer;
+  const BucketIndex bucket = root ? kStashBucket + in_stash / z : at.bucket;
+  S3O_ASSIGN(auto ref, control_.bucket(bucket, control_.tree_version()));
+  return Place{bucket, ref, static_cast<std::uint16_t>(root ? in_stash % z : at.slot), false};
+}
+
+SlotAddress Server::address_of(BucketIndex bucket, std::uint16_t slot) const {
+  if (bucket < kStashBucket) return {bucket, slot};
+  const std::size_t in_stash = (bucket - kStashBucket) * params().bucket_size + slot;
+  return {kRoot, static_cast<std::uint16_t>(params().root_buffer_slots() + in_stash)};
+}
+
+Result<std::vector<SlotAddress>> Server::damaged_root(std::uint64_t tree_version,
+                                                      WriteNumber written) const {
+  S3O_TRY(check_tree_version(tree_version));
+  const unsigned every = params().evict_every;
+  if (written > end_write_number(tree_version, every)) return malformed();
+  std::vector<SlotAddress> found;
+  for (WriteNumber write_number = first_write_number(tree_version, every); write_number < written;
+       ++write_number)
+    if (const std::uint16_t slot = root_slot(write_number, every); root_buffer_[slot].stamp == 0)
+      found.push_back({kRoot, slot});
+  return found;
+}
+
+Task<Status> Server::add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to) {
+  const auto ref = control_.bucket(bucket, control_.tree_version());
+  if (!ref || ref->bucket_version == 0) co_return Status{};
+  record_upkeep(AccessLog::Operation::read, recorded(bucket, 0, ref->slots));
+  const auto slots = co_await offload(readers_, [&] { return bucket_store_->damaged(*ref); });
+  if (!slots) co_return fail(slots.error());
+  for (const std::uint16_t slot : *slots) to.push_back(address_of(bucket, slot));
+  co_return Status{};
+}
+
+// The answer may be lost: a bucket is forgotten when it is being healed, or found to be sound.
+Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
+  S3O_CO_ASSIGN(auto found, damaged_root(request.tree_version, request.written));
+  const auto buckets = damaged_;
+  for (const BucketIndex bucket : buckets) {
+    const std::size_t before = found.size();
+    S3O_CO_TRY(co_await add_damaged(bucket, found));
+    if (found.size() == before) damaged_.erase(bucket);
+    if (found.size() >= kMostTold) break;  // what is left is told when these are healed
+  }
+  co_return encode(DamageAnswer{std::move(found)});
+}
+
+// What is read may be in the system's cache alone, written by a life that ended before it synced.
+Task<Result<Bytes>> Server::check(CheckRequest request, Payload&) {
+  S3O_CO_ASSIGN(auto root, damaged_root(request.tree_version, request.written));
+  if (request.bucket < kRoot || request.bucket > bucket_count(control_.height()))
+    co_return malformed();
+  DamageAnswer answer;
+  if (request.bucket == kRoot) {
+    S3O_CO_TRY(co_await rewrite_root_buffer());
+    answer.slots = std::move(root);
+    for (unsigned i = 0; i < params().stash_buckets(); ++i)
+      S3O_CO_TRY(co_await add_damaged(kStashBucket + i, answer.slots));
+  } else {
+    S3O_CO_TRY(co_await add_damaged(request.bucket, answer.slots));
+  }
+  S3O_CO_TRY(co_await sync_->sync(sync_->begin()));
+  co_return encode(answer);
+}
+
+/// What is in memory and no longer on the disk.
+Task<Status> Server::rewrite_root_buffer() {
+  for (std::uint16_t slot = 0; slot < root_buffer_.size(); ++slot) {
+    const std::uint64_t stamp = root_buffer_[slot].durable;
+    if (stamp == 0 || root_buffer_[slot].stamp != stamp) continue;
+    record_upkeep(AccessLog::Operation::read, recorded(kRoot, slot, 1));
+    const auto found = co_await offload(
+        readers_, [&] { return bucket_store_->read_slot(kRootBuffer, slot, stamp); });
+    if ((found && *found) || root_buffer_[slot].stamp != stamp) continue;
+    spdlog::warn("slot {} of bucket {} was damaged and is written anew", slot, kRoot);
+    S3O_CO_TRY(co_await write_to_root_buffer(slot, stamp));
+  }
+  co_return Status{};
+}
+
+/// Behind a blank header. Errors: corrupt.
+Task<Result<Bytes>> Server::share_in(SlotAddress at) {
+  S3O_CO_ASSIGN(const auto place, place_of(at));
+  record_upkeep(AccessLog::Operation::read, {at.bucket, at.slot, 1});
+  Bytes answer(Rpc::kHeaderSize + params().slot_size());
+  if (place.in_root_buffer) {
+    // What is computed with: the disk may hold an older one, or none any more.
+    S3O_CO_TRY(check_root_buffer_slot(place.slot));
+    std::ranges::copy(*root_buffer_[place.slot].content, answer.begin() + Rpc::kHeaderSize);
+    co_return answer;
+  }
+  if (place.slot >= place.ref.slots) co_return answer;
+  auto found = co_await offload(pool_, [&] {
+    return bucket_store_->read_slot(place.ref.bucket_version, place.slot, place.ref.stamp);
+  });
+  if (!found) co_return fail(found.error());
+  if (!*found)
+    co_return fail(Errc::corrupt, "slot {} of bucket {} is damaged at server {}", at.slot,
+                   at.bucket, self_);
+  std::copy((*found)->content.begin(), (*found)->content.end(), answer.begin() + Rpc::kHeaderSize);
+  co_return answer;
+}
+
+Task<Result<Bytes>> Server::read_slot(ReadSlotRequest request, Payload&) {
+  S3O_CO_TRY(check_tree_version(request.tree_version));
+  co_return co_await share_in(request.at);
+}
+
+// In place: what is there cannot be read anyway, and no view holds anything else there.
+Task<Status> Server::write_healed(SlotAddress at, std::uint64_t access, ByteSpan share) {
+  S3O_CO_ASSIGN(const auto place, place_of(at));
+  if (share.size() != params().slot_size() ||
+      (place.in_root_buffer ? access == 0 : place.slot >= place.ref.slots))
+    co_return malformed();
+  if (!place.in_root_buffer) damaged_.erase(place.bucket);
+  const std::uint64_t stamp =
+      place.in_root_buffer ? access : place.ref.stamp.value_or(control_.tree_version());
+  if (place.in_root_buffer)
+    keep_in_root_buffer(place.slot, Bytes(share.begin(), share.end()), stamp);
+  if (!place.in_root_buffer) record_upkeep(AccessLog::Operation::write, {at.bucket, at.slot, 1});
+  auto written = place.in_root_buffer
+                     ? write_to_root_buffer(place.slot, stamp)
+                     : write_durably(place.ref.bucket_version, place.slot, share, stamp);
+  S3O_CO_TRY(co_await std::move(written));
+  metrics_.healed_slots.add();
+  if (told_of_healing_.pass(clock_.now()))
+    spdlog::warn("slot {} of bucket {} was damaged and is healed{}", at.slot, at.bucket,
+                 told_of_healing_.more());
+  co_return Status{};
+}
+
+Task<Result<Bytes>> Server::heal_slot(HealSlotRequest request, Payload&) {
+  S3O_CO_TRY(check_tree_version(request.tree_version));
+  S3O_CO_TRY(co_await write_healed(request.at, request.access, request.share));
+  co_return done();
+}
+
+// ---- from server to server
+
+Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
+  S3O_CO_TRY(check_tree_version(request.tree_version));
+  const auto own = std::find(request.helpers.begin(), request.helpers.end(), self_);
+  if (request.to < 1 || request.to > params().scheme.servers ||
+      !are_helpers(request.helpers, request.to, params()) || own == request.helpers.end() ||
+      request.masks.size() != params().enough() - 1)
+    co_return malformed();
+  forget_sums_before(request.oldest);
+  if (auto answer = begin_masked_share(request.request_id)) co_return std::move(*answer);
+  S3O_CO_ASSIGN(const auto share, co_await share_in(request.at));
+  const std::uint8_t weight = lagrange_at(
+      request.to, request.helpers)[static_cast<std::size_t>(own - request.helpers.begin())];
+  const std::size_t size = params().slot_size();
+  Bytes masked_share = co_await offload(pool_, size, [&] {
+    Bytes sum(size);
+    gf::multiply_add(weight, ByteSpan(share).subspan(Rpc::kHeaderSize), sum);
+    for (const Seed& mask : request.masks)
+      gf::multiply_add(1, expand(mask, "mend", request.request_id, size), sum);
+    return sum;
+  });
+  S3O_CO_TRY(co_await send_masked_share(request.to, request.epoch, request.request_id,
+                                        std::move(masked_share)));
+  co_return end_masked_share(request.request_id);
+}
+
+Task<Result<Bytes>> Server::mend(MendRequest request, Payload&) {
+  S3O_CO_TRY(check_tree_version(request.tree_version));
+  if (!are_helpers(request.helpers, self_, params())) co_return malformed();
+  forget_sums_before(request.oldest);
+  if (const auto sum = sums_.find(request.request_id); sum != sums_.end() && sum->second.mended)
+    co_return done();
+  Bytes share(params().slot_size());
+  S3O_CO_TRY(co_await add_masked_shares(request.epoch, request.request_id, request.helpers,
+                                        request.helpers.size(), share));
+  sums_[request.request_id] = {.masked_shares = {}, .withdrawn = true};  // if this comes again
+  S3O_CO_TRY(check_tree_version(request.tree_version));
+  S3O_CO_TRY(co_await write_healed(request.at, request.access, share));
+  if (request.request_id >= oldest_sum_) sums_[request.request_id].mended = true;
+  co_return done();
+}
+
+}  // namespace s3oram

@@ -1,0 +1,226 @@
+// The server's store as a whole: whether `slots` has what control.db says, whether the files are
+// still the ones that this server opened, and how it goes on once they were put right.
+//
+// A server whose store is not what it should be is ill: it says why in its log, and to everybody
+// who asks it for anything. It computes with nothing, so that no client takes for damaged, and
+// gives up, what was only mislaid.
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <set>
+
+#include "oramcore/base/human.h"
+#include "oramcore/base/rules.h"
+#include "oramcore/protocol/message_bounds.h"
+#include "serverd/oram/server.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::size_t kSampled = 64;    // buckets, beside those of the last eviction
+constexpr std::size_t kFewBuckets = 4;  // say nothing of the others
+
+}  // namespace
+
+Result<Control> open_control(const std::filesystem::path& store, Disk& disk) {
+  constexpr auto kAdvice =
+      "put the newest copy of the whole store back, or an empty store in its place, and have the "
+      "client run s3oramfs repair";
+  auto control = Control::open(store / "control.db", disk);
+  if (!control && control.error().code == Errc::damaged_vault)
+    return fail(Errc::damaged_vault, "store {}: {}; {}", store.string(), control.error().message,
+                kAdvice);
+  if (!control) return control;
+  std::error_code error;
+  const auto slots = std::filesystem::file_size(store / "slots", error);
+  if (!control->volume() && !error && slots > 0)
+    return fail(Errc::damaged_vault,
+                "store {}: has shares (slots), but control.db does not say of which volume: {}",
+                store.string(), kAdvice);
+  return control;
+}
+
+Status Server::open_bucket_versions(Shares shares) {
+  sync_ = nullptr;
+  bucket_store_ = nullptr;  // of a volume before this one
+  scheme_ = nullptr;
+  if (!control_.volume()) return {};
+  if (control_.volume()->server != self_)
+    return fail(Errc::wrong_volume,
+                "store {} belongs to server {} of its volume, and this is server {}: give --store "
+                "the store of server {}",
+                directory_.string(), control_.volume()->server, self_, self_);
+  const bool used = control_.session().epoch > 0;
+  const bool may_be_lost = shares == Shares::may_be_lost || control_.shares_are_lost();
+  // Opening would make the file.
+  if (used && !may_be_lost && !disk_.exists(directory_ / "slots")) {
+    lack_shares("is missing");
+    return {};
+  }
+  scheme_ = schemes_(*control_.volume());
+  S3O_ASSIGN(auto file, disk_.open(directory_ / "slots"));
+  File& opened = *file;
+  const Bytes owner = control_.has_stamps() ? owner_of(control_.volume()->id, self_) : Bytes();
+  bucket_store_ =
+      std::make_unique<BucketStore>(std::move(file), owner, params().root_buffer_slots(),
+                                    params().bucket_size, params().slot_size(), cache_bytes_);
+  S3O_ASSIGN(const auto missing, used ? missing_shares(opened) : std::string());
+  if (!missing.empty() && !may_be_lost) {
+    bucket_store_ = nullptr;
+    lack_shares(missing);
+    return {};
+  }
+  // Those that are made anew are there one by one: until most are, another start finds them
+  // missing.
+  S3O_TRY(control_.note_shares(!missing.empty()));
+  S3O_TRY(make_whole(opened));
+  transport_.limit_messages(largest_message(params()));
+  sync_ = std::make_unique<GroupSync>(executor_, pool_, *bucket_store_, &metrics_.sync_seconds);
+  S3O_TRY(check_file_size());
+  warn_of_little_memory();
+  reserved_height_ = 0;
+  if (auto room = reserve_bucket_versions(control_.height()); !room)
+    spdlog::error("no room is kept for evictions: {}", room.error().message);
+  if (Status root_buffer = open_root_buffer(); !root_buffer) {
+    // No session may begin before the size of the file is durable.
+    sync_ = nullptr;
+    bucket_store_ = nullptr;
+    return root_buffer;
+  }
+  ailment_.reset();
+  lacks_shares_ = false;
+  return {};
+}
+
+/// So that a file without its end is known, also where nothing can be reserved.
+Status Server::make_whole(File& file) {
+  const std::uint64_t root_buffer =
+      bucket_store_->end_of(kRootBuffer, params().root_buffer_slots());
+  S3O_ASSIGN(const auto size, file.size());
+  return size < root_buffer ? file.truncate(root_buffer) : Status();
+}
+
+Result<std::string> Server::missing_shares(File& file) {
+  const BucketVersions layout = control_.layout();
+  if (!rule_holds(Rule::checksums)) return std::string();
+  S3O_ASSIGN(const auto size, file.size());
+  // (Where nothing can be reserved, an older version's file may end before the root's last slot.)
+  std::uint64_t end =
+      layout.empty() ? 1 : bucket_store_->end_of(kRootBuffer, params().root_buffer_slots());
+  for (const auto& [bucket, ref] : layout)
+    end = std::max(end, bucket_store_->end_of(ref.bucket_version, ref.slots));
+  if (size < end)
+    return layout.empty() ? std::string("is empty")
+                          : fmt::format("has {}, and the root and {} buckets take {}",
+                                        human_size(size), layout.size(), human_size(end));
+  // Those of the last eviction tell an older copy of the file.
+  std::set<BucketIndex> newest;
+  if (control_.tree_version() > 0)
+    for (const BucketIndex bucket :
+         path_buckets(params(), control_.tree_version() - 1, control_.height())) {
+      newest.insert(bucket);
+      if (bucket < kStashBucket) newest.insert(sibling_of(bucket));
+    }
+  std::vector<BucketVersionRef> last, sample;
+  const std::size_t every = layout.size() / kSampled + 1;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    if (newest.contains(layout[i].first)) last.push_back(layout[i].second);
+    if (i % every == 0) sample.push_back(layout[i].second);
+  }
+  if (most_are_foreign(sample)) return std::string("is not the file that control.db describes");
+  if (most_are_foreign(last)) return std::string("is older than control.db: it was set back");
+  return std::string();
+}
+
+/// By their first slots.
+bool Server::most_are_foreign(const std::vector<BucketVersionRef>& bucket_versions) {
+  std::vector<Bytes> others;
+  for (Party server = 1; server <= params().scheme.servers; ++server)
+    if (server != self_) others.push_back(owner_of(control_.volume()->id, server));
+  std::size_t looked_at = 0, foreign = 0;
+  for (const BucketVersionRef& ref : bucket_versions) {
+    if (ref.slots == 0) continue;
+    ++looked_at;
+    foreign += bucket_store_->is_foreign(ref.bucket_version, 0, ref.stamp, others);
+  }
+  return looked_at >= kFewBuckets && 2 * foreign > looked_at;
+}
+
+// ---- ill ---------------------------------------------------------------------------------------
+
+void Server::lack_shares(const std::string& what) {
+  fall_ill(
+      {Errc::wrong_volume,
+       fmt::format("server {} lacks its shares: {} {}; bring the newest file back, or have the "
+                   "client run s3oramfs repair --server {}",
+                   self_, (directory_ / "slots").string(), what, self_)});
+  lacks_shares_ = true;
+}
+
+void Server::fall_ill(const Error& ailment) {
+  if (!ailment_ || ailment_->message != ailment.message)
+    spdlog::error("{}; until that is put right, everything is refused", ailment.message);
+  ailment_ = ailment;
+  lacks_shares_ = false;
+  open_ = false;
+  parts_changed_.notify_all();
+  if (eviction_) eviction_->cancel({Errc::failed, ailment.message});
+}
+
+std::string Server::store_files() const {
+  std::string all;
+  for (const char* name : {"control.db", "control.db-wal", "slots"}) {
+    struct stat found {};
+    if (::stat((directory_ / name).c_str(), &found) != 0) continue;
+    all += fmt::format("{} {} {} {}.{} ", name, found.st_ino, found.st_size, found.st_mtim.tv_sec,
+                       found.st_mtim.tv_nsec);
+  }
+  return all;
+}
+
+void Server::look_after_store() {
+  if (recovering_) return;
+  if (!ailment_) {
+    Status there = control_.still_there();
+    if (there && bucket_store_) there = bucket_store_->still_there();
+    if (!there)
+      fall_ill({there.error().code, fmt::format("server {}: {}{}", self_, there.error().message,
+                                                there.error().code == Errc::damaged_vault
+                                                    ? "; put the newest copy of its store back"
+                                                    : "")});
+    seen_files_.clear();
+    return;
+  }
+  // Not while somebody copies them: they would be opened half.
+  const std::string files = store_files();
+  if (std::exchange(seen_files_, files) != files) return;
+  if (!disk_.exists(directory_ / "control.db")) return;
+  recovering_ = true;
+  spawn(executor_, recover());
+}
+
+Task<void> Server::recover() {
+  while (running_ > 0) co_await idle_.wait();
+  if (Status again = reopen(); !again) fall_ill(again.error());
+  if (!ailment_) spdlog::info("server {}: its store is whole again: it carries on", self_);
+  recovering_ = false;
+}
+
+/// As if the program was started again.
+Status Server::reopen() {
+  sync_ = nullptr;
+  bucket_store_ = nullptr;
+  control_.abandon();
+  S3O_ASSIGN(auto control, open_control(directory_, disk_));
+  if (!control.volume())
+    return fail(Errc::wrong_volume,
+                "server {}: its store holds no volume any more: put the newest copy of it back",
+                self_);
+  control_ = std::move(control);
+  damaged_.clear();
+  early_.clear();
+  return open_bucket_versions(Shares::must_be_there);
+}
+
+}  // namespace s3oram

@@ -1,0 +1,63 @@
+// All that a server learns: what it is asked, what it computes for the client, what it stores.
+#pragma once
+
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "oramcore/protocol/messages.h"
+#include "tests/sim/cluster.h"
+
+namespace s3oram::test {
+
+using Histogram = std::array<std::uint64_t, 256>;  // of bytes
+
+struct ServerView {
+  /// Of a tree that keeps its height meanwhile.
+  ServerView(const VolumeParams& params, unsigned height) : params_(params), height_(height) {}
+
+  /// A message to the server, or its answer to the client.
+  void received(Party from, const Bytes& message);
+  void answered(const Bytes& message);
+  /// What its disk holds in the end.
+  void keeps(const DiskImage& disk);
+
+  using Shape = std::vector<std::pair<MessageType, std::size_t>>;  // type, size
+  std::map<Party, Shape> shape;                                    // by sender
+  /// Every number in every question but leaves, and every length.
+  std::map<Party, std::vector<std::uint64_t>> numbers;
+  std::vector<Leaf> leaves;  // of retrievals, in order
+  /// Bytes that should be uniform, by what they are. "... again": the sum with what the same party
+  /// sent before, which is not uniform where a mask is used twice.
+  std::map<std::string, Histogram> bytes;
+  /// How often each of some outcomes came that should be equally likely, by what they are.
+  std::map<std::string, std::vector<std::uint64_t>> outcomes;
+
+  /// Seeds as they came, by what they are.
+  std::map<std::string, std::vector<Bytes>> drawn_seeds;
+
+  std::size_t leaves_of_tree() const { return std::size_t{1} << height_; }
+
+ private:
+  void add_question(Party from, MessageType type, ByteSpan body);
+  void add_query(const RetrieveRequest& request);
+  void add_orders(Party from, ByteSpan sent);
+  template <class Array>
+  void add(Party from, const std::string& what, const std::optional<Array>& sent) {
+    if (sent) add(from, what, ByteSpan(*sent));
+  }
+  void add(Party from, const std::string& what, ByteSpan sent);
+  Permutation drawn(const Seed& seed, std::string_view purpose) const;
+  void add_permutation(const Permutation& to, const std::string& what);
+  /// One of `of` outcomes came.
+  void tally(const std::string& what, std::size_t of, std::size_t came);
+
+  VolumeParams params_;
+  unsigned height_;
+  std::map<std::pair<Party, std::string>, Bytes> last_;
+};
+
+}  // namespace s3oram::test
