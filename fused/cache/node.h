@@ -21,18 +21,18 @@ struct CachedBlock {
   Node* node = nullptr;    // null once truncated, removed or evicted
   Node* former = nullptr;  // the node whose replaced content this is, while a write is in flight
   std::uint64_t index = 0;
-  Bytes data;                         // its size is the block's valid bytes; all beyond reads zero
-  std::optional<BlockId> home;        // where it lies, or will (place.h)
-  std::optional<BlockId> target;      // where the write in flight goes: `home`, or its next home
-  std::size_t home_bytes = 0;         // valid bytes of its extent
-  bool owned = false;                 // an extent names `home`
-  bool loading = false;               // a read is in flight; `data` is empty until it ends
-  Timing::Time loading_since{};       // when the read's deadline began; see awaited_since()
-  bool flushing = false;              // a write of a copy is in flight
-  bool dirty = false;                 // `data` is newer than what the device has or is being sent
-  bool moves_out = false;             // to be written again once loaded, to leave its pack
-  bool again = false;                 // write it again when the write in flight ends
-  bool awaited = false;               // somebody waits for that second write
+  Bytes data;                     // its size is the block's valid bytes; all others read as zero
+  std::optional<BlockId> home;    // where it lies, or will (place.h)
+  std::optional<BlockId> target;  // where the write in flight goes: `home`, or its next home
+  std::size_t home_bytes = 0;     // valid bytes of its extent
+  bool owned = false;             // an extent names `home`
+  bool loading = false;           // a read is in flight; `data` is empty until it ends
+  Timing::Time loading_since{};   // when the read's deadline began; see awaited_since()
+  bool flushing = false;          // a write of a copy is in flight
+  bool dirty = false;             // `data` is newer than what the device has or is being sent
+  bool moves_out = false;         // to be written again once loaded, to leave its pack
+  bool again = false;             // write it again when the write in flight ends
+  bool awaited = false;           // somebody waits for that second write
   std::uint32_t in_flight_valid = 0;  // valid bytes of the data in flight; truncation lowers it
   std::uint64_t version = 0;          // counts changes of `data`
   std::uint64_t in_flight_version = 0, durable_version = 0;
