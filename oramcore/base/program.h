@@ -1,4 +1,4 @@
-// Running another program, and waiting for it.
+// Runs another program and waits for it.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 
 namespace s3oram {
 
-/// What exec and its like want: pointers into `words`, and a null.
+/// Returns the arguments for exec: pointers into `words`, and a null.
 std::vector<char*> argument_pointers(std::vector<std::string>& words);
 
 struct ProgramEnd {
   int status = 0;  // of waitpid
-  Bytes said;      // in one place of memory, for who must wipe it
+  Bytes said;      // captured output; never copied in memory, so that a caller can wipe it
   bool succeeded() const;
 };
 
-/// Runs words[0], found as a shell would, with the rest as its arguments, and waits until it ends.
-/// Of the descriptor `captured` (1, 2; none: -1) the first `most` bytes are kept; all else is ours.
-/// Errors: failed (it cannot be run).
+/// Runs words[0], found in PATH, with the rest as its arguments, and waits until it ends. Captures
+/// the first `most` bytes that it writes to the descriptor `captured` (1 or 2; -1 for none); it
+/// shares all other descriptors with us. Errors: failed (it cannot be run).
 Result<ProgramEnd> run_program(std::vector<std::string> words, int captured = -1,
                                std::size_t most = 0);
 
