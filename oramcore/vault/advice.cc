@@ -1,3 +1,4 @@
+// Adds to an error of a damaged vault the command that helps.
 #include "oramcore/vault/advice.h"
 
 #include <system_error>
