@@ -1,10 +1,10 @@
-// The sizes of stores and vaults.
+// Computes the sizes of stores.
 #include "oramcore/schemes/s3oram/protocol/store_size.h"
 
 namespace s3oram {
 namespace {
 
-constexpr std::uint64_t kDatabase = 1 << 20;  // of a new volume, with its log
+constexpr std::uint64_t kDatabase = 1 << 20;  // bytes in a new volume, with its log
 constexpr std::uint64_t kDatabaseBytesPerBucketVersion = 64;
 
 }  // namespace
