@@ -1,5 +1,6 @@
-// The server's control state: which volume and session, which frame is which bucket in the present
-// view, and what is prepared. Kept in memory as a table and durably in SQLite (control.db).
+// The server's control state: its volume and session, the bucket versions of the present tree
+// version, and the prepared eviction. Kept in memory as a table, and durably in SQLite
+// (control.db).
 //
 // One thread at a time. Every change is durable when the method returns. Tests know each change as
 // a step of the disk by its name (Disk::step): tables, create, adopt (a re-enrolment), shares,
