@@ -118,7 +118,7 @@ void gauge_problems(const MountState& state, Metrics& metrics) {
     const bool there = std::ranges::any_of(problems, [&](const Problem& problem) {
       return problem.kind == std::string_view(kind) && problem.server == server;
     });
-    metrics.gauge("s3oramfs_problem", "1 if status tells of a problem of this kind.", labels)
+    metrics.gauge("s3oramfs_problem", "1 if status reports a problem of this kind.", labels)
         .set(there);
   };
   for (const char* kind : kProblemKinds) {

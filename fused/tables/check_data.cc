@@ -134,10 +134,10 @@ class DataCheck {
       model_.out.findings.push_back(
           {.kind = "unreadable-data",
            .where = model_.path(file_),
-           .what =
-               fmt::format("{} could not be read when they were last asked for: too few servers "
-                           "have them intact. What you delete or write anew is no longer told of",
-                           unreadable_.text()),
+           .what = fmt::format(
+               "{} could not be read when they were last asked for: too few servers "
+               "have them intact. Blocks that you delete or overwrite are no longer reported",
+               unreadable_.text()),
            .repair = {},
            .at_servers = true});
     if (!lengths_.empty())

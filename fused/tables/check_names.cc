@@ -49,7 +49,7 @@ void make_again(CheckModel& model, Ino ino, CheckedInode& inode) {
   model.found("missing-inode", model.path(ino),
               fmt::format("its attributes (owner, permissions, times) are lost; {}",
                           directory ? "the names in it are there" : "its content is there"),
-              "it is made anew, and only its owner may use it");
+              "it is made again, and only its owner may use it");
 }
 
 void check_attributes(CheckModel& model, Ino ino, CheckedInode& inode) {

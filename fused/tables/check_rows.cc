@@ -35,7 +35,7 @@ bool check_tables(CheckModel& model) {
                 : table == "dentries" ? "the table is gone, and with it the names of all files"
                 : table == "inodes"   ? "the table is gone, and with it the attributes of all files"
                                       : "the table is gone, and with it what it held of every file",
-                "it is made anew; files without a name go to /lost+found");
+                "it is made again; files without a name go to /lost+found");
   if (auto made = make_tables(model.database); !made)
     return model.refuse("sqlite_master", made.error());
   const auto format = number(kSelectFormat);

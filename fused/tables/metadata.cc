@@ -93,7 +93,7 @@ std::function<Status(Database&)> Metadata::begin_commit(std::optional<Ino> reser
     if (applied || applied.error().code != Errc::damaged_vault) return applied;
     // A damaged row and its index contradict each other. The indices are made again from the rows,
     // so that all other changes need not wait for fsck.
-    spdlog::error("{}: its indices are made anew: run s3oramfs fsck", applied.error().message);
+    spdlog::error("{}: its indices are rebuilt: run s3oramfs fsck", applied.error().message);
     S3O_TRY(database.execute("REINDEX orphans; REINDEX packed;"));
     return apply(database);
   };

@@ -196,7 +196,7 @@ Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::st
     if (!has_database)
       return fail(Errc::exists,
                   "{}: a restore was begun there from another file than {}: go on with it by "
-                  "'s3oramfs restore {}', or remove that directory to begin anew",
+                  "'s3oramfs restore {}', or remove that directory to start over",
                   directory.string(), source.string(), shell_word(directory));
   }
   if (has_database)

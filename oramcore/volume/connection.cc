@@ -64,7 +64,7 @@ Status Connection::start_local_servers(const VolumeOptions& options) {
   for (Party server = 1; server <= servers(); ++server)
     if (std::error_code error; !std::filesystem::is_directory(vault_.store(server), error))
       return fail(Errc::wrong_volume,
-                  "{}: the store of this server is gone; to make it anew from the others: "
+                  "{}: the store of this server is gone; to repair it from the others: "
                   "s3oramfs repair --server {} {}",
                   vault_.store(server).string(), server, shell_word(vault_.directory()));
   S3O_ASSIGN(auto local, LocalServers::start(options.serverd, vault_.directory(), servers()));

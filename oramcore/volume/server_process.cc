@@ -187,7 +187,7 @@ Status ServerProcess::await_ready(SteadyTime deadline) {
                 fmt::format("server {} ended while starting {}", number_, end())};
     if (error.code == Errc::damaged_vault)
       error.message += fmt::format(
-          "; to make its shares anew from the other servers: move control.db* and slots away from "
+          "; to repair its shares from the other servers: move control.db* and slots away from "
           "{}, and run s3oramfs repair --server {} {}",
           store_.string(), number_, shell_word(vault_));
     status_ = 0;  // reported here, and not again when all are stopped

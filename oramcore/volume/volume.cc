@@ -308,7 +308,7 @@ namespace {
 Status check_usable(const Vault& vault, const VaultKeys& keys) {
   S3O_TRY(vault.require_ready());
   if (std::error_code error; !std::filesystem::exists(vault.database(), error))
-    return fail(Errc::damaged_vault, "{} is gone: s3oramfs restore {} makes it anew",
+    return fail(Errc::damaged_vault, "{} is gone: s3oramfs restore {} rebuilds it",
                 vault.database().string(), shell_word(vault.directory()));
   return check_owner(vault, keys);
 }
