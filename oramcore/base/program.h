@@ -18,9 +18,9 @@ struct ProgramEnd {
   bool succeeded() const;
 };
 
-/// Runs words[0], found in PATH, with the rest as its arguments, and waits until it ends. Captures
-/// the first `most` bytes that it writes to the descriptor `captured` (1 or 2; -1 for none); it
-/// shares all other descriptors with us. Errors: failed (it cannot be run).
+/// Runs words[0], found as a shell would, with the rest as its arguments, and waits until it ends.
+/// Of the descriptor `captured` (1, 2; none: -1) the first `most` bytes are kept; all else is ours.
+/// Errors: failed (it cannot be run).
 Result<ProgramEnd> run_program(std::vector<std::string> words, int captured = -1,
                                std::size_t most = 0);
 

@@ -30,9 +30,8 @@ void inner_product(ByteSpan coefficients, std::span<const std::uint8_t* const> r
 void matrix_product(ByteSpan matrix, std::span<const std::uint8_t* const> rows,
                     std::span<std::uint8_t* const> outs, std::size_t length);
 
-/// The instruction set that the kernels use, chosen once at run time. use() is for tests and
-/// benchmarks; it returns false if this machine lacks the kernel. gfni implies vectors of 64 bytes
-/// (AVX-512).
+/// The instruction sets the kernels have. Chosen once at run time; `use` is for tests and
+/// benchmarks (false if this machine lacks it). gfni comes with vectors of 64 bytes (AVX-512).
 enum class Kernel { portable, ssse3, avx2, gfni, neon };
 /// All kernels. Where a machine has two of them, the later one is better.
 inline constexpr Kernel kKernels[] = {Kernel::portable, Kernel::ssse3, Kernel::avx2, Kernel::gfni,

@@ -25,7 +25,7 @@ namespace s3oram {
 
 struct VaultFile {
   VaultConfig config;
-  std::optional<KeyWrap> wrap;  // of format 2; if set, the file is written in that format again
+  std::optional<KeyWrap> wrap;  // of format 2; written in that format again if it is there
 };
 
 std::string to_json(const VaultFile& file);

@@ -74,7 +74,7 @@ class Control {
   /// Returns the bucket in a tree version: the present one, or the one before until it is released.
   Result<BucketVersionRef> bucket(BucketIndex bucket, std::uint64_t tree_version) const;
   unsigned height() const { return height_; }
-  /// The height once the prepared eviction, if any, is committed.
+  /// Once what is prepared is committed.
   unsigned next_height() const { return prepared_ ? prepared_versions_.next_height : height_; }
   /// Whether the database has its ballast, so that there is room for more than deletions.
   bool find_ballast() {

@@ -1,4 +1,4 @@
-// Keeps the failures of servers and of vault.db until they are over (troubles.h).
+// The failures that a client reports (troubles.h).
 #include "oramcore/schemes/s3oram/client/troubles.h"
 
 namespace s3oram {

@@ -1,4 +1,4 @@
-// Computes the sizes of stores.
+// The sizes of stores and vaults.
 #include "oramcore/schemes/s3oram/protocol/store_size.h"
 
 namespace s3oram {
