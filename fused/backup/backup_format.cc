@@ -1,3 +1,4 @@
+// Encodes rows of the tables of files as a dump, and loads them again.
 #include "fused/backup/backup_format.h"
 
 #include <fmt/format.h>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::array<std::uint8_t, 8> kMagic = {'s', '3', 'o', 'b', 'a', 'c', 'k', '1'};
 constexpr std::uint8_t kEnd = 0;         // in place of a table
-constexpr std::uint8_t kChanged = 0x80;  // beside a table: the row had changed by itself
+constexpr std::uint8_t kChanged = 0x80;  // added to a table's number: the row is damaged
 constexpr std::uint8_t kNull = 0, kInteger = 1, kText = 10, kBlob = 11;  // an integer: 1 to 9
 
 void put_bytes(Bytes& out, std::uint8_t tag, ByteSpan bytes) {
@@ -62,7 +63,7 @@ class Values {
     const ByteSpan taken = take(1);
     return taken.empty() ? std::uint8_t{0} : taken[0];
   }
-  /// False: there is no value, which no table allows: the row is damaged.
+  /// Binds the next value. Returns false for a null, which no table allows: the row is damaged.
   bool bind_next(Statement& statement, int at) {
     const std::uint8_t tag = byte();
     if (tag == kNull) {
@@ -126,7 +127,7 @@ Result<TablesDump> TablesDump::open(const std::string& database, Disk& disk, Dam
   S3O_TRY(dump.database_.execute("BEGIN"));
   S3O_ASSIGN(const auto checksums, has_checksums(dump.database_));
   dump.checksums_ = checksums;
-  S3O_TRY(dump.read_row());  // fixes what later rows are read of
+  S3O_TRY(dump.read_row());  // the first read fixes the snapshot
   return dump;
 }
 
@@ -148,7 +149,7 @@ Status TablesDump::put_row(const TableSql& table) {
   return {};
 }
 
-/// Puts the next row behind what is ready, or the end.
+/// Appends the next row, or the end, to ready_.
 Status TablesDump::read_row() {
   while (table_ < std::size(kTables)) {
     const TableSql& table = kTables[table_];
@@ -181,7 +182,7 @@ Result<std::uint64_t> load_tables(Database& database, ByteSpan dump) {
   std::map<std::uint8_t, Statement> puts;
   for (const std::uint8_t changed : {std::uint8_t{0}, kChanged})
     for (std::size_t table = 0; table < std::size(kTables); ++table) {
-      // Of two rows with the same key the sound one stays.
+      // If two rows have the same key the sound one stays.
       const char* verb = changed != 0 ? "INSERT OR IGNORE" : "INSERT OR REPLACE";
       S3O_ASSIGN(auto put, database.prepare(kTables[table].put(verb, changed != 0)));
       puts.emplace(static_cast<std::uint8_t>((table + 1) | changed), std::move(put));

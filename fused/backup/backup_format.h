@@ -1,5 +1,5 @@
-// A backup of the tables of files, to the byte (docs/formats.md): a dump of their rows, cut into
-// parts, one in each of its blocks.
+// The format of a backup of the tables of files (docs/formats.md): a dump of their rows, cut into
+// parts, one for each block.
 //
 //   block   "s3oback1" 8 · identity 16 · generation 8 · time 8 · index 4 · count 4 · used 4 · part
 //   dump    rows: table 1 · a value for each of its columns; then 0
@@ -21,36 +21,36 @@
 namespace s3oram {
 
 struct BackupPart {
-  std::array<std::uint8_t, 16> identity{};  // the same in all blocks of a backup, and drawn for it
-  std::uint64_t generation = 0;             // a newer backup has a larger one
+  std::array<std::uint8_t, 16> identity{};  // random, and the same in all blocks of a backup
+  std::uint64_t generation = 0;             // larger in a newer backup
   std::int64_t time = 0;                    // when it was made: ns since 1970
   std::uint32_t index = 0;
-  std::uint32_t count = 0;  // how many blocks there are, in the last; else 0
+  std::uint32_t count = 0;  // in the last block: how many there are; 0 in the others
   Bytes content;
 
   static constexpr std::size_t kHeader = 52;
 };
 
-/// A block of `block_size` bytes; the content must fit.
+/// Returns a block of `block_size` bytes; the content must fit.
 Bytes encode(const BackupPart& part, std::size_t block_size);
-/// Nothing, if that is no part of a backup.
+/// Returns std::nullopt if the block is not a part of a backup.
 std::optional<BackupPart> decode_backup_part(ByteSpan block);
 
-/// The dump of the rows that are committed when it is opened, whatever is committed afterwards. One
+/// A dump of the rows that are committed when it is opened; later commits do not change it. One
 /// thread at a time.
 class TablesDump {
  public:
-  /// What becomes of rows that are not as they were written.
+  /// What happens to rows that do not fit their checksums.
   enum class Damaged {
-    marked,   // they are dumped, and are known for what they are when they are loaded
-    refused,  // they end the dump, as anything does that shows that rows are missing
+    marked,   // they are dumped with a mark, and are still damaged when they are loaded
+    refused,  // they end the dump with an error, as does any sign of missing rows
   };
   static Result<TablesDump> open(const std::string& database, Disk& disk, Damaged damaged);
 
-  /// Has SQLite look at the whole file, as no row tells of those that have vanished from a page.
-  /// Errors: damaged_vault.
+  /// Makes SQLite check the whole file, because rows that have vanished from a page leave no other
+  /// trace. Errors: damaged_vault.
   Status check_file();
-  /// The next `most` bytes; fewer at the end, and then none. Errors: damaged_vault.
+  /// Returns the next `most` bytes; fewer at the end, and then none. Errors: damaged_vault.
   Result<Bytes> next(std::size_t most);
 
  private:
@@ -59,14 +59,14 @@ class TablesDump {
 
   Database database_;
   Damaged damaged_ = Damaged::refused;
-  std::optional<TableReader> rows_;  // of the present table
+  std::optional<TableReader> rows_;  // of the current table
   TableTotals totals_;
   std::size_t table_ = 0;
   bool checksums_ = false, ended_ = false;
   Bytes ready_;  // read and not yet taken
 };
 
-/// Puts the rows of a dump into the tables, which are there and empty. Gives how many. Errors:
+/// Puts the rows of a dump into the tables, which exist and are empty. Returns how many. Errors:
 /// damaged_vault.
 Result<std::uint64_t> load_tables(Database& database, ByteSpan dump);
 

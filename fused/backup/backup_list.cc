@@ -1,3 +1,4 @@
+// The rows of vault.db that list backups.
 #include "fused/backup/backup_list.h"
 
 namespace s3oram {

@@ -1,3 +1,4 @@
+// Decides when a backup is due, and writes it over the older of two.
 #include "fused/backup/backups.h"
 
 #include <spdlog/spdlog.h>
@@ -8,10 +9,10 @@ namespace s3oram {
 namespace {
 
 constexpr unsigned kInFlight = 8;          // writes
-constexpr int kShare = 50;                 // a backup takes a fiftieth of the time at most,
-constexpr int kUrgentShare = 5;            // or a fifth while much is held for the last one:
-constexpr std::uint64_t kFewHeld = 64;     // more than these blocks
-constexpr std::uint64_t kHeldShare = 16;   // and this part of all
+constexpr int kShare = 50;                 // backups take at most a fiftieth of the time,
+constexpr int kUrgentShare = 5;            // or a fifth while many blocks are held:
+constexpr std::uint64_t kFewHeld = 64;     // more than these,
+constexpr std::uint64_t kHeldShare = 16;   // and more than this part of all
 constexpr std::chrono::seconds kPause{1};  // after a failure
 constexpr std::chrono::hours kNever{24 * 365};
 
@@ -36,7 +37,7 @@ Status Backups::open(const std::string& database, Disk& disk, const std::vector<
       return !std::binary_search(mapped.begin(), mapped.end(), block);
     });
     if (list.blocks.empty()) continue;
-    if (list.used == 0)  // given up
+    if (list.used == 0)  // what give_up() left
       older_ = std::move(list);
     else
       older_ = std::exchange(last_, std::move(list));
@@ -88,14 +89,14 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
     covered(false);
     return committed;
   }
-  outdated_ = changes_committing_;  // the dump may be opened before these are there
+  outdated_ = changes_committing_;  // the dump may be opened before they commit
   auto dump = TablesDump::open(database_, *disk_, TablesDump::Damaged::refused);
   numbers.begin_backup();
   if (!dump) {
     covered(false);
     return posix_error(failed_reading(dump.error()));
   }
-  // Larger than that of any backup that may still be found, also of one that was given up.
+  // Larger than the generation of any backup that may still be found, even of one given up.
   const std::int64_t now = timing_.wall_clock();
   BackupList next{.blocks = older_.blocks,
                   .generation = std::max({last_.generation + 1, older_.generation + 1,
@@ -108,17 +109,17 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
     const bool in_the_way = written.error() == ENOSPC && numbers.uncovered() > 0;
     return in_the_way ? give_up(lock, commit) : written;
   }
-  // What larger tables needed comes free with the next one.
+  // Frees blocks that only larger tables needed.
   for (; next.blocks.size() > next.used; next.blocks.pop_back()) free(next.blocks.back());
   older_ = std::exchange(last_, std::move(next));
   list_changed_ = true;
   auto committed = commit(lock);
   covered(committed.has_value());
-  return committed ? commit(lock) : committed;  // what is covered is free
+  return committed ? commit(lock) : committed;  // the second commit frees the covered blocks
 }
 
-/// What a backup that cannot read vault.db ends with. The first blocks that it wrote took the place
-/// of the older backup; the last one is still there.
+/// Returns the errno for a backup that cannot read vault.db. Blocks that it wrote have overwritten
+/// the older backup; the last one is still whole.
 int Backups::failed_reading(const Error& error) {
   spdlog::error("vault.db could not be read for a backup: {}", error.message);
   if (error.code != Errc::damaged_vault) return to_errno(error);
@@ -159,9 +160,10 @@ PosixStatus Backups::write_all(Lock& lock, TablesDump& dump, BackupList& next,
   return await_writes(lock, 0);
 }
 
-/// The device is full, the tables have grown, and what the last backup holds takes up the room. A
-/// backup without its first block is not believed, so nothing has to be kept for it. (That block
-/// stays: were it forgotten, an older content might be found.)
+/// Gives up all backups, when the device is full, the tables have grown, and blocks held for the
+/// last backup take up the room. A backup without its first block is not used, so nothing has to be
+/// kept for it. (That block is overwritten instead of discarded, because a rebuild might find an
+/// older content of a discarded block.)
 PosixStatus Backups::give_up(Lock& lock, const Commit& commit) {
   if (told_.pass(timing_.now().time_since_epoch()))
     spdlog::warn("there is no room for a new backup of the names: the old ones are given up{}",
@@ -203,7 +205,7 @@ void Backups::write(BlockId block, Bytes content) {
   });
 }
 
-/// Until fewer than so many are in flight, or none.
+/// Waits until fewer than `most` writes are in flight (or none, if `most` is 0).
 PosixStatus Backups::await_writes(Lock& lock, unsigned most) {
   const bool in_time = cache_.wait(lock, [&] { return writing_ <= (most > 0 ? most - 1 : 0); });
   if (!in_time) return posix_error(EIO);

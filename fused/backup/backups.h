@@ -1,13 +1,13 @@
-// Backups of the tables of files on the device itself: what the names of a vault, and which block
-// holds what of a file, are restored from when its vault.db is gone (restore_files.h;
-// docs/durability.md, "When vault.db is gone").
+// Backups of the tables of files, on the device itself. If vault.db is lost, the names and the
+// extents of its files are restored from them (restore_files.h; docs/durability.md, "When vault.db
+// is gone").
 //
-// A backup is a dump of the rows that were committed at one moment. Two of them are kept, each in
-// blocks of its own: the next one is written over the older. So one is whole at any instant, and a
-// new one finds room on a full device. What the last one may name is not given out again, and not
-// forgotten by the device, before a newer one is whole (BlockNumbers).
+// A backup is a dump of the rows that were committed at one moment. Two backups are kept, each in
+// blocks of its own, and the next one overwrites the older. So one is whole at any instant, and a
+// new one finds room on a full device. Blocks that the last backup may name are neither given out
+// again nor forgotten by the device before a newer one is whole (BlockNumbers).
 //
-// Threads: `mutex` of the file system guards it, as it does DataCache; make() is one at a time.
+// Threads: `mutex` of the file system guards it, as it does DataCache. One make() at a time.
 #pragma once
 
 #include <functional>
@@ -28,46 +28,46 @@ struct BackupStatus {
   std::int64_t time = 0;  // when the last one was made: ns since 1970
   bool current = false;   // nothing has changed since
   std::uint64_t blocks = 0;
-  std::uint64_t held = 0;  // blocks that are kept for it alone
+  std::uint64_t held = 0;  // freed blocks that are kept only for the last backup
 };
 
 class Backups {
  public:
-  /// `commit` commits the file system, with what snapshot() gives; it releases the lock and waits.
+  /// Commits the file system, including what snapshot() returns. Releases the lock and waits.
   using Commit = std::function<PosixStatus(Lock&)>;
 
-  /// While there is `damage`, none is made: the last one is from before it, or can be.
+  /// While there is `damage` no backup is made, because the last one may be older than the damage.
   Backups(std::mutex& mutex, BlockDevice& device, DataCache& cache, TableDamage& damage,
           Timing& timing);
 
-  /// Reads which blocks hold backups: those of `mapped`, ascending.
+  /// Reads which blocks hold backups. `mapped` are the blocks that the device holds, ascending.
   Status open(const std::string& database, Disk& disk, const std::vector<BlockId>& mapped);
   bool any() const { return !last_.blocks.empty(); }
-  /// The blocks that hold backups, or did.
+  /// Returns the blocks that hold backups, or did.
   std::vector<BlockId> blocks() const;
 
-  /// Something was committed that the last backup does not know, or may have been.
+  /// Returns whether something was, or may have been, committed after the last backup.
   bool is_outdated() const { return outdated_; }
-  /// When the next one should be made: at most so often, and never more than a small part of the
-  /// time; sooner if much is held. Far in the future if the last one is current and no room would
-  /// come free.
+  /// Returns when the next backup should be made: at least `every` after the last one, so that
+  /// backups take only a small part of the time; sooner if many blocks are held. Far in the future
+  /// if the last one is current and a new one would free no room.
   Timing::Time due(std::chrono::milliseconds every) const;
 
-  /// Makes one; it is whole when this returns ok. The lock is held at entry and exit. If the device
-  /// has no room for it and something is held, that is let go, and until the next succeeds there is
-  /// no backup.
-  /// `stop`, looked at between blocks, ends it early. Errors: ENOSPC, EIO, ECANCELED, EUCLEAN (the
-  /// tables are damaged, and nothing was changed).
+  /// Makes a backup; it is whole on success. The lock is held at entry and exit. If the device has
+  /// no room for it although blocks are held, releases them; then there is no backup until the next
+  /// one succeeds. `stop` is called between blocks and ends the backup early. Errors: ENOSPC, EIO,
+  /// ECANCELED, EUCLEAN (the tables are damaged).
   PosixStatus make(Lock& lock, const Commit& commit, const std::function<bool()>& stop);
 
-  /// What is to commit with everything else: which blocks hold backups, and whether the last one is
-  /// of everything. May be empty. `changes`: something else is to commit that backups hold.
+  /// Returns what must commit with everything else: which blocks hold backups, and whether the last
+  /// backup contains everything. May be empty. `changes`: the commit has changes of the tables that
+  /// backups dump.
   std::function<Status(Database&)> snapshot(bool changes);
   void committed(bool succeeded);
 
-  /// Writes in flight.
+  /// Returns the writes in flight.
   unsigned writing() const { return writing_; }
-  /// Blocks that the last one needed.
+  /// Returns how many blocks the last backup needed.
   std::size_t last_blocks() const { return last_.used; }
   BackupStatus status() const;
 
@@ -94,11 +94,12 @@ class Backups {
   BackupList last_, older_;
   bool making_ = false, failing_ = false, outdated_ = true;
   bool list_changed_ = false, list_committing_ = false, changes_committing_ = false;
-  // Whether vault.db says that the last one is of everything; and will, with the commit under way.
+  // Whether vault.db says that the last backup contains everything, now and after the commit under
+  // way.
   bool noted_ = false, noting_ = false;
   unsigned writing_ = 0;
-  std::optional<Error> failed_;  // a write, since it was last looked at
-  Timing::Time ended_;           // the last attempt
+  std::optional<Error> failed_;  // of a write; reset by await_writes()
+  Timing::Time ended_;           // when the last attempt ended
   Timing::Time::duration took_{};
   LogLimit told_;
 };

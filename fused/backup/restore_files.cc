@@ -1,3 +1,4 @@
+// Finds the newest whole backup among labelled blocks, and loads its rows.
 #include "fused/backup/restore_files.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace s3oram {
 namespace {
 
-/// Parts by index, of the backup of one generation and identity.
+/// The parts of a backup, by index.
 struct Found {
   std::map<std::uint32_t, std::pair<BlockId, BackupPart>> parts;
 
@@ -38,8 +39,8 @@ Result<Ino> largest_new_ino(Database& database) {
   return static_cast<Ino>(row.integer(0));
 }
 
-/// In a transaction. Gives how many rows. `reserved`: what read_reserved() gave; 0 if that is not
-/// known, because the rows are those of a backup.
+/// Replaces the tables, in the caller's transaction. Returns the number of rows. `reserved` is what
+/// read_reserved() returned; 0 if it is not known, because the rows come from a backup.
 Result<std::uint64_t> put_files(Database& database, ByteSpan dump, Ino reserved,
                                 const std::vector<BackupList>& backups) {
   S3O_TRY(make_tables(database));
@@ -59,7 +60,7 @@ Result<std::uint64_t> put_files(Database& database, ByteSpan dump, Ino reserved,
   return rows;
 }
 
-/// The newest whole one; nothing if there is none.
+/// Returns the newest whole backup; std::nullopt if there is none.
 Result<std::optional<Found>> find_backup(BlockDevice& device,
                                          const std::vector<BlockId>& candidates) {
   std::map<std::pair<std::uint64_t, std::array<std::uint8_t, 16>>, Found> backups;

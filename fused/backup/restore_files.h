@@ -1,4 +1,4 @@
-// Gives a vault its files back whose vault.db was lost: the tables of files are made anew from the
+// Restores the files of a vault whose vault.db was lost: makes the tables of files again from the
 // newest whole backup (backups.h) that the device holds.
 #pragma once
 
@@ -13,32 +13,32 @@
 namespace s3oram {
 
 struct RestoredFiles {
-  std::int64_t time = 0;   // of the backup: ns since 1970
+  std::int64_t time = 0;   // when the backup was made: ns since 1970
   std::uint64_t rows = 0;  // of all tables
-  std::size_t blocks = 0;  // that hold the backup
+  std::size_t blocks = 0;  // of the backup
 };
 
-/// What a vault.db knows of files.
+/// Everything that a vault.db holds about files.
 struct FilesDump {
   Bytes tables;                     // a dump (backup_format.h)
-  std::vector<BackupList> backups;  // that the device holds
-  Ino reserved_inodes = 0;          // as read_reserved() gives it
+  std::vector<BackupList> backups;  // on the device
+  Ino reserved_inodes = 0;          // read_reserved()
 };
-/// `disk` has the database's key, if it is sealed. Errors: damaged_vault, if they cannot be read.
+/// Reads it. `disk` has the key of a sealed database. Errors: damaged_vault.
 Result<FilesDump> dump_files(const std::filesystem::path& database, Disk& disk = system_disk());
-/// Has them in another vault.db, which is not open, in place of any that are there; durably.
+/// Replaces the files of another vault.db, which is not open, durably.
 Status store_files(const std::filesystem::path& database, const FilesDump& files,
                    Disk& disk = system_disk());
 
-/// Used once. It must outlive the device, or its use by another participant.
+/// Used once. It must live until the device is destroyed or has another participant.
 class FilesRestore final : public CommitParticipant {
  public:
-  /// `candidates`: the blocks that are said to be parts of backups. Makes the tables in the
-  /// database that the device commits to, in place of any that are there, and commits; waits for
-  /// it. Nobody else uses the device. Errors: damaged_vault (no whole backup; nothing was changed).
+  /// Replaces the tables of files in the database that the device commits to, and waits for the
+  /// commit. `candidates` are the blocks labelled as parts of backups. Nobody else may use the
+  /// device. Errors: damaged_vault (no whole backup; nothing was changed).
   Result<RestoredFiles> run(BlockDevice& device, const std::vector<BlockId>& candidates);
 
-  // CommitParticipant, called on the device's threads. It commits by itself too.
+  // CommitParticipant, called on the device's threads, also for commits of the device's own.
   std::function<Status(Database&)> snapshot() override;
   void committed(const Status& outcome) override;
 

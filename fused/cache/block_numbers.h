@@ -1,7 +1,7 @@
-// Which block numbers of the device files may take. Numbers stay dense: the lowest free one is
-// taken first. A freed number is taken again only after the commit that holds its freeing, since
-// until then a power cut would bring its old owner back; and, where there are backups (backups.h),
-// only after one that does not name it any more. Not thread-safe.
+// Gives out block numbers of the device. Numbers stay dense: the lowest free one is taken first. A
+// freed number is taken again only after the commit that holds its freeing, because until then a
+// power cut would bring its old owner back. If there are backups (backups.h), it is also taken
+// again only after a backup that does not name it. Not thread-safe.
 #pragma once
 
 #include <set>
@@ -14,35 +14,35 @@ namespace s3oram {
 
 class BlockNumbers {
  public:
-  /// `owned` ascending: the blocks that extents name. `never`: numbers that are not given out.
-  /// `backups`: there are some, or will be.
+  /// `owned` are the blocks in use, ascending. Numbers in `never` are not given out. `backups` is
+  /// true if there are backups, or will be.
   void reset(const std::vector<BlockId>& owned, std::set<BlockId> never = {}, bool backups = false);
 
   BlockId take();
-  /// The number's extent has been deleted, in the changes that the next commit takes along. True:
-  /// what the block holds can be forgotten with that commit; otherwise a backup may name it, and
-  /// end_backup() tells when.
+  /// Called when the number's extent is deleted, in the changes that the next commit holds. Returns
+  /// true if the device may forget the content with that commit. Otherwise a backup may name the
+  /// block, and end_backup() returns it later.
   bool release(BlockId block);
 
   void begin_commit();
   void end_commit(bool succeeded);
 
-  /// A backup is to be made of what the next commit leaves: it may name whatever is taken now.
+  /// Announces a backup of the state after the next commit: it may name every number taken now.
   void prepare_backup();
-  /// Its content is fixed: all that has committed.
+  /// Called when the backup's content is fixed: everything committed so far.
   void begin_backup();
-  /// The backup has ended. Gives the blocks that no backup names any more: what they hold can be
-  /// forgotten, and with the next commit their numbers are free.
+  /// Called when the backup has ended. Returns the blocks that no backup names any more: the device
+  /// may forget their content, and their numbers are free with the next commit.
   std::vector<BlockId> end_backup(bool succeeded);
 
-  /// Numbers that are taken, or not free yet.
+  /// Returns how many numbers are taken, or not free yet.
   std::uint64_t used() const { return end_ - free_.size(); }
-  /// Numbers that an extent may name, now or once it is written.
+  /// Returns how many numbers an extent names, or will name.
   std::uint64_t owned() const {
     return used() - released_.size() - committing_.size() - uncovered_.size() - covering_.size();
   }
   bool uncommitted() const { return !released_.empty(); }
-  /// Of the numbers that are not free yet, those that wait for a backup.
+  /// Returns how many released numbers wait for a backup.
   std::uint64_t uncovered() const { return held_ + uncovered_.size() + covering_.size(); }
 
  private:
@@ -53,13 +53,13 @@ class BlockNumbers {
     BlockId block = 0;
     bool held = false;  // for a backup
   };
-  std::vector<Released> released_;    // that no commit holds yet
-  std::vector<Released> committing_;  // that the running commit holds
-  std::uint64_t held_ = 0;            // of these two
+  std::vector<Released> released_;    // no commit holds their freeing yet
+  std::vector<Released> committing_;  // the running commit holds it
+  std::uint64_t held_ = 0;            // of these two, those held for a backup
   bool backups_ = false, preparing_ = false;
-  std::unordered_set<BlockId> fresh_;  // that no backup names: taken since the last was fixed, ...
+  std::unordered_set<BlockId> fresh_;  // no backup names them: taken since the last was fixed, ...
   std::vector<BlockId> uncovered_;     // freed, and perhaps named by the last backup
-  std::vector<BlockId> covering_;      // of these, what the backup under way does not name
+  std::vector<BlockId> covering_;      // freed, and not named by the backup under way
 };
 
 }  // namespace s3oram

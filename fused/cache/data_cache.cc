@@ -1,3 +1,4 @@
+// The read half of DataCache, its bookkeeping, and the operations that make files smaller.
 #include "fused/cache/data_cache.h"
 
 #include <spdlog/spdlog.h>
@@ -11,7 +12,7 @@ namespace {
 
 constexpr std::chrono::seconds kMoment{2}, kHurry{60};
 
-/// A share of the memory goes to packs that were read.
+/// Returns how many packs that were read stay in memory: a share of the cache's limit.
 std::size_t packs_in_memory(const CacheOptions& options, std::uint32_t block_size) {
   return std::max<std::size_t>(2, options.limit / 16 / block_size);
 }
@@ -48,7 +49,7 @@ DataCache::Handle DataCache::add(Node& node, std::uint64_t index) {
   return block;
 }
 
-/// Brings all counts and lists in line with the block's state. Called after every change of it.
+/// Updates all counts and lists from the block's state. Called after every change of that state.
 void DataCache::account(const Handle& block) {
   const bool here = block->node != nullptr;
   const bool unflushed = here && block->unflushed();
@@ -78,7 +79,7 @@ void DataCache::account(const Handle& block) {
   keep->list = list;
 }
 
-/// Takes the block out of its file: nobody finds it any more. A transfer in flight goes on.
+/// Takes the block out of its file, so that nobody finds it any more. A transfer in flight goes on.
 void DataCache::cut_off(const Handle& block) {
   const Handle keep = block;
   Node& node = *keep->node;
@@ -142,7 +143,7 @@ void DataCache::wake(bool progress) {
 
 // ---- reading -----------------------------------------------------------------------------------
 
-/// Once for each block, or for each file if what it names is not known.
+/// Logs the loss once for each place, or for each file if the place is not known.
 PosixStatus DataCache::tell_of_loss(const Node& node, std::uint64_t index, BlockId place) {
   if (held.tell(place == kImpossibleBlock ? ~node.ino : place))
     spdlog::error(
@@ -214,7 +215,7 @@ std::uint64_t DataCache::bytes_of(const Node& node) const {
   const std::uint64_t blocks = blocks_of(node), tail = node.size % block_size_;
   if (blocks == 0 || !packs.takes(tail)) return blocks * block_size_;
   const std::uint64_t last = node.size / block_size_;
-  if (blocks <= last && !node.blocks.contains(last)) {  // with holes, of which the end may be one
+  if (blocks <= last && !node.blocks.contains(last)) {  // it has holes; the end may be one
     const auto extent = find_extent(node, last);
     if (extent && !*extent) return blocks * block_size_;
   }
@@ -233,9 +234,9 @@ PosixStatus DataCache::move_out(Node& node, std::uint64_t index, BlockId pack) {
   return {};
 }
 
-/// From when the deadline of a request that begins now counts, for a block that is loading. After
-/// an error the kernel asks at once a second time, for a single page: that request is given only a
-/// moment more. One that comes later is a fresh request.
+/// Returns when the deadline of a request that begins now starts to count, for a block that is
+/// loading. After an error the kernel asks again at once, for a single page: that request gets only
+/// a moment more. A later request gets a full deadline.
 Timing::Time DataCache::awaited_since(CachedBlock& block) const {
   const auto now = timing_.now();
   const auto given_up = std::max(block.loading_since, last_progress_) + options_.deadline;
@@ -244,7 +245,8 @@ Timing::Time DataCache::awaited_since(CachedBlock& block) const {
   return std::max(block.loading_since, now + left - options_.deadline);
 }
 
-/// The block with its data, or nothing for a hole. The lock was not released since it was found.
+/// Returns the block with its data, or null for a hole. The lock was not released since the block
+/// was found.
 Posix<DataCache::Handle> DataCache::ready_block(Lock& lock, Node& node, std::uint64_t index) {
   while (true) {
     S3O_POSIX_TRY(load(node, index));
@@ -264,8 +266,8 @@ Posix<DataCache::Handle> DataCache::ready_block(Lock& lock, Node& node, std::uin
   }
 }
 
-/// After a request for blocks [first, last]: doubles the window while requests follow each other
-/// (the kernel's own read-ahead may deliver neighbours out of order), and begins to fill it.
+/// Called after a request for blocks [first, last]. Doubles the window while requests follow each
+/// other (the kernel's own read-ahead may deliver neighbours out of order), and begins to fill it.
 void DataCache::read_ahead(Node& node, std::uint64_t first, std::uint64_t last) {
   const bool follows = first + 2 >= node.next_read && first <= node.next_read + 1;
   if (!follows) {
@@ -281,7 +283,7 @@ void DataCache::read_ahead(Node& node, std::uint64_t first, std::uint64_t last) 
   node.read_ahead = begins ? 0 : std::min(most, std::max(2u, node.read_ahead * 2));
   if (node.size == 0) return;
   const std::uint64_t end = std::min(last + node.read_ahead, (node.size - 1) / block_size_);
-  // An error is for whoever asks for the block.
+  // Errors are ignored here: a reader of the block will get them.
   for (std::uint64_t index = last + 1; index <= end && load(node, index); ++index) continue;
 }
 
@@ -308,7 +310,7 @@ Posix<std::size_t> DataCache::read(Lock& lock, Node& node, std::uint64_t offset,
 
 // ---- writing -----------------------------------------------------------------------------------
 
-/// Dirty data is bounded: waits for flushes, unless the block is dirty anyway.
+/// Bounds dirty data: waits for flushes, unless the block is dirty already.
 PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index) {
   const auto has_room = [&] {
     const auto found = node.blocks.find(index);
@@ -323,7 +325,7 @@ PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index
     }
     want_oldest();
     if (!dirty_.empty() && dirty_.front()->write_error != 0) error = dirty_.front()->write_error;
-    // Where there was no room since we began to wait, waiting does not help.
+    // If the device was full since this wait began, waiting longer does not help.
     if (!out_of_room_ || *out_of_room_ < start) return false;
     error = ENOSPC;
     return true;
@@ -331,7 +333,7 @@ PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index
   return ended && error == 0 ? PosixStatus() : posix_error(error);
 }
 
-/// For what has no place on the device yet.
+/// Returns whether the device has no room for a block that has no place yet.
 bool DataCache::is_full() const {
   return options_.free_bytes() < room_bytes_ + spare_bytes() + block_size_;
 }
@@ -345,7 +347,7 @@ bool DataCache::held_back(Node& node) const {
   return node.no_room;
 }
 
-/// The block into which bytes [from, to) may be copied.
+/// Returns the block into which bytes [from, to) may be copied.
 Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::uint64_t index,
                                                    std::uint32_t from, std::uint32_t to,
                                                    bool taken) {
@@ -364,13 +366,13 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
     }
     whole_hole = !extent && from == 0 && to == block_size_;
   }
-  if (!whole_hole) {  // or there would be nothing to read, whatever is missing
+  if (!whole_hole) {  // a block that is written whole need not be read
     S3O_POSIX_GET(block, ready_block(lock, node, index));
     if (block) return block;
   }
   if (is_full()) S3O_POSIX_TRY(settle(node));
   if (is_full() && room_is_held()) {
-    // Others may have found the block meanwhile.
+    // Another thread may have made the block during the wait.
     const bool in_time = wait(lock, [&] { return !is_full() || !room_is_held(); });
     if (!in_time) return posix_error(EIO);
     return block_to_write(lock, node, index, from, to, taken);
@@ -383,7 +385,7 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
   return add(node, index);
 }
 
-/// `data` was changed.
+/// Called after a change of `data`.
 void DataCache::changed(const Handle& block) {
   ++block->version;
   block->dirty = true;
@@ -425,7 +427,7 @@ void DataCache::free_block(BlockId block) {
   if (numbers.release(block)) device_.discard(block);
 }
 
-/// The block is a hole from now on.
+/// Turns the block into a hole.
 PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
   S3O_POSIX_GET(extent, find_extent(node, index));
   std::optional<BlockId> home;
@@ -440,17 +442,17 @@ PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
     if (!home) home = block->home;
     node.grown = std::max(node.grown, index * block_size_ + block->data.size());
     cut_off(block);
-    // written() releases the target, when nothing writes there.
+    // written() releases the target, when the write in flight has ended.
     if (block->flushing && home == block->target) return {};
   }
   if (home) release(*home, bytes);
   return {};
 }
 
-/// All from byte `valid` (> 0) of the block on reads zero.
+/// Makes everything from byte `valid` (> 0) of the block on read as zero.
 PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_t valid) {
   S3O_POSIX_GET(extent, find_extent(node, index));
-  // A damaged row cannot be mended; that of a block which is written anew need not be.
+  // A damaged row cannot be corrected. It need not be if the block is cached and written again.
   if (!extent || extent->block == kImpossibleBlock) {
     if (!node.blocks.contains(index))
       S3O_POSIX_TRY(extent ? tell_of_loss(node, index, extent->block) : need_hole(node, index));
@@ -504,7 +506,8 @@ PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::
     const auto from = static_cast<std::uint32_t>(offset > base ? offset - base : 0);
     const auto to = static_cast<std::uint32_t>(std::min<std::uint64_t>(end - base, block_size_));
     if (from >= next->second) continue;
-    // What commits is cut at once only if it is what users see: or a crash would leave neither.
+    // The committed content is cut at once only if it is what users see. Otherwise a crash would
+    // leave neither the old nor the new content.
     const auto cached = node.blocks.find(index);
     const bool is_newer = cached != node.blocks.end() && cached->second->unflushed();
     if (to >= next->second && (from == 0 || !is_newer)) {

@@ -1,19 +1,19 @@
 // The contents of files: a cache of whole blocks with write-back and read-ahead between file
-// operations and the device. What an operation costs in accesses is decided here:
+// operations and the device. It decides what an operation costs in accesses:
 //   - reading a hole, truncating, punching whole blocks, removing: none;
 //   - writing: none until the block is flushed, then one however often it was written;
 //   - writing part of a block that is not cached and holds other bytes: one to read it first.
 // Pieces of at most half a block (small files, and the tails of others) lie together in packs
-// (packs.h): flushed at the same time, or read soon after each other, they share their accesses.
+// (packs.h): pieces that are flushed together or read soon after each other share their accesses.
 //
 // A block's extent, and the size it gives its file, enter the metadata when the device has
-// acknowledged its write, never before; those of a file that is truncated to nothing and written
-// anew all at once, when it is closed or flushed. Writes that the device fails stay here, dirty,
-// and are tried again.
+// acknowledged its write, never before. Those of a file that is truncated to nothing and written
+// again enter all at once, when it is closed or flushed. Data whose write fails stays dirty, and is
+// written again later.
 //
-// Threads: `mutex` guards the cache, the metadata and the nodes. Operations take it locked and
-// release it while they wait; callbacks of the device take it briefly. Lock order: `mutex`, then
-// whatever the device locks inside its methods, which never call back.
+// Threads: `mutex` guards the cache, the metadata and the nodes. Operations are called with it
+// locked and release it while they wait; callbacks of the device take it briefly. Lock order:
+// `mutex`, then whatever the device locks inside its methods, which never call back.
 #pragma once
 
 #include <functional>
@@ -39,7 +39,8 @@ struct CacheOptions {
   std::chrono::milliseconds deadline{20'000};  // without progress, before an operation fails
   std::chrono::milliseconds retry{1'000};      // pause before a failed write is tried again
   Timing* timing = &system_timing();
-  /// Bytes for which the device can find room; called under the lock for every new block.
+  /// Returns the bytes for which the device has or can find room. Called under the lock for every
+  /// new block.
   std::function<std::uint64_t()> free_bytes = [] { return std::uint64_t{1} << 50; };
 };
 
@@ -50,102 +51,106 @@ class DataCache {
 
   // Data operations. The lock is held at entry and exit, and released while waiting.
 
-  /// Gives the bytes read: fewer than asked at the end of the file.
+  /// Returns the number of bytes read: fewer than asked at the end of the file.
   Posix<std::size_t> read(Lock& lock, Node& node, std::uint64_t offset, MutableByteSpan out);
-  /// `taken`: the kernel has taken the data from the user already, and an error would lose it. It
-  /// is kept, dirty, even if the device has no room; held_back() tells.
+  /// `taken`: the kernel has already accepted the data from the program, so an error would lose it.
+  /// The data is then kept dirty even if the device has no room; see held_back().
   PosixStatus write(Lock& lock, Node& node, std::uint64_t offset, ByteSpan in, bool taken);
-  /// Whether data of the node waits for room on the device.
+  /// Returns whether data of the node waits for room on the device.
   bool held_back(Node& node) const;
   /// Makes [offset, offset + length) read zero; the file keeps its size. Whole blocks are freed.
   PosixStatus punch(Lock& lock, Node& node, std::uint64_t offset, std::uint64_t length);
   /// Changes the size.
   PosixStatus truncate(Node& node, std::uint64_t size);
-  /// Makes blocks holes, from `index` on, which moves behind them; at most so many. Gives whether
-  /// there may be more.
+  /// Turns at most `most` blocks from `index` on into holes, and moves `index` behind them. Returns
+  /// whether there may be more.
   Posix<bool> free_blocks(Node& node, std::uint64_t& index, std::size_t most);
   /// SEEK_DATA (`data`) or SEEK_HOLE from `offset`, which lies inside the file.
   Posix<std::uint64_t> seek(Node& node, std::uint64_t offset, bool data);
 
-  /// Everything written to these nodes so far, and their sizes, are acknowledged when this returns
-  /// ok, and the next commit holds them; but not contents that replace others (see settle()).
-  /// `awaited`: before all that is flushed in the background.
+  /// Waits until everything written to these nodes so far, and their sizes, are acknowledged. The
+  /// next commit then holds them, except contents that replace others (see settle()). `awaited`
+  /// writes go before those flushed in the background.
   PosixStatus flush(Lock& lock, const std::vector<std::shared_ptr<Node>>& nodes, bool awaited);
-  /// If the node's content replaces another: as much of it as is acknowledged commits from now on.
+  /// If the node's content replaces another, puts as much of it as is acknowledged into the
+  /// metadata, from where it commits.
   PosixStatus settle(Node& node);
-  /// The same; what fails is logged, and waits.
+  /// Calls settle(). After a failure, which is logged, the content waits.
   void settle_or_tell(Node& node);
-  /// The node's content is complete: if it replaces another, it is flushed, and then settles.
+  /// Called when the node's content is complete. If it replaces another, it is flushed and settles.
   PosixStatus complete(Node& node);
-  /// Begins to flush, and does not wait.
+  /// Begins to flush without waiting.
   void start_flush(Node& node);
   std::uint64_t blocks_of(const Node& node) const {
     return (node.replacement ? node.replacement->extents.size() : node.row.blocks) +
            node.new_blocks;
   }
-  /// On the device, in whole sectors of 512: a small last piece takes no whole block.
+  /// Returns the bytes that the node takes on the device, in whole sectors of 512: a small last
+  /// piece takes no whole block.
   std::uint64_t bytes_of(const Node& node) const;
-  /// How much of the range lies in blocks that there are.
+  /// Returns how much of the range lies in existing blocks.
   Posix<std::uint64_t> bytes_within(Node& node, std::uint64_t offset, std::uint64_t length);
-  /// Writes block `index` anew if it lies in this pack, without waiting: so that it leaves it.
+  /// Moves block `index` out of this pack, if it lies there, by writing it again. Does not wait.
   PosixStatus move_out(Node& node, std::uint64_t index, BlockId pack);
   /// Forgets blocks that are not dirty.
   void drop_clean(Node& node);
 
   // Waiting, for others that wait for the device too.
 
-  /// Waits until `ready()`; false if the device made no progress for the deadline.
+  /// Waits until `ready()`. Returns false if the device made no progress for the deadline.
   bool wait(Lock& lock, const std::function<bool()>& ready);
-  /// The same for what the device was asked at `start`.
+  /// Waits for something that the device was asked for at `start`.
   bool wait_since(Timing::Time start, Lock& lock, const std::function<bool()>& ready);
-  /// For a minute, a device that has made no progress for the deadline is waited for only a moment
-  /// longer, by everybody.
+  /// For the next minute, lets all waits for a device that has made no progress for the deadline
+  /// end after a moment.
   void hurry();
-  /// Wakes all who wait. `progress`: the device has done something for us.
+  /// Wakes all waiting threads. `progress`: the device has completed something.
   void wake(bool progress);
   /// Tries failed writes again whose pause is over.
   void retry_failed();
   bool has_failed() const { return !failed_.empty(); }
-  /// Whether there are contents that replace others.
+  /// Returns whether there are contents that replace others.
   bool has_replacements() const { return replacing_ > 0; }
-  /// Whether the device was used since the last call.
+  /// Returns whether the device was used since the last call.
   bool take_used() { return std::exchange(used_, false); }
 
-  /// Whether freed blocks still take up room that a backup can give back: then one is asked for.
+  /// Returns whether freed blocks still take up room that a backup would release, and then asks for
+  /// a backup.
   bool room_is_held() {
     const bool held_back = numbers.uncovered() > 0;
     if (held_back && want_backup) want_backup();
     return held_back;
   }
-  /// Called with the lock; does not wait. Waiting for the room is as waiting for anything.
+  /// Asks for a backup. Called with the lock; does not wait.
   std::function<void()> want_backup;
 
-  bool extents_damaged = false;  // some are, or are missing, as far as this mount could tell
+  bool extents_damaged = false;  // extents are damaged or missing, as far as this mount knows
   BlockNumbers numbers;
   HeldBlocks held;
   Packs packs;
   std::size_t bytes() const { return memory() + packs.bytes_in_memory(); }
   std::size_t dirty_bytes() const { return dirty_bytes_; }
   std::size_t limit() const { return limit_; }
-  /// Frees what is too much, but for what is not written yet.
+  /// Sets the limit, and evicts clean blocks above it.
   void set_limit(std::size_t bytes);
-  /// Of what waits to be written: room that the device has to find.
+  /// Returns the room that the device must find for data that waits to be written.
   std::uint64_t room_bytes() const { return room_bytes_; }
-  /// Left free on a full device.
+  /// Returns the bytes that are left free on a full device.
   std::uint64_t spare_bytes() const { return kSpareBlocks * block_size_; }
   std::uint32_t block_size() const { return block_size_; }
-  /// Writes and reads in flight: while there are any, the device's callbacks may come.
+  /// Returns the writes and reads in flight. The device may call back while there are any.
   unsigned in_flight() const { return writes() + reads_; }
 
  private:
   static constexpr std::uint64_t kSpareBlocks = 16;
-  /// What a block takes in memory besides its data, and its node, as most files have one: about.
+  /// About how much memory a block takes besides its data, including its node, because most files
+  /// have one block.
   static constexpr std::size_t kOverhead = 768;
 
   using Handle = std::shared_ptr<CachedBlock>;
   using List = std::list<Handle>;
   using Extent = std::pair<std::uint64_t, ExtentRow>;
-  /// What is to become durable: this version of a block, which had found no room so many times.
+  /// A version of a block that is to become durable. `no_room` is the block's count at the start.
   struct Target {
     Handle block;
     std::uint64_t version;
@@ -165,7 +170,7 @@ class DataCache {
                                std::uint32_t to, bool taken);
   PosixStatus wait_for_room(Lock& lock, Node& node, std::uint64_t index);
   PosixStatus load(Node& node, std::uint64_t index);
-  /// `by_device`: the device has answered, so it is not silent.
+  /// `by_device`: the content came from the device, which therefore made progress.
   void loaded(const Handle& block, Result<Bytes> content, bool by_device = true);
   void read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
 
@@ -183,7 +188,8 @@ class DataCache {
 
   PosixStatus forget(Node& node, std::uint64_t index);
   PosixStatus lower_valid(Node& node, std::uint64_t index, std::uint32_t valid);
-  /// The first block >= index that holds bytes, and how many; nothing if there is none.
+  /// Returns the first block >= index that holds bytes, and how many; std::nullopt if there is
+  /// none.
   Posix<std::optional<std::pair<std::uint64_t, std::uint32_t>>> next_block(Node& node,
                                                                            std::uint64_t index);
 
@@ -197,7 +203,7 @@ class DataCache {
   void written(const Handle& block, const Status& outcome);
   PosixStatus wait_durable(Lock& lock, const std::vector<Target>& targets, bool awaited);
   void add_targets(Node& node, std::vector<Target>& targets);
-  /// Nothing lies at the place any more; of a pack, `bytes` are given back.
+  /// Frees a place, of which `bytes` are given back if it lies in a pack.
   void release(BlockId place, std::size_t bytes);
   void free_block(BlockId block);
 
@@ -213,7 +219,7 @@ class DataCache {
   Timing::Time last_progress_;
   List clean_;  // least recently used first; may be evicted
   List dirty_;  // oldest first
-  // To be written as soon as the device has room; first those that somebody waits for.
+  // To be written as soon as fewer writes are in flight; awaited_ goes first.
   List awaited_, queue_;
   List failed_;  // to be tried again
   std::size_t bytes_ = 0, dirty_bytes_ = 0;
@@ -221,11 +227,11 @@ class DataCache {
   unsigned writes_ = 0, reads_ = 0;  // of whole blocks
   unsigned writes() const { return writes_ + packs.writing(); }
   bool awaited_piece_ = false;  // in the pack that is being filled
-  std::size_t replacing_ = 0;   // nodes
+  std::size_t replacing_ = 0;   // nodes with a replacement
   std::uint64_t settled_ = 0;   // contents that took the place of others
   bool used_ = false;
-  std::optional<Timing::Time> hurried_;      // when
-  std::optional<Timing::Time> out_of_room_;  // when a write last was; none has succeeded since
+  std::optional<Timing::Time> hurried_;      // when hurry() was called
+  std::optional<Timing::Time> out_of_room_;  // when a write last found no room; reset by a success
 };
 
 }  // namespace s3oram

@@ -8,7 +8,8 @@
 
 namespace s3oram {
 
-/// Puts the block into a queue, if it is dirty and not on its way.
+/// Puts the block into a queue if it is dirty. If a write is in flight, it is written again after
+/// that.
 void DataCache::want(const Handle& block, bool awaited) {
   if (!block->node || !block->dirty) return;
   if (block->flushing) {
@@ -16,7 +17,7 @@ void DataCache::want(const Handle& block, bool awaited) {
     block->awaited |= awaited;
     return;
   }
-  if (timing_.now() < block->not_before) return;  // retry_failed() will
+  if (timing_.now() < block->not_before) return;  // retry_failed() will queue it
   List& queue = awaited ? awaited_ : queue_;
   if (!block->queue)
     block->turn = queue.insert(queue.end(), block);
@@ -27,7 +28,7 @@ void DataCache::want(const Handle& block, bool awaited) {
   block->queue = &queue;
 }
 
-/// Fills the device with the blocks that were dirty first.
+/// Queues the oldest dirty blocks until `in_flight` writes are under way.
 void DataCache::want_oldest() {
   const std::size_t busy = writes() + awaited_.size() + queue_.size();
   std::size_t slots = options_.in_flight - std::min<std::size_t>(options_.in_flight, busy);
@@ -50,14 +51,15 @@ void DataCache::pump() {
     start_write(block);
     awaited_piece_ |= &queue == &awaited_ && is_packed(*block->target);
   }
-  // Or more comes into the same pack.
+  // Until then, more pieces join the same pack.
   if (awaited_.empty() && (queue_.empty() || awaited_piece_)) {
     packs.start();
     awaited_piece_ = false;
   }
 }
 
-/// A block of its own is written in place. What lies in a pack, or nowhere yet, gets a new place.
+/// Writes a block in place if it has a device block of its own. A block that lies in a pack, or
+/// nowhere yet, gets a new place.
 void DataCache::start_write(const Handle& block) {
   const auto done = [this, block](const Status& outcome) { written(block, outcome); };
   const bool own = block->home && !is_packed(*block->home);
@@ -93,7 +95,7 @@ void DataCache::start_write(const Handle& block) {
   });
 }
 
-/// What was written last enters the metadata, and commits next.
+/// Enters the block's extent into the metadata, from where it commits next.
 void DataCache::record(const Handle& block, BlockId place) {
   Node& node = *block->node;
   if (!block->owned && !node.replacement) ++node.row.blocks;
@@ -104,7 +106,8 @@ void DataCache::record(const Handle& block, BlockId place) {
   store_size(node, block->index * block_size_ + block->in_flight_valid);
 }
 
-/// The write in flight has succeeded: the block lies at its target from now on. To be recorded.
+/// Called when the write in flight has succeeded: moves the block to its target. The caller records
+/// it.
 void DataCache::move_home(CachedBlock& block) {
   held.written(*block.target);
   const auto left = std::exchange(block.home, block.target);
@@ -112,14 +115,15 @@ void DataCache::move_home(CachedBlock& block) {
   block.home_bytes = block.in_flight_valid;
 }
 
-/// The device's answer. Only now the extent, and the size that it gives the file, may commit.
+/// Handles the device's answer. Only now may the extent, and the size that it gives the file,
+/// commit.
 void DataCache::written(const Handle& block, const Status& outcome) {
   used_ = true;
   block->flushing = false;
   if (block->former) {
     written_former(*block, outcome.has_value());
   } else if (!block->node) {
-    release(*block->target, block->in_flight_valid);  // its extent went when it was cut off
+    release(*block->target, block->in_flight_valid);  // cutting it off removed its extent
   } else if (outcome || !rule_holds(Rule::hold_writes)) {
     Node& node = *block->node;
     move_home(*block);
@@ -134,7 +138,7 @@ void DataCache::written(const Handle& block, const Status& outcome) {
     if (block->target != block->home) release(*block->target, block->in_flight_valid);
     block->write_error = to_errno(outcome.error());
     const bool full = block->write_error == ENOSPC;
-    if (full) settle_or_tell(*block->node);  // what it replaces gives room
+    if (full) settle_or_tell(*block->node);  // frees the content that it replaces
     block->dirty = true;
     if (!block->failing_since) block->failing_since = now;
     block->not_before = now + options_.retry;
@@ -158,7 +162,7 @@ void DataCache::retry_failed() {
   for (auto at = failed_.begin(); at != failed_.end();) {
     const auto next = std::next(at);
     if ((*at)->not_before <= now) {
-      want(*at, true);  // it has waited long
+      want(*at, true);  // it has waited long enough
       failed_.erase(at);
     }
     at = next;
@@ -185,8 +189,9 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
            (!left->block->node || left->block->durable_version >= left->version))
       ++left;
     if (left == targets.end()) return true;
-    // A block that fails for so long is given up when it fails once more. If there is no room for
-    // it, when it fails for the second time: by the first one the device looks for room again.
+    // A block that has failed for the deadline is given up with its next failure. If there is no
+    // room it is given up with the second failure, because the first makes the device look for
+    // room.
     const CachedBlock& block = *left->block;
     const auto failed_at = block.not_before - options_.retry;
     if (block.no_room - left->no_room >= 2)

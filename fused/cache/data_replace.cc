@@ -1,5 +1,5 @@
-// Contents that replace others: a file is truncated to nothing and written anew. The tables keep
-// the former content until settle(), which exchanges the two between two commits.
+// Contents that replace others: a file is truncated to nothing and written again. The tables keep
+// the old content until settle(), which exchanges the two between two commits.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace s3oram {
 
 namespace {
 
-/// What a damaged row says of the place says nothing of how much is there either.
+/// Replaces the length of a damaged row by a whole block, because it cannot be believed either.
 ExtentRow believed(ExtentRow row, std::uint32_t block_size) {
   if (row.block == kImpossibleBlock) row.valid = block_size;
   return row;
@@ -33,7 +33,7 @@ Posix<std::optional<ExtentRow>> DataCache::find_extent(const Node& node,
   return std::optional<ExtentRow>(found->second);
 }
 
-/// The first one >= index; none of a damaged row that no file reaches.
+/// Returns the first extent >= index. Ignores a damaged row with an index that no file reaches.
 Posix<std::optional<DataCache::Extent>> DataCache::next_extent(const Node& node,
                                                                std::uint64_t index) {
   std::optional<Extent> next;
@@ -51,8 +51,9 @@ Posix<std::optional<DataCache::Extent>> DataCache::next_extent(const Node& node,
   return next;
 }
 
-/// While extents of the vault are damaged, a file that has fewer sound ones than it counts may have
-/// data where it seems to have none: it may be that key which has changed.
+/// Returns whether the file has no data there. While extents of the vault are damaged, a file with
+/// fewer sound extents than it counts may have data where it seems to have none, because the key of
+/// that extent may have changed.
 Posix<bool> DataCache::is_hole(Node& node, std::uint64_t index) {
   if (!(extents_damaged || metadata_.damage.any()) || node.replacement ||
       index * block_size_ >= node.row.size)
@@ -78,7 +79,8 @@ void DataCache::put_extent(Node& node, std::uint64_t index, const ExtentRow& row
   node.lacks_extents.reset();
 }
 
-/// A damaged row goes on being counted: it may be another one that is missing.
+/// Erases an extent. The count of the file stays if the row is damaged, because another extent may
+/// be the missing one.
 void DataCache::erase_extent(Node& node, std::uint64_t index, const ExtentRow& row) {
   node.lacks_extents.reset();
   if (node.replacement) {
@@ -90,8 +92,8 @@ void DataCache::erase_extent(Node& node, std::uint64_t index, const ExtentRow& r
   }
 }
 
-/// Brings the size that commits in line with what users see, as far as data is acknowledged: all of
-/// it, or all up to `reach`.
+/// Sets the size that commits: the size that users see if nothing is unflushed, otherwise no more
+/// than that and at least as far as `reach`.
 void DataCache::store_size(Node& node, std::uint64_t reach) {
   std::uint64_t& stored = node.replacement ? node.replacement->size : node.row.size;
   const std::uint64_t size =
@@ -103,7 +105,7 @@ void DataCache::store_size(Node& node, std::uint64_t reach) {
 
 // ---- replacing ---------------------------------------------------------------------------------
 
-/// The file is empty for its users from now on.
+/// Begins a replacement: the file is empty for its users from now on.
 void DataCache::replace(Node& node) {
   Replacement replacement;
   replacement.since = timing_.now();
@@ -121,7 +123,7 @@ void DataCache::replace(Node& node) {
   ++replacing_;
 }
 
-/// A write of the former content has ended: it is part of what a crash leaves.
+/// Called when a write of the old content has ended, which a crash must still find complete.
 void DataCache::written_former(CachedBlock& block, bool succeeded) {
   Node& node = *std::exchange(block.former, nullptr);
   std::erase_if(node.replacement->in_flight, [&](const auto& other) { return &*other == &block; });
@@ -135,8 +137,8 @@ void DataCache::written_former(CachedBlock& block, bool succeeded) {
   metadata_.inodes.put(node.ino, node.row);
 }
 
-/// On a full device what a file replaces makes room for what replaces it: a crash may then leave a
-/// part of the new content.
+/// Puts the new content in the place of the old one. On a full device this happens early, so that
+/// the old content makes room; a crash may then leave a part of the new content.
 PosixStatus DataCache::settle(Node& node) {
   if (!node.replacement) return {};
   std::vector<Extent> former;

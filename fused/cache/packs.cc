@@ -1,3 +1,4 @@
+// Fills packs, reads pieces of them, and frees packs that nothing uses.
 #include "fused/cache/packs.h"
 
 #include <algorithm>
@@ -5,7 +6,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kFewPacks = 16;  // are never too many
+constexpr std::size_t kFewPacks = 16;  // below, sparse() returns none
 constexpr std::uint64_t kSearchesBetween = 100;
 
 }  // namespace
@@ -33,7 +34,7 @@ BlockId Packs::put(ByteSpan piece, Written written) {
   return place;
 }
 
-/// A full pack is written at once; nothing is added to it any more.
+/// Writes the full open pack at once; nothing is added to it any more.
 void Packs::close() {
   const auto pack = std::exchange(open_, nullptr);
   write(pack);
@@ -97,7 +98,7 @@ void Packs::read(BlockId place, std::size_t bytes, Read read) {
   if (begun) return;
   device_.read(block, [this, block, reading](Result<Bytes> content) {
     owner_.with_lock([&] {
-      // The pack may have been freed meanwhile, and even another be in its block.
+      // The pack may have been freed meanwhile, and its block may hold another one.
       const auto present = reading_.find(block);
       const bool is_present = present != reading_.end() && present->second == reading;
       if (is_present) reading_.erase(present);

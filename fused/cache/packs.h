@@ -1,9 +1,9 @@
-// Small pieces of several files in one block of the device.
+// Packs: small pieces of several files in one block of the device.
 //
-// A piece is put behind those that came before it into the open pack, which is written anew with
-// it, an access like any other; pieces that come while a write is in flight go together with the
-// next. A place is given out once: what was written there stays as it is until the whole pack is
-// free, so that extents that are committed, and those that never will be, find what they name.
+// A new piece is put behind the others in the open pack, which is then written again as a whole, in
+// one access; pieces that come while a write is in flight share the next one. A place is given out
+// once: its content does not change until the whole pack is free, so that committed extents, and
+// those that a crash brings back, find what they name.
 //
 // Not thread-safe: DataCache's lock guards it. Callbacks of the device take that lock themselves.
 #pragma once
@@ -24,44 +24,45 @@ class Packs {
  public:
   using Written = std::function<void(const Status&)>;
   using Read = std::function<void(Result<Bytes>)>;
-  /// What a pack needs of its owner.
+  /// What a pack needs from its owner.
   struct Owner {
-    std::function<BlockId()> take;                         // a free block
-    std::function<void(BlockId)> free;                     // nothing names the block any more
+    std::function<BlockId()> take;                         // takes a free block
+    std::function<void(BlockId)> free;                     // frees a block that nothing names
     std::function<void(std::function<void()>)> with_lock;  // for callbacks of the device
   };
 
-  /// `cached`: packs that were read and are kept in memory.
+  /// `cached` is how many packs that were read stay in memory.
   Packs(BlockDevice& device, Owner owner, std::size_t cached);
 
-  /// Whether a piece of so many bytes goes into a pack.
+  /// Returns whether a piece of `bytes` goes into a pack.
   bool takes(std::size_t bytes) const { return bytes > 0 && bytes <= block_size_ / 2; }
 
-  /// Gives the piece its place; start() sends it. `written` is called with the lock.
+  /// Returns the place of the piece; start() sends it. `written` is called with the lock.
   BlockId put(ByteSpan piece, Written written);
-  /// Begins to write what was put.
+  /// Begins to write the pieces that were put.
   void start();
 
-  /// The piece, if it is in memory.
+  /// Returns the piece if it is in memory; std::nullopt otherwise.
   std::optional<Bytes> find(BlockId place, std::size_t bytes);
   /// Reads the pack. `read` gets the piece, with the lock.
   void read(BlockId place, std::size_t bytes, Read read);
 
-  /// An extent names this place, or will: of what put() gives out it knows.
+  /// Counts an extent that names this place. put() counts its places itself.
   void add(BlockId place, std::size_t bytes);
-  /// No extent names the place any more, or ever will.
+  /// Takes back a place that no extent names or will name.
   void release(BlockId place, std::size_t bytes);
-  /// A piece has become shorter.
+  /// Takes back the last `bytes` of a piece.
   void shrink(BlockId place, std::size_t bytes);
 
-  /// Packs of which less than a quarter is in use, at most `most`, if packs waste much altogether;
-  /// none of them again before long, as what is there may not be movable.
+  /// Returns at most `most` packs of which less than a quarter is in use, if all packs together
+  /// waste much. Does not return the same pack again for a while, because its pieces may not be
+  /// movable.
   std::vector<BlockId> sparse(std::size_t most);
 
-  /// Writes in flight.
+  /// Returns the writes in flight.
   unsigned writing() const { return writing_; }
   std::size_t bytes_in_memory() const;
-  /// Forgets the packs that were read.
+  /// Drops the packs that were read.
   void drop_clean() { cache_.clear(); }
 
  private:
@@ -78,7 +79,7 @@ class Packs {
   void close();
   void write(const std::shared_ptr<Pack>& pack);
   void free_if_unused(BlockId block);
-  /// A read of a pack, for all who wait for it.
+  /// A read of a pack, shared by all that wait for it.
   struct Reading {
     std::vector<std::function<void(const Result<Bytes>&)>> readers;
   };

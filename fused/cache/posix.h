@@ -1,4 +1,4 @@
-// Errors of file operations: errno values, which appear only in this folder.
+// Errors of file operations: errno values, which appear only in the daemon.
 #pragma once
 
 #include <cerrno>
@@ -18,10 +18,10 @@ using PosixStatus = Posix<void>;
 
 inline tl::unexpected<int> posix_error(int number) { return tl::unexpected<int>(number); }
 
-/// What a user's program is told when the device or the database fails.
+/// Returns the errno that a program gets when the device or the database fails.
 inline int to_errno(const Error& error) { return error.code == Errc::disk_full ? ENOSPC : EIO; }
 inline int to_errno(int number) { return number; }
-/// And back, of a barrier that failed: what a command is told.
+/// Returns the code that a command gets for the errno of a failed barrier.
 inline Errc code_of_barrier(int number) {
   return number == ENOSPC ? Errc::disk_full : Errc::unreachable;
 }
@@ -34,7 +34,7 @@ inline Errc code_of_barrier(int number) {
     if (auto s3o_outcome = (expr); !s3o_outcome)                             \
       return ::s3oram::posix_error(::s3oram::to_errno(s3o_outcome.error())); \
   } while (false)
-/// The same, and puts the value into the new variable `name`.
+/// Returns the errno of `expr` likewise, or puts its value into the new variable `name`.
 #define S3O_POSIX_GET(name, expr)                                                      \
   auto name##_or = (expr);                                                             \
   if (!name##_or) return ::s3oram::posix_error(::s3oram::to_errno(name##_or.error())); \

@@ -1,3 +1,4 @@
+// The system's clocks, and the kernel's clock of file changes.
 #include "fused/cache/timing.h"
 
 #include <sys/mman.h>
@@ -13,9 +14,9 @@ namespace {
 class SystemTiming final : public Timing {
  public:
   Time now() override { return std::chrono::steady_clock::now(); }
-  /// The kernel's clock of file changes, for which it has no call: asked of a file in memory. Some
-  /// of our files' times are the kernel's own, and what was changed later must not seem older. The
-  /// system's clock is ahead of it, and its coarse clock may be behind.
+  /// Reads the kernel's clock of file changes from a file in memory, because there is no call for
+  /// it. Some of our files' times come from the kernel, and a later change must not seem older: the
+  /// system's clock is ahead of that clock, and its coarse clock may be behind.
   std::int64_t wall_clock() override {
     struct stat found {};
     if (file_ >= 0 && ::futimens(file_, nullptr) == 0 && ::fstat(file_, &found) == 0)
@@ -29,7 +30,7 @@ class SystemTiming final : public Timing {
   }
 
  private:
-  const int file_ = ::memfd_create("clock of files", MFD_CLOEXEC);  // for the process's life
+  const int file_ = ::memfd_create("clock of files", MFD_CLOEXEC);  // never closed
 };
 
 }  // namespace

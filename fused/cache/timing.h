@@ -1,4 +1,4 @@
-// Time, and waiting for it. Passed in, so that a simulator can own both.
+// Clocks and waiting, passed in so that a simulator can own both.
 #pragma once
 
 #include <chrono>
@@ -17,16 +17,16 @@ class Timing {
   using Time = std::chrono::steady_clock::time_point;
 
   virtual ~Timing() = default;
-  /// Monotonic.
+  /// Returns the time of a monotonic clock.
   virtual Time now() = 0;
-  /// Nanoseconds since 1970, for the times of files.
+  /// Returns nanoseconds since 1970, for the times of files.
   virtual std::int64_t wall_clock() = 0;
-  /// Releases the lock until `changed` is notified or `until` has come, or for less: whoever waits
-  /// looks again at what it waits for.
+  /// Releases the lock until `changed` is notified or `until` has come, or for less: callers check
+  /// their condition again.
   virtual void wait(Lock& lock, std::condition_variable& changed, Time until) = 0;
 };
 
-/// Nanoseconds since 1970, or the nearest time that can be kept so: of the years 1677 to 2262.
+/// Returns nanoseconds since 1970, or the nearest time that fits: of the years 1677 to 2262.
 std::int64_t to_ns(const timespec& time);
 
 /// The system's clocks; waiting blocks the thread.

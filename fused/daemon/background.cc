@@ -1,3 +1,4 @@
+// The fork, and the pipe between the waiting parent and the daemon.
 #include "fused/daemon/background.h"
 
 #include <fcntl.h>
@@ -38,7 +39,7 @@ Status tell(Descriptor pipe, Errc code, const std::string& text) {
     ::_exit(static_cast<int>(Errc::failed));
   }
   if (message[0] == 0) mounted();
-  // This process may be root's, while the child has read what a user has written.
+  // The text may come from a user's files, while this process may be root's.
   if (message.size() > 1)
     std::fprintf(stderr, "s3oramfs: %s\n", printable_lines(message.substr(1)).c_str());
   ::_exit(static_cast<unsigned char>(message[0]));

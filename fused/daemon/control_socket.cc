@@ -1,3 +1,4 @@
+// Listens for questions to the daemon, and answers each on a thread.
 #include "fused/daemon/control_socket.h"
 
 #include <fcntl.h>
@@ -24,7 +25,7 @@ namespace {
 
 constexpr std::size_t kLongestRequest = 1024;
 constexpr std::chrono::seconds kPatience{5};  // to send the line, and to read an answer
-constexpr int kPause = 100;                   // ms, where none can be accepted
+constexpr int kPause = 100;                   // ms, after a failed accept
 constexpr int kBacklog = 8;
 constexpr std::size_t kReady = 4, kMost = 32;  // threads that answer
 constexpr const char* kTooMany = "the daemon answers as many questions as it can: ask again later";
@@ -37,19 +38,20 @@ void send_all(int connection, const std::string& text) {
   }
 }
 
-/// By whoever was at its other end.
+/// Returns whether the other end has closed the connection.
 bool is_left(int connection) {
   pollfd state{connection, 0, 0};
   return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-/// Whoever does not read an answer must not keep the daemon from ending.
+/// Sets a timeout, so that a client that does not read its answer cannot keep the daemon from
+/// ending.
 void limit_sending(int connection) {
   const timeval limit{kPatience.count(), 0};
   ::setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-/// The connection's request, or none. However slowly it comes, it must be whole in time.
+/// Returns the request; std::nullopt if it is not complete within kPatience.
 std::optional<std::string> receive_line(int connection, int stop) {
   const auto limit = std::chrono::steady_clock::now() + kPatience;
   std::string request;
@@ -155,7 +157,7 @@ void ControlSocket::listen() {
     if (::poll(wake, 2, -1) < 0) continue;
     if (wake[1].revents != 0) return;
     Descriptor connection(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (connection.get() < 0) {  // perhaps too many descriptors: not at once again
+    if (connection.get() < 0) {  // perhaps too many open files: pause before the next try
       ::poll(&wake[1], 1, kPause);
       continue;
     }
@@ -164,8 +166,8 @@ void ControlSocket::listen() {
   }
 }
 
-/// A status must not wait behind a sync: where all threads are busy there is one more. If none can
-/// be had, the question waits for one of them.
+/// Queues a question. A status must not wait behind a sync, so one more thread is started if all
+/// are busy; if the system gives none, the question waits.
 void ControlSocket::take(Descriptor connection) {
   bool all_are_busy = false;
   {

@@ -2,9 +2,9 @@
 //   "status"  {"ok":true, ...}
 //   "sync"    {"ok":true} when everything is durable
 //   "backup"  {"ok":true} when the servers keep all names as they are now
-//   "scrub"   {"ok":true}; all servers begin to look at all that they hold: see "status"
+//   "scrub"   {"ok":true}; a scrub begins at all servers: see "status"
 //   "hurry"   {"ok":true}; silent servers are waited for no longer (FileSystem::hurry())
-//   "drop"    {"ok":true}; contents that are durable have left the memory
+//   "drop"    {"ok":true}; contents that are durable are dropped from memory
 //   "end"     {"ok":true}, and a second line when the daemon has ended: {"ok":true} if everything
 //             is durable; no second line if it was killed
 //   failure   {"ok":false,"code":N,"message":"..."}, N an Errc
@@ -28,20 +28,21 @@ namespace s3oram {
 /// Answers one request with one JSON text; called from several threads.
 using ControlHandler = std::function<std::string(const std::string& request)>;
 
-/// An answer as text. Bytes that are not UTF-8, as folders' names may have, become U+FFFD.
+/// Returns an answer as text. Bytes that are not UTF-8, as directory names may contain, become
+/// U+FFFD.
 std::string control_answer(const nlohmann::json& answer);
-/// That of a failure.
+/// Returns the answer for a failure.
 std::string control_failure(const Error& error);
 
-/// Questions under way or waiting at a time, and those who wait for the end: each has a descriptor.
-/// A question more is answered by a failure; of those who wait for the end the oldest has to go.
+/// Bounds the questions under way or waiting, and the connections that wait for the end: each has a
+/// descriptor. A further question gets a failure; a further wait for the end closes the oldest one.
 inline constexpr std::size_t kMostConnections = 64;
 
-/// Those who have asked for the "end". Any thread.
+/// The connections that have asked for the "end". Any thread.
 class LastWord {
  public:
   void keep(Descriptor connection);
-  /// Once nothing of the vault is in use any more.
+  /// Sends the outcome to all. Called when nothing of the vault is in use any more.
   void say(const Status& outcome);
   std::size_t waiting() const;
 
@@ -52,10 +53,10 @@ class LastWord {
 
 class ControlSocket {
  public:
-  /// Listens at `path` (mode 0600), which must be short (see sun_path): relative to the current
-  /// folder at best. A socket left behind by a dead daemon is replaced. A few threads that answer
-  /// are started at once, so that questions are answered where no more can be had later. Errors:
-  /// failed.
+  /// Listens at `path` (mode 0600), which must be short (see sun_path), so best relative to the
+  /// current directory. Replaces a socket left behind by a dead daemon. Starts a few answering
+  /// threads at once, so that questions are answered even if the system gives no more threads
+  /// later. Errors: failed.
   static Result<std::unique_ptr<ControlSocket>> create(const std::string& path,
                                                        ControlHandler handler, LastWord& last_word);
   /// Waits for the running answers and removes the socket.
@@ -74,14 +75,14 @@ class ControlSocket {
   ControlHandler handler_;
   LastWord& last_word_;
   Descriptor socket_;
-  Descriptor stop_[2];  // a pipe: readable once the socket shall close
+  Descriptor stop_[2];  // a pipe: readable once the socket must close
 
-  std::mutex mutex_;  // guards what follows, but the threads
+  std::mutex mutex_;  // guards the members below, except the threads
   std::condition_variable asked_;
   std::deque<Descriptor> waiting_;  // for an answer
   unsigned idle_ = 0;               // threads that wait for a question
   bool ending_ = false;
-  std::vector<std::thread> answering_;  // the listener's, once it runs
+  std::vector<std::thread> answering_;  // used by the listener alone, once it runs
   std::thread listener_;
 };
 

@@ -1,3 +1,4 @@
+// Asks the file system for its free bytes, at most once a second.
 #include "fused/daemon/free_space.h"
 
 #include <chrono>

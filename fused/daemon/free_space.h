@@ -1,4 +1,4 @@
-// How many bytes are free on the disk that a directory lies on.
+// Reports how many bytes are free on the disk that a directory lies on.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace s3oram {
 
-/// Any thread. Asks the disk at most once a second; one that does not tell has much.
+/// Any thread. Asks the disk at most once a second. A disk that does not answer counts as large.
 class FreeSpace {
  public:
   explicit FreeSpace(std::filesystem::path directory) : directory_(std::move(directory)) {}

@@ -1,4 +1,4 @@
-// What is wrong with a mounted vault (health.h).
+// The rules by which a mount's state becomes problems (health.h).
 #include "fused/daemon/health.h"
 
 #include "oramcore/base/human.h"
@@ -62,7 +62,7 @@ void add_troubled(Problems& to, const VolumeStatus& volume) {
   }
 }
 
-/// One that waits for another one's disk, or for one that is silent, is not to blame.
+/// Looks only if there is no other problem: a server that waits for another one is not the cause.
 void add_stalled(Problems& to, const VolumeStatus& volume) {
   if (!to.empty()) return;
   Party number = 0;
@@ -154,13 +154,13 @@ std::vector<Problem> find_problems(const MountState& state) {
   if (!volume.failure.empty())
     add(found, kVolume, fmt::format("the volume cannot go on: {}", volume.failure));
   add_silent(found, volume);
-  add_troubled(found, volume);  // perhaps with one of those
+  add_troubled(found, volume);  // the trouble may be a silent server
   add_stalled(found, volume);
   add_database(found, volume);
   add_unwritten(found, state);
   add_damage(found, files);
   add_lost(found, volume);
-  // These follow from what is said above, if anything is.
+  // The rest may follow from the problems above, so it is reported only if there are none.
   if (found.empty() && !files.backup_failure.empty())
     add(found, kBackup,
         fmt::format("the names could not be backed up for {}: {}",

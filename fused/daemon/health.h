@@ -1,4 +1,4 @@
-// What is wrong with a mounted vault, in words: a pure function of its state.
+// Finds out what is wrong with a mounted vault, in words: a pure function of its state.
 #pragma once
 
 #include <chrono>
@@ -16,29 +16,29 @@ struct MountState {
   FileSystemStatus files;
   Room room;
   std::uint32_t block_size = 0;
-  std::uint64_t free_bytes = 0;  // for which there is, or may be, room
+  std::uint64_t free_bytes = 0;  // as df shows it
 };
 
 double seconds(std::chrono::milliseconds duration);
 
 /// Something that is wrong.
 struct Problem {
-  /// Of which kind: the names that metrics and kProblemKinds have.
+  /// One of kProblemKinds, as in metrics.
   const char* kind = "";
-  Party server = kClient;  // kClient: none of them
+  Party server = kClient;  // the server concerned; kClient if none
   std::string text;        // for people
-  /// The text without what changes from one moment to the next: for the log, once each.
+  /// The text without figures that change all the time, so that the log has each problem once.
   std::string cause;
 };
 
-/// All kinds that there are.
+/// All kinds of problems.
 extern const std::vector<const char*> kProblemKinds;
 
-/// The gravest first; none: healthy. A vault is healthy if a write that is begun now will become
-/// durable, and a read have its data. What passes by itself within seconds, as an eviction under
-/// way, is no problem.
+/// Returns the problems, the gravest first; none if the vault is healthy. A vault is healthy if a
+/// write that begins now will become durable and a read will get its data. Conditions that pass
+/// within seconds, such as an eviction under way, are no problems.
 std::vector<Problem> find_problems(const MountState& state);
-/// Their texts.
+/// Returns the texts of the problems.
 std::vector<std::string> problems(const MountState& state);
 
 }  // namespace s3oram

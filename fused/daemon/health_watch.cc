@@ -1,4 +1,4 @@
-// The thread that logs what becomes of a mount's health (health_watch.h).
+// The thread that logs changes of a mount's health (health_watch.h).
 #include "fused/daemon/health_watch.h"
 
 #include <spdlog/spdlog.h>

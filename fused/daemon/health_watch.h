@@ -1,5 +1,5 @@
-// Looks after a mount's health while it is mounted, so that the log says what is wrong, and that it
-// is over, although nobody asks for the status.
+// Watches a mount's health, so that the log says when a problem begins and ends even if nobody asks
+// for the status.
 #pragma once
 
 #include <condition_variable>
@@ -14,10 +14,10 @@
 
 namespace s3oram {
 
-/// What has changed between two looks.
+/// Finds what has changed between two looks.
 class HealthLog {
  public:
-  /// Lines for the log: the texts of problems that are new, and the causes of those that are over.
+  /// Lines for the log: the texts of new problems, and the causes of those that are over.
   struct Changes {
     std::vector<std::string> begun, ended;
   };
@@ -25,10 +25,10 @@ class HealthLog {
   bool healthy() const { return known_.empty(); }
 
  private:
-  std::map<std::string, bool> known_;  // causes; whether the present look has them too
+  std::map<std::string, bool> known_;  // by cause: whether the latest look found it
 };
 
-/// A thread that looks every second, and logs.
+/// A thread that looks every second and logs changes.
 class HealthWatch {
  public:
   /// `look` is called on the thread; it may block for a moment.
@@ -43,7 +43,7 @@ class HealthWatch {
   void log(const HealthLog::Changes& changes) const;
 
   const std::function<std::vector<Problem>()> look_;
-  HealthLog known_;   // the thread's own
+  HealthLog known_;   // used by the thread alone
   std::mutex mutex_;  // guards stopping_
   std::condition_variable stopped_;
   bool stopping_ = false;

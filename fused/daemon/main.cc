@@ -1,5 +1,5 @@
 // s3oramfs-fused [options] VAULT MOUNTPOINT: opens the vault's volume, mounts its files, serves
-// them until they are unmounted, and makes everything durable. Exits with an Errc.
+// them until they are unmounted, and makes everything durable. The exit code is an Errc.
 #include <fcntl.h>
 #include <signal.h>
 #include <spdlog/sinks/basic_file_sink.h>
@@ -60,7 +60,7 @@ namespace stdfs = std::filesystem;
 
 constexpr auto kControlSocket = "control.sock";
 
-/// After so long a user is told what is waited for.
+/// After this time the user is told what the mount waits for.
 constexpr auto kTakesLong = std::chrono::seconds(2);
 
 /// Bytes of vault.db for each block of data.
@@ -70,7 +70,7 @@ constexpr std::uint64_t kDatabaseBytes = 128;
 
 int signal_pipe[2] = {-1, -1};
 
-/// Ends the mount on SIGTERM and SIGINT, and when its processor time is nearly used up, from a
+/// Ends the mount on SIGTERM and SIGINT, and when its processor time is nearly used up. Has a
 /// thread of its own.
 class SignalWatch {
  public:
@@ -90,7 +90,7 @@ class SignalWatch {
     notify(0);
     thread_.join();
   }
-  /// As a signal would.
+  /// Ends the mount as SIGTERM does.
   static void end_mount() { notify(SIGTERM); }
   static Status install() {
     if (::pipe2(signal_pipe, O_CLOEXEC) != 0) return system_failure(errno, "pipe");
@@ -105,7 +105,7 @@ class SignalWatch {
  private:
   static void notify(char which) {
     const int saved = errno;
-    // The pipe holds thousands of signals; a lost one is a repeated one.
+    // The pipe holds thousands of signals, and one is enough.
     [[maybe_unused]] const ssize_t sent = ::write(signal_pipe[1], &which, 1);
     errno = saved;
   }
@@ -118,13 +118,13 @@ std::size_t cache_of(const MountCommand& command) {
   return command.cache.value_or(default_file_cache(usable_memory()));
 }
 
-/// A megabyte each for all that is under way is much where there is little memory.
+/// Returns the largest request: smaller if there is little memory, because dozens are under way.
 unsigned largest_request(std::uint64_t usable) {
   constexpr std::uint64_t kLittle = std::uint64_t{1} << 30;
   return usable <= kLittle ? 128u << 10 : 1u << 20;
 }
 
-/// What this process takes of what may be limited: the log of vault.db holds a whole commit.
+/// Checks the limits of resources. The log of vault.db must hold a whole commit.
 Status check_limits_of(const MountCommand& command, const Vault& vault, const Background& waiting) {
   constexpr std::uint64_t kLargestLog = 128 << 20, kProgram = std::uint64_t{448} << 20;
   std::error_code none;
@@ -152,7 +152,7 @@ Status check_limits_of(const MountCommand& command, const Vault& vault, const Ba
   return {};
 }
 
-/// Less of what is kept beside the contents of files, where there is little memory.
+/// Lowers the bounds of names and attributes in memory if there is little memory.
 void fit_into_memory(std::uint64_t usable, FileSystemOptions& options) {
   constexpr std::uint64_t kNode = 1 << 10;
   const std::uint64_t part = usable / 16;
@@ -172,8 +172,8 @@ Status lock_vault(Vault& vault) {
   });
 }
 
-/// The vault, locked, with a database that this program knows: opening the volume is a change
-/// already, at the servers too.
+/// Locks the vault and checks its format. Both come before the volume is opened, which already
+/// changes the vault and the servers.
 Result<Vault> take_vault(const stdfs::path& directory) {
   auto vault = Vault::find(directory);
   if (!vault) return vault;
@@ -186,14 +186,14 @@ Result<Vault> take_vault(const stdfs::path& directory) {
   return vault;
 }
 
-/// Whether take_vault() will do, before a person is asked for the passphrase. The vault is not
-/// locked afterwards: other commands go on while the person types.
+/// Checks that take_vault() would succeed, before the user is asked for the passphrase. Does not
+/// keep the lock, so that other commands can run while the user types.
 Status check_vault(const stdfs::path& directory) {
   const auto vault = take_vault(directory);
   return vault ? Status() : Status(fail(vault.error()));
 }
 
-/// What is in its key file, to know whether that has changed since.
+/// Returns the content of vault.key, to see later whether it has changed.
 std::optional<Bytes> key_file_of(const Vault& vault) {
   constexpr std::size_t kLargest = 1 << 16;
   auto content = read_small_file(vault.directory() / "vault.key", kLargest);
@@ -208,7 +208,8 @@ Result<Credential> ask_for_credential(const Vault& vault, const MountCommand& co
   return existing_credential(command.passphrase, command.keyfile, vault, early);
 }
 
-/// Of a locked vault. `asked`: what was in its key file when the credential was asked for.
+/// Unlocks a locked vault. `asked` is the content of vault.key when the user was asked for the
+/// credential.
 Result<VaultKeys> unlock_vault(const Vault& vault, const Credential& credential,
                                const std::optional<Bytes>& asked) {
   auto keys = vault.unlock(credential);
@@ -218,7 +219,7 @@ Result<VaultKeys> unlock_vault(const Vault& vault, const Credential& credential,
               keys.error().message);
 }
 
-/// A damaged vault.db must not be searched, and not be written to.
+/// Heals a damaged vault.db, which must be neither searched nor written before.
 Status heal(const Vault& vault, const MountCommand& command, SealedDisk& disk) {
   if (!stdfs::exists(vault.database())) return {};  // a new vault, or the next step reports it
   auto healed = heal_database(vault.database(), HealFor::order, disk);
@@ -263,7 +264,7 @@ void log_to_terminal(const MountCommand& command) {
   spdlog::flush_on(spdlog::level::info);
 }
 
-/// A file of ours: a link would have the log elsewhere, and a pipe would have us wait.
+/// Logs to a regular file of ours: a link would lead elsewhere, and a pipe could block.
 Status log_to_file(const MountCommand& command, const stdfs::path& path) {
   constexpr int kHow = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const Descriptor file(::open(path.c_str(), kHow, 0600));
@@ -282,7 +283,7 @@ Status log_to_file(const MountCommand& command, const stdfs::path& path) {
 
 // ---- seen from outside -------------------------------------------------------------------------
 
-/// What the control socket and the metrics tell of.
+/// What the control socket and the metrics report on.
 struct Watched {
   MountIdentity identity;
   Volume& volume;
@@ -298,12 +299,12 @@ MountState state_of(const Watched& watched) {
 }
 
 std::vector<Problem> look_at_health(const Watched& watched) {
-  static_cast<void>(watched.volume.server_traffic());  // what is not asked does not show
+  static_cast<void>(watched.volume.server_traffic());  // a server shows as silent only if asked
   return find_problems(state_of(watched));
 }
 
 std::string metrics_page(const Watched& watched) {
-  const auto links = watched.volume.server_traffic();  // whoever does not answer shows below
+  const auto links = watched.volume.server_traffic();  // a silent server shows in the state
   gauge(watched.identity, state_of(watched), links, watched.metrics);
   return watched.metrics.text();
 }
@@ -355,13 +356,13 @@ ControlHandler control_handler(const Watched& watched) {
 
 // ---- the daemon --------------------------------------------------------------------------------
 
-/// Who waits for what becomes of it.
+/// Processes to notify when the mount succeeds, fails or ends.
 struct Audience {
-  Background command;   // that started it, until it is ready
-  LastWord at_the_end;  // those who unmount
+  Background command;   // the command that started the daemon, until it is ready
+  LastWord at_the_end;  // commands that unmount
 };
 
-/// Has the cache follow the memory that is left.
+/// Makes the cache shrink and grow with the free memory.
 Result<std::unique_ptr<MemoryWatch>> watch_memory(FileSystem& files, std::size_t cache) {
   return MemoryWatch::start([&files, cache](unsigned shift) {
     files.set_cache_limit(std::max(cache >> shift, std::min(cache, kLeastFileCache)));
@@ -372,14 +373,14 @@ Result<std::unique_ptr<MemoryWatch>> watch_memory(FileSystem& files, std::size_t
 /// Everything between an open volume and a closed one.
 Status serve(const MountCommand& command, const Vault& vault, MountRights& rights,
              const Watched& watched, Audience& audience, ServiceManager& manager) {
-  // Once more: to unlock the vault and to open the volume took a while.
+  // Checked again, because unlocking the vault and opening the volume took a while.
   if (!command.nonempty && !rights.is_for_other()) S3O_TRY(check_hides_nothing(command.mountpoint));
   S3O_ASSIGN(auto mounted, rights.mount(command));
   auto mount = FuseMount::create(watched.files,
                                  {command.mountpoint.string(), vault.directory().string(),
                                   command.fuse_options, largest_request(usable_memory())},
                                  mounted ? std::move(mounted->device) : Descriptor());
-  if (!mount && mounted) static_cast<void>(unmount(command.mountpoint));  // it has no daemon
+  if (!mount && mounted) static_cast<void>(unmount(command.mountpoint));  // nobody serves it
   if (!mount) return fail(mount.error());
   Guard::start(mounted ? std::move(mounted->abort) : Guard::abort_of(command.mountpoint));
   S3O_ASSIGN(const auto control,
@@ -408,8 +409,8 @@ Status serve(const MountCommand& command, const Vault& vault, MountRights& right
   return told ? served : told;
 }
 
-/// What `work` returns, or why it threw: no memory, no more threads, and their like. What was open
-/// before it is then closed in order.
+/// Returns what `work` returns, or an error if it throws (no memory, no more threads ...), so that
+/// everything opened before is closed in order.
 template <class Work>
 auto guarded(Work work) -> decltype(work()) {
   try {
@@ -426,10 +427,10 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   if (!vault) return fail(vault.error());
   if (command.fake) return {};
   S3O_TRY(check_vault(rights.vault()));
-  // By whoever mounts: a passphrase in /etc/fstab may be for root's eyes only.
+  // The user who mounts is asked; rights.secret() has what only root could read.
   const auto asked = key_file_of(*vault);
   S3O_ASSIGN(auto credential, ask_for_credential(*vault, command, rights.secret()));
-  vault = take_vault(rights.vault());  // as other commands have left it meanwhile
+  vault = take_vault(rights.vault());  // other commands may have changed it meanwhile
   if (!vault) return fail(vault.error());
   if (!command.nonempty && !rights.is_for_other()) S3O_TRY(check_hides_nothing(command.mountpoint));
   const std::string database = vault->database().string();
@@ -437,7 +438,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   const bool in_background = audience.command.is_background();
   ServiceManager manager(in_background ? ServiceManager::Whose::another
                                        : ServiceManager::Whose::ours);
-  // A socket's path must be short: it is named from its folder.
+  // A socket's path must be short, so it is relative to this directory.
   std::error_code error;
   const stdfs::path run_directory = vault->run_directory();
   stdfs::create_directories(run_directory, error);
@@ -462,7 +463,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
     const Room room = volume->device().room();
     const std::uint64_t block = config.params.block_size;
     std::uint64_t growth = room.more * block;
-    if (config.local)  // each of its servers finds the whole disk
+    if (config.local)  // its servers share one disk, and each reports all of it as free
       growth = std::min(growth, space.bytes() / disk_expansion(config.params));
     return room.blocks * block + growth;
   };
@@ -491,7 +492,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
     outcome = fail(advise_on_database(files.error(), command.vault));
   }
   auto closed = volume->close();
-  if (!closed && command.read_only)  // nothing of the files is lost with it
+  if (!closed && command.read_only)  // no file data can be lost
     spdlog::warn("{}", closed.error().message);
   else if (!closed && outcome)
     outcome = fail(closed.error().code,

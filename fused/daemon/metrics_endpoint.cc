@@ -1,4 +1,4 @@
-// The page of metrics of a mount.
+// The thread that serves the page of metrics of a mount.
 #include "fused/daemon/metrics_endpoint.h"
 
 #include "oramcore/base/threads.h"

@@ -1,4 +1,4 @@
-// The daemon's page of metrics, on a thread of its own.
+// Serves the daemon's page of metrics, on a thread of its own.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

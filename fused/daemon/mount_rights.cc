@@ -1,4 +1,5 @@
-// The order of the steps is what keeps root's rights away from what users have written.
+// Gives up root's rights before a mount. The order of the steps keeps these rights away from
+// everything that users have written.
 #include "fused/daemon/mount_rights.h"
 
 #include <unistd.h>
@@ -23,13 +24,13 @@ Result<DirectoryHandle> open_mount_point(const MountCommand& command) {
   return point;
 }
 
-/// In the process that keeps root's rights.
+/// Returns the work of the process that keeps root's rights.
 Errand::Work mounting_for(const User& user, DirectoryHandle point, const MountCommand& command,
                           const std::filesystem::path& vault) {
   const auto at = std::make_shared<DirectoryHandle>(std::move(point));
   const KernelMountOptions options{vault.string(), command.fuse_options, user.uid, user.gid};
   return [at, options](ByteSpan, std::vector<Descriptor>& files) -> Status {
-    S3O_TRY(check_mountpoint(at->path, options.source));  // it took a while
+    S3O_TRY(check_mountpoint(at->path, options.source));  // again: it may have changed
     S3O_TRY(check_empty(*at));
     S3O_ASSIGN(auto mounted, mount_by_descriptor(*at, options));
     files.push_back(std::move(mounted.device));
@@ -83,11 +84,11 @@ Result<std::optional<KernelMount>> MountRights::mount(const MountCommand& comman
     if (files.size() > 1) mounted.abort = std::move(files[1]);
     return std::optional(std::move(mounted));
   }
-  S3O_TRY(check_mountpoint(command.mountpoint, vault_));  // it took a while
+  S3O_TRY(check_mountpoint(command.mountpoint, vault_));  // again: it may have changed
   if (!point_) return std::optional<KernelMount>();
   S3O_ASSIGN(auto mounted, mount_by_descriptor(*point_, {vault_.string(), command.fuse_options,
                                                          ::geteuid(), ::getegid()}));
-  point_.reset();  // it would keep what lies above the mount point in use
+  point_.reset();  // it would keep the file system under the mount point in use
   return std::optional(std::move(mounted));
 }
 

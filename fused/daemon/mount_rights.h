@@ -1,10 +1,10 @@
-// What a mount needs of the rights of whoever started it. For root, who mounts somebody else's
-// vault, all of that is settled before anything of the vault is read:
-//   1. the vault's directory and the mount point are opened, and everything is taken from these;
-//   2. a process is forked that can mount at this mount point, once, and nothing else;
-//   3. the passphrase or key file, which may be for root alone, is read;
+// Does what needs the rights of the user who started a mount. If root mounts another user's vault,
+// all of that happens before anything of the vault is read:
+//   1. the vault's directory and the mount point are opened, and from then on used by descriptor;
+//   2. a process is forked that can mount at this mount point, once, and do nothing else;
+//   3. the passphrase or key file, which only root may be able to read, is read;
 //   4. root becomes the vault's owner for good.
-// From then on the daemon, and the servers that it starts, are programs of the owner's.
+// From then on the daemon, and the servers that it starts, run as the owner.
 #pragma once
 
 #include <filesystem>
@@ -22,8 +22,8 @@ namespace s3oram {
 
 class MountRights {
  public:
-  /// Does the steps above, as far as they are for this user. To be called with one thread; what
-  /// fails leaves a process that is to end. Errors: those of VaultPlace::open() and
+  /// Does the steps above that concern this user. Call it while the process has one thread; after
+  /// an error the process must exit. Errors: those of VaultPlace::open() and
   /// VaultPlace::check_files(), bad_mount_point, usage (options that could give a user root's
   /// rights), those of read_early().
   static Result<MountRights> settle(const MountCommand& command);
@@ -31,13 +31,14 @@ class MountRights {
   /// The vault's directory.
   const std::filesystem::path& vault() const { return vault_; }
   const EarlySecret& secret() const { return secret_; }
-  /// Whether root mounts for somebody else.
+  /// Returns whether root mounts for another user.
   bool is_for_other() const { return mounting_.is_prepared(); }
 
-  /// Mounts by descriptor. None if this user mounts by fusermount3. Once. Errors: bad_mount_point.
+  /// Mounts by descriptor. Returns std::nullopt if this user mounts by fusermount3. Call it once.
+  /// Errors: bad_mount_point.
   Result<std::optional<KernelMount>> mount(const MountCommand& command);
 
-  /// What a FuseMount's run() takes. Once.
+  /// Returns the descriptor for FuseMount::start(). Call it once.
   Descriptor take_cpu_latency() { return std::move(cpu_latency_); }
 
  private:
@@ -47,8 +48,8 @@ class MountRights {
   std::filesystem::path vault_;
   EarlySecret secret_;
   Descriptor cpu_latency_;
-  std::optional<DirectoryHandle> point_;  // of root, who stays root
-  Errand mounting_;                       // of root, who has become somebody else
+  std::optional<DirectoryHandle> point_;  // if root stays root
+  Errand mounting_;                       // if root has become another user
 };
 
 }  // namespace s3oram

@@ -1,3 +1,4 @@
+// The members of the status, and the gauges with the same figures.
 #include "fused/daemon/mount_status.h"
 
 #include <unistd.h>
@@ -108,7 +109,7 @@ json status_json(const MountIdentity& mount, const MountState& state,
 
 namespace {
 
-/// One sample for each kind and, of a kind that is of servers, for each of them.
+/// Sets one gauge for each kind of problem; one for each server if the kind is about servers.
 void gauge_problems(const MountState& state, Metrics& metrics) {
   const auto problems = find_problems(state);
   const auto set = [&](const char* kind, Party server) {
@@ -117,7 +118,7 @@ void gauge_problems(const MountState& state, Metrics& metrics) {
     const bool there = std::ranges::any_of(problems, [&](const Problem& problem) {
       return problem.kind == std::string_view(kind) && problem.server == server;
     });
-    metrics.gauge("s3oramfs_problem", "1 if status tells of a problem of this kind.", labels)
+    metrics.gauge("s3oramfs_problem", "1 if status reports a problem of this kind.", labels)
         .set(there);
   };
   for (const char* kind : kProblemKinds) {

@@ -1,4 +1,4 @@
-// A mounted vault's state as JSON, for the control socket, and as metrics, for Prometheus.
+// Shows a mounted vault's state as JSON, for the control socket, and as metrics, for Prometheus.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,12 +15,12 @@ struct MountIdentity {
   std::int64_t since = 0;  // s since 1970
 };
 
-/// Members keep their names and meanings; new ones may come. `links`: of each server, with the
-/// others.
+/// Returns the status. Members keep their names and meanings; new ones may be added. `links` has
+/// the traffic of each server.
 nlohmann::json status_json(const MountIdentity& mount, const MountState& state,
                            const std::vector<std::vector<LinkTraffic>>& links);
 
-/// Brings the gauges of `metrics` up to date.
+/// Updates the gauges of `metrics`.
 void gauge(const MountIdentity& mount, const MountState& state,
            const std::vector<std::vector<LinkTraffic>>& links, Metrics& metrics);
 

@@ -1,3 +1,4 @@
+// Looks at mount points and dead mounts without asking a daemon, which may hang.
 #include "fused/daemon/mounts.h"
 
 #include <fcntl.h>
@@ -19,8 +20,8 @@
 namespace s3oram {
 namespace {
 
-/// By a name in a directory that is held: whoever may change the path to it cannot have root
-/// unmount something else. An error number.
+/// Unmounts by a name in a directory that is held open, so that a user who can change the path
+/// cannot make root unmount something else. Returns an error number.
 int unmount_as_root(const VaultMount& mount) {
   const auto open = [](const char* path) {
     return Descriptor(::open(path, O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -36,7 +37,7 @@ int unmount_as_root(const VaultMount& mount) {
   return ::fchdir(here.get()) != 0 ? errno : error;
 }
 
-/// An ordinary user may unmount only by a setuid helper. An error number.
+/// Unmounts by a setuid helper, the only way for an ordinary user. Returns an error number.
 Result<int> unmount_as_user(const VaultMount& mount) {
   constexpr std::size_t kMostSaid = 4096;
   S3O_ASSIGN(auto end,
@@ -59,7 +60,7 @@ std::string who_uses(const VaultMount& mount) {
 Status clear_dead_mount(const std::filesystem::path& mountpoint) {
   const auto mount = vault_mounted_at(mountpoint);
   if (!mount) return {};
-  const auto used = Vault::is_in_use(mount->vault);  // not by its daemon, if it was moved
+  const auto used = Vault::is_in_use(mount->vault);  // false negative if the vault was moved
   if (!used || *used || !is_dead(mountpoint)) return {};
   S3O_ASSIGN(const auto error,
              ::geteuid() == 0 ? Result<int>(unmount_as_root(*mount)) : unmount_as_user(*mount));
@@ -67,7 +68,7 @@ Status clear_dead_mount(const std::filesystem::path& mountpoint) {
     spdlog::info("{}: the mount of a daemon that had ended was taken away", mountpoint.string());
     return {};
   }
-  if (error != EBUSY) return {};  // check_mountpoint() says that it is in the way
+  if (error != EBUSY) return {};  // check_mountpoint() reports it
   return fail(Errc::bad_mount_point,
               "{}: a dead mount is in the way, and {}: end that, or run s3oramfs umount {}",
               mountpoint.string(), who_uses(*mount), shell_word(mountpoint));
@@ -75,9 +76,9 @@ Status clear_dead_mount(const std::filesystem::path& mountpoint) {
 
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault) {
-  // A mount's daemon may hang, and others, even root, may not look into somebody's mount.
+  // Looking into a mount could hang with its daemon, and other users, even root, may not do it.
   if (const auto mount = vault_mounted_at(mountpoint)) {
-    const auto used = Vault::is_in_use(mount->vault);  // not by its daemon, if it was moved
+    const auto used = Vault::is_in_use(mount->vault);  // false negative if the vault was moved
     if (used && !*used && is_dead(mountpoint))
       return fail(Errc::bad_mount_point,
                   "{}: a dead mount is in the way: run s3oramfs umount {} first",
@@ -130,7 +131,7 @@ Status check_empty(const DirectoryHandle& mountpoint) {
 Status note_umount_helper(const std::filesystem::path& vault,
                           const std::filesystem::path& mountpoint) {
   if (::geteuid() != 0 || ::access("/sbin/umount.fuse.s3oramfs", X_OK) != 0) return {};
-  // A mount that is only noted.
+  // -f makes mount(8) write its notes without mounting.
   S3O_ASSIGN(auto end, run_program({"mount", "-i", "-f", "-c", "-t", kVaultMountType, "-o",
                                     "uhelper=fuse.s3oramfs", vault, mountpoint}));
   if (end.succeeded()) return {};

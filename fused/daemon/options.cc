@@ -1,3 +1,4 @@
+// Parses the options of a mount.
 #include "fused/daemon/options.h"
 
 #include <grp.h>
@@ -17,11 +18,11 @@
 namespace s3oram {
 namespace {
 
-// What may stand behind -o without a value. A value belongs to a long option of the same name.
+// The words after -o without a value. A word with a value is the long option of that name.
 enum class Use {
-  kernel,   // goes to the kernel
+  kernel,   // passed to the kernel
   ours,     // read_word() acts on it
-  nothing,  // fstab's own, and what is so anyway
+  nothing,  // for fstab, or the default anyway
 };
 struct Word {
   std::string_view name;
@@ -82,7 +83,7 @@ std::string read_cache(const std::string& text, std::optional<std::uint64_t>& by
   return {};
 }
 
-// The largest number is none: to chown(2) it means "as it was".
+// The largest number is not an id: to chown(2) it means "unchanged".
 template <class Id>
 bool is_number(const std::string& text, std::optional<Id>& id) {
   Id number{};
@@ -105,7 +106,7 @@ std::string read_gid(const std::string& text, std::optional<gid_t>& gid) {
   return found ? "" : fmt::format("gid: there is no group {}", text);
 }
 
-// Later words go before earlier ones, as with mount(8).
+// A later word overrides an earlier one, as with mount(8).
 Status read_word(const std::string& word, bool sloppy, MountCommand& command) {
   if (is_for_others(word)) return {};
   if (word == "remount")
@@ -133,7 +134,7 @@ void make_absolute(MountCommand& command) {
   command.named_vault = command.vault;
   command.named_mountpoint = command.mountpoint;
   std::error_code error;
-  // What cannot be looked into is named as it was given.
+  // A path that cannot be resolved stays as it was given.
   const auto vault = std::filesystem::weakly_canonical(command.vault, error);
   if (!error)
     command.vault = vault;

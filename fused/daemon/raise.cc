@@ -21,10 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What SQLite, the client's state, or a row's checksum finds wrong; empty: nothing.
+/// Returns what SQLite, the client's state or a row's checksum finds wrong; empty if nothing.
 Result<std::string> why_not_sound(Database& database, const VolumeParams& params) {
   if (auto damage = find_damage(database); !damage || !damage->empty()) return damage;
-  // In a transaction that ends without a change, as tables are made that are not there yet.
+  // Missing tables are made to be read, so this transaction is rolled back.
   S3O_TRY(database.begin());
   S3O_TRY(ClientState::make_missing_tables(database));
   const StateCheck state = read_state(database, params);
@@ -46,7 +46,7 @@ Result<std::string> why_not_sound(Database& database, const VolumeParams& params
   return std::string();
 }
 
-/// Bytes that the copy takes at most: it is in its log before it is in its file.
+/// Returns the bytes that the copy takes at most: all of it is in its log before it is in its file.
 std::uint64_t room_needed(const fs::path& path) {
   constexpr std::uint64_t kBeside = 16 << 20;
   std::error_code error;
@@ -60,7 +60,7 @@ bool has_room(const fs::path& path, std::uint64_t needed) {
          std::uint64_t{disk.f_bavail} * disk.f_frsize >= needed;
 }
 
-/// The plain file's bytes, which nobody has open, and which has no name any more.
+/// Overwrites the plain file, which nobody else has open and which has no name any more.
 Status wipe(File& plain, std::uint64_t size) {
   const Bytes zeros(1 << 20);
   for (std::uint64_t at = 0; at < size; at += zeros.size())
@@ -69,7 +69,8 @@ Status wipe(File& plain, std::uint64_t size) {
   return plain.sync();
 }
 
-/// Makes `made`, sealed. A reason: it is not what `path` holds.
+/// Makes `made`, sealed. Returns why it does not hold everything that `path` holds; empty if it
+/// does.
 Result<std::string> copy_rows(const fs::path& path, const fs::path& made, SealedDisk& disk) {
   S3O_TRY(remove_database(made));  // of an attempt that was cut short
   const auto tables = salvage(path.string(), made.string(), disk);
@@ -100,7 +101,7 @@ Status put_in_place(Vault& vault, const fs::path& made, SealedDisk& disk) {
   return {};
 }
 
-/// Says why vault.db stays as it is; empty if it is sealed.
+/// Returns why vault.db stays as it is; empty if it is sealed.
 Result<std::string> seal(Vault& vault, SealedDisk& disk) {
   const fs::path path = vault.database(), made = path.string() + ".sealing";
   {
@@ -132,7 +133,7 @@ Result<std::string> raise_database(Vault& vault, SealedDisk& disk) {
     S3O_TRY(vault.mark_sealed());
     return std::string();
   }
-  if (header.kind != DatabaseHeader::Kind::plain) return std::string();  // opening it says why not
+  if (header.kind != DatabaseHeader::Kind::plain) return std::string();  // opening it will fail
   const auto sealed = seal(vault, disk);
   const std::string why = sealed ? *sealed : sealed.error().message;
   if (why.empty())

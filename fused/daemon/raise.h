@@ -1,4 +1,4 @@
-// Seals the vault.db of a vault that an older version made.
+// Seals a vault.db that an older version made.
 #pragma once
 
 #include "oramcore/db/sealed_disk.h"
@@ -6,12 +6,11 @@
 
 namespace s3oram {
 
-/// Replaces a plain vault.db by a sealed one with the same rows, if nothing is wrong with it;
-/// before that it looks through all of it. At any instant the one or the other is there, whole.
-/// What is damaged, or has no room, stays plain: gives the reason, for a user, which the log says
-/// too; empty if it is sealed. Errors: vault.json cannot be written. The vault is locked, and
-/// nobody has vault.db open. To the disk, these are the steps seal-made, seal-marked, seal-replaced
-/// and seal-wiped.
+/// Checks all of a plain vault.db and, if it is sound, replaces it by a sealed one with the same
+/// rows. At any instant one of the two is there, whole. If it is damaged, or the disk has no room,
+/// it stays plain: then logs and returns the reason, for a user. Returns an empty text if vault.db
+/// is sealed. The vault is locked, and nobody has vault.db open. To the disk, these are the steps
+/// seal-made, seal-marked, seal-replaced and seal-wiped. Errors: vault.json cannot be written.
 Result<std::string> raise_database(Vault& vault, SealedDisk& disk);
 
 }  // namespace s3oram

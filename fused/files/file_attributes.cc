@@ -9,8 +9,8 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::uint32_t kPermissions = 07777;
 constexpr std::size_t kLongestXattrName = 255, kLongestXattr = 65'536;
-constexpr std::size_t kLongestXattrList = 65'536;  // a longer one the kernel takes from nobody
-// `ls -l` asks every file for its SELinux label, unless it hears once that there are none here.
+constexpr std::size_t kLongestXattrList = 65'536;  // the kernel accepts no longer list
+// `ls -l` asks every file for its SELinux label, unless EOPNOTSUPP says that there are none here.
 constexpr std::string_view kLabel = "security.selinux";
 
 timespec to_timespec(std::int64_t ns) {
@@ -24,7 +24,7 @@ timespec to_timespec(std::int64_t ns) {
   return time;
 }
 
-/// POSIX ACLs ("system.") are refused, rather than stored and not obeyed.
+/// Refuses POSIX ACLs ("system."), because they would be stored and not obeyed.
 PosixStatus check_xattr_name(std::string_view name) {
   if (name.size() > kLongestXattrName) return posix_error(ERANGE);
   for (const std::string_view space : {"user.", "trusted.", "security."}) {
@@ -34,12 +34,12 @@ PosixStatus check_xattr_name(std::string_view name) {
   return posix_error(EOPNOTSUPP);
 }
 
-/// In a list of names, with the zero behind it.
+/// Returns the bytes of a name in a list, with the zero behind it.
 std::size_t listed_size(const std::string& name) { return name.size() + 1; }
 
 }  // namespace
 
-/// Where damage may hide one, there is one.
+/// Sets labelled_, also if damage may hide a label.
 Status FileSystem::look_for_labels() {
   auto found = metadata_.number(
       fmt::format("SELECT EXISTS (SELECT 1 FROM xattrs WHERE name = CAST('{}' AS BLOB))", kLabel));
@@ -123,7 +123,7 @@ PosixStatus FileSystem::set_xattr(Ino ino, const std::string& name, std::string 
   return {};
 }
 
-/// It stays as it is: by its row, fsck knows that another attribute may be lost with it.
+/// The row stays, so that fsck can report that another attribute may be lost with it.
 tl::unexpected<int> FileSystem::damaged_xattr(Ino ino) {
   tell_of_damage(ino, "one of its extended attributes is damaged");
   return posix_error(EIO);

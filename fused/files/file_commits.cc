@@ -1,4 +1,4 @@
-// What becomes durable, and when: commits, syncs, the ticker and backups.
+// Makes changes durable: commits, syncs, the ticker and backups.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -15,8 +15,8 @@ constexpr std::size_t kPacksAtATime = 4;
 
 // ---- commits -----------------------------------------------------------------------------------
 
-/// What the commit that begins is to reserve. Nothing follows the commits of an unmount, which give
-/// back what was not used.
+/// Returns the inode numbers that the beginning commit must reserve. The commits of an unmount give
+/// back unused ones, because no inode is made after them.
 std::optional<Ino> FileSystem::numbers_to_reserve() {
   reserving_ = reserved_;
   if (!makes_inodes_) return std::nullopt;
@@ -49,7 +49,7 @@ void FileSystem::committed(const Status& outcome) {
   cache_.numbers.end_commit(outcome.has_value());
   backups_.committed(outcome.has_value());
   backup_wakes_.notify_all();  // one may be due, or due sooner
-  cache_.wake(false);          // a commit needs no server, and brings no waiting access further
+  cache_.wake(false);          // a commit needs no server, so it is no progress of an access
 }
 
 PosixStatus FileSystem::commit(Lock& lock) {
@@ -66,13 +66,13 @@ PosixStatus FileSystem::commit(Lock& lock) {
   return {};
 }
 
-/// Whether there may be changes; bounds those that wait in memory.
+/// Waits until a change may begin, so that the changes in memory stay bounded. EROFS if read-only.
 PosixStatus FileSystem::admit(Lock& lock) {
   if (options_.read_only) return posix_error(EROFS);
   const auto has_room = [&] { return metadata_.uncommitted_bytes() < options_.most_uncommitted; };
   if (has_room()) return {};
-  // Here, as it needs no server: the ticker may be waiting for one. What fails is told, and is
-  // tried again by it.
+  // Commit here instead of in the ticker, which may be waiting for a server; a commit needs none.
+  // committed() logs a failure, and the ticker tries again.
   if (commit(lock) && has_room()) return {};
   kick_ = true;
   ticker_wakes_.notify_all();
@@ -86,7 +86,7 @@ PosixStatus FileSystem::flush(Lock& lock, const std::vector<NodePtr>& nodes) {
   return {};
 }
 
-/// Unlinked files cost no accesses: their data need not survive.
+/// Leaves out unlinked files, whose data need not survive.
 std::vector<FileSystem::NodePtr> FileSystem::unflushed_nodes() const {
   std::vector<NodePtr> nodes;
   for (const auto& [ino, node] : nodes_)
@@ -94,19 +94,19 @@ std::vector<FileSystem::NodePtr> FileSystem::unflushed_nodes() const {
   return nodes;
 }
 
-/// Lets new contents take the place of those that they replace.
+/// Puts new contents in the place of those that they replace.
 void FileSystem::settle(const std::function<bool(const Node&)>& which) {
   if (!cache_.has_replacements()) return;
   for (const auto& [ino, node] : nodes_)
     if (node->replacement && which(*node)) cache_.settle_or_tell(*node);
 }
 
-/// A file may be emptied and written anew faster than its contents become durable: once in a while
-/// one of them does, before it is emptied again.
+/// A program may empty and rewrite a file faster than its contents become durable. So once every
+/// commit_every a content is flushed before the file is emptied again.
 void FileSystem::keep_one_content(Lock& lock, const NodePtr& node) {
   const auto old = timing_.now() - options_.commit_every;
   if (!node->replacement || node->size == 0 || node->replacement->since > old || failing_) return;
-  // What fails stays dirty, and the ticker tells.
+  // After a failure the data stays dirty; the ticker tries again and logs.
   if (flush(lock, {node})) return;
   kick_ = true;
   ticker_wakes_.notify_all();
@@ -136,7 +136,7 @@ PosixStatus FileSystem::sync_all() {
   return outcome;
 }
 
-/// Moves what is left in packs that hold little, so that their blocks come free.
+/// Moves pieces out of packs that hold little, so that their blocks become free.
 void FileSystem::empty_packs() {
   for (const BlockId pack : cache_.packs.sparse(kPacksAtATime)) {
     const auto pieces = metadata_.pieces(pack);
@@ -144,15 +144,15 @@ void FileSystem::empty_packs() {
     for (const ExtentKey& piece : *pieces) {
       const auto row = metadata_.inodes.find(piece.ino);
       if (!row || !*row || (*row)->nlink == 0) continue;
-      // An error is for whoever opens the file.
+      // Errors are ignored here: a user of the file will get them.
       if (const auto node = load(piece.ino); node && cache_.move_out(**node, piece.index, pack))
         drop_if_idle(piece.ino);
     }
   }
 }
 
-/// The kernel refers to as many inodes as it likes; those of which the tables know all are read
-/// again when it uses them.
+/// Bounds the nodes in memory, because the kernel may refer to any number of inodes. Drops nodes
+/// that the tables hold completely; they are read again when they are used.
 void FileSystem::trim() {
   if (nodes_.size() <= options_.most_nodes) return;
   std::erase_if(nodes_, [](const auto& entry) {
@@ -214,7 +214,7 @@ Timing::Time FileSystem::beat() {
 
 // ---- backups -----------------------------------------------------------------------------------
 
-/// `last`: at the unmount, when everything else has ended.
+/// `last`: called by unmount(), when everything else has ended.
 PosixStatus FileSystem::back_up(Lock& lock, bool last) {
   return backups_.make(
       lock, [this](Lock& held) { return commit(held); },
@@ -244,7 +244,7 @@ void FileSystem::run_backups() {
     backup_wanted_ = false;
     if (outcome) backup_failure_.clear();
     if (outcome || stopping_) continue;
-    // While rows are damaged the last backup stays, and status says so.
+    // While rows are damaged the last backup stays, and status reports the damage.
     if (outcome.error() == EUCLEAN) {
       timing_.wait(lock, backup_wakes_, timing_.now() + options_.back_up_every);
       continue;

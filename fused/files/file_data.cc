@@ -1,4 +1,4 @@
-// Data of files, and the figures of the whole file system.
+// Reads and writes the data of files, and reports the figures of the whole file system.
 #include <linux/falloc.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -38,11 +38,11 @@ Posix<bool> FileSystem::write(Ino ino, std::uint64_t offset, ByteSpan in, bool f
   const std::uint64_t end = offset + in.size();
   auto written = cache_.write(lock, *node, offset, in, from_page_cache);
   if (!written && written.error() == ENOSPC && cache_.has_replacements()) {
-    settle([](const Node& other) { return other.unflushed == 0; });  // what they replace gives room
+    settle([](const Node& other) { return other.unflushed == 0; });  // frees what they replace
     written = cache_.write(lock, *node, offset, in, from_page_cache);
   }
   if (!written) {
-    // The kernel's size of the file, and so everybody's, has grown already.
+    // The kernel has already grown the file, and shows that size to everybody.
     if (from_page_cache && end > node->size) S3O_POSIX_TRY(cache_.truncate(*node, end));
     return posix_error(written.error());
   }
@@ -53,8 +53,8 @@ Posix<bool> FileSystem::write(Ino ino, std::uint64_t offset, ByteSpan in, bool f
   return other_room;
 }
 
-/// Room cannot be promised to a file: the volume's blocks are not reserved. Without PUNCH_HOLE or
-/// ZERO_RANGE all that happens is the growth of the size; but what cannot have room is refused.
+/// Cannot reserve room for a file, because the volume's blocks are not reserved. Without PUNCH_HOLE
+/// or ZERO_RANGE it only grows the size, and fails if there is no room now.
 PosixStatus FileSystem::fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length) {
   constexpr int kKnown = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
   if ((mode & ~kKnown) != 0) return posix_error(EOPNOTSUPP);
@@ -85,7 +85,7 @@ Posix<std::uint64_t> FileSystem::seek(Ino ino, std::uint64_t offset, int whence)
   return cache_.seek(*node, offset, whence == SEEK_DATA);
 }
 
-/// Many programs replace files that way, and do not sync: the data is flushed at once.
+/// Flushes a rewritten file at once, because many programs replace files that way without a sync.
 void FileSystem::closed(Ino ino) {
   const Lock lock(mutex_);
   const auto node = known(ino);
@@ -94,7 +94,7 @@ void FileSystem::closed(Ino ino) {
     spdlog::error("inode {}: its new content waits: {}", ino, std::strerror(completed.error()));
 }
 
-/// It came from the kernel's cache, and nobody waited for that.
+/// Nobody waited for the write-back of the data, so its ENOSPC is reported here.
 PosixStatus FileSystem::closing(Ino ino) {
   const Lock lock(mutex_);
   const auto node = known(ino);
@@ -102,7 +102,8 @@ PosixStatus FileSystem::closing(Ino ino) {
   return {};
 }
 
-/// What is freed and still held for a backup is given back when there is need. `spare`: left free.
+/// Counts blocks as free that are held for a backup, because a new backup releases them on demand.
+/// `spare` bytes are left out.
 std::uint64_t FileSystem::free_bytes(std::uint64_t spare) const {
   const std::uint64_t taken = cache_.room_bytes() + spare;
   const std::uint64_t room =
@@ -118,7 +119,7 @@ Posix<struct statvfs> FileSystem::statfs() {
   out.f_bfree = free_bytes(0) / cache_.block_size();
   out.f_bavail = free_bytes(cache_.spare_bytes()) / cache_.block_size();
   out.f_blocks = cache_.numbers.owned() + cache_.room_bytes() / cache_.block_size() + out.f_bfree;
-  out.f_ffree = out.f_favail = out.f_bavail;  // as many as there is room for a block each
+  out.f_ffree = out.f_favail = out.f_bavail;  // one block for each new file
   out.f_files = inodes_ + out.f_ffree;
   out.f_namemax = 255;
   return out;

@@ -1,4 +1,4 @@
-// Names: directories and what leads from a name to an inode.
+// Names: lookup, creation, removal, renaming and listing.
 #include <linux/fs.h>
 #include <spdlog/spdlog.h>
 
@@ -27,7 +27,7 @@ Posix<FileSystem::NodePtr> FileSystem::find(Ino parent, std::string_view name) {
   return name == ".." ? named(directory->row.parent) : child(*directory, name);
 }
 
-/// Has the name lead to the node, whether or not it exists; the rest is the caller's part.
+/// Makes the name lead to the node, whether or not the name exists. The caller updates the nodes.
 void FileSystem::enter(const Node& directory, std::string_view name, const Node& node) {
   const std::uint32_t type = node.row.mode & S_IFMT;
   metadata_.dentries.put({directory.ino, std::string(name)}, {node.ino, type});
@@ -35,7 +35,7 @@ void FileSystem::enter(const Node& directory, std::string_view name, const Node&
     listing->put(std::string(name), node.ino, type);
 }
 
-/// Takes the name out of the directory; the rest is the caller's part.
+/// Takes the name out of the directory. The caller updates the nodes.
 void FileSystem::leave(Node& directory, std::string_view name) {
   metadata_.dentries.erase({directory.ino, std::string(name)});
   if (Listing* listing = listings_.find(directory.ino)) listing->erase(std::string(name));
@@ -56,8 +56,8 @@ tl::unexpected<int> FileSystem::lost_names(Ino directory) {
   return posix_error(EIO);
 }
 
-/// Enters a name that does not exist, or that lose_name() has taken from another node. The link
-/// count of `node` is the caller's part.
+/// Enters a name that does not exist, or that lose_name() has taken from another node. The caller
+/// updates the link count of `node`.
 PosixStatus FileSystem::add_name(Node& directory, std::string_view name, Node& node,
                                  std::int64_t now) {
   if (directory.row.nlink == 0) return posix_error(ENOENT);
@@ -79,7 +79,7 @@ void FileSystem::remove_name(Node& directory, std::string_view name, Node& node)
   lose_name(directory, node);
 }
 
-/// The name itself is the caller's part.
+/// Takes a link from the node. The caller removes the name itself.
 void FileSystem::lose_name(Node& directory, Node& node) {
   if (is_directory(node)) {
     --directory.row.nlink;
@@ -129,7 +129,7 @@ Posix<struct stat> FileSystem::make_unnamed(const Caller& caller, Ino parent, st
   return refer(*node);
 }
 
-/// With the next number, which it takes in settle_number(); no name leads to it.
+/// Makes a node without a name. It has the next number, which settle_number() then uses up.
 FileSystem::NodePtr FileSystem::new_node(const Caller& caller, const Node& directory,
                                          const NewNode& what) {
   const bool inherit = (directory.row.mode & S_ISGID) != 0;
@@ -203,7 +203,7 @@ PosixStatus FileSystem::check_replaceable(const Node& node, Node& target) {
   return empty ? PosixStatus() : posix_error(ENOTEMPTY);
 }
 
-/// What flush_to_rename() takes: whose content a rename puts in the place of another's.
+/// Returns the nodes whose content a rename puts in the place of another's, for flush_to_rename().
 Posix<std::vector<FileSystem::NodePtr>> FileSystem::replacing(Node& from, std::string_view name,
                                                               Node& to, std::string_view new_name,
                                                               unsigned flags) {
@@ -226,7 +226,7 @@ std::vector<Ino> FileSystem::replacing(Ino parent, std::string_view name, Ino ne
   return files;
 }
 
-// The kernel holds the directories: no other operation changes the names meanwhile.
+// The kernel locks both directories, so no other operation changes the names during the flush.
 PosixStatus FileSystem::flush_to_rename(Lock& lock, const std::vector<NodePtr>& nodes,
                                         const std::function<bool()>& killed) {
   const bool waits =
@@ -305,12 +305,12 @@ Posix<std::string> FileSystem::readlink(Ino ino) {
   return node->row.target;
 }
 
-/// In memory, or made of the table.
+/// Returns the listing from memory, or makes it from the table.
 Posix<Listing*> FileSystem::listing(Ino directory) {
   if (Listing* kept = listings_.find(directory)) return kept;
   std::vector<DirectoryEntry> entries;
   const auto add = [&](const DentryKey& key, const DentryRow& row) {
-    // The kernel would refuse the whole listing.
+    // The kernel would refuse the whole listing because of one impossible name.
     if (const char* problem = name_problem(key.name); problem || row.ino == 0)
       tell_of_damage(directory, fmt::format("an impossible name in this directory: {}",
                                             problem ? problem : "it leads nowhere"));

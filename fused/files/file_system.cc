@@ -1,4 +1,4 @@
-// Mounting, and the life of nodes.
+// Mounting and unmounting, and the life of nodes.
 #include "fused/files/file_system.h"
 
 #include <spdlog/spdlog.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kSmallBackup = 64;  // blocks: an unmount waits for it
 
-constexpr std::size_t kFreedAtOnce = 8'192;  // blocks of a file that is gone
+constexpr std::size_t kFreedAtOnce = 8'192;  // blocks of a deleted file
 
 bool is_usable(const InodeRow& row) {
   return is_file_type(row.mode & S_IFMT) && row.size <= kLargestFile &&
@@ -84,7 +84,7 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
   if (auto examined = metadata_.examine(); !examined && !options_.read_only)
     return damaged(examined.error());
   if (auto root = load_root(); !root) return damaged(root.error());
-  // Looking at what can still be read must not need all of it.
+  // A read-only mount must not need the tables to be whole.
   if (auto numbered = number_inodes(); !numbered && !options_.read_only)
     return damaged(numbered.error());
   if (auto numbered = number_blocks(mapped); !numbered && !options_.read_only)
@@ -121,8 +121,8 @@ Node& FileSystem::make_root() {
   return *nodes_.emplace(kRootIno, root).first->second;
 }
 
-/// If its attributes are lost it is made again: what is in it does not depend on them. If they are
-/// damaged they are used as they read, for want of others, and stay damaged until they change.
+/// Makes the root directory again if its attributes are lost, because its names do not depend on
+/// them. Uses damaged attributes as they read; they stay damaged until they change.
 Status FileSystem::load_root() {
   auto stored = metadata_.inodes.find(kRootIno);
   const bool hidden = !stored && stored.error().code == Errc::damaged_vault;
@@ -146,7 +146,7 @@ Status FileSystem::load_root() {
       store(root);
     }
   }
-  references_[kRootIno] = 1;  // for ever
+  references_[kRootIno] = 1;  // never forgotten
   return {};
 }
 
@@ -160,8 +160,8 @@ Status FileSystem::number_inodes() {
   return {};
 }
 
-/// Which blocks are free, and which can be believed. After a crash some were written whose extents
-/// did not commit; they are freed.
+/// Finds out which blocks are free and which extents can be believed. Frees blocks that were
+/// written before a crash and whose extents did not commit.
 Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   auto places = metadata_.owned_places();
   if (!places) {
@@ -170,7 +170,7 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   }
   cache_.held.reset(mapped, *places, cache_.block_size());
   const std::vector<BlockId> backups = backups_.blocks();
-  for (const BlockId block : backups) cache_.held.released(block);  // no file's
+  for (const BlockId block : backups) cache_.held.released(block);  // they belong to no file
   std::set<BlockId> owned(backups.begin(), backups.end());
   S3O_ASSIGN(auto counted, metadata_.number("SELECT CAST(TOTAL(blocks) AS INTEGER) FROM inodes"));
   cache_.extents_damaged = static_cast<std::uint64_t>(counted) > places->size() ||
@@ -182,7 +182,7 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
     if (!is_packed(each.place)) continue;
     const bool good = cache_.held.good(each.place);
     if (good) cache_.packs.add(each.place, each.valid);
-    // Other pieces may lie there, which nobody releases: then the pack is not freed.
+    // Unknown pieces may lie in the pack. A use that nobody releases keeps it from being freed.
     if (!good || cache_.extents_damaged) cache_.packs.add(each.place, 0);
   }
   std::vector<BlockId> lost, unowned;
@@ -198,8 +198,8 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   if (options_.read_only) return {};
   std::set_difference(mapped.begin(), mapped.end(), owned.begin(), owned.end(),
                       std::back_inserter(unowned));
-  // Where tables are damaged, what seems to be nobody's may be a lost row's. And a block that is
-  // missing may be there under another number.
+  // If tables are damaged, a block without an owner may belong to a lost row. If blocks are
+  // missing, it may be one of them under another number.
   if (!unowned.empty() && (cache_.extents_damaged || metadata_.damage.any() || !lost.empty())) {
     spdlog::error(
         "{} blocks belong to no file, as far as can be told: they are kept until "
@@ -213,7 +213,7 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   return {};
 }
 
-/// After a crash: files that were unlinked while open.
+/// Frees files that were unlinked while open, and that a crash left.
 Status FileSystem::free_orphans(Lock& lock) {
   S3O_ASSIGN(auto orphans, metadata_.orphans());
   for (const Ino ino : orphans) {
@@ -238,7 +238,7 @@ Status FileSystem::unmount() {
   stop_threads();
   lock.lock();
   if (options_.read_only) {
-    // Where blocks lie has changed; if that cannot be committed, they lie where they lay before.
+    // Positions have changed, but need not commit: after a crash the old ones are valid.
     if (!cache_.wait(lock, [&] { return is_idle(); })) spdlog::warn("the device does not finish");
     return {};
   }
@@ -256,7 +256,7 @@ Status FileSystem::unmount() {
   if (outcome && backups_.is_outdated() && options_.back_up_every.count() > 0 && is_small)
     if (auto backed_up = back_up(lock, true); !backed_up)
       spdlog::warn("the last changes are in no backup yet ({})", std::strerror(backed_up.error()));
-  // What has not ended in the time that the flush had does not end.
+  // The device had the whole flush to finish; it gets no second deadline.
   const bool idle = cache_.wait_since(begun, lock, [&] { return is_idle(); });
   if (!outcome)
     return fail(code_of_barrier(outcome.error()),
@@ -269,7 +269,7 @@ Status FileSystem::unmount() {
 
 // ---- nodes -------------------------------------------------------------------------------------
 
-/// The kernel names only nodes that it has looked up.
+/// Returns a node that the kernel has looked up. ESTALE for others.
 Posix<FileSystem::NodePtr> FileSystem::known(Ino ino) {
   if (!references_.contains(ino)) return posix_error(ESTALE);
   return load(ino);
@@ -285,7 +285,8 @@ void FileSystem::tell_of_damage(Ino ino, const std::string& what) {
   metadata_.damage.note(fmt::format("inode {}: {}", ino, what));
 }
 
-/// `unlinked`: a node that no name leads to. All others have one, whatever their row says.
+/// Returns the node, from its row if it is not in memory. `unlinked` is true for a node that no
+/// name leads to; for others a link count of 0 is damage.
 Posix<FileSystem::NodePtr> FileSystem::load(Ino ino, bool unlinked) {
   if (const auto found = nodes_.find(ino); found != nodes_.end()) return found->second;
   S3O_POSIX_GET(row, metadata_.inodes.find(ino));
@@ -306,7 +307,7 @@ Posix<FileSystem::NodePtr> FileSystem::load(Ino ino, bool unlinked) {
   return node;
 }
 
-/// By its number: the kernel may never have heard of it, and it need not exist.
+/// Returns a node by a number that the kernel may not know and that need not exist.
 Posix<FileSystem::NodePtr> FileSystem::named(Ino ino) {
   if (!nodes_.contains(ino)) {
     S3O_POSIX_GET(row, metadata_.inodes.find(ino));
@@ -326,7 +327,7 @@ Posix<FileSystem::NodePtr> FileSystem::child(Node& directory, std::string_view n
   return posix_error(EIO);
 }
 
-/// The attributes, and one more reference of the kernel.
+/// Returns the attributes, and counts one more reference of the kernel.
 struct stat FileSystem::refer(Node& node) {
   ++references_[node.ino];
   return attributes(node);
@@ -339,7 +340,8 @@ PosixStatus FileSystem::end(Lock& lock, const NodePtr& node) {
   for (std::uint64_t next = 0;;) {
     S3O_POSIX_GET(more, cache_.free_blocks(*node, next, kFreedAtOnce));
     if (!more) break;
-    // So that others go on meanwhile. What fails is told, and the ticker tries it again.
+    // Waiting for a commit lets other operations run. committed() logs a failure, and the ticker
+    // tries again.
     std::ignore = commit(lock);
   }
   std::vector<XattrKey> xattrs;

@@ -4,12 +4,12 @@
 //                          -> DataCache -> BlockDevice
 //
 // Operations work in memory; commits make them durable, every few seconds and at every barrier
-// (fsync, unmount). Permissions are the kernel's part (default_permissions), and so is the clearing
-// of set-id bits; inheriting a directory's group is done here.
+// (fsync, unmount). The kernel checks permissions (default_permissions) and clears set-id bits; a
+// new file inherits its directory's group here.
 //
-// Threads: all methods may be called from any thread; they may block on the device, at most for
-// the deadline without progress. Lock: one mutex over everything, never held while waiting.
-// Lock order: this mutex, then the device's inner ones.
+// Threads: all methods may be called from any thread. They may block on the device, at most until
+// it has made no progress for the deadline. Lock: one mutex over everything, never held while
+// waiting. Lock order: this mutex, then the device's inner ones.
 #pragma once
 
 #include <sys/stat.h>
@@ -37,13 +37,14 @@ struct FileSystemOptions {
   CacheOptions cache;
   std::chrono::milliseconds commit_every{5'000};
   bool update_atime = true;                  // as relatime does
-  bool read_only = false;                    // nothing of the files is changed, freed or committed
+  bool read_only = false;                    // files are not changed, freed or committed
   std::uint32_t root_uid = 0, root_gid = 0;  // of a new root directory
-  bool own_ticker = true;                    // a thread that calls beat(); otherwise the owner does
-  std::size_t most_uncommitted = 48 << 20;   // bytes of rows; operations wait for a commit beyond
-  std::size_t most_nodes = 50'000;           // about; beyond, those that can be read again go
-  std::chrono::milliseconds back_up_every{0};  // at most (backups.h); 0: only if asked
-  /// Bytes of files for which the disk of the database has room: df promises no more.
+  bool own_ticker = true;                    // a thread calls beat(); otherwise the owner does
+  std::size_t most_uncommitted = 48 << 20;   // bytes of rows; above, operations wait for a commit
+  std::size_t most_nodes = 50'000;           // about; above, nodes are dropped and read again later
+  std::chrono::milliseconds back_up_every{0};  // at most (backups.h); 0: only on request
+  /// Returns the bytes of files for which the disk of the database has room. statfs() reports no
+  /// more.
   std::function<std::uint64_t()> database_room = [] { return std::uint64_t{1} << 60; };
 };
 
@@ -66,7 +67,7 @@ struct AttributeChange {
 
 struct OpenedDirectory {
   bool alone = false;       // nobody else has it open
-  std::int64_t shrunk = 0;  // ns since 1970: since then no name has gone from it
+  std::int64_t shrunk = 0;  // no name has been removed from it since: ns since 1970
 };
 
 struct FileSystemStatus {
@@ -74,23 +75,23 @@ struct FileSystemStatus {
   std::uint64_t nodes = 0;                  // of the inodes, those in memory
   std::uint64_t uncommitted_rows = 0;       // changes of names, attributes and extents
   std::uint64_t failing_bytes = 0;          // of dirty_bytes: the last attempt to write them failed
-  std::uint64_t no_room_bytes = 0;          // of failing_bytes: for want of room on the device
-  std::chrono::milliseconds failing_for{};  // the first of them
-  std::chrono::milliseconds lag{};          // about everything older is durable; 0: all of it
-  std::uint64_t damage = 0;                 // places in vault.db's tables of files
-  std::string first_damage;                 // of them, in words
-  std::uint64_t lost_blocks = 0;            // that files name, and the device does not hold
+  std::uint64_t no_room_bytes = 0;          // of failing_bytes: because the device was full
+  std::chrono::milliseconds failing_for{};  // since the first failure
+  std::chrono::milliseconds lag{};          // about everything older is durable; 0: everything is
+  std::uint64_t damage = 0;                 // damaged places in vault.db's tables of files
+  std::string first_damage;                 // the first of them, in words
+  std::uint64_t lost_blocks = 0;            // blocks that files name and the device does not hold
   BackupStatus backup;
-  std::string backup_failure;  // why the last one could not be made; or empty
+  std::string backup_failure;  // why the last backup failed; or empty
   std::chrono::milliseconds backup_failing_for{};
 };
 
 class FileSystem final : public CommitParticipant {
  public:
   /// Opens, or makes, the file system in `database`, the file on `disk` that the device commits to.
-  /// Frees what nobody owns. The device is fresh; its last callback must come before the
-  /// destructor. One damaged row costs the file it belongs to, which gives EIO, and no more: never
-  /// wrong bytes, nor a name or an attribute that seems not to be there. Errors: damaged_vault.
+  /// Frees blocks that nobody owns. The device must be unused; its last callback must come before
+  /// the destructor. A damaged row costs the file it belongs to, which returns EIO, and no more: no
+  /// operation returns wrong bytes, or hides a name or an attribute. Errors: damaged_vault.
   static Result<std::unique_ptr<FileSystem>> mount(BlockDevice& device, const std::string& database,
                                                    const FileSystemOptions& options,
                                                    Disk& disk = system_disk());
@@ -98,50 +99,51 @@ class FileSystem final : public CommitParticipant {
   /// Frees unlinked files, flushes, commits, and waits until the device has no callback of ours
   /// left. No operation may run or follow. An error says what is not durable.
   Status unmount();
-  /// Lets an unmount() wait only a moment for a device that has made no progress for the deadline.
+  /// Makes unmount() wait only a moment for a device that has made no progress for the deadline.
   void hurry();
 
-  // Names. A stat returned by lookup, make or link is a reference of the kernel: see forget().
-  /// "." finds an inode by its number alone, and ".." the directory that a directory lies in: for
-  /// file handles (NFS), which outlive what the kernel remembers. ESTALE if it has no name any
-  /// more.
+  // Names. Each stat returned by lookup, make or link is a reference that the kernel holds until
+  // forget().
+
+  /// "." finds an inode by its number alone, and ".." the parent of a directory: for file handles
+  /// (NFS), which outlive the kernel's cache. ESTALE if the inode has no name any more.
   Posix<struct stat> lookup(Ino parent, std::string_view name);
   void forget(Ino ino, std::uint64_t references);
   Posix<struct stat> make(const Caller& caller, Ino parent, std::string_view name,
                           const NewNode& what);
-  /// A file without a name (O_TMPFILE), which link() may give it. Otherwise it goes with its last
-  /// reference.
+  /// Makes a file without a name (O_TMPFILE). link() may give it one; otherwise it is freed with
+  /// its last reference.
   Posix<struct stat> make_unnamed(const Caller& caller, Ino parent, std::uint32_t mode);
   Posix<struct stat> link(Ino ino, Ino parent, std::string_view name);
   PosixStatus unlink(Ino parent, std::string_view name);
   PosixStatus rmdir(Ino parent, std::string_view name);
   /// `flags`: RENAME_NOREPLACE, RENAME_EXCHANGE or RENAME_WHITEOUT, which leaves a device of the
-  /// caller's with the number 0 in the place of the old name. A file that replaces another, or is
-  /// exchanged with it, is flushed first, so that no crash leaves a name with less than the old or
-  /// the new content. EINTR if the caller is `killed` by then, and nothing is renamed: the kernel
-  /// would tell the file's next user of a lost write, because the times that it would send now are
-  /// interrupted. Gives the directories that lie in another one now.
+  /// caller's with the number 0 in the place of the old name. Flushes a file first that replaces
+  /// another or is exchanged with it, so that after a crash a name has the old or the new content.
+  /// Returns the directories whose parent has changed. EINTR, and nothing is renamed, if the caller
+  /// was `killed` during the flush: the times that the kernel would send now are interrupted, and
+  /// it would report a lost write to the file's next user.
   Posix<std::vector<Ino>> rename(
       Ino parent, std::string_view name, Ino new_parent, std::string_view new_name, unsigned flags,
       const std::function<bool()>& killed = [] { return false; }, const Caller& caller = {});
-  /// The files that such a rename would flush.
+  /// Returns the files that such a rename would flush.
   std::vector<Ino> replacing(Ino parent, std::string_view name, Ino new_parent,
                              std::string_view new_name, unsigned flags);
   Posix<std::string> readlink(Ino ino);
-  /// Up to `most` entries after this position (listings.h), "." and ".." first. Where damage may
-  /// hide some, EIO behind the last that can be read.
+  /// Returns up to `most` entries after this position (listings.h), "." and ".." first. If damage
+  /// may hide some, EIO after the last that can be read.
   Posix<std::vector<DirectoryEntry>> list(
       Ino ino, DirPosition after = 0, std::size_t most = std::numeric_limits<std::size_t>::max());
-  /// From now on until close_directory() the listing stays in memory once it has been read.
+  /// Keeps the listing in memory, once it is read, until close_directory().
   Posix<OpenedDirectory> open_directory(Ino ino);
   void close_directory(Ino ino);
-  /// As in OpenedDirectory.
+  /// Returns OpenedDirectory::shrunk of now.
   Posix<std::int64_t> shrunk(Ino directory);
 
   // Attributes.
   Posix<struct stat> getattr(Ino ino);
-  /// A size alone that is the present one changes no times: the kernel, which keeps them while the
-  /// file is in use, does not either.
+  /// Changes no times if the only change is the present size, as the kernel does, which keeps the
+  /// times while the file is in use.
   Posix<struct stat> setattr(Ino ino, const AttributeChange& change);
   PosixStatus set_xattr(Ino ino, const std::string& name, std::string value, int flags);
   Posix<std::string> get_xattr(Ino ino, const std::string& name);
@@ -149,19 +151,19 @@ class FileSystem final : public CommitParticipant {
   PosixStatus remove_xattr(Ino ino, const std::string& name);
 
   // Data.
-  /// `quietly`: the access time stays as it is.
+  /// Returns the bytes read. `quietly` leaves the access time as it is.
   Posix<std::size_t> read(Ino ino, std::uint64_t offset, MutableByteSpan out, bool quietly = false);
-  /// `from_page_cache`: the kernel writes back, and tells the times itself; what cannot be taken it
-  /// gives up, and a hole is left. Gives whether the room that the file takes (st_blocks) has
-  /// changed.
+  /// Returns whether the room that the file takes (st_blocks) has changed. `from_page_cache`: the
+  /// kernel writes back dirty pages and sends the times itself; it gives up data that is refused,
+  /// which leaves a hole.
   Posix<bool> write(Ino ino, std::uint64_t offset, ByteSpan in, bool from_page_cache);
   PosixStatus fallocate(Ino ino, int mode, std::uint64_t offset, std::uint64_t length);
   Posix<std::uint64_t> seek(Ino ino, std::uint64_t offset, int whence);
-  /// A file that was open for writing is open no more. What a crash then leaves of a file that was
-  /// truncated to nothing and written anew is its former or its new content, whole; but on a full
-  /// device, where the former one makes room, perhaps a part of the new one.
+  /// Called when the last writer of a file has closed it. A file that was truncated to nothing and
+  /// written again has its old or its new content, whole, after a crash; on a full device, where
+  /// the old content makes room, perhaps a part of the new one.
   void closed(Ino ino);
-  /// A descriptor is being closed: ENOSPC if data of the file waits for room.
+  /// Called when a descriptor is being closed. ENOSPC if data of the file waits for room.
   PosixStatus closing(Ino ino);
 
   // Barriers: ok means durable.
@@ -170,19 +172,19 @@ class FileSystem final : public CommitParticipant {
   PosixStatus sync_all();
 
   /// Makes a backup of all names and attributes that are committed now, and waits for it. Errors:
-  /// EUCLEAN (vault.db is damaged: the last backup stays), and those of Backups::make().
+  /// EUCLEAN (vault.db is damaged; the last backup stays), and those of Backups::make().
   PosixStatus back_up();
 
-  /// Contents that the device has leave the memory: for measurements.
+  /// Drops cached contents that the device has, for measurements.
   void drop_clean();
-  /// Bytes of file contents in memory from now on (CacheOptions::limit).
+  /// Sets the bytes of file contents in memory (CacheOptions::limit).
   void set_cache_limit(std::size_t bytes);
 
   Posix<struct statvfs> statfs();
   FileSystemStatus status();
 
-  /// Commits what is due and tries again what failed; waits for it. Gives the time of the next
-  /// beat. One call at a time, and none during unmount().
+  /// Commits what is due, tries again what failed, and waits for both. Returns when the next beat
+  /// is due. One call at a time, and none during unmount().
   Timing::Time beat();
 
   // CommitParticipant, called on the device's thread.
@@ -213,7 +215,7 @@ class FileSystem final : public CommitParticipant {
   Posix<NodePtr> find(Ino parent, std::string_view name);
   struct stat refer(Node& node);
   struct stat attributes(const Node& node) const;
-  /// Brings node.xattr_names up to date, too.
+  /// Updates node.xattr_names too.
   Posix<std::vector<std::string>> xattr_names(Node& node);
   void store(const Node& node) { metadata_.inodes.put(node.ino, node.row); }
   PosixStatus admit(Lock& lock);
@@ -234,8 +236,8 @@ class FileSystem final : public CommitParticipant {
   Posix<std::vector<Ino>> exchange(Node& from, std::string_view name, Node& to,
                                    std::string_view new_name);
   Posix<bool> is_empty(const Node& directory);
-  /// Ends the node if it has neither names nor references: all it owns is freed. Of a large file
-  /// that is done in steps, and the lock released between them.
+  /// Frees the node and all it owns, if it has neither names nor references. A large file is freed
+  /// in steps, and the lock released between them.
   PosixStatus end(Lock& lock, const NodePtr& node);
   void drop_if_idle(Ino ino);
 
@@ -245,9 +247,10 @@ class FileSystem final : public CommitParticipant {
   bool is_idle() const {
     return cache_.in_flight() == 0 && backups_.writing() == 0 && commits_ == 0;
   }
-  /// What was written to these nodes so far commits next.
+  /// Waits until everything written to these nodes so far is acknowledged. The next commit holds
+  /// it.
   PosixStatus flush(Lock& lock, const std::vector<NodePtr>& nodes);
-  /// The same before these are renamed; see rename().
+  /// Flushes these nodes before they are renamed; see rename().
   PosixStatus flush_to_rename(Lock& lock, const std::vector<NodePtr>& nodes,
                               const std::function<bool()>& killed);
   void keep_one_content(Lock& lock, const NodePtr& node);
@@ -272,21 +275,21 @@ class FileSystem final : public CommitParticipant {
   Metadata metadata_;
   DataCache cache_;
   Backups backups_;
-  std::unordered_map<Ino, std::uint64_t> references_;  // that the kernel holds
+  std::unordered_map<Ino, std::uint64_t> references_;  // of the kernel
   std::unordered_map<Ino, NodePtr> nodes_;             // referred to, or in use; see trim()
   std::unordered_set<Ino> idle_;  // nodes without references that still have cached blocks
   Ino next_ino_ = kRootIno;
-  Ino reserved_ = 0, reserving_ = 0;  // see inode_numbers.h; the latter by the running commit
-  bool makes_inodes_ = false;         // some were made since the mount
+  Ino reserved_ = 0, reserving_ = 0;  // see inode_numbers.h; reserving_: by the running commit
+  bool makes_inodes_ = false;         // inodes were made since the mount
   std::uint64_t inodes_ = 0;
   std::uint64_t lost_blocks_ = 0;
   Listings listings_;
   bool labelled_ = true;  // some file has, or had since the mount, an SELinux label
-  unsigned commits_ = 0;  // that the device has not answered
+  unsigned commits_ = 0;  // asked for and not yet answered by the device
   LogLimit told_of_commit_, told_of_backup_;
   std::string backup_failure_;
   Timing::Time backup_failing_since_;
-  Timing::Time durable_at_;  // what was done by then is durable
+  Timing::Time durable_at_;  // everything done before is durable
   bool stopping_ = false, kick_ = false, failing_ = false;
   Timing::Time next_tick_;
   std::condition_variable ticker_wakes_;

@@ -1,4 +1,4 @@
-// Positions of names, and which listings stay in memory.
+// Computes positions of names, and decides which listings stay in memory.
 #include "fused/files/listings.h"
 
 #include <sodium.h>
@@ -12,14 +12,14 @@
 namespace s3oram {
 namespace {
 
-/// Above the last hash is room for names that have to give way.
+/// Above the last hash is room for displaced names.
 constexpr DirPosition kFirst = 3,
                       kHashes = (DirPosition{1} << 31) - (DirPosition{1} << 20) - kFirst;
 
 }  // namespace
 
 DirPosition usual_position(std::string_view name) {
-  // The hash is part of what NFS clients keep: neither it nor its key, which is no secret, changes.
+  // NFS clients keep these hashes, so neither the function nor its key (no secret) may change.
   static constexpr std::array<unsigned char, crypto_shorthash_KEYBYTES> kKey{};
   std::array<unsigned char, crypto_shorthash_BYTES> hash{};
   crypto_shorthash(hash.data(), reinterpret_cast<const unsigned char*>(name.data()), name.size(),

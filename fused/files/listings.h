@@ -1,15 +1,14 @@
-// The names of directories in the order in which they are listed, in memory for those that are
-// being read.
+// The names of directories in the order in which they are listed, kept in memory for directories
+// that are being read.
 //
-// A listing goes on after the position of the last name that was read. Programs keep positions:
-// telldir() for as long as the directory is open, an NFS server for longer than that, even over a
-// remount. A position therefore follows from the name alone, by a hash that never changes, and does
-// not depend on what else is in the directory: whatever is added, removed or replaced meanwhile, a
-// name that is there all the time is listed exactly once. Positions are above 2, and below 2^31,
-// because a 32-bit program cannot take larger ones.
+// A listing continues after the position of the last name that was read. Programs keep positions:
+// telldir() while the directory is open, an NFS server even over a remount. So a position is a hash
+// of the name, which never changes and does not depend on other names: whatever is added, removed
+// or replaced meanwhile, a name that exists all the time is listed exactly once. Positions are
+// above 2, and below 2^31, because a 32-bit program cannot take larger ones.
 //
-// Two of a million names may have one hash. Then the one whose inode is newer takes the next free
-// position, and keeps it as long as the listing is in memory.
+// Among a million names, some pairs have the same hash. Then the name whose inode is newer takes
+// the next free position, and keeps it as long as the listing is in memory.
 //
 // Not thread-safe.
 #pragma once
@@ -29,7 +28,7 @@
 namespace s3oram {
 
 using DirPosition = std::uint64_t;
-/// Where a listing starts is 0.
+/// A listing starts at position 0.
 inline constexpr DirPosition kPositionOfSelf = 1, kPositionOfParent = 2;
 
 struct DirectoryEntry {
@@ -39,21 +38,21 @@ struct DirectoryEntry {
   DirPosition position = 0;
 };
 
-/// The position that the name has if no other one has it.
+/// Returns the position of the name, if no other name has it.
 DirPosition usual_position(std::string_view name);
 
-/// One directory without "." and "..".
+/// The names of one directory, without "." and "..".
 class Listing {
  public:
   using HashOf = DirPosition (*)(std::string_view);
 
   Listing() = default;
-  /// `entries` in any order, without positions. `hash`: another than usual_position(), for tests.
-  /// `whole`: there are no other names than these; if not, damage may hide some.
+  /// `entries` come in any order, without positions. `hash` replaces usual_position() in tests.
+  /// `whole` is false if damage may hide other names.
   explicit Listing(std::vector<DirectoryEntry> entries, HashOf hash = usual_position,
                    bool whole = true);
 
-  /// Adds a name. One that is there keeps its position, and leads to this inode now.
+  /// Adds a name. An existing one keeps its position, and leads to this inode from now on.
   void put(const std::string& name, Ino ino, std::uint32_t type);
   void erase(const std::string& name);
   /// Appends up to `most` entries that come after the position.
@@ -67,35 +66,34 @@ class Listing {
   HashOf hash_ = usual_position;
   bool whole_ = true;
   std::map<DirPosition, DirectoryEntry> entries_;
-  std::unordered_map<std::string, DirPosition>
-      displaced_;  // those that are not where their hash says
+  std::unordered_map<std::string, DirPosition> displaced_;  // names that are not at their hash
 };
 
-/// The listings of directories that are open and have been read, and for a while after that: an NFS
-/// server opens the directory again for every few names.
+/// The listings of open directories that have been read. They stay for a while after the directory
+/// is closed, because an NFS server opens it again for every few names.
 class Listings {
  public:
-  /// Bounds of those that nobody has open. The one that was used last may have more names.
+  /// Bounds the listings that nobody has open. The one used last may have more names.
   static constexpr std::size_t kMostIdleNames = 100'000;
   static constexpr auto kIdle = std::chrono::seconds(30);
 
-  /// The directory is open once more; gives whether it is so for the first time.
+  /// Counts an open. Returns whether nobody else has the directory open.
   bool opened(Ino directory);
   void closed(Ino directory, Timing::Time now);
 
-  /// Null if it is not in memory. Valid until the next call of a function that is not find().
+  /// Returns null if the listing is not in memory. Valid until the next call of another function.
   Listing* find(Ino directory);
   Listing& keep(Ino directory, Listing listing, Timing::Time now);
 
-  /// Forgets those that nobody has had open for kIdle.
+  /// Drops listings that nobody has had open for kIdle.
   void trim(Timing::Time now);
 
  private:
   struct Kept {
     Listing listing;
     bool is_idle = false;
-    Timing::Time idle_since{};       // these three: if it is
-    std::size_t idle_names = 0;      // as it had when it was closed
+    Timing::Time idle_since{};       // these three: only if is_idle
+    std::size_t idle_names = 0;      // names when it was closed
     std::list<Ino>::iterator place;  // in idle_
   };
   void rest(Ino directory, Kept& kept, Timing::Time now);
@@ -103,7 +101,7 @@ class Listings {
 
   std::unordered_map<Ino, unsigned> users_;
   std::unordered_map<Ino, Kept> kept_;
-  std::list<Ino> idle_;  // the one that nobody has open for longest is the first
+  std::list<Ino> idle_;  // longest idle first
   std::size_t idle_names_ = 0;
 };
 

@@ -1,8 +1,9 @@
-// What waits for the kernel to send pages, on threads of its own: those of the FuseLoop receive the
-// pages, and none of them may wait for that.
+// Runs work that must wait until the kernel has sent its dirty pages, on threads of its own: the
+// threads of the FuseLoop receive the pages, so they must not wait for them.
 //
-// The kernel sends none by itself before it asks for SEEK_DATA and SEEK_HOLE (we would call a hole
-// what it still has), nor before a rename (see FileSystem::replacing()); seen with Linux 6.18.
+// The kernel does not send them by itself before it asks for SEEK_DATA and SEEK_HOLE (we would
+// report a hole where it has data), nor before a rename (see FileSystem::replacing()); seen with
+// Linux 6.18.
 #pragma once
 
 #include <sys/types.h>
@@ -25,28 +26,29 @@ namespace s3oram {
 /// Any thread.
 class AfterWriteBack {
  public:
-  /// Gets 0, or the error number of the write-back; it answers the request.
+  /// Answers a request. `error` is 0, or the error number of the write-back.
   using Work = std::function<void(int error)>;
 
   /// Starts the threads. The session must outlive it. Errors: failed.
   static Result<std::unique_ptr<AfterWriteBack>> start(fuse_session* session);
   ~AfterWriteBack() { stop(); }
 
-  /// Has the kernel send what it has of these files, and then does the work, now or later.
+  /// Makes the kernel send its dirty pages of these files, and does the work after that.
   void then(std::vector<Ino> files, Work work);
-  /// The kernel's copy of these bytes, which it could not write back, is as little there as ours.
-  /// (It would show it until it wants the memory for something else.)
+  /// Makes the kernel drop its copy of bytes whose write-back failed. (Otherwise it would show them
+  /// until it needs the memory.)
   void forget(Ino file, off_t offset, off_t length);
-  /// Has it send them, and waits for that. Not on a thread of the FuseLoop. 0 or an error number.
+  /// Makes the kernel send its dirty pages, and waits for them. Returns 0 or an error number. Not
+  /// on a thread of the FuseLoop.
   int write_back(const std::vector<Ino>& files) const;
-  /// Does what was asked for, and ends the threads. What is asked for later is done without the
-  /// kernel's pages. While it runs, the session must be served.
+  /// Finishes all work and ends the threads. Later work is done at once, without the kernel's
+  /// pages. The session must be served meanwhile.
   void stop();
 
  private:
   explicit AfterWriteBack(fuse_session* session) : session_(session) {}
   using Task = std::function<void()>;
-  /// False, once it is stopping: nobody will do it.
+  /// Returns false, and drops the task, once it is stopping.
   bool add(Task task);
   void run();
 

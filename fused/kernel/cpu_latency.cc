@@ -1,3 +1,4 @@
+// Writes the kernel's limit of CPU latency.
 #include "fused/kernel/cpu_latency.h"
 
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 namespace s3oram {
 namespace {
 
-constexpr unsigned kFew = 8;  // all of them stay awake
+constexpr unsigned kFew = 8;  // processors, because all of them stay awake
 
 }  // namespace
 
@@ -23,7 +24,7 @@ Descriptor CpuLatency::of_this_machine() {
 
 void CpuLatency::set(std::int32_t latency) {
   if (limit_.get() < 0 || latency == latency_) return;
-  // If it fails, answers are as slow as without it.
+  // A failure only makes answers slower.
   if (::write(limit_.get(), &latency, sizeof latency) == sizeof latency) latency_ = latency;
 }
 

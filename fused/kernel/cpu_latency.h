@@ -1,7 +1,6 @@
-// Keeps idle processors from sleeping while somebody asks one thing after the other. On a virtual
-// machine a processor that sleeps is taken off the host's, and takes some 20 us to wake: several
-// times as long as most answers. The kernel's limit for that (its "CPU latency QoS") ends with the
-// process.
+// Keeps idle processors awake while requests follow each other closely. A sleeping processor of a
+// virtual machine takes some 20 us to wake, several times as long as most answers take. The kernel
+// has a limit for that ("CPU latency QoS"), which ends with the process.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +12,15 @@ namespace s3oram {
 
 class CpuLatency {
  public:
-  /// Takes this machine's limit, if that is for us: it is virtual, has few processors, and we are
-  /// root.
+  /// Opens this machine's limit if it is worth it: a virtual machine with few processors, and we
+  /// are root. Otherwise returns no descriptor.
   static Descriptor of_this_machine();
-  /// `limit` takes the greatest latency in us as a number of 4 bytes; if it is none, the two below
-  /// do nothing.
+  /// `limit` takes the greatest latency in us as a number of 4 bytes. Without a descriptor the
+  /// functions below do nothing.
   explicit CpuLatency(Descriptor limit) : limit_(std::move(limit)) {}
 
-  /// From now on they stay awake. Each takes 2 us, or nothing if it is so already.
+  /// Keeps processors awake from now on. Each of the two calls takes 2 us, or nothing if it changes
+  /// nothing.
   void keep_awake() { set(0); }
   void let_sleep() { set(INT32_MAX); }
 

@@ -1,3 +1,4 @@
+// The loop of the leader, and the handing over of the lead.
 #include "fused/kernel/fuse_loop.h"
 
 #include <fcntl.h>
@@ -20,8 +21,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::size_t kShort = 4096;  // bytes of a request
-// A waiting thread wakes after 5 to 50 us: longer on an idle processor, and on a virtual one.
+constexpr std::size_t kShort = 4096;  // bytes; a longer request takes time, so the lead goes on
+// Waking a waiting thread takes 5 to 50 us: longer on an idle or a virtual processor.
 constexpr std::chrono::microseconds kLook{50}, kClose{150};
 constexpr unsigned kMany = 32;
 
@@ -94,8 +95,8 @@ void FuseLoop::work(Worker& self) {
   std::free(request.mem);
 }
 
-/// Looks for it until then, and sleeps after that. The request's size, 0 when the session has
-/// ended, or a negative error number.
+/// Polls for a request until `until`, and sleeps after that. Returns the request's size, 0 when the
+/// session has ended, or a negative error number.
 int FuseLoop::receive(fuse_buf& request, SteadyClock::time_point until) {
   while (!fuse_session_exited(session_)) {
     const int got = fuse_session_receive_buf(session_, &request);
@@ -109,7 +110,7 @@ int FuseLoop::receive(fuse_buf& request, SteadyClock::time_point until) {
   return 0;
 }
 
-/// Returns once the caller leads; false if the session has ended.
+/// Waits until the caller leads. Returns false if the session has ended.
 bool FuseLoop::lead(Worker& self) {
   if (self.leads) return true;
   {
@@ -138,7 +139,7 @@ void FuseLoop::pass_lead() {
   resting_.pop_back();
 }
 
-/// Called by the leader.
+/// Ends the loop for all threads. Called by the leader.
 void FuseLoop::end(int error) {
   const std::lock_guard lock(mutex_);
   ended_ = error;

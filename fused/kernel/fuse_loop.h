@@ -1,11 +1,12 @@
-// The threads that answer the kernel's requests. One at a time, the leader, reads them from
-// /dev/fuse, and answers at once what takes no time: a program that asks one thing after the other
-// finds one thread, and its data in one processor's cache. While requests follow each other closely
-// it looks for the next one for a moment before it sleeps: waking takes longer than that. After
-// many of them, idle processors may not sleep either, until that moment has passed without one.
-// Before a thread waits for anything it hands the lead over.
+// The threads that answer the kernel's requests. One thread at a time, the leader, reads requests
+// from /dev/fuse and answers them itself, so that a program that asks one thing after the other is
+// served by one thread with warm caches. Before a thread waits for anything it hands the lead over.
 //
-// Threads that only wait to read, as libfuse's loop has them, would be woken in turn.
+// While requests follow each other closely, the leader polls for a moment before it sleeps, because
+// waking takes longer than that. After many close requests it also keeps idle processors awake,
+// until that moment has passed without a request.
+//
+// In libfuse's own loop all threads wait to read, and the kernel wakes a different one each time.
 #pragma once
 
 #include <chrono>
@@ -34,23 +35,24 @@ class FuseLoop {
   /// Ends the session and waits for its threads.
   ~FuseLoop();
 
-  /// Starts so many threads, which answer requests until the session has ended. While all of them
-  /// wait, no request is read. `cpu_latency` as a CpuLatency takes it. Once. Errors: failed (not
-  /// all of them can be started; none runs then).
+  /// Starts `threads` threads, which answer requests until the session has ended. While all of them
+  /// wait, no request is read. `cpu_latency` is for CpuLatency. Call it once. Errors: failed (not
+  /// all threads can be started; then none runs).
   Status start(unsigned threads, Descriptor cpu_latency);
-  /// Waits until the session has ended, and the threads with it. After start(). Once.
+  /// Waits until the session and its threads have ended. Call it once, after start().
   Status wait();
   /// Ends the session. Any thread.
   void stop();
 
-  /// The calling thread may have to wait now. Does nothing if it does not lead.
+  /// Called before the calling thread may wait: makes another thread the leader. Does nothing if
+  /// the caller does not lead.
   static void hand_over();
 
  private:
   struct Worker {
     FuseLoop& loop;
-    std::binary_semaphore called{0};  // to lead
-    bool leads = false;               // its own thread alone
+    std::binary_semaphore called{0};  // released to make it the leader
+    bool leads = false;               // used by its own thread alone
   };
 
   void work(Worker& self);
@@ -64,16 +66,16 @@ class FuseLoop {
   fuse_session* const session_;
   std::deque<Worker> workers_;
   std::vector<std::thread> threads_;
-  const Descriptor stopped_;              // an eventfd: readable once the session is to end
-  std::optional<CpuLatency> processors_;  // these two: the leader's
-  unsigned close_ = 0;                    // requests that came closely, one after the other
+  const Descriptor stopped_;              // an eventfd: readable once the session must end
+  std::optional<CpuLatency> processors_;  // this and close_: used by the leader alone
+  unsigned close_ = 0;                    // consecutive requests that came closely
   std::mutex mutex_;
-  std::vector<Worker*> resting_;  // the one that has rested for the shortest time is the next
-  bool led_ = false;              // false: all are busy
-  std::optional<int> ended_;      // with this error number, or 0
+  std::vector<Worker*> resting_;  // the last one leads next
+  bool led_ = false;              // false: all threads are busy
+  std::optional<int> ended_;      // the error number with which the session ended, or 0
 };
 
-/// The system's clocks; a thread of a FuseLoop hands the lead over before it waits.
+/// The system's clocks. A thread of a FuseLoop hands the lead over before it waits.
 Timing& fuse_timing();
 
 }  // namespace s3oram

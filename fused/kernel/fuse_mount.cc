@@ -1,3 +1,4 @@
+// Mounts and unmounts through libfuse, and writes back the kernel's cache before an unmount.
 #include "fused/kernel/fuse_mount.h"
 
 #include <fcntl.h>
@@ -21,7 +22,7 @@ namespace {
 
 constexpr unsigned kLoopThreads = 64;
 
-/// libfuse's own messages.
+/// Logs libfuse's own messages.
 void log_fuse(fuse_log_level level, const char* format, va_list arguments) {
   char text[512];
   std::vsnprintf(text, sizeof text, format, arguments);
@@ -74,7 +75,7 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
                 "you use it?",
                 options.mountpoint);
   mount->mounted_ = true;
-  static_cast<void>(mounted.release());  // the session's from now on
+  static_cast<void>(mounted.release());  // the session owns it now
   return mount;
 }
 
@@ -91,11 +92,11 @@ FuseMount::~FuseMount() {
   context_->after_write_back.reset();
   if (session_) fuse_session_destroy(session_);
   if (!ours) return;
-  // The device is closed: nobody waits for an answer of ours.
+  // The device is closed, so nobody waits for our answers.
   if (const Status done = unmount(mountpoint_); !done) spdlog::warn("{}", done.error().message);
 }
 
-/// By somebody else, as the device tells.
+/// Returns whether somebody else has unmounted it: then the device reports an error.
 bool FuseMount::is_unmounted() const {
   pollfd device{fuse_session_fd(session_), 0, 0};
   return ::poll(&device, 1, 0) > 0 && (device.revents & POLLERR) != 0;
@@ -120,8 +121,8 @@ Status FuseMount::wait() {
   return outcome;
 }
 
-/// Waits for this very mount, which the session's threads still serve. After a lazy unmount its
-/// root cannot be reached; the files that programs still have open can.
+/// Makes the kernel write back its dirty pages, while the session's threads still serve it. After a
+/// lazy unmount the root cannot be opened, but files that programs still have open are reached.
 void FuseMount::write_back() const {
   const unsigned refused = context_->writers.refused();
   const Descriptor root(::open(mountpoint_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -129,7 +130,8 @@ void FuseMount::write_back() const {
   int error = root.get() < 0 ? errno : sync();
   const int of_open_files = context_->after_write_back->write_back(context_->writers.all());
   if (of_open_files != 0) error = of_open_files;
-  // syncfs waits for none of these (Linux 6.18), and tells once more of what failed before.
+  // syncfs does not wait for the write-back of open files (Linux 6.18), and reports earlier
+  // failures once more.
   if (context_->writers.refused() != refused)
     error = EIO;
   else if (root.get() >= 0 && of_open_files == 0 && error != 0)

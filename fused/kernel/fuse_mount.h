@@ -19,33 +19,32 @@ struct FuseContext;
 
 struct FuseMountOptions {
   std::string mountpoint;            // absolute
-  std::string source;                // shown as the mounted thing
+  std::string source;                // shown as the device of the mount
   std::vector<std::string> options;  // "ro", "allow_other", "nodev", ...
-  /// Bytes of a read or a write, of which dozens are under way: the kernel and each thread hold
-  /// one.
+  /// Bytes of a read or a write. Dozens are under way: the kernel and each thread hold one.
   unsigned largest_request = 1u << 20;
 };
 
 class FuseMount {
  public:
-  /// Mounts, or serves what was mounted before, whose device is `mounted`. `files` must outlive the
-  /// mount. Errors: bad_mount_point.
+  /// Mounts, or serves an existing mount whose device is `mounted`. `files` must outlive the mount.
+  /// Errors: bad_mount_point.
   static Result<std::unique_ptr<FuseMount>> create(FileSystem& files,
                                                    const FuseMountOptions& options,
                                                    Descriptor mounted = {});
-  /// Unmounts, lazily where it is busy. If nobody has waited for the end, the kernel writes back
-  /// its dirty pages before.
+  /// Unmounts, lazily if it is busy. If wait() has not returned yet, makes the kernel write back
+  /// its dirty pages first.
   ~FuseMount();
 
-  /// Answers requests from now on, on threads of its own: with success all that are needed run.
-  /// `cpu_latency` as a CpuLatency takes it. Once. Errors: failed.
+  /// Starts all threads that answer requests. `cpu_latency` is for CpuLatency. Call it once.
+  /// Errors: failed.
   Status start(Descriptor cpu_latency = {});
   /// Waits until someone unmounts or stop() is called. All threads that call the FileSystem have
-  /// ended when it returns. After start(). Once.
+  /// ended when it returns. Call it once, after start().
   Status wait();
 
-  /// Makes the kernel write back its dirty pages, then ends wait(). From another thread; returns
-  /// when wait() has ended.
+  /// Makes the kernel write back its dirty pages, then makes wait() return, and waits for that.
+  /// From another thread.
   void stop();
 
  private:
@@ -58,7 +57,7 @@ class FuseMount {
   std::unique_ptr<FuseContext> context_;
   fuse_session* session_ = nullptr;
   bool mounted_ = false;
-  bool by_libfuse_ = true;  // else by mount_by_descriptor()
+  bool by_libfuse_ = true;  // mounted by libfuse; otherwise by mount_by_descriptor()
   std::unique_ptr<FuseLoop> loop_;
   bool started_ = false;
   std::atomic<bool> ended_ = false;

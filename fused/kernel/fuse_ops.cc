@@ -1,3 +1,4 @@
+// The table of FUSE operations, and what the kernel may cache.
 #include "fused/kernel/fuse_ops.h"
 
 #include <fcntl.h>
@@ -11,8 +12,8 @@
 namespace s3oram {
 namespace {
 
-// One client, one cache: what the kernel knows stays true until it changes it itself, or is told
-// (do_write).
+// There is one client, so what the kernel caches stays true until the kernel changes it itself or
+// is notified (do_write).
 constexpr double kForever = 365.0 * 86'400;  // seconds
 // Fewer than the session's threads, so that write-back never keeps all of them waiting.
 constexpr unsigned kBackground = 48;
@@ -22,13 +23,13 @@ FuseContext& context_of(fuse_req_t request) {
 }
 FileSystem& fs(fuse_req_t request) { return *context_of(request).files; }
 
-/// The kernel may have data of a file that is open for writing, and would say for as long that the
-/// file takes no room: to tar -S that is a file of nothing but zeros.
+/// Returns whether the kernel may hold dirty pages of a file that takes no room yet. Such a file
+/// would look like one hole to `tar -S`.
 bool may_take_room(fuse_req_t request, const struct stat& attributes) {
   return attributes.st_blocks == 0 && context_of(request).writers.contains(attributes.st_ino);
 }
 
-/// For how long the kernel need not ask again.
+/// Returns for how long the kernel may cache the attributes, in seconds.
 double validity(fuse_req_t request, const struct stat& attributes) {
   return may_take_room(request, attributes) ? 0 : kForever;
 }
@@ -53,13 +54,13 @@ void answer(fuse_req_t request, const PosixStatus& outcome) {
   fuse_reply_err(request, number_of(outcome));
 }
 
-/// A name that the kernel now refers to, unless it took the question back.
+/// Answers with a node, which the kernel then refers to, unless it has interrupted the request.
 void answer(fuse_req_t request, const Posix<struct stat>& node) {
   if (!node) {
     fuse_reply_err(request, node.error());
     return;
   }
-  FileSystem& files = fs(request);  // the request is gone after its answer
+  FileSystem& files = fs(request);  // the answer frees the request
   const fuse_entry_param entry = entry_of(request, *node);
   if (fuse_reply_entry(request, &entry) == -ENOENT) files.forget(entry.ino, 1);
 }
@@ -73,7 +74,7 @@ void answer_attributes(fuse_req_t request, const Posix<struct stat>& attributes)
   fuse_reply_attr(request, &shown, validity(request, *attributes));
 }
 
-/// `size` 0 asks for the length only.
+/// Answers with a value. `size` 0 asks for the length only.
 void answer_xattr(fuse_req_t request, const Posix<std::string>& value, std::size_t size) {
   if (!value)
     fuse_reply_err(request, value.error());
@@ -166,7 +167,8 @@ void rename(fuse_req_t request, const Rename& what) {
   const auto moved = fs(request).rename(
       what.parent, what.name, what.new_parent, what.new_name, what.flags,
       [request] { return is_killed(fuse_req_ctx(request)->pid); }, caller(request));
-  // The kernel keeps what it has of their listings, ".." among it. Before the answer, as below.
+  // The kernel has cached the moved directories' listings, which contain "..". It must drop them
+  // before the answer.
   if (moved)
     for (const Ino directory : *moved)
       fuse_lowlevel_notify_inval_inode(context_of(request).session, directory, 0, 0);
@@ -199,14 +201,14 @@ void do_readlink(fuse_req_t request, fuse_ino_t ino) {
 
 // ---- directories -------------------------------------------------------------------------------
 
-// A program that comes back with a position of before, by which name it was or not, must find its
-// place. The kernel does not in a listing that it remembers, if that lacks the name of the
-// position: it takes it for the end. So it may remember only listings of directories that nobody
-// else has open and from which no name has gone for so long that nobody comes back any more.
+// A program may return to an old position, even if the name there is gone, and must find its place.
+// In a listing that the kernel has cached it does not: a position without its name is taken for the
+// end. So the kernel may cache only listings of directories that nobody else has open, and from
+// which no name was removed for so long that nobody will return.
 constexpr std::int64_t kPositionsLast = 600'000'000'000;  // ns
 
-/// The handle of an open directory: since when the kernel may remember its listing (ns since 1970);
-/// 0 if it may not.
+/// Reads the handle of an open directory: since when the kernel may cache its listing (ns since
+/// 1970); 0 if it may not.
 std::int64_t remembered_since(const fuse_file_info* file) {
   return static_cast<std::int64_t>(file->fh);
 }
@@ -222,7 +224,7 @@ void do_opendir(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   const bool remember = directory->alone && directory->shrunk < now - kPositionsLast;
   file->fh = remember ? static_cast<std::uint64_t>(now) : 0;
   file->cache_readdir = remember;
-  file->keep_cache = remember;  // or it drops what it remembers
+  file->keep_cache = remember;  // otherwise it drops its cached listing
   if (fuse_reply_open(request, file) != 0) files.close_directory(ino);
 }
 
@@ -231,8 +233,9 @@ void do_releasedir(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
   fuse_reply_err(request, 0);
 }
 
-/// At its end the kernel has a listing whole. If a name has gone since the directory was opened, it
-/// must not keep it; before the answer, after which it would already use it.
+/// Called at the end of a listing, when the kernel has cached all of it. If a name was removed
+/// since the directory was opened, the kernel must drop the listing before the answer, after which
+/// it would use it.
 void end_of_listing(fuse_req_t request, fuse_ino_t ino, const fuse_file_info* file) {
   const std::int64_t since = remembered_since(file);
   if (since == 0) return;
@@ -241,8 +244,8 @@ void end_of_listing(fuse_req_t request, fuse_ino_t ino, const fuse_file_info* fi
     fuse_lowlevel_notify_inval_inode(context_of(request).session, ino, 0, 0);
 }
 
-/// Adds entries after `offset` with add(space, room, entry), which gives the bytes it needs, at
-/// least `least`, and adds nothing if there is no room.
+/// Answers with the entries after `offset`. add(space, room, entry) returns the bytes that it
+/// needs, at least `least`, and adds nothing if there is no room.
 template <class Add>
 void answer_directory(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
                       const fuse_file_info* file, std::size_t least, Add add) {
@@ -281,8 +284,8 @@ void do_readdirplus(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t 
     const char* name = entry.name.c_str();
     const std::size_t needs = fuse_add_direntry_plus(request, nullptr, 0, name, nullptr, 0);
     if (needs > room) return needs;
-    // Without a node number the kernel takes the name alone: for "." and "..", and for a name that
-    // was removed since the directory was listed.
+    // An entry without a node number is a name without attributes: for "." and "..", and for a name
+    // that was removed since the directory was listed.
     fuse_entry_param plus{};
     plus.attr.st_ino = entry.ino;
     plus.attr.st_mode = entry.type;
@@ -324,7 +327,7 @@ void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int val
   if ((valid & FUSE_SET_ATTR_ATIME) != 0) change.atime = to_ns(wanted->st_atim);
   if ((valid & FUSE_SET_ATTR_MTIME) != 0) change.mtime = to_ns(wanted->st_mtim);
   if ((valid & FUSE_SET_ATTR_CTIME) != 0) change.ctime = to_ns(wanted->st_ctim);
-  // A change time is the kernel's own present.
+  // A change time that the kernel sends is its present time.
   const auto now = change.ctime.value_or(system_timing().wall_clock());
   if ((valid & FUSE_SET_ATTR_ATIME_NOW) != 0) change.atime = now;
   if ((valid & FUSE_SET_ATTR_MTIME_NOW) != 0) change.mtime = now;
@@ -348,7 +351,7 @@ void do_listxattr(fuse_req_t request, fuse_ino_t ino, std::size_t size) {
     return;
   }
   std::string all;
-  // Root of another user namespace is not.
+  // Root of another user namespace is not privileged.
   const bool privileged = fuse_req_ctx(request)->uid == 0 && context_of(request).ids.are_identity();
   for (const std::string& name : *names)
     if (privileged || !name.starts_with("trusted.")) all.append(name).push_back('\0');
@@ -361,7 +364,7 @@ void do_removexattr(fuse_req_t request, fuse_ino_t ino, const char* name) {
 
 // ---- data --------------------------------------------------------------------------------------
 
-/// A flush does not say how the file is open: its handle does.
+/// Stores in the handle whether the file is open for writing, because a flush does not say it.
 void prepare(fuse_file_info* file) {
   file->fh = (file->flags & O_ACCMODE) != O_RDONLY;
   file->keep_cache = 1;
@@ -375,7 +378,7 @@ void do_open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   if (is_writer(file)) {
     writers.opened(ino);
     const auto before = fs(request).getattr(ino);
-    if (before && before->st_blocks == 0)  // which the kernel may remember
+    if (before && before->st_blocks == 0)  // the kernel may have cached that
       fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
   }
   if (fuse_reply_open(request, file) != 0 && is_writer(file)) writers.closed(ino);
@@ -395,7 +398,7 @@ void do_create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t m
   fuse_entry_param entry = entry_of(request, *made);
   if (is_writer(file)) {
     context.writers.opened(entry.ino);
-    // It is about to take room, and few ask before it is closed: no question for each of those.
+    // The file is about to take room. With st_blocks 1 the kernel need not ask until it is closed.
     entry.attr.st_blocks = 1;
   }
   const int answered = fuse_reply_create(request, &entry, file);
@@ -407,7 +410,7 @@ void do_read(fuse_req_t request, fuse_ino_t ino, std::size_t size, off_t offset,
              fuse_file_info* file) {
   thread_local Bytes buffer;
   if (buffer.size() < size) buffer.resize(size);
-  // Where nobody may read, it is the kernel, for a write of part of a page.
+  // A read of a file that is open only for writing comes from the kernel, to fill up a page.
   const bool quietly = (file->flags & O_NOATIME) != 0 || (file->flags & O_ACCMODE) == O_WRONLY;
   const auto got = fs(request).read(ino, static_cast<std::uint64_t>(offset),
                                     MutableByteSpan(buffer).first(size), quietly);
@@ -423,8 +426,8 @@ void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t 
   const bool from_page_cache = file->writepage != 0;
   const auto other_room = fs(request).write(ino, static_cast<std::uint64_t>(offset),
                                             as_bytes({data, size}), from_page_cache);
-  // The kernel does not ask again how much room the file takes (st_blocks) for what it writes back.
-  // Before the answer: until then the file cannot end, and telling of it waits for nothing.
+  // The kernel does not ask again for st_blocks after a write-back, so it must drop the attributes.
+  // This comes before the answer: until then the inode cannot go away, and the call does not block.
   if (other_room && *other_room && from_page_cache)
     fuse_lowlevel_notify_inval_inode(context.session, ino, -1, 0);
   if (other_room) {
@@ -440,8 +443,8 @@ void do_flush(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   answer(request, is_writer(file) ? fs(request).closing(ino) : PosixStatus());
 }
 
-/// The last descriptor of an open file is gone. (Not at a flush: a shell closes copies of its
-/// descriptor before it has written.)
+/// Called when the last descriptor of an open file is closed. (A flush is too early: a shell closes
+/// copies of its descriptor before it has written.)
 void do_release(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
   if (is_writer(file)) {
     context_of(request).writers.closed(ino);
@@ -461,7 +464,8 @@ void do_fallocate(fuse_req_t request, fuse_ino_t ino, int mode, off_t offset, of
                                         static_cast<std::uint64_t>(length)));
 }
 
-/// The kernel has no data of a file that nobody writes which is not here.
+/// If no one has the file open for writing, the kernel holds no dirty pages, so our copy is
+/// complete.
 void do_lseek(fuse_req_t request, fuse_ino_t ino, off_t offset, int whence, fuse_file_info*) {
   const auto seek = [=](int error) {
     Posix<std::uint64_t> found = posix_error(error);
@@ -527,7 +531,8 @@ fuse_lowlevel_ops make_ops() {
 }  // namespace
 
 void adapt(fuse_buf& request) {
-  // linux/fuse.h since Linux 6.2. It is made as FUSE_CREATE is; the name is the kernel's own.
+  // FUSE_TMPFILE of linux/fuse.h since Linux 6.2. It has the layout of FUSE_CREATE, and the kernel
+  // sends "/" as its name.
   constexpr std::uint32_t kTemporaryFile = 51;
   if ((request.flags & FUSE_BUF_IS_FD) != 0 || request.size < sizeof(fuse_in_header)) return;
   auto& header = *static_cast<fuse_in_header*>(request.mem);

@@ -1,8 +1,8 @@
-// Requests of the kernel, through libfuse's low-level interface, as calls of FileSystem.
+// Turns requests of the kernel, through libfuse's low-level interface, into calls of FileSystem.
 //
-// What is left to the kernel: permission checks (default_permissions), locks (one client),
-// O_APPEND, the page cache with size and times of files being written (write-back cache), clearing
-// set-id bits on write, truncate and chown (it sends a mode), and "." and "..".
+// The kernel does: permission checks (default_permissions), locks (there is one client), O_APPEND,
+// the page cache with size and times of files being written (write-back cache), clearing set-id
+// bits on write, truncate and chown (it sends a mode), and "." and "..".
 #pragma once
 
 #define FUSE_USE_VERSION 312
@@ -23,17 +23,18 @@ struct FuseContext {
   FileSystem* files = nullptr;
   unsigned largest_request = 1u << 20;  // bytes
   fuse_session* session = nullptr;
-  /// Nothing that is done after it waits for servers, but renames, which have the second one.
+  /// Renames may wait for servers, so they have an AfterWriteBack of their own.
   std::unique_ptr<AfterWriteBack> after_write_back, before_rename;
   OpenWriters writers;
-  IdMaps ids;  // between what the kernel and what the file system says
+  IdMaps ids;  // between the kernel's ids and the file system's
 };
 
-/// The name that a file is created by which is to have none: no name contains a slash.
+/// The name in a request to create a file without a name. No real name contains a slash.
 inline constexpr std::string_view kUnnamed = "/";
 
-/// Has libfuse take a request for one that it knows (libfuse 3.14): one for an unnamed file
-/// (O_TMPFILE) is one to create a file, with this name. `request` is as the kernel sent it.
+/// Changes a request that libfuse 3.14 does not know into one that it knows: a request for an
+/// unnamed file (O_TMPFILE) into one to create a file named kUnnamed. `request` is as the kernel
+/// sent it.
 void adapt(fuse_buf& request);
 
 /// The table for fuse_session_new(); its user data is a FuseContext.

@@ -1,3 +1,4 @@
+// The guard process: how it is started, and what it waits for.
 #include "fused/kernel/guard.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@ namespace {
 constexpr int kAbort = 3, kDaemon = 4;  // the guard's descriptors
 constexpr int kEnds = 1000;             // ms that a process may take to end
 
-/// With fusectl mounted for us alone, and nowhere.
+/// Opens a file of fusectl through a private mount that has no mount point.
 Descriptor open_unmounted(const std::string& file) {
   const Descriptor context(static_cast<int>(::syscall(SYS_fsopen, "fusectl", FSOPEN_CLOEXEC)));
   if (context.get() < 0 ||
@@ -38,7 +39,7 @@ Descriptor open_unmounted(const std::string& file) {
   return Descriptor(::openat(root.get(), file.c_str(), O_WRONLY | O_CLOEXEC));
 }
 
-/// The main thread is dead, so all are to be.
+/// Returns whether the main thread is dead, so that all threads should end.
 bool is_dying(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string line;
@@ -63,7 +64,7 @@ Descriptor Guard::abort_of(unsigned connection) {
 void Guard::start(Descriptor abort) {
   if (abort.get() < 0) return;
   const Descriptor self = open_process(::getpid());
-  // Above those that the guard has, so that none is overwritten before it is copied.
+  // Numbers above those of the guard, so that none is overwritten before it is copied.
   const Descriptor from_abort(::fcntl(abort.get(), F_DUPFD_CLOEXEC, kDaemon + 1));
   const Descriptor from_self(::fcntl(self.get(), F_DUPFD_CLOEXEC, kDaemon + 1));
   posix_spawn_file_actions_t actions;
@@ -93,12 +94,12 @@ void Guard::start(Descriptor abort) {
 
 int Guard::run(const char* daemon_number) {
   const pid_t daemon = std::atoi(daemon_number);
-  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // it needs no more than its descriptors
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);  // it needs nothing but its descriptors
   ::prctl(PR_SET_PDEATHSIG, SIGUSR1);
   sigset_t death;
   ::sigemptyset(&death);
   ::sigaddset(&death, SIGUSR1);
-  // It may have ended before that was asked for.
+  // The daemon may have ended before the call.
   while (!is_dying(daemon)) {
     int which = 0;
     ::sigwait(&death, &which);

@@ -1,7 +1,7 @@
-// When the daemon is killed while one of its threads has the kernel write back a file's pages
-// (AfterWriteBack), that thread waits for the daemon's own answer, and cannot die: the mount would
-// hang, and the vault stay locked, for good. A small process of its own watches, and then has the
-// kernel give the mount's connection up.
+// Ends the mount of a daemon that was killed. If one of its threads was making the kernel write
+// back pages (AfterWriteBack), that thread waits for the daemon's own answer and cannot die: the
+// mount would hang, and the vault stay locked, forever. A small process watches the daemon, and
+// makes the kernel abort the mount's connection when the daemon does not end.
 #pragma once
 
 #include <filesystem>
@@ -16,15 +16,16 @@ class Guard {
   /// The name (argv[0]) by which the daemon's program is a guard.
   static constexpr std::string_view kName = "s3oramfs-guard";
 
-  /// What ends the connection of the mount at `point` when a byte is written to it: of the kernel's
-  /// fusectl file system. None, where that is neither mounted nor can be, for lack of rights.
+  /// Opens the file of the kernel's fusectl file system that aborts the connection of the mount at
+  /// `point` when a byte is written to it. Returns no descriptor if fusectl is not mounted and this
+  /// process may not mount it.
   static Descriptor abort_of(const std::filesystem::path& point);
-  /// The same of the connection of this number.
+  /// Opens that file for the connection of this number.
   static Descriptor abort_of(unsigned connection);
-  /// Starts the guard of this process, on the thread whose end is to be that of the process. It
-  /// ends with it. Without an `abort` there is none. A failure is only logged.
+  /// Starts the guard of this process. Call it on the main thread: the guard acts when the calling
+  /// thread ends. Does nothing without `abort`. A failure is only logged.
   static void start(Descriptor abort);
-  /// The guard itself, of this process; its exit code.
+  /// Is the guard of the process `daemon_number`. Returns its exit code.
   static int run(const char* daemon_number);
 };
 

@@ -1,4 +1,4 @@
-// Translates ids by the maps that the kernel shows of a user namespace.
+// Reads the id maps of a user namespace from /proc, and applies them.
 #include "fused/kernel/id_map.h"
 
 #include <fstream>

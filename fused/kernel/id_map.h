@@ -1,8 +1,9 @@
-// User and group ids of a daemon that runs in a user namespace (a rootless container, unshare -Ur).
+// Translates user and group ids for a daemon in a user namespace (a rootless container, unshare
+// -Ur).
 //
-// There the kernel tells ids as the namespace has them: its root may be user 1000 outside. The
-// tables hold ids as they are outside, in the namespace that ours was made in, so that the owner's
-// files are the owner's on both sides, as on the machine's own file systems.
+// There the kernel uses the namespace's ids: its root may be user 1000 outside. The tables hold the
+// ids outside, in the parent namespace, so that the owner's files belong to the owner on both
+// sides, as on the machine's own file systems.
 #pragma once
 
 #include <sys/stat.h>
@@ -15,19 +16,19 @@
 
 namespace s3oram {
 
-/// What the kernel takes for an id that its namespace lacks: it shows the overflow id for it, and
-/// lets nobody write the file.
+/// Stands for an id that the namespace lacks: the kernel shows the overflow id, and lets nobody
+/// write the file.
 inline constexpr std::uint32_t kNoId = ~std::uint32_t{0};
 
-/// Of users, or of groups.
+/// The map of users, or of groups.
 class IdMap {
  public:
-  /// Every id stays as it is.
+  /// The identity.
   IdMap() = default;
-  /// The text of a /proc/PID/uid_map. Malformed lines are left out.
+  /// Parses the text of a /proc/PID/uid_map. Skips malformed lines.
   explicit IdMap(std::string_view text);
 
-  /// kNoId if there is none on the other side.
+  /// Returns the id on the other side; kNoId if there is none.
   std::uint32_t inside(std::uint32_t outside) const;
   std::uint32_t outside(std::uint32_t inside) const;
   bool is_identity() const { return ranges_.empty(); }
@@ -42,10 +43,10 @@ class IdMap {
 struct IdMaps {
   IdMap users, groups;
 
-  /// Those of the user namespace of this process. Every id stays as it is if there are none.
+  /// Returns the maps of this process's user namespace; identities if there are none.
   static IdMaps of_this_process();
 
-  /// What the kernel is told.
+  /// Returns the attributes with the ids that the kernel expects.
   struct stat inside(struct stat attributes) const;
   bool are_identity() const { return users.is_identity() && groups.is_identity(); }
 };

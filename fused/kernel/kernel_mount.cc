@@ -1,4 +1,4 @@
-// fsopen(2), fsmount(2) and move_mount(2) of a FUSE file system.
+// Mounts a FUSE file system with fsopen(2), fsmount(2) and move_mount(2).
 #include "fused/kernel/kernel_mount.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ struct Attribute {
   std::string_view name;
   unsigned set, cleared;
 };
-// As libfuse has it, neither devices nor the setuid bit count unless that is asked for.
+// As with libfuse, devices and the setuid bit have no effect unless an option asks for them.
 constexpr unsigned kDefault = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 constexpr std::array kAttributes = {
     Attribute{"ro", MOUNT_ATTR_RDONLY, 0},     Attribute{"noatime", MOUNT_ATTR_NOATIME, 0},
@@ -44,7 +44,7 @@ unsigned attributes_of(const std::vector<std::string>& options) {
   return attributes;
 }
 
-/// A file system that is being configured. The first failure counts.
+/// A file system that is being configured. Keeps the first failure.
 class Configuration {
  public:
   Configuration()
@@ -56,7 +56,7 @@ class Configuration {
   }
   void set(const char* name) { call(FSCONFIG_SET_FLAG, name, nullptr); }
 
-  /// Mounted, but nowhere yet. None: errno says why.
+  /// Returns a mount that has no mount point yet. Without a descriptor errno says why.
   Descriptor mount(unsigned attributes) {
     call(FSCONFIG_CMD_CREATE, nullptr, nullptr);
     errno = error_;
@@ -74,7 +74,8 @@ class Configuration {
   int error_;
 };
 
-/// Asks no daemon for more than the number of the connection, which the kernel knows.
+/// Returns the number of the connection. AT_STATX_DONT_SYNC keeps the kernel from asking the
+/// daemon.
 std::optional<unsigned> connection_of(const Descriptor& mount) {
   struct statx status {};
   if (::statx(mount.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &status) != 0)
@@ -136,7 +137,7 @@ Status unmount(const std::filesystem::path& point) {
     return end.succeeded() ? Status()
                            : fail(Errc::failed, "{}: fusermount3 failed", point.string());
   }
-  // The name may lead elsewhere by now: what is opened there must be the mount of a vault.
+  // The name may lead elsewhere by now, so the opened directory must be the mount of a vault.
   const auto mount = vault_mounted_at(point);
   const Descriptor root(::open(point.c_str(), O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
   if (!mount || mount_id(root.get()) != mount->id)

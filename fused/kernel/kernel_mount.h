@@ -1,5 +1,5 @@
-// Root's own way to mount: by descriptors, so that the mount point is the directory that was
-// checked, whatever its name means by then. Other users mount by fusermount3 (fuse_mount.h).
+// Mounts as root, by descriptors, so that the mount point is the directory that was checked,
+// whatever its name means by then. Other users mount by fusermount3 (fuse_mount.h).
 #pragma once
 
 #include <sys/types.h>
@@ -15,31 +15,31 @@
 namespace s3oram {
 
 struct KernelMountOptions {
-  std::string source;                // shown as the mounted thing
+  std::string source;                // shown as the device of the mount
   std::vector<std::string> options;  // "ro", "allow_other", "nodev", ...
-  uid_t uid = 0;                     // who may use it, and serves it
+  uid_t uid = 0;                     // the user who serves it and may use it
   gid_t gid = 0;
 };
 
-/// What a mount consists of for the daemon that serves it.
+/// What the daemon needs of a mount to serve it.
 struct KernelMount {
   Descriptor device;  // the open /dev/fuse
-  Descriptor abort;   // as Guard::abort_of() gives it, or none
+  Descriptor abort;   // from Guard::abort_of(), or none
 };
 
-/// Whether files on such a mount could give rights: by the setuid bit, or as devices.
+/// Returns whether files on such a mount could give rights: by the setuid bit, or as devices.
 bool gives_rights(const std::vector<std::string>& options);
 
-/// Whether root may mount `uid`'s vault at this directory: it must be root's or that user's.
-/// Errors: bad_mount_point.
+/// Checks that root may mount the vault of `uid` at this directory, which must belong to root or to
+/// that user. Errors: bad_mount_point.
 Status check_mount_owner(const DirectoryHandle& point, uid_t uid);
 
-/// Mounts at `point`, of which nothing but its descriptor counts. Errors: bad_mount_point.
+/// Mounts at the descriptor of `point`. Errors: bad_mount_point.
 Result<KernelMount> mount_by_descriptor(const DirectoryHandle& point,
                                         const KernelMountOptions& options);
 
-/// Unmounts what mount_by_descriptor() has mounted at `point`, lazily where it is busy, and after
-/// the device is closed: for root by root, and else by fusermount3. Errors: failed.
+/// Unmounts what mount_by_descriptor() has mounted at `point`, lazily if it is busy. Call it after
+/// the device is closed. Uses fusermount3 unless it runs as root. Errors: failed.
 Status unmount(const std::filesystem::path& point);
 
 }  // namespace s3oram

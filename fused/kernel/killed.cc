@@ -1,3 +1,4 @@
+// Reads pending signals of a thread from /proc.
 #include "fused/kernel/killed.h"
 
 #include <signal.h>
@@ -12,7 +13,7 @@ bool is_killed(pid_t thread) {
   std::ifstream lines("/proc/" + std::to_string(thread) + "/status");
   for (std::string key; lines >> key;) {
     std::uint64_t pending = 0;
-    // Whatever ends the process, the kernel makes it this signal of each of its threads.
+    // Whatever ends a process, the kernel sends SIGKILL to each of its threads.
     if (key == "SigPnd:" && lines >> std::hex >> pending)
       return (pending >> (SIGKILL - 1) & 1) != 0;
   }

@@ -1,12 +1,12 @@
-// Whether who asks is being killed.
+// Finds out whether the thread that sent a request is being killed.
 #pragma once
 
 #include <sys/types.h>
 
 namespace s3oram {
 
-/// Whether the thread, by its number in this process's /proc, has been killed and is not yet gone:
-/// it waits for us, and will not run again. False if it cannot be seen.
+/// Returns whether the thread, by its number in /proc, has been killed and has not ended yet: it
+/// waits for our answer and will not run again. False if it cannot be seen.
 bool is_killed(pid_t thread);
 
 }  // namespace s3oram

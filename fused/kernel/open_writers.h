@@ -1,6 +1,7 @@
-// The files that programs have open for writing: only of these may the kernel hold data that it has
-// not sent. (A close sends it, and a shared map keeps its file open.) And those of them of which it
-// has sent some in vain, and holds it no more: whoever writes is told by fsync, at most.
+// Counts the files that programs have open for writing: only of these may the kernel hold dirty
+// pages. (A close sends them, and a shared map keeps its file open.) Also remembers which of them
+// are incomplete, because a write-back failed and the kernel dropped the data: the program learns
+// that only from fsync.
 #pragma once
 
 #include <algorithm>
@@ -32,12 +33,12 @@ class OpenWriters {
     ++refused_;
     if (writers_.contains(ino)) incomplete_.insert(ino);
   }
-  /// How often that was.
+  /// Returns how often a write-back was refused.
   unsigned refused() const {
     const std::lock_guard lock(mutex_);
     return refused_;
   }
-  /// It is known to the program, or its content is made anew.
+  /// Called when the program learns of the loss, or writes the content again from the start.
   void told(Ino ino) {
     const std::lock_guard lock(mutex_);
     incomplete_.erase(ino);

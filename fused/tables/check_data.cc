@@ -1,4 +1,4 @@
-// Which block holds which part of which file.
+// Checks extents: which block holds which part of which file, and that no two claim the same.
 #include <algorithm>
 
 #include "fused/tables/check_model.h"
@@ -7,7 +7,7 @@
 namespace s3oram {
 namespace {
 
-/// An extent whose place another has, and who that is.
+/// An extent whose place belongs to another extent, the winner.
 struct Loser {
   ExtentKey key;
   ExtentRow row;
@@ -51,7 +51,7 @@ class DataCheck {
     const std::string unsound = unsound_extent(block_size_);
     const std::string intact = kSqlOf<ExtentTable>.intact();
     const auto each = [this](const ExtentKey& key, const ExtentRow& row) { check(key, row); };
-    // Those that have changed by themselves come last: they take no place from another.
+    // Damaged rows come last, so that they take no place from a sound row.
     for (const std::string& others : {"NOT " + intact, intact}) {
       if (!model_.scan<ExtentTable>(fmt::format("({}) OR {}", unsound, others), each)) return false;
       end_file();
@@ -101,7 +101,7 @@ class DataCheck {
     inode.end = std::max(inode.end, base + valid);
   }
 
-  /// False: somebody else has some of it.
+  /// Claims a place. Returns false if another extent has some of it.
   bool claim(BlockId place, std::uint32_t valid) {
     const BlockId block = block_of(place);
     if (!is_packed(place)) {
@@ -109,8 +109,8 @@ class DataCheck {
       used_[block] = true;
       return is_free;
     }
-    if (used_[block] && !pieces_.contains(block)) return false;  // as a whole
-    auto& pieces = pieces_[block];                               // where they begin and end
+    if (used_[block] && !pieces_.contains(block)) return false;  // used as a whole block
+    auto& pieces = pieces_[block];                               // end of each, by its begin
     const std::uint32_t begin = offset_of(place), end = begin + valid;
     const auto after = pieces.lower_bound(begin);
     if ((after != pieces.end() && after->first < end) ||
@@ -134,10 +134,10 @@ class DataCheck {
       model_.out.findings.push_back(
           {.kind = "unreadable-data",
            .where = model_.path(file_),
-           .what =
-               fmt::format("{} could not be read when they were last asked for: too few servers "
-                           "have them intact. What you delete or write anew is no longer told of",
-                           unreadable_.text()),
+           .what = fmt::format(
+               "{} could not be read when they were last asked for: too few servers "
+               "have them intact. Blocks that you delete or overwrite are no longer reported",
+               unreadable_.text()),
            .repair = {},
            .at_servers = true});
     if (!lengths_.empty())
@@ -153,7 +153,7 @@ class DataCheck {
     strays_ = 0;
   }
 
-  /// Of files that claim the same block the first one keeps it.
+  /// Reports files that claim the same block. The first one keeps it.
   bool name_winners(const std::string& unsound) {
     std::multimap<BlockId, Loser*> of_block;
     for (Loser& loser : losers_) of_block.emplace(block_of(loser.row.block), &loser);
@@ -201,7 +201,8 @@ class DataCheck {
     inode.row.size = inode.end;
   }
 
-  /// They stay until a mount knows that no backup names them either.
+  /// Reports blocks that belong to no file. They stay until a mount knows that no backup names them
+  /// either.
   void count_unowned() {
     const auto& mapped = model_.input.mapped;
     std::size_t unowned = 0;

@@ -1,3 +1,4 @@
+// Runs the steps of a check in order, and applies the repair.
 #include "fused/tables/check_files.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace s3oram {
 namespace {
 
-/// A name as a terminal may show it.
+/// Returns a name in a form that a terminal may show.
 std::string shown(const std::string& name) {
   std::string text;
   for (const char c : name) {
@@ -21,7 +22,7 @@ std::string shown(const std::string& name) {
 
 std::string CheckModel::path(const DentryKey& key) const {
   std::string text = "/" + shown(key.name);
-  // A path that is deeper than there are inodes is a loop.
+  // A path with more steps than there are inodes is a loop.
   Ino ino = key.parent;
   for (std::size_t steps = 0; ino != kRootIno; ++steps) {
     const auto found = inodes.find(ino);

@@ -1,9 +1,8 @@
-// Checks the tables of the file system, against each other and against the blocks that the volume
-// holds, and works out what would mend them. Needs neither the servers nor FUSE.
+// Checks the tables of the file system against each other and against the blocks that the volume
+// holds, and works out the repair. Needs neither the servers nor FUSE.
 //
-// A check runs in a transaction of the caller: it makes missing tables at once, so that it has all
-// of them to look at; the caller ends the transaction with a commit or, to change nothing, with a
-// rollback.
+// A check runs in a transaction of the caller. It makes missing tables, so that it can read all of
+// them; the caller ends the transaction with a commit or, to change nothing, with a rollback.
 #pragma once
 
 #include <optional>
@@ -20,29 +19,31 @@ namespace s3oram {
 struct FileCheckInput {
   std::uint32_t block_size = 0;
   std::vector<bool> mapped;        // by block: whether the volume holds it
-  std::set<BlockId> unreadable;    // of those: too few servers had it intact when it was asked for
-  std::int64_t now = 0;            // ns since 1970: the times of what is made anew
-  std::uint32_t uid = 0, gid = 0;  // who owns a root that is made anew
+  std::set<BlockId> unreadable;    // of those: too few servers had it intact when last read
+  std::int64_t now = 0;            // ns since 1970: the times of inodes that are made again
+  std::uint32_t uid = 0, gid = 0;  // the owner of a root directory that is made again
 };
 
 struct FileCheck {
   Findings findings;
-  /// Why the files cannot be checked or mended at all, if so.
+  /// Set if the files cannot be checked or repaired at all: the reason.
   std::optional<Error> refused;
 
-  // What mends them.
+  // The repair.
   std::vector<std::string> statements;  // SQL, run first
   Table<InodeTable>::Changes inodes;
   Table<DentryTable>::Changes dentries;
   Table<ExtentTable>::Changes extents;
   Table<XattrTable>::Changes xattrs;
 
-  std::uint64_t files = 0, names = 0, blocks = 0;  // that were looked at
+  std::uint64_t files = 0, names = 0, blocks = 0;  // checked
 };
 
-/// One bad row costs at most the file it belongs to; what has lost its name goes to /lost+found.
+/// Checks all files. A bad row costs at most the file it belongs to; files that have lost their
+/// names go to /lost+found.
 FileCheck check_files(Database& database, const FileCheckInput& input);
 
+/// Carries out the repair of `check`, in the caller's transaction.
 Status repair_files(Database& database, const FileCheck& check);
 
 }  // namespace s3oram

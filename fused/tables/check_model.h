@@ -13,8 +13,8 @@
 namespace s3oram {
 
 struct CheckedInode {
-  InodeRow row;                     // as it shall be
-  InodeRow stored;                  // as it is
+  InodeRow row;                     // as the repair leaves it
+  InodeRow stored;                  // as it is now
   bool exists = false;              // it is in the table
   bool attached = false;            // gets a name in lost+found
   std::uint64_t extents = 0;        // rows that name it
@@ -41,19 +41,20 @@ struct CheckModel {
     const auto found = inodes.find(ino);
     return found != inodes.end() && S_ISDIR(found->second.row.mode);
   }
-  /// Nothing in the file system: it was unlinked while open, and the next mount frees it.
+  /// Returns whether the inode was unlinked while open. The next mount frees it.
   static bool unlinked(const CheckedInode& inode) {
     return !inode.name && inode.row.nlink == 0 && inode.children == 0;
   }
   CheckedName* find_name(const DentryKey& key);
-  /// For messages: "/a/b", or "inode 12" for what has no name.
+  /// For messages: "/a/b", or "inode 12" for an inode without a name.
   std::string path(Ino ino) const;
   std::string path(const DentryKey& key) const;
 
   void found(std::string kind, std::string where, std::string what, std::string repair) {
     out.findings.push_back({std::move(kind), std::move(where), std::move(what), std::move(repair)});
   }
-  /// Calls each(key, row) for the sound rows of a table. False: reading failed (out.refused).
+  /// Calls each(key, row) for the sound rows of a table. Returns false if reading failed
+  /// (out.refused).
   template <class T, class Each>
   bool scan(const std::string& unsound, Each each) {
     auto rows = database.prepare(fmt::format("SELECT {} FROM {} WHERE NOT ({}) ORDER BY {}",
@@ -69,9 +70,9 @@ struct CheckModel {
   bool refuse(const std::string& table, const Error& error);
 };
 
-// The steps, in their order; each is false when it cannot go on.
+// The steps, in their order. A step returns false if the check cannot go on.
 
-/// check_rows.cc: rows that cannot be read as what they should be are reported and left out.
+/// check_rows.cc: reports rows that hold impossible values, and leaves them out.
 bool check_tables(CheckModel& model);
 bool check_rows(CheckModel& model);
 bool read_model(CheckModel& model);

@@ -1,4 +1,5 @@
-// Inodes and names: what each inode is, which names lead to it, and that all hang from the root.
+// Checks inodes and names: the type of each inode, the names that lead to it, and that every path
+// starts at the root.
 #include <algorithm>
 #include <set>
 
@@ -21,7 +22,8 @@ const char* called(std::uint32_t mode) {
                                           : "nothing that exists";
 }
 
-/// Believes the mode, unless it is impossible or both the name and the content gainsay it.
+/// Returns the type of the mode, unless it is impossible or both the name and the content
+/// contradict it.
 std::uint32_t type_of(Ino ino, const CheckedInode& inode) {
   if (ino == kRootIno) return S_IFDIR;
   const std::uint32_t content = inode.children > 0 ? S_IFDIR : inode.extents > 0 ? S_IFREG : 0;
@@ -47,7 +49,7 @@ void make_again(CheckModel& model, Ino ino, CheckedInode& inode) {
   model.found("missing-inode", model.path(ino),
               fmt::format("its attributes (owner, permissions, times) are lost; {}",
                           directory ? "the names in it are there" : "its content is there"),
-              "it is made anew, and only its owner may use it");
+              "it is made again, and only its owner may use it");
 }
 
 void check_attributes(CheckModel& model, Ino ino, CheckedInode& inode) {
@@ -104,7 +106,7 @@ void check_name(CheckModel& model, CheckedName& name) {
   model.out.dentries[name.key] = name.row;
 }
 
-/// A directory has one name.
+/// Leaves each directory one name.
 void check_directory_names(CheckModel& model) {
   std::map<Ino, std::vector<CheckedName*>> names;
   for (CheckedName& name : model.names)
@@ -124,7 +126,7 @@ void check_directory_names(CheckModel& model) {
   }
 }
 
-/// Removes a name of every loop of directories that contain each other.
+/// Cuts every loop of directories that contain each other, by removing one name of it.
 void cut_loops(CheckModel& model) {
   std::set<Ino> sound;
   for (auto& [start, inode] : model.inodes) {
@@ -169,7 +171,7 @@ class LostAndFound {
     const CheckedName* there = model_.find_name({kRootIno, kLostAndFound});
     if (there && there->kept && model_.is_directory(there->row.ino)) return ino_ = there->row.ino;
     const DentryKey key = free_name(kRootIno, kLostAndFound);
-    // The numbers after it are for the files to come.
+    // The number follows the largest new one, so that later inodes can follow it in turn.
     auto next = model_.inodes.upper_bound(kLargestNewIno);
     ino_ = std::max(std::prev(next)->first + 1, read_reserved(model_.database).value_or(0));
     CheckedInode& made = model_.inodes[ino_];

@@ -1,5 +1,5 @@
-// Tables and rows by themselves. SQLite keeps any value in any column: what a damaged row holds
-// need not be a number where one should be.
+// Checks tables and single rows. SQLite stores any value in any column, so a damaged row need not
+// have a number where one should be.
 #include <algorithm>
 
 #include "fused/tables/check_model.h"
@@ -7,7 +7,8 @@
 
 namespace s3oram {
 
-/// Makes missing tables. Without the extents nobody knows which block belongs to which file.
+/// Makes missing tables. Refuses if the extents are gone while the volume holds blocks, because
+/// nothing else says which block belongs to which file.
 bool check_tables(CheckModel& model) {
   const auto number = [&](const std::string& sql) -> Result<std::optional<std::int64_t>> {
     S3O_ASSIGN(auto statement, model.database.prepare(sql));
@@ -34,7 +35,7 @@ bool check_tables(CheckModel& model) {
                 : table == "dentries" ? "the table is gone, and with it the names of all files"
                 : table == "inodes"   ? "the table is gone, and with it the attributes of all files"
                                       : "the table is gone, and with it what it held of every file",
-                "it is made anew; files without a name go to /lost+found");
+                "it is made again; files without a name go to /lost+found");
   if (auto made = make_tables(model.database); !made)
     return model.refuse("sqlite_master", made.error());
   const auto format = number(kSelectFormat);
@@ -56,7 +57,7 @@ bool check_tables(CheckModel& model) {
 
 namespace {
 
-/// Calls each(what the row is of) for the rows that meet the condition.
+/// Calls each(`described` of the row) for the rows that meet the condition.
 template <class Each>
 bool describe(CheckModel& model, const TableSql& table, const std::string& condition,
               const std::string& described, Each each) {
@@ -137,7 +138,7 @@ bool read_model(CheckModel& model) {
     return false;
   for (const CheckedName& entry : model.names) {
     ++model.inodes[entry.key.parent].children;
-    // The first one counts: the order of the keys decides which name a message shows.
+    // Messages show the first name in the order of the keys.
     CheckedInode& named = model.inodes[entry.row.ino];
     if (named.name) continue;
     named.name = &entry.key;

@@ -1,4 +1,4 @@
-// Has a damaged vault.db made again from its rows, with a mark wherever rows may be missing.
+// Makes a damaged vault.db again from its rows, with a mark wherever rows may be missing.
 #include "fused/tables/heal.h"
 
 #include <algorithm>
@@ -19,15 +19,15 @@ std::int64_t integer_of(const RowValues& row, std::size_t column) {
   return column < row.size() ? row[column].integer : 0;
 }
 
-/// The first name behind that of the row: no name has a zero byte.
+/// Returns the first name behind that of the row: no name contains a zero byte.
 Bytes name_behind(const RowValues& row) {
   Bytes name = row.size() > 1 ? row[1].bytes : Bytes();
   name.push_back(0);
   return name;
 }
 
-/// Binds what stands for rows that are lost behind `before`: its key is the next one, and the rest
-/// is impossible, so that nobody takes it for a row.
+/// Binds a mark for rows that are lost behind `before`: a row with the next key and otherwise
+/// impossible values.
 void bind_mark(Statement& put, const TableSql& table, const RowValues& before) {
   const std::string_view name = table.name;
   constexpr std::string_view kNoBlob = "";
@@ -47,7 +47,7 @@ void bind_mark(Statement& put, const TableSql& table, const RowValues& before) {
   if (name == XattrTable::kName) put.bind(2, kNoBlob);
 }
 
-/// Gives how many marks there are now.
+/// Inserts the marks. Returns how many there are.
 Result<std::uint64_t> mark_gaps(Database& database, const std::vector<SalvagedTable>& tables) {
   std::uint64_t marks = 0;
   for (const TableSql& table : kTables) {
@@ -81,7 +81,7 @@ Result<HealedDatabase> make_fresh(const fs::path& path, const fs::path& fresh, D
   return healed;
 }
 
-/// What is to be healed, in words; empty if nothing is wrong.
+/// Returns what must be healed, in words; empty if nothing is wrong.
 Result<std::string> need_of(const fs::path& path, HealFor what, bool sealed, Disk& disk) {
   // The pages of a sealed one can be read one by one, whatever SQLite cannot do.
   const auto unreadable = [&](const Error& error) -> Result<std::string> {
@@ -94,7 +94,7 @@ Result<std::string> need_of(const fs::path& path, HealFor what, bool sealed, Dis
   if (!damage) return unreadable(damage.error());
   if (damage->empty() && what == HealFor::rows && has_changed_rows(*database))
     *damage = "rows are not as they were written";
-  // If that fails, the log is read beside the file.
+  // If folding fails, salvaging reads the log beside the file.
   if (!damage->empty()) static_cast<void>(database->fold_log());
   return damage;
 }
@@ -126,7 +126,7 @@ Result<std::optional<HealedDatabase>> heal_database(const fs::path& path, HealFo
   auto healed = make_fresh(path, fresh, disk);
   if (!healed) {
     S3O_TRY(remove_database(fresh));
-    S3O_TRY(remove_database(copy));  // the same as the file still
+    S3O_TRY(remove_database(copy));  // the file is unchanged, so the copy is of no use
     return fail(healed.error());
   }
   S3O_TRY(replace_database(fresh, path, disk));

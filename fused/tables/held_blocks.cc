@@ -1,3 +1,4 @@
+// Finds extents that name the same place, or overlapping pieces of a pack.
 #include "fused/tables/held_blocks.h"
 
 #include <algorithm>

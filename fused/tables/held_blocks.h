@@ -1,5 +1,5 @@
-// Which places of the device can be believed: those that hold content and belong to one extent
-// only. In a sound vault that is every place that an extent names. Not thread-safe.
+// Knows which places of the device extents may use: those that hold content and belong to exactly
+// one extent. In a sound vault that is every place that an extent names. Not thread-safe.
 #pragma once
 
 #include <unordered_set>
@@ -9,7 +9,7 @@
 
 namespace s3oram {
 
-/// What an extent names.
+/// A place that an extent names.
 struct OwnedPlace {
   BlockId place = 0;
   std::uint32_t valid = 0;
@@ -17,22 +17,24 @@ struct OwnedPlace {
 
 class HeldBlocks {
  public:
-  /// `mapped`: what the device holds. `owned`, ascending: what extents name, each time they do.
+  /// `mapped` are the blocks that the device holds. `owned` are the places that extents name,
+  /// ascending, once for each extent.
   void reset(const std::vector<BlockId>& mapped, const std::vector<OwnedPlace>& owned,
              std::uint32_t block_size);
 
-  /// Whether an extent that names the place may be read, and its block written in place or freed.
+  /// Returns whether an extent with this place may be read, and its block written in place or
+  /// freed.
   bool good(BlockId place) const {
     const BlockId block = block_of(place);
     return block < held_.size() && held_[block] && !bad_.contains(place);
   }
-  /// Whether extents contradict each other.
+  /// Returns whether extents contradict each other.
   bool any_bad() const { return !bad_.empty(); }
   void written(BlockId place);
   void released(BlockId block) {
     if (block < held_.size()) held_[block] = false;
   }
-  /// True once for each block: to tell of it in the log.
+  /// Returns true once for each place, so that the log mentions it once.
   bool tell(BlockId place) { return told_.insert(place).second; }
 
  private:

@@ -1,7 +1,7 @@
-// No inode number is given twice: a file handle (NFS, name_to_handle_at) holds the number alone,
-// and must not find another file. The numbers of inodes that are gone stand in no table. The
-// database therefore keeps a number above all that were given: a row of `fs_state`. A crash may
-// lose inodes whose numbers somebody has seen, so numbers are reserved there before they are given.
+// Keeps inode numbers from being given twice: a file handle (NFS, name_to_handle_at) holds the
+// number alone, and must not find another file. No table has the numbers of deleted inodes, so a
+// row of `fs_state` keeps a number above all that were given. A crash may lose inodes whose numbers
+// somebody has seen, so numbers are reserved in that row before they are given.
 #pragma once
 
 #include "fused/tables/rows.h"
@@ -9,12 +9,13 @@
 
 namespace s3oram {
 
-/// How many numbers a crash may skip.
+/// How many numbers are reserved at a time; a crash may skip them.
 inline constexpr Ino kReservedAtOnce = 1 << 16;
-/// How many are skipped when a backup of the names is restored: more than are given between two.
+/// How many are skipped when a backup of the names is restored: more than are given between two
+/// backups.
 inline constexpr Ino kSkippedByRestore = 1 << 24;
 
-/// The first number that is not reserved; 0 if none is noted, or if it is an impossible one.
+/// Returns the first number that is not reserved; 0 if none is stored, or an impossible one.
 Result<Ino> read_reserved(Database& database);
 Status note_reserved(Database& database, Ino first_free);
 

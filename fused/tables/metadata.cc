@@ -1,3 +1,4 @@
+// The tables of the file system as one: opening, examining and committing them.
 #include "fused/tables/metadata.h"
 
 #include <spdlog/spdlog.h>
@@ -90,9 +91,9 @@ std::function<Status(Database&)> Metadata::begin_commit(std::optional<Ino> reser
     }
     const Status applied = apply(database);
     if (applied || applied.error().code != Errc::damaged_vault) return applied;
-    // A row that has changed by itself, or an index, is not where the other one says. The indices
-    // are made of the rows: everybody else's changes need not wait for fsck.
-    spdlog::error("{}: its indices are made anew: run s3oramfs fsck", applied.error().message);
+    // A damaged row and its index contradict each other. The indices are made again from the rows,
+    // so that all other changes need not wait for fsck.
+    spdlog::error("{}: its indices are rebuilt: run s3oramfs fsck", applied.error().message);
     S3O_TRY(database.execute("REINDEX orphans; REINDEX packed;"));
     return apply(database);
   };
@@ -154,7 +155,7 @@ Result<std::vector<ExtentKey>> Metadata::pieces(BlockId pack) {
       ExtentTable::key);
 }
 
-/// Rows that have lost their inode count too: a new one must not inherit what is theirs.
+/// Rows that have lost their inode count too, because a new inode must not inherit them.
 Result<Ino> Metadata::largest_ino() {
   Ino largest = kRootIno;
   bool hidden = false;

@@ -1,5 +1,5 @@
-// Where a piece of a file lies: in a block of its own, or behind others in a pack (packs.h). Both
-// are one number, that of the block or of a place in it, as extents have it.
+// Where a piece of a file lies: in a block of its own, or behind others in a pack (packs.h). Either
+// is one number, as extents store it: the number of the block, or a place in a pack.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ inline constexpr unsigned kOffsetBits = 22;
 static_assert(kMostBlockSize <= 1U << kOffsetBits);
 inline constexpr BlockId kPackedPlace = BlockId{1} << 62;
 
-/// `offset` bytes into a pack.
+/// Returns the place `offset` bytes into the pack `block`.
 constexpr BlockId packed_place(BlockId block, std::uint32_t offset) {
   return kPackedPlace | block << kOffsetBits | offset;
 }
 constexpr bool is_packed(BlockId place) { return place >> 62 == 1; }
-/// The device's block.
+/// Returns the device's block that the place lies in.
 constexpr BlockId block_of(BlockId place) {
   return is_packed(place) ? (place & (kPackedPlace - 1)) >> kOffsetBits : place;
 }

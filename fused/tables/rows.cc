@@ -1,3 +1,4 @@
+// The SQL of the tables of files, and how rows are bound and read.
 #include "fused/tables/rows.h"
 
 #include <fmt/format.h>
@@ -9,8 +10,9 @@
 namespace s3oram {
 namespace {
 
-// Inodes of files that were unlinked while open have nlink 0 until they are forgotten; the partial
-// index finds them at mount. The other one finds the pieces in a pack (kPackedPlace and above).
+// Inodes of files that were unlinked while open have nlink 0 until the kernel forgets them; the
+// index `orphans` finds them at mount. The index `packed` finds the pieces in a pack (kPackedPlace
+// and above).
 constexpr auto kCreateTables = R"(
 CREATE TABLE IF NOT EXISTS fs_state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS inodes (ino INTEGER PRIMARY KEY, mode INTEGER NOT NULL, uid INTEGER NOT NULL,
@@ -29,7 +31,7 @@ CREATE TABLE IF NOT EXISTS xattrs (ino INTEGER NOT NULL, name BLOB NOT NULL, val
 
 constexpr std::int64_t kMostValid = 0xffff'ffff;
 
-// What else an inode holds can be put right, or reads as some number that harms nobody.
+// All other values of an inode can be repaired, or are harmless as they are.
 constexpr auto kUnsoundInode =
     "ino < 1 OR ino > 4611686018427387904"
     " OR typeof(uid) <> 'integer' OR uid NOT BETWEEN 0 AND 4294967295"
@@ -75,7 +77,7 @@ class RowReader {
     const Bytes bytes = statement_.blob(at_++);
     value.assign(bytes.begin(), bytes.end());
   }
-  /// Whether all that should be integers were, and fitted their types.
+  /// Returns whether all values read as integers were integers and fitted their types.
   bool sound() const { return sound_; }
 
  private:
@@ -97,7 +99,7 @@ Status make_tables(Database& database) {
   return {};
 }
 
-/// The last table that gets one.
+/// Asks for the column of the last table that make_tables() changes.
 Result<bool> has_checksums(Database& database) { return database.has_column("xattrs", "checksum"); }
 
 std::string TableSql::descending() const {

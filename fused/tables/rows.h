@@ -1,5 +1,5 @@
-// The rows of a file system, and how they stand in the tables of vault.db. The format is made by
-// make_tables(); a change of it changes kFormat.
+// The rows of a file system, and how the tables of vault.db store them. make_tables() makes the
+// format; a change of it must change kFormat.
 #pragma once
 
 #include <algorithm>
@@ -20,30 +20,30 @@ inline constexpr Ino kRootIno = 1;
 
 /// Bytes.
 inline constexpr std::uint64_t kLargestFile = std::numeric_limits<std::int64_t>::max();
-/// No inode has a larger number, and new ones follow the largest that is in the lower half.
+/// No inode has a number above kLargestIno. New inodes get numbers up to kLargestNewIno.
 inline constexpr Ino kLargestIno = Ino{1} << 62, kLargestNewIno = kLargestIno / 2;
-/// What a damaged row is read as.
+/// The place that a damaged extent is read as.
 inline constexpr BlockId kImpossibleBlock = ~BlockId{0};
 
 inline constexpr std::int64_t kFormat = 2;
-/// Gives the format of the tables that are there.
+/// Selects the format of the existing tables.
 inline constexpr auto kSelectFormat = "SELECT value FROM fs_state WHERE name = 'format'";
-/// Makes those tables of the file system, and columns for checksums, that are not there, beside the
-/// device's own tables in the same database.
+/// Makes the tables of the file system and their checksum columns, as far as they are missing,
+/// beside the device's own tables in the same database.
 Status make_tables(Database& database);
-/// Whether the tables have those columns.
+/// Returns whether the tables have checksum columns.
 Result<bool> has_checksums(Database& database);
 
-/// A table in SQL. Beside its columns each has `checksum`: row_checksum(name, the columns), or null
-/// in rows that a version without checksums wrote.
+/// A table in SQL. Each also has a column `checksum`: row_checksum(name, columns...), or null in
+/// rows that a version without checksums wrote.
 struct TableSql {
   const char *name, *columns, *key;  // separated by commas; the key comes first
-  /// How many columns.
+  /// Returns the number of columns.
   constexpr int width() const {
     const std::string_view all = columns;
     return 1 + static_cast<int>(std::count(all.begin(), all.end(), ','));
   }
-  /// How many of them are the key.
+  /// Returns the number of columns in the key.
   constexpr int key_width() const {
     const std::string_view all = key;
     return 1 + static_cast<int>(std::count(all.begin(), all.end(), ','));
@@ -52,15 +52,16 @@ struct TableSql {
     const std::string_view all = key;
     return all.substr(0, all.find(','));
   }
-  /// The key's columns, for ORDER BY.
+  /// Returns the key's columns, each with DESC, for ORDER BY.
   std::string descending() const;
-  /// "?1, ?2, ..." for the first so many columns; all columns.
+  /// Returns "?1, ?2, ..." for the first `count` columns, or for all.
   static std::string marks(int count);
   std::string marks() const { return marks(width()); }
-  /// `verb` (as INSERT) a row with all columns bound, and its checksum; `changed`: a wrong one.
+  /// Returns the statement that does `verb` (such as INSERT) with all columns bound and their
+  /// checksum. `changed` stores a wrong checksum, to mark the row as damaged.
   std::string put(const char* verb, bool changed = false) const;
-  /// The condition that a row is as it was written, as far as can be told. `checksums`: whether
-  /// the table has them yet.
+  /// Returns the condition that a row fits its checksum or has none. `checksums`: whether the table
+  /// has a checksum column.
   std::string intact(bool checksums = true) const;
 };
 template <class T>
@@ -82,9 +83,9 @@ struct DentryKey {
   std::string name;
   friend auto operator<=>(const DentryKey&, const DentryKey&) = default;
 };
-/// What is wrong with a name in a directory; null if nothing is.
+/// Returns what is wrong with a name in a directory; null if nothing is.
 const char* name_problem(const std::string& name);
-/// Whether the type bits of a mode are those of something that exists.
+/// Returns whether the type bits of a mode are those of a kind of file.
 bool is_file_type(std::uint32_t type);
 
 struct DentryRow {
@@ -100,7 +101,7 @@ struct ExtentKey {
 };
 struct ExtentRow {
   BlockId block = 0;        // or a place in a pack (place.h)
-  std::uint32_t valid = 0;  // bytes from its start that hold data; all beyond read zero
+  std::uint32_t valid = 0;  // bytes that hold data, from its start; all others read as zero
 };
 
 struct XattrKey {
@@ -109,7 +110,7 @@ struct XattrKey {
   friend auto operator<=>(const XattrKey&, const XattrKey&) = default;
 };
 
-/// Whose the row is.
+/// Returns the inode that the row belongs to.
 inline Ino inode_of(Ino key) { return key; }
 inline Ino inode_of(const DentryKey& key) { return key.parent; }
 inline Ino inode_of(const ExtentKey& key) { return key.ino; }
@@ -182,12 +183,12 @@ struct XattrTable {
   static std::size_t content(const Row& row) { return row.value.size(); }
 };
 
-/// The condition that a row of the table, without a checksum, holds what cannot be.
+/// Returns the condition that a row of the table holds impossible values, whatever its checksum.
 std::string unsound(const TableSql& table);
-/// The same of `extents`, in files with blocks of that size.
+/// Returns that condition for `extents`, in files with blocks of `block_size` bytes.
 std::string unsound_extent(std::uint32_t block_size);
 
-/// In the order of their numbers in a backup.
+/// All tables, in the order of their numbers in a backup.
 inline constexpr TableSql kTables[] = {kSqlOf<InodeTable>, kSqlOf<DentryTable>, kSqlOf<ExtentTable>,
                                        kSqlOf<XattrTable>};
 

@@ -1,17 +1,17 @@
-// One table of the vault's database as file operations see it: SQLite rows under a write-behind
-// overlay. Operations change the overlay at memory speed; a commit applies the changes as rows.
+// One table of vault.db as file operations see it: SQLite rows under a write-behind overlay.
+// Operations change the overlay at memory speed; a commit applies the changes as rows.
 //
 //   dirty_       changes that no commit holds yet
 //   committing_  changes that the running commit holds; fixed while it runs
 //   reader       rows of finished commits
 //
-// The newest of the three that knows a key answers; a change without a row is a deletion. Not
+// The newest of the three that has a key decides; a change without a row is a deletion. Not
 // thread-safe, except that apply() of fixed changes may run beside everything else.
 //
-// SQLite believes whatever a row on the disk says. Where a bit of a row has flipped, a search may
-// take the wrong turn, and the row is not found under the key that it had. So that a key has no row
-// is believed only if the two rows between which it would stand are as they were written: every
-// search that a damaged row misleads ends beside that row.
+// SQLite believes whatever a row on the disk says. If a bit of a row has flipped, a search may take
+// the wrong direction and miss the row. So a key counts as absent only if both rows between which
+// it would stand fit their checksums: every search that a damaged row misleads ends beside that
+// row.
 #pragma once
 
 #include <fmt/format.h>
@@ -35,8 +35,8 @@ namespace s3oram {
 ///   kKeyWidth                          columns in the key
 ///   bind_key(Statement&, Key), bind_row(Statement&, Row)
 ///   key(Statement), row(Statement, first column)
-///   spoil(Row&)                        makes it one that no operation uses
-///   content(Row)                       bytes that the row has beside its members
+///   spoil(Row&)                        marks the row as damaged, so that no operation uses it
+///   content(Row)                       bytes that the row holds outside of its members
 template <class T>
 class Table {
  public:
@@ -44,8 +44,8 @@ class Table {
   using Row = typename T::Row;
   using Changes = std::map<Key, std::optional<Row>>;
 
-  /// The reader sees the table's rows; the table exists, and the reader and `damage` outlive this
-  /// object. `checksums`: whether the table has any yet.
+  /// Prepares to read the table through `reader`. The table exists; `reader` and `damage` outlive
+  /// this object. `checksums`: whether the table has a checksum column.
   Status open(Database& reader, bool checksums, TableDamage& damage) {
     const auto select =
         fmt::format("SELECT {}, {} FROM {}", T::kColumns, kSql.intact(checksums), T::kName);
@@ -54,8 +54,8 @@ class Table {
                                                      T::kKey, marks, T::kKey)));
     S3O_ASSIGN(auto before, reader.prepare(fmt::format("{} WHERE ({}) < ({}) ORDER BY {} LIMIT 1",
                                                        select, T::kKey, marks, kSql.descending())));
-    // To compare whole keys, SQLite leaves out rows whose keys do not fit, wherever they lie; to
-    // compare the first column alone, none.
+    // When SQLite compares whole keys it leaves out rows whose damaged keys do not match. When it
+    // compares the first column alone it leaves out none.
     S3O_ASSIGN(auto start, reader.prepare(fmt::format("{} WHERE {} >= ?1 ORDER BY {}", select,
                                                       kSql.first_column(), T::kKey)));
     scan_ = std::move(scan);
@@ -65,7 +65,8 @@ class Table {
     return {};
   }
 
-  /// Errors: damaged_vault also if there may be such a row, and damage hides it.
+  /// Returns the row; std::nullopt if there is none. Errors: damaged_vault, also if damage may hide
+  /// the row.
   Result<std::optional<Row>> find(const Key& key) {
     for (const Changes* changes :
          std::initializer_list<const Changes*>{&dirty_, committing_.get()}) {
@@ -82,7 +83,7 @@ class Table {
   void erase(const Key& key) { set(key, std::nullopt); }
 
   /// Calls visit(key, row) for the rows of one inode in the order of the keys, from the first that
-  /// is >= `from`, until it returns false. `visit` must not use the table. Gives whether these are
+  /// is >= `from`, until it returns false. `visit` must not use the table. Returns whether it saw
   /// certainly all of them: no damaged row lies among them or beside them.
   template <class Visit>
   Result<bool> scan(const Key& from, Visit visit) {
@@ -102,7 +103,7 @@ class Table {
       if (!begins) return fail(noted(begins.error()));
       whole = *begins;
     }
-    std::optional<Key> last = from;  // that the next one must not precede
+    std::optional<Key> last = from;  // the next key must not come before it
     bool go_on = true;
     while (go_on) {
       if (!more) return fail(noted(more.error()));
@@ -122,7 +123,7 @@ class Table {
         change = &newest->second;
       }
       if (!least) return whole;                       // the statement was reset at its end
-      if (inode_of(*least) != inode_of(from)) break;  // or it would look at all that are deleted
+      if (inode_of(*least) != inode_of(from)) break;  // or it would walk over other inodes' rows
       if (!change) {
         go_on = visit(*least, row_of(rows));
       } else if (*change) {
@@ -143,7 +144,7 @@ class Table {
     return whole;
   }
 
-  /// Fixes the changes of a commit that begins. One commit runs at a time.
+  /// Fixes the changes of a commit that begins, and returns them. One commit runs at a time.
   std::shared_ptr<const Changes> begin_commit() {
     committing_ = std::make_shared<const Changes>(std::exchange(dirty_, {}));
     bytes_ = 0;
@@ -173,9 +174,9 @@ class Table {
     return {};
   }
 
-  /// Changes, those of a commit under way too.
+  /// Returns the number of changes, including those of a commit under way.
   std::size_t uncommitted() const { return dirty_.size() + committing_->size(); }
-  /// About how much memory those take that wait for a commit to begin.
+  /// Returns about how many bytes of memory the changes take that wait for a commit to begin.
   std::size_t uncommitted_bytes() const { return bytes_; }
 
  private:
@@ -183,7 +184,7 @@ class Table {
   static constexpr int kWidth = kSql.width();
 
   static bool is_intact(const Statement& found) { return found.integer(kWidth) != 0; }
-  /// One that has changed by itself costs its file, and no more.
+  /// Returns the row, spoiled if it does not fit its checksum: damage costs its file, and no more.
   Row row_of(const Statement& found) {
     Row row = T::row(found, T::kKeyWidth);
     if (is_intact(found)) return row;
@@ -214,7 +215,7 @@ class Table {
                 inode_of(key));
   }
 
-  /// Whether no row >= `key` can be hidden by the one that stands before it.
+  /// Returns whether the row before `key` is sound, so that it hides no row >= `key`.
   Result<bool> begins_at(const Key& key) {
     T::bind_key(before_, key);
     S3O_ASSIGN(const auto before, before_.step());
@@ -237,7 +238,7 @@ class Table {
   Statement scan_, start_, before_;
   TableDamage* damage_ = nullptr;
   Changes dirty_;
-  std::optional<Key> absent_;  // asked for last: the kernel looks for a name, and then makes it
+  std::optional<Key> absent_;  // last key not found: the kernel looks a name up, then makes it
   std::size_t bytes_ = 0;
   std::shared_ptr<const Changes> committing_ = std::make_shared<const Changes>();
 };

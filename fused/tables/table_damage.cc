@@ -1,4 +1,4 @@
-// Remembers damage in the tables of files, and logs each kind of it once.
+// Remembers damage in the tables of files, and logs each once.
 #include "fused/tables/table_damage.h"
 
 #include <spdlog/spdlog.h>

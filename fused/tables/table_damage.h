@@ -1,6 +1,6 @@
-// What a mount knows of damage in the tables of its files. The log says it once, status names it as
-// long as the mount lasts, and no backup of the tables is made: the last good one stays.
-// Not thread-safe.
+// Collects the damage that a mount finds in the tables of its files. The log reports each once,
+// status shows it as long as the mount lasts, and meanwhile no backup of the tables is made, so
+// that the last good one stays. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace s3oram {
 
 class TableDamage {
  public:
-  /// `what` says which row or table, and what is wrong with it; once is enough.
+  /// Adds damage. `what` names the row or table and says what is wrong. Repetitions are ignored.
   void note(const std::string& what);
   bool any() const { return count_ > 0; }
-  /// Different ones, about.
+  /// Returns the number of different notes, up to a bound.
   std::uint64_t count() const { return count_; }
-  /// The first one; empty if there is none.
+  /// Returns the first note; empty if there is none.
   const std::string& first() const { return first_; }
 
  private:

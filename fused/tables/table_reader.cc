@@ -1,5 +1,5 @@
-// Reads and judges the tables of files. SQLite keeps any value in any column, and takes rows to be
-// in order without looking: a bit that flips on the disk may hide a row, or all that lie behind it.
+// Reads and checks the tables of files. SQLite stores any value in any column and assumes that rows
+// are in order: a bit that flips on the disk may hide a row, or all rows behind it.
 #include "fused/tables/table_reader.h"
 
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ constexpr int kDentryType = 3;
 Result<TableReader> TableReader::open(Database& database, const TableSql& table, bool checksums) {
   TableReader reader;
   reader.table_ = &table;
-  // What has the right checksum is what was written.
+  // A row that fits its checksum is as it was written, whatever its values.
   const std::string sound = checksums
                                 ? fmt::format(
                                       "CASE WHEN checksum IS NULL THEN NOT ({}) ELSE checksum = "

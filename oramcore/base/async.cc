@@ -1,3 +1,4 @@
+// Clocks and the start of coroutines, over Boost.Asio.
 #include "oramcore/base/async.h"
 
 #include <exception>

@@ -51,7 +51,7 @@ class Event {
   std::vector<std::function<void()>> waiters_;
 };
 
-/// Time, passed in. Durations are since an arbitrary start and never go backwards.
+/// Time, passed in. now() counts from an arbitrary start and never goes backwards.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -94,8 +94,8 @@ Task<R> offload(Executor pool, Work work) {
   }
 }
 
-/// The same of work that draws or combines `bytes` bytes: done at once, here, if that takes less
-/// than to wake a thread.
+/// Runs `work()`, which draws or combines `bytes` bytes: at once on the caller's thread if that
+/// takes less time than waking another, otherwise on `pool`.
 template <class Work, class R = std::invoke_result_t<Work>>
 Task<R> offload(Executor pool, std::size_t bytes, Work work) {
   constexpr std::size_t kShort = 1 << 15;  // 5 to 30 us
@@ -106,8 +106,8 @@ Task<R> offload(Executor pool, std::size_t bytes, Work work) {
 // A rule for all coroutines here: a temporary of an aggregate type with a destructor must not stand
 // in a co_await expression, nor a co_await in a ?: (g++ 12 destroys what they yield twice).
 
-/// Starts `task` on `executor`, at once if that is where the caller runs; an exception that leaves
-/// it ends the process (they are bugs).
+/// Starts `task` on `executor`, at once if the caller runs there. An exception that leaves the task
+/// ends the process, because it is a bug.
 void spawn(Executor executor, Task<void> task);
 
 /// Runs all tasks at once on the caller's executor and returns their results in order. When the

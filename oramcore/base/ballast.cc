@@ -1,3 +1,4 @@
+// Keeps room in a file, and gives it up when the disk is full.
 #include "oramcore/base/ballast.h"
 
 #include <spdlog/spdlog.h>

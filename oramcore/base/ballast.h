@@ -1,5 +1,6 @@
-// Room kept back on a party's disk, so that what gives room back (deleting, deciding) can still be
-// written when the disk is full (Rule::ballast). One thread at a time, but for whole().
+// Room kept back on a party's disk, so that operations that free room (deleting, deciding an
+// eviction) can still be written when the disk is full (Rule::ballast). One thread at a time,
+// except whole().
 #pragma once
 
 #include <atomic>
@@ -12,22 +13,23 @@ namespace s3oram {
 
 class Ballast {
  public:
-  /// Keeps `bytes` in the file `path`. A disk that is full at once is no error: see whole().
+  /// Keeps `bytes` in the file `path`. Succeeds if the disk is already full: see whole().
   static Result<std::unique_ptr<Ballast>> open(Disk& disk, const std::filesystem::path& path,
                                                std::uint64_t bytes);
 
-  /// Before anything is open there: what was kept in `path` is given up if the disk has hardly any
-  /// other room. (What SQLite maps, a full disk ends the process for.)
+  /// Gives up the room kept in `path` if the disk has hardly any other room. Call it before a
+  /// database is opened there, because on a full disk the process dies when SQLite writes to a file
+  /// that it has mapped.
   static void release_if_full(const std::filesystem::path& path);
 
-  /// Gives the room to whoever writes next. False if there was none left to give.
+  /// Gives up the room, for the next write. Returns false if there was none left.
   bool release();
-  /// Takes the room again, if there is enough.
+  /// Takes the room back if there is enough. Returns whole().
   bool restore();
-  /// Keeps so many bytes from now on, if there is room for them; otherwise as many as before, and
-  /// false.
+  /// Keeps `bytes` from now on. If there is no room for them, returns false and keeps as many as
+  /// before.
   bool enlarge(std::uint64_t bytes);
-  /// Nothing that only adds to the disk should be begun while it is not.
+  /// Returns whether the room is kept. While it is not, begin nothing that only adds to the disk.
   bool whole() const { return whole_; }
 
  private:

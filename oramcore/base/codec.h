@@ -1,6 +1,6 @@
 // Little-endian encoding of messages. A message type lists its fields once, in
 //   template <class Archive> void fields(Archive& archive) { archive(a, b, c); }
-// and that list both writes and reads it. Reading checks every length and that nothing is left.
+// which serves for writing and for reading. Reading checks every length, and that nothing is left.
 #pragma once
 
 #include <array>
@@ -74,7 +74,7 @@ class Reader {
   void operator()(Fields&... fields) {
     (get(fields), ...);
   }
-  /// Everything was there and nothing is left.
+  /// Returns whether everything could be read and nothing is left.
   bool complete() const { return !failed_ && left_.empty(); }
 
  private:
@@ -93,7 +93,7 @@ class Reader {
   void get(std::array<std::uint8_t, n>& value) {
     take(value.data(), n);
   }
-  /// A view into the message, valid as long as that is.
+  /// Reads a span of the message, valid as long as the message.
   void get(ByteSpan& value) {
     std::uint32_t size = 0;
     get(size);
@@ -137,7 +137,7 @@ class Reader {
   bool failed_ = false;
 };
 
-/// Reads a whole message; nothing if it is not exactly one.
+/// Reads a message. Returns std::nullopt if `bytes` are not exactly one.
 template <class T>
 std::optional<T> decode(ByteSpan bytes) {
   T value;

@@ -1,3 +1,4 @@
+// Makes CURVE keys and writes them as text, with libsodium.
 #include "oramcore/base/curve_keys.h"
 
 #include <sodium.h>

@@ -1,4 +1,4 @@
-// CURVE (X25519) keys: how parties know each other.
+// CURVE (X25519) keys, by which parties authenticate each other.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ struct KeyPair {
 };
 
 KeyPair generate_key_pair();
-/// The pair that belongs to a secret key.
+/// Returns the pair that belongs to a secret key.
 KeyPair key_pair_of(const SecretKey& secret);
 
 std::string to_text(const PublicKey& key);

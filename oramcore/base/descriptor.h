@@ -8,11 +8,11 @@
 
 namespace s3oram {
 
-/// Also a lock (flock) that lasts as long as it. Not thread-safe; a const one may be used by all.
+/// An flock on it lasts as long as the object. Not thread-safe; all threads may use a const one.
 class Descriptor {
  public:
   Descriptor() = default;
-  /// Negative: none, as open() gives it.
+  /// A negative `fd` is no descriptor, as open() returns it.
   explicit Descriptor(int fd) : fd_(fd) {}
   ~Descriptor() { close(); }
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
@@ -23,17 +23,17 @@ class Descriptor {
   }
 
   int get() const { return fd_; }
-  /// For who closes it otherwise.
+  /// Returns the descriptor, which the caller must close.
   int release() { return std::exchange(fd_, -1); }
-  /// For who must know whether it worked.
+  /// Closes it now. Returns false if that failed.
   bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
 
  private:
   int fd_ = -1;
 };
 
-/// Makes a pipe: what is written to ends[1] is read from ends[0]. Both are closed on exec. False:
-/// errno says why.
+/// Makes a pipe: data written to ends[1] is read from ends[0]. Both are closed on exec. If it
+/// returns false, errno says why.
 inline bool open_pipe(Descriptor (&ends)[2]) {
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0) return false;

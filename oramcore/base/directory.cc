@@ -1,5 +1,5 @@
-// The walk along a directory's name: one openat(2) for each part, so that nothing that a user
-// exchanges meanwhile can lead elsewhere than where the checks have looked.
+// Walks along a directory's name with one openat(2) for each part, so that a user who replaces a
+// part meanwhile cannot lead it away from what was checked.
 #include "oramcore/base/directory.h"
 
 #include <fcntl.h>
@@ -22,9 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr unsigned kMostLinks = 40;  // as the kernel follows
+constexpr unsigned kMostLinks = 40;  // the kernel's limit
 
-/// The user that stands for all who have no number in this user namespace; none in the first one.
+/// Returns the user that stands for all unmapped users of this user namespace; std::nullopt in the
+/// initial one.
 std::optional<uid_t> unmapped_user() {
   std::ifstream map("/proc/self/uid_map");
   std::uint64_t inside = 0, outside = 0, count = 0;
@@ -64,7 +65,7 @@ class Walk {
   }
 
  private:
-  /// The way goes on by `path`, and then as before.
+  /// Puts the parts of `path` before the remaining ones.
   void prepend(const fs::path& path) {
     std::vector<fs::path> parts;
     for (const fs::path& part : path)
@@ -74,7 +75,7 @@ class Walk {
 
   Status take(const fs::path& part) {
     const fs::path next = part == ".." ? here_.path.parent_path() : here_.path / part;
-    // O_DIRECTORY first: it has an automount mounted.
+    // O_DIRECTORY comes first because it triggers an automount.
     Descriptor entry(::openat(here_.descriptor.get(), part.c_str(),
                               O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
     if (entry.get() >= 0) return enter(std::move(entry), next);
@@ -125,10 +126,10 @@ class Walk {
   }
 
   const fs::path& name_;
-  std::deque<fs::path> parts_;  // that are still to be taken
+  std::deque<fs::path> parts_;  // remaining
   std::vector<FollowedLink> links_;
   DirectoryHandle here_;
-  bool missing_ = false;  // the part that was taken last
+  bool missing_ = false;  // whether the last part does not exist
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Files of the operating system: reading, writing, syncing and reserving.
 #include "oramcore/base/disk.h"
 
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 namespace s3oram {
 namespace {
 
-// Of what is reserved, at least so many bytes at a time, or one of so many parts of what is left.
+// Room is reserved in steps: at least these bytes, or this part of what is left.
 constexpr std::uint64_t kLeastReserved = 1 << 20, kReservedParts = 8;
 
 class SystemFile final : public File {
@@ -62,7 +63,8 @@ class SystemFile final : public File {
     return ::fdatasync(descriptor_.get()) == 0 ? Status{} : failure("fdatasync");
   }
 
-  // The kernel tells each open file of an error once: through `descriptor_` sync() would miss it.
+  // The kernel reports an error once to each open file, so a call on `descriptor_` would hide it
+  // from sync().
   void write_out(std::uint64_t offset, std::uint64_t length) override {
     ::sync_file_range(
         watcher_.get(), static_cast<off64_t>(offset), static_cast<off64_t>(length),
@@ -111,7 +113,8 @@ class SystemFile final : public File {
   }
 
  private:
-  /// From the beginning on. False: errno says why. True also where nothing can be reserved.
+  /// Reserves from the beginning of the file. If it returns false, errno says why. Returns true
+  /// also if the file system cannot reserve.
   bool allocate(std::uint64_t end) {
     int rc = 0;
     do rc = ::fallocate(descriptor_.get(), 0, 0, static_cast<off_t>(end));
@@ -139,7 +142,7 @@ class SystemDisk final : public Disk {
     Descriptor descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (descriptor.get() < 0) return system_failure(errno, "cannot open {}", path.string());
     std::unique_ptr<File> file(new SystemFile(std::move(descriptor), path));
-    // A new file's name must survive a power cut as its content does.
+    // A new file's name must survive a power cut, as its content does.
     S3O_TRY(sync_directory(path.parent_path()));
     return file;
   }

@@ -1,4 +1,4 @@
-// Asks a file system for its free room before anything is made on it.
+// Asks a file system for its free bytes and inodes.
 #include "oramcore/base/disk_room.h"
 
 #include <sys/statvfs.h>
@@ -15,7 +15,8 @@ Status check_disk_room(const std::filesystem::path& path, std::uint64_t bytes,
   std::filesystem::path there = std::filesystem::absolute(path, error);
   struct statvfs disk {};
   while (::statvfs(there.c_str(), &disk) != 0) {
-    if (errno != ENOENT || !there.has_relative_path()) return {};  // whoever makes it says why not
+    if (errno != ENOENT || !there.has_relative_path())
+      return {};  // creating the file will report it
     there = there.parent_path();
   }
   if ((disk.f_flag & ST_RDONLY) != 0)
@@ -27,7 +28,7 @@ Status check_disk_room(const std::filesystem::path& path, std::uint64_t bytes,
                 "{}: its disk has {} free, and {} are needed to begin with: make room there, or "
                 "name a directory on another disk",
                 path.string(), human_size(room), human_size(bytes));
-  if (disk.f_files > 0 && disk.f_favail < files)  // some file systems count none
+  if (disk.f_files > 0 && disk.f_favail < files)  // some file systems do not count files
     return fail(Errc::disk_full,
                 "{}: its file system takes {} more files (df -i), and {} are needed to begin with",
                 path.string(), disk.f_favail, files);

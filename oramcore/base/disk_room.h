@@ -1,4 +1,4 @@
-// Whether a disk can hold what is about to be made on it.
+// Checks that a disk can hold the files that are about to be made.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace s3oram {
 
-/// Whether the file system of `path`, or of the nearest directory above it that is there, can take
-/// so many bytes and files more from this user. Where that cannot be told it is taken to be so.
-/// Errors: disk_full, with numbers; failed (it can only be read).
+/// Checks that the file system of `path`, or of the nearest existing directory above it, can take
+/// `bytes` and `files` more from this user. Succeeds if that cannot be found out. Errors:
+/// disk_full, with numbers; failed (it is read-only).
 Status check_disk_room(const std::filesystem::path& path, std::uint64_t bytes, std::uint64_t files);
 
 }  // namespace s3oram

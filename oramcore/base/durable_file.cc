@@ -1,3 +1,4 @@
+// Writes a temporary file, syncs it, and renames or links it into place.
 #include "oramcore/base/durable_file.h"
 
 #include <fcntl.h>
@@ -26,7 +27,7 @@ fs::path directory_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
-/// All of it is durable then, but for its name.
+/// Writes and syncs the content. Its name is not yet durable.
 Status fill(Descriptor file, const fs::path& path, ByteSpan content, FileOwner owner) {
   struct stat found {};
   const fs::path owned = owner == FileOwner::of_directory ? directory_of(path) : path;
@@ -44,7 +45,7 @@ Status fill(Descriptor file, const fs::path& path, ByteSpan content, FileOwner o
   return {};
 }
 
-/// `publish(fresh)` gives the file that is whole the name `path`.
+/// Writes a temporary file `fresh`; publish(fresh) then gives it the name `path`.
 template <class Publish>
 Status write_beside(const fs::path& path, ByteSpan content, FileOwner owner, Publish publish) {
   std::string fresh = path.string() + ".XXXXXX";
@@ -103,7 +104,8 @@ Status sync_directory(const fs::path& directory) {
 }
 
 Result<Bytes> read_small_file(const fs::path& path, std::size_t limit, FileKinds kinds) {
-  // Without waiting for a fifo's writer. One that is there, as in --passfile <(COMMAND), is read.
+  // O_NONBLOCK, so that a fifo without a writer does not block. A fifo with one, as in --passfile
+  // <(COMMAND), is read.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0600));
   struct stat stat {};
   if (file.get() < 0 || ::fstat(file.get(), &stat) != 0) return failure(path, "cannot be read");

@@ -1,5 +1,5 @@
-// The two ends of an errand are a pair of sockets: one message there, and one back, which is a byte
-// for the code, the error's text, and the files.
+// The two processes of an errand have a pair of sockets. One message goes there; one comes back: a
+// byte for the code, the error's text, and the files.
 #include "oramcore/base/errand.h"
 
 #include <sys/socket.h>
@@ -49,7 +49,7 @@ bool send_answer(int socket, const Status& done, const std::vector<Descriptor>& 
   return ::sendmsg(socket, &message, MSG_NOSIGNAL) >= 0;
 }
 
-/// The errand's process: it reads nothing but the content, and does nothing but the work.
+/// Runs in the errand's process: reads only the content, and does only the work.
 [[noreturn]] void wait_and_work(const Descriptor& socket, const Errand::Work& work) {
   Bytes content(Errand::kMostContent);
   ssize_t got = 0;
@@ -58,7 +58,7 @@ bool send_answer(int socket, const Status& done, const std::vector<Descriptor>& 
   if (got <= 0) ::_exit(0);  // the other end is closed, perhaps by its process's end
   Status done;
   std::vector<Descriptor> files;
-  try {  // the first byte tells a message without content from that
+  try {  // the first byte is not content: an empty message means that the other end is closed
     done = work(ByteSpan(content).first(static_cast<std::size_t>(got)).subspan(1), files);
   } catch (const std::exception& error) {
     done = fail(Errc::failed, "{}", error.what());

@@ -1,5 +1,6 @@
-// What root still has to do after it has become somebody else: a process of its own keeps root's
-// rights for one thing that was decided before, and learns no more than that it is to be done.
+// Keeps one thing that needs root's rights for after root has become another user: a separate
+// process keeps the rights for work that was fixed before, and later only learns that it must do
+// it.
 #pragma once
 
 #include <sys/types.h>
@@ -15,15 +16,15 @@ namespace s3oram {
 
 class Errand {
  public:
-  /// What is done in the other process, once: `content` is what run() was given, and the files that
-  /// it opens go to the process that has called run().
+  /// The work of the other process, done once. `content` comes from run(), and `files` go to the
+  /// process that called run().
   using Work = std::function<Status(ByteSpan content, std::vector<Descriptor>& files)>;
 
-  /// The most bytes of a content, and files.
+  /// The most bytes of a content, and the most files.
   static constexpr std::size_t kMostContent = 128 << 10, kMostFiles = 4;
 
-  /// Forks the process that may later do `work`: to be called while this one has one thread, and
-  /// before it gives up its rights. The other process ends without doing it when this one ends.
+  /// Forks the process that may later do `work`. Call it while this process has one thread and
+  /// still has its rights. If this process ends first, the other one ends without doing the work.
   static Result<Errand> prepare(Work work);
 
   Errand() = default;
@@ -33,8 +34,8 @@ class Errand {
   ~Errand();
 
   bool is_prepared() const { return socket_.get() >= 0; }
-  /// Has it done, and gives the files that the work has opened. Once. Errors: those of the work;
-  /// failed (the other process has ended).
+  /// Makes the other process do the work, and returns the files that it opened. Call it once.
+  /// Errors: those of the work; failed (the other process has ended).
   Result<std::vector<Descriptor>> run(ByteSpan content = {});
 
  private:

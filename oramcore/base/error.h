@@ -1,5 +1,5 @@
-// Errors are values. An Errc is at the same time the exit code of the programs: a stable contract
-// for scripts, listed in man/s3oramfs.1.
+// Errors are values. An Errc is also the exit code of the programs: a stable contract for scripts,
+// listed in man/s3oramfs.1.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ enum class Errc : int {
   stale_vault = 16,       // a server is ahead of this vault: an old copy, or a clone
   bad_mount_point = 17,   // missing, not a directory, or busy
   wrong_volume = 18,      // a server holds another volume, or none
-  exists = 19,            // something is there already and is not overwritten
+  exists = 19,            // something exists already and is not overwritten
   unsupported = 20,       // made by a newer version, or not possible here
   disk_full = 21,         // no space left, on the client or a server
   corrupt = 22,           // data or an answer failed its check
@@ -35,7 +35,7 @@ enum class Errc : int {
   fenced = 41,       // a newer session has the volume
   bad_request = 42,  // malformed, or out of the protocol's order
   shutting_down = 43,
-  former_view = 44,  // the view asked for is not held any more
+  former_view = 44,  // the server does not hold that tree version any more
 };
 
 /// What happened, to which file, server or option, and what to do next.

@@ -1,4 +1,4 @@
-// What a party needs of a file; Disk (disk.h) opens them.
+// A file of a party, opened by its Disk (disk.h).
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,25 @@ class File {
   virtual Status read(std::uint64_t offset, MutableByteSpan out) = 0;
   /// Errors: disk_full, failed.
   virtual Status write(std::uint64_t offset, ByteSpan data) = 0;
-  /// After success everything written before the call survives a power cut. After a failure
-  /// nothing is known of it, and asking again must not be taken for an answer.
+  /// After success everything written before the call survives a power cut. After a failure the
+  /// data may be lost; a later success does not mean that it was written.
   virtual Status sync() = 0;
-  /// Waits until the disk has taken the range, so that no sync, of whatever file, stands behind it
-  /// for long. Promises nothing: what has gone wrong, sync() tells.
+  /// Waits until the disk has taken the range, so that a sync of any file need not wait long behind
+  /// it. Makes nothing durable; sync() reports errors.
   virtual void write_out([[maybe_unused]] std::uint64_t offset,
                          [[maybe_unused]] std::uint64_t length) {}
-  /// After success, writes below `size` bytes do not fail for want of space. What is read does not
-  /// change. Where the file system cannot do that, it succeeds too, after one line in the log.
-  /// Errors: disk_full (what was reserved before stays so), failed.
+  /// After success, writes below `size` bytes do not fail because the disk is full. The content
+  /// does not change. Succeeds, after one line in the log, if the file system cannot reserve.
+  /// Errors: disk_full (earlier reservations stay), failed.
   virtual Status reserve(std::uint64_t size) = 0;
-  /// How large the disk has room for it to be, now, with what it has already.
+  /// Returns how large the file can become on this disk now, including its present size.
   virtual std::uint64_t largest() { return std::numeric_limits<std::int64_t>::max(); }
-  /// How many bytes it has.
+  /// Returns the size in bytes.
   virtual Result<std::uint64_t> size() = 0;
-  /// Whether what is written here can be found again by the file's name. Errors: damaged_vault (it
-  /// was removed, replaced or cut short by somebody else), failed (it cannot be written).
+  /// Checks that written data can be found again by the file's name. Errors: damaged_vault
+  /// (somebody else removed, replaced or truncated the file), failed (it cannot be written).
   virtual Status still_there() { return {}; }
-  /// Ends the file at `size`; the room behind is given back.
+  /// Ends the file at `size`, and frees the room behind.
   virtual Status truncate(std::uint64_t size) = 0;
 };
 

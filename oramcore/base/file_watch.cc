@@ -1,4 +1,4 @@
-// The watch over a file's name (file_watch.h).
+// Compares an open file with the one that its name leads to (file_watch.h).
 #include "oramcore/base/file_watch.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Every format on disk and on the wire has a number (docs/formats.md). One that this program does
-// not know is refused, by the same words everywhere, before anything is read or changed.
+// Every format on disk and on the wire has a number (docs/formats.md). A number that this program
+// does not know is refused with the same words everywhere, before anything is read or changed.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace s3oram {
 
-/// The refusal (unsupported) of what has the format `found`, which is not `known`: it says where
-/// that is, both numbers, and what to do. `where` names the file, and the table if it has several.
+/// Returns the refusal (unsupported) of the format `found`, which is not `known`. The message says
+/// where that is, both numbers, and what to do. `where` names the file, and the table if it has
+/// several.
 inline tl::unexpected<Error> unknown_format(std::string_view where, std::int64_t found,
                                             std::int64_t known) {
   if (found > known)

@@ -1,4 +1,4 @@
-// What the options of all programs have in common. --help fits a terminal of 80 columns if no
+// Common parts of the options of all programs. --help fits a terminal of 80 columns if no
 // description is longer than 52 letters.
 #pragma once
 
@@ -11,7 +11,8 @@
 
 namespace s3oram {
 
-/// Has parsing refuse empty values, as a script with an unset variable gives them; not of `but`.
+/// Makes parsing refuse empty values, which come from scripts with unset variables, except of
+/// `but`.
 inline void refuse_empty_values(CLI::App& app, const CLI::Option* but = nullptr) {
   const auto has_one = [but](const CLI::Option* option) {
     return option->get_type_size() > 0 && option != but;
@@ -22,7 +23,7 @@ inline void refuse_empty_values(CLI::App& app, const CLI::Option* but = nullptr)
     });
 }
 
-/// A size of bytes, as parse_size() takes it: what is parsed is the number.
+/// Accepts a size as parse_size() does, and turns it into the number of bytes.
 inline CLI::Validator size_from(std::uint64_t least, std::uint64_t most = UINT64_MAX) {
   return {[=](std::string& text) {
             const auto bytes = parse_size(text, least, most);
@@ -35,21 +36,21 @@ inline CLI::Validator size_from(std::uint64_t least, std::uint64_t most = UINT64
 
 class HelpFormatter final : public CLI::Formatter {
  public:
-  /// `needed` are options that the usage line is to name.
+  /// `needed` are options that the usage line shows.
   explicit HelpFormatter(std::string needed = "") : needed_(std::move(needed)) { column_width(28); }
 
   std::string make_usage(const CLI::App* app, std::string name) const override {
     return CLI::Formatter::make_usage(app, needed_.empty() ? name : name + " " + needed_);
   }
 
-  // The name of its value and its default, and nothing more.
+  // Shows the name of the value and the default, and nothing else.
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_positional() || option->get_type_size() == 0) return "";
     const std::string value = option->get_default_str();
     return " " + type_of(*option) + (value.empty() ? "" : " (" + value + ")");
   }
 
-  // With one empty line between groups, and none at the end.
+  // Puts one empty line between groups, and none at the end.
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override {
     std::string text = CLI::Formatter::make_help(app, std::move(name), mode);
@@ -60,7 +61,7 @@ class HelpFormatter final : public CLI::Formatter {
   }
 
  private:
-  // Without what CLI::Range adds: "A:INT in [1 - 9]" is A, and so for UINT.
+  // Removes what CLI::Range adds: "A:INT in [1 - 9]" becomes A, and likewise for UINT.
   static std::string type_of(const CLI::Option& option) {
     const std::string name = option.get_type_name();
     return name.substr(0, std::min(name.find(":INT in "), name.find(":UINT in ")));

@@ -1,3 +1,4 @@
+// Parses and formats sizes, durations and names.
 #include "oramcore/base/human.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Numbers and names as people write them, and read them: of numbers three digits or so.
+// Numbers and names as people write and read them.
 #pragma once
 
 #include <cstdint>
@@ -8,27 +8,28 @@
 
 namespace s3oram {
 
-/// "4096", "4K", "512M", "20GiB" or "1t" in bytes. Errors: usage (it says from what to what).
+/// Reads "4096", "4K", "512M", "20GiB" or "1t" as bytes. Errors: usage (names the allowed range).
 Result<std::uint64_t> parse_size(const std::string& text, std::uint64_t least = 0,
                                  std::uint64_t most = UINT64_MAX);
 
-/// "4K", "512M": whole, in the largest unit.
+/// Returns "4K" or "512M": exact, in the largest unit that divides it.
 std::string short_size(std::uint64_t bytes);
 
-/// "31.2 MiB".
+/// Returns "31.2 MiB": three digits or so.
 std::string human_size(std::uint64_t bytes);
 
-/// A name, or whatever else anybody may have written, for a terminal: control characters as \xNN.
+/// Returns a text that anybody may have written in a form safe for a terminal: control characters
+/// become \xNN.
 std::string printable(const std::string& text);
 
-/// The same of a text of several lines, and columns.
+/// Does the same, but keeps line ends and tabs.
 std::string printable_lines(const std::string& text);
 
-/// A word of a command that is shown to be copied: what the shell would take for something else
-/// stands behind a backslash.
+/// Returns a word for a shell command that is shown to be copied: special characters get a
+/// backslash.
 std::string shell_word(const std::string& text);
 
-/// "40 s", "3 min", "5 h" or "12 days"; at least "0 s".
+/// Returns "40 s", "3 min", "5 h" or "12 days"; at least "0 s".
 std::string human_duration(double seconds);
 
 }  // namespace s3oram

@@ -24,7 +24,8 @@ namespace {
 
 using CapabilitySets = std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3>;
 
-/// What programs that this one starts may know: all else, like a token, may be for root alone.
+/// The variables that programs started later may see. All others, such as tokens, may be for root
+/// alone.
 constexpr std::array<std::string_view, 14> kKept = {
     "PATH=",     "LANG=",           "LANGUAGE=", "LC_",   "TZ=",   "TERM=",  "NOTIFY_SOCKET=",
     "WATCHDOG_", "JOURNAL_STREAM=", "S3ORAMFS_", "ASAN_", "TSAN_", "UBSAN_", "LSAN_"};
@@ -52,8 +53,8 @@ bool has_capabilities() {
   });
 }
 
-/// Of this process and all that it starts. What cannot be dropped, for lack of a right to do so,
-/// is dead by no_new_privs.
+/// Drops capabilities of this process and all that it starts. no_new_privs makes those useless that
+/// it has no right to drop.
 void empty_bounding_set() {
   for (unsigned long capability = 0; ::prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0;
        ++capability)

@@ -1,4 +1,4 @@
-// Raises what may be raised of the inherited limits, and checks the rest.
+// Raises inherited limits as far as allowed, and checks the rest.
 #include "oramcore/base/limits.h"
 
 #include <pthread.h>
@@ -33,17 +33,17 @@ std::uint64_t limit_of(int resource) {
   return limit.rlim_cur == RLIM_INFINITY ? kNoLimit : limit.rlim_cur;
 }
 
-/// To the hard limit, or to `most` if that is less. A limit is never lowered.
+/// Raises a soft limit to the hard one, or to `most` if that is less. Never lowers it.
 void raise_limit(int resource, rlim_t most = RLIM_INFINITY) {
   const auto which = static_cast<__rlimit_resource>(resource);
   rlimit limit{};
   if (::getrlimit(which, &limit) != 0 || limit.rlim_cur >= std::min(limit.rlim_max, most)) return;
   limit.rlim_cur = std::min(limit.rlim_max, most);
-  ::setrlimit(which, &limit);  // what may not be raised stays, and is checked where it matters
+  ::setrlimit(which, &limit);  // a limit that cannot be raised is checked later, where it matters
 }
 
-/// SIGXCPU comes at the soft limit, and SIGKILL at the hard one: in between a program can end in
-/// order.
+/// Leaves time between the soft limit of processor time (SIGXCPU) and the hard one (SIGKILL), so
+/// that a program can end in order.
 void raise_processor_time() {
   constexpr rlim_t kToEnd = 10;  // seconds
   rlimit limit{};
@@ -62,7 +62,7 @@ void set_thread_stack() {
   ::pthread_attr_destroy(&attributes);
 }
 
-/// Memory for the last words.
+/// Memory reserved for the last message.
 std::atomic<char*> reserve = nullptr;
 constexpr std::size_t kReserve = 256 << 10;
 

@@ -1,4 +1,4 @@
-// For log lines that would repeat while something stays as it is.
+// Limits log lines that would repeat while a condition lasts.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,13 +9,13 @@
 
 namespace s3oram {
 
-/// Lets one line through every so often, and counts the others. Not thread-safe.
+/// Lets one line through in each interval, and counts the others. Not thread-safe.
 class LogLimit {
  public:
   explicit LogLimit(std::chrono::nanoseconds every = std::chrono::seconds(30)) : every_(every) {}
 
-  /// Whether to write the line now, which is so at the first one. `now` comes from any clock that
-  /// does not go back.
+  /// Returns whether to write the line now; true for the first one. `now` may come from any clock
+  /// that does not go back.
   bool pass(std::chrono::nanoseconds now) {
     if (next_ && now < *next_) {
       ++withheld_;
@@ -26,7 +26,7 @@ class LogLimit {
     withheld_ = 0;
     return true;
   }
-  /// What to write behind the line that was let through.
+  /// Returns the text to append to the line that was let through.
   const std::string& more() const { return more_; }
 
  private:

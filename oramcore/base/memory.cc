@@ -1,4 +1,4 @@
-// What the allocator of the C library is told.
+// The settings of the C library's allocator.
 #include "oramcore/base/memory.h"
 
 #include <malloc.h>
@@ -9,7 +9,7 @@ namespace s3oram {
 
 void keep_freed_memory(std::uint64_t usable) {
 #ifdef M_MMAP_THRESHOLD
-  constexpr int kLargest = 32 << 20;  // the allocator takes no more
+  constexpr int kLargest = 32 << 20;  // the allocator's own maximum
   constexpr std::uint64_t kPart = 64, kSmall = std::uint64_t{2} << 30;
   mallopt(M_MMAP_THRESHOLD, kLargest);
   mallopt(M_TRIM_THRESHOLD,
@@ -20,7 +20,7 @@ void keep_freed_memory(std::uint64_t usable) {
 
 void share_freed_memory() {
 #ifdef M_ARENA_MAX
-  mallopt(M_ARENA_MAX, 2);  // one would be waited for
+  mallopt(M_ARENA_MAX, 2);  // with a single arena threads would wait for each other
 #endif
 }
 

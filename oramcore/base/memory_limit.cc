@@ -1,4 +1,4 @@
-// Reads the limits and the use of memory from the files of the kernel.
+// Reads memory limits and use from /proc and /sys.
 #include "oramcore/base/memory_limit.h"
 
 #include <unistd.h>
@@ -19,12 +19,12 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-/// How a version of control groups names things.
+/// The names of files and fields in a version of control groups.
 struct Names {
   std::vector<const char*> limits;
   const char* use;
-  std::vector<const char*> files;      // in memory.stat: what the kernel keeps of them
-  std::vector<const char*> unwritten;  // and what of that it has still to write
+  std::vector<const char*> files;      // fields of memory.stat: the kernel's file cache
+  std::vector<const char*> unwritten;  // and its dirty pages
 };
 const Names kFirst = {{"memory.limit_in_bytes"},
                       "memory.usage_in_bytes",
@@ -40,13 +40,13 @@ struct Group {
   const Names& names;
 };
 
-/// A file that is not there, or says "max", holds no number.
+/// Reads a number; std::nullopt if the file does not exist or says "max".
 std::uint64_t number_in(const fs::path& file, std::uint64_t otherwise) {
   std::uint64_t number = 0;
   return std::ifstream(file) >> number ? number : otherwise;
 }
 
-/// Lines of a name, perhaps with a colon, and a number.
+/// Reads lines of a name, perhaps with a colon, and a number.
 std::map<std::string, std::uint64_t> numbers_in(const fs::path& file) {
   std::map<std::string, std::uint64_t> numbers;
   std::ifstream lines(file);
@@ -58,7 +58,7 @@ std::map<std::string, std::uint64_t> numbers_in(const fs::path& file) {
   return numbers;
 }
 
-/// A group and those above it, as far as they can be seen from here.
+/// Returns a group and its parents, as far as they are visible here.
 void add_groups(const fs::path& top, fs::path group, const Names& names, std::vector<Group>& to) {
   for (;; group = group.parent_path()) {
     to.push_back({top / group, names});

@@ -1,5 +1,5 @@
-// How much memory this process may use, and how much of that is left. Both look at the control
-// groups that it is in (versions 1 and 2, each with those above it) and at the machine.
+// How much memory this process may use, and how much of it is left, according to its control groups
+// (versions 1 and 2, each with its parents) and the machine.
 #pragma once
 
 #include <cstdint>
@@ -10,38 +10,39 @@
 
 namespace s3oram {
 
-/// Bytes: the least limit of the control groups and of RLIMIT_AS and RLIMIT_DATA, or the machine's
-/// memory. `root` stands before /proc and /sys.
+/// Returns the least of the limits of the control groups, RLIMIT_AS and RLIMIT_DATA, or the
+/// machine's memory, in bytes. `root` is put before /proc and /sys.
 std::uint64_t usable_memory(const std::filesystem::path& root = "/");
 
-/// A mount works with no less: without servers of its own, and with those of a local vault. With
-/// this much and the numbers that `init` chooses nothing is killed (tests/system/least_memory.sh).
+/// The least memory of a mount, without servers of its own and with those of a local vault. With
+/// this much, and the parameters that `init` chooses, no process is killed
+/// (tests/system/least_memory.sh).
 constexpr std::uint64_t kLeastMount = std::uint64_t{128} << 20;
 constexpr std::uint64_t kLeastLocalMount = std::uint64_t{320} << 20;
-/// Whether at least so many bytes are usable. `what` begins the message. Errors: unsupported.
+/// Checks that at least `least` bytes are usable. `what` begins the message. Errors: unsupported.
 Status check_memory(std::string_view what, std::uint64_t least);
 
-/// Of whatever has the least left.
+/// The limit that has the least memory left.
 struct MemoryRoom {
   std::uint64_t limit = 0;  // bytes
-  /// What can be taken yet: what the kernel keeps of files counts as free, but for what it has
-  /// still to write.
+  /// Bytes that can still be taken. The kernel's file cache counts as free, except dirty pages.
   std::uint64_t left = 0;
 
-  /// The kernel may soon end a process.
+  /// Returns whether the kernel may soon kill a process.
   bool is_short() const;
-  /// Caches may grow.
+  /// Returns whether caches may grow.
   bool is_ample() const;
 };
 MemoryRoom memory_room(const std::filesystem::path& root = "/");
 
-/// Bytes for a server's buckets: max(usable/16, 256 MiB), but never more than usable/8, shared by
-/// as many servers.
+/// Returns the bytes for a server's buckets: max(usable/16, 256 MiB), but never more than usable/8,
+/// divided by the number of servers on this memory.
 std::size_t default_cache_bytes(std::uint64_t usable, unsigned servers = 1);
 
-/// A mount's daemon works with no less for the contents of files.
+/// The least cache for file contents of a mount.
 constexpr std::size_t kLeastFileCache = 8 << 20;
-/// Bytes for them: 256 MiB, but never more than usable/8, nor less than the least.
+/// Returns the bytes for file contents: 256 MiB, but never more than usable/8, nor less than
+/// kLeastFileCache.
 std::size_t default_file_cache(std::uint64_t usable);
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Looks at the memory that is left twice a second, and has caches follow it.
+// Checks twice a second how much memory is left.
 #include "oramcore/base/memory_watch.h"
 
 #include <spdlog/spdlog.h>

@@ -1,4 +1,4 @@
-// Has caches shrink while memory is short, and grow again when it is not.
+// Makes caches shrink while memory is short, and grow again when it is not.
 #pragma once
 
 #include <chrono>
@@ -14,15 +14,16 @@
 
 namespace s3oram {
 
-/// How far caches are shrunk: by how many bits their sizes are shifted to the right.
+/// Decides how far caches are shrunk: their sizes are shifted to the right by this many bits.
 class CacheShift {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr unsigned kMost = 5;
-  /// Growing has no hurry; what filled the memory may come again.
+  /// Time without shortage before caches grow: it may come back.
   static constexpr std::chrono::seconds kCalm{10};
 
-  /// Returns the shift for what is left at `now`. Call it with times that do not go back.
+  /// Returns the shift for the memory that is left at `now`. Call it with times that do not go
+  /// back.
   unsigned step(const MemoryRoom& room, Time now);
 
  private:
@@ -32,9 +33,8 @@ class CacheShift {
 
 class MemoryWatch {
  public:
-  /// Calls `changed(shift)` on a thread of its own whenever the shift changes, and again and again
-  /// while memory is short. `room` tells what is
-  /// left. Errors: failed (no thread).
+  /// Calls `changed(shift)` on a thread of its own whenever the shift changes, and repeatedly while
+  /// memory is short. `room` returns what is left. Errors: failed (no thread).
   static Result<std::unique_ptr<MemoryWatch>> start(
       std::function<void(unsigned shift)> changed,
       std::function<MemoryRoom()> room = [] { return memory_room(); });

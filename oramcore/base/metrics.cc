@@ -1,3 +1,4 @@
+// Instruments, and their text for Prometheus.
 #include "oramcore/base/metrics.h"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@ namespace {
 const std::vector<double> kSeconds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                       0.25,  0.5,    1,     2.5,  5,     10,   60};
 
-/// Backslashes and line ends; in labels also quotation marks.
+/// Escapes backslashes and line ends, and in labels also quotation marks.
 std::string escaped(std::string_view text, bool label) {
   std::string out;
   for (const char c : text) {

@@ -1,10 +1,10 @@
-// What a program counts and measures, for Prometheus: counters, gauges and histograms by name and
-// labels, and their text in its exposition format 0.0.4.
+// Metrics for Prometheus: counters, gauges and histograms by name and labels, and their text in its
+// exposition format 0.0.4.
 //
-// Whoever counts makes its instruments once, keeps the references, and updates them without locks
-// from any thread. Names end in their unit (_seconds, _bytes), counters in _total. A value or a
-// label must never say more than docs/leakage.md lets a local reader know: no names of files, no
-// keys, no places of blocks.
+// A user of metrics makes its instruments once, keeps the references, and updates them from any
+// thread without locks. Names end in their unit (_seconds, _bytes), counters in _total. A value or
+// a label must not say more than docs/leakage.md lets a local reader know: no file names, no keys,
+// no places of blocks.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace s3oram {
 class Counter {
  public:
   void add(std::uint64_t more = 1) { value_.fetch_add(more, std::memory_order_relaxed); }
-  /// To a value that something else counts.
+  /// Sets it to a value that is counted elsewhere.
   void set(std::uint64_t value) { value_.store(value, std::memory_order_relaxed); }
   std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
 
@@ -43,15 +43,15 @@ class Gauge {
   std::atomic<double> value_ = 0;
 };
 
-/// How often something took how long. Any thread; a text that is made meanwhile may lack the
-/// newest observation in one of its lines.
+/// Counts durations in buckets. Any thread; a text made at the same time may lack the newest
+/// observation in one of its lines.
 class Histogram {
  public:
   explicit Histogram(std::vector<double> bounds);
   void observe(std::chrono::nanoseconds took);
 
   struct Snapshot {
-    std::vector<std::uint64_t> below;  // for each bound, and for none: cumulative
+    std::vector<std::uint64_t> below;  // cumulative: one for each bound, and the total
     double sum = 0;                    // seconds
   };
   Snapshot snapshot() const;
@@ -63,19 +63,19 @@ class Histogram {
   std::atomic<std::uint64_t> sum_ = 0;  // ns
 };
 
-/// Any thread. Instruments live as long as this.
+/// Any thread. Instruments live as long as the Metrics.
 class Metrics {
  public:
   using Labels = std::vector<std::pair<std::string, std::string>>;
 
-  /// The instrument of this name and these labels, made if it is not there. All of one name are of
-  /// one kind, which is asserted, and share the first one's help.
+  /// Returns the instrument with this name and these labels, and makes it if it does not exist. All
+  /// instruments of one name have the same kind, which is asserted, and the first one's help.
   Counter& counter(std::string_view name, std::string_view help, Labels labels = {});
   Gauge& gauge(std::string_view name, std::string_view help, Labels labels = {});
-  /// Of seconds, from 1 ms to a minute.
+  /// A histogram of seconds, with bounds from 1 ms to a minute.
   Histogram& histogram(std::string_view name, std::string_view help, Labels labels = {});
 
-  /// Everything, families in the order of their names.
+  /// Returns the text of all metrics, families in the order of their names.
   std::string text() const;
 
  private:
@@ -83,7 +83,7 @@ class Metrics {
   struct Family {
     Kind kind{};
     std::string help;
-    // By labels as they are written.
+    // By the text of their labels.
     std::map<std::string, std::unique_ptr<Counter>> counters;
     std::map<std::string, std::unique_ptr<Gauge>> gauges;
     std::map<std::string, std::unique_ptr<Histogram>> histograms;
@@ -94,7 +94,7 @@ class Metrics {
   std::map<std::string, Family, std::less<>> families_;
 };
 
-/// For whoever is given no other: nobody reads it.
+/// A default for callers that are given no Metrics; nobody reads it.
 Metrics& unread_metrics();
 
 }  // namespace s3oram

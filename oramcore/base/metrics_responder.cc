@@ -1,3 +1,4 @@
+// A small HTTP server for one page.
 #include "oramcore/base/metrics_responder.h"
 
 #include <spdlog/spdlog.h>
@@ -21,7 +22,7 @@ using boost::system::error_code;
 using Tcp = asio::ip::tcp;
 using Answer = http::response<http::string_body>;
 
-constexpr std::chrono::seconds kPause{1};  // when no connection can be taken
+constexpr std::chrono::seconds kPause{1};  // after a failed accept
 
 std::optional<Tcp::endpoint> parse(const std::string& text) {
   const auto colon = text.rfind(':');
@@ -30,7 +31,7 @@ std::optional<Tcp::endpoint> parse(const std::string& text) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']')
     host = host.substr(1, host.size() - 2);
   else if (host.find(':') != std::string::npos)
-    return std::nullopt;  // which colon is the port's?
+    return std::nullopt;  // it is ambiguous which colon is before the port
   std::uint16_t port = 0;
   const char* end = text.data() + text.size();
   const auto [rest, wrong] = std::from_chars(text.data() + colon + 1, end, port);
@@ -46,7 +47,8 @@ std::string written(const Tcp::endpoint& endpoint) {
                                     : fmt::format("{}:{}", host, endpoint.port());
 }
 
-/// A Host header that means this machine: localhost or a loopback address, with a port or without.
+/// Returns whether a Host header means this machine: localhost or a loopback address, with or
+/// without a port.
 bool is_local_host(std::string_view host) {
   const auto colon = host.rfind(':');
   const bool has_port = colon != std::string_view::npos && !host.ends_with(']');
@@ -73,7 +75,7 @@ struct MetricsResponder::State {
   static Task<void> serve(std::shared_ptr<State> state, Tcp::socket socket);
 
   Tcp::acceptor acceptor;
-  std::function<std::string()> page;  // none: it is over
+  std::function<std::string()> page;  // empty once the responder is destroyed
   const MetricsLimits limits;
   bool local = true;                      // listens on a loopback address
   std::list<beast::tcp_stream*> streams;  // the oldest first
@@ -120,7 +122,7 @@ Task<void> MetricsResponder::State::serve(std::shared_ptr<State> state, Tcp::soc
     else
       co_await http::async_write(stream, serializer,
                                  asio::redirect_error(asio::use_awaitable, failure));
-    // What is still unread would make the kernel reset the connection before the answer is read.
+    // Unread data would make the kernel reset the connection before the client reads the answer.
     stream.socket().shutdown(Tcp::socket::shutdown_send, failure);
     std::size_t left = state->limits.header;
     while (!failure && left > 0) {

@@ -1,7 +1,7 @@
 // Answers GET /metrics over HTTP with a page of metrics (metrics.h), for both programs.
 //
-// Nobody who connects can hold anything for long: a connection gets one answer within some seconds,
-// of requests of some KiB, and there are few connections at a time.
+// A client can hold nothing for long: a connection gets one answer within some seconds, requests
+// are limited to some KiB, and there are few connections at a time.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace s3oram {
 
 struct MetricsAddress {
   std::string address;  // ADDRESS:PORT or [ADDRESS]:PORT, in numbers; port 0: any free one
-  bool any = false;     // others than loopback addresses too
+  bool any = false;     // allows addresses other than loopback
 };
 
 struct MetricsLimits {
@@ -24,20 +24,21 @@ struct MetricsLimits {
   std::chrono::milliseconds patience{5'000};  // for a whole request and its answer
 };
 
-/// Errors: usage, with `option` named: not an address, or not a loopback address.
+/// Checks an address. Errors: usage, which names `option`: not an address, or not a loopback
+/// address.
 Status check_metrics_address(const MetricsAddress& address, std::string_view option);
 
 /// Everything on the executor.
 class MetricsResponder {
  public:
-  /// `page` gives the text; it is called on the executor for each request. On a loopback address
-  /// only requests to a host of that kind are answered, so that no web page can read it through a
-  /// name that it makes point here. Errors: usage, exists (the port is taken).
+  /// `page` returns the text; it is called on the executor for each request. On a loopback address
+  /// only requests with a loopback Host header are answered, so that no web page can read it
+  /// through a name that resolves to this machine. Errors: usage, exists (the port is taken).
   static Result<std::unique_ptr<MetricsResponder>> listen(Executor executor,
                                                           const MetricsAddress& address,
                                                           std::function<std::string()> page,
                                                           const MetricsLimits& limits = {});
-  /// The page is not asked for any more.
+  /// Stops calling `page`.
   ~MetricsResponder();
 
   /// ADDRESS:PORT, with the port that 0 became.

@@ -1,4 +1,4 @@
-// Who uses a mount: for messages.
+// Finds out who uses a mount, for messages.
 #pragma once
 
 #include <filesystem>
@@ -6,9 +6,9 @@
 
 namespace s3oram {
 
-/// The processes that have something inside of `point` open, mapped, or as their directory: "bash
-/// (process 12), less (process 34)"; the first few of them. Empty if there are none, or none that
-/// the caller may look at. Asks no daemon.
+/// Returns the processes that have something inside `point` open, mapped, or as their directory:
+/// "bash (process 12), less (process 34)"; only the first few. Empty if there are none, or none
+/// that the caller may see. Does not ask the daemon.
 std::string users_of_mount(const std::filesystem::path& point);
 
 }  // namespace s3oram

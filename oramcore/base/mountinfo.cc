@@ -1,3 +1,4 @@
+// Parses /proc/self/mountinfo without asking a daemon, which may hang.
 #include "oramcore/base/mountinfo.h"
 
 #include <fcntl.h>
@@ -41,7 +42,7 @@ unsigned number(std::string_view digits) {
   return value;
 }
 
-/// The number behind `name` in a FUSE mount's options; 0, if it is not there.
+/// Returns the number after `name` in a FUSE mount's options; 0 if there is none.
 unsigned option_number(const std::string& options, std::string_view name) {
   std::istringstream words(options);
   for (std::string word; std::getline(words, word, ',');)
@@ -49,7 +50,7 @@ unsigned option_number(const std::string& options, std::string_view name) {
   return 0;
 }
 
-/// Of all kinds: the vault's name is the mount's source. Malformed lines are left out.
+/// Parses mounts of all kinds: a vault's path is the mount's source. Skips malformed lines.
 std::vector<std::pair<std::string, VaultMount>> parse_mounts(const std::string& mountinfo) {
   std::vector<std::pair<std::string, VaultMount>> mounts;
   std::istringstream lines(mountinfo);
@@ -105,7 +106,8 @@ bool is_inside(const std::filesystem::path& inner, const std::filesystem::path& 
 }
 
 bool is_dead(const std::filesystem::path& point) {
-  struct statfs asked {};  // of the daemon, always: attributes may be the kernel's own
+  struct statfs asked {
+  };  // statfs always asks the daemon; attributes may come from the kernel's cache
   return ::statfs(point.c_str(), &asked) != 0 && errno == ENOTCONN;
 }
 

@@ -1,3 +1,4 @@
+// Flushes standard output, and reports what could not be written.
 #include "oramcore/base/output.h"
 
 #include <cerrno>

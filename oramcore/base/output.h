@@ -1,12 +1,12 @@
-// What a program prints for others to use.
+// Checks that the output of a program was written.
 #pragma once
 
 #include "oramcore/base/error.h"
 
 namespace s3oram {
 
-/// To be asked at a program's end: whether all that it has printed is where it goes (a file on a
-/// full disk takes less). Errors: failed.
+/// Flushes standard output and checks that all of it was written, which a full disk prevents. Call
+/// it at a program's end. Errors: failed.
 Status output_written();
 
 }  // namespace s3oram

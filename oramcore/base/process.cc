@@ -1,3 +1,4 @@
+// Reads /proc, and sets up the process of a program.
 #include "oramcore/base/process.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@ std::vector<int> open_files() {
     const int fd = std::atoi(entry.path().filename().c_str());
     if (fd > STDERR_FILENO) files.push_back(fd);
   }
-  // That of the directory is closed again.
+  // The descriptor of the directory itself is closed by now.
   std::erase_if(files, [](int fd) { return ::fcntl(fd, F_GETFD) < 0; });
   return files;
 }
@@ -49,7 +50,7 @@ bool is_stopped(pid_t pid) {
 
 void forbid_core_dumps() {
   const rlimit none{0, 0};
-  ::setrlimit(RLIMIT_CORE, &none);  // whoever may lower nothing has none
+  ::setrlimit(RLIMIT_CORE, &none);  // fails only if the limit is 0 already
 }
 
 }  // namespace s3oram

@@ -1,4 +1,4 @@
-// Processes: what a program settles about its own before all else in main(), and others.
+// Processes: what a program does about its own process first in main(), and queries about others.
 #pragma once
 
 #include <sys/types.h>
@@ -9,20 +9,22 @@
 
 namespace s3oram {
 
-/// Opens /dev/null in the place of each of stdin, stdout and stderr that is closed: the next file
-/// opened would have its number, and what is printed would go there.
+/// Opens /dev/null in the place of each closed one of stdin, stdout and stderr. Otherwise the next
+/// file opened would get its number, and output would go there.
 void open_standard_streams();
 
-/// The open files that are none of these three. First thing: what the caller has left open.
+/// Returns the open files other than these three. At the start of main(): what the caller left
+/// open.
 std::vector<int> open_files();
 
-/// A process: readable once it has ended, whole. None: errno says why.
+/// Opens a process: the descriptor is readable once the whole process has ended. Without a
+/// descriptor errno says why.
 Descriptor open_process(pid_t pid);
 
-/// Whether the process is stopped, by SIGSTOP or by a debugger, and does nothing until SIGCONT.
+/// Returns whether the process is stopped, by SIGSTOP or by a debugger, until SIGCONT.
 bool is_stopped(pid_t pid);
 
-/// No core dump of this program, nor of those it starts: it would hold keys and what files hold.
+/// Forbids core dumps of this program and those it starts: they would hold keys and file contents.
 void forbid_core_dumps();
 
 }  // namespace s3oram

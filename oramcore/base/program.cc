@@ -1,3 +1,4 @@
+// Starts programs with posix_spawn, and captures their output.
 #include "oramcore/base/program.h"
 
 #include <fcntl.h>
@@ -36,7 +37,9 @@ Result<ProgramEnd> run_program(std::vector<std::string> words, int captured, std
   if (error != 0)
     return fail(Errc::failed, "{}: cannot be run: {}", words[0], reason_not_started(error));
 
-  ProgramEnd end{.status = 0, .said = Bytes(most)};  // at once: growing would leave copies behind
+  ProgramEnd end{
+      .status = 0,
+      .said = Bytes(most)};  // allocated at once, because growing would leave copies in memory
   std::size_t size = 0;
   for (ssize_t got = 1; captured >= 0 && got > 0 && size < most;) {
     got = ::read(ours.get(), end.said.data() + size, most - size);

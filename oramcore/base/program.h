@@ -1,4 +1,4 @@
-// Running another program, and waiting for it.
+// Runs another program and waits for it.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace s3oram {
 
-/// What exec and its like want: pointers into `words`, and a null.
+/// Returns the arguments for exec: pointers into `words`, and a null.
 std::vector<char*> argument_pointers(std::vector<std::string>& words);
 
 struct ProgramEnd {
   int status = 0;  // of waitpid
-  Bytes said;      // in one place of memory, for who must wipe it
+  Bytes said;      // captured output; never copied in memory, so that a caller can wipe it
   bool succeeded() const;
 };
 

@@ -8,8 +8,8 @@
 
 namespace s3oram {
 
-/// Starts a thread with all signals blocked, so that none interrupts its calls: they are for the
-/// thread that waits for them. Throws std::system_error if the system gives no thread.
+/// Starts a thread with all signals blocked, so that none interrupts its calls; another thread
+/// waits for signals. Throws std::system_error if the system gives no thread.
 template <class Work>
 std::thread start_quiet_thread(Work work) {
   sigset_t all, before;

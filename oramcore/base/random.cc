@@ -1,3 +1,4 @@
+// The system's generator, and ChaCha20 streams from seeds (OpenSSL).
 #include "oramcore/base/random.h"
 
 #include <openssl/evp.h>

@@ -1,4 +1,4 @@
-// Randomness is passed in: the system's for use, a seeded one for tests and the simulator.
+// Randomness is passed in: the system's in use, a seeded one in tests and the simulator.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class SystemRandom final : public Random {
   void fill(MutableByteSpan out) override;
 };
 
-/// Bytes that were drawn before, on another thread perhaps. At most so many are asked for.
+/// Bytes drawn in advance, perhaps on another thread. No more than `size` bytes may be asked for.
 class DrawnRandom final : public Random {
  public:
   DrawnRandom(Random& from, std::size_t size) : bytes_(size) { from.fill(bytes_); }
@@ -55,7 +55,7 @@ class Prg final : public Random {
   Prg(const Prg&) = delete;
   Prg& operator=(const Prg&) = delete;
   void fill(MutableByteSpan out) override;
-  /// out ^= what fill() would give.
+  /// Adds (XORs) to `out` what fill() would write.
   void add_to(MutableByteSpan out);
 
  private:
@@ -64,7 +64,7 @@ class Prg final : public Random {
   };
   std::unique_ptr<evp_cipher_ctx_st, FreeCipher> cipher_;
   std::array<std::uint8_t, 512> buffer_{};
-  std::size_t used_ = 512;  // of buffer_; all of it at first
+  std::size_t used_ = 512;  // of buffer_; at first it is empty
 };
 
 }  // namespace s3oram

@@ -1,3 +1,4 @@
+// Which rules are left out, in a build with S3O_RULE_SWITCHES.
 #include "oramcore/base/rules.h"
 
 #ifdef S3O_RULE_SWITCHES
@@ -12,7 +13,7 @@ namespace {
 
 using Switches = std::array<bool, kRuleNames.size()>;
 
-/// A misspelt rule would be a test that tests nothing.
+/// Refuses a misspelt name, because the test would then test nothing.
 Switches from_environment() {
   Switches left_out{};
   const char* value = std::getenv("S3ORAMFS_LEAVE_OUT");

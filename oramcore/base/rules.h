@@ -1,11 +1,11 @@
 // The rules that keep every failure recoverable, by name, so that a test can leave one out and show
-// that something then notices. Where a rule lives, it asks:
+// that another test then fails. The code that keeps a rule asks:
 //
 //   if (rule_holds(Rule::free_after_commit)) ...
 //
 // In a product this is always true and costs nothing. In a build with the CMake option
-// S3O_RULE_SWITCHES, leave_out() or S3ORAMFS_LEAVE_OUT=name,name in the environment (read once, for
-// programs that a test starts; an unknown name ends the program) take rules out.
+// S3O_RULE_SWITCHES, rules are left out by leave_out(), or by S3ORAMFS_LEAVE_OUT=name,name in the
+// environment (for programs that a test starts; an unknown name ends the program).
 #pragma once
 
 #include <array>
@@ -21,25 +21,25 @@ enum class Rule {
   acknowledged_positions,  // only writes that all in-sync servers acknowledged become positions
   no_retry_of_failed_sync,
   recovery_first,   // unacknowledged root slots are rewritten before the first retrieval
-  access_records,   // what is about to be retrieved is committed first
+  access_records,   // an access record is committed before its retrieval is sent
   copy_on_write,    // new bucket versions never overwrite those in use
   durable_prepare,  // a prepare is answered once it would survive a power cut
-  decide_first,     // servers flip versions only after the client's database has decided
-  former_view,      // the former versions stay until the client releases them
+  decide_first,     // servers install versions only after the client's database has decided
+  former_view,      // the previous tree version stays until the client releases it
   attempts,         // messages of another attempt at an eviction are refused
   epochs,           // messages of another session are refused
-  compare_and_set,  // an epoch is raised only by whoever knows the one before
+  compare_and_set,  // an epoch is raised only by a client that knows the one before
   // the client
   decide_never_waits,  // an extent or a size commits only after its data
   full_sync,           // SQLite syncs at every commit
   one_transaction,     // positions and metadata commit together
   free_after_commit,   // a block number is reused only after its freeing has committed
   rename_flush,        // replacing a file, or its content, flushes first
-  valid_bytes,         // what lies beyond a block's valid bytes reads zero
+  valid_bytes,         // bytes beyond a block's valid ones read as zero
   fsync_barrier,       // fsync returns after the data and then the commit are durable
   hold_writes,         // data that cannot be written is kept and tried again
   reserve_space,       // the tree grows only after every server has reserved the room
-  ballast,             // room is kept back for decides and deletes
+  ballast,             // room is kept back for decisions and deletions
   root_stamps,         // a root slot without the access acknowledged in it is damaged
   // mirror
   zero_test,    // a retrieval of nothing must be answered by zeros
@@ -84,7 +84,7 @@ constexpr std::string_view name_of(Rule rule) { return kRuleNames[static_cast<st
 #ifdef S3O_RULE_SWITCHES
 /// Any thread.
 bool rule_holds(Rule rule);
-/// Takes the rule out of this process, or puts it back. While nothing else runs.
+/// Leaves the rule out in this process, or puts it back. Only while nothing else runs.
 void leave_out(Rule rule, bool out = true);
 #else
 constexpr bool rule_holds(Rule) { return true; }

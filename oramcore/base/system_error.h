@@ -1,4 +1,4 @@
-// What a system call failed with, as an Error.
+// Turns the errno of a failed system call into an Error.
 #pragma once
 
 #include <cerrno>
@@ -8,14 +8,14 @@
 
 namespace s3oram {
 
-/// Of an errno, or the value of a std::error_code of the system: disk_full if a disk, or what its
-/// user may have of it, has no room left, or a file may not grow; otherwise failed.
+/// Returns the code for an errno, or for the value of a system std::error_code: disk_full if a disk
+/// or a quota is full, or a file may not grow; otherwise failed.
 inline Errc code_of(int error) {
   return error == ENOSPC || error == EDQUOT || error == EFBIG ? Errc::disk_full : Errc::failed;
 }
 
-/// fail() with the code of `error`; what it means ends the message: system_failure(errno, "fsync
-/// {}", path) gives "fsync PATH: Input/output error".
+/// Calls fail() with the code of `error`, and its meaning at the end of the message:
+/// system_failure(errno, "fsync {}", path) gives "fsync PATH: Input/output error".
 template <class... Args>
 tl::unexpected<Error> system_failure(int error, fmt::format_string<Args...> format,
                                      Args&&... args) {

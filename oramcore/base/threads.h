@@ -1,4 +1,4 @@
-// Threads that the system may refuse to start: an error, before anything depends on them.
+// Starts threads. The system may refuse one, which is an error before anything depends on it.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace s3oram {
 
-/// A thread that runs `work()`. `purpose` is what it is for ("answering the control socket").
+/// Starts a thread that runs `work()`. `purpose` is for messages ("answering the control socket").
 /// Errors: failed.
 template <class Work>
 Result<std::thread> start_thread(std::string_view purpose, Work work) {

@@ -1,5 +1,5 @@
-// Threads that run what is posted to them. As asio's thread_pool, which waits for ever when the
-// system refuses one of its threads.
+// A pool of threads. Replaces asio's thread_pool, which waits forever when the system refuses one
+// of its threads.
 #pragma once
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ class Workers {
                                     threads_.size(), threads));
     }
   }
-  /// What has not begun is dropped.
+  /// Drops work that has not begun.
   ~Workers() { io_.stop(); }
 
   Executor executor() { return io_.get_executor(); }

@@ -20,7 +20,8 @@ Task<Status> Engine::commit_now() {
   co_return last_commit_;
 }
 
-/// For what must be durable before anything else can happen.
+/// Commits, and tries until that has worked: for changes that must be durable before anything else
+/// can happen.
 Task<Status> Engine::commit_until_done() {
   for (;;) {
     const Status done = co_await commit_now();
@@ -34,11 +35,11 @@ Task<Status> Engine::commit_until_done() {
 
 Task<void> Engine::commit_loop() {
   committing_ = true;
-  // Whoever is about to ask, in this turn of the executor, is taken along.
+  // Includes those who ask for a commit later in this turn of the executor.
   co_await asio::post(environment_.executor, asio::use_awaitable);
   while (commits_done_ < commits_asked_) {
     const std::uint64_t covered = commits_asked_;
-    // These three belong together: nothing may run between them.
+    // Nothing may run between these three: they describe one state.
     StateChanges changes = std::exchange(pending_, {});
     const TreeState tree = tree_;
     CommitParticipant* const participant = participant_;

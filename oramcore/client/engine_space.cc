@@ -1,5 +1,5 @@
-// Room for blocks: a tree grows only once every server has reserved the room for it; while one has
-// none, no more blocks are taken than the tree of the present height holds (Rule::reserve_space).
+// Room for blocks. A tree grows only once every server has reserved the room for it. While a server
+// has none, no more blocks are taken than a tree of the present height holds (Rule::reserve_space).
 #include <spdlog/spdlog.h>
 
 #include "oramcore/base/rules.h"
@@ -14,7 +14,7 @@ constexpr Duration kAnswersWithin = std::chrono::seconds(1);
 
 }  // namespace
 
-/// When the accesses until the next decision could overfill the tree.
+/// Whether the accesses until the next decision could overfill the tree.
 bool Engine::wants_to_grow() const {
   return positions_.mapped() + params_.root_buffer_slots() >
              capacity(tree_.height, params_.evict_every) &&
@@ -30,7 +30,7 @@ Task<Status> Engine::reserve_at(Party server, unsigned height) {
   }
 }
 
-/// Whether all servers have room for a tree of this height.
+/// Returns whether all servers have reserved room for a tree of this height.
 Task<bool> Engine::reserve(unsigned height) {
   auto answers =
       co_await for_all(servers_.count(), [&](Party server) { return reserve_at(server, height); });
@@ -47,7 +47,7 @@ Task<bool> Engine::reserve(unsigned height) {
   co_return !growth_refused_;
 }
 
-/// Whether so many more blocks may be written that are not yet mapped.
+/// Whether `more` blocks that are not yet mapped may be written.
 bool Engine::has_room(std::uint64_t more) {
   if (state_.has_ballast()) {
     if (!growth_refused_) return true;
@@ -62,7 +62,7 @@ void Engine::look_for_room() {
   asio::post(environment_.executor, [this] { ask_for_room(); });
 }
 
-/// There may be room again; a later write will find out.
+/// Asks the servers whether there is room again, for later writes.
 void Engine::ask_for_room() {
   if (!growth_refused_ && highest_ > tree_.height && state_.has_ballast()) return;
   const Duration now = environment_.clock.now();
@@ -72,13 +72,14 @@ void Engine::ask_for_room() {
 }
 
 Task<void> Engine::ask_now() {
-  if (!state_.has_ballast()) static_cast<void>(co_await commit_now());  // takes it again if it can
+  if (!state_.has_ballast())
+    static_cast<void>(co_await commit_now());  // it takes ballast if it can
   if (growth_refused_) static_cast<void>(co_await reserve(tree_.height + 1));
   if (highest_ <= tree_.height) co_await ask_highest();
   count_room();
 }
 
-/// Asks no server: whatever writes new data wants to know it.
+/// Asks no server, because every write of new data calls it.
 Room Engine::room() {
   const std::uint64_t fitting = fitting_, taken = taken_;
   const std::uint64_t kept = taken - std::min<std::uint64_t>(taken, discarding_);
@@ -89,7 +90,7 @@ void Engine::refresh_room() {
   asio::post(environment_.executor, [this] { keep_room_known(); });
 }
 
-/// At most every ten seconds.
+/// Asks the servers for their room, at most every ten seconds.
 void Engine::keep_room_known() {
   const Duration now = environment_.clock.now();
   if (height_asked_ && now - *height_asked_ < kAskAgainAfter) return;

@@ -8,7 +8,7 @@
 namespace s3oram {
 namespace {
 
-// Tells nothing of the key.
+// Derives from the key a value that proves it and reveals nothing of it.
 Seed proof_of(const Seed& sealing) {
   Seed proof{};
   constexpr std::string_view kUse = "s3oramfs: the key of this vault.db's blocks";
@@ -36,7 +36,7 @@ struct Row {
   Bytes proof;
 };
 
-// Nothing also if the row is damaged: it is no vault's, then.
+// Returns nothing also if the row is damaged: then it says nothing about the vault.
 Result<std::optional<Row>> read_row(Database& database) {
   S3O_ASSIGN(auto known, database.has_table("owner"));
   if (!known) return std::optional<Row>();

@@ -1,6 +1,6 @@
-// Whose vault.db it is. The vault.json or vault.key of another vault, or one that somebody has
-// edited, is refused by it before it does harm: with other numbers every block looks damaged, and
-// what is written with another key is lost once the right one is back.
+// Records in vault.db to which vault it belongs. By this a vault.json or vault.key that is another
+// vault's, or was edited, is refused before it does harm: with other numbers every block looks
+// damaged, and what is written with another key is lost once the right one is back.
 #pragma once
 
 #include <filesystem>
@@ -18,16 +18,17 @@ struct Owner {
   std::optional<Seed> sealing;  // the key of its blocks, if it is known to be the right one
 };
 
-/// Why vault.db is not for this volume, these numbers or this key, and what to do; empty if it may
-/// be. What it does not tell (older versions, and restore, do not know the key) is not compared.
+/// Returns why vault.db is not for this volume, these numbers or this key, and what to do; empty if
+/// it may be. What vault.db does not record (older versions, and restore, do not know the key) is
+/// not compared.
 Result<std::string> other_owner(Database& database, const Owner& owner);
 
-/// Whether the pages of a sealed vault.db are of this key, which comes from vault.key. True also of
-/// what is not sealed. Errors: damaged_vault, with what to do.
+/// Checks that the pages of a sealed vault.db have this key, which comes from vault.key. A plain
+/// vault.db passes. Errors: damaged_vault, with what to do.
 Status check_page_key(const std::filesystem::path& database, const PageKey& key);
 
-/// Has vault.db tell from now on, if it does not yet. In a transaction, and not before it is sure
-/// that they belong together.
+/// Records the owner in vault.db, if it is not recorded yet. To be called in a transaction, and
+/// only once it is certain that they belong together.
 Status keep_owner(Database& database, const Owner& owner);
 
 }  // namespace s3oram

@@ -5,7 +5,7 @@
 namespace s3oram {
 namespace {
 
-// leaf: bits 0-39, level: 40-47, slot: 48-63. Levels that are none:
+// A packed position: leaf in bits 0-39, level in 40-47, slot in 48-63. Special levels:
 constexpr std::uint64_t kAtLeaf = 0xff, kStash = 0xfe, kUnmapped = 0xfd;
 constexpr std::uint64_t kNowhere = kUnmapped << kLeafBits;
 

@@ -6,7 +6,7 @@
 namespace s3oram {
 namespace {
 
-/// Of any session.
+/// Whether a stamp is that of a blanked slot, of any session.
 bool is_blank(std::uint64_t stamp, std::size_t slot) {
   return (stamp + slot + 1 - first_access(0)) % (first_access(1) - first_access(0)) == 0;
 }

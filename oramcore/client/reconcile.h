@@ -1,6 +1,6 @@
-// After a session was opened the servers may stand in two views, before and after an eviction. The
-// client's state decides which it is; this says what a server must be told, so that it stands there
-// too.
+// When a session is opened, servers may hold two different tree versions, before and after an
+// eviction. The client's state decides which one counts. This says what a server must be told so
+// that it holds that one too.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace s3oram {
 
-/// What may be the matter with a vault that is behind its servers, and what to do.
+/// Why a vault may be behind its servers, and what to do.
 constexpr std::string_view kBehindServers =
     "it is an old copy, or has lost the end of its log (vault.db-wal was damaged or removed); use "
     "the newest one";
@@ -29,27 +29,28 @@ struct Due {
   }
 };
 
-/// Nothing: the server stands where it should. `attempt`: one that is under way and stays so.
-/// Errors: stale_vault (the server is ahead), wrong_volume (its store was set back).
+/// Returns what the server must be told; nothing if it stands where it should. `attempt` is an
+/// attempt that is under way and goes on. Errors: stale_vault (the server is ahead), wrong_volume
+/// (its store was set back).
 Result<std::optional<Due>> due_at(Party server, const OpenAnswer& stands, const TreeState& tree,
                                   const std::optional<EvictionId>& attempt);
 
-/// Tells it, while the session of this epoch is being opened there (Servers::Reconcile). Errors:
-/// those of due_at(), need_open, unreachable ...
+/// Tells the server what is due, while the session of this epoch is being opened there
+/// (Servers::Reconcile). Errors: those of due_at(), need_open, unreachable ...
 Task<Status> bring_along(Servers& servers, Party server, OpenAnswer stands, const TreeState& tree,
                          std::optional<EvictionId> attempt, std::uint64_t epoch, Duration patience);
 
-/// What a root slot gets at a rebuild instead of a write that was not acknowledged: newer than all
-/// before, and no access of the session comes as far.
+/// Returns the stamp of a root slot that a rebuild blanks because its write was not acknowledged.
+/// It is newer than all before, and no access of the session reaches it.
 std::uint64_t blank_stamp(std::uint64_t epoch, std::size_t slot);
 
-/// The newest stamp that t + 1 servers have in this root slot; 0 if there is none.
+/// Returns the newest stamp that t + 1 servers have in this root slot; 0 if there is none.
 std::uint64_t agreed_stamp(const std::vector<SurveyAnswer>& stand, std::size_t slot,
                            unsigned threshold);
 
-/// Whether t + 1 servers have a root write that `state` does not know of, though it is of one of
-/// its sessions. It knows of each before they do: then it is an old copy. (Accesses of older
-/// sessions may have been forgotten with good reason, by a copy that was gone on with.)
+/// Whether t + 1 servers have a root write of one of the sessions of `state` that `state` does not
+/// know. A state knows each write before the servers do, so this one is an old copy. (Accesses of
+/// older sessions may rightly have been forgotten, by a copy that was used since.)
 bool wrote_since(const std::vector<SurveyAnswer>& stand, const ClientState::Loaded& state,
                  const VolumeParams& params);
 

@@ -8,9 +8,9 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kSlowLine = 32;                // bytes in a ms
-constexpr Duration kBusy = std::chrono::seconds(3);  // so long nobody is called silent
+constexpr Duration kBusy = std::chrono::seconds(3);  // a shorter silence does not count
 
-/// Whether the server may work on it for as long as it takes.
+/// Whether a server may work on such a request for any time.
 bool may_take_long(MessageType type) {
   switch (type) {
     case MessageType::prepare:
@@ -28,8 +28,8 @@ bool may_take_long(MessageType type) {
   }
 }
 
-/// Answers that say nothing about the state of the server: of the protocol's course, or of a slot
-/// that will be healed.
+/// Whether an error says nothing about the state of the server: it belongs to the protocol's normal
+/// course, or to a slot that will be healed.
 bool is_in_course(Errc code) {
   return code == Errc::need_open || code == Errc::former_view || code == Errc::shutting_down ||
          code == Errc::corrupt;
@@ -65,7 +65,7 @@ void Servers::note(Party server, MessageType type, const Status& answer, JointAt
   if (stopped_) return;
   if (answer) return troubles_.worked(server, type);
   const bool follows = attempt && std::exchange(attempt->failed, true);
-  // A tree that cannot grow still takes what fits: Engine::room() tells of that.
+  // A tree that cannot grow still takes what fits: Engine::room() reports that.
   if (follows || is_in_course(answer.error().code) || type == MessageType::reserve) return;
   troubles_.failed(server, type, answer.error(), clock_.now());
 }
@@ -206,12 +206,13 @@ Task<Status> Servers::open(std::vector<Session> known, Session next,
   auto opened = co_await all(std::move(opening));
   for (auto& status : opened)
     if (!status) co_return status;
-  // Every server has it: no older session can come back.
+  // Every server has the session, so no older one can come back.
   known_ = {session_};
   co_return Status{};
 }
 
-// At first a store that is not what it should be is an error; later it may be put right.
+// At the first opening a store that is not what it should be is an error; later it may be put
+// right.
 Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
   OpenRequest request{.volume = volume_,
                       .known = known_,

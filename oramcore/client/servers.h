@@ -1,5 +1,5 @@
-// The client's side of its sessions with the servers: asking one or all of them, opening the
-// session again with one that was restarted, and waiting while one is away.
+// The client's side of its sessions with the servers: asks one or all of them, opens the session
+// again with a server that was restarted, and waits while one is away.
 #pragma once
 
 #include <functional>
@@ -26,36 +26,36 @@ class Servers {
 
   /// Asks every server what it holds. Errors: unreachable, naming the servers.
   Task<Result<std::vector<HelloAnswer>>> hello(Duration patience);
-  /// Makes the volume at every server. All are asked first, and nothing is made unless all are
-  /// there and free.
+  /// Makes the volume at every server. Asks all of them first, and makes nothing unless all answer
+  /// and are free.
   Task<Status> create(const VolumeParams& params, Duration patience);
 
-  /// Asks every server where it stands. Errors: unreachable, wrong_volume, unsupported (a server is
-  /// older than this question), naming the server.
+  /// Asks every server where it stands. Errors, naming the server: unreachable, wrong_volume,
+  /// unsupported (the server is too old for this question).
   Task<Result<std::vector<SurveyAnswer>>> survey(Duration patience);
 
-  /// What a server that holds the volume says if its shares are gone, so that it cannot take part;
-  /// std::nullopt if it does not say so.
+  /// Returns the error of a server that holds the volume but whose shares are gone, so that it
+  /// cannot take part; std::nullopt if it does not say so.
   Task<std::optional<Error>> lacks_shares(Party server, Duration patience);
 
-  /// What the server has sent and received.
+  /// Asks what the server has sent and received.
   Task<Result<TrafficAnswer>> traffic(Party server, Duration patience);
 
-  /// Has a server whose store is lost take its place again. Errors: bad_request (it is of a version
-  /// that cannot), wrong_volume, unreachable ...
+  /// Re-enrols a server whose store is lost. Errors: bad_request (its version cannot do it),
+  /// wrong_volume, unreachable ...
   Task<Status> reenrol(const ReenrolRequest& request, Duration patience);
 
-  /// How high a tree its disk has room for. Errors: bad_request (it is of a version that cannot
-  /// tell), unreachable.
+  /// Asks how high a tree the server's disk has room for. Errors: bad_request (its version cannot
+  /// say), unreachable.
   Task<Result<RoomAnswer>> room(Party server, Duration patience);
 
-  /// What to do when a server has opened the session: bring it to the client's view. need_open: it
-  /// was restarted meanwhile.
+  /// Brings a server that has opened the session to the client's tree version. Errors: need_open
+  /// (it was restarted meanwhile).
   using Reconcile = std::function<Task<Status>(Party server, OpenAnswer answer, Duration patience)>;
-  /// Opens session `next` at every server and reconciles each. From then on a server that was
-  /// restarted is opened again by itself.
-  /// `present` fills in what an OpenRequest says of the client's present view. Servers in
-  /// `without` are left alone, and must not be asked.
+  /// Opens session `next` at every server and reconciles each. From then on the session is opened
+  /// again by itself at a server that was restarted. `present` fills in the part of an OpenRequest
+  /// that describes the client's present tree version. Servers in `without` are left out, and must
+  /// not be asked.
   Task<Status> open(std::vector<Session> known, Session next,
                     std::function<void(OpenRequest&)> present, Reconcile reconcile,
                     Duration patience, std::set<Party> without = {});
@@ -65,53 +65,52 @@ class Servers {
   Task<Result<Payload>> ask(Party server, MessageType type, Bytes message);
 
   /// An attempt in which several servers take part, and send each other something. The first
-  /// failure ends it for all of them, so the failures after that one are no troubles of their own.
-  /// It fails (need_open) too at a server whose session had to be opened again before it could be
-  /// asked.
+  /// failure ends it for all of them, so later failures are not counted as troubles. It also fails
+  /// (need_open) at a server where the session had to be opened again before it could be asked.
   struct JointAttempt {
     bool failed = false;
   };
-  /// Asks one server once: anything that goes wrong is an error, a restart too (need_open; by then
-  /// the session is open again).
+  /// Asks one server once: any failure is an error, also a restart (need_open; the session is open
+  /// again by then).
   Task<Result<Payload>> ask_once(Party server, MessageType type, Bytes message,
                                  std::shared_ptr<JointAttempt> attempt = {});
-  /// While the session is being opened there (Reconcile).
+  /// Asks a server while the session is being opened there (Reconcile).
   Task<Result<Payload>> call_opened(Party server, MessageType type, Bytes message,
                                     Duration patience) {
     return rpc_.call(server, type, std::move(message), patience, openings_[server]);
   }
-  /// The same message to every server; the first error if there is one.
+  /// Sends the same message to every server. Returns the first error, if there is one.
   Task<Status> ask_all(MessageType type, Bytes message);
 
-  /// Whether the last question was answered, and none waits for an answer for long.
+  /// Whether the server answered the last question, and no question has waited long.
   bool answering(Party server) const { return answering_[server] && !rpc_.overdue(server); }
-  /// For how long it has answered nothing although it was asked; nothing if that is not so. (A
+  /// How long the server has answered nothing although it was asked; nothing if it answers. (A
   /// server that works on a long request answers others: ask for its traffic() first.)
   std::optional<Duration> silent_for(Party server) const;
-  /// What the server answered to something that it has not done since, because of its disk or its
-  /// store; std::nullopt if there is nothing of that kind.
+  /// The error with which the server refused something that it has not done since, because of its
+  /// disk or its store; std::nullopt if there is none.
   std::optional<Trouble> trouble(Party server) const { return troubles_.at(server, clock_.now()); }
-  /// A question that should have been answered long ago, by a server that answers others.
+  /// A question that is long overdue at a server that answers others.
   struct Stall {
     MessageType doing{};
     Duration time{};  // since it was asked
   };
   std::optional<Stall> stalled(Party server) const;
-  /// Of the servers, and of kClient: what the caller reports.
+  /// The troubles of the servers and, as the caller reports them, of kClient.
   Troubles& troubles() { return troubles_; }
 
-  /// Trouble that may pass: the same can be asked again, at once (need_open) or later. Of a session
-  /// that is open, so can what a server answers whose store is damaged or was set back: once the
-  /// newest store is back, it goes on.
+  /// Whether an error may pass, so that the same can be asked again, at once (need_open) or later.
+  /// While a session is open, that includes a store that is damaged or was set back: once the
+  /// newest store is back, the server goes on.
   static bool may_pass(Errc code) {
     return code == Errc::disk_full || code == Errc::failed || code == Errc::need_open ||
            is_of_store(code);
   }
-  /// Somebody has to put something right at the server.
+  /// Whether the server's store has to be put right.
   static bool is_of_store(Errc code) {
     return code == Errc::wrong_volume || code == Errc::damaged_vault;
   }
-  /// How long to wait then.
+  /// How long to wait before the same is asked again.
   static constexpr Duration kRetryAfter = std::chrono::seconds(1);
 
   /// Ends all waiting with shutting_down.
@@ -122,9 +121,10 @@ class Servers {
   bool stopped() const { return stopped_; }
 
  private:
-  /// A question that was asked then was answered, somehow, or not at all in its time.
+  /// Records that a question, asked at `asked`, was answered in some way, or not at all in its
+  /// time.
   void heard(Party server, Duration asked, bool answered);
-  /// Keeps account of what the answer says of the server's state.
+  /// Records what the answer says about the server's state.
   void note(Party server, MessageType type, const Status& answer, JointAttempt* attempt);
   void warn(Party server, const Error& error);
   enum class Opening { first, again };
@@ -143,9 +143,9 @@ class Servers {
   std::vector<std::uint16_t> openings_;  // how often the session was opened there
   std::vector<bool> answering_, reopening_;
   Troubles troubles_;
-  std::vector<LogLimit> told_;  // of them
+  std::vector<LogLimit> told_;  // limits warnings about each server
   std::vector<std::optional<Duration>> last_heard_;
-  std::vector<std::optional<Duration>> silent_since_;  // a question, if no answer came since
+  std::vector<std::optional<Duration>> silent_since_;  // the first question without an answer since
   Event reopened_;
   bool stopped_ = false;
   Rpc rpc_;

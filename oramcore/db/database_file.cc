@@ -1,3 +1,4 @@
+// Copies, removes and replaces a database together with its log.
 #include "oramcore/db/database_file.h"
 
 #include "oramcore/base/disk.h"
@@ -51,7 +52,7 @@ Status replace_database(const fs::path& made, const fs::path& path, Disk& disk) 
   S3O_TRY(fold_log(made, disk));
   S3O_ASSIGN(const auto file, disk.open(made));
   S3O_TRY(file->sync());
-  S3O_TRY(remove_log(path));  // it must not be taken for that of the new one
+  S3O_TRY(remove_log(path));  // or SQLite would take it for the new database's log
   std::error_code error;
   fs::rename(made, path, error);
   if (error)

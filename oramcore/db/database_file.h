@@ -1,4 +1,4 @@
-// A database's files as one: the file itself, and beside it SQLite's log and the log's index.
+// A database as a set of files: the file itself, and beside it SQLite's log and the log's index.
 #pragma once
 
 #include <filesystem>
@@ -8,23 +8,23 @@
 
 namespace s3oram {
 
-/// The log of the database at `path`.
+/// Returns the path of the log of the database at `path`.
 std::filesystem::path log_of(const std::filesystem::path& path);
 
-/// Has the file hold everything, without its log. If it is sealed, `disk` has its key. Errors:
-/// damaged_vault, vault_in_use, ...
+/// Copies the log into the file, which is whole without it afterwards. `disk` has the key of a
+/// sealed database. Errors: damaged_vault, vault_in_use, ...
 Status fold_log(const std::filesystem::path& path, Disk& disk = system_disk());
 
-/// Copies the database, which nobody writes, and its log beside it: durably, and under a name that
-/// is free. Gives that name: `suffix`, and perhaps a number, behind the database's.
+/// Copies the database and its log durably, to a name that is free: the database's with `suffix`,
+/// and perhaps a number, behind it. Returns that name. Nobody may write the database meanwhile.
 Result<std::filesystem::path> keep_copy(const std::filesystem::path& path,
                                         const std::string& suffix);
 
-/// What is not there need not be removed.
+/// Removes the database, its log and the log's index. Succeeds if they do not exist.
 Status remove_database(const std::filesystem::path& path);
 
-/// The database `made`, which nobody has open, takes the place of what is at `path`, in the same
-/// directory. Durable when it returns. If the power fails, the former file may lack its log.
+/// Puts the database `made`, which nobody has open, in the place of the one at `path`, in the same
+/// directory. Durable when it returns. If the power fails, the old file may have lost its log.
 Status replace_database(const std::filesystem::path& made, const std::filesystem::path& path,
                         Disk& disk = system_disk());
 

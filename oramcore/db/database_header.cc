@@ -1,4 +1,4 @@
-// Reads SQLite's header, and which key the pages behind it are of.
+// Reads SQLite's header, and finds out which key sealed the pages behind it.
 #include "oramcore/db/database_header.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace s3oram {
 
 DatabaseHeader parse_header(ByteSpan header) {
-  // https://sqlite.org/fileformat.html: the page's size (big-endian), how the file is written and
-  // read, bytes reserved in a page, the schema's format, the number that its user gave it.
+  // Offsets from https://sqlite.org/fileformat.html: page size (big-endian), versions for writing
+  // and reading, reserved bytes of a page, schema format, user_version.
   constexpr std::size_t kPageSize = 16, kWrite = 18, kRead = 19, kReserved = 20, kSchema = 44,
                         kVersion = 60;
   const auto number = [&](std::size_t at) {
@@ -50,14 +50,14 @@ Status require_known_seals(const std::filesystem::path& file) {
 }
 
 bool is_of_other_key(const std::filesystem::path& file, const PageKey& key) {
-  constexpr unsigned kMost = 64;  // pages; damage does not make all of them say so
+  constexpr unsigned kMost = 64;  // pages; damage does not give all of them one wrong id
   std::ifstream stream(file, std::ios::binary);
   std::optional<DatabaseId> said;
   Page page;
   for (unsigned count = 0; count < kMost; ++count) {
     if (!stream.read(reinterpret_cast<char*>(page.data()), page.size())) break;
     const DatabaseId id = database_of(page);
-    // If they say different things, it is damage.
+    // Pages with different ids are damaged, rather than sealed with another key.
     if (is_of_key(id, key) || id != said.value_or(id)) return false;
     said = id;
   }

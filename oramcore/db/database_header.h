@@ -1,5 +1,4 @@
-// What can be said of a database's file before its key is known: SQLite's header, which is never
-// sealed.
+// SQLite's header of a database file. It is never sealed, so it can be read without the key.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +10,24 @@
 namespace s3oram {
 
 struct DatabaseHeader {
-  enum class Kind { none, other, plain, sealed } kind = Kind::none;  // none: there is nothing
-  bool is_damaged = false;         // it says what no database of ours does
-  std::uint32_t user_version = 0;  // of a sealed one: the format of what is in it
+  enum class Kind { none, other, plain, sealed } kind = Kind::none;  // none: the file is too short
+  bool is_damaged = false;         // no database of ours has such a header
+  std::uint32_t user_version = 0;  // of a sealed database: kSealFormat of its writer
 };
 
-/// Of the file's first bytes.
+/// Parses the first bytes of a file.
 DatabaseHeader parse_header(ByteSpan bytes);
-/// Of a file of the system; Kind::none also if it cannot be read.
+/// Reads the header of `file`. Returns Kind::none if the file cannot be read.
 DatabaseHeader read_header(const std::filesystem::path& file);
 
-/// The format of the seals, which a sealed database says in the clear, as SQLite's user_version,
-/// beside SQLite's application_id.
+/// The format of the seals, stored in the clear as SQLite's user_version, and SQLite's
+/// application_id of a sealed database.
 inline constexpr std::uint32_t kSealFormat = 1, kApplication = 0x73336f72;  // "s3or"
 /// Errors: unsupported (a newer format).
 Status require_known_seals(const std::filesystem::path& file);
 
-/// Whether the pages of a sealed database are another key's. (If none can be read, they are not.)
+/// Returns whether the pages of a sealed database were sealed with another key than `key`. False if
+/// no page can be read.
 bool is_of_other_key(const std::filesystem::path& file, const PageKey& key);
 
 }  // namespace s3oram

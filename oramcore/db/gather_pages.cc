@@ -48,7 +48,7 @@ class Gathering {
     return {};
   }
 
-  /// As most pages say: the first may be damaged.
+  /// Takes the id that most pages have, because the first page may be damaged.
   Status find_id() {
     std::map<DatabaseId, unsigned> said;
     constexpr std::uint64_t kMost = 1000;
@@ -65,7 +65,7 @@ class Gathering {
     return {};
   }
 
-  /// Which frame holds each page's newest content.
+  /// Finds the frame that holds the newest content of each page.
   Status read_log() {
     if (!log_) return {};
     Status read;
@@ -81,7 +81,7 @@ class Gathering {
       if (!frame.opens && !mends(frame.header.place, scan->salts)) {
         found_.lost.push_back(fmt::format(
             "frame {} of vault.db-wal, with a page as it was changed last, is lost", index));
-        // Its header says which page it was, unless that is damaged too.
+        // The frame's header names the page, unless the header is damaged too.
         newest_.erase(frame.header.place.page);
         stale_.insert_or_assign(frame.header.place.page, index);
         continue;
@@ -93,7 +93,8 @@ class Gathering {
     return {};
   }
 
-  /// Frames behind the last commit that was durable, or that SQLite takes, were never committed.
+  /// Returns the last frame that counts: the end of the last commit that was durable or that SQLite
+  /// accepts. Frames behind it were never committed.
   static std::uint32_t last_commit(const LogScan& scan) {
     std::uint32_t last = scan.durable;
     for (std::uint32_t index = scan.durable + 1; index <= scan.accepted; ++index)
@@ -105,7 +106,7 @@ class Gathering {
     return log_->read(frame_offset(place.index) + kFrameHeaderBytes, page).has_value();
   }
 
-  /// A single bit of the frame, which may be in its header.
+  /// Tries to undo a single changed bit in the frame or in its header.
   bool mends(FramePlace& place, const Salts& salts) {
     Page page;
     if (attempts_++ >= kMostMended || !read_frame(place, page)) return false;
@@ -141,7 +142,7 @@ class Gathering {
       page = sealed;
       return mend_frame(key_, id_, at->second, page);
     }
-    if (stale_.contains(number)) return false;  // what the file has of it is of before
+    if (stale_.contains(number)) return false;  // the file holds an older version of the page
     if (!file_->read(std::uint64_t{number - 1} * kPageBytes, page)) return false;
     const Page sealed = page;
     if (open_page(key_, id_, number, page)) return true;

@@ -1,4 +1,4 @@
-// Asks SQLite for its own check of a file.
+// Runs SQLite's own check of a file.
 #include "oramcore/db/integrity.h"
 
 #include <algorithm>

@@ -7,8 +7,8 @@
 
 namespace s3oram {
 
-/// Reads the whole file, a million rows in less than a second. Gives the first problems in words;
-/// empty if it is sound. Errors: a file that cannot be read at all.
+/// Reads the whole file (a million rows in less than a second). Returns the first problems in
+/// words; empty if the database is sound. Errors: the file cannot be read at all.
 Result<std::string> find_damage(Database& database);
 
 }  // namespace s3oram

@@ -1,3 +1,4 @@
+// Compares a database's format number with the formats that this program knows.
 #include "oramcore/db/known_format.h"
 
 #include "oramcore/base/format_number.h"

@@ -1,4 +1,4 @@
-// Asked of a database before anything is written to it.
+// Checks the format of a database before anything is written to it.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace s3oram {
 
-/// Whether the number that `sql` selects is `known`, or `oldest` to `known` if that is given;
-/// `part` names whose it is, for messages. A database that has none (an empty one, or a damaged
-/// one) passes: who reads it will tell. Errors: unsupported.
+/// Succeeds if the number that `sql` selects is `known`, or from `oldest` to `known` if `oldest` is
+/// given. `part` names the part of the database, for messages. A database without such a number
+/// (empty or damaged) passes: its reader reports what is wrong. Errors: unsupported.
 Status require_format(Database& database, std::string_view sql, std::int64_t known,
                       std::string_view part = "", std::optional<std::int64_t> oldest = {});
 

@@ -1,3 +1,4 @@
+// The thread that copies a database's log, and the decision who copies what.
 #include "oramcore/db/log_copier.h"
 
 #include <spdlog/spdlog.h>
@@ -15,8 +16,8 @@ namespace {
 // Pages in the log, or not yet copied.
 constexpr int kLong = 1000, kTooLong = 4 * kLong, kLittle = 64;
 
-/// How many pages are copied when it is done; none if that is not known. What cannot be copied, as
-/// on a full disk, stays in the log and is tried again.
+/// Copies the log and returns how many pages are copied by then; 0 if that is not known. Pages that
+/// cannot be copied, as on a full disk, stay in the log and are tried again.
 int copy(sqlite3* database) {
   int in_log = 0, copied = 0;
   static std::atomic<bool> told = false;
@@ -47,14 +48,14 @@ int LogCopier::after_commit(void* copier, sqlite3* database, const char*, int pa
 
 bool LogCopier::should_copy_rest(int pages) {
   const std::lock_guard lock(mutex_);
-  if (pages < pages_) copied_ = 0;  // it has begun anew
+  if (pages < pages_) copied_ = 0;  // SQLite has started the log again
   pages_ = pages;
   if (pages < kLong || wanted_) return false;
   if (pages - copied_ <= kLittle || pages >= kTooLong) return true;
   try {
     if (!thread_.joinable()) thread_ = std::jthread([this] { work(); });
   } catch (const std::system_error&) {
-    return true;  // no more threads can be had
+    return true;  // the system gives no more threads
   }
   wanted_ = true;
   changed_.notify_all();
@@ -70,7 +71,7 @@ void LogCopier::work() {
   sqlite3* database = nullptr;
   sqlite3_open_v2(path_.c_str(), &database, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE,
                   vfs_.empty() ? nullptr : vfs_.c_str());
-  // It does not know of the log before it has read something.
+  // A connection opens the log only when it reads something.
   const int opened = sqlite3_exec(database, "PRAGMA synchronous=FULL; SELECT 1 FROM sqlite_master",
                                   nullptr, nullptr, nullptr);
   std::unique_lock lock(mutex_);

@@ -1,9 +1,10 @@
-// Copies a database's log into it while commits go on. SQLite by itself has the commit that makes
-// the log long do it: at a few hundred commits a second, one in a hundred would take ten times as
+// Copies a database's log into it while commits go on. By default SQLite makes the commit that
+// fills the log do it: at a few hundred commits a second, one in a hundred would take ten times as
 // long as the others.
 //
-// SQLite begins the log anew with the next commit once all of it is copied. There is always
-// something new when a copy is done; so the thread of the commits copies what is little.
+// SQLite starts the log again at its beginning with the next commit once all of it is copied. By
+// the time the copier is done there are always new pages, so the thread of the commits copies the
+// last few itself.
 #pragma once
 
 #include <condition_variable>
@@ -17,8 +18,8 @@ namespace s3oram {
 
 class LogCopier {
  public:
-  /// Of the database at `path`, which is open meanwhile through the VFS that SQLite knows as `vfs`
-  /// (empty: its default). Its thread begins with the first copy.
+  /// For the database at `path`, which must stay open, through the VFS that SQLite knows as `vfs`
+  /// (empty: its default). The thread starts with the first copy.
   explicit LogCopier(std::string path, std::string vfs = {})
       : path_(std::move(path)), vfs_(std::move(vfs)) {}
   /// Waits for a copy under way.
@@ -26,8 +27,8 @@ class LogCopier {
   LogCopier(const LogCopier&) = delete;
   LogCopier& operator=(const LogCopier&) = delete;
 
-  /// Copies when `database`, on its own thread, has committed something; a sqlite3_wal_hook().
-  /// `copier` is a LogCopier.
+  /// A sqlite3_wal_hook(): called on the thread of `database` after each commit. `copier` is a
+  /// LogCopier.
   static int after_commit(void* copier, sqlite3* database, const char* name, int pages_in_log);
   /// Waits until no copy is under way.
   void wait();
@@ -37,12 +38,12 @@ class LogCopier {
   void work();
 
   const std::string path_, vfs_;
-  std::mutex mutex_;  // guards what follows, but the thread
+  std::mutex mutex_;  // guards the members below, except the thread
   std::condition_variable changed_;
   int pages_ = 0;   // in the log
   int copied_ = 0;  // of them
   bool wanted_ = false, ending_ = false;
-  std::jthread thread_;  // of the commits' thread
+  std::jthread thread_;  // used only by the thread that commits
 };
 
 }  // namespace s3oram

@@ -1,7 +1,7 @@
-// Whether a sealed log is whole as far as it was durable. SQLite takes the first frame whose
-// checksum is wrong for the end of a log that a crash cut short, and says nothing: all commits from
-// there on would be gone. A frame that was durable is never cut short, so it has changed by itself.
-// Which frames were durable say the frames after them and the mark at the end (page_seal.h).
+// Checks that a sealed log is whole as far as it was durable. SQLite takes the first frame with a
+// wrong checksum for the end of a log that a crash cut short, and reports nothing: all commits from
+// there on would be lost. A crash never cuts a durable frame short, so such a frame is damaged.
+// Later frames and the mark at the end say which frames were durable (page_seal.h).
 //
 // The layout of the log is SQLite's: https://sqlite.org/fileformat.html#the_write_ahead_log.
 #pragma once
@@ -21,8 +21,8 @@ inline constexpr std::size_t kFrameBytes = kFrameHeaderBytes + kPageBytes;
 constexpr std::uint64_t frame_offset(std::uint32_t index) {
   return kLogHeaderBytes + std::uint64_t{index - 1} * kFrameBytes;
 }
-/// Where the mark lies when `durable` frames are: behind the last of them, in another
-/// sector of any disk, so that the loss of one spares the frame or the mark.
+/// Returns where the mark for `durable` frames lies: behind the last of them, in another sector of
+/// any disk, so that the loss of one sector spares the frame or the mark.
 constexpr std::uint64_t mark_offset(std::uint32_t durable) {
   constexpr std::uint64_t kSector = 4096;
   return (frame_offset(durable + 1) + kSector - 1) / kSector * kSector;
@@ -39,24 +39,25 @@ using Salts = std::array<std::uint8_t, 8>;
 
 struct LogFrame {
   FrameHeader header;
-  bool opens = false;     // the page is what was sealed there, in this filling of the log
-  bool accepted = false;  // by SQLite too
+  bool opens = false;     // the page was sealed for this place and this filling of the log
+  bool accepted = false;  // SQLite accepts the frame too
 };
 
 struct LogScan {
   std::vector<LogFrame> frames;  // of the file, in order
   Salts salts{};                 // of this filling of the log
-  std::uint32_t durable = 0;     // so many of them were
-  bool header_damaged = false;   // SQLite takes the log for empty, and it was not
-  std::uint32_t accepted = 0;    // so many SQLite takes, from the first on
-  /// Of what was durable, the first frame that SQLite would leave out; 0: the log's header.
+  std::uint32_t durable = 0;     // frames that were durable, from the first on
+  bool header_damaged = false;   // SQLite takes the log for empty although it has frames
+  std::uint32_t accepted = 0;    // frames that SQLite accepts, from the first on
+  /// Returns the first durable frame that SQLite would leave out, or 0 for the log's header;
+  /// std::nullopt if there is none.
   std::optional<std::uint32_t> damage() const;
 };
 
-/// Reads bytes of a log; false: they could not be read.
+/// Reads bytes of a log. Returns false if they could not be read.
 using LogReader = std::function<bool(std::uint64_t offset, MutableByteSpan out)>;
 
-/// Of a log of `size` bytes. Nothing: it could not be read.
+/// Scans a log of `size` bytes. Returns std::nullopt if it could not be read.
 std::optional<LogScan> scan_log(const LogReader& read, std::uint64_t size, const PageKey& key,
                                 const DatabaseId& id);
 

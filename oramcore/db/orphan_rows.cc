@@ -25,7 +25,7 @@ std::uint64_t big_endian(ByteSpan bytes) {
   return value;
 }
 
-/// Takes numbers and bytes from the front; when there are too few, everything fails.
+/// Takes numbers and bytes from the front. Once there are too few, every later call fails too.
 class Reader {
  public:
   explicit Reader(ByteSpan bytes) : bytes_(bytes) {}
@@ -39,7 +39,7 @@ class Reader {
     return taken;
   }
   std::uint64_t number(std::size_t size) { return big_endian(take(size)); }
-  /// SQLite's: 7 bits a byte, and 8 in the ninth.
+  /// Reads SQLite's varint: 7 bits a byte, and 8 in the ninth.
   std::uint64_t varint() {
     std::uint64_t value = 0;
     for (int i = 0; i < 9 && !failed_; ++i) {
@@ -96,8 +96,8 @@ struct TableShape {
   std::string name;
   std::uint32_t root = 0;
   bool has_rowid = true;
-  std::vector<std::string> columns;  // as a record has them
-  std::optional<std::size_t> rowid;  // the column that is another name for it
+  std::vector<std::string> columns;  // in the order of a record
+  std::optional<std::size_t> rowid;  // the column that is an alias of the rowid
 };
 
 class Trees {
@@ -105,7 +105,7 @@ class Trees {
   Trees(File& file, const PageKey& key, std::uint32_t pages)
       : file_(file), key_(key), pages_(pages), known_(pages + 1) {}
 
-  /// False: the list of free pages is lost.
+  /// Marks the free pages. Returns false if the list of them is lost.
   bool start() {
     Page first;
     if (pages_ == 0 || !file_.read(0, first)) return false;
@@ -127,7 +127,7 @@ class Trees {
     return true;
   }
 
-  /// Marks what a tree leads to. False: a page of it is lost.
+  /// Marks the pages of a tree. Returns false if one of them is lost.
   bool walk(std::uint32_t root) {
     std::vector<std::uint32_t> todo{root};
     bool whole = true;
@@ -146,7 +146,7 @@ class Trees {
     return whole;
   }
 
-  /// Calls visit(kind of page, rowid, row) for each row of the pages that nothing leads to.
+  /// Calls visit(kind of page, rowid, row) for each row on pages that no tree contains.
   template <class Visit>
   void visit_others(Visit visit) {
     for (std::uint32_t number = 2; number <= pages_; ++number) {
@@ -169,7 +169,7 @@ class Trees {
 
   static bool is_inner(std::uint8_t kind) { return kind == kInnerIndex || kind == kInnerTable; }
 
-  /// Where the page's cells begin; none if it is no page of a tree.
+  /// Returns where the page's cells begin; empty if it is not a page of a tree.
   static std::vector<std::size_t> cells(std::uint32_t number, const Page& page) {
     const std::size_t begin = number == 1 ? kClearHeaderBytes : 0;
     const std::uint8_t kind = page[begin];
@@ -220,7 +220,7 @@ class Trees {
     return read_record(record);
   }
 
-  /// How much of a record lies in its cell, the rest in overflow pages.
+  /// Returns how many bytes of a record lie in its cell. The rest is in overflow pages.
   static std::size_t local_bytes(std::uint64_t size, bool of_table) {
     constexpr std::size_t kLeast = (kUsable - 12) * 32 / 255 - 23;
     const std::size_t most = of_table ? kUsable - 35 : (kUsable - 12) * 64 / 255 - 23;
@@ -233,7 +233,7 @@ class Trees {
   const PageKey& key_;
   DatabaseId id_{};
   const std::uint32_t pages_;
-  std::vector<bool> known_;  // by number: a tree's, or free
+  std::vector<bool> known_;  // by page number: belongs to a tree, or is free
 };
 
 Result<std::vector<TableShape>> read_shapes(Database& database) {
@@ -286,7 +286,7 @@ void bind_value(Statement& statement, int at, const Value& value) {
     statement.bind_null(at);  // no table of ours has reals
 }
 
-/// Puts rows into the tables of `to`, where there is none with their key.
+/// Inserts rows into the tables of `to`, unless a row with the same key exists.
 class Insertion {
  public:
   explicit Insertion(Database& to) : to_(to) {}

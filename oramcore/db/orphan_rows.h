@@ -1,5 +1,5 @@
-// Rows that SQLite cannot reach any more, because a page above them is lost: their own pages are
-// there, and are found without it. The format is SQLite's: https://sqlite.org/fileformat.html.
+// Finds rows that SQLite cannot reach because a page above them in the tree is lost, but whose own
+// pages still exist. The format is SQLite's: https://sqlite.org/fileformat.html.
 #pragma once
 
 #include <filesystem>
@@ -12,10 +12,9 @@
 namespace s3oram {
 
 /// Copies such rows of the sealed database `from` (made by gather_pages()) into the tables of the
-/// same names in `to`, which does not have them yet; gives how many, by table. `disk` has the key
-/// of both. Pages whose table cannot be told, because several tables have lost pages and their rows
-/// look alike, are left out; so are all, if the list of free pages, which hold what was deleted, is
-/// lost.
+/// same names in `to`, which does not have them yet. Returns how many, by table. `disk` has the key
+/// of both. Leaves out rows that fit more than one table that has lost pages. Copies nothing if the
+/// list of free pages is lost, because free pages hold deleted rows.
 Result<std::map<std::string, std::uint64_t>> copy_orphan_rows(const std::filesystem::path& from,
                                                               const std::filesystem::path& to,
                                                               Disk& disk);

@@ -1,4 +1,4 @@
-// Parses pages, cells and records of SQLite's file format, for what its own cursors do not reach.
+// Parses pages, cells and records of SQLite's file format, for pages that SQLite itself rejects.
 #include "oramcore/db/page.h"
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kFewestBytes = 4;  // that a cell takes
+constexpr std::size_t kFewestBytes = 4;  // of a cell
 constexpr std::uint64_t kReal = 7;       // serial type
 
-/// Takes numbers of one to nine bytes from the front; `failed` if the bytes end first.
+/// Reads numbers of one to nine bytes one after the other. failed() if the bytes end first.
 class Varints {
  public:
   Varints(ByteSpan bytes, std::size_t at) : bytes_(bytes), at_(at) {}
@@ -39,7 +39,7 @@ class Varints {
   bool failed_ = false;
 };
 
-/// Bytes of a value of that serial type; std::nullopt: there is no such type.
+/// Returns the bytes of a value of a serial type; std::nullopt if there is no such type.
 std::optional<std::uint64_t> length_of(std::uint64_t type) {
   constexpr std::uint64_t kNumbers[] = {0, 1, 2, 3, 4, 6, 8, 8};
   if (type <= kReal) return kNumbers[type];
@@ -169,7 +169,7 @@ bool TreePage::is_consistent() const {
 }
 
 bool TreePage::mend_header() {
-  constexpr std::size_t kBits = 8 * 8;  // what lies behind them is judged by the cells
+  constexpr std::size_t kBits = 8 * 8;  // of the header; pointers behind it belong to cells
   const auto cells_of = [this] { return std::pair(page_[0], cells()); };
   std::optional<std::size_t> found;
   std::pair<std::uint8_t, std::size_t> left;

@@ -12,13 +12,13 @@ namespace {
 constexpr std::size_t kNonce = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES;
 constexpr std::size_t kTag = crypto_aead_xchacha20poly1305_ietf_ABYTES;
 constexpr std::size_t kContent = kPageBytes - kSealBytes;
-constexpr std::size_t kPrefix = 8;  // of a nonce: what it says; the rest is random
+constexpr std::size_t kPrefix = 8;  // of a nonce: the id or the count; the rest is random
 static_assert(kNonce + kTag == kSealBytes);
 static_assert(std::tuple_size_v<Seed> == crypto_aead_xchacha20poly1305_ietf_KEYBYTES);
 
 constexpr std::string_view kPageUse = "s3opage1", kFrameUse = "s3ofram1", kMarkUse = "s3omark1";
 
-/// What a seal is bound to, in a buffer of its own.
+/// The associated data of a seal.
 class Binding {
  public:
   explicit Binding(std::string_view use) { add(as_bytes(use)); }
@@ -97,7 +97,7 @@ void add_proof(DatabaseId& id, const PageKey& key) {
   std::copy_n(proof.begin(), id.size() - kIdRandom, id.begin() + kIdRandom);
 }
 
-/// `opens` says whether a copy of the page, with one bit changed, is what was sealed.
+/// Tries each bit of `page`. `opens` returns whether a copy with that bit changed opens.
 template <class Opens>
 bool mend_bit(MutableByteSpan page, Opens opens) {
   Page attempt;

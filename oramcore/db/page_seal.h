@@ -1,7 +1,7 @@
-// How a page of a database is sealed: XChaCha20-Poly1305 (libsodium), whose nonce and tag lie in
-// the bytes that SQLite reserves at the end of each page. A page is bound to its number and to its
-// database, a page in the log also to its place there; so none can be put in another's place.
-// Pure: no files. The formats are in docs/formats.md ("vault.db").
+// Seals pages of a database with XChaCha20-Poly1305 (libsodium). Nonce and tag lie in the bytes
+// that SQLite reserves at the end of each page. A page is bound to its number and its database, and
+// in the log to its place there too, so that no page can take another's place.
+// No files here. The formats are in docs/formats.md ("vault.db").
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ namespace s3oram {
 /// destruction.
 class PageKey {
  public:
-  /// Nonces are the system's random numbers, unless `random` is given (for the simulator).
+  /// Nonces come from the system's generator, unless `random` is given (by the simulator).
   explicit PageKey(const Seed& secret, std::unique_ptr<Random> random = nullptr);
   ~PageKey();
   PageKey(const PageKey&) = delete;
@@ -40,38 +40,41 @@ inline constexpr std::size_t kClearHeaderBytes = 100;  // of page 1: SQLite's he
 
 using Page = std::array<std::uint8_t, kPageBytes>;
 
-/// Names a database among those of one key: 4 random bytes, and 4 that depend on them and the key.
+/// Identifies a database among those of one key: 4 random bytes, and 4 that depend on them and on
+/// the key.
 using DatabaseId = std::array<std::uint8_t, 8>;
 
 DatabaseId make_database_id(const PageKey& key);
-/// Whether it was made with this key. (Another key's passes once in 2^32.)
+/// Returns whether `id` was made with this key. (An id of another key passes once in 2^32.)
 bool is_of_key(const DatabaseId& id, const PageKey& key);
 
-/// Page `number`, from 1, of a database's file. The last kSealBytes of `page` count for nothing.
+/// Seals page `number`, from 1, of a database's file. Ignores the last kSealBytes of `page`.
 Page seal_page(const PageKey& key, const DatabaseId& id, std::uint32_t number, ByteSpan page);
-/// The page as it was sealed, with zeros where the seal was. False: it is not what was sealed as
-/// this page of this database; `page` is then undefined.
+/// Opens a page in place, with zeros where the seal was. Returns false if it was not sealed as this
+/// page of this database; `page` is then undefined.
 bool open_page(const PageKey& key, const DatabaseId& id, std::uint32_t number,
                MutableByteSpan page);
-/// The database that a sealed page of its file says that it belongs to.
+/// Returns the id in the seal of a page of a database's file.
 DatabaseId database_of(ByteSpan sealed_page);
 
-/// What a page in the log is bound to. SQLite's log is a list of frames: a header and a page.
+/// The place that a page in the log is bound to. SQLite's log is a list of frames, each a header
+/// and a page.
 struct FramePlace {
   std::uint32_t index = 0;              // of the frame, from 1
   std::uint32_t page = 0;               // the number of the page in it
   std::array<std::uint8_t, 8> salts{};  // of this filling of the log, as SQLite draws them
 };
 
-/// `durable`: so many frames of the log are known to be durable by now. Whoever finds one of them
-/// broken knows that it was not cut short by a crash, but has changed afterwards.
+/// Seals a page of the log. `durable` is how many frames of the log are durable by now: if one of
+/// them is broken later, no crash cut it short, so it has changed.
 Page seal_frame(const PageKey& key, const DatabaseId& id, const FramePlace& place,
                 std::uint32_t durable, ByteSpan page);
-/// As open_page(); gives `durable`.
+/// Opens a page of the log as open_page() does, and returns `durable`; std::nullopt if it does not
+/// open.
 std::optional<std::uint32_t> open_frame(const PageKey& key, const DatabaseId& id,
                                         const FramePlace& place, MutableByteSpan page);
 
-/// A note behind the last frame that so many frames are durable; written when they are.
+/// A record behind the last frame that `durable` frames are durable, written after their sync.
 inline constexpr std::size_t kLogMarkBytes = 56;
 using LogMark = std::array<std::uint8_t, kLogMarkBytes>;
 LogMark make_log_mark(const PageKey& key, const DatabaseId& id,
@@ -79,8 +82,8 @@ LogMark make_log_mark(const PageKey& key, const DatabaseId& id,
 std::optional<std::uint32_t> read_log_mark(const PageKey& key, const DatabaseId& id,
                                            const std::array<std::uint8_t, 8>& salts, ByteSpan mark);
 
-/// Undoes a single bit that has changed in a sealed page: tries each of them until the page opens,
-/// which nothing but what was sealed does. About 0.1 s for a page that it cannot mend.
+/// Undoes a single changed bit of a sealed page: tries every bit until the page opens. Only the
+/// page that was sealed opens. Takes about 0.1 s for a page that it cannot mend.
 bool mend_page(const PageKey& key, const DatabaseId& id, std::uint32_t number,
                MutableByteSpan page);
 bool mend_frame(const PageKey& key, const DatabaseId& id, const FramePlace& place,

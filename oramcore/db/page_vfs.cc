@@ -1,8 +1,8 @@
-// The interface is SQLite's (sqlite3.h: sqlite3_vfs, sqlite3_io_methods); which reads and writes it
-// makes is fixed by its file formats (https://sqlite.org/fileformat.html) and by its log code:
+// Implements SQLite's VFS interface (sqlite3.h: sqlite3_vfs, sqlite3_io_methods). SQLite's file
+// formats (https://sqlite.org/fileformat.html) and its log code fix which reads and writes come:
 //   a database   whole pages; parts of the header of page 1
 //   a log        its header; frames' headers, pages, and parts of headers; whole frames
-// Whatever else it asks for is refused, so that nothing passes unsealed.
+// All others are refused, so that nothing passes unsealed.
 #include "oramcore/db/page_vfs.h"
 
 #include <fmt/format.h>
@@ -30,12 +30,12 @@ struct SealedFile {
   DatabaseId id;
   // Of a log.
   SealedFile* database;
-  bool recovering;  // its header was read, and nothing has been written since
+  bool recovering;  // the header was read, and nothing has been written since
   bool knows_salts;
   Salts salts;
   FrameHeader begun;        // of the frame whose header was written last
-  std::uint32_t committed;  // by this connection in this filling of the log: so many frames
-  std::uint32_t durable;    // of them
+  std::uint32_t committed;  // frames that this connection committed in this filling of the log
+  std::uint32_t durable;    // of those, the durable ones
 
   sqlite3_file* below() { return reinterpret_cast<sqlite3_file*>(this + 1); }
   const sqlite3_io_methods& methods() { return *below()->pMethods; }
@@ -64,7 +64,7 @@ bool is_zero(ByteSpan bytes) {
 
 // ---- a database's pages
 
-/// Each page says which database it is of; the first has the last word.
+/// Each page carries the id of its database; the one of the first page counts.
 int find_id(SealedFile& file) {
   if (file.knows_id) return SQLITE_OK;
   const int rc = file.read(file.id.data(), file.id.size(), kPageBytes - kSealBytes);
@@ -87,7 +87,7 @@ int read_page(SealedFile& file, std::uint8_t* out, std::uint64_t offset) {
 int read_database(SealedFile& file, std::uint8_t* out, std::size_t size, std::uint64_t offset) {
   if (size == kPageBytes && offset % kPageBytes == 0) return read_page(file, out, offset);
   if (offset + size <= kClearHeaderBytes) return file.read(out, size, offset);
-  return damaged(file, "its header is damaged");  // by which SQLite reads other pages
+  return damaged(file, "its header is damaged");  // SQLite took a wrong page size from it
 }
 
 int write_database(SealedFile& file, const std::uint8_t* data, std::size_t size,
@@ -126,8 +126,8 @@ int read_salts(SealedFile& log) {
   return rc;
 }
 
-/// The page of a frame whose header and page are `frame`. Its place is in what the log holds now:
-/// SQLite leaves the salts out of the headers of frames that a transaction is still to commit.
+/// Opens the page of a frame whose header and page are `frame`. The salts come from the log's
+/// header: SQLite leaves them out of the frames of a transaction that is not yet committed.
 bool open_in_place(SealedFile& log, std::uint32_t index, ByteSpan frame, std::uint8_t* out) {
   FramePlace place = read_frame_header(index, frame).place;
   const Salts known = log.salts;
@@ -157,8 +157,8 @@ int read_frame_page(SealedFile& log, std::uint8_t* out, std::uint32_t index) {
   return SQLITE_OK;
 }
 
-/// SQLite reads whole frames to recover a log, where one that is not whole is the end, and to give
-/// new checksums to those that a transaction has written twice.
+/// SQLite reads whole frames for two reasons: to recover a log, where the first broken frame is the
+/// end, and to compute new checksums for frames that a transaction has written twice.
 int read_frame(SealedFile& log, std::uint8_t* out, std::uint32_t index) {
   const int rc = log.read(out, kFrameBytes, frame_offset(index));
   if (rc != SQLITE_OK) return rc;
@@ -169,7 +169,8 @@ int read_frame(SealedFile& log, std::uint8_t* out, std::uint32_t index) {
   return SQLITE_OK;
 }
 
-/// SQLite reads the header of the log where it begins to recover it, with all others locked out.
+/// Scans the log for damage. SQLite reads the log's header when it begins to recover the log, while
+/// all other connections are locked out.
 int begin_recovery(SealedFile& log) {
   sqlite3_int64 size = 0;
   if (const int rc = log.methods().xFileSize(log.below(), &size); rc != SQLITE_OK) return rc;
@@ -222,14 +223,14 @@ int write_frame_page(SealedFile& log, ByteSpan page, std::uint32_t index) {
   return rc;
 }
 
-/// What the log holds from now on, as far as this connection has written it: nothing yet.
+/// Begins a filling of the log, of which this connection has written nothing yet.
 void begin_filling(SealedFile& log, const Salts& salts) {
   log.committed = log.durable = 0;
   log.salts = salts;
   log.knows_salts = true;
 }
 
-/// A frame that was thought durable is written again: SQLite took back the commit that it was of.
+/// Takes back a mark: SQLite writes a durable frame again, because it undid that frame's commit.
 void retract(SealedFile& log, std::uint32_t index) {
   const LogMark none{};
   static_cast<void>(log.write(none.data(), none.size(), mark_offset(log.durable)));
@@ -257,7 +258,7 @@ int write_log(SealedFile& log, const std::uint8_t* data, std::size_t size, std::
   return SQLITE_IOERR_WRITE;
 }
 
-/// What this connection has committed is durable. The mark that says so need not be, nor be there.
+/// Records that all commits of this connection are durable. The mark itself need not be durable.
 void note_durable(SealedFile& log) {
   if (log.committed <= log.durable) return;
   log.durable = log.committed;
@@ -352,7 +353,7 @@ int unmap_memory(sqlite3_file* file, int remove) {
   return f.methods().xShmUnmap(f.below(), remove);
 }
 
-// Without xFetch: SQLite maps no file, and reads all pages through us.
+// There is no xFetch, so SQLite maps no file and reads all pages through this VFS.
 const sqlite3_io_methods kMethods = {2,
                                      close_file,
                                      read_file,
@@ -381,7 +382,8 @@ struct Behind {
 };
 Behind behind(sqlite3_vfs* vfs) { return *static_cast<Behind*>(vfs->pAppData); }
 
-/// A database is sealed if it is new, or has reserved bytes. (No single bit makes them none.)
+/// A database is sealed if it is new or has reserved bytes. (No single changed bit makes the number
+/// of reserved bytes 0.)
 int find_kind(SealedFile& file) {
   std::array<std::uint8_t, kClearHeaderBytes> header{};
   const int rc = file.read(header.data(), header.size(), 0);

@@ -1,12 +1,12 @@
-// An SQLite VFS that seals the pages of databases, and of their logs, over any other one
-// (page_seal.h). SQLite sees plain pages; the file system below never does. A page that does not
-// open fails the read (SQLITE_IOERR_DATA), and damage() says which.
+// An SQLite VFS that seals the pages of databases and of their logs, on top of any other VFS
+// (page_seal.h). SQLite sees plain pages; the file system below never does. Reading a page that
+// does not open fails (SQLITE_IOERR_DATA), and damage() says which page it was.
 //
-//   a database   new ones are sealed; one without reserved bytes is plain, and passes as it is
-//   its log      as its database; when SQLite begins to recover it, it is looked through for frames
-//                that were durable and are not whole any more (log_scan.h)
+//   a database   new ones are sealed; one without reserved bytes is plain, and stays plain
+//   its log      as its database; when SQLite begins to recover it, it is scanned for durable
+//                frames that are no longer whole (log_scan.h)
 //   a journal    passes: it holds no page, because databases are made empty and then have logs
-//   other files  are refused: what SQLite would put into temporary files stays in memory
+//   other files  are refused: SQLite keeps temporary data in memory instead
 #pragma once
 
 #include <memory>
@@ -22,20 +22,20 @@ namespace s3oram {
 
 class PageVfs {
  public:
-  /// Over the VFS that SQLite knows as `base` (empty: its default). `key` must outlive it, and it
-  /// the connections that use it.
+  /// On top of the VFS that SQLite knows as `base` (empty: its default). `key` must outlive the
+  /// PageVfs, and the PageVfs the connections that use it.
   PageVfs(const PageKey& key, const std::string& base);
   ~PageVfs();
   PageVfs(const PageVfs&) = delete;
   PageVfs& operator=(const PageVfs&) = delete;
 
-  /// What SQLite knows it as.
+  /// The name by which SQLite knows it.
   const std::string& name() const { return name_; }
-  /// The damage that was found last: the file, and where in it. Any thread.
+  /// Returns the damage that was found last: the file, and where in it. Any thread.
   std::string damage() const;
-  /// The PageVfs of a connection, if it has one.
+  /// Returns the PageVfs of a connection; null if it has none.
   static const PageVfs* of(sqlite3* connection);
-  /// Whether the connection's main database is sealed.
+  /// Returns whether the connection's main database is sealed.
   static bool seals(sqlite3* connection);
 
   // ---- for its files

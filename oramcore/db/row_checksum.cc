@@ -1,3 +1,4 @@
+// Computes row_checksum() over the values that SQLite passes.
 #define XXH_INLINE_ALL
 #include "oramcore/db/row_checksum.h"
 
@@ -9,7 +10,7 @@
 namespace s3oram {
 namespace {
 
-/// Each value's is the seed of the next.
+/// Each value's checksum is the seed of the next.
 std::uint64_t add(std::uint64_t sum, sqlite3_value* value) {
   const int type = sqlite3_value_type(value);
   const std::uint64_t seed = sum + static_cast<std::uint64_t>(type);

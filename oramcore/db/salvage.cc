@@ -1,4 +1,4 @@
-// Copies a damaged file table by table: page by page where it can be read so, and else by SQL.
+// Copies a damaged file table by table: page by page if its log is empty, and by SQL otherwise.
 #include "oramcore/db/salvage.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 using Key = std::int64_t;
 
-// Ranges of keys that could not be read are halved again and again; this often in a table.
+// Ranges of keys that could not be read are halved again and again, at most this often in a table.
 constexpr unsigned kMostFailures = 50'000;
 
 struct Range {
@@ -32,7 +32,8 @@ struct Range {
   }
 };
 
-/// 0, 1, 2-3, 4-7 and so on: where the keys are, ranges are narrow. No table has negative ones.
+/// Returns 0, 1, 2-3, 4-7 and so on: ranges are narrow where most keys are. No table has negative
+/// keys.
 std::set<Range> all_keys() {
   std::set<Range> ranges{{0, 0}};
   for (unsigned bit = 0; bit < 63; ++bit) {
@@ -48,7 +49,7 @@ std::string quoted(const std::string& name) {
   return text + '"';
 }
 
-/// A file does not hold more rows. (If its pages point in circles, there seem to be more.)
+/// Returns a bound on the rows in a file. (If its pages point in circles, there seem to be more.)
 std::uint64_t most_rows(const std::string& file) {
   constexpr std::uint64_t kLeast = 4;  // bytes
   std::uint64_t size = 0;
@@ -80,7 +81,7 @@ class PageCopy {
   Status copy(const DatabasePages& pages) {
     S3O_ASSIGN(auto put, database_.prepare(fmt::format("INSERT OR IGNORE INTO main.{} VALUES ({})",
                                                        quoted(table_.name), marks())));
-    // Of two rows with the same key the sound one stays.
+    // Damaged rows are inserted last, so that of two rows with the same key the sound one stays.
     std::vector<RowValues> damaged;
     const auto each = [&](RowValues row, bool proven) -> Status {
       if (!proven) {
@@ -147,8 +148,8 @@ class PageCopy {
   RowValues last_;
 };
 
-/// Copies one table of `damaged` (attached), at most so many rows at a time, into the table of the
-/// same name in `main`.
+/// Copies one table of `damaged` (attached) by SQL into the table of the same name in `main`, at
+/// most `most` rows with one statement.
 class TableCopy {
  public:
   TableCopy(Database& database, const std::string& name, std::uint64_t most)
@@ -167,7 +168,7 @@ class TableCopy {
   }
 
  private:
-  /// The columns of the primary key; rows of a table without one have a number.
+  /// Finds the columns of the primary key, or the rowid if there is none.
   Status find_key() {
     S3O_ASSIGN(auto columns, database_.prepare("SELECT name FROM pragma_table_info(?) WHERE pk > 0 "
                                                "ORDER BY pk"));
@@ -181,8 +182,8 @@ class TableCopy {
     return {};
   }
 
-  /// With a condition, or SQLite would copy the rows as they are: out of order, or without a value
-  /// that they must have.
+  /// Always has a condition: without one SQLite would copy rows unchecked, even if they are out of
+  /// order or lack a value that they must have.
   std::string insert(const std::string& condition) const {
     return fmt::format(
         "INSERT OR IGNORE INTO main.{0} SELECT * FROM damaged.{0} NOT INDEXED WHERE {1} LIMIT {2}",
@@ -197,8 +198,8 @@ class TableCopy {
     return static_cast<std::uint64_t>(count.integer(0));
   }
 
-  /// The narrowest and the widest range in turn: the one finds all around a damaged page, the other
-  /// what lies behind a wide gap in the keys.
+  /// Tries the narrowest and the widest range alternately: the narrowest finds all rows around a
+  /// damaged page, the widest finds rows behind a wide gap in the keys.
   Status copy() {
     auto all = database_.prepare(insert("TRUE"));
     if (all) {
@@ -229,7 +230,7 @@ class TableCopy {
     return {};
   }
 
-  /// Rows whose key begins with `first`, one by one until one cannot be read.
+  /// Copies rows whose key begins with `first` one by one, until one cannot be read.
   Status step_through(Key first, const char* order) {
     auto keys = database_.prepare(fmt::format(
         "SELECT {0} FROM damaged.{1} NOT INDEXED WHERE {2} = ? ORDER BY {0} {3} LIMIT {4}", key_[1],
@@ -283,7 +284,7 @@ Result<Schema> read_schema(Database& database) {
   }
 }
 
-/// How the rows of a table that was made in `main` lie on the pages of the one in `damaged`.
+/// Describes how rows lie on the pages of a table of `damaged`, from the same table made in `main`.
 Result<WalkedTable> describe(Database& database, const Schema::Table& table) {
   WalkedTable walked;
   walked.name = table.name;
@@ -323,7 +324,7 @@ Result<WalkedTable> describe(Database& database, const Schema::Table& table) {
   return walked;
 }
 
-/// Page by page, unless some of the table is in a log that could not be folded into the file.
+/// Copies page by page, unless a log that could not be folded holds parts of the table.
 Result<SalvagedTable> copy_table(Database& database, const std::string& from,
                                  const Schema::Table& table) {
   std::error_code error;
@@ -342,7 +343,7 @@ Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::s
     S3O_ASSIGN(auto attach, database.prepare("ATTACH ? AS damaged"));
     S3O_TRY(attach.bind(0, std::string_view(from)).run());
   }
-  // Each statement is a transaction of its own: one that reads a damaged page spoils those around.
+  // Each statement is its own transaction, because one that meets a damaged page is rolled back.
   S3O_TRY(database.execute("PRAGMA main.synchronous = OFF"));
   auto schema = read_schema(database);
   if (!schema) return fail(Errc::damaged_vault, "{}", schema.error().message);

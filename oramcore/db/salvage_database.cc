@@ -1,5 +1,5 @@
-// Takes a damaged database apart: its pages, if they are sealed, then its rows, then the rows that
-// no page leads to.
+// Salvages a damaged database in three steps: its sealed pages, its rows, and the rows on pages
+// that no other page leads to.
 #include "oramcore/db/salvage_database.h"
 
 #include "oramcore/db/database_file.h"

@@ -1,4 +1,4 @@
-// What is left of a whole database, sealed or plain, as a new one.
+// Salvages a whole database, sealed or plain, into a new one.
 #pragma once
 
 #include <filesystem>
@@ -15,9 +15,9 @@ struct SalvagedDatabase {
   GatheredPages pages;  // of a sealed one
 };
 
-/// Like salvage(), whose errors it has. `to` is sealed exactly if `from` is, with the key of
-/// `disk`: then each page and frame of the log that still opens is gathered first, and rows on
-/// pages that no other page leads to any more are found too.
+/// Does what salvage() does, with its errors. `to` is sealed exactly if `from` is, with the key of
+/// `disk`. From a sealed database it first gathers each page and frame of the log that still opens,
+/// and also finds rows on pages that no other page leads to.
 Result<SalvagedDatabase> salvage_database(const std::filesystem::path& from,
                                           const std::filesystem::path& to, Disk& disk);
 

@@ -1,3 +1,4 @@
+// Opens databases with the durability that the project needs, and turns SQLite's codes into errors.
 #include "oramcore/db/sqlite.h"
 
 #include <sqlite3.h>
@@ -19,7 +20,7 @@ namespace {
 // SQLite's own bound of 512, without what it appends to the names of a database's other files.
 constexpr std::size_t kLongestPath = 504;
 
-// Where SQLite maps a file that cannot grow, a full disk is an I/O error to it.
+// SQLite reports a full disk as an I/O error if it has mapped a file that cannot grow.
 bool is_full(sqlite3* db, int rc) {
   if (rc != SQLITE_IOERR || !db) return rc == SQLITE_FULL;
   return code_of(sqlite3_system_errno(db)) == Errc::disk_full;
@@ -136,11 +137,11 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
   if (mode == Mode::read_only) return database;
   S3O_TRY(database.promise_durability());
   if (mode == Mode::create && database.pages_) S3O_TRY(database.name_format());
-  // What a former process wrote and could not sync may look as if it were there, and nothing that
-  // is appended to it would survive a power cut: it is written anew before anything else is.
+  // Data that a previous process wrote but could not sync may look intact, and nothing appended to
+  // it would survive a power cut. So the log is copied into the file before anything is added.
   const Status settled = database.execute("PRAGMA wal_checkpoint(TRUNCATE)");
   if (!settled && settled.error().code != Errc::disk_full) return fail(settled.error());
-  if (!simulated) {  // a simulated one has a single thread
+  if (!simulated) {  // the simulator has a single thread
     const std::string file = sqlite3_db_filename(database.db_, "main");
     database.copier_ = std::make_unique<LogCopier>(
         file, database.pages_ ? database.pages_->name() : std::string());
@@ -160,7 +161,7 @@ Status Database::connect(int flags) {
   const int rc = sqlite3_open_v2(path_.c_str(), &db_, flags, vfs.empty() ? nullptr : vfs.c_str());
   if (std::error_code error; rc != SQLITE_OK && std::filesystem::is_directory(path_, error))
     return fail(Errc::damaged_vault, "database {}: is a directory", path_);
-  // Only open() says why there is none.
+  // SQLite only says that it cannot open the file; the errno of open() says why.
   if (const int reason = db_ ? sqlite3_system_errno(db_) : 0;
       (rc & 0xff) == SQLITE_CANTOPEN && reason != 0)
     return system_failure(reason, "database {}: cannot be opened", path_);
@@ -169,7 +170,7 @@ Status Database::connect(int flags) {
   return {};
 }
 
-/// Refuses a file whose pages cannot be read, and has new ones sealed if the disk has a key.
+/// Refuses a file whose pages cannot be read. Seals a new database if the disk has a key.
 Status Database::choose_pages(Mode mode) {
   const PageKey* key = disk_->page_key();
   if (disk_->sqlite_vfs().empty()) {
@@ -183,12 +184,12 @@ Status Database::choose_pages(Mode mode) {
       return fail(Errc::damaged_vault, "database {}: its pages are sealed with another key", path_);
   }
   if (!key) return {};
-  int reserved = static_cast<int>(kSealBytes);  // of a file that is there it stays as it is
+  int reserved = static_cast<int>(kSealBytes);  // no effect on an existing file
   sqlite3_file_control(db_, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved);
   return execute("PRAGMA temp_store=MEMORY");  // nothing goes to a file that is not sealed
 }
 
-/// Has a sealed database say in the clear what it is, once.
+/// Writes the format of the seals into the clear header of a new sealed database.
 Status Database::name_format() {
   if (!PageVfs::seals(db_)) return {};
   S3O_ASSIGN(auto version, prepare("PRAGMA user_version"));
@@ -202,7 +203,7 @@ Status Database::name_format() {
 }
 
 Status Database::promise_durability() {
-  // A large commit does not leave a large log behind.
+  // The limit keeps a large commit from leaving a large log behind.
   S3O_TRY(
       execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
               "PRAGMA journal_size_limit=67108864;"));
@@ -283,7 +284,7 @@ Result<Statement> Database::prepare(std::string_view sql) {
                                     SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
   if (rc != SQLITE_OK) {
     auto error = failure(db_, rc, sql);
-    // Our statements are right, so it is the tables that are not.
+    // Our statements are correct, so the tables are not.
     if (rc == SQLITE_ERROR) error.value().code = Errc::damaged_vault;
     return error;
   }

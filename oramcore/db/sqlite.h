@@ -1,6 +1,5 @@
-// A thin wrapper over SQLite: the only place that speaks its C interface. Every database of the
-// project is opened here with the same promises: WAL, synchronous=FULL (asserted), foreign keys
-// off, and a busy timeout of zero for the single writer.
+// A thin wrapper over SQLite. Every database of the project is opened here in the same way: WAL,
+// synchronous=FULL (asserted), foreign keys off, and a busy timeout of zero for the single writer.
 //
 // A Database and its statements belong to one thread at a time.
 #pragma once
@@ -40,11 +39,11 @@ class Statement {
   Statement& bind_real(int at, double value);
   Statement& bind_null(int at);
 
-  /// Steps to the next row: true if there is one, false at the end (the statement is then reset).
+  /// Steps to the next row. Returns false at the end; the statement is then reset.
   Result<bool> step();
-  /// Runs a statement that gives no rows, and resets it.
+  /// Runs a statement that returns no rows, and resets it.
   Status run();
-  /// Forgets the rest of the rows; keeps nothing bound.
+  /// Drops the rest of the rows and all bound values.
   void reset();
 
   std::int64_t integer(int column) const;
@@ -66,9 +65,9 @@ class Database {
   enum class Mode { read_write, create, read_only };
 
   /// Opens `path` on `disk`, which must outlive the database. If the disk has a page key, a new
-  /// database is sealed with it (page_vfs.h); a plain one that is there stays plain.
-  /// A page that has changed by itself is damaged_vault where it is first read, here or later, by a
-  /// message that names the file (also its log) and the page.
+  /// database is sealed with it (page_vfs.h); an existing plain one stays plain. Reading a damaged
+  /// page of a sealed database fails, here or later, with damaged_vault and a message that names
+  /// the file (or its log) and the page.
   static Result<Database> open(const std::string& path, Mode mode, Disk& disk = system_disk());
 
   Database();
@@ -76,34 +75,34 @@ class Database {
   Database& operator=(Database&& other) noexcept;
   ~Database();
 
-  /// Runs one or several statements that give no rows.
+  /// Runs one or several statements that return no rows.
   Status execute(const std::string& sql);
-  /// Prepares a statement that is kept and used many times. It must die before the Database.
-  /// Errors: damaged_vault also if a table is not what it should be.
+  /// Prepares a statement that is used many times. It must be destroyed before the Database.
+  /// Errors: damaged_vault, also if a table is missing or has other columns.
   Result<Statement> prepare(std::string_view sql);
 
-  /// Whether there is a table of that name.
+  /// Returns whether there is a table of that name.
   Result<bool> has_table(std::string_view name);
 
-  /// Whether a table has a column of that name.
+  /// Returns whether a table has a column of that name.
   Result<bool> has_column(std::string_view table, std::string_view column);
 
-  /// Takes the log into the file, which then is whole by itself. Errors: disk_full, vault_in_use
-  /// (another connection reads it).
+  /// Copies the log into the file, which is whole without it afterwards. Errors: disk_full,
+  /// vault_in_use (another connection is reading the database).
   Status fold_log();
 
-  /// Bytes of the file of an attached database (`schema`), as its VFS gives them: past SQLite's
-  /// cache, and past the log. Errors: damaged_vault (there are none, or they cannot be read).
+  /// Reads bytes of the file of an attached database (`schema`) through its VFS, without SQLite's
+  /// cache and without the log. Errors: damaged_vault (they do not exist or cannot be read).
   Result<Bytes> read_file(const std::string& schema, std::uint64_t at, std::size_t size);
 
   Status begin() { return execute("BEGIN IMMEDIATE"); }
-  /// Durable on success. After an error the transaction is rolled back and nothing of it remains.
-  /// `what` names the transaction, in error messages and to the disk (Disk::step).
+  /// Commits; durable on success. After an error the transaction is rolled back and leaves no
+  /// trace. `what` names the transaction in error messages and to the disk (Disk::step).
   Status commit(std::string_view what);
   void rollback();
 
-  /// A transaction of what fill() does, which returns a Status; rolled back on any error. When the
-  /// disk is full the ballast is given up, and fill() runs once more.
+  /// Runs fill(), which returns a Status, in a transaction; rolls back on any error. If the disk is
+  /// full, gives up the ballast and runs fill() once more.
   template <class Fill>
   Status transact(std::string_view what, Fill fill) {
     Status status = try_transact(what, fill);
@@ -112,28 +111,28 @@ class Database {
     return status;
   }
 
-  /// From now on keeps `bytes` of room on the disk for transact(), in a file beside the database
-  /// (PATH-ballast). A disk that is full already is no error.
+  /// Keeps `bytes` of room on the disk for transact() from now on, in a file beside the database
+  /// (PATH-ballast). Succeeds if the disk is already full.
   Status keep_ballast(std::uint64_t bytes);
-  /// Takes the room again that was given up, as soon as there is some.
+  /// Takes back the room that was given up, if there is enough.
   void restore_ballast() {
     if (ballast_) ballast_->restore();
   }
-  /// While there is none, nothing that only adds to the disk should be begun. Any thread.
-  /// Ballast::enlarge().
+  /// Calls Ballast::enlarge().
   bool enlarge_ballast(std::uint64_t bytes) { return !ballast_ || ballast_->enlarge(bytes); }
+  /// While this is false, begin nothing that only adds to the disk. Any thread.
   bool has_ballast() const { return !ballast_ || ballast_->whole(); }
 
-  /// Whether what is committed can be found again by the database's name. commit() asks it too.
-  /// Errors: damaged_vault (a file was removed, replaced or cut short by somebody else), failed (it
-  /// cannot be written).
+  /// Checks that commits can be found again by the database's name. commit() checks it too. Errors:
+  /// damaged_vault (somebody else removed, replaced or truncated a file), failed (it cannot be
+  /// written).
   Status still_there() const;
 
-  /// Another directory in the place of the database's is another database, from now on.
+  /// From now on still_there() also fails if another directory takes the place of the database's.
   void watch_directory();
 
-  /// Closes the database and leaves its files as they are: somebody has exchanged or damaged them,
-  /// and the log must not be copied into what is there now. Statements must not be used any more.
+  /// Closes the database and leaves its files as they are: somebody has replaced or damaged them,
+  /// so the log must not be copied into the present file. Statements must not be used any more.
   void abandon();
 
   const std::string& path() const { return path_; }

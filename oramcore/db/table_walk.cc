@@ -1,4 +1,4 @@
-// Walks the pages of a table's tree, and has the checksums of rows decide what they were.
+// Walks the pages of a table's tree. Checksums decide what a damaged row was.
 #include "oramcore/db/table_walk.h"
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 namespace s3oram {
 namespace {
 
-constexpr unsigned kMostTries = 200'000;        // on a page; where all is damaged, none helps
+constexpr unsigned kMostTries = 200'000;        // on a page; a ruined page is given up
 constexpr unsigned kDeepest = 20;               // SQLite's own bound of a tree
-constexpr std::uint64_t kLargestRow = 1 << 24;  // bytes; none of ours is as large
+constexpr std::uint64_t kLargestRow = 1 << 24;  // bytes; all of ours are smaller
 
 }  // namespace
 
@@ -25,7 +25,7 @@ Result<DatabasePages> DatabasePages::open(Database& database, const std::string&
   S3O_TRY(size.step());
   pages.size_ = static_cast<std::size_t>(size.integer(0));
   S3O_ASSIGN(auto first, pages.read(1));
-  constexpr std::size_t kReserved = 20;  // where the header says how much each page leaves free
+  constexpr std::size_t kReserved = 20;  // offset of the reserved bytes of a page, in the header
   pages.usable_ = pages.size_ - first[kReserved];
   return pages;
 }
@@ -68,15 +68,15 @@ Status TableWalk::walk(std::uint32_t number, unsigned depth) {
   return page.is_inner() ? walk(page.right(), depth + 1) : Status();
 }
 
-/// A row without a checksum is believed.
+/// A row without a checksum counts as proven.
 bool TableWalk::is_proven(const std::optional<RowValues>& row) const {
   return row && (!table_.has_checksums() || row->back().type == RowValue::Type::null ||
                  table_.proves(*row));
 }
 
-/// A bit that makes a row fit its checksum stays flipped: the page may be consistent with it. A bit
-/// of the cell's place may lead to another row, which fits its checksum too: there the page must
-/// be.
+/// Flips the bit that makes a row fit its checksum. A wrong bit in a cell pointer may lead to
+/// another row, which fits its own checksum; so a bit of the header counts only if the whole page
+/// is consistent with it.
 void TableWalk::mend_cells(TreePage& page) {
   unsigned tries = kMostTries;
   for (std::size_t i = 0; i < page.cells() && tries > 0; ++i) {

@@ -1,6 +1,6 @@
-// Reads a table of a damaged SQLite file page by page, without searching and without SQLite's
-// belief in what the pages say. A row that keeps its checksum (row_checksum.h) and has lost a
-// single bit is put right: of all rows that differ in one bit, only the one that was written fits.
+// Reads a table of a damaged SQLite file page by page, without SQLite, which believes whatever a
+// page says. A row that stores a checksum (row_checksum.h) and in which a single bit has changed is
+// put right: of all rows that differ in one bit, only the one that was written fits.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace s3oram {
 
-/// Of a table, what a walk must know.
+/// What a walk must know of a table.
 struct WalkedTable {
   std::string name;
   std::uint32_t root = 0;  // page
@@ -24,14 +24,14 @@ struct WalkedTable {
   std::optional<std::size_t> number;  // the column that is a row's number
 
   bool has_checksums() const { return !columns.empty() && columns.back() == "checksum"; }
-  /// Whether the checksum of a row fits it.
+  /// Returns whether the row fits its checksum.
   bool proves(const RowValues& row) const;
 };
 
-/// The pages of a database, as its VFS gives them.
+/// The pages of a database, read through its VFS.
 class DatabasePages {
  public:
-  /// `schema`: of an attached database, whose log is empty. Errors: damaged_vault.
+  /// `schema` names an attached database, whose log is empty. Errors: damaged_vault.
   static Result<DatabasePages> open(Database& database, const std::string& schema);
   /// Errors: damaged_vault.
   Result<Bytes> read(std::uint32_t page) const;
@@ -45,11 +45,11 @@ class DatabasePages {
 
 class TableWalk {
  public:
-  /// Called for each row that can be read, in the order of the pages; `proven`: not if its checksum
-  /// does not fit, and no single bit makes it fit.
+  /// Called for each row that can be read, in the order of the pages. `proven` is false if the row
+  /// does not fit its checksum and no single bit makes it fit.
   using Each = std::function<Status(RowValues row, bool proven)>;
-  /// Called where rows may be missing, behind the proven row that was given last. `readable`: it is
-  /// a row that is not proven, and is given next.
+  /// Called where rows may be missing, behind the last proven row. `readable` is true if the cause
+  /// is a row that is not proven, which comes next.
   using Gap = std::function<void(bool readable)>;
 
   TableWalk(const DatabasePages& pages, const WalkedTable& table, Each each, Gap gap)
@@ -57,7 +57,7 @@ class TableWalk {
 
   /// Errors: those of `each`.
   Status run() { return walk(table_.root, 0); }
-  /// Rows that were put right.
+  /// Returns how many rows were put right.
   std::uint64_t mended() const { return mended_; }
 
  private:

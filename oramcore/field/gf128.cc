@@ -87,8 +87,8 @@ void multiply_add(std::span<const Element> coefficients, ByteSpan words, Sum& su
   kernel_function()(&coefficients.data()->low, words.data(), coefficients.size(), sum.words.data());
 }
 
-// X^128 = X^7 + X^2 + X + 1. Words 2 and 3 are added to words 0 and 1, shifted by 7, 2, 1 and 0;
-// what that shifts beyond X^127 has 7 bits at most, and is reduced in the same way.
+// Because X^128 = X^7 + X^2 + X + 1, words 2 and 3 are added to words 0 and 1, shifted by 7, 2, 1
+// and 0. At most 7 bits are shifted beyond X^127, and are reduced in the same way.
 Element reduce(const Sum& sum) {
   const auto [w0, w1, w2, w3] = sum.words;
   const std::uint64_t over = w3 >> 63 ^ w3 >> 62 ^ w3 >> 57;

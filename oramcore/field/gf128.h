@@ -1,6 +1,6 @@
-// GF(2^128) = GF(2)[X] / (X^128 + X^7 + X^2 + X + 1): the field of digests, in which one element
-// tells two messages of any length apart but with a probability of 2^-128. An element is 16 bytes;
-// byte 0 holds the coefficients of X^0 to X^7, lowest bit first.
+// GF(2^128) = GF(2)[X] / (X^128 + X^7 + X^2 + X + 1), the field of digests: one element fails to
+// tell two messages of any length apart with a probability of 2^-128. An element is 16 bytes; byte
+// 0 holds the coefficients of X^0 to X^7, lowest bit first.
 #pragma once
 
 #include <array>
@@ -23,11 +23,11 @@ struct Element {
   friend Element operator+(Element a, const Element& b) { return a += b; }
 };
 
-/// `bytes` has 16 bytes.
+/// Reads an element from its 16 bytes.
 Element from_bytes(ByteSpan bytes);
 std::array<std::uint8_t, 16> to_bytes(const Element& element);
 
-/// A sum of products that is not reduced yet, so that a long one is reduced once.
+/// A sum of products that is not reduced yet, so that a long sum is reduced once.
 struct Sum {
   std::array<std::uint64_t, 4> words{};  // of a polynomial of degree 254 at most
 };
@@ -40,10 +40,10 @@ Element reduce(const Sum& sum);
 
 Element multiply(const Element& a, const Element& b);
 
-/// What multiply_add() is computed with, chosen once at run time. `use` is for tests and benchmarks
-/// (false if this machine lacks it).
+/// The instructions that multiply_add() uses, chosen once at run time. use() is for tests and
+/// benchmarks; it returns false if this machine lacks the kernel.
 enum class Kernel { portable, clmul, vclmul, pmull };
-/// All of them; a later one is the better one where a machine has both.
+/// All kernels. Where a machine has two of them, the later one is better.
 inline constexpr Kernel kKernels[] = {Kernel::portable, Kernel::clmul, Kernel::vclmul,
                                       Kernel::pmull};
 Kernel kernel();

@@ -1,5 +1,5 @@
-// What an instruction set provides for GF(2^128). As in kernels.h, files that are compiled with
-// flags of their own use plain pointers only, and no kernel branches on data.
+// The kernels of GF(2^128), one for each instruction set. As in kernels.h, files that are compiled
+// with flags of their own use plain pointers only, and no kernel branches on data.
 #pragma once
 
 #include <cstddef>

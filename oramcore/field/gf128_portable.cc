@@ -1,6 +1,6 @@
-// Carry-less products by ordinary multiplications, without tables and in constant time: of each
-// factor only every fifth bit is used at a time, so that no sum of bits reaches the next one that
-// counts. 13 of 64 bits are used, and a sum of 13 needs four.
+// Carry-less products by ordinary multiplications, without tables and in constant time. Only every
+// fifth bit of each factor is used at a time: that is 13 of 64 bits, and a sum of 13 bits takes
+// four, so that no carry reaches the next bit that counts.
 #include <cstring>
 
 #include "oramcore/field/gf128_kernels.h"

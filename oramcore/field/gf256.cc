@@ -1,3 +1,4 @@
+// The field's operations, by the best kernel that this machine has.
 #include "oramcore/field/gf256.h"
 
 #include <atomic>
@@ -68,7 +69,7 @@ std::uint8_t mul(std::uint8_t a, std::uint8_t b) { return product(a, b); }
 
 std::uint8_t inverse(std::uint8_t a) {
   assert(a != 0);
-  // a^254, as a^255 = 1: the product of a^(2^i) for i = 1..7.
+  // a^255 = 1, so the inverse is a^254, the product of a^(2^i) for i = 1..7.
   std::uint8_t result = 1;
   std::uint8_t square = a;
   for (int i = 1; i <= 7; ++i) {

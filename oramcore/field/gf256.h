@@ -16,7 +16,7 @@ std::uint8_t mul(std::uint8_t a, std::uint8_t b);
 /// The multiplicative inverse; `a` must not be 0.
 std::uint8_t inverse(std::uint8_t a);
 
-/// out ^= coefficient * in, element by element. Same length; `in` and `out` do not overlap.
+/// out ^= coefficient * in, element by element. Both have the same length and do not overlap.
 void multiply_add(std::uint8_t coefficient, ByteSpan in, MutableByteSpan out);
 
 /// The server's retrieval kernel: out ^= sum_i coefficients[i] * rows[i].
@@ -48,7 +48,7 @@ void bit_product(ByteSpan bits, std::span<const std::uint8_t* const> rows,
 /// The instruction sets the kernels have. Chosen once at run time; `use` is for tests and
 /// benchmarks (false if this machine lacks it). gfni comes with vectors of 64 bytes (AVX-512).
 enum class Kernel { portable, ssse3, avx2, gfni, neon };
-/// All of them; the later one is the better one where a machine has both.
+/// All kernels. Where a machine has two of them, the later one is better.
 inline constexpr Kernel kKernels[] = {Kernel::portable, Kernel::ssse3, Kernel::avx2, Kernel::gfni,
                                       Kernel::neon};
 Kernel kernel();

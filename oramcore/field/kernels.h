@@ -1,8 +1,8 @@
-// What an instruction set provides. gf256.cc picks one at run time.
+// The kernels of GF(2^8), one set for each instruction set. gf256.cc picks one at run time.
 //
-// The files that are compiled with instruction set flags use nothing but plain pointers and what
-// they define themselves: an inline function of a shared header, compiled with those flags, might
-// be the copy that the linker keeps for the whole program, and a lesser machine would trip over it.
+// Files that are compiled with instruction set flags use nothing but plain pointers and their own
+// definitions. The linker might keep, for the whole program, the copy of a shared inline function
+// that was compiled with those flags, and a lesser machine could not run it.
 //
 // No kernel branches on a coefficient or on data, not even on 0: they are secret shares. The one
 // address that depends on them is a coefficient's row in the nibble tables. (Of the sums over GF(2)

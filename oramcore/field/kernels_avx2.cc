@@ -1,3 +1,4 @@
+// The kernels for x86 processors with AVX2: vectors of 32 bytes.
 #include <immintrin.h>
 
 #include "oramcore/field/kernels_vector.h"
@@ -10,7 +11,7 @@ struct Avx2 {
   static constexpr std::size_t kAhead = 2048;
   using Vector = __m256i;
   struct Tables {
-    Vector low, high;  // the 16 entries twice: a shuffle stays within its half
+    Vector low, high;  // the 16 entries twice, because a shuffle stays within its half
   };
   struct Nibbles {
     Vector low, high;

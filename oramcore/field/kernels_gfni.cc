@@ -1,3 +1,4 @@
+// The kernels for x86 processors with GFNI and AVX-512: vectors of 64 bytes.
 #include <immintrin.h>
 
 #include "oramcore/field/kernels_vector.h"
@@ -5,8 +6,8 @@
 namespace s3oram::gf {
 namespace {
 
-/// The processor multiplies in this very field: there is no table, and no address that depends on
-/// a coefficient.
+/// The processor multiplies in this very field, so there is no table, and no address depends on a
+/// coefficient.
 struct Gfni {
   static constexpr std::size_t kAhead = 1024;
   using Vector = __m512i;

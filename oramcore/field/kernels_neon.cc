@@ -1,3 +1,4 @@
+// The kernels for 64-bit Arm processors: vectors of 16 bytes.
 #include <arm_neon.h>
 
 #include "oramcore/field/kernels_vector.h"

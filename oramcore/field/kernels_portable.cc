@@ -1,6 +1,7 @@
-// For any machine, in constant time: no tables. A coefficient is a polynomial in x, so by Horner's
-// rule sum_i c_i * row_i takes eight steps, from the highest bit down: multiply the sum by x, then
-// add the rows whose coefficient has the bit. Eight rows share the multiplications by x.
+// The kernels for any machine, in constant time and without tables. A coefficient is a polynomial
+// in x, so by Horner's rule sum_i c_i * row_i takes eight steps, from the highest bit down:
+// multiply the sum by x, then add the rows whose coefficient has the bit. Eight rows share the
+// multiplications by x.
 #include <cstring>
 
 #include "oramcore/field/kernels.h"
@@ -11,13 +12,13 @@ namespace s3oram::gf {
 namespace {
 
 using Word = std::uint64_t;
-constexpr std::size_t kRows = 8;    // a pass
-constexpr std::size_t kWords = 8;   // a step
+constexpr std::size_t kRows = 8;    // in a pass
+constexpr std::size_t kWords = 8;   // in a step
 constexpr std::size_t kTile = 512;  // bytes of every row that a matrix product keeps in cache
 
 constexpr Word repeat(unsigned byte) { return 0x0101010101010101u * Word{byte}; }
 
-/// Eight bytes, each times x.
+/// Multiplies each of eight bytes by x.
 Word times_x(Word bytes) {
   const Word carries = (bytes >> 7) & repeat(1);
   return ((bytes << 1) & repeat(0xfe)) ^ (carries * kReduction);

@@ -1,3 +1,4 @@
+// The kernels for x86 processors with SSSE3: vectors of 16 bytes.
 #include <tmmintrin.h>
 
 #include "oramcore/field/kernels_vector.h"

@@ -4,7 +4,7 @@
 //   Nibbles, split(v)                                    data, ready to be multiplied
 //   multiply(tables, nibbles)
 //   kAhead                                               how many bytes of a row to fetch ahead
-// All here is local to the including file: see kernels.h.
+// Everything here is local to the including file: see kernels.h.
 #pragma once
 
 #include "oramcore/field/kernels.h"
@@ -39,8 +39,9 @@ void add_to(std::uint8_t* to, const Step<V>& sum) {
   V::store(to + kHalf<V>, V::add(old.second, sum.second));
 }
 
-// A row's length need not be whole steps. The last step ends where the row ends, overlaps the one
-// before it, and keeps only its last bytes: the mask for n of them starts n bytes into this.
+// A row's length need not be a multiple of a step. The last step ends where the row ends, overlaps
+// the one before it, and keeps only its last bytes. The mask for n of them starts n bytes into
+// this.
 template <class V>
 struct Edge {
   std::uint8_t zeros[kStep<V>];
@@ -60,10 +61,10 @@ Step<V> keep_last(std::size_t size, const Step<V>& sum) {
 }
 
 // --- Inner product ----------------------------------------------------------------------------
-// Bound by memory. Several rows a pass, so that the sums are loaded and stored once for all of
-// them; over a tile of columns, so that the sums stay near while every row goes by. A pass fetches
-// its own data a little ahead, and in the end the start of the pass after it: the hardware foresees
-// neither so many streams nor the jump to other rows.
+// Bound by memory. A pass takes several rows, so that the sums are loaded and stored once for all
+// of them, and goes over a tile of columns, so that the sums stay in the cache. It fetches its own
+// data a little ahead, and at its end the start of the next pass: the hardware foresees neither so
+// many streams nor the jump to other rows.
 
 constexpr std::size_t kTile = 65536;  // or up to half as much again
 constexpr std::size_t kLine = 64;     // of the cache, at least
@@ -88,7 +89,7 @@ template <class V, std::size_t R>
   return sum;
 }
 
-/// Starts to fetch a step of each of R rows.
+/// Starts fetching a step of each of R rows.
 template <class V, std::size_t R>
 [[gnu::always_inline]] inline void fetch(const std::uint8_t* const* rows, std::size_t at) {
 #pragma GCC unroll 8
@@ -98,8 +99,8 @@ template <class V, std::size_t R>
       __builtin_prefetch(rows[r] + at + line, 0, 3);
 }
 
-/// Adds R rows to out[at..end), whole steps alone, while it fetches as many bytes of
-/// ahead[r] + from on. Returns where it stopped.
+/// Adds R rows to out[at..end), in whole steps only, and fetches as many bytes from ahead[r] + from
+/// on. Returns where it stopped.
 template <class V, std::size_t R>
 [[gnu::always_inline]] inline std::size_t steps(const typename V::Tables* tables,
                                                 const std::uint8_t* const* rows,
@@ -125,7 +126,7 @@ void pass(const std::uint8_t* coefficients, const std::uint8_t* const* rows, Nex
     here[r] = rows[r];
     there[r] = next.rows[r];
   }
-  // What comes before `turn` are whole steps: none of these rows is left unfetched.
+  // Up to `turn` there are whole steps only, so that no byte of these rows is left unfetched.
   const std::size_t length = end - begin;
   const std::size_t ahead =
       length < V::kAhead ? length : V::kAhead + (length - V::kAhead) % kStep<V>;
@@ -139,12 +140,12 @@ void pass(const std::uint8_t* coefficients, const std::uint8_t* const* rows, Nex
   }
 }
 
-/// As many passes of R rows as there are from row `i` on; returns the first row not done.
+/// Does as many passes of R rows as there are from row `i` on. Returns the first row not done.
 template <class V, std::size_t R>
 std::size_t passes(const std::uint8_t* coefficients, const std::uint8_t* const* rows, std::size_t i,
                    std::size_t count, std::uint8_t* out, std::size_t begin, std::size_t end) {
   for (; i + R <= count; i += R) {
-    Next next{rows, end};  // the first rows of the next tile, unless this one has more
+    Next next{rows, end};  // the first rows of the next tile, unless this tile has more
     if (i + R < count) next = {rows + (i + 2 * R <= count ? i + R : count - R), begin};
     pass<V, R>(coefficients + i, rows + i, next, out, begin, end);
   }
@@ -158,7 +159,7 @@ void inner_product(const std::uint8_t* coefficients, const std::uint8_t* const* 
     kPortableKernels.inner_product(coefficients, rows, count, out, length);
     return;
   }
-  // Tiles of one size: the few columns left over by full ones would cost a jump a row.
+  // All tiles have one size: a few columns left over by full tiles would cost a jump for each row.
   const std::size_t tiles = length < kTile ? 1 : (length + kTile / 2) / kTile;
   const std::size_t tile = (length / tiles + kStep<V>) / kStep<V> * kStep<V>;
   for (std::size_t begin = 0; begin < length; begin += tile) {
@@ -194,9 +195,9 @@ void sum(const std::uint8_t* const* rows, std::size_t count, std::uint8_t* out,
 }
 
 // --- Matrix product ---------------------------------------------------------------------------
-// Bound by the shuffles. The data is split into nibbles once for all columns of the matrix: a panel
-// of many rows by one step fits in L1 beside the tables. The sums of a few columns stay in
-// registers while a panel's rows go by.
+// Bound by the shuffles. The data is split into nibbles once for all columns of the matrix, in a
+// panel of many rows by one step, which fits in L1 beside the tables. The sums of a few columns
+// stay in registers for all rows of a panel.
 
 template <class V>
 struct SplitStep {

@@ -1,3 +1,4 @@
+// Computes the nibble tables at compile time.
 #include "oramcore/field/nibble_tables.h"
 
 #include "oramcore/field/scalar.h"

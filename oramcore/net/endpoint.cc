@@ -1,3 +1,4 @@
+// Parses and takes apart the endpoints at which servers listen.
 #include "oramcore/net/endpoint.h"
 
 #include <sys/un.h>

@@ -1,3 +1,4 @@
+// Sends requests until they are answered, and runs the handlers of those that arrive.
 #include "oramcore/net/rpc.h"
 
 #include <algorithm>
@@ -10,12 +11,12 @@ namespace s3oram {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(500);
-// What waits in front of a request, in both directions, takes its time on a slow line: no reason to
-// send it twice.
+// Assumed per byte that is queued before a request, in both directions: on a slow line that wait is
+// no reason to send the request twice.
 constexpr Duration kTimeOfByte = std::chrono::microseconds(10);
 constexpr std::size_t kMostWords = 1024;  // bytes
 
-/// What a party says is wrong: it may say anything.
+/// The text of an error that a party sent, made safe to print: it may hold anything.
 std::string words_of(ByteSpan text) {
   return printable(std::string(
       text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(text.size(), kMostWords))));
@@ -23,13 +24,13 @@ std::string words_of(ByteSpan text) {
 
 }  // namespace
 
-// Never changes, whatever the version: so that one can say to another that it does not know it.
+// The same in every version, so that a party can answer a version that it does not know.
 struct RpcHeader {
   MessageKind kind{};
   std::uint8_t version = Rpc::kWireVersion;
   std::uint16_t type = 0;
-  std::uint16_t code = 0;  // of an answer: an Errc; the body is then its text
-  std::uint16_t tag = 0;   // of a request
+  std::uint16_t code = 0;  // in an answer: 0, or an Errc whose text is the body
+  std::uint16_t tag = 0;   // in a request
   std::uint64_t number = 0;
   template <class A>
   void fields(A& a) {
@@ -64,13 +65,13 @@ struct Rpc::Call {
   std::uint16_t type = 0;
   Bytes request;
   Duration asked_at;
-  Duration due_at;  // long since it should have been answered
+  Duration due_at;  // from then on it counts as long overdue
   Duration resend_at;
   Duration resend_after = kFirstResend;
   bool resent = false;
   Duration give_up_at;
   bool ended = false;
-  std::optional<Result<Payload>>* answer;  // the caller's, who waits in `answered`
+  std::optional<Result<Payload>>* answer;  // in the caller's frame, which waits for `answered`
   Event answered;
 
   void finish(Result<Payload> result) {
@@ -103,7 +104,7 @@ Task<Result<Payload>> Rpc::call(Party to, QuestionType question, Bytes request, 
   const Duration now = clock_.now();
   const Duration waiting = (question.waits_in_line ? waiting_bytes(to) : 0) * kTimeOfByte;
   std::optional<Result<Payload>> answer;
-  // Only calls_ owns the call: a caller that waits in it and owns it would own itself.
+  // Only calls_ owns the call. A caller that owned the call it waits in would own itself.
   const auto call = calls_.emplace(header.number, std::make_unique<Call>()).first->second.get();
   call->to = to;
   call->type = question.type;
@@ -116,13 +117,13 @@ Task<Result<Payload>> Rpc::call(Party to, QuestionType question, Bytes request, 
   call->answer = &answer;
   transport_.send(to, call->request);
   if (!ticking_) tick();
-  const auto alive = alive_;  // this may be gone by the time the answer is noticed
+  const auto alive = alive_;  // `this` may be gone when the caller resumes
   if (!answer) co_await call->answered.wait();
   if (*alive) calls_.erase(header.number);
   co_return std::move(*answer);
 }
 
-// With the next tick: the transport may not be able to send yet.
+// Resends at the next tick, because the transport may not be able to send yet.
 void Rpc::connected(Party to) {
   for (auto& [number, call] : calls_) {
     if (call->to != to || call->ended) continue;
@@ -212,7 +213,7 @@ void Rpc::received(Party from, Bytes message) {
   }
 }
 
-// Whoever waits is told, by a header that is the same in every version.
+// Answers a question with `unsupported`, and ends a call whose answer is in another version.
 void Rpc::unknown_version(Party from, const RpcHeader& header) {
   const Bytes kind{static_cast<std::uint8_t>(header.kind)};
   if (is_question(kind) && handler_ && !stopped_) {

@@ -1,6 +1,6 @@
 // Requests and answers over a Transport that may lose messages. Every request has a number and is
-// sent again, byte for byte, until it is answered; so every handler must be idempotent. A request
-// that arrives again while its handler still runs is dropped.
+// resent, byte for byte, until it is answered, so every handler must be idempotent. A request that
+// arrives again while its handler still runs is dropped.
 #pragma once
 
 #include <functional>
@@ -19,45 +19,45 @@ namespace s3oram {
 
 struct RpcHeader;
 
-/// What Rpc knows of a question. A protocol numbers its types in an enumeration and defines
+/// How Rpc treats a question. A protocol numbers its types in an enumeration and defines
 /// question_of(Type) beside it.
 struct QuestionType {
   std::uint16_t type = 0;
   MessageKind kind = MessageKind::question;  // the answer goes back the same way
-  /// Whether the caller's patience is extended by the time that earlier requests take on a slow
-  /// line.
+  /// Whether the time that earlier requests take on a slow line is added to the caller's patience.
   bool waits_in_line = true;
 };
 
-/// A received message and the part of it after the header.
+/// A received message; body() is the part after its header.
 struct Payload {
   Bytes message;
   ByteSpan body() const;
-  /// Of a request: the tag it was sent with.
+  /// The tag with which a request was sent.
   std::uint16_t tag() const;
 };
 
-/// Pauses grow from one sending to the next and with what waits in front on a slow line, and begin
-/// anew when a connection comes about.
+/// Pauses between resends grow, also with the bytes queued before the request, and are short again
+/// once a connection is made.
 ///
 /// One executor; not thread-safe.
 class Rpc {
  public:
-  /// kind, version, type (2), code (2), tag (2), number (8). A body is built behind this many
-  /// blank bytes (encode() in messages.h does) and Rpc fills them in. A message of another version
-  /// is answered by `unsupported`; a call that is answered in another version ends so.
+  /// kind, version, type (2), code (2), tag (2), number (8). A message is built with this many
+  /// blank bytes before its body (as encode() in messages.h does), and Rpc fills them in. A message
+  /// of another version is answered with `unsupported`, and a call that is answered in another
+  /// version ends with that error.
   static constexpr std::size_t kHeaderSize = 16;
   static constexpr std::uint8_t kWireVersion = 2;
   static constexpr Duration kFirstResend = std::chrono::seconds(2);
   static constexpr Duration kLastResend = std::chrono::seconds(16);
 
   Rpc(Executor executor, Clock& clock, Random& random, Transport& transport);
-  /// Who waits for an answer is destroyed, in a later turn of the executor.
+  /// Destroys the coroutines that wait for an answer, in a later turn of the executor.
   ~Rpc();
 
-  /// Asks `to` and waits for its answer: the answer's body, or the error that the other side
-  /// returned, or unreachable after `patience` (and the time that what waits in front takes on a
-  /// slow line), or shutting_down after stop(). `tag` goes with the question.
+  /// Asks `to` and waits for its answer. Returns the answer, or the error that the other side
+  /// returned, or unreachable after `patience` (plus the time that earlier requests take on a slow
+  /// line), or shutting_down after stop(). `tag` is sent with the question.
   Task<Result<Payload>> call(Party to, QuestionType question, Bytes request,
                              Duration patience = Duration::max(), std::uint16_t tag = 0);
   /// Asks a question of a protocol's type.
@@ -68,26 +68,26 @@ class Rpc {
     return call(to, question_of(type), std::move(request), patience, tag);
   }
 
-  /// Answers requests. The handler gives an encoded answer (header blank) or an error.
+  /// Answers requests by `handler`, which returns an encoded answer (header blank) or an error.
   using Handler =
       std::function<Task<Result<Bytes>>(Party from, std::uint16_t type, Payload request)>;
   void serve(Handler handler);
 
-  /// Ends every call with shutting_down, now and later; requests are no longer handled.
+  /// Ends every call with shutting_down, now and later. Requests are no longer handled.
   void stop();
-  /// Whether a request to `to` has been waiting for its answer for so long that it was sent again.
+  /// Whether a request to `to` has waited so long for its answer that it was resent.
   bool overdue(Party to) const { return overdue_since(to).has_value(); }
-  /// When the oldest of them was asked first, by the clock.
+  /// When the oldest such request was first sent, by the clock.
   std::optional<Duration> overdue_since(Party to) const;
-  /// The oldest request to `to` of a type that `counts` and that should have been answered long
-  /// ago: twice the time has passed after which it was sent again first.
+  /// The oldest request to `to`, of the types for which `counts` holds, that has waited twice as
+  /// long as it takes until the first resend.
   struct Overdue {
     std::uint16_t type = 0;
     Duration asked_at{};
   };
   std::optional<Overdue> long_overdue(Party to,
                                       const std::function<bool(std::uint16_t type)>& counts) const;
-  /// Requests whose handlers still run.
+  /// The number of requests whose handlers still run.
   std::size_t handling() const { return handling_.size(); }
 
  private:
@@ -96,7 +96,7 @@ class Rpc {
   void unknown_version(Party from, const RpcHeader& header);
   void handle(Party from, std::uint16_t type, std::uint64_t number, Bytes message);
   void tick();
-  /// Of requests to `to` and, at most, of the answers to them.
+  /// An upper bound of the bytes of the requests to `to` that are open, and of their answers.
   std::size_t waiting_bytes(Party to) const;
   void connected(Party to);
 
@@ -105,7 +105,7 @@ class Rpc {
   Transport& transport_;
   Handler handler_;
   std::uint64_t next_number_;
-  std::map<Party, std::size_t> largest_answer_;  // of those we waited for, so far
+  std::map<Party, std::size_t> largest_answer_;  // bytes; among the answers received so far
   std::map<std::uint64_t, std::unique_ptr<Call>> calls_;
   std::set<std::pair<Party, std::uint64_t>> handling_;
   bool ticking_ = false;

@@ -1,4 +1,4 @@
-// Carries messages between parties. The network is passed in: ZeroMQ in use, memory in tests.
+// Carries messages between parties: over ZeroMQ in use, in memory in tests.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace s3oram {
 
-/// Messages carried, in bytes, without the overhead of what carries them; `dropped` counts those
-/// that could not be sent.
+/// Bytes of messages carried, without the overhead of the network, and the number of messages that
+/// could not be sent (`dropped`).
 struct Traffic {
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
   std::uint64_t dropped = 0;
 };
 
-/// The first byte of a message. A question goes to a server; an answer goes where the party asked
-/// from last in the same way. What is bulk is large, and nobody waits for it at the moment: it
-/// should not hold up the rest.
+/// The first byte of a message. A question goes to a server. An answer goes to the connection on
+/// which the party last asked, bulk or not. Bulk messages are large and not urgent, and travel
+/// apart so that they do not hold up the others.
 enum class MessageKind : std::uint8_t {
   question = 'Q',
   answer = 'A',
@@ -39,11 +39,12 @@ inline bool is_answer(ByteSpan message) {
   return kind == MessageKind::answer || kind == MessageKind::bulk_answer;
 }
 
-/// What a party takes before it knows its volume: the first messages, and the parts of Adopt.
+/// The largest message that a party takes before it knows its volume: among the first messages are
+/// the parts of a state that a server re-enrols with.
 inline constexpr std::size_t kLargestWithoutVolume = 1 << 20;
 
-/// Best effort: a message may be lost, duplicated or reordered, but it is never altered, and
-/// `from` is authentic (CURVE key or, on a local socket, the peer's uid). Rpc makes it reliable.
+/// Best effort: a message may be lost, duplicated or reordered. It is never altered, and `from` is
+/// authentic (by its CURVE key or, on a local socket, the peer's uid). Rpc makes it reliable.
 /// Everything happens on the executor of the party that owns the transport.
 class Transport {
  public:
@@ -53,16 +54,16 @@ class Transport {
   /// Called once, before any message is sent.
   virtual void on_message(Handler handler) = 0;
   virtual void send(Party to, Bytes message) = 0;
-  /// From now on messages of up to `largest` bytes are carried, and no larger ones. A transport
-  /// that trusts whoever sends takes any.
+  /// Carries messages of up to `largest` bytes from now on, and no larger ones. A transport that
+  /// trusts its senders takes any.
   virtual void limit_messages(std::size_t largest) { static_cast<void>(largest); }
-  /// With one party; zeros where nobody counts.
+  /// Returns the traffic with one party; zeros from a transport that does not count.
   virtual Traffic traffic(Party party) const {
     static_cast<void>(party);
     return {};
   }
-  /// Whenever a connection to `to` comes about, after all messages to it may have been lost. A
-  /// transport that cannot tell never does.
+  /// Calls `handler` whenever a connection to `to` is made: messages sent before may all be lost. A
+  /// transport without connections never calls it.
   virtual void on_connection(std::function<void(Party to)> handler) {
     static_cast<void>(std::move(handler));
   }

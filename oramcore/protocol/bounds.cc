@@ -6,7 +6,7 @@
 namespace s3oram {
 namespace {
 
-// log P[Poisson(mean) > z], by the series of the tail, which converges fast for z > mean.
+// Returns log P[Poisson(mean) > z], by the series of the tail, which converges fast for z > mean.
 long double log_tail(long double mean, unsigned z) {
   long double sum = 0, term = 1;
   for (unsigned k = z + 1; term > sum * 1e-18L; ++k) {

@@ -1,10 +1,10 @@
-// A slot's label: what a scan of all slots needs to make a lost position map anew. It lies in the
-// slot beside the sealed block, and in the clear for someone who has t + 1 shares: the client.
+// A slot's label: what a scan of all slots needs to rebuild a lost position map. It lies in the
+// slot beside the sealed block, readable for anyone with t + 1 shares: the client.
 //
 //   number (8) | version (8) | ... | leaf and marks (8)
 //
-// The last word is 0 (nothing is known), or the leaf in bits 0-39, bit 62 set, and bit 63 if the
-// block is a part of a backup.
+// The last word is 0 (no leaf is known), or holds the leaf in bits 0-39, bit 62 set, and bit 63 set
+// if the block is a part of a backup.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ constexpr std::uint64_t kNoBlock = ~std::uint64_t{0};
 struct Label {
   std::uint64_t block = kNoBlock;
   std::uint64_t version = 0;  // the number of the access that wrote it; 0: a slot of zeros
-  std::optional<Leaf> leaf;   // not of blocks that older versions wrote
+  std::optional<Leaf> leaf;   // missing in blocks that older programs wrote
   bool backup = false;        // counts only with a leaf
 
   bool holds_block() const { return block != kNoBlock && version != 0; }
@@ -48,7 +48,7 @@ inline std::uint64_t label_back(const Label& label) {
   return *label.leaf | kHasLeaf | (label.backup ? kIsBackup : 0);
 }
 
-/// Nothing if no client writes such a label.
+/// Reads a label. Returns nothing if no client writes such a label.
 inline std::optional<Label> read_label(const LabelBytes& bytes) {
   Label label;
   std::uint64_t back = 0;

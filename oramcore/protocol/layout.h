@@ -1,9 +1,10 @@
 // Which slots a retrieval or an eviction covers, and in which order: a function of public counters
-// alone.
+// only.
 //
-// Root writes are counted: write number `turn` goes to slot turn mod 2A of the root, so that A
-// turns fill one of its two groups while the group before is evicted. ByteSpan e, the tree before
-// eviction e, holds the turns from e * A on, and eviction e takes A of them down.
+// Root writes are counted: write number n goes to slot n mod 2A of the root buffer, so that A
+// writes fill one of its two groups while the other group is evicted. Tree version e, the tree
+// before eviction e, holds the root writes from number e * A on, and eviction e takes A of them
+// down.
 #pragma once
 
 #include <cassert>
@@ -16,7 +17,8 @@ namespace s3oram {
 
 using WriteNumber = std::uint64_t;
 
-/// The first root write that is not yet evicted in `view`, and the first that has no place in it.
+/// The first root write that is not yet evicted in `tree_version`, and the first that has no place
+/// in it.
 constexpr WriteNumber first_write_number(std::uint64_t tree_version, unsigned evict_every) {
   return tree_version * evict_every;
 }
@@ -27,11 +29,11 @@ constexpr std::uint16_t root_slot(WriteNumber write_number, unsigned evict_every
   return static_cast<std::uint16_t>(write_number % (2 * evict_every));
 }
 
-/// The slots of a path in `view`: the root's from first_write_number to `written` in order, the
-/// root's stash part, then the Z slots of each level from 1 to `height`.
+/// The slots of a path in a tree version: those of the root writes from first_write_number() up to
+/// `written`, in order, the root's stash part, then the Z slots of each level from 1 to `height`.
 class PathSlots {
  public:
-  /// first_write_number(view) <= written <= end_write_number(view).
+  /// first_write_number(tree_version) <= written <= end_write_number(tree_version).
   PathSlots(const VolumeParams& params, std::uint64_t tree_version, WriteNumber written,
             unsigned height)
       : root_buffer_(params.root_buffer_slots()),
@@ -42,7 +44,7 @@ class PathSlots {
         height_(height) {
     assert(writes_ <= root_buffer_);
   }
-  /// What eviction `view` covers.
+  /// Returns the slots that eviction `tree_version` covers.
   static PathSlots evicted(const VolumeParams& params, std::uint64_t tree_version,
                            unsigned height) {
     return {params, tree_version, first_write_number(tree_version + 1, params.evict_every), height};
@@ -52,15 +54,15 @@ class PathSlots {
   std::size_t writes() const { return writes_; }
   unsigned height() const { return height_; }
 
-  /// The slot of the root that the i-th of them is.
+  /// Returns the slot of the root buffer that is the i-th of the path.
   std::uint16_t root_buffer_slot(std::size_t i) const {
     return static_cast<std::uint16_t>((first_ + i) % root_buffer_);
   }
-  /// Whether slot `slot` of the root is among them.
+  /// Whether the path covers slot `slot` of the root.
   bool covers_root(std::uint16_t slot) const {
     return slot >= root_buffer_ || offset(slot) < writes_;
   }
-  /// Where slot `slot` of the path's bucket at `level` comes. It must be among them.
+  /// Returns the index of slot `slot` of the path's bucket at `level`. The path must cover it.
   std::size_t index(unsigned level, std::uint16_t slot) const {
     if (level > 0) return writes_ + stash_ + std::size_t{level - 1} * bucket_size_ + slot;
     assert(covers_root(slot));

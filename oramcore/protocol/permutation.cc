@@ -5,7 +5,8 @@
 namespace s3oram {
 namespace {
 
-/// Uniform below `bound`: numbers of the last, incomplete run of `bound` are drawn again.
+/// Returns a uniform number below `bound`: draws again if a number is from the last, incomplete
+/// run.
 std::uint64_t below(std::uint64_t bound, Random& random) {
   const std::uint64_t most = ~std::uint64_t{0} - ~std::uint64_t{0} % bound;
   for (;;) {

@@ -11,10 +11,10 @@ namespace s3oram {
 using Permutation = std::vector<std::uint32_t>;
 
 bool is_permutation(const Permutation& to);
-/// Uniformly random, and the same for the same stream on every machine.
+/// Returns a uniformly random permutation, the same on every machine for the same stream.
 Permutation random_permutation(std::size_t size, Random& random);
 Permutation inverse(const Permutation& to);
-/// `first`, then `second`.
+/// Returns `first` followed by `second`.
 Permutation then(const Permutation& first, const Permutation& second);
 
 }  // namespace s3oram

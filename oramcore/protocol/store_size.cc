@@ -4,7 +4,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::uint64_t kDatabase = 1 << 20;  // of a new volume, with its log
+constexpr std::uint64_t kDatabase = 1 << 20;  // bytes in a new volume, with its log
 constexpr std::uint64_t kDatabaseBytesPerBucketVersion = 64;
 
 }  // namespace

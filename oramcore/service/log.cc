@@ -1,3 +1,4 @@
+// Chooses the log's format: for a terminal, or for the journal.
 #include "oramcore/service/log.h"
 
 #include <spdlog/pattern_formatter.h>
@@ -13,7 +14,7 @@
 namespace s3oram {
 namespace {
 
-/// The priority of a message, as syslog numbers them.
+/// Formats a message's priority as syslog numbers them.
 class Priority final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&,

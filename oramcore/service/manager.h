@@ -1,5 +1,5 @@
-// The service manager that started this program, as sd_notify(3) talks to it. Without one
-// (NOTIFY_SOCKET is not set) nothing is said to anyone.
+// The service manager that started this program, reached by sd_notify(3). Without one
+// (NOTIFY_SOCKET is not set) every call does nothing.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -10,19 +10,19 @@
 
 namespace s3oram {
 
-/// One thread. What cannot be told is logged: the manager then does what its unit says, and the
-/// program goes on.
+/// Not thread-safe. A notification that fails is logged and the program goes on; the manager then
+/// does what the unit file says.
 class ServiceManager {
  public:
-  enum class Whose { ours, another };  // another: of the process that started this one
+  enum class Whose { ours, another };  // another: the process that started this one has it
   explicit ServiceManager(Whose whose = Whose::ours);
 
-  /// It serves; `doing` says what, in a few words.
+  /// Reports that the program serves; `doing` says what, in a few words.
   void ready(const std::string& doing);
   void stopping();
   void alive();
 
-  /// Within what time the manager wants to hear alive(), again and again; if it does.
+  /// The longest time that the manager allows between calls of alive(), if it watches at all.
   std::optional<std::chrono::microseconds> patience() const { return patience_; }
 
  private:
@@ -32,8 +32,9 @@ class ServiceManager {
   std::optional<std::chrono::microseconds> patience_;
 };
 
-/// Tells the manager that an executor still gets its turn, for as long as this lives. Made and
-/// destroyed on that executor, or while it does not run. Does nothing where nobody waits for it.
+/// Tells the manager, for as long as this lives, that an executor still runs. To be made and
+/// destroyed on that executor, or while it does not run. Does nothing if the manager does not
+/// watch.
 class Watchdog {
  public:
   Watchdog(boost::asio::any_io_executor executor, ServiceManager& manager);

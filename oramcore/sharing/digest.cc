@@ -1,3 +1,4 @@
+// Folds a share into its digest, by two inner products for each half.
 #include "oramcore/sharing/digest.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 namespace s3oram {
 namespace {
 
-// A share is folded twice: rows are added up to one, and its parts to half a digest.
+// A share is folded twice: its rows into one row, and that row's parts into half a digest.
 constexpr std::size_t kRow = 1024, kPart = ShareDigest::kSize / 2;
 
 Bytes coefficients(const Seed& seed, std::uint64_t number, std::size_t count) {

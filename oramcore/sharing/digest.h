@@ -1,6 +1,7 @@
-// Short linear functions of shares, by which shares of long slots are compared: the digests of
-// shares on a polynomial of degree t lie on one too, byte by byte. Those of others do so with a
-// probability of about 2^-14 at most, and never if the shares are wrong in one place alone.
+// Short linear functions of shares, by which the shares of long slots are compared. Digests of
+// shares on a polynomial of degree t lie on such a polynomial too, byte by byte. Digests of other
+// shares do so with a probability of at most about 2^-14, and never if the shares are wrong in one
+// place only.
 #pragma once
 
 #include "oramcore/base/random.h"
@@ -11,13 +12,13 @@ namespace s3oram {
 class ShareDigest {
  public:
   static constexpr std::size_t kSize = 32;
-  /// Of shares of `size` bytes. Whoever has the seed makes the same.
+  /// Makes digests of shares of `size` bytes. The same seed makes the same digests.
   ShareDigest(const Seed& seed, std::size_t size);
   Bytes of(ByteSpan share) const;
 
  private:
   struct Half {
-    Bytes of_rows, of_parts;  // coefficients; none is 0
+    Bytes of_rows, of_parts;  // coefficients, none of them 0
   };
   Half halves_[2];
 };

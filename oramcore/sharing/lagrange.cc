@@ -1,3 +1,4 @@
+// Lagrange coefficients, by NTL's arithmetic.
 #include <NTL/GF2E.h>
 
 #include "oramcore/sharing/shamir.h"
@@ -5,8 +6,8 @@
 namespace s3oram {
 namespace {
 
-/// The field of field/gf256.h as NTL knows it. A context may be shared by threads; which one is in
-/// force is a thread's own, so each call puts it in force for its duration.
+/// The field of field/gf256.h for NTL. Threads may share a context, but each has its own current
+/// one, so each call makes this one current for its duration.
 const NTL::GF2EContext& field() {
   static const NTL::GF2EContext context = [] {
     NTL::GF2X modulus;

@@ -1,3 +1,4 @@
+// Expands seeds, and completes shares of which some are expanded from seeds.
 #include "oramcore/sharing/seeded.h"
 
 #include <cassert>
@@ -24,7 +25,7 @@ std::vector<Bytes> complete_shares(const Scheme& scheme, ByteSpan secret,
   for (const Bytes& share : first) rows.push_back(share.data());
   std::vector<Bytes> shares;
   for (unsigned server = scheme.threshold + 1u; server <= scheme.servers; ++server) {
-    // The value at x is that at 0 of the polynomial shifted by x: its points shift too.
+    // The value at x is the value at 0 of the polynomial shifted by x, whose points shift too.
     Bytes points(first.size() + 1);
     std::iota(points.begin(), points.end(), std::uint8_t{0});
     for (std::uint8_t& point : points) point ^= static_cast<std::uint8_t>(server);

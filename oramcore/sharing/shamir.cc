@@ -1,3 +1,4 @@
+// Creates shares, and recovers secrets from them, by the field's inner product.
 #include "oramcore/sharing/shamir.h"
 
 #include <sodium.h>
@@ -12,7 +13,7 @@
 namespace s3oram {
 namespace {
 
-/// Random coefficients drawn at a time: little enough to stay in L1 until all shares have them.
+/// Random coefficients drawn at a time: few enough to stay in L1 until all shares have used them.
 constexpr std::size_t kDraw = 8192;
 
 }  // namespace
@@ -29,7 +30,7 @@ void create_shares(const Scheme& scheme, ByteSpan secret, Random& random,
                    std::span<const MutableByteSpan> shares) {
   assert(scheme.check() && shares.size() == scheme.servers);
   const std::size_t degree = scheme.threshold;
-  // A polynomial for each byte: the secret at 0, random[j] the coefficient of x^(j + 1).
+  // Each byte has a polynomial, with the secret at 0 and random coefficients.
   std::array<std::uint8_t, kDraw> drawn;
   const std::size_t piece = kDraw / degree;
   std::vector<const std::uint8_t*> rows(degree);
@@ -84,7 +85,7 @@ Bytes recover(ByteSpan points, std::span<const ByteSpan> shares) {
   return weighed(lagrange_at_zero(points), shares);
 }
 
-// The polynomial's value at x is that at 0 of its shift by x.
+// The value of a polynomial at x is the value at 0 of the polynomial shifted by x.
 Bytes lagrange_at(std::uint8_t at, ByteSpan points) {
   Bytes shifted(points.begin(), points.end());
   for (std::uint8_t& point : shifted) point ^= at;
@@ -97,7 +98,7 @@ Bytes recover_at(std::uint8_t at, ByteSpan points, std::span<const ByteSpan> sha
 
 Bytes unit_vector(std::size_t length, std::size_t index) {
   Bytes unit(length);
-  // By arithmetic, not by address: which element is 1 is the secret of the access.
+  // By arithmetic, not by address: the index is the secret of the access.
   for (std::size_t i = 0; i < length; ++i) unit[i] = static_cast<std::uint8_t>(i == index);
   return unit;
 }

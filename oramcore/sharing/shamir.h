@@ -16,15 +16,15 @@
 
 namespace s3oram {
 
-/// The privacy threshold t, of servers that together learn nothing, and the number of servers l,
-/// with l >= 2t + 1 and t >= 1.
+/// The privacy threshold t (any t servers together learn nothing) and the number of servers l, with
+/// l >= 2t + 1 and t >= 1.
 struct Scheme {
   std::uint8_t threshold = 1;
   std::uint8_t servers = 3;
 
-  /// How many answers of degree 2t give the product back; also how many servers multiply.
+  /// The number of answers of degree 2t that recover a product; also how many servers multiply.
   std::size_t quorum() const { return 2 * std::size_t{threshold} + 1; }
-  /// An error that says what is wrong with these numbers.
+  /// Checks these numbers. Errors: usage.
   Status check() const;
   friend bool operator==(const Scheme&, const Scheme&) = default;
 };
@@ -33,31 +33,31 @@ struct Scheme {
 /// t * secret.size() random bytes are drawn.
 void create_shares(const Scheme& scheme, ByteSpan secret, Random& random,
                    std::span<const MutableByteSpan> shares);
-/// The same, allocating: l vectors.
+/// Creates the shares in l new vectors.
 std::vector<Bytes> create_shares(const Scheme& scheme, ByteSpan secret, Random& random);
 
-/// The Lagrange coefficients at 0 for these distinct non-zero points: the first row of the inverse
-/// Vandermonde matrix, V^-1[1, *].
+/// Returns the Lagrange coefficients at 0 for these distinct non-zero points: the first row of the
+/// inverse Vandermonde matrix, V^-1[1, *].
 Bytes lagrange_at_zero(ByteSpan points);
 
-/// The same at another point than 0.
+/// Returns the Lagrange coefficients at the point `at`.
 Bytes lagrange_at(std::uint8_t at, ByteSpan points);
 
-/// The points of the servers that answer and multiply: 1 to quorum().
+/// Returns the points of the servers that answer and multiply: 1 to quorum().
 Bytes quorum_points(const Scheme& scheme);
 
-/// SSS.Recover: the secret from shares[i] taken at points[i]. As many as degree + 1 points are
-/// needed; all given ones are used.
+/// SSS.Recover: returns the secret from shares[i] taken at points[i]. At least degree + 1 points
+/// are needed; all given ones are used.
 Bytes recover(ByteSpan points, std::span<const ByteSpan> shares);
 
-/// The same at another point than 0: the share of the server `at`, from those of others.
+/// Returns the share of the server `at` from those of other servers.
 Bytes recover_at(std::uint8_t at, ByteSpan points, std::span<const ByteSpan> shares);
 
-/// `length` elements with a one at `index`, or none if that is `length` or more.
+/// Returns `length` elements with a one at `index`, or zeros if `index` is `length` or more.
 Bytes unit_vector(std::size_t length, std::size_t index);
 
-/// PIR.CreateQuery: shares of the unit vector of `length` elements with a one at `index`; an
-/// index of `length` or more gives shares of the zero vector, for an access that wants nothing.
+/// PIR.CreateQuery: returns shares of the unit vector of `length` elements with a one at `index`.
+/// An index of `length` or more gives shares of the zero vector, for an access that wants nothing.
 std::vector<Bytes> create_query(const Scheme& scheme, std::size_t length, std::size_t index,
                                 Random& random);
 

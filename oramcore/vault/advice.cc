@@ -1,3 +1,4 @@
+// Adds to an error of a damaged vault the command that helps.
 #include "oramcore/vault/advice.h"
 
 #include <system_error>
@@ -22,8 +23,8 @@ Error advise_on_keys(Error error, const std::filesystem::path& vault) {
 Error advise_on_database(Error error, const std::filesystem::path& vault) {
   if (error.code != Errc::damaged_vault) return error;
   error.message += fmt::format(
-      "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore {0}` makes vault.db "
-      "anew from what the servers hold",
+      "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore {0}` rebuilds "
+      "vault.db from what the servers hold",
       shell_word(vault));
   return error;
 }

@@ -1,4 +1,4 @@
-// What helps when files of a vault are damaged.
+// Advice for errors of damaged vault files.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 
 namespace s3oram {
 
-/// An error of vault.json or vault.key, with what helps if it is damaged_vault.
+/// Returns an error of vault.json or vault.key, with advice added if it is damaged_vault.
 Error advise_on_keys(Error error, const std::filesystem::path& vault);
-/// The same of vault.db.
+/// Returns an error of vault.db, with advice added if it is damaged_vault.
 Error advise_on_database(Error error, const std::filesystem::path& vault);
 
 }  // namespace s3oram

@@ -1,4 +1,5 @@
-// Secrets are read late, so that nobody is asked in vain, except by root: see EarlySecret.
+// Reads the secrets that open a vault. They are read late, so that nobody is asked in vain; only
+// root reads them early (EarlySecret).
 #include "oramcore/vault/credential.h"
 
 #include <sodium.h>

@@ -1,4 +1,4 @@
-// What opens a vault that exists.
+// Gets the credential that opens an existing vault.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace s3oram {
 
-/// What was read by root, who alone may be able to, before it became the vault's owner.
+/// A secret that root read, because only root may be able to, before it became the vault's owner.
 struct EarlySecret {
   EarlySecret() = default;
   EarlySecret(const EarlySecret&) = delete;
@@ -22,14 +22,15 @@ struct EarlySecret {
   std::optional<Bytes> key;  // a key file's content
 };
 
-/// Reads what `source` or `keyfile` name, or else the service manager hands to us. Asks nobody.
-/// Errors: those of read_passphrase() and read_key_content().
+/// Reads what `source` or `keyfile` names, or else what the service manager hands to us. Asks
+/// nobody. Errors: those of read_passphrase() and read_key_content().
 Result<EarlySecret> read_early(const PassphraseSource& source,
                                const std::filesystem::path& keyfile);
 
-/// By `keyfile`, or by a passphrase from `source`, as far as they were not read early. If neither
-/// is given: by a passphrase, if the vault wants one (see read_passphrase), else by the vault
-/// alone. Errors: those of read_passphrase() and Vault::wants_passphrase().
+/// Returns the credential made from `keyfile` or from a passphrase of `source`, reading what was
+/// not read early. If neither is given, takes a passphrase (read_passphrase()) if the vault wants
+/// one, and otherwise the vault's own plain key. Errors: those of read_passphrase() and
+/// Vault::wants_passphrase().
 Result<Credential> existing_credential(const PassphraseSource& source,
                                        const std::filesystem::path& keyfile, const Vault& vault,
                                        const EarlySecret& early = {});

@@ -1,3 +1,4 @@
+// Reads and writes vault.key, and opens its slots.
 #include "oramcore/vault/key_file.h"
 
 #include <sodium.h>
@@ -39,7 +40,7 @@ void append(Bytes& bytes, std::uint64_t number) {
 }
 void append(Bytes& bytes, ByteSpan more) { bytes.insert(bytes.end(), more.begin(), more.end()); }
 
-// Takes bytes from the front; the size was checked before.
+// Takes bytes from the front. The caller has checked the size.
 class Reader {
  public:
   explicit Reader(ByteSpan content) : content_(content) {}
@@ -64,7 +65,7 @@ class Reader {
   ByteSpan content_;
 };
 
-// The digits before the end of the magic's line.
+// Returns the number that ends the magic's line.
 std::int64_t format_of(ByteSpan content) {
   std::int64_t format = 0;
   for (const std::uint8_t digit : content.subspan(kAnyMagic.size())) {
@@ -96,7 +97,7 @@ Result<KeySlot> read_slot(Reader& reader, const std::filesystem::path& path) {
   return slot;
 }
 
-// Says which credential the vault wants where it has no slot of the kind given.
+// Says which kind of credential the vault wants, if it has no slot of the kind given.
 tl::unexpected<Error> wrong_kind(const KeyFile& file) {
   const auto has = [&](KeyWrap::Kind kind) {
     return std::any_of(file.slots.begin(), file.slots.end(),
@@ -119,7 +120,8 @@ OpenedSlot::~OpenedSlot() { sodium_memzero(master.data(), master.size()); }
 
 Bytes to_bytes(const KeyFile& file) {
   Bytes bytes;
-  bytes.reserve(kHeader + kMostSlots * kSlot + 2 * kClientKey + kCheck);  // no copies left behind
+  // Enough for all, so that growing leaves no copies of keys behind.
+  bytes.reserve(kHeader + kMostSlots * kSlot + 2 * kClientKey + kCheck);
   append(bytes, as_bytes(kMagic));
   bytes.push_back(static_cast<std::uint8_t>(file.slots.size()));
   bytes.push_back(

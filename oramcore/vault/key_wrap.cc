@@ -1,3 +1,4 @@
+// Makes and opens boxes, by libsodium.
 #include "oramcore/vault/key_wrap.h"
 
 #include <sodium.h>
@@ -22,7 +23,7 @@ void hash(ByteSpan content, MutableByteSpan out) {
   crypto_generichash(out.data(), out.size(), content.data(), content.size(), nullptr, 0);
 }
 
-// The key that the box is made under.
+// Returns the key under which the box is sealed.
 Result<Seed> wrapping_key(const KeyWrap& wrap, const Credential& credential) {
   Seed key;
   if (wrap.kind == KeyWrap::Kind::passphrase) {

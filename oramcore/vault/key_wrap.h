@@ -1,5 +1,5 @@
-// A box: the master key as one credential opens it. It is plain, or in a crypto_secretbox under a
-// key that comes from a passphrase (Argon2id) or from the content of a key file (BLAKE2b).
+// A box holds the master key for one credential. It is plain, or a crypto_secretbox under a key
+// that is derived from a passphrase (Argon2id) or from the content of a key file (BLAKE2b).
 //
 //   plain      key (32)
 //   wrapped    nonce (24) | box (32 + 16)
@@ -18,8 +18,8 @@ namespace s3oram {
 
 /// Bytes of a key sealed under another: nonce and crypto_secretbox.
 constexpr std::size_t kSealedKey = 24 + 16 + std::tuple_size_v<Seed>;
-/// Seals `secret`, and opens what was so sealed: empty if it was not under this key. `key` is
-/// wiped.
+/// Seals `secret` under `key`, and opens it again: empty if it was sealed under another key. Both
+/// wipe `key`.
 Bytes seal_key(const Seed& secret, Seed& key, Random& random);
 std::optional<Seed> open_key(ByteSpan sealed, Seed& key);
 
@@ -28,43 +28,43 @@ struct Credential {
   enum class Kind { passphrase, key_file } kind = Kind::key_file;
   std::string passphrase;         // for Kind::passphrase
   std::filesystem::path keyfile;  // for Kind::key_file; empty: vault.key itself is the key
-  Bytes content = {};             // of the key file, if it was read already
+  Bytes content = {};             // of the key file, if it has been read
   ~Credential();                  // wipes the passphrase and the content
 };
 
-/// What guessing a passphrase costs, and opening the vault once: Argon2id's passes over the memory,
-/// and its bytes. The default is libsodium's "moderate": about 0.7 s and 256 MiB.
+/// The cost of one guess of a passphrase, and of opening the vault: Argon2id's passes over the
+/// memory, and its bytes. The default is libsodium's "moderate": about 0.7 s and 256 MiB.
 struct KdfLimits {
   std::uint64_t passes = 3;
   std::uint64_t memory = 256 << 20;
-  /// Whether Argon2id takes these, and no vault was ever made with more.
+  /// Whether Argon2id takes these limits, and a vault may have them.
   bool possible() const;
 };
 
-/// How a box is opened: what is not secret of it.
+/// The public part of a box: how it is opened.
 struct KeyWrap {
   enum class Kind { plain, passphrase, key_file } kind = Kind::plain;
   std::array<std::uint8_t, 16> salt{};  // for Kind::passphrase, as are the limits
   KdfLimits limits;
 };
 
-/// The wrap that `credential` asks for, with a fresh salt.
+/// Returns the wrap for `credential`, with a fresh salt.
 KeyWrap make_key_wrap(const Credential& credential, const KdfLimits& limits, Random& random);
 
-/// The box that `credential` opens. Errors: the key file cannot be read, not enough memory.
+/// Makes the box that `credential` opens. Errors: the key file cannot be read, not enough memory.
 Result<Bytes> make_box(const Seed& master, const KeyWrap& wrap, const Credential& credential,
                        Random& random);
-/// Bytes of a box.
+/// The size of a box in bytes.
 std::size_t box_size(KeyWrap::Kind kind);
 
-/// The master key back. `credential` is of the kind that the wrap wants. Errors: wrong_passphrase;
-/// the key file cannot be read, not enough memory.
+/// Returns the master key. `credential` is of the kind that the wrap wants. Errors:
+/// wrong_passphrase; the key file cannot be read, not enough memory.
 Result<Seed> open_box(ByteSpan box, const KeyWrap& wrap, const Credential& credential);
 
-/// A key file's content. Errors: it is empty, cannot be read, ...
+/// Reads a key file's content. Errors: it is empty, cannot be read, ...
 Result<Bytes> read_key_content(const std::filesystem::path& keyfile);
 
-/// The kind of wrap that a credential opens.
+/// Returns the kind of wrap that a credential opens.
 KeyWrap::Kind kind_of(const Credential& credential);
 
 }  // namespace s3oram

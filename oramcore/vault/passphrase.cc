@@ -1,3 +1,4 @@
+// Reads passphrases from files, programs and the terminal, and wipes what they were read into.
 #include "oramcore/vault/passphrase.h"
 
 #include <fcntl.h>
@@ -30,8 +31,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLongest = 1024;
 constexpr std::size_t kMostOutput = 1 << 16;
 
-// The terminal of the session, with its echo off; on again when this dies. Meanwhile there are no
-// signals by key, and those that end programs wait: one would leave the terminal without echo.
+// The terminal of the session with its echo off, until this is destroyed. Meanwhile keys send no
+// signals, and signals that end programs wait: one would leave the terminal without echo.
 class QuietTerminal {
  public:
   QuietTerminal() : terminal_(::open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC)) {
@@ -43,7 +44,8 @@ class QuietTerminal {
         sigaddset(&ends, number);
     }
     signals_ = Descriptor(::signalfd(-1, &ends, SFD_CLOEXEC));
-    sigaddset(&ends, SIGTTOU);  // the echo comes back even if another program has the terminal
+    sigaddset(&ends,
+              SIGTTOU);  // so that the echo comes back even if another program has the terminal
     ::pthread_sigmask(SIG_BLOCK, &ends, &former_mask_);
     if (terminal_.get() < 0 || signals_.get() < 0 || ::tcgetattr(terminal_.get(), &former_) != 0)
       return;
@@ -54,14 +56,14 @@ class QuietTerminal {
   }
   ~QuietTerminal() {
     if (quiet_) ::tcsetattr(terminal_.get(), TCSAFLUSH, &former_);
-    ::pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);  // what waited ends the program now
+    ::pthread_sigmask(SIG_SETMASK, &former_mask_, nullptr);  // a signal that waited ends us now
   }
   bool usable() const { return quiet_; }
 
   bool say(std::string_view text) {
     return ::write(terminal_.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   }
-  /// Up to the end of the line. False at the end of the input, and if interrupted.
+  /// Reads to the end of the line. Returns false at the end of the input, or if interrupted.
   bool read_line(std::string& line) {
     std::array<pollfd, 2> inputs{pollfd{terminal_.get(), POLLIN, 0},
                                  pollfd{signals_.get(), POLLIN, 0}};
@@ -88,14 +90,14 @@ Result<std::string> ask(const std::string& prompt, const std::string& without_te
   QuietTerminal terminal;
   if (!terminal.usable()) return fail(Errc::usage, "{}", without_terminal);
   std::string line;
-  line.reserve(kLongest);  // no copies left behind by growing
+  line.reserve(kLongest);  // so that growing leaves no copies behind
   const bool read = terminal.say(prompt) && terminal.read_line(line) && terminal.say("\n");
   if (read) return line;
   sodium_memzero(line.data(), line.size());
   return fail(Errc::usage, "no passphrase was typed");
 }
 
-// The first line of what `source` gave, without its end. Wipes the content.
+// Returns the first line of what `source` gave, without its end. Wipes the content.
 Result<std::string> first_line(MutableByteSpan content, const std::string& source) {
   const auto end = std::find_if(content.begin(), content.end(),
                                 [](std::uint8_t c) { return c == '\n' || c == '\r'; });
@@ -113,7 +115,7 @@ Result<std::string> from_file(const fs::path& path) {
   return first_line(content, path.string());
 }
 
-// What the command writes, until it ends. Its input and its messages are ours.
+// Runs the command and takes the first line that it writes. It shares our input and standard error.
 Result<std::string> from_program(const std::string& command) {
   S3O_ASSIGN(auto end, run_program({"/bin/sh", "-c", command}, STDOUT_FILENO, kMostOutput));
   const std::string source = fmt::format("the passphrase program `{}`", command);
@@ -128,7 +130,7 @@ Result<std::string> from_source(const PassphraseSource& source) {
   return source.passfile.empty() ? from_program(source.passprog) : from_file(source.passfile);
 }
 
-/// The file that systemd has made for this process; empty if there is none.
+/// Returns the file that systemd made for this process; empty if there is none.
 fs::path manager_passphrase() {
   const char* directory = std::getenv("CREDENTIALS_DIRECTORY");
   std::error_code error;

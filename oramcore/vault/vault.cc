@@ -1,3 +1,4 @@
+// Makes, finds, locks and recovers a vault, and opens its keys.
 #include "oramcore/vault/vault.h"
 
 #include <fcntl.h>
@@ -39,9 +40,9 @@ fs::path config_file(const fs::path& directory) { return directory / "vault.json
 fs::path key_file(const fs::path& directory) { return directory / "vault.key"; }
 fs::path lock_file(const fs::path& directory) { return directory / "lock"; }
 
-/// Closed on exec: a server started from here must not hold the vault after we have gone. Root may
-/// lock another's vault: a link is not followed, and what root makes here, but nothing else,
-/// becomes the vault's owner's. Below 0 with errno if it fails.
+/// Opens the lock file; a descriptor below 0, with errno, if that fails. It is closed on exec: a
+/// server started from here must not hold the vault after we are gone. Root may lock another user's
+/// vault, so no link is followed, and a file that is made here is given to the vault's owner.
 Descriptor open_lock(const fs::path& directory) {
   constexpr int kHow = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -54,7 +55,7 @@ Descriptor open_lock(const fs::path& directory) {
   return made;
 }
 
-/// "process 12 (s3oramfs-fused)", as far as the kernel tells.
+/// Returns "process 12 (s3oramfs-fused)", if the kernel says so, or "another process".
 std::string lock_holder(const struct stat& file) {
   const auto locked =
       fmt::format("{:02x}:{:02x}:{}", major(file.st_dev), minor(file.st_dev), file.st_ino);
@@ -77,12 +78,12 @@ Status make_directory(const fs::path& path) {
 }
 
 bool was_vault(const fs::path& directory) {
-  std::error_code error;  // then it is not known to be one
+  std::error_code error;  // on an error it is not known to be a vault
   const auto has = [&](const fs::path& file) { return fs::is_regular_file(file, error); };
   return has(lock_file(directory)) && has(directory / "vault.db");
 }
 
-/// Gives `file` another name besides, so that it can be replaced. It need not be there.
+/// Gives `file`, if it exists, a second name, so that it can be replaced.
 Status keep_damaged(const fs::path& file) {
   const fs::path aside = free_path(fs::path(file) += ".damaged");
   if (::link(file.c_str(), aside.c_str()) == 0 || errno == ENOENT) return {};
@@ -104,7 +105,7 @@ Status write_first_key(const fs::path& directory, const Credential& credential,
   return written;
 }
 
-/// `wrap`: of a vault of before there were slots.
+/// `wrap` is that of a vault from before there were slots.
 Result<KeyFile> read_key_file(const fs::path& path, const std::optional<KeyWrap>& wrap) {
   struct stat stat {};
   if (::stat(path.c_str(), &stat) != 0)
@@ -147,7 +148,7 @@ Result<Vault> Vault::create(const fs::path& directory, const VaultConfig& config
   }
   S3O_TRY(write_durably(lock_file(vault.directory_), {}));
   S3O_TRY(write_first_key(vault.directory_, credential, limits, random));
-  // Last: it makes the directory a vault.
+  // Written last, because it makes the directory a vault.
   S3O_TRY(vault.write_config(config));
   S3O_TRY(sync_directory(vault.directory_.parent_path()));
   draft.keep();
@@ -195,7 +196,7 @@ Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::st
     if (!has_database)
       return fail(Errc::exists,
                   "{}: a restore was begun there from another file than {}: go on with it by "
-                  "'s3oramfs restore {}', or remove that directory to begin anew",
+                  "'s3oramfs restore {}', or remove that directory to start over",
                   directory.string(), source.string(), shell_word(directory));
   }
   if (has_database)
@@ -260,7 +261,7 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
   return Recovered{std::move(vault), true};
 }
 
-/// Root reads nothing of other users' (VaultPlace): it has to become them before.
+/// Refuses another user's vault to root, which has to become that user first (VaultPlace).
 Status Vault::require_ours(const fs::path& name) {
   if (::geteuid() != 0) return {};
   S3O_ASSIGN(auto place, VaultPlace::open(name));
@@ -422,7 +423,7 @@ Status Vault::mark_sealed() {
   VaultConfig sealed = config_;
   sealed.sealed = true;
   if (!old_wrap_) return write_config(std::move(sealed));
-  // vault.json of the format before slots has no number for this: vault.key gets slots with it.
+  // The format before slots cannot record this, so vault.key gets slots at the same time.
   S3O_ASSIGN(const auto keys, read_keys());
   config_ = std::move(sealed);
   return write_keys(keys);

@@ -30,8 +30,8 @@ std::string to_hex(const std::array<std::uint8_t, N>& bytes) {
   return text;
 }
 
-// A JSON object whose members are taken one by one; keeps the first error, and complains at the end
-// about members that nobody took.
+// Takes the members of a JSON object one by one. Keeps the first error, and reports members that
+// were not taken.
 class Members {
  public:
   Members(const json& object, std::string where) : object_(object), where_(std::move(where)) {

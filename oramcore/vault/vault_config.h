@@ -12,7 +12,7 @@
 //    "key": {"wrap": "passphrase", "salt": HEX16, "passes": 3, "memory": 268435456}
 //                     "key_file" and "plain" have no further members
 //
-// A member that a reader does not know is an error: it would be lost at the next write.
+// An unknown member is an error: it would be lost at the next write.
 #pragma once
 
 #include <filesystem>
@@ -30,11 +30,11 @@ struct VaultFile {
 
 std::string to_json(const VaultFile& file);
 
-/// Errors name `path` (for messages only) and what is wrong: unsupported (a newer format),
+/// Reads vault.json. `path` is for messages only. Errors: unsupported (a newer format),
 /// damaged_vault.
 Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::path& path);
 
-// The text that a vault is recovered from, in one line:
+// The text from which a vault is recovered, in one line:
 //
 //   {"s3oramfs recovery": 1, "vault": {as above}, "keys": BASE64 of vault.key}
 

@@ -1,3 +1,4 @@
+// Makes a vault's directory so that a crash leaves nothing that the next attempt must not clear.
 #include "oramcore/vault/vault_draft.h"
 
 #include <fcntl.h>
@@ -18,7 +19,8 @@ namespace fs = std::filesystem;
 
 fs::path mark_file(const fs::path& directory) { return directory / "unfinished"; }
 
-/// Of a vault without a vault.json. What was being written (durable_file.h) has a longer name.
+/// Whether an entry belongs to an unfinished vault, including files that durable_file.h was
+/// writing, which have a longer name.
 bool is_of_a_draft(const fs::path& entry) {
   const std::string name = entry.filename();
   const auto was_to_be = [&](const std::string& file) {
@@ -45,7 +47,7 @@ Status VaultDraft::check(const fs::path& directory) {
   };
   struct stat stat {};
   if (::stat(directory.c_str(), &stat) == 0 && !S_ISDIR(stat.st_mode)) return refused();
-  // A vault is used by its directory's owner, who could not read what is root's in it.
+  // The directory's owner uses the vault, and could not read root's files in it.
   S3O_TRY(VaultPlace::check_new(directory));
   if (::stat(directory.c_str(), &stat) != 0) return {};
   std::error_code error;
@@ -72,7 +74,7 @@ Result<VaultDraft> VaultDraft::start(const fs::path& directory) {
   return draft;
 }
 
-/// Who has locked the mark may clear the directory.
+/// Creates and locks the mark. The process that holds the lock may clear the directory.
 Status VaultDraft::mark() {
   const fs::path path = mark_file(directory_);
   mark_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -107,7 +109,7 @@ VaultDraft::~VaultDraft() {
 }
 
 void VaultDraft::forget_mark(const fs::path& directory) {
-  std::error_code ignored;  // beside a vault.json it says nothing
+  std::error_code ignored;  // beside a vault.json the mark means nothing
   fs::remove(mark_file(directory), ignored);
 }
 

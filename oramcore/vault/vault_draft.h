@@ -1,6 +1,6 @@
-// A vault's directory in the making: unless kept, it ends as it was found, missing or empty. One
-// that a crash cuts short has the file `unfinished` in it until there is a vault.json, by which the
-// next attempt knows that it may clear the rest away.
+// A vault's directory in the making. Unless it is kept, it ends as it was found: missing or empty.
+// It holds the file `unfinished` until there is a vault.json, by which the next attempt after a
+// crash knows that it may clear the rest away.
 #pragma once
 
 #include <sys/types.h>
@@ -14,19 +14,19 @@ namespace s3oram {
 
 class VaultDraft {
  public:
-  /// Whether start() could begin: nothing is there, or an empty directory, or what is left of a
+  /// Checks that start() could begin: there is nothing, or an empty directory, or the rest of a
   /// vault that was never finished. Errors: exists, usage (for root: it is somebody else's).
   static Status check(const std::filesystem::path& directory);
-  /// Makes the directory, if need be, and makes it private. Errors: exists, vault_in_use (another
-  /// process is making it), ...
+  /// Makes the directory if it is missing, and makes it private. Errors: exists, vault_in_use
+  /// (another process is making it), ...
   static Result<VaultDraft> start(const std::filesystem::path& directory);
   VaultDraft(VaultDraft&& other) noexcept;
   VaultDraft& operator=(VaultDraft&&) = delete;
   ~VaultDraft();
 
-  /// It is a vault from now on.
+  /// Keeps the directory: it is a vault from now on.
   void keep() { active_ = false; }
-  /// To be called once there is a vault.json.
+  /// Removes the mark. To be called once there is a vault.json.
   static void forget_mark(const std::filesystem::path& directory);
 
  private:

@@ -1,4 +1,5 @@
-// Changes of what opens a vault, and of the keys by which client and servers know each other.
+// Changes the credentials that open a vault, and the keys by which client and servers know each
+// other.
 #include <fcntl.h>
 #include <sodium.h>
 #include <sys/file.h>
@@ -22,7 +23,7 @@ auto find_slot(KeyFile& keys, unsigned number) {
   return std::ranges::find(keys.slots, number, &KeySlot::number);
 }
 
-/// Two slots for the same credential are refused: to change one of them would shut nobody out.
+/// Refuses a second slot for the same credential: changing one of the two would shut nobody out.
 Status check_opens_none(const KeyFile& keys, const Credential& credential,
                         const std::filesystem::path& vault, const char* advice) {
   if (keys.slots.empty()) return {};
@@ -42,7 +43,8 @@ PublicKey public_key_of(Seed& secret) {
 
 }  // namespace
 
-/// The files as they are, locked, and the slot that the known credential opens.
+/// A change under way: the lock, the keys as they are, and the slot that the known credential
+/// opens.
 struct Vault::KeyChange {
   Descriptor lock;
   KeyFile keys;
@@ -50,7 +52,7 @@ struct Vault::KeyChange {
 };
 
 Result<Descriptor> Vault::lock_files() const {
-  // The directory itself: the files are replaced.
+  // Locks the directory itself, because the files in it are replaced.
   Descriptor lock(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock.get() < 0) return system_failure(errno, "{}", directory_.string());
   while (::flock(lock.get(), LOCK_EX) != 0)
@@ -68,7 +70,7 @@ Result<Vault::KeyChange> Vault::start_change(const Credential& known) {
   return KeyChange{std::move(lock), std::move(keys), std::move(*opened)};
 }
 
-// vault.key first: a vault.json of the format before slots is no obstacle to reading it.
+// vault.key goes first: it can be read beside a vault.json of the format before slots.
 Status Vault::write_keys(const KeyFile& keys) {
   Bytes content = to_bytes(keys);
   const Status written = write_durably(directory_ / "vault.key", content);

@@ -1,5 +1,6 @@
-// SQLite, the servers and others open a vault's files by their path. So for a vault of root's own
-// the path must be one that nobody else can exchange; for anyone else's, root becomes its owner.
+// Decides as whom a vault may be used. SQLite, the servers and others open a vault's files by their
+// path. So if root owns the vault, nobody else may be able to exchange that path; for anyone else's
+// vault, root becomes its owner.
 #include "oramcore/vault/vault_place.h"
 
 #include <dirent.h>
@@ -30,7 +31,7 @@ std::string whose(uid_t user) {
   return user == 0 ? std::string("root's") : fmt::format("user {}'s", user);
 }
 
-/// `at` is a file's own, or that of what a link leads to.
+/// Checks a file, or what a link leads to, by its status `at`.
 Status check_file(const struct stat& at, const fs::path& path, uid_t owner) {
   if (at.st_uid != owner)
     return fail(Errc::unsupported,
@@ -48,7 +49,7 @@ Status check_file(const struct stat& at, const fs::path& path, uid_t owner) {
   }
 }
 
-/// What is gone meanwhile is no longer of interest.
+/// Checks every file in a directory. Passes over files that vanish meanwhile.
 Status check_files_in(Descriptor opened, const fs::path& path, uid_t owner, unsigned depth) {
   const int fd = opened.get();
   const std::unique_ptr<DIR, DirectoryCloser> directory(::fdopendir(fd));
@@ -74,7 +75,7 @@ Status check_files_in(Descriptor opened, const fs::path& path, uid_t owner, unsi
   return {};
 }
 
-/// Of an open directory.
+/// Whether an open directory looks like a vault.
 bool looks_like_vault(const Descriptor& directory) {
   const auto has = [&](const char* file) {
     struct stat status {};
@@ -144,7 +145,7 @@ Status VaultPlace::check_new(const fs::path& name) {
                 "{}: belongs to the user {}: make its vault as that user, or name a directory that "
                 "does not exist yet, in one of root's",
                 nearest.path.string(), owner);
-  // The directory itself is made private; what is above it has to be so already.
+  // The directory itself will be made private. What is above it has to be private already.
   const bool is_there = nearest.is_all;
   const fs::path in = !nearest.exchangeable_in.empty()                ? nearest.exchangeable_in
                       : !is_there && is_shared(nearest.status, false) ? nearest.path

@@ -1,5 +1,5 @@
-// Where a vault is and whose: what root has to know, and do, before anything of it is read. For
-// other users it is as they named it.
+// Where a vault is and whose it is. Root has to know this, and to act on it, before it reads
+// anything of the vault. Other users use the path as they named it.
 #pragma once
 
 #include <filesystem>
@@ -12,30 +12,30 @@ namespace s3oram {
 
 class VaultPlace {
  public:
-  /// Opens the directory once, and takes from what was opened whose it is. Errors: not_a_vault
-  /// (there is no such directory), failed (a link that root does not follow), unsupported: other
-  /// users could put files of theirs into it, or another directory in its place.
+  /// Opens the directory once, and takes its owner from the open directory. Errors: not_a_vault
+  /// (there is no such directory), failed (a link that root does not follow), unsupported (other
+  /// users could put files of theirs into it, or another directory in its place).
   static Result<VaultPlace> open(const std::filesystem::path& name);
 
-  /// For root: absolute, without links. Else as it was named.
+  /// The path: for root absolute and without links, for others as it was named.
   const std::filesystem::path& path() const { return path_; }
-  /// The user that root has to become (identity.h) before anything of the vault is read; none if
-  /// this process is to stay what it is.
+  /// The user that root has to become (identity.h) before it reads anything of the vault; none if
+  /// this process keeps its user.
   const std::optional<User>& owner() const { return owner_; }
 
-  /// Root's, or as the vault's owner in root's place: every file in the vault must be its owner's,
-  /// and a file, a directory, a link or a socket. Errors: unsupported (names it), failed.
+  /// Checks, if root opened the vault, that every file in it belongs to its owner and is a file, a
+  /// directory, a link or a socket. Errors: unsupported (names the file), failed.
   Status check_files() const;
 
-  /// For root, that may make a vault at `name`: nobody else can exchange a directory on the way to
-  /// it. Errors: usage (make it as the user whose directory it is).
+  /// Checks, for root, that nobody else can exchange a directory on the way to `name`, so that root
+  /// may make a vault there. Errors: usage (make it as the user whose directory it is).
   static Status check_new(const std::filesystem::path& name);
 
  private:
   VaultPlace() = default;
   std::filesystem::path path_;
   std::optional<User> owner_;
-  std::optional<uid_t> all_files_;  // whose they must be
+  std::optional<uid_t> all_files_;  // the user to whom all files must belong; none: any
 };
 
 }  // namespace s3oram

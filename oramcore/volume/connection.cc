@@ -1,3 +1,4 @@
+// Brings up the transport, waits for the servers, and names them in messages.
 #include "oramcore/volume/connection.h"
 
 #include <unistd.h>
@@ -63,13 +64,13 @@ Status Connection::start_local_servers(const VolumeOptions& options) {
   for (Party server = 1; server <= servers(); ++server)
     if (std::error_code error; !std::filesystem::is_directory(vault_.store(server), error))
       return fail(Errc::wrong_volume,
-                  "{}: the store of this server is gone; to make it anew from the others: "
+                  "{}: the store of this server is gone; to repair it from the others: "
                   "s3oramfs repair --server {} {}",
                   vault_.store(server).string(), server, shell_word(vault_.directory()));
   S3O_ASSIGN(auto local, LocalServers::start(options.serverd, vault_.directory(), servers(), {},
                                              options.record));
   local_.emplace(std::move(local));
-  // Unix sockets have short names: they are found from the directory that holds them.
+  // The names of unix sockets are limited in length, so they are relative to their directory.
   if (::chdir(vault_.run_directory().c_str()) != 0)
     return system_failure(errno, "{}", vault_.run_directory().string());
   return {};
@@ -92,7 +93,7 @@ Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& op
       if (!servers.answering(server)) silent.push_back(server);
       all_known = all_known && (state != PeerState::connecting || servers.answering(server));
     }
-    // The others may be about to refuse the key too.
+    // Others may be about to refuse the key too: report them together.
     if (!refusing.empty() && (all_known || std::exchange(refused_before, true))) {
       if (options.progress) options.progress(names(refusing) + " must admit this client's key");
       co_return fail(Errc::refused_key, "{} {} not {}", names(refusing),
@@ -111,7 +112,7 @@ Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& op
 Status Connection::check_numbers(const std::vector<HelloAnswer>& hellos) const {
   const VaultConfig& config = vault_.config();
   for (const HelloAnswer& hello : hellos) {
-    if (!hello.volume || hello.volume->id != config.volume) continue;  // not ours to judge
+    if (!hello.volume || hello.volume->id != config.volume) continue;  // found out elsewhere
     if (const std::string other = difference(config.params, hello.volume->params); !other.empty())
       return fail(Errc::damaged_vault,
                   "{}: vault.json says {}, as {} does: bring back the right one, or run s3oramfs "

@@ -1,5 +1,5 @@
-// The client's network and its thread, with the local servers of a local vault: what a volume is
-// opened, made, repaired and rebuilt over.
+// The client's network thread and transport and, for a local vault, its servers. Volumes are made,
+// opened, repaired and rebuilt over it.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -20,11 +20,12 @@
 
 namespace s3oram {
 
-/// Everything that is not thread-safe lives on the thread and is made, used and destroyed there.
+/// Everything that is not thread-safe is made, used and destroyed on the thread.
 class Connection {
  public:
-  /// Starts the servers of a local vault. Of a local vault it also changes the working directory
-  /// of the process, to the vault's run/. Errors: wrong_volume (a local store is gone), failed.
+  /// Starts the thread and the transport. For a local vault also starts its servers, and changes
+  /// the working directory of the process to the vault's run/. Errors: wrong_volume (a local store
+  /// is gone), failed.
   static Result<std::unique_ptr<Connection>> make(Vault& vault, const VaultKeys& keys,
                                                   const VolumeOptions& options);
   ~Connection();
@@ -50,21 +51,21 @@ class Connection {
     return result.get();
   }
 
-  /// Waits until every server says hello. Errors: unreachable, refused_key, naming the server;
+  /// Waits until every server says hello. Errors: unreachable and refused_key, naming the server;
   /// damaged_vault (vault.json has other numbers than the servers).
   Task<Status> await_servers(Servers& servers, const VolumeOptions& options);
 
-  /// What the server, or whoever is in its place, does instead of letting us in, or how it has
-  /// ended; empty if nothing is known.
+  /// Returns what the server, or another program in its place, does instead of letting us in, or
+  /// how it ended; empty if nothing is known.
   std::string refusal(Party server) const;
-  /// How messages call a server.
+  /// Returns a server's name for messages, with its address unless the vault is local.
   std::string name(Party server) const;
-  /// The same of several at once: "servers 1 (a.example:5760), 2 (...)", with what insecure ones do
-  /// in the parentheses. So a reader without room can leave those out.
+  /// Names several servers: "servers 1 (a.example:5760), 2 (...)". The parentheses, which a reader
+  /// short of room can leave out, also hold what insecure ones do.
   std::string names(const std::vector<Party>& servers) const;
-  /// What the protocol says of "server N", said of its address too.
+  /// Adds its address to each "server N" in a message.
   std::string named(std::string message) const;
-  /// The same of an error, and of the vault.
+  /// Adds the servers' addresses and the vault to an error.
   Status explain(Status status) const;
 
   unsigned restarts(Party server) const { return local_ ? local_->restarts(server) : 0; }

@@ -1,3 +1,4 @@
+// Runs the thread that starts, watches, restarts and stops the servers of a local vault.
 #include "oramcore/volume/local_servers.h"
 
 #include <poll.h>
@@ -21,7 +22,7 @@ namespace {
 using Path = std::filesystem::path;
 using SteadyClock = std::chrono::steady_clock;
 
-// A server that ran for so long before it ended counts as one that fails for the first time.
+// A server that ran this long before it ended counts as one that failed for the first time.
 constexpr std::chrono::minutes kLongLife{1};
 
 }  // namespace
@@ -52,7 +53,7 @@ class LocalServers::Keeper {
         : process(program, vault, number, count, record), next_pause(pause) {}
     ServerProcess process;
     SteadyClock::time_point launched;
-    // When to launch it, if it has ended.
+    // When to launch it again, if it has ended.
     SteadyClock::time_point again = SteadyClock::time_point::max();
     std::chrono::milliseconds next_pause;
     // Under the mutex:
@@ -80,7 +81,7 @@ class LocalServers::Keeper {
 
   const LocalServersPatience patience_;
   mutable std::mutex mutex_;
-  std::list<Server> servers_;  // the thread's own, but for what is under the mutex
+  std::list<Server> servers_;  // used by the thread only, but for the fields under the mutex
   Descriptor stop_[2];         // a pipe
   std::promise<Status> started_;
   std::thread thread_;
@@ -92,7 +93,7 @@ class LocalServers::Keeper {
 void LocalServers::Keeper::keep() {
   Status launched = launch_all();
   const bool good = launched.has_value();
-  if (!good) static_cast<void>(stop_all());  // what matters is why they did not start
+  if (!good) static_cast<void>(stop_all());  // the error to report is why they did not start
   started_.set_value(std::move(launched));
   if (!good) return;
   watch();
@@ -112,13 +113,13 @@ Status LocalServers::Keeper::launch_all() {
   return {};
 }
 
-// Until it is told to stop.
+// Watches the servers until stop() closes the pipe.
 void LocalServers::Keeper::watch() {
   for (;;) {
     std::vector<pollfd> wanted{{stop_[0].get(), POLLIN, 0}};
     auto next = SteadyClock::time_point::max();
     for (const Server& server : servers_) {
-      wanted.push_back({server.process.handle(), POLLIN, 0});  // poll leaves out what is below 0
+      wanted.push_back({server.process.handle(), POLLIN, 0});  // poll() skips negative ones
       wanted.push_back({server.process.ready(), POLLIN, 0});
       next = std::min(next, server.again);
     }
@@ -127,7 +128,7 @@ void LocalServers::Keeper::watch() {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - SteadyClock::now());
       timeout = static_cast<int>(std::max<std::int64_t>(0, left.count()));
     }
-    if (::poll(wanted.data(), wanted.size(), timeout) < 0) continue;  // a signal
+    if (::poll(wanted.data(), wanted.size(), timeout) < 0) continue;  // interrupted by a signal
     if (wanted[0].revents != 0) return;
     std::size_t at = 1;
     for (Server& server : servers_) {
@@ -189,7 +190,7 @@ Status LocalServers::Keeper::stop_all() {
 
 Status LocalServers::Keeper::start() {
   if (!open_pipe(stop_)) return system_failure(errno, "starting the servers");
-  // Signals are for other threads.
+  // The thread inherits a mask that leaves all signals to other threads.
   sigset_t every;
   sigset_t before;
   ::sigfillset(&every);

@@ -13,13 +13,13 @@ namespace s3oram {
 /// How long to wait for the servers before giving up on them.
 struct LocalServersPatience {
   std::chrono::milliseconds start{20'000};
-  std::chrono::milliseconds stop{20'000};     // then they are killed
-  std::chrono::milliseconds restart{200};     // after a first end; doubled with each that follows
-  std::chrono::milliseconds longest{10'000};  // at most this between two restarts
+  std::chrono::milliseconds stop{20'000};     // afterwards they are killed
+  std::chrono::milliseconds restart{200};     // before the first restart; doubled for each next one
+  std::chrono::milliseconds longest{10'000};  // limit of that doubling
 };
 
-/// Any thread. A thread of its own starts the servers, and starts one again that ended by itself;
-/// the kernel stops them when that thread ends, however this process ends.
+/// Thread-safe. A thread of its own starts the servers, and restarts one that ended by itself. The
+/// kernel stops them when that thread ends, however this process ends.
 class LocalServers {
  public:
   /// Starts servers 1..count and returns when all of them listen, at ipc://N.sock in
@@ -33,15 +33,16 @@ class LocalServers {
                                     LocalServersPatience patience = {},
                                     const std::filesystem::path& record_of_first = {});
 
-  /// Stops all servers and waits for them. An error says which one did not end well, or was not
-  /// running; all of them have ended in any case. Does nothing the second time.
+  /// Stops all servers and waits for them. They have ended even if it returns an error, which names
+  /// those that did not end well or were not running. Does nothing the second time.
   Status stop();
 
   /// Whether server `number` (1..count) runs.
   bool running(unsigned number) const;
-  /// How it ended, if it does not run: "(exit code 12): its last words; its log is ..."; or empty.
+  /// How server `number` ended, if it does not run: "(exit code 12): LAST LINE; its log is ...";
+  /// otherwise empty.
   std::string end(unsigned number) const;
-  /// How often it was started again.
+  /// How often server `number` was restarted.
   unsigned restarts(unsigned number) const;
 
   LocalServers(LocalServers&& other) noexcept;

@@ -1,3 +1,4 @@
+// Spawns one s3oramfs-serverd, waits for its readiness, and says how it ended.
 #include "oramcore/volume/server_process.h"
 
 #include <fcntl.h>
@@ -26,8 +27,8 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr mode_t kLogMode = 0600;
-// In the child: 0 to 2 as always, then the pipe, and nothing above. Whatever else is open here
-// (a mount's /dev/fuse above all) must not be kept alive by a server.
+// The child's descriptors are 0 to 2, this pipe, and nothing else: a server must not keep alive
+// anything that is open here (above all a mount's /dev/fuse).
 constexpr int kReadyFd = 3;
 
 std::string describe(int status) {
@@ -35,8 +36,8 @@ std::string describe(int status) {
   return fmt::format("signal {}", WTERMSIG(status));
 }
 
-// The folder's name must survive a power cut as what is put into it does; whoever made it may not
-// have come so far.
+// Makes a folder, and makes its name durable even if it exists: the process that made it may have
+// ended before it could.
 Status make_folder(const Path& folder) {
   std::error_code error;
   if (std::filesystem::create_directory(folder, error))
@@ -64,8 +65,8 @@ std::vector<std::string> arguments(const Path& serverd, const Path& store, unsig
   return all;
 }
 
-// posix_spawn leaves nothing to do between fork and exec, where almost nothing is allowed to a
-// process with threads.
+// Uses posix_spawn, so that no code of ours runs between fork and exec, where a process with
+// threads may do almost nothing.
 int spawn_server(const std::vector<std::string>& args, const Path& folder, const Path& log,
                  int ready, pid_t& pid) {
   posix_spawn_file_actions_t actions;
@@ -81,8 +82,8 @@ int spawn_server(const std::vector<std::string>& args, const Path& folder, const
   ::posix_spawn_file_actions_addclosefrom_np(&actions, kReadyFd + 1);
   ::posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
 
-  // Signals as after login, and a session of its own: Ctrl-C on a terminal is for the client, which
-  // still needs its servers to end well.
+  // Default signals and a session of its own: Ctrl-C on a terminal is for the client, which still
+  // needs its servers in order to end well.
   sigset_t none;
   sigset_t every;
   ::sigemptyset(&none);
@@ -102,7 +103,7 @@ int spawn_server(const std::vector<std::string>& args, const Path& folder, const
   return error;
 }
 
-// What is wrong with its store is wrong with the vault.
+// Maps a server's exit code to an error of the vault: a fault of its store is a fault of the vault.
 Errc why_it_ended(int status) {
   const Errc code = WIFEXITED(status) ? static_cast<Errc>(WEXITSTATUS(status)) : Errc::failed;
   switch (code) {
@@ -147,14 +148,14 @@ Status ServerProcess::launch() {
   S3O_TRY(make_folder(store_.parent_path()));
   S3O_TRY(make_folder(store_));
   std::error_code error;
-  std::filesystem::remove(run / fmt::format("{}.sock", number_), error);  // of a killed server
+  std::filesystem::remove(run / fmt::format("{}.sock", number_), error);  // a killed server's
   log_start_ = std::filesystem::file_size(log_, error);
   if (error) log_start_ = 0;
 
   Descriptor pipe[2];
   if (!open_pipe(pipe)) return system_failure(errno, "starting server {}", number_);
   ready_ = std::move(pipe[0]);
-  // Above the descriptors that the child's own files take.
+  // Moved above the descriptors that the child's own files take.
   Descriptor ready(::fcntl(pipe[1].get(), F_DUPFD_CLOEXEC, kReadyFd + 1));
   int failed = ready.get() < 0 ? errno
                                : spawn_server(arguments(program_, store_, number_, count_, record_),
@@ -183,15 +184,15 @@ Status ServerProcess::await_ready(SteadyTime deadline) {
   const bool news = await_readable(ready_.get(), deadline);
   if (news && take_readiness()) return {};
   ready_.close();
-  if (news && reap(deadline)) {  // it closed its end: it has ended, or is about to
+  if (news && reap(deadline)) {  // it closed its end of the pipe: it has ended, or is about to
     Error error{why_it_ended(status_),
                 fmt::format("server {} ended while starting {}", number_, end())};
     if (error.code == Errc::damaged_vault)
       error.message += fmt::format(
-          "; to make its shares anew from the other servers: move control.db* and slots away from "
+          "; to repair its shares from the other servers: move control.db* and slots away from "
           "{}, and run s3oramfs repair --server {} {}",
           store_.string(), number_, shell_word(vault_));
-    status_ = 0;  // told here, and not again when all are stopped
+    status_ = 0;  // reported here, and not again when all are stopped
     return fail(std::move(error));
   }
   return fail(Errc::unreachable, "server {} did not start in time: {}; its log is {}", number_,
@@ -223,7 +224,7 @@ void ServerProcess::signal(int number) {
   if (pid_ >= 0) ::kill(pid_, number);
 }
 
-// SIGTERM ends only a server that is not ready yet, and has nothing to lose.
+// SIGTERM kills only a server that is not ready yet, and has nothing to lose.
 bool ServerProcess::ended_well() const {
   return status_ == 0 || (WIFSIGNALED(status_) && WTERMSIG(status_) == SIGTERM);
 }

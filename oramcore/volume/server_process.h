@@ -1,4 +1,4 @@
-// One server of a local vault, as a child process of ours.
+// One server of a local vault, run as a child process.
 #pragma once
 
 #include <sys/types.h>
@@ -14,10 +14,10 @@ namespace s3oram {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-/// Whether `fd` became readable (or its other end closed) before the deadline.
+/// Waits until `fd` is readable, or its other end is closed. Returns false at the deadline.
 bool await_readable(int fd, SteadyTime deadline);
 
-/// Not thread-safe, and not movable. Whoever destroys it has reaped it.
+/// Not thread-safe, and not movable. Must be reaped before it is destroyed.
 class ServerProcess {
  public:
   /// Server `number` of `count` of the vault, which records what it reads and writes in `record`,
@@ -29,24 +29,25 @@ class ServerProcess {
 
   /// Runs the program. The kernel stops it when the calling thread ends, however it ends.
   Status launch();
-  /// Waits until it listens. Errors, with the last line of its log: unreachable, or what it says
-  /// of its store: damaged_vault, unsupported, disk_full.
+  /// Waits until it listens. Errors, with the last line of its log: unreachable, or, by its exit
+  /// code, what is wrong with its store: damaged_vault, unsupported, wrong_volume, disk_full.
   Status await_ready(SteadyTime deadline);
-  /// Its readiness has come, or its end: ready() is readable. Whether it listens.
+  /// To be called when ready() is readable. Returns whether the server listens; otherwise it has
+  /// ended.
   bool take_readiness();
-  /// Whether it has ended before the deadline.
+  /// Waits for its end and reaps it. Returns false at the deadline.
   bool reap(SteadyTime deadline);
   void signal(int number);
 
   unsigned number() const { return number_; }
   bool exists() const { return pid_ >= 0; }
-  /// How the last process ended, once it is reaped.
+  /// Whether the last process ended well, once it is reaped.
   bool ended_well() const;
-  /// "(exit code 12): its last words; its log is ..."
+  /// Returns "(exit code 12): LAST LINE; its log is ...".
   std::string end() const;
-  /// To poll: readable when the process has ended. -1 without a process.
+  /// A descriptor to poll: readable when the process has ended. -1 without a process.
   int handle() const { return handle_.get(); }
-  /// To poll: until readiness was taken; -1 afterwards.
+  /// A descriptor to poll for take_readiness(); -1 once that was called.
   int ready() const { return ready_.get(); }
 
  private:
@@ -57,8 +58,8 @@ class ServerProcess {
   pid_t pid_ = -1;
   Descriptor handle_;  // pidfd
   Descriptor ready_;
-  int status_ = 0;                // of waitpid
-  std::uintmax_t log_start_ = 0;  // size of the log before it was started
+  int status_ = 0;                // from waitpid()
+  std::uintmax_t log_start_ = 0;  // size of the log before this start
 };
 
 }  // namespace s3oram

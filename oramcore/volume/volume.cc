@@ -21,7 +21,7 @@
 namespace s3oram {
 namespace {
 
-/// Before anybody is asked.
+/// Checks that vault.db belongs to this volume, before any server is asked.
 Status check_owner(const Vault& vault, const VaultKeys& keys) {
   SealedDisk disk(keys.pages);
   S3O_TRY(check_page_key(vault.database(), *disk.page_key()));
@@ -41,7 +41,7 @@ RepairedVolume repaired(const Healed& healed) {
           .hindrance = healed.hindrance};
 }
 
-/// What a server is asked to do, for a sentence.
+/// Names what a server is asked to do, for use in a sentence.
 std::string_view words_of(MessageType type) {
   switch (type) {
     case MessageType::retrieve:
@@ -173,7 +173,7 @@ class OpenVolume final : public Volume {
   static double seconds(Duration duration) {
     return std::chrono::duration<double>(duration).count();
   }
-  /// On the connection's thread, as are the next two.
+  /// Runs on the connection's thread, like the next two.
   VolumeStatus::Server status_of(Party server, const EngineStatus::Server& told) const {
     const Traffic traffic = connection_->transport().traffic(server);
     const auto silent = silent_for(server, told.silent_for);
@@ -196,13 +196,13 @@ class OpenVolume final : public Volume {
     }
     return status;
   }
-  /// Also if nothing was committed since the file went.
+  /// Finds out that the file is gone even if nothing was committed since.
   std::string trouble_of_database(const EngineStatus& engine) const {
     if (engine.database) return engine.database->error.message;
     const Status there = database_file_.check();
     return there ? std::string() : there.error().message;
   }
-  /// A server that nobody asks shows in its connection alone.
+  /// Judges a server to which no request is open by its connection.
   std::optional<Duration> silent_for(Party server, std::optional<Duration> unanswered) const {
     const ZmqTransport& transport = connection_->transport();
     if (transport.state(server) == PeerState::connected) return unanswered;
@@ -237,11 +237,11 @@ class OpenVolume final : public Volume {
   Workers database_{1};
   Workers arithmetic_{std::max(1U, std::thread::hardware_concurrency())};
   std::unique_ptr<Connection> connection_;
-  std::unique_ptr<Engine> engine_;  // these two: on the connection's thread
+  std::unique_ptr<Engine> engine_;  // this and the next: used on the connection's thread
   std::optional<ScrubStatus> scrub_;
 };
 
-/// Nothing if there is no vault.db, or it is damaged.
+/// Returns nothing if vault.db does not exist or is damaged.
 Result<std::optional<FormerState>> former_state(const Vault& vault, Disk& disk) {
   std::error_code error;
   if (!std::filesystem::exists(vault.database(), error)) return std::nullopt;
@@ -263,7 +263,7 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
     co_return co_await servers.create(vault.config().params, options.deadline);
   });
   if (!created) return connection->explain(created);
-  // An init that was cut short may have come this far already.
+  // An earlier init, cut short, may have made vault.db already.
   SealedDisk disk(keys.pages);
   const Status state =
       ClientState::create(vault.database(), vault.config().params.first_height, disk);
@@ -317,12 +317,12 @@ namespace {
 Status check_usable(const Vault& vault, const VaultKeys& keys) {
   S3O_TRY(vault.require_ready());
   if (std::error_code error; !std::filesystem::exists(vault.database(), error))
-    return fail(Errc::damaged_vault, "{} is gone: s3oramfs restore {} makes it anew",
+    return fail(Errc::damaged_vault, "{} is gone: s3oramfs restore {} rebuilds it",
                 vault.database().string(), shell_word(vault.directory()));
   return check_owner(vault, keys);
 }
 
-/// Of a local vault, for those of these servers whose stores are gone.
+/// Makes the stores that are gone, of these servers of a local vault.
 Status make_stores(const Vault& vault, const std::set<Party>& servers) {
   if (!vault.config().local) return {};
   std::vector<Party> gone;
@@ -335,13 +335,13 @@ Status make_stores(const Vault& vault, const std::set<Party>& servers) {
   return {};
 }
 
-/// The servers that a repair has to do with before it can open the volume.
+/// The servers that a repair has to deal with before it can open the volume.
 struct Unfit {
   std::set<Party> lost;     // they hold no volume
-  std::set<Party> lacking;  // they have lost their shares alone
+  std::set<Party> lacking;  // they have lost only their shares
 };
 
-/// Among `servers`. Errors: another one lacks its shares (wrong_volume).
+/// Finds them among `servers`. Errors: wrong_volume (another server lacks its shares).
 Task<Result<Unfit>> find_unfit(Servers& all, const VolumeId& volume, const std::set<Party>& servers,
                                Duration patience) {
   S3O_CO_ASSIGN(const auto hellos, co_await all.hello(patience));
@@ -359,8 +359,8 @@ Task<Result<Unfit>> find_unfit(Servers& all, const VolumeId& volume, const std::
   co_return unfit;
 }
 
-/// Of these servers those that hold no volume take their places again, and those that have lost
-/// their shares are told that these are to be made anew.
+/// Re-enrols those of these servers that hold no volume, and tells those that have lost their
+/// shares to expect new ones.
 Result<std::set<Party>> reenrol(Connection& connection, const Vault& vault, Disk& disk,
                                 const std::set<Party>& servers, const VolumeOptions& options) {
   const VaultConfig& config = vault.config();
@@ -411,7 +411,7 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
     reenrolled = std::move(taken);
   }
   OpenVolume volume(vault, keys, std::move(connection));
-  // An eviction would move what is damaged at too many servers, and so give it up.
+  // An eviction would move slots that are damaged at too many servers, and so give them up.
   S3O_TRY(volume.start(keys, options, Engine::Evictions::none));
   const auto healed = volume.scrub(servers, options.progress);
   Status closed = volume.close();

@@ -1,5 +1,5 @@
 // A volume in use: the client engine on its own thread, its transport, its work pool and, in a
-// local vault, the three server processes. What the file system daemon opens and closes.
+// local vault, the server processes. The file system daemon opens and closes it.
 #pragma once
 
 #include <chrono>
@@ -19,12 +19,12 @@
 
 namespace s3oram {
 
-/// What Volume::repair() has done, or a scrub.
+/// What Volume::repair() or a scrub has done.
 struct RepairedVolume {
-  std::set<Party> reenrolled;             // servers that have taken their places again
+  std::set<Party> reenrolled;             // servers that took their places again
   std::map<Party, std::uint64_t> healed;  // shares, by server
   std::uint64_t lost = 0;                 // slots that are damaged at too many servers
-  std::string hindrance;  // why the servers could not send each other shares; or empty
+  std::string hindrance;  // why the servers could not send each other shares; empty if they could
 };
 
 /// A scrub of a volume in use: the one under way, or the last one.
@@ -32,7 +32,7 @@ struct ScrubStatus {
   bool running = true;
   std::uint64_t looked_at = 0, of = 0;  // buckets
   RepairedVolume found;                 // so far
-  std::optional<Error> failure;         // why it ended before its end
+  std::optional<Error> failure;         // why it was cut short
 };
 
 /// A snapshot of counters, for `status`.
@@ -40,15 +40,15 @@ struct VolumeStatus {
   struct Server {
     std::string address;
     bool answering = false;
-    double silent_seconds = 0;  // for how long it has not been
-    // What it has answered because of its disk or its store; or what it does instead of answering
-    // ("does not know ..."), if that is known; or empty.
+    double silent_seconds = 0;  // how long it has not been answering
+    // The error that it answers because of its disk or its store, or what it does instead of
+    // answering ("does not know ..."), if that is known; or empty.
     std::string trouble;
     Errc trouble_code = Errc::ok;
-    // What it should have done long ago, although it answers: "a root write"; or empty.
+    // What it should have done long ago, although it answers, such as "a root write"; or empty.
     std::string stalled_at;
     double stalled_seconds = 0;
-    unsigned restarts = 0;  // by us, of a local vault's server that ended by itself
+    unsigned restarts = 0;  // how often we restarted it, in a local vault, after it ended by itself
     std::uint64_t bytes_sent = 0;
     std::uint64_t bytes_received = 0;
   };
@@ -61,7 +61,7 @@ struct VolumeStatus {
   bool evicting = false;            // one is under way
   std::uint64_t evictions_due = 0;  // full groups of accesses, with the one under way
   double evicting_seconds = 0;      // the one under way
-  std::uint64_t unreadable = 0;     // blocks that could not be read when last asked for
+  std::uint64_t unreadable = 0;     // blocks whose last read failed
   std::string failure;              // why the volume cannot go on; or empty
   std::string database_trouble;     // why commits of vault.db fail; or empty
   double committing_seconds = 0;    // the commit under way
@@ -78,46 +78,45 @@ struct VolumeOptions {
   Metrics* metrics = &unread_metrics();
 };
 
-/// What Volume::rebuild() has found.
+/// What Volume::rebuild() found.
 struct RebuiltVolume {
   std::vector<BlockId> backup;   // the blocks that were written as parts of a backup, ascending
   std::uint64_t blocks = 0;      // of any kind
-  std::uint64_t damaged = 0;     // slots that too few servers agree on: what they held is lost
-  bool former_was_last = false;  // vault.db is there, and nobody has used the volume since
+  std::uint64_t damaged = 0;     // slots on which too few servers agree: their content is lost
+  bool former_was_last = false;  // there is a vault.db, and nobody has used the volume since it
 };
 
 /// With a local vault, the process's working directory becomes the vault's run/.
 class Volume {
  public:
-  /// Makes vault.db and the volume at every server, for a vault just created, and marks the vault
-  /// ready. All servers are asked first; nothing is made unless all answer and are free. After an
-  /// error, or when it was cut short, it can be called again.
+  /// Makes vault.db, and the volume at every server, for a vault just created, and marks the vault
+  /// ready. Asks all servers first, and makes nothing unless all answer and are free. Can be called
+  /// again after an error or a crash.
   static Status create(Vault& vault, const VaultKeys& keys, const VolumeOptions& options);
 
-  /// Starts everything and recovers from whatever happened last time. `vault` is locked and must
-  /// outlive the volume. Errors: unreachable, refused_key, wrong_volume, stale_vault, ...
+  /// Starts everything and recovers from an earlier crash. `vault` is locked and must outlive the
+  /// volume. Errors: unreachable, refused_key, wrong_volume, stale_vault, ...
   static Result<std::unique_ptr<Volume>> open(Vault& vault, const VaultKeys& keys,
                                               const VolumeOptions& options);
 
-  /// Makes vault.db's part of the volume anew, for a vault whose vault.db is lost or damaged, from
-  /// what the servers hold (rebuild.h), in `file`, which must not be there, or be empty; as
-  /// vault.db it can be opened. Until then the vault.db that is there can be, if it could before.
-  /// `options.progress` is told now and then how far it is. After an error, or when it was cut
-  /// short, it can be called again. Any other client of the volume is shut out.
-  /// Errors: exists, unreachable, refused_key, wrong_volume (also: a server's store was set back),
-  /// unsupported (a server is older) ...
+  /// Rebuilds the volume's part of a lost or damaged vault.db from what the servers hold
+  /// (rebuild.h), in `file`, which must be missing or empty, and which can be opened once it is
+  /// vault.db. Until then the present vault.db can be opened, if it could before. Reports its
+  /// progress to `options.progress`. Can be called again after an error or a crash. Shuts out any
+  /// other client of the volume. Errors: exists, unreachable, refused_key, wrong_volume (also: a
+  /// server's store was set back), unsupported (a server is older) ...
   static Result<RebuiltVolume> rebuild(Vault& vault, const VaultKeys& keys,
                                        const VolumeOptions& options,
                                        const std::filesystem::path& file);
 
-  /// Has these servers look at every slot that they hold, and heals what is damaged from the
-  /// others' shares; of all servers also what does not fit together. Those that hold no volume,
-  /// because their store is lost and they were given an empty one, or that have lost their shares
-  /// alone, take their places in the volume again before that; of a local vault such a store is
-  /// made. Without `servers`: all of them, and none is empty. `options.progress` is told now and
-  /// then how far it is. After an error, or when it was cut short, it can be called again; a volume
-  /// whose servers all have their places can also be opened. Errors as of open(), and disk_full,
-  /// usage (there is no such server), unsupported (a server is older).
+  /// Repairs these servers. First re-enrols those that hold no volume (their store was lost, and
+  /// they were given an empty one) or that have lost only their shares; of a local vault, a missing
+  /// store is made. Then has the servers check every slot that they hold, and heals damaged ones
+  /// from the others' shares. Without `servers` checks all of them, none of which may be empty, and
+  /// heals also shares that do not fit together. Reports its progress to `options.progress`. Can be
+  /// called again after an error or a crash. A volume whose servers all have their places can also
+  /// be opened. Errors: those of open(), and disk_full, usage (there is no such server),
+  /// unsupported (a server is older).
   static Result<RepairedVolume> repair(Vault& vault, const VaultKeys& keys,
                                        const VolumeOptions& options, std::set<Party> servers);
   virtual ~Volume() = default;
@@ -125,15 +124,16 @@ class Volume {
   virtual BlockDevice& device() = 0;
   /// Any thread.
   virtual VolumeStatus status() = 0;
-  /// What each server has sent and received since it was started, on its links to the client
-  /// (party 0) and to the other servers; nothing of one that does not answer within a second. Any
-  /// thread.
+  /// Returns what each server has sent and received since it was started, on its links to the
+  /// client (party 0) and to the other servers; nothing for one that does not answer within a
+  /// second. Any thread.
   virtual std::vector<std::vector<LinkTraffic>> server_traffic() = 0;
-  /// Has all servers look at all that they hold, as repair() without `servers`, beside the
-  /// accesses; status() tells of it, and close() ends it. Does nothing if one is under way. Any
-  /// thread.
+  /// Starts a scrub: all servers check all that they hold, as in repair() without `servers`, while
+  /// accesses go on. status() reports it, and close() ends it. Does nothing if one is under way.
+  /// Any thread.
   virtual void begin_scrub() = 0;
-  /// Commits, waits for it and stops all threads and local servers. The device is dead afterwards.
+  /// Commits, waits for the commit, and stops all threads and local servers. The device must not be
+  /// used afterwards.
   virtual Status close() = 0;
 };
 

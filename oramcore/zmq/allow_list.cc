@@ -18,7 +18,8 @@ std::optional<unsigned short> parse_bits(std::string_view text, unsigned short m
   return bits;
 }
 
-/// An address with bits set behind the prefix is more likely a slip than a network.
+/// Whether no bit is set behind the prefix: if one is, the address is likelier a slip than a
+/// network.
 bool is_exact(const Network& network) {
   return std::visit([](const auto& one) { return one == one.canonical(); }, network);
 }

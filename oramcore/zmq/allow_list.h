@@ -19,7 +19,8 @@ using Network = std::variant<asio::ip::network_v4, asio::ip::network_v6>;
 /// Reads "ADDRESS" or "ADDRESS/BITS", in numbers. Errors: usage.
 Result<Network> parse_network(const std::string& text);
 
-/// An address without the disguise of one of IPv4 in IPv6 (::ffff:a.b.c.d).
+/// Returns an IPv4 address for one that is mapped into IPv6 (::ffff:a.b.c.d), and any other as it
+/// is.
 asio::ip::address plain(const asio::ip::address& address);
 
 /// Whether `address` is in one of the networks. An empty list admits every address.

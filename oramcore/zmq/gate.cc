@@ -1,4 +1,4 @@
-// Stands before a server's TCP port: see gate.h.
+// Takes strangers through the CURVE handshake before ZeroMQ sees them: see gate.h.
 #include "oramcore/zmq/gate.h"
 
 #include <ifaddrs.h>
@@ -34,19 +34,19 @@ using boost::system::error_code;
 using Tcp = asio::ip::tcp;
 using Unix = asio::local::stream_protocol;
 
-constexpr std::chrono::milliseconds kPause{100};  // when no connection can be taken
+constexpr std::chrono::milliseconds kPause{100};  // after a connection could not be accepted
 constexpr int kBacklog = 1024;
 constexpr std::size_t kBuffer = 128 << 10;  // of each direction of a connection that is admitted
 constexpr std::size_t kFrameOverhead = 64;  // CURVE's nonce and tag
 
-// A dead link is noticed by TCP.
+// How TCP notices a dead link.
 constexpr int kIdleS = 10, kProbeS = 5, kProbes = 3, kUnackedMs = 20'000;
 
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
 [[noreturn]] void give_up(int error) { throw std::system_error(error, std::generic_category()); }
 
-/// The address of an interface, as "eth0".
+/// Returns the IPv4 address of an interface such as "eth0".
 asio::ip::address address_of_interface(const std::string& name) {
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) give_up(errno);
@@ -65,7 +65,7 @@ Tcp::endpoint where(const std::string& endpoint) {
   const auto colon = rest.rfind(':');
   std::string host = rest.substr(0, colon);
   const std::string port_text = rest.substr(colon + 1);
-  std::uint16_t port = 0;  // of "*": any
+  std::uint16_t port = 0;  // stays 0, any port, for "*"
   std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
   if (host == "*") return {asio::ip::address_v6::any(), port};
   if (host.front() == '[') host = host.substr(1, host.size() - 2);
@@ -86,7 +86,7 @@ GateLimits within_descriptors(GateLimits limits) {
   if (::getrlimit(RLIMIT_NOFILE, &open) != 0) return limits;
   const auto share = std::max<std::size_t>(2, static_cast<std::size_t>(open.rlim_cur) / 8);
   limits.silent = std::min(limits.silent, share);
-  limits.knocking = std::min(limits.knocking, share / 2);  // each has two
+  limits.knocking = std::min(limits.knocking, share / 2);  // each holds two descriptors
   return limits;
 }
 
@@ -94,7 +94,7 @@ GateLimits within_descriptors(GateLimits limits) {
 void listen(Tcp::acceptor& acceptor, Tcp::endpoint at, bool any_address) {
   error_code error;
   acceptor.open(at.protocol(), error);
-  if (error == asio::error::address_family_not_supported && any_address) {  // without IPv6
+  if (error == asio::error::address_family_not_supported && any_address) {  // no IPv6 here
     at = {asio::ip::address_v4::any(), at.port()};
     acceptor.open(at.protocol(), error);
   }
@@ -117,13 +117,14 @@ void tune(Tcp::socket& socket) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnackedMs);
 }
 
-/// Whom a connection counts for: an address of IPv4; of IPv6, where one machine has many, its /64.
+/// The network for which a connection counts: an IPv4 address, or the /64 of an IPv6 address, of
+/// which one machine has many.
 Network network_of(const asio::ip::address& address) {
   if (address.is_v4()) return asio::ip::network_v4(address.to_v4(), 32);
   return asio::ip::network_v6(asio::ip::address_v6(address.to_v6().to_bytes()), 64).canonical();
 }
 
-/// The next frame, whole. False: there is none, or it is none of a handshake.
+/// Reads one whole frame. Returns false if there is none, or if it is not one of a handshake.
 template <class Socket>
 Task<bool> read_frame(Socket& from, Bytes& frame) {
   error_code error;
@@ -157,7 +158,7 @@ bool is_ready(ByteSpan frame) {
 
 }  // namespace
 
-/// One connection.
+/// One connection, from a party outside to ZeroMQ inside.
 class Visit : public std::enable_shared_from_this<Visit> {
  public:
   Visit(Tcp::socket socket, const Tcp::endpoint& from)
@@ -175,7 +176,7 @@ class Visit : public std::enable_shared_from_this<Visit> {
     });
   }
   void stay() { deadline_.cancel(); }
-  /// Whatever waits for it ends with an error.
+  /// Operations that wait for the connection end with an error.
   void close() {
     error_code ignored;
     outer.close(ignored);
@@ -273,7 +274,7 @@ Task<void> Gate::accept_all() {
     error_code error;
     Tcp::endpoint from;
     Tcp::socket socket = co_await acceptor_.async_accept(from, into(error));
-    if (error) {  // out of descriptors, perhaps
+    if (error) {  // perhaps there are no descriptors left
       silent_.close_oldest();
       pause.expires_after(kPause);
       co_await pause.async_wait(into(error));
@@ -337,7 +338,7 @@ Task<bool> Gate::handshake(Visit& visit) {
   co_return co_await be_judged(visit);
 }
 
-/// Reads the greeting and the HELLO, and answers the greeting. `said`: both, for ZeroMQ.
+/// Reads the greeting and the HELLO, and answers the greeting. `said` receives both, for ZeroMQ.
 Task<bool> Gate::hear_hello(Visit& visit, Bytes& said) {
   static constexpr zmtp::Greeting ours = zmtp::curve_greeting();
   if (!co_await write_all(visit.outer, ours)) co_return false;
@@ -356,7 +357,7 @@ Task<bool> Gate::hear_hello(Visit& visit, Bytes& said) {
   co_return true;
 }
 
-/// Whether it was made with our public key.
+/// Whether a HELLO was made with our public key.
 bool Gate::is_for_us(ByteSpan hello) const {
   const std::size_t header = zmtp::header_size(hello[0]);
   static constexpr std::string_view kName("\x05HELLO", 6);
@@ -373,8 +374,8 @@ bool Gate::is_for_us(ByteSpan hello) const {
                                 body.data() + zmtp::kHelloKey, keys_.secret_key.data()) == 0;
 }
 
-/// Passes the INITIATE on, and ZeroMQ's answer back. One at a time, so that whoever judges the key
-/// can be told where it comes from.
+/// Passes the INITIATE on, and ZeroMQ's answer back. One connection at a time, so that the ZAP
+/// handler, which judges the key, can be told where it comes from.
 Task<bool> Gate::be_judged(Visit& visit) {
   Bytes frame;
   if (!co_await read_frame(visit.outer, frame)) co_return false;

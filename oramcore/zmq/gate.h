@@ -1,12 +1,12 @@
-// Stands before a server's TCP port: ZeroMQ, which has no bounds for strangers, sees a connection
-// only once it has begun CURVE's handshake with this server's key.
+// Listens at a server's TCP port in place of ZeroMQ, which sets no bounds for strangers. ZeroMQ
+// sees a connection only once it has begun CURVE's handshake with this server's key.
 //
-// A connection comes in, and waits among the silent ones. Its greeting and its HELLO are read here.
-// A HELLO shows that the other side knows the server's public key; the connection then waits among
-// those that have knocked, and ZeroMQ is connected to over a unix socket. Commands of the handshake
-// are passed on one by one, none longer than 1 KiB, until ZeroMQ says READY: it has found the other
-// side's key admitted. From then on bytes are passed on, and only the sizes of frames are looked
-// at. So what a stranger can make the server hold is a few hundred small records and sockets.
+// A new connection waits among the silent ones until the gate has read its greeting and its HELLO.
+// A HELLO shows that the other side knows the server's public key. The connection then waits among
+// those that have knocked, and the gate connects to ZeroMQ over a unix socket. It passes on the
+// commands of the handshake one by one, none longer than 1 KiB, until ZeroMQ answers READY: the
+// other side's key is admitted. From then on the gate passes bytes on, and looks only at the sizes
+// of frames. So a stranger can make the server hold a few hundred small records and sockets.
 #pragma once
 
 #include <atomic>
@@ -30,13 +30,13 @@ namespace s3oram {
 
 class Visit;
 
-/// Connections that are not admitted yet: so many in all, and of one network. One that comes too
-/// many takes the place of the oldest, of its own network first, so that strangers crowd out each
-/// other. One executor; not thread-safe.
+/// Connections that are not admitted yet: at most `most` in all and `most_of_one` from one network.
+/// One too many takes the place of the oldest, of its own network first, so that strangers crowd
+/// out each other. One executor; not thread-safe.
 class WaitingRoom {
  public:
   WaitingRoom(std::size_t most, std::size_t most_of_one) : most_(most), of_one_(most_of_one) {}
-  /// Returns the address of the one that had to go; empty: none.
+  /// Returns the address of the connection that had to go; empty if none had to.
   std::string enter(Visit& visit);
   void leave(Visit& visit);
   void close_oldest();
@@ -49,8 +49,8 @@ class WaitingRoom {
 };
 
 struct GateLimits {
-  std::size_t silent = 256, silent_of_one = 64;     // that have not sent a HELLO
-  std::size_t knocking = 64, knocking_of_one = 16;  // that have
+  std::size_t silent = 256, silent_of_one = 64;     // have not sent a HELLO
+  std::size_t knocking = 64, knocking_of_one = 16;  // have sent one
   std::chrono::milliseconds patience{3'000};        // from the connection to READY
 };
 
@@ -64,18 +64,18 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  /// As parse_endpoint would return it, with the port that "*" became.
+  /// The endpoint as parse_endpoint() would return it, with the port that "*" became.
   const std::string& endpoint() const { return endpoint_; }
-  /// Connections that send a longer message are closed. Any thread.
+  /// Closes connections that send a longer message. Any thread.
   void limit_messages(std::size_t largest) { largest_message_ = largest; }
-  /// Whose key ZeroMQ asks about at the moment, as ADDRESS:PORT: one connection at a time is at
-  /// this step. Any thread.
+  /// The ADDRESS:PORT of the connection whose key ZeroMQ is asking about; only one connection at a
+  /// time is at this step. Any thread.
   std::string being_judged() const;
 
  private:
   Task<void> accept_all();
   Task<void> serve(std::shared_ptr<Visit> visit);
-  /// Whether it is admitted.
+  /// Returns whether the connection is admitted.
   Task<bool> handshake(Visit& visit);
   Task<bool> hear_hello(Visit& visit, Bytes& said);
   Task<bool> be_judged(Visit& visit);

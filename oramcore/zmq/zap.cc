@@ -12,10 +12,9 @@
 namespace s3oram {
 namespace {
 
-constexpr std::chrono::milliseconds kPauseAfterError{
-    100};  // after an error, which may come again at once
+constexpr std::chrono::milliseconds kPauseAfterError{100};  // it may come again at once
 
-// Frames of a request, in RFC 27's order, behind those of a ROUTER.
+// The frames of a request: those of a ROUTER, then RFC 27's in its order.
 enum Frame : std::size_t {
   kConnection,
   kDelimiter,
@@ -33,7 +32,7 @@ std::chrono::nanoseconds now() { return std::chrono::steady_clock::now().time_si
 
 }  // namespace
 
-// A ROUTER, unlike a REP, can take the next request although one could not be answered.
+// A ROUTER, unlike a REP, can take the next request even if it could not answer the last one.
 ZapHandler::ZapHandler(zmq::context_t& context, Admitted admitted,
                        std::function<std::string()> address)
     : socket_(context, zmq::socket_type::router),
@@ -72,7 +71,7 @@ void ZapHandler::run() {
 void ZapHandler::answer_one() {
   std::vector<zmq::message_t> request;
   if (!zmq::recv_multipart(socket_, std::back_inserter(request))) return;
-  if (request.size() <= kRequestId) return;  // to whom, and to what?
+  if (request.size() <= kRequestId) return;  // too short to be answered
   const std::string user = judge(request);
   const std::string_view code = user.empty() ? "400" : "200";
   const std::string_view text = user.empty() ? "key not known here" : "OK";
@@ -110,7 +109,8 @@ std::string ZapHandler::judge(const std::vector<zmq::message_t>& request) {
   return {};
 }
 
-// Anyone who reaches the port can cause a warning: they must not fill the disk.
+// Anyone who reaches the port can cause these warnings, so they are limited: they must not fill the
+// disk.
 void ZapHandler::warn_refused(const std::string& why) {
   if (refusals_.pass(now()))
     spdlog::warn("refused a connection from {}: {}{}", address_(), why, refusals_.more());

@@ -15,32 +15,33 @@
 
 namespace s3oram {
 
-/// Listeners set this ZAP domain. They also drop messages without a "User-Id", so that nobody is
-/// heard should the handler be missing: ZeroMQ itself would admit everybody then.
+/// The ZAP domain of our listeners. They also drop messages without a "User-Id": without a handler
+/// ZeroMQ would admit everybody.
 inline constexpr const char* kZapDomain = "s3oramfs";
 
-/// Answers on a thread of its own, which goes on after every error. The party's number becomes the
-/// connection's "User-Id". Thread-safe.
+/// Answers ZeroMQ's requests on a thread of its own, which goes on after every error. The party's
+/// number becomes the connection's "User-Id". Thread-safe.
 class ZapHandler {
  public:
   using Admitted = std::map<PublicKey, Party>;
 
-  /// Binds before any listener of `context` may; throws zmq::error_t or std::system_error.
-  /// `address` says where the connection comes from whose key is asked about; the thread calls it.
+  /// Must be constructed before any listener of `context` binds. `address`, called on the handler's
+  /// thread, returns where the connection comes from whose key is being judged. Throws zmq::error_t
+  /// or std::system_error.
   ZapHandler(zmq::context_t& context, Admitted admitted, std::function<std::string()> address);
-  /// Call context.shutdown() before: it ends the thread.
+  /// Joins the thread. Call context.shutdown() first, which ends it.
   ~ZapHandler();
   ZapHandler(const ZapHandler&) = delete;
   ZapHandler& operator=(const ZapHandler&) = delete;
 
-  /// From now on; connections that are there stay.
+  /// Replaces the admitted keys. Connections that are open stay.
   void admit(Admitted admitted);
 
  private:
   void run();
-  /// Waits for one request and answers it. Throws what fails.
+  /// Waits for one request and answers it. Throws zmq::error_t.
   void answer_one();
-  /// The user id for this request's frames; empty: refused.
+  /// Returns the user id for a request's frames; empty if it is refused.
   std::string judge(const std::vector<zmq::message_t>& request);
   void warn_refused(const std::string& why);
 

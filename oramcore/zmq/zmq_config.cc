@@ -1,3 +1,4 @@
+// Checks a transport's configuration, so that errors name the server and the reason.
 #include "oramcore/zmq/zmq_config.h"
 
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 namespace s3oram {
 namespace {
 
-// An endpoint in the form that parse_endpoint returns.
+// Refuses an endpoint that is not in the form that parse_endpoint() returns.
 Status check_endpoint(const std::string& endpoint) {
   S3O_ASSIGN(const auto parsed, parse_endpoint(endpoint));
   if (parsed != endpoint)
@@ -85,7 +86,7 @@ Result<ZapHandler::Admitted> admitted_keys(const ZmqConfig& config,
 Status check_ipc_free(const std::string& endpoint) {
   const std::string path = ipc_path(endpoint);
   struct stat found {};
-  if (::lstat(path.c_str(), &found) != 0) return {};  // free, or bind will say what is wrong
+  if (::lstat(path.c_str(), &found) != 0) return {};  // free, or bind will fail and say why
   if (!S_ISSOCK(found.st_mode))
     return fail(Errc::exists, "listening on {}: there is something that is not a socket", endpoint);
   sockaddr_un address{};
@@ -93,7 +94,7 @@ Status check_ipc_free(const std::string& endpoint) {
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0) return system_failure(errno, "listening on {}", endpoint);
-  // EAGAIN, too, comes from a listener.
+  // Only ECONNREFUSED means that nobody listens: EAGAIN comes from a listener, too.
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
       errno != ECONNREFUSED)
     return fail(Errc::exists, "listening on {}: another process listens there; stop it first",

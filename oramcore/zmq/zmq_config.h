@@ -1,4 +1,4 @@
-// What can be known to be wrong with a ZmqConfig before any socket is opened.
+// The checks of a ZmqConfig that need no open socket.
 #pragma once
 
 #include "oramcore/base/error.h"
@@ -7,15 +7,16 @@
 
 namespace s3oram {
 
-/// Endpoints, numbers and keys. Errors: usage.
+/// Checks endpoints, numbers and keys. Errors: usage.
 Status check(const ZmqConfig& config);
 
-/// Which keys are whose, for a listener. Errors: usage (two parties with one key).
+/// Returns the keys that a listener admits, and whose they are. Errors: usage (two parties with one
+/// key).
 Result<ZapHandler::Admitted> admitted_keys(const ZmqConfig& config,
                                            const std::vector<PublicKey>& clients);
 
-/// Whether an ipc endpoint is free to listen on (ZeroMQ would take it from another process).
-/// Errors: exists (somebody listens there, or the path is something else than a socket).
+/// Checks that an ipc endpoint is free: ZeroMQ would take it from another process. Errors: exists
+/// (a process listens there, or the path is not a socket).
 Status check_ipc_free(const std::string& endpoint);
 
 }  // namespace s3oram

@@ -1,3 +1,4 @@
+// Keeps a connection to one server open, and says why when it cannot.
 #include "oramcore/zmq/zmq_peer.h"
 
 #include <spdlog/spdlog.h>
@@ -13,7 +14,7 @@ namespace s3oram {
 namespace {
 
 constexpr std::chrono::seconds kReopenAfter{1};
-constexpr std::chrono::milliseconds kDying{500};  // longer than a killed process takes
+constexpr std::chrono::milliseconds kDying{500};  // longer than a killed process takes to end
 
 constexpr int kEvents = ZMQ_EVENT_CONNECT_DELAYED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_CLOSED |
                         ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
@@ -51,7 +52,7 @@ void ZmqPeer::close() {
 
 zmq::socket_t ZmqPeer::make_dealer() {
   auto dealer = open_zmq_socket(context_, zmq::socket_type::dealer, largest_message_);
-  // Nothing is queued for a server that is not there: Rpc sends it again.
+  // Nothing is queued for a server that is not connected: Rpc sends it again.
   dealer.set(zmq::sockopt::immediate, true);
   if (is_tcp(address_.endpoint)) {
     dealer.set(zmq::sockopt::ipv6, wants_ipv6(address_.endpoint));
@@ -63,7 +64,7 @@ zmq::socket_t ZmqPeer::make_dealer() {
 }
 
 zmq::socket_t ZmqPeer::make_monitor(zmq::socket_t& dealer) {
-  // Within one context every name is used once: the last peer's monitor may still be closing.
+  // Every name is used once in a context, because an earlier monitor may still be closing.
   static std::atomic<std::uint64_t> serial{0};
   const std::string name = "inproc://monitor-" + std::to_string(serial++);
   if (zmq_socket_monitor(dealer.handle(), name.c_str(), kEvents) != 0) throw zmq::error_t();
@@ -117,8 +118,8 @@ void ZmqPeer::on_event(std::uint16_t event) {
       become(PeerState::refused);
       break;
     case ZMQ_EVENT_DISCONNECTED:
-      // A server that is killed does so too, for a moment. With a wrong key neither side can tell
-      // the other what is wrong.
+      // Before the handshake has succeeded, this means a wrong key, of which neither side can tell
+      // the other; but a server that is killed does so too, for a moment.
       if (!broken_off_) broken_off_ = std::chrono::steady_clock::now();
       if (state_ == PeerState::connecting && address_.key &&
           std::chrono::steady_clock::now() - *broken_off_ >= kDying) {
@@ -134,7 +135,7 @@ void ZmqPeer::on_event(std::uint16_t event) {
       }
       reopen_later();
       break;
-    case ZMQ_EVENT_CLOSED:  // nobody listens there now; whoever comes back may be another
+    case ZMQ_EVENT_CLOSED:  // nobody listens there now, and another server may do so next
       broken_off_.reset();
       become(PeerState::connecting);
       break;
@@ -143,8 +144,8 @@ void ZmqPeer::on_event(std::uint16_t event) {
   }
 }
 
-// ZeroMQ gives a connection up for good after a refused key, an oversized message or anything else
-// that it calls a protocol error.
+// ZeroMQ gives up a connection for good after a refused key, an oversized message or any other
+// protocol error, so it is opened again here.
 void ZmqPeer::reopen_later() {
   reopen_.expires_after(kReopenAfter);
   reopen_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {

@@ -1,4 +1,4 @@
-// Our connection to one server: a DEALER socket, and what became of it.
+// Our connection to one server: a DEALER socket and its state.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -13,12 +13,12 @@
 
 namespace s3oram {
 
-/// On an ipc link parties tell who they are by the routing id: this bit and their number, then
-/// kIpcNonce random bytes. Trusted, because the uid is the same. (ZeroMQ's own ids begin with 0.)
+/// On an ipc link the routing id says who a party is: this bit and its number, then kIpcNonce
+/// random bytes. It is trusted because the uid is ours. (ZeroMQ's own ids begin with 0.)
 inline constexpr std::uint8_t kIpcParty = 0x80;
 inline constexpr std::size_t kIpcNonce = 8;
 
-/// Everything on the executor. Must be held by a shared_ptr.
+/// Used on the executor only. Must be held by a shared_ptr.
 class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
  public:
   using Handler = std::function<void(zmq::message_t& message)>;
@@ -34,7 +34,7 @@ class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
   void close();
   bool send(Bytes message) { return dealer_ && dealer_->send(std::move(message)); }
   PeerState state() const { return state_; }
-  /// Since when that is its state.
+  /// When the state last changed.
   std::chrono::steady_clock::time_point since() const { return since_; }
 
  private:
@@ -53,7 +53,7 @@ class ZmqPeer : public std::enable_shared_from_this<ZmqPeer> {
   Handler handler_;
   Connected connected_;
   PeerState state_ = PeerState::connecting;
-  // Since when connections break off before they are secure.
+  // When connections began to break off before the handshake was done.
   std::optional<std::chrono::steady_clock::time_point> broken_off_;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::shared_ptr<ZmqSocket> dealer_;

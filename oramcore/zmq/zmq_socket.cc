@@ -1,3 +1,4 @@
+// Reads one ZeroMQ socket when its descriptor signals, without ever blocking the executor.
 #include "oramcore/zmq/zmq_socket.h"
 
 #include <array>
@@ -10,10 +11,10 @@
 namespace s3oram {
 namespace {
 
-// So many messages are handed over before others on the executor get their turn.
+// How many messages are handed over before other work on the executor may run.
 constexpr int kBatch = 64;
 constexpr std::size_t kMostFrames = 2;
-// Messages queued for a connection; the senders' own credit keeps far below.
+// Messages queued for a connection; the senders' own limits keep far below.
 constexpr int kHighWaterMark = 1000;
 // CURVE's nonce, tag and headers count against ZMQ_MAXMSGSIZE.
 constexpr std::int64_t kSocketOverhead = 64;
@@ -22,8 +23,8 @@ constexpr int kReconnectFirstMs = 50;
 constexpr int kReconnectLastMs = 1000;
 constexpr int kConnectTimeoutMs = 5000;
 constexpr int kHandshakeTimeoutMs = 3000;  // as the gate has it
-// A beat waits behind a large message on a slow link, so its timeout is long; a link that is dead
-// is noticed sooner by TCP itself.
+// A heartbeat waits behind a large message on a slow link, so its timeout is long. TCP notices a
+// dead link sooner.
 constexpr int kHeartbeatMs = 10'000;
 constexpr int kHeartbeatTimeoutMs = 60'000;
 constexpr int kTcpIdleS = 10;
@@ -31,8 +32,8 @@ constexpr int kTcpProbeS = 5;
 constexpr int kTcpProbes = 3;
 constexpr int kTcpUnackedMs = 20'000;
 
-// A thread of ZeroMQ's frees what it has sent. ThreadSanitizer does not see how the message came
-// there, and is told.
+// A ZeroMQ thread frees a message once it is sent. ThreadSanitizer does not see how the message got
+// there, so it is told.
 void give([[maybe_unused]] Bytes* bytes) {
 #ifdef __SANITIZE_THREAD__
   __tsan_release(bytes);
@@ -48,7 +49,7 @@ void free_given(void*, void* bytes) {
 zmq::message_t take(Bytes bytes) {
   auto owned = std::make_unique<Bytes>(std::move(bytes));
   zmq::message_t message(owned->data(), owned->size(), free_given, owned.get());
-  give(owned.release());  // the message's now
+  give(owned.release());  // the message owns it now
   return message;
 }
 
@@ -103,8 +104,8 @@ void ZmqSocket::close() {
   socket_.close();
 }
 
-// The descriptor only says that ZeroMQ has news, once: the news are read from ZMQ_EVENTS, and
-// any call on the socket, a send too, may have taken them in.
+// The descriptor signals only once that ZMQ_EVENTS has changed, and any call on the socket, a send
+// too, may consume that signal. So ZMQ_EVENTS is what counts.
 bool ZmqSocket::readable() {
   int events = 0;
   std::size_t size = sizeof events;
@@ -124,7 +125,7 @@ void ZmqSocket::wait() {
                            const auto self = weak.lock();
                            if (error || !self) return;
                            self->waiting_ = false;
-                           if (self->draining_) return;  // a posted drain comes: it waits again
+                           if (self->draining_) return;  // a drain is posted, and will wait again
                            self->draining_ = true;
                            self->drain();
                          });
@@ -146,7 +147,7 @@ void ZmqSocket::drain() {
   if (socket_) post_drain();
 }
 
-// Hands over one message; false if there is none.
+// Hands over one message. Returns false if there is none.
 bool ZmqSocket::receive() {
   std::array<zmq::message_t, kMostFrames> frames;
   std::size_t count = 0;
@@ -177,7 +178,7 @@ bool ZmqSocket::send(ByteSpan to, Bytes message) {
     zmq::message_t body = take(std::move(message));
     sent = send_frame(body, 0);
   }
-  if (!draining_ && readable()) post_drain();  // the send may have taken the news
+  if (!draining_ && readable()) post_drain();  // the send may have consumed the signal
   return sent;
 }
 

@@ -1,3 +1,4 @@
+// The transport's sockets: one that listens, two for each server, and the routes of answers.
 #include "oramcore/zmq/zmq_transport.h"
 
 #include <spdlog/spdlog.h>
@@ -25,11 +26,11 @@
 namespace s3oram {
 namespace {
 
-// ZeroMQ's own bound of a listener, where the real one can change and is kept by the gate, or by
-// deliver().
+// ZeroMQ's own limit of a listener's messages, which cannot change later. The gate, or deliver(),
+// keeps the real one.
 constexpr std::size_t kAnyMessage = 256 << 20;
 
-/// The name of an abstract unix socket that nobody else has.
+/// Returns a name for an abstract unix socket that nobody else has.
 std::string unique_name() {
   Bytes random(16);
   SystemRandom().fill(random);
@@ -38,7 +39,7 @@ std::string unique_name() {
   return name;
 }
 
-// A thread of ZeroMQ's carries whole connections, encryption included.
+// A connection is carried by one ZeroMQ thread, encryption included.
 int io_threads(const ZmqConfig& config) {
   const std::size_t connections = 2 * config.peers.size() + 1;
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -90,11 +91,11 @@ class Sockets final : public ZmqTransport {
   Executor executor_;
   ZmqConfig config_;
   zmq::context_t context_;
-  std::unique_ptr<Gate> gate_;  // the ZAP thread asks it
+  std::unique_ptr<Gate> gate_;  // before zap_, whose thread asks it
   std::unique_ptr<ZapHandler> zap_;
   std::shared_ptr<ZmqSocket> router_;
   std::map<std::pair<Party, Lane>, std::shared_ptr<ZmqPeer>> peers_;
-  // The routing ids with which each party asked last.
+  // The routing id with which each party last asked.
   std::map<std::pair<Party, Lane>, Bytes> routes_;
   std::map<Party, Traffic> traffic_;
   std::string endpoint_;
@@ -136,7 +137,7 @@ void Sockets::connect(const PeerAddress& address, Lane lane) {
 void Sockets::listen(ZapHandler::Admitted admitted) {
   auto router = open_zmq_socket(context_, zmq::socket_type::router, kAnyMessage);
   router.set(zmq::sockopt::router_mandatory, true);
-  const uid_t uid = ::geteuid();  // over unix sockets
+  const uid_t uid = ::geteuid();  // only it may connect over unix sockets
   if (zmq_setsockopt(router.handle(), ZMQ_IPC_FILTER_UID, &uid, sizeof uid) != 0)
     throw zmq::error_t();
   if (is_tcp(config_.listen)) {
@@ -151,7 +152,7 @@ void Sockets::listen(ZapHandler::Admitted admitted) {
     router.bind("ipc://@" + inner);
     endpoint_ = gate_->endpoint();
   } else {
-    // A party that connects again keeps its routing id, and takes over from its dead connection.
+    // A party that reconnects keeps its routing id, and takes over from its dead connection.
     router.set(zmq::sockopt::router_handover, true);
     router.bind(config_.listen);
     endpoint_ = router.get(zmq::sockopt::last_endpoint);
@@ -167,12 +168,13 @@ void Sockets::limit_messages(std::size_t largest) {
   if (gate_) gate_->limit_messages(largest);
 }
 
-// Who asks: by the connection's key or, where only our own uid connects, by the routing id.
+// Returns who asks: by the connection's key or, where only our own uid can connect, by the routing
+// id.
 std::optional<Party> Sockets::sender(std::span<zmq::message_t> frames) const {
   Party party = 0;
   if (is_tcp(config_.listen)) {
     const char* user = zmq_msg_gets(frames[1].handle(), "User-Id");
-    if (!user) return std::nullopt;  // never asked the ZAP handler
+    if (!user) return std::nullopt;  // the ZAP handler was not asked
     const char* end = user + std::strlen(user);
     if (std::from_chars(user, end, party).ptr != end) return std::nullopt;
   } else {
@@ -211,7 +213,7 @@ void Sockets::send(Party to, Bytes message) {
 bool Sockets::transmit(Party to, Bytes message) {
   if (message.empty()) return false;
   if (message.size() > config_.largest_message) {
-    // The other side would close the connection on it.
+    // The other side would close the connection because of it.
     spdlog::error("a message of {} bytes to party {} is over the limit of {}", message.size(), to,
                   config_.largest_message);
     return false;
@@ -223,7 +225,7 @@ bool Sockets::transmit(Party to, Bytes message) {
   return route != routes_.end() && router_->send(route->second, std::move(message));
 }
 
-// While the bulk connection is not there, the other one serves.
+// Falls back to the express connection while the bulk one is not connected.
 bool Sockets::ask(Party to, Lane lane, Bytes message) {
   auto peer = peers_.find({to, lane});
   if (peer == peers_.end()) return false;
@@ -259,7 +261,8 @@ Result<std::unique_ptr<ZmqTransport>> make_zmq_transport(Executor executor,
   S3O_TRY(check(config));
   S3O_ASSIGN(auto admitted, admitted_keys(config, config.client_keys));
   if (!config.listen.empty() && !is_tcp(config.listen)) S3O_TRY(check_ipc_free(config.listen));
-  // ZeroMQ ends the process when it is refused a thread: besides these, one that closes sockets.
+  // ZeroMQ ends the process when it cannot start a thread. Besides the I/O threads it starts one
+  // that closes sockets.
   S3O_TRY(check_threads(static_cast<unsigned>(io_threads(config)) + 2));
   std::string doing = "starting ZeroMQ";
   const auto failed = [&doing](int error, const char* what) {

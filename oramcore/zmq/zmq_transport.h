@@ -1,10 +1,10 @@
-// Transport over ZeroMQ. A server listens on one ROUTER socket; the client and every server
-// connect two DEALER sockets to each (other) server, one of them for bulk messages, so that on a
-// slow line a query does not queue behind an upload. Answers come back on the connection that the
-// question used; the first byte of every message says what it is (MessageKind). Over TCP every
-// socket uses CURVE and the listener admits only known keys (ZAP), so that an unknown key is
-// refused before any message is parsed. Over ipc:// sockets, which lie in a directory of mode
-// 0700, the peer's uid must be ours. Before a TCP listener stands a Gate.
+// Transport over ZeroMQ. A server listens on one ROUTER socket. The client and every server connect
+// two DEALER sockets to each (other) server, one of them for bulk messages, so that on a slow line
+// a query does not queue behind an upload. Answers come back on the connection of their question.
+// The first byte of every message is its MessageKind. Over TCP every socket uses CURVE, and the
+// listener admits only known keys (ZAP), so that an unknown key is refused before any message is
+// parsed; a Gate takes the connections in. Over ipc:// sockets, which lie in a directory of mode
+// 0700, the peer's uid must be ours.
 #pragma once
 
 #include <chrono>
@@ -38,33 +38,33 @@ struct ZmqConfig {
   std::string listen;                  // empty for the client
   std::vector<PeerAddress> peers;      // the servers to connect to
   std::vector<PublicKey> client_keys;  // a listener admits these as party 0
-  std::vector<Network> allow;          // whence a TCP listener is reached; empty: anywhere
-  /// Larger ones are neither sent nor taken. limit_messages() changes it, but not for answers from
-  /// servers.
+  std::vector<Network> allow;          // from where a TCP listener may be reached; empty: anywhere
+  /// Larger messages are neither sent nor taken. limit_messages() changes this, but not for the
+  /// answers of servers.
   std::size_t largest_message = kLargestWithoutVolume;
 };
 
-/// Of our connection to a server, which is tried again for ever.
+/// The state of our connection to a server. It is retried for ever.
 enum class PeerState {
   connecting,
   connected,
   refused,  // it does not know our key
-  insecure  // it breaks connections off before they are secure: a wrong key, or another program
+  insecure  // it breaks off before the handshake is done: a wrong key, or another program
 };
 
 class ZmqTransport : public Transport {
  public:
   virtual PeerState state(Party server) const = 0;
-  /// Since when that is its state.
+  /// When the state last changed.
   virtual std::chrono::steady_clock::time_point state_since(Party server) const = 0;
-  /// Where the listener listens, with the port that "*" became; empty for the client.
+  /// The listener's endpoint, with the port that "*" became; empty for the client.
   virtual std::string endpoint() const = 0;
   /// Replaces the client keys that a TCP listener admits from now on.
   virtual Status admit_clients(const std::vector<PublicKey>& keys) = 0;
 };
 
 /// Opens the sockets. `executor` must run on one thread and outlive the transport, which is made,
-/// used and destroyed on it; messages arrive from the executor's next turn on. Errors name the
+/// used and destroyed on it. Messages arrive from the executor's next turn on. Errors name the
 /// endpoint and the reason: usage (the configuration), exists (another process listens there).
 Result<std::unique_ptr<ZmqTransport>> make_zmq_transport(Executor executor,
                                                          const ZmqConfig& config);

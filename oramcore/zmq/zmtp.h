@@ -1,4 +1,4 @@
-// What a listener must know of ZeroMQ's protocol to look at a connection before ZeroMQ does:
+// The part of ZeroMQ's protocol that the gate needs to look at a connection before ZeroMQ does:
 // ZMTP 3 (RFC 23) with the mechanism CURVE (RFC 26).
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace s3oram::zmtp {
 
-/// Either side begins with its greeting: signature 10, version 2, mechanism 20, blank 32.
+/// Each side begins with a greeting: signature 10, version 2, mechanism 20, blank 32.
 inline constexpr std::size_t kGreeting = 64;
 using Greeting = std::array<std::uint8_t, kGreeting>;
 
@@ -32,7 +32,7 @@ constexpr bool speaks_curve(const Greeting& greeting) {
 enum Flag : std::uint8_t { kMore = 1, kLong = 2, kCommand = 4 };
 inline constexpr std::size_t kLongestHeader = 9;
 constexpr std::size_t header_size(std::uint8_t flags) { return flags & kLong ? kLongestHeader : 2; }
-/// Of a whole header.
+/// Returns the size of the body that a whole header announces.
 constexpr std::uint64_t body_size(ByteSpan header) {
   std::uint64_t size = 0;
   for (std::size_t at = 1; at < header_size(header[0]); ++at) size = size << 8 | header[at];
@@ -42,13 +42,13 @@ constexpr std::uint64_t body_size(ByteSpan header) {
 /// The client's first command: "\x05HELLO", version 2, padding 72, the client's key for this
 /// connection 32, the end of a nonce 8, and 64 zeros boxed for the server's key 80.
 inline constexpr std::size_t kHello = 200, kHelloKey = 80, kHelloNonce = 112, kHelloBox = 120;
-/// No command of a handshake is as long.
+/// Longer than any command of a handshake.
 inline constexpr std::size_t kLongestCommand = 1024;
 
 /// Follows the frames in a stream of bytes.
 class FrameWatch {
  public:
-  /// The next bytes. False: a frame of more than `largest` bytes begins.
+  /// Takes the next bytes. Returns false if a frame of more than `largest` bytes begins in them.
   bool take(ByteSpan bytes, std::uint64_t largest) {
     while (!bytes.empty()) {
       if (left_ > 0) {
@@ -69,8 +69,8 @@ class FrameWatch {
 
  private:
   std::array<std::uint8_t, kLongestHeader> header_{};
-  std::size_t have_ = 0;    // bytes of a header that has begun
-  std::uint64_t left_ = 0;  // bytes of the body
+  std::size_t have_ = 0;    // bytes of the header seen so far
+  std::uint64_t left_ = 0;  // bytes of the body still to come
 };
 
 }  // namespace s3oram::zmtp

@@ -1,5 +1,5 @@
-// What a server counts and measures. Its operator sees all of that anyway; and nobody else learns
-// from it which blocks are used, because the server does not know it.
+// What a server counts and measures. Its operator sees all of that anyway. Nobody else learns from
+// it which blocks are used, because the server does not know that.
 #pragma once
 
 #include <array>

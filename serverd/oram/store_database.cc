@@ -13,14 +13,14 @@ constexpr int kFormat = 3, kWithoutStamps = 2;
 
 bool is_height(std::int64_t height) { return height >= 1 && height <= kMaxHeight; }
 
-/// Of the pages, the lists of free ones too: SQLite would write over a page in use that it takes
+/// Checks the pages, and the lists of free ones: SQLite would overwrite a page in use that it takes
 /// for a free one. Errors: damaged_vault.
 Status require_sound_pages(Database& database) {
   S3O_ASSIGN(auto check, database.prepare("PRAGMA quick_check(1)"));
   S3O_TRY(check.step());
   if (const std::string found = check.text(0); found != "ok")
     return fail(Errc::damaged_vault, "database {}: its pages are damaged: {}", database.path(),
-                found.substr(found.rfind('\n') + 1));  // behind a heading
+                found.substr(found.rfind('\n') + 1));  // after a heading
   return {};
 }
 
@@ -179,7 +179,7 @@ Status Control::check_sums() {
   if (!volume_) return {};
   const Status kept = database_.transact("sums", [&] { return put_sums(database_, sums_); });
   if (!kept && kept.error().code != Errc::disk_full) return fail(kept.error());
-  return {};  // a full disk: the next change stores them
+  return {};  // on a full disk the next change stores them
 }
 
 Status Control::create(const VolumeDescription& volume) {
@@ -216,13 +216,13 @@ Status Control::reenrol(const ReenrolRequest& part) {
   return load_again();
 }
 
-/// A part that cannot be spoils those before it.
+/// Takes one more part. An impossible part discards those before it.
 Status Control::add_reenrolled(const ReenrolRequest& part) {
   const unsigned height = part.height;
   if (height < 1 || height > kMaxHeight)
     return fail(Errc::bad_request, "there is no tree of height {}", height);
   auto& versions = reenrolled_.versions;
-  if (part.from > versions.size())  // the parts before it were told in an earlier life
+  if (part.from > versions.size())  // the parts before it came before a restart
     return fail(Errc::need_open, "{} buckets are known, and not {}", versions.size(), part.from);
   if (part.from < versions.size())
     return fail(Errc::bad_request, "{} buckets are known already", versions.size());
@@ -249,7 +249,7 @@ Status Control::add_reenrolled(const ReenrolRequest& part) {
   return {};
 }
 
-// In a transaction: a volume without a bucket.
+// Puts a volume without a bucket. To be called in a transaction.
 Status Control::put_volume(const VolumeDescription& volume, const Session& session,
                            std::uint64_t tree_version, unsigned height) {
   S3O_TRY(
@@ -274,7 +274,7 @@ Status Control::load_again() {
   };
   forget();
   const Status loaded = load();
-  if (!loaded) forget();  // without a volume in memory, what failed can be asked for again
+  if (!loaded) forget();  // without a volume in memory, the failed request can be repeated
   return loaded;
 }
 

@@ -1,8 +1,10 @@
-// The server's control state: which volume and session, which frame is which bucket in the present
-// view, and what is prepared. Kept in memory as a table and durably in SQLite (control.db).
+// The server's control state: its volume and session, the bucket versions of the present tree
+// version, and the prepared eviction. Kept in memory as a table, and durably in SQLite
+// (control.db).
 //
-// One thread at a time. Every change is durable when the method returns; to the disk each is a step
-// of a name (Disk::step): tables, create, adopt, shares, session, attempt, prepared, flip, discard.
+// One thread at a time. Every change is durable when the method returns. Tests know each change as
+// a step of the disk by its name (Disk::step): tables, create, adopt (a re-enrolment), shares,
+// session, attempt, prepared, flip (the installation of an eviction), discard.
 #pragma once
 
 #include <filesystem>
@@ -21,10 +23,10 @@
 namespace s3oram {
 
 /// The root's stash part as buckets, beside those of the tree: kStashBucket + 0, 1, ... (The root
-/// itself has none: its new writes lie in the ring, bucket_version_store.h.)
+/// itself has none: its new writes lie in the root buffer, serverd/store/bucket_store.h.)
 constexpr BucketIndex kStashBucket = BucketIndex{1} << 40;
 
-/// How deep in the tree a bucket is: the stash part at the root, level 0.
+/// The level of a bucket in the tree; the stash part is at the root, level 0.
 constexpr unsigned depth_of(BucketIndex bucket) {
   return bucket >= kStashBucket ? 0 : level_of(bucket);
 }
@@ -33,90 +35,92 @@ constexpr unsigned depth_of(BucketIndex bucket) {
 /// to `leaf` from level 1 on.
 std::vector<BucketIndex> path_buckets(const VolumeParams& params, Leaf leaf, unsigned height);
 
-/// Whose slots a server's are (BucketStore).
+/// Returns the owner of a server's slots, as BucketStore takes it.
 Bytes owner_of(const VolumeId& volume, Party server);
 
 class Control {
  public:
-  /// `disk` must outlive it. Errors: damaged_vault if a page or a row is not as it was written.
+  /// `disk` must outlive the result. Errors: damaged_vault (a page or a row is not as it was
+  /// written).
   static Result<Control> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
   /// Database::still_there().
   Status still_there() const { return database_.still_there(); }
-  /// Lets go of the database as it is; nothing can be changed any more.
+  /// Closes the database as it is; nothing can be changed any more.
   void abandon() { database_.abandon(); }
 
   const std::optional<VolumeDescription>& volume() const { return volume_; }
-  /// Whether frames have stamps, and slots an owner: not in stores of format 2.
+  /// Whether bucket versions have stamps, and slots an owner: not in stores of format 2.
   bool has_stamps() const { return has_stamps_; }
-  /// Whether the shares of the buckets are being made anew: then it says nothing that they are not
-  /// there. Adoption begins with it.
+  /// Whether the shares of the buckets are being repaired, so that missing ones are no sign of a
+  /// wrong file. True from a re-enrolment on.
   bool shares_are_lost() const { return shares_are_lost_; }
   Status note_shares(bool lost);
   const Session& session() const { return session_; }
   std::uint64_t tree_version() const { return tree_version_; }
   const std::optional<EvictionId>& prepared() const { return prepared_; }
 
-  /// Forgets what was there.
+  /// Begins a new volume, and forgets any other.
   Status create(const VolumeDescription& volume);
-  /// The same, for a volume in use, with the last part of its buckets: each has a frame, whose
-  /// content is not there. Parts are kept in memory until then; another session's begin anew.
-  /// Errors: bad_request (these buckets are none of such a tree, or were told already), need_open
-  /// (the parts before it were told to an earlier life).
+  /// Begins a volume that is in use, once it has the last part of its buckets. Each gets a bucket
+  /// version, whose content is still missing. Parts are kept in memory until then; a part of
+  /// another session starts over. Errors: bad_request (such a tree has no such buckets, or they
+  /// were told already), need_open (the parts before it came before a restart).
   Status reenrol(const ReenrolRequest& part);
-  /// The buckets of the present view that have a frame, ascending.
+  /// Returns the buckets of the present tree version that are not empty, ascending.
   BucketVersions layout() const;
   Status set_session(const Session& session);
 
-  /// The bucket in `view`: the present one, or the one before until it is released.
+  /// Returns the bucket in a tree version: the present one, or the one before until it is released.
   Result<BucketVersionRef> bucket(BucketIndex bucket, std::uint64_t tree_version) const;
   unsigned height() const { return height_; }
   /// What is prepared, in no order.
   const BucketVersions& prepared_versions() const { return prepared_versions_.versions; }
   /// Once what is prepared is committed.
   unsigned next_height() const { return prepared_ ? prepared_versions_.next_height : height_; }
-  /// Whether there is room for more than what gives room back.
+  /// Whether the database has its ballast, so that there is room for more than deletions.
   bool find_ballast() {
     database_.restore_ballast();
     return database_.has_ballast();
   }
-  /// The same, once the tree has grown to this height: the flip writes a row for each of its
-  /// leaves.
+  /// Whether it will also do for a tree that grows to this height: the commit then writes a row for
+  /// each of its leaves.
   bool find_ballast(unsigned height) {
-    constexpr std::uint64_t kFlipBytes = 128;  // of a leaf, in the log and the database
+    constexpr std::uint64_t kFlipBytes = 128;  // for each leaf, in the log and the database
     return find_ballast() && (height <= height_ || database_.enlarge_ballast(kFlipBytes << height));
   }
-  /// Frames that a tree of this height can use at once: its buckets (after matrix evictions half
-  /// of the inner ones are empty), the stash part, and the versions that an eviction prepares and
-  /// replaces.
+  /// Returns how many bucket versions a tree of this height can use at once: those of its buckets
+  /// (after matrix evictions half of the inner ones are empty) and of the stash part, and those
+  /// that an eviction prepares and replaces.
   std::uint64_t bucket_versions_needed(unsigned height) const {
     return s3oram::bucket_versions_needed(volume_->params, height);
   }
 
-  /// A frame that nothing uses. It stays reserved until it is given back; what refers to it by
-  /// then (a prepared eviction) keeps it.
+  /// Reserves a number that nothing uses, until it is given back. A prepared eviction that refers
+  /// to it by then keeps it.
   BucketVersionNumber allocate();
   void give_back(BucketVersionNumber bucket_version);
-  /// The same frame once more (what copy-on-write avoids).
+  /// Reserves the same number once more (which copy-on-write otherwise avoids).
   BucketVersionNumber reuse(BucketVersionNumber bucket_version) {
     use(bucket_version);
     return bucket_version;
   }
 
-  /// The frames that have come out of use since the last call. (Some may be in use again.)
+  /// Returns the numbers that went out of use since the last call. (Some may be in use again.)
   std::vector<BucketVersionNumber> take_freed() { return std::exchange(freed_, {}); }
 
-  /// Remembers, until the next commit, that an attempt was begun or must not begin any more.
+  /// Records, until the next commit, that an attempt was begun or must not begin any more.
   Status attempt(const EvictionId& id);
   bool attempted(const EvictionId& id) const { return attempts_.contains(id); }
 
   Status prepare(const EvictionId& id, unsigned next_height, const BucketVersions& versions);
-  /// Flips to the prepared versions: view + 1. If the height grows by one, every old leaf's frame
-  /// becomes both of its children's, so that its blocks lie one level deeper without being moved.
+  /// Installs the prepared bucket versions as tree version + 1. If the height grows by one, the
+  /// version of every old leaf becomes that of both its children, so that its blocks lie one level
+  /// deeper without being moved.
   Status commit();
-  /// Drops what is prepared; gives its frames back.
+  /// Drops the prepared eviction, and gives its numbers back.
   Status discard();
-  /// Lets the versions of the former view go.
+  /// Frees the bucket versions of the tree version before the present one.
   void release();
 
  private:
@@ -124,7 +128,7 @@ class Control {
     unsigned next_height = 0;
     BucketVersions versions;
   };
-  /// What has been told of a volume to be adopted.
+  /// The parts received so far of a volume to re-enrol in.
   struct Reenrolled {
     Session session;
     BucketVersions versions;
@@ -133,12 +137,12 @@ class Control {
   Status load();
   /// Whether there is a volume.
   Result<bool> load_volume();
-  /// Calls each(bucket, ref) for the rows of a table of buckets, whose frames are in use then.
+  /// Calls each(bucket, ref) for the rows of a table of buckets, and counts their versions as used.
   template <class Each>
   Status load_versions(std::string_view table, Each each);
   Status load_prepared();
   Status load_attempts();
-  /// Compares what was loaded with the stored sums. A store without them has them from now on.
+  /// Compares the loaded rows with the stored sums. Adds sums to a store without them.
   Status check_sums();
   Status load_lost_shares();
   Status put_lost_shares(bool lost);
@@ -147,9 +151,9 @@ class Control {
   Status add_reenrolled(const ReenrolRequest& part);
   Status put_volume(const VolumeDescription& volume, const Session& session,
                     std::uint64_t tree_version, unsigned height);
-  /// After a new volume was put: what was in memory is of none.
+  /// Loads everything again, after put_volume() has made the content of memory obsolete.
   Status load_again();
-  /// Into a table of buckets, all of these.
+  /// Writes all of these into a table of buckets.
   Status put_buckets(std::string_view table, const BucketVersions& versions);
   Status write_buckets(const BucketVersions& changes);
   BucketVersions changes_of_commit() const;
@@ -163,13 +167,13 @@ class Control {
   BucketVersionRef& present(BucketIndex bucket) {
     return bucket >= kStashBucket ? stash_[bucket - kStashBucket] : buckets_[bucket];
   }
-  /// More than three views of the whole tree can never be in use at once.
+  /// A bound: more than three versions of the whole tree are never in use at once.
   std::int64_t most_bucket_versions() const {
     return 3 * static_cast<std::int64_t>(bucket_slots() + stash_.size());
   }
 
   Database database_;
-  ControlSums sums_;  // of the rows as they are stored
+  ControlSums sums_;  // of the stored rows
   std::optional<VolumeDescription> volume_;
   bool has_stamps_ = true, shares_are_lost_ = false;
   Session session_;
@@ -182,8 +186,8 @@ class Control {
   Reenrolled reenrolled_;
   std::set<EvictionId> attempts_;
   bool has_former_ = false;
-  std::unordered_map<BucketIndex, BucketVersionRef> former_;  // the former view, where it differs
-  std::vector<std::uint32_t> users_;                          // of each frame
+  std::unordered_map<BucketIndex, BucketVersionRef> former_;  // in the version before; differences
+  std::vector<std::uint32_t> users_;                          // of each bucket version
   std::set<BucketVersionNumber> free_;
   std::vector<BucketVersionNumber> freed_;
 };

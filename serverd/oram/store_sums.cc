@@ -9,7 +9,7 @@
 namespace s3oram {
 namespace {
 
-/// The seeds: a row of one table must not do for a row of another.
+/// The seeds of the checksums, so that a row of one table cannot pass for a row of another.
 enum class Table : std::uint64_t { volume = 1, buckets, prepared, prepared_buckets, attempts };
 
 template <class... Columns>

@@ -1,10 +1,10 @@
-// Checksums over the tables of control.db. A server makes shares of what these tables say, so a
-// number that has changed by itself, or a page that is of another time, would spoil what the other
-// servers hold too. The sums are stored with the rows, in the same transaction, and compared before
-// anything is made of the rows.
+// Checksums over the tables of control.db. A server computes shares from what these tables say, so
+// a number that has changed by itself, or a page from another time, would also spoil what the other
+// servers hold. The sums are stored with the rows, in the same transaction, and compared before the
+// rows are used.
 //
-// A table's sum is the exclusive or of its rows' checksums: a row is added and taken away by the
-// same operation, and the order of the rows does not matter.
+// A table's sum is the exclusive or of its rows' checksums: one operation both adds and removes a
+// row, and the order of the rows does not matter.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace s3oram {
 /// New versions of some buckets.
 using BucketVersions = std::vector<std::pair<BucketIndex, BucketVersionRef>>;
 
-/// Of each table; that of an empty one is 0. `prepared` covers both tables of what is prepared.
+/// The sum of each table, 0 for an empty one. `prepared` covers `prepared` and `prepared_buckets`.
 struct ControlSums {
   std::uint64_t volume = 0, buckets = 0, prepared = 0, attempts = 0;
   friend bool operator==(const ControlSums&, const ControlSums&) = default;
@@ -30,7 +30,7 @@ struct ControlSums {
 /// The row of the volume.
 std::uint64_t sum_of_volume(std::int64_t format, const VolumeDescription& volume,
                             const Session& session, std::uint64_t tree_version, unsigned height);
-/// A row of `buckets`. A bucket without a frame has none, and adds nothing.
+/// A row of `buckets`. An empty bucket has no row, and adds nothing.
 std::uint64_t sum_of_bucket(BucketIndex bucket, const BucketVersionRef& ref);
 /// The row of `prepared`, and those of `prepared_buckets`.
 std::uint64_t sum_of_prepared(const EvictionId& id, unsigned next_height,
@@ -39,17 +39,17 @@ std::uint64_t sum_of_prepared(const EvictionId& id, unsigned next_height,
 std::uint64_t sum_of_attempt(const EvictionId& id);
 
 /// Makes the table of the sums if it is missing, and the triggers that empty it: a program that
-/// knows no sums changes the rows without them, and must not leave old ones behind. In a
-/// transaction, once the other tables are there.
+/// knows no sums changes rows without them, and must not leave old sums behind. To be called in a
+/// transaction, once the other tables exist.
 Status make_sums_table(Database& database);
 
-/// Stores the sums. In the transaction that changes the rows, after them.
+/// Stores the sums. To be called in the transaction that changes the rows, after the changes.
 Status put_sums(Database& database, const ControlSums& sums);
 
-/// Returns the stored sums; std::nullopt if no program that knows them has changed the rows last.
+/// Returns the stored sums; std::nullopt if the last program that changed the rows knew no sums.
 Result<std::optional<ControlSums>> read_sums(Database& database);
 
-/// Errors: damaged_vault, with the name of the first table that is not as it was written.
+/// Compares the sums. Errors: damaged_vault (names the first table that is not as it was written).
 Status compare_sums(const ControlSums& stored, const ControlSums& found);
 
 }  // namespace s3oram

@@ -1,3 +1,4 @@
+// Reads, checks, caches and writes bucket versions in the file `slots`.
 #include "serverd/store/bucket_store.h"
 
 #define XXH_INLINE_ALL
@@ -83,8 +84,8 @@ std::uint64_t BucketStore::offset(BucketVersionNumber bucket_version, std::size_
   return (root_buffer_slots_ + std::uint64_t{bucket_version - 1} * slots_ + slot) * stride_;
 }
 
-/// Of slot and stamp. It binds the place and the owner, so that a misdirected write, and another
-/// server's slots, are noticed too.
+/// The checksum of slot and stamp. It also covers the place and the owner, so that a misdirected
+/// write and another server's slots are noticed.
 std::uint64_t BucketStore::checksum(BucketVersionNumber bucket_version, std::size_t slot,
                                     const std::uint8_t* bytes, std::uint64_t salt) const {
   const std::uint64_t place = (std::uint64_t{bucket_version} << 16) ^ slot ^ 0x5332'4f52u;
@@ -134,7 +135,7 @@ Result<std::shared_ptr<const BucketVersion>> BucketStore::read(const BucketVersi
   }
   S3O_ASSIGN(auto content, load(ref));
   {
-    // The frame may have been written anew since we read it.
+    // The bucket version may have been rewritten since we read it.
     std::lock_guard lock(mutex_);
     if (changes == changes_) remember(ref.bucket_version, content, ref.slots, level);
   }
@@ -159,7 +160,7 @@ Status BucketStore::read(std::uint64_t at, MutableByteSpan out) {
   return done ? done : told(file_->read(at, out));
 }
 
-/// Unless it is the whole file that is not there any more.
+/// Reports a damaged slot, or the loss of the whole file if its name no longer leads to it.
 tl::unexpected<Error> BucketStore::damage(std::string what) {
   if (Status there = still_there(); is_lost(there)) return fail(std::move(there).error());
   return fail(Error{Errc::corrupt, std::move(what)});
@@ -168,12 +169,13 @@ tl::unexpected<Error> BucketStore::damage(std::string what) {
 Result<std::shared_ptr<BucketVersion>> BucketStore::load(const BucketVersionRef& ref) {
   const auto [bucket_version, slots, stamp] = ref;
   auto content = VersionPool::take(pool_);
-  // As damaged as what the disk reads wrong: a write mends it.
+  // Counts as damage, like content that the disk reads wrong: a write mends it.
   if (!read(offset(bucket_version, 0), content->bytes().first(slots * stride_)))
-    return damage(fmt::format("frame {} cannot be read from the disk", bucket_version));
+    return damage(fmt::format("bucket version {} cannot be read from the disk", bucket_version));
   for (std::size_t slot = 0; slot < slots; ++slot)
     if (rule_holds(Rule::checksums) && !intact(bucket_version, slot, content->slot(slot), stamp))
-      return damage(fmt::format("slot {} of frame {} is damaged on disk", slot, bucket_version));
+      return damage(
+          fmt::format("slot {} of bucket version {} is damaged on disk", slot, bucket_version));
   return content;
 }
 

@@ -1,12 +1,12 @@
-// Slots on disk. The file `slots` begins with the root's 2A slots for new writes, written in place
-// one by one; then comes an array of frames of Z slots; a bucket version is a frame, written once,
-// beside the old ones. Each slot is followed by a stamp (which access, or which attempt at an
-// eviction, wrote it) and a checksum over slot, stamp, place and owner. A frame in memory has
-// been checked: what another server wrote, or this one at another time, is as damaged as what a
-// disk has changed.
+// Slots on disk. The file `slots` begins with the root buffer, 2A slots for new writes, written in
+// place one by one. Then comes an array of bucket versions of Z slots. A bucket version is written
+// once, beside the old ones. Each slot is followed by a stamp (the access, or the attempt at an
+// eviction, that wrote it) and a checksum over slot, stamp, place and owner. A bucket version in
+// memory has been checked: slots that another server wrote, or this one at another time, count as
+// damaged, like those that a disk has changed.
 //
-// Frames are cached up to a bound. Paths are random, so a bucket is asked for half as often as its
-// parent: of the frames in the cache the deepest go first, and of one level the least recently
+// A bounded number of bucket versions is cached. Paths are random, so a bucket is read half as
+// often as its parent: the cache drops the deepest first, and within a level the least recently
 // used.
 //
 // Thread-safe: called from the pools.
@@ -29,15 +29,15 @@
 
 namespace s3oram {
 
-using BucketVersionNumber = std::uint32_t;  // 0 is no frame
-/// To name a slot of the root's writes: not read or written as a whole.
+using BucketVersionNumber = std::uint32_t;  // 0 is none
+/// Names a slot of the root buffer, which is never read or written as a whole.
 constexpr BucketVersionNumber kRootBuffer = 0;
 
-using Stamp = std::optional<std::uint64_t>;  // nothing: not known, not checked
+using Stamp = std::optional<std::uint64_t>;  // empty: not known, and not checked
 
-/// A bucket's content: the first `slots` slots of a frame, written under `stamp`; the others are
-/// zero. An untouched bucket has no frame and is zero altogether: zeros are a consistent sharing of
-/// zero.
+/// A bucket's content: the first `slots` slots of a bucket version, written under `stamp`. The
+/// other slots are zero. An untouched bucket has no version and is all zero: zeros are a consistent
+/// sharing of zero.
 struct BucketVersionRef {
   BucketVersionNumber bucket_version = 0;
   std::uint16_t slots = 0;
@@ -45,7 +45,7 @@ struct BucketVersionRef {
   friend bool operator==(const BucketVersionRef&, const BucketVersionRef&) = default;
 };
 
-/// A frame in memory, laid out as on disk.
+/// A bucket version in memory, laid out as on disk.
 class BucketVersion {
  public:
   static constexpr std::size_t kTrailer = 16;  // stamp, checksum
@@ -62,15 +62,16 @@ class BucketVersion {
   std::unique_ptr<std::uint8_t[]> bytes_;
 };
 
-/// Frames out of use, for the next ones: all are of one size, and among other blocks of the
-/// allocator's they would leave gaps. It holds as many as were in use at once since it was cleared.
-/// Thread-safe.
+/// Keeps the memory of bucket versions for the next ones: all have one size, and among the
+/// allocator's other blocks they would leave gaps. Holds as many as were in use at once since it
+/// was cleared. Thread-safe.
 class VersionPool {
  public:
   VersionPool(std::size_t slots, std::size_t slot_size) : slots_(slots), slot_size_(slot_size) {}
-  /// Holds anything. It comes back when nobody uses it any more; the pool may be gone by then.
+  /// Returns one with arbitrary content. Its memory returns to the pool with the last reference;
+  /// the pool lives until then.
   static std::shared_ptr<BucketVersion> take(const std::shared_ptr<VersionPool>& pool);
-  /// Frees the frames out of use.
+  /// Frees what is not in use.
   void clear();
 
  private:
@@ -81,38 +82,39 @@ class VersionPool {
 
 class BucketStore {
  public:
-  /// `owner`: whose slots these are; empty in stores of format 2, which did not say. The cache
-  /// keeps so many bytes of frames, but always four frames.
+  /// `owner` says whose slots these are; it is empty in stores of format 2, which do not say. The
+  /// cache keeps `cache_bytes` of bucket versions, but always four.
   BucketStore(std::unique_ptr<File> file, ByteSpan owner, std::size_t root_buffer_slots,
               std::size_t slots_per_bucket_version, std::size_t slot_size, std::size_t cache_bytes);
 
-  /// The frame with its first slots checked (the others hold anything); it is a bucket of this
-  /// level of the tree. One request to the disk, unless it is cached. Errors: corrupt, naming the
-  /// frame and the slot.
+  /// Returns a bucket version with its first slots checked (the others hold anything). `level` is
+  /// the bucket's level in the tree. One request to the disk, unless it is cached. Errors: corrupt
+  /// (names the bucket version and the slot), damaged_vault (still_there()).
   Result<std::shared_ptr<const BucketVersion>> read(const BucketVersionRef& ref,
                                                     unsigned level = 0);
 
-  /// The same for whoever changes it: a frame of their own, which the cache does not keep. Of
-  /// frame 0 one that holds anything.
+  /// Returns a copy that the caller may change, and that the cache does not keep. Of number 0, one
+  /// with arbitrary content.
   Result<std::shared_ptr<BucketVersion>> copy(const BucketVersionRef& ref);
 
-  /// Whether read() would not ask the disk now.
+  /// Whether read() would now find it in the cache.
   bool cached(const BucketVersionRef& ref);
 
-  /// So many bytes of a frame wait for the disk at a time: whatever else is to be durable on the
-  /// same disk, a retrieval's intent too, stands behind them.
+  /// At most so many bytes of a bucket version wait for the disk at a time: anything else that must
+  /// become durable on the same disk, such as a retrieval's access record, waits behind them.
   static constexpr std::size_t kMostUnderWay = 512 << 10;
 
-  /// Writes a whole frame with `stamp` on every slot, for a bucket of this level; not yet durable.
+  /// Writes a whole bucket version, for a bucket of this level, with `stamp` on every slot. Not yet
+  /// durable.
   Status write(BucketVersionNumber bucket_version, std::shared_ptr<BucketVersion> content,
                std::uint64_t stamp, unsigned level = 0);
 
-  /// Writes one slot of a frame or of the ring; not yet durable.
+  /// Writes one slot of a bucket version or of the root buffer. Not yet durable.
   Status write_slot(BucketVersionNumber bucket_version, std::size_t slot, ByteSpan content,
                     std::uint64_t stamp);
 
-  /// The stamp of a slot and its content, or nothing if it was never (or only half) written, or not
-  /// under `stamp`. Errors: failed, damaged_vault (still_there()).
+  /// Returns a slot's stamp and content, or nothing if the slot was never (or only half) written,
+  /// or not under `stamp`. Errors: failed, damaged_vault (still_there()).
   struct StampedSlot {
     std::uint64_t stamp;
     Bytes content;
@@ -120,49 +122,49 @@ class BucketStore {
   Result<std::optional<StampedSlot>> read_slot(BucketVersionNumber bucket_version, std::size_t slot,
                                                Stamp stamp = {});
 
-  /// Whether the slot was written by somebody else, or at another time: it has another stamp, or it
-  /// is one of these owners'. A slot that has rotted, or cannot be read, is not foreign: most
-  /// likely it still has its stamp.
+  /// Whether another server wrote the slot, or this one at another time: it has another stamp, or
+  /// belongs to one of the owners `others`. A slot that has rotted or cannot be read is not
+  /// foreign: most likely its stamp is still right.
   bool is_foreign(BucketVersionNumber bucket_version, std::size_t slot, Stamp stamp,
                   const std::vector<Bytes>& others);
 
-  /// Which of the frame's first slots are damaged on disk. Errors: damaged_vault (still_there()).
+  /// Returns which of the first slots are damaged on disk. Errors: damaged_vault (still_there()).
   Result<std::vector<std::uint16_t>> damaged(const BucketVersionRef& ref);
 
-  /// What was written would be lost with a file that the name does not lead to any more.
+  /// Makes all writes durable. Fails if the file's name no longer leads to it: they would be lost.
   Status sync() {
     S3O_TRY(still_there());
     return told(file_->sync());
   }
   /// File::still_there().
   Status still_there() { return told(file_->still_there()); }
-  /// Where the first slots of the frame end in the file.
+  /// Where a bucket version's first `slots` slots end in the file.
   std::uint64_t end_of(BucketVersionNumber bucket_version, std::size_t slots) const {
     return offset(bucket_version, slots);
   }
-  /// Frames 1 to `frames` never lack room on the disk from now on. Errors: disk_full.
+  /// Reserves room on the disk for the bucket versions 1 to `bucket_versions`. Errors: disk_full.
   Status reserve(std::uint64_t bucket_versions) {
     return file_->reserve(bytes_of(bucket_versions));
   }
-  /// How large the file is with so many frames.
+  /// The size of the file with so many bucket versions.
   std::uint64_t bytes_of(std::uint64_t bucket_versions) const {
     return (root_buffer_slots_ + bucket_versions * slots_) * stride_;
   }
-  /// How many frames the disk has room for, with those that are there.
+  /// How many bucket versions the disk has room for, including those that exist.
   std::uint64_t possible_bucket_versions() const;
-  /// The cache keeps so many bytes of frames from now on, and memory for no others.
+  /// Changes the size of the cache, and frees memory that is not in use.
   void set_cache_bytes(std::size_t bytes);
-  /// Its content is of no use any more: it leaves the cache.
+  /// Drops a bucket version from the cache.
   void forget(BucketVersionNumber bucket_version);
 
  private:
   struct Cached {
     std::shared_ptr<const BucketVersion> bucket_version;
-    std::size_t checked;  // how many slots
+    std::size_t checked;  // how many of its first slots
     unsigned level;
     std::list<BucketVersionNumber>::iterator use;
   };
-  /// The same; an error is logged, because the owner of the disk has no other way to know.
+  /// Logs an error, because the owner of the disk has no other way to know of it, and returns it.
   Status told(Status of_disk);
   void seal(BucketVersionNumber bucket_version, std::size_t slot, std::uint8_t* bytes,
             std::uint64_t stamp) const;
@@ -171,7 +173,7 @@ class BucketStore {
   std::uint64_t checksum(BucketVersionNumber bucket_version, std::size_t slot,
                          const std::uint8_t* bytes, std::uint64_t salt) const;
   std::uint64_t offset(BucketVersionNumber bucket_version, std::size_t slot) const;
-  // With the mutex held:
+  // To be called with the mutex held:
   Cached* find(const BucketVersionRef& ref);
   void remember(BucketVersionNumber bucket_version, std::shared_ptr<const BucketVersion> content,
                 std::size_t checked, unsigned level);
@@ -182,9 +184,9 @@ class BucketStore {
   }
 
   tl::unexpected<Error> damage(std::string what);
-  /// From the disk, which is asked once more if it cannot read.
+  /// Reads from the disk, and tries a second time if that fails.
   Status read(std::uint64_t at, MutableByteSpan out);
-  /// The same, checked.
+  /// Reads a bucket version from the disk and checks it.
   Result<std::shared_ptr<BucketVersion>> load(const BucketVersionRef& ref);
 
   const std::unique_ptr<File> file_;
@@ -199,7 +201,7 @@ class BucketStore {
   std::unordered_map<BucketVersionNumber, Cached> cache_;
   std::map<unsigned, std::list<BucketVersionNumber>> uses_;  // by level; least recently used first
   std::size_t cache_bucket_versions_;
-  std::uint64_t changes_ = 0;  // frames written or forgotten
+  std::uint64_t changes_ = 0;  // bucket versions written or forgotten
   LogLimit told_of_disk_;
 };
 

@@ -1,4 +1,5 @@
-// Makes many writes durable with one fdatasync: whoever asks waits for a sync that starts later.
+// Makes many writes durable with one fdatasync: each caller waits for a sync that starts after its
+// call.
 #pragma once
 
 #include <functional>
@@ -15,17 +16,17 @@
 
 namespace s3oram {
 
-/// One executor; not thread-safe. A failed sync is never tried again: what was written before it
-/// may be lost although a later sync succeeds, so everybody whose writes began before the failure
-/// gets an error, and must write again.
+/// One executor; not thread-safe. A failed sync is never retried: what was written before it may be
+/// lost although a later sync succeeds. So every caller whose writes began before the failure gets
+/// an error, and must write again.
 class GroupSync {
  public:
-  /// `took`: where to count how long the disk takes; none if null.
+  /// Counts in `took`, if it is not null, how long the disk takes.
   GroupSync(Executor executor, Executor pool, BucketStore& store, Histogram* took = nullptr)
       : executor_(std::move(executor)), pool_(std::move(pool)), store_(store), took_(took) {}
 
-  /// Carries out `work`, short writes, together with what others ask for meanwhile. Ok: what it has
-  /// written survives a power cut.
+  /// Runs `work`, which does short writes, together with those of other callers. If it returns Ok,
+  /// these writes survive a power cut.
   Task<Status> write(std::function<Status()> work) {
     const auto write = std::make_shared<Write>(Write{std::move(work), {}});
     writes_.push_back(write);
@@ -35,10 +36,10 @@ class GroupSync {
     co_return std::move(write->outcome);
   }
 
-  /// To be asked before the first of the writes that sync() is to make durable.
+  /// To be called before the first of the writes that sync() is to make durable.
   std::uint64_t begin() const { return failures_; }
 
-  /// Everything written since `begun` survives a power cut.
+  /// Makes durable everything written since begin() returned `begun`.
   Task<Status> sync(std::uint64_t begun) {
     if (!rule_holds(Rule::durable_answers)) co_return Status{};
     const std::uint64_t mine = ++asked_;
@@ -91,8 +92,8 @@ class GroupSync {
   std::uint64_t asked_ = 0, done_ = 0;
   std::uint64_t failures_ = 0;
   bool running_ = false;
-  std::vector<std::shared_ptr<Write>> writes_;  // that wait for the next sync
-  std::optional<Error> failure_;                // the last one
+  std::vector<std::shared_ptr<Write>> writes_;  // they wait for the next sync
+  std::optional<Error> failure_;                // of the last sync that failed
   Event finished_;
 };
 

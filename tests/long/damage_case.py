@@ -15,7 +15,7 @@ from damage_vaults import Vault, copy_vault
 ADVICE = re.compile(
     r"\b(run|check that|puts?|bring|give|use|restore|list|set|makes?|start|remove|chmod|move|did you mean)\b"
 )
-MENDED = re.compile(r"damaged|healed|mended|lost|corrupt|made anew|does not fit|is not as")
+MENDED = re.compile(r"damaged|healed|mended|lost|corrupt|made anew|made again|rebuilt|does not fit|is not as")
 CRASHED = re.compile(
     r"by signal|\(signal|SIG(SEGV|ABRT|BUS|FPE|ILL)|terminate called|[Aa]ssertion|Sanitizer|core dumped"
 )

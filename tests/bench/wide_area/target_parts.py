@@ -167,8 +167,8 @@ def servers(setting):
     return rows, details
 
 
-# Blocks, N, milliseconds per access that are to be reached, and those of the published code.
-LOOPBACK = [("128K", 8959, 39, "published code 1953"), ("4K", 71679, 2, "published code 73-83")]
+# Blocks, N, and the milliseconds per access that are to be reached.
+LOOPBACK = [("128K", 8959, 39), ("4K", 71679, 2)]
 TAIL_ROUNDS = 5
 
 
@@ -186,7 +186,7 @@ def _tail(what, delays):
 def loopback(setting, parts):
     """c and e: full volumes over TCP, CURVE and durable writes on this machine alone."""
     rows, details = [], {}
-    for block_size, blocks, target, published in LOOPBACK:
+    for block_size, blocks, target in LOOPBACK:
         say(f"  {block_size}, {blocks} blocks")
         if setting.quick:
             blocks //= 32
@@ -203,7 +203,7 @@ def loopback(setting, parts):
                 for result in results[1:]:
                     what = f"{name}: {result['phase']}, 32 at once, amortised"
                     each = 1e3 * result["seconds_per_access"]
-                    rows.append(Row("c", what, each, "ms", target, reference=published))
+                    rows.append(Row("c", what, each, "ms", target))
             if "e" in parts:
                 rate = 0.5 / results[-1]["seconds_per_access"]
                 count = whole_evictions(seconds * rate, bench)

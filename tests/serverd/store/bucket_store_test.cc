@@ -71,7 +71,7 @@ TEST_F(BucketStoreTest, NoticesEveryFlippedBitAndNamesTheSlot) {
       ASSERT_FALSE(bucket_version) << "slot " << slot << " bit " << bit;
       ASSERT_EQ(bucket_version.error().code, Errc::corrupt);
       ASSERT_EQ(bucket_version.error().message,
-                "slot " + std::to_string(slot) + " of frame 3 is damaged on disk");
+                "slot " + std::to_string(slot) + " of bucket version 3 is damaged on disk");
       // Slots before it can be had still; it alone cannot.
       expect_filled(again.read({3, static_cast<std::uint16_t>(slot)}), 1, slot);
       const auto one = again.read_slot(3, slot);
