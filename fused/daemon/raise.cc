@@ -10,11 +10,11 @@
 #include "fused/tables/rows.h"
 #include "fused/tables/table.h"
 #include "oramcore/base/human.h"
+#include "oramcore/client/state_check.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/database_header.h"
 #include "oramcore/db/integrity.h"
 #include "oramcore/db/salvage.h"
-#include "oramcore/client/state_check.h"
 
 namespace s3oram {
 namespace {
