@@ -71,9 +71,9 @@ Status check_metrics(const Options& options) {
 }
 
 /// Null if none is wanted.
-Result<std::unique_ptr<AccessRecord>> start_record(const Options& options, Party self) {
-  if (options.record.empty()) return std::unique_ptr<AccessRecord>();
-  S3O_ASSIGN(auto record, AccessRecord::start(options.record, self, options.record_limit));
+Result<std::unique_ptr<AccessLog>> start_record(const Options& options, Party self) {
+  if (options.record.empty()) return std::unique_ptr<AccessLog>();
+  S3O_ASSIGN(auto record, AccessLog::start(options.record, self, options.record_limit));
   spdlog::info("every read and write of slots is recorded in {}", options.record);
   return record;
 }

@@ -269,7 +269,7 @@ class Server final : public ShareServer {
   void record_eviction(const PathSlots& path, const std::vector<BucketIndex>& buckets,
                        const std::vector<BucketVersionRef>& refs);
   void record_versions(const NewVersions& made);
-  void record_upkeep(AccessRecord::Operation operation, const RecordedSlots& slots);
+  void record_upkeep(AccessLog::Operation operation, const RecordedSlots& slots);
 
   /// For another server, on behalf of a client who waits and has other ways.
   static constexpr Duration kPeerPatience = std::chrono::seconds(10);
@@ -295,7 +295,7 @@ class Server final : public ShareServer {
   const std::uint64_t memory_;
   std::size_t cache_bytes_;
   ServerMetrics metrics_;
-  AccessRecord* const record_;
+  AccessLog* const record_;
   std::unique_ptr<BucketStore> bucket_store_;
   std::unique_ptr<GroupSync> sync_;
   std::optional<Error> ailment_;  // why this server cannot carry on

@@ -4,8 +4,8 @@
 
 namespace s3oram {
 
-using Cause = AccessRecord::Cause;
-using Operation = AccessRecord::Operation;
+using Cause = AccessLog::Cause;
+using Operation = AccessLog::Operation;
 
 namespace {
 

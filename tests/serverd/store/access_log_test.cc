@@ -1,5 +1,5 @@
 // The record of a server's reads and writes: its lines, its limits, and what it appends to.
-#include "serverd/store/access_record.h"
+#include "serverd/store/access_log.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -14,12 +14,12 @@
 namespace s3oram {
 namespace {
 
-using Cause = AccessRecord::Cause;
-using Operation = AccessRecord::Operation;
+using Cause = AccessLog::Cause;
+using Operation = AccessLog::Operation;
 
 constexpr std::uint64_t kPlenty = 1 << 20;
 
-class AccessRecordTest : public ::testing::Test {
+class AccessLogTest : public ::testing::Test {
  protected:
   std::string text() const {
     std::ifstream in(file_);
@@ -37,9 +37,9 @@ class AccessRecordTest : public ::testing::Test {
   const std::filesystem::path file_ = directory_.path() / "record";
 };
 
-TEST_F(AccessRecordTest, HasALineForEachReadAndWrite) {
+TEST_F(AccessLogTest, HasALineForEachReadAndWrite) {
   {
-    const auto record = AccessRecord::start(file_, 2, kPlenty);
+    const auto record = AccessLog::start(file_, 2, kPlenty);
     ASSERT_TRUE(record) << record.error().message;
     const std::uint64_t first = (*record)->begin();
     (*record)->note(first, Cause::access, Operation::read, {1, 0, 24});
@@ -59,32 +59,32 @@ TEST_F(AccessRecordTest, HasALineForEachReadAndWrite) {
   EXPECT_EQ(found.st_mode & 07777, 0600u);
 }
 
-TEST_F(AccessRecordTest, AppendsToARecordAndToNothingElse) {
+TEST_F(AccessLogTest, AppendsToARecordAndToNothingElse) {
   for (int life = 0; life < 2; ++life) {
-    const auto record = AccessRecord::start(file_, 1, kPlenty);
+    const auto record = AccessLog::start(file_, 1, kPlenty);
     ASSERT_TRUE(record);
     (*record)->note((*record)->begin(), Cause::root, Operation::write, {1, 0, 1});
   }
   EXPECT_EQ(lines().size(), 4u);
   std::ofstream(file_) << "somebody's letters, which are long enough";
-  const auto refused = AccessRecord::start(file_, 1, kPlenty);
+  const auto refused = AccessLog::start(file_, 1, kPlenty);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Errc::usage);
   EXPECT_EQ(text(), "somebody's letters, which are long enough");
 }
 
-TEST_F(AccessRecordTest, RefusesPipesAndLinks) {
+TEST_F(AccessLogTest, RefusesPipesAndLinks) {
   ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
-  EXPECT_FALSE(AccessRecord::start(file_, 1, kPlenty));
+  EXPECT_FALSE(AccessLog::start(file_, 1, kPlenty));
   const auto link = directory_.path() / "link";
   std::filesystem::create_symlink("elsewhere", link);
-  EXPECT_FALSE(AccessRecord::start(link, 1, kPlenty));
+  EXPECT_FALSE(AccessLog::start(link, 1, kPlenty));
 }
 
-TEST_F(AccessRecordTest, EndsAtItsLimitWithAWholeLine) {
+TEST_F(AccessLogTest, EndsAtItsLimitWithAWholeLine) {
   constexpr std::uint64_t kMost = 5000;
   {
-    const auto record = AccessRecord::start(file_, 1, kMost);
+    const auto record = AccessLog::start(file_, 1, kMost);
     ASSERT_TRUE(record);
     for (int i = 0; i < 2000; ++i)
       (*record)->note((*record)->begin(), Cause::access, Operation::read, {1, 0, 1});
@@ -95,10 +95,10 @@ TEST_F(AccessRecordTest, EndsAtItsLimitWithAWholeLine) {
 }
 
 // More at once than memory is kept for: what is missing is said.
-TEST_F(AccessRecordTest, CountsWhatItLeavesOut) {
+TEST_F(AccessLogTest, CountsWhatItLeavesOut) {
   constexpr std::size_t kNoted = 200'000;
   {
-    const auto record = AccessRecord::start(file_, 1, std::uint64_t{1} << 30);
+    const auto record = AccessLog::start(file_, 1, std::uint64_t{1} << 30);
     ASSERT_TRUE(record);
     for (std::size_t i = 0; i < kNoted; ++i)
       (*record)->note(1, Cause::access, Operation::read, {1, 0, 1});

@@ -1,5 +1,5 @@
 // Writing a record of accesses: a buffer that those who serve fill, and a thread that empties it.
-#include "serverd/store/access_record.h"
+#include "serverd/store/access_log.h"
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
@@ -20,15 +20,15 @@ constexpr std::string_view kTitle = "# s3oramfs record 1";
 constexpr std::size_t kMostWaiting = 1 << 20, kWorthWriting = 64 << 10;
 constexpr std::chrono::seconds kFlushEvery{1};
 
-constexpr std::string_view name_of(AccessRecord::Cause cause) {
+constexpr std::string_view name_of(AccessLog::Cause cause) {
   switch (cause) {
-    case AccessRecord::Cause::access:
+    case AccessLog::Cause::access:
       return "access";
-    case AccessRecord::Cause::root:
+    case AccessLog::Cause::root:
       return "root";
-    case AccessRecord::Cause::eviction:
+    case AccessLog::Cause::eviction:
       return "eviction";
-    case AccessRecord::Cause::upkeep:
+    case AccessLog::Cause::upkeep:
       return "upkeep";
   }
   return "";
@@ -43,8 +43,8 @@ bool is_record(int file) {
 
 }  // namespace
 
-Result<std::unique_ptr<AccessRecord>> AccessRecord::start(const std::filesystem::path& file,
-                                                          unsigned server, std::uint64_t most) {
+Result<std::unique_ptr<AccessLog>> AccessLog::start(const std::filesystem::path& file,
+                                                    unsigned server, std::uint64_t most) {
   Descriptor opened(::open(
       file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (opened.get() < 0) return system_failure(errno, "--record {}", file.string());
@@ -57,8 +57,8 @@ Result<std::unique_ptr<AccessRecord>> AccessRecord::start(const std::filesystem:
     return fail(Errc::usage,
                 "--record {}: holds something else, and is not overwritten: give another name",
                 file.string());
-  std::unique_ptr<AccessRecord> record(new AccessRecord(
-      std::move(opened), file.string(), static_cast<std::uint64_t>(found.st_size), most));
+  std::unique_ptr<AccessLog> record(new AccessLog(std::move(opened), file.string(),
+                                                  static_cast<std::uint64_t>(found.st_size), most));
   if (found.st_size == 0)
     record->add(fmt::format("{}, of server {}\ntime,request,cause,operation,bucket,slot,slots\n",
                             kTitle, server));
@@ -71,11 +71,10 @@ Result<std::unique_ptr<AccessRecord>> AccessRecord::start(const std::filesystem:
   return record;
 }
 
-AccessRecord::AccessRecord(Descriptor file, std::string name, std::uint64_t size,
-                           std::uint64_t most)
+AccessLog::AccessLog(Descriptor file, std::string name, std::uint64_t size, std::uint64_t most)
     : file_(std::move(file)), name_(std::move(name)), most_(most), size_(size) {}
 
-AccessRecord::~AccessRecord() {
+AccessLog::~AccessLog() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
@@ -84,13 +83,13 @@ AccessRecord::~AccessRecord() {
   if (thread_.joinable()) thread_.join();
 }
 
-std::uint64_t AccessRecord::begin() {
+std::uint64_t AccessLog::begin() {
   const std::lock_guard lock(mutex_);
   return ++requests_;
 }
 
-void AccessRecord::note(std::uint64_t request, Cause cause, Operation operation,
-                        const RecordedSlots& slots) {
+void AccessLog::note(std::uint64_t request, Cause cause, Operation operation,
+                     const RecordedSlots& slots) {
   using std::chrono::duration_cast, std::chrono::microseconds;
   const auto since = std::chrono::steady_clock::now() - began_steady_;
   const auto time = duration_cast<microseconds>(began_.time_since_epoch() + since);
@@ -99,7 +98,7 @@ void AccessRecord::note(std::uint64_t request, Cause cause, Operation operation,
                   slots.slots));
 }
 
-void AccessRecord::add(std::string_view line) {
+void AccessLog::add(std::string_view line) {
   bool worth_writing = false;
   {
     const std::lock_guard lock(mutex_);
@@ -115,7 +114,7 @@ void AccessRecord::add(std::string_view line) {
 }
 
 // On the thread.
-void AccessRecord::write_out() {
+void AccessLog::write_out() {
   std::unique_lock lock(mutex_);
   while (!ends_ || !waiting_.empty()) {
     news_.wait_for(lock, kFlushEvery, [&] { return ends_ || waiting_.size() >= kWorthWriting; });
@@ -133,7 +132,7 @@ void AccessRecord::write_out() {
 }
 
 /// Whether there is room for more.
-bool AccessRecord::append(std::string_view text) {
+bool AccessLog::append(std::string_view text) {
   const std::string_view whole = text;
   if (size_ + text.size() > most_) {
     // Up to the last whole line that fits.

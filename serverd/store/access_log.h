@@ -27,26 +27,26 @@ struct RecordedSlots {
 /// Costs little, whatever happens: lines wait in at most a mebibyte of memory for a thread that
 /// appends them to the file, the file grows to a limit, and what finds no room is counted and left
 /// out. A disk that fails ends the record, not the server. Thread-safe.
-class AccessRecord {
+class AccessLog {
  public:
   enum class Cause { access, root, eviction, upkeep };
   enum class Operation { read, write };
 
   /// Appends to `file`, or makes it (0600), until it has `most` bytes. Errors: usage (not a regular
   /// file, or not a record), disk_full, failed.
-  static Result<std::unique_ptr<AccessRecord>> start(const std::filesystem::path& file,
-                                                     unsigned server, std::uint64_t most);
+  static Result<std::unique_ptr<AccessLog>> start(const std::filesystem::path& file,
+                                                  unsigned server, std::uint64_t most);
   /// Returns when everything noted is in the file.
-  ~AccessRecord();
-  AccessRecord(const AccessRecord&) = delete;
-  AccessRecord& operator=(const AccessRecord&) = delete;
+  ~AccessLog();
+  AccessLog(const AccessLog&) = delete;
+  AccessLog& operator=(const AccessLog&) = delete;
 
   /// Returns a number for the lines of one request: the one after that of the call before.
   std::uint64_t begin();
   void note(std::uint64_t request, Cause cause, Operation operation, const RecordedSlots& slots);
 
  private:
-  AccessRecord(Descriptor file, std::string name, std::uint64_t size, std::uint64_t most);
+  AccessLog(Descriptor file, std::string name, std::uint64_t size, std::uint64_t most);
   void add(std::string_view line);
   void write_out();
   bool append(std::string_view text);
