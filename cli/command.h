@@ -13,9 +13,12 @@ namespace s3oram {
 using Args = std::vector<std::string>;  // what follows the subcommand's name
 
 Status run_init(const Args& args);
+Status run_invite(const Args& args);
+Status run_deploy(const Args& args);
 Status run_mount(const Args& args);
 Status run_umount(const Args& args);
 Status run_status(const Args& args);
+Status run_top(const Args& args);
 Status run_bench(const Args& args);
 Status run_demo(const Args& args);
 Status run_record(const Args& args);

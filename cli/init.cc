@@ -3,12 +3,16 @@
 // Remote servers must know the new client's key before they make a volume for it, and the key
 // exists only once the vault does. So a vault may be unfinished ("ready": false) for a while: init
 // shows the key and tries until all servers admit it; run again, it goes on with the same vault.
+#include "cli/init.h"
+
+#include <algorithm>
 #include <bit>
 #include <iostream>
 #include <set>
 
 #include "cli/command.h"
 #include "cli/credential_options.h"
+#include "cli/gather.h"
 #include "cli/server_option.h"
 #include "cli/volume_options.h"
 #include "oramcore/base/disk_room.h"
@@ -27,23 +31,6 @@ namespace {
 constexpr unsigned kMostFirstHeight = 24;
 
 namespace fs = std::filesystem;
-
-struct InitOptions {
-  fs::path vault;
-  bool local = false;
-  std::vector<std::string> servers;
-  std::string scheme;          // empty: by the number of servers
-  unsigned local_servers = 0;  // 0: as many as the scheme needs
-  std::uint64_t expect = std::uint64_t{8} << 30;
-  std::string privacy = "computational", evictor;  // empty, 0: to be chosen
-  std::uint64_t block_size = 0;
-  unsigned evict_every = 0, bucket_size = 0;
-  bool allow_overflow = false;
-  unsigned first_height = 1;
-  unsigned threshold = 1;
-  Patience patience;
-  CredentialOptions credential;
-};
 
 Result<bool> parse_options(const Args& args, InitOptions& options) {
   CLI::App app("Makes a vault: a directory with the keys and the state of one private directory.",
@@ -64,40 +51,7 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
       ->check(CLI::Range(2U, 127U))
       ->group(local->get_group())
       ->needs(local);
-  options.credential.add_new_to(app, "");
-  app.add_option("--scheme", options.scheme,
-                 "s3oram or mirror; default: mirror for two servers, s3oram for more")
-      ->type_name("NAME");
-  app.add_option("--expect", options.expect, "How much data; what is not given is chosen for it")
-      ->transform(size_from(1))
-      ->default_str(short_size(options.expect))
-      ->type_name("SIZE");
-  app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M; default: chosen")
-      ->transform(size_from(4096, 1 << 20))
-      ->type_name("SIZE");
-  app.add_option("--privacy", options.privacy, "computational (default) or information-theoretic")
-      ->type_name("KIND");
-  app.add_option("--evictor", options.evictor,
-                 "Of s3oram, shuffle or matrix; default: shuffle if possible")
-      ->type_name("KIND");
-  app.add_option("--privacy-threshold", options.threshold, "Any T servers together learn nothing")
-      ->capture_default_str()
-      ->type_name("T")
-      ->check(CLI::Range(1, 63));
-  app.add_option("--evict-every", options.evict_every,
-                 "Accesses between two evictions; default: chosen")
-      ->type_name("A")
-      ->check(CLI::Range(1U, kMostEvictEvery));
-  app.add_option("--bucket-size", options.bucket_size, "Slots of a bucket; default: chosen")
-      ->type_name("Z")
-      ->check(CLI::Range(1U, kMostBucketSize));
-  app.add_flag("--allow-overflow", options.allow_overflow,
-               "Accept a smaller Z, whose overflows servers can see");
-  app.add_option("--first-height", options.first_height,
-                 "Levels of the new tree; it grows by itself")
-      ->capture_default_str()
-      ->type_name("H")
-      ->check(CLI::Range(1U, kMostFirstHeight));
+  add_volume_options(app, options);
   options.patience.add_to(app);
   auto parsed = parse(app, args);
   if (parsed && *parsed && !options.local && options.servers.empty())
@@ -123,7 +77,9 @@ Result<Choice> choose(const InitOptions& options) {
   Wishes wishes;
   wishes.local = options.local;
   wishes.allow_overflow = options.allow_overflow;
-  const std::size_t given = options.local ? options.local_servers : options.servers.size();
+  const std::size_t given = options.local       ? options.local_servers
+                            : options.invites() ? options.invited.size()
+                                                : options.servers.size();
   if (!options.scheme.empty())
     S3O_TRY(take_name(kSchemes, "--scheme", options.scheme, wishes.kind));
   else if (given == 2)
@@ -162,13 +118,24 @@ Result<VaultConfig> config_of(const InitOptions& options, const VolumeParams& pa
   config.local = options.local;
   config.servers.resize(config.params.scheme.servers);
   if (options.local) return config;
+  if (options.invites()) {
+    for (std::size_t i = 0; i < options.invited.size(); ++i)
+      config.servers[i] = {options.invited[i],
+                           unknown_key(config.volume, static_cast<Party>(i + 1))};
+    return config;
+  }
   S3O_ASSIGN(auto servers, parse_servers(options.servers));
   config.servers = std::move(servers);
   return config;
 }
 
-bool same_request(const VaultConfig& a, const VaultConfig& b) {
-  return a.params == b.params && a.local == b.local && a.servers == b.servers;
+/// Those who were invited tell their keys later.
+bool same_request(const InitOptions& options, const VaultConfig& a, const VaultConfig& b) {
+  const auto same_server = [&](const ServerAddress& one, const ServerAddress& other) {
+    return options.invites() ? one.host_port == other.host_port : one == other;
+  };
+  return a.params == b.params && a.local == b.local &&
+         std::ranges::equal(a.servers, b.servers, same_server);
 }
 
 /// Of this machine; servers elsewhere look for themselves.
@@ -238,7 +205,7 @@ class Unfinished {
     if (found->config().ready)
       return fail(Errc::exists, "{}: holds a vault already, and is not overwritten",
                   options.vault.string());
-    if (!same_request(found->config(), config))
+    if (!same_request(options, found->config(), config))
       return fail(Errc::exists,
                   "{}: holds an unfinished vault with other servers or sizes: run init as before, "
                   "or remove it",
@@ -253,6 +220,10 @@ class Unfinished {
 
 // Tries until the servers admit the key, or as long as the options say.
 Status create_volume(const InitOptions& options, Unfinished& making, const VaultKeys& keys) {
+  if (options.invites()) {
+    making.keep();  // someone will use the invitations
+    S3O_TRY(gather_servers(making.vault, keys, options.patience, options.deliver));
+  }
   Progress progress("making the volume");
   S3O_ASSIGN(const auto how, volume_options(making.vault, options.patience.timeout, progress));
   bool shown = false;
@@ -270,23 +241,69 @@ Status create_volume(const InitOptions& options, Unfinished& making, const Vault
 }
 
 /// What a local vault's disk has room for, beside the empty stores that are there.
-std::string room_on(std::uint64_t available, const VolumeParams& params) {
+std::string room_on(std::uint64_t available, const VolumeParams& params, std::uint64_t expect) {
   const unsigned stores = params.scheme.servers;
   const std::uint64_t taken = stores * store_bytes(params, params.first_height);
+  const std::uint64_t fitting = data_that_fits(params, stores, available + taken);
   const double full = stored_per_byte(params);
   return fmt::format(
-      "The disk has room for about {} of data. All stores together take {:.0f} to {:.0f} times as "
-      "much: they double whenever they are full.\n",
-      human_size(data_that_fits(params, stores, available + taken)), full, 2 * full);
+             "The disk has room for about {} of data. All stores together take {:.0f} to {:.0f} "
+             "times as "
+             "much: they double whenever they are full.\n",
+             human_size(fitting), full, 2 * full) +
+         (fitting < expect ? fmt::format("Warning: that is less than the {} that these numbers are "
+                                         "for (--expect): make room, or expect less.\n",
+                                         human_size(expect))
+                           : "");
 }
 
 }  // namespace
+
+void add_volume_options(CLI::App& app, InitOptions& options) {
+  options.credential.add_new_to(app, "");
+  app.add_option("--scheme", options.scheme,
+                 "s3oram or mirror; default: mirror for two servers, s3oram for more")
+      ->type_name("NAME");
+  app.add_option("--expect", options.expect, "How much data; what is not given is chosen for it")
+      ->transform(size_from(1))
+      ->default_str(short_size(options.expect))
+      ->type_name("SIZE");
+  app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M; default: chosen")
+      ->transform(size_from(4096, 1 << 20))
+      ->type_name("SIZE");
+  app.add_option("--privacy", options.privacy, "computational (default) or information-theoretic")
+      ->type_name("KIND");
+  app.add_option("--evictor", options.evictor,
+                 "Of s3oram, shuffle or matrix; default: shuffle if possible")
+      ->type_name("KIND");
+  app.add_option("--privacy-threshold", options.threshold, "Any T servers together learn nothing")
+      ->capture_default_str()
+      ->type_name("T")
+      ->check(CLI::Range(1, 63));
+  app.add_option("--evict-every", options.evict_every,
+                 "Accesses between two evictions; default: chosen")
+      ->type_name("A")
+      ->check(CLI::Range(1U, kMostEvictEvery));
+  app.add_option("--bucket-size", options.bucket_size, "Slots of a bucket; default: chosen")
+      ->type_name("Z")
+      ->check(CLI::Range(1U, kMostBucketSize));
+  app.add_flag("--allow-overflow", options.allow_overflow,
+               "Accept a smaller Z, whose overflows servers can see");
+  app.add_option("--first-height", options.first_height,
+                 "Levels of the new tree; it grows by itself")
+      ->capture_default_str()
+      ->type_name("H")
+      ->check(CLI::Range(1U, kMostFirstHeight));
+}
 
 Status run_init(const Args& args) {
   InitOptions options;
   S3O_ASSIGN(auto parsed, parse_options(args, options));
   if (!parsed) return {};
+  return make_vault(options);
+}
 
+Status make_vault(InitOptions& options) {
   S3O_ASSIGN(const auto choice, choose(options));
   S3O_TRY(VaultPlace::check_new(options.vault));
   S3O_ASSIGN(auto making, Unfinished::start(options, choice.params));
@@ -306,7 +323,7 @@ Status run_init(const Args& args) {
   if (options.local) {
     std::error_code unknown;
     if (const auto disk = fs::space(directory, unknown); !unknown)
-      std::cout << room_on(disk.available, choice.params);
+      std::cout << room_on(disk.available, choice.params, options.expect);
   }
   std::cout << "Made " << vault << ". Keep it: without it nothing can be read. To mount it:\n"
             << "  s3oramfs mount " << shell_word(options.vault) << " DIRECTORY\n";

@@ -5,6 +5,7 @@
 #include <exception>
 #include <iostream>
 #include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/mount_helper.h"
@@ -12,6 +13,7 @@
 #include "oramcore/base/limits.h"
 #include "oramcore/base/output.h"
 #include "oramcore/base/process.h"
+#include "oramcore/base/spelling.h"
 
 namespace s3oram {
 namespace {
@@ -26,9 +28,12 @@ struct Command {
 constexpr Command kCommands[] = {
     {"init", "--local VAULT", "make a vault whose three servers run on this machine", run_init},
     {"init", "--server ... VAULT", "make a vault on three or more servers", run_init},
+    {"invite", "VAULT SERVER...", "make one on servers that others run", run_invite},
+    {"deploy", "VAULT TARGET...", "make one, and its servers by ssh", run_deploy},
     {"mount", "VAULT DIRECTORY", "mount a vault", run_mount},
     {"umount", "DIRECTORY|VAULT", "write everything and unmount", run_umount},
     {"status", "VAULT", "show its health, servers, room, and what is unwritten", run_status},
+    {"top", "VAULT", "show what it does, live", run_top},
     {"bench", "[VAULT|DIRECTORY]", "measure how fast a vault, or any directory, is", run_bench},
     {"demo", "", "make a page that shows what a server sees", run_demo},
     {"record", "plot FILE", "make one of what your own server has recorded", run_record},
@@ -72,7 +77,11 @@ Status run(Args args) {
   }
   for (const Command& command : kCommands)
     if (command.name == name) return command.run(args);
-  return fail(Errc::usage, "no such command: {} (see: s3oramfs --help)", name);
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  const std::string meant = nearest_word(name, names);
+  return fail(Errc::usage, "no such command: {}{} (see: s3oramfs --help)", name,
+              meant.empty() ? "" : "; did you mean " + meant + "?");
 }
 
 // As mount.s3oramfs or umount.fuse.s3oramfs: the outcome in mount(8)'s codes.

@@ -40,8 +40,7 @@ void show_client_key(const std::string& what, const PublicKey& key) {
   std::cout << what << "\n  " << to_text(key)
             << "\nEach server must admit it. Run there, with the server's own store:\n"
                "  s3oramfs-serverd authorize --store DIR "
-            << to_text(key)
-            << "\n  kill -HUP PID        # of the running server, which then reads its keys again"
+            << to_text(key) << "\nA server that runs admits it within a second or two."
             << std::endl;
 }
 

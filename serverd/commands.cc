@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iostream>
 #include <set>
 
 #include "oramcore/base/system_error.h"
@@ -45,6 +46,28 @@ Status require_no_server(const Path& store, const PublicKey& key) {
   return {};
 }
 
+/// A server that runs looks at its keys each second (serve.cc).
+void say_when_it_counts(const Path& store, std::string_view what, std::ostream& out) {
+  if (is_running(store))
+    out << "The server on this store runs, and " << what << " within a second or two.\n";
+  else
+    out << "No server runs on this store now: when one is started, it " << what << ".\n";
+}
+
+/// A list without this server's own key is another volume's, or was typed wrong: the server would
+/// not know its number, or would let another one in under it.
+Status require_own_key(const Path& store, const std::vector<PeerAddress>& servers) {
+  std::error_code error;
+  if (!std::filesystem::exists(store / "server.key", error)) return {};
+  S3O_ASSIGN(const auto own, read_server_key(store));
+  for (const PeerAddress& server : servers)
+    if (server.key == own.public_key) return {};
+  return fail(Errc::usage,
+              "none of these servers has this server's own key, {}: list it with its number, "
+              "address and that key",
+              to_text(own.public_key));
+}
+
 }  // namespace
 
 Status keygen(const Path& store, std::ostream& out, bool rotate) {
@@ -68,20 +91,27 @@ Status keygen(const Path& store, std::ostream& out, bool rotate) {
                 kept ? ", and its public key is " + to_text(kept->public_key) : "");
   }
   out << to_text(keys.public_key) << std::endl;
+  std::cerr << "This is the server's public key: give it to the vault's owner, with the address "
+               "that the\n"
+               "server will have. When you have the keys of all servers: s3oramfs-serverd peers\n";
   return {};
 }
 
-Status authorize(const Path& store, const std::string& key) {
+Status authorize(const Path& store, const std::string& key, std::ostream& out) {
   S3O_TRY(require_store(store));
   S3O_ASSIGN(const auto parsed, parse_public_key(key));
   S3O_TRY(require_no_server(store, parsed));
-  return add_client(store, parsed);
+  S3O_TRY(add_client(store, parsed));
+  say_when_it_counts(store, "admits this client", out);
+  return {};
 }
 
-Status revoke(const Path& store, const std::string& key) {
+Status revoke(const Path& store, const std::string& key, std::ostream& out) {
   S3O_TRY(require_store(store));
   S3O_ASSIGN(const auto parsed, parse_public_key(key));
-  return remove_client(store, parsed);
+  S3O_TRY(remove_client(store, parsed));
+  say_when_it_counts(store, "admits this client no more", out);
+  return {};
 }
 
 Status peers(const Path& store, const std::vector<std::string>& servers, std::ostream& out,
@@ -123,6 +153,7 @@ Status peers(const Path& store, const std::vector<std::string>& servers, std::os
               [](const auto& a, const auto& b) { return a.party < b.party; });
   }
   S3O_TRY(require_volume(numbers, update));
+  S3O_TRY(require_own_key(store, all));
   return write_peers(store, all);
 }
 

@@ -1,5 +1,5 @@
 // The subcommands that prepare a server's store. Each may run while a server does; the server
-// reads `clients` again on SIGHUP, and all files when it starts.
+// reads `clients` again when it changes, and all files when it starts.
 #pragma once
 
 #include <filesystem>
@@ -16,17 +16,17 @@ namespace s3oram {
 /// runs uses the former one until it ends. Errors: exists.
 Status keygen(const std::filesystem::path& store, std::ostream& out, bool rotate = false);
 
-/// Lets the client with this public key connect. Errors: usage (not a key).
-Status authorize(const std::filesystem::path& store, const std::string& key);
+/// Lets the client with this public key connect, and says when. Errors: usage (not a key).
+Status authorize(const std::filesystem::path& store, const std::string& key, std::ostream& out);
 
 /// No more. Connections that are there stay until the server ends. Errors: usage (not a key, or not
 /// that of a client).
-Status revoke(const std::filesystem::path& store, const std::string& key);
+Status revoke(const std::filesystem::path& store, const std::string& key, std::ostream& out);
 
 /// Writes down all servers of the volume, each "N=HOST:PORT,KEY"; this server may be among them,
 /// and finds its number by its key. Without `servers`, prints those written down. With `update`,
 /// the others that were written down stay. Errors: usage (fewer than three, or a number is
-/// missing).
+/// missing, or none of them has this server's own key).
 Status peers(const std::filesystem::path& store, const std::vector<std::string>& servers,
              std::ostream& out, bool update = false);
 

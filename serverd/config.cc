@@ -145,6 +145,16 @@ void add_options(CLI::App& app, Options& options) {
       ->type_name("SIZE");
 }
 
+Result<std::vector<Network>> allowed_networks(const Options& options) {
+  std::vector<Network> allowed;
+  for (const auto& text : options.allow) {
+    auto network = parse_network(text);
+    if (!network) return fail(network.error().code, "--allow: {}", network.error().message);
+    allowed.push_back(*network);
+  }
+  return allowed;
+}
+
 Result<ZmqConfig> network_config(const Options& options) {
   ZmqConfig config;
   if (options.listen.empty())
@@ -155,11 +165,7 @@ Result<ZmqConfig> network_config(const Options& options) {
 
   if (!options.allow.empty() && !is_tcp(config.listen))
     return fail(Errc::usage, "--allow: {} is not reached over a network", config.listen);
-  for (const auto& text : options.allow) {
-    auto network = parse_network(text);
-    if (!network) return fail(network.error().code, "--allow: {}", network.error().message);
-    config.allow.push_back(*network);
-  }
+  S3O_ASSIGN(config.allow, allowed_networks(options));
 
   S3O_ASSIGN(auto servers, known_servers(options));
   const bool tcp = is_tcp(config.listen) ||

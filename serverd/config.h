@@ -36,6 +36,9 @@ struct Options {
 /// `options` must outlive the parsing.
 void add_options(CLI::App& app, Options& options);
 
+/// Whence a listener may be reached; empty: from anywhere. Errors: usage.
+Result<std::vector<Network>> allowed_networks(const Options& options);
+
 /// What the transport needs, from the options and the store's files. Errors: usage, failed.
 Result<ZmqConfig> network_config(const Options& options);
 

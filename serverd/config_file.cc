@@ -4,32 +4,17 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <sstream>
 #include <string>
 #include <string_view>
 
+#include "oramcore/base/spelling.h"
 #include "serverd/config.h"
 
 namespace s3oram {
 namespace {
 
 using CLI::detail::trim_copy;
-
-/// How many letters have to be put in, left out or changed to make one word of the other.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
 
 bool is_switch(const CLI::Option& option) { return option.get_items_expected_min() == 0; }
 bool is_repeatable(const CLI::Option& option) { return option.get_items_expected_max() > 1; }
@@ -86,18 +71,13 @@ class Lines {
   }
 
   const CLI::Option& known(const std::string& name, unsigned line) const {
-    std::string nearest;
-    std::size_t best = 3;  // further off it is no slip of the pen
+    std::vector<std::string> names;
     for (const CLI::Option* option : app_.get_options()) {
       if (!option->get_configurable() || option->get_lnames().empty()) continue;
-      const std::string& other = option->get_lnames().front();
-      if (other == name) return *option;
-      const std::size_t off = distance(name, other);
-      if (off < best && off < other.size() / 2 + 1) {
-        best = off;
-        nearest = other;
-      }
+      if (option->get_lnames().front() == name) return *option;
+      names.push_back(option->get_lnames().front());
     }
+    const std::string nearest = nearest_word(name, names);
     wrong(line, fmt::format("no such setting \"{}\": {}", name,
                             nearest.empty() ? "s3oramfs-serverd --help lists them, as options"
                                             : "did you mean \"" + nearest + "\"?"));

@@ -20,7 +20,9 @@
 #include "oramcore/service/log.h"
 #include "serverd/commands.h"
 #include "serverd/config.h"
+#include "serverd/join.h"
 #include "serverd/serve.h"
+#include "serverd/status.h"
 
 namespace {
 
@@ -67,10 +69,25 @@ int run(int argc, char** argv) {
   authorize->add_option("KEY", key, "The client's public key")->required();
   auto* revoke = app.add_subcommand("revoke", "Let a client connect no more");
   revoke->add_option("KEY", key, "The client's public key")->required();
+  s3oram::JoinOptions invited;
+  auto* join = app.add_subcommand("join", "Become the server that an invitation is for");
+  join->add_option("STRING", invited.invitation,
+                   "What s3oramfs invite has shown; -: on standard input")
+      ->required();
+  join->add_option("--store", invited.store, "Where to keep it; else chosen by the name")
+      ->type_name("DIR");
+  join->add_option("--listen", invited.listen, "Where to listen; else at the invitation's port")
+      ->type_name("HOST:PORT");
+  join->add_option("--name", invited.name, "What to call this server here")
+      ->capture_default_str()
+      ->type_name("NAME");
+  join->add_flag("--start", invited.start, "Start it also where there is no systemd");
+  join->formatter(std::make_shared<s3oram::HelpFormatter>());
+  auto* status_of = app.add_subcommand("status", "Show what is stored, for whom, since when");
   auto* peers = app.add_subcommand("peers", "Write down all servers of the volume, or print them");
   peers->add_option("SERVER", servers, "N=HOST:PORT,KEY");
   peers->add_flag("--update", update, "Keep those that are written down and not given");
-  for (auto* command : {keygen, authorize, revoke, peers}) {
+  for (auto* command : {keygen, authorize, revoke, peers, status_of}) {
     command->add_option("--store", options.store, "Directory with this server's shares and keys")
         ->type_name("DIR");
     command->formatter(std::make_shared<s3oram::HelpFormatter>("--store DIR"));
@@ -98,6 +115,11 @@ int run(int argc, char** argv) {
   spdlog::set_level(spdlog::level::from_str(options.log_level));
 
   Status status;
+  if (join->parsed()) {
+    if (!invited.store.empty()) status = become_owner_of(invited.store);
+    if (status) status = s3oram::join(invited, std::cout);
+    return report(status ? s3oram::output_written() : status);
+  }
   if (!app.get_subcommands().empty()) status = become_owner_of(options.store);
   if (!status) return report(status);
   if (app.get_subcommands().empty())
@@ -107,9 +129,11 @@ int run(int argc, char** argv) {
   else if (keygen->parsed())
     status = s3oram::keygen(options.store, std::cout, rotate);
   else if (authorize->parsed())
-    status = s3oram::authorize(options.store, key);
+    status = s3oram::authorize(options.store, key, std::cout);
   else if (revoke->parsed())
-    status = s3oram::revoke(options.store, key);
+    status = s3oram::revoke(options.store, key, std::cout);
+  else if (status_of->parsed())
+    status = s3oram::show_status(options.store, std::cout);
   else
     status = s3oram::peers(options.store, servers, std::cout, update);
   return report(status ? s3oram::output_written() : status);

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +27,7 @@
 #include "oramcore/base/workers.h"
 #include "oramcore/service/manager.h"
 #include "oramcore/zmq/zmq_transport.h"
+#include "serverd/await_client.h"
 #include "serverd/oram/share_server.h"
 #include "serverd/schemes.h"
 #include "serverd/store_files.h"
@@ -118,27 +120,56 @@ Task<void> stop(ShareServer& server, asio::io_context& io, Status& outcome) {
   io.stop();
 }
 
-/// For as long as the executor runs.
-Task<void> look_after(ShareServer& server, Clock& clock) {
-  constexpr auto kEvery = std::chrono::seconds(1);
-  for (;;) {
-    co_await clock.sleep(kEvery);
-    server.look_after_store();
-  }
-}
+/// The keys of the clients that a server admits, as they stand in its store.
+class Clients {
+ public:
+  /// `seen`: state_of() when the transport's keys were read.
+  Clients(const Options& options, ZmqTransport& transport, std::string seen)
+      : store_(options.store), transport_(transport), seen_(std::move(seen)) {}
 
-void reload_clients_on_hangup(asio::signal_set& hangup, const Options& options,
-                              ZmqTransport& transport) {
-  hangup.async_wait([&](const boost::system::error_code& error, int) {
-    if (error) return;
-    const auto clients = read_clients(options.store);
+  /// Which file it is, and in which state: any change of it changes this.
+  static std::string state_of(const Path& store) {
+    struct stat found {};
+    if (::stat((store / "clients").c_str(), &found) != 0) return "";
+    return fmt::format("{} {} {}.{}", found.st_ino, found.st_size, found.st_mtim.tv_sec,
+                       found.st_mtim.tv_nsec);
+  }
+
+  void admit() {
+    seen_ = state_of(store_);
+    const auto clients = read_clients(store_);
     const Status admitted =
-        clients ? transport.admit_clients(*clients) : Status(fail(clients.error()));
+        clients ? transport_.admit_clients(*clients) : Status(fail(clients.error()));
     if (admitted)
       spdlog::info("admits {} client keys from now on", clients->size());
     else
       spdlog::error("the clients stay as they were: {}", admitted.error().message);
-    reload_clients_on_hangup(hangup, options, transport);
+  }
+  void admit_if_changed() {
+    if (state_of(store_) != seen_) admit();
+  }
+
+ private:
+  const Path store_;
+  ZmqTransport& transport_;
+  std::string seen_;
+};
+
+/// For as long as the executor runs.
+Task<void> look_after(ShareServer& server, Clients& clients, Clock& clock) {
+  constexpr auto kEvery = std::chrono::seconds(1);
+  for (;;) {
+    co_await clock.sleep(kEvery);
+    server.look_after_store();
+    clients.admit_if_changed();
+  }
+}
+
+void admit_on_hangup(asio::signal_set& hangup, Clients& clients) {
+  hangup.async_wait([&](const boost::system::error_code& error, int) {
+    if (error) return;
+    clients.admit();
+    admit_on_hangup(hangup, clients);
   });
 }
 
@@ -152,11 +183,14 @@ Status serve(const Options& options) {
     return fail(Errc::usage, "where the shares are is missing: give --store DIR");
   S3O_TRY(check_metrics(options));
   S3O_ASSIGN(const auto lock, take_store(options));
-  S3O_ASSIGN(const auto network, network_config(options));
-
   // A server that a mount has started is no service of its own.
   ServiceManager manager(options.exit_with_parent ? ServiceManager::Whose::another
                                                   : ServiceManager::Whose::ours);
+  S3O_ASSIGN(const Joined joined, await_client(options, manager));
+  if (joined == Joined::told_to_stop) return {};
+  const std::string clients_seen = Clients::state_of(options.store);
+  S3O_ASSIGN(const auto network, network_config(options));
+
   asio::io_context io(1);
   asio::signal_set end(io, SIGTERM, SIGINT, SIGXCPU);
   asio::signal_set hangup(io, SIGHUP);
@@ -208,14 +242,15 @@ Status serve(const Options& options) {
     manager.stopping();
     spawn(io.get_executor(), stop(*server, io, outcome));
   });
-  reload_clients_on_hangup(hangup, options, *transport);
+  Clients clients(options, *transport, clients_seen);
+  admit_on_hangup(hangup, clients);
   spdlog::info("server {} listens on {}", network.self, transport->endpoint());
   if (network.client_keys.empty() && network.listen.starts_with("tcp"))
     spdlog::warn("no client may connect yet: 's3oramfs-serverd authorize --store {} KEY'",
                  shell_word(options.store));
   if (options.ready_fd >= 0) S3O_TRY(report_ready(options.ready_fd));
   manager.ready(fmt::format("Server {} listens on {}", network.self, transport->endpoint()));
-  spawn(io.get_executor(), look_after(*server, clock));
+  spawn(io.get_executor(), look_after(*server, clients, clock));
   const Watchdog watchdog(io.get_executor(), manager);
   io.run();
   readers.join();

@@ -25,6 +25,7 @@ constexpr std::size_t kLargestFile = 1 << 20;
 Path key_file(const Path& store) { return store / "server.key"; }
 Path clients_file(const Path& store) { return store / "clients"; }
 Path peers_file(const Path& store) { return store / "peers"; }
+Path invitation_file(const Path& store) { return store / "invitation"; }
 
 Result<std::string> read_text(const Path& file) {
   S3O_ASSIGN(auto content, read_small_file(file, kLargestFile));
@@ -36,6 +37,15 @@ Result<std::string> read_text(const Path& file) {
 // What root writes is of the store's owner, who is the one that runs the server.
 Status replace_text(const Path& file, const std::string& text) {
   return write_durably(file, as_bytes(text), FileOwner::of_directory);
+}
+
+// A file with a secret key in it.
+Status check_readers(const Path& file, mode_t mode) {
+  if ((mode & (S_IRWXG | S_IRWXO)) == 0) return {};
+  return fail(Errc::failed,
+              "{}: others may read this key (mode {:04o}): 'chmod 600' it, and make a new one if "
+              "somebody may have",
+              file.string(), mode & 07777);
 }
 
 // Whoever can write to these files decides who may connect.
@@ -96,6 +106,11 @@ Result<Descriptor> lock_store(const Path& store) {
   return system_failure(errno, "{}: locking", file.string());
 }
 
+bool is_running(const Path& store) {
+  const auto lock = lock_store(store);
+  return !lock && lock.error().code == Errc::vault_in_use;
+}
+
 Result<Descriptor> lock_files(const Path& store) {
   Descriptor lock(::open(store.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (lock.get() < 0) return system_failure(errno, "store {}", store.string());
@@ -111,11 +126,7 @@ Result<KeyPair> read_server_key(const Path& store) {
     return fail(errno == ENOENT ? Errc::usage : Errc::failed,
                 "{}: {}; 's3oramfs-serverd keygen --store {}' makes the server's key",
                 file.string(), std::strerror(errno), shell_word(store));
-  if (found.st_mode & (S_IRWXG | S_IRWXO))
-    return fail(Errc::failed,
-                "{}: others may read this key (mode {:04o}): 'chmod 600' it, and make a new one if "
-                "somebody may have",
-                file.string(), found.st_mode & 07777);
+  S3O_TRY(check_readers(file, found.st_mode));
   auto text = read_text(file);  // in place: no copy of the secret is left behind
   if (!text) return fail(text.error());
   auto line = text->substr(0, text->find('\n'));
@@ -215,6 +226,38 @@ Status write_peers(const Path& store, const std::vector<PeerAddress>& peers) {
   std::string text;
   for (const auto& peer : peers) text += to_text(peer) + "\n";
   return replace_text(peers_file(store), text);
+}
+
+Result<std::optional<Invitation>> read_invitation(const Path& store) {
+  const Path file = invitation_file(store);
+  struct stat found {};
+  if (::stat(file.c_str(), &found) != 0) {
+    if (errno == ENOENT) return std::optional<Invitation>();
+    return system_failure(errno, "{}", file.string());
+  }
+  S3O_TRY(check_readers(file, found.st_mode));
+  S3O_ASSIGN(auto text, read_text(file));
+  auto invitation = parse_invitation(text);
+  sodium_memzero(text.data(), text.size());
+  if (!invitation)
+    return fail(Errc::usage, "{}: it is no invitation: run s3oramfs-serverd join again",
+                file.string());
+  return std::optional<Invitation>(std::move(*invitation));
+}
+
+Status write_invitation(const Path& store, const Invitation& invitation) {
+  std::string text = to_text(invitation) + "\n";
+  auto status = replace_text(invitation_file(store), text);
+  sodium_memzero(text.data(), text.size());
+  return status;
+}
+
+Status remove_invitation(const Path& store) {
+  std::error_code error;
+  std::filesystem::remove(invitation_file(store), error);
+  if (error)
+    return system_failure(error.value(), "{}: removing it", invitation_file(store).string());
+  return sync_directory(store);
 }
 
 }  // namespace s3oram

@@ -2,16 +2,19 @@
 //   lock         locked while a server runs on the store
 //   server.key   the server's secret CURVE key, 0600, as one line of base64url
 //   clients      the public keys that may connect as the client, one a line
+//   invitation   what this server was invited by, until its client has come (s3oramfs-serverd join)
 //   peers        all servers of the volume, "N=HOST:PORT,KEY" a line; this one may be among them
 // Empty lines and lines that begin with # are skipped. A server without TCP needs no file but lock.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
+#include "oramcore/net/invitation.h"
 #include "oramcore/zmq/zmq_transport.h"
 
 namespace s3oram {
@@ -24,6 +27,9 @@ tl::unexpected<Error> no_store(const Path& store);
 /// The lock, held while it lives. Errors: vault_in_use (another server runs on this store), usage
 /// (there is none), disk_full, failed.
 Result<Descriptor> lock_store(const Path& store);
+
+/// Whether a server runs on this store.
+bool is_running(const Path& store);
 
 /// Held by whoever changes a file below by what it held: another one's change would be lost. Waits.
 Result<Descriptor> lock_files(const Path& store);
@@ -48,5 +54,11 @@ std::string to_text(const PeerAddress& peer);
 /// Empty if there is no such file.
 Result<std::vector<PeerAddress>> read_peers(const Path& store);
 Status write_peers(const Path& store, const std::vector<PeerAddress>& peers);
+
+/// Nothing if there is none. Refuses one that others than its owner may read.
+Result<std::optional<Invitation>> read_invitation(const Path& store);
+Status write_invitation(const Path& store, const Invitation& invitation);
+/// It is gone durably.
+Status remove_invitation(const Path& store);
 
 }  // namespace s3oram

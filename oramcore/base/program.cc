@@ -22,13 +22,15 @@ std::vector<char*> argument_pointers(std::vector<std::string>& words) {
 
 bool ProgramEnd::succeeded() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
 
-Result<ProgramEnd> run_program(std::vector<std::string> words, int captured, std::size_t most) {
+Result<ProgramEnd> run_program(std::vector<std::string> words, int captured, std::size_t most,
+                               int input) {
   Descriptor ends[2];
   if (captured >= 0 && !open_pipe(ends)) return system_failure(errno, "pipe");
   auto& [ours, theirs] = ends;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   if (captured >= 0) posix_spawn_file_actions_adddup2(&actions, theirs.get(), captured);
+  if (input >= 0) posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
   pid_t child = 0;
   const int error = ::posix_spawnp(&child, words[0].c_str(), &actions, nullptr,
                                    argument_pointers(words).data(), environ);

@@ -19,9 +19,10 @@ struct ProgramEnd {
 };
 
 /// Runs words[0], found as a shell would, with the rest as its arguments, and waits until it ends.
-/// Of the descriptor `captured` (1, 2; none: -1) the first `most` bytes are kept; all else is ours.
+/// Of the descriptor `captured` (1, 2; none: -1) the first `most` bytes are kept. It reads `input`
+/// as its standard input, unless that is -1; all else is ours.
 /// Errors: failed (it cannot be run).
 Result<ProgramEnd> run_program(std::vector<std::string> words, int captured = -1,
-                               std::size_t most = 0);
+                               std::size_t most = 0, int input = -1);
 
 }  // namespace s3oram

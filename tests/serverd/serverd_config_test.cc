@@ -97,12 +97,12 @@ TEST_F(Store, KeygenRotatesOnlyAKeyThatIsThere) {
 TEST_F(Store, RevokeTakesOneKeyAndKeepsAllElse) {
   make_key();
   const std::string first = new_key(), second = new_key();
-  expect_error(revoke(store_, first), Errc::usage, first);
+  expect_error(revoke(store_, first, out), Errc::usage, first);
   ASSERT_TRUE(write("clients", "# laptops\n" + first + "\n\n" + second + "\n"));
-  ASSERT_TRUE(revoke(store_, first));
+  ASSERT_TRUE(revoke(store_, first, out));
   EXPECT_EQ(text("clients"), "# laptops\n\n" + second + "\n");
-  expect_error(revoke(store_, first), Errc::usage, first);
-  expect_error(revoke(store_, "not-a-key"), Errc::usage, "not-a-key");
+  expect_error(revoke(store_, first, out), Errc::usage, first);
+  expect_error(revoke(store_, "not-a-key", out), Errc::usage, "not-a-key");
 }
 
 TEST_F(Store, PeersCanBeUpdatedOneByOne) {
@@ -158,17 +158,18 @@ TEST_F(Store, ADamagedKeyIsNotShown) {
 
 TEST_F(Store, AuthorizeAddsOnceAndKeepsWhatIsThere) {
   make_key();
+  std::ostringstream out;
   const std::string first = new_key();
   const std::string second = new_key();
   ASSERT_TRUE(write("clients", "# laptops\n\n" + first));
   for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(authorize(store_, second));
-    ASSERT_TRUE(authorize(store_, first));
+    ASSERT_TRUE(authorize(store_, second, out));
+    ASSERT_TRUE(authorize(store_, first, out));
   }
   EXPECT_EQ(text("clients"), "# laptops\n\n" + first + "\n" + second + "\n");
   EXPECT_EQ(read_clients(store_)->size(), 2u);
-  expect_error(authorize(store_, "not-a-key"), Errc::usage, "not-a-key");
-  expect_error(authorize(folder_ / "typo", first), Errc::usage, "typo");
+  expect_error(authorize(store_, "not-a-key", out), Errc::usage, "not-a-key");
+  expect_error(authorize(folder_ / "typo", first, out), Errc::usage, "typo");
   EXPECT_FALSE(fs::exists(folder_ / "typo"));
 }
 
@@ -231,7 +232,7 @@ TEST_F(Store, AServerFindsItselfAndItsPeersInTheList) {
   std::ostringstream out;
   ASSERT_TRUE(peers(
       store_, {"1=a.example:1," + first, "2=b.example:2," + own, "3=c.example:3," + third}, out));
-  ASSERT_TRUE(authorize(store_, client));
+  ASSERT_TRUE(authorize(store_, client, out));
   Options given = options();
   given.index.reset();
   given.listen = "*:2";

@@ -1,0 +1,178 @@
+// s3oramfs deploy: makes a vault and its servers on machines that are reached by ssh. It hands each
+// an invitation, as a person would paste it; so it can be run again at any time, and goes on.
+#include <algorithm>
+#include <iostream>
+
+#include "cli/command.h"
+#include "cli/init.h"
+#include "cli/remote_host.h"
+#include "oramcore/base/help.h"
+#include "oramcore/base/human.h"
+
+namespace s3oram {
+namespace {
+
+constexpr int kDeployWait = 60;  // s, until servers that were just started answer
+
+/// Where a program that was copied lies.
+constexpr const char* kFindProgram = "PATH=$HOME/.local/bin:/usr/local/bin:$PATH\n";
+/// What the program needs of Debian 12, where only it is copied.
+constexpr const char* kLibraries =
+    "libfmt9 libsodium23 libspdlog1.10 libsqlite3-0 libssl3 libsystemd0 libzmq5";
+
+struct DeployOptions {
+  InitOptions init;
+  std::vector<std::string> targets;
+  std::string ssh = "ssh", package, name = "vault";
+  unsigned port = 5760;
+  bool dry_run = false, bind = false;
+};
+
+/// sudo, where the user there is not root.
+std::string as_root(const std::string& command) {
+  return "if [ \"$(id -u)\" = 0 ]; then " + command + "; else sudo -n " + command + "; fi\n";
+}
+
+Result<bool> has_program(const RemoteHost& host) {
+  S3O_ASSIGN(const auto said,
+             host.run("looking for s3oramfs-serverd at",
+                      std::string(kFindProgram) +
+                          "if s3oramfs-serverd --version > /dev/null 2>&1; then echo there; fi\n"));
+  return said == "there\n";
+}
+
+Status install_package(const RemoteHost& host, const std::string& package) {
+  S3O_TRY(
+      host.send("sending the package to", "umask 077; cat > /tmp/s3oramfs-server.deb", package));
+  S3O_TRY(host.run("installing the package at",
+                   "set -e\nchmod 644 /tmp/s3oramfs-server.deb\n" +
+                       as_root("env DEBIAN_FRONTEND=noninteractive apt-get install -y "
+                               "/tmp/s3oramfs-server.deb >&2") +
+                       "rm /tmp/s3oramfs-server.deb\n"));
+  return {};
+}
+
+/// Beside itself first: one that runs cannot be overwritten.
+Status copy_program(const RemoteHost& host) {
+  S3O_ASSIGN(const auto program, program_beside("s3oramfs-serverd"));
+  S3O_TRY(host.send("sending s3oramfs-serverd to",
+                    "d=$HOME/.local/bin; [ \"$(id -u)\" != 0 ] || d=/usr/local/bin; mkdir -p $d && "
+                    "cat > $d/s3oramfs-serverd.new && chmod 755 $d/s3oramfs-serverd.new && "
+                    "mv $d/s3oramfs-serverd.new $d/s3oramfs-serverd",
+                    program.string()));
+  S3O_TRY(host.run("installing what s3oramfs-serverd needs at",
+                   std::string(kFindProgram) +
+                       "s3oramfs-serverd --version > /dev/null 2>&1 || {\n" +
+                       as_root("apt-get update >&2") +
+                       as_root(std::string("env DEBIAN_FRONTEND=noninteractive apt-get install -y "
+                                           "--no-install-recommends ") +
+                               kLibraries + " >&2") +
+                       "s3oramfs-serverd --version >&2\n}\n"));
+  return {};
+}
+
+Status install(const RemoteHost& host, const DeployOptions& options) {
+  S3O_ASSIGN(const bool there, has_program(host));
+  if (there) return {};
+  return options.package.empty() ? copy_program(host) : install_package(host, options.package);
+}
+
+/// The string goes through the script: a command line is there for all to see.
+Status join(const RemoteHost& host, const Invitation& invitation, const DeployOptions& options) {
+  const std::string listen =
+      options.bind ? " --listen " + shell_word(invitation.host_port) : std::string();
+  S3O_ASSIGN(
+      const auto said,
+      host.run("making the server at",
+               std::string(kFindProgram) + "s3oramfs-serverd join --start --name " +
+                   shell_word(options.name) + listen + " - <<'INVITATION'\n" +
+                   (options.dry_run ? "s3oramfs1-..." : to_text(invitation)) + "\nINVITATION\n"));
+  if (!said.empty()) std::cout << host.target() << ":\n" << printable_lines(said) << std::flush;
+  return {};
+}
+
+Result<std::vector<RemoteHost>> hosts_of(const DeployOptions& options) {
+  std::vector<RemoteHost> hosts;
+  for (const std::string& target : options.targets) {
+    S3O_ASSIGN(auto host, RemoteHost::parse(target, options.ssh, options.dry_run));
+    for (const RemoteHost& other : hosts)
+      if (other.host() == host.host())
+        return fail(Errc::usage,
+                    "{}: the same machine as {}: one machine with two shares would learn "
+                    "everything",
+                    target, other.target());
+    hosts.push_back(std::move(host));
+  }
+  return hosts;
+}
+
+/// Shows what would be done, of all that is done elsewhere.
+Status show(const std::vector<RemoteHost>& hosts, const DeployOptions& options) {
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    S3O_TRY(install(hosts[i], options));
+    const Invitation shown{static_cast<Party>(i + 1),
+                           static_cast<Party>(hosts.size()),
+                           options.init.invited[i],
+                           {},
+                           {}};
+    S3O_TRY(join(hosts[i], shown, options));
+  }
+  std::cout << "# here: " << options.init.vault.string()
+            << " is made, and the servers are told of each other\n";
+  return {};
+}
+
+Result<bool> parse_options(const Args& args, DeployOptions& options) {
+  CLI::App app(
+      "Makes a vault and its servers, on machines that ssh reaches: installs the program\n"
+      "there, makes each server, and the vault here. Run again, it goes on.",
+      "s3oramfs deploy");
+  app.add_option("VAULT", options.init.vault, "The directory to make; may exist if it is empty")
+      ->required();
+  app.add_option("TARGET", options.targets, "USER@HOST of each server; three or more")
+      ->required()
+      ->expected(3, 127);
+  app.add_option("--port", options.port, "Where all of them listen")
+      ->capture_default_str()
+      ->type_name("PORT")
+      ->check(CLI::Range(1U, 65535U));
+  app.add_flag("--bind", options.bind, "They listen at HOST alone, not at every address");
+  app.add_option("--name", options.name, "What the servers are called there")
+      ->capture_default_str()
+      ->type_name("NAME");
+  app.add_option("--package", options.package, "Install this .deb; else the program is copied")
+      ->check(CLI::ExistingFile.description(""))
+      ->type_name("FILE");
+  app.add_option("--ssh", options.ssh, "How to reach them, like \"ssh -p 2222\"")
+      ->capture_default_str()
+      ->type_name("COMMAND");
+  app.add_flag("--dry-run", options.dry_run, "Show each command, and do nothing");
+  options.init.credential.add_new_to(app, "");
+  app.add_option("--expect", options.init.expect, "How much data")
+      ->transform(size_from(1))
+      ->default_str(short_size(options.init.expect))
+      ->type_name("SIZE");
+  return parse(app, args);
+}
+
+}  // namespace
+
+Status run_deploy(const Args& args) {
+  DeployOptions options;
+  S3O_ASSIGN(const auto parsed, parse_options(args, options));
+  if (!parsed) return {};
+  S3O_ASSIGN(const auto hosts, hosts_of(options));
+  for (const RemoteHost& host : hosts)
+    options.init.invited.push_back(fmt::format("{}:{}", host.host(), options.port));
+  if (options.dry_run) return show(hosts, options);
+  for (const RemoteHost& host : hosts) S3O_TRY(install(host, options));
+  options.init.patience.wait = kDeployWait;
+  options.init.deliver = [&](const std::vector<Invitation>& invitations) -> Status {
+    for (const Invitation& invitation : invitations)
+      S3O_TRY(join(hosts[invitation.server - 1u], invitation, options));
+    return {};
+  };
+  return make_vault(options.init);
+}
+
+}  // namespace s3oram

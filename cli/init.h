@@ -1,0 +1,43 @@
+// Making a vault: what init, invite and deploy have in common.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/credential_options.h"
+#include "cli/gather.h"
+#include "cli/server_option.h"
+
+namespace s3oram {
+
+struct InitOptions {
+  std::filesystem::path vault;
+  bool local = false;
+  std::vector<std::string> servers;  // HOST:PORT,KEY
+  std::vector<std::string> invited;  // HOST:PORT, instead of them
+  Deliver deliver;                   // hands the invitations out
+  std::string scheme;                // empty: by the number of servers
+  unsigned local_servers = 0;        // 0: as many as the scheme needs
+  std::uint64_t expect = std::uint64_t{8} << 30;
+  std::string privacy = "computational", evictor;  // empty, 0: to be chosen
+  std::uint64_t block_size = 0;
+  unsigned evict_every = 0, bucket_size = 0;
+  bool allow_overflow = false;
+  unsigned first_height = 1;
+  unsigned threshold = 1;
+  Patience patience;
+  CredentialOptions credential;
+
+  bool invites() const { return !invited.empty(); }
+};
+
+/// What opens the vault, and the numbers of its volume.
+void add_volume_options(CLI::App& app, InitOptions& options);
+
+/// Makes the vault and its volume, or goes on with one that is unfinished, and says what to do with
+/// it. Errors: as a command's.
+Status make_vault(InitOptions& options);
+
+}  // namespace s3oram
