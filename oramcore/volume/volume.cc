@@ -211,7 +211,7 @@ class OpenVolume final : public Volume {
   }
 
   Task<void> scrub_beside() {
-    spdlog::info("all servers look at all that they hold");
+    spdlog::info("scrub started on all servers");
     const auto healed = co_await engine_->scrub(
         {}, [this](std::uint64_t looked_at, std::uint64_t of, const Healed& so_far) {
           scrub_->looked_at = looked_at;
@@ -220,7 +220,7 @@ class OpenVolume final : public Volume {
         });
     scrub_->running = false;
     if (healed)
-      spdlog::info("they have: {} shares were healed, and {} slots are lost", healed->total(),
+      spdlog::info("scrub ended: {} shares were healed, and {} slots are lost", healed->total(),
                    healed->lost);
     else
       scrub_->failure = connection_->explain(fail(healed.error())).error();
