@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "oramcore/oram/block_device.h"
 #include "tests/schemes/mirror/plain_rows.h"
 
 namespace s3oram {
