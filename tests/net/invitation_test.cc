@@ -35,7 +35,9 @@ TEST(Invitation, AMissingOrChangedLetterIsNoticed) {
     std::string changed = text;
     changed[i] = changed[i] == 'A' ? 'B' : 'A';
     // The last letter may hold bits that mean nothing.
-    if (i + 1 < text.size()) EXPECT_FALSE(parse_invitation(changed)) << i;
+    if (i + 1 < text.size()) {
+      EXPECT_FALSE(parse_invitation(changed)) << i;
+    }
   }
 }
 

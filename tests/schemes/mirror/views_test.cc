@@ -105,7 +105,9 @@ TEST(MirrorViews, NoSeedIsUsedTwice) {
   std::set<Seed> seen;
   for (int i = 0; i < 100; ++i)
     for (const ServerQuery& query : mirror.queries(7, 21, 3)) {
-      if (query.seed) EXPECT_TRUE(seen.insert(*query.seed).second);
+      if (query.seed) {
+        EXPECT_TRUE(seen.insert(*query.seed).second);
+      }
     }
   EXPECT_EQ(seen.size(), 200u);
 }
