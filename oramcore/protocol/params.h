@@ -17,6 +17,9 @@ using VolumeId = std::array<std::uint8_t, 16>;
 enum class Evictor : std::uint8_t {
   matrix = 0,   // Subroutine 3 of the paper: secret-shared matrices; any t and l
   shuffle = 1,  // a hidden permutation of the whole path (docs/protocol.md); t = 1, l = 3
+  // Scheme ring: the client itself writes the path's buckets anew, as polynomials
+  // (schemes/ring/protocol/params.h); t = 0, l = 1.
+  polynomial = 3,
 };
 
 /// What shares and masks are made of.
@@ -41,6 +44,9 @@ constexpr std::string_view name_of(const Names& names, T value) {
 // What check_params() takes at most; the client and the servers rely on it.
 inline constexpr std::uint32_t kLeastBlockSize = 512, kMostBlockSize = 4 << 20;
 inline constexpr unsigned kMostBucketSize = 1024, kMostEvictEvery = 4096;
+// And of ring.
+inline constexpr std::uint32_t kMostRingBlockSize = 1 << 20;
+inline constexpr unsigned kMostRows = 128, kMostTopLevels = 16, kMostLogSlots = 1 << 20;
 
 struct VolumeParams {
   Scheme scheme;
@@ -51,13 +57,27 @@ struct VolumeParams {
   std::uint16_t stash_slots = 0;  // of the root, beside those for new writes: whole buckets
   Privacy privacy = Privacy::information_theoretic;
   std::uint8_t first_height = 1;  // H of the new tree
+  std::uint8_t top_levels = 0;    // k, levels of the tree that lie at the client (ring)
   friend bool operator==(const VolumeParams&, const VolumeParams&) = default;
 
-  /// Bytes of a slot: a sealed block (oramcore/client/seal.h).
-  std::uint32_t slot_size() const { return block_size + kSealOverhead; }
-  static constexpr std::uint32_t kSealOverhead = 64;
+  bool is_ring() const { return evictor == Evictor::polynomial; }
+
+  /// Bytes of a slot: a sealed block (oramcore/client/seal.h, or oramcore/oram/opaque_sealer.h).
+  std::uint32_t slot_size() const {
+    return block_size + (is_ring() ? kOpaqueOverhead : kSealOverhead);
+  }
+  static constexpr std::uint32_t kSealOverhead = 64, kOpaqueOverhead = 80;
   /// Beside each slot on a server's disk: its stamp and checksum.
   static constexpr std::uint32_t kStoredOverhead = 16;
+
+  /// What a server's store is made of: bytes of a slot, slots of a bucket version, and slots for
+  /// the newest writes. In ring a slot has a tag, and a bucket version a row more, the others' sum.
+  std::uint32_t stored_slot() const { return slot_size() + (is_ring() ? kRowTag : 0); }
+  std::uint32_t slots_of_bucket_version() const { return bucket_size + (is_ring() ? 1u : 0u); }
+  std::uint32_t newest_slots() const { return is_ring() ? log_slots() : root_buffer_slots(); }
+  static constexpr std::uint32_t kRowTag = 16;
+  /// R, of ring's log.
+  std::uint32_t log_slots() const { return 4u * evict_every << top_levels; }
 
   /// The root's slots: two groups of A for new writes, then the stash part.
   std::uint32_t root_buffer_slots() const { return 2u * evict_every; }
