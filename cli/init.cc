@@ -32,6 +32,8 @@ struct InitOptions {
   fs::path vault;
   bool local = false;
   std::vector<std::string> servers;
+  std::string scheme;          // empty: by the number of servers
+  unsigned local_servers = 0;  // 0: as many as the scheme needs
   std::uint64_t expect = std::uint64_t{8} << 30;
   std::string privacy = "computational", evictor;  // empty, 0: to be chosen
   std::uint64_t block_size = 0;
@@ -48,17 +50,23 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
                "s3oramfs init");
   app.add_option("VAULT", options.vault, "The directory to make; may exist if it is empty")
       ->required();
-  auto* local =
-      app.add_flag("--local", options.local, "In the vault, by three servers on this machine")
-          ->group("Where the blocks lie (one of the two)");
-  app.add_option("--server", options.servers, "By these; once for each, three times or more")
+  auto* local = app.add_flag("--local", options.local, "In the vault, by servers on this machine")
+                    ->group("Where the blocks lie (one of the two)");
+  app.add_option("--server", options.servers, "By these; once for each, twice or more")
       ->type_name("HOST:PORT,KEY")
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false)
       ->group(local->get_group())
       ->excludes(local);
+  app.add_option("--servers", options.local_servers, "With --local, how many; default: the least")
+      ->type_name("N")
+      ->check(CLI::Range(2U, 127U))
+      ->group(local->get_group())
+      ->needs(local);
   options.credential.add_new_to(app, "");
+  app.add_option("--scheme", options.scheme, "s3oram, or mirror (the default for two servers)")
+      ->type_name("NAME");
   app.add_option("--expect", options.expect, "How much data; what is not given is chosen for it")
       ->transform(size_from(1))
       ->default_str(short_size(options.expect))
@@ -68,7 +76,7 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
       ->type_name("SIZE");
   app.add_option("--privacy", options.privacy, "computational (default) or information-theoretic")
       ->type_name("KIND");
-  app.add_option("--evictor", options.evictor, "shuffle or matrix; default: shuffle if possible")
+  app.add_option("--evictor", options.evictor, "Of s3oram: shuffle (if possible) or matrix")
       ->type_name("KIND");
   app.add_option("--privacy-threshold", options.threshold, "Any T servers together learn nothing")
       ->capture_default_str()
@@ -113,16 +121,27 @@ Result<Choice> choose(const InitOptions& options) {
   Wishes wishes;
   wishes.local = options.local;
   wishes.allow_overflow = options.allow_overflow;
-  const std::size_t servers = options.local ? 2 * options.threshold + 1 : options.servers.size();
-  if (servers < 2 * options.threshold + 1 || servers > 127)
-    return fail(Errc::usage, "{} server{}: --privacy-threshold {} needs {} to 127 of them", servers,
-                servers == 1 ? "" : "s", options.threshold, 2 * options.threshold + 1);
+  const std::size_t given = options.local ? options.local_servers : options.servers.size();
+  if (!options.scheme.empty())
+    S3O_TRY(take_name(kSchemes, "--scheme", options.scheme, wishes.kind));
+  else if (given == 2)
+    wishes.kind = SchemeKind::mirror;
+  const bool mirror = wishes.kind == SchemeKind::mirror;
+  if (mirror && !options.evictor.empty())
+    return fail(Errc::usage, "--evictor {}: a mirror has an evictor of its own", options.evictor);
+  const std::size_t least = (mirror ? 1 : 2) * options.threshold + 1;
+  const std::size_t most = mirror ? kMostMirrors : 127;
+  const std::size_t servers = options.local && given == 0 ? least : given;
+  if (servers < least || servers > most)
+    return fail(Errc::usage, "{} server{}: {} with --privacy-threshold {} needs {} to {} of them",
+                servers, servers == 1 ? "" : "s", name_of(kSchemes, wishes.kind), options.threshold,
+                least, most);
   wishes.scheme = {static_cast<std::uint8_t>(options.threshold),
                    static_cast<std::uint8_t>(servers)};
   wishes.expect = options.expect;
   S3O_TRY(take_name(kPrivacies, "--privacy", options.privacy, wishes.privacy));
   if (!options.evictor.empty())
-    S3O_TRY(take_name(kEvictors, "--evictor", options.evictor, wishes.evictor));
+    S3O_TRY(take_name(kS3oramEvictors, "--evictor", options.evictor, wishes.evictor));
   if (options.block_size != 0 && !std::has_single_bit(options.block_size))
     return fail(Errc::usage, "--block-size {}: not a power of two", options.block_size);
   if (options.block_size != 0) wishes.block_size = static_cast<std::uint32_t>(options.block_size);

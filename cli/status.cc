@@ -26,6 +26,7 @@ ordered_json describe(const Vault& vault, bool mounted_here) {
   status["mounted"] = false;
   status["mounted_here"] = mounted_here;
   status["local"] = config.local;
+  status["scheme"] = name_of(kSchemes, config.params.kind());
   status["privacy_threshold"] = config.params.scheme.threshold;
   status["block_size"] = config.params.block_size;
   status["bucket_size"] = config.params.bucket_size;

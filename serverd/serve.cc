@@ -27,6 +27,7 @@
 #include "oramcore/net/zmq_transport.h"
 #include "oramcore/service/manager.h"
 #include "serverd/oram/share_server.h"
+#include "serverd/schemes.h"
 #include "serverd/store_files.h"
 
 namespace s3oram {
@@ -164,7 +165,7 @@ Status serve(const Options& options) {
   const std::size_t cache = options.cache ? options.cache : default_cache_bytes(memory, sharing);
   S3O_ASSIGN(const auto server,
              ShareServer::open(
-                 options.store, network.self,
+                 options.store, network.self, server_scheme,
                  {io.get_executor(), pool.executor(), background.executor(), readers.executor(),
                   clock, random, *transport, system_disk(), memory / sharing, cache, metrics}));
   if (server->parties() > network.peers.size() + 1)

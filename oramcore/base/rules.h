@@ -50,6 +50,10 @@ enum class Rule {
   cache_after_commit,  // a slot of the top's cache is used again only after its freeing has
                        // committed
   log_again,           // a block of the top is logged again before its log slot is used again
+  // mirror
+  zero_test,    // a retrieval of nothing must be answered by zeros
+  row_check,    // what an eviction has made is checked before it is decided
+  maintenance,  // every block is read and written back before it has too many layers
   count,
 };
 
@@ -85,8 +89,11 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Rule::cou
     "early-reshuffle",
     "cache-after-commit",
     "log-again",
+    "zero-test",
+    "row-check",
+    "maintenance",
 };
-static_assert(kRuleNames.back() == "log-again");
+static_assert(kRuleNames.back() == "maintenance");
 
 constexpr std::string_view name_of(Rule rule) { return kRuleNames[static_cast<std::size_t>(rule)]; }
 

@@ -9,15 +9,6 @@ std::vector<ByteSpan> tree_versions(const std::vector<Bytes>& all) {
   return {all.begin(), all.end()};
 }
 
-/// Its label, if that is what a slot can hold.
-std::optional<Label> opened(const Sealer& sealer, ByteSpan slot) {
-  if (std::all_of(slot.begin(), slot.end(), [](std::uint8_t byte) { return byte == 0; }))
-    return Label{};
-  const auto block = sealer.open(slot);
-  if (!block) return std::nullopt;
-  return block->label;
-}
-
 }  // namespace
 
 bool Agreement::holds(Party server) const {
@@ -28,9 +19,9 @@ Bytes Agreement::share_of(Party server) const {
   return recover_at(server, ByteSpan(servers).first(shares.size()), tree_versions(shares));
 }
 
-std::optional<Agreement> find_agreement(const Sealer& sealer, const Scheme& scheme,
+std::optional<Agreement> find_agreement(const ClientScheme& scheme, const VolumeParams& params,
                                         ByteSpan servers, const std::vector<Bytes>& shares) {
-  const std::size_t enough = scheme.threshold + std::size_t{1};
+  const std::size_t enough = params.enough();
   std::optional<Agreement> best;
   if (servers.size() < enough) return best;
   std::vector<bool> chosen(servers.size());
@@ -42,7 +33,7 @@ std::optional<Agreement> find_agreement(const Sealer& sealer, const Scheme& sche
       each.servers.push_back(servers[i]);
       each.shares.push_back(shares[i]);
     }
-    const auto label = opened(sealer, recover(each.servers, tree_versions(each.shares)));
+    const auto label = scheme.label_of(recover(each.servers, tree_versions(each.shares)));
     if (!label) continue;
     each.label = *label;
     for (std::size_t i = 0; i < servers.size(); ++i)

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "oramcore/client/seal.h"
+#include "oramcore/client/scheme.h"
 #include "oramcore/net/transport.h"
 #include "oramcore/sharing/shamir.h"
 
@@ -22,7 +22,7 @@ struct Agreement {
 
 /// The t + 1 servers whose shares together open, and whoever agrees with them: of several choices
 /// the largest. shares[i] is that of servers[i]. Nothing: none open.
-std::optional<Agreement> find_agreement(const Sealer& sealer, const Scheme& scheme,
+std::optional<Agreement> find_agreement(const ClientScheme& scheme, const VolumeParams& params,
                                         ByteSpan servers, const std::vector<Bytes>& shares);
 
 }  // namespace s3oram

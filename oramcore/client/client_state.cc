@@ -15,7 +15,9 @@ constexpr auto kCreateBuckets =
 constexpr auto kCreateMissing =
     "CREATE TABLE IF NOT EXISTS intents (slot INTEGER PRIMARY KEY, turn INTEGER NOT NULL,"
     " block INTEGER NOT NULL, leaf INTEGER NOT NULL, access INTEGER NOT NULL);"
-    "CREATE TABLE IF NOT EXISTS unreadable (block INTEGER PRIMARY KEY);";
+    "CREATE TABLE IF NOT EXISTS unreadable (block INTEGER PRIMARY KEY);"
+    "CREATE TABLE IF NOT EXISTS maintained (one INTEGER PRIMARY KEY CHECK (one = 1),"
+    " block INTEGER NOT NULL);";
 
 std::int64_t as_sql(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
@@ -33,6 +35,7 @@ void StateChanges::merge_older(StateChanges older) {
   stash.merge(older.stash);
   access_records.merge(older.access_records);
   unreadable.merge(older.unreadable);
+  if (!maintained) maintained = older.maintained;
 }
 
 Status ClientState::require_empty() {
@@ -156,6 +159,7 @@ Status ClientState::prepare_statements() {
   S3O_TRY(prepare(put_access_record_, "INSERT OR REPLACE INTO intents VALUES (?, ?, ?, ?, ?)"));
   S3O_TRY(prepare(put_unreadable_, "INSERT OR REPLACE INTO unreadable VALUES (?)"));
   S3O_TRY(prepare(erase_unreadable_, "DELETE FROM unreadable WHERE block = ?"));
+  S3O_TRY(prepare(put_maintained_, "INSERT OR REPLACE INTO maintained VALUES (1, ?)"));
   return prepare(put_tree_,
                  "UPDATE tree SET view = ?, height = ?, written = ?, eviction = ?, attempt = ?");
 }
@@ -212,6 +216,7 @@ Status ClientState::put(const TreeState& tree, const StateChanges& changes) {
                 .run());
   for (const auto& [block, is_so] : changes.unreadable)
     S3O_TRY((is_so ? put_unreadable_ : erase_unreadable_).bind(0, as_sql(block)).run());
+  if (changes.maintained) S3O_TRY(put_maintained_.bind(0, as_sql(*changes.maintained)).run());
   return put_tree_.bind(0, as_sql(tree.tree_version))
       .bind(1, tree.height)
       .bind(2, as_sql(tree.written))

@@ -55,6 +55,7 @@ struct StateChanges {
   std::map<BlockId, std::optional<Bytes>> stash;         // sealed blocks; nothing: no longer there
   std::map<std::uint16_t, AccessRecord> access_records;  // by root slot
   std::map<BlockId, bool> unreadable;                    // whether it is
+  std::optional<BlockId> maintained;                     // Loaded::maintained
 
   /// How many blocks have another place, or lie in buckets that have changed.
   std::size_t places() const;
@@ -93,6 +94,7 @@ class ClientState {
     std::set<BlockId> unreadable;  // when last asked for; of some there may be no position left
     std::vector<AccessRecord> access_records;  // from first_write_number(view) on, in order
     std::vector<Session> sessions;             // ascending by epoch
+    BlockId maintained = 0;  // the blocks before it were read and written back last (maintenance)
     // By root slot, of any view: the access that wrote it last, 0 if that may be under way, nothing
     // if there was none.
     std::vector<std::optional<std::uint64_t>> root;
@@ -139,7 +141,7 @@ class ClientState {
   std::optional<Owner> owner_;
   std::uint64_t tree_version_ = 0;  // the last one loaded or committed
   Statement put_position_, erase_position_, put_bucket_, erase_bucket_, put_stash_, erase_stash_,
-      put_access_record_, put_unreadable_, erase_unreadable_, put_tree_;
+      put_access_record_, put_unreadable_, erase_unreadable_, put_maintained_, put_tree_;
 };
 
 }  // namespace s3oram

@@ -18,12 +18,12 @@ constexpr std::size_t kMostToldOf = 20;  // damaged rows, in the log
 }  // namespace
 
 Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
-               const VolumeParams& params, const Seed& sealing_key, ClientState state)
+               const VolumeParams& params, std::unique_ptr<ClientScheme> scheme, ClientState state)
     : environment_(environment),
       params_(params),
       state_(std::move(state)),
-      sealer_(sealing_key, environment.random),
-      blank_(sealer_.seal({}, Bytes(params.block_size))),
+      scheme_(std::move(scheme)),
+      blank_(scheme_->seal({}, Bytes(params.block_size))),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, params.scheme.servers),
       root_(params.root_buffer_slots()),
@@ -47,6 +47,7 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   tree_ = durable_ = loaded->tree;
   positions_ = std::move(loaded->positions);
   stash_ = std::move(loaded->stash);
+  maintained_ = loaded->maintained;
   mapped_ = positions_.blocks();
   for (const BlockId block : loaded->unreadable) {
     unreadable_[block] = false;
@@ -309,20 +310,55 @@ Task<void> Engine::access(Request request) {
     failed(no_room);
     request.content.reset();
   }
-  Status intended;
-  Leaf leaf = 0;
-  if (write_number) {
-    leaf = leaf_of(block);
-    intended = co_await intend(*write_number, block, leaf);
-  } else {
-    intended = fail(write_number.error());
-  }
-  if (intended)
-    co_await access_path(*write_number, leaf, std::move(request));
+  if (write_number)
+    static_cast<void>(co_await access_at(*write_number, std::move(request)));
   else
-    failed(intended.error());
+    failed(write_number.error());
   new_blocks_ -= is_new;
   count_room();
+}
+
+Task<Status> Engine::access_at(WriteNumber write_number, Request request) {
+  const Leaf leaf = leaf_of(request.block);
+  if (Status intended = co_await intend(write_number, request.block, leaf); !intended) {
+    if (request.read) request.read(fail(intended.error()));
+    if (request.written) request.written(fail(intended.error()));
+    co_return intended;
+  }
+  co_await access_path(write_number, leaf, std::move(request));
+  co_return Status{};
+}
+
+// ---- maintenance
+
+bool Engine::is_maintenance(WriteNumber write_number) const {
+  const unsigned every = params_.maintain_every();
+  return every != 0 && write_number % every == every - 1 && rule_holds(Rule::maintenance);
+}
+
+// In the order of their numbers, whatever they hold and wherever they lie: which block it is tells
+// the servers nothing of leaves or layers.
+BlockId Engine::next_to_maintain() {
+  const BlockId end = positions_.end();
+  for (BlockId passed = 0; passed < end; ++passed) {
+    const BlockId block = maintained_ < end ? maintained_ : 0;
+    maintained_ = block + 1;
+    if (positions_.get(block).kind != Position::Kind::unmapped && !queues_.contains(block))
+      return block;
+  }
+  // All are being accessed, or there is none: the write number is used all the same.
+  BlockId block = 0;
+  while (queues_.contains(block)) ++block;
+  return block;
+}
+
+Task<void> Engine::maintain(WriteNumber write_number) {
+  const BlockId block = next_to_maintain();
+  pending_.maintained = maintained_;
+  queues_.try_emplace(block);
+  Request request{.block = block, .content = {}, .read = {}, .written = {}};
+  static_cast<void>(co_await access_at(write_number, std::move(request)));
+  co_await serve_block(block);
 }
 
 Task<void> Engine::access_path(WriteNumber write_number, Leaf leaf, Request request) {
@@ -428,9 +464,12 @@ Task<Result<WriteNumber>> Engine::reserve_write_number() {
     return opened_ && !uplink_full() &&
            next_write_number_ < end_write_number(released_tree_version_, params_.evict_every);
   };
-  while (!dead_ && !open()) co_await write_numbers_changed_.wait();
-  if (dead_) co_return fail(*dead_);
-  co_return next_write_number_++;
+  for (;;) {
+    while (!dead_ && !open()) co_await write_numbers_changed_.wait();
+    if (dead_) co_return fail(*dead_);
+    if (!is_maintenance(next_write_number_)) co_return next_write_number_++;
+    start(maintain(next_write_number_++));
+  }
 }
 
 /// The path to ask for: that of the block, or any.

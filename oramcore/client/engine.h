@@ -19,7 +19,7 @@
 #include "oramcore/base/async.h"
 #include "oramcore/client/client_state.h"
 #include "oramcore/client/engine_metrics.h"
-#include "oramcore/client/seal.h"
+#include "oramcore/client/scheme.h"
 #include "oramcore/client/servers.h"
 #include "oramcore/oram/block_device.h"
 
@@ -29,6 +29,7 @@ namespace s3oram {
 struct ClientEnvironment {
   Executor executor;  // the engine's own: one thread
   Executor database;  // one thread, for SQLite
+  Executor pool;      // for arithmetic
   Clock& clock;
   Random& random;
   Transport& transport;
@@ -65,7 +66,7 @@ class Engine final : public BlockDevice {
  public:
   /// `state` has been opened but not loaded.
   Engine(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
-         const Seed& sealing_key, ClientState state);
+         std::unique_ptr<ClientScheme> scheme, ClientState state);
   ~Engine() override;
 
   /// Loads the state, raises the epoch, opens the session with every server and finishes what was
@@ -128,6 +129,12 @@ class Engine final : public BlockDevice {
   void enqueue(Request request);
   Task<void> serve_block(BlockId block);
   Task<void> access(Request request);
+  /// The access that has reserved this write number.
+  Task<Status> access_at(WriteNumber write_number, Request request);
+  /// Reads and writes back the next block, so that it has no layers any more.
+  Task<void> maintain(WriteNumber write_number);
+  bool is_maintenance(WriteNumber write_number) const;
+  BlockId next_to_maintain();
   Task<void> access_path(WriteNumber write_number, Leaf leaf, Request request);
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Bytes content);
   Task<Status> finish_accesses(std::vector<AccessRecord> access_records);
@@ -153,26 +160,30 @@ class Engine final : public BlockDevice {
   // engine_root.cc
   Task<Status> write_root(WriteNumber write_number, Label label, std::uint64_t replaces,
                           ByteSpan content, std::function<void(Status)> written);
-  Task<Status> send_share(Party server, Bytes message);
-  Task<std::vector<Status>> send_shares(WriteRootRequest request, ByteSpan sealed);
-  struct RootParts;
-  Task<std::vector<Status>> send_parts(WriteRootRequest request, ByteSpan sealed);
-  Task<Status> send_parts_to(Party server, const RootParts& parts,
-                             std::shared_ptr<Servers::JointAttempt> attempt);
+  Task<Status> send_whole(Party server, const RootUpload& upload);
+  Task<Status> send_upload(Party server, const RootUpload& upload,
+                           std::shared_ptr<Servers::JointAttempt> attempt);
   void acknowledge_in_order();
   void set_position(BlockId block, const Position& position);
 
   // engine_retrieval.cc
   Task<Result<std::optional<OpenedBlock>>> retrieve(WriteNumber write_number, BlockId block,
                                                     Leaf leaf);
-  Task<Result<Bytes>> inner_product(WriteNumber write_number, BlockId block, Leaf leaf);
+  struct PathAnswer {
+    Bytes slot;
+    bool selected = false;  // it was asked for; or nothing was
+  };
+  Task<Result<PathAnswer>> inner_product(WriteNumber write_number, BlockId block, Leaf leaf);
+  Task<Result<std::optional<OpenedBlock>>> open_answer(Result<PathAnswer> answer, BlockId block,
+                                                       Leaf leaf);
+  Bytes workers_of(std::uint64_t request_id) const;
   Task<Status> wait_after(Error error);
   Task<Result<Bytes>> ask_for_product(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                                       std::size_t index);
   Task<Result<Bytes>> ask_for_shares(RetrieveRequest request, std::size_t slots, std::size_t index);
   Task<Result<Bytes>> ask_for_sum(RetrieveRequest request, std::size_t slots, std::size_t index);
   struct SumAttempt;
-  Task<void> ask_for_masked_share(Party server, Bytes message, SumOrder order,
+  Task<void> ask_for_masked_share(Party server, std::size_t nth, Bytes message, SumOrder order,
                                   std::shared_ptr<SumAttempt> attempt);
   Position position_read(BlockId block) const;
 
@@ -239,13 +250,15 @@ class Engine final : public BlockDevice {
   void decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height);
   Task<Status> install();
   Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height);
+  Task<Status> certify(const EvictionPlan& plan, EvictionId id);
+  Task<Status> discard_attempt(EvictionId id);
   Task<Status> prepare_at(Party server, Bytes message, EvictionId id,
                           std::shared_ptr<Servers::JointAttempt> attempt, Status& outcome);
 
   ClientEnvironment environment_;
   VolumeParams params_;
   ClientState state_;
-  Sealer sealer_;
+  const std::unique_ptr<ClientScheme> scheme_;
   const Bytes blank_;  // a sealed block
   Servers servers_;
   std::atomic<CommitParticipant*> participant_ = nullptr;  // set by others
@@ -271,6 +284,7 @@ class Engine final : public BlockDevice {
   std::optional<EvictionId> attempt_;         // sent to servers, and not yet decided for good
   Event write_numbers_changed_;               // a turn was acknowledged, or a view began or ended
   std::vector<AccessRecord> access_records_;  // by root slot
+  BlockId maintained_ = 0;                    // blocks before it were read and written back last
   // Blocks that could not be read when they were last asked for; whether that was since opening:
   // those are not asked for again before they are written.
   std::map<BlockId, bool> unreadable_;

@@ -6,7 +6,6 @@
 
 #include "oramcore/base/rules.h"
 #include "oramcore/client/engine.h"
-#include "oramcore/client/eviction_orders.h"
 
 namespace s3oram {
 
@@ -39,13 +38,13 @@ Task<Status> Engine::evict_once() {
     attempt_ = id;
     const std::uint64_t contents = contents_changed_;
     auto status = co_await prepare(plan, id, next_height);
+    if (status) status = co_await certify(plan, id);
     while (!dead_ && healing_) co_await await_healed();
     if (dead_) co_return fail(*dead_);
     if (status && (contents_changed_ != contents || zeroing_ > 0)) {
       // Some servers may have computed with a slot's former shares, others with the new ones.
       status = fail(Errc::failed, "a slot was changed meanwhile");
-      S3O_CO_TRY(co_await servers_.ask_all(DiscardRequest::kType,
-                                           encode(DiscardRequest{session_.epoch, id})));
+      S3O_CO_TRY(co_await discard_attempt(id));
     }
     if (status) {
       decide(plan, id, next_height);
@@ -144,7 +143,7 @@ Task<Status> Engine::to_stash(BlockId block) {
   if (found && found->has_value()) {
     Label label = (*found)->label;
     label.leaf = position.leaf;
-    sealed = sealer_.seal(label, (*found)->content);
+    sealed = scheme_->seal(label, (*found)->content);
   }
   position.kind = Position::Kind::stash;
   position.level = 0;
@@ -161,7 +160,7 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
   Prg prg(environment_.random.seed(), context.take());
   const bool theoretic = params_.privacy == Privacy::information_theoretic;
   Random& random = theoretic ? environment_.random : prg;
-  const auto orders = eviction_orders(params_, plan, random);
+  const auto orders = scheme_->orders(plan, id, tree_.height, random);
   PrepareRequest request{.epoch = session_.epoch,
                          .id = id,
                          .height = static_cast<std::uint8_t>(tree_.height),
@@ -188,8 +187,37 @@ Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id,
   if (outcome)
     outcome = fail(Error{code, fmt::format("server {}: {}", server, answer.error().message)});
   // The others may be waiting for what this one will never send: the attempt ends everywhere.
+  co_return co_await discard_attempt(id);
+}
+
+Task<Status> Engine::discard_attempt(EvictionId id) {
   co_return co_await servers_.ask_all(MessageType::discard,
                                       encode(DiscardRequest{session_.epoch, id}));
+}
+
+// All have prepared: what a server that lies has made is fixed before it knows what it is asked.
+Task<Status> Engine::certify(const EvictionPlan& plan, EvictionId id) {
+  const auto check = scheme_->check(plan, id, tree_.height, session_.epoch);
+  if (!check || !rule_holds(Rule::row_check)) co_return Status{};
+  const auto answers = co_await for_all(servers_.count(), [&](Party server) {
+    return ask_again(server, CertifyRequest::kType, check->question(server));
+  });
+  Status status;
+  std::vector<CertifyAnswer> reports;
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    const auto& answer = answers[server - 1u];
+    auto report = answer ? decode<CertifyAnswer>(answer->body()) : std::nullopt;
+    if (!answer)
+      status = fail(answer.error());
+    else if (!report)
+      status = fail(Errc::failed, "server {} answers nonsense", server);
+    else
+      reports.push_back(std::move(*report));
+  }
+  if (dead_) co_return fail(*dead_);
+  if (status) status = co_await offload(environment_.pool, [&] { return check->verdict(reports); });
+  if (!status) S3O_CO_TRY(co_await discard_attempt(id));
+  co_return status;
 }
 
 }  // namespace s3oram

@@ -132,7 +132,7 @@ std::uint64_t Engine::access_in(SlotAddress at) const {
 
 // The servers do it among themselves, if enough of them have their share, and can.
 Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss) {
-  const std::size_t enough = params_.scheme.threshold + std::size_t{1};
+  const std::size_t enough = params_.enough();
   std::set<Party> unfit = damaged;  // to help
   unsigned failures = 0;
   while (!damaged.empty() && unfit.size() + enough <= servers_.count() && may_send_shares()) {
@@ -260,7 +260,7 @@ Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged
     if (!answer && answer.error().code != Errc::corrupt) unread = answer.error();
     if (unread && unread->code != Errc::failed) co_return fail(*unread);
   }
-  const std::size_t enough = params_.scheme.threshold + std::size_t{1};
+  const std::size_t enough = params_.enough();
   const bool lost = intact.size() < enough;
   if (lost && unread) co_return fail(*unread);
   if (lost) {

@@ -1,6 +1,7 @@
 // Retrievals (Subroutine 1): one slot of a path, from all servers, in the view that they all hold.
 #include <spdlog/spdlog.h>
 
+#include "oramcore/base/rules.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/field/gf256.h"
 #include "oramcore/sharing/seeded.h"
@@ -29,20 +30,38 @@ Error gravest(const std::vector<Result<Payload>>& answers) {
 }  // namespace
 
 /// Nothing for a block that is not on the path: then the query selects no slot. What lies in the
-/// stash needs none.
+/// stash needs none. An answer that is wrong, whether a block was asked for or nothing, is asked
+/// for once more.
 Task<Result<std::optional<OpenedBlock>>> Engine::retrieve(WriteNumber write_number, BlockId block,
                                                           Leaf leaf) {
-  auto slot = co_await inner_product(write_number, block, leaf);
+  for (bool first = true;; first = false) {
+    auto answer = co_await inner_product(write_number, block, leaf);
+    const bool answered = answer.has_value();
+    auto opened = co_await open_answer(std::move(answer), block, leaf);
+    if (opened || dead_ || !answered || !first || !scheme_->tests_for_zeros()) co_return opened;
+  }
+}
+
+Task<Result<std::optional<OpenedBlock>>> Engine::open_answer(Result<PathAnswer> answer,
+                                                             BlockId block, Leaf leaf) {
   const Position position = positions_.get(block);
-  if (position.kind == Position::Kind::stash && !dead_) slot = stash_.at(block);
-  if (!slot) co_return fail(slot.error());
+  const bool in_stash = position.kind == Position::Kind::stash && !dead_;
+  if (!answer && !in_stash) co_return fail(answer.error());
   const bool is_found = is_found_by(leaf, block);
+  const bool spoilt = answer && !answer->selected && scheme_->tests_for_zeros() &&
+                      rule_holds(Rule::zero_test) && !is_zero(answer->slot);
   // What is not found takes as long: the adder sees when the root write follows its answer.
-  auto opened = sealer_.open(is_found ? *slot : blank_);
-  if (!is_found) co_return std::nullopt;
-  if (!opened || opened->label.block != block || opened->label.version != position.version) {
+  const Bytes& slot = in_stash ? stash_.at(block) : is_found ? answer->slot : blank_;
+  const Bytes copy = slot;  // the stash may lose it meanwhile
+  auto opened = co_await offload(environment_.pool, scheme_->work_to_open(),
+                                 [&] { return scheme_->open(copy); });
+  if (!is_found && !spoilt) co_return std::nullopt;
+  if (spoilt || !opened || opened->label.block != block ||
+      opened->label.version != position.version) {
     spdlog::error("block {}: {}", block,
-                  opened ? "another block or version came back" : opened.error().message);
+                  spoilt   ? "what was not asked for came back"
+                  : opened ? "another block or version came back"
+                           : opened.error().message);
     co_return fail(Errc::corrupt,
                    "block {} could not be read: a server's share is damaged or altered", block);
   }
@@ -68,7 +87,8 @@ Position Engine::position_read(BlockId block) const {
 
 /// The block's slot on the path, or zeros, in whichever view it can be read. Damaged slots on the
 /// path are healed first.
-Task<Result<Bytes>> Engine::inner_product(WriteNumber write_number, BlockId block, Leaf leaf) {
+Task<Result<Engine::PathAnswer>> Engine::inner_product(WriteNumber write_number, BlockId block,
+                                                       Leaf leaf) {
   std::uint64_t before = so_far_.total() + so_far_.lost;
   for (unsigned healings = 0, in_vain = 0;;) {
     const ReadVersion tree_version = reading_;
@@ -83,7 +103,8 @@ Task<Result<Bytes>> Engine::inner_product(WriteNumber write_number, BlockId bloc
       retrieving_.erase(tree_version.tree_version);
       write_numbers_changed_.notify_all();
     }
-    if (found && contents == contents_changed_ && zeroing_ == 0) co_return found;
+    if (found && contents == contents_changed_ && zeroing_ == 0)
+      co_return PathAnswer{std::move(*found), on_path};
     if (dead_) co_return fail(*dead_);
     if (found) continue;  // some servers may have had former shares
     if (found.error().code == Errc::former_view) {
@@ -94,7 +115,7 @@ Task<Result<Bytes>> Engine::inner_product(WriteNumber write_number, BlockId bloc
     } else if (found.error().code == Errc::corrupt) {
       const std::uint64_t mended = so_far_.total() + so_far_.lost;
       in_vain = std::exchange(before, mended) == mended ? in_vain + 1 : 0;
-      if (in_vain > kVainHealings || ++healings > kHealings) co_return found;
+      if (in_vain > kVainHealings || ++healings > kHealings) co_return fail(found.error());
       if (auto healed = co_await heal(); !healed) S3O_CO_TRY(co_await wait_after(healed.error()));
     } else if (!Servers::may_pass(found.error().code)) {
       die(found.error());
@@ -134,10 +155,10 @@ Task<Result<Bytes>> Engine::ask_for_product(WriteNumber write_number, Leaf leaf,
 /// As in the paper: every server gets its share of the query and answers its share of the product.
 Task<Result<Bytes>> Engine::ask_for_shares(RetrieveRequest request, std::size_t slots,
                                            std::size_t index) {
-  const auto queries = create_query(params_.scheme, slots, index, environment_.random);
+  const auto queries = scheme_->queries(request.write_number, slots, index);
   const auto quorum = static_cast<unsigned>(params_.scheme.quorum());
   auto answers = co_await for_all(quorum, [&](Party server) {
-    request.query = queries[server - 1];
+    request.query = queries[server - 1].given;
     return servers_.ask(server, RetrieveRequest::kType, encode(request));
   });
   for (const auto& answer : answers)
@@ -153,8 +174,8 @@ Task<Result<Bytes>> Engine::ask_for_shares(RetrieveRequest request, std::size_t 
 /// What has come from whom; an error where nothing has. The adder's answer is the whole: the others
 /// only say that they have done their part.
 struct Engine::SumAttempt {
-  explicit SumAttempt(unsigned quorum) : unanswered(quorum) {
-    while (answers.size() < quorum) answers.push_back(fail(Errc::failed, "no answer yet"));
+  explicit SumAttempt(std::size_t workers) : unanswered(workers) {
+    while (answers.size() < workers) answers.push_back(fail(Errc::failed, "no answer yet"));
   }
   std::vector<Result<Payload>> answers;
   std::size_t unanswered;
@@ -162,44 +183,44 @@ struct Engine::SumAttempt {
   const std::shared_ptr<Servers::JointAttempt> joint = std::make_shared<Servers::JointAttempt>();
 };
 
+/// Who answers together: in a mirror any of the servers can, and they take turns.
+Bytes Engine::workers_of(std::uint64_t request_id) const {
+  Bytes workers(params_.workers());
+  const std::uint64_t first = params_.is_mirror() ? request_id : 0;
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    workers[i] = static_cast<Party>(1 + (first + i) % servers_.count());
+  return workers;
+}
+
 /// One block down: t servers get their share of the query as a seed, and the servers add up their
 /// masked products. Each attempt is made of fresh seeds.
 Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slots,
                                         std::size_t index) {
-  const Scheme& scheme = params_.scheme;
-  std::vector<Seed> seeds;
-  std::vector<Bytes> first;
-  for (unsigned i = 0; i < scheme.threshold; ++i) {
-    seeds.push_back(environment_.random.seed());
-    first.push_back(expand(seeds.back(), "select", request.write_number, slots));
-  }
-  const std::vector<Bytes> others = complete_shares(scheme, unit_vector(slots, index), first);
+  const auto queries = scheme_->queries(request.write_number, slots, index);
   const std::uint64_t request_id = next_request_id_++;
-  const auto quorum = static_cast<unsigned>(scheme.quorum());
-  const auto aggregator = static_cast<Party>(1 + request_id % quorum);
+  const Bytes workers = workers_of(request_id);
+  const std::size_t adding = request_id % workers.size();
   request_ids_.insert(request_id);
   request.sum = SumOrder{.request_id = request_id,
                          .oldest = *request_ids_.begin(),
-                         .aggregator = aggregator,
+                         .aggregator = workers[adding],
                          .mask = {}};
   Bytes masks(params_.slot_size());
-  const auto attempt = std::make_shared<SumAttempt>(quorum);
-  for (Party server = 1; server <= quorum; ++server) {
-    const bool seeded = server <= scheme.threshold;
-    request.query_seed = seeded ? std::optional(seeds[server - 1u]) : std::nullopt;
-    request.query = seeded ? ByteSpan() : ByteSpan(others[server - 1u - scheme.threshold]);
+  const auto attempt = std::make_shared<SumAttempt>(workers.size());
+  for (std::size_t nth = 0; nth < workers.size(); ++nth) {
+    request.query_seed = queries[nth].seed;
+    request.query = queries[nth].given;
     request.sum->mask.reset();
-    if (server != aggregator) {
+    if (nth != adding) {
       request.sum->mask = environment_.random.seed();
       gf::multiply_add(1, expand(*request.sum->mask, "answer", request_id, masks.size()), masks);
     }
-    start(ask_for_masked_share(server, encode(request), *request.sum, attempt));
+    start(ask_for_masked_share(workers[nth], nth, encode(request), *request.sum, attempt));
   }
-  while (attempt->unanswered > 0 && !attempt->answers[aggregator - 1u])
-    co_await attempt->answered.wait();
+  while (attempt->unanswered > 0 && !attempt->answers[adding]) co_await attempt->answered.wait();
   request_ids_.erase(request_id);
-  if (!attempt->answers[aggregator - 1u]) co_return fail(gravest(attempt->answers));
-  const ByteSpan sum = attempt->answers[aggregator - 1u]->body();
+  if (!attempt->answers[adding]) co_return fail(gravest(attempt->answers));
+  const ByteSpan sum = attempt->answers[adding]->body();
   if (sum.size() != masks.size())
     co_return fail(Errc::bad_request, "a server's answer has a wrong size");
   gf::multiply_add(1, sum, masks);
@@ -207,8 +228,8 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
 }
 
 /// Whatever goes wrong at one server ends the attempt at the adder, who would wait for it.
-Task<void> Engine::ask_for_masked_share(Party server, Bytes message, SumOrder order,
-                                        std::shared_ptr<SumAttempt> attempt) {
+Task<void> Engine::ask_for_masked_share(Party server, std::size_t nth, Bytes message,
+                                        SumOrder order, std::shared_ptr<SumAttempt> attempt) {
   auto answer = co_await servers_.ask_once(server, RetrieveRequest::kType, std::move(message),
                                            attempt->joint);
   if (!answer && server != order.aggregator && !dead_) {
@@ -217,7 +238,7 @@ Task<void> Engine::ask_for_masked_share(Party server, Bytes message, SumOrder or
         co_await servers_.ask(order.aggregator, WithdrawRequest::kType, encode(withdraw));
     if (!withdrawn) answer = std::move(withdrawn);
   }
-  attempt->answers[server - 1u] = std::move(answer);
+  attempt->answers[nth] = std::move(answer);
   --attempt->unanswered;
   attempt->answered.notify_all();
 }

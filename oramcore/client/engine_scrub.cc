@@ -104,7 +104,7 @@ bool Engine::fit_together(const std::vector<Bytes>& digests) const {
     all.emplace_back(digest);
     points.push_back(static_cast<std::uint8_t>(all.size()));
   }
-  const std::size_t enough = params_.scheme.threshold + std::size_t{1};
+  const std::size_t enough = params_.enough();
   for (std::size_t i = enough; i < all.size(); ++i)
     if (!std::ranges::equal(
             recover_at(points[i], ByteSpan(points).first(enough), std::span(all).first(enough)),
@@ -124,7 +124,7 @@ Task<Status> Engine::settle(SlotAddress at) {
     servers.push_back(server);
     shares.emplace_back(answer->body().begin(), answer->body().end());
   }
-  const auto agreement = find_agreement(sealer_, params_.scheme, servers, shares);
+  const auto agreement = find_agreement(*scheme_, params_, servers, shares);
   if (!agreement) {
     ++so_far_.lost;
     spdlog::error(

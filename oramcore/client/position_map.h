@@ -45,6 +45,8 @@ class PositionMap {
   void set_undivided(BucketIndex bucket) { undivided_[bucket] = true; }
   unsigned height() const { return height_; }
   std::uint64_t mapped() const { return mapped_; }
+  /// Above the numbers of all blocks that are mapped.
+  BlockId end() const { return packed_.size(); }
   std::vector<BlockId> blocks() const;
 
   /// The database's form of a position, without its version; and back.

@@ -27,12 +27,12 @@ Result<FormerState> FormerState::load(const std::filesystem::path& file, const V
 }
 
 Rebuild::Rebuild(const ClientEnvironment& environment, const VolumeId& volume,
-                 const VolumeParams& params, const Seed& sealing_key,
+                 const VolumeParams& params, std::unique_ptr<ClientScheme> scheme,
                  std::optional<FormerState> former)
     : environment_(environment),
       volume_(volume),
       params_(params),
-      sealer_(sealing_key, environment.random),
+      scheme_(std::move(scheme)),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, params.scheme.servers),
       former_(std::move(former)),
@@ -106,10 +106,10 @@ Result<std::uint64_t> Rebuild::next_epoch(const std::vector<SurveyAnswer>& stand
   auto sorted = epochs;
   std::ranges::sort(sorted, std::greater{});
   for (std::size_t i = 0; i < epochs.size(); ++i)
-    if (epochs[i] > sorted[enough() - 1] + kApart)
+    if (epochs[i] > sorted[many() - 1] + kApart)
       return fail(Errc::corrupt,
                   "server {} says that its epoch is {}, where others have {}: it cannot be right",
-                  i + 1, epochs[i], sorted[enough() - 1]);
+                  i + 1, epochs[i], sorted[many() - 1]);
   return sorted.front() + 1;
 }
 
@@ -131,7 +131,7 @@ bool Rebuild::decided_by_former(const std::vector<SurveyAnswer>& stand,
 
 bool Rebuild::said_by_enough(const std::vector<SurveyAnswer>& stand,
                              const std::function<bool(const SurveyAnswer&)>& says) const {
-  return static_cast<std::size_t>(std::ranges::count_if(stand, says)) >= enough();
+  return static_cast<std::size_t>(std::ranges::count_if(stand, says)) >= many();
 }
 
 bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
@@ -263,6 +263,7 @@ Task<Status> Rebuild::scan_some() {
 }
 
 Task<Status> Rebuild::scan_bucket(BucketIndex bucket) {
+  if (scheme_->head_size() > 0) co_return co_await scan_heads(bucket);
   auto answers =
       co_await for_all(servers_.count(), [&](Party server) { return labels(server, bucket); });
   // What a server does not name is zero there.
@@ -317,6 +318,58 @@ Task<Result<std::optional<Label>>> Rebuild::judge(SlotAddress at,
     std::ranges::copy(recover(few, first), bytes.begin());
     co_return read_label(bytes);
   }
+  S3O_CO_ASSIGN(const auto agreed, co_await agree(at, servers));
+  if (!agreed) {
+    spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
+                  at.slot, at.bucket);
+    co_return std::optional<Label>();
+  }
+  const bool in_root_buffer = at.bucket == kRoot && at.slot < params_.root_buffer_slots();
+  S3O_CO_TRY(co_await mend(at, in_root_buffer ? stamps_[at.slot] : 0, *agreed));
+  co_return std::optional(agreed->label);
+}
+
+/// Where slots are the same at all servers, and hold their labels in front.
+Task<Status> Rebuild::scan_heads(BucketIndex bucket) {
+  const HeadsRequest question{session_.epoch, tree_->tree_version, bucket,
+                              static_cast<std::uint32_t>(scheme_->head_size())};
+  auto answers = co_await for_all(servers_.count(), [&](Party server) {
+    return servers_.ask(server, HeadsRequest::kType, encode(question));
+  });
+  const unsigned most = bucket == kRoot ? params_.root_slots() : params_.bucket_size;
+  std::map<std::uint16_t, std::vector<Bytes>> slots;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) co_return fail(answers[i].error());
+    auto read = decode<HeadsAnswer>(answers[i]->body());
+    if (!read) co_return fail(Errc::corrupt, "server {} answers nonsense", i + 1);
+    for (SlotHead& each : read->slots) {
+      if (each.slot >= most) co_return fail(Errc::corrupt, "server {} answers nonsense", i + 1);
+      // What a server does not name is zero there.
+      auto& heads =
+          slots.try_emplace(each.slot, answers.size(), Bytes(scheme_->head_size())).first->second;
+      heads[i] = std::move(each.head);
+    }
+  }
+  for (const auto& [slot, heads] : slots) {
+    const SlotAddress at{bucket, slot};
+    S3O_CO_ASSIGN(const auto label, co_await judge_heads(at, heads));
+    if (label)
+      found(*label, at);
+    else
+      ++damaged_;
+  }
+  co_return Status{};
+}
+
+/// The label in the slot. If a server has another head, or none, the whole slot is settled.
+Task<Result<std::optional<Label>>> Rebuild::judge_heads(SlotAddress at,
+                                                        const std::vector<Bytes>& heads) {
+  const bool equal =
+      std::ranges::all_of(heads, [&](const Bytes& head) { return head == heads[0]; });
+  if (equal)
+    if (const auto label = scheme_->label_in(heads[0])) co_return label;
+  Bytes servers;
+  for (Party server = 1; server <= servers_.count(); ++server) servers.push_back(server);
   S3O_CO_ASSIGN(const auto agreed, co_await agree(at, servers));
   if (!agreed) {
     spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
@@ -387,7 +440,7 @@ Task<Result<std::optional<Agreement>>> Rebuild::agree(SlotAddress at, Bytes of) 
     servers.push_back(of[i]);
     shares.emplace_back(answers[i]->body().begin(), answers[i]->body().end());
   }
-  co_return find_agreement(sealer_, params_.scheme, servers, shares);
+  co_return find_agreement(*scheme_, params_, servers, shares);
 }
 
 Task<Status> Rebuild::write(SlotAddress at, std::uint64_t access, Party server, Bytes share) {

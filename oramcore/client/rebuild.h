@@ -21,7 +21,7 @@
 #include "oramcore/client/agreement.h"
 #include "oramcore/client/client_state.h"
 #include "oramcore/client/engine.h"
-#include "oramcore/client/seal.h"
+#include "oramcore/client/scheme.h"
 #include "oramcore/client/servers.h"
 
 namespace s3oram {
@@ -48,7 +48,7 @@ struct FormerState {
 class Rebuild {
  public:
   Rebuild(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
-          const Seed& sealing_key, std::optional<FormerState> former = {});
+          std::unique_ptr<ClientScheme> scheme, std::optional<FormerState> former = {});
 
   /// Opens a session, which ends that of any other client. All servers must be there; one that goes
   /// away later is waited for. `progress` is told now and then how far it is.
@@ -76,6 +76,8 @@ class Rebuild {
   Task<Status> scan();
   Task<Status> scan_some();
   Task<Status> scan_bucket(BucketIndex bucket);
+  Task<Status> scan_heads(BucketIndex bucket);
+  Task<Result<std::optional<Label>>> judge_heads(SlotAddress at, const std::vector<Bytes>& heads);
   Task<Result<std::vector<LabelShare>>> labels(Party server, BucketIndex bucket);
   Task<Result<std::optional<Label>>> judge(SlotAddress at, const std::vector<LabelShare>& shares);
   void found(const Label& label, SlotAddress at);
@@ -85,12 +87,15 @@ class Rebuild {
   Task<Status> mend(SlotAddress at, std::uint64_t access, const Agreement& agreed);
   void tell(bool now);
 
-  std::size_t enough() const { return params_.scheme.threshold + std::size_t{1}; }
+  /// Servers whose contents of a slot give it.
+  std::size_t enough() const { return params_.enough(); }
+  /// Servers of which one is honest.
+  std::size_t many() const { return params_.scheme.threshold + std::size_t{1}; }
 
   ClientEnvironment environment_;
   VolumeId volume_;
   VolumeParams params_;
-  Sealer sealer_;
+  const std::unique_ptr<ClientScheme> scheme_;
   Servers servers_;
   std::optional<FormerState> former_;
   std::function<void(const std::string&)> progress_;

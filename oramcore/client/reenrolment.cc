@@ -35,12 +35,12 @@ Error explain(Party server, Error error) {
 
 }  // namespace
 
-Status Reenrolment::check_enough(const Scheme& scheme, std::size_t lost) {
-  const int most = scheme.servers - scheme.threshold - 1;
-  if (lost <= static_cast<std::size_t>(most)) return {};
+Status Reenrolment::check_enough(const VolumeParams& params, std::size_t lost) {
+  const std::size_t most = params.scheme.servers - params.enough();
+  if (lost <= most) return {};
   return fail(Errc::damaged_vault,
               "the stores of {} servers are lost: of {} the shares of at most {} can be made anew",
-              lost, scheme.servers, most);
+              lost, params.scheme.servers, most);
 }
 
 Reenrolment::Reenrolment(const ClientEnvironment& environment, const VolumeId& volume,
@@ -54,7 +54,7 @@ Reenrolment::Reenrolment(const ClientEnvironment& environment, const VolumeId& v
                volume, params.scheme.servers) {}
 
 Task<Status> Reenrolment::run(std::set<Party> lost, Duration patience) {
-  S3O_CO_TRY(check_enough(params_.scheme, lost.size()));
+  S3O_CO_TRY(check_enough(params_, lost.size()));
   auto loaded = co_await offload(environment_.database, [this] { return state_.load(params_); });
   if (!loaded) co_return fail(loaded.error());
   tree_ = loaded->tree;

@@ -21,7 +21,7 @@ class Reenrolment {
               std::uint32_t part = LayoutRequest::kMost);
 
   /// Whether the others know enough. Errors: damaged_vault.
-  static Status check_enough(const Scheme& scheme, std::size_t lost);
+  static Status check_enough(const VolumeParams& params, std::size_t lost);
 
   /// `lost` hold no volume; the others, t + 1 at least, have the newest view or the one before. It
   /// can be cut short at any point, and begun anew. Errors: unreachable, stale_vault, wrong_volume,

@@ -24,6 +24,7 @@ class Reading {
     if (!check_.refused) read_positions();
     if (!check_.refused && params_) check_slots();
     if (!check_.refused) read_unreadable();
+    if (!check_.refused) read_maintained();
     if (!check_.refused) drop_strays();
     return std::move(check_);
   }
@@ -245,6 +246,13 @@ class Reading {
                                                 ? found[write_number]
                                                 : AccessRecord{.write_number = write_number});
     }
+  }
+
+  /// A wrong one does no harm: maintenance goes round.
+  void read_maintained() {
+    read("maintained", "SELECT block FROM maintained", [&](const Statement& row) {
+      check_.state.maintained = static_cast<BlockId>(row.integer(0));
+    });
   }
 
   void read_unreadable() {

@@ -97,6 +97,16 @@ void matrix_product(ByteSpan matrix, std::span<const std::uint8_t* const> rows,
                            length);
 }
 
+void sum(std::span<const std::uint8_t* const> rows, MutableByteSpan out) {
+  kernels().sum(rows.data(), rows.size(), out.data(), out.size());
+}
+
+void bit_product(ByteSpan bits, std::span<const std::uint8_t* const> rows,
+                 std::span<std::uint8_t* const> outs, std::size_t length) {
+  assert(bits.size() == outs.size() * bit_row(rows.size()));
+  kernels().bit_product(bits.data(), rows.data(), rows.size(), outs.data(), outs.size(), length);
+}
+
 Kernel kernel() { return chosen().load(std::memory_order_relaxed); }
 
 bool use(Kernel kernel) {

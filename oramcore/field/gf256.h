@@ -30,6 +30,21 @@ void inner_product(ByteSpan coefficients, std::span<const std::uint8_t* const> r
 void matrix_product(ByteSpan matrix, std::span<const std::uint8_t* const> rows,
                     std::span<std::uint8_t* const> outs, std::size_t length);
 
+// Of the subfield GF(2): rows count, or do not. The time depends on which: they must be this
+// party's to know.
+
+/// out ^= the sum of all rows. rows[i] points to out.size() bytes. At memory speed.
+void sum(std::span<const std::uint8_t* const> rows, MutableByteSpan out);
+
+/// Bytes of a row of a bit matrix with so many columns.
+constexpr std::size_t bit_row(std::size_t columns) { return (columns + 7) / 8; }
+
+/// For each j, outs[j] ^= the sum of the rows[i] for which bit i of row j of `bits` is set, for
+/// `length` bytes a row: a matrix of outs.size() rows, bit_row(rows.size()) bytes each, lowest bit
+/// first. Bits beyond the last column mean nothing.
+void bit_product(ByteSpan bits, std::span<const std::uint8_t* const> rows,
+                 std::span<std::uint8_t* const> outs, std::size_t length);
+
 /// The instruction sets the kernels have. Chosen once at run time; `use` is for tests and
 /// benchmarks (false if this machine lacks it). gfni comes with vectors of 64 bytes (AVX-512).
 enum class Kernel { portable, ssse3, avx2, gfni, neon };

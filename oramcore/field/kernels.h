@@ -5,7 +5,8 @@
 // be the copy that the linker keeps for the whole program, and a lesser machine would trip over it.
 //
 // No kernel branches on a coefficient or on data, not even on 0: they are secret shares. The one
-// address that depends on them is a coefficient's row in the nibble tables.
+// address that depends on them is a coefficient's row in the nibble tables. (Of the sums over GF(2)
+// the addresses depend on the bits, which are a party's own: it may know them.)
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,13 @@ struct Kernels {
   void (*matrix_product)(const std::uint8_t* matrix, const std::uint8_t* const* rows,
                          std::size_t count, std::uint8_t* const* outs, std::size_t columns,
                          std::size_t length);
+  /// out[0..length) ^= sum_i rows[i], i < count.
+  void (*sum)(const std::uint8_t* const* rows, std::size_t count, std::uint8_t* out,
+              std::size_t length);
+  /// outs[j][0..length) ^= the sum of the rows[i] for which bit i of row j of the matrix is set,
+  /// i < count, j < outs_count. A row of the matrix is as many whole bytes, lowest bit first.
+  void (*bit_product)(const std::uint8_t* bits, const std::uint8_t* const* rows, std::size_t count,
+                      std::uint8_t* const* outs, std::size_t outs_count, std::size_t length);
 };
 
 extern const Kernels kPortableKernels;

@@ -47,6 +47,7 @@ struct Avx2 {
 
 }  // namespace
 
-constexpr Kernels kAvx2Kernels{inner_product<Avx2>, matrix_product<Avx2>};
+constexpr Kernels kAvx2Kernels{inner_product<Avx2>, matrix_product<Avx2>, sum<Avx2>,
+                               bit_product<Avx2>};
 
 }  // namespace s3oram::gf

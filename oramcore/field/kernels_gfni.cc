@@ -30,6 +30,7 @@ struct Gfni {
 
 }  // namespace
 
-constexpr Kernels kGfniKernels{inner_product<Gfni>, matrix_product<Gfni>};
+constexpr Kernels kGfniKernels{inner_product<Gfni>, matrix_product<Gfni>, sum<Gfni>,
+                               bit_product<Gfni>};
 
 }  // namespace s3oram::gf

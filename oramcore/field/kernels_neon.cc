@@ -34,6 +34,7 @@ struct Neon {
 
 }  // namespace
 
-constexpr Kernels kNeonKernels{inner_product<Neon>, matrix_product<Neon>};
+constexpr Kernels kNeonKernels{inner_product<Neon>, matrix_product<Neon>, sum<Neon>,
+                               bit_product<Neon>};
 
 }  // namespace s3oram::gf

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "oramcore/field/kernels.h"
+#include "oramcore/field/kernels_bits.h"
 #include "oramcore/field/scalar.h"
 
 namespace s3oram::gf {
@@ -70,8 +71,29 @@ void matrix_product(const std::uint8_t* matrix, const std::uint8_t* const* rows,
   }
 }
 
+/// Eight bytes.
+struct Eight {
+  using Vector = Word;
+  static Vector load(const std::uint8_t* from) {
+    Word word = 0;
+    std::memcpy(&word, from, sizeof word);
+    return word;
+  }
+  static void store(std::uint8_t* to, Vector v) { std::memcpy(to, &v, sizeof v); }
+  static Vector add(Vector a, Vector b) { return a ^ b; }
+};
+
+void sum(const std::uint8_t* const* rows, std::size_t count, std::uint8_t* out,
+         std::size_t length) {
+  const std::size_t whole = length / sizeof(Word) * sizeof(Word);
+  for (std::size_t i = 0; i < count; ++i) {
+    add_two<Eight>(out, rows[i], out, whole);
+    add_two<Byte>(out + whole, rows[i] + whole, out + whole, length - whole);
+  }
+}
+
 }  // namespace
 
-constexpr Kernels kPortableKernels{inner_product, matrix_product};
+constexpr Kernels kPortableKernels{inner_product, matrix_product, sum, bit_product<Eight>};
 
 }  // namespace s3oram::gf

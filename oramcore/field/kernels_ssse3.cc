@@ -42,6 +42,7 @@ struct Ssse3 {
 
 }  // namespace
 
-constexpr Kernels kSsse3Kernels{inner_product<Ssse3>, matrix_product<Ssse3>};
+constexpr Kernels kSsse3Kernels{inner_product<Ssse3>, matrix_product<Ssse3>, sum<Ssse3>,
+                                bit_product<Ssse3>};
 
 }  // namespace s3oram::gf

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "oramcore/field/kernels.h"
+#include "oramcore/field/kernels_bits.h"
 
 namespace s3oram::gf {
 namespace {
@@ -167,6 +168,29 @@ void inner_product(const std::uint8_t* coefficients, const std::uint8_t* const* 
     i = passes<V, 2>(coefficients, rows, i, count, out, begin, end);
     passes<V, 1>(coefficients, rows, i, count, out, begin, end);
   }
+}
+
+// --- Sum ---------------------------------------------------------------------------------------
+// An inner product with ones.
+
+template <class V>
+struct Ones : V {
+  struct Tables {};
+  using Nibbles = typename V::Vector;
+  static Tables tables(std::uint8_t) { return {}; }
+  static Nibbles split(typename V::Vector v) { return v; }
+  static typename V::Vector multiply(Tables, Nibbles data) { return data; }
+};
+
+template <class V>
+void sum(const std::uint8_t* const* rows, std::size_t count, std::uint8_t* out,
+         std::size_t length) {
+  if (length < kStep<V>) {
+    kPortableKernels.sum(rows, count, out, length);
+    return;
+  }
+  // Ones take no heed of their coefficients; there are bytes for as many rows.
+  inner_product<Ones<V>>(reinterpret_cast<const std::uint8_t*>(rows), rows, count, out, length);
 }
 
 // --- Matrix product ---------------------------------------------------------------------------

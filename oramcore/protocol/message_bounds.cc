@@ -20,6 +20,11 @@ constexpr std::size_t kOtherFields = 8192;
 // Of an item in a list that has one for each slot of a bucket: a SlotDigest is the largest.
 constexpr std::size_t kSlotItem = 40;
 
+/// Of a mirror, a SlotHead.
+std::size_t slot_item(const VolumeParams& params) {
+  return kSlotItem + (params.is_mirror() ? VolumeParams::kMirrorOverhead : 0);
+}
+
 }  // namespace
 
 std::size_t tile_width(const VolumeParams& params, std::size_t rows) {
@@ -28,17 +33,19 @@ std::size_t tile_width(const VolumeParams& params, std::size_t rows) {
 }
 
 std::size_t largest_message(const VolumeParams& params) {
-  const bool shuffle = params.evictor == Evictor::shuffle;
+  const bool whole_path = params.evictor != Evictor::matrix;
   const std::size_t z = params.bucket_size;
   const std::size_t path = params.root_slots() + kMaxHeight * z;
-  const std::size_t rows = shuffle ? path : z;
-  const std::size_t orders = shuffle ? 2 * path : (kMaxHeight + 1) * 2 * z * z;
+  const std::size_t rows = whole_path ? path : z;
+  const std::size_t orders = params.is_mirror() ? path * path / 8 + path
+                             : whole_path       ? 2 * path
+                                                : (kMaxHeight + 1) * 2 * z * z;
   const std::size_t largest_field = std::max<std::size_t>({
       params.slot_size(),                                            // a share
       path,                                                          // a query
       orders,                                                        // of an eviction
       rows * tile_width(params, rows),                               // a subshare
-      (params.root_slots() + z) * kSlotItem,                         // what is said of slots
+      (params.root_slots() + z) * slot_item(params),                 // what is said of slots
       std::size_t{LayoutRequest::kMost} * BucketShape::kMostEncoded  // and of buckets
   });
   return std::max(kLargestWithoutVolume, largest_field + kOtherFields);

@@ -51,6 +51,8 @@ enum class MessageType : std::uint16_t {
   mend = 26,
   digests = 27,
   fits = 28,
+  heads = 29,
+  certify = 30,
   // ring's (schemes/ring/protocol/messages.h)
   store_rows = 64,
   fetch_rows = 65,
@@ -274,7 +276,8 @@ struct WithdrawRequest {
 /// view. `access` is the access's number; a slot accepts only a strictly newer one, or the same
 /// again. The share is given, or computed from parts (sharing/seeded.h), of which one is not
 /// random: one server is sent it and relays it to `relay_to`, who knows its digest. Answered once
-/// durable, by a server that relays once it is durable there too.
+/// durable, by a server that relays once it is durable there too. In a mirror the one part is the
+/// sealed block, and its number the receiver; empty parts name the servers to relay it to.
 struct SharePart {
   std::uint8_t number = 0;       // 1 to 3
   std::optional<Seed> seed;      // of a random part,
@@ -343,6 +346,43 @@ struct ShuffleOrders {
   template <class A>
   void fields(A& a) {
     a(first, second, third, mask_first, mask_second, line_of_1, line_of_3);
+  }
+};
+
+/// A server's part in the evictions of a mirror (docs/protocol-mirror.md). Role r is played by
+/// server workers[r - 1]; the others receive the new rows. A worker is given its share of the
+/// matrix that selects, as a seed or in bits (gf::bit_product), and the key of its masks.
+struct SelectionOrders {
+  Bytes workers;
+  std::optional<Seed> matrix_seed;
+  ByteSpan matrix;
+  std::optional<Seed> mask;
+  template <class A>
+  void fields(A& a) {
+    a(workers, matrix_seed, matrix, mask);
+  }
+};
+
+/// Certify: digests of the old and the new rows of the eviction that is prepared, by `seed`
+/// (schemes/mirror/protocol/row_check.h). The list of the old ones is sent if asked for.
+struct CertifyRequest {
+  static constexpr auto kType = MessageType::certify;
+  std::uint64_t epoch = 0;
+  EvictionId id;
+  Seed seed{};
+  bool with_list = false;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, id, seed, with_list);
+  }
+};
+struct CertifyAnswer {
+  std::array<std::uint8_t, 16> sum{};  // of the new rows
+  Bytes list;                          // of the old rows, 16 bytes each; or nothing
+  Digest list_digest{};                // of that list
+  template <class A>
+  void fields(A& a) {
+    a(sum, list, list_digest);
   }
 };
 

@@ -59,10 +59,30 @@ Status check_ring(const VolumeParams& params) {
   return {};
 }
 
+Status check_mirror(const VolumeParams& params) {
+  const auto [threshold, servers] = params.scheme;
+  if (threshold < 1 || servers <= threshold || servers > kMostMirrors)
+    return fail(Errc::usage,
+                "a mirror needs {} to {} servers for a privacy threshold of {}, not {}",
+                threshold + 1, kMostMirrors, threshold, servers);
+  if (params.privacy != Privacy::computational)
+    return fail(Errc::usage, "a mirror's masks come from seeds: its privacy is computational");
+  if (params.block_size % 16 != 0)
+    return fail(Errc::usage, "a mirror's blocks are multiples of 16 bytes, unlike {}",
+                params.block_size);
+  if (params.stash_slots < params.bucket_size || params.stash_slots % params.bucket_size != 0)
+    return fail(Errc::usage, "{} stash slots are not one or more buckets of {}", params.stash_slots,
+                params.bucket_size);
+  if (params.root_slots() + kMaxHeight * params.bucket_size > kMostSelectionSlots)
+    return fail(Errc::usage, "buckets of {} slots make paths of more than {}", params.bucket_size,
+                kMostSelectionSlots);
+  return {};
+}
+
 }  // namespace
 
 Status check_params(const VolumeParams& params) {
-  if (!params.is_ring()) S3O_TRY(params.scheme.check());
+  if (params.kind() == SchemeKind::s3oram) S3O_TRY(params.scheme.check());
   if (params.block_size < kLeastBlockSize || params.block_size > kMostBlockSize)
     return fail(Errc::usage, "a block size of {} is not from {} bytes to 4 MiB", params.block_size,
                 kLeastBlockSize);
@@ -88,6 +108,8 @@ Status check_params(const VolumeParams& params) {
       return check_shuffle(params);
     case Evictor::polynomial:
       return check_ring(params);
+    case Evictor::selection:
+      return check_mirror(params);
   }
   return fail(Errc::usage, "an unknown evictor");
 }
@@ -97,6 +119,7 @@ std::string difference(const VolumeParams& params, const VolumeParams& right) {
   const auto compare = [&](const char* name, auto is, auto should) {
     if (first.empty() && is != should) first = fmt::format("{} {} instead of {}", name, is, should);
   };
+  compare("scheme", name_of(kSchemes, params.kind()), name_of(kSchemes, right.kind()));
   compare("servers", params.scheme.servers, right.scheme.servers);
   compare("privacy", params.scheme.threshold, right.scheme.threshold);
   compare("block_size", params.block_size, right.block_size);

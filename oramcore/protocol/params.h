@@ -17,6 +17,8 @@ using VolumeId = std::array<std::uint8_t, 16>;
 enum class Evictor : std::uint8_t {
   matrix = 0,   // Subroutine 3 of the paper: secret-shared matrices; any t and l
   shuffle = 1,  // a hidden permutation of the whole path (docs/protocol.md); t = 1, l = 3
+  // Scheme mirror: private selections from replicas (docs/protocol-mirror.md); l >= t + 1.
+  selection = 2,
   // Scheme ring: the client itself writes the path's buckets anew, as polynomials
   // (schemes/ring/protocol/params.h); t = 0, l = 1.
   polynomial = 3,
@@ -29,8 +31,11 @@ enum class Privacy : std::uint8_t {
 };
 
 /// As people write them.
-inline constexpr std::pair<std::string_view, Evictor> kEvictors[] = {{"matrix", Evictor::matrix},
-                                                                     {"shuffle", Evictor::shuffle}};
+inline constexpr std::pair<std::string_view, Evictor> kEvictors[] = {
+    {"matrix", Evictor::matrix}, {"shuffle", Evictor::shuffle}, {"selection", Evictor::selection}};
+/// Those that s3oram has a choice of.
+inline constexpr std::pair<std::string_view, Evictor> kS3oramEvictors[] = {
+    {"matrix", Evictor::matrix}, {"shuffle", Evictor::shuffle}};
 inline constexpr std::pair<std::string_view, Privacy> kPrivacies[] = {
     {"computational", Privacy::computational},
     {"information-theoretic", Privacy::information_theoretic}};
@@ -41,12 +46,18 @@ constexpr std::string_view name_of(const Names& names, T value) {
   return "unknown";
 }
 
+/// What a server's slot holds: a share of a block, or, the same at all servers, the block sealed.
+enum class SchemeKind : std::uint8_t { s3oram, mirror, ring };
+inline constexpr std::pair<std::string_view, SchemeKind> kSchemes[] = {
+    {"s3oram", SchemeKind::s3oram}, {"mirror", SchemeKind::mirror}};
+
 // What check_params() takes at most; the client and the servers rely on it.
 inline constexpr std::uint32_t kLeastBlockSize = 512, kMostBlockSize = 4 << 20;
 inline constexpr unsigned kMostBucketSize = 1024, kMostEvictEvery = 4096;
 // And of ring.
 inline constexpr std::uint32_t kMostRingBlockSize = 1 << 20;
 inline constexpr unsigned kMostRows = 128, kMostTopLevels = 16, kMostLogSlots = 1 << 20;
+inline constexpr unsigned kMostMirrors = 6, kMostSelectionSlots = 4096;
 
 struct VolumeParams {
   Scheme scheme;
@@ -60,13 +71,39 @@ struct VolumeParams {
   std::uint8_t top_levels = 0;    // k, levels of the tree that lie at the client (ring)
   friend bool operator==(const VolumeParams&, const VolumeParams&) = default;
 
-  bool is_ring() const { return evictor == Evictor::polynomial; }
+  SchemeKind kind() const {
+    switch (evictor) {
+      case Evictor::selection:
+        return SchemeKind::mirror;
+      case Evictor::polynomial:
+        return SchemeKind::ring;
+      default:
+        return SchemeKind::s3oram;
+    }
+  }
+  bool is_mirror() const { return kind() == SchemeKind::mirror; }
+  bool is_ring() const { return kind() == SchemeKind::ring; }
 
-  /// Bytes of a slot: a sealed block (oramcore/client/seal.h, or oramcore/oram/opaque_sealer.h).
-  std::uint32_t slot_size() const {
-    return block_size + (is_ring() ? kOpaqueOverhead : kSealOverhead);
+  /// Bytes of a slot: a sealed block (schemes/s3oram/seal.h, or oramcore/oram/opaque_sealer.h), in
+  /// a mirror one behind the list of its layers (schemes/mirror/protocol/layers.h).
+  std::uint32_t slot_size() const { return block_size + slot_overhead(); }
+  std::uint32_t slot_overhead() const {
+    return is_mirror() ? kMirrorOverhead : is_ring() ? kOpaqueOverhead : kSealOverhead;
   }
   static constexpr std::uint32_t kSealOverhead = 64, kOpaqueOverhead = 80;
+  static constexpr unsigned kMirrorLayers = 64;
+  static constexpr std::uint32_t kMirrorOverhead = kOpaqueOverhead + 16 * kMirrorLayers;
+
+  /// How many servers answer a retrieval together, and carry out an eviction.
+  unsigned workers() const {
+    return is_mirror() ? scheme.threshold + 1u : static_cast<unsigned>(scheme.quorum());
+  }
+  /// How many servers' contents of a slot give that of any other, and the slot.
+  unsigned enough() const { return is_mirror() ? 1 : scheme.threshold + 1u; }
+  /// Every so many root writes the client itself reads and writes back a block (0: never), so that
+  /// none collects more layers than its header has room for.
+  static constexpr unsigned kMaintainEvery = 32;
+  unsigned maintain_every() const { return is_mirror() ? kMaintainEvery : 0; }
   /// Beside each slot on a server's disk: its stamp and checksum.
   static constexpr std::uint32_t kStoredOverhead = 16;
 

@@ -52,7 +52,7 @@ struct Placement {
 
 struct EvictionPlan {
   /// Matrix: H + 1 steps, path level 0 into 1, ..., H-1 into H, then H-1 into the leaf's sibling.
-  /// Shuffle: where each slot of PathSlots::evicted() goes, live or not.
+  /// Shuffle and selection: where each slot of PathSlots::evicted() goes, live or not.
   std::variant<std::vector<MatrixStep>, Permutation> movement;
   /// Every block that the eviction covers.
   std::vector<Placement> placements;
@@ -71,8 +71,8 @@ EvictionPlan plan_triplet_eviction(const VolumeParams& params, const EvictionPat
 EvictionPlan plan_shuffle_eviction(const VolumeParams& params, const EvictionPath& path);
 
 inline EvictionPlan plan_eviction(const VolumeParams& params, const EvictionPath& path) {
-  return params.evictor == Evictor::shuffle ? plan_shuffle_eviction(params, path)
-                                            : plan_triplet_eviction(params, path);
+  return params.evictor == Evictor::matrix ? plan_triplet_eviction(params, path)
+                                           : plan_shuffle_eviction(params, path);
 }
 
 }  // namespace s3oram

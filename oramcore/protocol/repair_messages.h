@@ -78,6 +78,35 @@ struct CheckRequest {
   }
 };
 
+/// Heads: the first `size` bytes of the slots in a bucket of the present view that are not zero,
+/// which hold a label where slots are the same at all servers. The root's are as those of Labels.
+struct HeadsRequest {
+  static constexpr auto kType = MessageType::heads;
+  std::uint64_t epoch = 0;
+  std::uint64_t tree_version = 0;
+  BucketIndex bucket = 0;
+  std::uint32_t size = 0;
+  template <class A>
+  void fields(A& a) {
+    a(epoch, tree_version, bucket, size);
+  }
+};
+struct SlotHead {
+  std::uint16_t slot = 0;
+  Bytes head;  // nothing: the slot is damaged or lost
+  template <class A>
+  void fields(A& a) {
+    a(slot, head);
+  }
+};
+struct HeadsAnswer {
+  std::vector<SlotHead> slots;  // ascending
+  template <class A>
+  void fields(A& a) {
+    a(slots);
+  }
+};
+
 /// Digests: those (ShareDigest, by the seed) of the server's shares in the slots of a bucket of the
 /// present view that are not zero. The root's are as those of Labels.
 struct DigestsRequest {

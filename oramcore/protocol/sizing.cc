@@ -30,7 +30,7 @@ struct Pair {
 /// The pairs that are worth trying: those that Ring ORAM's table has a bound for, or the least Z
 /// for some A.
 std::vector<Pair> candidates(Evictor evictor) {
-  if (evictor == Evictor::shuffle) return {{8, 8}, {16, 20}, {32, 46}};
+  if (evictor != Evictor::matrix) return {{8, 8}, {16, 20}, {32, 46}};
   std::vector<Pair> pairs;
   for (const std::uint16_t every : {16, 32, 64, 128})
     pairs.push_back({min_bucket_size(every), every});
@@ -120,6 +120,7 @@ std::string pair_reason(const Wishes& wishes, const std::vector<Fit>& fits,
 }
 
 std::string evictor_reason(const Wishes& wishes, const VolumeParams& params) {
+  if (params.is_mirror()) return {};
   return fmt::format("The {} evictor: {}; privacy: {}.\n", name_of(kEvictors, params.evictor),
                      wishes.evictor ? "as asked"
                      : params.evictor == Evictor::shuffle
@@ -141,13 +142,29 @@ std::string cost_of(const Wishes& wishes, const VolumeParams& params, std::uint6
       cost.sent * mib, human_size(store), human_size(params.scheme.servers * store));
 }
 
+/// What it protects against, what it needs, what it costs.
+std::string scheme_reason(const VolumeParams& params) {
+  if (!params.is_mirror()) return {};
+  const unsigned threshold = params.scheme.threshold, servers = params.scheme.servers;
+  return fmt::format(
+      "Mirror on {} servers: any {} of them may be curious, lie, or work together, and learn "
+      "nothing; all {} must be there; any one that is left gives all data back.\n",
+      servers, threshold, servers);
+}
+
 }  // namespace
 
 AccessCost access_cost(const VolumeParams& params, unsigned height) {
   const double z = params.bucket_size, a = params.evict_every, h = height;
   const double path = h * z + params.stash_slots;
   AccessCost cost{.read = path + 1.5 * a, .sent = 0, .written = 1};
-  if (params.evictor == Evictor::shuffle) {
+  if (params.is_mirror()) {
+    const double servers = params.scheme.servers, workers = params.workers();
+    cost.read /= 2;                                                 // the rows that a query chooses
+    cost.sent = (2 * (workers - 1) + servers - workers) * path / a  // evictions
+                + servers - 1 + workers - 1;                        // what is relayed, and added up
+    cost.written += path / a;
+  } else if (params.evictor == Evictor::shuffle) {
     cost.sent = (2 * (path + a) + 2 * path) / a;
     cost.written += path / a;
   } else {
@@ -194,7 +211,9 @@ Result<Choice> choose_params(const Wishes& wishes) {
       wishes.scheme == Scheme{1, 3} && wishes.privacy == Privacy::computational;
   VolumeParams params{.scheme = wishes.scheme};
   params.privacy = wishes.privacy;
-  params.evictor = wishes.evictor.value_or(can_shuffle ? Evictor::shuffle : Evictor::matrix);
+  params.evictor = wishes.kind == SchemeKind::mirror
+                       ? Evictor::selection
+                       : wishes.evictor.value_or(can_shuffle ? Evictor::shuffle : Evictor::matrix);
   params.block_size = wishes.block_size.value_or(block_size_for(wishes.expect));
   const std::uint64_t blocks = (wishes.expect + params.block_size - 1) / params.block_size;
   std::vector<Fit> fits;
@@ -209,8 +228,9 @@ Result<Choice> choose_params(const Wishes& wishes) {
   if (fits.empty()) return fail(std::move(*unfit));
   const VolumeParams best = std::ranges::min_element(fits, {}, &Fit::seconds)->params;
   S3O_TRY(check_params(best));
-  return Choice{best, size_reason(wishes, best, blocks) + pair_reason(wishes, fits, best) +
-                          evictor_reason(wishes, best) + cost_of(wishes, best, blocks)};
+  return Choice{best, scheme_reason(best) + size_reason(wishes, best, blocks) +
+                          pair_reason(wishes, fits, best) + evictor_reason(wishes, best) +
+                          cost_of(wishes, best, blocks)};
 }
 
 }  // namespace s3oram

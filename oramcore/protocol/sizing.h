@@ -31,6 +31,7 @@ unsigned height_with(const VolumeParams& params, std::uint64_t data);
 
 /// What is given; the rest is chosen.
 struct Wishes {
+  SchemeKind kind = SchemeKind::s3oram;
   Scheme scheme;
   bool local = false;  // all servers on one machine
   Privacy privacy = Privacy::computational;

@@ -44,6 +44,7 @@ class Members {
     say(fmt::format("has no \"{}\"", name));
     return nullptr;
   }
+  bool has(const char* name) const { return object_.is_object() && object_.contains(name); }
   bool boolean(const char* name) {
     const json* value = take(name);
     if (value && !value->is_boolean()) say(fmt::format("\"{}\" is not true or false", name));
@@ -187,6 +188,9 @@ std::string to_json(const VaultFile& file) {
   object["ready"] = config.ready;
   object["volume"] = to_hex(config.volume);
   object["local"] = config.local;
+  // Older versions know one scheme, and do not say which.
+  if (config.params.kind() != SchemeKind::s3oram)
+    object["scheme"] = name_of(kSchemes, config.params.kind());
   object["privacy"] = config.params.scheme.threshold;
   object["block_size"] = config.params.block_size;
   object["bucket_size"] = config.params.bucket_size;
@@ -230,6 +234,11 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
     members.say(fmt::format("has an unknown \"{}\", \"{}\"", member, given));
   };
   one_of(kEvictors, "evictor", config.params.evictor);
+  SchemeKind scheme = SchemeKind::s3oram;
+  if (members.has("scheme")) one_of(kSchemes, "scheme", scheme);
+  if (scheme != config.params.kind())
+    members.say(fmt::format("has a \"scheme\", {}, that has no evictor \"{}\"",
+                            name_of(kSchemes, scheme), name_of(kEvictors, config.params.evictor)));
   config.params.stash_slots = members.number<std::uint16_t>("stash_slots");
   one_of(kPrivacies, "sharing", config.params.privacy);
   config.params.first_height = members.number<std::uint8_t>("first_height");

@@ -2,6 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "oramcore/base/file_watch.h"
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
@@ -10,6 +13,7 @@
 #include "oramcore/client/rebuild.h"
 #include "oramcore/client/reenrolment.h"
 #include "oramcore/client/servers.h"
+#include "oramcore/schemes/registry.h"
 #include "oramcore/vault/advice.h"
 #include "oramcore/volume/connection.h"
 
@@ -77,11 +81,13 @@ class OpenVolume final : public Volume {
     state->set_owner({vault_.config().volume, vault_.config().params, {}});
     database_file_ = FileWatch(vault_.database());
     return connection.run([&]() -> Task<Status> {
-      const ClientEnvironment environment{connection.executor(),  database_.executor(),
-                                          connection.clock(),     connection.random(),
-                                          connection.transport(), *options.metrics};
-      engine_ = std::make_unique<Engine>(environment, vault_.config().volume,
-                                         vault_.config().params, keys.sealing, std::move(*state));
+      const ClientEnvironment environment{
+          connection.executor(), database_.executor(),   arithmetic_.executor(), connection.clock(),
+          connection.random(),   connection.transport(), *options.metrics};
+      const VolumeParams& params = vault_.config().params;
+      engine_ = std::make_unique<Engine>(environment, vault_.config().volume, params,
+                                         client_scheme(params, keys.sealing, connection.random()),
+                                         std::move(*state));
       auto status = co_await engine_->open(options.deadline, evictions);
       if (!status) co_await abandon();
       auto explained = connection.explain(std::move(status));
@@ -155,6 +161,7 @@ class OpenVolume final : public Volume {
       co_return closed;
     });
     database_.join();
+    arithmetic_.join();
     Status stopped = connection_->stop_servers();
     return status ? stopped : status;
   }
@@ -224,6 +231,7 @@ class OpenVolume final : public Volume {
   const Vault& vault_;
   FileWatch database_file_;
   Workers database_{1};
+  Workers arithmetic_{std::max(1U, std::thread::hardware_concurrency())};
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Engine> engine_;  // these two: on the connection's thread
   std::optional<ScrubStatus> scrub_;
@@ -279,10 +287,11 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
                       c.servers());
       S3O_CO_TRY(co_await c.await_servers(servers, options));
     }
-    const ClientEnvironment environment{c.executor(), c.executor(), c.clock(), c.random(),
-                                        c.transport()};
-    Rebuild rebuild(environment, vault.config().volume, vault.config().params, keys.sealing,
-                    std::move(former));
+    const ClientEnvironment environment{c.executor(), c.executor(), c.executor(),
+                                        c.clock(),    c.random(),   c.transport()};
+    const VolumeParams& params = vault.config().params;
+    Rebuild rebuild(environment, vault.config().volume, params,
+                    client_scheme(params, keys.sealing, c.random()), std::move(former));
     S3O_CO_ASSIGN(auto made, co_await rebuild.run(options.deadline, options.progress));
     rebuilt.emplace(std::move(made));
     co_return Status{};
@@ -313,7 +322,7 @@ Status make_stores(const Vault& vault, const std::set<Party>& servers) {
   for (Party server = 1; server <= vault.config().params.scheme.servers; ++server)
     if (std::error_code error; !std::filesystem::is_directory(vault.store(server), error))
       gone.push_back(server);
-  S3O_TRY(Reenrolment::check_enough(vault.config().params.scheme, gone.size()));
+  S3O_TRY(Reenrolment::check_enough(vault.config().params, gone.size()));
   for (const Party server : gone)
     if (servers.contains(server)) S3O_TRY(vault.make_store(server));
   return {};
@@ -367,8 +376,8 @@ Result<std::set<Party>> reenrol(Connection& connection, const Vault& vault,
     }
     if (lost.empty()) co_return Status{};
     const ClientEnvironment environment{connection.executor(), connection.executor(),
-                                        connection.clock(), connection.random(),
-                                        connection.transport()};
+                                        connection.executor(), connection.clock(),
+                                        connection.random(),   connection.transport()};
     Reenrolment reenrolment(environment, config.volume, config.params, *state);
     co_return co_await reenrolment.run(lost, options.deadline);
   });

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "oramcore/protocol/message_bounds.h"
-#include "serverd/oram/matrix_eviction.h"
-#include "serverd/oram/shuffle_eviction.h"
 
 namespace s3oram {
 namespace {
@@ -26,12 +24,6 @@ std::size_t tiles_at_once(const EvictionPace& pace) {
   if (early && pace.quiet < kBetween && for_distance == 0) return 0;
   const std::size_t nearby = late || pace.quiet >= kAlone ? kTilesInHaste : kTilesBesideAccesses;
   return std::min(nearby + for_distance, kMostTilesAtOnce);
-}
-
-Result<std::shared_ptr<Eviction>> Eviction::make(EvictionInput input, const EvictionHost& host) {
-  return input.volume.params.evictor == Evictor::shuffle
-             ? ShuffleEviction::make(std::move(input), host)
-             : MatrixEviction::make(std::move(input), host);
 }
 
 Eviction::Eviction(EvictionInput&& input, const EvictionHost& host, std::size_t rows,
@@ -124,7 +116,7 @@ Task<Result<ByteSpan>> Eviction::await(Party from, std::size_t step, std::uint32
 }
 
 void Eviction::receive(Party from, const SubshareRequest& subshare, Payload owner) {
-  if (subshare.step >= steps_ || subshare.tile >= tiles_ || from > params().scheme.quorum()) return;
+  if (subshare.step >= steps_ || subshare.tile >= tiles_ || from > params().scheme.servers) return;
   if (subshare.share.size() > largest_share_)  // so that what waits here is bounded
     return cancel({Errc::corrupt, fmt::format("server {} sent too large a subshare", from)});
   const ByteSpan share = subshare.share;  // stays valid: moving a vector keeps its bytes in place

@@ -82,8 +82,6 @@ using BucketBuffers = std::vector<std::shared_ptr<BucketVersion>>;
 /// One executor; not thread-safe. Kept alive by a shared_ptr while it runs.
 class Eviction : public std::enable_shared_from_this<Eviction> {
  public:
-  /// The volume's evictor. Errors: bad_request, if the orders are none for it.
-  static Result<std::shared_ptr<Eviction>> make(EvictionInput input, const EvictionHost& host);
   virtual ~Eviction() = default;
 
   /// Whether this server's shares of the path matter; otherwise the path may start from anything.

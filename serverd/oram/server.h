@@ -28,11 +28,12 @@ Result<Control> open_control(const std::filesystem::path& store, Disk& disk);
 
 class Server final : public ShareServer {
  public:
-  Server(Control control, std::filesystem::path store, Party self,
+  Server(Control control, std::filesystem::path store, Party self, ServerSchemes schemes,
          const ServerEnvironment& environment)
       : control_(std::move(control)),
         directory_(std::move(store)),
         self_(self),
+        schemes_(std::move(schemes)),
         executor_(environment.executor),
         pool_(environment.pool),
         background_(environment.background),
@@ -159,8 +160,9 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> retrieve(RetrieveRequest request, Payload&);
   Task<Result<Bytes>> add_up(std::uint64_t epoch, SumOrder order, Bytes product);
   /// Adds to `sum` what these servers send for the ticket, but not what this one would.
+  /// `count` of them, of those that come first.
   Task<Status> add_masked_shares(std::uint64_t epoch, std::uint64_t request_id, Bytes from,
-                                 MutableByteSpan sum);
+                                 std::size_t count, MutableByteSpan sum);
   /// An addend is sent at most once. Nothing: it may be now; else what is to be answered.
   std::optional<Result<Bytes>> begin_masked_share(std::uint64_t request_id);
   /// It has arrived. The answer.
@@ -175,6 +177,7 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> write_root(WriteRootRequest request, Payload&);
   Task<Status> write_to_root_buffer(std::uint16_t slot, std::uint64_t access);
   Task<Status> relay_part(const WriteRootRequest& request);
+  Task<Status> relay_to(Party receiver, RelayRequest relayed);
   /// The share that the request gives, or the one of its parts, once they are there. Nothing: it
   /// was written meanwhile.
   Task<Result<std::optional<Bytes>>> share_of(const WriteRootRequest& request);
@@ -221,6 +224,7 @@ class Server final : public ShareServer {
   // server_labels.cc
   Task<Result<Bytes>> labels(LabelsRequest request, Payload&);
   Task<Result<Bytes>> digests(DigestsRequest request, Payload&);
+  Task<Result<Bytes>> heads(HeadsRequest request, Payload&);
   /// Called with a slot and the share in it; without a share if that is damaged or lost.
   using SlotVisitor = std::function<void(std::uint16_t slot, std::optional<ByteSpan> share)>;
   /// The slots of the bucket that are not zero, ascending.
@@ -247,8 +251,11 @@ class Server final : public ShareServer {
   };
   NewVersions new_versions(const EvictionId& id) const;
   void add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<BucketVersion> content);
+  Task<Result<Bytes>> certify(CertifyRequest request, Payload&);
+  Task<Status> check_old_rows(RowChecker& checker, const PathSlots& path);
+  Task<Status> check_new_rows(RowChecker& checker);
   NewVersions matrix_versions(const PrepareRequest& request, BucketBuffers buffers);
-  NewVersions shuffle_versions(const PrepareRequest& request, BucketBuffers buffers);
+  NewVersions path_versions(const PrepareRequest& request, BucketBuffers buffers);
   Task<Result<Bytes>> commit(CommitRequest request, Payload&);
   Task<Result<Bytes>> discard(DiscardRequest request, Payload&);
   Task<Result<Bytes>> release(ReleaseRequest request, Payload&);
@@ -273,6 +280,8 @@ class Server final : public ShareServer {
   Control control_;
   const std::filesystem::path directory_;
   const Party self_;
+  const ServerSchemes schemes_;
+  std::unique_ptr<ServerScheme> scheme_;  // the volume's, while its slots are open
   Executor executor_;
   Executor pool_;
   Executor background_;

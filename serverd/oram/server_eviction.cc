@@ -71,7 +71,7 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
     co_return fail(Errc::bad_request, "another attempt is under way");
   EvictionInput input{*control_.volume(), request.epoch,    request.id,
                       request.height,     std::move(owner), request.orders};
-  auto eviction = Eviction::make(
+  auto eviction = scheme_->make_eviction(
       std::move(input), {executor_, background_, clock_, rpc_, random_, [this] { return load(); }});
   if (!eviction) co_return fail(eviction.error());
   S3O_CO_ASSIGN(auto writes, root_buffer_rows(PathSlots::evicted(params(), request.id.eviction,
@@ -105,8 +105,8 @@ Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request
     }
   forget_early(request.id);
   S3O_CO_ASSIGN(auto results, co_await eviction.run());
-  auto made = params().evictor == Evictor::shuffle ? shuffle_versions(request, std::move(results))
-                                                   : matrix_versions(request, std::move(results));
+  auto made = params().evictor == Evictor::matrix ? matrix_versions(request, std::move(results))
+                                                  : path_versions(request, std::move(results));
 
   const auto begun = sync_->begin();
   Status status = co_await offload(background_, [&]() -> Status {
@@ -137,7 +137,7 @@ void Server::add_version(NewVersions& to, BucketIndex bucket,
                            BucketVersionRef{bucket_version, params().bucket_size, to.stamp});
 }
 
-Server::NewVersions Server::shuffle_versions(const PrepareRequest& request, BucketBuffers buffers) {
+Server::NewVersions Server::path_versions(const PrepareRequest& request, BucketBuffers buffers) {
   NewVersions made = new_versions(request.id);
   std::size_t at = 0;
   for (const BucketIndex bucket : path_buckets(params(), request.id.eviction, request.height))
@@ -185,6 +185,68 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
   }
   if (status) eviction.start_from(std::move(writes), std::move(path));
   co_return status;
+}
+
+// What the eviction made is read from the disk: only what is there can be certified.
+Task<Result<Bytes>> Server::certify(CertifyRequest request, Payload&) {
+  if (control_.prepared() != request.id)
+    co_return fail(Errc::failed, "eviction {} is not prepared", request.id.eviction);
+  const auto path = PathSlots::evicted(params(), request.id.eviction, control_.height());
+  const auto checker = scheme_->check_rows(request.seed, path.count());
+  if (!checker) co_return malformed();
+  S3O_CO_TRY(co_await check_old_rows(*checker, path));
+  S3O_CO_TRY(co_await check_new_rows(*checker));
+  co_return encode(checker->answer(request.with_list));
+}
+
+Task<Status> Server::check_old_rows(RowChecker& checker, const PathSlots& path) {
+  S3O_CO_ASSIGN(const auto writes, root_buffer_rows(path));
+  co_await offload(background_, [&] {
+    for (std::size_t i = 0; i < writes.rows.size(); ++i) checker.add_old(i, writes.rows[i]);
+  });
+  std::vector<Task<Status>> work;
+  const auto buckets = path_buckets(params(), control_.tree_version(), control_.height());
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    S3O_CO_ASSIGN(const auto ref, control_.bucket(buckets[i], control_.tree_version()));
+    const std::size_t first = path.writes() + i * params().bucket_size;
+    work.push_back(offload(background_, [&, ref, first, bucket = buckets[i]]() -> Status {
+      if (ref.bucket_version == 0) return {};
+      S3O_ASSIGN(const auto content, bucket_store_->read(ref, depth_of(bucket)));
+      for (std::size_t slot = 0; slot < ref.slots; ++slot)
+        checker.add_old(first + slot, content->slot(slot));
+      return {};
+    }));
+  }
+  auto ended = co_await all(std::move(work));
+  Status status;
+  for (std::size_t i = 0; i < ended.size(); ++i) {
+    if (ended[i]) continue;
+    damaged_.insert(buckets[i]);
+    status = ended[i];
+  }
+  co_return status;
+}
+
+Task<Status> Server::check_new_rows(RowChecker& checker) {
+  std::vector<Task<Status>> work;
+  const BucketVersions& versions = control_.prepared_versions();
+  const auto buckets = path_buckets(params(), control_.tree_version(), control_.height());
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    const auto version =
+        std::ranges::find(versions, buckets[i], [](const auto& each) { return each.first; });
+    if (version == versions.end()) co_return malformed();
+    const std::size_t first = i * params().bucket_size;
+    work.push_back(
+        offload(background_, [&, ref = version->second, first, bucket = buckets[i]]() -> Status {
+          S3O_ASSIGN(const auto content, bucket_store_->read(ref, depth_of(bucket)));
+          for (std::size_t slot = 0; slot < ref.slots; ++slot)
+            checker.add_new(first + slot, content->slot(slot));
+          return {};
+        }));
+  }
+  auto ended = co_await all(std::move(work));
+  for (auto& status : ended) S3O_CO_TRY(status);
+  co_return Status{};
 }
 
 Task<Result<Bytes>> Server::commit(CommitRequest request, Payload&) {

@@ -13,14 +13,14 @@ namespace {
 /// Slots in an answer to Damage, and a bucket more: what a message has room for.
 constexpr std::size_t kMostTold = 1 << 15;
 
-/// t + 1 servers, ascending, without the one they help.
-bool are_helpers(ByteSpan helpers, Party helped, const Scheme& scheme) {
+/// As many servers as are enough, ascending, without the one they help.
+bool are_helpers(ByteSpan helpers, Party helped, const VolumeParams& params) {
   Party last = 0;
   for (const Party each : helpers) {
-    if (each <= last || each > scheme.servers || each == helped) return false;
+    if (each <= last || each > params.scheme.servers || each == helped) return false;
     last = each;
   }
-  return helpers.size() == scheme.threshold + std::size_t{1};
+  return helpers.size() == params.enough();
 }
 
 }  // namespace
@@ -169,11 +169,10 @@ Task<Result<Bytes>> Server::heal_slot(HealSlotRequest request, Payload&) {
 
 Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
   S3O_CO_TRY(check_tree_version(request.tree_version));
-  const Scheme& scheme = params().scheme;
   const auto own = std::find(request.helpers.begin(), request.helpers.end(), self_);
-  if (request.to < 1 || request.to > scheme.servers ||
-      !are_helpers(request.helpers, request.to, scheme) || own == request.helpers.end() ||
-      request.masks.size() != scheme.threshold)
+  if (request.to < 1 || request.to > params().scheme.servers ||
+      !are_helpers(request.helpers, request.to, params()) || own == request.helpers.end() ||
+      request.masks.size() != params().enough() - 1)
     co_return malformed();
   forget_sums_before(request.oldest);
   if (auto answer = begin_masked_share(request.request_id)) co_return std::move(*answer);
@@ -195,12 +194,13 @@ Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
 
 Task<Result<Bytes>> Server::mend(MendRequest request, Payload&) {
   S3O_CO_TRY(check_tree_version(request.tree_version));
-  if (!are_helpers(request.helpers, self_, params().scheme)) co_return malformed();
+  if (!are_helpers(request.helpers, self_, params())) co_return malformed();
   forget_sums_before(request.oldest);
   if (const auto sum = sums_.find(request.request_id); sum != sums_.end() && sum->second.mended)
     co_return done();
   Bytes share(params().slot_size());
-  S3O_CO_TRY(co_await add_masked_shares(request.epoch, request.request_id, request.helpers, share));
+  S3O_CO_TRY(co_await add_masked_shares(request.epoch, request.request_id, request.helpers,
+                                        request.helpers.size(), share));
   sums_[request.request_id] = {.masked_shares = {}, .withdrawn = true};  // if this comes again
   S3O_CO_TRY(check_tree_version(request.tree_version));
   S3O_CO_TRY(co_await write_healed(request.at, request.access, share));

@@ -30,6 +30,18 @@ Task<Result<Bytes>> Server::labels(LabelsRequest request, Payload&) {
   co_return encode(answer);
 }
 
+Task<Result<Bytes>> Server::heads(HeadsRequest request, Payload&) {
+  if (request.size > params().slot_size()) co_return malformed();
+  HeadsAnswer answer;
+  S3O_CO_TRY(co_await visit_slots(
+      request.tree_version, request.bucket, [&](std::uint16_t slot, std::optional<ByteSpan> share) {
+        SlotHead& head = answer.slots.emplace_back();
+        head.slot = slot;
+        if (share) head.head.assign(share->begin(), share->begin() + request.size);
+      }));
+  co_return encode(answer);
+}
+
 Task<Result<Bytes>> Server::digests(DigestsRequest request, Payload&) {
   const ShareDigest digest(request.seed, params().slot_size());
   DigestsAnswer answer;

@@ -14,7 +14,8 @@ constexpr KindName kKinds[] = {
     {"subshare"},         {"reserve"},       {"damage"},       {"read_slot"}, {"heal_slot"},
     {"addend"},           {"withdraw"},      {"relay"},        {"traffic"},   {"survey"},
     {"labels"},           {"room"},          {"layout"},       {"adopt"},     {"check"},
-    {"contribute"},       {"mend"},          {"digests"},      {"fits"},
+    {"contribute"},       {"mend"},          {"digests"},      {"fits"},      {"heads"},
+    {"certify", true},
 };
 
 }  // namespace

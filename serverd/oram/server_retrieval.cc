@@ -30,7 +30,7 @@ void Server::add_parts(PathProduct& to, std::span<const PathPart> parts) {
     auto bucket_version = bucket_store_->read(part.ref, depth_of(part.bucket));
     std::lock_guard lock(to.mutex);
     if (bucket_version) {
-      gf::inner_product(part.query, rows_of(*bucket_version, part.ref.slots).rows, to.sum());
+      scheme_->add_product(part.query, rows_of(*bucket_version, part.ref.slots).rows, to.sum());
     } else {
       to.damaged.push_back(part.bucket);
       to.status = fail(bucket_version.error());
@@ -61,7 +61,7 @@ Task<Result<Bytes>> Server::product(const RetrieveRequest& request, ByteSpan que
   work.push_back(offload(pool_, [&] {
     {
       std::lock_guard lock(total.mutex);
-      gf::inner_product(of_root_buffer, root_buffer.rows, total.sum());
+      scheme_->add_product(of_root_buffer, root_buffer.rows, total.sum());
     }
     add_parts(total, {parts.begin(), in_memory});
     return true;
@@ -97,21 +97,16 @@ Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {
     next_write_number_ = std::max(next_write_number_, request.write_number + 1);
   const std::size_t slots =
       PathSlots(params(), request.tree_version, request.written, request.height).count();
-  const Bytes expanded = request.query_seed
-                             ? expand(*request.query_seed, "select", request.write_number, slots)
-                             : Bytes();
-  const ByteSpan query = request.query_seed ? ByteSpan(expanded) : request.query;
-  if (query.size() != slots || (request.sum && self_ > params().scheme.quorum()))
-    co_return malformed();
+  const auto coefficients = scheme_->coefficients(request, slots);
+  if (!coefficients || (request.sum && !scheme_->adds_up())) co_return malformed();
   if (request.sum) forget_sums_before(request.sum->oldest);
-  auto found = co_await product(request, query);
+  auto found = co_await product(request, *coefficients);
   if (!found || !request.sum) co_return found;
   co_return co_await add_up(request.epoch, *request.sum, std::move(*found));
 }
 
 Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes product) {
-  const Bytes quorum = quorum_points(params().scheme);
-  const std::uint8_t weight = lagrange_at_zero(quorum)[self_ - 1u];
+  const std::uint8_t weight = scheme_->weight();
   const ByteSpan own = ByteSpan(product).subspan(Rpc::kHeaderSize);
   if (order.aggregator != self_) {
     if (!order.mask) co_return malformed();
@@ -128,7 +123,8 @@ Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes pr
   Bytes sum(product.size());
   const MutableByteSpan out = MutableByteSpan(sum).subspan(Rpc::kHeaderSize);
   gf::multiply_add(weight, own, out);
-  S3O_CO_TRY(co_await add_masked_shares(epoch, order.request_id, quorum, out));
+  S3O_CO_TRY(co_await add_masked_shares(epoch, order.request_id, scheme_->summands(),
+                                        params().workers() - 1, out));
   co_return sum;
 }
 
@@ -156,14 +152,20 @@ Task<Status> Server::send_masked_share(Party to, std::uint64_t epoch, std::uint6
 }
 
 Task<Status> Server::add_masked_shares(std::uint64_t epoch, std::uint64_t request_id, Bytes from,
-                                       MutableByteSpan sum) {
+                                       std::size_t count, MutableByteSpan sum) {
   std::erase(from, self_);
   for (;;) {
     if (!goes_on(epoch)) co_return fail(Errc::need_open, "the session is over");
     if (request_id < oldest_sum_ || sums_[request_id].withdrawn)
       co_return fail(Errc::failed, "this attempt is over");
     const auto& there = sums_[request_id].masked_shares;
-    if (std::ranges::all_of(from, [&](Party each) { return there.contains(each); })) break;
+    Bytes present;
+    std::ranges::copy_if(from, std::back_inserter(present),
+                         [&](Party each) { return there.contains(each); });
+    if (present.size() >= count) {
+      from.assign(present.begin(), present.begin() + static_cast<std::ptrdiff_t>(count));
+      break;
+    }
     co_await parts_changed_.wait();
   }
   for (const Party each : from)

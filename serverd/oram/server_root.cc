@@ -9,6 +9,15 @@
 
 namespace s3oram {
 
+namespace {
+
+/// Not a part, but the name of a server to relay the part to.
+bool is_receiver(const SharePart& part) {
+  return part.content.empty() && !part.seed && !part.digest;
+}
+
+}  // namespace
+
 Status Server::check_write_number(WriteNumber write_number, std::uint64_t access) const {
   const unsigned every = params().evict_every;
   if (access == 0 || write_number < first_write_number(control_.tree_version(), every) ||
@@ -30,7 +39,7 @@ Task<Result<Bytes>> Server::write_root(WriteRootRequest request, Payload&) {
   }
   std::vector<Task<Status>> both;
   both.push_back(write_to_root_buffer(slot, request.access));
-  if (request.relay_to != kClient) both.push_back(relay_part(request));
+  both.push_back(relay_part(request));
   auto done_both = co_await all(std::move(both));
   for (auto& status : done_both) S3O_CO_TRY(status);
   co_return done();
@@ -49,10 +58,22 @@ Task<Status> Server::relay_part(const WriteRootRequest& request) {
                        .write_number = request.write_number,
                        .access = request.access,
                        .part = {}};
+  Bytes receivers;
+  if (request.relay_to != kClient) receivers.push_back(request.relay_to);
   for (const SharePart& part : request.parts)
-    if (!part.content.empty()) relayed.part = part.content;
-  auto answer =
-      co_await rpc_.call(request.relay_to, RelayRequest::kType, encode(relayed), kPeerPatience);
+    if (!part.content.empty())
+      relayed.part = part.content;
+    else if (is_receiver(part))
+      receivers.push_back(part.number);
+  std::vector<Task<Status>> relays;
+  for (const Party receiver : receivers) relays.push_back(relay_to(receiver, relayed));
+  auto done_all = co_await all(std::move(relays));
+  for (auto& status : done_all) S3O_CO_TRY(status);
+  co_return Status{};
+}
+
+Task<Status> Server::relay_to(Party receiver, RelayRequest relayed) {
+  auto answer = co_await rpc_.call(receiver, RelayRequest::kType, encode(relayed), kPeerPatience);
   // The client hears from that server itself what has gone wrong there.
   if (!answer) co_return fail(Errc::failed, "relaying: {}", answer.error().message);
   co_return Status{};
@@ -60,7 +81,7 @@ Task<Status> Server::relay_part(const WriteRootRequest& request) {
 
 Task<Result<std::optional<Bytes>>> Server::share_of(const WriteRootRequest& request) {
   const std::size_t size = params().slot_size();
-  if (!request.parts.empty() && params().scheme != Scheme{1, 3}) co_return malformed();
+  if (!request.parts.empty() && !scheme_->takes_parts()) co_return malformed();
   if (request.parts.empty()) {
     if (request.share.size() != size) co_return malformed();
     co_return std::optional<Bytes>(Bytes(request.share.begin(), request.share.end()));
@@ -68,16 +89,21 @@ Task<Result<std::optional<Bytes>>> Server::share_of(const WriteRootRequest& requ
   const std::uint16_t slot = root_slot(request.write_number, params().evict_every);
   const std::pair key{request.write_number, request.access};
   Bytes share(size);
+  const std::size_t part_size = scheme_->part_size();
+  const MutableByteSpan end = MutableByteSpan(share).last(part_size);
+  bool given = false;
   for (const SharePart& part : request.parts) {
-    if (part.number < 1 || part.number > 3) co_return malformed();
-    const std::uint8_t weight = part_weight(part.number, self_);
+    if (is_receiver(part) && part.number >= 1 && part.number <= params().scheme.servers) continue;
+    given = true;
+    const auto weight = scheme_->part_weight(part.number);
+    if (!weight) co_return malformed();
     if (part.seed) {
-      co_await offload(pool_, size, [&] {
-        gf::multiply_add(weight, expand(*part.seed, "root part", request.access, size), share);
+      co_await offload(pool_, part_size, [&] {
+        gf::multiply_add(*weight, expand(*part.seed, "root part", request.access, part_size), end);
       });
     } else if (!part.digest) {
-      if (part.content.size() != size) co_return malformed();
-      gf::multiply_add(weight, part.content, share);
+      if (part.content.size() != part_size) co_return malformed();
+      gf::multiply_add(*weight, part.content, end);
     } else {
       while (!relayed_.contains(key)) {
         if (!goes_on(request.epoch)) co_return fail(Errc::need_open, "the session is over");
@@ -88,11 +114,12 @@ Task<Result<std::optional<Bytes>>> Server::share_of(const WriteRootRequest& requ
       const ByteSpan content = decode<RelayRequest>(message.body())->part;
       Digest digest;
       crypto_generichash(digest.data(), digest.size(), content.data(), content.size(), nullptr, 0);
-      if (content.size() != size || digest != *part.digest)
+      if (content.size() != part_size || digest != *part.digest)
         co_return fail(Errc::failed, "a part was altered on its way to server {}", self_);
-      gf::multiply_add(weight, content, share);
+      gf::multiply_add(*weight, content, end);
     }
   }
+  if (!given) co_return malformed();
   co_return std::optional<Bytes>(std::move(share));
 }
 
@@ -100,7 +127,7 @@ Task<Result<Bytes>> Server::relay(Party, Payload& payload) {
   const auto request = decode<RelayRequest>(payload.body());
   if (!request) co_return malformed();
   S3O_CO_TRY(check_session(request->epoch));
-  if (request->part.size() != params().slot_size()) co_return malformed();
+  if (request->part.size() != scheme_->part_size()) co_return malformed();
   S3O_CO_TRY(check_write_number(request->write_number, request->access));
   const std::uint64_t epoch = request->epoch, access = request->access;
   const WriteNumber write_number = request->write_number;

@@ -44,6 +44,7 @@ Result<Control> open_control(const std::filesystem::path& store, Disk& disk) {
 Status Server::open_bucket_versions(Shares shares) {
   sync_ = nullptr;
   bucket_store_ = nullptr;  // of a volume before this one
+  scheme_ = nullptr;
   if (!control_.volume()) return {};
   if (control_.volume()->server != self_)
     return fail(Errc::wrong_volume,
@@ -57,6 +58,7 @@ Status Server::open_bucket_versions(Shares shares) {
     lack_shares("is missing");
     return {};
   }
+  scheme_ = schemes_(*control_.volume());
   S3O_ASSIGN(auto file, disk_.open(directory_ / "slots"));
   File& opened = *file;
   const Bytes owner = control_.has_stamps() ? owner_of(control_.volume()->id, self_) : Bytes();

@@ -129,6 +129,10 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return decoded<ReenrolRequest>(request, &Server::reenrol);
     case MessageType::layout:
       co_return co_await in_session<LayoutRequest>(request, &Server::layout, accesses_);
+    case MessageType::heads:
+      co_return co_await in_session<HeadsRequest>(request, &Server::heads, accesses_);
+    case MessageType::certify:
+      co_return co_await in_session<CertifyRequest>(request, &Server::certify, evictions_);
     case MessageType::digests:
       co_return co_await in_session<DigestsRequest>(request, &Server::digests, accesses_);
     case MessageType::open:
@@ -371,10 +375,11 @@ void Server::distrust_root(const OpenRequest& request) {
 }
 
 Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::path& store,
-                                                       Party self,
+                                                       Party self, ServerSchemes schemes,
                                                        const ServerEnvironment& environment) {
   S3O_ASSIGN(auto control, open_control(store, environment.disk));
-  auto server = std::make_unique<Server>(std::move(control), store, self, environment);
+  auto server =
+      std::make_unique<Server>(std::move(control), store, self, std::move(schemes), environment);
   S3O_TRY(server->start());
   return std::unique_ptr<ShareServer>(std::move(server));
 }

@@ -12,6 +12,7 @@
 #include "oramcore/base/metrics.h"
 #include "oramcore/base/random.h"
 #include "oramcore/net/transport.h"
+#include "serverd/oram/scheme.h"
 
 namespace s3oram {
 
@@ -36,6 +37,7 @@ class ShareServer {
   /// The store remembers which server of its volume it is; `self` must agree. A server whose shares
   /// are gone, although control.db has them, opens all the same and says so to everybody.
   static Result<std::unique_ptr<ShareServer>> open(const std::filesystem::path& store, Party self,
+                                                   ServerSchemes schemes,
                                                    const ServerEnvironment& environment);
   virtual ~ShareServer() = default;
 

@@ -71,6 +71,8 @@ class Control {
   /// The bucket in `view`: the present one, or the one before until it is released.
   Result<BucketVersionRef> bucket(BucketIndex bucket, std::uint64_t tree_version) const;
   unsigned height() const { return height_; }
+  /// What is prepared, in no order.
+  const BucketVersions& prepared_versions() const { return prepared_versions_.versions; }
   /// Once what is prepared is committed.
   unsigned next_height() const { return prepared_ ? prepared_versions_.next_height : height_; }
   /// Whether there is room for more than what gives room back.

@@ -3,10 +3,12 @@
 //
 //   access_bench [BLOCK_SIZE [BLOCKS [AT_ONCE [EVICTOR]]]]      (4096 4000 32 shuffle)
 //
+// EVICTOR: shuffle or matrix, with three servers; selection is mirror, with two.
+//
 // The split: `total` is a read as the device's user sees it, one at a time. `disk` and `arithmetic`
 // are one server's work for the same path, measured in this process on a store of the same shape:
 // reading and checking the frames from the page cache, and the inner product. The rest is messages,
-// three servers sharing the machine's cores, and the client.
+// servers sharing the machine's cores, and the client.
 #include <stdlib.h>
 
 #include <chrono>
@@ -71,10 +73,10 @@ struct Split {
 
 // One server's work for a path of `height` levels below a root with A/2 slots in use.
 Split server_work(const VolumeParams& params, unsigned height, const std::filesystem::path& file) {
-  BucketStore store(need(system_disk().open(file)), {}, params.ring_slots(), params.bucket_size,
-                    params.slot_size(), 0);
+  BucketStore store(need(system_disk().open(file)), {}, params.root_buffer_slots(),
+                    params.bucket_size, params.slot_size(), 0);
   std::mt19937_64 random(1);
-  for (FrameNumber frame = 1; frame <= height; ++frame) {
+  for (BucketVersionNumber frame = 1; frame <= height; ++frame) {
     auto content = std::make_shared<BucketVersion>(params.bucket_size, params.slot_size());
     for (auto& byte : content->bytes()) byte = static_cast<std::uint8_t>(random());
     need(store.write(frame, std::move(content), 1));
@@ -84,7 +86,7 @@ Split server_work(const VolumeParams& params, unsigned height, const std::filesy
   Split split{};
   constexpr int kRounds = 20;
   for (int round = 0; round < kRounds; ++round) {
-    for (FrameNumber number = 1; number <= height; ++number) {
+    for (BucketVersionNumber number = 1; number <= height; ++number) {
       store.forget(number);
       std::shared_ptr<const BucketVersion> frame;
       split.disk += timed([&] { frame = need(store.read({number, params.bucket_size})); });
@@ -104,8 +106,11 @@ int run(std::uint32_t block_size, std::size_t blocks, std::size_t at_once, Evict
   SystemRandom random;
   VaultConfig config;
   config.local = true;
-  config.servers.resize(3);
-  config.params = need(choose_params({.scheme = {1, 3},
+  const bool mirror = evictor == Evictor::selection;
+  const Scheme scheme{1, static_cast<std::uint8_t>(mirror ? 2 : 3)};
+  config.servers.resize(scheme.servers);
+  config.params = need(choose_params({.kind = mirror ? SchemeKind::mirror : SchemeKind::s3oram,
+                                      .scheme = scheme,
                                       .local = true,
                                       .expect = block_size * std::uint64_t{blocks},
                                       .evictor = evictor,
@@ -166,7 +171,9 @@ int main(int argc, char** argv) {
   const auto number = [&](int at, unsigned long otherwise) {
     return argc > at ? std::stoul(argv[at]) : otherwise;
   };
+  auto evictor = s3oram::Evictor::shuffle;
+  for (const auto& [name, each] : s3oram::kEvictors)
+    if (argc > 4 && name == argv[4]) evictor = each;
   return s3oram::run(static_cast<std::uint32_t>(number(1, 4096)), number(2, 4000), number(3, 32),
-                     argc > 4 && std::string_view(argv[4]) == "matrix" ? s3oram::Evictor::matrix
-                                                                       : s3oram::Evictor::shuffle);
+                     evictor);
 }

@@ -2,7 +2,8 @@
 //   bin/field_bench
 // GB/s is payload: bytes of rows for the inner product; for the matrix product bytes of rows once
 // for each multiply-add. of_read is the inner product over the faster of two plain reads of the
-// same rows (in_order and abreast, GB/s), all three taken in turns: medians of the turns.
+// same rows (in_order and abreast, GB/s), all three taken in turns: medians of the turns. The sum
+// and the bit product are those of a mirror: half of the rows, and an eviction.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -174,6 +175,67 @@ void bench_matrix_product(benchmark::State& state) {
   gf::use(kBest);
 }
 
+/// Retrieval of a mirror: (kernel, bytes a row); the sum of half of the rows, chosen at random,
+/// over a plain read of as many bytes.
+void bench_sum(benchmark::State& state) {
+  const auto kernel = static_cast<gf::Kernel>(state.range(0));
+  if (!gf::use(kernel)) return state.SkipWithError("not on this machine");
+  const auto length = static_cast<std::size_t>(state.range(1));
+  const auto rows = rows_of(store(), length);
+  const Bytes coins = random_bytes(rows.size());
+  std::vector<const std::uint8_t*> chosen;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (coins[i] & 1) chosen.push_back(rows[i]);
+  Bytes out(length);
+  std::vector<double> reading, adding;
+  for (auto _ : state) {
+    reading.push_back(
+        seconds([&] { benchmark::DoNotOptimize(read_in_order(store().data(), kStore)); }));
+    adding.push_back(seconds([&] {
+      gf::sum(chosen, out);
+      benchmark::DoNotOptimize(out.data());
+    }));
+    state.SetIterationTime(adding.back());
+  }
+  const double rate = static_cast<double>(chosen.size() * length) / median(adding);
+  state.counters["GB/s"] = rate / 1e9;
+  state.counters["of_read"] = rate / (static_cast<double>(kStore) / median(reading));
+  state.SetLabel(std::string(gf::name(kernel)));
+  gf::use(kBest);
+}
+
+/// Eviction of a mirror: (kernel, rows, of which all but 20 are made, bytes a row), in tiles as the
+/// servers have them.
+void bench_bit_product(benchmark::State& state) {
+  const auto kernel = static_cast<gf::Kernel>(state.range(0));
+  if (!gf::use(kernel)) return state.SkipWithError("not on this machine");
+  const auto count = static_cast<std::size_t>(state.range(1));
+  const auto length = static_cast<std::size_t>(state.range(2));
+  constexpr std::size_t kTile = 768, kDropped = 20;
+  const Bytes bits = random_bytes((count - kDropped) * gf::bit_row(count));
+  const auto rows = rows_of(ByteSpan(store()).first(count * length), length);
+  Bytes out((count - kDropped) * kTile);
+  std::vector<std::uint8_t*> outs;
+  for (std::size_t k = 0; k < count - kDropped; ++k) outs.push_back(out.data() + k * kTile);
+  double multiplying = 0;
+  for (auto _ : state) {
+    const double time = seconds([&] {
+      auto columns = rows;
+      for (std::size_t begin = 0; begin + kTile <= length; begin += kTile) {
+        gf::bit_product(bits, columns, outs, kTile);
+        for (const std::uint8_t*& row : columns) row += kTile;
+      }
+    });
+    benchmark::DoNotOptimize(out.data());
+    multiplying += time;
+    state.SetIterationTime(time);
+  }
+  state.counters["ms/access"] =
+      1e3 * multiplying / static_cast<double>(state.iterations()) / kDropped;
+  state.SetLabel(std::string(gf::name(kernel)));
+  gf::use(kBest);
+}
+
 /// The kernels of this machine, the best one last.
 std::vector<std::int64_t> kernels_here() {
   std::vector<std::int64_t> kernels;
@@ -189,6 +251,16 @@ BENCHMARK(bench_inner_product)
     ->ArgNames({"kernel", "length"})
     ->ArgsProduct({kernels_here(), {4096, 4176, 131072, 131152}})
     ->ThreadRange(1, 2)
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(bench_sum)
+    ->ArgNames({"kernel", "length"})
+    ->ArgsProduct({kernels_here(), {4096, 66640, 132176}})
+    ->UseManualTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(bench_bit_product)
+    ->ArgNames({"kernel", "rows", "length"})
+    ->ArgsProduct({kernels_here(), {260, 356}, {65536}})
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
 BENCHMARK(bench_matrix_product)

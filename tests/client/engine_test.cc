@@ -6,8 +6,8 @@
 #include <map>
 #include <random>
 
-#include "oramcore/client/seal.h"
 #include "oramcore/db/sqlite.h"
+#include "oramcore/schemes/s3oram/seal.h"
 #include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 

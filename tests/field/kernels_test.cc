@@ -94,6 +94,31 @@ class Kernels : public testing::TestWithParam<Kernel> {
         << count << " x " << columns << " length=" << length << " offset=" << offset;
   }
 
+  void expect_sum(std::size_t count, std::size_t length, std::size_t offset) {
+    const Rows in(count, length, offset, random_);
+    Rows out(1, length, 7 - offset, random_);
+    auto expected = out.copy();
+    for (std::size_t i = 0; i < count; ++i) oracle::multiply_add(1, in.row(i), out.in(expected, 0));
+    sum(in.reads(), MutableByteSpan(out.writes()[0], length));
+    ASSERT_EQ(out.stores(), expected) << "rows=" << count << " length=" << length;
+  }
+
+  /// The bits behind the last column are random too.
+  void expect_bit_product(std::size_t count, std::size_t outs_count, std::size_t length,
+                          std::size_t offset) {
+    const Rows in(count, length, offset, random_);
+    Rows outs(outs_count, length, 7 - offset, random_);
+    const Bytes bits = random_bytes(outs_count * bit_row(count));
+    auto expected = outs.copy();
+    for (std::size_t j = 0; j < outs_count; ++j)
+      for (std::size_t i = 0; i < count; ++i)
+        if (bits[j * bit_row(count) + i / 8] >> i % 8 & 1)
+          oracle::multiply_add(1, in.row(i), outs.in(expected, j));
+    bit_product(bits, in.reads(), outs.writes(), length);
+    ASSERT_EQ(outs.stores(), expected)
+        << count << " rows into " << outs_count << " length=" << length << " offset=" << offset;
+  }
+
   Prg random_{Seed{}, as_bytes("kernels_test")};
 
  private:
@@ -159,6 +184,21 @@ TEST_P(Kernels, MatrixProductOfEverySmallShape) {
 TEST_P(Kernels, MatrixProductOfManyRows) {
   for (const std::size_t count : {127, 128, 129, 255, 256, 257, 666})
     expect_matrix_product(count, 6, 150, 3);
+}
+
+TEST_P(Kernels, SumOfEveryLengthAndRowCount) {
+  for (const std::size_t length : kLengths) expect_sum(11, length, length % 8);
+  for (std::size_t count = 0; count <= 40; ++count)
+    for (const std::size_t length : {40, 64, 100, 200, 16500}) expect_sum(count, length, count % 8);
+}
+
+TEST_P(Kernels, BitProductOfEveryLength) {
+  for (const std::size_t length : kLengths) expect_bit_product(11, 5, length, length % 8);
+}
+
+TEST_P(Kernels, BitProductOfEveryShape) {
+  for (const std::size_t count : {0, 1, 7, 8, 9, 15, 16, 17, 64, 100})
+    for (const std::size_t outs : {0, 1, 2, 9, 33}) expect_bit_product(count, outs, 130, outs % 8);
 }
 
 INSTANTIATE_TEST_SUITE_P(Here, Kernels, testing::ValuesIn(kernels_here()),

@@ -27,10 +27,23 @@ inline VolumeParams shuffle_volume(std::uint16_t bucket_size, std::uint16_t evic
           .privacy = Privacy::computational};
 }
 
-/// One in which nothing overflows, with three servers.
+inline VolumeParams mirror_volume(std::uint16_t bucket_size, std::uint16_t evict_every,
+                                  std::uint16_t stash_slots, Scheme scheme = {1, 2}) {
+  return {.scheme = scheme,
+          .block_size = kBlockSize,
+          .bucket_size = bucket_size,
+          .evict_every = evict_every,
+          .evictor = Evictor::selection,
+          .stash_slots = stash_slots,
+          .privacy = Privacy::computational};
+}
+
+/// One in which nothing overflows, with three servers; a mirror has two.
 inline VolumeParams safe_volume(Evictor evictor, std::uint16_t evict_every) {
   if (evictor == Evictor::matrix) return matrix_volume(min_bucket_size(evict_every), evict_every);
   const auto bucket_size = static_cast<std::uint16_t>(2 * evict_every + 2);
+  if (evictor == Evictor::selection)
+    return mirror_volume(bucket_size, evict_every, min_stash_slots(bucket_size, evict_every));
   return shuffle_volume(bucket_size, evict_every, min_stash_slots(bucket_size, evict_every));
 }
 

@@ -18,6 +18,13 @@ VolumeParams shuffle() {
 }
 VolumeParams matrix() { return {{2, 5}, 32768, 81, 20}; }
 
+VolumeParams mirror() {
+  VolumeParams params = shuffle();
+  params.scheme = {1, 2};
+  params.evictor = Evictor::selection;
+  return params;
+}
+
 template <class Change>
 std::string refusal(VolumeParams params, Change change) {
   change(params);
@@ -44,6 +51,8 @@ TEST(VolumeParams, PossibleOnesAreAccepted) {
   EXPECT_EQ(refusal(matrix(), [](VolumeParams& p) { p.bucket_size = p.evict_every; }), "");
   EXPECT_EQ(refusal(shuffle(), [](VolumeParams& p) { p.stash_slots = 16; }), "");
   EXPECT_EQ(refusal(shuffle(), [](VolumeParams& p) { p.first_height = kMaxHeight; }), "");
+  for (const Scheme scheme : {Scheme{1, 2}, Scheme{1, 6}, Scheme{2, 3}, Scheme{5, 6}})
+    EXPECT_EQ(refusal(mirror(), [&](VolumeParams& p) { p.scheme = scheme; }), "");
 }
 
 TEST(VolumeParams, ImpossibleOnesAreRefusedByName) {
@@ -65,7 +74,7 @@ TEST(VolumeParams, ImpossibleOnesAreRefusedByName) {
       {matrix(), [](VolumeParams& p) { p.stash_slots = 81; }, "no stash slots"},
       {matrix(), [](VolumeParams& p) { p.first_height = 0; }, "height 0"},
       {matrix(), [](VolumeParams& p) { p.first_height = kMaxHeight + 1; }, "height 31"},
-      {matrix(), [](VolumeParams& p) { p.evictor = Evictor{2}; }, "evictor"},
+      {matrix(), [](VolumeParams& p) { p.evictor = Evictor{3}; }, "evictor"},
       {matrix(), [](VolumeParams& p) { p.privacy = Privacy{2}; }, "privacy"},
       {shuffle(),
        [](VolumeParams& p) {
@@ -77,6 +86,30 @@ TEST(VolumeParams, ImpossibleOnesAreRefusedByName) {
          p.scheme = {2, 5};
        },
        "needs 3 servers"},
+      {mirror(),
+       [](VolumeParams& p) {
+         p.scheme = {2, 2};
+       },
+       "3 to 6 servers"},
+      {mirror(),
+       [](VolumeParams& p) {
+         p.scheme = {1, 7};
+       },
+       "2 to 6 servers"},
+      {mirror(),
+       [](VolumeParams& p) {
+         p.scheme = {0, 2};
+       },
+       "1 to 6 servers"},
+      {mirror(), [](VolumeParams& p) { p.privacy = {}; }, "computational"},
+      {mirror(), [](VolumeParams& p) { p.block_size = 1000; }, "multiples of 16"},
+      {mirror(), [](VolumeParams& p) { p.stash_slots = 65; }, "65 stash slots"},
+      {mirror(),
+       [](VolumeParams& p) {
+         p.bucket_size = 256;
+         p.stash_slots = 256;
+       },
+       "paths of more than 4096"},
       {shuffle(), [](VolumeParams& p) { p.privacy = {}; }, "not information-theoretic"},
       {shuffle(), [](VolumeParams& p) { p.stash_slots = 0; }, "0 stash slots"},
       {shuffle(), [](VolumeParams& p) { p.stash_slots = 65; }, "65 stash slots"},
@@ -88,6 +121,17 @@ TEST(VolumeParams, ImpossibleOnesAreRefusedByName) {
     EXPECT_NE(message.find(test.named), std::string::npos)
         << test.named << ": " << (message.empty() ? "accepted" : message);
   }
+}
+
+// Shamir shares of degree t, or replicas: of those any one gives the slot.
+TEST(VolumeParams, HowManyServersAreEnough) {
+  EXPECT_EQ(matrix().enough(), 3u);
+  EXPECT_EQ(matrix().workers(), 5u);
+  EXPECT_EQ(mirror().enough(), 1u);
+  EXPECT_EQ(mirror().workers(), 2u);
+  EXPECT_EQ(mirror().slot_size(), mirror().block_size + 80 + 1024);
+  EXPECT_EQ(shuffle().slot_size(), shuffle().block_size + 64);
+  EXPECT_EQ(shuffle().maintain_every(), 0u);
 }
 
 TEST(VolumeParams, NamesOfKinds) {

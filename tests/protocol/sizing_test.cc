@@ -54,6 +54,26 @@ TEST(Choose, TheEvictorFollowsFromServersAndPrivacy) {
   expect_words(why(strict), "shuffle needs three servers and computational privacy");
 }
 
+TEST(Choose, AMirrorHasItsOwnEvictorAndSaysWhatItIs) {
+  const Wishes two{.kind = SchemeKind::mirror, .scheme = {1, 2}};
+  EXPECT_EQ(chosen(two).evictor, Evictor::selection);
+  expect_words(why(two), "Mirror on 2 servers: any 1 of them may be curious, lie");
+  const Wishes six{.kind = SchemeKind::mirror, .scheme = {2, 6}};
+  EXPECT_EQ(chosen(six).evictor, Evictor::selection);
+}
+
+// The figures of docs/protocol-mirror.md: 40 GB of 128 KiB blocks.
+TEST(Costs, OfAMirrorAreThoseOfItsPaths) {
+  VolumeParams params = chosen({.kind = SchemeKind::mirror,
+                                .scheme = {1, 2},
+                                .block_size = 128u << 10,
+                                .bucket_size = 16,
+                                .evict_every = 20});
+  EXPECT_NEAR(access_cost(params, 15).sent, 33.6 + 2, 0.1);
+  params.scheme = {1, 3};
+  EXPECT_NEAR(access_cost(params, 15).sent, 3 * 33.6 / 2 + 3, 0.2);
+}
+
 TEST(Choose, BlocksAreNoMoreThanMemoryHolds) {
   EXPECT_EQ(chosen({.scheme = {1, 3}}).block_size, 64u << 10);
   EXPECT_EQ(chosen({.scheme = {1, 3}, .expect = std::uint64_t{1} << 40}).block_size, 256u << 10);

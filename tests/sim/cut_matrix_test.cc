@@ -267,6 +267,7 @@ class Cell {
 const VolumeParams kVolumes[] = {
     test::safe_volume(Evictor::matrix, kEvictEvery),
     test::safe_volume(Evictor::shuffle, kEvictEvery),
+    test::safe_volume(Evictor::selection, kEvictEvery),
     test::matrix_volume(min_bucket_size(kEvictEvery), kEvictEvery, {2, 5})};
 
 class CutMatrix : public testing::TestWithParam<std::tuple<MatrixStep, VolumeParams>> {
@@ -282,7 +283,7 @@ class CutMatrix : public testing::TestWithParam<std::tuple<MatrixStep, VolumePar
     const unsigned servers = volume().scheme.servers;
     const Coverage::Subset whole = (1u << servers) - 1;
     all = {0, whole << 1};
-    if ((servers == 3 && !client_is_lost) || std::getenv("S3O_ALL_SUBSETS")) {
+    if (servers == 2 || (servers == 3 && !client_is_lost) || std::getenv("S3O_ALL_SUBSETS")) {
       for (Coverage::Subset subset = 0; subset <= whole; ++subset) all.insert(subset << 1);
     } else {
       const std::size_t some = client_is_lost ? 3 : 7;

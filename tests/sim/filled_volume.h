@@ -94,6 +94,14 @@ inline const VolumeParams kVolumes[] = {
     safe_volume(Evictor::shuffle, 2),
     matrix_volume(min_bucket_size(2), 2, {2, 5}),
 };
+/// Those, and one of mirror.
+inline const VolumeParams kVolumesOfAllSchemes[] = {
+    kVolumes[0],
+    kVolumes[1],
+    kVolumes[2],
+    kVolumes[3],
+    mirror_volume(6, 2, min_stash_slots(6, 2), {1, 3}),
+};
 inline std::string volume_name(const testing::TestParamInfo<VolumeParams>& test) {
   std::string name =
       fmt::format("{}{}{}", name_of(kEvictors, test.param.evictor), test.param.scheme.servers,
@@ -102,6 +110,10 @@ inline std::string volume_name(const testing::TestParamInfo<VolumeParams>& test)
   return name;
 }
 
+#define S3O_WITH_EACH_SCHEME(suite)                                                 \
+  INSTANTIATE_TEST_SUITE_P(Volumes, suite,                                          \
+                           testing::ValuesIn(::s3oram::test::kVolumesOfAllSchemes), \
+                           ::s3oram::test::volume_name)
 #define S3O_WITH_EACH_VOLUME(suite)                                                     \
   INSTANTIATE_TEST_SUITE_P(Volumes, suite, testing::ValuesIn(::s3oram::test::kVolumes), \
                            ::s3oram::test::volume_name)

@@ -43,7 +43,7 @@ class LyingServer : public test::FilledVolume {
     go_on();
   }
 };
-S3O_WITH_EACH_VOLUME(LyingServer);
+S3O_WITH_EACH_SCHEME(LyingServer);
 
 TEST_P(LyingServer, WritesThatItInventsHideNone) {
   cluster_.lose_client();

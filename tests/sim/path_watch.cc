@@ -20,8 +20,8 @@ void PathWatch::saw(Party from, Party to, const Bytes& message) {
   const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
   const std::uint64_t number = number_of(message);
   if (from == kClient && is_question(message)) {
-    // All servers are asked alike; the first one's questions tell.
-    if (type == MessageType::retrieve && to == 1) retrieved(*decode<RetrieveRequest>(body));
+    // All servers that are asked are asked alike.
+    if (type == MessageType::retrieve) retrieved(*decode<RetrieveRequest>(body));
     if (type == MessageType::write_root)
       root_writes_[{to, number}] = decode<WriteRootRequest>(body)->write_number;
   }

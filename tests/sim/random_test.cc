@@ -26,6 +26,30 @@ TEST_P(RandomRuns, KeepAllPromises) {
   }
 }
 
+class RandomMirrors : public RandomRuns {};
+
+TEST_P(RandomMirrors, KeepAllPromises) {
+  constexpr int kRuns = 10;
+  for (int i = 0; i < kRuns; ++i) {
+    const auto seed = static_cast<std::uint64_t>(GetParam() * kRuns + i);
+    const auto report = simulate(seed, test::Loser::nobody, SchemeKind::mirror);
+    ASSERT_EQ(report.failure, "") << report.shape << "; replay with: sim_run --mirror --seed "
+                                  << seed << " --runs 1 --verbose";
+    EXPECT_GE(report.cuts, 1u);
+  }
+}
+
+TEST_P(RandomMirrors, LoseTheClientOrAServer) {
+  const auto seed = static_cast<std::uint64_t>(GetParam());
+  for (const test::Loser loser : {test::Loser::client, test::Loser::server}) {
+    const auto report = simulate(seed, loser, SchemeKind::mirror);
+    ASSERT_EQ(report.failure, "") << report.shape << "; seed " << seed << ", loser "
+                                  << static_cast<int>(loser);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomMirrors, testing::Range(0, 20));
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomRuns, testing::Range(0, 20));
 
 TEST(Simulator, SeedsThatOnceFoundSomething) {

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "oramcore/schemes/s3oram/seal.h"
 #include "tests/harness/older_seal.h"
 #include "tests/sim/filled_volume.h"
 #include "tests/sim/ledger.h"

@@ -19,9 +19,9 @@ using test::type_of;
 class RepairTest : public test::FilledVolume {
  protected:
   std::set<Party> most_lost() const {
-    const Scheme& scheme = cluster_.params().scheme;
+    const VolumeParams& params = cluster_.params();
     std::set<Party> lost;
-    for (Party server = scheme.servers; lost.size() + scheme.threshold + 1 < scheme.servers;
+    for (Party server = cluster_.servers(); lost.size() + params.enough() < cluster_.servers();
          --server)
       lost.insert(server);
     return lost;
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Volumes, RepairTest,
                          testing::ValuesIn(test::kVolumes + 1, test::kVolumes + 3),
                          test::volume_name);
 class RepairOfAll : public RepairTest {};
-S3O_WITH_EACH_VOLUME(RepairOfAll);
+S3O_WITH_EACH_SCHEME(RepairOfAll);
 
 TEST_P(RepairTest, AServerWhoseDiskIsLostHasItsSharesAgain) {
   ASSERT_NO_FATAL_FAILURE(fill());

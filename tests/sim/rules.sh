@@ -50,4 +50,7 @@ in_test early-reshuffle ring_engine_test 'RingView.ABucketWithoutDummies*'
 in_test verified-answers ring_engine_test 'RingAnswers.*'
 in_test log-again ring_engine_test 'RingLog.*'
 in_test parity-row ring_server_test 'RingServer.RebuildsADamagedRow'
+in_test zero-test mirror_sim_test '*ASpoiltAnswerShowsNothing*'
+in_test row-check mirror_sim_test '*ALieInAnEvictionIsCaught*'
+in_test maintenance mirror_sim_test '*MaintenanceGoesRound*'
 ((missed == 0))

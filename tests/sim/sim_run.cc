@@ -23,12 +23,13 @@ namespace {
 
 std::uint64_t g_seed = 0;
 Loser g_loser = Loser::nobody;
+SchemeKind g_kind = SchemeKind::s3oram;
 constexpr const char* kOptions[] = {"", " --lose-client", " --lose-server"};  // by Loser
 
 void print_replay() {
-  std::fprintf(stderr, "replay with: sim_run%s --seed %llu --runs 1 --verbose   (source %s)\n",
-               kOptions[static_cast<int>(g_loser)], static_cast<unsigned long long>(g_seed),
-               S3O_REVISION);
+  std::fprintf(stderr, "replay with: sim_run%s%s --seed %llu --runs 1 --verbose   (source %s)\n",
+               g_kind == SchemeKind::mirror ? " --mirror" : "", kOptions[static_cast<int>(g_loser)],
+               static_cast<unsigned long long>(g_seed), S3O_REVISION);
 }
 
 int run(std::uint64_t first, std::uint64_t runs, double seconds) {
@@ -46,7 +47,7 @@ int run(std::uint64_t first, std::uint64_t runs, double seconds) {
   std::uint64_t grown = 0, done = 0, steps = 0;
   for (; done < runs && passed() < seconds; ++done) {
     g_seed = first + done;
-    const RunReport report = simulate(g_seed, g_loser);
+    const RunReport report = simulate(g_seed, g_loser, g_kind);
     if (runs == 1)
       std::printf("%s, trace %016llx\n", report.shape.c_str(),
                   static_cast<unsigned long long>(report.trace));
@@ -88,13 +89,14 @@ int main(int argc, char** argv) {
   CLI::App app("Random runs of the simulator");
   std::uint64_t seed = std::random_device{}(), runs = ~std::uint64_t{0};
   double seconds = 60;
-  bool verbose = false, lose = false, lose_server = false;
+  bool verbose = false, lose = false, lose_server = false, mirror = false;
   app.add_option("--seed", seed, "the first seed");
   app.add_option("--runs", runs, "at most so many runs");
   app.add_option("--seconds", seconds, "no new run after so long")->capture_default_str();
   app.add_flag("--lose-client", lose, "the client loses its disk when it dies, now and then");
   app.add_flag("--lose-server", lose_server, "so does a server, one at a time")
       ->excludes("--lose-client");
+  app.add_flag("--mirror", mirror, "volumes of mirror instead of s3oram");
   app.add_flag("--verbose", verbose, "show what the programs log");
   CLI11_PARSE(app, argc, argv);
   // Files in memory come and go: do not ask the kernel for each.
@@ -103,5 +105,6 @@ int main(int argc, char** argv) {
   spdlog::set_level(verbose ? spdlog::level::debug : spdlog::level::off);
   if (lose) s3oram::test::g_loser = s3oram::test::Loser::client;
   if (lose_server) s3oram::test::g_loser = s3oram::test::Loser::server;
+  if (mirror) s3oram::test::g_kind = s3oram::SchemeKind::mirror;
   return s3oram::test::run(seed, runs, seconds);
 }

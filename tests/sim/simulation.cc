@@ -1,6 +1,7 @@
 #include "tests/sim/simulation.h"
 
 #include "oramcore/protocol/bounds.h"
+#include "tests/harness/volumes.h"
 #include "tests/sim/path_watch.h"
 #include "tests/sim/troubles.h"
 #include "tests/sim/workload.h"
@@ -15,8 +16,9 @@ constexpr Duration kPatience = std::chrono::hours(24);  // of a whole run
 
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, Loser loser)
+  Simulation(std::uint64_t seed, Loser loser, SchemeKind kind)
       : random_(seed),
+        kind_(kind),
         losing_(loser == Loser::client),
         losing_servers_(loser == Loser::server),
         cluster_(losing_ ? choose_safe() : choose_params(), random_()),
@@ -76,6 +78,7 @@ class Simulation {
 
  private:
   VolumeParams choose_params() {
+    if (kind_ == SchemeKind::mirror) return choose_mirror();
     if (random_() % 2 == 0) return choose_shuffle();
     const Scheme schemes[] = {{1, 3}, {1, 3}, {1, 3}, {1, 4}, {2, 5}};
     const auto evict_every = static_cast<std::uint16_t>(1 + random_() % 4);
@@ -87,6 +90,8 @@ class Simulation {
   }
   /// One in which nothing overflows: the client's stash would be lost with its disk.
   VolumeParams choose_safe() {
+    if (kind_ == SchemeKind::mirror)
+      return mirror_volume(4, 3, min_stash_slots(4, 3, kNoOverflow), choose_mirrors());
     const auto evict_every = static_cast<std::uint16_t>(1 + random_() % 4);
     const auto privacy = random_() % 2 ? Privacy::computational : Privacy::information_theoretic;
     if (random_() % 2 == 0)
@@ -116,6 +121,17 @@ class Simulation {
             .stash_slots = safe ? min_stash_slots(4, 3, kRareOverflow)
                                 : static_cast<std::uint16_t>(bucket_size * (1 + random_() % 3)),
             .privacy = Privacy::computational};
+  }
+
+  Scheme choose_mirrors() {
+    const Scheme schemes[] = {{1, 2}, {1, 2}, {1, 3}, {2, 3}, {2, 4}, {1, 4}};
+    return schemes[random_() % std::size(schemes)];
+  }
+  VolumeParams choose_mirror() {
+    VolumeParams params = choose_shuffle();
+    params.evictor = Evictor::selection;
+    params.scheme = choose_mirrors();
+    return params;
   }
 
   void open_later() {
@@ -249,6 +265,7 @@ class Simulation {
   }
 
   std::mt19937_64 random_;
+  const SchemeKind kind_;
   const bool losing_, losing_servers_;
   Cluster cluster_;
   Workload workload_;
@@ -265,6 +282,8 @@ class Simulation {
 
 }  // namespace
 
-RunReport simulate(std::uint64_t seed, Loser loser) { return Simulation(seed, loser).run(); }
+RunReport simulate(std::uint64_t seed, Loser loser, SchemeKind kind) {
+  return Simulation(seed, loser, kind).run();
+}
 
 }  // namespace s3oram::test

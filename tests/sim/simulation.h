@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "oramcore/protocol/params.h"
 #include "tests/sim/coverage.h"
 
 namespace s3oram::test {
@@ -22,7 +23,8 @@ struct RunReport {
 /// end; or one server at a time, when the client dies.
 enum class Loser { nobody, client, server };
 
-/// Deterministic: the same seed gives the same report.
-RunReport simulate(std::uint64_t seed, Loser loser = Loser::nobody);
+/// Deterministic: the same seed gives the same report. The volume is one of that scheme.
+RunReport simulate(std::uint64_t seed, Loser loser = Loser::nobody,
+                   SchemeKind kind = SchemeKind::s3oram);
 
 }  // namespace s3oram::test

@@ -28,7 +28,7 @@ settled() {
   s3oramfs status --json "$work/vault" > "$work/status"
   [[ $(volume evicting) == 0 && $(volume evictions_due) == 0 ]] &&
     [[ $(ask "SELECT count(*) FROM link AS one JOIN link AS two
-      ON one.at = two.other AND one.other = two.at AND one.sent = two.received") == 6 ]]
+      ON one.at = two.other AND one.other = two.at AND one.sent = two.received") == "$links" ]]
 }
 # within WHAT COUNT FROM TO
 within() {
@@ -44,9 +44,9 @@ look() {
   wait_until "evictions are over and both ends of each link agree" settled
   accesses=$(volume accesses) block=$(volume block_size)
   ((accesses >= (16 << 20) / block)) || fail "only $accesses accesses"
-  [[ $(ask "SELECT count(*) FROM client WHERE up > 0 AND down > 0") == 3 ]] ||
+  [[ $(ask "SELECT count(*) FROM client WHERE up > 0 AND down > 0") == "$servers" ]] ||
     fail "nothing went over one of the client's links"
-  [[ $(ask "SELECT count(DISTINCT at || other) FROM link WHERE sent > 0") == 6 ]] ||
+  [[ $(ask "SELECT count(DISTINCT at || other) FROM link WHERE sent > 0") == "$links" ]] ||
     fail "nothing went over one of the links between servers"
   up=$(per_access "$(ask 'SELECT sum(up) FROM client')")
   down=$(per_access "$(ask 'SELECT sum(down) FROM client')")
@@ -64,36 +64,42 @@ between_servers() {
   expected=$(ask ", n(h, z, s, a) AS (
       SELECT told->>'\$.volume.height', file->>'bucket_size',
         file->>'stash_slots', file->>'evict_every' FROM status, vault)
-    SELECT ($evictions * ($1) + $accesses * ($2)) * ($block + 64) FROM n")
+    SELECT ($evictions * ($1) + $accesses * ($2)) * ($block + $beside) FROM n")
   sent=$(ask 'SELECT sum(sent) FROM link')
   step "  between servers: $(per_access "$sent") blocks an access, computed $(per_access "$expected")"
   within "bytes between servers, of those computed" \
     "$(awk -v s="$sent" -v e="$expected" 'BEGIN { print s / e }')" 0.98 1.02
 }
 
-# measure KIND BLOCK LEAST MOST OF-AN-EVICTION OF-AN-ACCESS
+# measure SERVERS BESIDE BLOCK LEAST MOST OF-AN-EVICTION OF-AN-ACCESS OPTION...: BESIDE a slot's block.
 measure() {
   local accesses block height
-  step "$1 privacy, blocks of $2"
-  s3oramfs init --local --no-passphrase --privacy "$1" --block-size "$2" "$work/vault" > /dev/null
+  local servers=$1 beside=$2 links=$(($1 * ($1 - 1)))
+  shift 2
+  step "${*:6}, blocks of $1"
+  s3oramfs init --local --no-passphrase "${@:6}" --block-size "$1" "$work/vault" > /dev/null
   s3oramfs mount "$work/vault" "$work/mount"
   head -c 16M /dev/urandom > "$work/data"
   cp "$work/data" "$work/mount/data"
   sync "$work/mount/data"
-  look writes "$3" "$4"
+  look writes "$2" "$3"
   s3oramfs umount "$work/mount"
   s3oramfs mount "$work/vault" "$work/mount"
   s3oramfs status --json "$work/vault" > "$work/status"
   height=$(volume height)
   cmp "$work/data" "$work/mount/data" || fail "what comes back is something else"
-  look reads "$3" "$4"
-  between_servers "$5" "$6"
+  look reads "$2" "$3"
+  between_servers "$4" "$5"
   s3oramfs umount "$work/mount"
   rm -r "$work/vault"
 }
 
 shuffle="2 * (h * z + s + a) + 2 * (h * z + s)"
 matrix="3 * 2 * (h + 1) * z"
-measure computational 64K 1.0 1.1 "$shuffle" 3
-measure computational 256K 1.0 1.1 "$shuffle" 3
-measure information-theoretic 64K 3.0 3.5 "$matrix" 0
+exchange="h * z + s" # each of the two workers of a mirror; as many to a server that does not work
+measure 3 64 64K 1.0 1.1 "$shuffle" 3 --privacy computational
+measure 3 64 256K 1.0 1.1 "$shuffle" 3 --privacy computational
+measure 3 64 64K 3.0 3.5 "$matrix" 0 --privacy information-theoretic
+measure 2 1104 64K 1.0 1.1 "2 * ($exchange)" 2 --scheme mirror
+measure 2 1104 128K 1.0 1.1 "2 * ($exchange)" 2 --scheme mirror
+measure 3 1104 64K 1.0 1.1 "3 * ($exchange)" 3 --scheme mirror --servers 3

@@ -401,6 +401,29 @@ TEST_F(VaultJson, IsReadAsWritten) {
   EXPECT_EQ(to_json(*parse_vault(local_, "v")), local_);
 }
 
+TEST_F(VaultJson, NamesTheSchemeUnlessItIsTheFirstOne) {
+  EXPECT_EQ(local_.find("scheme"), std::string::npos);
+  VaultConfig mirror = local_config();
+  mirror.params = {.scheme = {1, 2},
+                   .block_size = 32768,
+                   .bucket_size = 16,
+                   .evict_every = 20,
+                   .evictor = Evictor::selection,
+                   .stash_slots = 96,
+                   .privacy = Privacy::computational};
+  mirror.servers.resize(2);
+  const std::string text = to_json({mirror, {}});
+  EXPECT_NE(text.find("\"scheme\": \"mirror\""), std::string::npos) << text;
+  const auto file = parse_vault(text, "v");
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->config.params, mirror.params);
+  EXPECT_NE(error_of(replaced(text, "mirror", "magic")).message.find("magic"), std::string::npos);
+  EXPECT_NE(error_of(replaced(text, "mirror", "s3oram")).message.find("selection"),
+            std::string::npos);
+  EXPECT_NE(error_of(replaced(text, "selection", "shuffle")).message.find("mirror"),
+            std::string::npos);
+}
+
 TEST_F(VaultJson, ANewerFormatIsNotGuessedAt) {
   const Error error = error_of(replaced(local_, "\"format\": 3", "\"format\": 4"));
   EXPECT_EQ(error.code, Errc::unsupported);

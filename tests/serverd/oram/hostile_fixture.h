@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "oramcore/client/eviction_orders.h"
+#include "oramcore/schemes/s3oram/eviction_orders.h"
 #include "tests/harness/volumes.h"
 #include "tests/serverd/oram/strangers.h"
 

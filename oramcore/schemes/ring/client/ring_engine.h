@@ -15,7 +15,7 @@
 #include <set>
 
 #include "oramcore/client/engine.h"
-#include "oramcore/client/seal.h"
+#include "oramcore/client/scheme.h"
 #include "oramcore/oram/opaque_sealer.h"
 #include "oramcore/schemes/ring/client/bucket_codec.h"
 #include "oramcore/schemes/ring/client/committer.h"

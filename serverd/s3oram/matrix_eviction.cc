@@ -1,4 +1,4 @@
-#include "serverd/oram/matrix_eviction.h"
+#include "serverd/s3oram/matrix_eviction.h"
 
 #include <algorithm>
 

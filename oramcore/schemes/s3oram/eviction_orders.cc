@@ -1,4 +1,4 @@
-#include "oramcore/client/eviction_orders.h"
+#include "oramcore/schemes/s3oram/eviction_orders.h"
 
 #include "oramcore/sharing/shamir.h"
 

@@ -1,4 +1,4 @@
-#include "oramcore/client/seal.h"
+#include "oramcore/schemes/s3oram/seal.h"
 
 #include <sodium.h>
 

@@ -1,4 +1,4 @@
-#include "serverd/oram/shuffle_eviction.h"
+#include "serverd/s3oram/shuffle_eviction.h"
 
 #include <array>
 

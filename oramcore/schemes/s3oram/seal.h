@@ -13,15 +13,11 @@
 
 #include "oramcore/base/error.h"
 #include "oramcore/base/random.h"
+#include "oramcore/client/scheme.h"
 #include "oramcore/protocol/label.h"
 #include "oramcore/protocol/params.h"
 
 namespace s3oram {
-
-struct OpenedBlock {
-  Label label;
-  Bytes content;
-};
 
 /// Not thread-safe.
 class Sealer {

@@ -1,0 +1,104 @@
+// What differs between the schemes at the client: what a slot holds, and so how one is written,
+// asked for and opened, and what the servers are told of an eviction. Everything else is the
+// engine's (engine.h), whichever scheme a volume has. oramcore/schemes/registry.h makes one.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "oramcore/protocol/label.h"
+#include "oramcore/protocol/messages.h"
+#include "oramcore/protocol/plan.h"
+
+namespace s3oram {
+
+struct OpenedBlock {
+  Label label;
+  Bytes content;
+};
+
+/// Whether all of them are 0.
+bool is_zero(ByteSpan bytes);
+
+/// A query of a retrieval for one of the servers that answer together.
+struct ServerQuery {
+  std::optional<Seed> seed;  // what it is expanded from,
+  Bytes given;               // or the query itself
+};
+
+/// A root write on its way, in one message to each server.
+class RootUpload {
+ public:
+  virtual ~RootUpload() = default;
+  virtual Bytes message(Party server) const = 0;
+  /// The same with all that the server needs, for when another server did not do its part.
+  virtual Bytes whole(Party server) const = 0;
+  /// The servers that cannot do theirs without this one.
+  virtual std::vector<Party> relayed_by(Party server) const = 0;
+};
+
+/// What the servers are asked about an eviction that all have prepared, before it is decided.
+class EvictionCheck {
+ public:
+  virtual ~EvictionCheck() = default;
+  virtual Bytes question(Party server) const = 0;
+  /// Compares the answers, by server, with what the plan prescribes. Any thread. Errors: failed,
+  /// with what is wrong at whom; never a reason that depends on the plan.
+  virtual Status verdict(const std::vector<CertifyAnswer>& answers) const = 0;
+};
+
+/// Of one volume. One thread, but for what says otherwise.
+class ClientScheme {
+ public:
+  virtual ~ClientScheme() = default;
+
+  // ---- slots
+
+  /// What a root write puts into a slot: slot_size() bytes.
+  virtual Bytes seal(const Label& label, ByteSpan content) = 0;
+  /// Opens a whole slot as the servers' answers give it. Takes the same time for all that is as
+  /// long. Any thread. Errors: corrupt.
+  virtual Result<OpenedBlock> open(ByteSpan slot) const = 0;
+  /// The label of a whole slot, also of one that holds nothing; std::nullopt if no client made it.
+  /// Any thread.
+  virtual std::optional<Label> label_of(ByteSpan slot) const;
+  /// Bytes that open() draws or combines beside the slot itself.
+  virtual std::size_t work_to_open() const { return 0; }
+  /// Whether a retrieval of nothing must be answered by zeros, which is then required.
+  virtual bool tests_for_zeros() const { return false; }
+  /// Bytes at a slot's start that hold its label at each server; 0: servers have shares of labels
+  /// (MessageType::labels).
+  virtual std::size_t head_size() const { return 0; }
+  /// The label in such a head; std::nullopt if it holds none. Any thread.
+  virtual std::optional<Label> label_in(ByteSpan head) const {
+    static_cast<void>(head);
+    return std::nullopt;
+  }
+
+  // ---- accesses
+
+  /// Fresh queries for `index` of `slots` slots (or, from `slots` on, for nothing), one for each of
+  /// the workers; any t of them are independent of `index`.
+  virtual std::vector<ServerQuery> queries(WriteNumber write_number, std::size_t slots,
+                                           std::size_t index) = 0;
+  /// `request` is complete but for its content; `slot` is what seal() gave.
+  virtual std::unique_ptr<RootUpload> upload(const WriteRootRequest& request, Bytes slot) = 0;
+
+  // ---- evictions
+
+  /// PrepareRequest::orders for servers 1 to l, in fresh randomness from `random`. Any t servers'
+  /// orders are independent of the plan.
+  virtual std::vector<Bytes> orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
+                                    Random& random) = 0;
+  /// Null where the scheme has none. Draws its questions now: not before all have prepared.
+  virtual std::unique_ptr<EvictionCheck> check(const EvictionPlan& plan, const EvictionId& id,
+                                               unsigned height, std::uint64_t epoch) {
+    static_cast<void>(plan), static_cast<void>(id);
+    static_cast<void>(height), static_cast<void>(epoch);
+    return nullptr;
+  }
+};
+
+}  // namespace s3oram

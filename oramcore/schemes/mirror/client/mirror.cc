@@ -1,0 +1,213 @@
+// Slots, queries, root writes and orders of mirror.
+#include "oramcore/schemes/mirror/client/mirror.h"
+
+#include <sodium.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "oramcore/field/gf256.h"
+#include "oramcore/schemes/mirror/client/row_verdict.h"
+#include "oramcore/sharing/seeded.h"
+
+namespace s3oram {
+namespace {
+
+/// Its bytes, as they are sealed.
+LabelBytes bytes_of(const Label& label) {
+  LabelBytes bytes;
+  const std::uint64_t back = label_back(label);
+  std::memcpy(bytes.data(), &label.block, 8);
+  std::memcpy(bytes.data() + 8, &label.version, 8);
+  std::memcpy(bytes.data() + kLabelFront, &back, kLabelBack);
+  return bytes;
+}
+
+/// The sealed block goes to one server, which relays it to the others.
+class Relay final : public RootUpload {
+ public:
+  Relay(const VolumeParams& params, const WriteRootRequest& request, Bytes slot)
+      : request_(request),
+        servers_(params.scheme.servers),
+        giver_(static_cast<Party>(1 + request.write_number % params.scheme.servers)),
+        slot_(std::move(slot)) {
+    const ByteSpan sealed = part();
+    crypto_generichash(digest_.data(), digest_.size(), sealed.data(), sealed.size(), nullptr, 0);
+  }
+  Bytes message(Party server) const override {
+    WriteRootRequest message = request_;
+    SharePart& own = message.parts.emplace_back();
+    own.number = server;
+    if (server == giver_)
+      own.content = part();
+    else
+      own.digest = digest_;
+    if (server == giver_)
+      for (const Party receiver : relayed_by(giver_))
+        message.parts.emplace_back().number = receiver;
+    return encode(message);
+  }
+  Bytes whole(Party server) const override {
+    WriteRootRequest message = request_;
+    SharePart& own = message.parts.emplace_back();
+    own.number = server;
+    own.content = part();
+    return encode(message);
+  }
+  std::vector<Party> relayed_by(Party server) const override {
+    std::vector<Party> others;
+    for (Party each = 1; server == giver_ && each <= servers_; ++each)
+      if (each != giver_) others.push_back(each);
+    return others;
+  }
+
+ private:
+  ByteSpan part() const { return ByteSpan(slot_).subspan(mirror::kHeader); }
+
+  const WriteRootRequest request_;
+  const Party servers_, giver_;
+  const Bytes slot_;
+  Digest digest_{};
+};
+
+class RowsCheck final : public EvictionCheck {
+ public:
+  RowsCheck(mirror::Prescribed prescribed, const mirror::LayerKeys& keys, const Seed& seed,
+            const EvictionId& id, std::uint64_t epoch)
+      : prescribed_(std::move(prescribed)), keys_(keys), seed_(seed), id_(id), epoch_(epoch) {}
+  Bytes question(Party server) const override {
+    return encode(CertifyRequest{epoch_, id_, seed_, server == 1});
+  }
+  Status verdict(const std::vector<CertifyAnswer>& answers) const override {
+    return mirror::judge_rows(prescribed_, keys_, seed_, answers);
+  }
+
+ private:
+  const mirror::Prescribed prescribed_;
+  const mirror::LayerKeys& keys_;
+  const Seed seed_;
+  const EvictionId id_;
+  const std::uint64_t epoch_;
+};
+
+void flip(std::span<std::uint8_t> bits, std::size_t at) {
+  bits[at / 8] ^= static_cast<std::uint8_t>(1u << at % 8);
+}
+
+}  // namespace
+
+mirror::Selection mirror::selection_of(const VolumeParams& params, const EvictionPlan& plan,
+                                       unsigned height, std::uint64_t eviction) {
+  const PathSlots slots = PathSlots::evicted(params, eviction, height);
+  const Permutation from = inverse(std::get<Permutation>(plan.movement));
+  Selection selection(slots.count() - params.evict_every);
+  for (const Placement& placement : plan.placements) {
+    const std::size_t at = slots.index(placement.level, placement.slot);
+    selection[at - params.evict_every] = from[at];
+  }
+  return selection;
+}
+
+Bytes Mirror::seal(const Label& label, ByteSpan content) {
+  Bytes slot(mirror::kHeader);
+  const Bytes sealed = sealer_.seal(bytes_of(label), content);
+  slot.insert(slot.end(), sealed.begin(), sealed.end());
+  return slot;
+}
+
+Result<OpenedBlock> Mirror::open(ByteSpan slot) const {
+  if (slot.size() != params_.slot_size()) return fail(Errc::corrupt, "the slot is short");
+  return opened(peeled(slot));
+}
+
+std::optional<Label> Mirror::label_of(ByteSpan slot) const {
+  const Bytes inner = peeled(slot);
+  if (is_zero(inner)) return Label{};
+  const auto block = opened(inner);
+  return block ? std::optional(block->label) : std::nullopt;
+}
+
+Bytes Mirror::peeled(ByteSpan slot) const {
+  Bytes inner(slot.begin(), slot.end());
+  layers_.peel(inner, params_.workers());
+  return inner;
+}
+
+Result<OpenedBlock> Mirror::opened(ByteSpan inner) const {
+  S3O_ASSIGN(auto opened, sealer_.open(inner.subspan(mirror::kHeader)));
+  const auto label = read_label(opened.label);
+  if (!label) return fail(Errc::corrupt, "the slot has an impossible label");
+  return OpenedBlock{*label, std::move(opened.content)};
+}
+
+// A row for which nothing was selected is all masks: zeros, once they are taken off.
+std::optional<Label> Mirror::label_in(ByteSpan head) const {
+  if (head.size() != mirror::kHead) return std::nullopt;
+  const Bytes inner = peeled(head);
+  if (is_zero(inner)) return Label{};
+  const auto label = sealer_.open_label(ByteSpan(inner).subspan(mirror::kHeader));
+  return label ? read_label(*label) : std::nullopt;
+}
+
+std::vector<ServerQuery> Mirror::queries(WriteNumber write_number, std::size_t slots,
+                                         std::size_t index) {
+  const std::size_t size = gf::bit_row(slots);
+  std::vector<ServerQuery> queries(params_.workers());
+  Bytes& last = queries.back().given;
+  last.resize(size);
+  for (ServerQuery& query : std::span(queries).first(queries.size() - 1)) {
+    query.seed = random_.seed();
+    gf::multiply_add(1, expand(*query.seed, "select", write_number, size), last);
+  }
+  if (index < slots) flip(last, index);
+  return queries;
+}
+
+std::unique_ptr<RootUpload> Mirror::upload(const WriteRootRequest& request, Bytes slot) {
+  return std::make_unique<Relay>(params_, request, std::move(slot));
+}
+
+// All workers' shares of the matrix are random but for the last one's, which makes the sum right.
+std::vector<Bytes> Mirror::orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
+                                  Random& random) {
+  const mirror::Selection selection = mirror::selection_of(params_, plan, height, id.eviction);
+  const std::size_t row = gf::bit_row(selection.size() + params_.evict_every);
+  Bytes matrix(selection.size() * row);
+  for (std::size_t place = 0; place < selection.size(); ++place)
+    if (selection[place]) flip(std::span(matrix).subspan(place * row, row), *selection[place]);
+
+  const unsigned servers = params_.scheme.servers, workers = params_.workers();
+  Bytes chosen(workers);
+  for (unsigned i = 0; i < workers; ++i)
+    chosen[i] = static_cast<Party>(1 + (id.eviction + i) % servers);
+  std::vector<SelectionOrders> orders(
+      servers, {.workers = chosen, .matrix_seed = {}, .matrix = {}, .mask = {}});
+  for (unsigned role = 1; role <= workers; ++role) {
+    SelectionOrders& own = orders[chosen[role - 1] - 1u];
+    own.mask = layers_.of(role, mirror::layer_attempt(id.attempt));
+    if (role == workers) continue;
+    own.matrix_seed = random.seed();
+    Prg(*own.matrix_seed, as_bytes("selection")).add_to(matrix);
+  }
+  orders[chosen.back() - 1u].matrix = matrix;
+  std::vector<Bytes> encoded;
+  for (SelectionOrders& each : orders) {
+    Writer writer;
+    each.fields(writer);
+    encoded.push_back(writer.take());
+  }
+  return encoded;
+}
+
+std::unique_ptr<EvictionCheck> Mirror::check(const EvictionPlan& plan, const EvictionId& id,
+                                             unsigned height, std::uint64_t epoch) {
+  mirror::Prescribed prescribed{
+      .selection = mirror::selection_of(params_, plan, height, id.eviction),
+      .attempt = mirror::layer_attempt(id.attempt),
+      .workers = params_.workers(),
+      .rows = PathSlots::evicted(params_, id.eviction, height).count(),
+      .slot_size = params_.slot_size()};
+  return std::make_unique<RowsCheck>(std::move(prescribed), layers_, random_.seed(), id, epoch);
+}
+
+}  // namespace s3oram

@@ -1,0 +1,44 @@
+// Mirror at the client: every server holds the same slots, each a sealed block under layers of
+// masks (docs/protocol-mirror.md).
+#pragma once
+
+#include "oramcore/client/scheme.h"
+#include "oramcore/oram/opaque_sealer.h"
+#include "oramcore/schemes/mirror/protocol/layers.h"
+
+namespace s3oram {
+
+class Mirror final : public ClientScheme {
+ public:
+  Mirror(const VolumeParams& params, const Seed& sealing_key, Random& random)
+      : params_(params), random_(random), sealer_(sealing_key, random), layers_(sealing_key) {}
+
+  Bytes seal(const Label& label, ByteSpan content) override;
+  Result<OpenedBlock> open(ByteSpan slot) const override;
+  bool tests_for_zeros() const override { return true; }
+  std::size_t head_size() const override { return mirror::kHead; }
+  std::optional<Label> label_of(ByteSpan slot) const override;
+  std::size_t work_to_open() const override {
+    return std::size_t{mirror::kLayers} * params_.workers() * params_.slot_size();
+  }
+  std::optional<Label> label_in(ByteSpan head) const override;
+  std::vector<ServerQuery> queries(WriteNumber write_number, std::size_t slots,
+                                   std::size_t index) override;
+  std::unique_ptr<RootUpload> upload(const WriteRootRequest& request, Bytes slot) override;
+  std::vector<Bytes> orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
+                            Random& random) override;
+  std::unique_ptr<EvictionCheck> check(const EvictionPlan& plan, const EvictionId& id,
+                                       unsigned height, std::uint64_t epoch) override;
+
+ private:
+  /// Without its layers.
+  Bytes peeled(ByteSpan slot) const;
+  Result<OpenedBlock> opened(ByteSpan inner) const;
+
+  const VolumeParams params_;
+  Random& random_;
+  OpaqueSealer sealer_;
+  const mirror::LayerKeys layers_;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,25 @@
+// The client's side of the check of an eviction's rows (row_check.h): a pure function of the plan,
+// the seed and the answers.
+#pragma once
+
+#include "oramcore/client/scheme.h"
+#include "oramcore/schemes/mirror/client/selection.h"
+#include "oramcore/schemes/mirror/protocol/layers.h"
+
+namespace s3oram::mirror {
+
+/// What an eviction should have made.
+struct Prescribed {
+  Selection selection;
+  LayerAttempt attempt{};
+  unsigned workers = 0;
+  std::size_t rows = 0;  // of the old path
+  std::size_t slot_size = 0;
+};
+
+/// Whether all servers report the same, and that it is what is prescribed. One of them has sent its
+/// list. Errors: failed.
+Status judge_rows(const Prescribed& prescribed, const LayerKeys& keys, const Seed& seed,
+                  const std::vector<CertifyAnswer>& answers);
+
+}  // namespace s3oram::mirror

@@ -1,0 +1,53 @@
+// The check of an eviction before it is decided: whether the rows that every server has stored are
+// what the plan prescribes. A row's digest is linear, h(x) = c_0 x_0 + c_1 x_1 + ... in GF(2^128)
+// over its words of 16 bytes, with coefficients that nobody knows before all rows are stored; so a
+// wrong row passes with a probability of 2^-128.
+//
+//   the servers:  O_p = h(sh(old row p)) for all p,  N = sum over j of sigma_j h(new row j)
+//   the client:   N = sum over j of sigma_j (O_f(j) + h(masks of place j)),  O_nothing = 0
+//
+// sh() moves the header one entry on. Entry 0 of a new row is in the clear and written by each
+// server itself: it counts as zeros.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "oramcore/base/random.h"
+#include "oramcore/field/gf128.h"
+#include "oramcore/protocol/messages.h"
+
+namespace s3oram::mirror {
+
+/// h() and the sigmas, from one seed. After construction any thread may use it.
+class RowDigest {
+ public:
+  /// Of slots of `slot_size` bytes, a multiple of 16, and `kept` new rows.
+  RowDigest(const Seed& seed, std::size_t slot_size, std::size_t kept);
+  /// Of sh(`row`). A row has slot_size bytes.
+  gf128::Element of_old(const std::uint8_t* row) const;
+  gf128::Element of_new(const std::uint8_t* row) const;
+  const gf128::Element& sigma(std::size_t place) const { return sigmas_[place]; }
+
+ private:
+  std::vector<gf128::Element> coefficients_, sigmas_;
+};
+
+/// What a server has found. Threads may add rows at the same time, each its own.
+class RowReport {
+ public:
+  RowReport(const Seed& seed, std::size_t slot_size, std::size_t rows, std::size_t kept);
+  /// Null: a row of zeros.
+  void add_old(std::size_t index, const std::uint8_t* row);
+  void add_new(std::size_t place, const std::uint8_t* row);
+  CertifyAnswer answer(bool with_list) const;
+
+ private:
+  RowDigest digest_;
+  std::vector<gf128::Element> old_, new_;
+};
+
+/// Names the list of digests as a server that does not send it does.
+Digest digest_of(ByteSpan list);
+
+}  // namespace s3oram::mirror

@@ -1,0 +1,29 @@
+// S3ORAM at the client: a slot holds a sealed block, shared among the servers by polynomials of
+// degree t.
+#pragma once
+
+#include "oramcore/client/scheme.h"
+#include "oramcore/schemes/s3oram/seal.h"
+
+namespace s3oram {
+
+class S3oram final : public ClientScheme {
+ public:
+  S3oram(const VolumeParams& params, const Seed& sealing_key, Random& random)
+      : params_(params), random_(random), sealer_(sealing_key, random) {}
+
+  Bytes seal(const Label& label, ByteSpan content) override { return sealer_.seal(label, content); }
+  Result<OpenedBlock> open(ByteSpan slot) const override { return sealer_.open(slot); }
+  std::vector<ServerQuery> queries(WriteNumber write_number, std::size_t slots,
+                                   std::size_t index) override;
+  std::unique_ptr<RootUpload> upload(const WriteRootRequest& request, Bytes slot) override;
+  std::vector<Bytes> orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
+                            Random& random) override;
+
+ private:
+  const VolumeParams params_;
+  Random& random_;
+  Sealer sealer_;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,12 @@
+// Root writes of S3ORAM: every server is sent its share, as in the paper, or one block goes up.
+#pragma once
+
+#include "oramcore/client/scheme.h"
+
+namespace s3oram {
+
+std::unique_ptr<RootUpload> s3oram_upload(const VolumeParams& params,
+                                          const WriteRootRequest& request, Bytes slot,
+                                          Random& random);
+
+}  // namespace s3oram

@@ -1,0 +1,60 @@
+// The evictor of a mirror: every row of the new path is a private selection from the rows of the
+// old one, computed by the workers together (docs/protocol-mirror.md). With its share R of the
+// matrix, the worker of role r makes
+//
+//   a_r = R sh(old rows) + its masks
+//
+// where sh() moves a row's header one entry on. The new rows are the sum of all a_r, with the
+// attempt and the place as entry 0:
+//
+//   step 0   two workers send each other theirs; of more, all send theirs to role 1
+//   step 1   role 1 sends the sum to the other workers, if there are more than two
+//   step 2   servers that are no workers are sent the new rows, tile by tile by another worker
+#pragma once
+
+#include "oramcore/schemes/mirror/protocol/layers.h"
+#include "serverd/oram/eviction.h"
+
+namespace s3oram {
+
+/// Its results: the root's stash buckets, then the path's buckets from level 1 on. The evicted
+/// writes have no place in the new path.
+class SelectionEviction final : public Eviction {
+ public:
+  /// Errors: bad_request.
+  static Result<std::shared_ptr<Eviction>> make(EvictionInput input, const EvictionHost& host);
+  SelectionEviction(EvictionInput input, const EvictionHost& host, SelectionOrders orders);
+  bool reads_path() const override { return role_ != 0; }
+
+ private:
+  Task<Status> evict_tile(std::uint32_t tile) override;
+  Task<Status> work(std::uint32_t tile);
+  Task<Status> follow(std::uint32_t tile);
+  /// Makes `rows` the sum of all workers'.
+  Task<Status> exchange(std::uint32_t tile, Bytes& rows);
+  Task<Status> add_from(Party from, std::size_t step, std::uint32_t tile, Bytes& rows);
+
+  /// a_r, in rows of the tile's width. On a pool's thread.
+  Bytes multiply(std::uint32_t tile) const;
+  void store(std::uint32_t tile, ByteSpan rows);
+  /// Headers are moved on from column to column, and a tile's results take the place of what its
+  /// neighbour still reads: this keeps the old ones.
+  void keep_headers();
+  const std::uint8_t* row(std::size_t slot) const;
+  /// The tile's columns of sh(row), where they reach into the header.
+  void shift(std::size_t slot, std::size_t begin, MutableByteSpan to) const;
+  /// Who sends the new rows of this tile to those that do not work.
+  unsigned sender(std::uint32_t tile) const {
+    return 1 + tile % static_cast<unsigned>(orders_.workers.size());
+  }
+
+  const SelectionOrders orders_;  // views into the request
+  const mirror::LayerAttempt attempt_;
+  const std::size_t slots_, kept_;
+  unsigned role_ = 0;  // from 1; 0: none
+  Bytes matrix_;
+  Bytes headers_;
+  Bytes zeros_;
+};
+
+}  // namespace s3oram

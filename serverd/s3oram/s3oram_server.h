@@ -1,0 +1,10 @@
+// S3ORAM on a server: slots hold Shamir shares, queries are shares of a unit vector.
+#pragma once
+
+#include "serverd/oram/scheme.h"
+
+namespace s3oram {
+
+std::unique_ptr<ServerScheme> make_s3oram_server(const VolumeDescription& volume);
+
+}  // namespace s3oram

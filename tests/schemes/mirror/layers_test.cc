@@ -1,0 +1,136 @@
+// Layers come off in any number up to the header's, whatever the tiles were in which they were put
+// on; rows for which nothing was selected come to nothing; all stored bytes look random.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/schemes/mirror/plain_rows.h"
+
+namespace s3oram {
+namespace {
+
+using mirror::kHeader;
+using mirror::kLayers;
+
+const VolumeParams kParams{.scheme = {1, 2},
+                           .block_size = 512,
+                           .bucket_size = 2,
+                           .evict_every = 1,
+                           .evictor = Evictor::selection,
+                           .stash_slots = 2,
+                           .privacy = Privacy::computational};
+
+class LayersTest : public testing::Test {
+ protected:
+  mirror::LayerAttempt attempt() {
+    mirror::LayerAttempt drawn;
+    random_.fill(drawn);
+    return drawn;
+  }
+  /// One more layer, at a place of its own.
+  Bytes evicted(const Bytes& row, unsigned workers = 2) {
+    place_ = (place_ + 3) % 7;
+    mirror::Selection selection(7);
+    selection[place_] = 0;
+    return test::evicted_rows({row}, selection, keys_, attempt(), workers)[place_];
+  }
+  Label label(BlockId block) const { return {.block = block, .version = 5, .leaf = Leaf{9}}; }
+
+  Seed key_{1, 2, 3};
+  Prg random_{Seed{4}, as_bytes("layers")};
+  mirror::LayerKeys keys_{key_};
+  Mirror mirror_{kParams, key_, random_};
+  std::size_t place_ = 0;
+};
+
+TEST_F(LayersTest, AStreamIsTheSameInAnyTiles) {
+  mirror::Mask mask(Seed{7});
+  Bytes whole(1000), parts(1000);
+  mask.add(3, 0, whole);
+  for (const std::size_t begin : {0, 128, 192, 640}) {
+    const std::size_t end = begin == 0 ? 128 : begin == 128 ? 192 : begin == 192 ? 640 : 1000;
+    mask.add(3, begin, MutableByteSpan(parts).subspan(begin, end - begin));
+  }
+  EXPECT_EQ(whole, parts);
+  Bytes other(1000);
+  mask.add(4, 0, other);
+  EXPECT_NE(whole, other);
+}
+
+TEST_F(LayersTest, UpToAsManyAsAHeaderHoldsComeOff) {
+  const Bytes content(kParams.block_size, 0x42);
+  Bytes slot = mirror_.seal(label(6), content);
+  for (unsigned layers = 0; layers <= kLayers; ++layers) {
+    const auto opened = mirror_.open(slot);
+    ASSERT_TRUE(opened) << layers;
+    EXPECT_EQ(opened->content, content);
+    EXPECT_EQ(opened->label.block, 6u);
+    const auto head = mirror_.label_in(ByteSpan(slot).first(mirror::kHead));
+    ASSERT_TRUE(head) << layers;
+    EXPECT_EQ(head->block, 6u);
+    EXPECT_EQ(head->leaf, Leaf{9});
+    slot = evicted(slot);
+  }
+  EXPECT_FALSE(mirror_.open(slot)) << "the oldest layer's entry is gone";
+}
+
+TEST_F(LayersTest, NothingSelectedComesToNothing) {
+  Bytes row = test::evicted_rows({Bytes(kParams.slot_size())}, mirror::Selection(3), keys_,
+                                 attempt(), 2)[1];
+  for (unsigned layers = 1; layers < 4; ++layers) {
+    const auto label = mirror_.label_of(row);
+    ASSERT_TRUE(label) << layers;
+    EXPECT_FALSE(label->holds_block());
+    EXPECT_TRUE(mirror_.label_in(ByteSpan(row).first(mirror::kHead)));
+    row = evicted(row);
+  }
+  row[600] ^= 1;
+  EXPECT_FALSE(mirror_.label_of(row)) << "no client made it";
+}
+
+TEST_F(LayersTest, AnotherKeyPeelsNothing) {
+  const Bytes slot = evicted(mirror_.seal(label(6), Bytes(kParams.block_size)));
+  EXPECT_TRUE(mirror_.open(slot));
+  const Mirror stranger(kParams, Seed{1, 2, 4}, random_);
+  EXPECT_FALSE(stranger.open(slot));
+}
+
+TEST_F(LayersTest, AChangedEntryOrByteIsRefused) {
+  const Bytes slot = evicted(evicted(mirror_.seal(label(6), Bytes(kParams.block_size))));
+  for (const std::size_t at : {std::size_t{0}, std::size_t{15}, std::size_t{20}, kHeader + 3,
+                               kHeader + 50, slot.size() - 1}) {
+    Bytes changed = slot;
+    changed[at] ^= 4;
+    EXPECT_FALSE(mirror_.open(changed)) << at;
+  }
+}
+
+// By column: blocks, empty root writes and rows of nothing, with one layer and with several. Entry
+// 0 is in the clear: its attempt is one of an eviction's, its place is public.
+TEST_F(LayersTest, StoredBytesTellNothingApart) {
+  constexpr std::size_t kRows = 2560, kValues = 16;
+  constexpr double kMost = 15 + 7 * 5.48;  // of 15 degrees of freedom, seven standard deviations
+  const Bytes block = mirror_.seal(label(6), Bytes(kParams.block_size));
+  const Bytes empty = mirror_.seal({}, Bytes(kParams.block_size));
+  const Bytes nothing(kParams.slot_size());
+  const Bytes deep = evicted(evicted(evicted(block)));
+  for (const Bytes* const row : {&block, &empty, &nothing, &deep}) {
+    std::vector<std::array<unsigned, kValues>> counts(row->size());
+    for (std::size_t i = 0; i < kRows; ++i) {
+      const Bytes stored = evicted(*row);
+      for (std::size_t at = mirror::kEntry; at < stored.size(); ++at)
+        ++counts[at][stored[at] % kValues];
+    }
+    for (std::size_t at = mirror::kEntry; at < row->size(); ++at) {
+      double sum = 0;
+      for (const unsigned count : counts[at]) {
+        constexpr double kMean = double{kRows} / kValues;
+        sum += (count - kMean) * (count - kMean) / kMean;
+      }
+      ASSERT_LT(sum, kMost) << "column " << at;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace s3oram

@@ -1,0 +1,205 @@
+// Mirrors in the simulator: replicas stay equal, lies are caught before anything depends on them,
+// maintenance goes round, and one server that is left gives everything back.
+#include <set>
+
+#include "oramcore/protocol/repair_messages.h"
+#include "tests/sim/filled_volume.h"
+
+namespace s3oram {
+namespace {
+
+using test::pattern;
+
+VolumeParams mirror_of(Scheme scheme) {
+  return test::mirror_volume(6, 2, min_stash_slots(6, 2), scheme);
+}
+
+class MirrorTest : public test::FilledVolume {
+ protected:
+  /// From now on each message of this type from the liar (or from any server) to another one is
+  /// changed.
+  void lie(std::optional<Party> liar, MessageType type, std::function<void(Bytes&)> change) {
+    cluster_.network.filter = [this, liar, type, change](Party from, Party to,
+                                                         const Bytes& message) {
+      if (from == kClient || to == kClient || from != liar.value_or(from) ||
+          !is_question(message) || static_cast<MessageType>(message[2]) != type)
+        return true;
+      Bytes changed = message;
+      change(changed);
+      cluster_.network.deliver(from, to, changed);
+      return false;
+    };
+  }
+  void tell_the_truth() { cluster_.network.filter = {}; }
+  /// The slots of all buckets of the present view, by server.
+  std::vector<Bytes> buckets_of(Party server) {
+    std::vector<Bytes> all;
+    cluster_.stop_server(server);
+    const auto control = Control::open("control.db", cluster_.disk(server));
+    test::Cluster::require(control);
+    auto file = cluster_.disk(server).open(cluster_.slots());
+    test::Cluster::require(file);
+    const VolumeParams& params = cluster_.params();
+    BucketStore store(std::move(*file), owner_of(cluster_.volume(), server),
+                      params.root_buffer_slots(), params.bucket_size, params.slot_size(), 0);
+    for (const auto& [bucket, ref] : control->layout())
+      for (std::size_t slot = 0; slot < ref.slots; ++slot) {
+        const auto found = store.read_slot(ref.bucket_version, slot, ref.stamp);
+        test::Cluster::require(found);
+        EXPECT_TRUE(*found) << "bucket " << bucket;
+        all.push_back(*found ? (*found)->content : Bytes());
+      }
+    cluster_.start_server(server);
+    return all;
+  }
+  void settle_evictions() {
+    cluster_.run_until([&] {
+      const auto status = cluster_.engine().status();
+      return !status.evicting && status.evictions_due == 0;
+    });
+    cluster_.settle();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Volumes, MirrorTest,
+                         testing::Values(mirror_of({1, 2}), mirror_of({1, 3}), mirror_of({2, 3}),
+                                         mirror_of({2, 4}), mirror_of({1, 4})),
+                         [](const auto& test) {
+                           return fmt::format("T{}L{}", test.param.scheme.threshold,
+                                              test.param.scheme.servers);
+                         });
+
+TEST_P(MirrorTest, ReplicasAreEqual) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  const auto first = buckets_of(1);
+  ASSERT_GT(first.size(), kBlocks);
+  for (Party server = 2; server <= cluster_.servers(); ++server)
+    EXPECT_EQ(buckets_of(server), first) << "server " << +server;
+  std::set<Bytes> different(first.begin(), first.end());
+  EXPECT_GT(2 * different.size(), first.size()) << "only a tree that grew has slots twice";
+  check_contents();
+}
+
+// Every server in turn changes what it passes on in evictions. None of them is decided, and once it
+// tells the truth everything is there.
+TEST_P(MirrorTest, ALieInAnEvictionIsCaughtBeforeItIsDecided) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  for (Party liar = 1; liar <= cluster_.servers(); ++liar) {
+    settle_evictions();
+    const auto before = cluster_.engine().status().evictions;
+    std::size_t lies = 0, refused = 0;
+    cluster_.network.observer = [&](Party from, Party, const Bytes& message) {
+      refused += from == kClient && is_question(message) &&
+                 static_cast<MessageType>(message[2]) == MessageType::discard;
+    };
+    lie(liar, MessageType::subshare, [&](Bytes& message) {
+      message[message.size() / 2] ^= 0x40;
+      ++lies;
+    });
+    for (BlockId block = 0; block < 3; ++block)
+      cluster_.engine().write(block, pattern(block, 20u + liar, test::kBlockSize), [](Status) {});
+    cluster_.run_until(
+        [&] { return lies == 0 || refused > 0 || !cluster_.engine().status().evicting; });
+    if (lies > 0) {
+      cluster_.run_until([&] { return refused > 0; });
+      EXPECT_EQ(cluster_.engine().status().evictions, before) << "server " << +liar;
+    }
+    tell_the_truth();
+    settle_evictions();
+    EXPECT_GT(cluster_.engine().status().evictions, before);
+    for (BlockId block = 0; block < 3; ++block) newest_[block] = 20u + liar;
+    cluster_.network.observer = {};
+  }
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+  go_on();
+}
+
+// What a server changes in an answer spoils a retrieval of a block and one of nothing alike, and
+// the client does the same after both.
+TEST_P(MirrorTest, ASpoiltAnswerShowsNothingOfWhatWasAskedFor) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  const auto messages_of_a_read = [&](BlockId block) {
+    settle_evictions();
+    while (cluster_.engine().status().accesses % 2 != 0) static_cast<void>(cluster_.read(3));
+    settle_evictions();
+    std::vector<std::pair<unsigned, std::size_t>> sent;  // type and size
+    cluster_.network.observer = [&](Party from, Party, const Bytes& message) {
+      if (from == kClient && is_question(message)) sent.emplace_back(message[2], message.size());
+    };
+    lie({}, MessageType::masked_share, [](Bytes& message) { message[message.size() - 30] ^= 1; });
+    EXPECT_FALSE(cluster_.read(block));
+    tell_the_truth();
+    settle_evictions();
+    cluster_.network.observer = {};
+    std::ranges::sort(sent);
+    return sent;
+  };
+  // The same change cancels out in two summands.
+  if (cluster_.params().scheme.threshold % 2 == 0) GTEST_SKIP();
+  const auto of_a_block = messages_of_a_read(4);
+  const auto of_nothing = messages_of_a_read(kBlocks + 7);
+  EXPECT_EQ(of_a_block, of_nothing);
+}
+
+TEST_P(MirrorTest, MaintenanceGoesRound) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  const unsigned every = VolumeParams::kMaintainEvery;
+  const auto newest_access = [&] { return cluster_.engine().status().accesses; };
+  const std::uint64_t before = newest_access();
+  std::uint64_t generation = 10;
+  // One block alone is written, for as long as all take to be maintained.
+  while (newest_access() - before < (kBlocks + 2) * every) write(0, ++generation);
+  settle_evictions();
+  ASSERT_OK(cluster_.commit());
+  ASSERT_OK(cluster_.close_client());
+  auto state = ClientState::open(cluster_.database(), cluster_.disk(kClient));
+  ASSERT_OK(state);
+  const auto loaded = state->load(cluster_.params());
+  ASSERT_OK(loaded);
+  for (BlockId block = 0; block < kBlocks; ++block)
+    EXPECT_GT(loaded->positions.get(block).version, first_access(1) + before) << block;
+  EXPECT_GT(loaded->maintained, 0u) << "the cursor is kept";
+  ASSERT_OK(cluster_.open_client());
+  check_contents();
+}
+
+// All stores but one are lost, and made again from the one that is left.
+TEST_P(MirrorTest, OneThatIsLeftGivesAllBack) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  ASSERT_OK(cluster_.close_client());
+  std::set<Party> lost;
+  for (Party server = 1; server < cluster_.servers(); ++server) {
+    cluster_.stop_server(server);
+    cluster_.lose(server);
+    cluster_.start_server(server);
+    lost.insert(server);
+  }
+  ASSERT_OK(cluster_.reenrol(lost));
+  ASSERT_OK(cluster_.open_client());
+  const auto healed = cluster_.run(cluster_.engine().scrub(lost));
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->lost, 0u);
+  settle_evictions();
+  const auto first = buckets_of(1);
+  for (Party server = 2; server <= cluster_.servers(); ++server)
+    EXPECT_EQ(buckets_of(server), first) << "server " << +server;
+  go_on();
+}
+
+// The client's database is lost, and made again from the labels under the layers.
+TEST_P(MirrorTest, LabelsAreReadUnderTheirLayers) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  ASSERT_OK(cluster_.close_client());
+  cluster_.lose_client();
+  const auto rebuilt = cluster_.rebuild_client();
+  ASSERT_OK(rebuilt);
+  EXPECT_EQ(rebuilt->damaged, 0u);
+  EXPECT_EQ(rebuilt->state.positions.mapped(), kBlocks);
+  go_on();
+}
+
+}  // namespace
+}  // namespace s3oram
