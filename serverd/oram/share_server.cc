@@ -171,6 +171,10 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return co_await masked_share(from, request);
     case MessageType::relay:
       co_return co_await relay(from, request);
+    case MessageType::store_rows:
+    case MessageType::fetch_rows:
+    case MessageType::read_log:
+      break;  // of a ring
   }
   co_return fail(Errc::bad_request, "unknown request {}", static_cast<int>(type));
 }
