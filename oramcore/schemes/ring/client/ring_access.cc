@@ -267,7 +267,9 @@ void RingEngine::ask_anew(Query& query) {
   const Leaf leaf = query.record.leaf;
   const Place place = places_.get(query.record.block);
   std::optional<Place> wanted;
-  if (place.kind == Place::Kind::tree && place.leaf == leaf) wanted = place;
+  // What did not open is not asked for again in that version: its point was asked for.
+  const bool failed = unreadable_.contains(query.record.block);
+  if (place.kind == Place::Kind::tree && place.leaf == leaf && !failed) wanted = place;
   for (unsigned level = params_.top_levels; level <= tree_.height; ++level) {
     const BucketIndex bucket = bucket_on_path(leaf, level);
     const auto held = held_.find(bucket);
@@ -383,6 +385,8 @@ Task<Result<std::optional<OpenedBlock>>> RingEngine::retrieve(Turn turn, Query q
   if (in_top) co_return std::optional<OpenedBlock>(std::move(**cached));
   if (place.kind == Place::Kind::lost)
     co_return fail(Errc::corrupt, "block {} is lost: the server's rows were damaged", block);
+  if (!query.wanted && place.kind == Place::Kind::tree && unreadable_.contains(block))
+    co_return fail(Errc::corrupt, "block {} could not be read before", block);
   if (!query.wanted) co_return std::nullopt;
   if (!value) co_return fail(Errc::corrupt, "block {}: {}", block, value.error().message);
   if (!found) co_return fail(found.error());

@@ -295,13 +295,15 @@ void RingEngine::decide(const Rewrite& rewrite, const EvictionId& id, const Evic
   };
   for (unsigned level = rewrite.first; level <= rewrite.last; ++level) {
     const auto& bucket = plan.buckets[level - rewrite.first];
-    for (std::size_t slot = 0; slot < bucket.size(); ++slot)
-      if (is_still(bucket[slot]))
-        set_place(bucket[slot].block, {.kind = Place::Kind::tree,
-                                       .leaf = bucket[slot].leaf,
-                                       .version = bucket[slot].version,
-                                       .level = static_cast<std::uint8_t>(level),
-                                       .slot = static_cast<std::uint16_t>(slot)});
+    for (std::size_t slot = 0; slot < bucket.size(); ++slot) {
+      if (!is_still(bucket[slot])) continue;
+      mark_readable(bucket[slot].block);  // it has opened, and has a new point
+      set_place(bucket[slot].block, {.kind = Place::Kind::tree,
+                                     .leaf = bucket[slot].leaf,
+                                     .version = bucket[slot].version,
+                                     .level = static_cast<std::uint8_t>(level),
+                                     .slot = static_cast<std::uint16_t>(slot)});
+    }
     pending_.buckets[bucket_on_path(rewrite.leaf, level)] = {stamp_of(id.attempt), 0};
   }
   for (const Candidate& each : moved.lost) {

@@ -395,6 +395,81 @@ TEST(RingLog, HasEveryBlockOfTheTop) {
     EXPECT_GE(turn + numbers.log_slots, loaded->tree.written) << "block " << block;
 }
 
+// ---- the server's disk is damaged
+
+/// Spoils these rows of the first bucket versions on the server's disk.
+void spoil(RingWorld& world, std::initializer_list<unsigned> rows) {
+  const Params params(world.params());
+  const std::uint64_t stride = params.row_size + BucketVersion::kTrailer;
+  for (const unsigned version : {0u, 1u, 2u})
+    for (const unsigned row : rows)
+      world.disk(kServer).rot(
+          "slots",
+          (params.log_slots + std::uint64_t{version} * (params.bucket_size + 1) + row) * stride + 9,
+          0x20);
+}
+
+class RingDamage : public testing::Test {
+ protected:
+  static constexpr BlockId kBlocks = 30;
+  void SetUp() override {
+    ASSERT_GOOD(world.open_client());
+    write_all();
+    ASSERT_GOOD(world.close_client());
+    ASSERT_GOOD(world.stop_server());
+  }
+  void write_all() {
+    ++generation;
+    for (BlockId block = 0; block < kBlocks; ++block)
+      ASSERT_GOOD(world.write(block, pattern(block, generation, 512)));
+  }
+  /// How many blocks cannot be read; the others are right.
+  unsigned lost() {
+    unsigned lost = 0;
+    for (BlockId block = 0; block < kBlocks; ++block) {
+      const auto got = world.read(block);
+      if (got) {
+        EXPECT_EQ(*got, pattern(block, generation, 512)) << "block " << block;
+      } else {
+        EXPECT_EQ(got.error().code, Errc::corrupt) << got.error().message;
+      }
+      lost += !got;
+    }
+    return lost;
+  }
+  RingWorld world{small_ring(4, 3, 1), 21};
+  std::uint64_t generation = 0;
+};
+
+TEST_F(RingDamage, OneRowOfABucketCostsNothing) {
+  spoil(world, {1});
+  world.start_server();
+  ASSERT_GOOD(world.open_client());
+  EXPECT_EQ(lost(), 0u);
+  const auto healed = world.run(world.engine().scrub());
+  ASSERT_GOOD(healed);
+  EXPECT_EQ(healed->lost, 0u);
+}
+
+TEST_F(RingDamage, TwoRowsCostTheBlocksOfTheirBucketAndNoOther) {
+  spoil(world, {0, 3});
+  world.start_server();
+  ASSERT_GOOD(world.open_client());
+  const auto healed = world.run(world.engine().scrub());
+  ASSERT_GOOD(healed);
+  EXPECT_GT(healed->lost, 0u);
+  const unsigned gone = lost();
+  EXPECT_GT(gone, 0u);
+  EXPECT_LT(gone, 13u);
+  EXPECT_EQ(world.engine().status().unreadable, gone);
+  ASSERT_GOOD(world.close_client());
+  ASSERT_GOOD(world.open_client());
+  EXPECT_EQ(lost(), gone) << "they do not read as zeros later either";
+  write_all();
+  EXPECT_EQ(lost(), 0u);
+  EXPECT_EQ(world.engine().status().unreadable, 0u);
+}
+
 // ---- the client's disk is lost
 
 class RingRebuilds : public testing::TestWithParam<int> {};
