@@ -269,7 +269,7 @@ Status Server::take_session(const OpenRequest& request) {
                 "one",
                 self_, present.epoch);
   S3O_ASSIGN(const Turn asked, asked_->turns());
-  const bool rebuilds = request.root.empty();  // whoever rebuilds a lost state knows of no turn
+  const bool rebuilds = request.root.empty();  // a rebuild of a lost state knows of no turn
   if (!rebuilds && (request.tree_version < control_.tree_version() || request.root[0] < asked))
     return fail(Errc::stale_vault,
                 "server {} was asked by {} turns and has {} rewrites, and this vault knows of {} "

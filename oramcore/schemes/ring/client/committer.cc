@@ -24,7 +24,7 @@ Task<Status> Committer::commit_until_done(const std::optional<Error>& dead) {
 
 Task<void> Committer::run() {
   running_ = true;
-  // Whoever is about to ask, in this turn of the executor, is taken along.
+  // Takes along those that are about to ask in this turn of the executor.
   co_await asio::post(executor_, asio::use_awaitable);
   while (done_ < asked_) {
     const std::uint64_t covered = asked_;

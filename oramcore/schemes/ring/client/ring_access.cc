@@ -259,8 +259,9 @@ Ask RingEngine::ask_for(BucketIndex bucket, const std::optional<Place>& wanted) 
   return {bucket, held.stamp, point};
 }
 
-/// Keeps what is asked of versions that the server still holds, and asks the others anew.
-void RingEngine::ask_anew(Query& query) {
+/// Keeps what is asked of versions that the server still holds, and chooses new points of the
+/// others.
+void RingEngine::choose_asks(Query& query) {
   std::vector<Ask> before = std::move(query.record.asks);
   query.record.asks.clear();
   query.wanted.reset();
@@ -301,18 +302,18 @@ Task<Result<RingEngine::Query>> RingEngine::intend(Turn turn, BlockId block) {
   while (!dead_ && must_wait(leaf())) co_await changed_.wait();
   if (dead_) co_return fail(*dead_);
   Query query{{.block = block, .leaf = leaf(), .asks = {}}, {}, {}};
-  ask_anew(query);
+  choose_asks(query);
   hold_cached(query);
   pending_.records[turn] = query.record;
   if (rule_holds(Rule::access_records)) S3O_CO_TRY(co_await commit_until_done());
   co_return query;
 }
 
-/// After buckets of the path were written anew.
+/// After buckets of the path were rewritten.
 Task<Status> RingEngine::renew(Turn turn, Query& query) {
   while (!dead_ && must_wait(query.record.leaf)) co_await changed_.wait();
   if (dead_) co_return fail(*dead_);
-  ask_anew(query);
+  choose_asks(query);
   pending_.records[turn] = query.record;
   co_return co_await commit_until_done();
 }

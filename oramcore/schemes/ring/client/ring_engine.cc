@@ -97,7 +97,7 @@ Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration pa
 }
 
 // Accesses that a crash cut short are finished first, in order, by the same questions
-// (Rule::access_records): only where a bucket was written anew since, others are asked.
+// (Rule::access_records): only where a bucket was rewritten since, others are asked.
 Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
   if (!rule_holds(Rule::recovery_first)) tree_.written = next_turn_;
   while (!dead_ && tree_.written < next_turn_) {

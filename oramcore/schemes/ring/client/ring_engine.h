@@ -3,7 +3,7 @@
 //
 // Any number of accesses are in flight. Each has a turn of its own, which it reserves before it
 // asks for anything and uses whatever happens: it asks for one point of each bucket of a path, and
-// writes one slot of the log. After A turns an eviction writes the buckets of the next path anew;
+// writes one slot of the log. After A turns an eviction rewrites the buckets of the next path;
 // accesses may be ahead of evictions by a number that depends on public counters alone.
 #pragma once
 
@@ -120,7 +120,7 @@ class RingEngine final : public BlockDevice {
   Task<Result<Query>> intend(Turn turn, BlockId block);
   bool must_wait(Leaf leaf);
   Ask ask_for(BucketIndex bucket, const std::optional<Place>& wanted);
-  void ask_anew(Query& query);
+  void choose_asks(Query& query);
   void hold_cached(Query& query);
   Task<Status> renew(Turn turn, Query& query);
   Task<Result<std::optional<OpenedBlock>>> retrieve(Turn turn, Query query);

@@ -1,10 +1,10 @@
-// Makes the client's state anew, when vault.db and top.cache are lost, from what the server holds:
+// Rebuilds the client's state when vault.db and top.cache are lost, from what the server holds:
 // the whole log, and of every bucket version the labels of its slots. Of each block the newest
 // version counts; where a bucket and the log have the same one, the bucket's.
 //
 // The server's maps of asked points say which dummies are used up. A bucket in which the only copy
 // of a block lies at a point that was asked for (an access was cut short there) counts as used up:
-// it is written anew before anything is asked of it.
+// it is rewritten before anything is asked of it.
 #pragma once
 
 #include "oramcore/schemes/ring/client/ring_engine.h"

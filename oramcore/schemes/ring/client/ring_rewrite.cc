@@ -157,7 +157,7 @@ Task<Status> RingEngine::fetch_top(const Rewrite& rewrite, Moved& to) {
 }
 
 /// Rows that cannot be had, or do not fit, cost the blocks that lie there: they are named, and the
-/// bucket is written anew with what there is.
+/// bucket is rewritten with what there is.
 Task<Status> RingEngine::fetch_bucket(BucketIndex bucket, Moved& to) {
   const auto held = held_.find(bucket);
   if (held == held_.end()) co_return Status{};
@@ -357,7 +357,7 @@ Task<Result<Healed>> RingEngine::scrub(Engine::ScrubProgress progress) {
     const CheckRequest request{session_.epoch, bucket, held_.at(bucket).stamp};
     auto answer = co_await servers_.ask(kServer, CheckRequest::kType, encode(request));
     ++looked_at;
-    if (!answer && answer.error().code == Errc::former_view) continue;  // written anew by now
+    if (!answer && answer.error().code == Errc::former_view) continue;  // rewritten by now
     if (!answer) co_return fail(answer.error());
     const auto checked = decode<CheckAnswer>(answer->body());
     if (!checked) co_return fail(Errc::corrupt, "server {} answers nonsense", kServer);

@@ -14,7 +14,7 @@
 
 namespace s3oram::ring {
 
-/// Names a version of a bucket: drawn anew for each attempt at writing it; 0: there is none yet.
+/// Names a version of a bucket: drawn again for each attempt at writing it; 0: there is none yet.
 using VersionStamp = std::uint64_t;
 VersionStamp stamp_of(const Attempt& attempt);
 

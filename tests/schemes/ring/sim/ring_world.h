@@ -45,7 +45,7 @@ class RingWorld {
   /// The same, without waiting for it. `done` is not called if the client's power is cut by then.
   void begin_open_client(std::function<void(Status)> done);
   Status close_client();
-  /// The client, which does not run, loses its disk; and has vault.db and top.cache made anew.
+  /// The client, which does not run, loses its disk; and has vault.db and top.cache rebuilt.
   void lose_client();
   Result<RingRebuild::Rebuilt> rebuild_client();
 
