@@ -12,6 +12,8 @@ std::unique_ptr<ServerScheme> server_scheme(const VolumeDescription& volume) {
       return make_mirror_server(volume);
     case SchemeKind::s3oram:
       return make_s3oram_server(volume);
+    case SchemeKind::ring:
+      break;  // has a server of its own (serverd/ring/server.h)
   }
   return nullptr;
 }

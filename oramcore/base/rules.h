@@ -41,6 +41,15 @@ enum class Rule {
   reserve_space,       // the tree grows only after every server has reserved the room
   ballast,             // room is kept back for decisions and deletions
   root_stamps,         // a root slot without the access acknowledged in it is damaged
+  // ring
+  residents_first,     // an eviction places what lies at the server before what lies in the top
+  fresh_points,        // no two accesses ask for one point of a bucket version
+  verified_answers,    // an answer that does not fit its rows' tags is not used
+  parity_row,          // a row that fails its checksum is rebuilt from the others
+  early_reshuffle,     // a bucket whose dummies are used up is written again before it is asked
+  cache_after_commit,  // a slot of the top's cache is used again only after its freeing has
+                       // committed
+  log_again,           // a block of the top is logged again before its log slot is used again
   // mirror
   zero_test,    // a retrieval of nothing must be answered by zeros
   row_check,    // what an eviction has made is checked before it is decided
@@ -73,6 +82,13 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Rule::cou
     "reserve-space",
     "ballast",
     "root-stamps",
+    "residents-first",
+    "fresh-points",
+    "verified-answers",
+    "parity-row",
+    "early-reshuffle",
+    "cache-after-commit",
+    "log-again",
     "zero-test",
     "row-check",
     "maintenance",

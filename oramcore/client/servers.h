@@ -23,6 +23,7 @@ class Servers {
           const VolumeId& volume, unsigned count);
 
   unsigned count() const { return count_; }
+  const VolumeId& volume() const { return volume_; }
 
   /// Asks every server what it holds. Errors: unreachable, naming the servers.
   Task<Result<std::vector<HelloAnswer>>> hello(Duration patience);

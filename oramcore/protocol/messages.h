@@ -53,13 +53,18 @@ enum class MessageType : std::uint16_t {
   fits = 28,
   heads = 29,
   certify = 30,
+  // ring's (schemes/ring/protocol/messages.h)
+  store_rows = 64,
+  fetch_rows = 65,
+  read_log = 66,
 };
 
 /// How questions of a type are sent.
 constexpr QuestionType question_of(MessageType type) {
   QuestionType question{.type = static_cast<std::uint16_t>(type)};
   if (type == MessageType::write_root || type == MessageType::relay ||
-      type == MessageType::subshare)
+      type == MessageType::subshare || type == MessageType::store_rows ||
+      type == MessageType::fetch_rows)
     question.kind = MessageKind::bulk_question;
   // Status is asked for by people, who do not wait for as long as bulk data may take.
   if (type == MessageType::traffic) question.waits_in_line = false;
@@ -103,6 +108,7 @@ struct VolumeDescription {
     a(id, params.scheme.threshold, params.scheme.servers, params.block_size, params.bucket_size,
       params.evict_every, params.evictor, params.stash_slots, params.privacy, params.first_height,
       server);
+    if (params.is_ring()) a(params.top_levels);
   }
 };
 

@@ -33,6 +33,32 @@ Status check_shuffle(const VolumeParams& params) {
   return {};
 }
 
+Status check_ring(const VolumeParams& params) {
+  const auto [threshold, servers] = params.scheme;
+  if (threshold != 0 || servers != 1)
+    return fail(Errc::usage, "ring has 1 server, which is not trusted, and not {}", servers);
+  if (params.privacy != Privacy::computational)
+    return fail(Errc::usage, "ring's points come from seeds: its privacy is computational");
+  if (params.stash_slots != 0)
+    return fail(Errc::usage, "ring has no stash slots, but {} are given", params.stash_slots);
+  if (params.block_size > kMostRingBlockSize)
+    return fail(Errc::usage, "ring's blocks have at most {} bytes, and not {}", kMostRingBlockSize,
+                params.block_size);
+  if (params.bucket_size > kMostRows)
+    return fail(Errc::usage, "ring's buckets have at most {} rows, and not {}", kMostRows,
+                params.bucket_size);
+  if (params.top_levels < 1 || params.top_levels > kMostTopLevels)
+    return fail(Errc::usage, "the client keeps 1 to {} levels of the tree, and not {}",
+                kMostTopLevels, params.top_levels);
+  if (params.first_height < params.top_levels)
+    return fail(Errc::usage, "a tree of height {} is lower than its {} levels at the client",
+                params.first_height, params.top_levels);
+  if ((std::uint64_t{4} * params.evict_every << params.top_levels) > kMostLogSlots)
+    return fail(Errc::usage, "{} levels at the client need a log of more than {} slots: keep fewer",
+                params.top_levels, kMostLogSlots);
+  return {};
+}
+
 Status check_mirror(const VolumeParams& params) {
   const auto [threshold, servers] = params.scheme;
   if (threshold < 1 || servers <= threshold || servers > kMostMirrors)
@@ -56,7 +82,7 @@ Status check_mirror(const VolumeParams& params) {
 }  // namespace
 
 Status check_params(const VolumeParams& params) {
-  if (!params.is_mirror()) S3O_TRY(params.scheme.check());
+  if (params.kind() == SchemeKind::s3oram) S3O_TRY(params.scheme.check());
   if (params.block_size < kLeastBlockSize || params.block_size > kMostBlockSize)
     return fail(Errc::usage, "a block size of {} is not from {} bytes to 4 MiB", params.block_size,
                 kLeastBlockSize);
@@ -80,6 +106,8 @@ Status check_params(const VolumeParams& params) {
       return check_matrix(params);
     case Evictor::shuffle:
       return check_shuffle(params);
+    case Evictor::polynomial:
+      return check_ring(params);
     case Evictor::selection:
       return check_mirror(params);
   }
@@ -101,6 +129,7 @@ std::string difference(const VolumeParams& params, const VolumeParams& right) {
   compare("stash_slots", params.stash_slots, right.stash_slots);
   compare("sharing", name_of(kPrivacies, params.privacy), name_of(kPrivacies, right.privacy));
   compare("first_height", params.first_height, right.first_height);
+  compare("top_levels", params.top_levels, right.top_levels);
   return first;
 }
 

@@ -19,6 +19,9 @@ enum class Evictor : std::uint8_t {
   shuffle = 1,  // a hidden permutation of the whole path (docs/protocol.md); t = 1, l = 3
   // Scheme mirror: private selections from replicas (docs/protocol-mirror.md); l >= t + 1.
   selection = 2,
+  // Scheme ring: the client itself writes the path's buckets anew, as polynomials
+  // (schemes/ring/protocol/params.h); t = 0, l = 1.
+  polynomial = 3,
 };
 
 /// What shares and masks are made of.
@@ -44,13 +47,16 @@ constexpr std::string_view name_of(const Names& names, T value) {
 }
 
 /// What a server's slot holds: a share of a block, or, the same at all servers, the block sealed.
-enum class SchemeKind : std::uint8_t { s3oram, mirror };
+enum class SchemeKind : std::uint8_t { s3oram, mirror, ring };
 inline constexpr std::pair<std::string_view, SchemeKind> kSchemes[] = {
     {"s3oram", SchemeKind::s3oram}, {"mirror", SchemeKind::mirror}};
 
 // What check_params() takes at most; the client and the servers rely on it.
 inline constexpr std::uint32_t kLeastBlockSize = 512, kMostBlockSize = 4 << 20;
 inline constexpr unsigned kMostBucketSize = 1024, kMostEvictEvery = 4096;
+// And of ring.
+inline constexpr std::uint32_t kMostRingBlockSize = 1 << 20;
+inline constexpr unsigned kMostRows = 128, kMostTopLevels = 16, kMostLogSlots = 1 << 20;
 inline constexpr unsigned kMostMirrors = 6, kMostSelectionSlots = 4096;
 
 struct VolumeParams {
@@ -62,21 +68,31 @@ struct VolumeParams {
   std::uint16_t stash_slots = 0;  // of the root, beside those for new writes: whole buckets
   Privacy privacy = Privacy::information_theoretic;
   std::uint8_t first_height = 1;  // H of the new tree
+  std::uint8_t top_levels = 0;    // k, levels of the tree that lie at the client (ring)
   friend bool operator==(const VolumeParams&, const VolumeParams&) = default;
 
   SchemeKind kind() const {
-    return evictor == Evictor::selection ? SchemeKind::mirror : SchemeKind::s3oram;
+    switch (evictor) {
+      case Evictor::selection:
+        return SchemeKind::mirror;
+      case Evictor::polynomial:
+        return SchemeKind::ring;
+      default:
+        return SchemeKind::s3oram;
+    }
   }
   bool is_mirror() const { return kind() == SchemeKind::mirror; }
+  bool is_ring() const { return kind() == SchemeKind::ring; }
 
-  /// Bytes of a slot: a sealed block (schemes/s3oram/seal.h), or, in a mirror, one behind the list
-  /// of its layers (schemes/mirror/protocol/layers.h).
-  std::uint32_t slot_size() const {
-    return block_size + (is_mirror() ? kMirrorOverhead : kSealOverhead);
+  /// Bytes of a slot: a sealed block (schemes/s3oram/seal.h, or oramcore/oram/opaque_sealer.h), in
+  /// a mirror one behind the list of its layers (schemes/mirror/protocol/layers.h).
+  std::uint32_t slot_size() const { return block_size + slot_overhead(); }
+  std::uint32_t slot_overhead() const {
+    return is_mirror() ? kMirrorOverhead : is_ring() ? kOpaqueOverhead : kSealOverhead;
   }
-  static constexpr std::uint32_t kSealOverhead = 64;
+  static constexpr std::uint32_t kSealOverhead = 64, kOpaqueOverhead = 80;
   static constexpr unsigned kMirrorLayers = 64;
-  static constexpr std::uint32_t kMirrorOverhead = 80 + 16 * kMirrorLayers;
+  static constexpr std::uint32_t kMirrorOverhead = kOpaqueOverhead + 16 * kMirrorLayers;
 
   /// How many servers answer a retrieval together, and carry out an eviction.
   unsigned workers() const {
@@ -90,6 +106,15 @@ struct VolumeParams {
   unsigned maintain_every() const { return is_mirror() ? kMaintainEvery : 0; }
   /// Beside each slot on a server's disk: its stamp and checksum.
   static constexpr std::uint32_t kStoredOverhead = 16;
+
+  /// What a server's store is made of: bytes of a slot, slots of a bucket version, and slots for
+  /// the newest writes. In ring a slot has a tag, and a bucket version a row more, the others' sum.
+  std::uint32_t stored_slot() const { return slot_size() + (is_ring() ? kRowTag : 0); }
+  std::uint32_t slots_of_bucket_version() const { return bucket_size + (is_ring() ? 1u : 0u); }
+  std::uint32_t newest_slots() const { return is_ring() ? log_slots() : root_buffer_slots(); }
+  static constexpr std::uint32_t kRowTag = 16;
+  /// R, of ring's log.
+  std::uint32_t log_slots() const { return 4u * evict_every << top_levels; }
 
   /// The root's slots: two groups of A for new writes, then the stash part.
   std::uint32_t root_buffer_slots() const { return 2u * evict_every; }

@@ -7,10 +7,20 @@ namespace {
 constexpr std::uint64_t kDatabase = 1 << 20;  // bytes in a new volume, with its log
 constexpr std::uint64_t kDatabaseBytesPerBucketVersion = 64;
 
+/// Evictions of ring under way at a time, each with its old versions and its new ones.
+constexpr std::uint64_t kRingEvictions = 4;
+
+std::uint64_t ring_versions_needed(const VolumeParams& params, unsigned height) {
+  const std::uint64_t path = height - params.top_levels + std::uint64_t{1};
+  const std::uint64_t tree = (std::uint64_t{2} << height) - (std::uint64_t{1} << params.top_levels);
+  return tree + 2 * kRingEvictions * path;
+}
+
 }  // namespace
 
 // After matrix evictions half of the inner buckets are empty.
 std::uint64_t bucket_versions_needed(const VolumeParams& params, unsigned height) {
+  if (params.is_ring()) return ring_versions_needed(params, height);
   const bool matrix = params.evictor == Evictor::matrix;
   const std::uint64_t tree = matrix ? (std::uint64_t{3} << height) / 2 : std::uint64_t{2} << height;
   return tree + params.stash_buckets() + 2 * (height + std::uint64_t{1} + params.stash_buckets());
@@ -18,9 +28,10 @@ std::uint64_t bucket_versions_needed(const VolumeParams& params, unsigned height
 
 std::uint64_t store_bytes(const VolumeParams& params, unsigned height) {
   const std::uint64_t bucket_versions = bucket_versions_needed(params, height);
-  const std::uint64_t slots = params.root_buffer_slots() + bucket_versions * params.bucket_size;
-  return slots * (params.slot_size() + VolumeParams::kStoredOverhead) + kDatabase + kServerBallast +
-         bucket_versions * kDatabaseBytesPerBucketVersion;
+  const std::uint64_t slots =
+      params.newest_slots() + bucket_versions * params.slots_of_bucket_version();
+  return slots * (params.stored_slot() + VolumeParams::kStoredOverhead) + kDatabase +
+         kServerBallast + bucket_versions * kDatabaseBytesPerBucketVersion;
 }
 
 }  // namespace s3oram

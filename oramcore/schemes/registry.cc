@@ -13,6 +13,8 @@ std::unique_ptr<ClientScheme> client_scheme(const VolumeParams& params, const Se
       return std::make_unique<Mirror>(params, sealing_key, random);
     case SchemeKind::s3oram:
       return std::make_unique<S3oram>(params, sealing_key, random);
+    case SchemeKind::ring:
+      break;  // has an engine of its own (schemes/ring/client/ring_engine.h)
   }
   return nullptr;
 }

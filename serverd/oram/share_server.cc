@@ -25,6 +25,7 @@ constexpr std::uint64_t kBucketMemory = 32;  // of the table of frames
 
 Status check(const VolumeDescription& volume, Party self) {
   S3O_TRY(check_params(volume.params));
+  if (volume.params.is_ring()) return fail(Errc::bad_request, "a ring volume has other servers");
   if (volume.server != self || volume.server > volume.params.scheme.servers)
     return fail(Errc::bad_request, "this is server {}, not {}", self, volume.server);
   return {};
@@ -170,6 +171,10 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return co_await masked_share(from, request);
     case MessageType::relay:
       co_return co_await relay(from, request);
+    case MessageType::store_rows:
+    case MessageType::fetch_rows:
+    case MessageType::read_log:
+      break;  // of a ring
   }
   co_return fail(Errc::bad_request, "unknown request {}", static_cast<int>(type));
 }

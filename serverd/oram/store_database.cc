@@ -418,7 +418,8 @@ Status Control::prepare(const EvictionId& id, unsigned next_height,
 
 BucketVersions Control::changes_of_commit() const {
   BucketVersions changes = prepared_versions_.versions;
-  if (prepared_versions_.next_height == height_) return changes;
+  // A level is added empty, or the old leaves become both of their children.
+  if (prepared_versions_.next_height == height_ || volume_->params.is_ring()) return changes;
   std::unordered_map<BucketIndex, BucketVersionRef> leaves;
   const BucketIndex first = BucketIndex{1} << height_;
   for (BucketIndex leaf = first; leaf < 2 * first; ++leaf) leaves[leaf] = buckets_[leaf];

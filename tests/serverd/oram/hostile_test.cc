@@ -146,6 +146,13 @@ class Hostile : public test::HostileFixture {
         return in_session(decode<RelayRequest>(body), Due::obedience);
       case MessageType::subshare:  // of evictions that are over, or that never will be
         return in_session(decode<SubshareRequest>(body), Due::no_harm);
+      case MessageType::heads:  // of a mirror; they change nothing anywhere
+      case MessageType::certify:
+        return Due::no_harm;
+      case MessageType::store_rows:  // of a ring
+      case MessageType::fetch_rows:
+      case MessageType::read_log:
+        return Due::refusal;
     }
     return Due::refusal;
   }

@@ -1,0 +1,215 @@
+// The life of a ring engine: opening, finishing what was under way, closing, status.
+#include "oramcore/schemes/ring/client/ring_engine.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "oramcore/base/rules.h"
+#include "oramcore/client/reconcile.h"
+
+namespace s3oram::ring {
+
+RingEngine::RingEngine(const RingEnvironment& environment, const VolumeId& volume,
+                       const VolumeParams& params, const Seed& sealing_key, RingState state,
+                       std::unique_ptr<File> cache)
+    : environment_(environment),
+      volume_(params),
+      params_(params),
+      sealing_key_(sealing_key),
+      sealer_(sealing_key, environment.random),
+      codec_(params_, sealing_key),
+      blank_(sealer_.seal({}, Bytes(params.block_size))),
+      metrics_(environment.metrics),
+      cache_(std::move(cache), params_.slot_size),
+      servers_(environment.executor, environment.clock, environment.random, environment.transport,
+               volume, 1),
+      committer_(environment.executor, environment.database, environment.clock, std::move(state),
+                 cache_, servers_.troubles(), metrics_),
+      tree_(committer_.tree),
+      pending_(committer_.changes) {}
+
+RingEngine::~RingEngine() = default;
+
+Task<Status> RingEngine::open(Duration patience, Engine::Evictions evictions) {
+  may_evict_ = evictions == Engine::Evictions::as_due;
+  S3O_CO_ASSIGN(auto loaded, co_await committer_.with_state(
+                                 [this](RingState& state) { return state.load(params_); }));
+  S3O_CO_TRY(co_await compare_with_server(loaded, patience));
+  committer_.set_loaded(loaded.tree);
+  places_ = std::move(loaded.places);
+  held_ = std::move(loaded.buckets);
+  mapped_ = places_.blocks();
+  for (const auto& [turn, block] : places_.top()) cache_.use(places_.get(block).cache_slot);
+  for (const BlockId block : loaded.unreadable)
+    if (places_.get(block).kind != Place::Kind::unmapped) unreadable_[block] = false;
+  next_turn_ = loaded.turns();
+  next_rewrite_ = installed_ = tree_.tree_version;
+  next_eviction_ = evictions_done_ = tree_.evictions;
+
+  S3O_CO_TRY(co_await open_session(std::move(loaded.sessions), patience));
+  // A process that ended without closing may have lost what it had not synced.
+  if (tree_.synced < tree_.written) S3O_CO_TRY(co_await refill_cache(tree_.synced));
+  S3O_CO_TRY(co_await finish_accesses(std::move(loaded.records)));
+  count_room();
+  start(ask_for_room());
+  co_return Status{};
+}
+
+/// Refuses an old copy before the new epoch would shut the newest one out.
+Task<Status> RingEngine::compare_with_server(const RingState::Loaded& loaded, Duration patience) {
+  S3O_CO_ASSIGN(const auto answer,
+                co_await servers_.call_opened(kServer, SurveyRequest::kType,
+                                              encode(SurveyRequest{servers_.volume()}), patience));
+  const auto survey = decode<SurveyAnswer>(answer.body());
+  if (!survey || survey->session.epoch >= kMostEpoch)
+    co_return fail(Errc::corrupt, "server {} answers nonsense", kServer);
+  // A server that was used by another copy says so itself.
+  if (std::ranges::find(loaded.sessions, survey->session) == loaded.sessions.end())
+    co_return Status{};
+  if (survey->rewrites > loaded.tree.tree_version || survey->asked > loaded.turns())
+    co_return fail(Errc::stale_vault,
+                   "the server was asked by {} turns, of which this vault knows {}: {}, or, if "
+                   "that is lost, s3oramfs restore",
+                   survey->asked, loaded.turns(), kBehindServers);
+  co_return Status{};
+}
+
+Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration patience) {
+  session_.epoch = sessions.back().epoch + 1;
+  environment_.random.fill(session_.nonce);
+  next_access_ = first_access(session_.epoch);
+  S3O_CO_TRY(co_await committer_.with_state(
+      [this](RingState& state) { return state.add_session(session_); }));
+  // Our database decides (Rule::decide_first), and what it does not hold is not decided.
+  Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
+    return bring_along(servers_, server, answer, committer_.durable(), attempt_, session_.epoch,
+                       limit);
+  };
+  auto present = [this](OpenRequest& request) {
+    request.tree_version = committer_.durable().tree_version;
+    request.root = {next_turn_};
+  };
+  S3O_CO_TRY(co_await servers_.open(std::move(sessions), session_, std::move(present),
+                                    std::move(reconcile), patience));
+  co_return co_await committer_.with_state(
+      [this](RingState& state) { return state.forget_sessions_before(session_.epoch); });
+}
+
+// Accesses that a crash cut short are finished first, in order, by the same questions
+// (Rule::access_records): only where a bucket was rewritten since, others are asked.
+Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
+  if (!rule_holds(Rule::recovery_first)) tree_.written = next_turn_;
+  while (!dead_ && tree_.written < next_turn_) {
+    const Turn turn = tree_.written;
+    const auto record = records.find(turn);
+    if (record == records.end()) {
+      // It was reserved, and had not asked for anything yet.
+      Request nothing{.block = kNoBlock, .content = {}, .read = {}, .written = {}};
+      co_await access_at(turn, std::move(nothing));
+      continue;
+    }
+    Query query{std::move(record->second), {}, {}};
+    S3O_CO_TRY(co_await renew(turn, query));
+    hold_cached(query);
+    Request request{.block = query.record.block, .content = {}, .read = {}, .written = {}};
+    co_await access_path(turn, std::move(query), std::move(request));
+  }
+  if (dead_) co_return fail(*dead_);
+  opened_ = true;
+  changed_.notify_all();
+  begin_rewrites();
+  co_return Status{};
+}
+
+Task<Status> RingEngine::close(bool with_commit) {
+  Status status;
+  if (with_commit && opened_ && !dead_) {
+    status = co_await sync_cache();
+    if (status) status = co_await committer_.commit();
+  }
+  if (!dead_) dead_ = Error{Errc::shutting_down, "the volume is being closed"};
+  servers_.stop();
+  changed_.notify_all();
+  while (running_ > 0) co_await idle_.wait();
+  co_await committer_.end();
+  if (with_commit && status) {
+    const auto folded =
+        co_await committer_.with_state([](RingState& state) { return state.fold_log(); });
+    if (!folded) spdlog::warn("vault.db keeps its log: {}", folded.error().message);
+  }
+  co_return status;
+}
+
+void RingEngine::start(Task<void> task) {
+  ++running_;
+  spawn(environment_.executor, [](RingEngine& engine, Task<void> started) -> Task<void> {
+    co_await std::move(started);
+    if (--engine.running_ == 0) engine.idle_.notify_all();
+  }(*this, std::move(task)));
+}
+
+void RingEngine::die(Error reason) {
+  if (dead_) return;
+  spdlog::error("the volume cannot go on: {}", reason.message);
+  dead_ = std::move(reason);
+  servers_.stop();
+  changed_.notify_all();
+}
+
+Task<Status> RingEngine::commit_until_done() {
+  Status done = co_await committer_.commit_until_done(dead_);
+  if (dead_) co_return fail(*dead_);
+  co_return done;
+}
+
+void RingEngine::commit(std::function<void(Status)> done) {
+  asio::post(environment_.executor, [this, done = std::move(done)]() mutable {
+    start([](RingEngine& engine, std::function<void(Status)> then) -> Task<void> {
+      then(co_await engine.committer_.commit());
+    }(*this, std::move(done)));
+  });
+}
+
+RingStatus RingEngine::status() const {
+  RingStatus status;
+  status.blocks = places_.mapped();
+  status.capacity = capacity(tree_.height, params_.evict_every);
+  status.accesses = accesses_;
+  status.evictions = evictions_;
+  status.uncommitted = pending_.places.size();
+  status.height = tree_.height;
+  status.evicting = rewriting_ > 0;
+  status.unreadable = unreadable_.size();
+  status.failure = dead_ ? dead_->message : std::string();
+  status.database = servers_.trouble(kClient);
+  status.evictions_due = params_.evictions_until(tree_.written) - evictions_done_;
+  const Duration now = environment_.clock.now();
+  if (eviction_begun_) status.evicting_for = now - *eviction_begun_;
+  if (committer_.begun()) status.committing_for = now - *committer_.begun();
+  status.servers.push_back(
+      {servers_.silent_for(kServer), servers_.trouble(kServer), servers_.stalled(kServer)});
+  status.cached = places_.top().size();
+  status.cache_slots = ring::cache_slots(volume_);
+  status.not_synced = tree_.written - tree_.synced;
+  status.evictions_allowed = params_.most_evictions_due();
+  return status;
+}
+
+/// Asks for something that is done already, so that a server that was restarted, or is another
+/// client's by now, is known although nobody accesses anything.
+Task<void> RingEngine::probe() {
+  const ReleaseRequest nothing{session_.epoch, {~std::uint64_t{0} - 1, {}}};
+  auto answer = co_await servers_.ask_once(kServer, ReleaseRequest::kType, encode(nothing));
+  if (!answer && (answer.error().code == Errc::fenced || answer.error().code == Errc::stale_vault))
+    die(answer.error());
+  probing_ = false;
+}
+
+Task<std::vector<Result<TrafficAnswer>>> RingEngine::server_traffic() {
+  if (opened_ && !dead_ && !std::exchange(probing_, true)) start(probe());
+  return for_all(
+      1, [this](Party server) { return servers_.traffic(server, std::chrono::seconds(1)); });
+}
+
+}  // namespace s3oram::ring

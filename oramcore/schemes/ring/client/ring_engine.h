@@ -1,0 +1,232 @@
+// The client of ring behind the block device interface: accesses, evictions and commits.
+// docs/protocol-ring.md follows one access through it.
+//
+// Any number of accesses are in flight. Each has a turn of its own, which it reserves before it
+// asks for anything and uses whatever happens: it asks for one point of each bucket of a path, and
+// writes one slot of the log. After A turns an eviction rewrites the buckets of the next path;
+// accesses may be ahead of evictions by a number that depends on public counters alone.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "oramcore/client/engine.h"
+#include "oramcore/client/scheme.h"
+#include "oramcore/oram/opaque_sealer.h"
+#include "oramcore/schemes/ring/client/bucket_codec.h"
+#include "oramcore/schemes/ring/client/committer.h"
+
+namespace s3oram::ring {
+
+/// Everything that an engine does not own. All must outlive it.
+struct RingEnvironment {
+  Executor executor;  // the engine's own: one thread
+  Executor database;  // one thread, for SQLite
+  Executor pool;      // for arithmetic, and the top's cache
+  Clock& clock;
+  Random& random;
+  Transport& transport;
+  Metrics& metrics = unread_metrics();
+};
+
+struct RingStatus : EngineStatus {
+  std::uint64_t cached = 0;       // blocks in the top
+  std::uint64_t cache_slots = 0;  // as many as top.cache is made for
+  Turn not_synced = 0;            // turns whose blocks a power cut would have read from the log
+  std::uint64_t evictions_allowed = 0;  // that may be due before accesses wait
+};
+
+/// A block as it lies in a slot: sealed with its label.
+Bytes sealed_block(OpaqueSealer& sealer, const Label& label, ByteSpan content);
+
+class RingEngine final : public BlockDevice {
+ public:
+  /// `state` has been opened but not loaded; `cache` is top.cache.
+  RingEngine(const RingEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
+             const Seed& sealing_key, RingState state, std::unique_ptr<File> cache);
+  ~RingEngine() override;
+
+  /// Loads the state, raises the epoch, opens the session and finishes what was under way. On the
+  /// executor, as are the next three.
+  Task<Status> open(Duration patience, Engine::Evictions evictions = Engine::Evictions::as_due);
+  /// Commits what is acknowledged (unless told not to), stops and waits for everything to end.
+  Task<Status> close(bool with_commit = true);
+  RingStatus status() const;
+  /// Has the server look at every bucket that it holds and rebuild what it can, and looks whether
+  /// every block opens. What does not is counted, and stays as it is.
+  Task<Result<Healed>> scrub(Engine::ScrubProgress progress = {});
+  Task<std::vector<Result<TrafficAnswer>>> server_traffic();
+
+  std::uint32_t block_size() const override { return params_.block_size; }
+  void read(BlockId block, std::function<void(Result<Bytes>)> done) override;
+  void write(BlockId block, Bytes content, std::function<void(Status)> done) override;
+  void write_backup(BlockId block, Bytes content, std::function<void(Status)> done) override;
+  void discard(BlockId block) override;
+  void commit(std::function<void(Status)> done) override;
+  void set_participant(CommitParticipant* participant) override {
+    committer_.set_participant(participant);
+  }
+  std::vector<BlockId> mapped() override { return std::exchange(mapped_, {}); }
+  Room room() override;
+  void refresh_room() override;
+  void look_for_room() override;
+
+ private:
+  static constexpr Party kServer = 1;
+  struct Request {
+    BlockId block = 0;
+    bool discard = false;
+    bool backup = false;           // the write is of a part of a backup
+    std::optional<Bytes> content;  // of a write
+    std::function<void(Result<Bytes>)> read;
+    std::function<void(Status)> written;
+  };
+  /// What an access asks for, and which of it is its block.
+  struct Query {
+    TurnRecord record;
+    std::optional<std::size_t> wanted;
+    std::optional<Place> cached;  // where it lies in the top; held
+  };
+  /// A write of the log that is acknowledged, but not yet all before it.
+  struct LogWrite {
+    BlockId block = kNoBlock;
+    std::uint64_t replaces = 0;  // counts only while this is the block's version
+    Place place;
+    std::function<void(Status)> written;
+  };
+
+  // ring_engine.cc: life
+  Task<Status> compare_with_server(const RingState::Loaded& loaded, Duration patience);
+  Task<Status> open_session(std::vector<Session> sessions, Duration patience);
+  Task<Status> finish_accesses(std::map<Turn, TurnRecord> records);
+  void start(Task<void> task);
+  void die(Error reason);
+  Task<Status> commit_until_done();
+  Task<void> probe();
+
+  // ring_access.cc: accesses
+  void enqueue(Request request);
+  Task<void> serve_block(BlockId block);
+  Task<void> access(Request request);
+  Task<void> access_at(Turn turn, Request request);
+  Task<void> access_path(Turn turn, Query query, Request request);
+  Task<Result<Turn>> reserve_turn();
+  std::optional<BlockId> to_log_again(Turn turn) const;
+  Task<void> access_alone(Turn turn, Request request);
+  Task<Result<Query>> intend(Turn turn, BlockId block);
+  bool must_wait(Leaf leaf);
+  Ask ask_for(BucketIndex bucket, const std::optional<Place>& wanted);
+  void choose_asks(Query& query);
+  void hold_cached(Query& query);
+  Task<Status> renew(Turn turn, Query& query);
+  Task<Result<std::optional<OpenedBlock>>> retrieve(Turn turn, Query query);
+  Task<Result<Bytes>> values_of(Turn turn, Query& query);
+  Task<void> deliver(std::function<void(Result<Bytes>)> read, Bytes content);
+  void forget(BlockId block);
+  void mark_unreadable(BlockId block);
+  void mark_readable(BlockId block);
+  bool is_given_up(BlockId block) const;
+  void set_place(BlockId block, const Place& place);
+
+  // ring_log.cc: the log and the top's cache
+  Task<Status> write_log(Turn turn, Label label, std::uint64_t replaces, ByteSpan content,
+                         std::function<void(Status)> written);
+  Task<Status> send_log(Turn turn, std::uint64_t access, ByteSpan sealed);
+  Task<Status> keep_in_cache(CacheSlot slot, ByteSpan sealed);
+  void acknowledge_in_order();
+  Task<Result<OpenedBlock>> read_top(BlockId block, Place place);
+  Task<Result<OpenedBlock>> read_held(BlockId block, Place place);
+  Result<OpenedBlock> opened(ByteSpan sealed, BlockId block, std::uint64_t version) const;
+  Task<Status> refill_cache(Turn from);
+  Task<Status> sync_cache();
+  void give_back(CacheSlot slot);
+
+  // ring_rewrite.cc: evictions and early reshuffles
+  struct Rewrite;
+  struct Moved;
+  void begin_rewrites();
+  void begin_rewrite(Rewrite rewrite);
+  Task<void> rewrite(Rewrite rewrite);
+  Task<Status> rewrite_once(const Rewrite& rewrite);
+  Task<Result<Moved>> fetch(const Rewrite& rewrite);
+  Task<Status> fetch_top(const Rewrite& rewrite, Moved& to);
+  Task<Status> fetch_bucket(BucketIndex bucket, Moved& to);
+  Task<Result<Bytes>> fetch_rows(BucketIndex bucket, VersionStamp stamp);
+  Task<Status> store(const Rewrite& rewrite, const EvictionId& id, const EvictionPlan& plan,
+                     Moved& moved);
+  Task<Status> store_bucket(BucketIndex bucket, const EvictionId& id, Bytes rows);
+  Task<Status> prepare(const Rewrite& rewrite, const EvictionId& id, unsigned next_height);
+  void decide(const Rewrite& rewrite, const EvictionId& id, const EvictionPlan& plan,
+              const Moved& moved, unsigned next_height);
+  Task<Status> install(const Rewrite& rewrite, const EvictionId& id);
+  Leaf group_of(Leaf leaf) const { return leaf & (params_.groups() - 1); }
+
+  // ring_space.cc
+  bool wants_to_grow() const;
+  Task<bool> reserve(unsigned height);
+  bool has_room(std::uint64_t more);
+  Task<void> ask_for_room();
+  void count_room();
+
+  RingEnvironment environment_;
+  const VolumeParams volume_;
+  const Params params_;
+  const Seed sealing_key_;
+  OpaqueSealer sealer_;
+  const BucketCodec codec_;
+  const Bytes blank_;  // a sealed block
+  EngineMetrics metrics_;
+  TopCache cache_;
+  Servers servers_;
+  Committer committer_;
+  RingTree& tree_;        // the committer's
+  RingChanges& pending_;  // the committer's
+
+  Places places_;
+  std::map<BucketIndex, HeldBucket> held_;  // as the server has them
+  std::vector<BlockId> mapped_;             // when it was opened; until somebody asks
+  Session session_;
+  std::uint64_t next_access_ = 0;
+
+  bool opened_ = false, may_evict_ = true;
+  Turn next_turn_ = 0;  // to be reserved
+  std::map<Turn, LogWrite> log_writes_;
+  std::map<CacheSlot, unsigned> cache_reads_;      // under way
+  std::set<CacheSlot> cache_freed_;                // of those, the ones to be given back then
+  std::map<BlockId, std::deque<Request>> queues_;  // blocks that somebody accesses
+  std::set<BlockId> in_flight_;                    // of which an access has a turn
+  // Blocks that could not be read when they were last asked for; whether that was since opening:
+  // those are not asked for again before they are written.
+  std::map<BlockId, bool> unreadable_;
+  Event changed_;  // a turn was acknowledged, or a rewrite began or ended
+
+  std::uint64_t next_rewrite_ = 0, next_eviction_ = 0;  // to be begun
+  std::uint64_t installed_ = 0;                         // rewrites that the server has committed
+  std::uint64_t evictions_done_ = 0;
+  std::size_t rewriting_ = 0;
+  std::set<Leaf> busy_;                     // groups whose buckets are being rewritten
+  std::set<Leaf> flipping_;                 // of those, the ones decided and not yet committed
+  std::set<BucketIndex> to_reshuffle_;      // whose dummies are used up
+  std::optional<EvictionId> attempt_;       // sent to the server, and not yet decided for good
+  std::optional<Duration> eviction_begun_;  // the oldest under way
+
+  std::uint64_t new_blocks_ = 0;  // writes in flight of blocks not yet mapped
+  bool growth_refused_ = false, asking_for_room_ = false;
+  std::optional<Duration> room_asked_;
+  unsigned highest_ = kMaxHeight;  // tree that the server's disk has room for
+  std::atomic<std::uint64_t> fitting_ = 0, taken_ = 0, discarding_ = 0, more_room_ = 0;
+  std::atomic<bool> can_grow_ = true;
+
+  std::optional<Error> dead_;
+  std::size_t running_ = 0;
+  bool probing_ = false;
+  Event idle_;
+  std::uint64_t accesses_ = 0, evictions_ = 0;
+  LogLimit told_of_answers_, told_of_rewrite_, told_of_cache_;
+};
+
+}  // namespace s3oram::ring

@@ -1,0 +1,218 @@
+// Reads everything that the server holds and finds the newest version of each block.
+#include "oramcore/schemes/ring/client/ring_rebuild.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace s3oram::ring {
+
+RingRebuild::RingRebuild(const RingEnvironment& environment, const VolumeId& volume,
+                         const VolumeParams& params, const Seed& sealing_key, File& cache)
+    : environment_(environment),
+      volume_(volume),
+      params_(params),
+      sealer_(sealing_key, environment.random),
+      codec_(params_, sealing_key),
+      cache_(cache),
+      servers_(environment.executor, environment.clock, environment.random, environment.transport,
+               volume, 1) {}
+
+Task<Result<RingRebuild::Rebuilt>> RingRebuild::run(
+    Duration patience, std::function<void(std::uint64_t looked_at, std::uint64_t of)> progress) {
+  S3O_CO_ASSIGN(const SurveyAnswer stands, co_await survey(patience));
+  S3O_CO_TRY(co_await open_session(stands, patience));
+  turns_ = stands.asked;
+  S3O_CO_TRY(co_await read_log());
+  S3O_CO_ASSIGN(const auto versions, co_await layout());
+  std::uint64_t looked_at = 0;
+  for (const HeldVersion& version : versions) {
+    count_touches(version);
+    S3O_CO_TRY(co_await read_bucket(version));
+    if (progress) progress(++looked_at, versions.size());
+  }
+  co_return co_await finished(stands);
+}
+
+Task<Result<SurveyAnswer>> RingRebuild::survey(Duration patience) {
+  S3O_CO_ASSIGN(const auto answer,
+                co_await servers_.call_opened(1, SurveyRequest::kType,
+                                              encode(SurveyRequest{volume_}), patience));
+  const auto stands = decode<SurveyAnswer>(answer.body());
+  if (!stands || stands->session.epoch + 1 >= kMostEpoch || stands->height < params_.top_levels ||
+      stands->height > kMaxHeight)
+    co_return fail(Errc::corrupt, "server 1 answers nonsense");
+  co_return *stands;
+}
+
+/// What is prepared was not committed, so it does not count: what it would have moved is where it
+/// was, in the old versions and in the log.
+Task<Status> RingRebuild::open_session(const SurveyAnswer& stands, Duration patience) {
+  session_.epoch = stands.session.epoch + 1;
+  environment_.random.fill(session_.nonce);
+  Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer,
+                                        Duration limit) -> Task<Status> {
+    if (!answer.prepared) co_return Status{};
+    const DiscardRequest request{session_.epoch, *answer.prepared};
+    S3O_CO_TRY(
+        co_await servers_.call_opened(server, DiscardRequest::kType, encode(request), limit));
+    co_return Status{};
+  };
+  std::function<void(OpenRequest&)> present = [](OpenRequest& request) { request.root.clear(); };
+  std::vector<Session> known{stands.session};
+  co_return co_await servers_.open(std::move(known), session_, std::move(present),
+                                   std::move(reconcile), patience);
+}
+
+void RingRebuild::found(const Label& label, Found block) {
+  if (!label.holds_block() || !label.leaf) return;
+  block.place.leaf = *label.leaf;
+  block.place.version = label.version;
+  block.backup = label.backup;
+  Found& present = blocks_[label.block];
+  const bool is_same = present.place.version == label.version;
+  if (present.place.version < label.version || (is_same && block.place.kind == Place::Kind::tree))
+    present = std::move(block);
+}
+
+Task<Status> RingRebuild::read_log() {
+  for (std::uint32_t first = 0; first < params_.log_slots;) {
+    const std::uint32_t count =
+        std::min<std::uint32_t>(rows_in_message(params_), params_.log_slots - first);
+    const ReadLogRequest request{session_.epoch, first, count};
+    S3O_CO_ASSIGN(const auto answer,
+                  co_await servers_.ask(1, ReadLogRequest::kType, encode(request)));
+    const auto log = decode<ReadLogAnswer>(answer.body());
+    if (!log || log->slots.size() != count)
+      co_return fail(Errc::corrupt, "server 1 answers nonsense");
+    for (const LoggedBlock& logged : log->slots) {
+      if (logged.access == 0) continue;
+      turns_ = std::max(turns_, logged.turn + 1);
+      const auto opened = sealer_.open(logged.sealed);
+      const auto label = opened ? read_label(opened->label) : std::nullopt;
+      if (!label) continue;
+      Found block{.place = {.kind = Place::Kind::top, .turn = logged.turn},
+                  .sealed = Bytes(logged.sealed.begin(), logged.sealed.end())};
+      found(*label, std::move(block));
+    }
+    first += count;
+  }
+  co_return Status{};
+}
+
+Task<Result<std::vector<HeldVersion>>> RingRebuild::layout() {
+  std::vector<HeldVersion> all;
+  for (BucketIndex from = 0;;) {
+    const LayoutRequest request{session_.epoch, from, LayoutRequest::kMost};
+    S3O_CO_ASSIGN(const auto answer,
+                  co_await servers_.ask(1, LayoutRequest::kType, encode(request)));
+    const auto part = decode<LayoutAnswer>(answer.body());
+    if (!part) co_return fail(Errc::corrupt, "server 1 answers nonsense");
+    if (part->versions.empty()) co_return all;
+    for (const HeldVersion& version : part->versions) {
+      if (version.bucket < from || level_of(version.bucket) < params_.top_levels)
+        co_return fail(Errc::corrupt, "server 1 answers nonsense");
+      from = version.bucket + 1;
+      all.push_back(version);
+    }
+  }
+}
+
+void RingRebuild::count_touches(const HeldVersion& version) {
+  const Points points = codec_.points(version.bucket, version.stamp);
+  unsigned touches = version.asked.count();
+  for (unsigned dummy = 0; dummy < params_.dummies(); ++dummy)
+    if (version.asked.has(points.of_dummy(params_.bucket_size, dummy)))
+      touches = std::max(touches, dummy + 1);
+  held_[version.bucket] = {version.stamp, std::min(touches, params_.dummies())};
+  asked_[version.bucket] = version.asked;
+}
+
+/// The part of each row that gives the labels.
+Task<Result<Bytes>> RingRebuild::fetch_heads(const HeldVersion& version) {
+  Bytes heads;
+  for (unsigned first = 0; first < params_.bucket_size;) {
+    const unsigned count =
+        std::min<unsigned>(rows_in_message(params_), params_.bucket_size - first);
+    const FetchRowsRequest request{.epoch = session_.epoch,
+                                   .bucket = version.bucket,
+                                   .stamp = version.stamp,
+                                   .first = static_cast<std::uint16_t>(first),
+                                   .count = static_cast<std::uint16_t>(count),
+                                   .width = OpaqueSealer::kHead};
+    S3O_CO_ASSIGN(const auto answer,
+                  co_await servers_.ask(1, FetchRowsRequest::kType, encode(request)));
+    const auto part = decode<FetchRowsAnswer>(answer.body());
+    if (!part || part->rows.size() != count * OpaqueSealer::kHead)
+      co_return fail(Errc::bad_request, "server 1 answers nonsense");
+    heads.insert(heads.end(), part->rows.begin(), part->rows.end());
+    first += count;
+  }
+  co_return heads;
+}
+
+Task<Status> RingRebuild::read_bucket(const HeldVersion& version) {
+  auto heads = co_await fetch_heads(version);
+  if (!heads && heads.error().code == Errc::corrupt) {
+    spdlog::error("bucket {}: {}: what it held is lost", version.bucket, heads.error().message);
+    ++damaged_;
+    co_return Status{};
+  }
+  if (!heads) co_return fail(heads.error());
+  constexpr std::size_t kWidth = OpaqueSealer::kHead;
+  const std::size_t rows = params_.bucket_size;
+  Bytes slots(rows * kWidth);
+  std::vector<const std::uint8_t*> from;
+  std::vector<std::uint8_t*> to;
+  for (std::size_t row = 0; row < rows; ++row) {
+    from.push_back(heads->data() + row * kWidth);
+    to.push_back(slots.data() + row * kWidth);
+  }
+  evaluate(from, codec_.points(version.bucket, version.stamp).first(rows), to, kWidth);
+  const unsigned level = level_of(version.bucket);
+  for (std::size_t slot = 0; slot < rows; ++slot) {
+    const auto head = sealer_.open_label({to[slot], kWidth});
+    const auto label = head ? read_label(*head) : std::nullopt;
+    // A filler, or what no client of this volume put there.
+    if (!label || !label->leaf || bucket_on_path(*label->leaf, level) != version.bucket) continue;
+    Found block{.place = {.kind = Place::Kind::tree,
+                          .level = static_cast<std::uint8_t>(level),
+                          .slot = static_cast<std::uint16_t>(slot)},
+                .sealed = {}};
+    found(*label, std::move(block));
+  }
+  co_return Status{};
+}
+
+Task<Result<RingRebuild::Rebuilt>> RingRebuild::finished(const SurveyAnswer& stands) {
+  Rebuilt out;
+  out.damaged = damaged_;
+  RingTree& tree = out.state.tree;
+  tree.tree_version = stands.rewrites;
+  tree.height = stands.height;
+  tree.written = tree.synced = turns_;
+  // Reshuffles are rewrites too, so an eviction that was due may count as done: the next sweep
+  // makes up for it.
+  tree.evictions = std::min<std::uint64_t>(stands.rewrites, params_.evictions_until(turns_));
+  out.state.sessions = {session_};
+  TopCache cache_slots(nullptr, params_.slot_size);
+  for (auto& [block, each] : blocks_) {
+    Place place = each.place;
+    if (place.kind == Place::Kind::top) {
+      place.cache_slot = cache_slots.take();
+      S3O_CO_TRY(cache_.write(place.cache_slot * std::uint64_t{params_.slot_size}, each.sealed));
+    } else {
+      HeldBucket& held = held_.at(place.bucket());
+      const Point point = codec_.points(place.bucket(), held.stamp).of_slot(place.slot);
+      if (asked_.at(place.bucket()).has(point))
+        held.touches = std::max(held.touches, params_.most_touches());
+    }
+    out.state.places.set(block, place);
+    if (each.backup) out.backup.push_back(block);
+  }
+  S3O_CO_TRY(cache_.sync());
+  out.state.buckets = std::move(held_);
+  co_return out;
+}
+
+}  // namespace s3oram::ring

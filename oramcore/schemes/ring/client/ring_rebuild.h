@@ -1,0 +1,64 @@
+// Rebuilds the client's state when vault.db and top.cache are lost, from what the server holds:
+// the whole log, and of every bucket version the labels of its slots. Of each block the newest
+// version counts; where a bucket and the log have the same one, the bucket's.
+//
+// The server's maps of asked points say which dummies are used up. A bucket in which the only copy
+// of a block lies at a point that was asked for (an access was cut short there) counts as used up:
+// it is rewritten before anything is asked of it.
+#pragma once
+
+#include "oramcore/schemes/ring/client/ring_engine.h"
+
+namespace s3oram::ring {
+
+class RingRebuild {
+ public:
+  /// `cache` is top.cache, which is written over.
+  RingRebuild(const RingEnvironment& environment, const VolumeId& volume,
+              const VolumeParams& params, const Seed& sealing_key, File& cache);
+
+  struct Rebuilt {
+    RingState::Loaded state;      // for RingState::put_all()
+    std::vector<BlockId> backup;  // blocks that were written as parts of a backup, ascending
+    std::uint64_t damaged = 0;    // buckets whose rows cannot be had: what they held is lost
+  };
+  /// Shuts any other client of the volume out. `progress` is called with buckets read, of how many.
+  /// Errors: unreachable, wrong_volume, corrupt ...
+  Task<Result<Rebuilt>> run(
+      Duration patience,
+      std::function<void(std::uint64_t looked_at, std::uint64_t of)> progress = {});
+  /// Ends run() soon.
+  void stop() { servers_.stop(); }
+
+ private:
+  struct Found {
+    Place place;
+    bool backup = false;
+    Bytes sealed;  // of the log's
+  };
+  Task<Result<SurveyAnswer>> survey(Duration patience);
+  Task<Status> open_session(const SurveyAnswer& stands, Duration patience);
+  Task<Status> read_log();
+  Task<Result<std::vector<HeldVersion>>> layout();
+  Task<Status> read_bucket(const HeldVersion& version);
+  Task<Result<Bytes>> fetch_heads(const HeldVersion& version);
+  void found(const Label& label, Found block);
+  void count_touches(const HeldVersion& version);
+  Task<Result<Rebuilt>> finished(const SurveyAnswer& stands);
+
+  RingEnvironment environment_;
+  const VolumeId volume_;
+  const Params params_;
+  const OpaqueSealer sealer_;
+  const BucketCodec codec_;
+  File& cache_;
+  Servers servers_;
+  Session session_;
+  std::map<BlockId, Found> blocks_;
+  std::map<BucketIndex, HeldBucket> held_;
+  std::map<BucketIndex, AskedPoints> asked_;
+  Turn turns_ = 0;
+  std::uint64_t damaged_ = 0;
+};
+
+}  // namespace s3oram::ring

@@ -1,0 +1,372 @@
+// Evictions and early reshuffles: buckets are fetched, what lies in them is placed again, sealed
+// again at new secret points, and stored beside the old versions; then prepare, decide, commit and
+// release as docs/durability.md has it (Rule::decide_first).
+//
+// Evictions that follow each other touch disjoint buckets, so several are fetched and stored at a
+// time. They are decided in order.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "oramcore/base/rules.h"
+#include "oramcore/schemes/ring/client/ring_engine.h"
+
+namespace s3oram::ring {
+namespace {
+
+constexpr std::size_t kAtATime = 2;    // one's rows come down while the other's go up
+constexpr unsigned kFetchesAgain = 2;  // of rows that are not what was stored
+
+}  // namespace
+
+struct RingEngine::Rewrite {
+  std::uint64_t number = 0;
+  bool is_eviction = false;
+  Leaf leaf = 0;                 // of the path
+  unsigned first = 0, last = 0;  // levels of it: of a reshuffle, one
+};
+
+/// What is in the buckets of a rewrite, and of the top what goes into them.
+struct RingEngine::Moved {
+  EvictionPath path;
+  std::map<BlockId, OpenedBlock> blocks;
+  std::vector<Candidate> lost;
+};
+
+/// Those that are due and whose buckets nobody else writes: reshuffles first, because accesses wait
+/// for them.
+void RingEngine::begin_rewrites() {
+  while (!dead_ && rewriting_ < kAtATime) {
+    const auto reshuffle = std::ranges::find_if(
+        to_reshuffle_, [this](BucketIndex bucket) { return !busy_.contains(group_of(bucket)); });
+    if (reshuffle != to_reshuffle_.end()) {
+      const BucketIndex bucket = *reshuffle;
+      to_reshuffle_.erase(reshuffle);
+      const unsigned level = level_of(bucket);
+      if (held_.at(bucket).touches < params_.most_touches()) continue;  // an eviction was faster
+      begin_rewrite({.number = next_rewrite_++, .leaf = bucket, .first = level, .last = level});
+      continue;
+    }
+    if (!may_evict_ || !opened_ || next_eviction_ >= params_.evictions_until(tree_.written) ||
+        busy_.contains(group_of(next_eviction_)))
+      return;
+    const Leaf leaf = next_eviction_++;
+    if (!eviction_begun_) eviction_begun_ = environment_.clock.now();
+    begin_rewrite({.number = next_rewrite_++,
+                   .is_eviction = true,
+                   .leaf = leaf,
+                   .first = params_.top_levels,
+                   .last = tree_.height});
+  }
+}
+
+void RingEngine::begin_rewrite(Rewrite begun) {
+  ++rewriting_;
+  busy_.insert(group_of(begun.leaf));
+  start(rewrite(begun));
+}
+
+Task<void> RingEngine::rewrite(Rewrite begun) {
+  while (!dead_) {
+    const Status done = co_await rewrite_once(begun);
+    if (done || dead_) break;
+    metrics_.eviction_retries.add();
+    if (told_of_rewrite_.pass(environment_.clock.now()))
+      spdlog::warn("eviction {} is tried again: {}{}", begun.number, done.error().message,
+                   told_of_rewrite_.more());
+    co_await environment_.clock.sleep(Servers::kRetryAfter);
+  }
+  busy_.erase(group_of(begun.leaf));
+  if (--rewriting_ == 0) eviction_begun_.reset();
+  changed_.notify_all();
+  begin_rewrites();
+}
+
+/// One attempt, made of fresh stamps, points, nonces and fillers.
+Task<Status> RingEngine::rewrite_once(const Rewrite& rewrite) {
+  EvictionId id{rewrite.number, {}};
+  environment_.random.fill(id.attempt);
+  S3O_CO_ASSIGN(Moved moved, co_await fetch(rewrite));
+  const EvictionPlan plan = plan_eviction(moved.path);
+  for (const Candidate& each : plan.left)
+    if (places_.get(each.block).kind == Place::Kind::tree)
+      die({Errc::failed, fmt::format("eviction {} has no room for block {} of the server",
+                                     rewrite.number, each.block)});
+  if (dead_) co_return fail(*dead_);
+  Status status = co_await store(rewrite, id, plan, moved);
+  while (!dead_ && installed_ != rewrite.number) co_await changed_.wait();
+  if (dead_) co_return fail(*dead_);
+  unsigned next_height = tree_.height;
+  if (status && rewrite.is_eviction && wants_to_grow() && co_await reserve(tree_.height + 1))
+    ++next_height;
+  if (status) status = co_await prepare(rewrite, id, next_height);
+  if (dead_) co_return fail(*dead_);
+  if (!status) {
+    S3O_CO_TRY(co_await servers_.ask_all(DiscardRequest::kType,
+                                         encode(DiscardRequest{session_.epoch, id})));
+    attempt_.reset();
+    co_return status;
+  }
+  // What leaves the top is in buckets from here on; what stays must survive a power cut.
+  S3O_CO_TRY(co_await sync_cache());
+  decide(rewrite, id, plan, moved, next_height);
+  co_return co_await install(rewrite, id);
+}
+
+// ---- what is there
+
+Task<Result<RingEngine::Moved>> RingEngine::fetch(const Rewrite& rewrite) {
+  Moved moved;
+  moved.path.leaf = rewrite.leaf;
+  moved.path.top_levels = rewrite.first;
+  moved.path.height = rewrite.last;
+  moved.path.bucket_size = params_.bucket_size;
+  for (unsigned level = rewrite.first; level <= rewrite.last; ++level) {
+    moved.path.residents.emplace_back();
+    S3O_CO_TRY(co_await fetch_bucket(bucket_on_path(rewrite.leaf, level), moved));
+  }
+  if (rewrite.is_eviction) S3O_CO_TRY(co_await fetch_top(rewrite, moved));
+  // What was accessed meanwhile lies in the top, perhaps in this very group.
+  const auto is_over = [this](const Candidate& each) {
+    return places_.get(each.block).version != each.version;
+  };
+  for (auto& bucket : moved.path.residents) std::erase_if(bucket, is_over);
+  std::erase_if(moved.path.top, is_over);
+  std::erase_if(moved.lost, is_over);
+  co_return moved;
+}
+
+Task<Status> RingEngine::fetch_top(const Rewrite& rewrite, Moved& to) {
+  std::vector<BlockId> top;
+  for (const auto& [turn, block] : places_.top())
+    if (group_of(places_.get(block).leaf) == group_of(rewrite.leaf)) top.push_back(block);
+  for (const BlockId block : top) {
+    const Place place = places_.get(block);
+    if (place.kind != Place::Kind::top || group_of(place.leaf) != group_of(rewrite.leaf)) continue;
+    auto found = co_await read_top(block, place);
+    if (dead_) co_return fail(*dead_);
+    if (places_.get(block) != place) continue;  // accessed meanwhile
+    if (!found) {
+      mark_unreadable(block);
+      continue;
+    }
+    to.path.top.push_back({block, place.version, place.leaf});
+    to.blocks[block] = std::move(*found);
+  }
+  co_return Status{};
+}
+
+/// Rows that cannot be had, or do not fit, cost the blocks that lie there: they are named, and the
+/// bucket is rewritten with what there is.
+Task<Status> RingEngine::fetch_bucket(BucketIndex bucket, Moved& to) {
+  const auto held = held_.find(bucket);
+  if (held == held_.end()) co_return Status{};
+  const VersionStamp stamp = held->second.stamp;
+  const std::vector<BlockId> residents = places_.in_bucket(bucket);
+  std::vector<std::uint16_t> slots;
+  std::vector<Candidate> candidates;
+  for (const BlockId block : residents) {
+    slots.push_back(places_.get(block).slot);
+    candidates.push_back(places_.candidate(block));
+  }
+  Result<std::vector<Bytes>> found;
+  for (unsigned again = 0; again <= kFetchesAgain; ++again) {
+    auto rows = co_await fetch_rows(bucket, stamp);
+    if (dead_) co_return fail(*dead_);
+    if (!rows && rows.error().code != Errc::corrupt) co_return fail(rows.error());
+    if (rows)
+      found = co_await offload(environment_.pool,
+                               [&] { return codec_.decode(bucket, stamp, *rows, slots); });
+    else
+      found = fail(rows.error());
+    if (found) break;
+  }
+  if (!found) spdlog::error("bucket {}: {}: its blocks are lost", bucket, found.error().message);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate& each = candidates[i];
+    auto block = found ? opened((*found)[i], each.block, each.version)
+                       : Result<OpenedBlock>(fail(Errc::corrupt, "lost"));
+    if (!block) {
+      to.lost.push_back(each);
+      continue;
+    }
+    to.blocks[each.block] = std::move(*block);
+    to.path.residents.back().push_back(each);
+  }
+  co_return Status{};
+}
+
+Task<Result<Bytes>> RingEngine::fetch_rows(BucketIndex bucket, VersionStamp stamp) {
+  const std::uint16_t at_once = rows_in_message(params_);
+  std::vector<Task<Result<Payload>>> asking;
+  for (unsigned first = 0; first < params_.bucket_size; first += at_once) {
+    const FetchRowsRequest request{.epoch = session_.epoch,
+                                   .bucket = bucket,
+                                   .stamp = stamp,
+                                   .first = static_cast<std::uint16_t>(first),
+                                   .count = static_cast<std::uint16_t>(
+                                       std::min<unsigned>(at_once, params_.bucket_size - first)),
+                                   .width = 0};
+    asking.push_back(servers_.ask(kServer, FetchRowsRequest::kType, encode(request)));
+  }
+  const auto answers = co_await all(std::move(asking));
+  Bytes rows;
+  for (const auto& answer : answers) {
+    if (!answer && answer.error().code == Errc::former_view) die(answer.error());
+    if (!answer) co_return fail(answer.error());
+    const auto part = decode<FetchRowsAnswer>(answer->body());
+    if (!part) co_return fail(Errc::corrupt, "server {} answers nonsense", kServer);
+    rows.insert(rows.end(), part->rows.begin(), part->rows.end());
+  }
+  co_return rows;
+}
+
+// ---- what will be there
+
+Task<Status> RingEngine::store(const Rewrite& rewrite, const EvictionId& id,
+                               const EvictionPlan& plan, Moved& moved) {
+  for (unsigned level = rewrite.first; level <= rewrite.last; ++level) {
+    const BucketIndex bucket = bucket_on_path(rewrite.leaf, level);
+    std::vector<OpenedBlock> contents;
+    for (const Candidate& each : plan.buckets[level - rewrite.first]) {
+      OpenedBlock& block = contents.emplace_back(std::move(moved.blocks.at(each.block)));
+      block.label.leaf = each.leaf;
+    }
+    const Seed seed = environment_.random.seed();
+    Bytes rows = co_await offload(environment_.pool, [&] {
+      Prg random(seed, as_bytes("ring bucket"));
+      OpaqueSealer sealer(sealing_key_, random);
+      std::vector<Bytes> sealed;
+      for (const OpenedBlock& each : contents)
+        sealed.push_back(sealed_block(sealer, each.label, each.content));
+      return codec_.encode(bucket, stamp_of(id.attempt), sealed, random);
+    });
+    if (dead_) co_return fail(*dead_);
+    S3O_CO_TRY(co_await store_bucket(bucket, id, std::move(rows)));
+  }
+  co_return Status{};
+}
+
+Task<Status> RingEngine::store_bucket(BucketIndex bucket, const EvictionId& id, Bytes rows) {
+  const std::size_t at_once = rows_in_message(params_) * std::size_t{params_.row_size};
+  std::vector<Task<Result<Payload>>> asking;
+  for (std::size_t at = 0; at < rows.size(); at += at_once) {
+    const StoreRowsRequest request{
+        .epoch = session_.epoch,
+        .id = id,
+        .bucket = bucket,
+        .first = static_cast<std::uint16_t>(at / params_.row_size),
+        .rows = ByteSpan(rows).subspan(at, std::min(at_once, rows.size() - at))};
+    asking.push_back(servers_.ask_once(kServer, StoreRowsRequest::kType, encode(request)));
+  }
+  const auto answers = co_await all(std::move(asking));
+  for (const auto& answer : answers) {
+    if (answer) continue;
+    if (answer.error().code == Errc::bad_request || answer.error().code == Errc::fenced)
+      die(answer.error());
+    co_return fail(answer.error());
+  }
+  co_return Status{};
+}
+
+Task<Status> RingEngine::prepare(const Rewrite& rewrite, const EvictionId& id,
+                                 unsigned next_height) {
+  PrepareRequest request{.epoch = session_.epoch,
+                         .id = id,
+                         .next_height = static_cast<std::uint8_t>(next_height),
+                         .buckets = {}};
+  for (unsigned level = rewrite.first; level <= rewrite.last; ++level)
+    request.buckets.push_back(bucket_on_path(rewrite.leaf, level));
+  attempt_ = id;
+  auto answer = co_await servers_.ask_once(kServer, PrepareRequest::kType, encode(request));
+  if (answer) co_return Status{};
+  const Errc code = answer.error().code;
+  if (code == Errc::fenced || code == Errc::stale_vault || code == Errc::bad_request)
+    die(answer.error());
+  co_return fail(answer.error());
+}
+
+/// From here on the new view is the truth, and the next commit makes it so for good. Blocks that
+/// were accessed meanwhile keep their newer places.
+void RingEngine::decide(const Rewrite& rewrite, const EvictionId& id, const EvictionPlan& plan,
+                        const Moved& moved, unsigned next_height) {
+  const auto is_still = [this](const Candidate& each) {
+    return places_.get(each.block).version == each.version;
+  };
+  for (unsigned level = rewrite.first; level <= rewrite.last; ++level) {
+    const auto& bucket = plan.buckets[level - rewrite.first];
+    for (std::size_t slot = 0; slot < bucket.size(); ++slot) {
+      if (!is_still(bucket[slot])) continue;
+      mark_readable(bucket[slot].block);  // it has opened, and has a new point
+      set_place(bucket[slot].block, {.kind = Place::Kind::tree,
+                                     .leaf = bucket[slot].leaf,
+                                     .version = bucket[slot].version,
+                                     .level = static_cast<std::uint8_t>(level),
+                                     .slot = static_cast<std::uint16_t>(slot)});
+    }
+    pending_.buckets[bucket_on_path(rewrite.leaf, level)] = {stamp_of(id.attempt), 0};
+  }
+  for (const Candidate& each : moved.lost) {
+    if (!is_still(each)) continue;
+    set_place(each.block, {.kind = Place::Kind::lost, .version = each.version});
+    mark_unreadable(each.block);
+  }
+  flipping_.insert(group_of(rewrite.leaf));
+  tree_.tree_version = rewrite.number + 1;
+  tree_.height = next_height;
+  tree_.evictions += rewrite.is_eviction;
+  tree_.last_decided = id;
+}
+
+Task<Status> RingEngine::install(const Rewrite& rewrite, const EvictionId& id) {
+  if (rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
+  attempt_.reset();
+  auto committed =
+      co_await servers_.ask_all(MessageType::commit, encode(CommitRequest{session_.epoch, id}));
+  if (!committed) die(committed.error());
+  if (dead_) co_return fail(*dead_);
+  if (!rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
+  for (unsigned level = rewrite.first; level <= rewrite.last; ++level)
+    held_[bucket_on_path(rewrite.leaf, level)] = {stamp_of(id.attempt), 0};
+  flipping_.erase(group_of(rewrite.leaf));
+  installed_ = rewrite.number + 1;
+  if (rewrite.is_eviction) {
+    ++evictions_done_;
+    ++evictions_;
+    metrics_.evictions.add();
+    if (eviction_begun_)
+      metrics_.eviction_seconds.observe(environment_.clock.now() - *eviction_begun_);
+    eviction_begun_ = environment_.clock.now();
+  }
+  count_room();
+  changed_.notify_all();
+  co_return co_await servers_.ask_all(MessageType::release,
+                                      encode(ReleaseRequest{session_.epoch, id}));
+}
+
+// ---- looking at everything
+
+Task<Result<Healed>> RingEngine::scrub(Engine::ScrubProgress progress) {
+  Healed healed;
+  std::vector<BucketIndex> buckets;
+  for (const auto& [bucket, held] : held_) buckets.push_back(bucket);
+  std::uint64_t looked_at = 0;
+  for (const BucketIndex bucket : buckets) {
+    while (!dead_ && busy_.contains(group_of(bucket))) co_await changed_.wait();
+    if (dead_) co_return fail(*dead_);
+    const CheckRequest request{session_.epoch, bucket, held_.at(bucket).stamp};
+    auto answer = co_await servers_.ask(kServer, CheckRequest::kType, encode(request));
+    ++looked_at;
+    if (!answer && answer.error().code == Errc::former_view) continue;  // rewritten by now
+    if (!answer) co_return fail(answer.error());
+    const auto checked = decode<CheckAnswer>(answer->body());
+    if (!checked) co_return fail(Errc::corrupt, "server {} answers nonsense", kServer);
+    if (checked->rebuilt > 0) healed.shares[kServer] += checked->rebuilt;
+    healed.lost += checked->lost;
+    metrics_.healed_slots.add(checked->rebuilt);
+    if (progress) progress(looked_at, buckets.size(), healed);
+  }
+  co_return healed;
+}
+
+}  // namespace s3oram::ring

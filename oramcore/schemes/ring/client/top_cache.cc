@@ -1,0 +1,40 @@
+// The file of the tree's top, and which of its slots are in use.
+#include "oramcore/schemes/ring/client/top_cache.h"
+
+#include "oramcore/base/rules.h"
+
+namespace s3oram::ring {
+
+void TopCache::use(CacheSlot slot) {
+  while (used_.size() <= slot) {
+    free_.insert(static_cast<CacheSlot>(used_.size()));
+    used_.push_back(false);
+  }
+  used_[slot] = true;
+  free_.erase(slot);
+}
+
+CacheSlot TopCache::take() {
+  if (!rule_holds(Rule::cache_after_commit) && !given_back_.empty())
+    return given_back_.extract(given_back_.begin()).value();
+  const CacheSlot slot = free_.empty() ? static_cast<CacheSlot>(used_.size()) : *free_.begin();
+  use(slot);
+  return slot;
+}
+
+void TopCache::committed(std::set<CacheSlot> freed) {
+  for (const CacheSlot slot : freed) used_[slot] = false;
+  free_.merge(freed);
+}
+
+Result<Bytes> TopCache::read(CacheSlot slot) {
+  Bytes sealed(slot_size_);
+  S3O_TRY(file_->read(slot * std::uint64_t{slot_size_}, sealed));
+  return sealed;
+}
+
+Status TopCache::write(CacheSlot slot, ByteSpan sealed) {
+  return file_->write(slot * std::uint64_t{slot_size_}, sealed);
+}
+
+}  // namespace s3oram::ring

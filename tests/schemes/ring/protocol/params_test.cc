@@ -1,0 +1,106 @@
+// The numbers of a ring volume.
+#include "oramcore/schemes/ring/protocol/params.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "oramcore/protocol/store_size.h"
+
+namespace s3oram::ring {
+namespace {
+
+const VolumeParams kHome{.scheme = {0, 1},
+                         .block_size = 128 << 10,
+                         .bucket_size = 32,
+                         .evict_every = 46,
+                         .evictor = Evictor::polynomial,
+                         .privacy = Privacy::computational,
+                         .first_height = 5,
+                         .top_levels = 5};
+
+TEST(RingParams, AreChecked) {
+  EXPECT_TRUE(check_params(kHome));
+  const auto refused = [](auto change, const char* named) {
+    VolumeParams params = kHome;
+    change(params);
+    const Status status = check_params(params);
+    ASSERT_FALSE(status) << named;
+    EXPECT_EQ(status.error().code, Errc::usage);
+    EXPECT_NE(status.error().message.find(named), std::string::npos) << status.error().message;
+  };
+  refused([](VolumeParams& p) { p.block_size = 511; }, "block size");
+  refused([](VolumeParams& p) { p.block_size = (1 << 20) + 1; }, "blocks");
+  refused([](VolumeParams& p) { p.bucket_size = 0; }, "bucket");
+  refused([](VolumeParams& p) { p.bucket_size = 129; }, "rows");
+  refused([](VolumeParams& p) { p.evict_every = 0; }, "evictions");
+  refused([](VolumeParams& p) { p.top_levels = 0; }, "levels");
+  refused([](VolumeParams& p) { p.top_levels = 17; }, "levels");
+  refused([](VolumeParams& p) { p.first_height = 4; }, "height");
+  refused([](VolumeParams& p) { p.scheme = {1, 3}; }, "server");
+  refused([](VolumeParams& p) { p.stash_slots = 32; }, "stash");
+  refused([](VolumeParams& p) { p.privacy = Privacy::information_theoretic; }, "seeds");
+  refused([](VolumeParams& p) { p.top_levels = p.first_height = 14; }, "log");
+}
+
+TEST(RingParams, TheFirstDifferenceIsNamed) {
+  VolumeParams other = kHome;
+  EXPECT_EQ(difference(other, kHome), "");
+  other.top_levels = 6;
+  EXPECT_EQ(difference(other, kHome), "top_levels 6 instead of 5");
+}
+
+TEST(RingParams, TheTopIsTheLargestThatFits) {
+  for (const std::uint64_t bytes : {256ull << 20, 512ull << 20, 3ull << 30}) {
+    VolumeParams params = kHome;
+    params.top_levels = static_cast<std::uint8_t>(top_levels_for(kHome, bytes));
+    EXPECT_LE(cache_bytes(params), bytes);
+    ++params.top_levels;
+    EXPECT_GT(cache_bytes(params), bytes);
+  }
+  EXPECT_EQ(top_levels_for(kHome, 256 << 20), 5u);
+  EXPECT_EQ(top_levels_for(kHome, 512 << 20), 6u);
+  EXPECT_EQ(top_levels_for(kHome, 1 << 20), 0u);
+}
+
+// The page's figures: 40 GB of 128 KiB.
+TEST(RingParams, AnAccessCostsWhatIsPromised) {
+  VolumeParams params = kHome;
+  params.top_levels = 6;
+  const unsigned height = height_for(params, (40ull << 30) / params.block_size);
+  EXPECT_EQ(height, 14u);
+  const AccessCost cost = access_cost(params, height);
+  EXPECT_LE(cost.up, 9);
+  EXPECT_LE(cost.down, 19);
+  EXPECT_LE(cost.read_down, 11);
+}
+
+TEST(RingParams, TheStoreIsThreeTimesTheDataAndTheLog) {
+  VolumeParams params = kHome;
+  for (const unsigned height : {10u, 14u}) {
+    const double data = static_cast<double>(capacity(height, params.evict_every)) *
+                        static_cast<double>(params.block_size);
+    const double log = params.log_slots() * static_cast<double>(params.stored_slot());
+    EXPECT_LE(static_cast<double>(store_bytes(params, height)) - log, 3.0 * data) << height;
+  }
+}
+
+// A touch is an access through the bucket. Between two evictions of a bucket at level h there are
+// A·2^h accesses, and each comes through it with probability 2^-h.
+TEST(RingParams, DummiesLastUntilTheNextEviction) {
+  const auto log2_tail = [](double mean, unsigned above) {
+    double sum = 0, term = 1;
+    for (unsigned k = above + 1; k < above + 2000; ++k) {
+      sum += term;
+      term *= mean / (k + 1);
+    }
+    return (-mean + (above + 1) * std::log(mean) - std::lgamma(above + 2.0) + std::log(sum)) /
+           std::log(2.0);
+  };
+  const unsigned dummies = Params(kHome).dummies();
+  EXPECT_LT(log2_tail(kHome.evict_every, dummies), -255);
+  EXPECT_LT(log2_tail(2.0 * kHome.evict_every, dummies), -97);  // a sweep behind
+}
+
+}  // namespace
+}  // namespace s3oram::ring

@@ -1,0 +1,632 @@
+// The whole protocol of ring in one process: random accesses against what they must hold, crashes
+// of either party at any moment, and what the server sees.
+#include "oramcore/schemes/ring/client/ring_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "tests/base/good.h"
+#include "tests/schemes/ring/sim/ring_world.h"
+#include "tests/sim/ledger.h"
+
+namespace s3oram::ring::test {
+namespace {
+
+using s3oram::test::Ledger;
+
+const VolumeParams kShapes[] = {small_ring(4, 3, 1), small_ring(8, 6, 2), small_ring(16, 12, 3),
+                                small_ring(2, 1, 1), small_ring(8, 6, 1, 4)};
+
+/// Drives a world with random operations and remembers what every block must hold.
+class Driver {
+ public:
+  Driver(RingWorld& world, std::uint64_t seed) : world_(world), random_(seed) {}
+
+  void operate(std::size_t count, BlockId blocks, std::size_t at_once) {
+    std::size_t ended = 0, begun = 0;
+    while (ended < count) {
+      while (begun < count && begun - ended < at_once) {
+        ++begun;
+        begin(random_() % blocks, ended);
+      }
+      const std::size_t before = ended;
+      world_.run_until([&] { return ended > before || ended == begun; });
+    }
+  }
+  void check_all(BlockId blocks) {
+    for (BlockId block = 0; block < blocks; ++block) {
+      auto got = world_.read(block);
+      ASSERT_TRUE(got) << got.error().message;
+      ASSERT_EQ(*got, wanted(block)) << "block " << block;
+    }
+  }
+
+ private:
+  void begin(BlockId block, std::size_t& ended) {
+    switch (random_() % 5) {
+      case 0:
+      case 1:
+        held_[block] = pattern(block, ++generation_, world_.params().block_size);
+        world_.engine().write(block, held_[block], [&ended](Status status) {
+          EXPECT_TRUE(status) << status.error().message;
+          ++ended;
+        });
+        return;
+      case 2:
+        held_.erase(block);
+        world_.engine().discard(block);
+        ++ended;
+        return;
+      default:
+        world_.engine().read(block, [&ended, block, wanted = wanted(block)](Result<Bytes> got) {
+          ++ended;
+          ASSERT_TRUE(got) << got.error().message;
+          EXPECT_EQ(*got, wanted) << "block " << block;
+        });
+    }
+  }
+  Bytes wanted(BlockId block) const {
+    const auto found = held_.find(block);
+    return found == held_.end() ? Bytes(world_.params().block_size) : found->second;
+  }
+  RingWorld& world_;
+  std::mt19937_64 random_;
+  std::uint64_t generation_ = 0;
+  std::map<BlockId, Bytes> held_;
+};
+
+class RingEngines : public testing::TestWithParam<std::tuple<VolumeParams, int>> {};
+std::string shape_name(const testing::TestParamInfo<std::tuple<VolumeParams, int>>& test) {
+  const auto& [params, seed] = test.param;
+  return fmt::format("Z{}A{}k{}h{}s{}", params.bucket_size, params.evict_every, params.top_levels,
+                     params.first_height, seed);
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, RingEngines,
+                         testing::Combine(testing::ValuesIn(kShapes), testing::Values(1, 2)),
+                         shape_name);
+
+TEST_P(RingEngines, HoldWhatWasWrittenAndFindItAgain) {
+  const auto [params, seed] = GetParam();
+  RingWorld world(params, static_cast<std::uint64_t>(seed));
+  world.pool.shuffle = seed == 2;
+  Driver driver(world, static_cast<std::uint64_t>(seed));
+  constexpr BlockId kBlocks = 100;
+  for (int session = 0; session < 3; ++session) {
+    ASSERT_GOOD(world.open_client());
+    driver.operate(300, kBlocks, session == 0 ? 1 : 20);
+    ASSERT_GOOD(world.commit());
+    driver.check_all(kBlocks);
+    EXPECT_GT(world.engine().status().evictions, 0u);
+    ASSERT_GOOD(world.close_client());
+    ASSERT_GOOD(world.stop_server());
+    world.start_server();
+  }
+  ASSERT_GOOD(world.open_client());
+  driver.check_all(kBlocks);
+  const RingStatus status = world.engine().status();
+  EXPECT_LE(status.blocks, status.capacity);
+  EXPECT_EQ(status.unreadable, 0u);
+  ASSERT_GOOD(world.close_client());
+}
+
+// ---- crashes
+
+/// Kills parties at random moments, or cuts their power; what was committed is there afterwards.
+class Crashes {
+ public:
+  Crashes(const VolumeParams& params, std::uint64_t seed)
+      : world_(params, seed), random_(seed), ledger_(params.block_size) {
+    world_.pool.shuffle = true;
+    world_.network.faults = {.lost = 0.02, .doubled = 0.02, .late = 0.05};
+  }
+
+  void run(int rounds) {
+    for (int round = 0; round < rounds && !testing::Test::HasFailure(); ++round) {
+      open();
+      arm();
+      work();
+      if (!world_.runs(kClient)) ledger_.crashed();
+      if (world_.runs(kClient) && random_() % 2 == 0) {
+        world_.kill(kClient);
+        ledger_.crashed();
+      }
+    }
+    open();
+    for (BlockId block = 0; block < kBlocks; ++block) check(block);
+  }
+
+ private:
+  static constexpr BlockId kBlocks = 40;
+
+  void start_server() {
+    while (!world_.runs(kServer))
+      if (Status started = world_.try_start_server(); !started && world_.runs(kServer))
+        FAIL() << started.error().message;
+  }
+  void open() {
+    while (!world_.runs(kClient)) {
+      start_server();
+      std::optional<Status> opened;
+      world_.begin_open_client([&](Status status) { opened.emplace(std::move(status)); });
+      world_.run_until([&] {
+        if (!world_.runs(kServer)) start_server();
+        return opened.has_value() || !world_.runs(kClient);
+      });
+      if (opened) {
+        ASSERT_GOOD(*opened);
+      }
+    }
+  }
+  void arm() {
+    const Party victim = random_() % 2 == 0 ? kClient : kServer;
+    world_.disk(victim).cut_after(1 + random_() % 400);
+  }
+  /// Until somebody dies, or enough was done.
+  void work() {
+    std::size_t ended = 0, begun = 0;
+    const bool* alive = nullptr;
+    auto living = std::make_shared<bool>(true);
+    world_.on_death = [living](Party party) {
+      if (party == kClient) *living = false;
+    };
+    alive = living.get();
+    while (*alive && ended < 60) {
+      while (*alive && begun < 60 && begun - ended < 6) {
+        ++begun;
+        begin(random_() % kBlocks, ended, living);
+      }
+      world_.run_until([&, before = ended] {
+        if (!world_.runs(kServer)) start_server();
+        return ended > before || !*alive;
+      });
+    }
+    world_.on_death = {};
+    // What a dead client was asked ends in its ghost, that nobody hears.
+    world_.settle();
+  }
+  void begin(BlockId block, std::size_t& ended, std::shared_ptr<bool> living) {
+    const auto counted = [&ended, living] {
+      if (*living) ++ended;
+    };
+    switch (random_() % 4) {
+      case 0:
+      case 1: {
+        Bytes content = pattern(block, ++generation_, world_.params().block_size);
+        const auto number = ledger_.wrote(block, content);
+        world_.engine().write(block, std::move(content),
+                              [this, counted, block, number, living](Status status) {
+                                if (!*living) return;
+                                if (status) ledger_.acknowledged(block, number);
+                                counted();
+                              });
+        return;
+      }
+      case 2: {
+        const auto covers = ledger_.snapshot();
+        world_.engine().commit([this, counted, covers, living](Status status) {
+          if (!*living) return;
+          if (status) ledger_.committed(covers);
+          counted();
+        });
+        return;
+      }
+      default:
+        world_.engine().read(block, [this, counted, block, living](Result<Bytes> got) {
+          if (!*living) return;
+          ASSERT_TRUE(got) << got.error().message;
+          EXPECT_TRUE(ledger_.may_be(block, *got)) << "block " << block;
+          counted();
+        });
+    }
+  }
+  void check(BlockId block) {
+    auto got = world_.read(block);
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_TRUE(ledger_.may_be(block, *got)) << "block " << block;
+  }
+
+  RingWorld world_;
+  std::mt19937_64 random_;
+  Ledger ledger_;
+  std::uint64_t generation_ = 0;
+};
+
+class RingCrashes : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Seeds, RingCrashes, testing::Range(1, 25));
+
+TEST_P(RingCrashes, LoseNothingThatWasCommitted) {
+  const auto seed = static_cast<std::uint64_t>(GetParam());
+  Crashes crashes(kShapes[seed % std::size(kShapes)], seed);
+  crashes.run(12);
+}
+
+// ---- what the server sees
+
+/// Remembers what was asked of each bucket version, and by which turn.
+class Observer {
+ public:
+  explicit Observer(RingWorld& world) {
+    world.network.observer = [this](Party from, Party, const Bytes& message) {
+      if (from == kClient && is_question(message)) saw(message);
+    };
+  }
+  std::size_t repeated = 0, accesses = 0;
+  std::map<VersionStamp, unsigned> touches;
+  std::map<std::pair<MessageType, std::size_t>, std::size_t> shapes;
+
+ private:
+  void saw(const Bytes& message) {
+    const auto type = static_cast<MessageType>(message[2] | message[3] << 8);
+    const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
+    if (type == MessageType::write_root) ++shapes[{type, message.size()}];
+    if (type != MessageType::retrieve) return;
+    const auto request = decode<RetrieveRequest>(body);
+    ASSERT_TRUE(request);
+    ++accesses;
+    for (const Ask& ask : request->asks) {
+      const auto [first, is_new] =
+          asked_.try_emplace({ask.bucket, ask.stamp, ask.point}, request->turn);
+      if (is_new) ++touches[ask.stamp ^ ask.bucket << 1];
+      repeated += first->second != request->turn;
+    }
+  }
+  std::map<std::tuple<BucketIndex, VersionStamp, Point>, Turn> asked_;
+};
+
+TEST(RingView, NoPointOfAVersionIsAskedForByTwoAccesses) {
+  RingWorld world(small_ring(8, 6, 2), 5);
+  Observer observer(world);
+  Driver driver(world, 5);
+  for (int session = 0; session < 3; ++session) {
+    ASSERT_GOOD(world.open_client());
+    driver.operate(300, 30, 4);
+    ASSERT_GOOD(world.commit());
+    // In the middle of an access.
+    world.engine().read(3, [](Result<Bytes>) {});
+    world.step();
+    world.kill(kClient);
+    world.settle();
+  }
+  EXPECT_GT(observer.accesses, 600u);
+  EXPECT_EQ(observer.repeated, 0u);
+}
+
+TEST(RingView, ReadsWritesAndAccessesToNothingLookAlike) {
+  const auto shapes = [](int what) {
+    RingWorld world(small_ring(8, 6, 2), 9);
+    Observer observer(world);
+    EXPECT_TRUE(world.open_client());
+    for (BlockId block = 0; block < 60; ++block)
+      EXPECT_TRUE(what == 0 ? world.write(block % 7, Bytes(512, 1)).has_value()
+                            : world.read(what == 1 ? 3 : 1000 + block).has_value());
+    EXPECT_TRUE(world.close_client());
+    return std::pair(observer.accesses, observer.shapes);
+  };
+  EXPECT_EQ(shapes(0), shapes(1));
+  EXPECT_EQ(shapes(0), shapes(2));
+}
+
+// A bucket that is touched until its dummies are used up is written again before it is asked once
+// more. Here as many touches as there are dummies are usual.
+TEST(RingView, ABucketWithoutDummiesIsWrittenAgain) {
+  RingWorld world(small_ring(128, 126, 1), 3);
+  Observer observer(world);
+  ASSERT_GOOD(world.open_client());
+  for (BlockId i = 0; i < 1500; ++i) ASSERT_GOOD(world.write(i % 90, Bytes(512, 1)));
+  ASSERT_GOOD(world.close_client());
+  EXPECT_EQ(observer.repeated, 0u);
+  unsigned most = 0;
+  for (const auto& [version, count] : observer.touches) most = std::max(most, count);
+  EXPECT_EQ(most, 127u);
+}
+
+/// Alters answers of one kind on their way.
+class Altering {
+ public:
+  Altering(RingWorld& world, unsigned answers) : world_(world), left_(answers) {
+    world.network.filter = [this](Party from, Party to, const Bytes& message) {
+      return pass(from, to, message);
+    };
+  }
+  ~Altering() { world_.network.filter = {}; }
+  unsigned questions = 0;
+
+ private:
+  bool pass(Party from, Party to, const Bytes& message) {
+    const auto type = static_cast<MessageType>(message[2] | message[3] << 8);
+    if (type != MessageType::retrieve) return true;
+    questions += from == kClient && is_question(message);
+    if (from == kClient || left_ == 0) return true;
+    --left_;
+    Bytes altered = message;
+    altered[altered.size() / 2] ^= 0x40;
+    world_.network.deliver(from, to, std::move(altered));
+    return false;
+  }
+  RingWorld& world_;
+  unsigned left_;
+};
+
+// Whether a block was wanted or nothing, an answer that does not fit is asked for again, as often.
+TEST(RingAnswers, AreVerifiedWhetherTheyAreWantedOrNot) {
+  for (const bool wanted : {true, false}) {
+    RingWorld world(small_ring(4, 3, 1), 8);
+    ASSERT_GOOD(world.open_client());
+    for (BlockId block = 0; block < 30; ++block)
+      ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
+    world.settle();
+    const BlockId block = wanted ? 2 : 1000;  // 2 lies in the tree by now
+    const Bytes content = wanted ? pattern(2, 1, 512) : Bytes(512);
+    {
+      Altering once(world, 1);
+      const auto got = world.read(block);
+      ASSERT_GOOD(got);
+      EXPECT_EQ(*got, content);
+      EXPECT_EQ(once.questions, 2u);
+    }
+    Altering always(world, 1000);
+    const auto got = world.read(wanted ? BlockId{3} : BlockId{1001});
+    EXPECT_EQ(always.questions, 3u);
+    const Bytes right = wanted ? pattern(3, 1, 512) : Bytes(512);
+    EXPECT_TRUE(!got || *got == right) << "something was made up";
+  }
+}
+
+// Blocks stay in the top for long where buckets are small: they are logged again in time.
+TEST(RingLog, HasEveryBlockOfTheTop) {
+  const VolumeParams params = small_ring(1, 4, 1);
+  RingWorld world(params, 4);
+  ASSERT_GOOD(world.open_client());
+  std::mt19937_64 random(4);
+  for (int i = 0; i < 400; ++i)
+    ASSERT_GOOD(world.write(random() % 40, pattern(1, static_cast<unsigned>(i), 512)));
+  ASSERT_GOOD(world.close_client());
+
+  auto state = RingState::open("vault.db", world.disk(kClient));
+  ASSERT_GOOD(state);
+  const Params numbers(params);
+  const auto loaded = state->load(numbers);
+  ASSERT_GOOD(loaded);
+  ASSERT_GT(loaded->places.top().size(), 5u);
+  for (const auto& [turn, block] : loaded->places.top())
+    EXPECT_GE(turn + numbers.log_slots, loaded->tree.written) << "block " << block;
+}
+
+// ---- the server's disk is damaged
+
+/// Spoils these rows of the first bucket versions on the server's disk.
+void spoil(RingWorld& world, std::initializer_list<unsigned> rows) {
+  const Params params(world.params());
+  const std::uint64_t stride = params.row_size + BucketVersion::kTrailer;
+  for (const unsigned version : {0u, 1u, 2u})
+    for (const unsigned row : rows)
+      world.disk(kServer).rot(
+          "slots",
+          (params.log_slots + std::uint64_t{version} * (params.bucket_size + 1) + row) * stride + 9,
+          0x20);
+}
+
+class RingDamage : public testing::Test {
+ protected:
+  static constexpr BlockId kBlocks = 30;
+  void SetUp() override {
+    ASSERT_GOOD(world.open_client());
+    write_all();
+    ASSERT_GOOD(world.close_client());
+    ASSERT_GOOD(world.stop_server());
+  }
+  void write_all() {
+    ++generation;
+    for (BlockId block = 0; block < kBlocks; ++block)
+      ASSERT_GOOD(world.write(block, pattern(block, generation, 512)));
+  }
+  /// How many blocks cannot be read; the others are right.
+  unsigned lost() {
+    unsigned lost = 0;
+    for (BlockId block = 0; block < kBlocks; ++block) {
+      const auto got = world.read(block);
+      if (got) {
+        EXPECT_EQ(*got, pattern(block, generation, 512)) << "block " << block;
+      } else {
+        EXPECT_EQ(got.error().code, Errc::corrupt) << got.error().message;
+      }
+      lost += !got;
+    }
+    return lost;
+  }
+  RingWorld world{small_ring(4, 3, 1), 21};
+  std::uint64_t generation = 0;
+};
+
+TEST_F(RingDamage, OneRowOfABucketCostsNothing) {
+  spoil(world, {1});
+  world.start_server();
+  ASSERT_GOOD(world.open_client());
+  EXPECT_EQ(lost(), 0u);
+  const auto healed = world.run(world.engine().scrub());
+  ASSERT_GOOD(healed);
+  EXPECT_EQ(healed->lost, 0u);
+}
+
+TEST_F(RingDamage, TwoRowsCostTheBlocksOfTheirBucketAndNoOther) {
+  spoil(world, {0, 3});
+  world.start_server();
+  ASSERT_GOOD(world.open_client());
+  const auto healed = world.run(world.engine().scrub());
+  ASSERT_GOOD(healed);
+  EXPECT_GT(healed->lost, 0u);
+  const unsigned gone = lost();
+  EXPECT_GT(gone, 0u);
+  EXPECT_LT(gone, 13u);
+  EXPECT_EQ(world.engine().status().unreadable, gone);
+  ASSERT_GOOD(world.close_client());
+  ASSERT_GOOD(world.open_client());
+  EXPECT_EQ(lost(), gone) << "they do not read as zeros later either";
+  write_all();
+  EXPECT_EQ(lost(), 0u);
+  EXPECT_EQ(world.engine().status().unreadable, 0u);
+}
+
+// ---- the client's disk is lost
+
+class RingRebuilds : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Seeds, RingRebuilds, testing::Range(1, 9));
+
+// Whatever was acknowledged is there, committed or not, wherever it lay; and no point that was
+// asked for before is asked for again.
+TEST_P(RingRebuilds, FindWhateverWasAcknowledged) {
+  const auto seed = static_cast<std::uint64_t>(GetParam());
+  RingWorld world(kShapes[seed % std::size(kShapes)], seed);
+  Observer observer(world);
+  std::mt19937_64 random(seed);
+  std::map<BlockId, Bytes> held;
+  for (int life = 0; life < 3; ++life) {
+    ASSERT_GOOD(world.open_client());
+    for (int i = 0; i < 150; ++i) {
+      const BlockId block = random() % 50;
+      Bytes content = pattern(block, random(), 512);
+      ASSERT_GOOD(world.write(block, content));
+      held[block] = std::move(content);
+    }
+    world.kill(kClient);
+    world.settle();
+    world.lose_client();
+    const auto rebuilt = world.rebuild_client();
+    ASSERT_GOOD(rebuilt);
+    EXPECT_EQ(rebuilt->damaged, 0u);
+    EXPECT_EQ(rebuilt->state.places.mapped(), held.size());
+    ASSERT_GOOD(world.open_client());
+    for (const auto& [block, content] : held) {
+      const auto got = world.read(block);
+      ASSERT_GOOD(got);
+      EXPECT_EQ(*got, content) << "block " << block;
+    }
+    ASSERT_GOOD(world.close_client());
+  }
+  EXPECT_EQ(observer.repeated, 0u);
+}
+
+// ---- cuts
+
+struct Cut {
+  Party party;
+  std::string step;
+  bool done;
+  auto operator<=>(const Cut&) const = default;
+};
+
+/// Goes on until the power is cut at this step, and then some.
+class CutCell {
+ public:
+  CutCell(const Cut& cut, std::uint64_t seed)
+      : world_(small_ring(4, 3, 1), seed), ledger_(512), cut_(cut) {}
+
+  /// Whether the step was reached.
+  bool run() {
+    start();
+    for (BlockId block = 0; block < 20; ++block) write(block);
+    commit();
+    arm();
+    for (int i = 0; i < 60 && !hit_; ++i) {
+      write(static_cast<BlockId>(i * 7 % 20));
+      if (!hit_ && i % 5 == 0) commit();
+      if (i % 20 == 19 && !hit_ && world_.runs(kClient)) reopen();
+    }
+    world_.on_step = {};
+    recover();
+    for (BlockId block = 0; block < 20; ++block) check(block);
+    for (BlockId block = 0; block < 20; ++block) write(block);
+    for (BlockId block = 0; block < 20; ++block) check(block);
+    return hit_;
+  }
+  std::set<std::pair<Party, std::string>> seen;
+
+ private:
+  void start() {
+    while (!world_.runs(kServer)) static_cast<void>(world_.try_start_server());
+    ASSERT_GOOD(world_.open_client());
+  }
+  void arm() {
+    world_.on_step = [this](Party party, std::string_view name, bool done) {
+      seen.emplace(party, name);
+      if (hit_ || party != cut_.party || name != cut_.step || done != cut_.done) return;
+      hit_ = true;
+      world_.cut(party);
+    };
+  }
+  void recover() {
+    if (world_.runs(kClient)) world_.kill(kClient);
+    ledger_.crashed();
+    world_.settle();
+    start();
+  }
+  void reopen() {
+    world_.kill(kClient);
+    ledger_.crashed();
+    while (!world_.runs(kServer)) static_cast<void>(world_.try_start_server());
+    std::optional<Status> opened;
+    world_.begin_open_client([&](Status status) { opened.emplace(std::move(status)); });
+    wait([&] { return opened.has_value(); });
+  }
+  void wait(const std::function<bool()>& done) {
+    world_.run_until([&] {
+      if (!world_.runs(kServer)) static_cast<void>(world_.try_start_server());
+      return done() || !world_.runs(kClient);
+    });
+  }
+  void write(BlockId block) {
+    if (!world_.runs(kClient)) return;
+    Bytes content = pattern(block, ++generation_, 512);
+    const auto number = ledger_.wrote(block, content);
+    auto written = std::make_shared<std::optional<Status>>();
+    world_.engine().write(block, std::move(content),
+                          [written](Status status) { written->emplace(std::move(status)); });
+    wait([&] { return written->has_value(); });
+    if (written->has_value() && **written && world_.runs(kClient))
+      ledger_.acknowledged(block, number);
+  }
+  void commit() {
+    if (!world_.runs(kClient)) return;
+    const auto covers = ledger_.snapshot();
+    auto done = std::make_shared<std::optional<Status>>();
+    world_.engine().commit([done](Status status) { done->emplace(std::move(status)); });
+    wait([&] { return done->has_value(); });
+    if (done->has_value() && **done && world_.runs(kClient)) ledger_.committed(covers);
+  }
+  void check(BlockId block) {
+    const auto got = world_.read(block);
+    ASSERT_GOOD(got);
+    EXPECT_TRUE(ledger_.may_be(block, *got)) << "block " << block;
+  }
+
+  RingWorld world_;
+  Ledger ledger_;
+  const Cut cut_;
+  bool hit_ = false;
+  std::uint64_t generation_ = 0;
+};
+
+// Every durable step of either party, with the power cut right before it and right after it.
+TEST(RingCuts, AtEveryStepLoseNothingThatWasCommitted) {
+  CutCell whole({kServer, "none", false}, 1);
+  EXPECT_FALSE(whole.run());
+  EXPECT_GE(whole.seen.size(), 9u);
+  std::size_t reached = 0;
+  for (const auto& [party, step] : whole.seen)
+    for (const bool done : {false, true})
+      for (const std::uint64_t seed : {1, 2, 3}) {
+        SCOPED_TRACE(fmt::format("{} {} {}, seed {}", party == kClient ? "client" : "server", step,
+                                 done ? "done" : "not yet done", seed));
+        reached += CutCell({party, step, done}, seed).run();
+        ASSERT_FALSE(HasFailure());
+      }
+  std::cout << reached << " of " << whole.seen.size() * 6 << " cells cut at " << whole.seen.size()
+            << " steps\n";
+  EXPECT_EQ(reached, whole.seen.size() * 6);
+}
+
+}  // namespace
+}  // namespace s3oram::ring::test
