@@ -29,6 +29,7 @@ enum class Errc : int {
   corrupt = 22,           // data or an answer failed its check
   not_mounted = 23,       // umount of something that is not mounted
   unhealthy = 24,         // mounted, but something is wrong (status --check)
+  servers_disagree = 25,  // servers contradict each other: one of them is faulty or lies
   // Answers between parties; a user sees them only inside a longer message.
   need_open = 40,    // the server was restarted: open the session again
   fenced = 41,       // a newer session has the volume
@@ -81,7 +82,7 @@ inline tl::unexpected<Error> fail(Error error) { return tl::unexpected<Error>(st
 // A name that no other line of the function has, so that one scope can hold several assignments.
 #define S3O_RESULT_HERE(line) S3O_RESULT_AT(line)
 #define S3O_RESULT_AT(line) s3o_result_##line
-#define S3O_ASSIGN_AS(result, return_, decl, ...)                     \
-  auto result = __VA_ARGS__;                                          \
-  if (!result) return_ ::s3oram::fail(std::move(result).error());     \
+#define S3O_ASSIGN_AS(result, return_, decl, ...)                 \
+  auto result = __VA_ARGS__;                                      \
+  if (!result) return_ ::s3oram::fail(std::move(result).error()); \
   decl = *std::move(result)

@@ -41,6 +41,14 @@ enum class Rule {
   reserve_space,       // the tree grows only after every server has reserved the room
   ballast,             // room is kept back for decides and deletes
   root_stamps,         // a root slot without the access acknowledged in it is damaged
+  hop_check,           // an eviction is decided only after what servers passed on was checked
+  hop_check_of_last,   // also what role 1 passes on behind the secret permutation
+  hop_audit,           // role 3's report of its shares is compared with the others' shares
+  hop_keys,            // no server knows the key by which it is checked
+  hop_roles,           // the next attempt at an eviction has other roles
+  computed_once,       // what another server sends a second time is not computed with again
+  zero_answers,        // a retrieval of nothing must bring zeros
+  fresh_shares,        // a slot that is healed gets fresh shares at every server
   count,
 };
 
@@ -69,8 +77,16 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Rule::cou
     "reserve-space",
     "ballast",
     "root-stamps",
+    "hop-check",
+    "hop-check-of-last",
+    "hop-audit",
+    "hop-keys",
+    "hop-roles",
+    "computed-once",
+    "zero-answers",
+    "fresh-shares",
 };
-static_assert(kRuleNames.back() == "root-stamps");
+static_assert(kRuleNames.back() == "fresh-shares");
 
 constexpr std::string_view name_of(Rule rule) { return kRuleNames[static_cast<std::size_t>(rule)]; }
 

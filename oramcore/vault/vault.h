@@ -138,6 +138,9 @@ class Vault {
   /// Where server `number` is from now on, and its key. The vault must be locked. Errors: usage (no
   /// such server, another one has that address or key, or the vault is local).
   Status set_server(Party number, const ServerAddress& address);
+  /// What is asked of the servers from the next mount on. The vault must be locked. Errors: usage
+  /// (the volume's evictor cannot do it).
+  Status set_security(Security security);
 
  private:
   Vault() = default;

@@ -77,9 +77,9 @@ class OpenVolume final : public Volume {
     state->set_owner({vault_.config().volume, vault_.config().params, {}});
     database_file_ = FileWatch(vault_.database());
     return connection.run([&]() -> Task<Status> {
-      const ClientEnvironment environment{connection.executor(),  database_.executor(),
-                                          connection.clock(),     connection.random(),
-                                          connection.transport(), *options.metrics};
+      const ClientEnvironment environment{
+          connection.executor(),  database_.executor(), connection.clock(), connection.random(),
+          connection.transport(), *options.metrics,     pool_.executor()};
       engine_ = std::make_unique<Engine>(environment, vault_.config().volume,
                                          vault_.config().params, keys.sealing, std::move(*state));
       auto status = co_await engine_->open(options.deadline, evictions);
@@ -95,22 +95,26 @@ class OpenVolume final : public Volume {
   VolumeStatus status() override {
     return connection_->on_thread([this] {
       const EngineStatus engine = engine_->status();
-      VolumeStatus status{.servers = {},
-                          .blocks = engine.blocks,
-                          .capacity = engine.capacity,
-                          .height = engine.height,
-                          .accesses = engine.accesses,
-                          .evictions = engine.evictions,
-                          .evicting = engine.evicting,
-                          .evictions_due = engine.evictions_due,
-                          .evicting_seconds = seconds(engine.evicting_for),
-                          .unreadable = engine.unreadable,
-                          .failure = connection_->named(engine.failure),
-                          .database_trouble = trouble_of_database(engine),
-                          .committing_seconds = seconds(engine.committing_for),
-                          .stash = engine.stash,
-                          .uncommitted = engine.uncommitted,
-                          .scrub = scrub_};
+      VolumeStatus status{
+          .servers = {},
+          .blocks = engine.blocks,
+          .capacity = engine.capacity,
+          .height = engine.height,
+          .accesses = engine.accesses,
+          .evictions = engine.evictions,
+          .evicting = engine.evicting,
+          .evictions_due = engine.evictions_due,
+          .evicting_seconds = seconds(engine.evicting_for),
+          .unreadable = engine.unreadable,
+          .failure = connection_->named(engine.failure),
+          .evictions_stopped = engine.evictions_stopped
+                                   ? connection_->named(engine.evictions_stopped->message)
+                                   : std::string(),
+          .database_trouble = trouble_of_database(engine),
+          .committing_seconds = seconds(engine.committing_for),
+          .stash = engine.stash,
+          .uncommitted = engine.uncommitted,
+          .scrub = scrub_};
       for (Party server = 1; server <= connection_->servers(); ++server)
         status.servers.push_back(status_of(server, engine.servers[server - 1u]));
       return status;
@@ -155,6 +159,7 @@ class OpenVolume final : public Volume {
       co_return closed;
     });
     database_.join();
+    pool_.join();
     Status stopped = connection_->stop_servers();
     return status ? stopped : status;
   }
@@ -224,6 +229,7 @@ class OpenVolume final : public Volume {
   const Vault& vault_;
   FileWatch database_file_;
   Workers database_{1};
+  Workers pool_{1};  // of the engine
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Engine> engine_;  // these two: on the connection's thread
   std::optional<ScrubStatus> scrub_;

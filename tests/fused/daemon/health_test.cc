@@ -43,6 +43,11 @@ const Case kCases[] = {
        s.files.lag = 5s;
      },
      {}},
+    {"servers that disagree",
+     [](MountState& s) { s.volume.evictions_stopped = "the servers disagree on something"; },
+     {"one of the servers is faulty or lies: evictions have stopped, and soon the directory can "
+      "only be read; the servers disagree on something; have the servers' memory and programs "
+      "checked, or replace the one that it is, then unmount and mount again"}},
     {"a silent server",
      [](MountState& s) {
        s.volume.servers[1].answering = false;

@@ -1,6 +1,8 @@
 // Retrievals (Subroutine 1): one slot of a path, from all servers, in the view that they all hold.
+#include <sodium.h>
 #include <spdlog/spdlog.h>
 
+#include "oramcore/base/rules.h"
 #include "oramcore/field/gf256.h"
 #include "oramcore/schemes/s3oram/client/engine.h"
 #include "oramcore/sharing/seeded.h"
@@ -28,25 +30,54 @@ Error gravest(const std::vector<Result<Payload>>& answers) {
 
 }  // namespace
 
-/// Nothing for a block that is not on the path: then the query selects no slot. What lies in the
-/// stash needs none.
+/// What servers answer, and whether it should be a slot's content (or else zeros).
+struct Engine::Product {
+  Bytes content;
+  bool selects = false;
+};
+
+/// std::nullopt for a block that is not on the path: then the query selects no slot, and the answer
+/// must be zeros. What lies in the stash needs none. A wrong answer is asked for once more, in
+/// fresh shares, and is then looked up in the servers' raw shares of the path; all of that is the
+/// same whatever block it is for, and whether it is for one at all.
 Task<Result<std::optional<OpenedBlock>>> Engine::retrieve(WriteNumber write_number, BlockId block,
                                                           Leaf leaf) {
-  auto slot = co_await inner_product(write_number, block, leaf);
-  const Position position = positions_.get(block);
-  if (position.kind == Position::Kind::stash && !dead_) slot = stash_.at(block);
-  if (!slot) co_return fail(slot.error());
+  auto product = co_await inner_product(write_number, block, leaf);
+  for (unsigned again = 0; product && !is_right(block, *product) && !dead_; ++again) {
+    spdlog::error("the servers' answer is wrong: one of them is faulty or lies; {}",
+                  again == 0 ? "they are asked again" : "their shares are read one by one");
+    metrics_.wrong_answers.add();
+    if (again == 2) break;  // the shares of two servers are wrong
+    if (again == 0)
+      product = co_await inner_product(write_number, block, leaf);
+    else
+      product = co_await read_raw(block, leaf);
+  }
   const bool is_found = is_found_by(leaf, block);
-  // What is not found takes as long: the adder sees when the root write follows its answer.
-  auto opened = sealer_.open(is_found ? *slot : blank_);
+  if (positions_.get(block).kind == Position::Kind::stash && !dead_)
+    product = Product{stash_.at(block), true};
+  if (!product) co_return fail(product.error());
+  // What is not found takes as long: the aggregator sees when the root write follows its answer.
+  auto opened = sealer_.open(is_found ? product->content : blank_);
   if (!is_found) co_return std::nullopt;
-  if (!opened || opened->label.block != block || opened->label.version != position.version) {
-    spdlog::error("block {}: {}", block,
-                  opened ? "another block or version came back" : opened.error().message);
+  if (!opened || !is_newest(block, opened->label))
     co_return fail(Errc::corrupt,
                    "block {} could not be read: a server's share is damaged or altered", block);
-  }
   co_return std::optional<OpenedBlock>(std::move(*opened));
+}
+
+bool Engine::is_newest(BlockId block, const Label& label) const {
+  return label.block == block && label.version == positions_.get(block).version;
+}
+
+/// Also true if it cannot be told any more, as the block was discarded meanwhile.
+bool Engine::is_right(BlockId block, const Product& product) const {
+  if (!product.selects)
+    return !rule_holds(Rule::zero_answers) ||
+           sodium_is_zero(product.content.data(), product.content.size());
+  if (positions_.get(block).kind == Position::Kind::unmapped) return true;
+  const auto opened = sealer_.open(product.content);
+  return opened && is_newest(block, opened->label);
 }
 
 /// Whether a retrieval of that path brings the block.
@@ -68,7 +99,8 @@ Position Engine::position_read(BlockId block) const {
 
 /// The block's slot on the path, or zeros, in whichever view it can be read. Damaged slots on the
 /// path are healed first.
-Task<Result<Bytes>> Engine::inner_product(WriteNumber write_number, BlockId block, Leaf leaf) {
+Task<Result<Engine::Product>> Engine::inner_product(WriteNumber write_number, BlockId block,
+                                                    Leaf leaf) {
   std::uint64_t before = so_far_.total() + so_far_.lost;
   for (unsigned healings = 0, in_vain = 0;;) {
     const ReadVersion tree_version = reading_;
@@ -83,7 +115,8 @@ Task<Result<Bytes>> Engine::inner_product(WriteNumber write_number, BlockId bloc
       retrieving_.erase(tree_version.tree_version);
       write_numbers_changed_.notify_all();
     }
-    if (found && contents == contents_changed_ && zeroing_ == 0) co_return found;
+    if (found && contents == contents_changed_ && zeroing_ == 0)
+      co_return Product{std::move(*found), on_path};
     if (dead_) co_return fail(*dead_);
     if (found) continue;  // some servers may have had former shares
     if (found.error().code == Errc::former_view) {
@@ -94,7 +127,7 @@ Task<Result<Bytes>> Engine::inner_product(WriteNumber write_number, BlockId bloc
     } else if (found.error().code == Errc::corrupt) {
       const std::uint64_t mended = so_far_.total() + so_far_.lost;
       in_vain = std::exchange(before, mended) == mended ? in_vain + 1 : 0;
-      if (in_vain > kVainHealings || ++healings > kHealings) co_return found;
+      if (in_vain > kVainHealings || ++healings > kHealings) co_return fail(found.error());
       if (auto healed = co_await heal(); !healed) S3O_CO_TRY(co_await wait_after(healed.error()));
     } else if (!Servers::may_pass(found.error().code)) {
       die(found.error());
@@ -103,6 +136,51 @@ Task<Result<Bytes>> Engine::inner_product(WriteNumber write_number, BlockId bloc
     }
     if (dead_) co_return fail(*dead_);
   }
+}
+
+/// All servers' shares of every slot of the path, as they are. Those that do not fit together are
+/// settled, so that the server that has a wrong one is named and the next retrieval is right. The
+/// content is that of the block's slot, or zeros.
+Task<Result<Engine::Product>> Engine::read_raw(BlockId block, Leaf leaf) {
+  while (!dead_ && healing_) co_await await_healed();
+  if (dead_) co_return fail(*dead_);
+  co_await begin_healing();
+  const PathSlots path(params_, tree_.tree_version, tree_.written, tree_.height);
+  const Position position = position_read(block);
+  Product product{Bytes(params_.slot_size()),
+                  position.kind == Position::Kind::tree && position.leaf == leaf};
+  const SlotAddress wanted{bucket_on_path(leaf, position.level), position.slot};
+  std::vector<SlotAddress> slots;
+  for (std::size_t i = 0; i < path.writes(); ++i)
+    slots.push_back({kRoot, path.root_buffer_slot(i)});
+  for (std::uint32_t slot = params_.root_buffer_slots(); slot < params_.root_slots(); ++slot)
+    slots.push_back({kRoot, static_cast<std::uint16_t>(slot)});
+  for (unsigned level = 1; level <= path.height(); ++level)
+    for (std::uint16_t slot = 0; slot < params_.bucket_size; ++slot)
+      slots.push_back({bucket_on_path(leaf, level), slot});
+  Status read;
+  std::vector<Task<Status>> readers;
+  for (std::size_t i = 0; i < raw_reads_at_once(); ++i)
+    readers.push_back(read_raw_slots(slots, wanted, product));
+  auto ended = co_await all(std::move(readers));
+  for (auto& status : ended)
+    if (!status && read) read = std::move(status);
+  end_healing();
+  if (dead_) co_return fail(*dead_);
+  if (!read) co_return fail(read.error());
+  co_return product;
+}
+
+/// Takes one after the other from `slots`, until there is none left.
+Task<Status> Engine::read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress wanted,
+                                    Product& product) {
+  while (!slots.empty() && !dead_) {
+    const SlotAddress at = slots.back();
+    slots.pop_back();
+    S3O_CO_ASSIGN(auto content, co_await settle(at));
+    if (content && product.selects && at == wanted) product.content = std::move(*content);
+  }
+  co_return Status{};
 }
 
 /// Until it may have passed. Errors: it will not.

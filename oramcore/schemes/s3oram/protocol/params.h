@@ -25,7 +25,15 @@ enum class Privacy : std::uint8_t {
   computational = 1,          // seeds are sent where they can stand for them
 };
 
+/// What is asked of servers, any t of which may be curious in either case.
+enum class Security : std::uint8_t {
+  honest_but_curious = 0,  // they follow the protocol
+  malicious = 1,           // t of them may do anything: the client checks what they do
+};
+
 /// As people write them.
+inline constexpr std::pair<std::string_view, Security> kSecurities[] = {
+    {"honest-but-curious", Security::honest_but_curious}, {"malicious", Security::malicious}};
 inline constexpr std::pair<std::string_view, Evictor> kEvictors[] = {{"matrix", Evictor::matrix},
                                                                      {"shuffle", Evictor::shuffle}};
 inline constexpr std::pair<std::string_view, Privacy> kPrivacies[] = {
@@ -51,6 +59,8 @@ struct VolumeParams {
   std::uint16_t stash_slots = 0;  // of the root, beside those for new writes: whole buckets
   Privacy privacy = Privacy::information_theoretic;
   std::uint8_t first_height = 1;  // H of the new tree
+  // Of vault.json alone: no server is told, and it can be changed.
+  Security security = Security::honest_but_curious;
   friend bool operator==(const VolumeParams&, const VolumeParams&) = default;
 
   /// Bytes of a slot: a sealed block (oramcore/schemes/s3oram/client/seal.h).
@@ -68,8 +78,8 @@ struct VolumeParams {
 /// Whether a volume with these numbers can exist; the message (usage) names the number.
 Status check_params(const VolumeParams& params);
 
-/// The first of the numbers that is another one than in `right`, with both, by its name in
-/// vault.json; empty if none is.
+/// The first of the numbers fixed at init that is another one than in `right`, with both, by its
+/// name in vault.json; empty if none is.
 std::string difference(const VolumeParams& params, const VolumeParams& right);
 
 }  // namespace s3oram
