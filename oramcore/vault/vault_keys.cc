@@ -209,7 +209,7 @@ Status Vault::set_server(Party number, const ServerAddress& address) {
 }
 
 Status Vault::set_security(Security security) {
-  S3O_TRY(lock_files());
+  S3O_ASSIGN(const auto lock, lock_files());
   S3O_TRY(reread());
   VaultConfig config = config_;
   config.params.security = security;

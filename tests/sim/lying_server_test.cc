@@ -83,10 +83,11 @@ TEST_P(LyingServer, AnEpochThatNobodyCouldFollowIsRefused) {
   expect_refused("server 2");
 }
 
-// Else honest servers would be taken for set back, and the advice would be to empty their stores.
+// Else honest servers would be taken for set back, and the advice would be to empty their stores. (One
+// more is believed if the others have prepared that eviction: then it may have been decided.)
 TEST_P(LyingServer, ATreeVersionThatNoOtherKnowsIsHeldAgainstIt) {
   cluster_.lose_client();
-  for (const std::uint64_t more : {1, 2, 1000}) {
+  for (const std::uint64_t more : {2, 1000}) {
     lie(2, [more](SurveyAnswer& answer) { answer.tree_version += more; });
     const auto rebuilt = cluster_.rebuild_client();
     ASSERT_FALSE(rebuilt);
