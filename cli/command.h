@@ -30,7 +30,22 @@ Status run_fsck(const Args& args);
 Status run_passwd(const Args& args);
 Status run_rekey(const Args& args);
 Status run_server(const Args& args);
+Status run_security(const Args& args);
 Status run_version(const Args& args);
+
+/// Finds `text` among `names`. Errors: usage, with what can be written.
+template <class Names, class T>
+Status take_name(const Names& names, const std::string& option, const std::string& text, T& value) {
+  std::string known;
+  for (const auto& [name, each] : names) {
+    if (text == name) {
+      value = each;
+      return {};
+    }
+    known += (known.empty() ? "" : " or ") + std::string(name);
+  }
+  return fail(Errc::usage, "{} {}: write {}", option, text, known);
+}
 
 /// Parses `args` by `app`. False: help was asked for and printed, and there is nothing to do.
 /// Errors: usage.

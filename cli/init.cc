@@ -60,19 +60,6 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
   return parsed;
 }
 
-template <class Names, class T>
-Status take_name(const Names& names, const std::string& option, const std::string& text, T& value) {
-  std::string known;
-  for (const auto& [name, each] : names) {
-    if (text == name) {
-      value = each;
-      return {};
-    }
-    known += (known.empty() ? "" : " or ") + std::string(name);
-  }
-  return fail(Errc::usage, "{} {}: write {}", option, text, known);
-}
-
 Result<Choice> choose(const InitOptions& options) {
   Wishes wishes;
   wishes.local = options.local;
@@ -105,8 +92,12 @@ Result<Choice> choose(const InitOptions& options) {
   if (options.block_size != 0) wishes.block_size = static_cast<std::uint32_t>(options.block_size);
   if (options.bucket_size) wishes.bucket_size = static_cast<std::uint16_t>(options.bucket_size);
   if (options.evict_every) wishes.evict_every = static_cast<std::uint16_t>(options.evict_every);
-  auto choice = choose_params(wishes);
-  if (choice) choice->params.first_height = static_cast<std::uint8_t>(options.first_height);
+  S3O_ASSIGN(auto choice, choose_params(wishes));
+  choice.params.first_height = static_cast<std::uint8_t>(options.first_height);
+  if (choice.params.evictor == Evictor::shuffle) choice.params.security = Security::malicious;
+  if (!options.security.empty())
+    S3O_TRY(take_name(kSecurities, "--security", options.security, choice.params.security));
+  S3O_TRY(check_params(choice.params));
   return choice;
 }
 
@@ -274,6 +265,9 @@ void add_volume_options(CLI::App& app, InitOptions& options) {
       ->type_name("KIND");
   app.add_option("--evictor", options.evictor, "Of s3oram: shuffle (if possible) or matrix")
       ->type_name("KIND");
+  app.add_option("--security", options.security,
+                 "malicious or honest-but-curious; default: malicious if possible")
+      ->type_name("KIND");
   app.add_option("--privacy-threshold", options.threshold, "Any T servers together learn nothing")
       ->capture_default_str()
       ->type_name("T")
@@ -318,6 +312,10 @@ Status make_vault(InitOptions& options) {
   if (options.credential.no_passphrase)
     std::cout << "Without a passphrase, whoever can read " << vault << " can read all files.\n";
   std::cout << choice.why;
+  if (choice.params.kind() == SchemeKind::s3oram &&
+      choice.params.security == Security::honest_but_curious)
+    std::cout << "Its servers are taken for honest-but-curious: one that lies in an eviction can "
+                 "spoil blocks unnoticed.\n";
   if (options.local) {
     std::error_code unknown;
     if (const auto disk = fs::space(directory, unknown); !unknown)

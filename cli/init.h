@@ -21,7 +21,7 @@ struct InitOptions {
   std::string scheme;                // empty: by the number of servers
   unsigned local_servers = 0;        // 0: as many as the scheme needs
   std::uint64_t expect = std::uint64_t{8} << 30;
-  std::string privacy = "computational", evictor;  // empty, 0: to be chosen
+  std::string privacy = "computational", evictor, security;  // empty, 0: to be chosen
   std::uint64_t block_size = 0;
   unsigned evict_every = 0, bucket_size = 0;
   bool allow_overflow = false;

@@ -45,6 +45,7 @@ constexpr Command kCommands[] = {
     {"passwd", "VAULT", "change what opens a vault", run_passwd},
     {"rekey", "VAULT", "give a vault a new key towards its servers", run_rekey},
     {"server", "VAULT N ADDRESS", "note a server's new address or key", run_server},
+    {"security", "VAULT [KIND]", "show what it asks of its servers, or change it", run_security},
     {"version", "", "show the version", run_version},
 };
 

@@ -33,6 +33,7 @@ ordered_json describe(const Vault& vault, bool mounted_here) {
   status["evict_every"] = config.params.evict_every;
   status["evictor"] = name_of(kEvictors, config.params.evictor);
   status["privacy"] = name_of(kPrivacies, config.params.privacy);
+  status["security"] = name_of(kSecurities, config.params.security);
   status["servers"] = ordered_json::array();
   for (const ServerAddress& server : config.servers)
     status["servers"].push_back({{"address", config.local ? "local" : server.host_port}});
@@ -57,7 +58,9 @@ Status outcome_of_check(const ordered_json& status) {
     return fail(Errc::not_mounted, "{} is not mounted", status["vault"].get<std::string>());
   const auto problems = status_problems(status);
   if (problems.empty()) return {};
-  return fail(Errc::unhealthy, "{}", fmt::join(problems, "; "));
+  return fail(
+      status_has_problem(status, "servers_disagree") ? Errc::servers_disagree : Errc::unhealthy,
+      "{}", fmt::join(problems, "; "));
 }
 
 }  // namespace
@@ -69,7 +72,8 @@ Status run_status(const Args& args) {
   bool as_json = false, check = false;
   app.add_option("VAULT", name, "The vault, or the directory where it is mounted")->required();
   app.add_flag("--json", as_json, "As JSON, for programs");
-  app.add_flag("--check", check, "One line; code 24: not healthy, 23: not mounted");
+  app.add_flag("--check", check,
+               "One line; code 24: not healthy, 25: servers disagree, 23: not mounted");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};
 

@@ -155,6 +155,12 @@ std::vector<std::string> status_problems(const ordered_json& status) {
   return found;
 }
 
+bool status_has_problem(const ordered_json& status, std::string_view kind) {
+  const ordered_json& causes = member(member(status, "health"), "causes");
+  return std::ranges::any_of(
+      causes, [kind](const ordered_json& cause) { return text(cause, "kind") == kind; });
+}
+
 std::string health_text(const ordered_json& status) {
   if (!flag(status, "mounted"))
     return flag(status, "ready") ? "not mounted\n" : "unfinished: run the same init again\n";
@@ -180,6 +186,8 @@ std::string status_text(const ordered_json& status, std::int64_t now) {
                      number(status, "bucket_size"), number(status, "evict_every"));
   out += fmt::format("servers   {}, of which any {} learn nothing\n", servers.size(),
                      number(status, "privacy_threshold"));
+  if (const std::string security = text(status, "security"); !security.empty())
+    out += fmt::format("          taken for {}\n", security);
   for (const ordered_json& server : servers) out += server_text(server, told);
   return out + links_text(servers);
 }

@@ -10,6 +10,9 @@ namespace s3oram {
 /// What is wrong, the gravest first; none if it is healthy, or not mounted.
 std::vector<std::string> status_problems(const nlohmann::ordered_json& status);
 
+/// Whether one of the problems is of this kind (kProblemKinds in fused/daemon/health.h).
+bool status_has_problem(const nlohmann::ordered_json& status, std::string_view kind);
+
 /// One line in words, then more only for further problems: "healthy", "not mounted", ...
 std::string health_text(const nlohmann::ordered_json& status);
 

@@ -10,11 +10,12 @@ constexpr double kLongEviction = 60;  // s
 constexpr double kLongUnwritten = 60;
 constexpr double kLongCommit = 4;
 
-constexpr auto kVolume = "volume", kServerSilent = "server_silent", kServerFull = "server_full",
-               kServerStore = "server_store", kServerFailing = "server_failing",
-               kServerStalled = "server_stalled", kDatabase = "vault_db", kNoRoom = "no_room",
-               kFailing = "writes_failing", kUnreadable = "unreadable", kLost = "scrub_lost",
-               kBackup = "backup", kDamaged = "vault_db_damaged", kLostBlocks = "blocks_lost",
+constexpr auto kVolume = "volume", kDisagree = "servers_disagree", kServerSilent = "server_silent",
+               kServerFull = "server_full", kServerStore = "server_store",
+               kServerFailing = "server_failing", kServerStalled = "server_stalled",
+               kDatabase = "vault_db", kNoRoom = "no_room", kFailing = "writes_failing",
+               kUnreadable = "unreadable", kLost = "scrub_lost", kBackup = "backup",
+               kDamaged = "vault_db_damaged", kLostBlocks = "blocks_lost",
                kEvictionLag = "eviction_lag", kWriteLag = "write_lag";
 
 const char* kind_of(Errc code) {
@@ -139,9 +140,9 @@ void add_lost(Problems& to, const VolumeStatus& volume) {
 }  // namespace
 
 const std::vector<const char*> kProblemKinds = {
-    kVolume,   kServerSilent, kServerFull,  kServerStore, kServerFailing, kServerStalled,
-    kDatabase, kNoRoom,       kFailing,     kUnreadable,  kLost,          kBackup,
-    kDamaged,  kLostBlocks,   kEvictionLag, kWriteLag};
+    kVolume,        kDisagree, kServerSilent, kServerFull,  kServerStore, kServerFailing,
+    kServerStalled, kDatabase, kNoRoom,       kFailing,     kUnreadable,  kLost,
+    kBackup,        kDamaged,  kLostBlocks,   kEvictionLag, kWriteLag};
 
 double seconds(std::chrono::milliseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -153,6 +154,12 @@ std::vector<Problem> find_problems(const MountState& state) {
   Problems found;
   if (!volume.failure.empty())
     add(found, kVolume, fmt::format("the volume cannot go on: {}", volume.failure));
+  if (!volume.evictions_stopped.empty())
+    add(found, kDisagree,
+        fmt::format("one of the servers is faulty or lies: evictions have stopped, and soon the "
+                    "directory can only be read; {}; have the servers' memory and programs "
+                    "checked, or replace the one that it is, then unmount and mount again",
+                    volume.evictions_stopped));
   add_silent(found, volume);
   add_troubled(found, volume);  // the trouble may be a silent server
   add_stalled(found, volume);

@@ -30,6 +30,7 @@ enum class Errc : int {
   corrupt = 22,           // data or an answer failed its check
   not_mounted = 23,       // umount of something that is not mounted
   unhealthy = 24,         // mounted, but something is wrong (status --check)
+  servers_disagree = 25,  // servers contradict each other: one of them is faulty or lies
   // Answers between parties; a user sees them only inside a longer message.
   need_open = 40,    // the server was restarted: open the session again
   fenced = 41,       // a newer session has the volume

@@ -41,6 +41,15 @@ enum class Rule {
   reserve_space,       // the tree grows only after every server has reserved the room
   ballast,             // room is kept back for decisions and deletions
   root_stamps,         // a root slot without the access acknowledged in it is damaged
+  // against servers that lie
+  hop_check,          // an eviction is decided only after what servers passed on was checked
+  hop_check_of_last,  // also what role 1 passes on behind the secret permutation
+  hop_audit,          // role 3's report of its shares is compared with the others' shares
+  hop_keys,           // no server knows the key by which it is checked
+  hop_roles,          // the next attempt at an eviction has other roles
+  computed_once,      // what another server sends a second time is not computed with again
+  zero_answers,       // a retrieval of nothing must bring zeros
+  fresh_shares,       // a slot that is healed gets fresh shares at every server
   // ring
   residents_first,     // an eviction places what lies at the server before what lies in the top
   fresh_points,        // no two accesses ask for one point of a bucket version
@@ -51,7 +60,6 @@ enum class Rule {
                        // committed
   log_again,           // a block of the top is logged again before its log slot is used again
   // mirror
-  zero_test,    // a retrieval of nothing must be answered by zeros
   row_check,    // what an eviction has made is checked before it is decided
   maintenance,  // every block is read and written back before it has too many layers
   count,
@@ -82,6 +90,14 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Rule::cou
     "reserve-space",
     "ballast",
     "root-stamps",
+    "hop-check",
+    "hop-check-of-last",
+    "hop-audit",
+    "hop-keys",
+    "hop-roles",
+    "computed-once",
+    "zero-answers",
+    "fresh-shares",
     "residents-first",
     "fresh-points",
     "verified-answers",
@@ -89,7 +105,6 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Rule::cou
     "early-reshuffle",
     "cache-after-commit",
     "log-again",
-    "zero-test",
     "row-check",
     "maintenance",
 };

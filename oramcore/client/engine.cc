@@ -6,6 +6,7 @@
 
 #include "oramcore/base/rules.h"
 #include "oramcore/client/reconcile.h"
+#include "oramcore/client/testimony.h"
 
 namespace s3oram {
 namespace {
@@ -13,7 +14,8 @@ namespace {
 constexpr Duration kStatusPatience = std::chrono::seconds(1);
 constexpr Duration kUplinkQueue = std::chrono::milliseconds(500);  // at least
 constexpr Duration kLeastPace = std::chrono::milliseconds(1), kMostPace = std::chrono::seconds(1);
-constexpr std::size_t kMostToldOf = 20;  // damaged rows, in the log
+constexpr std::size_t kMostToldOf = 20;            // damaged rows, in the log
+constexpr std::size_t kMostKeptBytes = 256 << 20;  // of blocks that are read without being written
 
 }  // namespace
 
@@ -96,18 +98,10 @@ Task<Status> Engine::compare_with_servers(ClientState::Loaded& loaded, Duration 
   auto stand = co_await servers_.survey(patience);
   if (!stand && stand.error().code == Errc::unsupported) co_return Status{};  // older servers
   if (!stand) co_return fail(stand.error());
-  // A server that was used by another copy says so itself.
+  S3O_CO_TRY(check_testimony(*stand, loaded, params_));
   std::erase_if(*stand, [&](const SurveyAnswer& each) {
     return std::ranges::find(loaded.sessions, each.session) == loaded.sessions.end();
   });
-  const bool ahead = std::ranges::any_of(*stand, [&](const SurveyAnswer& each) {
-    return each.tree_version > loaded.tree.tree_version;
-  });
-  if (ahead || wrote_since(*stand, loaded, params_))
-    co_return fail(Errc::stale_vault,
-                   "the servers hold writes of which this vault does not know: {}, or, if that is "
-                   "lost, s3oramfs restore",
-                   kBehindServers);
   for (AccessRecord& access_record : loaded.access_records)
     if (access_record.access == 0 && access_record.write_number < loaded.tree.written)
       access_record.access =
@@ -163,6 +157,7 @@ EngineStatus Engine::status() const {
                       .evicting = evicting_,
                       .unreadable = unreadable_.size(),
                       .failure = dead_ ? dead_->message : std::string(),
+                      .evictions_stopped = evictions_stopped_,
                       .database = servers_.trouble(kClient),
                       .servers = {}};
   const WriteNumber released = first_write_number(released_tree_version_, params_.evict_every);
@@ -312,6 +307,8 @@ Task<void> Engine::access(Request request) {
   }
   if (write_number)
     static_cast<void>(co_await access_at(*write_number, std::move(request)));
+  else if (write_number.error().code == Errc::servers_disagree && request.read)
+    co_await read_only(std::move(request));
   else
     failed(write_number.error());
   new_blocks_ -= is_new;
@@ -374,7 +371,8 @@ Task<void> Engine::access_path(WriteNumber write_number, Leaf leaf, Request requ
     if (!request.content && is_found_by(leaf, block)) mark_unreadable(block);
     metrics_.failed_reads.add();
   }
-  if (request.read && !found) request.read(fail(dead_ ? *dead_ : found.error()));
+  if (request.read && (dead_ || !found))
+    std::exchange(request.read, {})(fail(dead_ ? *dead_ : found.error()));
   if (dead_) {
     if (request.written) request.written(fail(*dead_));
     co_return;
@@ -397,6 +395,32 @@ Task<void> Engine::access_path(WriteNumber write_number, Leaf leaf, Request requ
       co_await write_root(write_number, label, replaces, *content, request.written);
   if (status) metrics_.access_seconds.observe(environment_.clock.now() - begun);
   if (!status && request.written) request.written(fail(status.error()));
+}
+
+/// Evictions have stopped and the root is full. What is read stays here, in the stash, before
+/// anybody gets it: its path is not asked for again.
+Task<void> Engine::read_only(Request request) {
+  const BlockId block = request.block;
+  if (stash_.size() * params_.slot_size() >= kMostKeptBytes) {
+    request.read(
+        fail(evictions_stopped_->code, "no more can be read: {}", evictions_stopped_->message));
+    co_return;
+  }
+  const Leaf leaf = leaf_of(block);
+  auto found = co_await retrieve(kNoWriteNumber, block, leaf);
+  if (found && found->has_value() && positions_.get(block).kind == Position::Kind::tree) {
+    keep_in_stash(block, &**found);
+    if (auto kept = co_await commit_until_done(); !kept) found = fail(kept.error());
+  }
+  if (dead_) {
+    request.read(fail(*dead_));
+  } else if (!found) {
+    if (is_found_by(leaf, block)) mark_unreadable(block);
+    metrics_.failed_reads.add();
+    request.read(fail(found.error()));
+  } else {
+    request.read(found->has_value() ? std::move((*found)->content) : Bytes(params_.block_size));
+  }
 }
 
 /// Once what the caller sends now is on its way: servers must not see how long readers take.
@@ -460,13 +484,15 @@ Task<Result<WriteNumber>> Engine::reserve_write_number() {
   const Duration limit = environment_.clock.now() + std::min(2 * last_retrieval_, kMostPace);
   while (!dead_ && environment_.clock.now() < std::min(limit, write_number_is_due()))
     co_await environment_.clock.sleep(part);
-  const auto open = [this] {
-    return opened_ && !uplink_full() &&
-           next_write_number_ < end_write_number(released_tree_version_, params_.evict_every);
+  const auto in_root = [this] {
+    return next_write_number_ < end_write_number(released_tree_version_, params_.evict_every);
   };
+  const auto open = [&] { return opened_ && !uplink_full() && in_root(); };
+  const auto used_up = [&] { return evictions_stopped_ && !in_root(); };
   for (;;) {
-    while (!dead_ && !open()) co_await write_numbers_changed_.wait();
+    while (!dead_ && !open() && !used_up()) co_await write_numbers_changed_.wait();
     if (dead_) co_return fail(*dead_);
+    if (!open()) co_return fail(*evictions_stopped_);
     if (!is_maintenance(next_write_number_)) co_return next_write_number_++;
     start(maintain(next_write_number_++));
   }

@@ -47,11 +47,12 @@ struct EngineStatus {
   bool evicting = false;
   std::uint64_t evictions_due = 0;  // full groups of root writes, one of which may be under way
   Duration evicting_for{};
-  std::uint64_t unreadable = 0;     // blocks that could not be read when they were last asked for
-  std::string failure;              // why the volume cannot go on; or empty
-  std::optional<Trouble> database;  // commits of vault.db fail
-  Duration committing_for{};        // the commit under way
-  std::vector<Server> servers;      // from 1
+  std::uint64_t unreadable = 0;  // blocks that could not be read when they were last asked for
+  std::string failure;           // why the volume cannot go on; or empty
+  std::optional<Error> evictions_stopped;  // why none is begun any more
+  std::optional<Trouble> database;         // commits of vault.db fail
+  Duration committing_for{};               // the commit under way
+  std::vector<Server> servers;             // from 1
 };
 
 struct Healed {
@@ -136,6 +137,7 @@ class Engine final : public BlockDevice {
   bool is_maintenance(WriteNumber write_number) const;
   BlockId next_to_maintain();
   Task<void> access_path(WriteNumber write_number, Leaf leaf, Request request);
+  Task<void> read_only(Request request);
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Bytes content);
   Task<Status> finish_accesses(std::vector<AccessRecord> access_records);
   /// Asks for something that is done already, so that a server that was restarted, or is another
@@ -174,9 +176,13 @@ class Engine final : public BlockDevice {
     bool selected = false;  // it was asked for; or nothing was
   };
   Task<Result<PathAnswer>> inner_product(WriteNumber write_number, BlockId block, Leaf leaf);
-  Task<Result<std::optional<OpenedBlock>>> open_answer(Result<PathAnswer> answer, BlockId block,
-                                                       Leaf leaf);
   Bytes workers_of(std::uint64_t request_id) const;
+  struct Judgement;
+  Task<Judgement> judge(BlockId block, const PathAnswer* answer);
+  bool is_newest(BlockId block, const Label& label) const;
+  Task<Result<PathAnswer>> read_raw(BlockId block, Leaf leaf);
+  Task<Status> read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress wanted,
+                              PathAnswer& answer);
   Task<Status> wait_after(Error error);
   Task<Result<Bytes>> ask_for_product(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                                       std::size_t index);
@@ -214,6 +220,7 @@ class Engine final : public BlockDevice {
   Task<Status> heal();
   std::set<Party> all_servers() const;
   bool has_slot(SlotAddress at) const;
+  std::size_t raw_reads_at_once() const;
   static constexpr BucketIndex kEveryBucket = 0;
   Task<Status> add_damage(MessageType question, Bytes message, std::set<Party> servers, Damage& to,
                           BucketIndex of = kEveryBucket);
@@ -222,6 +229,7 @@ class Engine final : public BlockDevice {
   Task<Status> heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss);
   bool may_send_shares() const;
   Task<Status> heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss);
+  Task<Status> share_again(SlotAddress at, Bytes content);
   Task<std::vector<Result<Payload>>> read_slot(SlotAddress at);
   Task<Result<Payload>> ask_again(Party server, MessageType type, Bytes message);
   Task<Status> write_share(Party server, SlotAddress at, ByteSpan share);
@@ -238,7 +246,7 @@ class Engine final : public BlockDevice {
   Task<Status> compare_shares(BucketIndex bucket);
   bool is_settled(SlotAddress at) const;
   bool fit_together(const std::vector<Bytes>& digests) const;
-  Task<Status> settle(SlotAddress at);
+  Task<Result<std::optional<Bytes>>> settle(SlotAddress at);
 
   // engine_eviction.cc
   Task<void> evict();
@@ -247,13 +255,20 @@ class Engine final : public BlockDevice {
   Task<Result<EvictionPlan>> plan_that_fits();
   EvictionPath path_now() const;
   Task<Status> to_stash(BlockId block);
+  void keep_in_stash(BlockId block, const OpenedBlock* content);
   void decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height);
   Task<Status> install();
-  Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height);
+  Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height,
+                       unsigned tries);
   Task<Status> certify(const EvictionPlan& plan, EvictionId id);
   Task<Status> discard_attempt(EvictionId id);
   Task<Status> prepare_at(Party server, Bytes message, EvictionId id,
-                          std::shared_ptr<Servers::JointAttempt> attempt, Status& outcome);
+                          std::shared_ptr<Servers::JointAttempt> attempt, Status& outcome,
+                          Payload& report);
+  struct CheckWork;
+  Task<void> expect_reports(std::shared_ptr<ReportCheck> check, std::shared_ptr<CheckWork> work);
+  void stop_evictions(Error reason);
+  Task<Status> settle_path();
 
   ClientEnvironment environment_;
   VolumeParams params_;
@@ -281,6 +296,7 @@ class Engine final : public BlockDevice {
   Duration last_retrieval_{};                      // how long it took
   std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
   bool may_evict_ = true, evicting_ = false;
+  std::optional<Error> evictions_stopped_;    // why none is begun any more
   std::optional<EvictionId> attempt_;         // sent to servers, and not yet decided for good
   Event write_numbers_changed_;               // a turn was acknowledged, or a view began or ended
   std::vector<AccessRecord> access_records_;  // by root slot

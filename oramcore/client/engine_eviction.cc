@@ -8,16 +8,36 @@
 #include "oramcore/client/engine.h"
 
 namespace s3oram {
+namespace {
+
+// Attempts whose check fails until evictions stop: each server has had each role by then.
+constexpr unsigned kMostDisagreements = 3;
+
+/// What it means that a server refuses its orders.
+Error unchecked(Party server, const Error& refusal) {
+  return {Errc::servers_disagree,
+          fmt::format("server {} refuses an eviction that is checked ({}): upgrade its "
+                      "s3oramfs-serverd, if it is older than this client",
+                      server, refusal.message)};
+}
+
+}  // namespace
 
 bool Engine::eviction_due() const {
   return tree_.written >= first_write_number(tree_.tree_version + 1, params_.evict_every);
 }
 
 Task<void> Engine::evict() {
-  while (!dead_ && eviction_due()) {
+  while (!dead_ && !evictions_stopped_ && eviction_due()) {
     eviction_begun_ = environment_.clock.now();
     auto status = co_await evict_once();
-    if (!status && !dead_) die(status.error());
+    if (!status && !dead_) {
+      if (status.error().code != Errc::servers_disagree)
+        die(status.error());
+      else
+        stop_evictions(std::move(status).error());
+    }
+    if (evictions_stopped_) break;
     // Blocks that had to go to the stash return to the tree by ordinary accesses.
     for (const auto& [block, sealed] : stash_)
       if (!dead_ && !queues_.contains(block) && !is_given_up(block)) {
@@ -30,14 +50,15 @@ Task<void> Engine::evict() {
 
 Task<Status> Engine::evict_once() {
   EvictionId id{tree_.tree_version, {}};
-  for (;;) {
+  unsigned disagreements = 0;
+  for (unsigned tries = 0;; ++tries) {
     S3O_CO_ASSIGN(auto plan, co_await plan_that_fits());
     unsigned next_height = tree_.height;
     if (wants_to_grow() && co_await reserve(tree_.height + 1)) ++next_height;
     environment_.random.fill(id.attempt);
     attempt_ = id;
     const std::uint64_t contents = contents_changed_;
-    auto status = co_await prepare(plan, id, next_height);
+    auto status = co_await prepare(plan, id, next_height, tries);
     if (status) status = co_await certify(plan, id);
     while (!dead_ && healing_) co_await await_healed();
     if (dead_) co_return fail(*dead_);
@@ -55,6 +76,10 @@ Task<Status> Engine::evict_once() {
                    told_of_eviction_.more());
     attempt_.reset();
     metrics_.eviction_retries.add();
+    if (status.error().code == Errc::servers_disagree) {
+      if (++disagreements == kMostDisagreements) co_return status;
+      S3O_CO_TRY(co_await settle_path());
+    }
     auto healed = co_await heal();
     if (!healed && !Servers::may_pass(healed.error().code)) co_return healed;
     co_await environment_.clock.sleep(Servers::kRetryAfter);
@@ -133,17 +158,24 @@ Task<Result<EvictionPlan>> Engine::plan_that_fits() {
 // The stash row commits with the decision of the eviction that leaves the block behind. A block
 // that cannot be read is kept in the stash as it is, unreadable, so that it harms no other.
 Task<Status> Engine::to_stash(BlockId block) {
-  Position position = positions_.get(block);
+  const Position position = positions_.get(block);
   if (position.kind != Position::Kind::tree) co_return Status{};
   auto found = co_await retrieve(kNoWriteNumber, block, position.leaf);
   if (dead_) co_return fail(*dead_);
   // Written or discarded meanwhile.
   if (positions_.get(block).version != position.version) co_return Status{};
+  keep_in_stash(block, found && found->has_value() ? &**found : nullptr);
+  co_return Status{};
+}
+
+/// From the next commit on. Without `content` the block stays as unreadable as it is.
+void Engine::keep_in_stash(BlockId block, const OpenedBlock* content) {
+  Position position = positions_.get(block);
   Bytes sealed;
-  if (found && found->has_value()) {
-    Label label = (*found)->label;
+  if (content) {
+    Label label = content->label;
     label.leaf = position.leaf;
-    sealed = scheme_->seal(label, (*found)->content);
+    sealed = scheme_->seal(label, content->content);
   }
   position.kind = Position::Kind::stash;
   position.level = 0;
@@ -151,16 +183,58 @@ Task<Status> Engine::to_stash(BlockId block) {
   set_position(block, position);
   pending_.stash[block] = sealed;
   stash_[block] = std::move(sealed);
-  co_return Status{};
 }
 
-Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height) {
+/// What is there is sound: accesses go on as long as the root has room for their writes, and then
+/// reads alone (read_only()).
+void Engine::stop_evictions(Error reason) {
+  spdlog::error("evictions stop: {}", reason.message);
+  evictions_stopped_ = std::move(reason);
+  write_numbers_changed_.notify_all();
+}
+
+/// A share on the path that is wrong under a right checksum spoils every attempt. All servers show
+/// digests of their shares of the whole path; whichever does not fit is replaced, and its server is
+/// named in the log.
+Task<Status> Engine::settle_path() {
+  while (!dead_ && healing_) co_await await_healed();
+  if (dead_) co_return fail(*dead_);
+  co_await begin_healing();
+  Status settled;
+  for (unsigned level = 0; settled && !dead_ && level <= tree_.height; ++level)
+    settled = co_await compare_shares(bucket_on_path(tree_.tree_version, level));
+  end_healing();
+  if (dead_) co_return fail(*dead_);
+  co_return settled;
+}
+
+struct Engine::CheckWork {
+  bool done = false;
+  Event ended;
+};
+
+/// Beside what the servers do: it takes about as long.
+Task<void> Engine::expect_reports(std::shared_ptr<ReportCheck> check,
+                                  std::shared_ptr<CheckWork> work) {
+  co_await offload(environment_.pool, [&] {
+    check->expect();
+    return true;
+  });
+  work->done = true;
+  work->ended.notify_all();
+}
+
+Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height,
+                             unsigned tries) {
   Writer context;
   context(as_bytes("eviction orders"), session_.epoch, id.eviction, id.attempt);
   Prg prg(environment_.random.seed(), context.take());
   const bool theoretic = params_.privacy == Privacy::information_theoretic;
   Random& random = theoretic ? environment_.random : prg;
-  const auto orders = scheme_->orders(plan, id, tree_.height, random);
+  auto orders = scheme_->orders(plan, id, tree_.height, session_.epoch, tries, random);
+  const auto check = rule_holds(Rule::hop_check) ? std::move(orders.check) : nullptr;
+  const auto work = std::make_shared<CheckWork>();
+  if (check) start(expect_reports(check, work));
   PrepareRequest request{.epoch = session_.epoch,
                          .id = id,
                          .height = static_cast<std::uint8_t>(tree_.height),
@@ -168,24 +242,38 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
                          .orders = {}};
   Status outcome;
   const auto attempt = std::make_shared<Servers::JointAttempt>();
+  std::vector<Payload> reports(servers_.count());
   auto discarded = co_await for_all(servers_.count(), [&](Party server) {
-    request.orders = orders[server - 1];
-    return prepare_at(server, encode(request), id, attempt, outcome);
+    request.orders = orders.messages[server - 1u];
+    return prepare_at(server, encode(request), id, attempt, outcome, reports[server - 1u]);
   });
   for (auto& status : discarded) S3O_CO_TRY(status);
+  if (!check) co_return outcome;
+  while (!work->done) co_await work->ended.wait();
+  if (!outcome) co_return outcome;
+  outcome = check->verdict(reports);
+  if (!outcome) S3O_CO_TRY(co_await discard_attempt(id));
   co_return outcome;
 }
 
 Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id,
-                                std::shared_ptr<Servers::JointAttempt> attempt, Status& outcome) {
+                                std::shared_ptr<Servers::JointAttempt> attempt, Status& outcome,
+                                Payload& report) {
   auto answer =
       co_await servers_.ask_once(server, PrepareRequest::kType, std::move(message), attempt);
-  if (answer) co_return Status{};
+  if (answer) {
+    report = std::move(*answer);
+    co_return Status{};
+  }
   const Errc code = answer.error().code;
-  if (code == Errc::fenced || code == Errc::stale_vault || code == Errc::bad_request)
+  const bool refuses = code == Errc::bad_request;
+  if (code == Errc::fenced || code == Errc::stale_vault ||
+      (refuses && params_.security != Security::malicious))
     die(answer.error());
   if (outcome)
-    outcome = fail(Error{code, fmt::format("server {}: {}", server, answer.error().message)});
+    outcome =
+        fail(refuses ? unchecked(server, answer.error())
+                     : Error{code, fmt::format("server {}: {}", server, answer.error().message)});
   // The others may be waiting for what this one will never send: the attempt ends everywhere.
   co_return co_await discard_attempt(id);
 }

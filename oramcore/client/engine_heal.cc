@@ -3,6 +3,7 @@
 // they hold, the client alone sees.
 #include <spdlog/spdlog.h>
 
+#include "oramcore/base/rules.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/sharing/shamir.h"
 
@@ -94,11 +95,13 @@ Task<Status> Engine::add_damage(MessageType question, Bytes message, std::set<Pa
   co_return Status{};
 }
 
+std::size_t Engine::raw_reads_at_once() const {
+  return std::clamp<std::size_t>(kBytesAtOnce / params_.slot_size(), 1, kSlotsAtOnce);
+}
+
 Task<Status> Engine::heal_slots(Damage damage, Loss loss) {
-  const std::size_t at_once =
-      std::clamp<std::size_t>(kBytesAtOnce / params_.slot_size(), 1, kSlotsAtOnce);
   std::vector<Task<Status>> workers;
-  for (std::size_t i = 0; i < at_once && i < damage.size(); ++i)
+  for (std::size_t i = 0; i < raw_reads_at_once() && i < damage.size(); ++i)
     workers.push_back(heal_some(damage, loss));
   auto ended = co_await all(std::move(workers));
   for (auto& status : ended) S3O_CO_TRY(status);
@@ -135,7 +138,10 @@ Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss los
   const std::size_t enough = params_.enough();
   std::set<Party> unfit = damaged;  // to help
   unsigned failures = 0;
-  while (!damaged.empty() && unfit.size() + enough <= servers_.count() && may_send_shares()) {
+  // A server that lies as a helper spoils the new share: only whole stores are worth the risk.
+  const bool trusted = params_.security != Security::malicious || loss == Loss::left;
+  while (!damaged.empty() && unfit.size() + enough <= servers_.count() && trusted &&
+         may_send_shares()) {
     const Party to = *damaged.begin();
     Bytes helpers;
     for (Party server = 1; helpers.size() < enough; ++server)
@@ -285,6 +291,24 @@ Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged
   }
   zeroing_ -= lost;
   contents_changed_ += lost;
+  if (lost || !written || loss == Loss::left || params_.security != Security::malicious ||
+      !rule_holds(Rule::fresh_shares))
+    co_return written;
+  co_return co_await share_again(
+      at, recover(ByteSpan(intact).first(enough), std::span(shares).first(enough)));
+}
+
+/// All servers have a share of the slot; each gets a fresh one. So it does not show whether the
+/// slot needed it, and a wrong share that somebody planted is worth nothing. One after the other: t
+/// + 1 shares fit together at any time, and if this is cut short, the next read settles the slot.
+Task<Status> Engine::share_again(SlotAddress at, Bytes content) {
+  const std::vector<Bytes> fresh = create_shares(params_.scheme, content, environment_.random);
+  ++zeroing_;
+  Status written;
+  for (Party server = 1; written && server <= servers_.count(); ++server)
+    written = co_await write_share(server, at, fresh[server - 1u]);
+  --zeroing_;
+  ++contents_changed_;
   co_return written;
 }
 

@@ -27,6 +27,9 @@ struct EngineMetrics {
                                   "Commits of vault.db that failed; they are tried again.")),
         failed_reads(m.counter("s3oramfs_failed_reads_total",
                                "Blocks that could not be read: shares damaged or altered.")),
+        wrong_answers(m.counter("s3oramfs_wrong_answers_total",
+                                "Answers to retrievals that did not open, or were not zeros where "
+                                "nothing was asked for: a server is faulty or lies.")),
         healed_slots(
             m.counter("s3oramfs_healed_slots_total",
                       "Damaged slots that were written anew from other servers' shares.")) {}
@@ -40,6 +43,7 @@ struct EngineMetrics {
   Histogram& commit_seconds;
   Counter& commit_failures;
   Counter& failed_reads;
+  Counter& wrong_answers;
   Counter& healed_slots;
 };
 

@@ -29,43 +29,64 @@ Error gravest(const std::vector<Result<Payload>>& answers) {
 
 }  // namespace
 
-/// Nothing for a block that is not on the path: then the query selects no slot. What lies in the
-/// stash needs none. An answer that is wrong, whether a block was asked for or nothing, is asked
-/// for once more.
+/// What an answer is worth: opened once, whatever it is for, so that all take as long.
+struct Engine::Judgement {
+  bool right = false;
+  Result<OpenedBlock> opened = fail(Errc::corrupt, "no answer");
+};
+
+/// std::nullopt for a block that is not on the path: then the query selects no slot, and the answer
+/// must be zeros. A block in the stash needs none. A wrong answer is asked for once more, in fresh
+/// shares, and is then looked up in the servers' raw shares of the path; all of that is the same
+/// whatever block it is for, and whether it is for one at all.
 Task<Result<std::optional<OpenedBlock>>> Engine::retrieve(WriteNumber write_number, BlockId block,
                                                           Leaf leaf) {
-  for (bool first = true;; first = false) {
-    auto answer = co_await inner_product(write_number, block, leaf);
-    const bool answered = answer.has_value();
-    auto opened = co_await open_answer(std::move(answer), block, leaf);
-    if (opened || dead_ || !answered || !first || !scheme_->tests_for_zeros()) co_return opened;
+  auto answer = co_await inner_product(write_number, block, leaf);
+  auto judged = co_await judge(block, answer ? &*answer : nullptr);
+  for (unsigned again = 0; answer && !judged.right && !dead_; ++again) {
+    spdlog::error("the servers' answer is wrong: one of them is faulty or lies; {}",
+                  again == 0   ? "they are asked again"
+                  : again == 1 ? "their shares are read one by one"
+                               : "more than one of them");
+    metrics_.wrong_answers.add();
+    if (again == 2) break;  // the shares of two servers are wrong
+    if (again == 0)
+      answer = co_await inner_product(write_number, block, leaf);
+    else
+      answer = co_await read_raw(block, leaf);
+    judged = co_await judge(block, answer ? &*answer : nullptr);
   }
-}
-
-Task<Result<std::optional<OpenedBlock>>> Engine::open_answer(Result<PathAnswer> answer,
-                                                             BlockId block, Leaf leaf) {
-  const Position position = positions_.get(block);
-  const bool in_stash = position.kind == Position::Kind::stash && !dead_;
+  const bool in_stash = positions_.get(block).kind == Position::Kind::stash && !dead_;
   if (!answer && !in_stash) co_return fail(answer.error());
-  const bool is_found = is_found_by(leaf, block);
-  const bool spoilt = answer && !answer->selected && scheme_->tests_for_zeros() &&
-                      rule_holds(Rule::zero_test) && !is_zero(answer->slot);
-  // What is not found takes as long: the adder sees when the root write follows its answer.
-  const Bytes& slot = in_stash ? stash_.at(block) : is_found ? answer->slot : blank_;
-  const Bytes copy = slot;  // the stash may lose it meanwhile
-  auto opened = co_await offload(environment_.pool, scheme_->work_to_open(),
-                                 [&] { return scheme_->open(copy); });
-  if (!is_found && !spoilt) co_return std::nullopt;
-  if (spoilt || !opened || opened->label.block != block ||
-      opened->label.version != position.version) {
-    spdlog::error("block {}: {}", block,
-                  spoilt   ? "what was not asked for came back"
-                  : opened ? "another block or version came back"
-                           : opened.error().message);
+  if (!is_found_by(leaf, block)) co_return std::nullopt;
+  if (!judged.opened || !is_newest(block, judged.opened->label))
     co_return fail(Errc::corrupt,
                    "block {} could not be read: a server's share is damaged or altered", block);
-  }
-  co_return std::optional<OpenedBlock>(std::move(*opened));
+  co_return std::optional<OpenedBlock>(std::move(*judged.opened));
+}
+
+bool Engine::is_newest(BlockId block, const Label& label) const {
+  return label.block == block && label.version == positions_.get(block).version;
+}
+
+/// Opens the block in the answer, or that in the stash, or else something that takes as long: the
+/// aggregator sees when the root write follows its answer. Also right if it cannot be told any
+/// more, because the block was discarded meanwhile.
+Task<Engine::Judgement> Engine::judge(BlockId block, const PathAnswer* answer) {
+  const bool selected = answer && answer->selected;
+  const bool in_stash = positions_.get(block).kind == Position::Kind::stash && !dead_;
+  const Bytes& kept = in_stash && !stash_.at(block).empty() ? stash_.at(block) : blank_;
+  const Bytes slot = in_stash ? kept : selected ? answer->slot : blank_;
+  Judgement judged;
+  judged.opened = co_await offload(environment_.pool, scheme_->work_to_open(),
+                                   [&] { return scheme_->open(slot); });
+  if (!answer) co_return judged;
+  if (!selected)
+    judged.right = !rule_holds(Rule::zero_answers) || is_zero(answer->slot);
+  else
+    judged.right = positions_.get(block).kind == Position::Kind::unmapped || in_stash ||
+                   (judged.opened && is_newest(block, judged.opened->label));
+  co_return judged;
 }
 
 /// Whether a retrieval of that path brings the block.
@@ -124,6 +145,51 @@ Task<Result<Engine::PathAnswer>> Engine::inner_product(WriteNumber write_number,
     }
     if (dead_) co_return fail(*dead_);
   }
+}
+
+/// All servers' shares of every slot of the path, as they are. Those that do not fit together are
+/// settled, so that the server that has a wrong one is named and the next retrieval is right. The
+/// content is that of the block's slot, or zeros.
+Task<Result<Engine::PathAnswer>> Engine::read_raw(BlockId block, Leaf leaf) {
+  while (!dead_ && healing_) co_await await_healed();
+  if (dead_) co_return fail(*dead_);
+  co_await begin_healing();
+  const PathSlots path(params_, tree_.tree_version, tree_.written, tree_.height);
+  const Position position = position_read(block);
+  PathAnswer answer{Bytes(params_.slot_size()),
+                    position.kind == Position::Kind::tree && position.leaf == leaf};
+  const SlotAddress wanted{bucket_on_path(leaf, position.level), position.slot};
+  std::vector<SlotAddress> slots;
+  for (std::size_t i = 0; i < path.writes(); ++i)
+    slots.push_back({kRoot, path.root_buffer_slot(i)});
+  for (std::uint32_t slot = params_.root_buffer_slots(); slot < params_.root_slots(); ++slot)
+    slots.push_back({kRoot, static_cast<std::uint16_t>(slot)});
+  for (unsigned level = 1; level <= path.height(); ++level)
+    for (std::uint16_t slot = 0; slot < params_.bucket_size; ++slot)
+      slots.push_back({bucket_on_path(leaf, level), slot});
+  Status read;
+  std::vector<Task<Status>> readers;
+  for (std::size_t i = 0; i < raw_reads_at_once(); ++i)
+    readers.push_back(read_raw_slots(slots, wanted, answer));
+  auto ended = co_await all(std::move(readers));
+  for (auto& status : ended)
+    if (!status && read) read = std::move(status);
+  end_healing();
+  if (dead_) co_return fail(*dead_);
+  if (!read) co_return fail(read.error());
+  co_return answer;
+}
+
+/// Takes one after the other from `slots`, until there is none left.
+Task<Status> Engine::read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress wanted,
+                                    PathAnswer& answer) {
+  while (!slots.empty() && !dead_) {
+    const SlotAddress at = slots.back();
+    slots.pop_back();
+    S3O_CO_ASSIGN(auto content, co_await settle(at));
+    if (content && answer.selected && at == wanted) answer.slot = std::move(*content);
+  }
+  co_return Status{};
 }
 
 /// Until it may have passed. Errors: it will not.

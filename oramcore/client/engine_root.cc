@@ -99,7 +99,7 @@ void Engine::acknowledge_in_order() {
     if (write.written) write.written({});
   }
   write_numbers_changed_.notify_all();
-  if (may_evict_ && !evicting_ && eviction_due()) {
+  if (may_evict_ && !evictions_stopped_ && !evicting_ && eviction_due()) {
     evicting_ = true;
     start(evict());
   }

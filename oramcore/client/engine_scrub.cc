@@ -13,6 +13,18 @@ namespace {
 
 constexpr BucketIndex kBucketsAtOnce = 16;
 
+std::vector<ByteSpan> first_of(std::size_t enough, const std::vector<Bytes>& shares) {
+  return {shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(enough)};
+}
+
+/// Whether all shares lie on one polynomial.
+bool fit(std::size_t enough, ByteSpan servers, const std::vector<Bytes>& shares) {
+  for (std::size_t i = enough; i < shares.size(); ++i)
+    if (recover_at(servers[i], servers.first(enough), first_of(enough, shares)) != shares[i])
+      return false;
+  return true;
+}
+
 }  // namespace
 
 Task<Result<Healed>> Engine::scrub(std::set<Party> servers, ScrubProgress progress) {
@@ -113,8 +125,9 @@ bool Engine::fit_together(const std::vector<Bytes>& digests) const {
   return true;
 }
 
-/// The servers whose shares open have the say.
-Task<Status> Engine::settle(SlotAddress at) {
+/// Reads all shares of a slot. Those that do not fit to the t + 1 whose content opens are replaced.
+/// The content; std::nullopt if too few open, or can be read.
+Task<Result<std::optional<Bytes>>> Engine::settle(SlotAddress at) {
   auto answers = co_await read_slot(at);
   Bytes servers;
   std::vector<Bytes> shares;
@@ -124,6 +137,9 @@ Task<Status> Engine::settle(SlotAddress at) {
     servers.push_back(server);
     shares.emplace_back(answer->body().begin(), answer->body().end());
   }
+  const std::size_t enough = params_.enough();
+  if (servers.size() == servers_.count() && fit(enough, servers, shares))
+    co_return std::optional(recover(ByteSpan(servers).first(enough), first_of(enough, shares)));
   const auto agreement = find_agreement(*scheme_, params_, servers, shares);
   if (!agreement) {
     ++so_far_.lost;
@@ -131,15 +147,17 @@ Task<Status> Engine::settle(SlotAddress at) {
         "the shares of slot {} of bucket {} do not fit together, and none that do open: "
         "what it held is lost",
         at.slot, at.bucket);
-    co_return Status{};
+    co_return std::optional<Bytes>();
   }
+  bool changed = false;
   for (const Party server : servers) {
     if (agreement->holds(server)) continue;
     S3O_CO_TRY(co_await write_share(server, at, agreement->share_of(server)));
     healed(server, at);
+    changed = true;
   }
-  ++contents_changed_;
-  co_return Status{};
+  contents_changed_ += changed;
+  co_return std::optional(agreement->share_of(0));
 }
 
 }  // namespace s3oram

@@ -9,6 +9,7 @@
 
 #include "oramcore/client/reconcile.h"
 #include "oramcore/client/state_check.h"
+#include "oramcore/client/testimony.h"
 #include "oramcore/sharing/shamir.h"
 
 namespace s3oram {
@@ -136,8 +137,9 @@ bool Rebuild::said_by_enough(const std::vector<SurveyAnswer>& stand,
 
 bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
   const ClientState::Loaded& former = former_->loaded;
-  std::uint64_t tree_version = 0;
-  for (const SurveyAnswer& each : stand) tree_version = std::max(tree_version, each.tree_version);
+  const auto believed = believed_tree_version(stand, params_.scheme.threshold);
+  if (!believed) return false;  // agree_on_tree_version() says who cannot be right
+  const std::uint64_t tree_version = *believed;
   if (former.tree.tree_version != tree_version && !decided_by_former(stand, tree_version))
     return true;
   const auto has_other_slots = [&](const SurveyAnswer& each) {
@@ -150,13 +152,12 @@ bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
 // decided, or nobody would have gone on. Of an eviction that is prepared at all servers, and with
 // which none has gone on, it is not known whether it was decided: the view before it is whole in
 // either case, and the former state, if there is one, says which it is.
-TreeState Rebuild::newest(const std::vector<SurveyAnswer>& stand) const {
+TreeState Rebuild::newest(const std::vector<SurveyAnswer>& stand,
+                          std::uint64_t tree_version) const {
   TreeState tree;
+  tree.tree_version = tree_version;
   for (const SurveyAnswer& each : stand)
-    if (each.tree_version >= tree.tree_version) {
-      tree.tree_version = each.tree_version;
-      tree.height = each.height;
-    }
+    if (each.tree_version == tree_version) tree.height = each.height;
   if (former_ && decided_by_former(stand, tree.tree_version)) {
     tree.tree_version = former_->loaded.tree.tree_version;
     tree.height = former_->loaded.tree.height;
@@ -172,7 +173,8 @@ TreeState Rebuild::newest(const std::vector<SurveyAnswer>& stand) const {
 
 Task<Status> Rebuild::agree_on_tree_version(const std::vector<SurveyAnswer>& stand,
                                             Duration patience) {
-  const TreeState tree = newest(stand);
+  S3O_CO_ASSIGN(const auto newest_of_all, believed_tree_version(stand, params_.scheme.threshold));
+  const TreeState tree = newest(stand, newest_of_all);
   std::vector<std::optional<Due>> due;
   for (Party server = 1; server <= servers_.count(); ++server) {
     const SurveyAnswer& each = stand[server - 1u];

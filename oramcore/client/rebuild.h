@@ -63,7 +63,7 @@ class Rebuild {
   Task<Status> check_tree_version(Party server, OpenAnswer answer);
   Result<std::uint64_t> next_epoch(const std::vector<SurveyAnswer>& stand) const;
   Task<Status> agree_on_tree_version(const std::vector<SurveyAnswer>& stand, Duration patience);
-  TreeState newest(const std::vector<SurveyAnswer>& stand) const;
+  TreeState newest(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
   /// Every server has prepared what the former state has decided, and nobody has gone on.
   bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
   /// So many that one of them is honest.

@@ -49,6 +49,23 @@ class EvictionCheck {
   virtual Status verdict(const std::vector<CertifyAnswer>& answers) const = 0;
 };
 
+/// The check of what servers report when they have prepared an eviction.
+class ReportCheck {
+ public:
+  virtual ~ReportCheck() = default;
+  /// Work that needs no report. Once; any thread.
+  virtual void expect() = 0;
+  /// Compares the reports, by server, with what the orders prescribe; after expect(). Errors:
+  /// servers_disagree, with what does not fit; never a reason that depends on the plan.
+  virtual Status verdict(std::span<const Payload> reports) const = 0;
+};
+
+/// What servers are told of one attempt at an eviction.
+struct SchemeOrders {
+  std::vector<Bytes> messages;         // PrepareRequest::orders for servers 1 to l
+  std::shared_ptr<ReportCheck> check;  // null where there is none
+};
+
 /// Of one volume. One thread, but for what says otherwise.
 class ClientScheme {
  public:
@@ -66,8 +83,6 @@ class ClientScheme {
   virtual std::optional<Label> label_of(ByteSpan slot) const;
   /// Bytes that open() draws or combines beside the slot itself.
   virtual std::size_t work_to_open() const { return 0; }
-  /// Whether a retrieval of nothing must be answered by zeros, which is then required.
-  virtual bool tests_for_zeros() const { return false; }
   /// Bytes at a slot's start that hold its label at each server; 0: servers have shares of labels
   /// (MessageType::labels).
   virtual std::size_t head_size() const { return 0; }
@@ -88,10 +103,10 @@ class ClientScheme {
 
   // ---- evictions
 
-  /// PrepareRequest::orders for servers 1 to l, in fresh randomness from `random`. Any t servers'
-  /// orders are independent of the plan.
-  virtual std::vector<Bytes> orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
-                                    Random& random) = 0;
+  /// Makes orders from fresh randomness. Any t servers' orders are independent of the plan. `tries`
+  /// says how many attempts at this eviction there were before.
+  virtual SchemeOrders orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
+                              std::uint64_t epoch, unsigned tries, Random& random) = 0;
   /// Null where the scheme has none. Draws its questions now: not before all have prepared.
   virtual std::unique_ptr<EvictionCheck> check(const EvictionPlan& plan, const EvictionId& id,
                                                unsigned height, std::uint64_t epoch) {

@@ -19,6 +19,7 @@ constexpr std::size_t kTileAlign = 128;
 constexpr std::size_t kOtherFields = 8192;
 // Of an item in a list that has one for each slot of a bucket: a SlotDigest is the largest.
 constexpr std::size_t kSlotItem = 40;
+constexpr std::size_t kDigest = 16;  // of a row (hop_check.h)
 
 /// Of a mirror, a SlotHead.
 std::size_t slot_item(const VolumeParams& params) {
@@ -41,11 +42,12 @@ std::size_t largest_message(const VolumeParams& params) {
                              : whole_path       ? 2 * path
                                                 : (kMaxHeight + 1) * 2 * z * z;
   const std::size_t largest_field = std::max<std::size_t>({
-      params.slot_size(),                                            // a share
-      path,                                                          // a query
-      orders,                                                        // of an eviction
-      rows * tile_width(params, rows),                               // a subshare
-      (params.root_slots() + z) * slot_item(params),                 // what is said of slots
+      params.slot_size(),                             // a share
+      path,                                           // a query
+      orders,                                         // of an eviction
+      rows * tile_width(params, rows),                // a subshare
+      shuffle ? 5 * path * kDigest : 0,               // what is reported of a shuffle
+      (params.root_slots() + z) * slot_item(params),  // what is said of slots
       std::size_t{LayoutRequest::kMost} * BucketShape::kMostEncoded  // and of buckets
   });
   return std::max(kLargestWithoutVolume, largest_field + kOtherFields);

@@ -317,9 +317,9 @@ struct RelayRequest {
 };
 
 /// What the server has to do in an eviction. Matrix (Subroutine 3): its shares of height + 1
-/// matrices, each 2Z x Z, row by row. Shuffle: ShuffleOrders. Answered once the new bucket versions
-/// are durable beside the old ones. `next_height` is the height from the commit on: `height`, or
-/// one more.
+/// matrices, each 2Z x Z, row by row. Shuffle: ShuffleOrders, or CheckedShuffleOrders. Answered
+/// once the new bucket versions are durable beside the old ones. `next_height` is the height from
+/// the commit on: `height`, or one more.
 struct PrepareRequest {
   static constexpr auto kType = MessageType::prepare;
   std::uint64_t epoch = 0;
@@ -330,6 +330,15 @@ struct PrepareRequest {
   template <class A>
   void fields(A& a) {
     a(epoch, id, height, next_height, orders);
+  }
+};
+
+/// The answer to a prepare with CheckedShuffleOrders; other prepares are answered by nothing.
+struct PrepareAnswer {
+  ByteSpan report;  // hop_check.h: the lists of this server's role, one behind the other
+  template <class A>
+  void fields(A& a) {
+    a(report);
   }
 };
 
@@ -348,6 +357,27 @@ struct ShuffleOrders {
     a(first, second, third, mask_first, mask_second, line_of_1, line_of_3);
   }
 };
+
+/// The same with what the client needs to check it (hop_check.h). The roles rotate: server
+/// `first_server` plays server 1 of the above, and the next one server 2.
+struct CheckedShuffleOrders : ShuffleOrders {
+  // Keys of digests: server i has all but check_i.
+  std::optional<Seed> check_1 = {}, check_2 = {}, check_3 = {};
+  std::optional<Seed> audit_mask = {};  // of what 2 says of the shares of 3: server 2
+  Party first_server = 1;
+  template <class A>
+  void fields(A& a) {
+    ShuffleOrders::fields(a);
+    a(check_1, check_2, check_3, audit_mask, first_server);
+  }
+  bool checked() const { return check_1 || check_2 || check_3; }
+};
+/// A shuffle's orders of either kind; std::nullopt if they are none.
+inline std::optional<CheckedShuffleOrders> decode_shuffle_orders(ByteSpan orders) {
+  if (auto checked = decode<CheckedShuffleOrders>(orders)) return checked;
+  if (auto plain = decode<ShuffleOrders>(orders)) return CheckedShuffleOrders{std::move(*plain)};
+  return std::nullopt;
+}
 
 /// A server's part in the evictions of a mirror (docs/protocol-mirror.md). Role r is played by
 /// server workers[r - 1]; the others receive the new rows. A worker is given its share of the

@@ -8,6 +8,11 @@ namespace {
 constexpr unsigned kMostRootSlots = 0xffff, kMostPathSlots = 0xffff;
 
 Status check_matrix(const VolumeParams& params) {
+  if (params.security == Security::malicious)
+    return fail(
+        Errc::usage,
+        "servers that lie in an eviction are found out with the shuffle evictor alone: with "
+        "the matrix evictor a volume's security is honest-but-curious");
   if (params.bucket_size < params.evict_every)
     return fail(Errc::usage, "a bucket of {} slots cannot hold the {} accesses between evictions",
                 params.bucket_size, params.evict_every);

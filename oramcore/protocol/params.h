@@ -31,6 +31,14 @@ enum class Privacy : std::uint8_t {
 };
 
 /// As people write them.
+/// What is asked of servers, any t of which may be curious in either case.
+enum class Security : std::uint8_t {
+  honest_but_curious = 0,  // they follow the protocol
+  malicious = 1,           // t of them may do anything: the client checks what they do
+};
+
+inline constexpr std::pair<std::string_view, Security> kSecurities[] = {
+    {"honest-but-curious", Security::honest_but_curious}, {"malicious", Security::malicious}};
 inline constexpr std::pair<std::string_view, Evictor> kEvictors[] = {
     {"matrix", Evictor::matrix}, {"shuffle", Evictor::shuffle}, {"selection", Evictor::selection}};
 /// Those that s3oram has a choice of.
@@ -69,6 +77,8 @@ struct VolumeParams {
   Privacy privacy = Privacy::information_theoretic;
   std::uint8_t first_height = 1;  // H of the new tree
   std::uint8_t top_levels = 0;    // k, levels of the tree that lie at the client (ring)
+  // Of vault.json alone: no server is told, and it can be changed.
+  Security security = Security::honest_but_curious;
   friend bool operator==(const VolumeParams&, const VolumeParams&) = default;
 
   SchemeKind kind() const {
@@ -125,8 +135,8 @@ struct VolumeParams {
 /// Whether a volume with these numbers can exist; the message (usage) names the number.
 Status check_params(const VolumeParams& params);
 
-/// The first of the numbers that is another one than in `right`, with both, by its name in
-/// vault.json; empty if none is.
+/// The first of the numbers fixed at init that is another one than in `right`, with both, by its
+/// name in vault.json; empty if none is.
 std::string difference(const VolumeParams& params, const VolumeParams& right);
 
 }  // namespace s3oram

@@ -187,8 +187,9 @@ Result<Vault::Recovered> Vault::recover(const fs::path& directory, const std::st
                                         const fs::path& source) {
   S3O_ASSIGN(auto recovery, parse_recovery(text, source));
   const bool has_database = was_vault(directory);
-  if (auto begun = find(directory); begun && begun->config_.volume == recovery.file.config.volume &&
-                                    begun->config_.params == recovery.file.config.params) {
+  if (auto begun = find(directory);
+      begun && begun->config_.volume == recovery.file.config.volume &&
+      difference(begun->config_.params, recovery.file.config.params).empty()) {
     const auto keys = read_small_file(key_file(begun->directory_), kLargestKey, FileKinds::regular);
     const bool same_keys = keys && *keys == recovery.keys;
     if (same_keys && (has_database || begun->config_.servers == recovery.file.config.servers))
@@ -239,7 +240,8 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
                 "{}: is another vault, and is not overwritten (if only its vault.json has changed, "
                 "move that away, and run this again)",
                 directory.string());
-  if (*described) *described = vault.config_.params == config.params;  // or somebody edited it
+  if (*described)  // or somebody edited it
+    *described = difference(vault.config_.params, config.params).empty();
   if (!*described) vault.old_wrap_ = old_wrap;
   S3O_ASSIGN(const auto keyed, is_sound(key_path, vault.check_key()));
   if (*described && keyed)

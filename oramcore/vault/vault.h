@@ -145,6 +145,9 @@ class Vault {
   /// Sets the address and the key of server `number`. The vault must be locked. Errors: usage (no
   /// such server, another one has that address or key, or the vault is local).
   Status set_server(Party number, const ServerAddress& address);
+  /// What is asked of the servers from the next mount on. The vault must be locked. Errors: usage
+  /// (the volume's evictor cannot do it).
+  Status set_security(Security security);
 
  private:
   Vault() = default;

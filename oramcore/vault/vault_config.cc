@@ -171,6 +171,12 @@ Result<VaultRecovery> read_recovery(const std::string& text, const std::filesyst
   return recovery;
 }
 
+/// The oldest that says it all.
+std::uint64_t format_of(const VaultFile& file) {
+  if (file.config.params.security != Security::honest_but_curious) return kFormat;
+  return file.wrap ? kFormatBeforeSlots : file.config.sealed ? kFormat : kFormatBeforeSeals;
+}
+
 }  // namespace
 
 std::string to_json(const VaultFile& file) {
@@ -185,7 +191,7 @@ std::string to_json(const VaultFile& file) {
     servers.push_back(std::move(entry));
   }
   nlohmann::ordered_json object;
-  object["format"] = file.wrap ? kFormatBeforeSlots : config.sealed ? kFormat : kFormatBeforeSeals;
+  object["format"] = format_of(file);
   object["ready"] = config.ready;
   object["volume"] = to_hex(config.volume);
   object["local"] = config.local;
@@ -200,6 +206,8 @@ std::string to_json(const VaultFile& file) {
   object["stash_slots"] = config.params.stash_slots;
   object["sharing"] = name_of(kPrivacies, config.params.privacy);
   object["first_height"] = config.params.first_height;
+  if (config.params.security != Security::honest_but_curious)
+    object["security"] = name_of(kSecurities, config.params.security);
   object["servers"] = std::move(servers);
   if (file.wrap) object["key"] = wrap_to_json(*file.wrap);
   return object.dump(2) + "\n";
@@ -244,8 +252,11 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
   config.params.stash_slots = members.number<std::uint16_t>("stash_slots");
   one_of(kPrivacies, "sharing", config.params.privacy);
   config.params.first_height = members.number<std::uint8_t>("first_height");
+  if (format >= kFormat && members.has("security"))
+    one_of(kSecurities, "security", config.params.security);
   const json* servers = members.take("servers");
-  const json* wrap = format == kFormatBeforeSlots ? members.take("key") : nullptr;
+  const bool wrapped = format == kFormatBeforeSlots || (format >= kFormat && members.has("key"));
+  const json* wrap = wrapped ? members.take("key") : nullptr;
   S3O_TRY(members.end());
 
   if (!servers->is_array() || servers->size() > 255)

@@ -4,10 +4,12 @@
 //    "privacy": 1, "block_size": 32768, "bucket_size": 16, "evict_every": 20,
 //    "evictor": "shuffle" | "matrix", "stash_slots": 96,
 //    "sharing": "computational" | "information-theoretic", "first_height": 1,
+//    "security": "malicious" | "honest-but-curious",
 //    "servers": [{"address": "host:port", "key": KEY}, ...]}    (local: {} for each)
 //
-// Format 3 says the same of a vault whose vault.db is not sealed yet. Format 2 had one member more,
-// which said how vault.key was wrapped before it had slots:
+// Format 3 says the same of a vault whose vault.db is not sealed yet and whose security is
+// honest-but-curious, and has no "security". Format 2 had one member more than that, which said how
+// vault.key was wrapped before it had slots (format 4 has it too where vault.key has none):
 //
 //    "key": {"wrap": "passphrase", "salt": HEX16, "passes": 3, "memory": 268435456}
 //                     "key_file" and "plain" have no further members
@@ -25,7 +27,7 @@ namespace s3oram {
 
 struct VaultFile {
   VaultConfig config;
-  std::optional<KeyWrap> wrap;  // of format 2; written in that format again if it is there
+  std::optional<KeyWrap> wrap;  // of a vault.key without slots
 };
 
 std::string to_json(const VaultFile& file);

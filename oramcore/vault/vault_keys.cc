@@ -210,4 +210,13 @@ Status Vault::set_server(Party number, const ServerAddress& address) {
   return write_config(std::move(config));
 }
 
+Status Vault::set_security(Security security) {
+  S3O_ASSIGN(const auto lock, lock_files());
+  S3O_TRY(reread());
+  VaultConfig config = config_;
+  config.params.security = security;
+  S3O_TRY(check_params(config.params));
+  return write_config(std::move(config));
+}
+
 }  // namespace s3oram

@@ -104,22 +104,26 @@ class OpenVolume final : public Volume {
   VolumeStatus status() override {
     return connection_->on_thread([this] {
       const EngineStatus engine = engine_->status();
-      VolumeStatus status{.servers = {},
-                          .blocks = engine.blocks,
-                          .capacity = engine.capacity,
-                          .height = engine.height,
-                          .accesses = engine.accesses,
-                          .evictions = engine.evictions,
-                          .evicting = engine.evicting,
-                          .evictions_due = engine.evictions_due,
-                          .evicting_seconds = seconds(engine.evicting_for),
-                          .unreadable = engine.unreadable,
-                          .failure = connection_->named(engine.failure),
-                          .database_trouble = trouble_of_database(engine),
-                          .committing_seconds = seconds(engine.committing_for),
-                          .stash = engine.stash,
-                          .uncommitted = engine.uncommitted,
-                          .scrub = scrub_};
+      VolumeStatus status{
+          .servers = {},
+          .blocks = engine.blocks,
+          .capacity = engine.capacity,
+          .height = engine.height,
+          .accesses = engine.accesses,
+          .evictions = engine.evictions,
+          .evicting = engine.evicting,
+          .evictions_due = engine.evictions_due,
+          .evicting_seconds = seconds(engine.evicting_for),
+          .unreadable = engine.unreadable,
+          .failure = connection_->named(engine.failure),
+          .evictions_stopped = engine.evictions_stopped
+                                   ? connection_->named(engine.evictions_stopped->message)
+                                   : std::string(),
+          .database_trouble = trouble_of_database(engine),
+          .committing_seconds = seconds(engine.committing_for),
+          .stash = engine.stash,
+          .uncommitted = engine.uncommitted,
+          .scrub = scrub_};
       for (Party server = 1; server <= connection_->servers(); ++server)
         status.servers.push_back(status_of(server, engine.servers[server - 1u]));
       return status;

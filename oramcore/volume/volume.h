@@ -63,6 +63,7 @@ struct VolumeStatus {
   double evicting_seconds = 0;      // the one under way
   std::uint64_t unreadable = 0;     // blocks whose last read failed
   std::string failure;              // why the volume cannot go on; or empty
+  std::string evictions_stopped;    // why none is begun any more: servers disagree; or empty
   std::string database_trouble;     // why commits of vault.db fail; or empty
   double committing_seconds = 0;    // the commit under way
   std::uint64_t stash = 0;          // blocks in the client's stash

@@ -97,6 +97,10 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   /// The new content; which frame is what bucket, the evictor says. Called once.
   Task<Result<BucketBuffers>> run();
 
+  /// What the client checks the others' messages by, once run() has ended well; empty if it does
+  /// not want to.
+  virtual Bytes report() const { return {}; }
+
   /// A subshare has come in. Harmless if it came before.
   void receive(Party from, const SubshareRequest& subshare, Payload owner);
 

@@ -262,6 +262,7 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> release(ReleaseRequest request, Payload&);
   Result<Bytes> subshare(Party from, Payload& request);
   void forget_early(const EvictionId& id);
+  Bytes prepared_answer(const EvictionId& id) const;
   /// Frames out of use would stay in the cache: those of the tree's top are the last to go.
   void forget_freed() {
     for (const BucketVersionNumber bucket_version : control_.take_freed())
@@ -328,6 +329,7 @@ class Server final : public ShareServer {
   std::shared_ptr<Eviction> eviction_;
   Event eviction_over_;
   std::map<Party, std::vector<std::pair<EvictionId, Payload>>> early_;  // by sender
+  std::pair<EvictionId, Bytes> report_;  // Eviction::report() of what was prepared last
 
   // What other servers have sent for sums and root writes.
   struct Sum {
@@ -339,8 +341,9 @@ class Server final : public ShareServer {
   std::uint64_t oldest_sum_ = 0;
   std::map<std::uint64_t, bool> masked_shares_;  // tickets of those begun here; has it arrived?
   std::map<std::pair<WriteNumber, std::uint64_t>, Payload>
-      relayed_;          // RelayRequest, by turn and access
-  Event parts_changed_;  // of the three above, of the ring, or the session ends
+      relayed_;                          // RelayRequest, by turn and access
+  std::map<Party, std::size_t> relays_;  // by sender: how many wait for their write
+  Event parts_changed_;                  // of the three above, of the ring, or the session ends
 
   // Handlers under way in a session; of retrievals, by view.
   std::size_t accesses_ = 0, evictions_ = 0;

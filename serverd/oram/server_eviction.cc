@@ -62,7 +62,7 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
                                 [&] { return reserve_bucket_versions(request.next_height); }));
     S3O_CO_TRY(check_session(request.epoch));
   }
-  if (control_.prepared() == request.id) co_return done();
+  if (control_.prepared() == request.id) co_return prepared_answer(request.id);
   if (request.id.eviction != control_.tree_version() || request.height != control_.height() ||
       request.next_height < request.height ||
       request.next_height > std::min(request.height + 1u, kMaxHeight))
@@ -85,13 +85,19 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
 
   eviction_ = std::move(*eviction);
   auto result = co_await carry_out(*eviction_, request, std::move(writes));
+  if (result) report_ = {request.id, eviction_->report()};
   eviction_.reset();
   eviction_over_.notify_all();
   // What a peer answered us must not look like our own answer to the client.
   if (!result)
     co_return fail(result.error().code == Errc::disk_full ? Errc::disk_full : Errc::failed,
                    "eviction {}: {}", request.id.eviction, result.error().message);
-  co_return done();
+  co_return prepared_answer(request.id);
+}
+
+Bytes Server::prepared_answer(const EvictionId& id) const {
+  if (report_.first != id || report_.second.empty()) return done();
+  return encode(PrepareAnswer{report_.second});
 }
 
 Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request,
@@ -256,6 +262,7 @@ Task<Result<Bytes>> Server::commit(CommitRequest request, Payload&) {
   if (control_.prepared() != request.id)
     co_return fail(Errc::bad_request, "eviction {} is not prepared", request.id.eviction);
   S3O_CO_TRY(control_.commit());
+  parts_changed_.notify_all();  // what waits for an evicted write waits in vain
   metrics_.evictions.add();
   damaged_.clear();
   early_.clear();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "oramcore/base/rules.h"
 #include "oramcore/field/gf256.h"
 #include "oramcore/sharing/seeded.h"
 #include "serverd/oram/server.h"
@@ -132,6 +133,7 @@ Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes pr
 // Two addends under one mask would show their difference, once a slot was healed in between.
 std::optional<Result<Bytes>> Server::begin_masked_share(std::uint64_t request_id) {
   const auto [masked_share, first] = masked_shares_.try_emplace(request_id, false);
+  if (!rule_holds(Rule::computed_once)) return {};
   if (masked_share->second) return done();
   if (!first || request_id < oldest_sum_) return fail(Errc::failed, "this attempt is over");
   return {};
@@ -184,8 +186,11 @@ Task<Result<Bytes>> Server::masked_share(Party from, Payload& payload) {
   if (from > params().scheme.servers || request->masked_share.size() != params().slot_size())
     co_return malformed();
   if (request->request_id < oldest_sum_) co_return done();  // nobody waits for it any more
-  if (!sums_.contains(request->request_id) && sums_.size() >= most_under_way())
-    co_return fail(Errc::bad_request, "too many addends for unknown tickets");
+  const auto of_sender = std::ranges::count_if(
+      sums_, [from](const auto& sum) { return sum.second.masked_shares.contains(from); });
+  if (!sums_.contains(request->request_id) &&
+      static_cast<std::size_t>(of_sender) >= most_under_way() / (params().scheme.servers - 1u))
+    co_return fail(Errc::bad_request, "too many addends of server {} for unknown tickets", from);
   sums_[request->request_id].masked_shares.try_emplace(from, std::move(payload));
   parts_changed_.notify_all();
   co_return done();

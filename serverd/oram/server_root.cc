@@ -124,7 +124,7 @@ Task<Result<std::optional<Bytes>>> Server::share_of(const WriteRootRequest& requ
   co_return std::optional<Bytes>(std::move(share));
 }
 
-Task<Result<Bytes>> Server::relay(Party, Payload& payload) {
+Task<Result<Bytes>> Server::relay(Party from, Payload& payload) {
   const auto request = decode<RelayRequest>(payload.body());
   if (!request) co_return malformed();
   S3O_CO_TRY(check_session(request->epoch));
@@ -133,18 +133,27 @@ Task<Result<Bytes>> Server::relay(Party, Payload& payload) {
   const std::uint64_t epoch = request->epoch, access = request->access;
   const WriteNumber write_number = request->write_number;
   const std::uint16_t slot = root_slot(write_number, params().evict_every);
+  // A root slot is written twice at most while it is nobody's: by a write and by its repetition.
+  if (relays_[from] >= 2 * params().root_buffer_slots())
+    co_return fail(Errc::bad_request, "server {} relays more parts than there are root slots",
+                   from);
   if (root_buffer_[slot].stamp < access) {
-    if (relayed_.size() >= most_under_way())
-      co_return fail(Errc::bad_request, "too many relayed parts of unknown accesses");
     relayed_.insert_or_assign({write_number, access}, std::move(payload));
     parts_changed_.notify_all();
   }
   ++accesses_;
-  while (goes_on(epoch) && root_buffer_[slot].durable < access) co_await parts_changed_.wait();
+  ++relays_[from];
+  Status wanted;
+  while (goes_on(epoch) && wanted && root_buffer_[slot].durable < access) {
+    co_await parts_changed_.wait();
+    wanted = check_write_number(write_number, access);  // not once it is evicted
+  }
   relayed_.erase({write_number, access});  // not taken if the client has sent the whole share
+  --relays_[from];
   --accesses_;
   handler_ended_.notify_all();
   if (!goes_on(epoch)) co_return fail(Errc::need_open, "the session is over");
+  S3O_CO_TRY(wanted);
   co_return done();
 }
 

@@ -7,9 +7,15 @@
 //   phase 1   2 and 3 permute by pi_2; 2 passes its part on to 3, masked; 1 has the mask
 //   phase 2   3 and 1 permute by pi_3, and each shares its part anew on a line through what 2 has
 //             of it, which is a mask; they exchange their shares
+//
+// 1, 2 and 3 are roles here, which go round from attempt to attempt. If the orders hold keys for
+// it, each role also digests what it holds and receives, for the client's check (hop_check.h).
 #pragma once
 
+#include "oramcore/protocol/hop_check.h"
 #include "oramcore/protocol/permutation.h"
+#include "oramcore/sharing/hop_digest.h"
+#include "oramcore/sharing/row_sum.h"
 #include "serverd/oram/eviction.h"
 
 namespace s3oram {
@@ -21,17 +27,32 @@ class ShuffleEviction final : public Eviction {
  public:
   /// Errors: bad_request.
   static Result<std::shared_ptr<Eviction>> make(EvictionInput input, const EvictionHost& host);
-  ShuffleEviction(EvictionInput input, const EvictionHost& host, ShuffleOrders orders);
-  bool reads_path() const override { return self() != 3; }
+  ShuffleEviction(EvictionInput input, const EvictionHost& host, CheckedShuffleOrders orders);
+  ~ShuffleEviction() override;
+  bool reads_path() const override { return role_ != 3 || checked(); }
+  Bytes report() const override;
 
  private:
-  Task<Status> evict_tile(std::uint32_t tile) override;
-  Task<Status> first_server(std::uint32_t tile);
-  Task<Status> second_server(std::uint32_t tile);
-  Task<Status> third_server(std::uint32_t tile);
-
   /// Columns of a tile, of as many rows as there are slots (or are kept).
   class Columns;
+  /// Digests by list and row: of one tile, with what makes them; or of all so far.
+  class TileCheck;
+  class Tally;
+
+  Task<Status> evict_tile(std::uint32_t tile) override;
+  Task<Status> first_role(std::uint32_t tile);
+  Task<Status> second_role(std::uint32_t tile);
+  Task<Status> third_role(std::uint32_t tile);
+
+  /// Calls each(list, rows) for the lists of this role's report, in order.
+  template <class Visit>
+  void visit_report(Visit each) const;
+  bool checked() const { return orders_.checked(); }
+  /// How many rows 3 passes on to 1: those that are kept, or all, so that the check covers them.
+  std::size_t passed_on() const { return checked() ? slots_ : kept_; }
+  Party server_of(unsigned role) const;
+  RowSum audited(std::uint32_t tile) const;
+  std::uint8_t weight(unsigned role, unsigned other) const;
   const std::uint8_t* row(std::size_t slot, std::uint32_t tile) const;
   std::uint8_t* result(std::size_t kept, std::uint32_t tile);
   Prg stream(const std::optional<Seed>& seed, std::string_view purpose, std::uint32_t tile) const;
@@ -39,10 +60,13 @@ class ShuffleEviction final : public Eviction {
                 std::uint32_t tile) const;
   void add_result(std::uint32_t tile, ByteSpan shares);
 
-  ShuffleOrders orders_;
+  const CheckedShuffleOrders orders_;
+  const unsigned role_;
   std::size_t slots_, kept_, dropped_;
   Permutation first_from_, second_from_, third_from_;  // where a slot's content comes from
   Bytes zeros_;
+  std::unique_ptr<Tally> tally_;         // of all tiles so far
+  std::vector<gf128::Element> weights_;  // share_weights()
 };
 
 }  // namespace s3oram

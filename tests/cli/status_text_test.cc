@@ -63,6 +63,10 @@ TEST(StatusText, BeginsWithTheHealth) {
   status = mounted();
   status["health"]["problems"] = {"one thing", "another"};
   EXPECT_EQ(health_text(status), "one thing\nanother\n");
+  EXPECT_FALSE(status_has_problem(status, "servers_disagree"));
+  status["health"]["causes"] = {{{"kind", "servers_disagree"}, {"server", nullptr}}};
+  EXPECT_TRUE(status_has_problem(status, "servers_disagree"));
+  EXPECT_FALSE(status_has_problem(status, "volume"));
   EXPECT_EQ(status_problems(status), (std::vector<std::string>{"one thing", "another"}));
 }
 

@@ -154,11 +154,12 @@ void ServerView::add(Party from, const std::string& what, ByteSpan sent) {
 }
 
 void ServerView::add_orders(Party from, ByteSpan sent) {
-  const auto orders = decode<ShuffleOrders>(sent);
+  const auto orders = decode_shuffle_orders(sent);
   if (!orders) return add(from, "matrices", sent);
   Bytes seeds;
-  for (const auto& seed : {orders->first, orders->third, orders->mask_first, orders->mask_second,
-                           orders->line_of_1, orders->line_of_3})
+  for (const auto& seed :
+       {orders->first, orders->third, orders->mask_first, orders->mask_second, orders->line_of_1,
+        orders->line_of_3, orders->check_1, orders->check_2, orders->check_3, orders->audit_mask})
     if (seed) seeds.insert(seeds.end(), seed->begin(), seed->end());
   add(from, "seeds", seeds);
   std::vector<Permutation> known;  // of the three, in their order

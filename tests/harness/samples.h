@@ -145,6 +145,19 @@ void for_each_sample(Visit visit) {
                       .line_of_3 = sample_seed(6)},
         hex(seed_there(1), "02000000", "03020504", seed_there(2), seed_there(3), seed_there(4),
             seed_there(5), seed_there(6)));
+  CheckedShuffleOrders checked{{.first = sample_seed(1),
+                                .second = {0x203, 0x405},
+                                .third = {},
+                                .mask_first = {},
+                                .mask_second = {},
+                                .line_of_1 = {},
+                                .line_of_3 = {}}};
+  checked.check_1 = sample_seed(7);
+  checked.check_3 = sample_seed(9);
+  checked.first_server = 2;
+  visit(checked, hex(seed_there(1), "02000000", "03020504", "0000000000", seed_there(7), "00",
+                     seed_there(9), "00", "02"));
+  visit(PrepareAnswer{content}, hex(kContent));
   visit(CommitRequest{kEpochNumber, sample_id()}, hex(kEpoch, kId));
   visit(DiscardRequest{kEpochNumber, sample_id()}, hex(kEpoch, kId));
   visit(ReleaseRequest{kEpochNumber, sample_id()}, hex(kEpoch, kId));

@@ -24,7 +24,8 @@ inline VolumeParams shuffle_volume(std::uint16_t bucket_size, std::uint16_t evic
           .evict_every = evict_every,
           .evictor = Evictor::shuffle,
           .stash_slots = stash_slots,
-          .privacy = Privacy::computational};
+          .privacy = Privacy::computational,
+          .security = Security::malicious};
 }
 
 inline VolumeParams mirror_volume(std::uint16_t bucket_size, std::uint16_t evict_every,

@@ -5,6 +5,7 @@
 
 #include "oramcore/net/transport.h"
 #include "oramcore/oram/geometry.h"
+#include "oramcore/protocol/hop_check.h"
 #include "oramcore/protocol/repair_messages.h"
 #include "oramcore/protocol/sizing.h"
 
@@ -54,9 +55,16 @@ TEST(MessageBounds, HoldEveryMessage) {
     subshare.share = tile;
     EXPECT_LE(encode(subshare).size(), most);
 
-    ShuffleOrders orders;
+    CheckedShuffleOrders orders;
     orders.second.resize(path);
-    orders.first = orders.third = orders.mask_first = Seed{};
+    orders.first = orders.third = orders.mask_first = orders.check_1 = orders.check_2 = Seed{};
+    ThirdReport report;  // the largest
+    std::size_t digests_of_role = 0;
+    report.visit(path, path, [&](HopList&, std::size_t size) { digests_of_role += size; });
+    const Bytes lists(digests_of_role * sizeof(gf128::Element));
+    if (params.evictor == Evictor::shuffle) {
+      EXPECT_LE(encode(PrepareAnswer{lists}).size(), most);
+    }
     const Bytes encoded =
         params.evictor == Evictor::shuffle ? encode(orders) : Bytes((kMaxHeight + 1) * 2 * z * z);
     PrepareRequest prepare;

@@ -83,6 +83,40 @@ TEST_P(LyingServer, AnEpochThatNobodyCouldFollowIsRefused) {
   expect_refused("server 2");
 }
 
+// Else honest servers would be taken for set back, and the advice would be to empty their stores.
+// (One more is believed if the others have prepared that eviction: then it may have been decided.)
+TEST_P(LyingServer, ATreeVersionThatNoOtherKnowsIsHeldAgainstIt) {
+  cluster_.lose_client();
+  for (const std::uint64_t more : {2, 1000}) {
+    lie(2, [more](SurveyAnswer& answer) { answer.tree_version += more; });
+    const auto rebuilt = cluster_.rebuild_client();
+    ASSERT_FALSE(rebuilt);
+    EXPECT_EQ(rebuilt.error().code, Errc::servers_disagree) << rebuilt.error().message;
+    EXPECT_TRUE(rebuilt.error().message.starts_with("server 2 ")) << rebuilt.error().message;
+    cluster_.lose_client();
+  }
+  tell_the_truth();
+  ASSERT_OK(cluster_.rebuild_client());
+  go_on();
+}
+
+TEST_P(LyingServer, OneServerCannotMakeTheVaultAnOldCopy) {
+  lie(2, [](SurveyAnswer& answer) { answer.tree_version += 1; });
+  auto opened = cluster_.open_client();
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::servers_disagree) << opened.error().message;
+  EXPECT_TRUE(opened.error().message.starts_with("server 2 ")) << opened.error().message;
+  cluster_.kill_client();
+  lie(2, [](SurveyAnswer& answer) { answer.session.epoch += 5; });
+  opened = cluster_.open_client();
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::servers_disagree) << opened.error().message;
+  EXPECT_TRUE(opened.error().message.starts_with("server 2 ")) << opened.error().message;
+  cluster_.kill_client();
+  tell_the_truth();
+  go_on();
+}
+
 TEST_P(LyingServer, AnotherHeightIsRefused) {
   cluster_.lose_client();
   const Party last = cluster_.servers();

@@ -424,6 +424,26 @@ TEST_F(VaultJson, NamesTheSchemeUnlessItIsTheFirstOne) {
             std::string::npos);
 }
 
+// Older programs can still read what asks for no more than they know.
+TEST_F(VaultJson, SecurityIsOfANewerFormat) {
+  VaultFile file = *parse_vault(remote_, "v");
+  EXPECT_EQ(file.config.params.security, Security::honest_but_curious);
+  file.config.params.evictor = Evictor::shuffle;
+  file.config.params.privacy = Privacy::computational;
+  file.config.params.stash_slots = file.config.params.bucket_size;
+  EXPECT_EQ(to_json(file).find("security"), std::string::npos);
+  file.config.params.security = Security::malicious;
+  const std::string text = to_json(file);
+  EXPECT_NE(text.find("\"format\": 4"), std::string::npos) << text;
+  const auto again = parse_vault(text, "v");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->config.params.security, Security::malicious);
+  EXPECT_EQ(to_json(*again), text);
+  EXPECT_EQ(error_of(replaced(text, "\"security\": \"malicious\"", "\"security\": \"none\"")).code,
+            Errc::damaged_vault);
+  EXPECT_EQ(error_of(replaced(text, "\"format\": 4", "\"format\": 3")).code, Errc::damaged_vault);
+}
+
 TEST_F(VaultJson, ANewerFormatIsNotGuessedAt) {
   const Error error = error_of(replaced(local_, "\"format\": 4", "\"format\": 5"));
   EXPECT_EQ(error.code, Errc::unsupported);

@@ -1,5 +1,7 @@
+// What servers are told of an eviction (eviction_orders.h).
 #include "oramcore/schemes/s3oram/eviction_orders.h"
 
+#include "oramcore/base/rules.h"
 #include "oramcore/sharing/shamir.h"
 
 namespace s3oram {
@@ -17,54 +19,84 @@ std::vector<Bytes> matrix_orders(const VolumeParams& params, const std::vector<M
   return create_shares(params.scheme, ones, random);
 }
 
+template <class Orders>
+Bytes encoded(const Orders& orders) {
+  Writer writer;
+  const_cast<Orders&>(orders).fields(writer);
+  return writer.take();
+}
+
+/// Of all orders those that the role may know.
+CheckedShuffleOrders known_to(unsigned role, CheckedShuffleOrders orders) {
+  switch (role) {
+    case 1:
+      orders.second.clear();
+      orders.line_of_3.reset();
+      orders.audit_mask.reset();
+      if (rule_holds(Rule::hop_keys)) orders.check_1.reset();
+      break;
+    case 2:
+      orders.third.reset();
+      orders.mask_first.reset();
+      if (rule_holds(Rule::hop_keys)) orders.check_2.reset();
+      break;
+    default:
+      orders.first.reset();
+      orders.mask_second.reset();
+      orders.line_of_1.reset();
+      orders.audit_mask.reset();
+      if (rule_holds(Rule::hop_keys)) orders.check_3.reset();
+  }
+  return orders;
+}
+
 // pi = pi_3 after pi_2 after pi_1: pi_1 and pi_3 are random, so pi_2 tells who knows one of them
 // nothing of pi.
-std::vector<Bytes> shuffle_orders(const Permutation& pi, Random& random) {
+EvictionOrders shuffle_orders(const VolumeParams& params, const Permutation& pi, Random& random,
+                              unsigned tries) {
   const Seed first = random.seed(), third = random.seed();
   Prg first_stream(first, as_bytes("pi 1")), third_stream(third, as_bytes("pi 3"));
-  const Permutation pi_1 = random_permutation(pi.size(), first_stream);
-  const Permutation pi_3 = random_permutation(pi.size(), third_stream);
-  const Permutation pi_2 = then(then(inverse(pi_1), pi), inverse(pi_3));
-  const std::vector<std::uint16_t> second(pi_2.begin(), pi_2.end());
-  const Seed mask_first = random.seed(), mask_second = random.seed();
-  const Seed line_of_1 = random.seed(), line_of_3 = random.seed();
-  const ShuffleOrders orders[] = {{.first = first,
-                                   .second = {},
-                                   .third = third,
-                                   .mask_first = mask_first,
-                                   .mask_second = mask_second,
-                                   .line_of_1 = line_of_1,
-                                   .line_of_3 = {}},
-                                  {.first = first,
-                                   .second = second,
-                                   .third = {},
-                                   .mask_first = {},
-                                   .mask_second = mask_second,
-                                   .line_of_1 = line_of_1,
-                                   .line_of_3 = line_of_3},
-                                  {.first = {},
-                                   .second = second,
-                                   .third = third,
-                                   .mask_first = mask_first,
-                                   .mask_second = {},
-                                   .line_of_1 = {},
-                                   .line_of_3 = line_of_3}};
-  std::vector<Bytes> encoded;
-  for (const ShuffleOrders& each : orders) {
-    Writer writer;
-    const_cast<ShuffleOrders&>(each).fields(writer);
-    encoded.push_back(writer.take());
+  EvictionOrders result;
+  auto& [pi_1, pi_2, pi_3] = result.hops;
+  pi_1 = random_permutation(pi.size(), first_stream);
+  pi_3 = random_permutation(pi.size(), third_stream);
+  pi_2 = then(then(inverse(pi_1), pi), inverse(pi_3));
+  // What all roles together are told.
+  CheckedShuffleOrders all{{.first = first,
+                            .second = {pi_2.begin(), pi_2.end()},
+                            .third = third,
+                            .mask_first = random.seed(),
+                            .mask_second = random.seed(),
+                            .line_of_1 = random.seed(),
+                            .line_of_3 = random.seed()}};
+  const bool checked = params.security == Security::malicious;
+  if (checked) {
+    all.check_1 = random.seed();
+    all.check_2 = random.seed();
+    all.check_3 = random.seed();
+    all.audit_mask = random.seed();
+    if (rule_holds(Rule::hop_roles))
+      all.first_server = static_cast<Party>(1 + tries % params.scheme.servers);
   }
-  return encoded;
+  result.first_server = all.first_server;
+  result.shuffle = all;
+  for (Party server = 1; server <= params.scheme.servers; ++server) {
+    const CheckedShuffleOrders orders = known_to(result.role_of(server), all);
+    result.messages.push_back(checked ? encoded(orders)
+                                      : encoded(static_cast<const ShuffleOrders&>(orders)));
+  }
+  return result;
 }
 
 }  // namespace
 
-std::vector<Bytes> eviction_orders(const VolumeParams& params, const EvictionPlan& plan,
-                                   Random& random) {
+EvictionOrders eviction_orders(const VolumeParams& params, const EvictionPlan& plan, Random& random,
+                               unsigned tries) {
   if (const auto* permutation = std::get_if<Permutation>(&plan.movement))
-    return shuffle_orders(*permutation, random);
-  return matrix_orders(params, std::get<std::vector<MatrixStep>>(plan.movement), random);
+    return shuffle_orders(params, *permutation, random, tries);
+  EvictionOrders result;
+  result.messages = matrix_orders(params, std::get<std::vector<MatrixStep>>(plan.movement), random);
+  return result;
 }
 
 }  // namespace s3oram

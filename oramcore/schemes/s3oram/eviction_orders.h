@@ -2,14 +2,31 @@
 #pragma once
 
 #include "oramcore/base/random.h"
+#include "oramcore/protocol/hop_check.h"
 #include "oramcore/protocol/messages.h"
 #include "oramcore/protocol/plan.h"
 
 namespace s3oram {
 
-/// PrepareRequest::orders for servers 1 to l, in fresh randomness. Any t servers' orders are
-/// independent of the plan.
-std::vector<Bytes> eviction_orders(const VolumeParams& params, const EvictionPlan& plan,
-                                   Random& random);
+struct EvictionOrders {
+  std::vector<Bytes> messages;  // PrepareRequest::orders for servers 1 to l
+  // Of a shuffle: how the permutation is split, what all roles together are told, and which server
+  // plays role 1.
+  HopPlan hops;
+  CheckedShuffleOrders shuffle;
+  Party first_server = 1;
+
+  /// Roles are 1 to 3, as in hop_check.h.
+  unsigned role_of(Party server) const { return (server + 3u - first_server) % 3 + 1; }
+  Party server_of(unsigned role) const {
+    return static_cast<Party>((first_server + role - 2) % 3 + 1);
+  }
+};
+
+/// Makes orders from fresh randomness. Any t servers' orders are independent of the plan. `tries`
+/// says how many attempts at this eviction there were before: the roles of a shuffle that is
+/// checked rotate with it.
+EvictionOrders eviction_orders(const VolumeParams& params, const EvictionPlan& plan, Random& random,
+                               unsigned tries = 0);
 
 }  // namespace s3oram

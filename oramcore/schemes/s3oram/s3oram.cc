@@ -2,10 +2,32 @@
 #include "oramcore/schemes/s3oram/s3oram.h"
 
 #include "oramcore/schemes/s3oram/eviction_orders.h"
+#include "oramcore/schemes/s3oram/hop_masks.h"
+#include "oramcore/schemes/s3oram/hop_reports.h"
 #include "oramcore/schemes/s3oram/s3oram_upload.h"
 #include "oramcore/sharing/seeded.h"
 
 namespace s3oram {
+namespace {
+
+/// Of a shuffle: what servers passed on to each other (hop_check.h).
+class HopCheck final : public ReportCheck {
+ public:
+  HopCheck(const VolumeParams& params, EvictionOrders orders, const ShuffleAttempt& attempt)
+      : params_(params), orders_(std::move(orders)), attempt_(attempt) {}
+  void expect() override { masks_ = make_hop_masks(params_, orders_, attempt_); }
+  Status verdict(std::span<const Payload> reports) const override {
+    return check_hops(orders_, *masks_, reports);
+  }
+
+ private:
+  const VolumeParams params_;
+  const EvictionOrders orders_;
+  const ShuffleAttempt attempt_;
+  std::optional<HopMasks> masks_;
+};
+
+}  // namespace
 
 // As in the paper, or t servers' shares come from seeds.
 std::vector<ServerQuery> S3oram::queries(WriteNumber write_number, std::size_t slots,
@@ -33,9 +55,14 @@ std::unique_ptr<RootUpload> S3oram::upload(const WriteRootRequest& request, Byte
   return s3oram_upload(params_, request, std::move(slot), random_);
 }
 
-std::vector<Bytes> S3oram::orders(const EvictionPlan& plan, const EvictionId&, unsigned,
-                                  Random& random) {
-  return eviction_orders(params_, plan, random);
+SchemeOrders S3oram::orders(const EvictionPlan& plan, const EvictionId& id, unsigned,
+                            std::uint64_t epoch, unsigned tries, Random& random) {
+  EvictionOrders orders = eviction_orders(params_, plan, random, tries);
+  std::vector<Bytes> messages = orders.messages;
+  if (params_.security != Security::malicious || params_.evictor != Evictor::shuffle)
+    return {std::move(messages), nullptr};
+  return {std::move(messages),
+          std::make_shared<HopCheck>(params_, std::move(orders), ShuffleAttempt{epoch, id})};
 }
 
 }  // namespace s3oram

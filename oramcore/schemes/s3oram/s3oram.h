@@ -17,8 +17,8 @@ class S3oram final : public ClientScheme {
   std::vector<ServerQuery> queries(WriteNumber write_number, std::size_t slots,
                                    std::size_t index) override;
   std::unique_ptr<RootUpload> upload(const WriteRootRequest& request, Bytes slot) override;
-  std::vector<Bytes> orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
-                            Random& random) override;
+  SchemeOrders orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
+                      std::uint64_t epoch, unsigned tries, Random& random) override;
 
  private:
   const VolumeParams params_;

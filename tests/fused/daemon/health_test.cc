@@ -54,6 +54,11 @@ const Case kCases[] = {
       "one; unmount, and run s3oramfs fsck --repair",
       "1 block of files is lost, as vault.db does not say where on the servers; once unmounted, "
       "s3oramfs fsck names the files"}},
+    {"servers that disagree",
+     [](MountState& s) { s.volume.evictions_stopped = "the servers disagree on something"; },
+     {"one of the servers is faulty or lies: evictions have stopped, and soon the directory can "
+      "only be read; the servers disagree on something; have the servers' memory and programs "
+      "checked, or replace the one that it is, then unmount and mount again"}},
     {"a silent server",
      [](MountState& s) {
        s.volume.servers[1].answering = false;

@@ -96,9 +96,9 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
       cluster_.start_server(server);
     }
   }
-  static Bytes packed(const ShuffleOrders& orders) {
+  static Bytes packed(const CheckedShuffleOrders& orders) {
     Writer writer;
-    const_cast<ShuffleOrders&>(orders).fields(writer);
+    const_cast<CheckedShuffleOrders&>(orders).fields(writer);
     return writer.take();
   }
   /// Orders that the server can carry out.
@@ -110,7 +110,7 @@ class HostileFixture : public testing::TestWithParam<std::tuple<Evictor, int>> {
     for (std::uint32_t i = 0; i < slots; ++i) to[i] = i;
     EvictionPlan plan{.movement = to, .placements = {}, .overflow = {}};
     Prg prg(Seed{}, as_bytes("orders"));
-    return eviction_orders(params_, plan, prg)[server - 1];
+    return eviction_orders(params_, plan, prg).messages[server - 1];
   }
   std::uint64_t evictions() { return cluster_.engine().status().evictions; }
   std::uint64_t tree_version() {

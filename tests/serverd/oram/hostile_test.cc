@@ -120,10 +120,6 @@ class Hostile : public test::HostileFixture {
         return in_session(decode<DamageRequest>(body), Due::no_harm);
       case MessageType::labels:
         return in_session(decode<LabelsRequest>(body), Due::no_harm);
-      case MessageType::heads:
-        return in_session(decode<HeadsRequest>(body), Due::no_harm);
-      case MessageType::certify:
-        return in_session(decode<CertifyRequest>(body), Due::no_harm);
       case MessageType::read_slot:
         return in_session(decode<ReadSlotRequest>(body), Due::no_harm);
       case MessageType::heal_slot:

@@ -294,11 +294,19 @@ TEST_P(Refusals, OrdersOfAnotherShapeAreRefused) {
     if (params_.evictor == Evictor::shuffle) {
       wrong.push_back(orders_of(server % 3 + 1, id, height));
       if (server != 1) {
-        auto orders = *decode<ShuffleOrders>(right);
+        auto orders = *decode_shuffle_orders(right);
         orders.second[0] = orders.second[1];
         wrong.push_back(packed(orders));
         orders.second[0] = 0xffff;
         wrong.push_back(packed(orders));
+        for (const Party first_server : {Party{0}, Party{2}, Party{4}}) {
+          auto others = *decode_shuffle_orders(right);
+          others.first_server = first_server;
+          wrong.push_back(packed(others));
+        }
+        auto all_keys = *decode_shuffle_orders(right);
+        all_keys.check_1 = all_keys.check_2 = all_keys.check_3 = Seed{};
+        wrong.push_back(packed(all_keys));
       }
     }
     for (const Bytes& orders : wrong) {

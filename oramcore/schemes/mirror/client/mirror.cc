@@ -168,8 +168,8 @@ std::unique_ptr<RootUpload> Mirror::upload(const WriteRootRequest& request, Byte
 }
 
 // All workers' shares of the matrix are random but for the last one's, which makes the sum right.
-std::vector<Bytes> Mirror::orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
-                                  Random& random) {
+SchemeOrders Mirror::orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
+                            std::uint64_t, unsigned tries, Random& random) {
   const mirror::Selection selection = mirror::selection_of(params_, plan, height, id.eviction);
   const std::size_t row = gf::bit_row(selection.size() + params_.evict_every);
   Bytes matrix(selection.size() * row);
@@ -179,7 +179,7 @@ std::vector<Bytes> Mirror::orders(const EvictionPlan& plan, const EvictionId& id
   const unsigned servers = params_.scheme.servers, workers = params_.workers();
   Bytes chosen(workers);
   for (unsigned i = 0; i < workers; ++i)
-    chosen[i] = static_cast<Party>(1 + (id.eviction + i) % servers);
+    chosen[i] = static_cast<Party>(1 + (id.eviction + tries + i) % servers);
   std::vector<SelectionOrders> orders(
       servers, {.workers = chosen, .matrix_seed = {}, .matrix = {}, .mask = {}});
   for (unsigned role = 1; role <= workers; ++role) {
@@ -196,7 +196,7 @@ std::vector<Bytes> Mirror::orders(const EvictionPlan& plan, const EvictionId& id
     each.fields(writer);
     encoded.push_back(writer.take());
   }
-  return encoded;
+  return {std::move(encoded), nullptr};
 }
 
 std::unique_ptr<EvictionCheck> Mirror::check(const EvictionPlan& plan, const EvictionId& id,

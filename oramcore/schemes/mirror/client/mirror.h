@@ -15,7 +15,6 @@ class Mirror final : public ClientScheme {
 
   Bytes seal(const Label& label, ByteSpan content) override;
   Result<OpenedBlock> open(ByteSpan slot) const override;
-  bool tests_for_zeros() const override { return true; }
   std::size_t head_size() const override { return mirror::kHead; }
   std::optional<Label> label_of(ByteSpan slot) const override;
   std::size_t work_to_open() const override {
@@ -25,8 +24,8 @@ class Mirror final : public ClientScheme {
   std::vector<ServerQuery> queries(WriteNumber write_number, std::size_t slots,
                                    std::size_t index) override;
   std::unique_ptr<RootUpload> upload(const WriteRootRequest& request, Bytes slot) override;
-  std::vector<Bytes> orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
-                            Random& random) override;
+  SchemeOrders orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
+                      std::uint64_t epoch, unsigned tries, Random& random) override;
   std::unique_ptr<EvictionCheck> check(const EvictionPlan& plan, const EvictionId& id,
                                        unsigned height, std::uint64_t epoch) override;
 

@@ -1,0 +1,83 @@
+// Weighs what servers say of themselves (testimony.h).
+#include "oramcore/client/testimony.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "oramcore/client/reconcile.h"
+
+namespace s3oram {
+namespace {
+
+using Witnesses = std::vector<Party>;
+
+Witnesses saying(const std::vector<SurveyAnswer>& stand,
+                 const std::function<bool(const SurveyAnswer&)>& says) {
+  Witnesses found;
+  for (std::size_t i = 0; i < stand.size(); ++i)
+    if (says(stand[i])) found.push_back(static_cast<Party>(i + 1));
+  return found;
+}
+
+}  // namespace
+
+Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState::Loaded& vault,
+                       const VolumeParams& params) {
+  constexpr auto kWhat =
+      "that server is faulty or lies, or this vault is an old copy: use the newest one, and if "
+      "this "
+      "is it, have that server looked at";
+  const unsigned threshold = params.scheme.threshold;
+  const auto is_known = [&](const SurveyAnswer& each) {
+    return std::ranges::find(vault.sessions, each.session) != vault.sessions.end();
+  };
+  // One that was set back to before them is told so when the session is opened there.
+  const Witnesses others = saying(stand, [&](const SurveyAnswer& each) {
+    return !is_known(each) && each.session.epoch >= vault.sessions.front().epoch;
+  });
+  const Witnesses ahead = saying(stand, [&](const SurveyAnswer& each) {
+    return is_known(each) && each.tree_version > vault.tree.tree_version;
+  });
+  std::vector<SurveyAnswer> known = stand;
+  std::erase_if(known, [&](const SurveyAnswer& each) { return !is_known(each); });
+  if (ahead.size() > threshold || wrote_since(known, vault, params))
+    return fail(Errc::stale_vault,
+                "the servers hold writes of which this vault does not know: {}, or, if that is "
+                "lost, s3oramfs restore",
+                kBehindServers);
+  if (!ahead.empty())
+    return fail(
+        Errc::servers_disagree,
+        "server {} says that it has seen {} evictions, and this vault and the other servers "
+        "know of {}: {}",
+        ahead.front(), stand[ahead.front() - 1u].tree_version, vault.tree.tree_version, kWhat);
+  if (!others.empty() && others.size() <= threshold)
+    return fail(Errc::servers_disagree,
+                "server {} says that another copy of this vault has used it (epoch {}), and the "
+                "other servers know of none: {}",
+                others.front(), stand[others.front() - 1u].session.epoch, kWhat);
+  return {};
+}
+
+Result<std::uint64_t> believed_tree_version(const std::vector<SurveyAnswer>& stand,
+                                            unsigned threshold) {
+  std::vector<std::uint64_t> reached;
+  for (const SurveyAnswer& each : stand) reached.push_back(each.tree_version);
+  std::ranges::sort(reached, std::greater{});
+  const std::uint64_t agreed = reached[threshold];
+  for (std::size_t i = 0; i < stand.size(); ++i) {
+    if (stand[i].tree_version <= agreed) continue;
+    const auto has_prepared = [&](const SurveyAnswer& each) {
+      return each.tree_version > agreed || (each.prepared && each.prepared->eviction == agreed);
+    };
+    if (stand[i].tree_version > agreed + 1 || !std::ranges::all_of(stand, has_prepared))
+      return fail(Errc::servers_disagree,
+                  "server {} says that it has seen {} evictions, and {} servers know of {}: it is "
+                  "faulty or lies; nothing was changed; have it looked at before anything is done "
+                  "about the others",
+                  i + 1, stand[i].tree_version, threshold + 1, agreed);
+  }
+  return reached.front();
+}
+
+}  // namespace s3oram

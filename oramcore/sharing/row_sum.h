@@ -1,0 +1,26 @@
+// Sums of rows, each times an element of GF(2^128), word by word: where the factors are secret, a
+// sum vouches for every row, and it is one row long.
+#pragma once
+
+#include <vector>
+
+#include "oramcore/base/bytes.h"
+#include "oramcore/field/gf128.h"
+
+namespace s3oram {
+
+class RowSum {
+ public:
+  /// Of rows of `width` bytes, the last word padded with zeros.
+  explicit RowSum(std::size_t width);
+  void add(const gf128::Element& factor, const std::uint8_t* row);
+  /// The sum so far: size() bytes.
+  Bytes bytes() const;
+  static std::size_t size(std::size_t width) { return (width + 15) / 16 * 16; }
+
+ private:
+  std::size_t width_;
+  std::vector<gf128::Sum> words_;
+};
+
+}  // namespace s3oram

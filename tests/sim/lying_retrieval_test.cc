@@ -1,0 +1,230 @@
+// A server that lies to a read costs nothing but time: the answer is asked for again, then looked
+// up in all shares of the path, and what servers see of that does not depend on what is read.
+#include "oramcore/protocol/repair_messages.h"
+#include "tests/sim/filled_volume.h"
+
+namespace s3oram {
+namespace {
+
+using test::pattern;
+
+constexpr BlockId kNothing = 4000;  // a block that was never written
+
+class LyingRetrieval : public test::FilledVolume {
+ protected:
+  using Question = std::tuple<Party, MessageType, std::size_t>;
+
+  void SetUp() override {
+    FilledVolume::SetUp();
+    ASSERT_NO_FATAL_FAILURE(fill());
+    cluster_.settle();
+  }
+
+  static MessageType type_of(const Bytes& message) { return static_cast<MessageType>(message[2]); }
+  /// The client's questions while `block` is read, with their sizes.
+  std::vector<Question> questions_of(BlockId block, Result<Bytes>& content) {
+    std::vector<Question> asked;
+    cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
+      if (from == kClient && is_question(message) && type_of(message) != MessageType::traffic)
+        asked.emplace_back(to, type_of(message), message.size());
+    };
+    content = cluster_.read(block);
+    cluster_.settle();
+    cluster_.network.observer = {};
+    return asked;
+  }
+  static std::ptrdiff_t count(const std::vector<Question>& asked, MessageType type) {
+    return std::ranges::count_if(asked,
+                                 [&](const auto& each) { return std::get<1>(each) == type; });
+  }
+
+  /// `liar` flips a bit in what goes into the next `times` answers to retrievals.
+  void lie(Party liar, unsigned times) {
+    lies_ = 0;
+    cluster_.network.filter = [this, liar, times](Party from, Party to, const Bytes& message) {
+      const bool answer = is_answer(message) && to == kClient &&
+                          type_of(message) == MessageType::retrieve &&
+                          message.size() >= cluster_.params().slot_size();
+      const bool part = is_question(message) && type_of(message) == MessageType::masked_share;
+      if (from != liar || lies_ == times || !(answer || part)) return true;
+      ++lies_;
+      Bytes changed = message;
+      changed[changed.size() - 100] ^= 4;
+      cluster_.network.deliver(from, to, changed);
+      return false;
+    };
+  }
+
+  unsigned lies_ = 0;
+};
+S3O_WITH_EACH_VOLUME(LyingRetrieval);
+
+TEST_P(LyingRetrieval, AWrongAnswerIsAskedForAgainWhateverIsRead) {
+  const auto quorum = static_cast<Party>(cluster_.params().scheme.quorum());
+  for (Party liar = 1; liar <= quorum; ++liar)
+    for (const unsigned times : {1u, 2u}) {
+      std::vector<Question> seen;
+      for (const BlockId block : {BlockId{3}, kNothing}) {
+        SCOPED_TRACE(fmt::format("server {} lies {} times, block {}", liar, times, block));
+        // The root's writes since the last eviction make paths longer: none for both.
+        while (cluster_.engine().status().accesses % cluster_.params().evict_every != 0)
+          ASSERT_OK(cluster_.read(7));
+        cluster_.settle();
+        lie(liar, times);
+        Result<Bytes> content;
+        const auto asked = questions_of(block, content);
+        cluster_.network.filter = {};
+        EXPECT_EQ(lies_, times);
+        ASSERT_OK(content);
+        EXPECT_EQ(*content, block == kNothing ? Bytes(test::kBlockSize)
+                                              : pattern(block, newest_[block], test::kBlockSize));
+        EXPECT_EQ(count(asked, MessageType::read_slot) > 0, times == 2);
+        if (block == kNothing) {
+          for (const MessageType type : {MessageType::retrieve, MessageType::read_slot,
+                                         MessageType::heal_slot, MessageType::write_root})
+            EXPECT_EQ(count(asked, type), count(seen, type)) << static_cast<int>(type);
+        }
+        seen = asked;
+      }
+    }
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+  check_contents();
+}
+
+// As when its memory errs, or it lies: the two others' shares are right, so every read is, and the
+// server is given the right share before anything else is computed with the wrong one.
+TEST_P(LyingRetrieval, AWrongShareUnderARightChecksumCostsNoBlock) {
+  if (cluster_.params().security != Security::malicious) return;  // evictions spread it
+  for (Party server = 1; server <= 3; ++server) {
+    ASSERT_OK(cluster_.close_client());
+    unsigned at = 0;
+    change_slots(server, [&](Bytes& share) {
+      if (++at % 7 == server) share[at % share.size()] ^= 1;
+    });
+    ASSERT_OK(cluster_.open_client());
+    for (unsigned again = 0; again < 2; ++again) ASSERT_NO_FATAL_FAILURE(check_contents());
+    EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+    const auto healed = cluster_.run(cluster_.engine().scrub({}));
+    ASSERT_OK(healed);
+    EXPECT_EQ(healed->lost, 0u);
+  }
+}
+
+// What nobody asks for is checked too: else only a read of a block would show the lie.
+TEST_P(LyingRetrieval, AReadOfNothingFindsAWrongShare) {
+  if (cluster_.params().security != Security::malicious) return;  // evictions spread it
+  ASSERT_OK(cluster_.close_client());
+  change_slots(2, [&](Bytes& share) { share[33] ^= 1; });
+  ASSERT_OK(cluster_.open_client());
+  Result<Bytes> content;
+  const auto asked = questions_of(kNothing, content);
+  ASSERT_OK(content);
+  EXPECT_EQ(*content, Bytes(test::kBlockSize));
+  EXPECT_EQ(count(asked, MessageType::retrieve), 2 * cluster_.params().scheme.quorum());
+  EXPECT_GT(count(asked, MessageType::read_slot), 0);
+  EXPECT_GT(count(asked, MessageType::heal_slot), 0);
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
+// Whoever planted a wrong share, or helps with a new one, gains nothing: no server keeps its share
+// of a slot that is healed when an access meets it.
+TEST_P(LyingRetrieval, HealingGivesEveryServerAFreshShare) {
+  if (cluster_.params().security != Security::malicious) return;
+  ASSERT_OK(cluster_.close_client());
+  const std::size_t size = cluster_.disk(2).content(cluster_.slots()).size();
+  const std::size_t stride = cluster_.params().slot_size() + BucketVersion::kTrailer;
+  for (std::size_t at = cluster_.params().root_buffer_slots() * stride; at < size; at += stride)
+    cluster_.disk(2).rot("slots", at + 40, 4);
+  cluster_.stop_server(2);
+  cluster_.start_server(2);
+  ASSERT_OK(cluster_.open_client());
+  std::map<std::pair<Party, SlotAddress>, Bytes> read, written;
+  std::map<std::pair<Party, std::uint64_t>, SlotAddress> asked;
+  cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
+    const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
+    std::uint64_t number = 0;
+    std::memcpy(&number, message.data() + 8, sizeof number);
+    if (type_of(message) == MessageType::read_slot && from == kClient)
+      asked[{to, number}] = decode<ReadSlotRequest>(body)->at;
+    else if (type_of(message) == MessageType::read_slot && message[4] == 0 && message[5] == 0)
+      read[{from, asked.at({from, number})}] = Bytes(body.begin(), body.end());
+    else if (type_of(message) == MessageType::heal_slot && is_question(message))
+      if (const auto heal = decode<HealSlotRequest>(body))
+        written[{to, heal->at}] = Bytes(heal->share.begin(), heal->share.end());
+  };
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+  cluster_.network.observer = {};
+  ASSERT_FALSE(read.empty());
+  for (const auto& [where, share] : read) {
+    ASSERT_TRUE(written.contains(where)) << "server " << int{where.first};
+    EXPECT_NE(written[where], share) << "server " << int{where.first};
+  }
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+}
+
+// Two of them under one mask would show their difference, once a slot was healed in between.
+TEST_P(LyingRetrieval, AMaskedShareIsSentOnce) {
+  if (cluster_.params().privacy != Privacy::computational) return;
+  Bytes question;
+  std::map<std::uint64_t, unsigned> sent;
+  cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
+    if (!is_question(message)) return;
+    if (from == kClient && to == 1 && type_of(message) == MessageType::retrieve) question = message;
+    if (from != 1 || type_of(message) != MessageType::masked_share) return;
+    const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
+    if (++sent[decode<MaskedShareRequest>(body)->request_id] > 1) return;
+    // The question that led to it comes again, and not as a repetition.
+    Bytes again = question;
+    const std::uint64_t number = 0x2000000 + sent.size();
+    std::memcpy(again.data() + 8, &number, sizeof number);
+    cluster_.inject(kClient, 1, again);
+  };
+  for (unsigned i = 0; i < 6; ++i) {
+    ASSERT_OK(cluster_.read(i));
+    cluster_.settle();
+  }
+  cluster_.network.observer = {};
+  ASSERT_FALSE(sent.empty());
+  for (const auto& [request_id, times] : sent) EXPECT_EQ(times, 1u) << request_id;
+}
+
+// A peer that relays parts of writes that nobody makes, under ever new numbers.
+TEST_P(LyingRetrieval, RelayedPartsOfAPeerAreFew) {
+  if (cluster_.params().scheme != Scheme{1, 3}) return;
+  std::uint64_t epoch = 0;
+  WriteNumber write_number = 0;
+  cluster_.network.observer = [&](Party from, Party, const Bytes& message) {
+    if (from != kClient || !is_question(message) || type_of(message) != MessageType::write_root)
+      return;
+    const auto request = decode<WriteRootRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+    epoch = request->epoch;
+    write_number = request->write_number;
+  };
+  ASSERT_OK(cluster_.write(1, pattern(1, 9, test::kBlockSize)));
+  newest_[1] = 9;
+  cluster_.settle();
+  std::size_t refused = 0;
+  cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
+    refused += from == 2 && to == 3 && is_answer(message);
+  };
+  const Bytes part(cluster_.params().slot_size());
+  constexpr std::size_t kCount = 5000;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    Bytes message =
+        encode(RelayRequest{epoch, write_number + 1, (~std::uint64_t{0} >> 1) - i, part});
+    message[0] = static_cast<std::uint8_t>(MessageKind::bulk_question);
+    message[1] = Rpc::kWireVersion;
+    message[2] = static_cast<std::uint8_t>(MessageType::relay);
+    const std::uint64_t number = 0x1000000 + i;
+    std::memcpy(message.data() + 8, &number, sizeof number);
+    cluster_.inject(3, 2, message);
+    cluster_.settle();
+  }
+  EXPECT_GE(refused, kCount - 2 * cluster_.params().root_buffer_slots());
+  cluster_.network.observer = {};
+  ASSERT_OK(cluster_.close_client());
+  go_on();
+}
+
+}  // namespace
+}  // namespace s3oram
