@@ -124,8 +124,8 @@ Status show(const std::vector<RemoteHost>& hosts, const DeployOptions& options) 
 
 Result<bool> parse_options(const Args& args, DeployOptions& options) {
   CLI::App app(
-      "Makes a vault and its servers, on machines that ssh reaches: installs the program\n"
-      "there, makes each server, and the vault here. Run again, it goes on.",
+      "Makes a vault and its servers, on machines that ssh reaches: installs the\n"
+      "program there, makes each server, and the vault here. Run again, it goes on.",
       "s3oramfs deploy");
   app.add_option("VAULT", options.init.vault, "The directory to make; may exist if it is empty")
       ->required();

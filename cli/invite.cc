@@ -42,8 +42,9 @@ Status show_qr(const std::string& text) {
 Status show(const std::vector<Invitation>& invitations, bool qr) {
   for (const Invitation& invitation : invitations) {
     const std::string text = to_text(invitation);
-    std::cout << fmt::format("For whoever runs server {}, at {}:\n\n  s3oramfs-serverd join {}\n\n",
-                             unsigned{invitation.server}, invitation.host_port, text);
+    std::cout << fmt::format(
+        "Server {}, at {}. Its provider runs:\n\n  s3oramfs-serverd join {}\n\n",
+        unsigned{invitation.server}, invitation.host_port, text);
     if (qr) S3O_TRY(show_qr(text));
   }
   std::cout << "Send each string to its provider alone, by a way that others do not read.\n"
@@ -68,8 +69,8 @@ Status check_addresses(const std::vector<std::string>& addresses) {
 
 Status run_invite(const Args& args) {
   CLI::App app(
-      "Makes a vault on servers that others run: shows a string for each, which they give\n"
-      "to s3oramfs-serverd join, and waits until all have. Run again, it goes on.",
+      "Makes a vault on servers that others run: shows a string for each, which they\n"
+      "give to s3oramfs-serverd join, and waits until all have. Run again, it goes on.",
       "s3oramfs invite");
   InitOptions options;
   bool qr = false;

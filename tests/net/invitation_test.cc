@@ -34,10 +34,8 @@ TEST(Invitation, AMissingOrChangedLetterIsNoticed) {
     EXPECT_FALSE(parse_invitation(text.substr(0, i))) << i;
     std::string changed = text;
     changed[i] = changed[i] == 'A' ? 'B' : 'A';
-    // The last letter may hold bits that mean nothing.
-    if (i + 1 < text.size()) {
-      EXPECT_FALSE(parse_invitation(changed)) << i;
-    }
+    const bool may_mean_nothing = i + 1 == text.size();  // the last letter holds fewer bits
+    EXPECT_TRUE(may_mean_nothing || !parse_invitation(changed)) << i;
   }
 }
 

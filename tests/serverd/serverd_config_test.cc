@@ -96,6 +96,7 @@ TEST_F(Store, KeygenRotatesOnlyAKeyThatIsThere) {
 
 TEST_F(Store, RevokeTakesOneKeyAndKeepsAllElse) {
   make_key();
+  std::ostringstream out;
   const std::string first = new_key(), second = new_key();
   std::ostringstream out;
   expect_error(revoke(store_, first, out), Errc::usage, first);
@@ -107,10 +108,10 @@ TEST_F(Store, RevokeTakesOneKeyAndKeepsAllElse) {
 }
 
 TEST_F(Store, PeersCanBeUpdatedOneByOne) {
-  make_key();
+  const std::string own = make_key();
   std::ostringstream out;
   const std::string one = "1=a:1," + new_key(), key = new_key(), two = "2=b:1," + key;
-  const std::string three = "3=d:1," + new_key();
+  const std::string three = "3=d:1," + own;
   ASSERT_TRUE(peers(store_, {one, two, three}, out));
   const std::string moved = "1=c:1," + new_key();
   ASSERT_TRUE(peers(store_, {moved}, out, true));
@@ -120,10 +121,10 @@ TEST_F(Store, PeersCanBeUpdatedOneByOne) {
 }
 
 TEST_F(Store, PeersThatAreNoVolumeAreRefused) {
-  make_key();
+  const std::string own = make_key();
   std::ostringstream out;
-  const auto server = [](int number) {
-    return fmt::format("{}=a:{},{}", number, number, new_key());
+  const auto server = [&](int number) {
+    return fmt::format("{}=a:{},{}", number, number, number == 1 ? own : new_key());
   };
   expect_error(peers(store_, {server(1)}, out), Errc::usage, "lacks servers 2, 3:");
   expect_error(peers(store_, {server(1), server(2)}, out), Errc::usage, "lacks server 3:");
@@ -183,10 +184,19 @@ TEST_F(Store, ABadLineNamesTheFile) {
   expect_error(drop_value(network_config(options())), Errc::usage, "peers: line 3: ");
 }
 
+TEST_F(Store, PeersWithoutTheServersOwnKeyAreRefused) {
+  std::ostringstream out;
+  const std::vector<std::string> others{"1=a:1," + new_key(), "2=b:1," + new_key(),
+                                        "3=c:1," + new_key()};
+  const std::string own = make_key();
+  expect_error(peers(store_, others, out), Errc::usage, own);
+  EXPECT_FALSE(fs::exists(store_ / "peers"));
+  EXPECT_TRUE(peers(store_, {others[0], "2=b:1," + own, others[2]}, out));
+}
+
 TEST_F(Store, PeersAreWrittenAndPrinted) {
-  make_key();
-  const std::vector<std::string> servers{"1=a.example:5760," + new_key(),
-                                         "2=[::1]:5761," + new_key(),
+  const std::string own = make_key();
+  const std::vector<std::string> servers{"1=a.example:5760," + new_key(), "2=[::1]:5761," + own,
                                          "3=c.example:5760," + new_key()};
   std::ostringstream out;
   ASSERT_TRUE(peers(store_, servers, out));
@@ -196,9 +206,8 @@ TEST_F(Store, PeersAreWrittenAndPrinted) {
 }
 
 TEST_F(Store, BadPeersAreRefusedAndLeaveTheOldOnes) {
-  make_key();
+  const std::string key = make_key();
   std::ostringstream out;
-  const std::string key = new_key();
   const std::string good = "1=a:1," + key;
   ASSERT_TRUE(peers(store_, {good, "2=b:1," + new_key(), "3=c:1," + new_key()}, out));
   const std::string before = text("peers");

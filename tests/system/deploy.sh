@@ -52,9 +52,9 @@ grep -q "s3oramfs-serverd join --start" "$work/dry" || fail "no joining"
 [[ ! -e /home/${users[0]}/.local ]] || fail "it did something"
 
 step "what it refuses"
-expect 2 "three or more" deploy "$vault" "${targets[@]:0:2}" || true
+expect 2 "At least 3" deploy "$vault" "${targets[@]:0:2}"
 expect 2 "the same machine" deploy "$vault" "${targets[@]:0:2}" "root@${targets[0]#*@}"
-expect 2 "USER@HOST" deploy "$vault" "${targets[@]:0:2}" "-oProxyCommand=x"
+expect 2 "USER@HOST" deploy -- "$vault" "${targets[@]:0:2}" "-oProxyCommand=x"
 expect 1 "failed" deploy "$vault" "${targets[@]:0:2}" "nobody-there@${targets[2]#*@}"
 [[ ! -e $vault/vault.db ]] || fail "it made the volume"
 
@@ -78,9 +78,11 @@ step "again, after it was cut short"
 other=$work/other
 for pid in $(pgrep -u "${users[2]}" -f s3oramfs-serverd); do kill "$pid"; done
 free_port port
-if deploy --name other "$other" "${targets[@]:0:2}" "nobody-there@${targets[2]#*@}" > "$work/cut" 2>&1; then
-  fail "it worked without server 3"
-fi
+deploy --name other "$other" "${targets[@]}" > "$work/cut" 2>&1 &
+cut=$!
+wait_until "the first server is made" test -e "/home/${users[0]}/.local/share/s3oramfs/other/server.key"
+for pid in $(processes_of "deploy --ssh") $(processes_of "$work/user_key"); do kill -9 "$pid" 2> /dev/null || true; done
+! wait "$cut" || fail "it was not cut short"
 deploy --name other "$other" "${targets[@]}"
 s3oramfs status "$other"
 s3oramfs mount "$other" "$mount"

@@ -13,7 +13,7 @@ for n in 1 2 3; do
   addresses+=("$host:${server_port[n]}")
 done
 server_name=store
-invitation_of() { sed -n "/runs server $1,/,/join/s/.*join //p" "$work/invite.out"; }
+invitation_of() { sed -n "/^Server $1, at/,/join/s/.*join //p" "$work/invite.out"; }
 join() { serverd join --store "$work/store$1" --listen "${addresses[$1 - 1]}" "${@:2}"; }
 # As its unit would: by the configuration that join has made.
 run_joined() {
@@ -81,7 +81,7 @@ echo hello > "$mount/file"
 s3oramfs umount "$mount"
 
 step "an invitation that was used is good for nothing"
-join 1 "$(sed -n '/runs server 1,/,/join/s/.*join //p' "$work/first")" | grep -q "joined already" ||
+join 1 "$(sed -n '/^Server 1, at/,/join/s/.*join //p' "$work/first")" | grep -q "joined already" ||
   fail "a second joining of server 1"
 [[ ! -e $work/store1/invitation ]] || fail "the used invitation is back"
 expect 19 "another client" serverd join --store "$work/store1" - <<< "$(
