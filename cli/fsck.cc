@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "cli/command.h"
+#include "cli/credential_options.h"
 #include "cli/json_text.h"
 #include "cli/mount_table.h"
 #include "cli/terminal.h"
@@ -10,6 +11,8 @@
 #include "cli/vault_lock.h"
 #include "cli/vault_owner.h"
 #include "oramcore/base/human.h"
+#include "oramcore/db/database_header.h"
+#include "oramcore/db/sealed_disk.h"
 
 namespace s3oram {
 namespace {
@@ -74,6 +77,18 @@ Status outcome(const std::string& vault, const VaultReport& report, std::size_t 
               mendable ? "; --repair mends what can be" : "");
 }
 
+/// Locks the vault, and unlocks its vault.db. Nothing where no key is needed, or vault.key is
+/// damaged, which the check finds.
+Result<std::unique_ptr<SealedDisk>> unlocked_disk(Vault& vault, const CredentialOptions& options) {
+  S3O_TRY(lock_vault(vault));
+  S3O_TRY(vault.require_ready());
+  if (read_header(vault.database()).kind != DatabaseHeader::Kind::sealed || !vault.check_key())
+    return nullptr;
+  S3O_ASSIGN(auto credential, existing_credential(options, vault));
+  S3O_ASSIGN(const auto keys, vault.unlock(credential));
+  return std::make_unique<SealedDisk>(keys.pages);
+}
+
 }  // namespace
 
 Status run_fsck(const Args& args) {
@@ -85,16 +100,19 @@ Status run_fsck(const Args& args) {
   app.add_option("VAULT", name, "The vault")->required();
   app.add_flag("--repair", repair, "Mend what can be mended; keeps a copy of vault.db");
   app.add_flag("--json", as_json, "As JSON, for programs");
+  CredentialOptions credential;
+  credential.add_to(app);
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};
 
-  S3O_TRY(become_owner(name));
+  S3O_TRY(become_owner(name, [&] { return credential.read_early(); }));
   S3O_ASSIGN(auto vault, find_vault(name));
-  S3O_TRY(lock_vault(vault));
-  S3O_TRY(vault.require_ready());
+  S3O_ASSIGN(auto disk, unlocked_disk(vault, credential));
   auto report = [&] {
     Progress progress("checking " + vault.directory().string());
-    return check_vault(vault, repair, [&](const std::string& doing) { progress.update(doing); });
+    Disk& databases = disk ? *disk : system_disk();
+    return check_vault(vault, databases, repair,
+                       [&](const std::string& doing) { progress.update(doing); });
   }();
   if (!report) return fail(std::move(report).error());
 

@@ -12,10 +12,12 @@
 #include "cli/vault_owner.h"
 #include "cli/volume_options.h"
 #include "fused/backup/restore_files.h"
+#include "fused/tables/heal.h"
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/human.h"
 #include "oramcore/client/owner.h"
 #include "oramcore/db/database_file.h"
+#include "oramcore/db/sealed_disk.h"
 #include "oramcore/db/sqlite.h"
 #include "oramcore/vault/vault_config.h"
 #include "oramcore/vault/vault_place.h"
@@ -50,12 +52,14 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   return parse(app, args);
 }
 
-/// A vault.db that can be read must be this vault's.
+/// A vault.db that can be read must be this vault's. (A sealed one cannot, on a disk without its
+/// key.)
 Status check_database(const fs::path& path, const VaultConfig& config,
-                      const std::optional<Seed>& sealing) {
+                      const std::optional<Seed>& sealing = {}, Disk& disk = system_disk()) {
   std::error_code error;
   if (!fs::exists(path, error)) return {};
-  auto database = Database::open(path.string(), Database::Mode::read_only);
+  if (disk.page_key()) S3O_TRY(check_page_key(path, *disk.page_key()));
+  auto database = Database::open(path.string(), Database::Mode::read_only, disk);
   if (!database) return {};
   const auto other = other_owner(*database, {config.volume, config.params, sealing});
   if (!other || other->empty()) return {};
@@ -99,20 +103,20 @@ Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options, const s
     return Vault::Recovered{std::move(vault)};
   }
   S3O_ASSIGN(const auto recovery, parse_recovery(text, options.from));
-  S3O_TRY(check_database(options.vault / "vault.db", recovery.file.config, {}));
+  S3O_TRY(check_database(options.vault / "vault.db", recovery.file.config));
   auto found = Vault::recover(options.vault, text, options.from);
   if (found) compare_servers(found->vault, recovery.file.config, options.from);
   return found;
 }
 
 /// Whether vault.db has files in it: a restore that was cut short leaves one without.
-Result<bool> has_files(const fs::path& path) {
-  S3O_ASSIGN(auto database, Database::open(path.string(), Database::Mode::read_only));
+Result<bool> has_files(const fs::path& path, Disk& disk) {
+  S3O_ASSIGN(auto database, Database::open(path.string(), Database::Mode::read_only, disk));
   return database.has_table("fs_state");
 }
 
-Status refuse_files(const fs::path& path) {
-  if (const auto files = has_files(path); fs::exists(path) && (!files || *files))
+Status refuse_files(const fs::path& path, Disk& disk) {
+  if (const auto files = has_files(path, disk); fs::exists(path) && (!files || *files))
     return fail(Errc::exists,
                 "{}: is there: check it by s3oramfs fsck; --force restores all the same, as of the "
                 "last backup",
@@ -131,11 +135,12 @@ Status keep(const fs::path& from, const fs::path& to) {
 }
 
 /// What is there of vault.db is kept under another name too.
-Status keep_former(const Vault& vault) {
+Status keep_former(const Vault& vault, Disk& disk) {
   const fs::path path = vault.database(), log = log_of(path);
   if (!fs::exists(path)) return {};
   // Not the log of a damaged one: then that is kept too.
-  if (const Status folded = fold_log(path); !folded && folded.error().code != Errc::damaged_vault)
+  if (const Status folded = fold_log(path, disk);
+      !folded && folded.error().code != Errc::damaged_vault)
     return folded;
   const fs::path aside = free_path(path.string() + ".before-restore");
   S3O_TRY(keep(path, aside));
@@ -143,6 +148,16 @@ Status keep_former(const Vault& vault) {
   S3O_TRY(sync_directory(vault.directory()));
   std::cout << "vault.db as it was before: " << aside.string() << "\n";
   return {};
+}
+
+/// What can be read of a damaged vault.db may be newer than what the servers have.
+Status heal_former(const fs::path& path, Disk& disk) {
+  if (!fs::exists(path)) return {};
+  const auto healed = heal_database(path, HealFor::rows, disk);
+  if (!healed && healed.error().code == Errc::disk_full) return fail(healed.error());
+  if (healed && *healed)
+    std::cout << fmt::format("vault.db was damaged; as it was: {}\n", (*healed)->copy.string());
+  return {};  // of one that cannot be read nothing is used
 }
 
 std::string date_of(std::int64_t time) {
@@ -154,16 +169,16 @@ std::string date_of(std::int64_t time) {
 }
 
 /// Whether nothing is found to be wrong with vault.db.
-bool is_sound(const Vault& vault, const VolumeOptions& how) {
-  const auto report = check_vault(vault, false, how.progress);
+bool is_sound(const Vault& vault, Disk& disk, const VolumeOptions& how) {
+  const auto report = check_vault(vault, disk, false, how.progress);
   return report && std::ranges::all_of(report->findings, [](const Finding& finding) {
            return finding.harmless || finding.at_servers;
          });
 }
 
 /// What vault.db knows of files, if it can be read.
-Result<std::optional<FilesDump>> former_files(const Vault& vault) {
-  auto files = dump_files(vault.database());
+Result<std::optional<FilesDump>> former_files(const Vault& vault, Disk& disk) {
+  auto files = dump_files(vault.database(), disk);
   if (files) return std::optional(std::move(*files));
   if (files.error().code != Errc::damaged_vault) return fail(std::move(files).error());
   std::cerr << fmt::format("s3oramfs: the names in vault.db cannot be used: {}\n",
@@ -173,21 +188,22 @@ Result<std::optional<FilesDump>> former_files(const Vault& vault) {
 
 /// Nothing: the names are those that vault.db had. They are newer than any backup, and taken if
 /// nothing is wrong with vault.db, or the servers hold no whole backup.
-Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys,
+Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys, Disk& disk,
                                              const VolumeOptions& how, const fs::path& made) {
   S3O_ASSIGN(auto rebuilt, Volume::rebuild(vault, keys, how, made));
   // Those of an older copy would name blocks that hold other files by now.
   std::optional<FilesDump> names;
   if (rebuilt.former_was_last) {
-    S3O_ASSIGN(auto files, former_files(vault));
+    S3O_ASSIGN(auto files, former_files(vault, disk));
     names = std::move(files);
   }
   if (!names && rebuilt.backup.empty())
     return fail(Errc::damaged_vault, "the servers hold no backup of the names");
-  const bool sound = names && is_sound(vault, how);
-  if (names) S3O_TRY(store_files(made, *names));
-  S3O_TRY(keep_former(vault));
-  S3O_TRY(replace_database(made, vault.database()));
+  const bool sound = names && is_sound(vault, disk, how);
+  if (names) S3O_TRY(store_files(made, *names, disk));
+  S3O_TRY(keep_former(vault, disk));
+  S3O_TRY(vault.mark_sealed());
+  S3O_TRY(replace_database(made, vault.database(), disk));
   if (rebuilt.damaged > 0)
     std::cerr << fmt::format("s3oramfs: {} slots are damaged at too many servers\n",
                              rebuilt.damaged);
@@ -223,13 +239,15 @@ Status run_restore(const Args& args) {
   }
   S3O_ASSIGN(auto credential, existing_credential(options.credential, *vault));
   S3O_ASSIGN(auto keys, vault->unlock(credential));
-  S3O_TRY(check_database(vault->database(), vault->config(), keys.sealing));
-  if (!options.force) S3O_TRY(refuse_files(vault->database()));
+  SealedDisk disk(keys.pages);
+  S3O_TRY(check_database(vault->database(), vault->config(), keys.sealing, disk));
+  if (!options.force) S3O_TRY(refuse_files(vault->database(), disk));
+  S3O_TRY(heal_former(vault->database(), disk));
   Progress progress("restoring " + vault->directory().string());
   S3O_ASSIGN(const auto how, volume_options(*vault, options.timeout, progress));
   const fs::path made = place_to_make(*vault);
   S3O_TRY(remove_database(made));  // of a restore that was cut short
-  auto restored = restore(*vault, keys, how, made);
+  auto restored = restore(*vault, keys, disk, how, made);
   if (!restored) static_cast<void>(remove_database(made));  // its own error is the one to report
   if (!restored && restored.error().code == Errc::damaged_vault) return fail(restored.error());
   const std::string& directory = vault->directory().string();

@@ -87,8 +87,12 @@ std::string mounted_text(const ordered_json& status, std::int64_t now) {
   if (!backup.empty())
     out += "backup    " + (flag(backup, "current") ? std::string("of everything\n")
                            : flag(backup, "exists")
-                               ? fmt::format("{} old, with changes since\n", human_duration(age))
-                               : std::string("none yet\n"));
+                               ? fmt::format("{} old, with changes since{}\n", human_duration(age),
+                                             flag(backup, "hindered")
+                                                 ? "; no newer one is made, as vault.db is damaged"
+                                                 : "")
+                           : flag(backup, "hindered") ? std::string("none: vault.db is damaged\n")
+                                                      : std::string("none yet\n"));
   out +=
       fmt::format("accesses  {}; {}, {}", number(volume, "accesses"),
                   plural(number(volume, "evictions"), "eviction"),

@@ -6,35 +6,31 @@
 
 #include "fused/backup/backup_list.h"
 #include "fused/tables/check_files.h"
+#include "fused/tables/heal.h"
 #include "oramcore/base/durable_file.h"
 #include "oramcore/client/state_check.h"
 #include "oramcore/db/database_file.h"
-#include "oramcore/db/salvage.h"
+#include "oramcore/db/database_header.h"
+#include "oramcore/db/integrity.h"
+#include "oramcore/db/salvage_database.h"
+#include "oramcore/client/state_check.h"
 
 namespace s3oram {
 namespace {
 
 namespace fs = std::filesystem;
 
+constexpr auto kSalvaged =
+    "all rows that can be read are put into a new file; what is lost of them may be in the "
+    "servers' last backup: `s3oramfs restore --force`, before the next mount, has all as of then";
 constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything that can be
-
-/// What SQLite itself says of the file: nothing if it is sound.
-Result<std::string> integrity(Database& database) {
-  S3O_ASSIGN(auto rows, database.prepare("PRAGMA integrity_check(3)"));
-  std::string problems;
-  while (true) {
-    auto more = rows.step();
-    if (!more) return problems.empty() ? more.error().message : problems;
-    if (!*more) return problems == "ok" ? std::string() : problems;
-    problems += (problems.empty() ? "" : "; ") + rows.text(0);
-    std::ranges::replace(problems, '\n', ' ');
-  }
-}
 
 class Check {
  public:
-  Check(const Vault& vault, bool repair, const std::function<void(const std::string&)>& progress)
+  Check(const Vault& vault, Disk& disk, bool repair,
+        const std::function<void(const std::string&)>& progress)
       : vault_(vault),
+        disk_(disk),
         params_(vault.config().params),
         path_(vault.database()),
         repair_(repair),
@@ -83,34 +79,64 @@ class Check {
 
   Status check_database() {
     progress_("reading vault.db");
-    auto database = Database::open(path_.string(), Database::Mode::read_write);
+    if (!can_be_opened()) return {};
+    auto database = Database::open(path_.string(), Database::Mode::read_write, disk_);
     if (!database && database.error().code != Errc::damaged_vault) return fail(database.error());
+    if (!database && is_sealed()) return check_pages(database.error().message);
     if (!database) {
       found("damaged-database", database.error().message, {});
       return {};
     }
-    auto problems = integrity(*database);
+    auto problems = find_damage(*database);
     if (!problems) {
       found("damaged-database", problems.error().message, {});
       return {};
     }
+    const bool salvages = !problems->empty() || has_changed_rows(*database);
     if (!problems->empty())
-      found(
-          "damaged-database", "SQLite finds the file damaged: " + *problems,
-          "all rows that can be read are put into a new file; what is lost of them may be in the "
-          "servers' last backup: `s3oramfs restore --force`, before the next mount, has all as of "
-          "then");
-    if (!repair_ || problems->empty()) S3O_TRY(check_rows(*database));
+      found("damaged-database", "SQLite finds the file damaged: " + *problems, kSalvaged);
+    if (!repair_ || !salvages) S3O_TRY(check_rows(*database));
     const bool mend =
-        repair_ && std::any_of(report_.findings.begin(), report_.findings.end(),
-                               [](const Finding& finding) { return finding.mendable(); });
+        repair_ &&
+        (salvages || std::any_of(report_.findings.begin(), report_.findings.end(),
+                                 [](const Finding& finding) { return finding.mendable(); }));
     if (!mend) return {};
-    S3O_TRY(save_copy(*database));
-    if (problems->empty()) return mend_rows(*database);
+    static_cast<void>(database->fold_log());  // unless that is too damaged for it
+    S3O_TRY(save_copy());
+    if (!salvages) return mend_rows(*database);
     *database = Database();
     S3O_TRY(salvage_and_mend());
     if (report_.repaired) return {};
     return remove_database(std::exchange(report_.copy, {}));  // the same as vault.db still
+  }
+
+  bool is_sealed() const { return read_header(path_).kind == DatabaseHeader::Kind::sealed; }
+
+  /// False: what hinders is found.
+  bool can_be_opened() {
+    const Status known = require_known_seals(path_);
+    Status right;
+    if (known && disk_.page_key())
+      right = check_page_key(path_, *disk_.page_key());
+    else if (known && is_sealed())
+      right = fail(Errc::damaged_vault,
+                   "it is sealed, and cannot be looked at before vault.key is right again");
+    if (known && right) return true;
+    const Error& error = known ? right.error() : known.error();
+    report_.findings.push_back(
+        {known ? "other-vault" : "unusable-state", "vault.db", error.message, {}});
+    note(error);
+    return false;
+  }
+
+  /// Of a sealed database that cannot even be opened.
+  Status check_pages(const std::string& problem) {
+    found("damaged-database", problem, kSalvaged);
+    if (!repair_) return {};
+    S3O_TRY(save_copy());
+    S3O_TRY(salvage_and_mend());
+    if (report_.repaired) return {};
+    return remove_database(std::exchange(report_.copy, {}));
   }
 
   struct Rows {
@@ -210,17 +236,10 @@ class Check {
     return mended;
   }
 
-  Status save_copy(Database& database) {
+  Status save_copy() {
     progress_("saving a copy of vault.db");
-    // All that is in the log goes into the file, unless that is too damaged for it.
-    static_cast<void>(database.fold_log());
-    const fs::path copy = free_path(path_.string() + ".before-fsck");
-    S3O_TRY(copy_durably(path_, copy));
-    std::error_code error;
-    const fs::path log = log_of(path_);
-    if (fs::file_size(log, error) > 0 && !error) S3O_TRY(copy_durably(log, log_of(copy)));
-    S3O_TRY(sync_directory(vault_.directory()));
-    report_.copy = copy;
+    S3O_ASSIGN(auto copy, keep_copy(path_, ".before-fsck"));
+    report_.copy = std::move(copy);
     return {};
   }
 
@@ -228,19 +247,28 @@ class Check {
     progress_("reading what can be read of vault.db");
     const fs::path fresh = path_.string() + ".new";
     S3O_TRY(remove_database(fresh));
-    auto tables = salvage(path_.string(), fresh.string());
-    if (!tables) {
-      found("damaged-database", tables.error().message, {});
+    const auto salvaged = salvage_database(path_, fresh, disk_);
+    if (!salvaged) {
+      found("damaged-database", salvaged.error().message, {});
       return remove_database(fresh);
     }
-    for (const SalvagedTable& table : *tables)
+    tell_of_pages(salvaged->pages);
+    for (const SalvagedTable& table : salvaged->tables) {
+      if (table.mended > 0)
+        report_.findings.push_back(
+            {"changed-row", "vault.db, table " + table.name,
+             fmt::format("{} rows had each changed by one bit, as their checksums show",
+                         table.mended),
+             "they are as they were written"});
       if (!table.whole)
         report_.findings.push_back(
             {"lost-rows", "vault.db, table " + table.name,
              fmt::format("some rows could not be read; {} could", table.rows),
-             "what was lost with them follows"});
+             "what was lost with them follows; the servers' last backup may have it: `s3oramfs "
+             "restore --force`, before the next mount"});
+    }
     {
-      S3O_ASSIGN(auto database, Database::open(fresh.string(), Database::Mode::read_write));
+      S3O_ASSIGN(auto database, Database::open(fresh.string(), Database::Mode::read_write, disk_));
       S3O_ASSIGN(auto usable, check_rows(database));
       if (!usable) {
         database = Database();
@@ -248,10 +276,20 @@ class Check {
       }
       S3O_TRY(mend_rows(database));
     }
-    return replace_database(fresh, path_);
+    return replace_database(fresh, path_, disk_);
+  }
+
+  void tell_of_pages(const GatheredPages& pages) {
+    for (const std::string& lost : pages.lost)
+      report_.findings.push_back({"lost-page", "vault.db", lost, "what was on it follows"});
+    if (pages.mended > 0)
+      report_.findings.push_back({"mended-page", "vault.db",
+                                  fmt::format("{} pages had a single bit changed", pages.mended),
+                                  "the bit is put right: nothing of them is lost"});
   }
 
   const Vault& vault_;
+  Disk& disk_;
   const VolumeParams params_;
   const fs::path path_;
   const bool repair_;
@@ -268,9 +306,9 @@ std::size_t VaultReport::left() const {
       }));
 }
 
-Result<VaultReport> check_vault(const Vault& vault, bool repair,
+Result<VaultReport> check_vault(const Vault& vault, Disk& disk, bool repair,
                                 const std::function<void(const std::string&)>& progress) {
-  return Check(vault, repair, progress).run();
+  return Check(vault, disk, repair, progress).run();
 }
 
 }  // namespace s3oram

@@ -1,11 +1,12 @@
 // Checks a vault's own files, and mends them: vault.key, vault.db and, of a local vault, that the
-// servers' stores are there. Asks no server and needs no credential.
+// servers' stores are there. Asks no server.
 #pragma once
 
 #include <filesystem>
 #include <functional>
 #include <string>
 
+#include "oramcore/base/disk.h"
 #include "oramcore/db/finding.h"
 #include "oramcore/vault/vault.h"
 
@@ -25,8 +26,10 @@ struct VaultReport {
 /// Checks; with `repair` also mends what can be mended: the database's rows in one transaction,
 /// after a copy of it is safe beside it. A database that SQLite finds damaged is replaced by one
 /// with all rows that can be read. `progress` is told what is being done, often.
-/// The vault must be locked. Errors are those of doing it, not of what is found: disk_full, ...
-Result<VaultReport> check_vault(const Vault& vault, bool repair,
+/// The vault must be locked. `disk` has the key of a sealed vault.db; without it, that is not
+/// looked at, which is a finding. Errors are those of doing it, not of what is found: disk_full,
+/// ...
+Result<VaultReport> check_vault(const Vault& vault, Disk& disk, bool repair,
                                 const std::function<void(const std::string&)>& progress);
 
 }  // namespace s3oram

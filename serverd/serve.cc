@@ -24,8 +24,8 @@
 #include "oramcore/base/random.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/workers.h"
-#include "oramcore/net/zmq_transport.h"
 #include "oramcore/service/manager.h"
+#include "oramcore/zmq/zmq_transport.h"
 #include "serverd/oram/share_server.h"
 #include "serverd/schemes.h"
 #include "serverd/store_files.h"
@@ -67,6 +67,14 @@ Status check_metrics(const Options& options) {
   const Status local = check_metrics_address({options.metrics}, "--metrics");
   if (local || options.metrics_public) return {};
   return fail(Errc::usage, "{}; or give --metrics-public", local.error().message);
+}
+
+/// Null if none is wanted.
+Result<std::unique_ptr<AccessLog>> start_record(const Options& options, Party self) {
+  if (options.record.empty()) return std::unique_ptr<AccessLog>();
+  S3O_ASSIGN(auto record, AccessLog::start(options.record, self, options.record_limit));
+  spdlog::info("every read and write of slots is recorded in {}", options.record);
+  return record;
 }
 
 Status report_ready(int fd) {
@@ -143,7 +151,7 @@ Status serve(const Options& options) {
   if (options.store.empty())
     return fail(Errc::usage, "where the shares are is missing: give --store DIR");
   S3O_TRY(check_metrics(options));
-  S3O_TRY(take_store(options));
+  S3O_ASSIGN(const auto lock, take_store(options));
   S3O_ASSIGN(const auto network, network_config(options));
 
   // A server that a mount has started is no service of its own.
@@ -163,11 +171,12 @@ Status serve(const Options& options) {
   const unsigned sharing = servers_here(options, network);
   const std::uint64_t memory = usable_memory();
   const std::size_t cache = options.cache ? options.cache : default_cache_bytes(memory, sharing);
+  S3O_ASSIGN(const auto record, start_record(options, network.self));
   S3O_ASSIGN(const auto server,
-             ShareServer::open(
-                 options.store, network.self, server_scheme,
-                 {io.get_executor(), pool.executor(), background.executor(), readers.executor(),
-                  clock, random, *transport, system_disk(), memory / sharing, cache, metrics}));
+             ShareServer::open(options.store, network.self, server_scheme,
+                               {io.get_executor(), pool.executor(), background.executor(),
+                                readers.executor(), clock, random, *transport, system_disk(),
+                                memory / sharing, cache, metrics, record.get()}));
   if (server->parties() > network.peers.size() + 1)
     return fail(Errc::usage,
                 "store {}: its volume has {} servers, and this one is told of {} others: list them "
@@ -185,7 +194,7 @@ Status serve(const Options& options) {
     spdlog::info("metrics are at http://{}/metrics", responder->address());
   }
 
-  S3O_TRY(watch_memory(*server, cache, io, background.executor()));
+  S3O_ASSIGN(const auto memory_watch, watch_memory(*server, cache, io, background.executor()));
   if (const auto most = file_size_limit(); most != kNoLimit)
     spdlog::warn(
         "this server's volume cannot grow beyond files of {}: that is the limit of file sizes "

@@ -150,7 +150,7 @@ Result<std::vector<PublicKey>> read_clients(const Path& store) {
 }
 
 Status add_client(const Path& store, const PublicKey& key) {
-  S3O_TRY(lock_files(store));
+  S3O_ASSIGN(const auto lock, lock_files(store));
   const Path file = clients_file(store);
   S3O_ASSIGN(const auto clients, read_clients(store));
   if (std::find(clients.begin(), clients.end(), key) != clients.end()) return {};
@@ -164,7 +164,7 @@ Status add_client(const Path& store, const PublicKey& key) {
 }
 
 Status remove_client(const Path& store, const PublicKey& key) {
-  S3O_TRY(lock_files(store));
+  S3O_ASSIGN(const auto lock, lock_files(store));
   const Path file = clients_file(store);
   S3O_ASSIGN(const auto clients, read_clients(store));
   if (std::find(clients.begin(), clients.end(), key) == clients.end())

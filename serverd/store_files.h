@@ -12,7 +12,7 @@
 
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
-#include "oramcore/net/zmq_transport.h"
+#include "oramcore/zmq/zmq_transport.h"
 
 namespace s3oram {
 

@@ -8,6 +8,7 @@
 
 #include "fused/tables/rows.h"
 #include "oramcore/base/codec.h"
+#include "oramcore/db/integrity.h"
 
 namespace s3oram {
 namespace {
@@ -117,8 +118,9 @@ std::optional<BackupPart> decode_backup_part(ByteSpan block) {
   return part;
 }
 
-Result<TablesDump> TablesDump::open(const std::string& database, Disk& disk) {
+Result<TablesDump> TablesDump::open(const std::string& database, Disk& disk, Damaged damaged) {
   TablesDump dump;
+  dump.damaged_ = damaged;
   S3O_ASSIGN(auto opened, Database::open(database, Database::Mode::read_only, disk));
   dump.database_ = std::move(opened);
   S3O_TRY(dump.database_.execute("BEGIN"));
@@ -128,26 +130,40 @@ Result<TablesDump> TablesDump::open(const std::string& database, Disk& disk) {
   return dump;
 }
 
+Status TablesDump::check_file() {
+  S3O_ASSIGN(const auto problems, find_damage(database_));
+  if (problems.empty()) return {};
+  return fail(Errc::damaged_vault, "{}: {}", database_.path(), problems);
+}
+
+Status TablesDump::put_row(const TableSql& table) {
+  const char* problem = rows_->problem();
+  if (problem && damaged_ == Damaged::refused)
+    return fail(Errc::damaged_vault, "vault.db, table {}: a row of inode {} {}", table.name,
+                rows_->row().integer(0), problem);
+  const std::uint8_t changed = problem ? kChanged : 0;
+  ready_.push_back(static_cast<std::uint8_t>((table_ + 1) | changed));
+  for (int column = 0; column < table.width(); ++column) put_value(ready_, rows_->row(), column);
+  totals_.add(table, rows_->row());
+  return {};
+}
+
 /// Puts the next row behind what is ready, or the end.
 Status TablesDump::read_row() {
   while (table_ < std::size(kTables)) {
     const TableSql& table = kTables[table_];
     if (!rows_) {
-      S3O_ASSIGN(auto rows,
-                 database_.prepare(fmt::format("SELECT {}, {} FROM {} ORDER BY {}", table.columns,
-                                               table.intact(checksums_), table.name, table.key)));
+      S3O_ASSIGN(auto rows, TableReader::open(database_, table, checksums_));
       rows_ = std::move(rows);
     }
-    S3O_ASSIGN(auto more, rows_->step());
-    if (more) {
-      const std::uint8_t changed = rows_->integer(table.width()) == 0 ? kChanged : 0;
-      ready_.push_back(static_cast<std::uint8_t>((table_ + 1) | changed));
-      for (int column = 0; column < table.width(); ++column) put_value(ready_, *rows_, column);
-      return {};
-    }
+    S3O_ASSIGN(auto more, rows_->next());
+    if (more) return put_row(table);
     rows_.reset();
     ++table_;
   }
+  if (const std::string problem = totals_.problem();
+      !problem.empty() && damaged_ == Damaged::refused)
+    return fail(Errc::damaged_vault, "vault.db: {}", problem);
   ready_.push_back(kEnd);
   ended_ = true;
   return {};

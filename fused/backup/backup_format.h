@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "fused/tables/table_reader.h"
 #include "oramcore/base/bytes.h"
 #include "oramcore/base/error.h"
 #include "oramcore/db/sqlite.h"
@@ -39,16 +40,27 @@ std::optional<BackupPart> decode_backup_part(ByteSpan block);
 /// thread at a time.
 class TablesDump {
  public:
-  static Result<TablesDump> open(const std::string& database, Disk& disk);
+  /// What becomes of rows that are not as they were written.
+  enum class Damaged {
+    marked,   // they are dumped, and are known for what they are when they are loaded
+    refused,  // they end the dump, as anything does that shows that rows are missing
+  };
+  static Result<TablesDump> open(const std::string& database, Disk& disk, Damaged damaged);
 
-  /// The next `most` bytes; fewer at the end, and then none.
+  /// Has SQLite look at the whole file, as no row tells of those that have vanished from a page.
+  /// Errors: damaged_vault.
+  Status check_file();
+  /// The next `most` bytes; fewer at the end, and then none. Errors: damaged_vault.
   Result<Bytes> next(std::size_t most);
 
  private:
   Status read_row();
+  Status put_row(const TableSql& table);
 
   Database database_;
-  std::optional<Statement> rows_;  // of the present table
+  Damaged damaged_ = Damaged::refused;
+  std::optional<TableReader> rows_;  // of the present table
+  TableTotals totals_;
   std::size_t table_ = 0;
   bool checksums_ = false, ended_ = false;
   Bytes ready_;  // read and not yet taken

@@ -17,8 +17,14 @@ constexpr std::chrono::hours kNever{24 * 365};
 
 }  // namespace
 
-Backups::Backups(std::mutex& mutex, BlockDevice& device, DataCache& cache, Timing& timing)
-    : mutex_(mutex), device_(device), cache_(cache), timing_(timing), ended_(timing.now()) {}
+Backups::Backups(std::mutex& mutex, BlockDevice& device, DataCache& cache, TableDamage& damage,
+                 Timing& timing)
+    : mutex_(mutex),
+      device_(device),
+      cache_(cache),
+      damage_(damage),
+      timing_(timing),
+      ended_(timing.now()) {}
 
 Status Backups::open(const std::string& database, Disk& disk, const std::vector<BlockId>& mapped) {
   database_ = database;
@@ -74,6 +80,7 @@ PosixStatus Backups::make(Lock& lock, const Commit& commit, const std::function<
 
 PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::function<bool()>& stop) {
   BlockNumbers& numbers = cache_.numbers;
+  if (damage_.any()) return posix_error(EUCLEAN);
   failed_.reset();
   numbers.prepare_backup();
   const auto covered = [&](bool succeeded) { forget(numbers.end_backup(succeeded)); };
@@ -82,12 +89,11 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
     return committed;
   }
   outdated_ = changes_committing_;  // the dump may be opened before these are there
-  auto dump = TablesDump::open(database_, *disk_);
+  auto dump = TablesDump::open(database_, *disk_, TablesDump::Damaged::refused);
   numbers.begin_backup();
   if (!dump) {
     covered(false);
-    spdlog::error("vault.db could not be read for a backup: {}", dump.error().message);
-    return posix_error(EIO);
+    return posix_error(failed_reading(dump.error()));
   }
   // Larger than that of any backup that may still be found, also of one that was given up.
   const std::int64_t now = timing_.wall_clock();
@@ -111,8 +117,21 @@ PosixStatus Backups::make_now(Lock& lock, const Commit& commit, const std::funct
   return committed ? commit(lock) : committed;  // what is covered is free
 }
 
+/// What a backup that cannot read vault.db ends with. The first blocks that it wrote took the place
+/// of the older backup; the last one is still there.
+int Backups::failed_reading(const Error& error) {
+  spdlog::error("vault.db could not be read for a backup: {}", error.message);
+  if (error.code != Errc::damaged_vault) return to_errno(error);
+  damage_.note(error.message);
+  return EUCLEAN;
+}
+
 PosixStatus Backups::write_all(Lock& lock, TablesDump& dump, BackupList& next,
                                const std::function<bool()>& stop) {
+  lock.unlock();
+  const auto checked = dump.check_file();
+  lock.lock();
+  if (!checked) return posix_error(failed_reading(checked.error()));
   BackupPart part;
   part.generation = next.generation;
   part.time = next.time;
@@ -126,7 +145,10 @@ PosixStatus Backups::write_all(Lock& lock, TablesDump& dump, BackupList& next,
       S3O_POSIX_TRY(await_writes(lock, 0));
       return posix_error(ECANCELED);
     }
-    S3O_POSIX_TRY(content);
+    if (!content) {
+      S3O_POSIX_TRY(await_writes(lock, 0));
+      return posix_error(failed_reading(content.error()));
+    }
     if (content->size() < room) part.count = part.index + 1;
     part.content = std::move(*content);
     if (part.index == next.blocks.size()) next.blocks.push_back(cache_.numbers.take());

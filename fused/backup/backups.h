@@ -36,7 +36,9 @@ class Backups {
   /// `commit` commits the file system, with what snapshot() gives; it releases the lock and waits.
   using Commit = std::function<PosixStatus(Lock&)>;
 
-  Backups(std::mutex& mutex, BlockDevice& device, DataCache& cache, Timing& timing);
+  /// While there is `damage`, none is made: the last one is from before it, or can be.
+  Backups(std::mutex& mutex, BlockDevice& device, DataCache& cache, TableDamage& damage,
+          Timing& timing);
 
   /// Reads which blocks hold backups: those of `mapped`, ascending.
   Status open(const std::string& database, Disk& disk, const std::vector<BlockId>& mapped);
@@ -54,7 +56,8 @@ class Backups {
   /// Makes one; it is whole when this returns ok. The lock is held at entry and exit. If the device
   /// has no room for it and something is held, that is let go, and until the next succeeds there is
   /// no backup.
-  /// `stop`, looked at between blocks, ends it early. Errors: ENOSPC, EIO, ECANCELED.
+  /// `stop`, looked at between blocks, ends it early. Errors: ENOSPC, EIO, ECANCELED, EUCLEAN (the
+  /// tables are damaged, and nothing was changed).
   PosixStatus make(Lock& lock, const Commit& commit, const std::function<bool()>& stop);
 
   /// What is to commit with everything else: which blocks hold backups, and whether the last one is
@@ -72,6 +75,7 @@ class Backups {
   PosixStatus make_now(Lock& lock, const Commit& commit, const std::function<bool()>& stop);
   PosixStatus write_all(Lock& lock, TablesDump& dump, BackupList& next,
                         const std::function<bool()>& stop);
+  int failed_reading(const Error& error);
   PosixStatus give_up(Lock& lock, const Commit& commit);
   void write(BlockId block, Bytes content);
   PosixStatus await_writes(Lock& lock, unsigned most);
@@ -81,6 +85,7 @@ class Backups {
   std::mutex& mutex_;
   BlockDevice& device_;
   DataCache& cache_;
+  TableDamage& damage_;
   Timing& timing_;
   std::string database_;
   Disk* disk_ = nullptr;

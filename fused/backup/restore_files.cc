@@ -78,14 +78,14 @@ Result<std::optional<Found>> find_backup(BlockDevice& device,
 
 }  // namespace
 
-Result<FilesDump> dump_files(const std::filesystem::path& database) {
+Result<FilesDump> dump_files(const std::filesystem::path& database, Disk& disk) {
   constexpr std::size_t kStep = 1 << 20;
-  S3O_ASSIGN(auto opened, Database::open(database.string(), Database::Mode::read_only));
+  S3O_ASSIGN(auto opened, Database::open(database.string(), Database::Mode::read_only, disk));
   S3O_TRY(require_format(opened, kSelectFormat, kFormat));
   S3O_ASSIGN(auto backups, read_lists(opened));
   S3O_ASSIGN(const auto reserved, read_reserved(opened));
   FilesDump files{.tables = {}, .backups = std::move(backups), .reserved_inodes = reserved};
-  S3O_ASSIGN(auto dump, TablesDump::open(database.string(), system_disk()));
+  S3O_ASSIGN(auto dump, TablesDump::open(database.string(), disk, TablesDump::Damaged::marked));
   for (;;) {
     S3O_ASSIGN(auto more, dump.next(kStep));
     if (more.empty()) return files;
@@ -93,8 +93,8 @@ Result<FilesDump> dump_files(const std::filesystem::path& database) {
   }
 }
 
-Status store_files(const std::filesystem::path& database, const FilesDump& files) {
-  S3O_ASSIGN(auto opened, Database::open(database.string(), Database::Mode::read_write));
+Status store_files(const std::filesystem::path& database, const FilesDump& files, Disk& disk) {
+  S3O_ASSIGN(auto opened, Database::open(database.string(), Database::Mode::read_write, disk));
   return opened.transact("files", [&]() -> Status {
     S3O_TRY(put_files(opened, files.tables, files.reserved_inodes, files.backups));
     return {};

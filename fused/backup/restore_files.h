@@ -24,10 +24,11 @@ struct FilesDump {
   std::vector<BackupList> backups;  // that the device holds
   Ino reserved_inodes = 0;          // as read_reserved() gives it
 };
-/// Errors: damaged_vault, if they cannot be read.
-Result<FilesDump> dump_files(const std::filesystem::path& database);
+/// `disk` has the database's key, if it is sealed. Errors: damaged_vault, if they cannot be read.
+Result<FilesDump> dump_files(const std::filesystem::path& database, Disk& disk = system_disk());
 /// Has them in another vault.db, which is not open, in place of any that are there; durably.
-Status store_files(const std::filesystem::path& database, const FilesDump& files);
+Status store_files(const std::filesystem::path& database, const FilesDump& files,
+                   Disk& disk = system_disk());
 
 /// Used once. It must outlive the device, or its use by another participant.
 class FilesRestore final : public CommitParticipant {

@@ -54,7 +54,10 @@ Posix<std::optional<DataCache::Extent>> DataCache::next_extent(const Node& node,
 /// While extents of the vault are damaged, a file that has fewer sound ones than it counts may have
 /// data where it seems to have none: it may be that key which has changed.
 Posix<bool> DataCache::is_hole(Node& node, std::uint64_t index) {
-  if (!extents_damaged || node.replacement || index * block_size_ >= node.row.size) return true;
+  if (!(extents_damaged || metadata_.damage.any()) || node.replacement ||
+      index * block_size_ >= node.row.size)
+    return true;
+  S3O_POSIX_TRY(metadata_.extents.find({node.ino, index}));  // a damaged row may hide it
   if (!node.lacks_extents) {
     std::uint64_t extents = 0;
     S3O_POSIX_TRY(

@@ -14,7 +14,8 @@ constexpr auto kVolume = "volume", kServerSilent = "server_silent", kServerFull 
                kServerStore = "server_store", kServerFailing = "server_failing",
                kServerStalled = "server_stalled", kDatabase = "vault_db", kNoRoom = "no_room",
                kFailing = "writes_failing", kUnreadable = "unreadable", kLost = "scrub_lost",
-               kBackup = "backup", kEvictionLag = "eviction_lag", kWriteLag = "write_lag";
+               kBackup = "backup", kDamaged = "vault_db_damaged", kLostBlocks = "blocks_lost",
+               kEvictionLag = "eviction_lag", kWriteLag = "write_lag";
 
 const char* kind_of(Errc code) {
   switch (code) {
@@ -103,6 +104,23 @@ void add_unwritten(Problems& to, const MountState& state) {
         "what is written could not be written to the servers");
 }
 
+void add_damage(Problems& to, const FileSystemStatus& files) {
+  if (files.damage > 0)
+    add(to, kDamaged,
+        fmt::format("vault.db is damaged ({}{}): what needs that gives an error, and no backup of "
+                    "the names is made over the last one; unmount, and run s3oramfs fsck --repair",
+                    files.first_damage,
+                    files.damage > 1 ? fmt::format(", and {} more", files.damage - 1) : ""),
+        "vault.db is damaged: " + files.first_damage);
+  if (files.lost_blocks > 0)
+    add(to, kLostBlocks,
+        fmt::format("{} {} of files {} lost, as vault.db does not say where on the servers; once "
+                    "unmounted, s3oramfs fsck names the files",
+                    files.lost_blocks, files.lost_blocks == 1 ? "block" : "blocks",
+                    files.lost_blocks == 1 ? "is" : "are"),
+        "blocks of files are lost, as vault.db does not say where on the servers");
+}
+
 void add_lost(Problems& to, const VolumeStatus& volume) {
   if (volume.unreadable > 0)
     add(to, kUnreadable,
@@ -121,8 +139,9 @@ void add_lost(Problems& to, const VolumeStatus& volume) {
 }  // namespace
 
 const std::vector<const char*> kProblemKinds = {
-    kVolume, kServerSilent, kServerFull, kServerStore, kServerFailing, kServerStalled, kDatabase,
-    kNoRoom, kFailing,      kUnreadable, kLost,        kBackup,        kEvictionLag,   kWriteLag};
+    kVolume,   kServerSilent, kServerFull,  kServerStore, kServerFailing, kServerStalled,
+    kDatabase, kNoRoom,       kFailing,     kUnreadable,  kLost,          kBackup,
+    kDamaged,  kLostBlocks,   kEvictionLag, kWriteLag};
 
 double seconds(std::chrono::milliseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -139,6 +158,7 @@ std::vector<Problem> find_problems(const MountState& state) {
   add_stalled(found, volume);
   add_database(found, volume);
   add_unwritten(found, state);
+  add_damage(found, files);
   add_lost(found, volume);
   // These follow from what is said above, if anything is.
   if (found.empty() && !files.backup_failure.empty())

@@ -25,11 +25,13 @@
 #include "fused/daemon/mount_status.h"
 #include "fused/daemon/mounts.h"
 #include "fused/daemon/options.h"
+#include "fused/daemon/raise.h"
 #include "fused/files/file_system.h"
 #include "fused/kernel/fuse_loop.h"
 #include "fused/kernel/fuse_mount.h"
 #include "fused/kernel/guard.h"
 #include "fused/kernel/id_map.h"
+#include "fused/tables/heal.h"
 #include "fused/tables/metadata.h"
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/human.h"
@@ -42,6 +44,7 @@
 #include "oramcore/base/process.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/threads.h"
+#include "oramcore/db/sealed_disk.h"
 #include "oramcore/protocol/sizing.h"
 #include "oramcore/service/log.h"
 #include "oramcore/service/manager.h"
@@ -215,6 +218,25 @@ Result<VaultKeys> unlock_vault(const Vault& vault, const Credential& credential,
               keys.error().message);
 }
 
+/// A damaged vault.db must not be searched, and not be written to.
+Status heal(const Vault& vault, const MountCommand& command, SealedDisk& disk) {
+  if (!stdfs::exists(vault.database())) return {};  // a new vault, or the next step reports it
+  auto healed = heal_database(vault.database(), HealFor::order, disk);
+  if (!healed) return fail(advise_on_database(std::move(healed).error(), command.vault));
+  if (!*healed) return {};
+  spdlog::error(
+      "vault.db was damaged ({}), and has been made again of the rows that could be read; "
+      "as it was it is kept: {}",
+      (*healed)->damage, (*healed)->copy.string());
+  if ((*healed)->mended > 0)
+    spdlog::warn("{} rows had each changed by one bit, and are as they were written again",
+                 (*healed)->mended);
+  if ((*healed)->gaps > 0)
+    spdlog::error("rows may be lost at {} places of vault.db: run s3oramfs fsck, or restore",
+                  (*healed)->gaps);
+  return {};
+}
+
 Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
                                             const MountCommand& command, Metrics& metrics,
                                             const Background& waiting) {
@@ -308,6 +330,12 @@ ControlHandler control_handler(const Watched& watched) {
       const auto made = watched.files.back_up();
       if (!made && made.error() == EROFS)
         return control_failure({Errc::unsupported, "no backup is made: it is mounted read-only"});
+      if (!made && made.error() == EUCLEAN)
+        return control_failure(
+            {Errc::damaged_vault,
+             fmt::format("no backup is made, because vault.db is damaged ({}), and the last one "
+                         "stays as it is: unmount, and run s3oramfs fsck --repair",
+                         watched.files.status().first_damage)});
       if (!made)
         return control_failure({code_of_barrier(made.error()),
                                 fmt::format("no backup could be made: {}; it is tried again",
@@ -354,7 +382,8 @@ Status serve(const MountCommand& command, const Vault& vault, MountRights& right
   if (!mount && mounted) static_cast<void>(unmount(command.mountpoint));  // it has no daemon
   if (!mount) return fail(mount.error());
   Guard::start(mounted ? std::move(mounted->abort) : Guard::abort_of(command.mountpoint));
-  S3O_TRY(ControlSocket::create(kControlSocket, control_handler(watched), audience.at_the_end));
+  S3O_ASSIGN(const auto control,
+             ControlSocket::create(kControlSocket, control_handler(watched), audience.at_the_end));
   std::unique_ptr<MetricsEndpoint> metrics;
   if (!command.metrics.empty()) {
     auto opened =
@@ -363,7 +392,7 @@ Status serve(const MountCommand& command, const Vault& vault, MountRights& right
     metrics = std::move(*opened);
     spdlog::info("metrics are at http://{}/metrics", metrics->address());
   }
-  S3O_TRY(watch_memory(watched.files, cache_of(command)));
+  S3O_ASSIGN(const auto memory, watch_memory(watched.files, cache_of(command)));
   SignalWatch signals;
   S3O_TRY(signals.start(**mount));
   const HealthWatch health([&watched] { return look_at_health(watched); });
@@ -418,6 +447,9 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   S3O_TRY(SignalWatch::install());
   S3O_TRY(check_limits_of(command, *vault, audience.command));
 
+  SealedDisk disk(keys.pages);
+  S3O_TRY(heal(*vault, command, disk));
+  if (auto plain = raise_database(*vault, disk); !plain) return fail(plain.error());
   Metrics metrics;
   S3O_ASSIGN(auto volume, open_volume(*vault, keys, command, metrics, audience.command));
   FreeSpace space(vault->directory());
@@ -445,7 +477,8 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   options.root_gid = ids.groups.outside(command.root_gid.value_or(::getgid()));
   if (options.root_uid == kNoId || options.root_gid == kNoId)
     return fail(Errc::usage, "-o uid, -o gid: this user namespace has no such id outside of it");
-  auto files = guarded([&] { return FileSystem::mount(volume->device(), database, options); });
+  auto files =
+      guarded([&] { return FileSystem::mount(volume->device(), database, options, disk); });
   Status outcome;
   if (files) {
     const Watched watched{

@@ -92,12 +92,16 @@ json status_json(const MountIdentity& mount, const MountState& state,
             {"no_room_bytes", files.no_room_bytes}}},
           {"files",
            {{"inodes", files.inodes},
+            {"damage", files.damage},
+            {"first_damage", files.first_damage},
+            {"lost_blocks", files.lost_blocks},
             {"uncommitted", files.uncommitted_rows},
             {"lag_seconds", in_tenths(seconds(files.lag))}}},
           {"backup",
            {{"exists", files.backup.exists},
             {"time", files.backup.time / kSecond},
             {"current", files.backup.current},
+            {"hindered", files.damage > 0},
             {"blocks", files.backup.blocks},
             {"held_blocks", files.backup.held}}}};
 }
@@ -166,6 +170,10 @@ void gauge(const MountIdentity& mount, const MountState& state,
   set("s3oramfs_unwritten_seconds", "About everything older than this is durable.",
       seconds(files.lag));
   set("s3oramfs_inodes", "Files, directories and all else that has attributes.", files.inodes);
+  set("s3oramfs_damage", "Places in vault.db's tables of files that are known to be damaged.",
+      files.damage);
+  set("s3oramfs_lost_blocks", "Blocks that files name and vault.db has no place for.",
+      files.lost_blocks);
   set("s3oramfs_backup_time_seconds", "When the names were last backed up, since 1970; 0: never.",
       files.backup.time / kSecond);
   set("s3oramfs_backup_current", "1 if nothing has changed since.", files.backup.current);

@@ -39,11 +39,13 @@ std::size_t listed_size(const std::string& name) { return name.size() + 1; }
 
 }  // namespace
 
+/// Where damage may hide one, there is one.
 Status FileSystem::look_for_labels() {
-  S3O_ASSIGN(auto found,
-             metadata_.number(fmt::format(
-                 "SELECT EXISTS (SELECT 1 FROM xattrs WHERE name = CAST('{}' AS BLOB))", kLabel)));
-  labelled_ = found != 0;
+  auto found = metadata_.number(
+      fmt::format("SELECT EXISTS (SELECT 1 FROM xattrs WHERE name = CAST('{}' AS BLOB))", kLabel));
+  if (!found && found.error().code != Errc::damaged_vault) return fail(found.error());
+  if (!found) metadata_.damage.note(fmt::format("vault.db: {}", found.error().message));
+  labelled_ = !found || *found != 0;
   return {};
 }
 
@@ -105,6 +107,7 @@ PosixStatus FileSystem::set_xattr(Ino ino, const std::string& name, std::string 
   S3O_POSIX_TRY(check_xattr_name(name));
   if (value.size() > kLongestXattr) return posix_error(E2BIG);
   S3O_POSIX_GET(existing, metadata_.xattrs.find({ino, name}));
+  if (existing && existing->damaged) return damaged_xattr(ino);
   if ((flags & XATTR_CREATE) != 0 && existing) return posix_error(EEXIST);
   if ((flags & XATTR_REPLACE) != 0 && !existing) return posix_error(ENODATA);
   if (!existing) {
@@ -120,6 +123,12 @@ PosixStatus FileSystem::set_xattr(Ino ino, const std::string& name, std::string 
   return {};
 }
 
+/// It stays as it is: by its row, fsck knows that another attribute may be lost with it.
+tl::unexpected<int> FileSystem::damaged_xattr(Ino ino) {
+  tell_of_damage(ino, "one of its extended attributes is damaged");
+  return posix_error(EIO);
+}
+
 Posix<std::string> FileSystem::get_xattr(Ino ino, const std::string& name) {
   const Lock lock(mutex_);
   S3O_POSIX_GET(node, known(ino));
@@ -128,10 +137,7 @@ Posix<std::string> FileSystem::get_xattr(Ino ino, const std::string& name) {
   if (node->xattr_names == 0) return posix_error(ENODATA);  // the kernel asks before every write
   S3O_POSIX_GET(value, metadata_.xattrs.find({ino, name}));
   if (!value) return posix_error(ENODATA);
-  if (value->damaged) {
-    tell_of_damage(ino, "one of its extended attributes is damaged");
-    return posix_error(EIO);
-  }
+  if (value->damaged) return damaged_xattr(ino);
   return std::move(value->value);
 }
 
@@ -144,11 +150,13 @@ Posix<std::vector<std::string>> FileSystem::list_xattrs(Ino ino) {
 Posix<std::vector<std::string>> FileSystem::xattr_names(Node& node) {
   std::vector<std::string> names;
   std::size_t list = 0;
-  S3O_POSIX_TRY(metadata_.xattrs.scan({node.ino, {}}, [&](const XattrKey& key, const auto&) {
+  const auto each = [&](const XattrKey& key, const auto&) {
     names.push_back(key.name);
     list += listed_size(key.name);
     return true;
-  }));
+  };
+  S3O_POSIX_GET(whole, metadata_.xattrs.scan({node.ino, {}}, each));
+  if (!whole) return damaged_xattr(node.ino);
   node.xattr_names = list;
   return names;
 }
@@ -160,6 +168,7 @@ PosixStatus FileSystem::remove_xattr(Ino ino, const std::string& name) {
   S3O_POSIX_TRY(check_xattr_name(name));
   S3O_POSIX_GET(existing, metadata_.xattrs.find({ino, name}));
   if (!existing) return posix_error(ENODATA);
+  if (existing->damaged) return damaged_xattr(ino);
   metadata_.xattrs.erase({ino, name});
   if (node->xattr_names) *node->xattr_names -= listed_size(name);
   node->row.ctime = timing_.wall_clock();

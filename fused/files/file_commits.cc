@@ -244,6 +244,11 @@ void FileSystem::run_backups() {
     backup_wanted_ = false;
     if (outcome) backup_failure_.clear();
     if (outcome || stopping_) continue;
+    // While rows are damaged the last backup stays, and status says so.
+    if (outcome.error() == EUCLEAN) {
+      timing_.wait(lock, backup_wakes_, timing_.now() + options_.back_up_every);
+      continue;
+    }
     if (backup_failure_.empty()) backup_failing_since_ = timing_.now();
     backup_failure_ = std::strerror(outcome.error());
     if (told_of_backup_.pass(timing_.now().time_since_epoch()))

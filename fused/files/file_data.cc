@@ -143,6 +143,9 @@ FileSystemStatus FileSystem::status() {
                           .inodes = inodes_,
                           .nodes = nodes_.size(),
                           .uncommitted_rows = options_.read_only ? 0 : metadata_.uncommitted(),
+                          .damage = metadata_.damage.count(),
+                          .first_damage = metadata_.damage.first(),
+                          .lost_blocks = lost_blocks_,
                           .backup = backups_.status(),
                           .backup_failure = {}};
   for (const auto& [ino, node] : nodes_)

@@ -44,13 +44,20 @@ void FileSystem::leave(Node& directory, std::string_view name) {
 
 Posix<bool> FileSystem::is_empty(const Node& directory) {
   bool empty = true;
-  S3O_POSIX_TRY(metadata_.dentries.scan({directory.ino, {}},
-                                        [&](const auto&, const auto&) { return empty = false; }));
+  S3O_POSIX_GET(whole, metadata_.dentries.scan({directory.ino, {}}, [&](const auto&, const auto&) {
+    return empty = false;
+  }));
+  if (empty && !whole) return lost_names(directory.ino);
   return empty;
 }
 
-/// Enters a name that is not there, or lose_name() has taken from another node. The link count of
-/// `node` is the caller's part.
+tl::unexpected<int> FileSystem::lost_names(Ino directory) {
+  tell_of_damage(directory, "names of this directory may be lost, or hidden by a damaged row");
+  return posix_error(EIO);
+}
+
+/// Enters a name that does not exist, or that lose_name() has taken from another node. The link
+/// count of `node` is the caller's part.
 PosixStatus FileSystem::add_name(Node& directory, std::string_view name, Node& node,
                                  std::int64_t now) {
   if (directory.row.nlink == 0) return posix_error(ENOENT);
@@ -311,8 +318,9 @@ Posix<Listing*> FileSystem::listing(Ino directory) {
       entries.push_back({key.name, row.ino, row.type & S_IFMT});
     return true;
   };
-  S3O_POSIX_TRY(metadata_.dentries.scan({directory, {}}, add));
-  return &listings_.keep(directory, Listing(std::move(entries)), timing_.now());
+  S3O_POSIX_GET(whole, metadata_.dentries.scan({directory, {}}, add));
+  Listing made(std::move(entries), usual_position, whole);
+  return &listings_.keep(directory, std::move(made), timing_.now());
 }
 
 Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino, DirPosition after, std::size_t most) {
@@ -325,6 +333,7 @@ Posix<std::vector<DirectoryEntry>> FileSystem::list(Ino ino, DirPosition after, 
         DirectoryEntry{"..", directory->row.parent, S_IFDIR, kPositionOfParent}})
     if (entry.position > after && entries.size() < most) entries.push_back(entry);
   names->read(after, most, entries);
+  if (entries.empty() && most > 0 && !names->whole()) return lost_names(ino);
   return entries;
 }
 

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::size_t kSmallBackup = 64;  // blocks: an unmount waits for it
 
-constexpr std::size_t kMostTold = 10'000;
 constexpr std::size_t kFreedAtOnce = 8'192;  // blocks of a file that is gone
 
 bool is_usable(const InodeRow& row) {
@@ -30,7 +29,7 @@ FileSystem::FileSystem(BlockDevice& device, const FileSystemOptions& options)
       options_(options),
       timing_(*options.cache.timing),
       cache_(mutex_, device, metadata_, options.cache),
-      backups_(mutex_, device, cache_, timing_),
+      backups_(mutex_, device, cache_, metadata_.damage, timing_),
       durable_at_(timing_.now()) {}
 
 FileSystem::~FileSystem() {
@@ -82,6 +81,8 @@ Status FileSystem::start(const std::string& database, Disk& disk) {
   }
   if (auto opened = backups_.open(database, disk, mapped); !opened && !options_.read_only)
     return damaged(opened.error());
+  if (auto examined = metadata_.examine(); !examined && !options_.read_only)
+    return damaged(examined.error());
   if (auto root = load_root(); !root) return damaged(root.error());
   // Looking at what can still be read must not need all of it.
   if (auto numbered = number_inodes(); !numbered && !options_.read_only)
@@ -124,12 +125,13 @@ Node& FileSystem::make_root() {
 /// damaged they are used as they read, for want of others, and stay damaged until they change.
 Status FileSystem::load_root() {
   auto stored = metadata_.inodes.find(kRootIno);
-  if (!stored && !options_.read_only) return fail(stored.error());
+  const bool hidden = !stored && stored.error().code == Errc::damaged_vault;
+  if (!stored && !hidden && !options_.read_only) return fail(stored.error());
   const bool there = stored && *stored;
   if (there && is_usable(**stored) && S_ISDIR((*stored)->mode) && (*stored)->nlink > 0) {
     if (!load(kRootIno)) return fail(Errc::damaged_vault, "the root directory is unreadable");
   } else {
-    if (there) spdlog::error("the attributes of the root directory are damaged: run s3oramfs fsck");
+    tell_of_damage(kRootIno, "the attributes of the root directory are damaged");
     if (!there) ++inodes_;
     Node& root = make_root();
     const auto directories = metadata_.number(fmt::format(
@@ -140,7 +142,7 @@ Status FileSystem::load_root() {
       root.row.uid = (*stored)->uid;
       root.row.gid = (*stored)->gid;
       root.row.mtime = (*stored)->mtime;
-    } else {
+    } else if (!hidden) {
       store(root);
     }
   }
@@ -173,6 +175,8 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   S3O_ASSIGN(auto counted, metadata_.number("SELECT CAST(TOTAL(blocks) AS INTEGER) FROM inodes"));
   cache_.extents_damaged = static_cast<std::uint64_t>(counted) > places->size() ||
                            (!places->empty() && places->back().place == kImpossibleBlock);
+  if (cache_.held.any_bad())
+    metadata_.damage.note("vault.db, table extents: two files claim the same block");
   for (const OwnedPlace& each : *places) {
     owned.insert(block_of(each.place));
     if (!is_packed(each.place)) continue;
@@ -186,13 +190,17 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
                       std::back_inserter(lost));
   cache_.numbers.reset(mapped, {lost.begin(), lost.end()},
                        backups_.any() || options_.back_up_every.count() > 0);
+  std::erase(lost, block_of(kImpossibleBlock));
+  lost_blocks_ = lost.size();
   if (!lost.empty())
     spdlog::error("{} blocks of files are lost, and reading them will fail: run s3oramfs fsck",
                   lost.size());
   if (options_.read_only) return {};
   std::set_difference(mapped.begin(), mapped.end(), owned.begin(), owned.end(),
                       std::back_inserter(unowned));
-  if (!unowned.empty() && cache_.extents_damaged) {
+  // Where tables are damaged, what seems to be nobody's may be a lost row's. And a block that is
+  // missing may be there under another number.
+  if (!unowned.empty() && (cache_.extents_damaged || metadata_.damage.any() || !lost.empty())) {
     spdlog::error(
         "{} blocks belong to no file, as far as can be told: they are kept until "
         "s3oramfs fsck --repair has mended the extents",
@@ -274,8 +282,7 @@ Posix<FileSystem::NodePtr> FileSystem::known_directory(Ino ino) {
 }
 
 void FileSystem::tell_of_damage(Ino ino, const std::string& what) {
-  if (told_of_damage_.size() < kMostTold && told_of_damage_.insert(ino).second)
-    spdlog::error("inode {}: {}: run s3oramfs fsck", ino, what);
+  metadata_.damage.note(fmt::format("inode {}: {}", ino, what));
 }
 
 /// `unlinked`: a node that no name leads to. All others have one, whatever their row says.

@@ -77,6 +77,9 @@ struct FileSystemStatus {
   std::uint64_t no_room_bytes = 0;          // of failing_bytes: for want of room on the device
   std::chrono::milliseconds failing_for{};  // the first of them
   std::chrono::milliseconds lag{};          // about everything older is durable; 0: all of it
+  std::uint64_t damage = 0;                 // places in vault.db's tables of files
+  std::string first_damage;                 // of them, in words
+  std::uint64_t lost_blocks = 0;            // that files name, and the device does not hold
   BackupStatus backup;
   std::string backup_failure;  // why the last one could not be made; or empty
   std::chrono::milliseconds backup_failing_for{};
@@ -87,7 +90,7 @@ class FileSystem final : public CommitParticipant {
   /// Opens, or makes, the file system in `database`, the file on `disk` that the device commits to.
   /// Frees what nobody owns. The device is fresh; its last callback must come before the
   /// destructor. One damaged row costs the file it belongs to, which gives EIO, and no more: never
-  /// wrong bytes. Errors: damaged_vault.
+  /// wrong bytes, nor a name or an attribute that seems not to be there. Errors: damaged_vault.
   static Result<std::unique_ptr<FileSystem>> mount(BlockDevice& device, const std::string& database,
                                                    const FileSystemOptions& options,
                                                    Disk& disk = system_disk());
@@ -125,7 +128,8 @@ class FileSystem final : public CommitParticipant {
   std::vector<Ino> replacing(Ino parent, std::string_view name, Ino new_parent,
                              std::string_view new_name, unsigned flags);
   Posix<std::string> readlink(Ino ino);
-  /// Up to `most` entries after this position (listings.h), "." and ".." first.
+  /// Up to `most` entries after this position (listings.h), "." and ".." first. Where damage may
+  /// hide some, EIO behind the last that can be read.
   Posix<std::vector<DirectoryEntry>> list(
       Ino ino, DirPosition after = 0, std::size_t most = std::numeric_limits<std::size_t>::max());
   /// From now on until close_directory() the listing stays in memory once it has been read.
@@ -165,7 +169,8 @@ class FileSystem final : public CommitParticipant {
   PosixStatus sync_names();
   PosixStatus sync_all();
 
-  /// Makes a backup of all names and attributes that are committed now, and waits for it.
+  /// Makes a backup of all names and attributes that are committed now, and waits for it. Errors:
+  /// EUCLEAN (vault.db is damaged: the last backup stays), and those of Backups::make().
   PosixStatus back_up();
 
   /// Contents that the device has leave the memory: for measurements.
@@ -198,6 +203,8 @@ class FileSystem final : public CommitParticipant {
 
   // All private functions below are called with the lock held.
   void tell_of_damage(Ino ino, const std::string& what);
+  tl::unexpected<int> lost_names(Ino directory);
+  tl::unexpected<int> damaged_xattr(Ino ino);
   Posix<NodePtr> known(Ino ino);
   Posix<NodePtr> known_directory(Ino ino);
   Posix<NodePtr> load(Ino ino, bool unlinked = false);
@@ -272,13 +279,13 @@ class FileSystem final : public CommitParticipant {
   Ino reserved_ = 0, reserving_ = 0;  // see inode_numbers.h; the latter by the running commit
   bool makes_inodes_ = false;         // some were made since the mount
   std::uint64_t inodes_ = 0;
+  std::uint64_t lost_blocks_ = 0;
   Listings listings_;
   bool labelled_ = true;  // some file has, or had since the mount, an SELinux label
   unsigned commits_ = 0;  // that the device has not answered
   LogLimit told_of_commit_, told_of_backup_;
   std::string backup_failure_;
   Timing::Time backup_failing_since_;
-  std::set<Ino> told_of_damage_;
   Timing::Time durable_at_;  // what was done by then is durable
   bool stopping_ = false, kick_ = false, failing_ = false;
   Timing::Time next_tick_;

@@ -31,7 +31,8 @@ DirPosition usual_position(std::string_view name) {
 
 // ---- Listing -----------------------------------------------------------------------------------
 
-Listing::Listing(std::vector<DirectoryEntry> entries, HashOf hash) : hash_(hash) {
+Listing::Listing(std::vector<DirectoryEntry> entries, HashOf hash, bool whole)
+    : hash_(hash), whole_(whole) {
   for (DirectoryEntry& entry : entries) entry.position = hash_(entry.name);
   std::ranges::sort(entries, {}, [](const DirectoryEntry& entry) {
     return std::tie(entry.position, entry.ino, entry.name);

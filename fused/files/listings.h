@@ -49,7 +49,9 @@ class Listing {
 
   Listing() = default;
   /// `entries` in any order, without positions. `hash`: another than usual_position(), for tests.
-  explicit Listing(std::vector<DirectoryEntry> entries, HashOf hash = usual_position);
+  /// `whole`: there are no other names than these; if not, damage may hide some.
+  explicit Listing(std::vector<DirectoryEntry> entries, HashOf hash = usual_position,
+                   bool whole = true);
 
   /// Adds a name. One that is there keeps its position, and leads to this inode now.
   void put(const std::string& name, Ino ino, std::uint32_t type);
@@ -57,11 +59,13 @@ class Listing {
   /// Appends up to `most` entries that come after the position.
   void read(DirPosition after, std::size_t most, std::vector<DirectoryEntry>& entries) const;
   std::size_t size() const { return entries_.size(); }
+  bool whole() const { return whole_; }
 
  private:
   DirPosition place_of(const std::string& name) const;
 
   HashOf hash_ = usual_position;
+  bool whole_ = true;
   std::map<DirPosition, DirectoryEntry> entries_;
   std::unordered_map<std::string, DirPosition>
       displaced_;  // those that are not where their hash says

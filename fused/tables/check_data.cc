@@ -53,8 +53,7 @@ class DataCheck {
     const auto each = [this](const ExtentKey& key, const ExtentRow& row) { check(key, row); };
     // Those that have changed by themselves come last: they take no place from another.
     for (const std::string& others : {"NOT " + intact, intact}) {
-      if (!model_.scan<ExtentTable>(fmt::format("({}) OR {}", unsound, others).c_str(), each))
-        return false;
+      if (!model_.scan<ExtentTable>(fmt::format("({}) OR {}", unsound, others), each)) return false;
       end_file();
     }
     if (!losers_.empty() && !name_winners(unsound)) return false;
@@ -165,7 +164,7 @@ class DataCheck {
       for (auto at = first; at != last; ++at)
         if (!at->second->winner && overlap(at->second->row, row)) at->second->winner = key;
     };
-    if (!model_.scan<ExtentTable>(unsound.c_str(), each)) return false;
+    if (!model_.scan<ExtentTable>(unsound, each)) return false;
     for (const Loser& loser : losers_) {
       Ranges range;
       range.add(loser.key.index * block_size_, (loser.key.index + 1) * block_size_);
@@ -235,7 +234,7 @@ bool check_xattrs(CheckModel& model) {
     ++strays[key.ino];
     model.out.xattrs[key] = std::nullopt;
   };
-  if (!model.scan<XattrTable>(kUnsoundXattr, each)) return false;
+  if (!model.scan<XattrTable>(unsound(kSqlOf<XattrTable>), each)) return false;
   for (const auto& [ino, count] : strays)
     model.found("stray-attributes", fmt::format("inode {}", ino),
                 fmt::format("{} extended attributes belong to a file that does not exist", count),

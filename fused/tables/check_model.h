@@ -55,7 +55,7 @@ struct CheckModel {
   }
   /// Calls each(key, row) for the sound rows of a table. False: reading failed (out.refused).
   template <class T, class Each>
-  bool scan(const char* unsound, Each each) {
+  bool scan(const std::string& unsound, Each each) {
     auto rows = database.prepare(fmt::format("SELECT {} FROM {} WHERE NOT ({}) ORDER BY {}",
                                              T::kColumns, T::kName, unsound, T::kKey));
     if (!rows) return refuse(T::kName, rows.error());
@@ -85,11 +85,5 @@ void check_tree(CheckModel& model);
 void check_links(CheckModel& model);
 /// check_data.cc
 bool check_data(CheckModel& model);
-
-/// SQL conditions for rows that are not sound.
-extern const char* const kUnsoundInode;
-extern const char* const kUnsoundDentry;
-extern const char* const kUnsoundXattr;
-std::string unsound_extent(std::uint32_t block_size);
 
 }  // namespace s3oram

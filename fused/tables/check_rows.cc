@@ -7,27 +7,6 @@
 
 namespace s3oram {
 
-// What else an inode holds can be put right, or reads as some number that harms nobody.
-const char* const kUnsoundInode =
-    "ino < 1 OR ino > 4611686018427387904"
-    " OR typeof(uid) <> 'integer' OR uid NOT BETWEEN 0 AND 4294967295"
-    " OR typeof(gid) <> 'integer' OR gid NOT BETWEEN 0 AND 4294967295"
-    " OR typeof(target) <> 'blob' OR length(target) > 4095 OR instr(target, x'00') > 0";
-const char* const kUnsoundDentry =
-    "typeof(parent) <> 'integer' OR parent < 1 OR parent > 4611686018427387904"
-    " OR typeof(name) <> 'blob' OR typeof(ino) <> 'integer' OR ino < 1"
-    " OR ino > 4611686018427387904";
-const char* const kUnsoundXattr =
-    "typeof(ino) <> 'integer' OR ino < 1 OR typeof(name) <> 'blob' OR typeof(value) <> 'blob'"
-    " OR length(name) NOT BETWEEN 1 AND 255 OR length(value) > 65536";
-
-std::string unsound_extent(std::uint32_t block_size) {
-  return fmt::format(
-      "typeof(ino) <> 'integer' OR ino < 1 OR ino > {} OR typeof(idx) <> 'integer'"
-      " OR idx NOT BETWEEN 0 AND {}",
-      kLargestIno, (kLargestFile - 1) / block_size);
-}
-
 /// Makes missing tables. Without the extents nobody knows which block belongs to which file.
 bool check_tables(CheckModel& model) {
   const auto number = [&](const std::string& sql) -> Result<std::optional<std::int64_t>> {
@@ -107,7 +86,7 @@ bool check_table(CheckModel& model, const TableSql& table, const std::string& un
     model.found(
         "changed-row", where,
         fmt::format("the row of {} is not as it was written, and gives an error: {}", row, doubt),
-        "it is taken to be right as it is now");
+        "it is put right if it has lost a single bit, and else is taken to be right as it is now");
   };
   const std::string is_intact = table.intact();
   if (!describe(model, table, unsound, described, is_damaged) ||
@@ -125,17 +104,17 @@ bool check_table(CheckModel& model, const TableSql& table, const std::string& un
 }  // namespace
 
 bool check_rows(CheckModel& model) {
-  return check_table(model, kSqlOf<InodeTable>, kUnsoundInode, "'inode ' || quote(ino)",
-                     "the attributes of this file are lost",
+  return check_table(model, kSqlOf<InodeTable>, unsound(kSqlOf<InodeTable>),
+                     "'inode ' || quote(ino)", "the attributes of this file are lost",
                      "compare its owner, permissions, times and size with what you know of it") &&
-         check_table(model, kSqlOf<DentryTable>, kUnsoundDentry,
+         check_table(model, kSqlOf<DentryTable>, unsound(kSqlOf<DentryTable>),
                      "'name ' || quote(name) || ' in inode ' || quote(parent)", "this name is lost",
                      "it may be another name, or of another file") &&
          check_table(model, kSqlOf<ExtentTable>, unsound_extent(model.input.block_size),
                      "'block ' || quote(idx) || ' of inode ' || quote(ino)",
                      "this part of the file is lost",
                      "compare this part of the file with what you know of it") &&
-         check_table(model, kSqlOf<XattrTable>, kUnsoundXattr,
+         check_table(model, kSqlOf<XattrTable>, unsound(kSqlOf<XattrTable>),
                      "'attribute ' || quote(substr(name, 1, 255)) || ' of inode ' || quote(ino)",
                      "this extended attribute is lost", "compare it with what you know of it");
 }
@@ -152,9 +131,9 @@ bool read_model(CheckModel& model) {
   const auto extent = [&](const ExtentKey& key, const ExtentRow&) {
     ++model.inodes[key.ino].extents;
   };
-  if (!model.scan<InodeTable>(kUnsoundInode, inode) ||
-      !model.scan<DentryTable>(kUnsoundDentry, name) ||
-      !model.scan<ExtentTable>(unsound_extent(model.input.block_size).c_str(), extent))
+  if (!model.scan<InodeTable>(unsound(kSqlOf<InodeTable>), inode) ||
+      !model.scan<DentryTable>(unsound(kSqlOf<DentryTable>), name) ||
+      !model.scan<ExtentTable>(unsound_extent(model.input.block_size), extent))
     return false;
   for (const CheckedName& entry : model.names) {
     ++model.inodes[entry.key.parent].children;

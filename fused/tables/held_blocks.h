@@ -26,6 +26,8 @@ class HeldBlocks {
     const BlockId block = block_of(place);
     return block < held_.size() && held_[block] && !bad_.contains(place);
   }
+  /// Whether extents contradict each other.
+  bool any_bad() const { return !bad_.empty(); }
   void written(BlockId place);
   void released(BlockId block) {
     if (block < held_.size()) held_[block] = false;

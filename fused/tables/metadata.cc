@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "fused/tables/table_reader.h"
 #include "oramcore/base/format_number.h"
+#include "oramcore/db/database_header.h"
 #include "oramcore/db/known_format.h"
 
 namespace s3oram {
@@ -26,6 +28,7 @@ Status Metadata::open(const std::string& path, Disk& disk) {
 }
 
 Status Metadata::require_known_format(const std::string& path) {
+  S3O_TRY(require_known_seals(path));
   auto database = Database::open(path, Database::Mode::read_only);
   return database ? require_format(*database, kSelectFormat, kFormat, kPart) : Status();
 }
@@ -38,13 +41,34 @@ Status Metadata::open_tables() {
   if (!checksums) return fail(Errc::damaged_vault, "{}", checksums.error().message);
   checksums_ = *checksums;
   const auto open = [this](auto& table) -> Status {
-    auto opened = table.open(reader_, checksums_);
+    auto opened = table.open(reader_, checksums_, damage);
     return opened ? opened : fail(Errc::damaged_vault, "{}", opened.error().message);
   };
   S3O_TRY(open(inodes));
   S3O_TRY(open(dentries));
   S3O_TRY(open(extents));
   return open(xattrs);
+}
+
+Status Metadata::examine() {
+  TableTotals totals;
+  for (const TableSql& table : kTables) {
+    S3O_ASSIGN(auto rows, TableReader::open(reader_, table, checksums_));
+    while (true) {
+      const auto more = rows.next();
+      if (!more && more.error().code != Errc::damaged_vault) return fail(more.error());
+      if (!more)
+        damage.note(fmt::format("vault.db, table {}: {}", table.name, more.error().message));
+      if (!more || !*more) break;
+      totals.add(table, rows.row());
+      if (const char* problem = rows.problem())
+        damage.note(fmt::format("vault.db, table {}: a row of inode {} {}", table.name,
+                                rows.row().integer(0), problem));
+    }
+  }
+  if (const std::string problem = totals.problem(); !problem.empty() && !damage.any())
+    damage.note("vault.db: " + problem);
+  return {};
 }
 
 std::function<Status(Database&)> Metadata::begin_commit(std::optional<Ino> reserve) {
@@ -133,16 +157,20 @@ Result<std::vector<ExtentKey>> Metadata::pieces(BlockId pack) {
 /// Rows that have lost their inode count too: a new one must not inherit what is theirs.
 Result<Ino> Metadata::largest_ino() {
   Ino largest = kRootIno;
+  bool hidden = false;
   for (const char* column : {"ino FROM inodes", "ino FROM extents", "ino FROM xattrs",
                              "parent FROM dentries", "ino FROM dentries"}) {
-    S3O_ASSIGN(auto found,
-               numbers(fmt::format(
-                   "SELECT {0} WHERE {1} BETWEEN 1 AND {2} ORDER BY {1} DESC LIMIT 1", column,
-                   std::string_view(column).substr(0, std::string_view(column).find(' ')),
-                   kLargestNewIno)));
-    if (!found.empty()) largest = std::max(largest, found.front());
+    auto found = numbers(fmt::format(
+        "SELECT {0} WHERE {1} BETWEEN 1 AND {2} ORDER BY {1} DESC LIMIT 1", column,
+        std::string_view(column).substr(0, std::string_view(column).find(' ')), kLargestNewIno));
+    if (!found && found.error().code != Errc::damaged_vault) return fail(found.error());
+    if (found && !found->empty()) largest = std::max(largest, found->front());
+    if (found) continue;
+    damage.note(fmt::format("vault.db: {}", found.error().message));
+    hidden = true;
   }
-  return largest;
+  constexpr Ino kMostHidden = Ino{1} << 32;  // above the largest that can be read
+  return hidden ? largest + kMostHidden : largest;
 }
 
 Result<std::int64_t> Metadata::number(std::string_view sql) {

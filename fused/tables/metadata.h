@@ -23,12 +23,17 @@ class Metadata {
   /// them, and call open_tables(). Errors: unsupported (a newer format), damaged_vault (a table is
   /// missing or cannot be read).
   Status open(const std::string& path, Disk& disk = system_disk());
-  /// Whether the tables are of the format that this program knows, without opening them. What else
-  /// may be wrong with them, open() tells. Errors: unsupported.
+  /// Whether the tables are of the format that this program knows, without opening them; of a
+  /// sealed database, whose tables cannot be read yet, whether its seals are. What else may be
+  /// wrong with them, open() tells. Errors: unsupported.
   static Status require_known_format(const std::string& path);
   bool is_new() const { return is_new_; }
   Status open_tables();
+  /// Reads all committed rows, and notes in `damage` what is wrong with them.
+  Status examine();
 
+  /// What was found to be wrong with the tables so far.
+  TableDamage damage;
   Table<InodeTable> inodes;
   Table<DentryTable> dentries;
   Table<ExtentTable> extents;
@@ -48,7 +53,8 @@ class Metadata {
   Result<std::vector<OwnedPlace>> owned_places();
   /// Whose pieces lie in a pack.
   Result<std::vector<ExtentKey>> pieces(BlockId pack);
-  /// No row of any table has a larger one that is new (rows.h).
+  /// No row of any table has a larger one that is new (rows.h). Notes damage that hides rows, and
+  /// keeps well above those that can be read then.
   Result<Ino> largest_ino();
   /// As read_reserved().
   Result<Ino> reserved_inodes() { return read_reserved(reader_); }

@@ -29,6 +29,20 @@ CREATE TABLE IF NOT EXISTS xattrs (ino INTEGER NOT NULL, name BLOB NOT NULL, val
 
 constexpr std::int64_t kMostValid = 0xffff'ffff;
 
+// What else an inode holds can be put right, or reads as some number that harms nobody.
+constexpr auto kUnsoundInode =
+    "ino < 1 OR ino > 4611686018427387904"
+    " OR typeof(uid) <> 'integer' OR uid NOT BETWEEN 0 AND 4294967295"
+    " OR typeof(gid) <> 'integer' OR gid NOT BETWEEN 0 AND 4294967295"
+    " OR typeof(target) <> 'blob' OR length(target) > 4095 OR instr(target, x'00') > 0";
+constexpr auto kUnsoundDentry =
+    "typeof(parent) <> 'integer' OR parent < 1 OR parent > 4611686018427387904"
+    " OR typeof(name) <> 'blob' OR typeof(ino) <> 'integer' OR ino < 1"
+    " OR ino > 4611686018427387904";
+constexpr auto kUnsoundXattr =
+    "typeof(ino) <> 'integer' OR ino < 1 OR typeof(name) <> 'blob' OR typeof(value) <> 'blob'"
+    " OR length(name) NOT BETWEEN 1 AND 255 OR length(value) > 65536";
+
 /// Binds one column after the other. SQLite's integers are signed: 64-bit values keep their bits.
 class Binder {
  public:
@@ -86,6 +100,12 @@ Status make_tables(Database& database) {
 /// The last table that gets one.
 Result<bool> has_checksums(Database& database) { return database.has_column("xattrs", "checksum"); }
 
+std::string TableSql::descending() const {
+  std::string all;
+  for (const char* c = key; *c != '\0'; ++c) all += *c == ',' ? " DESC," : std::string(1, *c);
+  return all + " DESC";
+}
+
 std::string TableSql::marks(int count) {
   std::string all;
   for (int i = 1; i <= count; ++i) all += fmt::format("{}?{}", i == 1 ? "" : ", ", i);
@@ -100,6 +120,21 @@ std::string TableSql::put(const char* verb, bool changed) const {
 std::string TableSql::intact(bool checksums) const {
   if (!checksums) return "TRUE";
   return fmt::format("(checksum IS NULL OR checksum = row_checksum('{}', {}))", name, columns);
+}
+
+std::string unsound(const TableSql& table) {
+  const std::string_view name = table.name;
+  return name == InodeTable::kName    ? kUnsoundInode
+         : name == DentryTable::kName ? kUnsoundDentry
+         : name == XattrTable::kName  ? kUnsoundXattr
+                                      : unsound_extent(1);
+}
+
+std::string unsound_extent(std::uint32_t block_size) {
+  return fmt::format(
+      "typeof(ino) <> 'integer' OR ino < 1 OR ino > {} OR typeof(idx) <> 'integer'"
+      " OR idx NOT BETWEEN 0 AND {}",
+      kLargestIno, (kLargestFile - 1) / block_size);
 }
 
 const char* name_problem(const std::string& name) {

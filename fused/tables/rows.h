@@ -43,6 +43,17 @@ struct TableSql {
     const std::string_view all = columns;
     return 1 + static_cast<int>(std::count(all.begin(), all.end(), ','));
   }
+  /// How many of them are the key.
+  constexpr int key_width() const {
+    const std::string_view all = key;
+    return 1 + static_cast<int>(std::count(all.begin(), all.end(), ','));
+  }
+  constexpr std::string_view first_column() const {
+    const std::string_view all = key;
+    return all.substr(0, all.find(','));
+  }
+  /// The key's columns, for ORDER BY.
+  std::string descending() const;
   /// "?1, ?2, ..." for the first so many columns; all columns.
   static std::string marks(int count);
   std::string marks() const { return marks(width()); }
@@ -99,6 +110,7 @@ struct XattrKey {
 };
 
 /// Whose the row is.
+inline Ino inode_of(Ino key) { return key; }
 inline Ino inode_of(const DentryKey& key) { return key.parent; }
 inline Ino inode_of(const ExtentKey& key) { return key.ino; }
 inline Ino inode_of(const XattrKey& key) { return key.ino; }
@@ -169,6 +181,11 @@ struct XattrTable {
   static void spoil(Row& row);
   static std::size_t content(const Row& row) { return row.value.size(); }
 };
+
+/// The condition that a row of the table, without a checksum, holds what cannot be.
+std::string unsound(const TableSql& table);
+/// The same of `extents`, in files with blocks of that size.
+std::string unsound_extent(std::uint32_t block_size);
 
 /// In the order of their numbers in a backup.
 inline constexpr TableSql kTables[] = {kSqlOf<InodeTable>, kSqlOf<DentryTable>, kSqlOf<ExtentTable>,

@@ -7,6 +7,11 @@
 //
 // The newest of the three that knows a key answers; a change without a row is a deletion. Not
 // thread-safe, except that apply() of fixed changes may run beside everything else.
+//
+// SQLite believes whatever a row on the disk says. Where a bit of a row has flipped, a search may
+// take the wrong turn, and the row is not found under the key that it had. So that a key has no row
+// is believed only if the two rows between which it would stand are as they were written: every
+// search that a damaged row misleads ends beside that row.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,6 +24,7 @@
 #include <utility>
 
 #include "fused/tables/rows.h"
+#include "fused/tables/table_damage.h"
 #include "oramcore/db/sqlite.h"
 
 namespace s3oram {
@@ -38,54 +44,73 @@ class Table {
   using Row = typename T::Row;
   using Changes = std::map<Key, std::optional<Row>>;
 
-  /// The reader sees the table's rows; the table exists and the reader outlives this object.
-  /// `checksums`: whether it has any yet.
-  Status open(Database& reader, bool checksums) {
+  /// The reader sees the table's rows; the table exists, and the reader and `damage` outlive this
+  /// object. `checksums`: whether the table has any yet.
+  Status open(Database& reader, bool checksums, TableDamage& damage) {
     const auto select =
         fmt::format("SELECT {}, {} FROM {}", T::kColumns, kSql.intact(checksums), T::kName);
     const auto marks = TableSql::marks(T::kKeyWidth);
-    S3O_ASSIGN(auto find,
-               reader.prepare(fmt::format("{} WHERE ({}) = ({})", select, T::kKey, marks)));
     S3O_ASSIGN(auto scan, reader.prepare(fmt::format("{} WHERE ({}) >= ({}) ORDER BY {}", select,
                                                      T::kKey, marks, T::kKey)));
-    find_ = std::move(find);
+    S3O_ASSIGN(auto before, reader.prepare(fmt::format("{} WHERE ({}) < ({}) ORDER BY {} LIMIT 1",
+                                                       select, T::kKey, marks, kSql.descending())));
+    // To compare whole keys, SQLite leaves out rows whose keys do not fit, wherever they lie; to
+    // compare the first column alone, none.
+    S3O_ASSIGN(auto start, reader.prepare(fmt::format("{} WHERE {} >= ?1 ORDER BY {}", select,
+                                                      kSql.first_column(), T::kKey)));
     scan_ = std::move(scan);
+    start_ = std::move(start);
+    before_ = std::move(before);
+    damage_ = &damage;
     return {};
   }
 
+  /// Errors: damaged_vault also if there may be such a row, and damage hides it.
   Result<std::optional<Row>> find(const Key& key) {
     for (const Changes* changes :
          std::initializer_list<const Changes*>{&dirty_, committing_.get()}) {
       if (auto at = changes->find(key); at != changes->end()) return at->second;
     }
     if (absent_ == key) return std::optional<Row>();
-    T::bind_key(find_, key);
-    S3O_ASSIGN(auto found, find_.step());
-    if (!found) {
-      absent_ = key;
-      return std::optional<Row>();
-    }
-    std::optional<Row> row = row_of(find_);
-    find_.reset();
-    return row;
+    auto found = find_stored(key);
+    if (!found) return fail(noted(found.error()));
+    if (!*found) absent_ = key;
+    return found;
   }
 
   void put(const Key& key, Row row) { set(key, std::move(row)); }
   void erase(const Key& key) { set(key, std::nullopt); }
 
   /// Calls visit(key, row) for the rows of one inode in the order of the keys, from the first that
-  /// is >= `from`, until it returns false. `visit` must not use the table.
+  /// is >= `from`, until it returns false. `visit` must not use the table. Gives whether these are
+  /// certainly all of them: no damaged row lies among them or beside them.
   template <class Visit>
-  Status scan(const Key& from, Visit visit) {
+  Result<bool> scan(const Key& from, Visit visit) {
     auto newest = dirty_.lower_bound(from);
     auto older = committing_->lower_bound(from);
-    T::bind_key(scan_, from);
-    auto more = scan_.step();
+    bool whole = true;
     std::optional<Key> stored;  // the reader's next key
+    const bool from_start = from == Key{inode_of(from), {}};
+    Statement& rows = from_start ? start_ : scan_;
+    if (from_start)
+      rows.bind(0, static_cast<std::int64_t>(inode_of(from)));
+    else
+      T::bind_key(rows, from);
+    auto more = rows.step();
+    if (more && !(*more && T::key(rows) == from)) {
+      const auto begins = begins_at(from);
+      if (!begins) return fail(noted(begins.error()));
+      whole = *begins;
+    }
+    std::optional<Key> last = from;  // that the next one must not precede
     bool go_on = true;
     while (go_on) {
-      if (!more) return fail(more.error());
-      if (*more && !stored) stored = T::key(scan_);
+      if (!more) return fail(noted(more.error()));
+      if (*more && !stored) {
+        stored = T::key(rows);
+        whole &= is_intact(rows) && !(*stored < *last);
+        last = stored;
+      }
       const Key* least = stored ? &*stored : nullptr;
       const std::optional<Row>* change = nullptr;
       if (older != committing_->end() && (!least || !(*least < older->first))) {
@@ -96,10 +121,10 @@ class Table {
         least = &newest->first;
         change = &newest->second;
       }
-      if (!least) return {};                          // the statement was reset at its end
+      if (!least) return whole;                       // the statement was reset at its end
       if (inode_of(*least) != inode_of(from)) break;  // or it would look at all that are deleted
       if (!change) {
-        go_on = visit(*least, row_of(scan_));
+        go_on = visit(*least, row_of(rows));
       } else if (*change) {
         go_on = visit(*least, **change);
       }
@@ -111,11 +136,11 @@ class Table {
       if (in_older) ++older;
       if (in_reader) {
         stored.reset();
-        more = scan_.step();
+        more = rows.step();
       }
     }
-    scan_.reset();
-    return {};
+    rows.reset();
+    return whole;
   }
 
   /// Fixes the changes of a commit that begins. One commit runs at a time.
@@ -157,11 +182,45 @@ class Table {
   static constexpr TableSql kSql = kSqlOf<T>;
   static constexpr int kWidth = kSql.width();
 
+  static bool is_intact(const Statement& found) { return found.integer(kWidth) != 0; }
   /// One that has changed by itself costs its file, and no more.
-  static Row row_of(const Statement& found) {
+  Row row_of(const Statement& found) {
     Row row = T::row(found, T::kKeyWidth);
-    if (found.integer(kWidth) == 0) T::spoil(row);
+    if (is_intact(found)) return row;
+    damage_->note(fmt::format("vault.db, table {}: a row of inode {} is not as it was written",
+                              T::kName, inode_of(T::key(found))));
+    T::spoil(row);
     return row;
+  }
+  const Error& noted(const Error& error) {
+    if (error.code == Errc::damaged_vault)
+      damage_->note(fmt::format("vault.db, table {}: {}", T::kName, error.message));
+    return error;
+  }
+
+  Result<std::optional<Row>> find_stored(const Key& key) {
+    T::bind_key(scan_, key);
+    S3O_ASSIGN(const auto next, scan_.step());
+    if (next && T::key(scan_) == key) {
+      std::optional<Row> row = row_of(scan_);
+      scan_.reset();
+      return row;
+    }
+    const bool ends = !next || (is_intact(scan_) && key < T::key(scan_));
+    scan_.reset();
+    S3O_ASSIGN(const auto begins, begins_at(key));
+    if (ends && begins) return std::optional<Row>();
+    return fail(Errc::damaged_vault, "a row of inode {} may be lost, or hidden by a damaged one",
+                inode_of(key));
+  }
+
+  /// Whether no row >= `key` can be hidden by the one that stands before it.
+  Result<bool> begins_at(const Key& key) {
+    T::bind_key(before_, key);
+    S3O_ASSIGN(const auto before, before_.step());
+    const bool begins = !before || (is_intact(before_) && T::key(before_) < key);
+    before_.reset();
+    return begins;
   }
   static std::size_t memory(const std::optional<Row>& change) {
     constexpr std::size_t kNode = 64;  // of a map, and of a name
@@ -175,7 +234,8 @@ class Table {
     if (absent_ == key) absent_.reset();
   }
 
-  Statement find_, scan_;
+  Statement scan_, start_, before_;
+  TableDamage* damage_ = nullptr;
   Changes dirty_;
   std::optional<Key> absent_;  // asked for last: the kernel looks for a name, and then makes it
   std::size_t bytes_ = 0;

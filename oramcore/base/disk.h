@@ -11,6 +11,8 @@
 
 namespace s3oram {
 
+class PageKey;
+
 /// Thread-safe.
 class Disk {
  public:
@@ -25,6 +27,9 @@ class Disk {
 
   /// The SQLite VFS that has this disk's files, as SQLite knows it by name; empty for the default.
   virtual std::string sqlite_vfs() const { return {}; }
+
+  /// The key that the pages of databases are sealed with (db/page_vfs.h); null: they are plain.
+  virtual const PageKey* page_key() const { return nullptr; }
 
   /// The durable step `name` (a transaction, or the sync of the file of that name) is about to
   /// begin, or is done: what it did survives a power cut. A failed step is never done.

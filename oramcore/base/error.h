@@ -6,6 +6,7 @@
 
 #include <string>
 #include <tl/expected.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace s3oram {
@@ -58,18 +59,31 @@ tl::unexpected<Error> fail(Errc code, fmt::format_string<Args...> format, Args&&
 }
 inline tl::unexpected<Error> fail(Error error) { return tl::unexpected<Error>(std::move(error)); }
 
+/// Whether a result's value may be thrown away: one that cannot be copied owns something, as a lock
+/// does, and ends with it.
+template <class R>
+constexpr bool may_drop_value() {
+  using Value = typename R::value_type;
+  if constexpr (std::is_void_v<Value>)
+    return true;
+  else
+    return std::is_copy_constructible_v<Value>;
+}
+
 }  // namespace s3oram
 
-/// Returns the error of `expr` from the enclosing function, if it has one.
-#define S3O_TRY(expr)                                       \
-  do {                                                      \
-    if (auto s3o_status = (expr); !s3o_status)              \
-      return ::s3oram::fail(std::move(s3o_status).error()); \
+/// Returns the error of `expr` from the enclosing function, if it has one, and drops its value.
+#define S3O_TRY(expr)                                                                       \
+  do {                                                                                      \
+    auto s3o_status = (expr);                                                               \
+    static_assert(::s3oram::may_drop_value<decltype(s3o_status)>(), "S3O_ASSIGN keeps it"); \
+    if (!s3o_status) return ::s3oram::fail(std::move(s3o_status).error());                  \
   } while (false)
-#define S3O_CO_TRY(expr)                                       \
-  do {                                                         \
-    if (auto s3o_status = (expr); !s3o_status)                 \
-      co_return ::s3oram::fail(std::move(s3o_status).error()); \
+#define S3O_CO_TRY(expr)                                                                       \
+  do {                                                                                         \
+    auto s3o_status = (expr);                                                                  \
+    static_assert(::s3oram::may_drop_value<decltype(s3o_status)>(), "S3O_CO_ASSIGN keeps it"); \
+    if (!s3o_status) co_return ::s3oram::fail(std::move(s3o_status).error());                  \
   } while (false)
 
 /// Evaluates `expr`, a Result<T>; returns its error from the enclosing function if it has one, and

@@ -2,6 +2,7 @@
 
 #include <sodium.h>
 
+#include "oramcore/db/database_header.h"
 #include "oramcore/protocol/messages.h"
 
 namespace s3oram {
@@ -21,6 +22,13 @@ Bytes check_of(ByteSpan description) {
   crypto_generichash(check.data(), check.size(), description.data(), description.size(), nullptr,
                      0);
   return check;
+}
+
+std::string other_key(const std::string& path) {
+  return fmt::format(
+      "vault.key is of another vault than {} beside it: bring back the right one, or move it away "
+      "and run s3oramfs restore --from FILE",
+      path);
 }
 
 struct Row {
@@ -43,6 +51,12 @@ Result<std::optional<Row>> read_row(Database& database) {
 
 }  // namespace
 
+Status check_page_key(const std::filesystem::path& database, const PageKey& key) {
+  if (read_header(database).kind == DatabaseHeader::Kind::sealed && is_of_other_key(database, key))
+    return fail(Errc::damaged_vault, "{}", other_key(database.string()));
+  return {};
+}
+
 Result<std::string> other_owner(Database& database, const Owner& owner) {
   S3O_ASSIGN(const auto row, read_row(database));
   if (!row) return std::string();
@@ -57,10 +71,7 @@ Result<std::string> other_owner(Database& database, const Owner& owner) {
         "FILE",
         other, path);
   if (owner.sealing && !proof.empty() && !std::ranges::equal(proof, proof_of(*owner.sealing)))
-    return fmt::format(
-        "vault.key is of another vault than {} beside it: bring back the right one, or move it "
-        "away and run s3oramfs restore --from FILE",
-        path);
+    return other_key(path);
   return std::string();
 }
 

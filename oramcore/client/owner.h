@@ -3,6 +3,7 @@
 // what is written with another key is lost once the right one is back.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 
 #include "oramcore/base/random.h"
@@ -20,6 +21,10 @@ struct Owner {
 /// Why vault.db is not for this volume, these numbers or this key, and what to do; empty if it may
 /// be. What it does not tell (older versions, and restore, do not know the key) is not compared.
 Result<std::string> other_owner(Database& database, const Owner& owner);
+
+/// Whether the pages of a sealed vault.db are of this key, which comes from vault.key. True also of
+/// what is not sealed. Errors: damaged_vault, with what to do.
+Status check_page_key(const std::filesystem::path& database, const PageKey& key);
 
 /// Has vault.db tell from now on, if it does not yet. In a transaction, and not before it is sure
 /// that they belong together.

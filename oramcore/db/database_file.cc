@@ -27,9 +27,19 @@ Status remove_log(const fs::path& path) {
 
 fs::path log_of(const fs::path& path) { return with_suffix(path, "-wal"); }
 
-Status fold_log(const fs::path& path) {
-  S3O_ASSIGN(auto database, Database::open(path.string(), Database::Mode::read_write));
+Status fold_log(const fs::path& path, Disk& disk) {
+  S3O_ASSIGN(auto database, Database::open(path.string(), Database::Mode::read_write, disk));
   return database.fold_log();
+}
+
+Result<fs::path> keep_copy(const fs::path& path, const std::string& suffix) {
+  const fs::path copy = free_path(path.string() + suffix);
+  S3O_TRY(copy_durably(path, copy));
+  std::error_code error;
+  const fs::path log = log_of(path);
+  if (fs::file_size(log, error) > 0 && !error) S3O_TRY(copy_durably(log, log_of(copy)));
+  S3O_TRY(sync_directory(path.parent_path()));
+  return copy;
 }
 
 Status remove_database(const fs::path& path) {
@@ -37,9 +47,9 @@ Status remove_database(const fs::path& path) {
   return remove_log(path);
 }
 
-Status replace_database(const fs::path& made, const fs::path& path) {
-  S3O_TRY(fold_log(made));
-  S3O_ASSIGN(const auto file, system_disk().open(made));
+Status replace_database(const fs::path& made, const fs::path& path, Disk& disk) {
+  S3O_TRY(fold_log(made, disk));
+  S3O_ASSIGN(const auto file, disk.open(made));
   S3O_TRY(file->sync());
   S3O_TRY(remove_log(path));  // it must not be taken for that of the new one
   std::error_code error;

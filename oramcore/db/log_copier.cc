@@ -1,9 +1,13 @@
 #include "oramcore/db/log_copier.h"
 
+#include <spdlog/spdlog.h>
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <atomic>
 #include <system_error>
+
+#include "oramcore/db/page_vfs.h"
 
 namespace s3oram {
 namespace {
@@ -15,9 +19,15 @@ constexpr int kLong = 1000, kTooLong = 4 * kLong, kLittle = 64;
 /// on a full disk, stays in the log and is tried again.
 int copy(sqlite3* database) {
   int in_log = 0, copied = 0;
+  static std::atomic<bool> told = false;
   const int rc =
       sqlite3_wal_checkpoint_v2(database, nullptr, SQLITE_CHECKPOINT_PASSIVE, &in_log, &copied);
-  return rc == SQLITE_OK ? std::max(copied, 0) : 0;
+  if (rc == SQLITE_OK) return std::max(copied, 0);
+  const bool damaged = sqlite3_extended_errcode(database) == SQLITE_IOERR_DATA;
+  if (const PageVfs* pages = PageVfs::of(database); damaged && pages && !told.exchange(true))
+    spdlog::error("{}: the log cannot be copied, and grows: unmount and run s3oramfs fsck",
+                  pages->damage());
+  return 0;
 }
 
 }  // namespace
@@ -58,7 +68,8 @@ void LogCopier::wait() {
 
 void LogCopier::work() {
   sqlite3* database = nullptr;
-  sqlite3_open_v2(path_.c_str(), &database, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE, nullptr);
+  sqlite3_open_v2(path_.c_str(), &database, SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE,
+                  vfs_.empty() ? nullptr : vfs_.c_str());
   // It does not know of the log before it has read something.
   const int opened = sqlite3_exec(database, "PRAGMA synchronous=FULL; SELECT 1 FROM sqlite_master",
                                   nullptr, nullptr, nullptr);

@@ -17,8 +17,10 @@ namespace s3oram {
 
 class LogCopier {
  public:
-  /// Of the database at `path`, which is open meanwhile. Its thread begins with the first copy.
-  explicit LogCopier(std::string path) : path_(std::move(path)) {}
+  /// Of the database at `path`, which is open meanwhile through the VFS that SQLite knows as `vfs`
+  /// (empty: its default). Its thread begins with the first copy.
+  explicit LogCopier(std::string path, std::string vfs = {})
+      : path_(std::move(path)), vfs_(std::move(vfs)) {}
   /// Waits for a copy under way.
   ~LogCopier();
   LogCopier(const LogCopier&) = delete;
@@ -34,7 +36,7 @@ class LogCopier {
   bool should_copy_rest(int pages);
   void work();
 
-  const std::string path_;
+  const std::string path_, vfs_;
   std::mutex mutex_;  // guards what follows, but the thread
   std::condition_variable changed_;
   int pages_ = 0;   // in the log

@@ -1,5 +1,8 @@
+// Copies a damaged file table by table: page by page where it can be read so, and else by SQL.
 #include "oramcore/db/salvage.h"
 
+#include <algorithm>
+#include <bit>
 #include <filesystem>
 #include <iterator>
 #include <numeric>
@@ -8,6 +11,7 @@
 
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/sqlite.h"
+#include "oramcore/db/table_walk.h"
 
 namespace s3oram {
 namespace {
@@ -55,6 +59,94 @@ std::uint64_t most_rows(const std::string& file) {
   return size / kLeast;
 }
 
+/// Copies one table of `damaged` (attached) page by page into the table of the same name in `main`.
+class PageCopy {
+ public:
+  PageCopy(Database& database, WalkedTable table) : database_(database), table_(std::move(table)) {
+    salvaged_.name = table_.name;
+  }
+
+  Result<SalvagedTable> run() {
+    S3O_ASSIGN(auto pages, DatabasePages::open(database_, "damaged"));
+    S3O_TRY(database_.execute("BEGIN"));  // only `main` is written
+    Status copied = copy(pages);
+    if (copied) copied = database_.execute("COMMIT");
+    if (!copied) database_.rollback();
+    if (!copied) return fail(copied.error());
+    return std::move(salvaged_);
+  }
+
+ private:
+  Status copy(const DatabasePages& pages) {
+    S3O_ASSIGN(auto put, database_.prepare(fmt::format("INSERT OR IGNORE INTO main.{} VALUES ({})",
+                                                       quoted(table_.name), marks())));
+    // Of two rows with the same key the sound one stays.
+    std::vector<RowValues> damaged;
+    const auto each = [&](RowValues row, bool proven) -> Status {
+      if (!proven) {
+        damaged.push_back(std::move(row));
+        return {};
+      }
+      S3O_TRY(insert(put, row));
+      last_ = std::move(row);
+      return {};
+    };
+    bool lost = false;
+    const auto gap = [&](bool readable) {
+      lost |= !readable;
+      if (salvaged_.gaps.empty() || salvaged_.gaps.back() != last_) salvaged_.gaps.push_back(last_);
+    };
+    TableWalk walk(pages, table_, each, gap);
+    S3O_TRY(walk.run());
+    for (const RowValues& row : damaged) S3O_TRY(insert(put, row));
+    salvaged_.mended = walk.mended();
+    S3O_ASSIGN(auto count,
+               database_.prepare(fmt::format("SELECT COUNT(*) FROM main.{}", quoted(table_.name))));
+    S3O_TRY(count.step());
+    salvaged_.rows = static_cast<std::uint64_t>(count.integer(0));
+    salvaged_.whole = !lost && salvaged_.rows == inserted_;
+    return {};
+  }
+
+  Status insert(Statement& put, const RowValues& row) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const int at = static_cast<int>(i);
+      const RowValue& value = row[i];
+      switch (value.type) {
+        case RowValue::Type::integer:
+          put.bind(at, value.integer);
+          break;
+        case RowValue::Type::real:
+          put.bind_real(at, std::bit_cast<double>(value.integer));
+          break;
+        case RowValue::Type::text:
+          put.bind(at, std::string_view(reinterpret_cast<const char*>(value.bytes.data()),
+                                        value.bytes.size()));
+          break;
+        case RowValue::Type::blob:
+          put.bind(at, ByteSpan(value.bytes));
+          break;
+        case RowValue::Type::null:
+          put.bind_null(at);
+      }
+    }
+    ++inserted_;
+    return put.run();
+  }
+
+  std::string marks() const {
+    std::string all;
+    for (std::size_t i = 0; i < table_.columns.size(); ++i) all += i == 0 ? "?" : ", ?";
+    return all;
+  }
+
+  Database& database_;
+  const WalkedTable table_;
+  SalvagedTable salvaged_;
+  std::uint64_t inserted_ = 0;
+  RowValues last_;
+};
+
 /// Copies one table of `damaged` (attached), at most so many rows at a time, into the table of the
 /// same name in `main`.
 class TableCopy {
@@ -66,7 +158,12 @@ class TableCopy {
     S3O_TRY(find_key());
     S3O_TRY(copy());
     S3O_ASSIGN(const auto there, count("main"), were = count("damaged"));
-    return SalvagedTable{name_, there, whole_ && were && *were == there};
+    SalvagedTable table;
+    table.name = name_;
+    table.rows = there;
+    table.whole = whole_ && were && *were == there;
+    if (!table.whole) table.gaps.emplace_back();
+    return table;
   }
 
  private:
@@ -162,27 +259,85 @@ class TableCopy {
 };
 
 struct Schema {
-  std::vector<std::pair<std::string, std::string>> tables;  // name, SQL
-  std::vector<std::string> indexes;                         // SQL
+  struct Table {
+    std::string name, sql;
+    std::uint32_t root = 0;
+  };
+  std::vector<Table> tables;
+  std::vector<std::string> indexes;  // SQL
 };
 
 Result<Schema> read_schema(Database& database) {
-  S3O_ASSIGN(auto rows, database.prepare("SELECT type, name, sql FROM damaged.sqlite_master WHERE "
-                                         "sql IS NOT NULL AND name NOT LIKE "
+  S3O_ASSIGN(auto rows, database.prepare("SELECT type, name, sql, rootpage FROM "
+                                         "damaged.sqlite_master WHERE sql IS NOT NULL AND name "
+                                         "NOT LIKE "
                                          "'sqlite~_%' ESCAPE '~'"));
   Schema schema;
   while (true) {
     S3O_ASSIGN(auto more, rows.step());
     if (!more) return schema;
-    if (rows.text(0) == "table") schema.tables.emplace_back(rows.text(1), rows.text(2));
+    if (rows.text(0) == "table")
+      schema.tables.push_back(
+          {rows.text(1), rows.text(2), static_cast<std::uint32_t>(rows.integer(3))});
     if (rows.text(0) == "index") schema.indexes.push_back(rows.text(2));
   }
 }
 
+/// How the rows of a table that was made in `main` lie on the pages of the one in `damaged`.
+Result<WalkedTable> describe(Database& database, const Schema::Table& table) {
+  WalkedTable walked;
+  walked.name = table.name;
+  walked.root = table.root;
+  S3O_ASSIGN(auto kind,
+             database.prepare("SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'"));
+  kind.bind(0, std::string_view(table.name));
+  S3O_ASSIGN(auto found, kind.step());
+  walked.tree = found && kind.integer(0) != 0 ? TreeKind::keyed : TreeKind::numbered;
+  S3O_ASSIGN(
+      auto columns,
+      database.prepare("SELECT name, pk, upper(type) = 'INTEGER' FROM pragma_table_info(?)"));
+  columns.bind(0, std::string_view(table.name));
+  std::vector<std::pair<std::int64_t, std::size_t>> key;  // place in the key, column
+  std::vector<std::size_t> others;
+  bool is_integer = false;
+  while (true) {
+    S3O_ASSIGN(auto more, columns.step());
+    if (!more) break;
+    const std::size_t column = walked.columns.size();
+    walked.columns.push_back(columns.text(0));
+    if (columns.integer(1) == 0) {
+      others.push_back(column);
+      continue;
+    }
+    key.emplace_back(columns.integer(1), column);
+    is_integer = columns.integer(2) != 0;
+  }
+  if (walked.tree == TreeKind::numbered) {
+    if (key.size() == 1 && is_integer) walked.number = key.front().second;
+    for (std::size_t i = 0; i < walked.columns.size(); ++i) walked.order.push_back(i);
+    return walked;
+  }
+  std::sort(key.begin(), key.end());
+  for (const auto& [place, column] : key) walked.order.push_back(column);
+  walked.order.insert(walked.order.end(), others.begin(), others.end());
+  return walked;
+}
+
+/// Page by page, unless some of the table is in a log that could not be folded into the file.
+Result<SalvagedTable> copy_table(Database& database, const std::string& from,
+                                 const Schema::Table& table) {
+  std::error_code error;
+  const bool has_log = fs::file_size(log_of(from), error) > 0 && !error;
+  if (has_log) return TableCopy(database, table.name, most_rows(from)).run();
+  S3O_ASSIGN(auto walked, describe(database, table));
+  return PageCopy(database, std::move(walked)).run();
+}
+
 }  // namespace
 
-Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::string& to) {
-  S3O_ASSIGN(auto database, Database::open(to, Database::Mode::create));
+Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::string& to,
+                                           Disk& disk) {
+  S3O_ASSIGN(auto database, Database::open(to, Database::Mode::create, disk));
   {
     S3O_ASSIGN(auto attach, database.prepare("ATTACH ? AS damaged"));
     S3O_TRY(attach.bind(0, std::string_view(from)).run());
@@ -191,11 +346,10 @@ Result<std::vector<SalvagedTable>> salvage(const std::string& from, const std::s
   S3O_TRY(database.execute("PRAGMA main.synchronous = OFF"));
   auto schema = read_schema(database);
   if (!schema) return fail(Errc::damaged_vault, "{}", schema.error().message);
-  const std::uint64_t most = most_rows(from);
   std::vector<SalvagedTable> tables;
-  for (const auto& [name, sql] : schema->tables) {
-    S3O_TRY(database.execute(sql));
-    S3O_ASSIGN(auto table, TableCopy(database, name, most).run());
+  for (const Schema::Table& each : schema->tables) {
+    S3O_TRY(database.execute(each.sql));
+    S3O_ASSIGN(auto table, copy_table(database, from, each));
     tables.push_back(std::move(table));
   }
   for (const std::string& sql : schema->indexes) S3O_TRY(database.execute(sql));

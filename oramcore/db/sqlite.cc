@@ -4,12 +4,13 @@
 
 #include <cassert>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "oramcore/base/rules.h"
 #include "oramcore/base/system_error.h"
+#include "oramcore/db/database_header.h"
 #include "oramcore/db/log_copier.h"
+#include "oramcore/db/page_vfs.h"
 #include "oramcore/db/row_checksum.h"
 
 namespace s3oram {
@@ -25,6 +26,9 @@ bool is_full(sqlite3* db, int rc) {
 }
 
 tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {
+  if (db && rc != SQLITE_OK && sqlite3_extended_errcode(db) == SQLITE_IOERR_DATA)
+    if (const PageVfs* pages = PageVfs::of(db))
+      return fail(Errc::damaged_vault, "{} ({})", pages->damage(), doing);
   const Errc code = is_full(db, rc)                               ? Errc::disk_full
                     : rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB ? Errc::damaged_vault
                                                                   : Errc::failed;
@@ -33,23 +37,6 @@ tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {
     return fail(code, "database {}: its disk is full: make room there", file ? file : "?");
   return fail(code, "database {}: {} ({})", file ? file : "?",
               db ? sqlite3_errmsg(db) : sqlite3_errstr(rc), doing);
-}
-
-/// Of the numbers that SQLite takes for those of a newer version, or of a read-only file.
-bool header_is_damaged(const std::string& path) {
-  // https://www.sqlite.org/fileformat.html: how it is written and read; the schema's format.
-  constexpr std::size_t kWriteVersion = 18, kReadVersion = 19, kSchemaFormat = 44, kHeader = 100;
-  char header[kHeader];
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(header, kHeader) ||
-      !std::string_view(header, kHeader).starts_with("SQLite format"))
-    return false;  // SQLite knows best
-  std::uint32_t format = 0;
-  for (std::size_t i = 0; i < 4; ++i)
-    format = format << 8 | static_cast<std::uint8_t>(header[kSchemaFormat + i]);
-  const bool known = header[kWriteVersion] >= 1 && header[kWriteVersion] <= 2 &&
-                     header[kReadVersion] >= 1 && header[kReadVersion] <= 2 && format <= 4;
-  return !known;
 }
 
 std::string ballast_of(const std::string& database) { return database + "-ballast"; }
@@ -77,6 +64,10 @@ Statement& Statement::bind(int at, ByteSpan blob) {
 }
 Statement& Statement::bind(int at, std::string_view text) {
   sqlite3_bind_text64(statement_, at + 1, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  return *this;
+}
+Statement& Statement::bind_real(int at, double value) {
+  sqlite3_bind_double(statement_, at + 1, value);
   return *this;
 }
 Statement& Statement::bind_null(int at) {
@@ -135,47 +126,93 @@ Result<Database> Database::open(const std::string& path, Mode mode, Disk& disk) 
   if (std::error_code error; std::filesystem::absolute(path, error).string().size() > kLongestPath)
     return fail(Errc::failed, "database {}: its path is too long (more than {} bytes)", path,
                 kLongestPath);
-  const std::string vfs = disk.sqlite_vfs();
-  if (mode != Mode::read_only && vfs.empty()) Ballast::release_if_full(ballast_of(path));
-  const int rc =
-      sqlite3_open_v2(path.c_str(), &database.db_, flags, vfs.empty() ? nullptr : vfs.c_str());
-  if (std::error_code error; rc != SQLITE_OK && std::filesystem::is_directory(path, error))
-    return fail(Errc::damaged_vault, "database {}: is a directory", path);
-  // Only open() says why there is none.
-  if (const int reason = database.db_ ? sqlite3_system_errno(database.db_) : 0;
-      (rc & 0xff) == SQLITE_CANTOPEN && reason != 0)
-    return system_failure(reason, "database {}: cannot be opened", path);
-  if (rc != SQLITE_OK)
-    return fail(Errc::failed, "database {}: cannot be opened: {}", path, sqlite3_errstr(rc));
+  const bool simulated = !disk.sqlite_vfs().empty();
+  if (mode != Mode::read_only && !simulated) Ballast::release_if_full(ballast_of(path));
+  S3O_TRY(database.connect(flags));
   sqlite3_extended_result_codes(database.db_, 0);
   if (const int added = add_row_checksum(database.db_); added != SQLITE_OK)
     return fail(failure(database.db_, added, "row_checksum").value());
-  if (mode != Mode::read_only) {
-    if (vfs.empty() && header_is_damaged(path))
-      return fail(Errc::damaged_vault, "database {}: its header is damaged", path);
-    // A large commit does not leave a large log behind.
-    S3O_TRY(
-        database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
-                         "PRAGMA journal_size_limit=67108864;"));
-    if (!rule_holds(Rule::full_sync)) S3O_TRY(database.execute("PRAGMA synchronous=OFF"));
-    S3O_ASSIGN(auto check, database.prepare("PRAGMA synchronous"));
-    S3O_ASSIGN(auto row, check.step());
-    constexpr std::int64_t kFull = 2;
-    if (!row || (check.integer(0) != kFull && rule_holds(Rule::full_sync)))
-      return fail(Errc::failed, "database {}: synchronous=FULL was not accepted", path);
-    // What a former process wrote and could not sync may look as if it were there, and nothing that
-    // is appended to it would survive a power cut: it is written anew before anything else is.
-    const Status settled = database.execute("PRAGMA wal_checkpoint(TRUNCATE)");
-    if (!settled && settled.error().code != Errc::disk_full) return fail(settled.error());
-    if (vfs.empty()) {  // a simulated one has a single thread
-      database.copier_ = std::make_unique<LogCopier>(sqlite3_db_filename(database.db_, "main"));
-      sqlite3_wal_hook(database.db_, LogCopier::after_commit, database.copier_.get());
-      const std::string file = sqlite3_db_filename(database.db_, "main");
-      database.file_ = FileWatch(file);
-      database.log_ = FileWatch(file + "-wal", FileWatch::Size::may_shrink);
-    }
+  S3O_TRY(database.choose_pages(mode));
+  if (mode == Mode::read_only) return database;
+  S3O_TRY(database.promise_durability());
+  if (mode == Mode::create && database.pages_) S3O_TRY(database.name_format());
+  // What a former process wrote and could not sync may look as if it were there, and nothing that
+  // is appended to it would survive a power cut: it is written anew before anything else is.
+  const Status settled = database.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  if (!settled && settled.error().code != Errc::disk_full) return fail(settled.error());
+  if (!simulated) {  // a simulated one has a single thread
+    const std::string file = sqlite3_db_filename(database.db_, "main");
+    database.copier_ = std::make_unique<LogCopier>(
+        file, database.pages_ ? database.pages_->name() : std::string());
+    sqlite3_wal_hook(database.db_, LogCopier::after_commit, database.copier_.get());
+    database.file_ = FileWatch(file);
+    database.log_ = FileWatch(file + "-wal", FileWatch::Size::may_shrink);
   }
   return database;
+}
+
+Status Database::connect(int flags) {
+  std::string vfs = disk_->sqlite_vfs();
+  if (const PageKey* key = disk_->page_key()) {
+    pages_ = std::make_unique<PageVfs>(*key, vfs);
+    vfs = pages_->name();
+  }
+  const int rc = sqlite3_open_v2(path_.c_str(), &db_, flags, vfs.empty() ? nullptr : vfs.c_str());
+  if (std::error_code error; rc != SQLITE_OK && std::filesystem::is_directory(path_, error))
+    return fail(Errc::damaged_vault, "database {}: is a directory", path_);
+  // Only open() says why there is none.
+  if (const int reason = db_ ? sqlite3_system_errno(db_) : 0;
+      (rc & 0xff) == SQLITE_CANTOPEN && reason != 0)
+    return system_failure(reason, "database {}: cannot be opened", path_);
+  if (rc != SQLITE_OK)
+    return fail(Errc::failed, "database {}: cannot be opened: {}", path_, sqlite3_errstr(rc));
+  return {};
+}
+
+/// Refuses a file whose pages cannot be read, and has new ones sealed if the disk has a key.
+Status Database::choose_pages(Mode mode) {
+  const PageKey* key = disk_->page_key();
+  if (disk_->sqlite_vfs().empty()) {
+    const DatabaseHeader header = read_header(path_);
+    if (header.is_damaged && (key || mode != Mode::read_only))
+      return fail(Errc::damaged_vault, "database {}: its header is damaged", path_);
+    if (header.kind == DatabaseHeader::Kind::sealed && !key)
+      return fail(Errc::wrong_passphrase, "database {}: is sealed: its vault's key opens it",
+                  path_);
+    if (header.kind == DatabaseHeader::Kind::sealed && is_of_other_key(path_, *key))
+      return fail(Errc::damaged_vault, "database {}: its pages are sealed with another key", path_);
+  }
+  if (!key) return {};
+  int reserved = static_cast<int>(kSealBytes);  // of a file that is there it stays as it is
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_RESERVE_BYTES, &reserved);
+  return execute("PRAGMA temp_store=MEMORY");  // nothing goes to a file that is not sealed
+}
+
+/// Has a sealed database say in the clear what it is, once.
+Status Database::name_format() {
+  if (!PageVfs::seals(db_)) return {};
+  S3O_ASSIGN(auto version, prepare("PRAGMA user_version"));
+  S3O_TRY(version.step());
+  if (version.integer(0) != 0) return {};
+  version.reset();
+  return execute(
+      fmt::format("BEGIN IMMEDIATE; PRAGMA application_id={}; PRAGMA user_version={}; "
+                  "COMMIT",
+                  kApplication, kSealFormat));
+}
+
+Status Database::promise_durability() {
+  // A large commit does not leave a large log behind.
+  S3O_TRY(
+      execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
+              "PRAGMA journal_size_limit=67108864;"));
+  if (!rule_holds(Rule::full_sync)) S3O_TRY(execute("PRAGMA synchronous=OFF"));
+  S3O_ASSIGN(auto check, prepare("PRAGMA synchronous"));
+  S3O_ASSIGN(auto row, check.step());
+  constexpr std::int64_t kFull = 2;
+  if (!row || (check.integer(0) != kFull && rule_holds(Rule::full_sync)))
+    return fail(Errc::failed, "database {}: synchronous=FULL was not accepted", path_);
+  return {};
 }
 
 Result<bool> Database::has_table(std::string_view name) {
@@ -200,6 +237,7 @@ Status Database::fold_log() {
 Database::Database() = default;
 Database::Database(Database&& other) noexcept { *this = std::move(other); }
 Database& Database::operator=(Database&& other) noexcept {
+  std::swap(pages_, other.pages_);
   std::swap(db_, other.db_);
   std::swap(disk_, other.disk_);
   std::swap(path_, other.path_);
@@ -255,6 +293,19 @@ Result<Statement> Database::prepare(std::string_view sql) {
 Status Database::still_there() const {
   S3O_TRY(file_.check());
   return log_.check();
+}
+
+Result<Bytes> Database::read_file(const std::string& schema, std::uint64_t at, std::size_t size) {
+  sqlite3_file* file = nullptr;
+  sqlite3_file_control(db_, schema.c_str(), SQLITE_FCNTL_FILE_POINTER, &file);
+  Bytes bytes(size);
+  const int rc = file && file->pMethods
+                     ? file->pMethods->xRead(file, bytes.data(), static_cast<int>(size),
+                                             static_cast<sqlite3_int64>(at))
+                     : SQLITE_CANTOPEN;
+  if (rc != SQLITE_OK)
+    return fail(Errc::damaged_vault, "database {}: {}", path_, sqlite3_errstr(rc));
+  return bytes;
 }
 
 Status Database::commit(std::string_view what) {

@@ -24,6 +24,7 @@ namespace s3oram {
 
 class Database;
 class LogCopier;
+class PageVfs;
 
 /// A prepared statement. Bind positions and columns count from 0. Blobs and texts are copied.
 class Statement {
@@ -36,6 +37,7 @@ class Statement {
   Statement& bind(int at, std::int64_t value);
   Statement& bind(int at, ByteSpan blob);
   Statement& bind(int at, std::string_view text);
+  Statement& bind_real(int at, double value);
   Statement& bind_null(int at);
 
   /// Steps to the next row: true if there is one, false at the end (the statement is then reset).
@@ -63,7 +65,10 @@ class Database {
  public:
   enum class Mode { read_write, create, read_only };
 
-  /// Opens `path` on `disk`, which must outlive the database.
+  /// Opens `path` on `disk`, which must outlive the database. If the disk has a page key, a new
+  /// database is sealed with it (page_vfs.h); a plain one that is there stays plain.
+  /// A page that has changed by itself is damaged_vault where it is first read, here or later, by a
+  /// message that names the file (also its log) and the page.
   static Result<Database> open(const std::string& path, Mode mode, Disk& disk = system_disk());
 
   Database();
@@ -86,6 +91,10 @@ class Database {
   /// Takes the log into the file, which then is whole by itself. Errors: disk_full, vault_in_use
   /// (another connection reads it).
   Status fold_log();
+
+  /// Bytes of the file of an attached database (`schema`), as its VFS gives them: past SQLite's
+  /// cache, and past the log. Errors: damaged_vault (there are none, or they cannot be read).
+  Result<Bytes> read_file(const std::string& schema, std::uint64_t at, std::size_t size);
 
   Status begin() { return execute("BEGIN IMMEDIATE"); }
   /// Durable on success. After an error the transaction is rolled back and nothing of it remains.
@@ -140,6 +149,12 @@ class Database {
     return status;
   }
 
+  Status connect(int flags);
+  Status choose_pages(Mode mode);
+  Status name_format();
+  Status promise_durability();
+
+  std::unique_ptr<PageVfs> pages_;  // outlives the connections
   sqlite3* db_ = nullptr;
   Disk* disk_ = nullptr;
   std::string path_;

@@ -75,7 +75,7 @@ Result<Seed> open_client_key(const Seed& master, ByteSpan sealed);
 Result<Seed> client_secret(const KeyFile& file, const Seed& master);
 
 /// Each secret has its own number under the master key: 1 seals blocks, 2 is the client's first
-/// key, 3 seals its later ones.
+/// key, 3 seals its later ones, 4 seals the pages of vault.db.
 Seed derive_secret(const Seed& master, std::uint64_t number);
 
 }  // namespace s3oram

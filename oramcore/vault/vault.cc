@@ -124,6 +124,7 @@ Result<KeyFile> read_key_file(const fs::path& path, const std::optional<KeyWrap>
 
 VaultKeys::~VaultKeys() {
   sodium_memzero(sealing.data(), sealing.size());
+  sodium_memzero(pages.data(), pages.size());
   sodium_memzero(curve.secret_key.data(), curve.secret_key.size());
 }
 
@@ -222,7 +223,7 @@ Result<Vault::Recovered> Vault::put_back(const fs::path& directory, const VaultC
   if (error) return fail(Errc::failed, "{}: {}", directory.string(), error.message());
   S3O_TRY(vault.require_ours(directory));
   S3O_TRY(vault.lock());
-  S3O_TRY(vault.lock_files());
+  S3O_ASSIGN(const auto lock, vault.lock_files());
   const auto is_sound = [](const fs::path& file, const Status& checked) -> Result<bool> {
     if (checked) return true;
     std::error_code unknown;
@@ -358,7 +359,7 @@ Result<KeyFile> Vault::read_keys() const {
 }
 
 Status Vault::check_key() const {
-  S3O_TRY(read_keys());
+  S3O_ASSIGN([[maybe_unused]] const auto keys, read_keys());
   return {};
 }
 
@@ -377,6 +378,7 @@ Result<VaultKeys> Vault::unlock(const Credential& credential, ClientKey which) c
 
   VaultKeys keys;
   keys.sealing = derive_secret(opened->master, 1);
+  keys.pages = derive_secret(opened->master, 4);
   auto client = which == ClientKey::in_use ? client_secret(file, opened->master)
                                            : open_client_key(opened->master, file.next_client_key);
   if (!client)
@@ -406,11 +408,24 @@ Status Vault::write_config(VaultConfig config) {
 }
 
 Status Vault::mark_ready() {
-  S3O_TRY(lock_files());
+  S3O_ASSIGN(const auto lock, lock_files());
   S3O_TRY(reread());
   VaultConfig ready = config_;
   ready.ready = true;
   return write_config(std::move(ready));
+}
+
+Status Vault::mark_sealed() {
+  S3O_ASSIGN(const auto lock, lock_files());
+  S3O_TRY(reread());
+  if (config_.sealed) return {};
+  VaultConfig sealed = config_;
+  sealed.sealed = true;
+  if (!old_wrap_) return write_config(std::move(sealed));
+  // vault.json of the format before slots has no number for this: vault.key gets slots with it.
+  S3O_ASSIGN(const auto keys, read_keys());
+  config_ = std::move(sealed);
+  return write_keys(keys);
 }
 
 }  // namespace s3oram

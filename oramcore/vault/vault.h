@@ -26,6 +26,7 @@ namespace s3oram {
 /// The secrets of an open vault; wiped on destruction.
 struct VaultKeys {
   Seed sealing{};  // AEAD key of the blocks
+  Seed pages{};    // of vault.db (db/page_seal.h)
   KeyPair curve;   // this client's key towards the servers
   ~VaultKeys();
 };
@@ -45,6 +46,8 @@ struct VaultConfig {
   // Whether the servers have the volume. If not, init did not finish (servers refused the new
   // key): it can be run again, and the vault cannot be mounted.
   bool ready = false;
+  // Whether vault.db is sealed, or about to be. A program that knows no seals refuses such a vault.
+  bool sealed = true;
 };
 
 enum class ClientKey { in_use, next };
@@ -105,6 +108,8 @@ class Vault {
 
   /// Records durably that the servers have the volume.
   Status mark_ready();
+  /// Records durably that vault.db is sealed, before it is. Does nothing if that is recorded.
+  Status mark_sealed();
 
   // What opens the vault, and this client's key (vault_keys.cc). The vault need not be locked: it
   // may be mounted meanwhile, which sees nothing of it until it is mounted anew. Each change is

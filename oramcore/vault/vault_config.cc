@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kFormat = 3;
+constexpr std::uint64_t kFormat = 4;
+constexpr std::uint64_t kFormatBeforeSeals = 3;
 constexpr std::uint64_t kFormatBeforeSlots = 2;
 constexpr auto kRecovery = "s3oramfs recovery";
 constexpr std::uint64_t kRecoveryFormat = 1;
@@ -166,7 +167,7 @@ Result<VaultRecovery> read_recovery(const std::string& text, const std::filesyst
   if (Status complete = members.end(); !complete) return fail(complete.error());
   S3O_ASSIGN(auto file, parse_vault(vault->dump(), path));
   recovery.file = std::move(file);
-  S3O_TRY(parse_keys(recovery.keys, recovery.file.wrap, path));
+  S3O_ASSIGN([[maybe_unused]] const auto keys, parse_keys(recovery.keys, recovery.file.wrap, path));
   return recovery;
 }
 
@@ -184,7 +185,7 @@ std::string to_json(const VaultFile& file) {
     servers.push_back(std::move(entry));
   }
   nlohmann::ordered_json object;
-  object["format"] = file.wrap ? kFormatBeforeSlots : kFormat;
+  object["format"] = file.wrap ? kFormatBeforeSlots : config.sealed ? kFormat : kFormatBeforeSeals;
   object["ready"] = config.ready;
   object["volume"] = to_hex(config.volume);
   object["local"] = config.local;
@@ -217,6 +218,7 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
 
   VaultFile file;
   VaultConfig& config = file.config;
+  config.sealed = format > kFormatBeforeSeals;
   config.ready = members.boolean("ready");
   config.volume = members.hex<16>("volume");
   config.local = members.boolean("local");

@@ -1,12 +1,13 @@
-// vault.json, format 3: a VaultConfig as text.
+// vault.json, format 4: a VaultConfig as text.
 //
-//   {"format": 3, "ready": true, "volume": HEX16, "local": true,
+//   {"format": 4, "ready": true, "volume": HEX16, "local": true,
 //    "privacy": 1, "block_size": 32768, "bucket_size": 16, "evict_every": 20,
 //    "evictor": "shuffle" | "matrix", "stash_slots": 96,
 //    "sharing": "computational" | "information-theoretic", "first_height": 1,
 //    "servers": [{"address": "host:port", "key": KEY}, ...]}    (local: {} for each)
 //
-// Format 2 had one member more, which said how vault.key was wrapped before it had slots:
+// Format 3 says the same of a vault whose vault.db is not sealed yet. Format 2 had one member more,
+// which said how vault.key was wrapped before it had slots:
 //
 //    "key": {"wrap": "passphrase", "salt": HEX16, "passes": 3, "memory": 268435456}
 //                     "key_file" and "plain" have no further members

@@ -188,7 +188,7 @@ Result<Vault::ClientKeys> Vault::use_next_client_key(const Credential& known) {
 }
 
 Status Vault::set_server(Party number, const ServerAddress& address) {
-  S3O_TRY(lock_files());
+  S3O_ASSIGN(const auto lock, lock_files());
   S3O_TRY(reread());
   if (config_.local)
     return fail(Errc::usage, "{}: its servers run on this machine: they have no address",

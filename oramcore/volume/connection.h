@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "oramcore/client/servers.h"
-#include "oramcore/net/zmq_transport.h"
 #include "oramcore/volume/local_servers.h"
 #include "oramcore/volume/volume.h"
+#include "oramcore/zmq/zmq_transport.h"
 
 namespace s3oram {
 

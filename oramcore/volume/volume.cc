@@ -9,6 +9,7 @@
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/workers.h"
+#include "oramcore/db/sealed_disk.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/client/rebuild.h"
 #include "oramcore/client/reenrolment.h"
@@ -22,7 +23,9 @@ namespace {
 
 /// Before anybody is asked.
 Status check_owner(const Vault& vault, const VaultKeys& keys) {
-  auto database = Database::open(vault.database().string(), Database::Mode::read_only);
+  SealedDisk disk(keys.pages);
+  S3O_TRY(check_page_key(vault.database(), *disk.page_key()));
+  auto database = Database::open(vault.database().string(), Database::Mode::read_only, disk);
   if (!database) return fail(advise_on_database(database.error(), vault.directory()));
   const auto other =
       other_owner(*database, {vault.config().volume, vault.config().params, keys.sealing});
@@ -62,8 +65,8 @@ std::string_view words_of(MessageType type) {
 
 class OpenVolume final : public Volume {
  public:
-  OpenVolume(const Vault& vault, std::unique_ptr<Connection> connection)
-      : vault_(vault), connection_(std::move(connection)) {}
+  OpenVolume(const Vault& vault, const VaultKeys& keys, std::unique_ptr<Connection> connection)
+      : vault_(vault), disk_(keys.pages), connection_(std::move(connection)) {}
   ~OpenVolume() override {
     if (engine_) static_cast<void>(close());
   }
@@ -76,7 +79,7 @@ class OpenVolume final : public Volume {
                       connection.transport(), vault_.config().volume, connection.servers());
       co_return co_await connection.await_servers(servers, options);
     }));
-    auto state = ClientState::open(vault_.database());
+    auto state = ClientState::open(vault_.database(), disk_);
     if (!state) return fail(advise_on_database(state.error(), vault_.directory()));
     state->set_owner({vault_.config().volume, vault_.config().params, {}});
     database_file_ = FileWatch(vault_.database());
@@ -229,6 +232,7 @@ class OpenVolume final : public Volume {
   }
 
   const Vault& vault_;
+  SealedDisk disk_;
   FileWatch database_file_;
   Workers database_{1};
   Workers arithmetic_{std::max(1U, std::thread::hardware_concurrency())};
@@ -238,10 +242,10 @@ class OpenVolume final : public Volume {
 };
 
 /// Nothing if there is no vault.db, or it is damaged.
-Result<std::optional<FormerState>> former_state(const Vault& vault) {
+Result<std::optional<FormerState>> former_state(const Vault& vault, Disk& disk) {
   std::error_code error;
   if (!std::filesystem::exists(vault.database(), error)) return std::nullopt;
-  auto former = FormerState::load(vault.database(), vault.config().params);
+  auto former = FormerState::load(vault.database(), vault.config().params, disk);
   if (former) return std::optional(std::move(*former));
   if (former.error().code != Errc::damaged_vault) return fail(std::move(former).error());
   return std::nullopt;
@@ -260,11 +264,13 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
   });
   if (!created) return connection->explain(created);
   // An init that was cut short may have come this far already.
-  const Status state = ClientState::create(vault.database(), vault.config().params.first_height);
+  SealedDisk disk(keys.pages);
+  const Status state =
+      ClientState::create(vault.database(), vault.config().params.first_height, disk);
   if (!state && state.error().code != Errc::exists) return state;
   {
     S3O_ASSIGN(auto database,
-               Database::open(vault.database().string(), Database::Mode::read_write));
+               Database::open(vault.database().string(), Database::Mode::read_write, disk));
     S3O_TRY(database.transact("owner", [&] {
       return keep_owner(database, {vault.config().volume, vault.config().params, keys.sealing});
     }));
@@ -276,8 +282,9 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
 Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
                                       const VolumeOptions& options,
                                       const std::filesystem::path& file) {
-  S3O_TRY(ClientState::check_free(file));
-  S3O_ASSIGN(auto former, former_state(vault));
+  SealedDisk disk(keys.pages);
+  S3O_TRY(ClientState::check_free(file, disk));
+  S3O_ASSIGN(auto former, former_state(vault, disk));
   S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
   std::optional<Rebuilt> rebuilt;
   const Status found = connection->run([&]() -> Task<Status> {
@@ -298,7 +305,7 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
   });
   if (!found) return fail(connection->explain(found).error());
   S3O_TRY(connection->stop_servers());
-  S3O_TRY(ClientState::create(file, rebuilt->state, vault.config().params.evict_every));
+  S3O_TRY(ClientState::create(file, rebuilt->state, vault.config().params.evict_every, disk));
   return RebuiltVolume{.backup = std::move(rebuilt->backup),
                        .blocks = rebuilt->state.positions.mapped(),
                        .damaged = rebuilt->damaged,
@@ -354,10 +361,10 @@ Task<Result<Unfit>> find_unfit(Servers& all, const VolumeId& volume, const std::
 
 /// Of these servers those that hold no volume take their places again, and those that have lost
 /// their shares are told that these are to be made anew.
-Result<std::set<Party>> reenrol(Connection& connection, const Vault& vault,
+Result<std::set<Party>> reenrol(Connection& connection, const Vault& vault, Disk& disk,
                                 const std::set<Party>& servers, const VolumeOptions& options) {
   const VaultConfig& config = vault.config();
-  auto state = ClientState::open(vault.database());
+  auto state = ClientState::open(vault.database(), disk);
   if (!state) return fail(advise_on_database(state.error(), vault.directory()));
   std::set<Party> lost;
   const Status reenrolled = connection.run([&]() -> Task<Status> {
@@ -399,10 +406,11 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
   S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
   std::set<Party> reenrolled;
   if (!servers.empty()) {
-    S3O_ASSIGN(auto taken, reenrol(*connection, vault, servers, options));
+    SealedDisk disk(keys.pages);
+    S3O_ASSIGN(auto taken, reenrol(*connection, vault, disk, servers, options));
     reenrolled = std::move(taken);
   }
-  OpenVolume volume(vault, std::move(connection));
+  OpenVolume volume(vault, keys, std::move(connection));
   // An eviction would move what is damaged at too many servers, and so give it up.
   S3O_TRY(volume.start(keys, options, Engine::Evictions::none));
   const auto healed = volume.scrub(servers, options.progress);
@@ -418,7 +426,7 @@ Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys
                                              const VolumeOptions& options) {
   S3O_TRY(check_usable(vault, keys));
   S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
-  auto volume = std::make_unique<OpenVolume>(vault, std::move(connection));
+  auto volume = std::make_unique<OpenVolume>(vault, keys, std::move(connection));
   S3O_TRY(volume->start(keys, options));
   return std::unique_ptr<Volume>(std::move(volume));
 }

@@ -10,9 +10,9 @@
 #include <fstream>
 #include <zmq_addon.hpp>
 
-#include "oramcore/net/allow_list.h"
-#include "oramcore/net/zap.h"
-#include "oramcore/net/zmtp.h"
+#include "oramcore/zmq/allow_list.h"
+#include "oramcore/zmq/zap.h"
+#include "oramcore/zmq/zmtp.h"
 #include "tests/base/temporary_directory.h"
 #include "tests/net/zmq_net.h"
 

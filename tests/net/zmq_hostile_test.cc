@@ -8,7 +8,7 @@
 #include <boost/asio/write.hpp>
 
 #include "oramcore/base/random.h"
-#include "oramcore/net/zmq_transport.h"
+#include "oramcore/zmq/zmq_transport.h"
 #include "tests/base/temporary_directory.h"
 #include "tests/net/zmq_net.h"
 

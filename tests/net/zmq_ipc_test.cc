@@ -12,7 +12,7 @@
 #include <fstream>
 #include <zmq.hpp>
 
-#include "oramcore/net/zmq_transport.h"
+#include "oramcore/zmq/zmq_transport.h"
 #include "tests/base/temporary_directory.h"
 #include "tests/net/zmq_net.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "oramcore/net/zmq_transport.h"
+#include "oramcore/zmq/zmq_transport.h"
 
 namespace s3oram::testing {
 

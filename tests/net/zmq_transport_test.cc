@@ -1,5 +1,5 @@
 // The transport among honest parties, over TCP and over unix sockets.
-#include "oramcore/net/zmq_transport.h"
+#include "oramcore/zmq/zmq_transport.h"
 
 #include <gtest/gtest.h>
 

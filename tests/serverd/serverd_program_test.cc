@@ -16,8 +16,8 @@
 #include <thread>
 
 #include "oramcore/base/descriptor.h"
-#include "oramcore/net/zmq_transport.h"
 #include "oramcore/volume/local_servers.h"
+#include "oramcore/zmq/zmq_transport.h"
 #include "tests/base/temporary_directory.h"
 #include "tests/serverd/running_server.h"
 

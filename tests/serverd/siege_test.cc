@@ -16,9 +16,9 @@
 #include <sstream>
 #include <thread>
 
-#include "oramcore/net/zmq_transport.h"
-#include "oramcore/net/zmtp.h"
 #include "oramcore/protocol/messages.h"
+#include "oramcore/zmq/zmq_transport.h"
+#include "oramcore/zmq/zmtp.h"
 #include "tests/base/temporary_directory.h"
 #include "tests/serverd/oram/strangers.h"
 #include "tests/serverd/running_server.h"

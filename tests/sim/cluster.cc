@@ -40,6 +40,8 @@ Cluster::Cluster(const VolumeParams& params, std::uint64_t seed)
   seed_sqlite(random_.u64());
   random_.fill(volume_);
   random_.fill(key_);
+  page_key_ = std::make_shared<PageKey>(
+      key_, std::make_unique<Prg>(seed_of(seed), as_bytes("nonces of pages")));
   for (Party party = kClient; party <= servers(); ++party) {
     clocks_.push_back(std::make_unique<SimClock>(clock));
     parties_.push_back(
@@ -83,6 +85,7 @@ std::shared_ptr<Cluster::Life> Cluster::new_life(std::unique_ptr<SimDisk> disk, 
   auto life = std::make_shared<Life>();
   life->party = party;
   life->disk = std::move(disk);
+  if (party == kClient) life->disk->seal_databases(page_key_);
   life->disk->on_cut = [this, party, &life = *life] {
     if (!life.dead) end_life(party);
   };

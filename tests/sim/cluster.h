@@ -142,6 +142,8 @@ class Cluster {
     std::unique_ptr<Reenrolment> reenrolment;
     bool dead = false, opening = false, stopped = false;
   };
+  /// The key of the client's database, and its nonces, from the seed.
+  std::shared_ptr<const PageKey> page_key_;
   Life& client() { return *parties_[kClient]; }
   std::optional<ClientState> open_state(Life& life, const std::function<void(Status)>& done);
   std::shared_ptr<Life> new_life(std::unique_ptr<SimDisk> disk, Party party);

@@ -36,11 +36,11 @@ at_random checksums durable-answers acknowledged-positions recovery-first intent
 in_test checksums store_test 'ControlTest.RefusesRowsThatAreNotAsTheyWereWritten:ControlTest.DamageIsNoticedOrHarmless'
 # In random runs the other servers heal what such a server loses.
 in_test no-retry-of-failed-sync store_test 'GroupSyncTest.AFailedSyncIsNotAskedForAgain'
-in_test former-view protocol_test '*/Protocol.TheFormerViewIsThereUntilItIsReleased/*'
+in_test former-view protocol_test '*/Protocol.TheFormerTreeVersionIsThereUntilItIsReleased/*'
 in_test attempts protocol_test '*/Protocol.AnAttemptIsNeverBegunTwice/*'
 in_test epochs engine_test '*EngineTest.FencesAnOlderSession*'
 in_test compare-and-set engine_test '*EngineTest.RefusesAnOldCopyOfTheVault*'
-in_test root-stamps protocol_test '*/Heal.AServerSetBackWithinAView/*'
+in_test root-stamps protocol_test '*/Heal.AServerSetBackWithinATreeVersion/*'
 in_test reserve-space protocol_test '*/Space.*'
 in_test ballast protocol_test '*/Space.*'
 in_test zero-test mirror_sim_test '*ASpoiltAnswerShowsNothing*'

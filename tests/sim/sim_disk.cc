@@ -71,6 +71,7 @@ std::unique_ptr<SimDisk> SimDisk::next_life() {
   auto next = std::make_unique<SimDisk>(image_ ? std::exchange(*image_, {}) : DiskImage{},
                                         random_(), trace_);
   next->faults = faults;
+  next->page_key_ = page_key_;
   next->space_ = space_;
   if (image_) return next;
   std::map<const SimInode*, std::shared_ptr<SimInode>> copies;

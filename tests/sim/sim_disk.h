@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "oramcore/base/disk.h"
+#include "oramcore/db/page_seal.h"
 #include "tests/sim/trace.h"
 
 namespace s3oram::test {
@@ -55,6 +56,9 @@ class SimDisk final : public Disk {
   Result<std::unique_ptr<File>> open(const std::filesystem::path& path) override;
   bool exists(const std::filesystem::path& path) override { return find(path.string()) != nullptr; }
   std::string sqlite_vfs() const override { return vfs_name_; }
+  const PageKey* page_key() const override { return page_key_.get(); }
+  /// Has databases sealed from now on, on this disk and in its next lives.
+  void seal_databases(std::shared_ptr<const PageKey> key) { page_key_ = std::move(key); }
   void step(std::string_view name, bool done) override;
 
   // ---- power
@@ -125,6 +129,7 @@ class SimDisk final : public Disk {
   bool fail_next_sync_ = false;
   std::optional<DiskImage> image_;
   std::string vfs_name_;
+  std::shared_ptr<const PageKey> page_key_;
 };
 
 }  // namespace s3oram::test

@@ -118,7 +118,7 @@ refused 12 "$damaged/vault.json" "$damaged" s3oramfs mount --passfile "$work/rig
 expect 12 "$damaged/vault.json" s3oramfs status "$damaged"
 sed 's/"block_size": 4096/"block_size": -1/' "$vault/vault.json" > "$damaged/vault.json"
 refused 12 "block_size" "$damaged" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
-sed 's/"format": 3/"format": 1000/' "$vault/vault.json" > "$damaged/vault.json"
+sed 's/"format": 4/"format": 1000/' "$vault/vault.json" > "$damaged/vault.json"
 refused 20 "$damaged/vault.json" "$damaged" s3oramfs mount --passfile "$work/right" "$damaged" "$mount"
 cp "$vault/vault.json" "$damaged/vault.json"
 head -c 20 "$vault/vault.key" > "$damaged/vault.key"

@@ -5,6 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 need_fuse
 
+tools=$(realpath "$2")
 mount=$work/mount
 vault=$work/vault
 mkdir "$mount"
@@ -15,10 +16,10 @@ umount_vault() {
   wait_until "all processes of the vault have ended" no_processes_of "$vault"
 }
 # sql STATEMENT: on the vault's database, while nobody has it.
-sql() { sqlite3 "$vault/vault.db" "$1" > "$work/sql.out" || fail "SQL: $1"; }
+sql() { "$tools/vault_sql" "$vault" "$1" > "$work/sql.out" || fail "SQL: $1"; }
 # The tables of the files.
 tables() {
-  sqlite3 "$vault/vault.db" \
+  "$tools/vault_sql" "$vault" \
     'SELECT * FROM inodes; SELECT * FROM dentries; SELECT * FROM extents; SELECT * FROM xattrs'
 }
 
@@ -86,6 +87,8 @@ expect 12 "/lost: bytes 4096-8191 are lost" s3oramfs fsck "$vault"
 expect 12 '"kind": "shared-block"' s3oramfs fsck --json "$vault"
 
 step "a mount of what is damaged"
+generation() { "$tools/vault_sql" "$vault" "SELECT MAX(generation) FROM backups"; }
+before=$(generation)
 for options in "-o ro" ""; do
   # shellcheck disable=SC2086 # two words or none
   mount_vault $options
@@ -97,13 +100,15 @@ for options in "-o ro" ""; do
   ! stat "$mount/mode" > "$work/read" 2> /dev/null || fail "a file without a type was found"
   umount_vault
 done
+[[ $(generation) == "$before" ]] || fail "a backup was made of damaged tables"
 # shellcheck disable=SC2154 # declared above
 told=$(grep -o "inode .*: its attributes are damaged.*" "$vault/run/fused.log" | sort -u)
 [[ $told == "inode $ino_mode: its attributes are damaged: run s3oramfs fsck" ]] ||
   fail "of the file that cannot be used the log says: ${told:-nothing}"
 
 step "repair"
-known_to_backup() { sqlite3 "$vault/vault.db" "SELECT COUNT(*) FROM fs_state WHERE name = 'backed_up'"; }
+known_to_backup() { "$tools/vault_sql" "$vault" "SELECT COUNT(*) FROM fs_state WHERE name = 'backed_up'"; }
+sql "INSERT OR REPLACE INTO fs_state SELECT 'backed_up', MAX(generation) FROM backups"
 [[ $(known_to_backup) == 1 ]] || fail "the last backup is of something else"
 s3oramfs fsck --repair "$vault"
 [[ $(known_to_backup) == 0 ]] || fail "the last backup is said to know what fsck has mended"
@@ -118,7 +123,7 @@ umount_vault
 
 step "a damaged database file"
 # Which page is which tells SQLite; that of the names is not the first.
-page=$(sqlite3 "$vault/vault.db" "SELECT rootpage FROM sqlite_master WHERE name = 'orphans'")
+page=$("$tools/vault_sql" "$vault" "SELECT rootpage FROM sqlite_master WHERE name = 'orphans'")
 sql "PRAGMA wal_checkpoint(TRUNCATE)"
 head -c 4096 /dev/urandom |
   dd of="$vault/vault.db" bs=4096 seek=$((page - 1)) conv=notrunc status=none

@@ -262,10 +262,11 @@ touch "$mount/in-the-way"
 expect 32 "not empty" mount -t s3oramfs "$vault" "$mount"
 wait_until "all of it has ended" no_processes_of "$vault"
 rm "$mount/in-the-way"
-s3oramfs passwd --new-keyfile "$work/key" "$vault" # by root
-sqlite3 "$vault/vault.db" "UPDATE inodes SET nlink = 9 WHERE ino = 1"
+install -m 755 "$(realpath "$2")/vault_sql" "$work/vault_sql" # where the user can run it
+as_user "$work/vault_sql" "$vault" "UPDATE inodes SET nlink = 9 WHERE ino = 1"
 s3oramfs fsck --repair "$vault" # by root
 [[ -e $vault/vault.db.before-fsck ]] || fail "nothing was mended"
+s3oramfs passwd --new-keyfile "$work/key" "$vault" # by root
 [[ -z $(find "$vault" ! -user "$user") ]] || fail "not the user's own: $(find "$vault" ! -user "$user")"
 
 mv "$vault/lock" "$work/lock"

@@ -68,7 +68,7 @@ expect 19 "begun there from another file" s3oramfs restore --from "$work/keys" -
 s3oramfs restore --from "$work/keys" --passfile "$work/pass" "$vault"
 expect 19 "vault.db" s3oramfs restore --passfile "$work/pass" "$vault"
 expect 19 "$vault" s3oramfs restore --from "$work/keys" --passfile "$work/pass" "$vault"
-s3oramfs fsck "$vault"
+s3oramfs fsck --passfile "$work/pass" "$vault"
 s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
 [[ $(< "$mount/later") == later || $(< "$mount/later") == newer ]] || fail "what is in later?"
 rm "$mount/later"
@@ -87,10 +87,10 @@ s3oramfs restore --from "$work/keys" "$vault"
   fail "what was damaged is not kept"
 sed -i 's/"block_size": 16384/"block_size": 4096/' "$vault/vault.json"
 expect 12 "block_size 4096 instead of 16384" s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
-expect 12 "block_size 4096 instead of 16384" s3oramfs fsck --repair "$vault"
+expect 12 "block_size 4096 instead of 16384" s3oramfs fsck --repair --passfile "$work/pass" "$vault"
 s3oramfs restore --from "$work/keys" "$vault"
 grep -q 4096 "$vault/vault.json.damaged-2" || fail "what was edited is not kept"
-s3oramfs fsck "$vault"
+s3oramfs fsck --passfile "$work/pass" "$vault"
 s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
 cmp "$work/random" "$mount/more"
 s3oramfs umount "$vault"
@@ -101,7 +101,7 @@ expect 16 "another copy" s3oramfs mount --passfile "$work/pass" "$work/lost" "$m
 
 step "vault.db alone is lost, with a server that is away at first"
 rm "$vault"/vault.db*
-expect 12 "vault.db" s3oramfs fsck "$vault"
+expect 12 "vault.db" s3oramfs fsck --passfile "$work/pass" "$vault"
 stop_servers
 expect 14 "$host" s3oramfs restore --timeout 1 --passfile "$work/pass" "$vault"
 start_servers
@@ -127,7 +127,7 @@ echo more > "$mount/more still"
 sync "$mount/more still"
 kill_daemon
 s3oramfs restore --force --passfile "$work/pass" "$vault"
-s3oramfs fsck "$vault"
+s3oramfs fsck --passfile "$work/pass" "$vault"
 s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
 cmp "$work/random" "$mount/newest"
 [[ $(< "$mount/more still") == more ]] || fail "a file is lost"
@@ -145,7 +145,7 @@ for free in 420 240 60; do
   said=$(s3oramfs restore --force --passfile "$work/pass" "$work/small/vault" 2>&1) || code=$?
   [[ $code == 0 || $code == 21 ]] || fail "with $free KiB: $code, $said"
   rm "$work/small/filler"
-  s3oramfs fsck "$work/small/vault"
+  s3oramfs fsck --passfile "$work/pass" "$work/small/vault"
   s3oramfs mount --passfile "$work/pass" "$work/small/vault" "$mount"
   [[ $(< "$mount/more still") == more ]] || fail "with $free KiB a file is lost"
   s3oramfs umount "$mount"

@@ -1,8 +1,6 @@
 // What opens a vault: passphrases and key files in slots, and the keys towards the servers.
 #include <sodium.h>
-#include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "oramcore/vault/key_file.h"
 #include "oramcore/vault/vault.h"
 #include "oramcore/vault/vault_config.h"
+#include "tests/base/kill_at.h"
 #include "tests/vault/vault_fixture.h"
 
 namespace s3oram {
@@ -226,6 +225,17 @@ TEST_F(KeySlots, AVaultOfBeforeThemIsRaisedAtTheFirstChange) {
   }
 }
 
+TEST_F(KeySlots, AVaultOfBeforeThemIsRaisedWhenItsDatabaseIsSealed) {
+  make_old(passphrase("old"));
+  const Seed secret = sealing(passphrase("old"));
+  ASSERT_TRUE(vault().mark_sealed());
+  EXPECT_NE(read("vault.json").find("\"format\": 4"), std::string::npos);
+  EXPECT_EQ(read("vault.json").find("\"wrap\""), std::string::npos);
+  EXPECT_EQ(sealing(passphrase("old")), secret);
+  ASSERT_TRUE(change(passphrase("old"), passphrase("new")));
+  EXPECT_NE(read("vault.json").find("\"format\": 4"), std::string::npos);
+}
+
 TEST_F(KeySlots, AnUnfinishedVaultOfBeforeThemBecomesReadyAsItIs) {
   make_old(passphrase("old"));
   Vault old = vault();
@@ -256,42 +266,6 @@ TEST_F(KeySlots, ANewerFormatIsNotGuessedAt) {
 
 // ---- cut short at any instant ------------------------------------------------------------------
 
-struct Outcome {
-  bool ended = false;                // by itself, and well
-  std::vector<std::uint64_t> calls;  // system calls that were begun
-};
-
-/// Runs `work` in a child process that is killed when it begins its n-th system call.
-template <class Work>
-Outcome kill_at(std::size_t n, Work work) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
-    ::raise(SIGSTOP);
-    ::_exit(work() ? 0 : 1);
-  }
-  Outcome outcome;
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFSTOPPED(status));
-  ::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
-  while (true) {
-    ::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    if (!WIFSTOPPED(status)) break;
-    __ptrace_syscall_info info{};
-    ::ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof info, &info);
-    if (info.op != PTRACE_SYSCALL_INFO_ENTRY) continue;
-    outcome.calls.push_back(info.entry.nr);
-    if (outcome.calls.size() < n) continue;
-    ::kill(child, SIGKILL);
-    EXPECT_EQ(::waitpid(child, &status, 0), child);
-    break;
-  }
-  outcome.ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  return outcome;
-}
-
 class CutSlots : public KeySlots, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Formats, CutSlots, testing::Bool(),
                          [](const auto& format) { return format.param ? "BeforeSlots" : "Slots"; });
@@ -309,7 +283,7 @@ TEST_P(CutSlots, TheVaultOpensByTheOldOrTheNew) {
   for (std::size_t n = 1;; ++n) {
     fs::copy(before, vault_, fs::copy_options::recursive);
     fs::permissions(vault_ / "vault.key", fs::perms::owner_read | fs::perms::owner_write);
-    const Outcome outcome = kill_at(n, [&] { return change(old, fresh).has_value(); });
+    const test::Outcome outcome = test::kill_at(n, [&] { return change(old, fresh).has_value(); });
     const bool by_old = opening(old) == Errc::ok, by_new = opening(fresh) == Errc::ok;
     ASSERT_NE(by_old, by_new) << "killed at system call " << n;
     EXPECT_EQ(sealing(by_old ? old : fresh), secret);
@@ -317,7 +291,8 @@ TEST_P(CutSlots, TheVaultOpensByTheOldOrTheNew) {
     // Whatever was left behind, the next change succeeds.
     ASSERT_TRUE(change(by_old ? old : fresh, passphrase("next")));
     EXPECT_EQ(opening(passphrase("next")), Errc::ok);
-    EXPECT_NE(read("vault.json").find("\"format\": 3"), std::string::npos);
+    EXPECT_NE(read("vault.json").find(GetParam() ? "\"format\": 3" : "\"format\": 4"),
+              std::string::npos);
     (by_old ? with_old : with_new) += 1;
     fs::remove_all(vault_);
     if (outcome.ended) break;
@@ -334,8 +309,8 @@ TEST_P(CutSlots, EachFileIsDurableBeforeItsNameAndTheNameBeforeItIsToldOf) {
     make_old(old);
   else
     make(old);
-  const Outcome outcome =
-      kill_at(100'000, [&] { return change(old, passphrase("new")).has_value(); });
+  const test::Outcome outcome =
+      test::kill_at(100'000, [&] { return change(old, passphrase("new")).has_value(); });
   ASSERT_TRUE(outcome.ended);
   std::string order;
   for (const std::uint64_t call : outcome.calls) {

@@ -425,15 +425,15 @@ TEST_F(VaultJson, NamesTheSchemeUnlessItIsTheFirstOne) {
 }
 
 TEST_F(VaultJson, ANewerFormatIsNotGuessedAt) {
-  const Error error = error_of(replaced(local_, "\"format\": 3", "\"format\": 4"));
+  const Error error = error_of(replaced(local_, "\"format\": 4", "\"format\": 5"));
   EXPECT_EQ(error.code, Errc::unsupported);
   EXPECT_TRUE(error.message.starts_with(
-      "/x/vault.json: its format 4 is newer than this program, which knows format 3: use "))
+      "/x/vault.json: its format 5 is newer than this program, which knows format 4: use "))
       << error.message;
 }
 
 TEST_F(VaultJson, AFormatOfBeforeTheFirstReleaseIsRefused) {
-  EXPECT_EQ(error_of(replaced(local_, "\"format\": 3", "\"format\": 1")).code, Errc::unsupported);
+  EXPECT_EQ(error_of(replaced(local_, "\"format\": 4", "\"format\": 1")).code, Errc::unsupported);
 }
 
 TEST_F(VaultJson, ImpossibleValuesAreNamed) {
@@ -486,7 +486,14 @@ TEST_F(VaultJson, OnlyTheFormatBeforeSlotsSaysHowTheKeyIsWrapped) {
   EXPECT_TRUE(parse_vault(remote_, "v")->wrap);
   EXPECT_EQ(error_of(replaced(remote_, "\"format\": 2", "\"format\": 3")).code,
             Errc::damaged_vault);
-  EXPECT_EQ(error_of(replaced(local_, "\"format\": 3", "\"format\": 2")).code, Errc::damaged_vault);
+  EXPECT_EQ(error_of(replaced(local_, "\"format\": 4", "\"format\": 2")).code, Errc::damaged_vault);
+}
+
+TEST_F(VaultJson, SaysWhetherVaultDbIsSealed) {
+  const std::string plain = replaced(local_, "\"format\": 4", "\"format\": 3");
+  EXPECT_TRUE(parse_vault(local_, "v")->config.sealed);
+  EXPECT_FALSE(parse_vault(plain, "v")->config.sealed);
+  EXPECT_EQ(to_json(*parse_vault(plain, "v")), plain);
 }
 
 TEST_F(VaultJson, NoTruncationIsAccepted) {

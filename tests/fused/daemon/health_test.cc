@@ -43,6 +43,17 @@ const Case kCases[] = {
        s.files.lag = 5s;
      },
      {}},
+    {"damaged tables",
+     [](MountState& s) {
+       s.files.damage = 3;
+       s.files.first_damage = "vault.db, table dentries: a row of inode 5 is out of its order";
+       s.files.lost_blocks = 1;
+     },
+     {"vault.db is damaged (vault.db, table dentries: a row of inode 5 is out of its order, and 2 "
+      "more): what needs that gives an error, and no backup of the names is made over the last "
+      "one; unmount, and run s3oramfs fsck --repair",
+      "1 block of files is lost, as vault.db does not say where on the servers; once unmounted, "
+      "s3oramfs fsck names the files"}},
     {"a silent server",
      [](MountState& s) {
        s.volume.servers[1].answering = false;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/fused/tables/sample_vault.h"
+#include "tests/fused/whole_listing.h"
 
 namespace s3oram {
 namespace {
@@ -355,19 +356,24 @@ TEST_F(DamageTest, AnIndexThatDoesNotFitItsTableStopsNobody) {
 }
 
 TEST_F(DamageTest, WhatIsWrittenWholeNeedsNothingThatIsLost) {
+  mount();
+  AttributeChange longer;
+  longer.size = 21 * kTestBlock;
+  EXPECT_TRUE(fs->setattr(find("a"), longer));
+  unmount();
   vault.change("UPDATE extents SET idx = 7 WHERE ino = {a} AND idx = 1");
   mount();
   const Ino a = find("a");
   const std::string fresh(kTestBlock, 'n');
   EXPECT_EQ(fs->write(a, kTestBlock, as_bytes("n"), false).error(), EIO);
-  for (const std::uint64_t index : {1u, 20u})
-    EXPECT_TRUE(fs->write(a, index * kTestBlock, as_bytes(fresh), false));
+  EXPECT_TRUE(fs->write(a, kTestBlock, as_bytes(fresh), false));
+  // Next to the row that has changed, another may be that one.
+  EXPECT_EQ(fs->write(a, 20 * kTestBlock, as_bytes(fresh), false).error(), EIO);
   EXPECT_TRUE(fs->sync(a));
   EXPECT_EQ(read(a, 15 * kTestBlock, 1).error(), EIO) << "nobody knows where the other one was";
   unmount();
   mount();
-  for (const std::uint64_t index : {1u, 20u})
-    EXPECT_EQ(*read(find("a"), index * kTestBlock, kTestBlock), fresh);
+  EXPECT_EQ(*read(find("a"), kTestBlock, kTestBlock), fresh);
 }
 
 TEST_F(DamageTest, AChangedRootStaysInMemory) {
@@ -403,10 +409,46 @@ TEST_F(DamageTest, AnAttributeThatHasChangedByItselfGivesAnError) {
   vault.change("UPDATE xattrs SET value = x'00'");
   mount();
   EXPECT_EQ(fs->get_xattr(find("a"), "user.note").error(), EIO);
-  ASSERT_TRUE(fs->set_xattr(find("a"), "user.note", "new", 0));
-  EXPECT_EQ(*fs->get_xattr(find("a"), "user.note"), "new");
+  // Were it replaced or removed, nobody would know any more that something was lost.
+  EXPECT_EQ(fs->set_xattr(find("a"), "user.note", "new", 0).error(), EIO);
+  EXPECT_EQ(fs->remove_xattr(find("a"), "user.note").error(), EIO);
+  EXPECT_EQ(fs->get_xattr(find("a"), "user.other").error(), EIO) << "it may be that one's name";
+  EXPECT_EQ(fs->list_xattrs(find("a")).error(), EIO);
+  EXPECT_GT(fs->status().damage, 0u);
   expect_good("/a");
 }
+
+// The record of a name in its table, whose header has the types of its values: 1, a blob of one
+// byte, an inode's number, a type, a checksum.
+const std::string kRecordOfB =
+    "\x06\x09\x0e\x01\x03\x06"
+    "b";
+
+class FlippedBitTest : public DamageTest {
+ protected:
+  /// Changes a byte of the record, and looks at what is in the way of silence.
+  void expect_loud(std::size_t byte, char value) {
+    vault.put_bytes(kRecordOfB, byte, std::string(1, value));
+    options.back_up_every = std::chrono::hours(1);
+    mount();
+    EXPECT_GT(fs->status().damage, 0u);
+    EXPECT_FALSE(fs->status().first_damage.empty());
+    EXPECT_FALSE(read_listing(*fs, kRootIno).whole) << "a listing may be short";
+    for (const char* name : {"a", "b", "dir", "empty", "empty-dir", "fifo", "link", "sparse"})
+      EXPECT_NE(error_of(name), ENOENT) << name;
+    EXPECT_EQ(fs->make({}, kRootIno, "b", {S_IFREG | 0644, 0, {}}).error(), EIO);
+    EXPECT_EQ(fs->back_up().error(), EUCLEAN);
+    const auto dir = fs->lookup(kRootIno, "dir");
+    if (!dir) return;
+    EXPECT_EQ(fs->lookup(dir->st_ino, "none").error(), ENOENT) << "its own names are sound";
+    EXPECT_TRUE(read_listing(*fs, dir->st_ino).whole);
+  }
+};
+
+TEST_F(FlippedBitTest, OneInTheTypeOfANameHidesNothing) { expect_loud(2, '\x0f'); }
+TEST_F(FlippedBitTest, OneInTheSizeOfAHeaderHidesNothing) { expect_loud(0, '\x0e'); }
+TEST_F(FlippedBitTest, OneInTheNumberOfADirectoryHidesNothing) { expect_loud(1, '\x08'); }
+TEST_F(FlippedBitTest, OneInANameHidesNothing) { expect_loud(6, 'c'); }
 
 TEST_F(DamageTest, RowsOfOlderVersionsGetChecksumsAsTheyAreWritten) {
   for (const TableSql& table : kTables)

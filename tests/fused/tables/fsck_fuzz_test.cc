@@ -3,6 +3,7 @@
 #include <random>
 
 #include "tests/fused/tables/sample_vault.h"
+#include "tests/fused/whole_listing.h"
 
 namespace s3oram {
 namespace {
@@ -89,9 +90,7 @@ std::map<Ino, std::string> walk(FileSystem& fs) {
   while (!todo.empty()) {
     const Ino directory = todo.back();
     todo.pop_back();
-    const auto entries = fs.list(directory);
-    if (!entries) continue;
-    for (const DirectoryEntry& entry : *entries) {
+    for (const DirectoryEntry& entry : read_listing(fs, directory).entries) {
       if (entry.name == "." || entry.name == "..") continue;
       const auto found = fs.lookup(directory, entry.name);
       if (!found) continue;

@@ -221,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Fsck, RowsThatHaveChangedByThemselvesAreToldOfAndKept) {
   const std::pair<const char*, const char*> changes[] = {
       {"UPDATE inodes SET mtime = 7 WHERE ino = {a}", "vault.db, table inodes"},
-      {"UPDATE dentries SET name = x'63' WHERE ino = {a}", "vault.db, table dentries"},
+      {"UPDATE dentries SET name = x'64' WHERE ino = {a}", "vault.db, table dentries"},
       {"UPDATE extents SET valid = valid - 1 WHERE ino = {a} AND idx = 1",
        "vault.db, table extents"},
       {"UPDATE xattrs SET value = x'64'", "vault.db, table xattrs"},
@@ -243,13 +243,38 @@ TEST(Fsck, RowsThatHaveChangedByThemselvesAreToldOfAndKept) {
   }
 }
 
+// Of all rows that differ in a bit only the one that was written has the right checksum.
+TEST(Fsck, ARowThatHasLostOneBitIsPutRight) {
+  const std::pair<const char*, const char*> changes[] = {
+      {"UPDATE inodes SET mtime = mtime + 1 - 2 * (mtime % 2) WHERE ino = {a}",
+       "vault.db, table inodes"},
+      {"UPDATE dentries SET name = x'63' WHERE ino = {a}", "vault.db, table dentries"},
+      {"UPDATE dentries SET type = type | 1 WHERE ino = {b}", "vault.db, table dentries"},
+      {"UPDATE extents SET valid = valid | 1 WHERE ino = {a} AND idx = 1",
+       "vault.db, table extents"},
+      {"UPDATE xattrs SET value = x'6b657075'", "vault.db, table xattrs"},
+  };
+  for (const auto& [change, where] : changes) {
+    const DamagedVault vault;
+    const Dump before = vault.dump();
+    vault.change(change);
+    ASSERT_FALSE(changed(before, vault.dump()).empty()) << change;
+    const auto report = vault.check(true);
+    ASSERT_TRUE(report);
+    EXPECT_TRUE(has(report->findings, "changed-row", where)) << text_of(report->findings);
+    EXPECT_EQ(report->findings.size(), 1u) << text_of(report->findings);
+    EXPECT_EQ(report->left(), 0u);
+    EXPECT_TRUE(changed(before, vault.dump()).empty()) << change;
+  }
+}
+
 // However the numbers of the files are ordered.
 TEST(Fsck, ARowThatHasChangedByItselfTakesNoBlockFromAnother) {
   for (const auto& [thief, owner] : {std::pair("/a", "/b"), {"/b", "/a"}}) {
     const DamagedVault vault;
     vault.change(
         fmt::format("UPDATE extents SET block = (SELECT block FROM extents WHERE ino = {} "
-                    "AND idx = 1) WHERE ino = {} AND idx = 1",
+                    "AND idx = 1), valid = valid - 1 WHERE ino = {} AND idx = 1",
                     ino(owner), ino(thief)));
     const auto report = vault.check(true);
     ASSERT_TRUE(report);

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <fmt/args.h>
 
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -166,11 +168,23 @@ class DamagedVault {
     const Status done = open().execute(filled(sql));
     EXPECT_TRUE(done) << sql << ": " << done.error().message;
   }
+  /// As a disk may damage it, below SQLite: where the file holds `there`, from its byte `at` on.
+  void put_bytes(const std::string& there, std::size_t at, const std::string& bytes) const {
+    std::fstream file(database(), std::ios::in | std::ios::out | std::ios::binary);
+    const std::string content{std::istreambuf_iterator<char>(file), {}};
+    std::size_t found = content.find(there);
+    ASSERT_NE(found, std::string::npos);
+    for (; found != std::string::npos; found = content.find(there, found + 1)) {
+      file.clear();
+      file.seekp(static_cast<std::streamoff>(found + at));
+      file << bytes;
+    }
+  }
   Result<VaultReport> check(bool repair) const {
     auto vault = Vault::find(path());
     if (!vault) return fail(vault.error());
     S3O_TRY(vault->lock());
-    return check_vault(*vault, repair, [](const std::string&) {});
+    return check_vault(*vault, system_disk(), repair, [](const std::string&) {});
   }
 
   /// SQL: the columns as one text.

@@ -1,4 +1,4 @@
-#include "oramcore/net/zmq_socket.h"
+#include "oramcore/zmq/zmq_socket.h"
 
 #include <array>
 #include <cerrno>

@@ -8,8 +8,8 @@
 #include <optional>
 #include <zmq.hpp>
 
-#include "oramcore/net/zmq_socket.h"
-#include "oramcore/net/zmq_transport.h"
+#include "oramcore/zmq/zmq_socket.h"
+#include "oramcore/zmq/zmq_transport.h"
 
 namespace s3oram {
 

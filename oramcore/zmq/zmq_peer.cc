@@ -1,4 +1,4 @@
-#include "oramcore/net/zmq_peer.h"
+#include "oramcore/zmq/zmq_peer.h"
 
 #include <spdlog/spdlog.h>
 

@@ -1,5 +1,5 @@
 // The addresses that may connect to a server at all.
-#include "oramcore/net/allow_list.h"
+#include "oramcore/zmq/allow_list.h"
 
 #include <algorithm>
 #include <charconv>

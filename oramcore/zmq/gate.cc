@@ -1,5 +1,5 @@
 // Stands before a server's TCP port: see gate.h.
-#include "oramcore/net/gate.h"
+#include "oramcore/zmq/gate.h"
 
 #include <ifaddrs.h>
 #include <netinet/tcp.h>
@@ -25,7 +25,7 @@
 #include "oramcore/base/quiet_thread.h"
 #include "oramcore/net/endpoint.h"
 #include "oramcore/net/transport.h"
-#include "oramcore/net/zmtp.h"
+#include "oramcore/zmq/zmtp.h"
 
 namespace s3oram {
 namespace {

@@ -1,4 +1,4 @@
-#include "oramcore/net/zmq_config.h"
+#include "oramcore/zmq/zmq_config.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

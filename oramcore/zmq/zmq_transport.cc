@@ -1,4 +1,4 @@
-#include "oramcore/net/zmq_transport.h"
+#include "oramcore/zmq/zmq_transport.h"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -16,11 +16,11 @@
 #include "oramcore/base/limits.h"
 #include "oramcore/base/random.h"
 #include "oramcore/net/endpoint.h"
-#include "oramcore/net/gate.h"
-#include "oramcore/net/zap.h"
-#include "oramcore/net/zmq_config.h"
-#include "oramcore/net/zmq_peer.h"
-#include "oramcore/net/zmq_socket.h"
+#include "oramcore/zmq/gate.h"
+#include "oramcore/zmq/zap.h"
+#include "oramcore/zmq/zmq_config.h"
+#include "oramcore/zmq/zmq_peer.h"
+#include "oramcore/zmq/zmq_socket.h"
 
 namespace s3oram {
 namespace {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "oramcore/base/error.h"
-#include "oramcore/net/zap.h"
-#include "oramcore/net/zmq_transport.h"
+#include "oramcore/zmq/zap.h"
+#include "oramcore/zmq/zmq_transport.h"
 
 namespace s3oram {
 

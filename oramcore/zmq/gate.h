@@ -24,7 +24,7 @@
 #include "oramcore/base/curve_keys.h"
 #include "oramcore/base/error.h"
 #include "oramcore/base/log_limit.h"
-#include "oramcore/net/allow_list.h"
+#include "oramcore/zmq/allow_list.h"
 
 namespace s3oram {
 

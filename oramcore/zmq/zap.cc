@@ -1,5 +1,5 @@
 // Decides which CURVE keys a listener admits.
-#include "oramcore/net/zap.h"
+#include "oramcore/zmq/zap.h"
 
 #include <spdlog/spdlog.h>
 

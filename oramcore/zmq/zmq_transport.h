@@ -17,8 +17,8 @@
 #include "oramcore/base/async.h"
 #include "oramcore/base/curve_keys.h"
 #include "oramcore/base/error.h"
-#include "oramcore/net/allow_list.h"
 #include "oramcore/net/transport.h"
+#include "oramcore/zmq/allow_list.h"
 
 namespace s3oram {
 

@@ -1,0 +1,87 @@
+// Pages of an SQLite file by themselves, without SQLite: what lies on them, and which single bit of
+// a damaged one makes sense of it again. https://www.sqlite.org/fileformat.html, chapter 1.6 and
+// 2.1. Pure functions of bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "oramcore/base/bytes.h"
+
+namespace s3oram {
+
+/// A value of a row.
+struct RowValue {
+  enum class Type : std::uint8_t {
+    integer = 1,
+    real = 2,
+    text = 3,
+    blob = 4,
+    null = 5
+  };  // SQLite's
+  Type type = Type::null;
+  std::int64_t integer = 0;  // of a real, its bits
+  Bytes bytes;
+  friend bool operator==(const RowValue&, const RowValue&) = default;
+};
+using RowValues = std::vector<RowValue>;
+
+/// What the SQL function row_checksum(table, values...) gives (row_checksum.h).
+std::int64_t checksum_of(std::string_view table, const RowValue* values, std::size_t count);
+
+/// The values of a record; std::nullopt if it is none.
+std::optional<RowValues> decode_record(ByteSpan record);
+
+/// Whether rows have a number beside their record, as those of a table that is not WITHOUT ROWID.
+enum class TreeKind : std::uint8_t { numbered, keyed };
+
+/// Where a cell lies on its page, and what it holds.
+struct PageCell {
+  std::size_t begin = 0, end = 0;   // its bytes
+  std::uint32_t left = 0;           // page of an inner page's cell
+  std::int64_t number = 0;          // of the row
+  bool has_record = false;          // else it only divides pages
+  std::uint64_t size = 0;           // of the whole record
+  std::size_t local = 0, here = 0;  // where the record begins, and how much of it lies here
+  std::uint32_t overflow = 0;       // page with the rest; 0: there is none
+};
+
+/// A page of a tree. `usable`: its bytes without those reserved at its end.
+class TreePage {
+ public:
+  TreePage(Bytes page, std::size_t usable, TreeKind kind)
+      : page_(std::move(page)), usable_(usable), tree_(kind) {}
+
+  /// Whether its header, cells and free bytes fill it exactly, as SQLite leaves it.
+  bool is_consistent() const;
+  /// Flips a bit of its header that makes it consistent, if all that do leave the same cells.
+  bool mend_header();
+
+  bool is_tree_page() const { return is_inner() || is_leaf(); }
+  bool is_inner() const { return page_[0] == (tree_ == TreeKind::numbered ? 0x05 : 0x02); }
+  bool is_leaf() const { return page_[0] == (tree_ == TreeKind::numbered ? 0x0d : 0x0a); }
+  std::size_t cells() const { return number(3, 2); }
+  std::uint32_t right() const { return number(8, 4); }  // of an inner page
+  std::optional<PageCell> cell(std::size_t index) const;
+  /// The bit positions in which a damaged cell may differ from what was written: of its place in
+  /// the header, and of its bytes.
+  std::vector<std::size_t> bits_of(std::size_t index) const;
+  /// Whether it is of the header, or of the places of cells behind it.
+  bool is_in_header(std::size_t bit) const { return bit < 8 * (header() + 2 * cells()); }
+  void flip(std::size_t bit) { page_[bit / 8] ^= static_cast<std::uint8_t>(1u << bit % 8); }
+  ByteSpan bytes(std::size_t from, std::size_t count) const {
+    return ByteSpan(page_).subspan(from, count);
+  }
+
+ private:
+  std::uint32_t number(std::size_t at, unsigned bytes) const;
+  std::size_t header() const { return is_inner() ? 12 : 8; }
+
+  Bytes page_;
+  std::size_t usable_;
+  TreeKind tree_;
+};
+
+}  // namespace s3oram
