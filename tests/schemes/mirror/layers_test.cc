@@ -35,7 +35,7 @@ class LayersTest : public testing::Test {
     selection[place_] = 0;
     return test::evicted_rows({row}, selection, keys_, attempt(), workers)[place_];
   }
-  Label label(BlockId block) const { return {.block = block, .version = 5, .leaf = Leaf{9}}; }
+  static Label label(std::uint64_t block) { return {.block = block, .version = 5, .leaf = Leaf{9}}; }
 
   Seed key_{1, 2, 3};
   Prg random_{Seed{4}, as_bytes("layers")};
