@@ -78,6 +78,8 @@ told=$(grep -ohE '([2-9A-Z]{4}-){3}[2-9A-Z]{4}' "$work/join3")
 [[ -n $told ]] && grep -q "Server 3 .*$told" "$work/invite.out" || fail "they are to compare different words"
 s3oramfs mount "$vault" "$mount"
 echo hello > "$mount/file"
+s3oramfs top --count 2 "$vault" > "$work/top"
+(($(grep -c "^[123] $host:" "$work/top") == 6)) || fail "top shows: $(cat "$work/top")"
 s3oramfs umount "$mount"
 
 step "an invitation that was used is good for nothing"
