@@ -62,7 +62,7 @@ Task<Status> Server::visit_slots(std::uint64_t tree_version, BucketIndex bucket,
   co_return Status{};
 }
 
-// On a reader's thread.
+// Runs on a reader's thread.
 Status Server::visit_bucket_version(BucketIndex bucket, BucketVersionRef ref,
                                     const SlotVisitor& visit) {
   const auto bucket_version = bucket_store_->read(ref, depth_of(bucket));
