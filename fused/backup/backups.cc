@@ -166,7 +166,7 @@ PosixStatus Backups::write_all(Lock& lock, TablesDump& dump, BackupList& next,
 /// older content of a discarded block.)
 PosixStatus Backups::give_up(Lock& lock, const Commit& commit) {
   if (told_.pass(timing_.now().time_since_epoch()))
-    spdlog::warn("there is no room for a new backup of the names: the old ones are given up{}",
+    spdlog::warn("there is no room for a new backup of the names: gave up the old ones{}",
                  told_.more());
   BackupList rest;
   for (const BackupList* backup : {&last_, &older_}) {

@@ -180,7 +180,8 @@ void ControlSocket::take(Descriptor connection) {
   asked_.notify_one();
   if (!all_are_busy || answering_.size() >= kMost) return;
   if (const Status added = add_thread(); !added)
-    spdlog::warn("a question to the daemon waits for the others: {}", added.error().message);
+    spdlog::warn("no thread for another question to the daemon, which has to wait: {}",
+                 added.error().message);
 }
 
 void ControlSocket::answer() {

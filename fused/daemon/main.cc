@@ -226,12 +226,11 @@ Status heal(const Vault& vault, const MountCommand& command, SealedDisk& disk) {
   if (!healed) return fail(advise_on_database(std::move(healed).error(), command.vault));
   if (!*healed) return {};
   spdlog::error(
-      "vault.db was damaged ({}), and has been made again of the rows that could be read; "
-      "as it was it is kept: {}",
+      "vault.db was damaged ({}), and was made again from the rows that could be read; "
+      "the damaged one is kept as {}",
       (*healed)->damage, (*healed)->copy.string());
   if ((*healed)->mended > 0)
-    spdlog::warn("{} rows had each changed by one bit, and are as they were written again",
-                 (*healed)->mended);
+    spdlog::warn("{} rows had each changed by one bit, and were put right", (*healed)->mended);
   if ((*healed)->gaps > 0)
     spdlog::error("rows may be lost at {} places of vault.db: run s3oramfs fsck, or restore",
                   (*healed)->gaps);
@@ -486,7 +485,7 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
         {command.mountpoint.string(), std::time(nullptr)}, *volume, **files, metrics};
     outcome = guarded([&] { return serve(command, *vault, rights, watched, audience, manager); });
     manager.stopping();
-    spdlog::info("writing what is left");
+    spdlog::info("writing everything that is not yet durable");
     if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);
   } else {
     outcome = fail(advise_on_database(files.error(), command.vault));

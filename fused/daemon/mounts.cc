@@ -65,7 +65,7 @@ Status clear_dead_mount(const std::filesystem::path& mountpoint) {
   S3O_ASSIGN(const auto error,
              ::geteuid() == 0 ? Result<int>(unmount_as_root(*mount)) : unmount_as_user(*mount));
   if (error == 0) {
-    spdlog::info("{}: the mount of a daemon that had ended was taken away", mountpoint.string());
+    spdlog::info("{}: removed the mount of a daemon that had ended", mountpoint.string());
     return {};
   }
   if (error != EBUSY) return {};  // check_mountpoint() reports it

@@ -95,7 +95,7 @@ Status put_in_place(Vault& vault, const fs::path& made, SealedDisk& disk) {
   disk.step("seal-replaced", true);
   disk.step("seal-wiped", false);
   if (const Status wiped = wipe(*plain, error ? 0 : size); !wiped)
-    spdlog::warn("what vault.db was before it was sealed may still be on the disk: {}",
+    spdlog::warn("the plain content of vault.db may still be on the disk: {}",
                  wiped.error().message);
   disk.step("seal-wiped", true);
   return {};

@@ -61,7 +61,7 @@ void MemoryWatch::run() {
       spdlog::warn("memory is short: {} of {} are left; caches shrink until there is more",
                    human_size(room.left), human_size(room.limit));
     else if (shift > 0 && next == 0)
-      spdlog::info("there is memory again: caches have their full sizes");
+      spdlog::info("memory is no longer short: caches have their full sizes again");
     if (std::exchange(shift, next) != next || room.is_short()) changed_(next);
     lock.lock();
   }

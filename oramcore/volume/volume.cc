@@ -1,3 +1,4 @@
+// Makes, opens, repairs and rebuilds volumes, over a connection to their servers.
 #include "oramcore/volume/volume.h"
 
 #include <spdlog/spdlog.h>
@@ -204,7 +205,7 @@ class OpenVolume final : public Volume {
   }
 
   Task<void> scrub_beside() {
-    spdlog::info("all servers look at all that they hold");
+    spdlog::info("scrub started on all servers");
     const auto healed = co_await engine_->scrub(
         {}, [this](std::uint64_t looked_at, std::uint64_t of, const Healed& so_far) {
           scrub_->looked_at = looked_at;
@@ -213,7 +214,7 @@ class OpenVolume final : public Volume {
         });
     scrub_->running = false;
     if (healed)
-      spdlog::info("they have: {} shares were healed, and {} slots are lost", healed->total(),
+      spdlog::info("scrub ended: {} shares were healed, and {} slots are lost", healed->total(),
                    healed->lost);
     else
       scrub_->failure = connection_->explain(fail(healed.error())).error();

@@ -330,7 +330,7 @@ Result<BucketVersionRef> Control::bucket(BucketIndex bucket, std::uint64_t tree_
     if (!possible(bucket)) return BucketVersionRef{};
     return bucket >= kStashBucket ? stash_[bucket - kStashBucket] : buckets_[bucket];
   }
-  return fail(Errc::former_view, "view {} is not held; the present one is {}", tree_version,
+  return fail(Errc::former_view, "tree version {} is not held; the present one is {}", tree_version,
               tree_version_);
 }
 
