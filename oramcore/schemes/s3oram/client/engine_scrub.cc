@@ -1,4 +1,4 @@
-// All that the servers hold is looked at (docs/protocol.md, "Looking at all there is"), bucket by
+// All that the servers hold is looked at (docs/protocol.md, "Scrub"), bucket by
 // bucket, the same whatever is in them: each server reads its shares from its disk, and digests of
 // them tell whether those of all servers fit together. A share can be wrong although its checksum
 // is right: it was computed so, by a server that lies or whose memory errs.
