@@ -49,6 +49,7 @@ Task<Result<Bytes>> Server::product(const RetrieveRequest& request, ByteSpan que
     query = query.subspan(params().bucket_size);
   }
   S3O_CO_ASSIGN(auto root_buffer, root_buffer_rows(path));
+  record_retrieval(request);
 
   ++retrievals_[request.tree_version];
   // What is in memory is one piece of work; all that must be read is read at the same time, and a
