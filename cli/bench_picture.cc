@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "cli/bench_report.h"
+#include "cli/svg.h"
 
 namespace s3oram {
 namespace {
@@ -12,21 +13,6 @@ constexpr unsigned kBars = 300;        // where they begin
 constexpr unsigned kLongestBar = 360;  // the longest one
 constexpr unsigned kBar = 12, kBetween = 3, kRows = 16;
 constexpr std::array kColors = {"#2a6f97", "#e07a5f", "#81b29a", "#f2cc8f", "#6d597a"};
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (static_cast<unsigned char>(c) >= ' ')
-      out += c;
-  }
-  return out;
-}
 
 }  // namespace
 

@@ -17,6 +17,8 @@ Status run_mount(const Args& args);
 Status run_umount(const Args& args);
 Status run_status(const Args& args);
 Status run_bench(const Args& args);
+Status run_demo(const Args& args);
+Status run_record(const Args& args);
 Status run_backup(const Args& args);
 Status run_restore(const Args& args);
 Status run_repair(const Args& args);

@@ -30,6 +30,8 @@ constexpr Command kCommands[] = {
     {"umount", "DIRECTORY|VAULT", "write everything and unmount", run_umount},
     {"status", "VAULT", "show its health, servers, room, and what is unwritten", run_status},
     {"bench", "[VAULT|DIRECTORY]", "measure how fast a vault, or any directory, is", run_bench},
+    {"demo", "", "make a page that shows what a server sees", run_demo},
+    {"record", "plot FILE", "make one of what your own server has recorded", run_record},
     {"fsck", "VAULT", "check an unmounted vault's own files, and mend them", run_fsck},
     {"backup", "VAULT", "have its servers keep all names; write its keys", run_backup},
     {"restore", "VAULT", "have a lost vault again, from its servers", run_restore},

@@ -20,25 +20,26 @@ constexpr const char* kConverter = "rsvg-convert";
 
 bool is_png(const std::string& file) { return file.ends_with(".png"); }
 
-Status check_converter(const std::string& file) {
+Status check_converter(const std::string& file, const std::string& option) {
   const auto end = run_program({kConverter, "--version"}, STDOUT_FILENO, 256);
   if (end && end->succeeded()) return {};
   return fail(Errc::unsupported,
-              "--plot {}: {} draws a PNG, and cannot be run: install librsvg2-bin, or give a name "
+              "{} {}: {} draws a PNG, and cannot be run: install librsvg2-bin, or give a name "
               "that ends in .svg",
-              file, kConverter);
+              option, file, kConverter);
 }
 
 }  // namespace
 
-Status check_picture(const std::string& file) {
-  if (!is_png(file) && !file.ends_with(".svg"))
-    return fail(Errc::usage, "--plot {}: give a name that ends in .svg or .png", file);
-  if (is_png(file)) S3O_TRY(check_converter(file));
+Status check_picture(const std::string& file, const std::string& option, bool page) {
+  if (!is_png(file) && !file.ends_with(".svg") && !(page && file.ends_with(".html")))
+    return fail(Errc::usage, "{} {}: give a name that ends in {}.svg or .png", option, file,
+                page ? ".html, " : "");
+  if (is_png(file)) S3O_TRY(check_converter(file, option));
   std::error_code ignored;
   const bool there = std::filesystem::exists(std::filesystem::symlink_status(file, ignored));
   errno = 0;
-  if (!std::ofstream(file, std::ios::app)) return system_failure(errno, "--plot {}", file);
+  if (!std::ofstream(file, std::ios::app)) return system_failure(errno, "{} {}", option, file);
   if (!there) std::filesystem::remove(file, ignored);
   return {};
 }

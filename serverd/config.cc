@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t kLeastCache = std::uint64_t{1} << 20, kMostCache = std::uint64_t{1} << 40;
 constexpr unsigned kMostThreads = 256;
+constexpr std::uint64_t kLeastRecord = 4096;
 
 // All servers written down, those of the command line before those of the store.
 Result<std::map<Party, PeerAddress>> known_servers(const Options& options) {
@@ -136,6 +137,12 @@ void add_options(CLI::App& app, Options& options) {
       ->type_name("ADDRESS:PORT");
   app.add_flag("--metrics-public", options.metrics_public,
                "Let that be an address that other machines reach");
+  app.add_option("--record", options.record, "Record every read and write of slots, to look at")
+      ->type_name("FILE");
+  app.add_option("--record-limit", options.record_limit, "How large that file becomes at most")
+      ->transform(size_from(kLeastRecord))
+      ->default_str(short_size(options.record_limit))
+      ->type_name("SIZE");
 }
 
 Result<ZmqConfig> network_config(const Options& options) {

@@ -29,6 +29,8 @@ struct Options {
   std::string log_level = "info";
   std::string metrics;          // ADDRESS:PORT of the page of metrics; empty: none
   bool metrics_public = false;  // that may be any address
+  std::string record;           // where to record what is read and written; empty: nowhere
+  std::uint64_t record_limit = std::uint64_t{1} << 30;  // bytes
 };
 
 /// `options` must outlive the parsing.

@@ -68,6 +68,14 @@ Status check_metrics(const Options& options) {
   return fail(Errc::usage, "{}; or give --metrics-public", local.error().message);
 }
 
+/// Null if none is wanted.
+Result<std::unique_ptr<AccessLog>> start_record(const Options& options, Party self) {
+  if (options.record.empty()) return std::unique_ptr<AccessLog>();
+  S3O_ASSIGN(auto record, AccessLog::start(options.record, self, options.record_limit));
+  spdlog::info("every read and write of slots is recorded in {}", options.record);
+  return record;
+}
+
 Status report_ready(int fd) {
   const Descriptor pipe(fd);
   if (::write(fd, "\n", 1) != 1)
@@ -162,11 +170,12 @@ Status serve(const Options& options) {
   const unsigned sharing = servers_here(options, network);
   const std::uint64_t memory = usable_memory();
   const std::size_t cache = options.cache ? options.cache : default_cache_bytes(memory, sharing);
+  S3O_ASSIGN(const auto record, start_record(options, network.self));
   S3O_ASSIGN(const auto server,
-             ShareServer::open(
-                 options.store, network.self,
-                 {io.get_executor(), pool.executor(), background.executor(), readers.executor(),
-                  clock, random, *transport, system_disk(), memory / sharing, cache, metrics}));
+             ShareServer::open(options.store, network.self,
+                               {io.get_executor(), pool.executor(), background.executor(),
+                                readers.executor(), clock, random, *transport, system_disk(),
+                                memory / sharing, cache, metrics, record.get()}));
   if (server->parties() > network.peers.size() + 1)
     return fail(Errc::usage,
                 "store {}: its volume has {} servers, and this one is told of {} others: list them "

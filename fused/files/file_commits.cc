@@ -44,8 +44,6 @@ void FileSystem::committed(const Status& outcome) {
   if (!outcome && told_of_commit_.pass(timing_.now().time_since_epoch()))
     spdlog::error("a commit failed and is tried again: {}{}", outcome.error().message,
                   told_of_commit_.more());
-  if (!outcome && outcome.error().code == Errc::damaged_vault)
-    metadata_.damage.note(outcome.error().message);
   if (!options_.read_only) metadata_.end_commit(outcome.has_value());
   if (outcome) reserved_ = reserving_;
   cache_.numbers.end_commit(outcome.has_value());

@@ -67,7 +67,8 @@ Status Connection::start_local_servers(const VolumeOptions& options) {
                   "{}: the store of this server is gone; to repair it from the others: "
                   "s3oramfs repair --server {} {}",
                   vault_.store(server).string(), server, shell_word(vault_.directory()));
-  S3O_ASSIGN(auto local, LocalServers::start(options.serverd, vault_.directory(), servers()));
+  S3O_ASSIGN(auto local, LocalServers::start(options.serverd, vault_.directory(), servers(), {},
+                                             options.record));
   local_.emplace(std::move(local));
   // The names of unix sockets are limited in length, so they are relative to their directory.
   if (::chdir(vault_.run_directory().c_str()) != 0)

@@ -29,10 +29,12 @@ constexpr std::chrono::minutes kLongLife{1};
 
 class LocalServers::Keeper {
  public:
-  Keeper(const Path& program, const Path& vault, unsigned count, LocalServersPatience patience)
+  Keeper(const Path& program, const Path& vault, unsigned count, LocalServersPatience patience,
+         const Path& record_of_first)
       : patience_(patience) {
     for (unsigned number = 1; number <= count; ++number)
-      servers_.emplace_back(program, vault, number, count, patience.restart);
+      servers_.emplace_back(program, vault, number, count, number == 1 ? record_of_first : Path(),
+                            patience.restart);
   }
   ~Keeper() {
     if (const Status stopped = stop(); !stopped) spdlog::error("{}", stopped.error().message);
@@ -47,8 +49,8 @@ class LocalServers::Keeper {
  private:
   struct Server {
     Server(const Path& program, const Path& vault, unsigned number, unsigned count,
-           std::chrono::milliseconds pause)
-        : process(program, vault, number, count), next_pause(pause) {}
+           const Path& record, std::chrono::milliseconds pause)
+        : process(program, vault, number, count, record), next_pause(pause) {}
     ServerProcess process;
     SteadyClock::time_point launched;
     // When to launch it again, if it has ended.
@@ -225,12 +227,13 @@ unsigned LocalServers::Keeper::restarts(unsigned number) const {
 }
 
 Result<LocalServers> LocalServers::start(const Path& serverd, const Path& vault_directory,
-                                         unsigned count, LocalServersPatience patience) {
+                                         unsigned count, LocalServersPatience patience,
+                                         const Path& record_of_first) {
   std::error_code error;
   const Path vault = std::filesystem::absolute(vault_directory, error);
   const Path program = std::filesystem::absolute(serverd, error);
   if (error) return fail(Errc::failed, "{}: {}", vault_directory.string(), error.message());
-  auto keeper = std::make_unique<Keeper>(program, vault, count, patience);
+  auto keeper = std::make_unique<Keeper>(program, vault, count, patience, record_of_first);
   S3O_TRY(keeper->start());
   return LocalServers(std::move(keeper));
 }

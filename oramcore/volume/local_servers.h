@@ -25,11 +25,13 @@ class LocalServers {
   /// Starts servers 1..count and returns when all of them listen, at ipc://N.sock in
   /// `vault_directory`/run. They run the program `serverd`, keep their shares in
   /// `vault_directory`/servers/N, and append their logs to run/server-N.log. The vault must be
-  /// locked by the caller. No server is left behind on an error.
-  /// Errors: as of a server that did not come up (ServerProcess::await_ready), failed.
+  /// locked by the caller. Server 1 records what it reads and writes in the file
+  /// `record_of_first`, an absolute path, if that is not empty. No server is left behind on an
+  /// error. Errors: as of a server that did not come up (ServerProcess::await_ready), failed.
   static Result<LocalServers> start(const std::filesystem::path& serverd,
                                     const std::filesystem::path& vault_directory, unsigned count,
-                                    LocalServersPatience patience = {});
+                                    LocalServersPatience patience = {},
+                                    const std::filesystem::path& record_of_first = {});
 
   /// Stops all servers and waits for them. They have ended even if it returns an error, which names
   /// those that did not end well or were not running. Does nothing the second time.

@@ -47,7 +47,7 @@ Status make_folder(const Path& folder) {
 }
 
 std::vector<std::string> arguments(const Path& serverd, const Path& store, unsigned number,
-                                   unsigned count) {
+                                   unsigned count, const Path& record) {
   std::vector<std::string> all{serverd.string(),
                                "--store",
                                store.string(),
@@ -60,6 +60,7 @@ std::vector<std::string> arguments(const Path& serverd, const Path& store, unsig
     all.push_back("--peer");
     all.push_back(fmt::format("{}=ipc://{}.sock", other, other));
   }
+  if (!record.empty()) all.insert(all.end(), {"--record", record.string()});
   all.insert(all.end(), {"--exit-with-parent", "--ready-fd", std::to_string(kReadyFd)});
   return all;
 }
@@ -132,11 +133,12 @@ bool await_readable(int fd, SteadyTime deadline) {
   }
 }
 
-ServerProcess::ServerProcess(Path program, Path vault, unsigned number, unsigned count)
+ServerProcess::ServerProcess(Path program, Path vault, unsigned number, unsigned count, Path record)
     : program_(std::move(program)),
       vault_(std::move(vault)),
       store_(vault_ / "servers" / std::to_string(number)),
       log_(vault_ / "run" / fmt::format("server-{}.log", number)),
+      record_(std::move(record)),
       number_(number),
       count_(count) {}
 
@@ -156,8 +158,8 @@ Status ServerProcess::launch() {
   // Moved above the descriptors that the child's own files take.
   Descriptor ready(::fcntl(pipe[1].get(), F_DUPFD_CLOEXEC, kReadyFd + 1));
   int failed = ready.get() < 0 ? errno
-                               : spawn_server(arguments(program_, store_, number_, count_), run,
-                                              log_, ready.get(), pid_);
+                               : spawn_server(arguments(program_, store_, number_, count_, record_),
+                                              run, log_, ready.get(), pid_);
   if (failed == 0) {
     handle_ = open_process(pid_);
     if (handle_.get() >= 0) return {};

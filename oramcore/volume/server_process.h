@@ -20,9 +20,10 @@ bool await_readable(int fd, SteadyTime deadline);
 /// Not thread-safe, and not movable. Must be reaped before it is destroyed.
 class ServerProcess {
  public:
-  /// Server `number` of `count` of the vault. All paths are absolute.
+  /// Server `number` of `count` of the vault, which records what it reads and writes in `record`,
+  /// if that is not empty. All paths are absolute.
   ServerProcess(std::filesystem::path program, std::filesystem::path vault, unsigned number,
-                unsigned count);
+                unsigned count, std::filesystem::path record = {});
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
@@ -52,7 +53,7 @@ class ServerProcess {
  private:
   std::string last_log_line() const;
 
-  const std::filesystem::path program_, vault_, store_, log_;
+  const std::filesystem::path program_, vault_, store_, log_, record_;
   const unsigned number_, count_;
   pid_t pid_ = -1;
   Descriptor handle_;  // pidfd

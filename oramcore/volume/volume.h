@@ -71,7 +71,8 @@ struct VolumeStatus {
 };
 
 struct VolumeOptions {
-  std::filesystem::path serverd;                     // s3oramfs-serverd, for a local vault
+  std::filesystem::path serverd;  // s3oramfs-serverd, for a local vault
+  std::filesystem::path record;   // of what its server 1 reads and writes (absolute); empty: none
   std::chrono::seconds deadline{20};                 // without progress, before open() gives up
   std::function<void(const std::string&)> progress;  // often: what a slow open does; may be empty
   Metrics* metrics = &unread_metrics();

@@ -45,6 +45,7 @@ class Server final : public ShareServer {
         memory_(environment.memory),
         cache_bytes_(environment.cache_bytes),
         metrics_(environment.metrics),
+        record_(environment.record),
         rpc_(executor_, clock_, random_, environment.transport) {}
 
   Status start();
@@ -263,6 +264,16 @@ class Server final : public ShareServer {
       bucket_store_->forget(bucket_version);
   }
 
+  // ---- server_record.cc: what is read and written, if it is recorded
+
+  RecordedSlots recorded(BucketIndex bucket, std::uint16_t slot, std::size_t slots) const;
+  void record_retrieval(const RetrieveRequest& request);
+  void record_root_write(std::uint16_t slot);
+  void record_eviction(const PathSlots& path, const std::vector<BucketIndex>& buckets,
+                       const std::vector<BucketVersionRef>& refs);
+  void record_versions(const NewVersions& made);
+  void record_upkeep(AccessLog::Operation operation, const RecordedSlots& slots);
+
   /// For another server, on behalf of a client who waits and has other ways.
   static constexpr Duration kPeerPatience = std::chrono::seconds(10);
   /// Addends, or relayed parts, of other servers that nobody here has asked for yet.
@@ -287,6 +298,7 @@ class Server final : public ShareServer {
   const std::uint64_t memory_;
   std::size_t cache_bytes_;
   ServerMetrics metrics_;
+  AccessLog* const record_;
   std::unique_ptr<BucketStore> bucket_store_;
   std::unique_ptr<GroupSync> sync_;
   std::optional<Error> ailment_;  // why this server cannot carry on

@@ -108,6 +108,7 @@ Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request
   auto made = params().evictor == Evictor::shuffle ? shuffle_versions(request, std::move(results))
                                                    : matrix_versions(request, std::move(results));
 
+  record_versions(made);
   const auto begun = sync_->begin();
   Status status = co_await offload(background_, [&]() -> Status {
     for (auto& [bucket_version, bucket, content] : made.writes)
@@ -169,6 +170,7 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
     S3O_CO_ASSIGN(auto ref, control_.bucket(bucket, control_.tree_version()));
     refs.push_back(eviction.reads_path() ? ref : BucketVersionRef{});
   }
+  record_eviction(PathSlots::evicted(params(), request.id.eviction, request.height), indices, refs);
   std::vector<Task<Result<std::shared_ptr<BucketVersion>>>> reads;
   for (const BucketVersionRef& ref : refs)
     reads.push_back(offload(readers_, [this, ref] { return bucket_store_->copy(ref); }));

@@ -59,6 +59,7 @@ Result<std::vector<SlotAddress>> Server::damaged_root(std::uint64_t tree_version
 Task<Status> Server::add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to) {
   const auto ref = control_.bucket(bucket, control_.tree_version());
   if (!ref || ref->bucket_version == 0) co_return Status{};
+  record_upkeep(AccessLog::Operation::read, recorded(bucket, 0, ref->slots));
   const auto slots = co_await offload(readers_, [&] { return bucket_store_->damaged(*ref); });
   if (!slots) co_return fail(slots.error());
   for (const std::uint16_t slot : *slots) to.push_back(address_of(bucket, slot));
@@ -102,6 +103,7 @@ Task<Status> Server::rewrite_root_buffer() {
   for (std::uint16_t slot = 0; slot < root_buffer_.size(); ++slot) {
     const std::uint64_t stamp = root_buffer_[slot].durable;
     if (stamp == 0 || root_buffer_[slot].stamp != stamp) continue;
+    record_upkeep(AccessLog::Operation::read, recorded(kRoot, slot, 1));
     const auto found = co_await offload(
         readers_, [&] { return bucket_store_->read_slot(kRootBuffer, slot, stamp); });
     if ((found && *found) || root_buffer_[slot].stamp != stamp) continue;
@@ -114,6 +116,7 @@ Task<Status> Server::rewrite_root_buffer() {
 /// Returns the share in a slot, behind a blank header. Errors: corrupt.
 Task<Result<Bytes>> Server::share_in(SlotAddress at) {
   S3O_CO_ASSIGN(const auto place, place_of(at));
+  record_upkeep(AccessLog::Operation::read, {at.bucket, at.slot, 1});
   Bytes answer(Rpc::kHeaderSize + params().slot_size());
   if (place.in_root_buffer) {
     // The share in memory is the one that counts: the disk may hold an older one, or none any more.
@@ -150,6 +153,7 @@ Task<Status> Server::write_healed(SlotAddress at, std::uint64_t access, ByteSpan
       place.in_root_buffer ? access : place.ref.stamp.value_or(control_.tree_version());
   if (place.in_root_buffer)
     keep_in_root_buffer(place.slot, Bytes(share.begin(), share.end()), stamp);
+  if (!place.in_root_buffer) record_upkeep(AccessLog::Operation::write, {at.bucket, at.slot, 1});
   auto written = place.in_root_buffer
                      ? write_to_root_buffer(place.slot, stamp)
                      : write_durably(place.ref.bucket_version, place.slot, share, stamp);

@@ -46,6 +46,7 @@ Task<Status> Server::visit_slots(std::uint64_t tree_version, BucketIndex bucket,
   if (bucket < kRoot || bucket > bucket_count(control_.height())) co_return malformed();
   std::vector<BucketIndex> buckets;
   if (bucket == kRoot) {
+    record_upkeep(AccessLog::Operation::read, recorded(kRoot, 0, root_buffer_.size()));
     for (std::uint16_t slot = 0; slot < root_buffer_.size(); ++slot)
       visit(slot, root_buffer_[slot].stamp == 0
                       ? std::nullopt
@@ -65,6 +66,7 @@ Task<Status> Server::visit_slots(std::uint64_t tree_version, BucketIndex bucket,
 // Runs on a reader's thread.
 Status Server::visit_bucket_version(BucketIndex bucket, BucketVersionRef ref,
                                     const SlotVisitor& visit) {
+  record_upkeep(AccessLog::Operation::read, recorded(bucket, 0, ref.slots));
   const auto bucket_version = bucket_store_->read(ref, depth_of(bucket));
   if (!bucket_version && bucket_version.error().code != Errc::corrupt)
     return fail(bucket_version.error());

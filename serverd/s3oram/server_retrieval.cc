@@ -49,6 +49,7 @@ Task<Result<Bytes>> Server::product(const RetrieveRequest& request, ByteSpan que
     query = query.subspan(params().bucket_size);
   }
   S3O_CO_ASSIGN(auto root_buffer, root_buffer_rows(path));
+  record_retrieval(request);
 
   ++retrievals_[request.tree_version];
   // Buckets in memory are one piece of work. All others are read at the same time, and each is

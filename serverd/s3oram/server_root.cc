@@ -38,6 +38,7 @@ Task<Result<Bytes>> Server::write_root(WriteRootRequest request, Payload&) {
 
 Task<Status> Server::write_to_root_buffer(std::uint16_t slot, std::uint64_t access) {
   const std::shared_ptr<const Bytes> content = root_buffer_[slot].content;
+  record_root_write(slot);
   S3O_CO_TRY(co_await write_durably(kRootBuffer, slot, *content, access));
   if (root_buffer_[slot].stamp == access) root_buffer_[slot].durable = access;
   parts_changed_.notify_all();

@@ -12,6 +12,7 @@
 #include "oramcore/base/metrics.h"
 #include "oramcore/base/random.h"
 #include "oramcore/net/transport.h"
+#include "serverd/store/access_log.h"
 
 namespace s3oram {
 
@@ -28,6 +29,7 @@ struct ServerEnvironment {
   std::uint64_t memory = usable_memory();                 // bytes; it warns if they are too few
   std::size_t cache_bytes = default_cache_bytes(memory);  // of buckets in memory
   Metrics& metrics = unread_metrics();
+  AccessLog* record = nullptr;  // of what is read and written; none if null
 };
 
 class ShareServer {

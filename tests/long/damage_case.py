@@ -98,7 +98,7 @@ class Case:
             errors.append(f"umount: {words}")
             vault.run("umount", "--force", vault.vault)
         # What the mount has read and written may have spoiled more.
-        code, words = vault.run("fsck", vault.vault)
+        code, words = vault.run("fsck", *vault.credential, vault.vault)
         fsck_finds = code != 0
         if fsck_finds:
             self.notes.append(f"fsck: {words}")
@@ -270,7 +270,7 @@ class Case:
         aside = vault.folder.with_name(vault.folder.name + "-aside")
         copy_vault(vault.folder, aside)
         vault.start_servers()
-        code, said = vault.run("fsck", "--repair", vault.vault)
+        code, said = vault.run("fsck", "--repair", *vault.credential, vault.vault)
         after_repair = self.losses(f"fsck --repair: {said}" if code else "")
         self.notes.append(f"fsck --repair leaves lost: {'; '.join(sorted(after_repair))[:400]}")
         vault.kill()

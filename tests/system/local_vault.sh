@@ -27,7 +27,7 @@ mount_typing() { # in the background: says what it ends with in $work/said
 }
 has_ended() { grep -q '^ended with' "$work/said"; }
 mount_typing
-s3oramfs fsck "$work/vault" > /dev/null
+s3oramfs fsck --passfile "$work/pass" "$work/vault" > /dev/null
 cat "$work/pass" > "$work/typed"
 wait_until "it has ended" has_ended
 grep -q '^ended with 0' "$work/said" || fail "it is not mounted: $(< "$work/said")"

@@ -262,7 +262,8 @@ touch "$mount/in-the-way"
 expect 32 "not empty" mount -t s3oramfs "$vault" "$mount"
 wait_until "all of it has ended" no_processes_of "$vault"
 rm "$mount/in-the-way"
-"$(realpath "$2")/vault_sql" "$vault" "UPDATE inodes SET nlink = 9 WHERE ino = 1"
+install -m 755 "$(realpath "$2")/vault_sql" "$work/vault_sql" # where the user can run it
+as_user "$work/vault_sql" "$vault" "UPDATE inodes SET nlink = 9 WHERE ino = 1"
 s3oramfs fsck --repair "$vault" # by root
 [[ -e $vault/vault.db.before-fsck ]] || fail "nothing was mended"
 s3oramfs passwd --new-keyfile "$work/key" "$vault" # by root

@@ -232,7 +232,8 @@ s3oramfs mount --passfile "$pass" "$vault" "$mount"
 kill -TERM "$(daemon_of "$vault")" # it unmounts by itself
 wait_until "all of it has ended" no_processes_of "$vault"
 ! is_mounted "$mount" || fail "the daemon has left its mount behind"
-for command in fsck mend; do on_a_vault "$command" "$vault" > /dev/null; done
+s3oramfs fsck --passfile "$pass" "$vault" > /dev/null
+s3oramfs fsck --repair --passfile "$pass" "$vault" > /dev/null
 s3oramfs scrub --passfile "$pass" "$vault" > /dev/null
 s3oramfs passwd --passfile "$pass" --new-keyfile "$work/roots/key" "$vault" > /dev/null
 [[ $(stat -c '%U %a' "$work/roots/key") == "root 600" ]] || fail "root's key file is not root's"

@@ -1,0 +1,226 @@
+// s3oramfs demo: three very different workloads on a local vault of its own, and a page that shows
+// what a server sees of them.
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <future>
+#include <iostream>
+#include <thread>
+
+#include "cli/command.h"
+#include "cli/demo_workload.h"
+#include "cli/page_file.h"
+#include "cli/progress_bar.h"
+#include "cli/record_picture.h"
+#include "oramcore/base/help.h"
+#include "oramcore/base/human.h"
+#include "oramcore/base/random.h"
+#include "oramcore/base/system_error.h"
+#include "oramcore/schemes/s3oram/protocol/sizing.h"
+#include "oramcore/vault/vault.h"
+#include "oramcore/volume/volume.h"
+
+namespace s3oram {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::microseconds;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kBlockSize = 4096;
+constexpr std::uint64_t kBlocks = 512;
+constexpr std::uint8_t kHeight = 8;         // 256 paths
+constexpr microseconds kLeastPace{18'000};  // an access each so often, in the mean
+constexpr int kSlack = 3;                   // times what an access takes
+constexpr unsigned kLeastAccesses = 100, kMostAccesses = 20'000;
+
+/// A directory of our own, gone with the object.
+class Scratch {
+ public:
+  static Result<std::unique_ptr<Scratch>> make() {
+    std::error_code error;
+    std::string name = (fs::temp_directory_path(error) / "s3oramfs-demo-XXXXXX").string();
+    if (error || ::mkdtemp(name.data()) == nullptr)
+      return system_failure(errno, "a temporary directory (TMPDIR)");
+    return std::unique_ptr<Scratch>(new Scratch(name));
+  }
+  ~Scratch() {
+    std::error_code error;
+    fs::remove_all(directory_, error);
+    if (error)
+      std::cerr << "s3oramfs: " << directory_.string() << " is left behind: " << error.message()
+                << "\n";
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  const fs::path& directory() const { return directory_; }
+
+ private:
+  explicit Scratch(fs::path directory) : directory_(std::move(directory)) {}
+  const fs::path directory_;
+};
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// The vault of the demonstration in use.
+class DemoVolume {
+ public:
+  static Result<std::unique_ptr<DemoVolume>> make(const fs::path& scratch) {
+    std::unique_ptr<DemoVolume> made(new DemoVolume(scratch / "record"));
+    SystemRandom random;
+    Wishes wishes{.scheme = {1, 3}, .local = true, .block_size = kBlockSize};
+    wishes.expect = kBlocks * kBlockSize;
+    S3O_ASSIGN(const auto choice, choose_params(wishes));
+    VaultConfig config;
+    random.fill(config.volume);
+    config.params = choice.params;
+    config.params.first_height = kHeight;
+    config.local = true;
+    config.servers.resize(config.params.scheme.servers);
+    const Credential none;
+    S3O_ASSIGN(auto vault, Vault::create(scratch / "vault", config, none, random));
+    made->vault_.emplace(std::move(vault));
+    S3O_TRY(made->vault_->lock());
+    S3O_ASSIGN(auto keys, made->vault_->unlock(none));
+    VolumeOptions how;
+    S3O_ASSIGN(how.serverd, program_beside("s3oramfs-serverd"));
+    S3O_TRY(Volume::create(*made->vault_, keys, how));
+    how.record = made->record_;
+    S3O_ASSIGN(made->volume_, Volume::open(*made->vault_, keys, how));
+    return made;
+  }
+
+  /// One access, which ends before this returns.
+  Status access(const PlannedAccess& planned) {
+    BlockDevice& device = volume_->device();
+    std::promise<Status> done;
+    if (planned.writes)
+      device.write(planned.block, Bytes(device.block_size(), 1),
+                   [&](Status status) { done.set_value(std::move(status)); });
+    else
+      device.read(planned.block, [&](Result<Bytes> content) {
+        done.set_value(content ? Status() : Status(fail(std::move(content).error())));
+      });
+    return done.get_future().get();
+  }
+
+  /// What server 1 has read and written since the volume was opened. The volume is closed by that.
+  Result<Record> close() {
+    S3O_TRY(volume_->close());
+    volume_ = nullptr;
+    return read_record(record_);
+  }
+
+ private:
+  explicit DemoVolume(fs::path record) : record_(std::move(record)) {}
+  const fs::path record_;
+  std::optional<Vault> vault_;
+  std::unique_ptr<Volume> volume_;
+};
+
+/// Runs the workload and notes when, and what was asked for.
+Result<RecordStretch> run(DemoVolume& volume, const Workload& workload, microseconds time,
+                          const std::function<void(double)>& progress) {
+  RecordStretch stretch{workload.title, workload.about, {}, {}};
+  stretch.begin = seconds_now();
+  const auto begin = SteadyClock::now();
+  for (const PlannedAccess& each : workload.accesses) {
+    std::this_thread::sleep_until(begin + each.when);
+    S3O_TRY(volume.access(each));
+    stretch.asked.push_back(
+        {static_cast<double>(each.block) / static_cast<double>(kBlocks), each.writes});
+    progress(static_cast<double>(stretch.asked.size()) /
+             static_cast<double>(workload.accesses.size()));
+  }
+  std::this_thread::sleep_until(begin + time);
+  stretch.seconds = seconds_now() - stretch.begin;
+  return stretch;
+}
+
+Result<std::vector<RecordStretch>> measure(std::size_t accesses) {
+  S3O_ASSIGN(const auto scratch, Scratch::make());
+  ProgressBar bar;
+  bar.show(0, "making a local vault");
+  S3O_ASSIGN(const auto volume, DemoVolume::make(scratch->directory()));
+  const auto begin = SteadyClock::now();
+  for (std::uint64_t block = 0; block < kBlocks; ++block) {
+    S3O_TRY(volume->access({.block = block, .writes = true}));
+    bar.show(0, "filling it");
+  }
+  // A pace that this machine keeps: else the workloads would look alike against the clock.
+  const auto filled = std::chrono::duration_cast<microseconds>(SteadyClock::now() - begin);
+  const microseconds pace =
+      std::max(kLeastPace, kSlack * filled / static_cast<std::int64_t>(kBlocks));
+  const microseconds time = pace * static_cast<std::int64_t>(accesses);
+  SystemRandom random;
+  std::vector<RecordStretch> stretches;
+  for (const Workload& workload : demo_workloads(accesses, kBlocks, time, random)) {
+    const auto before = static_cast<double>(stretches.size());
+    S3O_ASSIGN(auto stretch, run(*volume, workload, time, [&](double done) {
+                 bar.show((before + done) / 3, workload.title);
+               }));
+    stretches.push_back(std::move(stretch));
+  }
+  S3O_ASSIGN(const auto record, volume->close());
+  for (const RecordedRequest& each : record.requests)
+    for (RecordStretch& stretch : stretches)
+      if (each.time >= stretch.begin && each.time < stretch.begin + stretch.seconds)
+        stretch.seen.push_back(each);
+  return stretches;
+}
+
+const std::vector<std::string> kBefore{
+    "Three workloads ran on an s3oramfs vault with three servers on this machine. Server 1 "
+    "recorded "
+    "every slot that it read and wrote (s3oramfs-serverd --record). The upper row of pictures is "
+    "what a plain server records, even if all files are encrypted; the middle row is what server 1 "
+    "recorded."};
+const std::vector<std::string> kAfter{
+    "\"Are two of the three alike?\" asks how probable it is that two samples as different as "
+    "these come from one and the same source (the chi-square test, over 64 equal parts of all "
+    "places). Of the three pairs the least probability is shown. Near 0, a server can tell the "
+    "workloads apart. By chance alone, one of three pairs is below 0.05 in about every seventh "
+    "run.",
+    "The lower row is what s3oramfs does not hide: when there are accesses, and how many. Here it "
+    "tells the three workloads apart at a glance. docs/leakage.md says what else shows, and to "
+    "whom.",
+    "The demonstration asks for blocks directly, so that each workload makes exactly as many "
+    "accesses as the others. In a mounted directory, what was used lately is answered from memory "
+    "and makes no access. Each access of one server alone was looked at: two servers that compare "
+    "their notes can find out which block is used."};
+
+}  // namespace
+
+Status run_demo(const Args& args) {
+  CLI::App app(
+      "Shows what a server sees: runs three different workloads on a local vault of its\n"
+      "own, about a minute, and makes a page of what server 1 read and wrote.",
+      "s3oramfs demo");
+  std::string output = "s3oramfs-demo.html";
+  std::size_t accesses = 600;
+  app.add_option("--output", output, "The page, or with .svg or .png only its picture")
+      ->capture_default_str()
+      ->type_name("FILE");
+  app.add_option("--accesses", accesses, "Of each of the three; more take longer")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(kLeastAccesses, kMostAccesses));
+  S3O_ASSIGN(const auto parsed, parse(app, args));
+  if (!parsed) return {};
+  S3O_ASSIGN(const auto page, PageFile::check(output));
+  S3O_ASSIGN(const auto stretches, measure(accesses));
+  const FindingsTable table = compare(stretches);
+  S3O_TRY(page.write(comparison_picture(stretches, table), [&] {
+    return record_page("What a server sees", kBefore, comparison_picture(stretches, {}), table,
+                       kAfter);
+  }));
+  std::cout << "Made " << printable(output)
+            << ": what a plain server and an s3oramfs server see of "
+            << "the same " << 3 * accesses << " accesses.\n";
+  return {};
+}
+
+}  // namespace s3oram

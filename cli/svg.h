@@ -1,0 +1,42 @@
+// Drawing SVG: what the pictures of this program have in common.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace s3oram {
+
+/// `text` as it stands in SVG and HTML; control characters are left out.
+std::string escaped(const std::string& text);
+
+/// An image that grows. Coordinates are pixels from the upper left corner.
+class Svg {
+ public:
+  Svg(unsigned width, unsigned height);
+
+  struct TextStyle {
+    unsigned size = 12;
+    std::string_view fill = "#222";
+    std::string_view anchor = "start";  // start, middle or end
+    std::string_view weight = "normal";
+  };
+  void text(double x, double y, const std::string& text, const TextStyle& style);
+  void text(double x, double y, const std::string& words) { text(x, y, words, {}); }
+  void rect(double x, double y, double width, double height, std::string_view fill);
+  /// The frame of a panel, with a name that programs find it by.
+  void frame(double x, double y, double width, double height, const std::string& id);
+  void line(double x1, double y1, double x2, double y2, std::string_view stroke);
+  /// Dots of one colour, as one element.
+  void dots(const std::vector<std::pair<double, double>>& at, double diameter,
+            std::string_view stroke, double opacity = 1);
+
+  /// The whole image.
+  std::string finished() const { return body_ + "</svg>\n"; }
+
+ private:
+  std::string body_;
+};
+
+}  // namespace s3oram
