@@ -1,4 +1,4 @@
-// Of shares of one slot that do not all fit together: whose are right.
+// Finds out whose shares of a slot are right if they do not all fit together.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,14 @@
 
 namespace s3oram {
 
-/// A slot that enough servers agree on.
+/// A slot on which enough servers agree.
 struct Agreement {
-  Label label;                // what lies in it
+  Label label;                // of its content
   Bytes servers;              // whose shares lie on one polynomial
   std::vector<Bytes> shares;  // t + 1 of theirs, in that order
 
   bool holds(Party server) const;
-  /// What that server's share must be.
+  /// Returns what that server's share must be.
   Bytes share_of(Party server) const;
 };
 

@@ -130,7 +130,8 @@ Result<ClientState> ClientState::open(const std::filesystem::path& file, Disk& d
   return state;
 }
 
-/// Whether the rows are of a format that has none. Without a row of its format load() tells.
+/// Whether the rows are of a format without buckets. If the row of the format is missing, load()
+/// reports that.
 Result<bool> ClientState::is_without_buckets() {
   S3O_ASSIGN(auto row, database_.prepare("SELECT format FROM tree"));
   S3O_ASSIGN(auto found, row.step());

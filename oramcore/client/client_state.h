@@ -1,10 +1,10 @@
-// The client's durable state in vault.db: the view and height of the tree, positions, the stash,
+// The client's durable state in vault.db: the version and height of the tree, positions, the stash,
 // sessions. Everything changes in transactions that also hold the participant's changes
 // (Rule::one_transaction). One thread at a time.
 //
-// To the disk, each change is a step of a name (Disk::step): create, tables, raise, session,
-// forget-sessions; a commit is "decide" if it begins a new view, else "intent" if it holds one
-// of an access that has not ended, else "commit".
+// Tests know each change as a step of the disk by its name (Disk::step): create, tables, raise,
+// session, forget-sessions. A commit is "decide" if it begins a new tree version, else "intent" if
+// it holds the record of an access that has not ended, else "commit".
 #pragma once
 
 #include <filesystem>
@@ -24,7 +24,8 @@
 
 namespace s3oram {
 
-/// Numbers of accesses: the epoch in the upper bits makes those of a session newer than all before.
+/// Access numbers have the epoch in their upper bits, so that those of a session are newer than all
+/// before.
 constexpr std::uint64_t first_access(std::uint64_t epoch) { return (epoch << 40) + 1; }
 
 /// The numbers that a commit fixes together with the positions.
@@ -32,11 +33,12 @@ struct TreeState {
   std::uint64_t tree_version = 0;  // evictions decided
   unsigned height = 1;             // H
   WriteNumber written = 0;         // root writes acknowledged by all servers, and all before them
-  EvictionId last_decided;         // the eviction that led to this view
+  EvictionId last_decided;         // the eviction that led to this version
 };
 
-/// The access that a root write belongs to. Committed before its retrieval is sent, so that after a
-/// crash the same path is asked for again whatever is accessed next (Rule::access_records).
+/// The access to which a root write belongs. It is committed before the retrieval is sent, so that
+/// after a crash the same path is asked for again, whatever is accessed next
+/// (Rule::access_records).
 struct AccessRecord {
   WriteNumber write_number = 0;
   BlockId block = 0;
@@ -50,76 +52,77 @@ struct StateChanges {
     std::uint64_t packed = 0;
     std::uint64_t version = 0;
   };
-  std::map<BlockId, std::optional<Row>> positions;  // nothing: forgotten
+  std::map<BlockId, std::optional<Row>> positions;  // empty: forgotten
   std::map<BucketIndex, BucketRow> buckets;
-  std::map<BlockId, std::optional<Bytes>> stash;         // sealed blocks; nothing: no longer there
+  std::map<BlockId, std::optional<Bytes>> stash;         // sealed blocks; empty: no longer there
   std::map<std::uint16_t, AccessRecord> access_records;  // by root slot
   std::map<BlockId, bool> unreadable;                    // whether it is
   std::optional<BlockId> maintained;                     // Loaded::maintained
 
-  /// How many blocks have another place, or lie in buckets that have changed.
+  /// The number of blocks that have another place, or lie in buckets that have changed.
   std::size_t places() const;
-  /// Takes over what is in `older` and not newer here (after a failed commit).
+  /// Adds the changes of `older` that are not superseded here (after a failed commit).
   void merge_older(StateChanges older);
 };
 
 class ClientState {
  public:
-  /// Of the tables, and of the sealed blocks that go with them: from 3 on these have labels, which
-  /// a program that knows 2 alone refuses; from 4 on the whole label is sealed with the block,
-  /// which a program that knows 3 cannot open; from 5 on a block lies where table `buckets` says,
-  /// before where its own row does; from 6 on it does so for every block in a bucket. A database
-  /// of an older format is raised when it is loaded.
+  /// The format of the tables and of the sealed blocks. From 3 on blocks have labels, which a
+  /// program that knows only 2 refuses. From 4 on the whole label is bound to the sealed block,
+  /// which a program that knows only 3 cannot open. From 5 on table `buckets` says where a block
+  /// lies, and takes precedence over the block's own row; from 6 on it lists every block in a
+  /// bucket. A database of an older format is raised when it is loaded.
   static constexpr int kFormat = 6, kOldestFormat = 2, kFirstWithBuckets = 5, kFirstListed = 6;
 
-  /// Makes the tables of a new volume, all or (if it is cut short) none. Errors: exists.
+  /// Makes the tables of a new volume in one transaction. Errors: exists.
   static Status create(const std::filesystem::path& file, unsigned first_height = 1,
                        Disk& disk = system_disk());
   struct Loaded;
-  /// The same with this content (of the stash: nothing), for a database that was lost.
+  /// Makes the tables with this content, without the stash, for a database that was lost.
   static Status create(const std::filesystem::path& file, const Loaded& content,
                        unsigned evict_every, Disk& disk = system_disk());
-  /// Whether create() would find something there. Errors: exists.
+  /// Checks that create() would find nothing there. Errors: exists.
   static Status check_free(const std::filesystem::path& file, Disk& disk = system_disk());
   /// `disk` must outlive the state.
   static Result<ClientState> open(const std::filesystem::path& file, Disk& disk = system_disk());
 
-  /// Tables that a vault of an older version does not have, and that may as well be empty.
+  /// Makes, empty, the tables that a vault of an older version lacks.
   static Status make_missing_tables(Database& database);
 
   struct Loaded {
     TreeState tree;
     PositionMap positions;
     std::map<BlockId, Bytes> stash;
-    std::set<BlockId> unreadable;  // when last asked for; of some there may be no position left
-    std::vector<AccessRecord> access_records;  // from first_write_number(view) on, in order
+    std::set<BlockId> unreadable;              // last read failed; some may have no position left
+    std::vector<AccessRecord> access_records;  // from first_write_number() on, in order
     std::vector<Session> sessions;             // ascending by epoch
     BlockId maintained = 0;  // the blocks before it were read and written back last (maintenance)
     // By root slot, of any view: the access that wrote it last, 0 if that may be under way, nothing
     // if there was none.
     std::vector<std::optional<std::uint64_t>> root;
   };
-  /// Without `params` there are no intents. Leaves out the bad rows of positions and the stash
-  /// (check.h), so that one of them costs no more than its block, and tells of them in `findings`.
-  /// Errors: damaged_vault, unsupported.
+  /// Loads the state; without `params`, without access records. Leaves out bad rows of positions
+  /// and the stash (state_check.h), so that each costs only its block, and reports them in
+  /// `findings`. Errors: damaged_vault, unsupported.
   Result<Loaded> load(const std::optional<VolumeParams>& params = {}, Findings* findings = nullptr);
 
-  /// Will be kept as keep_owner() does once every server has the session.
+  /// Sets the owner that is recorded (keep_owner()) once every server has the session.
   void set_owner(const Owner& owner) { owner_ = owner; }
 
-  /// Remembers a session durably, before any server hears of it.
+  /// Records a session durably, before any server hears of it.
   Status add_session(const Session& session);
-  /// Every server has this session: the older ones cannot come back.
+  /// Forgets older sessions, once every server has this one: they cannot come back.
   Status forget_sessions_before(std::uint64_t epoch);
 
-  /// Has the file hold everything, without its log, so that a copy of it alone is one.
+  /// Copies the log into the file, so that a copy of the file is complete.
   Status fold_log() { return database_.fold_log(); }
 
-  /// Whether there is room to write more than what gives room back. Any thread.
+  /// Whether the database has its ballast, so that there is room for more than deletions. Any
+  /// thread.
   bool has_ballast() const { return database_.has_ballast(); }
 
-  /// One transaction: the numbers, the changes, and `with` (which may be empty, and runs again if
-  /// the disk was full).
+  /// Commits in one transaction the numbers, the changes, and `with` (which may be empty, and runs
+  /// again if the disk was full).
   Status commit(const TreeState& tree, const StateChanges& changes,
                 const std::function<Status(Database&)>& with);
 
@@ -128,7 +131,7 @@ class ClientState {
   Status require_empty();
   Status prepare_statements();
   Status raise_format(const PositionMap& positions);
-  // In a transaction:
+  // To be called in a transaction:
   Result<bool> is_without_buckets();
   Status insert_session(const Session& session);
   Status put_position(BlockId block, const StateChanges::Row& row);

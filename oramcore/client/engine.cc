@@ -67,7 +67,7 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   const WriteNumber first = first_write_number(tree_.tree_version, params_.evict_every);
   for (const AccessRecord& access_record : loaded->access_records)
     access_records_[root_slot(access_record.write_number, params_.evict_every)] = access_record;
-  // Our database decides (Rule::decide_first), and what it does not hold is not decided.
+  // vault.db decides (Rule::decide_first): what it does not hold is not decided.
   Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
     return bring_along(servers_, server, answer, durable_, attempt_, session_.epoch, limit);
   };
@@ -92,8 +92,8 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   co_return Status{};
 }
 
-/// Refuses an old copy before the new epoch would shut the newest one out. And asks what a damaged
-/// intent has forgotten: whose write is in its root slot.
+/// Refuses an old copy of the vault before the new epoch would shut out the newest one. Also asks
+/// the servers what a damaged access record no longer says: whose write is in its root slot.
 Task<Status> Engine::compare_with_servers(ClientState::Loaded& loaded, Duration patience) {
   auto stand = co_await servers_.survey(patience);
   if (!stand && stand.error().code == Errc::unsupported) co_return Status{};  // older servers
@@ -281,7 +281,7 @@ void Engine::forget(BlockId block) {
   --discarding_;
 }
 
-// Protocol 2. A write retrieves too, before it writes: from outside they are the same.
+// Protocol 2. A write retrieves first, too: servers cannot tell reads from writes.
 Task<void> Engine::access(Request request) {
   const auto failed = [&request](Error error) {
     if (request.read) std::exchange(request.read, {})(fail(error));
@@ -300,7 +300,7 @@ Task<void> Engine::access(Request request) {
   }
   new_blocks_ += is_new;
   auto write_number = co_await reserve_write_number();
-  // The eviction that it waited for may have found none. A reserved turn is used all the same.
+  // The eviction that it waited for may have found no room. A reserved write number is used anyway.
   if (write_number && is_new && !has_room(0)) {
     failed(no_room);
     request.content.reset();
@@ -382,13 +382,13 @@ Task<void> Engine::access_path(WriteNumber write_number, Leaf leaf, Request requ
     start(deliver(std::move(request.read),
                   had_content ? (*found)->content : Bytes(params_.block_size)));
   std::optional<Bytes> content = std::move(request.content);
-  // A read leaves the block what it was: a part of a backup, or not.
+  // A read keeps the mark of a block that is a part of a backup.
   Label label{.block = block, .version = 0, .leaf = {}, .backup = request.backup};
   if (!content && had_content) {
     label.backup = (*found)->label.backup;
     content = std::move((*found)->content);
   }
-  // What was never written, or could not be opened, leaves an empty slot behind.
+  // A block that was never written, or could not be opened, leaves an empty slot behind.
   if (!content) label = {};
   if (!content) content.emplace(params_.block_size);
   const Status status =
@@ -452,21 +452,20 @@ Task<Status> Engine::finish_accesses(std::vector<AccessRecord> access_records) {
   co_return Status{};
 }
 
-// The line up stays full if what is under way takes longer than the next access needs until its own
-// upload begins, with an acknowledgement before and a commit: three retrievals of time. Without a
-// limit reads would run ahead of their uploads until the root is full, and then wait for all of
-// them.
+// The client's line stays full if the uploads under way take longer than the next access needs
+// until its own upload begins: an acknowledgement, a commit and a retrieval, about three retrievals
+// of time. Without a limit reads would run ahead of their uploads until the root is full, and then
+// wait for all of them.
 bool Engine::uplink_full() const {
   const auto uploads = static_cast<Duration::rep>(uploads_);
   return uploads > 1 && uploads * upload_each_ > std::max(kUplinkQueue, 3 * last_retrieval_);
 }
 
-// An eviction takes about as long as the one before, and ends too late for accesses that come one
-// after the other, but faster than it: A of them fill the root meanwhile, and the next would wait
-// for all that is left of it. So the turns are spread over that time, and a quarter of it more,
-// because it varies; but for the first quarter of them, which accesses that come together may have
-// at once. Many at a time keep each other waiting in any case: they lose nothing by the end of an
-// eviction.
+// An eviction takes about as long as the one before. Accesses that come one after another, faster
+// than it, fill the root meanwhile, and the next one would wait for the rest of the eviction. So
+// the write numbers are spread over that time, and a quarter more, because it varies. The first
+// quarter of them is free at once, for accesses that come together. Accesses of which many are
+// under way wait for each other in any case, and lose nothing by the end of an eviction.
 Duration Engine::write_number_is_due() const {
   const WriteNumber every = params_.evict_every, few = every / 4 + 1;
   const WriteNumber first = first_write_number(released_tree_version_ + 1, params_.evict_every);
@@ -479,7 +478,7 @@ Duration Engine::write_number_is_due() const {
 }
 
 Task<Result<WriteNumber>> Engine::reserve_write_number() {
-  // In parts: the eviction may end meanwhile, or others may come.
+  // Sleeps in parts, because the eviction may end meanwhile, or more accesses may come.
   const Duration part = std::clamp(last_retrieval_ / 4, kLeastPace, kMostPace / 8);
   const Duration limit = environment_.clock.now() + std::min(2 * last_retrieval_, kMostPace);
   while (!dead_ && environment_.clock.now() < std::min(limit, write_number_is_due()))
@@ -504,7 +503,7 @@ Leaf Engine::leaf_of(BlockId block) {
   return position.kind == Position::Kind::tree ? position.leaf : random_leaf(environment_.random);
 }
 
-// Nothing is asked for before this is durable (Rule::access_records).
+// Commits the access record. Nothing is asked for before it is durable (Rule::access_records).
 Task<Status> Engine::intend(WriteNumber write_number, BlockId block, Leaf leaf) {
   const std::uint16_t slot = root_slot(write_number, params_.evict_every);
   access_records_[slot] = {.write_number = write_number, .block = block, .leaf = leaf};

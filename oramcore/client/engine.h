@@ -1,11 +1,11 @@
 // The oblivious client: S3ORAM.Access (Protocol 2), evictions (Subroutine 3) and commits, behind
 // the block device interface. docs/protocol.md follows one access through it.
 //
-// Any number of accesses are in flight; each has a turn of its own at the root's slots
-// (tree/layout.h), which it reserves before it retrieves and uses whatever happens. Once all
-// servers have acknowledged the A turns of a view's first group, the eviction is planned, prepared,
-// decided by a commit of vault.db, and committed. Accesses go on meanwhile: they fill the other
-// group, and read the view before the eviction until every server has the new one.
+// Any number of accesses are in flight. Each reserves a write number before it retrieves, and uses
+// it whatever happens (protocol/layout.h). Once all servers have acknowledged the A writes of a
+// tree version's first group, the eviction is planned, prepared, decided by a commit of vault.db,
+// and committed. Accesses go on meanwhile: they fill the other group, and read the tree version
+// before the eviction until every server has the new one.
 #pragma once
 
 #include <atomic>
@@ -38,8 +38,8 @@ struct ClientEnvironment {
 
 struct EngineStatus {
   struct Server {
-    std::optional<Duration> silent_for;  // it has not answered for so long
-    std::optional<Trouble> trouble;      // its own, with its disk or its store
+    std::optional<Duration> silent_for;  // how long it has not answered
+    std::optional<Trouble> trouble;      // with its disk or its store
     std::optional<Servers::Stall> stall;
   };
   std::uint64_t blocks = 0, capacity = 0, accesses = 0, evictions = 0, stash = 0, uncommitted = 0;
@@ -57,7 +57,7 @@ struct EngineStatus {
 
 struct Healed {
   std::map<Party, std::uint64_t> shares;  // by server: slots that have their share again
-  std::uint64_t lost = 0;                 // slots of which too few servers had one
+  std::uint64_t lost = 0;                 // slots of which too few servers had a share
   std::string hindrance;                  // why servers could not send each other shares; or empty
   std::uint64_t total() const;
   Healed since(const Healed& before) const;
@@ -75,20 +75,20 @@ class Engine final : public BlockDevice {
   /// only wants to look at what is there moves nothing of it.
   enum class Evictions { as_due, none };
   Task<Status> open(Duration patience, Evictions evictions = Evictions::as_due);
-  /// Commits what is acknowledged (unless told not to), stops and waits for everything to end.
-  /// Accesses that have not ended by then fail.
+  /// Commits everything acknowledged (unless told not to), stops, and waits until all coroutines
+  /// have ended. Accesses that have not ended by then fail.
   Task<Status> close(bool with_commit = true);
   EngineStatus status() const;
-  /// So many buckets of the tree have been looked at, of so many.
+  /// Reports how many buckets have been checked, and of how many.
   using ScrubProgress =
       std::function<void(std::uint64_t looked_at, std::uint64_t of, const Healed& so_far)>;
-  /// Has these servers look at every slot that they hold, and heals what is damaged; without
-  /// `servers`, all. If they are all, also what does not fit together. What is lost stays as it is.
-  /// On the executor; accesses go on meanwhile. Errors: disk_full (a server has no room for the
-  /// tree).
+  /// Has these servers (all, if `servers` is empty) check every slot that they hold, and heals
+  /// damaged ones. If all servers take part, also settles slots whose shares do not fit together.
+  /// Leaves lost slots as they are. Must run on the executor; accesses go on meanwhile. Errors:
+  /// disk_full (a server has no room for the tree).
   Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {});
-  /// What each server has sent and received, if it answers soon. Has the session opened again where
-  /// that is needed, without waiting for it. On the executor.
+  /// Returns what each server has sent and received, if it answers soon. Starts opening the session
+  /// again where that is needed. Must run on the executor.
   Task<std::vector<Result<TrafficAnswer>>> server_traffic();
 
   std::uint32_t block_size() const override { return params_.block_size; }
@@ -107,15 +107,15 @@ class Engine final : public BlockDevice {
   struct Request {
     BlockId block = 0;
     bool discard = false;
-    bool backup = false;           // the write is of a part of a backup
+    bool backup = false;           // the block is a part of a backup
     std::optional<Bytes> content;  // of a write
     std::function<void(Result<Bytes>)> read;
     std::function<void(Status)> written;
   };
-  /// A root write that all servers have acknowledged, but not yet all before it.
+  /// A root write that all servers have acknowledged, while earlier ones are still open.
   struct RootWrite {
     bool acknowledged = false;
-    BlockId block = kNoBlock;  // kNoBlock: nothing lies in it
+    BlockId block = kNoBlock;  // kNoBlock: it holds none
     // Counts only while this is the block's version: not after a discard.
     std::uint64_t replaces = 0;
     Leaf leaf = 0;
@@ -124,7 +124,7 @@ class Engine final : public BlockDevice {
   };
 
   // engine.cc: accesses
-  /// What close() waits for.
+  /// Starts a coroutine that close() waits for.
   void start(Task<void> task);
   void die(Error reason);
   void enqueue(Request request);
@@ -148,13 +148,13 @@ class Engine final : public BlockDevice {
   bool is_found_by(Leaf leaf, BlockId block) const;
   bool is_given_up(BlockId block) const;
   void mark_unreadable(BlockId block);
-  /// What lies in a slot that is about to be given up.
+  /// Marks the block in a slot that is about to be given up as unreadable.
   void mark_unreadable(SlotAddress at);
   void mark_readable(BlockId block);
   Task<Result<WriteNumber>> reserve_write_number();
-  /// When an access that is ahead of the eviction should begin; in the past, if it may now.
+  /// Returns when an access that is ahead of the eviction should begin; a time in the past if now.
   Duration write_number_is_due() const;
-  /// The line up is slow, and more uploads would only queue on it.
+  /// Whether the client's line is so slow that more uploads would only queue on it.
   bool uplink_full() const;
   Leaf leaf_of(BlockId block);
   Task<Status> intend(WriteNumber write_number, BlockId block, Leaf leaf);
@@ -211,8 +211,8 @@ class Engine final : public BlockDevice {
 
   // engine_heal.cc
   using Damage = std::map<SlotAddress, std::set<Party>>;  // which servers lack their share
-  /// What becomes of a slot of which too few servers have their share: it is a sharing of zeros
-  /// then, so that it harms nobody; or stays as it is, as a server's disk may come back.
+  /// What happens to a slot of which too few servers have their share: it becomes a sharing of
+  /// zeros, so that it harms nothing else, or it is left, because a server's disk may come back.
   enum class Loss { zeroed, left };
   Task<void> await_healed();
   Task<void> begin_healing();
@@ -279,9 +279,9 @@ class Engine final : public BlockDevice {
   std::atomic<CommitParticipant*> participant_ = nullptr;  // set by others
 
   TreeState tree_;
-  TreeState durable_;  // as the last commit has it: no server may get ahead of that
+  TreeState durable_;  // as of the last commit; no server may get ahead of it
   PositionMap positions_;
-  std::vector<BlockId> mapped_;     // when it was opened; until somebody asks
+  std::vector<BlockId> mapped_;     // at the opening; kept until mapped() is called
   std::map<BlockId, Bytes> stash_;  // sealed
   Session session_;
   std::uint64_t next_access_ = 0;
@@ -307,31 +307,31 @@ class Engine final : public BlockDevice {
   bool healing_ = false;
   std::size_t waiting_for_healing_ = 0;
   std::uint64_t healing_rounds_ = 0;
-  // How often shares that servers may have computed with were replaced by others. Counted when all
-  // have them; zeroing_: of how many slots it is under way.
+  // How often shares were replaced that servers may have computed with, counted when all servers
+  // have the new ones. zeroing_ counts the slots for which this is under way.
   std::uint64_t contents_changed_ = 0;
   unsigned zeroing_ = 0;
-  Duration shares_again_ = Duration::min();  // servers may be asked to send each other shares then
+  Duration shares_again_ = Duration::min();  // from then on servers may send each other shares
   Healed so_far_;
   Event healed_;
 
-  // What retrievals read: tree_'s view, or the one before while it is being flipped.
+  // What retrievals read: tree_'s version, or the one before while servers install it.
   struct ReadVersion {
     std::uint64_t tree_version = 0;
     unsigned height = 1;
   };
   ReadVersion reading_;
-  std::unordered_map<BlockId, Position> former_;     // of blocks that the flip moves
-  std::map<std::uint64_t, std::size_t> retrieving_;  // retrievals under way, by view
+  std::unordered_map<BlockId, Position> former_;     // before it, of the blocks that it moves
+  std::map<std::uint64_t, std::size_t> retrieving_;  // retrievals under way, by tree version
   std::uint64_t released_tree_version_ = 0;          // servers hold none before it
 
   // Room for blocks (Rule::reserve_space).
   std::uint64_t new_blocks_ = 0;  // writes in flight of blocks not yet mapped
   bool growth_refused_ = false;
-  std::optional<Duration> room_asked_, height_asked_;  // when
+  std::optional<Duration> room_asked_, height_asked_;  // when the servers were last asked
   std::atomic<std::uint64_t> fitting_ = 0;             // blocks in the tree of the present height
   std::atomic<std::uint64_t> taken_ = 0;
-  std::atomic<std::uint64_t> discarding_ = 0;  // of them, or of none; asked for, not forgotten yet
+  std::atomic<std::uint64_t> discarding_ = 0;  // blocks whose discard no commit has done yet
   std::atomic<std::uint64_t> more_room_ = 0;
   std::atomic<bool> can_grow_ = true;
   unsigned highest_ = kMaxHeight;  // tree that the servers' disks have room for
@@ -339,7 +339,7 @@ class Engine final : public BlockDevice {
   StateChanges pending_;
   std::uint64_t commits_asked_ = 0, commits_done_ = 0;
   bool committing_ = false;
-  std::optional<Duration> commit_begun_;  // the one that the database works on
+  std::optional<Duration> commit_begun_;  // while the database works on one
   Status last_commit_;
   Event committed_;
 
@@ -348,8 +348,8 @@ class Engine final : public BlockDevice {
   std::size_t running_ = 0;  // coroutines that start() began, and scrub()
   Event idle_;
   std::uint64_t accesses_ = 0, evictions_ = 0;
-  Duration eviction_begun_{};  // the one under way
-  Duration eviction_takes_{};  // as the last ones did
+  Duration eviction_begun_{};  // of the one under way
+  Duration eviction_takes_{};  // estimated from the last ones
   EngineMetrics metrics_;
   LogLimit told_of_eviction_, told_of_retrieval_, told_of_commit_, told_of_healing_;
 };

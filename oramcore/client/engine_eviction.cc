@@ -63,7 +63,7 @@ Task<Status> Engine::evict_once() {
     while (!dead_ && healing_) co_await await_healed();
     if (dead_) co_return fail(*dead_);
     if (status && (contents_changed_ != contents || zeroing_ > 0)) {
-      // Some servers may have computed with a slot's former shares, others with the new ones.
+      // Some servers may have computed with a slot's old shares, others with the new ones.
       status = fail(Errc::failed, "a slot was changed meanwhile");
       S3O_CO_TRY(co_await discard_attempt(id));
     }
@@ -87,8 +87,8 @@ Task<Status> Engine::evict_once() {
   co_return co_await install();
 }
 
-/// From here on the new view is the truth, and the next commit makes it so for good. Blocks that
-/// were accessed meanwhile keep their newer places.
+/// From here on the new tree version counts, and the next commit makes it durable. Blocks that were
+/// accessed meanwhile keep their newer places.
 void Engine::decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height) {
   std::set<BucketIndex> changed;
   for (const Placement& placement : plan.placements) {
@@ -155,8 +155,9 @@ Task<Result<EvictionPlan>> Engine::plan_that_fits() {
   }
 }
 
-// The stash row commits with the decision of the eviction that leaves the block behind. A block
-// that cannot be read is kept in the stash as it is, unreadable, so that it harms no other.
+// Moves a block to the client's stash. Its row commits with the decision of the eviction that
+// leaves the block behind. A block that cannot be read is kept unreadable, so that it harms no
+// other.
 Task<Status> Engine::to_stash(BlockId block) {
   const Position position = positions_.get(block);
   if (position.kind != Position::Kind::tree) co_return Status{};

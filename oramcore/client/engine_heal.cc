@@ -1,6 +1,6 @@
-// Damaged slots are healed before anything is computed with them (Rule::checksums): t + 1 intact
-// shares of a slot give the share of any server. Which slots these are, every server may know; what
-// they hold, the client alone sees.
+// Heals damaged slots before anything is computed with them (Rule::checksums): t + 1 intact shares
+// of a slot give the share of any server. Every server may know which slots these are; only the
+// client sees their content.
 #include <spdlog/spdlog.h>
 
 #include "oramcore/base/rules.h"
@@ -31,7 +31,8 @@ Healed Healed::since(const Healed& before) const {
   return more;
 }
 
-/// Whoever decides something, or has found damage, goes before the next healing.
+/// Waits until nothing is being healed. Its callers, who decide something or have found damage, go
+/// before the next healing.
 Task<void> Engine::await_healed() {
   ++waiting_for_healing_;
   while (!dead_ && healing_) co_await healed_.wait();
@@ -50,7 +51,7 @@ void Engine::end_healing() {
   healed_.notify_all();
 }
 
-/// Heals what the servers have found until now. One round does for all who came before it.
+/// Heals the damage that servers have found so far. One round serves all who came before it.
 Task<Status> Engine::heal() {
   const std::uint64_t round = healing_rounds_;
   while (!dead_ && healing_) co_await await_healed();
@@ -77,7 +78,7 @@ bool Engine::has_slot(SlotAddress at) const {
          at.slot < (at.bucket == kRoot ? params_.root_slots() : params_.bucket_size);
 }
 
-/// Of one bucket; or of all.
+/// Adds the damage that these servers report, of one bucket or of all.
 Task<Status> Engine::add_damage(MessageType question, Bytes message, std::set<Party> servers,
                                 Damage& to, BucketIndex of) {
   const Bytes asked(servers.begin(), servers.end());
@@ -133,7 +134,7 @@ std::uint64_t Engine::access_in(SlotAddress at) const {
   return in_root_buffer ? access_records_[at.slot].access : 0;
 }
 
-// The servers do it among themselves, if enough of them have their share, and can.
+// Has the servers heal the slot among themselves, if enough of them have their share and can do it.
 Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss) {
   const std::size_t enough = params_.enough();
   std::set<Party> unfit = damaged;  // to help
@@ -168,7 +169,7 @@ Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss los
   }
   if (damaged.empty()) co_return Status{};
   Status healed_it = co_await heal_through_client(at, damaged, loss);
-  // Before a slot is left as it is, the disks are asked several times.
+  // Before a slot is left as it is, the disks are read several times.
   for (unsigned again = 0; cannot_be_read(healed_it) && loss == Loss::left; ++again) {
     if (again == kReadAgain) {
       spdlog::error("slot {} of bucket {} cannot be read at too many servers", at.slot, at.bucket);
@@ -181,13 +182,13 @@ Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss los
   co_return healed_it;
 }
 
-/// Whether the servers may send shares to each other, instead of through the client: not for a
-/// while after they could not, as each attempt takes its time.
+/// Whether servers may send shares to each other instead of through the client. After a failure
+/// they may not for a while, because each attempt takes time.
 bool Engine::may_send_shares() const {
   return params_.privacy == Privacy::computational && environment_.clock.now() >= shares_again_;
 }
 
-/// What the helpers have answered, and then `to`. Each attempt is made of fresh seeds.
+/// Returns the answers of the helpers, and then that of `to`. Each attempt has fresh seeds.
 Task<std::vector<Result<Payload>>> Engine::ask_for_share(SlotAddress at, Party to, Bytes helpers) {
   const std::uint64_t request_id = next_request_id_++;
   request_ids_.insert(request_id);
@@ -224,8 +225,8 @@ Task<std::vector<Result<Payload>>> Engine::ask_for_share(SlotAddress at, Party t
   co_return answers;
 }
 
-/// Asks `helper` for its part of the share of `to`. If it gives none, `to` is told, which would
-/// wait for it.
+/// Asks `helper` for its part of the share of `to`. If it gives none, tells `to`, which would wait
+/// for it.
 Task<Result<Payload>> Engine::ask_for_part(Party helper, Bytes message, Party to,
                                            std::uint64_t request_id,
                                            std::shared_ptr<Servers::JointAttempt> attempt) {
@@ -247,7 +248,8 @@ Task<Status> Engine::write_share(Party server, SlotAddress at, ByteSpan share) {
   co_return Status{};
 }
 
-/// `damaged` are written even if they can be read now: from the system's cache, perhaps.
+/// Writes the shares of `damaged` even if they can be read now, which may be from the system's
+/// cache.
 Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss) {
   auto answers = co_await read_slot(at);
   Bytes intact;                  // servers
@@ -276,7 +278,8 @@ Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged
     if (loss == Loss::left) co_return Status{};
     mark_unreadable(at);
     S3O_CO_TRY(co_await commit_until_done());
-    // Zeros everywhere are a sharing again. The intact ones first: cut short, this begins anew.
+    // Zeros everywhere are a sharing again. Intact shares are overwritten first, so that this
+    // starts over if it is cut short.
     to_write.insert(to_write.begin(), intact.begin(), intact.end());
   }
   zeroing_ += lost;
@@ -312,7 +315,9 @@ Task<Status> Engine::share_again(SlotAddress at, Bytes content) {
   co_return written;
 }
 
-/// What each server holds there. Errors: corrupt (damaged), failed (its disk cannot read it), ...
+/// Reads each server's share of a slot. Errors: corrupt (damaged), failed (its disk cannot read
+/// it),
+/// ...
 Task<std::vector<Result<Payload>>> Engine::read_slot(SlotAddress at) {
   const ReadSlotRequest question{session_.epoch, tree_.tree_version, at};
   return for_all(servers_.count(), [this, message = encode(question)](Party server) {
@@ -320,7 +325,7 @@ Task<std::vector<Result<Payload>>> Engine::read_slot(SlotAddress at) {
   });
 }
 
-/// While it is restarted.
+/// Asks a server, and asks again while it is restarted.
 Task<Result<Payload>> Engine::ask_again(Party server, MessageType type, Bytes message) {
   for (;;) {
     auto answer = co_await servers_.ask_once(server, type, message);

@@ -9,12 +9,12 @@
 namespace s3oram {
 namespace {
 
-// How often one path is healed before it is given up: in vain, and at all. Where much is damaged,
-// another path's healing may take this one's place again and again.
+// How often one path is healed before it is given up: in vain, and at all. If much is damaged, the
+// healing of other paths may go before this one again and again.
 constexpr unsigned kVainHealings = 3, kHealings = 200;
 
-/// Of several servers' errors the one to go by: what is final, then what a newer view mends, then
-/// what healing mends, then what passes.
+/// Returns the error to act on: one that is final, then one that a newer tree version mends, then
+/// one that healing mends, then one that passes.
 Error gravest(const std::vector<Result<Payload>>& answers) {
   const auto gravity = [](const Error& error) {
     if (error.code == Errc::need_open) return 1;
@@ -96,8 +96,8 @@ bool Engine::is_found_by(Leaf leaf, BlockId block) const {
          (position.kind == Position::Kind::tree && position.leaf == leaf);
 }
 
-/// Where the block lies in the view that is read. When the tree has grown, what lay at a leaf has
-/// kept its slot.
+/// Returns where the block lies in the tree version that is read. When the tree has grown, a block
+/// at a leaf has kept its slot.
 Position Engine::position_read(BlockId block) const {
   Position position = positions_.get(block);
   const auto moved = former_.find(block);

@@ -67,7 +67,7 @@ Task<Status> Engine::write_root(WriteNumber write_number, Label label, std::uint
   write_numbers_changed_.notify_all();
   for (auto& answer : answers) {
     if (answer) continue;
-    // The turn stays unacknowledged for ever, and with it all that follow.
+    // This write stays unacknowledged for ever, and with it all that follow.
     die(answer.error());
     co_return fail(*dead_);
   }

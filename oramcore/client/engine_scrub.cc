@@ -1,7 +1,7 @@
-// All that the servers hold is looked at (docs/protocol.md, "Looking at all there is"), bucket by
-// bucket, the same whatever is in them: each server reads its shares from its disk, and digests of
-// them tell whether those of all servers fit together. A share can be wrong although its checksum
-// is right: it was computed so, by a server that lies or whose memory errs.
+// Checks all that the servers hold (docs/protocol.md, "Scrub"), bucket by bucket, in a way that
+// does not depend on the content: each server reads its shares from its disk, and digests show
+// whether the shares of all servers fit together. A share can be wrong although its checksum is
+// right, if a server lies or its memory errs.
 #include <spdlog/spdlog.h>
 
 #include "oramcore/client/agreement.h"
@@ -82,7 +82,7 @@ Task<Status> Engine::compare_shares(BucketIndex bucket) {
   auto answers = co_await for_all(servers_.count(), [&](Party server) {
     return servers_.ask(server, DigestsRequest::kType, encode(request));
   });
-  // What a server does not name is zero there.
+  // A slot that a server does not name is zero there.
   std::map<std::uint16_t, std::vector<Bytes>> digests;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i]) co_return fail(answers[i].error());
@@ -98,7 +98,7 @@ Task<Status> Engine::compare_shares(BucketIndex bucket) {
   co_return Status{};
 }
 
-/// No write to it is under way.
+/// Whether no write to the slot is under way.
 bool Engine::is_settled(SlotAddress at) const {
   if (at.bucket != kRoot || at.slot >= params_.root_buffer_slots()) return true;
   const unsigned every = params_.evict_every;
@@ -107,7 +107,8 @@ bool Engine::is_settled(SlotAddress at) const {
          write_number < tree_.written && root_slot(write_number, every) == at.slot;
 }
 
-/// Or one of them is of a share that is damaged: that was found by now, or will be.
+/// Whether the shares fit together. True also if one of them is damaged: that was found by now, or
+/// will be.
 bool Engine::fit_together(const std::vector<Bytes>& digests) const {
   std::vector<ByteSpan> all;
   Bytes points;

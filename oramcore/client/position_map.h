@@ -12,8 +12,8 @@
 
 namespace s3oram {
 
-/// Where a block is. Its 64-bit form is what the database keeps; "at the leaf" is written as such
-/// and not as a number, so that growing the tree by a level changes no row.
+/// Where a block is. The database keeps its 64-bit form, in which "at the leaf" has a value of its
+/// own instead of a level, so that growing the tree changes no row.
 struct Position {
   enum class Kind : std::uint8_t { unmapped, tree, stash };
   Kind kind = Kind::unmapped;
@@ -37,11 +37,11 @@ class PositionMap {
 
   BucketContents contents(BucketIndex bucket) const;
   BucketRow row(BucketIndex bucket) const;
-  /// Moves a block that lies in the tree to another place on its path, and adds to `rows` the
-  /// buckets whose rows must be written for that: both, and where a row of one is from before the
-  /// tree grew, that row's bucket and the leaf buckets that its blocks lie in now.
+  /// Moves a block in the tree to another place on its path, and adds to `rows` the buckets whose
+  /// rows must be written: both buckets and, if the row of one is from before the tree grew, that
+  /// row's bucket and the leaf buckets in which its blocks now lie.
   void move(BlockId block, unsigned level, std::uint16_t slot, std::set<BucketIndex>& rows);
-  /// The row of this bucket, no leaf, was written when it was one.
+  /// Records that the row of this inner bucket was written when it was a leaf.
   void set_undivided(BucketIndex bucket) { undivided_[bucket] = true; }
   unsigned height() const { return height_; }
   std::uint64_t mapped() const { return mapped_; }
@@ -49,7 +49,7 @@ class PositionMap {
   BlockId end() const { return packed_.size(); }
   std::vector<BlockId> blocks() const;
 
-  /// The database's form of a position, without its version; and back.
+  /// Converts a position to the database's form, without its version, and back.
   static std::uint64_t pack(const Position& position, unsigned height);
   static Position unpack(std::uint64_t packed, std::uint64_t version, unsigned height);
 

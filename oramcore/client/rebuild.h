@@ -1,15 +1,15 @@
-// Makes a client's lost state anew from what the servers hold: the view of the tree, and every
-// block's place and leaf from the labels beside the sealed blocks (tree/label.h).
+// Rebuilds a client's lost state from what the servers hold: the tree version, and every block's
+// place and leaf from the labels beside the sealed blocks (protocol/label.h).
 //
-// The servers are brought to the newest view that one of them has reached, the root's slots for new
-// writes are made whole, and all labels are read, bucket by bucket. The servers see nothing but
-// that. Whatever all servers had acknowledged is found, in its newest version; a write that was
-// under way is found or not. What lay in the client's own stash is not.
+// Brings the servers to the newest tree version that one of them has reached, makes the slots of
+// the root buffer whole, and reads all labels, bucket by bucket. The servers see nothing but that.
+// Finds every block that all servers had acknowledged, in its newest version; a write that was
+// under way may be found or not. Blocks in the client's own stash are not found.
 //
-// Nothing but the servers' session, and what they lacked, has changed before the caller stores the
-// state, so all of it can be cut short at any point and begun anew. A former state that can still
-// be read, and is the one that was used last, is told of the session and has its say in which view
-// it is: until the new one is stored it can be gone on with as before.
+// Until the caller stores the state, only the servers' session has changed, and shares that they
+// lacked, so a rebuild can be cut short at any point and begun again. An earlier state that can
+// still be read, and was the last one used, learns of the session and decides which tree version
+// counts: until the new state is stored it can be used as before.
 #pragma once
 
 #include <functional>
@@ -29,10 +29,10 @@ namespace s3oram {
 struct Rebuilt {
   ClientState::Loaded state;    // for ClientState::create()
   std::vector<BlockId> backup;  // the blocks that are parts of a backup, ascending
-  /// Slots that no t + 1 servers agree on: what they held is lost. (That may be a write that was
+  /// Slots on which no t + 1 servers agree: their content is lost. (That may be a write that was
   /// under way, and rotted at one of the few servers that had it.)
   std::uint64_t damaged = 0;
-  bool former_was_last = false;  // nobody has used the volume since the former state
+  bool former_was_last = false;  // nobody has used the volume since the earlier state
 };
 
 struct FormerState {
@@ -50,12 +50,12 @@ class Rebuild {
   Rebuild(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
           std::unique_ptr<ClientScheme> scheme, std::optional<FormerState> former = {});
 
-  /// Opens a session, which ends that of any other client. All servers must be there; one that goes
-  /// away later is waited for. `progress` is told now and then how far it is.
+  /// Opens a session, which ends that of any other client, and rebuilds. All servers must answer at
+  /// first; later it waits for one that is away. Reports how far it is to `progress`.
   /// Errors: unreachable, wrong_volume (a server's store was set back, or is of another volume) ...
   Task<Result<Rebuilt>> run(Duration patience,
                             std::function<void(const std::string&)> progress = {});
-  /// run() ends soon, with shutting_down.
+  /// Makes run() end soon, with shutting_down.
   void stop() { servers_.stop(); }
 
  private:
@@ -66,10 +66,11 @@ class Rebuild {
   TreeState newest(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
   /// Every server has prepared what the former state has decided, and nobody has gone on.
   bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
-  /// So many that one of them is honest.
+  /// Whether so many servers say it that one of them is honest.
   bool said_by_enough(const std::vector<SurveyAnswer>& stand,
                       const std::function<bool(const SurveyAnswer&)>& says) const;
-  /// By another copy of the former state; or the servers do not have what it knows that they had.
+  /// Whether another copy of the earlier state has used the volume since, or the servers lack what
+  /// the state knows that they had.
   bool used_since_former(const std::vector<SurveyAnswer>& stand) const;
   Task<Status> mend_root(const std::vector<SurveyAnswer>& stand);
   Task<Status> mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand);

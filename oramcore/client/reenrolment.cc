@@ -8,8 +8,8 @@
 namespace s3oram {
 namespace {
 
-/// Adds what another server says; it must be the same, but for stamps, which a store of an older
-/// format does not know.
+/// Adds another server's answer, which must be the same except for stamps, which a store of an
+/// older format does not know.
 Status merge(std::vector<BucketShape>& all, const std::vector<BucketShape>& other) {
   bool equal = all.size() == other.size();
   for (std::size_t i = 0; equal && i < all.size(); ++i) {
@@ -23,7 +23,7 @@ Status merge(std::vector<BucketShape>& all, const std::vector<BucketShape>& othe
   return fail(Errc::corrupt, "the other servers do not agree on which buckets there are");
 }
 
-/// The error in words for whoever began the repair.
+/// Puts an error into words for the user who began the repair.
 Error explain(Party server, Error error) {
   if (error.code == Errc::need_open)
     return {Errc::unreachable, fmt::format("server {} was restarted: begin again", server)};
@@ -83,7 +83,7 @@ Task<Status> Reenrolment::open(const std::set<Party>& lost, std::vector<Session>
                                    std::move(reconcile), patience, lost);
 }
 
-/// What all servers but the lost ones say.
+/// Asks all servers but the lost ones for the buckets.
 Task<Result<Reenrolment::Buckets>> Reenrolment::layout(const std::set<Party>& lost,
                                                        Duration patience) {
   std::optional<Buckets> all;

@@ -1,6 +1,7 @@
-// Has servers whose stores are lost take their places in the volume again: a session with all
-// others, brought to the client's view, tells which buckets there are. From then on the volume can
-// be opened; the shares of those servers are all damaged, and healed like any (engine_heal.cc).
+// Re-enrols servers whose stores are lost: opens a session with all others, brings them to the
+// client's tree version, asks them which buckets there are, and tells the lost ones. From then on
+// the volume can be opened. All shares of those servers count as damaged, and are healed like any
+// others (engine_heal.cc).
 #pragma once
 
 #include <set>
@@ -14,8 +15,8 @@ namespace s3oram {
 /// Used once. One executor; not thread-safe.
 class Reenrolment {
  public:
-  /// `state` has been opened; afterwards it can be loaded again. Both must outlive it. A message
-  /// tells of `part` buckets at the most.
+  /// `state` has been opened; afterwards it can be loaded again. Both must outlive this. A message
+  /// lists at most `part` buckets.
   Reenrolment(const ClientEnvironment& environment, const VolumeId& volume,
               const VolumeParams& params, ClientState& state,
               std::uint32_t part = LayoutRequest::kMost);
@@ -23,12 +24,12 @@ class Reenrolment {
   /// Whether the others know enough. Errors: damaged_vault.
   static Status check_enough(const VolumeParams& params, std::size_t lost);
 
-  /// `lost` hold no volume; the others, t + 1 at least, have the newest view or the one before. It
-  /// can be cut short at any point, and begun anew. Errors: unreachable, stale_vault, wrong_volume,
-  /// unsupported (a server is of a version that cannot do this), damaged_vault (too many are lost),
-  /// corrupt (the others do not agree).
+  /// Re-enrols the servers `lost`, which hold no volume. The others, at least t + 1, have the
+  /// newest tree version or the one before. Can be cut short at any point, and begun again. Errors:
+  /// unreachable, stale_vault, wrong_volume, unsupported (a server's version cannot do this),
+  /// damaged_vault (too many are lost), corrupt (the others do not agree).
   Task<Status> run(std::set<Party> lost, Duration patience);
-  /// run() ends soon, with shutting_down.
+  /// Makes run() end soon, with shutting_down.
   void stop() { servers_.stop(); }
 
  private:

@@ -131,7 +131,7 @@ class Reading {
     });
   }
 
-  /// A number of the format that has changed by itself to an older one's.
+  /// Refuses a format number that has changed by itself to an older one.
   void refuse_later_rows() {
     const auto there = database_.has_table("buckets");
     if (!there) return refuse("buckets", there.error());
@@ -150,9 +150,9 @@ class Reading {
     listed = {resident.version, twice ? kInTwo : bucket, at_leaf, resident.slot};
   }
 
-  /// Where the block lies, by its own row and by its bucket's. Without one it lies where its access
-  /// put it, in the ring: a place in a bucket that its own row gives is an older one, and the newer
-  /// one's row is lost.
+  /// Returns where the block lies, by its own row and its bucket's row. Without the latter it lies
+  /// where its access put it, in the root buffer. If its own row gives a place in a bucket, that
+  /// place is older, and the row of the newer place is lost.
   Position overlaid(BlockId block, Position position) const {
     if (position.kind != Position::Kind::tree) return position;
     const Listed listed = block < listed_.size() ? listed_[block] : Listed();
@@ -194,8 +194,9 @@ class Reading {
     if (at < check_.state.root.size()) check_.state.root[at] = 0;
   }
 
-  /// Those of former views say nothing any more. Without one, the next mount may ask for another
-  /// path than the crashed one did, and the servers see one access more; nothing else.
+  /// Reads access records. Those of earlier tree versions mean nothing any more. If one is missing,
+  /// the next mount may ask for another path than the crashed one did: servers then see one more
+  /// access, and nothing else happens.
   void read_access_records() {
     if (!params_) return;
     const auto note = [&](std::int64_t slot, std::string_view what, std::string repair) {
@@ -261,7 +262,7 @@ class Reading {
     });
   }
 
-  /// In a root slot that accesses write to.
+  /// Whether a position is in the root buffer.
   bool is_in_root_buffer(const Position& position) const {
     return position.level == 0 && (!params_ || position.slot < params_->root_buffer_slots());
   }
@@ -280,7 +281,7 @@ class Reading {
            (last.value_or(0) == 0 || *last == position.version);
   }
 
-  /// No two blocks in one slot. The one written last is kept.
+  /// Keeps only the block written last, where two have the same slot.
   void check_slots() {
     const PositionMap& positions = check_.state.positions;
     std::vector<std::optional<BlockId>> holders;
@@ -325,7 +326,7 @@ class Reading {
          "the row is dropped"});
   }
 
-  /// Of the stash: what is not the newest content of a block.
+  /// Drops rows of the stash that are not the newest content of a block.
   void drop_strays() {
     auto& stash = check_.state.stash;
     for (auto at = stash.begin(); at != stash.end();) {
@@ -356,7 +357,7 @@ class Reading {
 
 Status drop_rows(Database& database, const char* table, const char* key,
                  const std::vector<std::int64_t>& keys) {
-  if (keys.empty()) return {};  // of a table that older formats do not have
+  if (keys.empty()) return {};  // older formats do not have the table
   S3O_ASSIGN(auto row, database.prepare(fmt::format("DELETE FROM {} WHERE {} = ?", table, key)));
   for (const std::int64_t value : keys) S3O_TRY(row.bind(0, value).run());
   return {};

@@ -14,10 +14,10 @@ namespace {
 constexpr std::size_t kTileBytes = 1 << 18;  // of a message
 constexpr std::size_t kTileAlign = 128;
 
-// Everything beside the largest field: the header, numbers, digests, a seed and a number for each
-// of up to 127 servers.
+// Room for everything beside the largest field: the header, numbers, digests, and a seed and a
+// number for each of up to 127 servers.
 constexpr std::size_t kOtherFields = 8192;
-// Of an item in a list that has one for each slot of a bucket: a SlotDigest is the largest.
+// Bytes of an item in a list with one for each slot of a bucket: a SlotDigest is the largest.
 constexpr std::size_t kSlotItem = 40;
 constexpr std::size_t kDigest = 16;  // of a row (hop_check.h)
 

@@ -1,10 +1,10 @@
 // The messages of the protocol; those of repair are in repair_messages.h. docs/formats.md describes
 // them to the byte.
 //
-// Every request but Hello, Create, Open, Traffic, Room, Survey and Adopt names the session's epoch;
-// of the client's, Rpc's tag says for which opening of it (OpenRequest). ByteSpan fields are views
-// into the received message. Views of the tree are numbered by the evictions committed: view e is
-// the tree before eviction e.
+// Every request but Hello, Create, Fits, Open, Traffic, Room, Survey and Reenrol names the
+// session's epoch. In the client's requests Rpc's tag says for which opening of the session they
+// are (OpenRequest). ByteSpan fields point into the received message. Tree versions are numbered by
+// the evictions committed: version e is the tree before eviction e.
 #pragma once
 
 #include <array>
@@ -75,7 +75,7 @@ using Nonce = std::array<std::uint8_t, 16>;
 using Digest = std::array<std::uint8_t, 32>;   // BLAKE2b
 using Attempt = std::array<std::uint8_t, 16>;  // 128 random bits that name one try of an eviction
 
-/// Epochs are below: numbers of accesses have them in their upper bits (first_access()).
+/// Epochs are below this, because access numbers have them in their upper bits (first_access()).
 constexpr std::uint64_t kMostEpoch = 1 << 23;
 
 /// One opening of the volume by a client.
@@ -102,7 +102,7 @@ struct EvictionId {
 struct VolumeDescription {
   VolumeId id{};
   VolumeParams params;
-  std::uint8_t server = 0;  // which of the servers the receiver is
+  std::uint8_t server = 0;  // the receiver's number among the servers
   template <class A>
   void fields(A& a) {
     a(id, params.scheme.threshold, params.scheme.servers, params.block_size, params.bucket_size,
@@ -122,7 +122,7 @@ struct BareRequest {
   }
 };
 
-/// Hello: what is there? Needs no session.
+/// Hello: asks what the server holds. Needs no session.
 using HelloRequest = BareRequest<MessageType::hello>;
 struct HelloAnswer {
   std::uint8_t server = 0;
@@ -133,7 +133,7 @@ struct HelloAnswer {
   }
 };
 
-/// How high a tree the server's disk has room for. Needs no session.
+/// Room: how high a tree the server's disk has room for. Needs no session.
 using RoomRequest = BareRequest<MessageType::room>;
 struct RoomAnswer {
   std::uint8_t height = 0;
@@ -162,7 +162,7 @@ struct TrafficAnswer {
   }
 };
 
-/// Create: a new volume, all zero. Repeating it is harmless; over another volume it is refused
+/// Create: makes a new volume, all zero. It can be repeated. Over another volume it is refused
 /// (wrong_volume) unless that one was never opened.
 struct CreateRequest {
   static constexpr auto kType = MessageType::create;
@@ -173,7 +173,7 @@ struct CreateRequest {
   }
 };
 
-/// Fits: whether Create would be carried out: makes nothing. Needs no session. Errors: as of
+/// Fits: asks whether Create would succeed, and makes nothing. Needs no session. Errors: those of
 /// Create, and disk_full.
 struct FitsRequest {
   static constexpr auto kType = MessageType::fits;
@@ -185,11 +185,11 @@ struct FitsRequest {
 };
 
 /// Open: raises the epoch by compare-and-set. The server's present session must be one of `known`
-/// (or already `next`); otherwise the vault is stale. `root`: the access of each turn from
-/// first_write_number(view) on that all servers have acknowledged (0: not known); a server in this
-/// view that holds another one takes the slot for damaged. `opening` counts this client's openings
-/// of the session at this server: a server in its next life answers need_open to what was meant for
-/// an earlier one, as it may lack what other servers sent for it.
+/// (or already `next`); otherwise the vault is stale. `root` has the access of each root write from
+/// first_write_number(tree_version) on that all servers have acknowledged (0: not known). A server
+/// in this tree version that holds another write counts the slot as damaged. `opening` counts this
+/// client's openings of the session at this server: after a restart a server answers need_open to
+/// requests of an earlier opening, because it may lack what other servers sent for them.
 struct OpenRequest {
   static constexpr auto kType = MessageType::open;
   VolumeId volume{};
@@ -212,15 +212,16 @@ struct OpenAnswer {
   }
 };
 
-/// Subroutine 1: the inner product of `query` with the slots of the path to `leaf` in `view`
-/// (PathSlots). The view is the server's present one, or the one before until it is released;
-/// otherwise former_view. `turn` is the access's root write (kNoWriteNumber: of none). The query is
-/// given, or as a seed. The answer is slot_size bytes, or nothing where another server adds up.
+/// Retrieve (Subroutine 1): the inner product of `query` with the slots of the path to `leaf` in
+/// `tree_version` (PathSlots). That is the server's present version, or the one before until it is
+/// released; any other gives former_view. `write_number` is that of the access's root write
+/// (kNoWriteNumber: none). The query is given, or a seed for it. The answer is slot_size bytes, or
+/// nothing if another server aggregates.
 constexpr WriteNumber kNoWriteNumber = ~WriteNumber{0};
-/// How the servers that answer add up, so that one block goes down. Each weighs its product with
-/// its Lagrange coefficient at 0; all but the adder mask it with what the client has the seed of
-/// too, and send it to the adder (Addend). `ticket` names this attempt; those before `oldest` are
-/// over.
+/// How the servers that answer add up, so that one block goes down. Each multiplies its product by
+/// its Lagrange coefficient at 0. All but the aggregator mask it, by a seed that the client has
+/// too, and send it to the aggregator (MaskedShare). `request_id` names this attempt; those before
+/// `oldest` are over.
 struct SumOrder {
   std::uint64_t request_id = 0;
   std::uint64_t oldest = 0;
@@ -248,8 +249,8 @@ struct RetrieveRequest {
   }
 };
 
-/// Addend, between servers: the sender's weighed and masked product. Answered once the adder has
-/// it in memory.
+/// MaskedShare, between servers: the sender's weighted and masked product. Answered once the
+/// aggregator has it in memory.
 struct MaskedShareRequest {
   static constexpr auto kType = MessageType::masked_share;
   std::uint64_t epoch = 0;
@@ -261,7 +262,8 @@ struct MaskedShareRequest {
   }
 };
 
-/// Withdraw: a server's addend of this attempt will not come; whoever waits for it fails.
+/// Withdraw: a server's masked share of this attempt will not come; a request that waits for it
+/// fails.
 struct WithdrawRequest {
   static constexpr auto kType = MessageType::withdraw;
   std::uint64_t epoch = 0;
@@ -350,8 +352,8 @@ struct ShuffleOrders {
   std::optional<Seed> third;          // pi_3, as a seed: servers 3 and 1
   std::optional<Seed> mask_first;     // of what 1 passes on to 2: servers 1 and 3
   std::optional<Seed> mask_second;    // of what 2 passes on to 3: servers 2 and 1
-  std::optional<Seed> line_of_1;      // server 2's share of what 1 shares anew: servers 1 and 2
-  std::optional<Seed> line_of_3;      // and of what 3 shares anew: servers 3 and 2
+  std::optional<Seed> line_of_1;      // server 2's share of what 1 shares again: servers 1 and 2
+  std::optional<Seed> line_of_3;      // and of what 3 shares again: servers 3 and 2
   template <class A>
   void fields(A& a) {
     a(first, second, third, mask_first, mask_second, line_of_1, line_of_3);
@@ -432,9 +434,9 @@ using CommitRequest = EvictionRequest<MessageType::commit>;
 using DiscardRequest = EvictionRequest<MessageType::discard>;
 using ReleaseRequest = EvictionRequest<MessageType::release>;
 
-/// Between servers, for columns of tile `tile`. Matrix (Protocol 1, step 4): the receiver's share
-/// of the sender's product of matrix step `step`, all Z slots. Shuffle: what the sender passes on
-/// in phase `step`, all slots.
+/// Subshare, between servers, for the columns of tile `tile`. Matrix (Protocol 1, step 4): the
+/// receiver's share of the sender's product of matrix step `step`, all Z slots. Shuffle: the slots
+/// that the sender passes on in phase `step`.
 struct SubshareRequest {
   static constexpr auto kType = MessageType::subshare;
   std::uint64_t epoch = 0;
@@ -448,8 +450,8 @@ struct SubshareRequest {
   }
 };
 
-/// Reserve: room on the server's disk for a tree of `height`, the present one or one more. Answered
-/// once no eviction of such a tree can lack it.
+/// Reserve: reserves room on the server's disk for a tree of `height`, the present height or one
+/// more. Answered once no eviction of such a tree can lack room.
 struct ReserveRequest {
   static constexpr auto kType = MessageType::reserve;
   std::uint64_t epoch = 0;
@@ -460,7 +462,7 @@ struct ReserveRequest {
   }
 };
 
-/// A message ready for Rpc.
+/// Encodes a message ready for Rpc.
 template <class T>
 Bytes encode(const T& message) {
   Writer writer(Rpc::kHeaderSize);

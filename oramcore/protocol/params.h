@@ -1,4 +1,4 @@
-// What a volume is: the numbers fixed at init that the client and every server agree on.
+// A volume's numbers: fixed at init, and the same at the client and every server.
 #pragma once
 
 #include <array>

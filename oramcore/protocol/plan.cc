@@ -3,7 +3,7 @@
 namespace s3oram {
 namespace {
 
-// What a matrix step leaves in its target bucket.
+// The target bucket after a matrix step.
 struct Target {
   MatrixStep step;
   BucketContents contents;

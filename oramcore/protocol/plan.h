@@ -1,6 +1,6 @@
-// Planning an eviction: which slot of the touched buckets each real block goes to. A pure function
-// of positions (Subroutine 3, client side). The client knows every position, so it plans completely
-// before it sends anything; a plan that does not fit is not sent.
+// Plans an eviction: chooses the slot of the touched buckets to which each real block goes. A pure
+// function of positions (Subroutine 3, client side). The client knows every position, so it makes
+// the whole plan before it sends anything; a plan that does not fit is not sent.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Resident {
 };
 using BucketContents = std::vector<Resident>;
 
-/// The buckets of an eviction path before the eviction. Of the root: what the eviction covers.
+/// The buckets of an eviction path before the eviction; of the root the slots that it covers.
 struct EvictionPath {
   std::uint64_t eviction = 0;           // e; the path is the one to leaf e
   unsigned height = 0;                  // H >= 1
@@ -32,7 +32,7 @@ struct EvictionPath {
 
 /// One matrix product: I_h of Subroutine 3. Entry `from` of the source and target buckets together
 /// (0..Z-1 source, Z..2Z-1 target) becomes slot `to` of the target; slots nobody moves to become
-/// zero. The root's source are the writes that are evicted, in the order of their turns.
+/// zero. The root's source are the evicted root writes, in the order of their write numbers.
 struct MatrixStep {
   struct Move {
     std::uint16_t from;
@@ -57,7 +57,7 @@ struct EvictionPlan {
   /// Every block that the eviction covers.
   std::vector<Placement> placements;
   /// The blocks for which no slot was left. If there are any, the plan must not be carried out:
-  /// take them off the path (to the client's stash) and plan again.
+  /// take these blocks off the path (to the client's stash) and plan again.
   std::vector<std::uint64_t> overflow;
 };
 
@@ -66,8 +66,9 @@ struct EvictionPlan {
 /// leaf level both go by matrices. Never overflows a bucket.
 EvictionPlan plan_triplet_eviction(const VolumeParams& params, const EvictionPath& path);
 
-/// Each block goes as deep on the eviction path as its leaf and the room allow; what is left lies
-/// in the root's stash part. The places of the evicted writes get what no block needs.
+/// Shuffle eviction: each block goes as deep on the eviction path as its leaf and the free slots
+/// allow; the rest goes to the root's stash part. Slots that hold no block fill the other places,
+/// those of the evicted writes too.
 EvictionPlan plan_shuffle_eviction(const VolumeParams& params, const EvictionPath& path);
 
 inline EvictionPlan plan_eviction(const VolumeParams& params, const EvictionPath& path) {

@@ -35,8 +35,8 @@ struct DamageAnswer {
   }
 };
 
-/// ReadSlot: the server's share in one slot of the present view; corrupt if it is damaged. The
-/// answer is slot_size bytes.
+/// ReadSlot: the server's share in one slot of the present tree version; corrupt if it is damaged.
+/// The answer is slot_size bytes.
 struct ReadSlotRequest {
   static constexpr auto kType = MessageType::read_slot;
   std::uint64_t epoch = 0;
@@ -48,8 +48,8 @@ struct ReadSlotRequest {
   }
 };
 
-/// HealSlot: writes the server's share into a damaged slot of the present view, in place. `access`
-/// as in WriteRoot, for the root. Answered once durable.
+/// HealSlot: writes the server's share into a damaged slot of the present tree version, in place.
+/// For the root, `access` is as in WriteRoot. Answered once durable.
 struct HealSlotRequest {
   static constexpr auto kType = MessageType::heal_slot;
   std::uint64_t epoch = 0;
@@ -63,9 +63,9 @@ struct HealSlotRequest {
   }
 };
 
-/// Check: the slots of a bucket of the present view that are lost or damaged on the server's disk.
-/// Of the root's writes those before turn `written` count. The answer is a DamageAnswer; what it
-/// does not name was synced.
+/// Check: the slots of a bucket of the present tree version that are lost or damaged on the
+/// server's disk. Of the root writes those before `written` count. The answer is a DamageAnswer;
+/// slots that it does not name were synced.
 struct CheckRequest {
   static constexpr auto kType = MessageType::check;
   std::uint64_t epoch = 0;
@@ -122,7 +122,7 @@ struct DigestsRequest {
 };
 struct SlotDigest {
   std::uint16_t slot = 0;
-  Bytes digest;  // nothing: the share is damaged or lost
+  Bytes digest;  // empty: the share is damaged or lost
   template <class A>
   void fields(A& a) {
     a(slot, digest);
@@ -136,12 +136,12 @@ struct DigestsAnswer {
   }
 };
 
-/// Contribute and Mend: t + 1 servers give another one its share of a slot of the present view, and
-/// nobody learns more (docs/protocol.md). Each of `helpers` weighs its share with its Lagrange
-/// coefficient at `to`, masks it with a seed that it has in common with each other helper, and
-/// sends it to `to` (Addend); the masks cancel each other in the sum. Answered once `to` has it in
-/// memory, and once only: its masks are not used again. `ticket` and `oldest` as in SumOrder.
-/// Errors: corrupt (the helper's own share is damaged).
+/// Contribute and Mend: t + 1 servers give another one its share of a slot of the present tree
+/// version, and nobody learns more (docs/protocol.md). Each of `helpers` multiplies its share by
+/// its Lagrange coefficient at `to`, masks it by a seed that it shares with each other helper, and
+/// sends it to `to` (MaskedShare). The masks cancel in the sum. Answered once `to` has it in
+/// memory, and once only: its masks are not used again. `request_id` and `oldest` are as in
+/// SumOrder. Errors: corrupt (the helper's own share is damaged).
 struct ContributeRequest {
   static constexpr auto kType = MessageType::contribute;
   std::uint64_t epoch = 0;
@@ -157,8 +157,8 @@ struct ContributeRequest {
     a(epoch, tree_version, request_id, oldest, at, to, helpers, masks);
   }
 };
-/// The receiver adds up what the helpers send and writes it into the slot, in place, once. `access`
-/// as in WriteRoot, for the root. Answered once durable.
+/// Mend: the receiver adds up the helpers' masked shares and writes the sum into the slot, in
+/// place, once. For the root, `access` is as in WriteRoot. Answered once durable.
 struct MendRequest {
   static constexpr auto kType = MessageType::mend;
   std::uint64_t epoch = 0;
@@ -174,11 +174,11 @@ struct MendRequest {
   }
 };
 
-/// Layout: which buckets of the present view are not empty: `most` of them, or all that are left,
-/// behind the first `from`. It is the same at every server.
+/// Layout: the buckets of the present tree version that are not empty: at most `most` of them,
+/// after the first `from`. It is the same at every server.
 struct LayoutRequest {
   static constexpr auto kType = MessageType::layout;
-  static constexpr std::uint32_t kMost = 1 << 15;  // so many fit into kLargestWithoutVolume
+  static constexpr std::uint32_t kMost = 1 << 15;  // they fit into kLargestWithoutVolume
   std::uint64_t epoch = 0;
   std::uint64_t tree_version = 0;
   std::uint64_t from = 0;
@@ -191,7 +191,7 @@ struct LayoutRequest {
 struct BucketShape {
   static constexpr std::size_t kMostEncoded = 27;  // bytes
   BucketIndex bucket = 0;
-  BucketIndex first = 0;  // the first bucket whose content is the same one (the tree has grown)
+  BucketIndex first = 0;  // the first bucket with the same content (since the tree grew)
   std::uint16_t slots = 0;
   std::optional<std::uint64_t> stamp;  // of the attempt that wrote it, if that is known
   friend bool operator==(const BucketShape&, const BucketShape&) = default;
@@ -208,10 +208,10 @@ struct LayoutAnswer {
   }
 };
 
-/// Adopt: a server whose store is lost takes its place in the volume again, in this session and
-/// view. Its shares are all damaged then, to be healed. Buckets come in parts, each with the number
-/// of those before it, and nothing is stored before the last. Repeating one is harmless; over
-/// another volume it is refused (wrong_volume) unless that one was never opened.
+/// Reenrol: a server whose store is lost takes its place in the volume again, in this session and
+/// tree version. All its shares then count as damaged, to be healed. Buckets come in parts, each
+/// with the number of those before it, and nothing is stored before the last part. A part can be
+/// repeated. Over another volume it is refused (wrong_volume) unless that one was never opened.
 struct ReenrolRequest {
   static constexpr auto kType = MessageType::reenrol;
   VolumeDescription volume;
@@ -241,15 +241,15 @@ struct SurveyAnswer {
   std::uint64_t tree_version = 0;
   std::uint8_t height = 0;
   std::optional<EvictionId> prepared;  // durable, neither committed nor discarded
-  std::vector<std::uint64_t> root;     // by root slot: whose write is durable there; 0: none's
+  std::vector<std::uint64_t> root;     // by root slot: the access whose write is durable; 0: none
   template <class A>
   void fields(A& a) {
     a(session, tree_version, height, prepared, root);
   }
 };
 
-/// Labels: the server's shares of the labels (tree/label.h) of the slots in a bucket of the present
-/// view that are not zero. The root's are those of its writes and of its stash part.
+/// Labels: the server's shares of the labels (label.h) of the slots in a bucket of the present tree
+/// version that are not zero. Those of the root are its writes and its stash part.
 struct LabelsRequest {
   static constexpr auto kType = MessageType::labels;
   std::uint64_t epoch = 0;
@@ -262,7 +262,7 @@ struct LabelsRequest {
 };
 struct LabelShare {
   std::uint16_t slot = 0;
-  bool damaged = false;  // or lost: `share` says nothing
+  bool damaged = false;  // or lost: `share` is meaningless
   LabelBytes share{};
   template <class A>
   void fields(A& a) {

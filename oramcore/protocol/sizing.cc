@@ -14,10 +14,10 @@
 namespace s3oram {
 namespace {
 
-// Bytes a second that two cores of an ordinary machine manage: reading slots from memory, sending
+// Bytes a second that two cores of an ordinary machine reach: reading slots from memory, sending
 // between servers (with and without encryption, both ends), and writing to an SSD.
 constexpr double kReading = 20e9, kSendingFar = 0.5e9, kSendingNear = 1.5e9, kWriting = 0.4e9;
-// Seconds of an eviction whatever its size: what is made durable, and the messages around it.
+// Seconds that an eviction takes whatever its size, for syncs and messages.
 constexpr double kEvicting = 10e-3;
 
 constexpr std::uint32_t kSmallestBlock = 64 << 10, kLargestBlock = 1 << 20;
@@ -79,7 +79,7 @@ Status set_pair(const Wishes& wishes, Pair pair, VolumeParams& params) {
   return {};
 }
 
-/// What may be chosen, and the time of an access with it.
+/// A choice, and the time of an access with it.
 struct Fit {
   VolumeParams params;
   double seconds;

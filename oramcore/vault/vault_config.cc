@@ -1,3 +1,4 @@
+// Reads and writes vault.json and the text from which a vault is recovered.
 #include "oramcore/vault/vault_config.h"
 
 #include <sodium.h>

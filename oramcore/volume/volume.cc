@@ -1,3 +1,4 @@
+// Makes, opens, repairs and rebuilds volumes, over a connection to their servers.
 #include "oramcore/volume/volume.h"
 
 #include <spdlog/spdlog.h>

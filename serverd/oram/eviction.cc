@@ -8,8 +8,8 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kTilesBesideAccesses = 1, kTilesInHaste = 4, kMostTilesAtOnce = 16;
-constexpr Duration kAlone = std::chrono::milliseconds(100);     // without a retrieval
-constexpr Duration kBetween = std::chrono::milliseconds(5);     // two retrievals, or hardly more
+constexpr Duration kAlone = std::chrono::milliseconds(100);     // so long without a retrieval
+constexpr Duration kBetween = std::chrono::milliseconds(5);     // the pause between two retrievals
 constexpr Duration kTimeOfTile = std::chrono::milliseconds(8);  // on a line of 250 Mbit/s
 constexpr Duration kLookAgain = std::chrono::milliseconds(1);
 
@@ -44,14 +44,13 @@ Task<Result<BucketBuffers>> Eviction::run() {
       spawn(host_.executor, [](std::shared_ptr<Eviction> self) -> Task<void> {
         co_await self->work_off_tile();
       }(shared_from_this()));
-    // The others must have our subshares before we call ourselves done; and nothing may be left
-    // running.
+    // We are done only when the others have our subshares and nothing is left running.
     const bool all_begun = next_tile_ == tiles_ || failure_;
     if (all_begun && at_once_ == 0 && (unanswered_ == 0 || failure_)) break;
     if (all_begun || at_once_ > 0)
       co_await changed_.wait();
     else
-      co_await host_.clock.sleep(kLookAgain);  // early: accesses and time go on without us
+      co_await host_.clock.sleep(kLookAgain);  // we are early: wait for accesses and time
   }
   inbox_.clear();
   if (failure_) co_return fail(*failure_);

@@ -1,7 +1,7 @@
-// One server's part in an eviction, whichever evictor carries it out. Columns are independent, so
-// the work goes in tiles of columns. While one tile waits for what other servers send, another can
-// be computed: the farther away they are, the more at a time; but no more than that beside
-// accesses, which are to find the processors and the lines free.
+// One server's part in an eviction, for any evictor. Columns are independent, so the work goes in
+// tiles of columns. While one tile waits for other servers, another can be computed: the farther
+// away they are, the more at a time. While accesses go on there are no more than that, so that they
+// find the processors and the lines free.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace s3oram {
 
-/// The slots of a bucket, or of the root's writes; those beyond `rows` are zero.
+/// The slots of a bucket, or of the evicted root writes. Slots beyond `rows` are zero.
 struct BucketRows {
   std::vector<const std::uint8_t*> rows;
   std::vector<std::shared_ptr<const void>> owners;
@@ -30,14 +30,15 @@ inline BucketRows rows_of(std::shared_ptr<const BucketVersion> bucket_version, s
   return bucket;
 }
 
-/// A bucket of the path, in a frame that is the eviction's own: the new content takes the old one's
-/// place, column by column. Slots beyond the first `slots` are zero, whatever the frame has there.
+/// A bucket of the path, in memory of the eviction's own: the new content takes the old one's
+/// place, column by column. Slots beyond the first `slots` are zero, whatever the memory holds
+/// there.
 struct PathBucket {
   std::shared_ptr<BucketVersion> bucket_version;
   std::size_t slots = 0;
 };
 
-/// What an eviction starts from.
+/// The input of an eviction.
 struct EvictionInput {
   VolumeDescription volume;
   std::uint64_t epoch = 0;
@@ -49,7 +50,7 @@ struct EvictionInput {
 
 /// The accesses beside an eviction.
 struct AccessLoad {
-  WriteNumber next_write_number = 0;  // after all those that there have been retrievals of
+  WriteNumber next_write_number = 0;  // after all that have been retrieved for
   Duration quiet{};                   // since the last one ended
 };
 
@@ -61,13 +62,13 @@ struct EvictionPace {
   Duration quiet{};                  // without a retrieval
   std::optional<Duration> quickest;  // tile so far
 };
-/// How many tiles to have under way: one beside accesses; more where there are none, and where as
-/// many as the root takes would have come before the last tile, and would wait for the end; none
-/// where accesses follow each other and the last tile would have come before half as many; and more
-/// the farther away the other servers are.
+/// Returns how many tiles to have under way: one while accesses go on; more if there are none, or
+/// if so many accesses would come before the last tile that they would wait for the end; none if
+/// accesses follow each other and the last tile would come before half as many. The farther away
+/// the other servers are, the more tiles are added.
 std::size_t tiles_at_once(const EvictionPace& pace);
 
-/// Where an eviction runs. All must outlive it.
+/// What an eviction uses and does not own. All of it must outlive the eviction.
 struct EvictionHost {
   Executor executor;
   Executor pool;
@@ -87,8 +88,9 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   /// Whether this server's shares of the path matter; otherwise the path may start from anything.
   virtual bool reads_path() const = 0;
 
-  /// The present content: the writes that are evicted; and the root's stash buckets, the path's
-  /// buckets from level 1 on, and for the matrix evictor the leaf's sibling. Called before run().
+  /// Sets the present content: the writes that are evicted, and the root's stash buckets, the
+  /// path's buckets from level 1 on and, for the matrix evictor, the leaf's sibling. Called before
+  /// run().
   void start_from(BucketRows writes, std::vector<PathBucket> path) {
     writes_ = std::move(writes);
     path_ = std::move(path);
@@ -114,11 +116,11 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
   Eviction(EvictionInput&& input, const EvictionHost& host, std::size_t rows, std::size_t steps);
 
   virtual Task<Status> evict_tile(std::uint32_t tile) = 0;
-  /// When all tiles are done.
+  /// Returns the new content when all tiles are done.
   virtual BucketBuffers take_results();
 
   void send(Party to, std::size_t step, std::uint32_t tile, ByteSpan share);
-  /// What `from` sends for the step, `size` bytes; valid until forget().
+  /// Waits for what `from` sends for the step, `size` bytes. Valid until forget().
   Task<Result<ByteSpan>> await(Party from, std::size_t step, std::uint32_t tile, std::size_t size);
   void forget(Party from, std::size_t step, std::uint32_t tile) {
     inbox_.erase({step, tile, from});
@@ -140,7 +142,7 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
     Payload owner;
     ByteSpan share;
   };
-  /// The next tile, from beginning to end.
+  /// Works on the next tile, from beginning to end.
   Task<void> work_off_tile();
   std::size_t most_at_once() const;
 

@@ -23,7 +23,8 @@
 
 namespace s3oram {
 
-/// The control state in the directory `store`. Errors: damaged_vault, with what to do about it.
+/// Opens the control state in the directory `store`. Errors: damaged_vault, with what to do about
+/// it.
 Result<Control> open_control(const std::filesystem::path& store, Disk& disk);
 
 class Server final : public ShareServer {
@@ -58,19 +59,20 @@ class Server final : public ShareServer {
  private:
   // ---- the volume
 
-  /// Whether the shares that control.db knows of must be in `slots`, or are to be made anew.
+  /// Whether the shares that control.db lists must be in `slots`, or are being repaired.
   enum class Shares { must_be_there, may_be_lost };
-  /// Ok too if they must be there and are not: then the server lacks its shares, and has no frames.
+  /// Opens `slots`. Succeeds also if shares are missing that must be there: then the server lacks
+  /// its shares, and has no bucket store.
   Status open_bucket_versions(Shares shares);
-  /// What `slots` lacks of what control.db says is in it; empty if it is whole, as far as some of
-  /// its buckets can tell. (Slots that are damaged one by one will be healed.)
+  /// Returns what `slots` lacks of what control.db lists; empty if it is whole, judged by some of
+  /// its buckets. (Single damaged slots will be healed.)
   Result<std::string> missing_shares(File& file);
   Status make_whole(File& file);
   bool most_are_foreign(const std::vector<BucketVersionRef>& bucket_versions);
 
   // ---- server_store.cc: a store that is not what it should be
 
-  /// From now on every request is answered by this error, until the store is put right.
+  /// Answers every request with this error from now on, until the store is put right.
   void fall_ill(const Error& ailment);
   void lack_shares(const std::string& what);
   /// What a server that is ill still answers.
@@ -80,14 +82,15 @@ class Server final : public ShareServer {
   }
   Task<void> recover();
   Status reopen();
-  /// The store's files as they are now, to tell whether somebody is at work on them.
+  /// Describes the store's files as they are now, to see whether they are being changed.
   std::string store_files() const;
 
-  /// Reads the root's slots for new writes into memory.
+  /// Reads the root buffer into memory.
   Status open_root_buffer();
-  /// Errors: disk_full (the files that the tree needs may not be that large).
+  /// Checks the limit of file sizes. Errors: disk_full (files may not be as large as the tree
+  /// needs).
   Status check_file_size() const;
-  /// In the log, if the memory may not do for the cache and an eviction.
+  /// Warns in the log if the memory may not suffice for the cache and an eviction.
   void warn_of_little_memory() const;
 
   const VolumeParams& params() const { return control_.volume()->params; }
@@ -104,7 +107,7 @@ class Server final : public ShareServer {
     return (this->*method)(*message);
   }
 
-  /// The same session is still open. To be asked again whenever something was waited for.
+  /// Whether the same session is still open. To be asked again after every wait.
   bool goes_on(std::uint64_t epoch) const { return open_ && control_.session().epoch == epoch; }
 
   template <class Request>
@@ -139,13 +142,13 @@ class Server final : public ShareServer {
   Result<Bytes> fits(const FitsRequest& request);
   /// Errors: disk_full.
   Status check_room(const VolumeParams& volume) const;
-  /// Whether a volume can be made here that is not there yet. Errors: wrong_volume.
+  /// Returns whether a volume can be made here; false if it exists already. Errors: wrong_volume.
   Result<bool> takes(const VolumeDescription& volume, unsigned height) const;
   Result<Bytes> reenrol(const ReenrolRequest& request);
   Result<Bytes> opened(Shares shares);
   Task<Result<Bytes>> layout(LayoutRequest request, Payload&);
   Task<Result<Bytes>> open_session(const Payload& payload);
-  /// Root slots that do not hold what the client knows to be acknowledged are damaged.
+  /// Marks root slots as damaged that do not hold what the client knows to be acknowledged.
   void distrust_root(const OpenRequest& request);
 
   // ---- accesses
@@ -153,9 +156,9 @@ class Server final : public ShareServer {
   // server_retrieval.cc
   struct PathPart;
   struct PathProduct;
-  /// Adds the parts' inner products, reading what is not in memory.
+  /// Adds the inner products of the parts, and reads those that are not in memory.
   void add_parts(PathProduct& to, std::span<const PathPart> parts);
-  /// The inner product behind a blank header. Ends retrievals of a former view in time.
+  /// Returns the inner product behind a blank header. Counts the retrieval for its tree version.
   Task<Result<Bytes>> product(const RetrieveRequest& request, ByteSpan query);
   AccessLoad load() const;
   Task<Result<Bytes>> retrieve(RetrieveRequest request, Payload&);
@@ -184,22 +187,22 @@ class Server final : public ShareServer {
   Task<Result<std::optional<Bytes>>> share_of(const WriteRootRequest& request);
   Task<Result<Bytes>> relay(Party from, Payload& request);
   Status check_write_number(WriteNumber write_number, std::uint64_t access) const;
-  /// The slot in memory. (Whoever reads the one that was there before keeps it.)
+  /// Puts a slot into memory. (Readers of the earlier one keep it.)
   void keep_in_root_buffer(std::uint16_t slot, Bytes share, std::uint64_t stamp);
-  /// Ok: the slot would survive a power cut.
+  /// Writes a slot so that it would survive a power cut.
   Task<Status> write_durably(BucketVersionNumber bucket_version, std::uint16_t slot, ByteSpan share,
                              std::uint64_t stamp);
-  /// The path's root writes; corrupt if one of them is lost.
+  /// Returns the path's root writes. Errors: corrupt (one of them is lost).
   Result<BucketRows> root_buffer_rows(const PathSlots& path) const;
   Status check_root_buffer_slot(std::size_t slot) const;
-  /// What the client works in has been committed here. Errors: wrong_volume, as the store was set
-  /// back.
+  /// Checks that this server has committed the client's tree version. Errors: wrong_volume (the
+  /// store was set back).
   Status check_evictions_until(std::uint64_t tree_version) const;
   Status check_tree_version(std::uint64_t tree_version) const;
 
   // ---- healing
 
-  /// A slot as the client names it, where it is here: in the ring, or in a bucket.
+  /// Where a slot, as the client names it, is here: in the root buffer, or in a bucket.
   struct Place {
     BucketIndex bucket = 0;
     BucketVersionRef ref;
@@ -208,7 +211,7 @@ class Server final : public ShareServer {
   };
   Result<Place> place_of(SlotAddress at) const;
   SlotAddress address_of(BucketIndex bucket, std::uint16_t slot) const;
-  /// Of the root's writes before turn `written`, those that are lost.
+  /// Returns the lost ones among the root writes before `written`.
   Result<std::vector<SlotAddress>> damaged_root(std::uint64_t tree_version,
                                                 WriteNumber written) const;
   Task<Status> add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to);
@@ -239,7 +242,7 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> prepare(PrepareRequest request, Payload& owner);
   Task<Status> carry_out(Eviction& eviction, const PrepareRequest& request, BucketRows writes);
   Task<Status> load_path(Eviction& eviction, const PrepareRequest& request, BucketRows writes);
-  /// The frames that take what the evictor has made, and the view's buckets with them.
+  /// The new bucket versions that hold the evictor's results, and the buckets that they become.
   struct NewVersions {
     Stamp stamp;
     BucketVersions versions;
@@ -311,18 +314,18 @@ class Server final : public ShareServer {
   std::optional<Error> ailment_;  // why this server cannot carry on
   bool lacks_shares_ = false;     // that is it: they can be made anew
   bool recovering_ = false;
-  std::string seen_files_;     // store_files() a look ago
-  bool open_ = false;          // a session was opened in this process's life
+  std::string seen_files_;     // store_files() at the last check
+  bool open_ = false;          // a session was opened since this process started
   std::uint16_t opening_ = 0;  // of this session, by the client's count
 
-  // The root's slots for new writes.
+  // The root buffer.
   struct RootBufferSlot {
     std::shared_ptr<const Bytes> content;
     std::uint64_t stamp = 0;    // the access; 0: never written, or lost
-    std::uint64_t durable = 0;  // the access of which it is known to be durable
+    std::uint64_t durable = 0;  // the access whose write is known to be durable
   };
   std::vector<RootBufferSlot> root_buffer_;
-  std::set<BucketIndex> damaged_;  // buckets of the present view with a damaged slot
+  std::set<BucketIndex> damaged_;  // buckets of the present tree version with a damaged slot
   LogLimit told_of_healing_;
   std::atomic<unsigned> reserved_height_ = 0;  // the disk has room for a tree of this height
 
@@ -335,7 +338,7 @@ class Server final : public ShareServer {
   struct Sum {
     std::map<Party, Payload> masked_shares;  // AddendRequest
     bool withdrawn = false;
-    bool mended = false;  // a slot, by this sum
+    bool mended = false;  // this sum has mended a slot
   };
   std::map<std::uint64_t, Sum> sums_;  // by ticket
   std::uint64_t oldest_sum_ = 0;
@@ -348,8 +351,8 @@ class Server final : public ShareServer {
   // Handlers under way in a session; of retrievals, by view.
   std::size_t accesses_ = 0, evictions_ = 0;
   std::map<std::uint64_t, std::size_t> retrievals_;
-  Duration last_retrieval_{};          // its end
-  WriteNumber next_write_number_ = 0;  // after all those retrieved
+  Duration last_retrieval_{};          // when it ended
+  WriteNumber next_write_number_ = 0;  // after all that have been retrieved for
   Event handler_ended_;
 
   std::size_t running_ = 0;

@@ -8,11 +8,11 @@
 namespace s3oram {
 namespace {
 
-// Of one peer, for attempts not yet known here: so many, and no more than three steps of a whole
-// path.
+// Limits of the subshares of one peer for attempts not yet known here: so many, and at most three
+// steps of a whole path.
 constexpr std::size_t kEarlySubshares = 4096, kEarlyPaths = 3;
 
-/// The stamp of what an attempt writes: two attempts at one eviction share the same content
+/// Returns the stamp of an attempt's slots: two attempts at one eviction share the same content
 /// differently.
 std::uint64_t stamp_of(const EvictionId& id) {
   std::uint64_t stamp = 0;
@@ -23,7 +23,7 @@ std::uint64_t stamp_of(const EvictionId& id) {
 }  // namespace
 
 Task<Result<Bytes>> Server::reserve(ReserveRequest request, Payload&) {
-  // The client may have decided already what is prepared here, or asked before it grew.
+  // The client may already have decided what is prepared here, or have asked before the tree grew.
   if (request.height > std::min(control_.next_height() + 1u, kMaxHeight)) co_return malformed();
   if (request.height < control_.height()) co_return done();
   if (request.height > control_.height() && !control_.find_ballast(request.height))
@@ -53,7 +53,7 @@ Status Server::reserve_bucket_versions(unsigned height) {
 }
 
 Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
-  // Reserved before, but perhaps not since this server was restarted. Whoever ends sessions
+  // Reserves again, because this server may have been restarted since. A session that ends
   // meanwhile does not know of this attempt yet.
   if (request.next_height > reserved_height_ && request.next_height == control_.height() + 1u) {
     if (!control_.find_ballast(request.next_height))
@@ -76,7 +76,7 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   if (!eviction) co_return fail(eviction.error());
   S3O_CO_ASSIGN(auto writes, root_buffer_rows(PathSlots::evicted(params(), request.id.eviction,
                                                                  request.height)));
-  // The same attempt with fresh masks would give its parties shares that do not fit together.
+  // The same attempt with fresh masks would give shares that do not fit together.
   if (rule_holds(Rule::attempts)) {
     if (control_.attempted(request.id))
       co_return fail(Errc::failed, "this attempt at eviction {} is over", request.id.eviction);
@@ -88,7 +88,7 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   if (result) report_ = {request.id, eviction_->report()};
   eviction_.reset();
   eviction_over_.notify_all();
-  // What a peer answered us must not look like our own answer to the client.
+  // A peer's error must not look like our own answer to the client.
   if (!result)
     co_return fail(result.error().code == Errc::disk_full ? Errc::disk_full : Errc::failed,
                    "eviction {}: {}", request.id.eviction, result.error().message);
@@ -283,7 +283,8 @@ Task<Result<Bytes>> Server::discard(DiscardRequest request, Payload&) {
   co_return done();
 }
 
-// No retrieval of the former view, not even one that came twice, uses a frame that is let go.
+// Waits for retrievals of the tree version before, so that none, not even one that came twice, uses
+// a bucket version that is freed.
 Task<Result<Bytes>> Server::release(ReleaseRequest request, Payload&) {
   while (retrievals_.contains(request.id.eviction)) co_await handler_ended_.wait();
   if (control_.tree_version() == request.id.eviction + 1) control_.release();
@@ -301,7 +302,7 @@ Result<Bytes> Server::subshare(Party from, Payload& request) {
              control_.prepared() != message->id) {
     if (control_.attempted(message->id))
       return fail(Errc::failed, "server {} has given up this attempt", self_);
-    // A peer that got its Prepare before us.
+    // The peer got its Prepare before us.
     auto& early = early_[from];
     std::size_t held = request.message.size();
     for (const auto& [id, other] : early) held += other.message.size();

@@ -10,7 +10,7 @@
 namespace s3oram {
 namespace {
 
-/// Slots in an answer to Damage, and a bucket more: what a message has room for.
+/// Most slots in an answer to Damage; the message has room for these and one bucket more.
 constexpr std::size_t kMostTold = 1 << 15;
 
 /// As many servers as are enough, ascending, without the one they help.
@@ -66,7 +66,7 @@ Task<Status> Server::add_damaged(BucketIndex bucket, std::vector<SlotAddress>& t
   co_return Status{};
 }
 
-// The answer may be lost: a bucket is forgotten when it is being healed, or found to be sound.
+// The answer may be lost, so a bucket is forgotten only when it is being healed, or found sound.
 Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
   S3O_CO_ASSIGN(auto found, damaged_root(request.tree_version, request.written));
   const auto buckets = damaged_;
@@ -74,12 +74,13 @@ Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
     const std::size_t before = found.size();
     S3O_CO_TRY(co_await add_damaged(bucket, found));
     if (found.size() == before) damaged_.erase(bucket);
-    if (found.size() >= kMostTold) break;  // what is left is told when these are healed
+    if (found.size() >= kMostTold) break;  // the rest is reported when these are healed
   }
   co_return encode(DamageAnswer{std::move(found)});
 }
 
-// What is read may be in the system's cache alone, written by a life that ended before it synced.
+// Syncs before it answers: slots may have been read from the system's cache only, if an earlier
+// process ended before it synced them.
 Task<Result<Bytes>> Server::check(CheckRequest request, Payload&) {
   S3O_CO_ASSIGN(auto root, damaged_root(request.tree_version, request.written));
   if (request.bucket < kRoot || request.bucket > bucket_count(control_.height()))
@@ -97,7 +98,7 @@ Task<Result<Bytes>> Server::check(CheckRequest request, Payload&) {
   co_return encode(answer);
 }
 
-/// What is in memory and no longer on the disk.
+/// Writes slots of the root buffer again that are in memory and no longer on the disk.
 Task<Status> Server::rewrite_root_buffer() {
   for (std::uint16_t slot = 0; slot < root_buffer_.size(); ++slot) {
     const std::uint64_t stamp = root_buffer_[slot].durable;
@@ -112,13 +113,13 @@ Task<Status> Server::rewrite_root_buffer() {
   co_return Status{};
 }
 
-/// Behind a blank header. Errors: corrupt.
+/// Returns the share in a slot, behind a blank header. Errors: corrupt.
 Task<Result<Bytes>> Server::share_in(SlotAddress at) {
   S3O_CO_ASSIGN(const auto place, place_of(at));
   record_upkeep(AccessLog::Operation::read, {at.bucket, at.slot, 1});
   Bytes answer(Rpc::kHeaderSize + params().slot_size());
   if (place.in_root_buffer) {
-    // What is computed with: the disk may hold an older one, or none any more.
+    // The share in memory is the one that counts: the disk may hold an older one, or none any more.
     S3O_CO_TRY(check_root_buffer_slot(place.slot));
     std::ranges::copy(*root_buffer_[place.slot].content, answer.begin() + Rpc::kHeaderSize);
     co_return answer;
@@ -140,7 +141,8 @@ Task<Result<Bytes>> Server::read_slot(ReadSlotRequest request, Payload&) {
   co_return co_await share_in(request.at);
 }
 
-// In place: what is there cannot be read anyway, and no view holds anything else there.
+// Writes in place: the old content cannot be read anyway, and no tree version holds anything else
+// there.
 Task<Status> Server::write_healed(SlotAddress at, std::uint64_t access, ByteSpan share) {
   S3O_CO_ASSIGN(const auto place, place_of(at));
   if (share.size() != params().slot_size() ||

@@ -75,7 +75,7 @@ Task<Status> Server::visit_slots(std::uint64_t tree_version, BucketIndex bucket,
   co_return Status{};
 }
 
-// On a reader's thread.
+// Runs on a reader's thread.
 Status Server::visit_bucket_version(BucketIndex bucket, BucketVersionRef ref,
                                     const SlotVisitor& visit) {
   record_upkeep(AccessLog::Operation::read, recorded(bucket, 0, ref.slots));

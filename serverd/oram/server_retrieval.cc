@@ -15,7 +15,7 @@ struct Server::PathPart {
   ByteSpan query;
 };
 
-/// Several threads add to it.
+/// The inner product of a path, to which several threads add.
 struct Server::PathProduct {
   explicit PathProduct(std::size_t slot_size) : answer(Rpc::kHeaderSize + slot_size) {}
   MutableByteSpan sum() { return MutableByteSpan(answer).subspan(Rpc::kHeaderSize); }
@@ -53,8 +53,8 @@ Task<Result<Bytes>> Server::product(const RetrieveRequest& request, ByteSpan que
   record_retrieval(request);
 
   ++retrievals_[request.tree_version];
-  // What is in memory is one piece of work; all that must be read is read at the same time, and a
-  // frame is let go when its product is there: the readers never hold more than one each.
+  // Buckets in memory are one piece of work. All others are read at the same time, and each is
+  // dropped once its product is computed, so that every reader holds at most one.
   const auto in_memory = std::partition(parts.begin(), parts.end(), [&](const PathPart& part) {
     return bucket_store_->cached(part.ref);
   });
@@ -130,7 +130,7 @@ Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes pr
   co_return sum;
 }
 
-// Two addends under one mask would show their difference, once a slot was healed in between.
+// Two masked shares under one mask would reveal their difference, if a slot was healed in between.
 std::optional<Result<Bytes>> Server::begin_masked_share(std::uint64_t request_id) {
   const auto [masked_share, first] = masked_shares_.try_emplace(request_id, false);
   if (!rule_holds(Rule::computed_once)) return {};

@@ -1,9 +1,8 @@
-// The server's store as a whole: whether `slots` has what control.db says, whether the files are
-// still the ones that this server opened, and how it goes on once they were put right.
+// The server's store as a whole: checks that `slots` has what control.db lists, and that the files
+// are still the ones that this server opened, and goes on once they have been put right.
 //
-// A server whose store is not what it should be is ill: it says why in its log, and to everybody
-// who asks it for anything. It computes with nothing, so that no client takes for damaged, and
-// gives up, what was only mislaid.
+// A server whose store is not what it should be is ill: it says why in its log and in every answer.
+// It computes nothing, so that no client counts as damaged, and gives up, what was only mislaid.
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
@@ -19,7 +18,7 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kSampled = 64;    // buckets, beside those of the last eviction
-constexpr std::size_t kFewBuckets = 4;  // say nothing of the others
+constexpr std::size_t kFewBuckets = 4;  // too few to judge the file by
 
 }  // namespace
 
@@ -53,7 +52,7 @@ Status Server::open_bucket_versions(Shares shares) {
                 directory_.string(), control_.volume()->server, self_, self_);
   const bool used = control_.session().epoch > 0;
   const bool may_be_lost = shares == Shares::may_be_lost || control_.shares_are_lost();
-  // Opening would make the file.
+  // Opening would create the file.
   if (used && !may_be_lost && !disk_.exists(directory_ / "slots")) {
     lack_shares("is missing");
     return {};
@@ -71,7 +70,7 @@ Status Server::open_bucket_versions(Shares shares) {
     lack_shares(missing);
     return {};
   }
-  // Those that are made anew are there one by one: until most are, another start finds them
+  // Shares that are being repaired come one by one: until most are there, another start finds them
   // missing.
   S3O_TRY(control_.note_shares(!missing.empty()));
   S3O_TRY(make_whole(opened));
@@ -93,7 +92,8 @@ Status Server::open_bucket_versions(Shares shares) {
   return {};
 }
 
-/// So that a file without its end is known, also where nothing can be reserved.
+/// Gives the file its whole size, so that one without its end is noticed, also where nothing can be
+/// reserved.
 Status Server::make_whole(File& file) {
   const std::uint64_t root_buffer =
       bucket_store_->end_of(kRootBuffer, params().root_buffer_slots());
@@ -114,7 +114,7 @@ Result<std::string> Server::missing_shares(File& file) {
     return layout.empty() ? std::string("is empty")
                           : fmt::format("has {}, and the root and {} buckets take {}",
                                         human_size(size), layout.size(), human_size(end));
-  // Those of the last eviction tell an older copy of the file.
+  // The buckets of the last eviction reveal an older copy of the file.
   std::set<BucketIndex> newest;
   if (control_.tree_version() > 0)
     for (const BucketIndex bucket :
@@ -133,7 +133,7 @@ Result<std::string> Server::missing_shares(File& file) {
   return std::string();
 }
 
-/// By their first slots.
+/// Whether most of these bucket versions are foreign, judged by their first slots.
 bool Server::most_are_foreign(const std::vector<BucketVersionRef>& bucket_versions) {
   std::vector<Bytes> others;
   for (Party server = 1; server <= params().scheme.servers; ++server)
@@ -192,7 +192,7 @@ void Server::look_after_store() {
     seen_files_.clear();
     return;
   }
-  // Not while somebody copies them: they would be opened half.
+  // Not while they are being copied: they would be opened incomplete.
   const std::string files = store_files();
   if (std::exchange(seen_files_, files) != files) return;
   if (!disk_.exists(directory_ / "control.db")) return;
@@ -207,7 +207,7 @@ Task<void> Server::recover() {
   recovering_ = false;
 }
 
-/// As if the program was started again.
+/// Opens the store as if the program had been restarted.
 Status Server::reopen() {
   sync_ = nullptr;
   bucket_store_ = nullptr;

@@ -19,9 +19,9 @@ namespace {
 
 static_assert(BucketVersion::kTrailer == VolumeParams::kStoredOverhead);
 
-// Beside the cache and the path of an eviction: the program, what its readers hold, and messages.
+// Bytes beside the cache and the path of an eviction: the program, its readers, and messages.
 constexpr std::uint64_t kOwnMemory = 36 << 20;
-constexpr std::uint64_t kBucketMemory = 32;  // of the table of frames
+constexpr std::uint64_t kBucketMemory = 32;  // for each bucket version in the table
 
 Status check(const VolumeDescription& volume, Party self) {
   S3O_TRY(check_params(volume.params));
@@ -56,8 +56,8 @@ void Server::set_cache_bytes(std::size_t bytes) {
   if (bucket_store_) bucket_store_->set_cache_bytes(bytes);
 }
 
-/// The disk may be full; but a limit that was given to the process is a mistake that somebody can
-/// mend now, before anything is asked of the server.
+/// A disk may be full later. But a limit of the process is a mistake that can be mended now, before
+/// the server is used.
 Status Server::check_file_size() const {
   const std::uint64_t needed =
       bucket_store_->bytes_of(control_.bucket_versions_needed(control_.height()));
@@ -82,10 +82,10 @@ Status Server::open_root_buffer() {
   root_buffer_.assign(params().root_buffer_slots(), {});
   for (std::uint16_t slot = 0; slot < root_buffer_.size(); ++slot) {
     auto found = bucket_store_->read_slot(kRootBuffer, slot);
-    // Where the disk cannot read it is as if nothing had been written: the client heals it.
+    // A slot that the disk cannot read counts as never written: the client heals it.
     if (found && *found) keep_in_root_buffer(slot, std::move((*found)->content), (*found)->stamp);
   }
-  // A life before this one may have ended before it synced them.
+  // An earlier process may have ended before it synced them.
   S3O_TRY(bucket_store_->sync());
   for (RootBufferSlot& slot : root_buffer_) slot.durable = slot.stamp;
   return {};
@@ -229,14 +229,15 @@ Result<bool> Server::takes(const VolumeDescription& volume, unsigned height) con
               self_);
 }
 
-/// Of a volume that is there already; its disk may have failed just after it was made.
+/// Opens the files of a volume that exists already; its disk may have failed just after it was
+/// made.
 Result<Bytes> Server::opened(Shares shares) {
   if (ailment_ && (shares == Shares::must_be_there || !lacks_shares_)) return fail(*ailment_);
   if (!bucket_store_) S3O_TRY(open_bucket_versions(shares));
   return done();
 }
 
-/// Whether there is room for a new volume. One that was never opened makes room for it.
+/// Checks that there is room for a new volume. An old one that was never opened makes room for it.
 Status Server::check_room(const VolumeParams& volume) const {
   const std::uint64_t needed = store_bytes(volume, volume.first_height);
   std::error_code none;
@@ -265,8 +266,8 @@ Result<Bytes> Server::create(const CreateRequest& request) {
   return done();
 }
 
-// The session is not open here yet: nothing is asked of what is not there. A server that has lost
-// its shares alone keeps its place, and has them made anew too.
+// The session is not open here yet, so no request meets the missing shares. A server that has lost
+// only its shares keeps its place, and has them repaired too.
 Result<Bytes> Server::reenrol(const ReenrolRequest& request) {
   S3O_ASSIGN(const auto free, takes(request.volume, request.height));
   if (!free) return opened(Shares::may_be_lost);
@@ -283,7 +284,7 @@ Task<Result<Bytes>> Server::layout(LayoutRequest request, Payload&) {
   S3O_CO_TRY(check_tree_version(request.tree_version));
   if (request.most == 0) co_return malformed();
   if (request.most >
-      LayoutRequest::kMost)  // a client of before messages were bounded by the volume
+      LayoutRequest::kMost)  // a client from before messages were bounded by the volume
     co_return fail(Errc::unsupported,
                    "this server tells of {} buckets at a time: repair with a newer s3oramfs",
                    LayoutRequest::kMost);
@@ -331,7 +332,7 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
                      "server {} was used since (epoch {}) by another copy of this vault: use the "
                      "newest one",
                      self_, present.epoch);
-    // Before it ends the session of the newest one. (Who rebuilds a lost state has none to tell.)
+    // Refused before it ends the session of the newest copy. (A rebuild has no state to compare.)
     if (request.tree_version < control_.tree_version() &&
         (request.tree_version > 0 || !request.root.empty()))
       co_return fail(
@@ -346,7 +347,7 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
     early_.clear();
   }
   if (!open_) {
-    // What the former session began must not end in the new one, unknown to it.
+    // Requests of the earlier session must not end in the new one, which does not know them.
     parts_changed_.notify_all();
     if (eviction_) eviction_->cancel({Errc::fenced, "a new session began"});
     while (accesses_ + evictions_ > 0) co_await handler_ended_.wait();
@@ -360,13 +361,14 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
     relayed_.clear();
     distrust_root(request);
   } else if (static_cast<std::int16_t>(request.opening - opening_) > 0) {
-    opening_ = request.opening;  // the client believes in a restart; a late copy changes nothing
+    opening_ = request.opening;  // the client assumes a restart; a late copy changes nothing
   }
   co_return encode(OpenAnswer{control_.tree_version(), control_.prepared()});
 }
 
 void Server::distrust_root(const OpenRequest& request) {
-  // Or the next one, which this server has still to flip to: that leaves the root's writes alone.
+  // Or the next tree version, which this server still has to install: that does not touch the root
+  // buffer.
   if (request.tree_version - control_.tree_version() > 1 || !rule_holds(Rule::root_stamps)) return;
   const WriteNumber first = first_write_number(request.tree_version, params().evict_every);
   for (std::size_t i = 0; i < std::min(request.root.size(), root_buffer_.size()); ++i) {

@@ -82,7 +82,8 @@ std::unique_ptr<Random> MatrixEviction::randomness(std::size_t at, std::uint32_t
   return std::make_unique<Prg>(host_.random.seed(), context.take());
 }
 
-// Protocol 1, steps 2 and 3, for the Z columns of matrix `at`: our product, shared anew.
+// Protocol 1, steps 2 and 3, for the Z columns of matrix `at`: computes our product and shares it
+// again.
 std::vector<Bytes> MatrixEviction::multiply(std::size_t at, std::uint32_t tile,
                                             Random& random) const {
   const std::size_t z = params().bucket_size;

@@ -1,13 +1,13 @@
-// Subroutine 3's matrix products, each made a consistent sharing of degree t again by the secure
-// multiplication protocol (Protocol 1).
+// The matrix evictor: Subroutine 3's matrix products, each turned into a consistent sharing of
+// degree t again by the secure multiplication protocol (Protocol 1).
 #pragma once
 
 #include "serverd/oram/eviction.h"
 
 namespace s3oram {
 
-/// Its frames: the path's buckets at levels 0..height as the next level saw them (level 0: the
-/// root's writes), then the leaf's sibling.
+/// Its buckets, in order: the path's at levels 0..height as the next level saw them (level 0: the
+/// root writes), then the leaf's sibling.
 class MatrixEviction final : public Eviction {
  public:
   /// Errors: bad_request.
@@ -19,7 +19,7 @@ class MatrixEviction final : public Eviction {
   Task<Status> evict_tile(std::uint32_t tile) override;
   BucketBuffers take_results() override;
   Task<Status> step(std::size_t step, std::uint32_t tile);
-  /// What sharing the products of a tile anew takes.
+  /// Returns the randomness that sharing the products of a tile again takes.
   std::unique_ptr<Random> randomness(std::size_t step, std::uint32_t tile);
   std::vector<Bytes> multiply(std::size_t step, std::uint32_t tile, Random& random) const;
   void combine(std::size_t step, std::uint32_t tile, const std::vector<ByteSpan>& shares);

@@ -20,9 +20,9 @@
 
 namespace s3oram {
 
-/// Its frames: the root's stash buckets, then the path's buckets from level 1 on. What lands on the
-/// places of the evicted writes is let go: nobody reads them again. The shares of servers 1 and 2
-/// say it all.
+/// Its buckets, in order: the root's stash buckets, then the path's from level 1 on. Slots that
+/// land on the places of the evicted writes are dropped: nobody reads them again. The shares of
+/// servers 1 and 2 suffice.
 class ShuffleEviction final : public Eviction {
  public:
   /// Errors: bad_request.

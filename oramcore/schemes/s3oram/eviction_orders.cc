@@ -7,7 +7,7 @@
 namespace s3oram {
 namespace {
 
-// All shares of one step lie one behind the other in each server's message.
+// Each server's message holds its shares of all steps, one after another.
 std::vector<Bytes> matrix_orders(const VolumeParams& params, const std::vector<MatrixStep>& steps,
                                  Random& random) {
   const std::size_t z = params.bucket_size;

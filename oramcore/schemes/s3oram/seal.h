@@ -1,12 +1,12 @@
-// Sealing: what a slot holds before it is shared. XChaCha20-Poly1305 over the block, bound to its
-// label (tree/label.h), which lies beside it:
+// Seals a block into the content of a slot, before it is shared: XChaCha20-Poly1305 over the block,
+// bound to its label (protocol/label.h), which lies beside it:
 //
 //   number (8) | version (8) | nonce (24) | ciphertext (block) | tag (16) | leaf and marks (8)
 //
-// Older versions bound it to number and version alone: of such a block the last word says nothing
-// for certain. All that a server can do to that is to add a constant, which it chooses without
-// knowing the leaf: what was uniformly random is so still. Whoever reads labels without opening the
-// blocks (rebuild.h) checks that the leaf lies below the bucket in which the slot is.
+// Older versions bound it only to number and version, so the last word of such a block is not
+// certain. A server can only add a constant to it, without knowing the leaf: a uniformly random
+// leaf stays so. A rebuild, which reads labels without opening the blocks (rebuild.h), checks that
+// the leaf lies below the slot's bucket.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ namespace s3oram {
 /// Not thread-safe.
 class Sealer {
  public:
-  /// Draws 16 random bytes; with a counter of sealings they make nonces that never repeat, not
+  /// Draws 16 random bytes, which with a counter of sealings make nonces that never repeat, not
   /// even in a restored or cloned vault.
   Sealer(const Seed& key, Random& random);
   ~Sealer();
 
-  /// A slot: content.size() + VolumeParams::kSealOverhead bytes.
+  /// Returns a slot of content.size() + VolumeParams::kSealOverhead bytes.
   Bytes seal(const Label& label, ByteSpan content);
   /// Errors: corrupt.
   Result<OpenedBlock> open(ByteSpan slot) const;
