@@ -1,3 +1,4 @@
+// Tries sets of t + 1 shares until one opens.
 #include "oramcore/client/agreement.h"
 
 #include <algorithm>

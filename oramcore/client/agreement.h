@@ -20,8 +20,8 @@ struct Agreement {
   Bytes share_of(Party server) const;
 };
 
-/// The t + 1 servers whose shares together open, and whoever agrees with them: of several choices
-/// the largest. shares[i] is that of servers[i]. Nothing: none open.
+/// Returns t + 1 servers whose shares open together, and all others that agree with them; among
+/// several choices the largest. shares[i] is that of servers[i]. Returns nothing if none open.
 std::optional<Agreement> find_agreement(const ClientScheme& scheme, const VolumeParams& params,
                                         ByteSpan servers, const std::vector<Bytes>& shares);
 

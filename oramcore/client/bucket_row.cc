@@ -1,3 +1,4 @@
+// Encodes and decodes rows of table `buckets`.
 #define XXH_INLINE_ALL
 #include "oramcore/client/bucket_row.h"
 

@@ -1,3 +1,4 @@
+// Keeps the client's state in tables of vault.db.
 #include "oramcore/client/client_state.h"
 
 #include <algorithm>

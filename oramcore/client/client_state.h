@@ -97,8 +97,8 @@ class ClientState {
     std::vector<AccessRecord> access_records;  // from first_write_number() on, in order
     std::vector<Session> sessions;             // ascending by epoch
     BlockId maintained = 0;  // the blocks before it were read and written back last (maintenance)
-    // By root slot, of any view: the access that wrote it last, 0 if that may be under way, nothing
-    // if there was none.
+    // By root slot, in any tree version: the access that wrote it last; 0 if that may be under way,
+    // empty if there was none.
     std::vector<std::optional<std::uint64_t>> root;
   };
   /// Loads the state; without `params`, without access records. Leaves out bad rows of positions

@@ -1,3 +1,4 @@
+// The engine's opening and closing, its device, and accesses from start to end.
 #include "oramcore/client/engine.h"
 
 #include <spdlog/spdlog.h>
@@ -12,7 +13,7 @@ namespace s3oram {
 namespace {
 
 constexpr Duration kStatusPatience = std::chrono::seconds(1);
-constexpr Duration kUplinkQueue = std::chrono::milliseconds(500);  // at least
+constexpr Duration kUplinkQueue = std::chrono::milliseconds(500);  // the least limit
 constexpr Duration kLeastPace = std::chrono::milliseconds(1), kMostPace = std::chrono::seconds(1);
 constexpr std::size_t kMostToldOf = 20;            // damaged rows, in the log
 constexpr std::size_t kMostKeptBytes = 256 << 20;  // of blocks that are read without being written
@@ -53,7 +54,7 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   mapped_ = positions_.blocks();
   for (const BlockId block : loaded->unreadable) {
     unreadable_[block] = false;
-    // The number may come to stand for another block.
+    // The file system may use this number for another block.
     if (positions_.get(block).kind == Position::Kind::unmapped) mark_readable(block);
   }
 
@@ -423,7 +424,8 @@ Task<void> Engine::read_only(Request request) {
   }
 }
 
-/// Once what the caller sends now is on its way: servers must not see how long readers take.
+/// Delivers the content after the messages that the caller sends now: servers must not see how long
+/// readers take.
 Task<void> Engine::deliver(std::function<void(Result<Bytes>)> read, Bytes content) {
   co_await asio::post(environment_.executor, asio::use_awaitable);
   read(std::move(content));
@@ -433,7 +435,7 @@ Task<void> Engine::deliver(std::function<void(Result<Bytes>)> read, Bytes conten
 // (Rule::access_records). Their root slots are written anew, by newer accesses, before a retrieval
 // covers them (Rule::recovery_first).
 Task<Status> Engine::finish_accesses(std::vector<AccessRecord> access_records) {
-  evicting_ = true;  // not now
+  evicting_ = true;  // no eviction may begin now
   eviction_begun_ = environment_.clock.now();
   if (!rule_holds(Rule::recovery_first)) {
     tree_.written += access_records.size();
@@ -497,7 +499,7 @@ Task<Result<WriteNumber>> Engine::reserve_write_number() {
   }
 }
 
-/// The path to ask for: that of the block, or any.
+/// Returns the path to ask for: that of the block, or a random one.
 Leaf Engine::leaf_of(BlockId block) {
   const Position position = positions_.get(block);
   return position.kind == Position::Kind::tree ? position.leaf : random_leaf(environment_.random);

@@ -25,7 +25,7 @@
 
 namespace s3oram {
 
-/// Everything that an engine does not own. All must outlive it.
+/// What an engine uses and does not own. All of it must outlive the engine.
 struct ClientEnvironment {
   Executor executor;  // the engine's own: one thread
   Executor database;  // one thread, for SQLite
@@ -70,9 +70,9 @@ class Engine final : public BlockDevice {
          std::unique_ptr<ClientScheme> scheme, ClientState state);
   ~Engine() override;
 
-  /// Loads the state, raises the epoch, opens the session with every server and finishes what was
-  /// under way. On the executor, as are the two below. Without evictions it does not go far: who
-  /// only wants to look at what is there moves nothing of it.
+  /// Loads the state, raises the epoch, opens the session with every server and finishes accesses
+  /// that a crash cut short. Must run on the executor, like the next two. Without evictions the
+  /// engine moves nothing, for a caller who only looks at the volume; the root then soon is full.
   enum class Evictions { as_due, none };
   Task<Status> open(Duration patience, Evictions evictions = Evictions::as_due);
   /// Commits everything acknowledged (unless told not to), stops, and waits until all coroutines
@@ -140,8 +140,8 @@ class Engine final : public BlockDevice {
   Task<void> read_only(Request request);
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Bytes content);
   Task<Status> finish_accesses(std::vector<AccessRecord> access_records);
-  /// Asks for something that is done already, so that a server that was restarted, or is another
-  /// client's by now, is known although nobody accesses anything.
+  /// Asks a server for something that is done already, to find out without an access that it was
+  /// restarted or now belongs to another client.
   Task<void> probe(Party server);
   Task<Status> compare_with_servers(ClientState::Loaded& loaded, Duration patience);
   void forget(BlockId block);
@@ -292,17 +292,17 @@ class Engine final : public BlockDevice {
   WriteNumber next_write_number_ = 0;              // to be reserved
   std::vector<RootWrite> root_;                    // by root slot
   std::size_t uploads_ = 0;                        // root writes under way
-  Duration upload_each_{};                         // the last one's time, by how many shared it
+  Duration upload_each_{};                         // the last one's time over how many shared it
   Duration last_retrieval_{};                      // how long it took
   std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
   bool may_evict_ = true, evicting_ = false;
   std::optional<Error> evictions_stopped_;    // why none is begun any more
-  std::optional<EvictionId> attempt_;         // sent to servers, and not yet decided for good
-  Event write_numbers_changed_;               // a turn was acknowledged, or a view began or ended
+  std::optional<EvictionId> attempt_;         // sent to servers, and not yet durably decided
+  Event write_numbers_changed_;               // a write was acknowledged, or a tree version changed
   std::vector<AccessRecord> access_records_;  // by root slot
   BlockId maintained_ = 0;                    // blocks before it were read and written back last
-  // Blocks that could not be read when they were last asked for; whether that was since opening:
-  // those are not asked for again before they are written.
+  // Blocks whose last read failed, and whether that was since the opening: those are not read again
+  // before they are written.
   std::map<BlockId, bool> unreadable_;
   bool healing_ = false;
   std::size_t waiting_for_healing_ = 0;

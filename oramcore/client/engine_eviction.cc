@@ -275,7 +275,8 @@ Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id,
     outcome =
         fail(refuses ? unchecked(server, answer.error())
                      : Error{code, fmt::format("server {}: {}", server, answer.error().message)});
-  // The others may be waiting for what this one will never send: the attempt ends everywhere.
+  // Others may be waiting for messages that this server will never send: end the attempt
+  // everywhere.
   co_return co_await discard_attempt(id);
 }
 

@@ -1,4 +1,5 @@
-// Retrievals (Subroutine 1): one slot of a path, from all servers, in the view that they all hold.
+// Retrievals (Subroutine 1): get one slot of a path from all servers, in a tree version that they
+// all hold.
 #include <spdlog/spdlog.h>
 
 #include "oramcore/base/rules.h"
@@ -89,7 +90,7 @@ Task<Engine::Judgement> Engine::judge(BlockId block, const PathAnswer* answer) {
   co_return judged;
 }
 
-/// Whether a retrieval of that path brings the block.
+/// Whether a retrieval of that path finds the block.
 bool Engine::is_found_by(Leaf leaf, BlockId block) const {
   const Position position = positions_.get(block);
   return position.kind == Position::Kind::stash ||
@@ -106,8 +107,8 @@ Position Engine::position_read(BlockId block) const {
   return position;
 }
 
-/// The block's slot on the path, or zeros, in whichever view it can be read. Damaged slots on the
-/// path are healed first.
+/// Returns the block's slot on the path, or zeros, in whichever tree version can be read. Heals
+/// damaged slots on the path first.
 Task<Result<Engine::PathAnswer>> Engine::inner_product(WriteNumber write_number, BlockId block,
                                                        Leaf leaf) {
   std::uint64_t before = so_far_.total() + so_far_.lost;
@@ -127,9 +128,9 @@ Task<Result<Engine::PathAnswer>> Engine::inner_product(WriteNumber write_number,
     if (found && contents == contents_changed_ && zeroing_ == 0)
       co_return PathAnswer{std::move(*found), on_path};
     if (dead_) co_return fail(*dead_);
-    if (found) continue;  // some servers may have had former shares
+    if (found) continue;  // some servers may have used old shares
     if (found.error().code == Errc::former_view) {
-      // A server that was restarted holds the newest view alone.
+      // A server that was restarted holds only the newest tree version.
       while (!dead_ && reading_.tree_version != tree_.tree_version)
         co_await write_numbers_changed_.wait();
       if (reading_.tree_version == tree_version.tree_version) die(found.error());
@@ -192,7 +193,7 @@ Task<Status> Engine::read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress
   co_return Status{};
 }
 
-/// Until it may have passed. Errors: it will not.
+/// Waits until an error may have passed. Returns it if it will not.
 Task<Status> Engine::wait_after(Error error) {
   if (dead_) co_return fail(*dead_);
   if (!Servers::may_pass(error.code)) co_return fail(std::move(error));
@@ -237,8 +238,8 @@ Task<Result<Bytes>> Engine::ask_for_shares(RetrieveRequest request, std::size_t 
   co_return recover(quorum_points(params_.scheme), shares);
 }
 
-/// What has come from whom; an error where nothing has. The adder's answer is the whole: the others
-/// only say that they have done their part.
+/// The answers of one attempt by server; an error where there is none. The aggregator's answer is
+/// the sum: the others only say that they have done their part.
 struct Engine::SumAttempt {
   explicit SumAttempt(std::size_t workers) : unanswered(workers) {
     while (answers.size() < workers) answers.push_back(fail(Errc::failed, "no answer yet"));
@@ -258,8 +259,8 @@ Bytes Engine::workers_of(std::uint64_t request_id) const {
   return workers;
 }
 
-/// One block down: t servers get their share of the query as a seed, and the servers add up their
-/// masked products. Each attempt is made of fresh seeds.
+/// Gets one block down: t servers get their share of the query as a seed, and the servers add up
+/// their masked products. Each attempt has fresh seeds.
 Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slots,
                                         std::size_t index) {
   const auto queries = scheme_->queries(request.write_number, slots, index);
@@ -293,7 +294,7 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
   co_return masks;
 }
 
-/// Whatever goes wrong at one server ends the attempt at the adder, who would wait for it.
+/// Any failure at one server ends the attempt at the aggregator, which would wait for it.
 Task<void> Engine::ask_for_masked_share(Party server, std::size_t nth, Bytes message,
                                         SumOrder order, std::shared_ptr<SumAttempt> attempt) {
   auto answer = co_await servers_.ask_once(server, RetrieveRequest::kType, std::move(message),

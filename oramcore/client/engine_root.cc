@@ -1,4 +1,4 @@
-// Root writes (Protocol 2): a block's shares go to the root slot of its turn.
+// Root writes (Protocol 2): send a block's shares to the root slot of its write number.
 #include <algorithm>
 
 #include "oramcore/base/rules.h"

@@ -1,3 +1,4 @@
+// Records and compares the owner of a vault.db.
 #include "oramcore/client/owner.h"
 
 #include <sodium.h>

@@ -1,3 +1,4 @@
+// Keeps positions packed, and the blocks of each bucket.
 #include "oramcore/client/position_map.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Takes a volume over, mends its root buffer, and scans all labels.
 #include "oramcore/client/rebuild.h"
 
 #include <spdlog/spdlog.h>
@@ -43,7 +44,7 @@ Task<Result<Rebuilt>> Rebuild::run(Duration patience,
                                    std::function<void(const std::string&)> progress) {
   progress_ = std::move(progress);
   S3O_CO_TRY(co_await take_over(patience));
-  // Nobody but us changes anything from here on.
+  // From here on only we change anything.
   S3O_CO_ASSIGN(const auto stand, co_await servers_.survey(patience));
   if (former_ && used_since_former(stand)) former_.reset();
   S3O_CO_TRY(co_await agree_on_tree_version(stand, patience));
@@ -65,9 +66,9 @@ Task<Result<Rebuilt>> Rebuild::run(Duration patience,
   co_return rebuilt;
 }
 
-// Every server's present session is known and replaced, so that nothing of the lost client's, or of
-// a rebuild that was cut short, is done any more, whatever is still on its way. Only then is it
-// decided which view it is: a commit of the lost client that came in between would divide them.
+// Learns and replaces every server's present session, so that messages of the lost client, or of a
+// rebuild that was cut short, do nothing any more, even those still on their way. Only then is the
+// tree version decided: a commit of the lost client in between would divide the servers.
 Task<Status> Rebuild::take_over(Duration patience) {
   S3O_CO_ASSIGN(const auto before, co_await servers_.survey(patience));
   std::vector<Session> known;
@@ -84,7 +85,7 @@ Task<Status> Rebuild::take_over(Duration patience) {
   };
   if (former_ && (said_by_enough(before, of_another) || used_since_former(before))) former_.reset();
   if (former_) {
-    // Perhaps the servers have never heard of the former state's last session.
+    // The servers may never have heard of the earlier state's last session.
     session_.epoch = std::max(session_.epoch, former_->loaded.sessions.back().epoch + 1);
     S3O_CO_TRY(former_->state.add_session(session_));
   }
@@ -98,10 +99,10 @@ Task<Status> Rebuild::take_over(Duration patience) {
                                    std::move(reconcile), patience);
 }
 
-/// Above those of all servers. One that is far above what t + 1 of them have is made up, and would
-/// use the numbers up for all.
+/// Returns an epoch above those of all servers. An epoch far above what t + 1 of them have is made
+/// up, and would use up the numbers for all.
 Result<std::uint64_t> Rebuild::next_epoch(const std::vector<SurveyAnswer>& stand) const {
-  constexpr std::uint64_t kApart = 1 << 16;  // openings that reached some of the servers alone
+  constexpr std::uint64_t kApart = 1 << 16;  // openings that reached only some of the servers
   std::vector<std::uint64_t> epochs;
   for (const SurveyAnswer& each : stand) epochs.push_back(each.session.epoch);
   auto sorted = epochs;
@@ -148,10 +149,11 @@ bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
   return said_by_enough(stand, has_other_slots) || wrote_since(stand, former, params_);
 }
 
-// The newest view of all. A server that is one behind must have that eviction prepared: it was
-// decided, or nobody would have gone on. Of an eviction that is prepared at all servers, and with
-// which none has gone on, it is not known whether it was decided: the view before it is whole in
-// either case, and the former state, if there is one, says which it is.
+// Returns the newest tree version of all servers. A server that is one version behind must have
+// that eviction prepared: it was decided, or no server would have gone on. If an eviction is
+// prepared at all servers and none has gone on, it is not known whether it was decided. The tree
+// before it is whole in either case, and the earlier state, if there is one, says which version
+// counts.
 TreeState Rebuild::newest(const std::vector<SurveyAnswer>& stand,
                           std::uint64_t tree_version) const {
   TreeState tree;
@@ -186,7 +188,7 @@ Task<Status> Rebuild::agree_on_tree_version(const std::vector<SurveyAnswer>& sta
     if (!what) continue;
     S3O_CO_TRY(co_await servers_.ask(server, what->type, what->message(session_.epoch)));
   }
-  // In one view the tree has one height. (What newest() takes is what a single server says.)
+  // A tree version has one height. (newest() takes the word of a single server.)
   S3O_CO_ASSIGN(const auto now, co_await servers_.survey(patience));
   for (Party server = 1; server <= servers_.count(); ++server) {
     const SurveyAnswer& each = now[server - 1u];
@@ -213,10 +215,11 @@ Task<Status> Rebuild::mend_root(const std::vector<SurveyAnswer>& stand) {
   co_return Status{};
 }
 
-// All slots count as written from now on, so they must be whole: with the newest write that t + 1
-// servers have and that opens, of which the others get their shares. What fewer say they have was
-// never acknowledged, or is a lie; what it overwrote had been evicted, so a copy of that does no
-// harm. If there is none, the slot gets zeros, by a write that is newer than any before.
+// All slots count as written from now on, so they must be whole. A slot keeps the newest write that
+// t + 1 servers have and that opens; the others get their shares of it. A write that fewer servers
+// report was never acknowledged, or is a lie; the write that it replaced had been evicted, so a
+// copy of that does no harm. If there is no such write, the slot gets zeros, as a newer write than
+// any.
 Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand) {
   const SlotAddress at{kRoot, slot};
   std::set<std::uint64_t, std::greater<>> stamps;
@@ -268,7 +271,7 @@ Task<Status> Rebuild::scan_bucket(BucketIndex bucket) {
   if (scheme_->head_size() > 0) co_return co_await scan_heads(bucket);
   auto answers =
       co_await for_all(servers_.count(), [&](Party server) { return labels(server, bucket); });
-  // What a server does not name is zero there.
+  // A slot that a server does not name is zero there.
   std::map<std::uint16_t, std::vector<LabelShare>> slots;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i]) co_return fail(answers[i].error());
@@ -300,7 +303,7 @@ Task<Result<std::vector<LabelShare>>> Rebuild::labels(Party server, BucketIndex 
   co_return std::move(read->slots);
 }
 
-/// The label in the slot, if enough servers agree on it. If one does not, its share is mended.
+/// Returns the label in the slot, if enough servers agree on it, and mends the share of any other.
 Task<Result<std::optional<Label>>> Rebuild::judge(SlotAddress at,
                                                   const std::vector<LabelShare>& shares) {
   Bytes servers;
@@ -383,8 +386,9 @@ Task<Result<std::optional<Label>>> Rebuild::judge_heads(SlotAddress at,
   co_return std::optional(agreed->label);
 }
 
-/// Of a block's copies the newest counts. Equal ones are the same content, of which an eviction or
-/// a growth of the tree has left one behind: the one that lies on the way to its leaf is meant.
+/// Takes a copy of a block: the newest one counts. Equally new copies have the same content; one of
+/// them was left behind by an eviction or a growth of the tree, and the one on the path to its leaf
+/// counts.
 void Rebuild::found(const Label& label, SlotAddress at) {
   if (!label.holds_block()) return;
   const auto most = static_cast<std::uint64_t>(most_blocks(tree_->height, params_));
@@ -455,7 +459,7 @@ Task<Status> Rebuild::write(SlotAddress at, std::uint64_t access, Party server, 
   co_return Status{};
 }
 
-/// Gives the slot's share to the servers that have another one, or none.
+/// Gives their share to the servers that have another one, or none.
 Task<Status> Rebuild::mend(SlotAddress at, std::uint64_t access, const Agreement& agreed) {
   for (Party server = 1; server <= servers_.count(); ++server) {
     if (agreed.holds(server)) continue;

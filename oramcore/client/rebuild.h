@@ -64,7 +64,7 @@ class Rebuild {
   Result<std::uint64_t> next_epoch(const std::vector<SurveyAnswer>& stand) const;
   Task<Status> agree_on_tree_version(const std::vector<SurveyAnswer>& stand, Duration patience);
   TreeState newest(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
-  /// Every server has prepared what the former state has decided, and nobody has gone on.
+  /// Whether every server has prepared what the earlier state decided, and none has gone on.
   bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
   /// Whether so many servers say it that one of them is honest.
   bool said_by_enough(const std::vector<SurveyAnswer>& stand,

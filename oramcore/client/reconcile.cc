@@ -1,3 +1,4 @@
+// Compares where servers stand with the client's state.
 #include "oramcore/client/reconcile.h"
 
 #include <algorithm>

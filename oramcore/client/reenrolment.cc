@@ -1,3 +1,4 @@
+// Brings servers with lost stores back into a volume.
 #include "oramcore/client/reenrolment.h"
 
 #include <algorithm>

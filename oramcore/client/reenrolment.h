@@ -21,7 +21,7 @@ class Reenrolment {
               const VolumeParams& params, ClientState& state,
               std::uint32_t part = LayoutRequest::kMost);
 
-  /// Whether the others know enough. Errors: damaged_vault.
+  /// Checks that enough servers are left. Errors: damaged_vault.
   static Status check_enough(const VolumeParams& params, std::size_t lost);
 
   /// Re-enrols the servers `lost`, which hold no volume. The others, at least t + 1, have the

@@ -1,3 +1,4 @@
+// Asks servers, opens sessions again, and keeps account of their troubles.
 #include "oramcore/client/servers.h"
 
 #include <spdlog/spdlog.h>

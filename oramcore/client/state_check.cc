@@ -1,3 +1,4 @@
+// Reads the client's tables, and judges each row.
 #include "oramcore/client/state_check.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Computes the bounds of buckets and of the stash part.
 #include "oramcore/protocol/bounds.h"
 
 #include <algorithm>

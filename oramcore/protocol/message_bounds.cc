@@ -1,5 +1,4 @@
-// How large the messages of a volume can be: the most that any message of messages.h and
-// repair_messages.h takes.
+// Computes the size of the largest message of messages.h and repair_messages.h.
 #include "oramcore/protocol/message_bounds.h"
 
 #include <algorithm>

@@ -66,7 +66,7 @@ constexpr QuestionType question_of(MessageType type) {
       type == MessageType::subshare || type == MessageType::store_rows ||
       type == MessageType::fetch_rows)
     question.kind = MessageKind::bulk_question;
-  // Status is asked for by people, who do not wait for as long as bulk data may take.
+  // People ask for the status, and do not wait as long as bulk data may take.
   if (type == MessageType::traffic) question.waits_in_line = false;
   return question;
 }
@@ -112,7 +112,7 @@ struct VolumeDescription {
   }
 };
 
-/// A question that is its type alone.
+/// A question without a body.
 template <MessageType type>
 struct BareRequest {
   static constexpr auto kType = type;
@@ -274,11 +274,12 @@ struct WithdrawRequest {
   }
 };
 
-/// Protocol 2, step 10: a share into the root slot of `turn`, which must have one in the present
-/// view. `access` is the access's number; a slot accepts only a strictly newer one, or the same
-/// again. The share is given, or computed from parts (sharing/seeded.h), of which one is not
-/// random: one server is sent it and relays it to `relay_to`, who knows its digest. Answered once
-/// durable, by a server that relays once it is durable there too. In a mirror the one part is the
+/// WriteRoot (Protocol 2, step 10): writes a share into the root slot of `write_number`, which must
+/// have one in the present tree version. `access` is the access's number: a slot accepts only a
+/// strictly newer one, or the same again. The share is given, or computed from parts
+/// (sharing/seeded.h), of which one is not random: one server is sent it and relays it to
+/// `relay_to`, which knows its digest. Answered once durable; a server that relays also waits until
+/// it is durable there. In a mirror the one part is the
 /// sealed block, and its number the receiver; empty parts name the servers to relay it to.
 struct SharePart {
   std::uint8_t number = 0;       // 1 to 3
@@ -418,8 +419,8 @@ struct CertifyAnswer {
   }
 };
 
-/// Commit flips the prepared versions into view e + 1; discard drops them; release lets the
-/// versions of view e go. All can be repeated.
+/// Commit installs the prepared versions as tree version e + 1; Discard drops them; Release frees
+/// the versions of tree version e. All can be repeated.
 template <MessageType type>
 struct EvictionRequest {
   static constexpr auto kType = type;

@@ -1,3 +1,4 @@
+// Checks and compares the numbers of a volume.
 #include "oramcore/protocol/params.h"
 
 #include "oramcore/oram/geometry.h"

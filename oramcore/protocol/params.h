@@ -24,13 +24,13 @@ enum class Evictor : std::uint8_t {
   polynomial = 3,
 };
 
-/// What shares and masks are made of.
+/// How shares and masks are made.
 enum class Privacy : std::uint8_t {
   information_theoretic = 0,  // all of them sent, as in the paper
   computational = 1,          // seeds are sent where they can stand for them
 };
 
-/// As people write them.
+/// Their names in text.
 /// What is asked of servers, any t of which may be curious in either case.
 enum class Security : std::uint8_t {
   honest_but_curious = 0,  // they follow the protocol
@@ -59,7 +59,7 @@ enum class SchemeKind : std::uint8_t { s3oram, mirror, ring };
 inline constexpr std::pair<std::string_view, SchemeKind> kSchemes[] = {
     {"s3oram", SchemeKind::s3oram}, {"mirror", SchemeKind::mirror}};
 
-// What check_params() takes at most; the client and the servers rely on it.
+// Limits that check_params() enforces; the client and the servers rely on them.
 inline constexpr std::uint32_t kLeastBlockSize = 512, kMostBlockSize = 4 << 20;
 inline constexpr unsigned kMostBucketSize = 1024, kMostEvictEvery = 4096;
 // And of ring.
@@ -73,7 +73,7 @@ struct VolumeParams {
   std::uint16_t bucket_size = 0;  // Z, slots of a bucket
   std::uint16_t evict_every = 0;  // A, accesses between two evictions
   Evictor evictor = Evictor::matrix;
-  std::uint16_t stash_slots = 0;  // of the root, beside those for new writes: whole buckets
+  std::uint16_t stash_slots = 0;  // in the root, beside the root buffer: whole buckets
   Privacy privacy = Privacy::information_theoretic;
   std::uint8_t first_height = 1;  // H of the new tree
   std::uint8_t top_levels = 0;    // k, levels of the tree that lie at the client (ring)
@@ -132,7 +132,7 @@ struct VolumeParams {
   unsigned stash_buckets() const { return stash_slots / bucket_size; }
 };
 
-/// Whether a volume with these numbers can exist; the message (usage) names the number.
+/// Checks that a volume with these numbers can exist. Errors: usage (names the number).
 Status check_params(const VolumeParams& params);
 
 /// The first of the numbers fixed at init that is another one than in `right`, with both, by its

@@ -1,3 +1,4 @@
+// Draws, inverts and composes permutations.
 #include "oramcore/protocol/permutation.h"
 
 #include <numeric>

@@ -1,3 +1,4 @@
+// Plans triplet evictions.
 #include "oramcore/protocol/plan.h"
 
 namespace s3oram {

@@ -1,13 +1,13 @@
-// The messages by which what a server or the client has lost is found and had again: damaged slots,
-// a server's whole store, the client's database. As those of messages.h otherwise.
+// The messages by which losses are found and repaired: damaged slots, a server's whole store, the
+// client's database. The rules of messages.h apply.
 #pragma once
 
 #include "oramcore/protocol/messages.h"
 
 namespace s3oram {
 
-/// Damage: the slots of the present view, `view`, that the server found lost or damaged when it was
-/// asked for something else. Of the root's writes those before turn `written` count.
+/// Damage: the slots of the present tree version, `tree_version`, that the server found lost or
+/// damaged while it worked on other requests. Of the root writes those before `written` count.
 struct DamageRequest {
   static constexpr auto kType = MessageType::damage;
   std::uint64_t epoch = 0;
@@ -107,8 +107,8 @@ struct HeadsAnswer {
   }
 };
 
-/// Digests: those (ShareDigest, by the seed) of the server's shares in the slots of a bucket of the
-/// present view that are not zero. The root's are as those of Labels.
+/// Digests: the digests (ShareDigest, by the seed) of the server's shares in the slots of a bucket
+/// of the present tree version that are not zero. Of the root as in Labels.
 struct DigestsRequest {
   static constexpr auto kType = MessageType::digests;
   std::uint64_t epoch = 0;

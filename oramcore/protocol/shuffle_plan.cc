@@ -1,3 +1,4 @@
+// Plans shuffle evictions.
 #include <algorithm>
 
 #include "oramcore/protocol/plan.h"

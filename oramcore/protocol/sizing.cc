@@ -1,3 +1,4 @@
+// Chooses a volume's numbers by their cost, and explains the choice.
 #include "oramcore/protocol/sizing.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Works off the tiles of an eviction, and exchanges subshares.
 #include "serverd/oram/eviction.h"
 
 #include <algorithm>
@@ -116,7 +117,7 @@ Task<Result<ByteSpan>> Eviction::await(Party from, std::size_t step, std::uint32
 
 void Eviction::receive(Party from, const SubshareRequest& subshare, Payload owner) {
   if (subshare.step >= steps_ || subshare.tile >= tiles_ || from > params().scheme.servers) return;
-  if (subshare.share.size() > largest_share_)  // so that what waits here is bounded
+  if (subshare.share.size() > largest_share_)  // bounds the memory of subshares that wait
     return cancel({Errc::corrupt, fmt::format("server {} sent too large a subshare", from)});
   const ByteSpan share = subshare.share;  // stays valid: moving a vector keeps its bytes in place
   inbox_.try_emplace({subshare.step, subshare.tile, from}, Subshare{std::move(owner), share});

@@ -85,7 +85,7 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
  public:
   virtual ~Eviction() = default;
 
-  /// Whether this server's shares of the path matter; otherwise the path may start from anything.
+  /// Whether this server's shares of the path are used; otherwise the path may hold anything.
   virtual bool reads_path() const = 0;
 
   /// Sets the present content: the writes that are evicted, and the root's stash buckets, the
@@ -96,14 +96,14 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
     path_ = std::move(path);
   }
 
-  /// The new content; which frame is what bucket, the evictor says. Called once.
+  /// Runs the eviction and returns the new content, in the evictor's order of buckets. Called once.
   Task<Result<BucketBuffers>> run();
 
   /// What the client checks the others' messages by, once run() has ended well; empty if it does
   /// not want to.
   virtual Bytes report() const { return {}; }
 
-  /// A subshare has come in. Harmless if it came before.
+  /// Takes a subshare. It may come twice.
   void receive(Party from, const SubshareRequest& subshare, Payload owner);
 
   /// Makes run() end with an error soon.

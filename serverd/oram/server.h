@@ -163,13 +163,14 @@ class Server final : public ShareServer {
   AccessLoad load() const;
   Task<Result<Bytes>> retrieve(RetrieveRequest request, Payload&);
   Task<Result<Bytes>> add_up(std::uint64_t epoch, SumOrder order, Bytes product);
-  /// Adds to `sum` what these servers send for the ticket, but not what this one would.
-  /// `count` of them, of those that come first.
+  /// Adds to `sum` the masked shares of these servers for the request id, without this server's
+  /// own. `count` of them, of those that come first.
   Task<Status> add_masked_shares(std::uint64_t epoch, std::uint64_t request_id, Bytes from,
                                  std::size_t count, MutableByteSpan sum);
-  /// An addend is sent at most once. Nothing: it may be now; else what is to be answered.
+  /// Begins to send a masked share, which may be sent only once. Returns nothing if it may be sent
+  /// now, and otherwise the answer.
   std::optional<Result<Bytes>> begin_masked_share(std::uint64_t request_id);
-  /// It has arrived. The answer.
+  /// Records that it has arrived, and returns the answer.
   Bytes end_masked_share(std::uint64_t request_id);
   Task<Status> send_masked_share(Party to, std::uint64_t epoch, std::uint64_t request_id,
                                  Bytes masked_share);
@@ -182,8 +183,8 @@ class Server final : public ShareServer {
   Task<Status> write_to_root_buffer(std::uint16_t slot, std::uint64_t access);
   Task<Status> relay_part(const WriteRootRequest& request);
   Task<Status> relay_to(Party receiver, RelayRequest relayed);
-  /// The share that the request gives, or the one of its parts, once they are there. Nothing: it
-  /// was written meanwhile.
+  /// Returns the share that the request gives, or the one made of its parts once they have come;
+  /// nothing if it was written meanwhile.
   Task<Result<std::optional<Bytes>>> share_of(const WriteRootRequest& request);
   Task<Result<Bytes>> relay(Party from, Payload& request);
   Status check_write_number(WriteNumber write_number, std::uint64_t access) const;
@@ -231,7 +232,7 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> heads(HeadsRequest request, Payload&);
   /// Called with a slot and the share in it; without a share if that is damaged or lost.
   using SlotVisitor = std::function<void(std::uint16_t slot, std::optional<ByteSpan> share)>;
-  /// The slots of the bucket that are not zero, ascending.
+  /// Visits the slots of the bucket that are not zero, ascending.
   Task<Status> visit_slots(std::uint64_t tree_version, BucketIndex bucket, SlotVisitor visit);
   Status visit_bucket_version(BucketIndex bucket, BucketVersionRef ref, const SlotVisitor& visit);
 
@@ -266,7 +267,8 @@ class Server final : public ShareServer {
   Result<Bytes> subshare(Party from, Payload& request);
   void forget_early(const EvictionId& id);
   Bytes prepared_answer(const EvictionId& id) const;
-  /// Frames out of use would stay in the cache: those of the tree's top are the last to go.
+  /// Drops bucket versions out of use from the cache, where those of the tree's top would stay
+  /// long.
   void forget_freed() {
     for (const BucketVersionNumber bucket_version : control_.take_freed())
       bucket_store_->forget(bucket_version);
@@ -282,9 +284,9 @@ class Server final : public ShareServer {
   void record_versions(const NewVersions& made);
   void record_upkeep(AccessLog::Operation operation, const RecordedSlots& slots);
 
-  /// For another server, on behalf of a client who waits and has other ways.
+  /// How long to wait for another server on behalf of a client that has other ways.
   static constexpr Duration kPeerPatience = std::chrono::seconds(10);
-  /// Addends, or relayed parts, of other servers that nobody here has asked for yet.
+  /// Limits of the masked shares and relayed parts of other servers that no request here wants yet.
   static constexpr std::size_t kMostUnderWay = 4096, kBytesUnderWay = 128 << 20;
   std::size_t most_under_way() const {
     const std::size_t fitting = kBytesUnderWay / params().slot_size();
@@ -312,7 +314,7 @@ class Server final : public ShareServer {
   std::unique_ptr<BucketStore> bucket_store_;
   std::unique_ptr<GroupSync> sync_;
   std::optional<Error> ailment_;  // why this server cannot carry on
-  bool lacks_shares_ = false;     // that is it: they can be made anew
+  bool lacks_shares_ = false;     // the reason is that its shares are gone; they can be repaired
   bool recovering_ = false;
   std::string seen_files_;     // store_files() at the last check
   bool open_ = false;          // a session was opened since this process started
@@ -334,21 +336,21 @@ class Server final : public ShareServer {
   std::map<Party, std::vector<std::pair<EvictionId, Payload>>> early_;  // by sender
   std::pair<EvictionId, Bytes> report_;  // Eviction::report() of what was prepared last
 
-  // What other servers have sent for sums and root writes.
+  // Messages of other servers for sums and root writes.
   struct Sum {
-    std::map<Party, Payload> masked_shares;  // AddendRequest
+    std::map<Party, Payload> masked_shares;  // MaskedShareRequest
     bool withdrawn = false;
     bool mended = false;  // this sum has mended a slot
   };
-  std::map<std::uint64_t, Sum> sums_;  // by ticket
+  std::map<std::uint64_t, Sum> sums_;  // by request id
   std::uint64_t oldest_sum_ = 0;
-  std::map<std::uint64_t, bool> masked_shares_;  // tickets of those begun here; has it arrived?
+  std::map<std::uint64_t, bool> masked_shares_;  // by request id: begun here; whether it arrived
   std::map<std::pair<WriteNumber, std::uint64_t>, Payload>
       relayed_;                          // RelayRequest, by turn and access
   std::map<Party, std::size_t> relays_;  // by sender: how many wait for their write
   Event parts_changed_;                  // of the three above, of the ring, or the session ends
 
-  // Handlers under way in a session; of retrievals, by view.
+  // Handlers under way in a session; those of retrievals by tree version.
   std::size_t accesses_ = 0, evictions_ = 0;
   std::map<std::uint64_t, std::size_t> retrievals_;
   Duration last_retrieval_{};          // when it ended

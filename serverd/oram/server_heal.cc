@@ -207,7 +207,7 @@ Task<Result<Bytes>> Server::mend(MendRequest request, Payload&) {
   Bytes share(params().slot_size());
   S3O_CO_TRY(co_await add_masked_shares(request.epoch, request.request_id, request.helpers,
                                         request.helpers.size(), share));
-  sums_[request.request_id] = {.masked_shares = {}, .withdrawn = true};  // if this comes again
+  sums_[request.request_id] = {.masked_shares = {}, .withdrawn = true};  // this may come again
   S3O_CO_TRY(check_tree_version(request.tree_version));
   S3O_CO_TRY(co_await write_healed(request.at, request.access, share));
   if (request.request_id >= oldest_sum_) sums_[request.request_id].mended = true;

@@ -1,3 +1,4 @@
+// Registers and updates a server's metrics.
 #include "serverd/oram/server_metrics.h"
 
 namespace s3oram {

@@ -185,7 +185,7 @@ Task<Result<Bytes>> Server::masked_share(Party from, Payload& payload) {
   S3O_CO_TRY(check_session(request->epoch));
   if (from > params().scheme.servers || request->masked_share.size() != params().slot_size())
     co_return malformed();
-  if (request->request_id < oldest_sum_) co_return done();  // nobody waits for it any more
+  if (request->request_id < oldest_sum_) co_return done();  // no request waits for it any more
   const auto of_sender = std::ranges::count_if(
       sums_, [from](const auto& sum) { return sum.second.masked_shares.contains(from); });
   if (!sums_.contains(request->request_id) &&

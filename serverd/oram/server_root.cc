@@ -75,7 +75,7 @@ Task<Status> Server::relay_part(const WriteRootRequest& request) {
 
 Task<Status> Server::relay_to(Party receiver, RelayRequest relayed) {
   auto answer = co_await rpc_.call(receiver, RelayRequest::kType, encode(relayed), kPeerPatience);
-  // The client hears from that server itself what has gone wrong there.
+  // That server itself tells the client what went wrong there.
   if (!answer) co_return fail(Errc::failed, "relaying: {}", answer.error().message);
   co_return Status{};
 }
@@ -148,7 +148,7 @@ Task<Result<Bytes>> Server::relay(Party from, Payload& payload) {
     co_await parts_changed_.wait();
     wanted = check_write_number(write_number, access);  // not once it is evicted
   }
-  relayed_.erase({write_number, access});  // not taken if the client has sent the whole share
+  relayed_.erase({write_number, access});  // it is left if the client has sent the whole share
   --relays_[from];
   --accesses_;
   handler_ended_.notify_all();

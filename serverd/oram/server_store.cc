@@ -42,7 +42,7 @@ Result<Control> open_control(const std::filesystem::path& store, Disk& disk) {
 
 Status Server::open_bucket_versions(Shares shares) {
   sync_ = nullptr;
-  bucket_store_ = nullptr;  // of a volume before this one
+  bucket_store_ = nullptr;  // that of an earlier volume
   scheme_ = nullptr;
   if (!control_.volume()) return {};
   if (control_.volume()->server != self_)

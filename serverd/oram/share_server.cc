@@ -1,3 +1,4 @@
+// A server's requests, sessions and volume; see server.h for the other parts.
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>

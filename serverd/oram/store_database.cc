@@ -1,3 +1,4 @@
+// Keeps a server's control state in tables of control.db.
 #include "serverd/oram/store_database.h"
 
 #include <algorithm>

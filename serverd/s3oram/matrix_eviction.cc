@@ -1,3 +1,4 @@
+// Multiplies the buckets of a path by shared matrices.
 #include "serverd/s3oram/matrix_eviction.h"
 
 #include <algorithm>

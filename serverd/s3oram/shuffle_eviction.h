@@ -5,7 +5,7 @@
 //   phase 0   1 and 2 permute their shares by pi_1, weighted so that they add up to the content;
 //             1 passes its part on to 2, masked; 3 has the mask
 //   phase 1   2 and 3 permute by pi_2; 2 passes its part on to 3, masked; 1 has the mask
-//   phase 2   3 and 1 permute by pi_3, and each shares its part anew on a line through what 2 has
+//   phase 2   3 and 1 permute by pi_3, and each shares its part again on a line through what 2 has
 //             of it, which is a mask; they exchange their shares
 //
 // 1, 2 and 3 are roles here, which go round from attempt to attempt. If the orders hold keys for

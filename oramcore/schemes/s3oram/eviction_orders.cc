@@ -50,8 +50,8 @@ CheckedShuffleOrders known_to(unsigned role, CheckedShuffleOrders orders) {
   return orders;
 }
 
-// pi = pi_3 after pi_2 after pi_1: pi_1 and pi_3 are random, so pi_2 tells who knows one of them
-// nothing of pi.
+// pi = pi_3 after pi_2 after pi_1. pi_1 and pi_3 are random, so pi_2 says nothing of pi to a server
+// that knows one of them.
 EvictionOrders shuffle_orders(const VolumeParams& params, const Permutation& pi, Random& random,
                               unsigned tries) {
   const Seed first = random.seed(), third = random.seed();
