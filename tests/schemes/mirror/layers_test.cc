@@ -35,7 +35,9 @@ class LayersTest : public testing::Test {
     selection[place_] = 0;
     return test::evicted_rows({row}, selection, keys_, attempt(), workers)[place_];
   }
-  static Label label(std::uint64_t block) { return {.block = block, .version = 5, .leaf = Leaf{9}}; }
+  static Label label(std::uint64_t block) {
+    return {.block = block, .version = 5, .leaf = Leaf{9}};
+  }
 
   Seed key_{1, 2, 3};
   Prg random_{Seed{4}, as_bytes("layers")};
@@ -103,6 +105,23 @@ TEST_F(LayersTest, AChangedEntryOrByteIsRefused) {
     Bytes changed = slot;
     changed[at] ^= 4;
     EXPECT_FALSE(mirror_.open(changed)) << at;
+  }
+}
+
+// Else a server that changes an entry would see, by whether a read fails, how many layers a block
+// has: how old it is.
+TEST_F(LayersTest, NoEntryOfAHeaderMayChange) {
+  const Bytes content(kParams.block_size, 0x42);
+  Bytes slot = mirror_.seal(label(6), content);
+  for (unsigned layers = 0; layers <= kLayers; ++layers) {
+    ASSERT_TRUE(mirror_.open(slot)) << layers;
+    for (const unsigned entry : {0U, 1U, layers, layers + 1, kLayers / 2, kLayers - 1}) {
+      if (entry >= kLayers) continue;
+      Bytes changed = slot;
+      changed[entry * mirror::kEntry + 5] ^= 1;
+      EXPECT_FALSE(mirror_.open(changed)) << layers << " layers, entry " << entry;
+    }
+    slot = evicted(slot);
   }
 }
 

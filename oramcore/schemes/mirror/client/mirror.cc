@@ -121,20 +121,23 @@ Result<OpenedBlock> Mirror::open(ByteSpan slot) const {
 }
 
 std::optional<Label> Mirror::label_of(ByteSpan slot) const {
-  const Bytes inner = peeled(slot);
-  if (is_zero(inner)) return Label{};
-  const auto block = opened(inner);
+  const auto block_at = peeled(slot);
+  if (block_at && is_zero(*block_at)) return Label{};
+  const auto block = opened(block_at);
   return block ? std::optional(block->label) : std::nullopt;
 }
 
-Bytes Mirror::peeled(ByteSpan slot) const {
+std::optional<Bytes> Mirror::peeled(ByteSpan slot) const {
   Bytes inner(slot.begin(), slot.end());
-  layers_.peel(inner, params_.workers());
-  return inner;
+  const bool sound = layers_.peel(inner, params_.workers());
+  inner.erase(inner.begin(), inner.begin() + mirror::kHeader);
+  return sound ? std::optional(std::move(inner)) : std::nullopt;
 }
 
-Result<OpenedBlock> Mirror::opened(ByteSpan inner) const {
-  S3O_ASSIGN(auto opened, sealer_.open(inner.subspan(mirror::kHeader)));
+// As long where the header is not sound: on bytes that cannot open.
+Result<OpenedBlock> Mirror::opened(const std::optional<Bytes>& sealed) const {
+  S3O_ASSIGN(auto opened,
+             sealer_.open(sealed ? *sealed : Bytes(params_.slot_size() - mirror::kHeader)));
   const auto label = read_label(opened.label);
   if (!label) return fail(Errc::corrupt, "the slot has an impossible label");
   return OpenedBlock{*label, std::move(opened.content)};
@@ -143,9 +146,10 @@ Result<OpenedBlock> Mirror::opened(ByteSpan inner) const {
 // A row for which nothing was selected is all masks: zeros, once they are taken off.
 std::optional<Label> Mirror::label_in(ByteSpan head) const {
   if (head.size() != mirror::kHead) return std::nullopt;
-  const Bytes inner = peeled(head);
-  if (is_zero(inner)) return Label{};
-  const auto label = sealer_.open_label(ByteSpan(inner).subspan(mirror::kHeader));
+  const auto inner = peeled(head);
+  if (!inner) return std::nullopt;
+  if (is_zero(*inner)) return Label{};
+  const auto label = sealer_.open_label(*inner);
   return label ? read_label(*label) : std::nullopt;
 }
 

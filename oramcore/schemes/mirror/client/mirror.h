@@ -31,8 +31,8 @@ class Mirror final : public ClientScheme {
 
  private:
   /// Without its layers.
-  Bytes peeled(ByteSpan slot) const;
-  Result<OpenedBlock> opened(ByteSpan inner) const;
+  std::optional<Bytes> peeled(ByteSpan slot) const;
+  Result<OpenedBlock> opened(const std::optional<Bytes>& sealed) const;
 
   const VolumeParams params_;
   Random& random_;

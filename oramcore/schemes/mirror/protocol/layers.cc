@@ -85,14 +85,16 @@ Seed LayerKeys::of(unsigned role, const LayerAttempt& attempt) const {
 
 // First the header alone, which says which layers there are; then all their masks at once over what
 // is behind it. A layer that is not there costs the same, on bytes that nobody looks at.
-void LayerKeys::peel(MutableByteSpan slot, unsigned workers) const {
+bool LayerKeys::peel(MutableByteSpan slot, unsigned workers) const {
   assert(slot.size() >= kHeader);
   const MutableByteSpan header = slot.first(kHeader), body = slot.subspan(kHeader);
   Bytes unused(body.size() + kHeader);
   bool ended = false;
+  unsigned layers = 0;
   for (unsigned layer = 0; layer < kLayers; ++layer) {
     const Entry entry = entry_of(header);
     ended |= entry.attempt == LayerAttempt{};
+    layers += !ended;
     const MutableByteSpan of_header = ended ? MutableByteSpan(unused).first(kHeader) : header;
     const MutableByteSpan of_body = ended ? MutableByteSpan(unused).subspan(kHeader) : body;
     for (unsigned role = 1; role <= workers; ++role) {
@@ -103,6 +105,12 @@ void LayerKeys::peel(MutableByteSpan slot, unsigned workers) const {
     std::memmove(of_header.data(), of_header.data() + kEntry, kHeader - kEntry);
     std::fill_n(of_header.data() + kHeader - kEntry, kEntry, std::uint8_t{0});
   }
+  // Every entry of the slot itself has moved on by as many as there were layers. What follows them
+  // was moved in as zeros, and may have been masked since.
+  std::uint8_t rest = 0;
+  for (unsigned i = 0; i < kHeader; ++i)
+    rest |= static_cast<std::uint8_t>(header[i] * (i / kEntry < kLayers - layers));
+  return rest == 0;
 }
 
 }  // namespace s3oram::mirror

@@ -62,10 +62,12 @@ class LayerKeys {
 
   /// Of the worker with this role, from 1 on.
   Seed of(unsigned role, const LayerAttempt& attempt) const;
-  /// Takes all layers off a slot, or off its first bytes, kHeader at least: what is left has a
-  /// header of zeros, or, if it had more layers than fit into one, makes no sense. Takes the same
-  /// time however many layers there are. Any thread.
-  void peel(MutableByteSpan slot, unsigned workers) const;
+  /// Takes all layers off a slot, or off its first bytes, kHeader at least, and returns whether
+  /// nothing else was in its header. A server that changes a header must not see by what a read
+  /// does how many layers the block has, so what this returns counts as much as the seal of the
+  /// block. A slot with more layers than fit into a header makes no sense. Takes the same time
+  /// however many layers there are. Any thread.
+  bool peel(MutableByteSpan slot, unsigned workers) const;
 
  private:
   Seed key_;
