@@ -21,7 +21,8 @@ Bytes Agreement::share_of(Party server) const {
 }
 
 std::optional<Agreement> find_agreement(const ClientScheme& scheme, const VolumeParams& params,
-                                        ByteSpan servers, const std::vector<Bytes>& shares) {
+                                        ByteSpan servers, const std::vector<Bytes>& shares,
+                                        const std::function<bool(const Label&)>& fits) {
   const std::size_t enough = params.enough();
   std::optional<Agreement> best;
   if (servers.size() < enough) return best;
@@ -35,7 +36,7 @@ std::optional<Agreement> find_agreement(const ClientScheme& scheme, const Volume
       each.shares.push_back(shares[i]);
     }
     const auto label = scheme.label_of(recover(each.servers, tree_versions(each.shares)));
-    if (!label) continue;
+    if (!label || !fits(*label)) continue;
     each.label = *label;
     for (std::size_t i = 0; i < servers.size(); ++i)
       if (!chosen[i] && each.share_of(servers[i]) == shares[i]) each.servers.push_back(servers[i]);

@@ -1,7 +1,9 @@
 // Finds out whose shares of a slot are right if they do not all fit together.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "oramcore/client/scheme.h"
 #include "oramcore/net/transport.h"
@@ -21,8 +23,12 @@ struct Agreement {
 };
 
 /// Returns t + 1 servers whose shares open together, and all others that agree with them; among
-/// several choices the largest. shares[i] is that of servers[i]. Returns nothing if none open.
-std::optional<Agreement> find_agreement(const ClientScheme& scheme, const VolumeParams& params,
-                                        ByteSpan servers, const std::vector<Bytes>& shares);
+/// several choices the largest. shares[i] is that of servers[i]. What opens counts only if its
+/// label `fits`: else a server could have a sound slot replaced by another one that it holds.
+/// Returns nothing if none open.
+std::optional<Agreement> find_agreement(
+    const ClientScheme& scheme, const VolumeParams& params, ByteSpan servers,
+    const std::vector<Bytes>& shares,
+    const std::function<bool(const Label&)>& fits = [](const Label&) { return true; });
 
 }  // namespace s3oram

@@ -246,6 +246,7 @@ class Engine final : public BlockDevice {
   Task<Status> compare_shares(BucketIndex bucket);
   bool is_settled(SlotAddress at) const;
   bool fit_together(const std::vector<Bytes>& digests) const;
+  bool is_resident(const Label& label, SlotAddress at) const;
   Task<Result<std::optional<Bytes>>> settle(SlotAddress at);
 
   // engine_eviction.cc

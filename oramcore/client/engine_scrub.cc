@@ -126,6 +126,14 @@ bool Engine::fit_together(const std::vector<Bytes>& digests) const {
   return true;
 }
 
+/// Whether the slot may hold that: its resident, or anything if it has none.
+bool Engine::is_resident(const Label& label, SlotAddress at) const {
+  for (const Resident& resident : positions_.contents(at.bucket))
+    if (resident.slot == at.slot)
+      return label.block == resident.block && label.version == resident.version;
+  return true;
+}
+
 /// Reads all shares of a slot. Those that do not fit to the t + 1 whose content opens are replaced.
 /// The content; std::nullopt if too few open, or can be read.
 Task<Result<std::optional<Bytes>>> Engine::settle(SlotAddress at) {
@@ -141,7 +149,8 @@ Task<Result<std::optional<Bytes>>> Engine::settle(SlotAddress at) {
   const std::size_t enough = params_.enough();
   if (servers.size() == servers_.count() && fit(enough, servers, shares))
     co_return std::optional(recover(ByteSpan(servers).first(enough), first_of(enough, shares)));
-  const auto agreement = find_agreement(*scheme_, params_, servers, shares);
+  const auto agreement = find_agreement(*scheme_, params_, servers, shares,
+                                        [&](const Label& label) { return is_resident(label, at); });
   if (!agreement) {
     ++so_far_.lost;
     spdlog::error(
