@@ -111,6 +111,7 @@ TEST_P(MirrorTest, ALieInAnEvictionIsCaughtBeforeItIsDecided) {
     cluster_.network.observer = {};
   }
   ASSERT_NO_FATAL_FAILURE(check_contents());
+  ASSERT_OK(cluster_.close_client());
   go_on();
 }
 
@@ -185,6 +186,7 @@ TEST_P(MirrorTest, OneThatIsLeftGivesAllBack) {
   const auto first = buckets_of(1);
   for (Party server = 2; server <= cluster_.servers(); ++server)
     EXPECT_EQ(buckets_of(server), first) << "server " << +server;
+  ASSERT_OK(cluster_.close_client());
   go_on();
 }
 
