@@ -2,6 +2,7 @@
 #include "oramcore/client/agreement.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace s3oram {
 namespace {
@@ -40,7 +41,11 @@ std::optional<Agreement> find_agreement(const ClientScheme& scheme, const Volume
     each.label = *label;
     for (std::size_t i = 0; i < servers.size(); ++i)
       if (!chosen[i] && each.share_of(servers[i]) == shares[i]) each.servers.push_back(servers[i]);
-    if (!best || each.servers.size() > best->servers.size()) best = std::move(each);
+    // Of as many on both sides the newest counts: an older slot that opens can be shown again.
+    const auto rank = [](const Agreement& agreement) {
+      return std::pair(agreement.servers.size(), agreement.label.version);
+    };
+    if (!best || rank(each) > rank(*best)) best = std::move(each);
   } while (std::prev_permutation(chosen.begin(), chosen.end()));
   return best;
 }
