@@ -218,7 +218,8 @@ Task<Status> Rebuild::mend_root(const std::vector<SurveyAnswer>& stand) {
 // All slots count as written from now on, so they must be whole. A slot keeps the newest write that
 // t + 1 servers have and that opens; the others get their shares of it. A write that fewer servers
 // report was never acknowledged, or is a lie; the write that it replaced had been evicted, so a
-// copy of that does no harm. If there is no such write, the slot gets zeros, as a newer write than
+// copy of that does no harm. (In a mirror fewer are believed if what they hold bears the
+// stamp.) If there is no such write, the slot gets zeros, as a newer write than
 // any.
 Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand) {
   const SlotAddress at{kRoot, slot};
@@ -233,7 +234,10 @@ Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<Surve
     stamps_[slot] = stamp;
     if (holders.size() == servers_.count()) co_return Status{};
     S3O_CO_ASSIGN(const auto whole, co_await agree(at, holders));
-    if (whole) co_return co_await mend(at, stamp, *whole);
+    // A stamp that fewer than t + 1 servers report must be the one in what they hold.
+    const bool borne_out = whole && (holders.size() >= many() || whole->label.version == stamp);
+    if (borne_out) co_return co_await mend(at, stamp, *whole);
+    if (holders.size() < many()) continue;
     spdlog::error("slot {} of bucket {} is not what {} servers say was written to it: it is lost",
                   slot, kRoot, holders.size());
     ++damaged_;
