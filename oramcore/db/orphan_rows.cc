@@ -19,7 +19,7 @@ constexpr std::uint8_t kInnerIndex = 2, kInnerTable = 5, kLeafIndex = 10, kLeafT
 using Value = std::variant<std::monostate, std::int64_t, double, std::string, Bytes>;
 using Row = std::vector<Value>;
 
-std::uint64_t big_endian(ByteSpan bytes) {
+std::uint64_t number_of(ByteSpan bytes) {
   std::uint64_t value = 0;
   for (const std::uint8_t byte : bytes) value = value << 8 | byte;
   return value;
@@ -38,7 +38,7 @@ class Reader {
     bytes_ = bytes_.subspan(size);
     return taken;
   }
-  std::uint64_t number(std::size_t size) { return big_endian(take(size)); }
+  std::uint64_t number(std::size_t size) { return number_of(take(size)); }
   /// Reads SQLite's varint: 7 bits a byte, and 8 in the ninth.
   std::uint64_t varint() {
     std::uint64_t value = 0;
@@ -112,17 +112,17 @@ class Trees {
     id_ = database_of(first);
     if (!read(1, first)) return false;
     known_[1] = true;
-    auto trunk = static_cast<std::uint32_t>(big_endian(ByteSpan(first).subspan(32, 4)));
+    auto trunk = static_cast<std::uint32_t>(number_of(ByteSpan(first).subspan(32, 4)));
     for (std::uint32_t count = 0; trunk != 0; ++count) {
       Page page;
       if (count > pages_ || trunk > pages_ || !read(trunk, page)) return false;
       known_[trunk] = true;
-      const std::uint64_t leaves = big_endian(ByteSpan(page).subspan(4, 4));
+      const std::uint64_t leaves = number_of(ByteSpan(page).subspan(4, 4));
       for (std::uint64_t i = 0; i < std::min<std::uint64_t>(leaves, kUsable / 4 - 2); ++i) {
-        const std::uint64_t leaf = big_endian(ByteSpan(page).subspan(8 + 4 * i, 4));
+        const std::uint64_t leaf = number_of(ByteSpan(page).subspan(8 + 4 * i, 4));
         if (leaf <= pages_) known_[leaf] = true;
       }
-      trunk = static_cast<std::uint32_t>(big_endian(ByteSpan(page).first(4)));
+      trunk = static_cast<std::uint32_t>(number_of(ByteSpan(page).first(4)));
     }
     return true;
   }
@@ -175,10 +175,10 @@ class Trees {
     const std::uint8_t kind = page[begin];
     if (!is_inner(kind) && kind != kLeafIndex && kind != kLeafTable) return {};
     const std::size_t pointers = begin + (is_inner(kind) ? 12 : 8);
-    const std::uint64_t count = big_endian(ByteSpan(page).subspan(begin + 3, 2));
+    const std::uint64_t count = number_of(ByteSpan(page).subspan(begin + 3, 2));
     std::vector<std::size_t> found;
     for (std::uint64_t i = 0; i < count && pointers + 2 * i + 2 <= kUsable; ++i) {
-      const std::uint64_t at = big_endian(ByteSpan(page).subspan(pointers + 2 * i, 2));
+      const std::uint64_t at = number_of(ByteSpan(page).subspan(pointers + 2 * i, 2));
       if (at < kUsable) found.push_back(at);
     }
     return found;
@@ -190,8 +190,8 @@ class Trees {
     std::vector<std::uint32_t> found;
     for (const std::size_t cell : cells(number, page))
       if (cell + 4 <= kUsable)
-        found.push_back(static_cast<std::uint32_t>(big_endian(ByteSpan(page).subspan(cell, 4))));
-    found.push_back(static_cast<std::uint32_t>(big_endian(ByteSpan(page).subspan(begin + 8, 4))));
+        found.push_back(static_cast<std::uint32_t>(number_of(ByteSpan(page).subspan(cell, 4))));
+    found.push_back(static_cast<std::uint32_t>(number_of(ByteSpan(page).subspan(begin + 8, 4))));
     return found;
   }
 
@@ -213,7 +213,7 @@ class Trees {
         const std::size_t part = std::min<std::size_t>(size - record.size(), kUsable - 4);
         record.insert(record.end(), more.begin() + 4,
                       more.begin() + 4 + static_cast<std::ptrdiff_t>(part));
-        next = static_cast<std::uint32_t>(big_endian(ByteSpan(more).first(4)));
+        next = static_cast<std::uint32_t>(number_of(ByteSpan(more).first(4)));
       }
     }
     if (cell.failed()) return std::nullopt;

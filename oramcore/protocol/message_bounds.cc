@@ -45,7 +45,7 @@ std::size_t largest_message(const VolumeParams& params) {
       path,                                           // a query
       orders,                                         // of an eviction
       rows * tile_width(params, rows),                // a subshare
-      shuffle ? 5 * path * kDigest : 0,               // what is reported of a shuffle
+      whole_path ? 5 * path * kDigest : 0,            // what is reported of a shuffle
       (params.root_slots() + z) * slot_item(params),  // what is said of slots
       std::size_t{LayoutRequest::kMost} * BucketShape::kMostEncoded  // and of buckets
   });
