@@ -162,7 +162,14 @@ Task<Result<std::optional<Bytes>>> Engine::settle(SlotAddress at) {
   bool changed = false;
   for (const Party server : servers) {
     if (agreement->holds(server)) continue;
-    S3O_CO_TRY(co_await write_share(server, at, agreement->share_of(server)));
+    const auto written = co_await write_share(server, at, agreement->share_of(server));
+    if (!written && written.error().code == Errc::bad_request) {
+      // A share of a slot that nobody has written: there is none to replace.
+      spdlog::error("server {} answers a wrong share of slot {} of bucket {}: it is faulty or lies",
+                    server, at.slot, at.bucket);
+      continue;
+    }
+    if (!written) co_return fail(written.error());
     healed(server, at);
     changed = true;
   }
