@@ -11,7 +11,7 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kAddressWidth = 26, kRateWidth = 14;
+constexpr std::size_t kAddressWidth = 36, kRateWidth = 14;
 
 /// Between one sample and the next; a counter that began again counts from zero.
 double rate(std::uint64_t before, std::uint64_t after, double seconds) {
@@ -105,8 +105,7 @@ std::string top_text(const std::deque<TopSample>& samples, const std::string& va
     const auto down = rates(samples, [&](const TopSample& sample) { return of(sample).received; });
     std::vector<double> both;
     for (std::size_t at = 0; at < up.size(); ++at) both.push_back(up[at] + down[at]);
-    std::string name = last.servers[i].address;  // of a local vault: "server 1"
-    if (name.find(':') != std::string::npos) name = fmt::format("{} {}", i + 1, name);
+    std::string name = last.servers[i].address;
     if (name.size() >= kAddressWidth) name.resize(kAddressWidth - 1);
     out += fmt::format("{:<{}}{:>{}}{:>{}}  {}\n", name, kAddressWidth,
                        last.servers[i].answering ? rate_text(last_of(up)) : "NOT ANSWERING",

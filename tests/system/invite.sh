@@ -79,7 +79,7 @@ told=$(grep -ohE '([2-9A-Z]{4}-){3}[2-9A-Z]{4}' "$work/join3")
 s3oramfs mount "$vault" "$mount"
 echo hello > "$mount/file"
 s3oramfs top --count 2 "$vault" > "$work/top"
-(($(grep -c "^[123] $host:" "$work/top") == 6)) || fail "top shows: $(cat "$work/top")"
+(($(grep -c "^server [123] ($host:" "$work/top") == 6)) || fail "top shows: $(cat "$work/top")"
 s3oramfs umount "$mount"
 
 step "an invitation that was used is good for nothing"
