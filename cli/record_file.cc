@@ -16,7 +16,7 @@ namespace {
 
 using Cause = RecordedRequest::Cause;
 
-constexpr std::string_view kTitle = "# s3oramfs record 1";
+constexpr std::string_view kFirstLine = "# s3oramfs record 1";
 constexpr std::string_view kColumns = "time,request,cause,operation,bucket,slot,slots";
 constexpr std::string_view kLeftOut = " lines left out";
 
@@ -80,7 +80,7 @@ void add_to(RecordedRequest& request, const Line& line) {
 Result<Record> parse_record(std::istream& in, const std::string& name) {
   Record record;
   std::string text;
-  if (!std::getline(in, text) || !text.starts_with(kTitle))
+  if (!std::getline(in, text) || !text.starts_with(kFirstLine))
     return fail(Errc::usage, "{}: not a record of s3oramfs-serverd --record", name);
   Line before;
   for (std::uint64_t number = 2; std::getline(in, text); ++number) {

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kPageBytes = 4096;
+constexpr std::uintmax_t kPlainPage = 4096;
 constexpr std::uintmax_t kLongestLog = 6'000;  // more than it lets the log have
 
 class LogCopierTest : public testing::Test {
@@ -35,7 +35,7 @@ class LogCopierTest : public testing::Test {
                     "INSERT OR REPLACE INTO t SELECT k, printf('%3000d', {}) FROM n",
                     pages, changes_)));
   }
-  std::uintmax_t pages_of_log() const { return fs::file_size(log_of(path_)) / kPageBytes; }
+  std::uintmax_t pages_of_log() const { return fs::file_size(log_of(path_)) / kPlainPage; }
   /// Rows of the last change in the file alone, without its log.
   std::int64_t copied() {
     const fs::path alone = directory_ / "alone.db";

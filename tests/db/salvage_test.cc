@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kPage = 4096;
-constexpr std::int64_t kRows = 3000;
+constexpr std::int64_t kFilledRows = 3000;
 
 class SalvageTest : public testing::Test {
  protected:
@@ -40,7 +40,7 @@ class SalvageTest : public testing::Test {
         " INSERT INTO two SELECT i / 1000, i, i FROM n;"
         "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {0} - 1)"
         " INSERT INTO named SELECT 1 + i / 2000, CAST('file ' || i AS BLOB), i FROM n;",
-        kRows));
+        kFilledRows));
     EXPECT_TRUE(made) << made.error().message;
   }
 
@@ -88,7 +88,7 @@ TEST_F(SalvageTest, ASoundFileIsCopiedWhole) {
   ASSERT_EQ(tables->size(), 3u);
   for (const SalvagedTable& table : *tables) {
     EXPECT_TRUE(table.whole) << table.name;
-    EXPECT_EQ(table.rows, kRows) << table.name;
+    EXPECT_EQ(table.rows, kFilledRows) << table.name;
   }
   EXPECT_EQ(rows(mended()), rows(original()));
   EXPECT_EQ(integrity(mended()), "ok");

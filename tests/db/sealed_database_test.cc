@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kSector = 512;
-constexpr int kRows = 900;
+constexpr int kSealedRows = 900;
 
 Bytes content(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -80,10 +80,11 @@ class SealedDatabaseTest : public testing::Test {
         "CREATE TABLE named (part INTEGER NOT NULL, name TEXT NOT NULL, number INTEGER NOT NULL,"
         " PRIMARY KEY (part, name)) WITHOUT ROWID;"
         "CREATE TABLE big (number INTEGER PRIMARY KEY, content BLOB)"));
-    fill(0, kRows / 2);
+    fill(0, kSealedRows / 2);
     EXPECT_TRUE(db->fold_log());
     for (int part = 0; part < 5; ++part)
-      fill(kRows / 2 + part * kRows / 10, kRows / 2 + (part + 1) * kRows / 10);
+      fill(kSealedRows / 2 + part * kSealedRows / 10,
+           kSealedRows / 2 + (part + 1) * kSealedRows / 10);
     return {content(path()), content(log_of(path()))};
   }
 
@@ -107,13 +108,13 @@ class SealedDatabaseTest : public testing::Test {
       if (!*more) break;
       if (named->text(0) != name_of(count) || named->integer(1) != count) return Outcome::silent;
     }
-    if (count != kRows) return Outcome::silent;
+    if (count != kSealedRows) return Outcome::silent;
     auto big = db->prepare("SELECT number, content FROM big ORDER BY number");
     if (!big) return noticed(big.error());
     for (int i = 0;; i += 30) {
       auto more = big->step();
       if (!more) return noticed(more.error());
-      if (!*more) return i == kRows ? Outcome::harmless : Outcome::silent;
+      if (!*more) return i == kSealedRows ? Outcome::harmless : Outcome::silent;
       if (big->integer(0) != i || big->blob(1) != Bytes(9000, static_cast<std::uint8_t>(i)))
         return Outcome::silent;
     }
@@ -305,7 +306,7 @@ TEST_F(SealedDatabaseTest, ALogIsRecoveredWhereverACrashCutsIt) {
     ASSERT_GOOD(rows);
     ASSERT_TRUE(*rows->step());
     EXPECT_EQ(rows->integer(0), rows->integer(1) + 1);
-    EXPECT_GE(rows->integer(0), kRows / 2);
+    EXPECT_GE(rows->integer(0), kSealedRows / 2);
   }
 }
 
@@ -433,11 +434,11 @@ TEST_F(SealedDatabaseTest, ALostPageCostsItsRowsAlone) {
         " (SELECT COUNT(*) FROM big WHERE length(content) <> 9000)");
     ASSERT_GOOD(rows);
     ASSERT_TRUE(*rows->step());
-    EXPECT_GE(rows->integer(0), kRows - 150) << number;
-    EXPECT_GE(rows->integer(1), kRows / 30 - 8) << number;
+    EXPECT_GE(rows->integer(0), kSealedRows - 150) << number;
+    EXPECT_GE(rows->integer(1), kSealedRows / 30 - 8) << number;
     EXPECT_EQ(rows->integer(2) + rows->integer(3), 0) << number;
   }
-  EXPECT_GT(orphans, static_cast<std::uint64_t>(kRows / 2)) << "no inner page was among them";
+  EXPECT_GT(orphans, static_cast<std::uint64_t>(kSealedRows / 2)) << "no inner page was among them";
 }
 
 }  // namespace

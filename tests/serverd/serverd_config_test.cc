@@ -98,7 +98,6 @@ TEST_F(Store, RevokeTakesOneKeyAndKeepsAllElse) {
   make_key();
   std::ostringstream out;
   const std::string first = new_key(), second = new_key();
-  std::ostringstream out;
   expect_error(revoke(store_, first, out), Errc::usage, first);
   ASSERT_TRUE(write("clients", "# laptops\n" + first + "\n\n" + second + "\n"));
   ASSERT_TRUE(revoke(store_, first, out));
