@@ -252,7 +252,7 @@ std::string room_on(std::uint64_t available, const VolumeParams& params, std::ui
 
 void add_volume_options(CLI::App& app, InitOptions& options) {
   options.credential.add_new_to(app, "");
-  app.add_option("--scheme", options.scheme, "s3oram, or mirror (the default for two servers)")
+  app.add_option("--scheme", options.scheme, "s3oram or mirror; default: mirror for two servers")
       ->type_name("NAME");
   app.add_option("--expect", options.expect, "How much data; what is not given is chosen for it")
       ->transform(size_from(1))
@@ -263,10 +263,9 @@ void add_volume_options(CLI::App& app, InitOptions& options) {
       ->type_name("SIZE");
   app.add_option("--privacy", options.privacy, "computational (default) or information-theoretic")
       ->type_name("KIND");
-  app.add_option("--evictor", options.evictor, "Of s3oram: shuffle (if possible) or matrix")
+  app.add_option("--evictor", options.evictor, "shuffle or matrix (of s3oram); default: chosen")
       ->type_name("KIND");
-  app.add_option("--security", options.security,
-                 "malicious or honest-but-curious; default: malicious if possible")
+  app.add_option("--security", options.security, "malicious or honest-but-curious; default: chosen")
       ->type_name("KIND");
   app.add_option("--privacy-threshold", options.threshold, "Any T servers together learn nothing")
       ->capture_default_str()

@@ -10,13 +10,11 @@
 namespace s3oram {
 
 Status run_security(const Args& args) {
-  CLI::App app(
-      "Shows what a vault asks of its servers, or changes it: malicious (any one of them may lie, "
-      "and is found out) or honest-but-curious.",
-      "s3oramfs security");
+  CLI::App app("Shows whether a vault trusts its servers to follow the protocol, or changes it.",
+               "s3oramfs security");
   std::string name, kind;
   app.add_option("VAULT", name, "The vault; unmounted, if KIND is given")->required();
-  app.add_option("KIND", kind, "malicious or honest-but-curious, from the next mount on");
+  app.add_option("KIND", kind, "malicious or honest-but-curious; from the next mount");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};
   Security security{};

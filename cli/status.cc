@@ -72,8 +72,7 @@ Status run_status(const Args& args) {
   bool as_json = false, check = false;
   app.add_option("VAULT", name, "The vault, or the directory where it is mounted")->required();
   app.add_flag("--json", as_json, "As JSON, for programs");
-  app.add_flag("--check", check,
-               "One line; code 24: not healthy, 25: servers disagree, 23: not mounted");
+  app.add_flag("--check", check, "One line; code 24 or 25: not well, 23: not mounted");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};
 

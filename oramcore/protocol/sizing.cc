@@ -167,6 +167,7 @@ AccessCost access_cost(const VolumeParams& params, unsigned height) {
     cost.written += path / a;
   } else if (params.evictor == Evictor::shuffle) {
     cost.sent = (2 * (path + a) + 2 * path) / a;
+    if (params.security == Security::malicious) cost.sent += (a + 1) / a;
     cost.written += path / a;
   } else {
     const double multiplying = static_cast<double>(params.scheme.quorum());

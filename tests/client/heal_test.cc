@@ -109,8 +109,15 @@ TEST_P(Heal, AServerSetBackWithinATreeVersion) {
   ASSERT_OK(cluster_.commit());
   cluster_.stop_server(2);
   cluster_.replace_disk(2, older);
+  std::size_t asked_for_damage = 0;
+  cluster_.network.observer = [&](Party from, Party, const Bytes& message) {
+    asked_for_damage += from == kClient && is_question(message) &&
+                        static_cast<MessageType>(message[2]) == MessageType::damage;
+  };
   cluster_.start_server(2);
   expect(21, 1);
+  EXPECT_GT(asked_for_damage, 0U) << "the server has computed with what it held before";
+  cluster_.network.observer = {};
   expect(20, 1);
   for (std::uint64_t i = 70; i < 80; ++i) expect(i % 10, i);
 }

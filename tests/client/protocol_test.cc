@@ -129,7 +129,8 @@ TEST_P(Protocol, ADamagedRootSlotIsHealedBeforeAnEviction) {
     const auto type = static_cast<MessageType>(message[2]);
     committed += type == MessageType::commit;
     if (type != MessageType::heal_slot && type != MessageType::mend) return true;
-    EXPECT_EQ(to, 2);
+    // Where servers may lie every one gets a fresh share.
+    EXPECT_TRUE(to == 2 || cluster.params().security == Security::malicious);
     ++healed;
     return !stop_healing;
   };

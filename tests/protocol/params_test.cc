@@ -74,7 +74,7 @@ TEST(VolumeParams, ImpossibleOnesAreRefusedByName) {
       {matrix(), [](VolumeParams& p) { p.stash_slots = 81; }, "no stash slots"},
       {matrix(), [](VolumeParams& p) { p.first_height = 0; }, "height 0"},
       {matrix(), [](VolumeParams& p) { p.first_height = kMaxHeight + 1; }, "height 31"},
-      {matrix(), [](VolumeParams& p) { p.evictor = Evictor{3}; }, "evictor"},
+      {matrix(), [](VolumeParams& p) { p.evictor = Evictor{4}; }, "evictor"},
       {matrix(), [](VolumeParams& p) { p.privacy = Privacy{2}; }, "privacy"},
       {shuffle(),
        [](VolumeParams& p) {

@@ -84,6 +84,7 @@ TEST_P(MirrorTest, ReplicasAreEqual) {
 // tells the truth everything is there.
 TEST_P(MirrorTest, ALieInAnEvictionIsCaughtBeforeItIsDecided) {
   ASSERT_NO_FATAL_FAILURE(fill());
+  std::size_t all_lies = 0;
   for (Party liar = 1; liar <= cluster_.servers(); ++liar) {
     settle_evictions();
     const auto before = cluster_.engine().status().evictions;
@@ -98,24 +99,27 @@ TEST_P(MirrorTest, ALieInAnEvictionIsCaughtBeforeItIsDecided) {
     });
     for (BlockId block = 0; block < 3; ++block)
       cluster_.engine().write(block, pattern(block, 20u + liar, test::kBlockSize), [](Status) {});
+    // A server that does not work in this eviction passes nothing on.
     cluster_.run_until(
-        [&] { return lies == 0 || refused > 0 || !cluster_.engine().status().evicting; });
+        [&] { return refused > 0 || cluster_.engine().status().evictions > before; });
     if (lies > 0) {
-      cluster_.run_until([&] { return refused > 0; });
+      EXPECT_GT(refused, 0U) << "server " << +liar;
       EXPECT_EQ(cluster_.engine().status().evictions, before) << "server " << +liar;
     }
+    all_lies += lies;
     tell_the_truth();
     settle_evictions();
     EXPECT_GT(cluster_.engine().status().evictions, before);
     for (BlockId block = 0; block < 3; ++block) newest_[block] = 20u + liar;
     cluster_.network.observer = {};
   }
+  EXPECT_GT(all_lies, 0U);
   ASSERT_NO_FATAL_FAILURE(check_contents());
   ASSERT_OK(cluster_.close_client());
   go_on();
 }
 
-// What a server changes in an answer spoils a retrieval of a block and one of nothing alike, and
+// A server that changes its answers spoils a retrieval of a block and one of nothing alike, and
 // the client does the same after both.
 TEST_P(MirrorTest, ASpoiltAnswerShowsNothingOfWhatWasAskedFor) {
   ASSERT_NO_FATAL_FAILURE(fill());
@@ -129,7 +133,7 @@ TEST_P(MirrorTest, ASpoiltAnswerShowsNothingOfWhatWasAskedFor) {
       if (from == kClient && is_question(message)) sent.emplace_back(message[2], message.size());
     };
     lie({}, MessageType::masked_share, [](Bytes& message) { message[message.size() - 30] ^= 1; });
-    EXPECT_FALSE(cluster_.read(block));
+    EXPECT_TRUE(cluster_.read(block)) << "the raw slots of the path are right";
     tell_the_truth();
     settle_evictions();
     cluster_.network.observer = {};

@@ -94,7 +94,7 @@ measure() {
   rm -r "$work/vault"
 }
 
-shuffle="2 * (h * z + s + a) + 2 * (h * z + s)"
+shuffle="2 * (h * z + s + a) + 2 * (h * z + s) + a + 1" # the last two: for the check
 matrix="3 * 2 * (h + 1) * z"
 exchange="h * z + s" # each of the two workers of a mirror; as many to a server that does not work
 measure 3 64 64K 1.0 1.1 "$shuffle" 3 --privacy computational
