@@ -101,5 +101,4 @@ measure 3 64 64K 1.0 1.1 "$shuffle" 3 --privacy computational
 measure 3 64 256K 1.0 1.1 "$shuffle" 3 --privacy computational
 measure 3 64 64K 3.0 3.5 "$matrix" 0 --privacy information-theoretic
 measure 2 1104 64K 1.0 1.1 "2 * ($exchange)" 2 --scheme mirror
-measure 2 1104 128K 1.0 1.1 "2 * ($exchange)" 2 --scheme mirror
 measure 3 1104 64K 1.0 1.1 "3 * ($exchange)" 3 --scheme mirror --servers 3
