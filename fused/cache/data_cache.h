@@ -14,6 +14,9 @@
 // Threads: `mutex` guards the cache, the metadata and the nodes. Operations are called with it
 // locked and release it while they wait; callbacks of the device take it briefly. Lock order:
 // `mutex`, then whatever the device locks inside its methods, which never call back.
+//
+// The class is wide because reading, writing, flushing and replacing change the same blocks under
+// one mutex; each has a source of its own (data_*.cc).
 #pragma once
 
 #include <functional>

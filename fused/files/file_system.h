@@ -9,7 +9,9 @@
 //
 // Threads: all methods may be called from any thread. They may block on the device, at most until
 // it has made no progress for the deadline. Lock: one mutex over everything, never held while
-// waiting. Lock order: this mutex, then the device's inner ones.
+// waiting. Lock order: this mutex, then the device's inner ones. The class is wide because it has
+// one method for each operation of a file system, under that mutex; each group has a source of its
+// own.
 #pragma once
 
 #include <sys/stat.h>

@@ -6,6 +6,10 @@
 // tree version's first group, the eviction is planned, prepared, decided by a commit of vault.db,
 // and committed. Accesses go on meanwhile: they fill the other group, and read the tree version
 // before the eviction until every server has the new one.
+//
+// The class is wide because accesses, evictions, healing, capacity and commits are coroutines of
+// one thread over one state: positions, session and tree version. Each concern has a source of its
+// own (engine_*.cc) and should become an object over that state.
 #pragma once
 
 #include <atomic>

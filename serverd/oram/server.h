@@ -1,6 +1,8 @@
 // The server behind share_server.h, in parts: sessions (share_server.cc), its store as a whole
 // (server_store.cc), accesses (server_retrieval.cc, server_root.cc), healing (server_heal.cc,
-// server_labels.cc), evictions (server_eviction.cc). One executor; not thread-safe.
+// server_labels.cc), evictions (server_eviction.cc). One executor; not thread-safe. The class is
+// wide because all parts work on one session, one store and one set of requests that wait for each
+// other.
 #pragma once
 
 #include <algorithm>
