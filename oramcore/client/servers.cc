@@ -20,6 +20,8 @@ bool may_take_long(MessageType type) {
     case MessageType::reserve:
     case MessageType::check:
     case MessageType::digests:
+    case MessageType::certify:
+    case MessageType::heads:
     case MessageType::labels:
     case MessageType::layout:
     case MessageType::reenrol:

@@ -259,8 +259,9 @@ class Server final : public ShareServer {
   NewVersions new_versions(const EvictionId& id) const;
   void add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<BucketVersion> content);
   Task<Result<Bytes>> certify(CertifyRequest request, Payload&);
-  Task<Status> check_old_rows(RowChecker& checker, const PathSlots& path);
-  Task<Status> check_new_rows(RowChecker& checker);
+  Task<Status> check_old_rows(RowChecker& checker, const PathSlots& path,
+                              const std::vector<BucketIndex>& buckets);
+  Task<Status> check_new_rows(RowChecker& checker, const std::vector<BucketIndex>& buckets);
   NewVersions matrix_versions(const PrepareRequest& request, BucketBuffers buffers);
   NewVersions path_versions(const PrepareRequest& request, BucketBuffers buffers);
   Task<Result<Bytes>> commit(CommitRequest request, Payload&);

@@ -202,18 +202,22 @@ Task<Result<Bytes>> Server::certify(CertifyRequest request, Payload&) {
   const auto path = PathSlots::evicted(params(), request.id.eviction, control_.height());
   const auto checker = scheme_->check_rows(request.seed, path.count());
   if (!checker) co_return malformed();
-  S3O_CO_TRY(co_await check_old_rows(*checker, path));
-  S3O_CO_TRY(co_await check_new_rows(*checker));
+  // Of the eviction that is asked about: the tree may grow while this reads.
+  const auto buckets = path_buckets(params(), control_.tree_version(), control_.height());
+  S3O_CO_TRY(co_await check_old_rows(*checker, path, buckets));
+  if (control_.prepared() != request.id)
+    co_return fail(Errc::failed, "eviction {} is not prepared", request.id.eviction);
+  S3O_CO_TRY(co_await check_new_rows(*checker, buckets));
   co_return encode(checker->answer(request.with_list));
 }
 
-Task<Status> Server::check_old_rows(RowChecker& checker, const PathSlots& path) {
+Task<Status> Server::check_old_rows(RowChecker& checker, const PathSlots& path,
+                                    const std::vector<BucketIndex>& buckets) {
   S3O_CO_ASSIGN(const auto writes, root_buffer_rows(path));
   co_await offload(background_, [&] {
     for (std::size_t i = 0; i < writes.rows.size(); ++i) checker.add_old(i, writes.rows[i]);
   });
   std::vector<Task<Status>> work;
-  const auto buckets = path_buckets(params(), control_.tree_version(), control_.height());
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     S3O_CO_ASSIGN(const auto ref, control_.bucket(buckets[i], control_.tree_version()));
     const std::size_t first = path.writes() + i * params().bucket_size;
@@ -235,10 +239,9 @@ Task<Status> Server::check_old_rows(RowChecker& checker, const PathSlots& path) 
   co_return status;
 }
 
-Task<Status> Server::check_new_rows(RowChecker& checker) {
+Task<Status> Server::check_new_rows(RowChecker& checker, const std::vector<BucketIndex>& buckets) {
   std::vector<Task<Status>> work;
-  const BucketVersions& versions = control_.prepared_versions();
-  const auto buckets = path_buckets(params(), control_.tree_version(), control_.height());
+  const BucketVersions versions = control_.prepared_versions();  // of another one after an await
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     const auto version =
         std::ranges::find(versions, buckets[i], [](const auto& each) { return each.first; });
