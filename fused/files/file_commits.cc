@@ -241,7 +241,8 @@ void FileSystem::run_backups() {
       continue;
     }
     const auto outcome = back_up(lock);
-    backup_wanted_ = false;
+    // One that failed is wanted until it succeeds: the next one may be due much later.
+    backup_wanted_ = !outcome && outcome.error() != EUCLEAN;
     if (outcome) backup_failure_.clear();
     if (outcome || stopping_) continue;
     // While rows are damaged the last backup stays, and status reports the damage.

@@ -166,7 +166,7 @@ link_cut() {
 s3oramfs mount "$vault" "$mount"
 start_work 0 1
 end_work 0
-s3oramfs status --json "$vault" | grep -q "\"evictor\": \"$evictor\"" || fail "it is another evictor"
+s3oramfs status --json "$vault" | grep "\"evictor\": \"$evictor\"" > /dev/null || fail "it is another evictor"
 s3oramfs umount "$mount"
 s3oramfs mount --timeout "$timeout" "$vault" "$mount"
 read -ra kinds <<< "$KINDS"

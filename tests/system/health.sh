@@ -43,7 +43,7 @@ break_it() {
   ((took <= slowest)) || slowest=$took
   step "  said after $took ms: $last_answer"
   [[ $(s3oramfs status "$vault" | head -n 1) == *"$4"* ]] || fail "the first line of status is another"
-  s3oramfs status --json "$vault" | grep -qF "\"kind\": \"${3%%\{*}\"" || fail "no cause $3 in the JSON"
+  s3oramfs status --json "$vault" | grep -F "\"kind\": \"${3%%\{*}\"" > /dev/null || fail "no cause $3 in the JSON"
   [[ $(metric s3oramfs_healthy) == 0 ]] || fail "the metric says that it is healthy"
   [[ $(metric "s3oramfs_problem$(label "$3")") == 1 ]] || fail "no metric of $3"
   wait_until "the log says it" logged "$vault/run/fused.log" "unhealthy: "

@@ -163,7 +163,7 @@ fill_and_find() {
   shift 2
   s3oramfs mount "$@" "$vault" "$mount"
   is_mounted "$mount" || fail "mount returned, and nothing is mounted"
-  s3oramfs status --json "$vault" | grep -q '"mounted": true' || fail "status knows of no mount"
+  s3oramfs status --json "$vault" | grep '"mounted": true' > /dev/null || fail "status knows of no mount"
   fill "$mount"
   s3oramfs status "$vault"
   snapshot "$mount" > "$work/before"

@@ -8,7 +8,7 @@ echo 'correct horse battery staple' > "$work/pass"
 mkdir "$work/mount"
 s3oramfs init --local --passfile "$work/pass" "$work/vault"
 between_mounts() {
-  s3oramfs status --json "$work/vault" | grep -q '"mounted": false' || fail "status sees a mount"
+  s3oramfs status --json "$work/vault" | grep '"mounted": false' > /dev/null || fail "status sees a mount"
 }
 fill_and_find "$work/vault" "$work/mount" --passfile "$work/pass"
 
