@@ -5,20 +5,22 @@
 #include <utility>
 
 namespace s3oram {
-namespace {
+std::vector<ByteSpan> spans_of(const std::vector<Bytes>& all) { return {all.begin(), all.end()}; }
 
-std::vector<ByteSpan> tree_versions(const std::vector<Bytes>& all) {
-  return {all.begin(), all.end()};
+bool on_one_polynomial(std::size_t enough, ByteSpan points, std::span<const ByteSpan> shares) {
+  for (std::size_t i = enough; i < shares.size(); ++i)
+    if (!std::ranges::equal(recover_at(points[i], points.first(enough), shares.first(enough)),
+                            shares[i]))
+      return false;
+  return true;
 }
-
-}  // namespace
 
 bool Agreement::holds(Party server) const {
   return std::ranges::find(servers, server) != servers.end();
 }
 
 Bytes Agreement::share_of(Party server) const {
-  return recover_at(server, ByteSpan(servers).first(shares.size()), tree_versions(shares));
+  return recover_at(server, ByteSpan(servers).first(shares.size()), spans_of(shares));
 }
 
 std::optional<Agreement> find_agreement(const ClientScheme& scheme, const VolumeParams& params,
@@ -36,7 +38,7 @@ std::optional<Agreement> find_agreement(const ClientScheme& scheme, const Volume
       each.servers.push_back(servers[i]);
       each.shares.push_back(shares[i]);
     }
-    const auto label = scheme.label_of(recover(each.servers, tree_versions(each.shares)));
+    const auto label = scheme.label_of(recover(each.servers, spans_of(each.shares)));
     if (!label || !fits(*label)) continue;
     each.label = *label;
     for (std::size_t i = 0; i < servers.size(); ++i)

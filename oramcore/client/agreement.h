@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "oramcore/client/scheme.h"
@@ -21,6 +22,13 @@ struct Agreement {
   /// Returns what that server's share must be.
   Bytes share_of(Party server) const;
 };
+
+/// Each of them, to look at.
+std::vector<ByteSpan> spans_of(const std::vector<Bytes>& all);
+
+/// Whether any `enough` of the shares give the others; shares[i] is at points[i]. True if there are
+/// no others.
+bool on_one_polynomial(std::size_t enough, ByteSpan points, std::span<const ByteSpan> shares);
 
 /// Returns t + 1 servers whose shares open together, and all others that agree with them; among
 /// several choices the largest. shares[i] is that of servers[i]. What opens counts only if its

@@ -13,18 +13,6 @@ namespace {
 
 constexpr BucketIndex kBucketsAtOnce = 16;
 
-std::vector<ByteSpan> first_of(std::size_t enough, const std::vector<Bytes>& shares) {
-  return {shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(enough)};
-}
-
-/// Whether all shares lie on one polynomial.
-bool fit(std::size_t enough, ByteSpan servers, const std::vector<Bytes>& shares) {
-  for (std::size_t i = enough; i < shares.size(); ++i)
-    if (recover_at(servers[i], servers.first(enough), first_of(enough, shares)) != shares[i])
-      return false;
-  return true;
-}
-
 }  // namespace
 
 Task<Result<Healed>> Engine::scrub(std::set<Party> servers, ScrubProgress progress) {
@@ -117,13 +105,7 @@ bool Engine::fit_together(const std::vector<Bytes>& digests) const {
     all.emplace_back(digest);
     points.push_back(static_cast<std::uint8_t>(all.size()));
   }
-  const std::size_t enough = params_.enough();
-  for (std::size_t i = enough; i < all.size(); ++i)
-    if (!std::ranges::equal(
-            recover_at(points[i], ByteSpan(points).first(enough), std::span(all).first(enough)),
-            all[i]))
-      return false;
-  return true;
+  return on_one_polynomial(params_.enough(), points, all);
 }
 
 /// Whether the slot may hold that: its resident, or anything if it has none.
@@ -147,8 +129,10 @@ Task<Result<std::optional<Bytes>>> Engine::settle(SlotAddress at) {
     shares.emplace_back(answer->body().begin(), answer->body().end());
   }
   const std::size_t enough = params_.enough();
-  if (servers.size() == servers_.count() && fit(enough, servers, shares))
-    co_return std::optional(recover(ByteSpan(servers).first(enough), first_of(enough, shares)));
+  const std::vector<ByteSpan> spans = spans_of(shares);
+  if (servers.size() == servers_.count() && on_one_polynomial(enough, servers, spans))
+    co_return std::optional(
+        recover(ByteSpan(servers).first(enough), std::span(spans).first(enough)));
   const auto agreement = find_agreement(*scheme_, params_, servers, shares,
                                         [&](const Label& label) { return is_resident(label, at); });
   if (!agreement) {
