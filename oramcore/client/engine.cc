@@ -22,7 +22,8 @@ constexpr std::size_t kMostKeptBytes = 256 << 20;  // of blocks that are read wi
 
 Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
                const VolumeParams& params, std::unique_ptr<ClientScheme> scheme, ClientState state)
-    : environment_(environment),
+    : QueuedDevice(environment.executor),
+      environment_(environment),
       params_(params),
       state_(std::move(state)),
       scheme_(std::move(scheme)),
@@ -31,7 +32,10 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
                volume, params.scheme.servers),
       root_(params.root_buffer_slots()),
       access_records_(params.root_buffer_slots()),
-      metrics_(environment.metrics) {}
+      metrics_(environment.metrics),
+      commits_(environment.executor, environment.database, environment.clock, servers_.troubles(),
+               metrics_, [this] { return begin_commit(); }),
+      capacity_(*this, servers_, environment.clock, params.evict_every) {}
 
 Engine::~Engine() = default;
 
@@ -88,8 +92,8 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   loaded->access_records.erase(loaded->access_records.begin(),
                                loaded->access_records.begin() + static_cast<std::ptrdiff_t>(ended));
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded->access_records)));
-  keep_room_known();
-  count_room();
+  capacity_.keep_known();
+  capacity_.count();
   co_return Status{};
 }
 
@@ -113,30 +117,20 @@ Task<Status> Engine::compare_with_servers(ClientState::Loaded& loaded, Duration 
 
 Task<Status> Engine::close(bool with_commit) {
   Status status;
-  if (with_commit) status = co_await commit_now();
+  if (with_commit) status = co_await commits_.commit();
   if (!dead_) dead_ = Error{Errc::shutting_down, "the volume is being closed"};
   servers_.stop();
   write_numbers_changed_.notify_all();
-  while (running_ > 0 || committing_) {
-    if (committing_)
-      co_await committed_.wait();
-    else
-      co_await idle_.wait();
-  }
+  do {
+    co_await ended();
+    co_await commits_.ended();
+  } while (!idle());
   if (with_commit && status) {
     const auto folded =
         co_await offload(environment_.database, [this] { return state_.fold_log(); });
     if (!folded) spdlog::warn("vault.db keeps its log: {}", folded.error().message);
   }
   co_return status;
-}
-
-void Engine::start(Task<void> task) {
-  ++running_;
-  spawn(environment_.executor, [](Engine& engine, Task<void> started) -> Task<void> {
-    co_await std::move(started);
-    if (--engine.running_ == 0) engine.idle_.notify_all();
-  }(*this, std::move(task)));
 }
 
 void Engine::die(Error reason) {
@@ -165,7 +159,7 @@ EngineStatus Engine::status() const {
   status.evictions_due = (std::max(tree_.written, released) - released) / params_.evict_every;
   const Duration now = environment_.clock.now();
   if (evicting_) status.evicting_for = now - eviction_begun_;
-  if (commit_begun_) status.committing_for = now - *commit_begun_;
+  status.committing_for = commits_.under_way_for();
   for (Party server = 1; server <= servers_.count(); ++server)
     status.servers.push_back(
         {servers_.silent_for(server), servers_.trouble(server), servers_.stalled(server)});
@@ -190,67 +184,39 @@ Task<std::vector<Result<TrafficAnswer>>> Engine::server_traffic() {
 
 // ---- the device
 
-void Engine::read(BlockId block, std::function<void(Result<Bytes>)> done) {
-  asio::post(environment_.executor, [this, block, done = std::move(done)]() mutable {
-    enqueue({.block = block, .content = {}, .read = std::move(done), .written = {}});
-  });
-}
-
-void Engine::write(BlockId block, Bytes content, std::function<void(Status)> done) {
-  asio::post(environment_.executor, [this, block, content = std::move(content),
-                                     done = std::move(done)]() mutable {
-    enqueue(
-        {.block = block, .content = std::move(content), .read = {}, .written = std::move(done)});
-  });
-}
-
-void Engine::write_backup(BlockId block, Bytes content, std::function<void(Status)> done) {
-  asio::post(environment_.executor,
-             [this, block, content = std::move(content), done = std::move(done)]() mutable {
-               enqueue({.block = block,
-                        .backup = true,
-                        .content = std::move(content),
-                        .read = {},
-                        .written = std::move(done)});
-             });
-}
-
 std::vector<BlockId> Engine::mapped() { return std::exchange(mapped_, {}); }
 
-void Engine::discard(BlockId block) {
-  ++discarding_;
-  asio::post(environment_.executor, [this, block] {
-    enqueue({.block = block, .discard = true, .content = {}, .read = {}, .written = {}});
+void Engine::refresh_room() {
+  asio::post(environment_.executor, [this] { capacity_.keep_known(); });
+}
+
+void Engine::look_for_room() {
+  asio::post(environment_.executor, [this] { capacity_.ask(); });
+}
+
+void Engine::commit(std::function<void(Status)> done) {
+  asio::post(environment_.executor, [this, done = std::move(done)]() mutable {
+    start([](Engine& engine, std::function<void(Status)> then) -> Task<void> {
+      then(co_await engine.commits_.commit());
+    }(*this, std::move(done)));
   });
+}
+
+CommitWork Engine::begin_commit() {
+  auto changes = std::make_shared<StateChanges>(std::exchange(pending_, {}));
+  CommitParticipant* const participant = participant_;
+  auto with = participant ? participant->snapshot() : std::function<Status(Database&)>();
+  return {[this, tree = tree_, changes, with] { return state_.commit(tree, *changes, with); },
+          [this, tree = tree_, changes, participant](const Status& outcome) {
+            if (outcome)
+              durable_ = tree;
+            else
+              pending_.merge_older(std::move(*changes));
+            if (participant) participant->committed(outcome);
+          }};
 }
 
 // ---- accesses
-
-// At most one access to a block is in flight; others wait for it in order.
-void Engine::enqueue(Request request) {
-  const BlockId block = request.block;
-  const auto [queue, first] = queues_.try_emplace(block);
-  if (first && request.discard) {
-    queues_.erase(queue);
-    forget(block);
-    return;
-  }
-  queue->second.push_back(std::move(request));
-  if (first) start(serve_block(block));
-}
-
-Task<void> Engine::serve_block(BlockId block) {
-  auto& queue = queues_[block];
-  while (!queue.empty()) {
-    Request request = std::move(queue.front());
-    queue.pop_front();
-    if (request.discard)
-      forget(block);
-    else
-      co_await access(std::move(request));
-  }
-  queues_.erase(block);
-}
 
 bool Engine::is_given_up(BlockId block) const {
   const auto found = unreadable_.find(block);
@@ -277,9 +243,8 @@ void Engine::forget(BlockId block) {
     positions_.set(block, {});
     pending_.positions[block].reset();
     if (stash_.erase(block) > 0) pending_.stash[block].reset();
-    count_room();
+    capacity_.count();
   }
-  --discarding_;
 }
 
 // Protocol 2. A write retrieves first, too: servers cannot tell reads from writes.
@@ -295,14 +260,14 @@ Task<void> Engine::access(Request request) {
   }
   const bool is_new = request.content && positions_.get(block).kind == Position::Kind::unmapped;
   const Error no_room{Errc::disk_full, "there is no room for more blocks"};
-  if (is_new && !has_room(1)) {
+  if (is_new && !capacity_.has_room(1)) {
     failed(no_room);
     co_return;
   }
-  new_blocks_ += is_new;
+  if (is_new) capacity_.begin_new_block();
   auto write_number = co_await reserve_write_number();
   // The eviction that it waited for may have found no room. A reserved write number is used anyway.
-  if (write_number && is_new && !has_room(0)) {
+  if (write_number && is_new && !capacity_.has_room(0)) {
     failed(no_room);
     request.content.reset();
   }
@@ -312,8 +277,8 @@ Task<void> Engine::access(Request request) {
     co_await read_only(std::move(request));
   else
     failed(write_number.error());
-  new_blocks_ -= is_new;
-  count_room();
+  if (is_new) capacity_.end_new_block();
+  capacity_.count();
 }
 
 Task<Status> Engine::access_at(WriteNumber write_number, Request request) {
@@ -341,22 +306,21 @@ BlockId Engine::next_to_maintain() {
   for (BlockId passed = 0; passed < end; ++passed) {
     const BlockId block = maintained_ < end ? maintained_ : 0;
     maintained_ = block + 1;
-    if (positions_.get(block).kind != Position::Kind::unmapped && !queues_.contains(block))
-      return block;
+    if (positions_.get(block).kind != Position::Kind::unmapped && !in_use(block)) return block;
   }
   // All are being accessed, or there is none: the write number is used all the same.
   BlockId block = 0;
-  while (queues_.contains(block)) ++block;
+  while (in_use(block)) ++block;
   return block;
 }
 
 Task<void> Engine::maintain(WriteNumber write_number) {
   const BlockId block = next_to_maintain();
   pending_.maintained = maintained_;
-  queues_.try_emplace(block);
+  claim(block);
   Request request{.block = block, .content = {}, .read = {}, .written = {}};
   static_cast<void>(co_await access_at(write_number, std::move(request)));
-  co_await serve_block(block);
+  co_await serve(block);
 }
 
 Task<void> Engine::access_path(WriteNumber write_number, Leaf leaf, Request request) {
@@ -471,7 +435,7 @@ bool Engine::uplink_full() const {
 Duration Engine::write_number_is_due() const {
   const WriteNumber every = params_.evict_every, few = every / 4 + 1;
   const WriteNumber first = first_write_number(released_tree_version_ + 1, params_.evict_every);
-  if (!evicting_ || queues_.size() > few) return Duration::min();
+  if (!evicting_ || blocks_in_use() > few) return Duration::min();
   if (next_write_number_ <= first + few || next_write_number_ >= first + every)
     return Duration::min();
   const auto part = static_cast<Duration::rep>(next_write_number_ - first - few);

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,11 +20,13 @@
 #include <unordered_map>
 
 #include "oramcore/base/async.h"
+#include "oramcore/client/capacity.h"
 #include "oramcore/client/client_state.h"
+#include "oramcore/client/commit_loop.h"
 #include "oramcore/client/engine_metrics.h"
 #include "oramcore/client/scheme.h"
 #include "oramcore/client/servers.h"
-#include "oramcore/oram/block_device.h"
+#include "oramcore/oram/queued_device.h"
 
 namespace s3oram {
 
@@ -67,7 +68,7 @@ struct Healed {
   Healed since(const Healed& before) const;
 };
 
-class Engine final : public BlockDevice {
+class Engine final : public QueuedDevice, private GrowingTree {
  public:
   /// `state` has been opened but not loaded.
   Engine(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
@@ -96,26 +97,15 @@ class Engine final : public BlockDevice {
   Task<std::vector<Result<TrafficAnswer>>> server_traffic();
 
   std::uint32_t block_size() const override { return params_.block_size; }
-  void read(BlockId block, std::function<void(Result<Bytes>)> done) override;
-  void write(BlockId block, Bytes content, std::function<void(Status)> done) override;
-  void write_backup(BlockId block, Bytes content, std::function<void(Status)> done) override;
-  void discard(BlockId block) override;
   void commit(std::function<void(Status)> done) override;
   void set_participant(CommitParticipant* participant) override { participant_ = participant; }
   std::vector<BlockId> mapped() override;
-  Room room() override;
+  Room room() override { return capacity_.room(discarding()); }
   void refresh_room() override;
   void look_for_room() override;
 
  private:
-  struct Request {
-    BlockId block = 0;
-    bool discard = false;
-    bool backup = false;           // the block is a part of a backup
-    std::optional<Bytes> content;  // of a write
-    std::function<void(Result<Bytes>)> read;
-    std::function<void(Status)> written;
-  };
+  using Request = DeviceRequest;
   /// A root write that all servers have acknowledged, while earlier ones are still open.
   struct RootWrite {
     bool acknowledged = false;
@@ -128,12 +118,8 @@ class Engine final : public BlockDevice {
   };
 
   // engine.cc: accesses
-  /// Starts a coroutine that close() waits for.
-  void start(Task<void> task);
-  void die(Error reason);
-  void enqueue(Request request);
-  Task<void> serve_block(BlockId block);
-  Task<void> access(Request request);
+  void die(Error reason) override;
+  Task<void> access(Request request) override;
   /// The access that has reserved this write number.
   Task<Status> access_at(WriteNumber write_number, Request request);
   /// Reads and writes back the next block, so that it has no layers any more.
@@ -148,7 +134,7 @@ class Engine final : public BlockDevice {
   /// restarted or now belongs to another client.
   Task<void> probe(Party server);
   Task<Status> compare_with_servers(ClientState::Loaded& loaded, Duration patience);
-  void forget(BlockId block);
+  void forget(BlockId block) override;
   bool is_found_by(Leaf leaf, BlockId block) const;
   bool is_given_up(BlockId block) const;
   void mark_unreadable(BlockId block);
@@ -197,21 +183,18 @@ class Engine final : public BlockDevice {
                                   std::shared_ptr<SumAttempt> attempt);
   Position position_read(BlockId block) const;
 
-  // engine_commit.cc
-  Task<Status> commit_now();
-  Task<Status> commit_until_done();
-  Task<void> commit_loop();
+  /// What the next commit holds (CommitLoop).
+  CommitWork begin_commit();
+  Task<Status> commit_until_done() { return commits_.commit_until_done(dead_); }
 
-  // engine_space.cc
-  bool wants_to_grow() const;
-  Task<Status> reserve_at(Party server, unsigned height);
-  Task<bool> reserve(unsigned height);
-  bool has_room(std::uint64_t more);
-  void ask_for_room();
-  Task<void> ask_now();
-  void keep_room_known();
-  Task<void> ask_highest();
-  void count_room();
+  // for Capacity
+  unsigned height() const override { return tree_.height; }
+  std::uint64_t blocks() const override { return positions_.mapped(); }
+  std::uint64_t epoch() const override { return session_.epoch; }
+  bool has_ballast() const override { return state_.has_ballast(); }
+  Task<Status> take_ballast() override { return commits_.commit(); }  // takes it if it can
+  bool is_dead() const override { return dead_.has_value(); }
+  void start_for_room(Task<void> task) override { start(std::move(task)); }
 
   // engine_heal.cc
   using Damage = std::map<SlotAddress, std::set<Party>>;  // which servers lack their share
@@ -294,12 +277,11 @@ class Engine final : public BlockDevice {
   std::set<std::uint64_t> request_ids_;  // of retrievals under way
 
   bool opened_ = false;
-  WriteNumber next_write_number_ = 0;              // to be reserved
-  std::vector<RootWrite> root_;                    // by root slot
-  std::size_t uploads_ = 0;                        // root writes under way
-  Duration upload_each_{};                         // the last one's time over how many shared it
-  Duration last_retrieval_{};                      // how long it took
-  std::map<BlockId, std::deque<Request>> queues_;  // blocks with an access in flight
+  WriteNumber next_write_number_ = 0;  // to be reserved
+  std::vector<RootWrite> root_;        // by root slot
+  std::size_t uploads_ = 0;            // root writes under way
+  Duration upload_each_{};             // the last one's time over how many shared it
+  Duration last_retrieval_{};          // how long it took
   bool may_evict_ = true, evicting_ = false;
   std::optional<Error> evictions_stopped_;    // why none is begun any more
   std::optional<EvictionId> attempt_;         // sent to servers, and not yet durably decided
@@ -330,33 +312,17 @@ class Engine final : public BlockDevice {
   std::map<std::uint64_t, std::size_t> retrieving_;  // retrievals under way, by tree version
   std::uint64_t released_tree_version_ = 0;          // servers hold none before it
 
-  // Room for blocks (Rule::reserve_space).
-  std::uint64_t new_blocks_ = 0;  // writes in flight of blocks not yet mapped
-  bool growth_refused_ = false;
-  std::optional<Duration> room_asked_, height_asked_;  // when the servers were last asked
-  std::atomic<std::uint64_t> fitting_ = 0;             // blocks in the tree of the present height
-  std::atomic<std::uint64_t> taken_ = 0;
-  std::atomic<std::uint64_t> discarding_ = 0;  // blocks whose discard no commit has done yet
-  std::atomic<std::uint64_t> more_room_ = 0;
-  std::atomic<bool> can_grow_ = true;
-  unsigned highest_ = kMaxHeight;  // tree that the servers' disks have room for
-
   StateChanges pending_;
-  std::uint64_t commits_asked_ = 0, commits_done_ = 0;
-  bool committing_ = false;
-  std::optional<Duration> commit_begun_;  // while the database works on one
-  Status last_commit_;
-  Event committed_;
 
   std::optional<Error> dead_;
-  std::set<Party> probed_;   // servers that have not answered a probe yet
-  std::size_t running_ = 0;  // coroutines that start() began, and scrub()
-  Event idle_;
+  std::set<Party> probed_;  // servers that have not answered a probe yet
   std::uint64_t accesses_ = 0, evictions_ = 0;
   Duration eviction_begun_{};  // of the one under way
   Duration eviction_takes_{};  // estimated from the last ones
   EngineMetrics metrics_;
-  LogLimit told_of_eviction_, told_of_retrieval_, told_of_commit_, told_of_healing_;
+  LogLimit told_of_eviction_, told_of_retrieval_, told_of_healing_;
+  CommitLoop commits_;
+  Capacity capacity_;
 };
 
 }  // namespace s3oram

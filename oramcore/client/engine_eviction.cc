@@ -40,7 +40,7 @@ Task<void> Engine::evict() {
     if (evictions_stopped_) break;
     // Blocks that had to go to the stash return to the tree by ordinary accesses.
     for (const auto& [block, sealed] : stash_)
-      if (!dead_ && !queues_.contains(block) && !is_given_up(block)) {
+      if (!dead_ && !in_use(block) && !is_given_up(block)) {
         const BlockId returning = block;
         enqueue({.block = returning, .content = {}, .read = {}, .written = {}});
       }
@@ -54,7 +54,9 @@ Task<Status> Engine::evict_once() {
   for (unsigned tries = 0;; ++tries) {
     S3O_CO_ASSIGN(auto plan, co_await plan_that_fits());
     unsigned next_height = tree_.height;
-    if (wants_to_grow() && co_await reserve(tree_.height + 1)) ++next_height;
+    if (capacity_.wants_to_grow(params_.root_buffer_slots()) &&
+        co_await capacity_.reserve(tree_.height + 1))
+      ++next_height;
     environment_.random.fill(id.attempt);
     attempt_ = id;
     const std::uint64_t contents = contents_changed_;
@@ -125,7 +127,7 @@ Task<Status> Engine::install() {
   metrics_.evictions.add();
   const Duration took = environment_.clock.now() - eviction_begun_;
   metrics_.eviction_seconds.observe(took);
-  keep_room_known();
+  capacity_.keep_known();
   eviction_takes_ += (took - eviction_takes_) / (eviction_takes_ == Duration::zero() ? 1 : 2);
   write_numbers_changed_.notify_all();
   co_return Status{};

@@ -16,16 +16,13 @@ constexpr BucketIndex kBucketsAtOnce = 16;
 }  // namespace
 
 Task<Result<Healed>> Engine::scrub(std::set<Party> servers, ScrubProgress progress) {
-  ++running_;
-  auto healed = co_await scrub_all(std::move(servers), std::move(progress));
-  if (--running_ == 0) idle_.notify_all();
-  co_return healed;
+  co_return co_await run(scrub_all(std::move(servers), std::move(progress)));
 }
 
 Task<Result<Healed>> Engine::scrub_all(std::set<Party> servers, ScrubProgress progress) {
   if (servers.empty()) servers = all_servers();
   for (const Party server : servers)
-    if (auto room = co_await reserve_at(server, tree_.height); !room)
+    if (auto room = co_await capacity_.reserve_at(server, tree_.height); !room)
       co_return fail(room.error().code, "server {}: {} (make room there, and run the same again)",
                      server, room.error().message);
   const Healed before = so_far_;

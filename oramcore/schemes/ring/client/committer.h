@@ -1,11 +1,9 @@
-// Commits of vault.db: one at a time, each for everyone who asked before it began.
+// What commits of a ring's vault.db hold, and the slots of the top's cache that they free.
 #pragma once
 
 #include <atomic>
 
-#include "oramcore/base/log_limit.h"
-#include "oramcore/client/engine_metrics.h"
-#include "oramcore/client/servers.h"
+#include "oramcore/client/commit_loop.h"
 #include "oramcore/oram/block_device.h"
 #include "oramcore/schemes/ring/client/ring_state.h"
 
@@ -16,13 +14,11 @@ class Committer {
  public:
   Committer(Executor executor, Executor database, Clock& clock, RingState state, TopCache& cache,
             Troubles& troubles, EngineMetrics& metrics)
-      : executor_(std::move(executor)),
-        database_(std::move(database)),
-        clock_(clock),
+      : database_(database),
         state_(std::move(state)),
         cache_(cache),
-        troubles_(troubles),
-        metrics_(metrics) {}
+        loop_(std::move(executor), std::move(database), clock, troubles, metrics,
+              [this] { return begin(); }) {}
 
   /// Runs `work(state)` on the database's thread.
   template <class Work>
@@ -36,38 +32,27 @@ class Committer {
   RingTree tree;
   RingChanges changes;
 
-  /// Commits what is there now. Errors: of the database; the changes stay for the next commit.
-  Task<Status> commit();
-  /// For what must be durable before anything else can happen: tries again until `dead` is set.
-  Task<Status> commit_until_done(const std::optional<Error>& dead);
-  /// Waits until no commit is under way.
-  Task<void> end() {
-    while (running_) co_await ended_.wait();
+  /// As CommitLoop's.
+  Task<Status> commit() { return loop_.commit(); }
+  Task<Status> commit_until_done(const std::optional<Error>& dead) {
+    return loop_.commit_until_done(dead);
   }
+  Task<void> ended() { return loop_.ended(); }
+  Duration under_way_for() const { return loop_.under_way_for(); }
 
   /// As the last commit has it: the server may not get ahead of that.
   const RingTree& durable() const { return durable_; }
   void set_loaded(const RingTree& loaded) { tree = durable_ = loaded; }
-  /// Since when the database works on a commit.
-  const std::optional<Duration>& begun() const { return begun_; }
 
  private:
-  Task<void> run();
+  CommitWork begin();
 
-  Executor executor_, database_;
-  Clock& clock_;
+  Executor database_;
   RingState state_;
   TopCache& cache_;
-  Troubles& troubles_;
-  EngineMetrics& metrics_;
   std::atomic<CommitParticipant*> participant_ = nullptr;
   RingTree durable_;
-  std::uint64_t asked_ = 0, done_ = 0;
-  bool running_ = false;
-  Status last_;
-  std::optional<Duration> begun_;
-  LogLimit told_;
-  Event ended_;
+  CommitLoop loop_;
 };
 
 }  // namespace s3oram::ring

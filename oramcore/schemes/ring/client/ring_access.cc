@@ -13,66 +13,6 @@ constexpr unsigned kAsksAgain = 2;  // the same, byte for byte, when an answer d
 
 }  // namespace
 
-// ---- the device
-
-void RingEngine::read(BlockId block, std::function<void(Result<Bytes>)> done) {
-  asio::post(environment_.executor, [this, block, done = std::move(done)]() mutable {
-    enqueue({.block = block, .content = {}, .read = std::move(done), .written = {}});
-  });
-}
-
-void RingEngine::write(BlockId block, Bytes content, std::function<void(Status)> done) {
-  asio::post(environment_.executor, [this, block, content = std::move(content),
-                                     done = std::move(done)]() mutable {
-    enqueue(
-        {.block = block, .content = std::move(content), .read = {}, .written = std::move(done)});
-  });
-}
-
-void RingEngine::write_backup(BlockId block, Bytes content, std::function<void(Status)> done) {
-  asio::post(environment_.executor,
-             [this, block, content = std::move(content), done = std::move(done)]() mutable {
-               enqueue({.block = block,
-                        .backup = true,
-                        .content = std::move(content),
-                        .read = {},
-                        .written = std::move(done)});
-             });
-}
-
-void RingEngine::discard(BlockId block) {
-  ++discarding_;
-  asio::post(environment_.executor, [this, block] {
-    enqueue({.block = block, .discard = true, .content = {}, .read = {}, .written = {}});
-  });
-}
-
-// At most one access to a block is in flight; others wait for it in order.
-void RingEngine::enqueue(Request request) {
-  const BlockId block = request.block;
-  const auto [queue, first] = queues_.try_emplace(block);
-  if (first && request.discard) {
-    queues_.erase(queue);
-    forget(block);
-    return;
-  }
-  queue->second.push_back(std::move(request));
-  if (first) start(serve_block(block));
-}
-
-Task<void> RingEngine::serve_block(BlockId block) {
-  auto& queue = queues_[block];
-  while (!queue.empty()) {
-    Request request = std::move(queue.front());
-    queue.pop_front();
-    if (request.discard)
-      forget(block);
-    else
-      co_await access(std::move(request));
-  }
-  queues_.erase(block);
-}
-
 bool RingEngine::is_given_up(BlockId block) const {
   const auto found = unreadable_.find(block);
   return found != unreadable_.end() && found->second;
@@ -98,10 +38,9 @@ void RingEngine::forget(BlockId block) {
   mark_readable(block);
   if (places_.get(block).kind != Place::Kind::unmapped) {
     set_place(block, {});
-    count_room();
+    capacity_.count();
     changed_.notify_all();
   }
-  --discarding_;
 }
 
 // ---- turns
@@ -155,14 +94,14 @@ Task<void> RingEngine::access(Request request) {
   }
   const bool is_new = request.content && places_.get(block).kind == Place::Kind::unmapped;
   const Error no_room{Errc::disk_full, "there is no room for more blocks"};
-  if (is_new && !has_room(1)) {
+  if (is_new && !capacity_.has_room(1)) {
     failed(no_room);
     co_return;
   }
-  new_blocks_ += is_new;
+  if (is_new) capacity_.begin_new_block();
   auto turn = co_await reserve_turn();
   // What it waited for may have found none. A reserved turn is used all the same.
-  if (turn && is_new && !has_room(0)) {
+  if (turn && is_new && !capacity_.has_room(0)) {
     failed(no_room);
     request.content.reset();
   }
@@ -170,8 +109,8 @@ Task<void> RingEngine::access(Request request) {
     co_await access_alone(*turn, std::move(request));
   else
     failed(turn.error());
-  new_blocks_ -= is_new;
-  count_room();
+  if (is_new) capacity_.end_new_block();
+  capacity_.count();
 }
 
 Task<void> RingEngine::access_at(Turn turn, Request request) {

@@ -13,7 +13,8 @@ namespace s3oram::ring {
 RingEngine::RingEngine(const RingEnvironment& environment, const VolumeId& volume,
                        const VolumeParams& params, const Seed& sealing_key, RingState state,
                        std::unique_ptr<File> cache)
-    : environment_(environment),
+    : QueuedDevice(environment.executor),
+      environment_(environment),
       volume_(params),
       params_(params),
       sealing_key_(sealing_key),
@@ -27,7 +28,8 @@ RingEngine::RingEngine(const RingEnvironment& environment, const VolumeId& volum
       committer_(environment.executor, environment.database, environment.clock, std::move(state),
                  cache_, servers_.troubles(), metrics_),
       tree_(committer_.tree),
-      pending_(committer_.changes) {}
+      pending_(committer_.changes),
+      capacity_(*this, servers_, environment.clock, params.evict_every) {}
 
 RingEngine::~RingEngine() = default;
 
@@ -51,8 +53,8 @@ Task<Status> RingEngine::open(Duration patience, Engine::Evictions evictions) {
   // A process that ended without closing may have lost what it had not synced.
   if (tree_.synced < tree_.written) S3O_CO_TRY(co_await refill_cache(tree_.synced));
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded.records)));
-  count_room();
-  start(ask_for_room());
+  capacity_.count();
+  capacity_.keep_known();
   co_return Status{};
 }
 
@@ -131,22 +133,16 @@ Task<Status> RingEngine::close(bool with_commit) {
   if (!dead_) dead_ = Error{Errc::shutting_down, "the volume is being closed"};
   servers_.stop();
   changed_.notify_all();
-  while (running_ > 0) co_await idle_.wait();
-  co_await committer_.end();
+  do {
+    co_await ended();
+    co_await committer_.ended();
+  } while (!idle());
   if (with_commit && status) {
     const auto folded =
         co_await committer_.with_state([](RingState& state) { return state.fold_log(); });
     if (!folded) spdlog::warn("vault.db keeps its log: {}", folded.error().message);
   }
   co_return status;
-}
-
-void RingEngine::start(Task<void> task) {
-  ++running_;
-  spawn(environment_.executor, [](RingEngine& engine, Task<void> started) -> Task<void> {
-    co_await std::move(started);
-    if (--engine.running_ == 0) engine.idle_.notify_all();
-  }(*this, std::move(task)));
 }
 
 void RingEngine::die(Error reason) {
@@ -157,10 +153,12 @@ void RingEngine::die(Error reason) {
   changed_.notify_all();
 }
 
-Task<Status> RingEngine::commit_until_done() {
-  Status done = co_await committer_.commit_until_done(dead_);
-  if (dead_) co_return fail(*dead_);
-  co_return done;
+void RingEngine::look_for_room() {
+  asio::post(environment_.executor, [this] { capacity_.ask(); });
+}
+
+void RingEngine::refresh_room() {
+  asio::post(environment_.executor, [this] { capacity_.keep_known(); });
 }
 
 void RingEngine::commit(std::function<void(Status)> done) {
@@ -186,7 +184,7 @@ RingStatus RingEngine::status() const {
   status.evictions_due = params_.evictions_until(tree_.written) - evictions_done_;
   const Duration now = environment_.clock.now();
   if (eviction_begun_) status.evicting_for = now - *eviction_begun_;
-  if (committer_.begun()) status.committing_for = now - *committer_.begun();
+  status.committing_for = committer_.under_way_for();
   status.servers.push_back(
       {servers_.silent_for(kServer), servers_.trouble(kServer), servers_.stalled(kServer)});
   status.cached = places_.top().size();

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,7 +42,7 @@ struct RingStatus : EngineStatus {
 /// A block as it lies in a slot: sealed with its label.
 Bytes sealed_block(OpaqueSealer& sealer, const Label& label, ByteSpan content);
 
-class RingEngine final : public BlockDevice {
+class RingEngine final : public QueuedDevice, private GrowingTree {
  public:
   /// `state` has been opened but not loaded; `cache` is top.cache.
   RingEngine(const RingEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
@@ -62,29 +61,18 @@ class RingEngine final : public BlockDevice {
   Task<std::vector<Result<TrafficAnswer>>> server_traffic();
 
   std::uint32_t block_size() const override { return params_.block_size; }
-  void read(BlockId block, std::function<void(Result<Bytes>)> done) override;
-  void write(BlockId block, Bytes content, std::function<void(Status)> done) override;
-  void write_backup(BlockId block, Bytes content, std::function<void(Status)> done) override;
-  void discard(BlockId block) override;
   void commit(std::function<void(Status)> done) override;
   void set_participant(CommitParticipant* participant) override {
     committer_.set_participant(participant);
   }
   std::vector<BlockId> mapped() override { return std::exchange(mapped_, {}); }
-  Room room() override;
+  Room room() override { return capacity_.room(discarding()); }
   void refresh_room() override;
   void look_for_room() override;
 
  private:
   static constexpr Party kServer = 1;
-  struct Request {
-    BlockId block = 0;
-    bool discard = false;
-    bool backup = false;           // the write is of a part of a backup
-    std::optional<Bytes> content;  // of a write
-    std::function<void(Result<Bytes>)> read;
-    std::function<void(Status)> written;
-  };
+  using Request = DeviceRequest;
   /// What an access asks for, and which of it is its block.
   struct Query {
     TurnRecord record;
@@ -103,15 +91,12 @@ class RingEngine final : public BlockDevice {
   Task<Status> compare_with_server(const RingState::Loaded& loaded, Duration patience);
   Task<Status> open_session(std::vector<Session> sessions, Duration patience);
   Task<Status> finish_accesses(std::map<Turn, TurnRecord> records);
-  void start(Task<void> task);
-  void die(Error reason);
-  Task<Status> commit_until_done();
+  void die(Error reason) override;
+  Task<Status> commit_until_done() { return committer_.commit_until_done(dead_); }
   Task<void> probe();
 
   // ring_access.cc: accesses
-  void enqueue(Request request);
-  Task<void> serve_block(BlockId block);
-  Task<void> access(Request request);
+  Task<void> access(Request request) override;
   Task<void> access_at(Turn turn, Request request);
   Task<void> access_path(Turn turn, Query query, Request request);
   Task<Result<Turn>> reserve_turn();
@@ -126,7 +111,7 @@ class RingEngine final : public BlockDevice {
   Task<Result<std::optional<OpenedBlock>>> retrieve(Turn turn, Query query);
   Task<Result<Bytes>> values_of(Turn turn, Query& query);
   Task<void> deliver(std::function<void(Result<Bytes>)> read, Bytes content);
-  void forget(BlockId block);
+  void forget(BlockId block) override;
   void mark_unreadable(BlockId block);
   void mark_readable(BlockId block);
   bool is_given_up(BlockId block) const;
@@ -165,12 +150,14 @@ class RingEngine final : public BlockDevice {
   Task<Status> install(const Rewrite& rewrite, const EvictionId& id);
   Leaf group_of(Leaf leaf) const { return leaf & (params_.groups() - 1); }
 
-  // ring_space.cc
-  bool wants_to_grow() const;
-  Task<bool> reserve(unsigned height);
-  bool has_room(std::uint64_t more);
-  Task<void> ask_for_room();
-  void count_room();
+  // for Capacity
+  unsigned height() const override { return tree_.height; }
+  std::uint64_t blocks() const override { return places_.mapped(); }
+  std::uint64_t epoch() const override { return session_.epoch; }
+  bool has_ballast() const override { return committer_.has_ballast(); }
+  Task<Status> take_ballast() override { return committer_.commit(); }  // takes it if it can
+  bool is_dead() const override { return dead_.has_value(); }
+  void start_for_room(Task<void> task) override { start(std::move(task)); }
 
   RingEnvironment environment_;
   const VolumeParams volume_;
@@ -195,10 +182,9 @@ class RingEngine final : public BlockDevice {
   bool opened_ = false, may_evict_ = true;
   Turn next_turn_ = 0;  // to be reserved
   std::map<Turn, LogWrite> log_writes_;
-  std::map<CacheSlot, unsigned> cache_reads_;      // under way
-  std::set<CacheSlot> cache_freed_;                // of those, the ones to be given back then
-  std::map<BlockId, std::deque<Request>> queues_;  // blocks that somebody accesses
-  std::set<BlockId> in_flight_;                    // of which an access has a turn
+  std::map<CacheSlot, unsigned> cache_reads_;  // under way
+  std::set<CacheSlot> cache_freed_;            // of those, the ones to be given back then
+  std::set<BlockId> in_flight_;                // of which an access has a turn
   // Blocks that could not be read when they were last asked for; whether that was since opening:
   // those are not asked for again before they are written.
   std::map<BlockId, bool> unreadable_;
@@ -214,19 +200,11 @@ class RingEngine final : public BlockDevice {
   std::optional<EvictionId> attempt_;       // sent to the server, and not yet decided for good
   std::optional<Duration> eviction_begun_;  // the oldest under way
 
-  std::uint64_t new_blocks_ = 0;  // writes in flight of blocks not yet mapped
-  bool growth_refused_ = false, asking_for_room_ = false;
-  std::optional<Duration> room_asked_;
-  unsigned highest_ = kMaxHeight;  // tree that the server's disk has room for
-  std::atomic<std::uint64_t> fitting_ = 0, taken_ = 0, discarding_ = 0, more_room_ = 0;
-  std::atomic<bool> can_grow_ = true;
-
   std::optional<Error> dead_;
-  std::size_t running_ = 0;
   bool probing_ = false;
-  Event idle_;
   std::uint64_t accesses_ = 0, evictions_ = 0;
   LogLimit told_of_answers_, told_of_rewrite_, told_of_cache_;
+  Capacity capacity_;
 };
 
 }  // namespace s3oram::ring

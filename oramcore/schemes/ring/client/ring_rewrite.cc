@@ -97,7 +97,10 @@ Task<Status> RingEngine::rewrite_once(const Rewrite& rewrite) {
   while (!dead_ && installed_ != rewrite.number) co_await changed_.wait();
   if (dead_) co_return fail(*dead_);
   unsigned next_height = tree_.height;
-  if (status && rewrite.is_eviction && wants_to_grow() && co_await reserve(tree_.height + 1))
+  // Accesses that may come before the next decision.
+  const std::uint64_t coming = (params_.most_evictions_due() + 1) * params_.evict_every;
+  if (status && rewrite.is_eviction && capacity_.wants_to_grow(coming) &&
+      co_await capacity_.reserve(tree_.height + 1))
     ++next_height;
   if (status) status = co_await prepare(rewrite, id, next_height);
   if (dead_) co_return fail(*dead_);
@@ -338,7 +341,7 @@ Task<Status> RingEngine::install(const Rewrite& rewrite, const EvictionId& id) {
       metrics_.eviction_seconds.observe(environment_.clock.now() - *eviction_begun_);
     eviction_begun_ = environment_.clock.now();
   }
-  count_room();
+  capacity_.count();
   changed_.notify_all();
   co_return co_await servers_.ask_all(MessageType::release,
                                       encode(ReleaseRequest{session_.epoch, id}));

@@ -1,0 +1,107 @@
+// Asking the servers for room, and counting it.
+#include "oramcore/client/capacity.h"
+
+#include <spdlog/spdlog.h>
+
+#include "oramcore/base/rules.h"
+
+namespace s3oram {
+namespace {
+
+constexpr Duration kAskAgainAfter = std::chrono::seconds(10);
+constexpr Duration kAskForWriteAfter = std::chrono::milliseconds(500);  // one is tried each second
+constexpr Duration kAnswersWithin = std::chrono::seconds(1);
+
+}  // namespace
+
+bool Capacity::wants_to_grow(std::uint64_t coming) const {
+  return tree_.blocks() + coming > capacity(tree_.height(), evict_every_) &&
+         tree_.height() < kMaxHeight;
+}
+
+Task<Status> Capacity::reserve_at(Party server, unsigned height) {
+  const ReserveRequest request{tree_.epoch(), static_cast<std::uint8_t>(height)};
+  for (;;) {
+    auto answer = co_await servers_.ask_once(server, ReserveRequest::kType, encode(request));
+    if (answer) co_return Status{};
+    if (answer.error().code != Errc::need_open) co_return fail(answer.error());
+  }
+}
+
+Task<bool> Capacity::reserve(unsigned height) {
+  auto answers =
+      co_await for_all(servers_.count(), [&](Party server) { return reserve_at(server, height); });
+  const bool known = std::exchange(growth_refused_, false);
+  for (auto& answer : answers) {
+    if (answer || !rule_holds(Rule::reserve_space)) continue;
+    const Errc code = answer.error().code;
+    if (code == Errc::fenced || code == Errc::bad_request) tree_.die(answer.error());
+    if (!tree_.is_dead() && !known)
+      spdlog::warn("the tree does not grow to height {}: {}", height, answer.error().message);
+    growth_refused_ = true;
+  }
+  count();
+  co_return !growth_refused_;
+}
+
+bool Capacity::has_room(std::uint64_t more) {
+  if (tree_.has_ballast()) {
+    if (!growth_refused_) return true;
+    const std::uint64_t fitting = capacity(tree_.height(), evict_every_);
+    if (tree_.blocks() + new_blocks_ + more <= fitting) return true;
+  }
+  ask();
+  return false;
+}
+
+void Capacity::ask() {
+  if (!growth_refused_ && highest_ > tree_.height() && tree_.has_ballast()) return;
+  const Duration now = clock_.now();
+  if (room_asked_ && now - *room_asked_ < kAskForWriteAfter) return;
+  room_asked_ = now;
+  tree_.start_for_room(ask_now());
+}
+
+Task<void> Capacity::ask_now() {
+  if (!tree_.has_ballast())
+    static_cast<void>(co_await tree_.take_ballast());  // it takes ballast if it can
+  if (growth_refused_) static_cast<void>(co_await reserve(tree_.height() + 1));
+  if (highest_ <= tree_.height()) co_await ask_highest();
+  count();
+}
+
+Room Capacity::room(std::uint64_t discarding) const {
+  const std::uint64_t fitting = fitting_, taken = taken_;
+  const std::uint64_t kept = taken - std::min<std::uint64_t>(taken, discarding);
+  return {fitting - std::min(fitting, kept), more_room_, can_grow_};
+}
+
+void Capacity::keep_known() {
+  const Duration now = clock_.now();
+  if (height_asked_ && now - *height_asked_ < kAskAgainAfter) return;
+  height_asked_ = now;
+  tree_.start_for_room(ask_highest());
+}
+
+Task<void> Capacity::ask_highest() {
+  auto answers = co_await for_all(
+      servers_.count(), [this](Party server) { return servers_.room(server, kAnswersWithin); });
+  highest_ = kMaxHeight;
+  for (const auto& answer : answers)
+    if (answer) highest_ = std::min<unsigned>(highest_, answer->height);
+  if (growth_refused_ && highest_ > tree_.height())
+    static_cast<void>(co_await reserve(tree_.height() + 1));  // there is room again
+  count();
+}
+
+void Capacity::count() {
+  const std::uint64_t fitting = capacity(tree_.height(), evict_every_);
+  const std::uint64_t taken = tree_.blocks() + new_blocks_;
+  fitting_ = tree_.has_ballast() ? fitting : 0;
+  taken_ = taken;
+  can_grow_ = tree_.has_ballast() && !growth_refused_ && highest_ > tree_.height();
+  const std::uint64_t most = can_grow_ ? capacity(highest_, evict_every_) : 0;
+  more_room_ = most - std::min(most, std::max(fitting, taken));
+}
+
+}  // namespace s3oram

@@ -1,0 +1,57 @@
+// Commits of vault.db: one at a time, each for everyone who asked before it began.
+#pragma once
+
+#include "oramcore/base/log_limit.h"
+#include "oramcore/client/engine_metrics.h"
+#include "oramcore/client/troubles.h"
+
+namespace s3oram {
+
+/// A commit that is about to be made.
+struct CommitWork {
+  std::function<Status()> write;             // in one transaction; on the database's thread
+  std::function<void(const Status&)> ended;  // on the loop's executor
+};
+
+/// One executor; not thread-safe.
+class CommitLoop {
+ public:
+  /// `begin` fixes what a commit holds: all changes up to now, of one state. If the commit fails,
+  /// the next one must hold them too.
+  CommitLoop(Executor executor, Executor database, Clock& clock, Troubles& troubles,
+             EngineMetrics& metrics, std::function<CommitWork()> begin)
+      : executor_(std::move(executor)),
+        database_(std::move(database)),
+        clock_(clock),
+        troubles_(troubles),
+        metrics_(metrics),
+        begin_(std::move(begin)) {}
+
+  /// Commits all changes up to now. Errors: of the database.
+  Task<Status> commit();
+  /// Does the same for changes that must be durable before anything else can happen: tries until
+  /// that has worked. Errors: `dead`, once it is set.
+  Task<Status> commit_until_done(const std::optional<Error>& dead);
+  /// Waits until no commit is under way.
+  Task<void> ended();
+  /// How long the database has worked on the commit under way; nothing if there is none.
+  Duration under_way_for() const { return begun_ ? clock_.now() - *begun_ : Duration{}; }
+
+ private:
+  Task<void> run();
+  Task<void> commit_once();
+
+  Executor executor_, database_;
+  Clock& clock_;
+  Troubles& troubles_;
+  EngineMetrics& metrics_;
+  std::function<CommitWork()> begin_;
+  std::uint64_t asked_ = 0, done_ = 0;
+  bool running_ = false;
+  Status last_;
+  std::optional<Duration> begun_;  // while the database works on one
+  LogLimit told_;
+  Event changed_;
+};
+
+}  // namespace s3oram
