@@ -1,0 +1,55 @@
+// What a fuzz target makes of the bytes that it is given.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "oramcore/base/bytes.h"
+
+namespace s3oram::fuzz {
+
+/// Takes numbers off the front of an input; zeros once it is used up.
+class Input {
+ public:
+  Input(const std::uint8_t* data, std::size_t size) : left_(data, size) {}
+
+  bool empty() const { return left_.empty(); }
+  std::uint8_t byte() {
+    const ByteSpan taken = bytes(1);
+    return taken.empty() ? std::uint8_t{0} : taken[0];
+  }
+  std::uint16_t u16() {
+    const auto low = byte();
+    return static_cast<std::uint16_t>(low | byte() << 8);
+  }
+  /// At most `most` bytes.
+  ByteSpan bytes(std::size_t most) {
+    const std::size_t count = std::min(most, left_.size());
+    const ByteSpan taken = left_.first(count);
+    left_ = left_.subspan(count);
+    return taken;
+  }
+  ByteSpan rest() { return bytes(left_.size()); }
+  std::string text() {
+    const ByteSpan taken = rest();
+    return {taken.begin(), taken.end()};
+  }
+
+ private:
+  ByteSpan left_;
+};
+
+/// Ends the program, as a sanitizer would, if what must hold does not.
+inline void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "does not hold: %s\n", what);
+  std::abort();
+}
+
+}  // namespace s3oram::fuzz
+
+/// The entry of libFuzzer, and of replay.cc.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

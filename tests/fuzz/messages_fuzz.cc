@@ -1,0 +1,109 @@
+// Every question and answer, decoded and encoded again: what decodes is exactly what was read, and
+// what does not decode harms nobody. The first byte says which.
+#include <array>
+
+#include "oramcore/net/invitation.h"
+#include "oramcore/protocol/hop_check.h"
+#include "oramcore/protocol/repair_messages.h"
+#include "oramcore/schemes/ring/protocol/messages.h"
+#include "tests/fuzz/input.h"
+
+namespace s3oram::fuzz {
+namespace {
+
+template <class Message>
+void round_trip(ByteSpan bytes) {
+  const auto message = decode<Message>(bytes);
+  if (!message) return;
+  const Bytes again = encode(*message);
+  require(again.size() == Rpc::kHeaderSize + bytes.size(), "a message has one encoding (size)");
+  require(std::equal(bytes.begin(), bytes.end(), again.begin() + Rpc::kHeaderSize),
+          "a message has one encoding");
+}
+
+// A report, for paths of a few heights.
+template <class Report>
+void report(ByteSpan bytes) {
+  for (const std::size_t rows : {1, 7, 40})
+    if (auto unpacked = unpack<Report>(bytes, rows, rows / 2))
+      require(pack(*unpacked, rows, rows / 2) == Bytes(bytes.begin(), bytes.end()),
+              "a report has one encoding");
+}
+
+void orders(ByteSpan bytes) { static_cast<void>(decode_shuffle_orders(bytes)); }
+
+using Round = void (*)(ByteSpan);
+constexpr Round kRounds[] = {
+    round_trip<HelloAnswer>,
+    round_trip<RoomAnswer>,
+    round_trip<TrafficAnswer>,
+    round_trip<CreateRequest>,
+    round_trip<FitsRequest>,
+    round_trip<OpenRequest>,
+    round_trip<OpenAnswer>,
+    round_trip<SumOrder>,
+    round_trip<RetrieveRequest>,
+    round_trip<MaskedShareRequest>,
+    round_trip<WithdrawRequest>,
+    round_trip<WriteRootRequest>,
+    round_trip<RelayRequest>,
+    round_trip<PrepareRequest>,
+    round_trip<PrepareAnswer>,
+    round_trip<ShuffleOrders>,
+    round_trip<CheckedShuffleOrders>,
+    round_trip<SelectionOrders>,
+    round_trip<CertifyRequest>,
+    round_trip<CertifyAnswer>,
+    round_trip<CommitRequest>,
+    round_trip<SubshareRequest>,
+    round_trip<ReserveRequest>,
+    round_trip<DamageRequest>,
+    round_trip<DamageAnswer>,
+    round_trip<ReadSlotRequest>,
+    round_trip<HealSlotRequest>,
+    round_trip<CheckRequest>,
+    round_trip<HeadsRequest>,
+    round_trip<HeadsAnswer>,
+    round_trip<DigestsRequest>,
+    round_trip<DigestsAnswer>,
+    round_trip<ContributeRequest>,
+    round_trip<MendRequest>,
+    round_trip<LayoutRequest>,
+    round_trip<LayoutAnswer>,
+    round_trip<ReenrolRequest>,
+    round_trip<SurveyRequest>,
+    round_trip<SurveyAnswer>,
+    round_trip<LabelsRequest>,
+    round_trip<LabelsAnswer>,
+    round_trip<ring::SurveyAnswer>,
+    round_trip<ring::RetrieveRequest>,
+    round_trip<ring::RetrieveAnswer>,
+    round_trip<ring::WriteLogRequest>,
+    round_trip<ring::ReadLogRequest>,
+    round_trip<ring::ReadLogAnswer>,
+    round_trip<ring::FetchRowsRequest>,
+    round_trip<ring::FetchRowsAnswer>,
+    round_trip<ring::StoreRowsRequest>,
+    round_trip<ring::PrepareRequest>,
+    round_trip<ring::LayoutRequest>,
+    round_trip<ring::LayoutAnswer>,
+    round_trip<ring::CheckRequest>,
+    round_trip<ring::CheckAnswer>,
+    round_trip<GreetAnswer>,
+    round_trip<PeersRequest>,
+    report<FirstReport>,
+    report<SecondReport>,
+    report<ThirdReport>,
+    orders,
+};
+
+}  // namespace
+}  // namespace s3oram::fuzz
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace s3oram::fuzz;
+  Input input(data, size);
+  const std::size_t which = input.byte();
+  if (which < std::size(kRounds)) kRounds[which](input.rest());
+  return 0;
+}
