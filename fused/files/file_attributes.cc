@@ -24,9 +24,9 @@ timespec to_timespec(std::int64_t ns) {
   return time;
 }
 
-/// Refuses POSIX ACLs ("system."), because they would be stored and not obeyed.
 PosixStatus check_xattr_name(std::string_view name) {
   if (name.size() > kLongestXattrName) return posix_error(ERANGE);
+  if (is_acl(name)) return {};
   for (const std::string_view space : {"user.", "trusted.", "security."}) {
     if (!name.starts_with(space)) continue;
     return name == space ? posix_error(EINVAL) : PosixStatus();
@@ -90,6 +90,7 @@ Posix<struct stat> FileSystem::setattr(Ino ino, const AttributeChange& change) {
     if (*change.size != node->size) row.mtime = now;
     S3O_POSIX_TRY(cache_.truncate(*node, *change.size));
   }
+  if (change.mode) S3O_POSIX_TRY(change_acl(*node, *change.mode));
   if (change.mode) row.mode = (row.mode & S_IFMT) | (*change.mode & kPermissions);
   row.uid = change.uid.value_or(row.uid);
   row.gid = change.gid.value_or(row.gid);
@@ -100,26 +101,33 @@ Posix<struct stat> FileSystem::setattr(Ino ino, const AttributeChange& change) {
   return attributes(*node);
 }
 
-PosixStatus FileSystem::set_xattr(Ino ino, const std::string& name, std::string value, int flags) {
+PosixStatus FileSystem::set_xattr(Ino ino, const std::string& name, std::string value, int flags,
+                                  bool keep_set_group) {
   Lock lock(mutex_);
   S3O_POSIX_TRY(admit(lock));
   S3O_POSIX_GET(node, known(ino));
   S3O_POSIX_TRY(check_xattr_name(name));
   if (value.size() > kLongestXattr) return posix_error(E2BIG);
-  S3O_POSIX_GET(existing, metadata_.xattrs.find({ino, name}));
-  if (existing && existing->damaged) return damaged_xattr(ino);
+  return is_acl(name) ? set_acl(*node, name, value, keep_set_group)
+                      : put_xattr(*node, name, std::move(value), flags);
+}
+
+PosixStatus FileSystem::put_xattr(Node& node, const std::string& name, std::string value,
+                                  int flags) {
+  S3O_POSIX_GET(existing, metadata_.xattrs.find({node.ino, name}));
+  if (existing && existing->damaged) return damaged_xattr(node.ino);
   if ((flags & XATTR_CREATE) != 0 && existing) return posix_error(EEXIST);
   if ((flags & XATTR_REPLACE) != 0 && !existing) return posix_error(ENODATA);
   if (!existing) {
-    if (!node->xattr_names) S3O_POSIX_TRY(xattr_names(*node));
-    const std::size_t list = *node->xattr_names + listed_size(name);
+    if (!node.xattr_names) S3O_POSIX_TRY(xattr_names(node));
+    const std::size_t list = *node.xattr_names + listed_size(name);
     if (list > kLongestXattrList) return posix_error(ENOSPC);
-    node->xattr_names = list;
+    node.xattr_names = list;
   }
-  metadata_.xattrs.put({ino, name}, {std::move(value)});
+  metadata_.xattrs.put({node.ino, name}, {std::move(value)});
   labelled_ |= name == kLabel;
-  node->row.ctime = timing_.wall_clock();
-  store(*node);
+  node.row.ctime = timing_.wall_clock();
+  store(node);
   return {};
 }
 
@@ -166,13 +174,19 @@ PosixStatus FileSystem::remove_xattr(Ino ino, const std::string& name) {
   S3O_POSIX_TRY(admit(lock));
   S3O_POSIX_GET(node, known(ino));
   S3O_POSIX_TRY(check_xattr_name(name));
-  S3O_POSIX_GET(existing, metadata_.xattrs.find({ino, name}));
+  const auto erased = erase_xattr(*node, name);
+  const bool none = !erased && erased.error() == ENODATA;
+  return none && is_acl(name) ? PosixStatus() : erased;  // the mode is a list, too
+}
+
+PosixStatus FileSystem::erase_xattr(Node& node, const std::string& name) {
+  S3O_POSIX_GET(existing, metadata_.xattrs.find({node.ino, name}));
   if (!existing) return posix_error(ENODATA);
-  if (existing->damaged) return damaged_xattr(ino);
-  metadata_.xattrs.erase({ino, name});
-  if (node->xattr_names) *node->xattr_names -= listed_size(name);
-  node->row.ctime = timing_.wall_clock();
-  store(*node);
+  if (existing->damaged) return damaged_xattr(node.ino);
+  metadata_.xattrs.erase({node.ino, name});
+  if (node.xattr_names) *node.xattr_names -= listed_size(name);
+  node.row.ctime = timing_.wall_clock();
+  store(node);
   return {};
 }
 

@@ -108,8 +108,10 @@ Posix<struct stat> FileSystem::make(const Caller& caller, Ino parent, std::strin
   const auto existing = child(*directory, name);
   if (existing) return posix_error(EEXIST);
   if (existing.error() != ENOENT) return posix_error(existing.error());
-  const NodePtr node = new_node(caller, *directory, what);
+  S3O_POSIX_GET(inherited, inherit(caller, *directory, what.mode));
+  const NodePtr node = new_node(caller, *directory, {inherited.mode, what.rdev, what.target});
   S3O_POSIX_TRY(add_name(*directory, name, *node, node->row.mtime));
+  hand_down(inherited, *node);
   settle_number(node);
   return refer(*node);
 }
@@ -120,11 +122,13 @@ Posix<struct stat> FileSystem::make_unnamed(const Caller& caller, Ino parent, st
   S3O_POSIX_TRY(reserve_number(lock));
   S3O_POSIX_GET(directory, known_directory(parent));
   if (directory->row.nlink == 0) return posix_error(ENOENT);
-  const NodePtr node = new_node(caller, *directory, {mode, 0, {}});
+  S3O_POSIX_GET(inherited, inherit(caller, *directory, mode));
+  const NodePtr node = new_node(caller, *directory, {inherited.mode, 0, {}});
   node->row.nlink = 0;
   node->row.ctime = node->row.mtime;
   node->unnamed = true;
   store(*node);
+  hand_down(inherited, *node);
   settle_number(node);
   return refer(*node);
 }

@@ -4,8 +4,8 @@
 //                          -> DataCache -> BlockDevice
 //
 // Operations work in memory; commits make them durable, every few seconds and at every barrier
-// (fsync, unmount). The kernel checks permissions (default_permissions) and clears set-id bits; a
-// new file inherits its directory's group here.
+// (fsync, unmount). The kernel checks permissions (default_permissions), by modes and ACLs, and
+// clears set-id bits; a new file inherits its directory's group and default ACL here.
 //
 // Threads: all methods may be called from any thread. They may block on the device, at most until
 // it has made no progress for the deadline. Lock: one mutex over everything, never held while
@@ -30,6 +30,7 @@
 
 #include "fused/backup/backups.h"
 #include "fused/cache/data_cache.h"
+#include "fused/files/acl.h"
 #include "fused/files/listings.h"
 #include "oramcore/base/log_limit.h"
 
@@ -52,6 +53,7 @@ struct FileSystemOptions {
 
 struct Caller {
   std::uint32_t uid = 0, gid = 0;
+  std::uint32_t umask = 0;  // has no effect in directories with a default ACL
 };
 
 struct NewNode {
@@ -147,7 +149,10 @@ class FileSystem final : public CommitParticipant {
   /// Changes no times if the only change is the present size, as the kernel does, which keeps the
   /// times while the file is in use.
   Posix<struct stat> setattr(Ino ino, const AttributeChange& change);
-  PosixStatus set_xattr(Ino ino, const std::string& name, std::string value, int flags);
+  /// An access ACL changes the mode. `keep_set_group`: the caller may leave a set-group-id bit as
+  /// it is.
+  PosixStatus set_xattr(Ino ino, const std::string& name, std::string value, int flags,
+                        bool keep_set_group = true);
   Posix<std::string> get_xattr(Ino ino, const std::string& name);
   Posix<std::vector<std::string>> list_xattrs(Ino ino);
   PosixStatus remove_xattr(Ino ino, const std::string& name);
@@ -219,6 +224,19 @@ class FileSystem final : public CommitParticipant {
   struct stat attributes(const Node& node) const;
   /// Updates node.xattr_names too.
   Posix<std::vector<std::string>> xattr_names(Node& node);
+  PosixStatus put_xattr(Node& node, const std::string& name, std::string value, int flags);
+  PosixStatus erase_xattr(Node& node, const std::string& name);
+
+  struct Inherited {
+    std::uint32_t mode = 0;
+    std::vector<std::pair<std::string, std::string>> lists;  // ACLs as attributes: name, value
+  };
+  Posix<std::optional<Acl>> acl(const Node& node, std::string_view name);
+  PosixStatus set_acl(Node& node, const std::string& name, const std::string& value,
+                      bool keep_set_group);
+  PosixStatus change_acl(const Node& node, std::uint32_t mode);
+  Posix<Inherited> inherit(const Caller& caller, const Node& directory, std::uint32_t mode);
+  void hand_down(const Inherited& inherited, Node& node);
   void store(const Node& node) { metadata_.inodes.put(node.ino, node.row); }
   PosixStatus admit(Lock& lock);
 

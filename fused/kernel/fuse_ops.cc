@@ -6,7 +6,9 @@
 
 #include <memory>
 
+#include "fused/files/acl.h"
 #include "fused/files/file_system.h"
+#include "fused/kernel/group_rights.h"
 #include "fused/kernel/killed.h"
 
 namespace s3oram {
@@ -95,7 +97,8 @@ void want(fuse_conn_info* connection, unsigned capability) {
 void do_init(void* context, fuse_conn_info* connection) {
   want(connection, FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
                        FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
-                       FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_EXPORT_SUPPORT);
+                       FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_POSIX_ACL |
+                       FUSE_CAP_DONT_MASK);
   connection->want &=
       ~(FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_ATOMIC_O_TRUNC);
   connection->max_write = connection->max_readahead =
@@ -110,7 +113,7 @@ void do_init(void* context, fuse_conn_info* connection) {
 Caller caller(fuse_req_t request) {
   const fuse_ctx* context = fuse_req_ctx(request);
   const IdMaps& ids = context_of(request).ids;
-  return {ids.users.outside(context->uid), ids.groups.outside(context->gid)};
+  return {ids.users.outside(context->uid), ids.groups.outside(context->gid), context->umask};
 }
 
 void do_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
@@ -335,12 +338,56 @@ void do_setattr(fuse_req_t request, fuse_ino_t ino, struct stat* wanted, int val
   answer_attributes(request, fs(request).setattr(ino, change));
 }
 
+/// Returns whether the caller may leave the set-group-id bit of a file as it is, if the file has
+/// one, when it sets an access ACL. The kernel would tell, but libfuse 3.14 does not pass that on.
+bool keeps_set_group(fuse_req_t request, fuse_ino_t ino) {
+  const auto found = fs(request).getattr(ino);
+  if (!found || (found->st_mode & S_ISGID) == 0) return true;
+  const gid_t group = context_of(request).ids.inside(*found).st_gid;
+  const fuse_ctx* context = fuse_req_ctx(request);
+  return context->gid == group || may_set_group_id(context->pid, group);
+}
+
+/// Sets an ACL, whose ids are the kernel's.
+void set_acl(fuse_req_t request, fuse_ino_t ino, const char* name, std::string_view value) {
+  const IdMaps& ids = context_of(request).ids;
+  auto acl = Acl::parse(value);
+  const bool unknown =
+      acl && acl->translate([&](std::uint32_t id) { return ids.users.outside(id); },
+                            [&](std::uint32_t id) { return ids.groups.outside(id); });
+  if (!acl || unknown) {
+    fuse_reply_err(request, EINVAL);
+    return;
+  }
+  answer(request, fs(request).set_xattr(ino, name, acl->attribute(), 0,
+                                        name != kAccessAcl || keeps_set_group(request, ino)));
+}
+
+/// Answers with an ACL, without entries for ids that the kernel does not have: in this user
+/// namespace nobody has them.
+void get_acl(fuse_req_t request, fuse_ino_t ino, const char* name, std::size_t size) {
+  const IdMaps& ids = context_of(request).ids;
+  auto value = fs(request).get_xattr(ino, name);
+  if (value) {
+    if (auto acl = Acl::parse(*value)) {
+      acl->translate([&](std::uint32_t id) { return ids.users.inside(id); },
+                     [&](std::uint32_t id) { return ids.groups.inside(id); });
+      value = acl->attribute();
+    } else {
+      value = posix_error(EIO);
+    }
+  }
+  answer_xattr(request, value, size);
+}
+
 void do_setxattr(fuse_req_t request, fuse_ino_t ino, const char* name, const char* value,
                  std::size_t size, int flags) {
+  if (is_acl(name)) return set_acl(request, ino, name, {value, size});
   answer(request, fs(request).set_xattr(ino, name, {value, size}, flags));
 }
 
 void do_getxattr(fuse_req_t request, fuse_ino_t ino, const char* name, std::size_t size) {
+  if (is_acl(name)) return get_acl(request, ino, name, size);
   answer_xattr(request, fs(request).get_xattr(ino, name), size);
 }
 

@@ -1,8 +1,8 @@
 // Turns requests of the kernel, through libfuse's low-level interface, into calls of FileSystem.
 //
-// The kernel does: permission checks (default_permissions), locks (there is one client), O_APPEND,
-// the page cache with size and times of files being written (write-back cache), clearing set-id
-// bits on write, truncate and chown (it sends a mode), and "." and "..".
+// The kernel does: permission checks (default_permissions, by modes and ACLs), locks (there is one
+// client), O_APPEND, the page cache with size and times of files being written (write-back cache),
+// clearing set-id bits on write, truncate and chown (it sends a mode), and "." and "..".
 #pragma once
 
 #define FUSE_USE_VERSION 312

@@ -14,6 +14,7 @@ namespace s3oram::conformance {
 constexpr uid_t kUser = 12'345;
 constexpr gid_t kGroup = 23'456, kOtherGroup = 23'457;
 
+std::span<const Case> acl_cases();
 std::span<const Case> open_cases();
 std::span<const Case> name_cases();
 std::span<const Case> rename_cases();

@@ -1,4 +1,4 @@
-// Extended attributes, and access control lists.
+// Extended attributes.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -125,22 +125,6 @@ void sizes(Observer& o) {
   list(o, "many", "f");
 }
 
-/// A minimal list in the kernel's format: version, then tag, permissions and id of each entry.
-void access_lists(Observer& o) {
-  make_file("f");
-  make_directory("d");
-  const std::string minimal(
-      "\2\0\0\0"
-      "\1\0\6\0\xff\xff\xff\xff"
-      "\4\0\4\0\xff\xff\xff\xff"
-      "\x20\0\0\0\xff\xff\xff\xff",
-      28);
-  o.call("set", ::setxattr("f", "system.posix_acl_access", minimal.data(), minimal.size(), 0));
-  o.call("default", ::setxattr("d", "system.posix_acl_default", minimal.data(), minimal.size(), 0));
-  o.call("get", ::getxattr("f", "system.posix_acl_access", nullptr, 0));
-  list(o, "list", "f");
-}
-
 void labels(Observer& o) {
   make_file("f");
   make_directory("d");
@@ -152,9 +136,9 @@ void labels(Observer& o) {
 
 std::span<const Case> xattr_cases() {
   static constexpr Case kCases[] = {
-      {"xattr_setting", setting_one},       {"xattr_name_spaces", name_spaces},
-      {"xattr_kinds", kinds_of_files},      {"xattr_sizes", sizes},
-      {"xattr_access_lists", access_lists}, {"xattr_labels", labels},
+      {"xattr_setting", setting_one},  {"xattr_name_spaces", name_spaces},
+      {"xattr_kinds", kinds_of_files}, {"xattr_sizes", sizes},
+      {"xattr_labels", labels},
   };
   return kCases;
 }

@@ -30,7 +30,8 @@ std::vector<Case> all_cases() {
   for (const auto group :
        {open_cases(), name_cases(), rename_cases(), link_cases(), long_name_cases(), time_cases(),
         permission_cases(), set_id_cases(), size_cases(), data_cases(), map_cases(), lock_cases(),
-        xattr_cases(), special_cases(), directory_cases(), volume_cases(), together_cases()})
+        xattr_cases(), special_cases(), directory_cases(), volume_cases(), together_cases(),
+        acl_cases()})
     all.insert(all.end(), group.begin(), group.end());
   return all;
 }

@@ -15,7 +15,6 @@ constexpr const char* kPartOfPage = "for a write of part of a page the kernel re
 constexpr const char* kSetGroup =
     "the kernel leaves set-group-id to FUSE files that their group may not execute: it has no "
     "effect on them";
-constexpr const char* kLists = "refused, rather than stored and not obeyed";
 
 constexpr KnownDifference kDifferences[] = {
     {"open_unnamed", "open", "EOPNOTSUPP", "ok", kUnnamed},
@@ -31,9 +30,6 @@ constexpr KnownDifference kDifferences[] = {
     {"set_id_without_group_execution", "2666, truncate, as another",
      "file mode 2666 links 1 owner 12345:23456 size 3",
      "file mode 666 links 1 owner 12345:23456 size 3", kSetGroup},
-    {"xattr_access_lists", "set", "EOPNOTSUPP", "0", kLists},
-    {"xattr_access_lists", "default", "EOPNOTSUPP", "0", kLists},
-    {"xattr_access_lists", "get", "EOPNOTSUPP", "ENODATA", kLists},
 };
 
 /// The first so many are those of kernels before Linux 6.2.

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # What people run on a file system finds there what it relies on: SQLite in its journal modes, with
-# and without maps, rsync, tar, cp, git, find, du and df; and finds it again after a remount.
+# and without maps, rsync, tar, cp, setfacl, git, find, du and df; and finds it again after a remount.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -49,24 +49,56 @@ setfattr -n user.note -v 'a value' "$tree/old"
 chmod 4755 "$tree/old"
 # rsync takes times of the same second for equal.
 find "$tree" ! -name old -exec touch -h -d '2024-05-06 07:08:09.123456789 UTC' '{}' +
+mkdir "$tree/shared"
+setfacl -m u:12345:rwx,g:23456:r-x,d:u:12345:rw,d:o::- "$tree/shared"
+echo inherited > "$tree/shared/file"
+setfacl -m u:0:r,m::rw "$tree/old"
+touch -h -d '2024-05-06 07:08:09.123456789 UTC' "$tree/shared" "$tree/shared/file"
 snapshot "$tree" > "$work/tree.source"
+# acls DIRECTORY: the access control lists of everything in it.
+acls() { (cd "$1" && find . ! -type l -print0 | LC_ALL=C sort -z | xargs -0 getfacl -n -p); }
+acls "$tree" > "$work/acls.source"
+(($(grep -c '^default:user:12345:rw-' "$work/acls.source") == 1)) || fail "the lists are not set"
 
 step "rsync -aHAX"
 rsync -aHAX --sparse "$tree/" "$mount/synced/"
 snapshot "$mount/synced" > "$work/tree.synced"
 same "$work/tree.source" "$work/tree.synced" "rsync's copy differs"
 [[ $(getfattr --absolute-names --only-values -n user.note "$mount/synced/old") == 'a value' ]] || fail "an attribute is lost"
+acls "$mount/synced" > "$work/acls.synced"
+same "$work/acls.source" "$work/acls.synced" "rsync's copy has other access control lists"
 again=$(rsync -aHAX --itemize-changes --checksum "$tree/" "$mount/synced/")
 [[ -z $again ]] || fail "rsync finds something to do again: $again"
 
 step "tar, cp"
 mkdir "$mount/untarred"
-tar -C "$tree" --xattrs -cf - . | tar -C "$mount/untarred" --xattrs -xpf -
+tar -C "$tree" --xattrs --acls -cf - . | tar -C "$mount/untarred" --xattrs --acls -xpf -
+acls "$mount/untarred" > "$work/acls.untarred"
+same "$work/acls.source" "$work/acls.untarred" "tar's copy has other access control lists"
 tar -C "$mount/untarred" -cf "$mount/archive.tar" .
 tar -C "$tree" -df "$mount/archive.tar" > "$work/tar.out" || fail "tar: $(head -n 5 "$work/tar.out")"
 cp -a --reflink=auto "$mount/synced" "$mount/copied"
 snapshot "$mount/copied" > "$work/tree.copied"
 same "$work/tree.source" "$work/tree.copied" "the copy of the copy differs"
+acls "$mount/copied" > "$work/acls.copied"
+same "$work/acls.source" "$work/acls.copied" "the copy of the copy has other access control lists"
+
+step "setfacl, and who obeys it"
+# as COMMAND...: another user, who may not search the folder of this test, runs it in the mount.
+as() { (cd "$mount" && setpriv --reuid 12345 --regid 34567 --clear-groups "$@"); }
+mkdir -m 700 "$mount/lists"
+echo secret > "$mount/lists/file"
+chmod 600 "$mount/lists/file"
+! as cat lists/file 2> "$work/refused" || fail "a stranger reads a file of mode 600"
+setfacl -R -m u:12345:rX "$mount/lists"
+[[ $(as cat lists/file) == secret ]] || fail "the list gives no right"
+! as touch lists/new 2> "$work/refused" || fail "the list gives too much"
+chmod g= "$mount/lists/file"
+! as cat lists/file 2> "$work/refused" || fail "chmod does not change the mask"
+[[ $(getfacl -c -n -p "$mount/lists/file" | grep effective) == *'#effective:---' ]] || fail "getfacl: $(getfacl "$mount/lists/file")"
+! as setfacl -b lists/file 2> "$work/refused" || fail "a stranger changes a list"
+setfacl -R -b "$mount/lists"
+[[ $(ls -ld "$mount/lists") == drwx------\ * ]] || fail "setfacl -b: $(ls -ld "$mount/lists")"
 
 step "find, du, df"
 touch "$mount/reference"
@@ -94,11 +126,14 @@ git -C "$mount/repository" checkout -q HEAD~5
 
 step "unmounting and mounting again"
 snapshot "$mount" > "$work/before"
+acls "$mount" > "$work/acls.before"
 s3oramfs umount "$mount"
 s3oramfs fsck "$vault" || fail "fsck is not content"
 s3oramfs mount "$vault" "$mount"
 snapshot "$mount" > "$work/after"
 same "$work/before" "$work/after" "something changed between two mounts"
+acls "$mount" > "$work/acls.after"
+same "$work/acls.before" "$work/acls.after" "access control lists changed between two mounts"
 for database in "$mount"/*.db; do
   [[ $(sum_of "$database") == "$(sum_of "$here/${database##*/}")" ]] || fail "$database has other rows"
 done
