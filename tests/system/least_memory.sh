@@ -9,7 +9,7 @@
 . "$(dirname "$0")/control_group.sh"
 need_fuse
 
-: "${LIMIT_MIB:=320}" "${DATA_MIB:=64}"
+: "${LIMIT_MIB:=320}" "${DATA_MIB:=48}"
 limit=$((LIMIT_MIB << 20)) vault=$work/vault mount=$work/mount
 number() { s3oramfs status --json "$vault" | grep -o "\"$1\": [0-9]*" | head -n 1 | tr -dc 0-9; }
 # What the processes of the vault hold themselves, in MiB.
