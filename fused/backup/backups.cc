@@ -66,7 +66,8 @@ Timing::Time Backups::due(std::chrono::milliseconds every) const {
 }
 
 PosixStatus Backups::make(Lock& lock, const Commit& commit, const std::function<bool()>& stop) {
-  if (!cache_.wait(lock, [this] { return !making_ && writing_ == 0; })) return posix_error(EIO);
+  if (!cache_.waits.until(lock, [this] { return !making_ && writing_ == 0; }))
+    return posix_error(EIO);
   making_ = true;
   const auto begun = timing_.now();
   auto outcome = make_now(lock, commit, stop);
@@ -75,7 +76,7 @@ PosixStatus Backups::make(Lock& lock, const Commit& commit, const std::function<
   making_ = false;
   failing_ = !outcome;
   outdated_ |= failing_;
-  cache_.wake(false);
+  cache_.waits.wake(false);
   return outcome;
 }
 
@@ -201,16 +202,17 @@ void Backups::write(BlockId block, Bytes content) {
     const Lock lock(mutex_);
     --writing_;
     if (!outcome) failed_ = outcome.error();
-    cache_.wake(outcome.has_value());
+    cache_.waits.wake(outcome.has_value());
   });
 }
 
 /// Waits until fewer than `most` writes are in flight (or none, if `most` is 0).
 PosixStatus Backups::await_writes(Lock& lock, unsigned most) {
-  const bool in_time = cache_.wait(lock, [&] { return writing_ <= (most > 0 ? most - 1 : 0); });
+  const bool in_time =
+      cache_.waits.until(lock, [&] { return writing_ <= (most > 0 ? most - 1 : 0); });
   if (!in_time) return posix_error(EIO);
   if (!failed_) return {};
-  if (!cache_.wait(lock, [&] { return writing_ == 0; })) return posix_error(EIO);
+  if (!cache_.waits.until(lock, [&] { return writing_ == 0; })) return posix_error(EIO);
   return posix_error(to_errno(*std::exchange(failed_, std::nullopt)));
 }
 

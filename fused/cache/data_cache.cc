@@ -10,8 +10,6 @@
 namespace s3oram {
 namespace {
 
-constexpr std::chrono::seconds kMoment{2}, kHurry{60};
-
 /// Returns how many packs that were read stay in memory: a share of the cache's limit.
 std::size_t packs_in_memory(const CacheOptions& options, std::uint32_t block_size) {
   return std::max<std::size_t>(2, options.limit / 16 / block_size);
@@ -30,148 +28,38 @@ DataCache::DataCache(std::mutex& mutex, BlockDevice& device, Metadata& metadata,
                    work();
                  }},
             packs_in_memory(options, device.block_size())),
+      extents(metadata, held, device.block_size()),
+      waits(*options.timing, options.deadline, options.retry, [this] { retry_failed(); }),
       mutex_(mutex),
       device_(device),
       metadata_(metadata),
       options_(options),
       timing_(*options.timing),
       block_size_(device.block_size()),
-      limit_(options.limit),
-      last_progress_(timing_.now()) {}
-
-// ---- bookkeeping -------------------------------------------------------------------------------
-
-DataCache::Handle DataCache::add(Node& node, std::uint64_t index) {
-  auto block = std::make_shared<CachedBlock>();
-  block->node = &node;
-  block->index = index;
-  node.blocks.emplace(index, block);
-  return block;
-}
-
-/// Updates all counts and lists from the block's state. Called after every change of that state.
-void DataCache::account(const Handle& block) {
-  const bool here = block->node != nullptr;
-  const bool unflushed = here && block->unflushed();
-  const std::size_t charge = !here ? 0 : block->loading ? block_size_ : block->data.capacity();
-  bytes_ += charge - block->charged;
-  dirty_bytes_ += (unflushed ? charge : 0) - block->charged_dirty;
-  const bool needs_room = here && block->needs_room();
-  const std::size_t room = !needs_room ? 0 : packs.takes(block->data.size()) ? charge : block_size_;
-  room_bytes_ += room - block->charged_room;
-  block->charged = charge;
-  block->charged_dirty = unflushed ? charge : 0;
-  block->charged_room = room;
-  if (here) {
-    const bool is_new = !block->owned && !block->loading;
-    block->node->unflushed += unflushed - block->counted_unflushed;
-    block->node->new_blocks += is_new - block->counted_new;
-    block->counted_unflushed = unflushed;
-    block->counted_new = is_new;
-  }
-  List* list = !here || block->loading || block->flushing ? nullptr
-               : block->dirty                             ? &dirty_
-                                                          : &clean_;
-  if (list == block->list) return;
-  const Handle keep = block;  // `block` may be the list's own
-  if (keep->list) keep->list->erase(keep->place);
-  if (list) keep->place = list->insert(list->end(), keep);
-  keep->list = list;
-}
-
-/// Takes the block out of its file, so that nobody finds it any more. A transfer in flight goes on.
-void DataCache::cut_off(const Handle& block) {
-  const Handle keep = block;
-  Node& node = *keep->node;
-  node.unflushed -= keep->counted_unflushed;
-  node.new_blocks -= keep->counted_new;
-  keep->counted_unflushed = keep->counted_new = false;
-  keep->node = nullptr;
-  node.blocks.erase(keep->index);
-  account(keep);
-}
-
-void DataCache::evict() {
-  for (auto at = clean_.begin(); bytes() > limit_ && at != clean_.end();) {
-    const Handle block = *at++;
-    if (block->pins == 0) cut_off(block);
-  }
-}
+      blocks_(packs, device.block_size(), options.limit) {}
 
 void DataCache::set_limit(std::size_t bytes) {
-  limit_ = bytes;
-  evict();
-  wake(false);  // there may be room to write now, or none
-}
-
-void DataCache::drop_clean(Node& node) {
-  std::vector<Handle> clean;
-  for (const auto& [index, block] : node.blocks)
-    if (block->list == &clean_ && block->pins == 0) clean.push_back(block);
-  for (const Handle& block : clean) cut_off(block);
-}
-
-// ---- waiting -----------------------------------------------------------------------------------
-
-bool DataCache::wait(Lock& lock, const std::function<bool()>& ready) {
-  return wait_since(timing_.now(), lock, ready);
-}
-
-bool DataCache::wait_since(Timing::Time start, Lock& lock, const std::function<bool()>& ready) {
-  const auto begun = timing_.now();
-  while (!ready()) {
-    const auto now = timing_.now();
-    auto limit = std::max(start, last_progress_) + options_.deadline;
-    if (hurried_ && now < *hurried_ + kHurry)
-      limit = std::max(last_progress_ + options_.deadline, std::max(begun, *hurried_) + kMoment);
-    if (now >= limit) return false;
-    timing_.wait(lock, changed_, std::min(limit, now + options_.retry));
-    retry_failed();
-  }
-  return true;
-}
-
-void DataCache::hurry() {
-  hurried_ = timing_.now();
-  changed_.notify_all();
-}
-
-void DataCache::wake(bool progress) {
-  if (progress) last_progress_ = timing_.now();
-  changed_.notify_all();
+  blocks_.set_limit(bytes);
+  blocks_.evict();
+  waits.wake(false);  // there may be room to write now, or none
 }
 
 // ---- reading -----------------------------------------------------------------------------------
 
-/// Logs the loss once for each place, or for each file if the place is not known.
-PosixStatus DataCache::tell_of_loss(const Node& node, std::uint64_t index, BlockId place) {
-  if (held.tell(place == kImpossibleBlock ? ~node.ino : place))
-    spdlog::error(
-        "inode {}: its bytes from {} on are lost, or claimed by another file too: "
-        "unmount and run s3oramfs fsck",
-        node.ino, index * block_size_);
-  return posix_error(EIO);
-}
-
-PosixStatus DataCache::need_hole(Node& node, std::uint64_t index) {
-  S3O_POSIX_GET(is_so, is_hole(node, index));
-  return is_so ? PosixStatus() : tell_of_loss(node, index, kImpossibleBlock);
-}
-
 /// Begins to read the block if it is neither cached nor a hole.
 PosixStatus DataCache::load(Node& node, std::uint64_t index) {
   if (node.blocks.contains(index)) return {};
-  S3O_POSIX_GET(extent, find_extent(node, index));
-  if (!extent) return need_hole(node, index);
-  if (!held.good(extent->block)) return tell_of_loss(node, index, extent->block);
-  const Handle block = add(node, index);
+  S3O_POSIX_GET(extent, extents.find(node, index));
+  if (!extent) return extents.need_hole(node, index);
+  if (!held.good(extent->block)) return extents.lost(node, index, extent->block);
+  const Handle block = blocks_.add(node, index);
   block->home = extent->block;
   block->home_bytes = extent->valid;
   block->owned = block->loading = true;
   block->loading_since = timing_.now();
   block->in_flight_valid = extent->valid;
-  account(block);
-  evict();
+  blocks_.account(block);
+  blocks_.evict();
   const auto done = [this, block](Result<Bytes> content) { loaded(block, std::move(content)); };
   ++reads_;
   if (is_packed(extent->block)) {
@@ -199,15 +87,15 @@ void DataCache::loaded(const Handle& block, Result<Bytes> content, bool by_devic
       block->data.resize(std::min<std::size_t>(block->data.size(), block->in_flight_valid));
     if (block->data.size() < block_size_ / 2) block->data.shrink_to_fit();
     if (block->node) {
-      account(block);
+      blocks_.account(block);
       if (std::exchange(block->moves_out, false)) changed(block);
     }
-    wake(by_device);
+    waits.wake(by_device);
     return;
   }
   block->load_error = to_errno(content.error());
-  if (block->node) cut_off(block);
-  wake(false);
+  if (block->node) blocks_.cut_off(block);
+  waits.wake(false);
 }
 
 std::uint64_t DataCache::bytes_of(const Node& node) const {
@@ -216,14 +104,14 @@ std::uint64_t DataCache::bytes_of(const Node& node) const {
   if (blocks == 0 || !packs.takes(tail)) return blocks * block_size_;
   const std::uint64_t last = node.size / block_size_;
   if (blocks <= last && !node.blocks.contains(last)) {  // it has holes; the end may be one
-    const auto extent = find_extent(node, last);
+    const auto extent = extents.find(node, last);
     if (extent && !*extent) return blocks * block_size_;
   }
   return (blocks - 1) * block_size_ + (tail + kSector - 1) / kSector * kSector;
 }
 
 PosixStatus DataCache::move_out(Node& node, std::uint64_t index, BlockId pack) {
-  S3O_POSIX_GET(extent, find_extent(node, index));
+  S3O_POSIX_GET(extent, extents.find(node, index));
   if (!extent || !is_packed(extent->block) || block_of(extent->block) != pack) return {};
   S3O_POSIX_TRY(load(node, index));
   const Handle block = node.blocks.at(index);
@@ -232,17 +120,6 @@ PosixStatus DataCache::move_out(Node& node, std::uint64_t index, BlockId pack) {
   else if (!block->unflushed())
     changed(block);
   return {};
-}
-
-/// Returns when the deadline of a request that begins now starts to count, for a block that is
-/// loading. After an error the kernel asks again at once, for a single page: that request gets only
-/// a moment more. A later request gets a full deadline.
-Timing::Time DataCache::awaited_since(CachedBlock& block) const {
-  const auto now = timing_.now();
-  const auto given_up = std::max(block.loading_since, last_progress_) + options_.deadline;
-  if (now >= given_up + kMoment) block.loading_since = now;
-  const auto left = std::min<Timing::Time::duration>(kMoment, options_.deadline);
-  return std::max(block.loading_since, now + left - options_.deadline);
 }
 
 /// Returns the block with its data, or null for a hole. The lock was not released since the block
@@ -254,12 +131,12 @@ Posix<DataCache::Handle> DataCache::ready_block(Lock& lock, Node& node, std::uin
     if (found == node.blocks.end()) return Handle();
     const Handle block = found->second;
     if (!block->loading) {
-      if (block->list == &clean_) clean_.splice(clean_.end(), clean_, block->place);
+      blocks_.used(block);
       return block;
     }
     ++block->pins;
-    const auto since = awaited_since(*block);
-    const bool in_time = wait_since(since, lock, [&] { return !block->loading; });
+    const auto since = waits.counts_from(block->loading_since);
+    const bool in_time = waits.until_since(since, lock, [&] { return !block->loading; });
     --block->pins;
     if (!in_time) return posix_error(EIO);
     if (block->load_error != 0) return posix_error(block->load_error);
@@ -278,7 +155,7 @@ void DataCache::read_ahead(Node& node, std::uint64_t first, std::uint64_t last) 
   if (last < node.next_read) return;
   const bool begins = node.next_read == 0;  // one request is no sequence yet
   node.next_read = last + 1;
-  const auto affordable = static_cast<unsigned>(limit_ / 8 / block_size_);
+  const auto affordable = static_cast<unsigned>(limit() / 8 / block_size_);
   const unsigned most = std::min(options_.read_ahead, affordable);
   node.read_ahead = begins ? 0 : std::min(most, std::max(2u, node.read_ahead * 2));
   if (node.size == 0) return;
@@ -314,17 +191,19 @@ Posix<std::size_t> DataCache::read(Lock& lock, Node& node, std::uint64_t offset,
 PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index) {
   const auto has_room = [&] {
     const auto found = node.blocks.find(index);
-    return dirty_memory() < limit_ / 2 || (found != node.blocks.end() && found->second->dirty);
+    return blocks_.dirty_memory() < limit() / 2 ||
+           (found != node.blocks.end() && found->second->dirty);
   };
   const auto start = timing_.now();
   int error = EIO;
-  const bool ended = wait(lock, [&] {
+  const bool ended = waits.until(lock, [&] {
     if (has_room()) {
       error = 0;
       return true;
     }
     want_oldest();
-    if (!dirty_.empty() && dirty_.front()->write_error != 0) error = dirty_.front()->write_error;
+    const auto& dirty = blocks_.dirty();
+    if (!dirty.empty() && dirty.front()->write_error != 0) error = dirty.front()->write_error;
     // If the device was full since this wait began, waiting longer does not help.
     if (!out_of_room_ || *out_of_room_ < start) return false;
     error = ENOSPC;
@@ -335,7 +214,7 @@ PosixStatus DataCache::wait_for_room(Lock& lock, Node& node, std::uint64_t index
 
 /// Returns whether the device has no room for a block that has no place yet.
 bool DataCache::is_full() const {
-  return options_.free_bytes() < room_bytes_ + spare_bytes() + block_size_;
+  return options_.free_bytes() < room_bytes() + spare_bytes() + block_size_;
 }
 
 bool DataCache::held_back(Node& node) const {
@@ -354,14 +233,14 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
   S3O_POSIX_TRY(wait_for_room(lock, node, index));
   bool whole_hole = false;
   if (!node.blocks.contains(index)) {
-    S3O_POSIX_GET(extent, find_extent(node, index));
+    S3O_POSIX_GET(extent, extents.find(node, index));
     if (extent && from == 0 && to >= extent->valid) {  // nothing of the old content remains
-      const Handle block = add(node, index);
+      const Handle block = blocks_.add(node, index);
       if (held.good(extent->block)) {
         block->home = extent->block;
         block->home_bytes = extent->valid;
       }
-      block->owned = extent->block != kImpossibleBlock;  // see erase_extent()
+      block->owned = extent->block != kImpossibleBlock;  // see FileExtents::erase()
       return block;
     }
     whole_hole = !extent && from == 0 && to == block_size_;
@@ -373,7 +252,7 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
   if (is_full()) S3O_POSIX_TRY(settle(node));
   if (is_full() && room_is_held()) {
     // Another thread may have made the block during the wait.
-    const bool in_time = wait(lock, [&] { return !is_full() || !room_is_held(); });
+    const bool in_time = waits.until(lock, [&] { return !is_full() || !room_is_held(); });
     if (!in_time) return posix_error(EIO);
     return block_to_write(lock, node, index, from, to, taken);
   }
@@ -382,15 +261,15 @@ Posix<DataCache::Handle> DataCache::block_to_write(Lock& lock, Node& node, std::
     if (!taken) return posix_error(ENOSPC);  // now, rather than when the block is flushed
     node.no_room = true;
   }
-  return add(node, index);
+  return blocks_.add(node, index);
 }
 
 /// Called after a change of `data`.
 void DataCache::changed(const Handle& block) {
   ++block->version;
   block->dirty = true;
-  account(block);
-  evict();
+  blocks_.account(block);
+  blocks_.evict();
 }
 
 PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, ByteSpan in,
@@ -408,7 +287,7 @@ PosixStatus DataCache::write(Lock& lock, Node& node, std::uint64_t offset, ByteS
     changed(block);
     start = stop;
   }
-  if (dirty_memory() > limit_ / 8) want_oldest();
+  if (blocks_.dirty_memory() > limit() / 8) want_oldest();
   return {};
 }
 
@@ -429,11 +308,11 @@ void DataCache::free_block(BlockId block) {
 
 /// Turns the block into a hole.
 PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
-  S3O_POSIX_GET(extent, find_extent(node, index));
+  S3O_POSIX_GET(extent, extents.find(node, index));
   std::optional<BlockId> home;
   std::size_t bytes = 0;
   if (extent) {
-    erase_extent(node, index, *extent);
+    extents.erase(node, index, *extent);
     if (held.good(extent->block)) home = extent->block;
     bytes = extent->valid;
   }
@@ -441,7 +320,7 @@ PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
     const Handle block = found->second;
     if (!home) home = block->home;
     node.grown = std::max(node.grown, index * block_size_ + block->data.size());
-    cut_off(block);
+    blocks_.cut_off(block);
     // written() releases the target, when the write in flight has ended.
     if (block->flushing && home == block->target) return {};
   }
@@ -451,13 +330,14 @@ PosixStatus DataCache::forget(Node& node, std::uint64_t index) {
 
 /// Makes everything from byte `valid` (> 0) of the block on read as zero.
 PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_t valid) {
-  S3O_POSIX_GET(extent, find_extent(node, index));
+  S3O_POSIX_GET(extent, extents.find(node, index));
   // A damaged row cannot be corrected. It need not be if the block is cached and written again.
   if (!extent || extent->block == kImpossibleBlock) {
     if (!node.blocks.contains(index))
-      S3O_POSIX_TRY(extent ? tell_of_loss(node, index, extent->block) : need_hole(node, index));
+      S3O_POSIX_TRY(extent ? extents.lost(node, index, extent->block)
+                           : extents.need_hole(node, index));
   } else if (extent->valid > valid) {
-    put_extent(node, index, {extent->block, valid});
+    extents.put(node, index, {extent->block, valid});
     if (is_packed(extent->block)) packs.shrink(extent->block, extent->valid - valid);
   }
   if (const auto found = node.blocks.find(index); found != node.blocks.end()) {
@@ -475,7 +355,7 @@ PosixStatus DataCache::lower_valid(Node& node, std::uint64_t index, std::uint32_
 Posix<std::optional<std::pair<std::uint64_t, std::uint32_t>>> DataCache::next_block(
     Node& node, std::uint64_t index) {
   std::optional<std::pair<std::uint64_t, std::uint32_t>> next;
-  S3O_POSIX_GET(extent, next_extent(node, index));
+  S3O_POSIX_GET(extent, extents.next(node, index));
   if (extent) next.emplace(extent->first, extent->second.valid);
   const auto cached = node.blocks.lower_bound(index);
   if (cached != node.blocks.end() && !cached->second->loading &&
@@ -525,7 +405,7 @@ PosixStatus DataCache::punch(Lock& lock, Node& node, std::uint64_t offset, std::
     }
     changed(block);
   }
-  store_size(node);
+  extents.store_size(node);
   return {};
 }
 
@@ -556,7 +436,7 @@ PosixStatus DataCache::truncate(Node& node, std::uint64_t size) {
   }
   node.grown = size > node.size ? size : std::min(node.grown, size);
   node.size = size;
-  store_size(node);
+  extents.store_size(node);
   return {};
 }
 
@@ -564,7 +444,7 @@ Posix<std::uint64_t> DataCache::seek(Node& node, std::uint64_t offset, bool data
   while (offset < node.size) {
     S3O_POSIX_GET(next, next_block(node, offset / block_size_));
     if (!next || next->first > offset / block_size_)
-      S3O_POSIX_TRY(need_hole(node, offset / block_size_));
+      S3O_POSIX_TRY(extents.need_hole(node, offset / block_size_));
     if (!next) break;
     const std::uint64_t base = next->first * block_size_, end = base + next->second;
     if (data) {

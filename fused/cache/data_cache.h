@@ -14,9 +14,6 @@
 // Threads: `mutex` guards the cache, the metadata and the nodes. Operations are called with it
 // locked and release it while they wait; callbacks of the device take it briefly. Lock order:
 // `mutex`, then whatever the device locks inside its methods, which never call back.
-//
-// The class is wide because reading, writing, flushing and replacing change the same blocks under
-// one mutex; each has a source of its own (data_*.cc).
 #pragma once
 
 #include <functional>
@@ -25,7 +22,10 @@
 #include <vector>
 
 #include "fused/cache/block_numbers.h"
-#include "fused/cache/node.h"
+#include "fused/cache/cached_blocks.h"
+#include "fused/cache/device_wait.h"
+#include "fused/cache/file_extents.h"
+#include "fused/cache/flush_queue.h"
 #include "fused/cache/packs.h"
 #include "fused/cache/posix.h"
 #include "fused/cache/timing.h"
@@ -96,22 +96,11 @@ class DataCache {
   /// Moves block `index` out of this pack, if it lies there, by writing it again. Does not wait.
   PosixStatus move_out(Node& node, std::uint64_t index, BlockId pack);
   /// Forgets blocks that are not dirty.
-  void drop_clean(Node& node);
+  void drop_clean(Node& node) { blocks_.drop_clean(node); }
 
-  // Waiting, for others that wait for the device too.
-
-  /// Waits until `ready()`. Returns false if the device made no progress for the deadline.
-  bool wait(Lock& lock, const std::function<bool()>& ready);
-  /// Waits for something that the device was asked for at `start`.
-  bool wait_since(Timing::Time start, Lock& lock, const std::function<bool()>& ready);
-  /// For the next minute, lets all waits for a device that has made no progress for the deadline
-  /// end after a moment.
-  void hurry();
-  /// Wakes all waiting threads. `progress`: the device has completed something.
-  void wake(bool progress);
   /// Tries failed writes again whose pause is over.
   void retry_failed();
-  bool has_failed() const { return !failed_.empty(); }
+  bool has_failed() const { return queue_.has_failed(); }
   /// Returns whether there are contents that replace others.
   bool has_replacements() const { return replacing_ > 0; }
   /// Returns whether the device was used since the last call.
@@ -127,17 +116,18 @@ class DataCache {
   /// Asks for a backup. Called with the lock; does not wait.
   std::function<void()> want_backup;
 
-  bool extents_damaged = false;  // extents are damaged or missing, as far as this mount knows
   BlockNumbers numbers;
   HeldBlocks held;
   Packs packs;
-  std::size_t bytes() const { return memory() + packs.bytes_in_memory(); }
-  std::size_t dirty_bytes() const { return dirty_bytes_; }
-  std::size_t limit() const { return limit_; }
+  FileExtents extents;
+  DeviceWait waits;  // for others that wait for the device too
+  std::size_t bytes() const { return blocks_.bytes(); }
+  std::size_t dirty_bytes() const { return blocks_.dirty_bytes(); }
+  std::size_t limit() const { return blocks_.limit(); }
   /// Sets the limit, and evicts clean blocks above it.
   void set_limit(std::size_t bytes);
   /// Returns the room that the device must find for data that waits to be written.
-  std::uint64_t room_bytes() const { return room_bytes_; }
+  std::uint64_t room_bytes() const { return blocks_.room_bytes(); }
   /// Returns the bytes that are left free on a full device.
   std::uint64_t spare_bytes() const { return kSpareBlocks * block_size_; }
   std::uint32_t block_size() const { return block_size_; }
@@ -146,13 +136,7 @@ class DataCache {
 
  private:
   static constexpr std::uint64_t kSpareBlocks = 16;
-  /// About how much memory a block takes besides its data, including its node, because most files
-  /// have one block.
-  static constexpr std::size_t kOverhead = 768;
-
-  using Handle = std::shared_ptr<CachedBlock>;
-  using List = std::list<Handle>;
-  using Extent = std::pair<std::uint64_t, ExtentRow>;
+  using Handle = CachedBlocks::Handle;
   /// A version of a block that is to become durable. `no_room` is the block's count at the start.
   struct Target {
     Handle block;
@@ -160,14 +144,7 @@ class DataCache {
     unsigned no_room;
   };
 
-  std::size_t memory() const { return bytes_ + (clean_.size() + dirty_.size()) * kOverhead; }
-  std::size_t dirty_memory() const { return dirty_bytes_ + dirty_.size() * kOverhead; }
-  Handle add(Node& node, std::uint64_t index);
-  void account(const Handle& block);
   bool is_full() const;
-  void cut_off(const Handle& block);
-  void evict();
-  Timing::Time awaited_since(CachedBlock& block) const;
   Posix<Handle> ready_block(Lock& lock, Node& node, std::uint64_t index);
   Posix<Handle> block_to_write(Lock& lock, Node& node, std::uint64_t index, std::uint32_t from,
                                std::uint32_t to, bool taken);
@@ -177,15 +154,7 @@ class DataCache {
   void loaded(const Handle& block, Result<Bytes> content, bool by_device = true);
   void read_ahead(Node& node, std::uint64_t first, std::uint64_t last);
 
-  // data_replace.cc: the extents of a node's content, which may be one that replaces another.
-  PosixStatus tell_of_loss(const Node& node, std::uint64_t index, BlockId place);
-  PosixStatus need_hole(Node& node, std::uint64_t index);
-  Posix<bool> is_hole(Node& node, std::uint64_t index);
-  Posix<std::optional<ExtentRow>> find_extent(const Node& node, std::uint64_t index) const;
-  Posix<std::optional<Extent>> next_extent(const Node& node, std::uint64_t index);
-  void put_extent(Node& node, std::uint64_t index, const ExtentRow& row);
-  void erase_extent(Node& node, std::uint64_t index, const ExtentRow& row);
-  void store_size(Node& node, std::uint64_t reach = 0);
+  // data_replace.cc
   void replace(Node& node);
   void written_former(CachedBlock& block, bool succeeded);
 
@@ -197,7 +166,9 @@ class DataCache {
                                                                            std::uint64_t index);
 
   void changed(const Handle& block);
-  void want(const Handle& block, bool awaited = false);
+  void want(const Handle& block, bool awaited = false) {
+    queue_.want(block, awaited, timing_.now());
+  }
   void want_oldest();
   void pump();
   void start_write(const Handle& block);
@@ -217,23 +188,14 @@ class DataCache {
   Timing& timing_;
   const std::uint32_t block_size_;
 
-  std::size_t limit_;
-  std::condition_variable changed_;
-  Timing::Time last_progress_;
-  List clean_;  // least recently used first; may be evicted
-  List dirty_;  // oldest first
-  // To be written as soon as fewer writes are in flight; awaited_ goes first.
-  List awaited_, queue_;
-  List failed_;  // to be tried again
-  std::size_t bytes_ = 0, dirty_bytes_ = 0;
-  std::size_t room_bytes_ = 0;       // of dirty_bytes_, those for which the device needs room
+  CachedBlocks blocks_;
+  FlushQueue queue_;                 // written as soon as fewer writes are in flight
   unsigned writes_ = 0, reads_ = 0;  // of whole blocks
   unsigned writes() const { return writes_ + packs.writing(); }
   bool awaited_piece_ = false;  // in the pack that is being filled
   std::size_t replacing_ = 0;   // nodes with a replacement
   std::uint64_t settled_ = 0;   // contents that took the place of others
   bool used_ = false;
-  std::optional<Timing::Time> hurried_;      // when hurry() was called
   std::optional<Timing::Time> out_of_room_;  // when a write last found no room; reset by a success
 };
 

@@ -8,31 +8,11 @@
 
 namespace s3oram {
 
-/// Puts the block into a queue if it is dirty. If a write is in flight, it is written again after
-/// that.
-void DataCache::want(const Handle& block, bool awaited) {
-  if (!block->node || !block->dirty) return;
-  if (block->flushing) {
-    block->again = true;
-    block->awaited |= awaited;
-    return;
-  }
-  if (timing_.now() < block->not_before) return;  // retry_failed() will queue it
-  List& queue = awaited ? awaited_ : queue_;
-  if (!block->queue)
-    block->turn = queue.insert(queue.end(), block);
-  else if (awaited && block->queue != &awaited_)
-    awaited_.splice(awaited_.end(), queue_, block->turn);
-  else
-    return;
-  block->queue = &queue;
-}
-
 /// Queues the oldest dirty blocks until `in_flight` writes are under way.
 void DataCache::want_oldest() {
-  const std::size_t busy = writes() + awaited_.size() + queue_.size();
+  const std::size_t busy = writes() + queue_.size();
   std::size_t slots = options_.in_flight - std::min<std::size_t>(options_.in_flight, busy);
-  for (const Handle& block : dirty_) {
+  for (const Handle& block : blocks_.dirty()) {
     if (slots == 0) break;
     if (block->queue) continue;
     want(block);
@@ -42,17 +22,14 @@ void DataCache::want_oldest() {
 }
 
 void DataCache::pump() {
-  while (writes() < options_.in_flight && !(awaited_.empty() && queue_.empty())) {
-    List& queue = awaited_.empty() ? queue_ : awaited_;
-    const Handle block = std::move(queue.front());
-    queue.pop_front();
-    block->queue = nullptr;
-    if (!block->node || !block->dirty || block->flushing) continue;
-    start_write(block);
-    awaited_piece_ |= &queue == &awaited_ && is_packed(*block->target);
+  while (writes() < options_.in_flight) {
+    const auto next = queue_.take();
+    if (!next) break;
+    start_write(next->block);
+    awaited_piece_ |= next->awaited && is_packed(*next->block->target);
   }
   // Until then, more pieces join the same pack.
-  if (awaited_.empty() && (queue_.empty() || awaited_piece_)) {
+  if (!queue_.has_awaited() && (queue_.empty() || awaited_piece_)) {
     packs.start();
     awaited_piece_ = false;
   }
@@ -75,7 +52,7 @@ void DataCache::start_write(const Handle& block) {
   block->in_flight_valid = static_cast<std::uint32_t>(block->data.size());
   block->in_flight_version = block->version;
   block->seen = settled_;
-  account(block);
+  blocks_.account(block);
   used_ = true;
   if (packed) {
     block->target = packs.put(block->data, done);
@@ -100,10 +77,10 @@ void DataCache::record(const Handle& block, BlockId place) {
   Node& node = *block->node;
   if (!block->owned && !node.replacement) ++node.row.blocks;
   block->owned = true;
-  account(block);
-  put_extent(node, block->index, {place, block->in_flight_valid});
+  blocks_.account(block);
+  extents.put(node, block->index, {place, block->in_flight_valid});
   metadata_.inodes.put(node.ino, node.row);
-  store_size(node, block->index * block_size_ + block->in_flight_valid);
+  extents.store_size(node, block->index * block_size_ + block->in_flight_valid);
 }
 
 /// Called when the write in flight has succeeded: moves the block to its target. The caller records
@@ -147,26 +124,18 @@ void DataCache::written(const Handle& block, const Status& outcome) {
       out_of_room_ = now;
     }
     block->node->no_room |= full;
-    failed_.push_back(block);
-    account(block);
+    queue_.failed(block);
+    blocks_.account(block);
   }
   const bool awaited = std::exchange(block->awaited, false);
   if (std::exchange(block->again, false)) want(block, awaited);
-  evict();
+  blocks_.evict();
   pump();
-  wake(outcome.has_value());
+  waits.wake(outcome.has_value());
 }
 
 void DataCache::retry_failed() {
-  const auto now = timing_.now();
-  for (auto at = failed_.begin(); at != failed_.end();) {
-    const auto next = std::next(at);
-    if ((*at)->not_before <= now) {
-      want(*at, true);  // it has waited long enough
-      failed_.erase(at);
-    }
-    at = next;
-  }
+  queue_.retry(timing_.now());
   pump();
 }
 
@@ -184,7 +153,7 @@ PosixStatus DataCache::wait_durable(Lock& lock, const std::vector<Target>& targe
   auto left = targets.begin();
   const auto start = timing_.now();
   int error = 0;
-  const bool in_time = wait(lock, [&] {
+  const bool in_time = waits.until(lock, [&] {
     while (left != targets.end() &&
            (!left->block->node || left->block->durable_version >= left->version))
       ++left;
@@ -212,7 +181,7 @@ PosixStatus DataCache::flush(Lock& lock, const std::vector<std::shared_ptr<Node>
   for (const auto& node : nodes) add_targets(*node, targets);
   S3O_POSIX_TRY(wait_durable(lock, targets, awaited));
   for (const auto& node : nodes)
-    if (node->row.nlink > 0) store_size(*node, node->grown);
+    if (node->row.nlink > 0) extents.store_size(*node, node->grown);
   return {};
 }
 

@@ -9,102 +9,6 @@
 
 namespace s3oram {
 
-// ---- the extents of what users see -------------------------------------------------------------
-
-namespace {
-
-/// Replaces the length of a damaged row by a whole block, because it cannot be believed either.
-ExtentRow believed(ExtentRow row, std::uint32_t block_size) {
-  if (row.block == kImpossibleBlock) row.valid = block_size;
-  return row;
-}
-
-}  // namespace
-
-Posix<std::optional<ExtentRow>> DataCache::find_extent(const Node& node,
-                                                       std::uint64_t index) const {
-  if (!node.replacement) {
-    S3O_POSIX_GET(row, metadata_.extents.find({node.ino, index}));
-    if (row) row = believed(*row, block_size_);
-    return row;
-  }
-  const auto found = node.replacement->extents.find(index);
-  if (found == node.replacement->extents.end()) return std::optional<ExtentRow>();
-  return std::optional<ExtentRow>(found->second);
-}
-
-/// Returns the first extent >= index. Ignores a damaged row with an index that no file reaches.
-Posix<std::optional<DataCache::Extent>> DataCache::next_extent(const Node& node,
-                                                               std::uint64_t index) {
-  std::optional<Extent> next;
-  if (node.replacement) {
-    const auto found = node.replacement->extents.lower_bound(index);
-    if (found != node.replacement->extents.end()) next = *found;
-    return next;
-  }
-  S3O_POSIX_TRY(
-      metadata_.extents.scan({node.ino, index}, [&](const ExtentKey& key, const ExtentRow& row) {
-        if (key.index <= kLargestFile / block_size_)
-          next.emplace(key.index, believed(row, block_size_));
-        return false;
-      }));
-  return next;
-}
-
-/// Returns whether the file has no data there. While extents of the vault are damaged, a file with
-/// fewer sound extents than it counts may have data where it seems to have none, because the key of
-/// that extent may have changed.
-Posix<bool> DataCache::is_hole(Node& node, std::uint64_t index) {
-  if (!(extents_damaged || metadata_.damage.any()) || node.replacement ||
-      index * block_size_ >= node.row.size)
-    return true;
-  S3O_POSIX_TRY(metadata_.extents.find({node.ino, index}));  // a damaged row may hide it
-  if (!node.lacks_extents) {
-    std::uint64_t extents = 0;
-    S3O_POSIX_TRY(
-        metadata_.extents.scan({node.ino, 0}, [&](const ExtentKey&, const ExtentRow& row) {
-          if (row.block != kImpossibleBlock) ++extents;
-          return true;
-        }));
-    node.lacks_extents = extents < node.row.blocks;
-  }
-  return !*node.lacks_extents;
-}
-
-void DataCache::put_extent(Node& node, std::uint64_t index, const ExtentRow& row) {
-  if (node.replacement)
-    node.replacement->extents.insert_or_assign(index, row);
-  else
-    metadata_.extents.put({node.ino, index}, row);
-  node.lacks_extents.reset();
-}
-
-/// Erases an extent. The count of the file stays if the row is damaged, because another extent may
-/// be the missing one.
-void DataCache::erase_extent(Node& node, std::uint64_t index, const ExtentRow& row) {
-  node.lacks_extents.reset();
-  if (node.replacement) {
-    node.replacement->extents.erase(index);
-  } else {
-    metadata_.extents.erase({node.ino, index});
-    if (node.row.blocks > 0 && row.block != kImpossibleBlock) --node.row.blocks;
-    metadata_.inodes.put(node.ino, node.row);  // a commit may come before the operation ends
-  }
-}
-
-/// Sets the size that commits: the size that users see if nothing is unflushed, otherwise no more
-/// than that and at least as far as `reach`.
-void DataCache::store_size(Node& node, std::uint64_t reach) {
-  std::uint64_t& stored = node.replacement ? node.replacement->size : node.row.size;
-  const std::uint64_t size =
-      node.unflushed == 0 ? node.size : std::min(node.size, std::max(stored, reach));
-  if (size == stored) return;
-  stored = size;
-  if (!node.replacement) metadata_.inodes.put(node.ino, node.row);
-}
-
-// ---- replacing ---------------------------------------------------------------------------------
-
 /// Begins a replacement: the file is empty for its users from now on.
 void DataCache::replace(Node& node) {
   Replacement replacement;
@@ -115,7 +19,7 @@ void DataCache::replace(Node& node) {
       block->former = &node;
       replacement.in_flight.push_back(block);
     }
-    cut_off(block);
+    blocks_.cut_off(block);
     if (!block->owned && !block->flushing && block->home) release(*block->home, 0);
   }
   node.replacement = std::move(replacement);
@@ -141,7 +45,7 @@ void DataCache::written_former(CachedBlock& block, bool succeeded) {
 /// the old content makes room; a crash may then leave a part of the new content.
 PosixStatus DataCache::settle(Node& node) {
   if (!node.replacement) return {};
-  std::vector<Extent> former;
+  std::vector<FileExtents::Extent> former;
   S3O_POSIX_TRY(
       metadata_.extents.scan({node.ino, 0}, [&](const ExtentKey& key, const ExtentRow& row) {
         former.emplace_back(key.index, row);

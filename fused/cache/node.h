@@ -27,7 +27,7 @@ struct CachedBlock {
   std::size_t home_bytes = 0;     // valid bytes of its extent
   bool owned = false;             // an extent names `home`
   bool loading = false;           // a read is in flight; `data` is empty until it ends
-  Timing::Time loading_since{};   // when the read's deadline began; see awaited_since()
+  Timing::Time loading_since{};   // when the read's deadline began; see DeviceWait::counts_from()
   bool flushing = false;          // a write of a copy is in flight
   bool dirty = false;             // `data` is newer than what the device has or is being sent
   bool moves_out = false;         // to be written again once loaded, to leave its pack
@@ -45,7 +45,7 @@ struct CachedBlock {
   unsigned no_room = 0;    // failures because of a full device, when no room was coming
   std::uint64_t seen = 0;  // DataCache::settled_ when the write in flight began
 
-  // What DataCache::account() has counted for this block.
+  // What CachedBlocks::account() has counted for this block.
   std::size_t charged = 0, charged_dirty = 0, charged_room = 0;
   bool counted_unflushed = false, counted_new = false;
   std::list<std::shared_ptr<CachedBlock>>::iterator place, turn;
@@ -79,7 +79,7 @@ struct Node {
   std::optional<std::size_t> xattr_names;  // bytes of their list; std::nullopt: not known
   bool no_room = false;                    // some data found no room; see held_back()
   bool rewritten = false;                  // truncated to nothing, and not closed since
-  std::optional<bool> lacks_extents;       // what DataCache::is_hole() found
+  std::optional<bool> lacks_extents;       // what FileExtents found
   std::optional<Replacement> replacement;
 
   std::map<std::uint64_t, std::shared_ptr<CachedBlock>> blocks;

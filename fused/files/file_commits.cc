@@ -49,7 +49,7 @@ void FileSystem::committed(const Status& outcome) {
   cache_.numbers.end_commit(outcome.has_value());
   backups_.committed(outcome.has_value());
   backup_wakes_.notify_all();  // one may be due, or due sooner
-  cache_.wake(false);          // a commit needs no server, so it is no progress of an access
+  cache_.waits.wake(false);    // a commit needs no server, so it is no progress of an access
 }
 
 PosixStatus FileSystem::commit(Lock& lock) {
@@ -59,9 +59,9 @@ PosixStatus FileSystem::commit(Lock& lock) {
     const Lock locked(mutex_);
     --commits_;
     *outcome = std::move(status);
-    cache_.wake(false);
+    cache_.waits.wake(false);
   });
-  if (!cache_.wait(lock, [&] { return outcome->has_value(); })) return posix_error(EIO);
+  if (!cache_.waits.until(lock, [&] { return outcome->has_value(); })) return posix_error(EIO);
   S3O_POSIX_TRY(**outcome);
   return {};
 }
@@ -76,7 +76,7 @@ PosixStatus FileSystem::admit(Lock& lock) {
   if (commit(lock) && has_room()) return {};
   kick_ = true;
   ticker_wakes_.notify_all();
-  if (!cache_.wait(lock, has_room)) return posix_error(EIO);
+  if (!cache_.waits.until(lock, has_room)) return posix_error(EIO);
   return {};
 }
 
@@ -167,7 +167,7 @@ void FileSystem::tick(Lock& lock) {
   for (const Ino ino : std::vector<Ino>(idle_.begin(), idle_.end())) drop_if_idle(ino);
   listings_.trim(begun);
   trim();
-  if (!options_.read_only && !cache_.extents_damaged) empty_packs();
+  if (!options_.read_only && !cache_.extents.damaged) empty_packs();
   const bool used = cache_.take_used();
   const bool changed = !options_.read_only && metadata_.uncommitted() > 0;
   if (!used && cache_.dirty_bytes() == 0 && !changed && !cache_.has_replacements()) {

@@ -173,7 +173,7 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   for (const BlockId block : backups) cache_.held.released(block);  // they belong to no file
   std::set<BlockId> owned(backups.begin(), backups.end());
   S3O_ASSIGN(auto counted, metadata_.number("SELECT CAST(TOTAL(blocks) AS INTEGER) FROM inodes"));
-  cache_.extents_damaged = static_cast<std::uint64_t>(counted) > places->size() ||
+  cache_.extents.damaged = static_cast<std::uint64_t>(counted) > places->size() ||
                            (!places->empty() && places->back().place == kImpossibleBlock);
   if (cache_.held.any_bad())
     metadata_.damage.note("vault.db, table extents: two files claim the same block");
@@ -183,7 +183,7 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
     const bool good = cache_.held.good(each.place);
     if (good) cache_.packs.add(each.place, each.valid);
     // Unknown pieces may lie in the pack. A use that nobody releases keeps it from being freed.
-    if (!good || cache_.extents_damaged) cache_.packs.add(each.place, 0);
+    if (!good || cache_.extents.damaged) cache_.packs.add(each.place, 0);
   }
   std::vector<BlockId> lost, unowned;
   std::set_difference(owned.begin(), owned.end(), mapped.begin(), mapped.end(),
@@ -200,7 +200,7 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
                       std::back_inserter(unowned));
   // If tables are damaged, a block without an owner may belong to a lost row. If blocks are
   // missing, it may be one of them under another number.
-  if (!unowned.empty() && (cache_.extents_damaged || metadata_.damage.any() || !lost.empty())) {
+  if (!unowned.empty() && (cache_.extents.damaged || metadata_.damage.any() || !lost.empty())) {
     spdlog::error(
         "{} blocks belong to no file, as far as can be told: they are kept until "
         "s3oramfs fsck --repair has mended the extents",
@@ -227,7 +227,7 @@ Status FileSystem::free_orphans(Lock& lock) {
 
 void FileSystem::hurry() {
   const Lock lock(mutex_);
-  cache_.hurry();
+  cache_.waits.hurry();
 }
 
 Status FileSystem::unmount() {
@@ -239,7 +239,8 @@ Status FileSystem::unmount() {
   lock.lock();
   if (options_.read_only) {
     // Positions have changed, but need not commit: after a crash the old ones are valid.
-    if (!cache_.wait(lock, [&] { return is_idle(); })) spdlog::warn("the device does not finish");
+    if (!cache_.waits.until(lock, [&] { return is_idle(); }))
+      spdlog::warn("the device does not finish");
     return {};
   }
   references_.clear();  // the kernel sends no forgets at unmount
@@ -257,7 +258,7 @@ Status FileSystem::unmount() {
     if (auto backed_up = back_up(lock, true); !backed_up)
       spdlog::warn("the last changes are in no backup yet ({})", std::strerror(backed_up.error()));
   // The device had the whole flush to finish; it gets no second deadline.
-  const bool idle = cache_.wait_since(begun, lock, [&] { return is_idle(); });
+  const bool idle = cache_.waits.until_since(begun, lock, [&] { return is_idle(); });
   if (!outcome)
     return fail(code_of_barrier(outcome.error()),
                 "not everything could be written: {} bytes of file data and {} changes of names "
