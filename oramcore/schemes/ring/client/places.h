@@ -30,6 +30,7 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 
   BucketIndex bucket() const { return bucket_on_path(leaf, level); }
+  bool has_leaf() const { return kind == Kind::tree || kind == Kind::top; }
 };
 
 class Places {

@@ -46,37 +46,43 @@ void RingEngine::forget(BlockId block) {
 // ---- turns
 
 /// The block that this turn logs again: the oldest of the top whose slot in the log will be used
-/// again soon, or every so often the oldest. Nothing: this turn is for an access.
-std::optional<BlockId> RingEngine::to_log_again(Turn turn) const {
+/// again soon, or every so often the oldest; never the one that waits for the turn and is logged by
+/// that itself. Nothing: this turn is for an access.
+std::optional<BlockId> RingEngine::to_log_again(Turn turn, BlockId wanted) const {
   const Turn early = params_.log_slots / 4;
   const bool maintains = turn % kMaintenanceEvery == kMaintenanceEvery - 1;
   for (const auto& [logged, block] : places_.top()) {
     if (!maintains && logged + params_.log_slots > turn + early) break;
-    if (!in_flight_.contains(block) && !is_given_up(block)) return block;
+    if (block != wanted && !in_flight_.contains(block) && !is_given_up(block)) return block;
   }
   if (maintains) return kNoBlock;
   return std::nullopt;
 }
 
-Task<Result<Turn>> RingEngine::reserve_turn() {
+/// Of one block one access at a time has a turn: a later one would have to ask after its turn,
+/// which would show that the two want the same.
+Task<Result<Turn>> RingEngine::reserve_turn(BlockId block) {
   for (;;) {
-    while (!dead_ && (!opened_ || next_turn_ >= params_.end_turn(evictions_done_)))
+    while (!dead_ && (!opened_ || next_turn_ >= params_.end_turn(evictions_done_) ||
+                      in_flight_.contains(block)))
       co_await changed_.wait();
     if (dead_) co_return fail(*dead_);
     const Turn turn = next_turn_++;
-    const auto again = rule_holds(Rule::log_again) ? to_log_again(turn) : std::nullopt;
-    if (!again) co_return turn;
-    start(access_alone(turn, {.block = *again, .content = {}, .read = {}, .written = {}}));
+    const auto again = rule_holds(Rule::log_again) ? to_log_again(turn, block) : std::nullopt;
+    if (!again) {
+      in_flight_.insert(block);
+      co_return turn;
+    }
+    if (*again != kNoBlock) in_flight_.insert(*again);
+    Request own{.block = *again, .content = {}, .read = {}, .written = {}};
+    start(access_alone(turn, std::move(own), Path::random));
   }
 }
 
-/// Of one block one access at a time has a turn. Another one that waits here has a later turn, so
-/// that the first one can end.
-Task<void> RingEngine::access_alone(Turn turn, Request request) {
+/// The block is in flight already.
+Task<void> RingEngine::access_alone(Turn turn, Request request, Path path) {
   const BlockId block = request.block;
-  while (in_flight_.contains(block)) co_await changed_.wait();
-  if (block != kNoBlock) in_flight_.insert(block);
-  co_await access_at(turn, std::move(request));
+  co_await access_at(turn, std::move(request), path);
   in_flight_.erase(block);
   changed_.notify_all();
 }
@@ -99,22 +105,22 @@ Task<void> RingEngine::access(Request request) {
     co_return;
   }
   if (is_new) capacity_.begin_new_block();
-  auto turn = co_await reserve_turn();
+  auto turn = co_await reserve_turn(block);
   // What it waited for may have found none. A reserved turn is used all the same.
   if (turn && is_new && !capacity_.has_room(0)) {
     failed(no_room);
     request.content.reset();
   }
   if (turn)
-    co_await access_alone(*turn, std::move(request));
+    co_await access_alone(*turn, std::move(request), Path::of_block);
   else
     failed(turn.error());
   if (is_new) capacity_.end_new_block();
   capacity_.count();
 }
 
-Task<void> RingEngine::access_at(Turn turn, Request request) {
-  auto query = co_await intend(turn, request.block);
+Task<void> RingEngine::access_at(Turn turn, Request request, Path path) {
+  auto query = co_await intend(turn, request.block, path);
   if (query) {
     co_await access_path(turn, std::move(*query), std::move(request));
     co_return;
@@ -128,6 +134,7 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
   metrics_.accesses.add();
   const BlockId block = request.block;
   const Place before = places_.get(block);
+  const Leaf shown = query.record.leaf;
   const Duration begun = environment_.clock.now();
   auto found = co_await retrieve(turn, std::move(query));
   metrics_.retrieval_seconds.observe(environment_.clock.now() - begun);
@@ -153,6 +160,7 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
   }
   // What was never written, or could not be opened, leaves an empty slot behind.
   if (!content) label = {};
+  label.leaf = next_leaf(before, shown);
   if (!content) content.emplace(params_.block_size);
   const Status status = co_await write_log(turn, label, before.version, *content, request.written);
   if (status) metrics_.access_seconds.observe(environment_.clock.now() - begun);
@@ -231,16 +239,23 @@ void RingEngine::hold_cached(Query& query) {
   ++cache_reads_[place.cache_slot];
 }
 
-// Nothing is asked before this is durable (Rule::access_records).
-Task<Result<RingEngine::Query>> RingEngine::intend(Turn turn, BlockId block) {
-  const Leaf random = random_leaf(environment_.random);
-  const auto leaf = [&] {
-    const Place place = places_.get(block);
-    return place.kind == Place::Kind::tree ? place.leaf : random;
-  };
-  while (!dead_ && must_wait(leaf())) co_await changed_.wait();
+/// A leaf that the server has seen is not used again. One that it has not seen stays: whether a
+/// block got another one must not depend on how long it lay in the top.
+Leaf RingEngine::next_leaf(const Place& place, Leaf shown) {
+  return place.has_leaf() && place.leaf != shown ? place.leaf : random_leaf(environment_.random);
+}
+
+// A block's own path is asked, whether the block has left the top or not: it leaves it when its
+// path is evicted, which everybody sees, so any other rule would bias the paths. The client's own
+// accesses choose their blocks by age, and so by leaf: they show a path that has nothing to do with
+// it. Nothing is asked before this is durable (Rule::access_records).
+Task<Result<RingEngine::Query>> RingEngine::intend(Turn turn, BlockId block, Path path) {
+  const Place place = places_.get(block);
+  const Leaf leaf =
+      place.has_leaf() && path == Path::of_block ? place.leaf : random_leaf(environment_.random);
+  while (!dead_ && must_wait(leaf)) co_await changed_.wait();
   if (dead_) co_return fail(*dead_);
-  Query query{{.block = block, .leaf = leaf(), .asks = {}}, {}, {}};
+  Query query{{.block = block, .leaf = leaf, .asks = {}}, {}, {}};
   choose_asks(query);
   hold_cached(query);
   pending_.records[turn] = query.record;

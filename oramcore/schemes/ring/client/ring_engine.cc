@@ -108,7 +108,7 @@ Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
     if (record == records.end()) {
       // It was reserved, and had not asked for anything yet.
       Request nothing{.block = kNoBlock, .content = {}, .read = {}, .written = {}};
-      co_await access_at(turn, std::move(nothing));
+      co_await access_at(turn, std::move(nothing), Path::random);
       continue;
     }
     Query query{std::move(record->second), {}, {}};

@@ -73,6 +73,8 @@ class RingEngine final : public QueuedDevice, private GrowingTree {
  private:
   static constexpr Party kServer = 1;
   using Request = DeviceRequest;
+  /// Along which path an access asks: that of its block's leaf, or any.
+  enum class Path { of_block, random };
   /// What an access asks for, and which of it is its block.
   struct Query {
     TurnRecord record;
@@ -97,12 +99,13 @@ class RingEngine final : public QueuedDevice, private GrowingTree {
 
   // ring_access.cc: accesses
   Task<void> access(Request request) override;
-  Task<void> access_at(Turn turn, Request request);
+  Task<void> access_at(Turn turn, Request request, Path path);
   Task<void> access_path(Turn turn, Query query, Request request);
-  Task<Result<Turn>> reserve_turn();
-  std::optional<BlockId> to_log_again(Turn turn) const;
-  Task<void> access_alone(Turn turn, Request request);
-  Task<Result<Query>> intend(Turn turn, BlockId block);
+  Task<Result<Turn>> reserve_turn(BlockId block);
+  std::optional<BlockId> to_log_again(Turn turn, BlockId wanted) const;
+  Task<void> access_alone(Turn turn, Request request, Path path);
+  Task<Result<Query>> intend(Turn turn, BlockId block, Path path);
+  Leaf next_leaf(const Place& place, Leaf shown);
   bool must_wait(Leaf leaf);
   Ask ask_for(BucketIndex bucket, const std::optional<Place>& wanted);
   void choose_asks(Query& query);

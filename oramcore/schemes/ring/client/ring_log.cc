@@ -38,7 +38,6 @@ Task<Status> RingEngine::write_log(Turn turn, Label label, std::uint64_t replace
   LogWrite write{.block = label.block, .replaces = replaces, .place = {}, .written = {}};
   const std::uint64_t access = next_access_++;
   label.version = access;
-  label.leaf = random_leaf(environment_.random);
   const Bytes sealed = sealed_block(sealer_, label, content);
   std::vector<Task<Status>> both;
   both.push_back(send_log(turn, access, sealed));

@@ -245,10 +245,11 @@ TEST_P(RingCrashes, LoseNothingThatWasCommitted) {
 
 // ---- what the server sees
 
-/// Remembers what was asked of each bucket version, and by which turn.
+/// Remembers what was asked of each bucket version, and by which turn; and how long ago the path of
+/// each turn was evicted: the group of it, by how many other groups were evicted since.
 class Observer {
  public:
-  explicit Observer(RingWorld& world) {
+  explicit Observer(RingWorld& world) : groups_(Params(world.params()).groups()) {
     world.network.observer = [this](Party from, Party, const Bytes& message) {
       if (from == kClient && is_question(message)) saw(message);
     };
@@ -256,16 +257,23 @@ class Observer {
   std::size_t repeated = 0, accesses = 0;
   std::map<VersionStamp, unsigned> touches;
   std::map<std::pair<MessageType, std::size_t>, std::size_t> shapes;
+  std::map<Turn, std::size_t> others_since;  // of the turns that followed an eviction of each group
 
  private:
   void saw(const Bytes& message) {
     const auto type = static_cast<MessageType>(message[2] | message[3] << 8);
     const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
     if (type == MessageType::write_root) ++shapes[{type, message.size()}];
+    if (type == MessageType::prepare) prepared_ = decode<PrepareRequest>(body)->buckets;
+    if (type == MessageType::commit) evicted(std::exchange(prepared_, {}));
     if (type != MessageType::retrieve) return;
     const auto request = decode<RetrieveRequest>(body);
     ASSERT_TRUE(request);
     ++accesses;
+    const auto since = std::ranges::find(newest_first_, group_of(request->asks));
+    if (since != newest_first_.end())
+      others_since.try_emplace(request->turn,
+                               static_cast<std::size_t>(since - newest_first_.begin()));
     for (const Ask& ask : request->asks) {
       const auto [first, is_new] =
           asked_.try_emplace({ask.bucket, ask.stamp, ask.point}, request->turn);
@@ -273,6 +281,18 @@ class Observer {
       repeated += first->second != request->turn;
     }
   }
+  void evicted(const std::vector<BucketIndex>& buckets) {
+    if (buckets.empty()) return;  // the commit came twice
+    const std::uint64_t group = buckets.front() % groups_;
+    std::erase(newest_first_, group);
+    newest_first_.insert(newest_first_.begin(), group);
+  }
+  std::uint64_t group_of(const std::vector<Ask>& asks) const {
+    return asks.empty() ? groups_ : asks.front().bucket % groups_;
+  }
+  const std::uint64_t groups_;
+  std::vector<BucketIndex> prepared_;
+  std::vector<std::uint64_t> newest_first_;
   std::map<std::tuple<BucketIndex, VersionStamp, Point>, Turn> asked_;
 };
 
@@ -307,6 +327,31 @@ TEST(RingView, ReadsWritesAndAccessesToNothingLookAlike) {
   };
   EXPECT_EQ(shapes(0), shapes(1));
   EXPECT_EQ(shapes(0), shapes(2));
+}
+
+// When a group is evicted its blocks leave the top: everybody sees it. So a path must be as likely
+// to be of a group that was evicted lately as of any other, whatever is accessed, and for the turns
+// of the client's own as well.
+TEST(RingView, APathDoesNotTellWhetherItsBlockHasLeftTheTop) {
+  RingWorld world(small_ring(8, 6, 2), 31);
+  Observer observer(world);
+  ASSERT_GOOD(world.open_client());
+  // Each block again after half a sweep of evictions, when it has left the top or not.
+  constexpr unsigned kAccesses = 4500;
+  for (BlockId i = 0; i < kAccesses; ++i) {
+    ASSERT_GOOD(world.write(i % 12, Bytes(512, 1)));
+    world.settle();
+  }
+  unsigned lately = 0, own = 0, own_lately = 0;
+  for (const auto& [turn, since] : observer.others_since) {
+    const bool is_own = turn % kMaintenanceEvery == kMaintenanceEvery - 1;
+    lately += since < 2;
+    own += is_own;
+    own_lately += is_own && since < 2;
+  }
+  EXPECT_NEAR(lately, kAccesses / 2.0, 0.05 * kAccesses);
+  EXPECT_GT(own, 15u);
+  EXPECT_NEAR(own_lately, own / 2.0, 0.4 * own);
 }
 
 // A bucket that is touched until its dummies are used up is written again before it is asked once
