@@ -129,9 +129,9 @@ Result<bool> parse_options(const Args& args, DeployOptions& options) {
       "s3oramfs deploy");
   app.add_option("VAULT", options.init.vault, "The directory to make; may exist if it is empty")
       ->required();
-  app.add_option("TARGET", options.targets, "USER@HOST of each server; three or more")
+  app.add_option("TARGET", options.targets, "USER@HOST of each server; one or more")
       ->required()
-      ->expected(3, 127);
+      ->expected(1, 127);
   app.add_option("--port", options.port, "Where all of them listen")
       ->capture_default_str()
       ->type_name("PORT")

@@ -21,6 +21,7 @@
 #include "oramcore/oram/geometry.h"
 #include "oramcore/protocol/sizing.h"
 #include "oramcore/protocol/store_size.h"
+#include "oramcore/schemes/registry.h"
 #include "oramcore/vault/vault_draft.h"
 #include "oramcore/vault/vault_place.h"
 
@@ -39,7 +40,7 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
       ->required();
   auto* local = app.add_flag("--local", options.local, "In the vault, by servers on this machine")
                     ->group("Where the blocks lie (one of the two)");
-  app.add_option("--server", options.servers, "By these; once for each, twice or more")
+  app.add_option("--server", options.servers, "By these; once for each")
       ->type_name("HOST:PORT,KEY")
       ->take_all()
       ->expected(1)
@@ -48,7 +49,7 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
       ->excludes(local);
   app.add_option("--servers", options.local_servers, "With --local, how many; default: the least")
       ->type_name("N")
-      ->check(CLI::Range(2U, 127U))
+      ->check(CLI::Range(1U, 127U))
       ->group(local->get_group())
       ->needs(local);
   add_volume_options(app, options);
@@ -60,28 +61,69 @@ Result<bool> parse_options(const Args& args, InitOptions& options) {
   return parsed;
 }
 
-Result<Choice> choose(const InitOptions& options) {
+/// How many servers a scheme has, of which any `threshold` may work together.
+struct ServerRange {
+  std::size_t least, most;
+};
+ServerRange servers_of(SchemeKind kind, unsigned threshold) {
+  switch (kind) {
+    case SchemeKind::ring:
+      return {1, 1};
+    case SchemeKind::mirror:
+      return {threshold + std::size_t{1}, kMostMirrors};
+    case SchemeKind::s3oram:
+      break;
+  }
+  return {2 * std::size_t{threshold} + 1, 127};
+}
+
+/// The scheme that is asked for, or the one for so many servers (0: not given).
+Result<SchemeKind> scheme_of(const InitOptions& options, std::size_t servers) {
+  SchemeKind kind = servers == 1   ? SchemeKind::ring
+                    : servers == 2 ? SchemeKind::mirror
+                                   : SchemeKind::s3oram;
+  if (!options.scheme.empty()) S3O_TRY(take_name(kSchemes, "--scheme", options.scheme, kind));
+  return kind;
+}
+
+/// Options that only some schemes have.
+Status check_scheme_options(const InitOptions& options, SchemeKind kind) {
+  const std::string_view scheme = name_of(kSchemes, kind);
+  if (kind != SchemeKind::s3oram && !options.evictor.empty())
+    return fail(Errc::usage, "--evictor {}: a {} has an evictor of its own", options.evictor,
+                scheme);
+  if (kind != SchemeKind::ring && options.top_cache)
+    return fail(Errc::usage, "--top-cache: only a ring keeps a part of its tree here, and not {}",
+                scheme);
+  if (kind == SchemeKind::ring && options.threshold != 1)
+    return fail(Errc::usage, "--privacy-threshold {}: a ring has one server, which learns nothing",
+                options.threshold);
+  if (kind == SchemeKind::ring && !options.security.empty() && options.security != "malicious")
+    return fail(Errc::usage, "--security {}: a ring's client checks every answer in any case",
+                options.security);
+  return {};
+}
+
+Result<Wishes> wishes_of(const InitOptions& options) {
   Wishes wishes;
   wishes.local = options.local;
   wishes.allow_overflow = options.allow_overflow;
   const std::size_t given = options.local       ? options.local_servers
                             : options.invites() ? options.invited.size()
                                                 : options.servers.size();
-  if (!options.scheme.empty())
-    S3O_TRY(take_name(kSchemes, "--scheme", options.scheme, wishes.kind));
-  else if (given == 2)
-    wishes.kind = SchemeKind::mirror;
-  const bool mirror = wishes.kind == SchemeKind::mirror;
-  if (mirror && !options.evictor.empty())
-    return fail(Errc::usage, "--evictor {}: a mirror has an evictor of its own", options.evictor);
-  const std::size_t least = (mirror ? 1 : 2) * options.threshold + 1;
-  const std::size_t most = mirror ? kMostMirrors : 127;
+  S3O_ASSIGN(wishes.kind, scheme_of(options, given));
+  S3O_TRY(check_scheme_options(options, wishes.kind));
+  const auto [least, most] = servers_of(wishes.kind, options.threshold);
   const std::size_t servers = options.local && given == 0 ? least : given;
   if (servers < least || servers > most)
-    return fail(Errc::usage, "{} server{}: {} with --privacy-threshold {} needs {} to {} of them",
-                servers, servers == 1 ? "" : "s", name_of(kSchemes, wishes.kind), options.threshold,
-                least, most);
-  wishes.scheme = {static_cast<std::uint8_t>(options.threshold),
+    return fail(Errc::usage, "{} server{}: {}{} needs {} of them", servers, servers == 1 ? "" : "s",
+                name_of(kSchemes, wishes.kind),
+                wishes.kind == SchemeKind::ring
+                    ? ""
+                    : fmt::format(" with --privacy-threshold {}", options.threshold),
+                least == most ? std::to_string(least) : fmt::format("{} to {}", least, most));
+  const bool ring = wishes.kind == SchemeKind::ring;
+  wishes.scheme = {static_cast<std::uint8_t>(ring ? 0 : options.threshold),
                    static_cast<std::uint8_t>(servers)};
   wishes.expect = options.expect;
   S3O_TRY(take_name(kPrivacies, "--privacy", options.privacy, wishes.privacy));
@@ -92,9 +134,19 @@ Result<Choice> choose(const InitOptions& options) {
   if (options.block_size != 0) wishes.block_size = static_cast<std::uint32_t>(options.block_size);
   if (options.bucket_size) wishes.bucket_size = static_cast<std::uint16_t>(options.bucket_size);
   if (options.evict_every) wishes.evict_every = static_cast<std::uint16_t>(options.evict_every);
-  S3O_ASSIGN(auto choice, choose_params(wishes));
-  choice.params.first_height = static_cast<std::uint8_t>(options.first_height);
-  if (choice.params.evictor == Evictor::shuffle) choice.params.security = Security::malicious;
+  wishes.top_cache = options.top_cache;
+  wishes.free = disk_room(options.vault);
+  return wishes;
+}
+
+Result<Choice> choose(const InitOptions& options) {
+  S3O_ASSIGN(const auto wishes, wishes_of(options));
+  S3O_ASSIGN(auto choice, choose_volume(wishes));
+  choice.params.first_height =
+      std::max(choice.params.first_height, static_cast<std::uint8_t>(options.first_height));
+  // What the client checks in any case, it may count on.
+  if (choice.params.evictor == Evictor::shuffle || choice.params.is_ring())
+    choice.params.security = Security::malicious;
   if (!options.security.empty())
     S3O_TRY(take_name(kSecurities, "--security", options.security, choice.params.security));
   S3O_TRY(check_params(choice.params));
@@ -133,7 +185,8 @@ bool same_request(const InitOptions& options, const VaultConfig& a, const VaultC
 Status check_room(const InitOptions& options, const VolumeParams& params) {
   const std::uint64_t servers = options.local ? params.scheme.servers : 0;
   return check_disk_room(options.vault,
-                         kNewVaultBytes + servers * store_bytes(params, params.first_height),
+                         kNewVaultBytes + volume_kind(params).bytes_beside(params) +
+                             servers * store_bytes(params, params.first_height),
                          kNewVaultFiles + servers * kStoreFiles);
 }
 
@@ -252,7 +305,7 @@ std::string room_on(std::uint64_t available, const VolumeParams& params, std::ui
 
 void add_volume_options(CLI::App& app, InitOptions& options) {
   options.credential.add_new_to(app, "");
-  app.add_option("--scheme", options.scheme, "s3oram or mirror; default: mirror for two servers")
+  app.add_option("--scheme", options.scheme, "ring, mirror or s3oram; default: by how many servers")
       ->type_name("NAME");
   app.add_option("--expect", options.expect, "How much data; what is not given is chosen for it")
       ->transform(size_from(1))
@@ -280,8 +333,13 @@ void add_volume_options(CLI::App& app, InitOptions& options) {
       ->check(CLI::Range(1U, kMostBucketSize));
   app.add_flag("--allow-overflow", options.allow_overflow,
                "Accept a smaller Z, whose overflows servers can see");
+  app.add_option("--top-cache", options.top_cache,
+                 "What a ring keeps here of its tree; default: chosen")
+      ->transform(size_from(1))
+      ->type_name("SIZE");
   app.add_option("--first-height", options.first_height,
                  "Levels of the new tree; it grows by itself")
+      ->group("")  // seldom used: so that --help fits a terminal
       ->capture_default_str()
       ->type_name("H")
       ->check(CLI::Range(1U, kMostFirstHeight));

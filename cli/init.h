@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct InitOptions {
   bool allow_overflow = false;
   unsigned first_height = 1;
   unsigned threshold = 1;
+  std::optional<std::uint64_t> top_cache;  // of ring; else chosen
   Patience patience;
   CredentialOptions credential;
 

@@ -76,9 +76,9 @@ Status run_invite(const Args& args) {
   bool qr = false;
   app.add_option("VAULT", options.vault, "The directory to make; may exist if it is empty")
       ->required();
-  app.add_option("SERVER", options.invited, "HOST:PORT at which it will be; three or more")
+  app.add_option("SERVER", options.invited, "HOST:PORT at which it will be; one or more")
       ->required()
-      ->expected(3, 127);
+      ->expected(1, 127);
   app.add_flag("--qr", qr, "Show each string as a QR code too");
   add_volume_options(app, options);
   options.patience.add_to(app);

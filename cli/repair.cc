@@ -36,38 +36,51 @@ struct RepairOptions {
   }
 };
 
+/// What a server holds of a slot.
+std::string_view piece_of(const VolumeParams& params) { return params.is_ring() ? "row" : "share"; }
+
 /// "31 shares of server 2".
-std::string shares_of(const RepairedVolume& repaired) {
+std::string shares_of(const VolumeParams& params, const RepairedVolume& repaired) {
   std::vector<std::string> all;
   for (const auto& [server, count] : repaired.healed)
-    all.push_back(
-        fmt::format("{} {} of server {}", count, count == 1 ? "share" : "shares", server));
+    all.push_back(fmt::format("{} {}{} of server {}", count, piece_of(params),
+                              count == 1 ? "" : "s", server));
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-Status report(const std::string& vault, const std::set<unsigned>& servers,
-              const RepairedVolume& repaired) {
+/// What is lost, and what may help.
+Status report_lost(const Vault& vault, std::uint64_t lost) {
+  const bool ring = vault.config().params.is_ring();
+  return fail(Errc::damaged_vault,
+              "{}: {} damaged {}, and left so: if there is a copy of the slots of {}, put that "
+              "back and scrub again, while the vault is not mounted: what a mounted one comes "
+              "across is given up",
+              vault.directory().string(),
+              lost == 1 ? "1 slot is" : fmt::format("{} slots are", lost),
+              ring ? "beyond what the server can rebuild" : "at too many servers",
+              ring ? "the server" : "one of them");
+}
+
+Status report(const Vault& of, const std::set<unsigned>& servers, const RepairedVolume& repaired) {
+  const std::string vault = of.directory().string();
   if (!repaired.reenrolled.empty())
     std::cout << fmt::format("{}: server {} held nothing and has its place in the volume again\n",
                              vault, fmt::join(repaired.reenrolled, ", "));
   if (!repaired.healed.empty())
-    std::cout << fmt::format("{}: damaged and healed: {}\n", vault, shares_of(repaired));
+    std::cout << fmt::format("{}: damaged and healed: {}\n", vault,
+                             shares_of(of.config().params, repaired));
   if (!repaired.hindrance.empty())
     std::cerr << fmt::format(
         "s3oramfs: the servers do not reach each other ({}): what they did not send each other "
         "went through this machine, and the vault cannot be used before they do: see their logs, "
         "and s3oramfs-serverd peers\n",
         repaired.hindrance);
-  if (repaired.lost > 0)
-    return fail(Errc::damaged_vault,
-                "{}: {} damaged at too many servers, and left so: if there is a copy of the slots "
-                "of one of them, put that back and scrub again, while the vault is not mounted: "
-                "what a mounted one comes across is given up",
-                vault,
-                repaired.lost == 1 ? "1 slot is" : fmt::format("{} slots are", repaired.lost));
-  const std::string whose =
-      servers.empty() ? "all servers" : fmt::format("server {}", fmt::join(servers, ", "));
-  std::cout << fmt::format("{}: every share of {} is intact\n", vault, whose);
+  if (repaired.lost > 0) return report_lost(of, repaired.lost);
+  const VolumeParams& params = of.config().params;
+  const std::string whose = params.is_ring()  ? "the server"
+                            : servers.empty() ? "all servers"
+                                              : fmt::format("server {}", fmt::join(servers, ", "));
+  std::cout << fmt::format("{}: every {} of {} is intact\n", vault, piece_of(params), whose);
   return {};
 }
 
@@ -113,14 +126,13 @@ Result<RepairedVolume> await_scrub(const Vault& vault, std::chrono::seconds time
 
 /// Of a mounted vault: its daemon does it, beside all else.
 Status scrub_mounted(const Vault& vault, std::chrono::seconds timeout) {
-  const std::string directory = vault.directory().string();
   if (auto begun = ask_daemon(vault, "scrub", kStatusPatience); !begun)
     return begun.error().code == Errc::bad_request
                ? fail(Errc::unsupported, "{}: its daemon is of an older version: mount it anew",
-                      directory)
+                      vault.directory().string())
                : fail(std::move(begun).error());
   S3O_ASSIGN(const auto found, await_scrub(vault, timeout));
-  return report(directory, {}, found);
+  return report(vault, {}, found);
 }
 
 /// `doing`: as the user is told.
@@ -144,7 +156,7 @@ Status run(RepairOptions& options, const std::string& doing) {
     return Volume::repair(vault, keys, how, std::move(servers));
   }();
   if (!repaired) return fail(std::move(repaired).error());
-  return report(directory, options.servers, *repaired);
+  return report(vault, options.servers, *repaired);
 }
 
 }  // namespace

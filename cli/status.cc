@@ -31,6 +31,7 @@ ordered_json describe(const Vault& vault, bool mounted_here) {
   status["block_size"] = config.params.block_size;
   status["bucket_size"] = config.params.bucket_size;
   status["evict_every"] = config.params.evict_every;
+  if (config.params.is_ring()) status["top_levels"] = config.params.top_levels;
   status["evictor"] = name_of(kEvictors, config.params.evictor);
   status["privacy"] = name_of(kPrivacies, config.params.privacy);
   status["security"] = name_of(kSecurities, config.params.security);

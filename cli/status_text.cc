@@ -42,11 +42,25 @@ std::string plural(std::uint64_t count, const std::string& what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-std::string scrub_text(const ordered_json& scrub) {
+bool is_ring(const ordered_json& status) { return text(status, "scheme") == "ring"; }
+
+/// Of a ring: the part of its tree that lies here.
+std::string top_text(const ordered_json& top) {
+  if (!top.is_object() || top.empty()) return "";
+  return fmt::format(
+      "\ntop       {} of at most {} in top.cache ({}); of the log's {}, {} not synced here yet; "
+      "evictions lag by {} of at most {}",
+      plural(number(top, "blocks"), "block"), number(top, "slots"), size(top, "bytes"),
+      plural(number(top, "log_slots"), "write"), number(top, "not_synced"),
+      number(top, "evictions_behind"), number(top, "most_evictions_behind"));
+}
+
+/// `piece`: what a server holds of a slot.
+std::string scrub_text(const ordered_json& scrub, const std::string& piece) {
   if (!scrub.is_object() || scrub.empty()) return "";
   std::uint64_t healed = 0;
   for (const ordered_json& server : member(scrub, "healed")) healed += number(server, "shares");
-  const std::string found = fmt::format("{} healed, {} lost", plural(healed, "share"),
+  const std::string found = fmt::format("{} healed, {} lost", plural(healed, piece),
                                         plural(number(scrub, "lost_slots"), "slot"));
   if (flag(scrub, "running"))
     return fmt::format(
@@ -102,7 +116,8 @@ std::string mounted_text(const ordered_json& status, std::int64_t now) {
                       : "none due");
   if (const auto stash = number(volume, "stash"); stash > 0)
     out += fmt::format("; {} in the stash", plural(stash, "block"));
-  out += scrub_text(member(status, "scrub"));
+  out += top_text(member(volume, "top"));
+  out += scrub_text(member(status, "scrub"), is_ring(status) ? "row" : "share");
   const auto since = static_cast<double>(now) - real(status, "since");
   return fmt::format("mounted   on {} for {}, by process {}{}\n", text(status, "mountpoint"),
                      human_duration(since), number(status, "pid"),
@@ -182,10 +197,14 @@ std::string status_text(const ordered_json& status, std::int64_t now) {
   else if (mounted)
     out += fmt::format("mounted   on {}\n", text(status, "mountpoint"));
   if (!told) out += fmt::format("blocks    of {}\n", size(status, "block_size"));
-  out += fmt::format("tree      {} slots a bucket, an eviction every {} accesses\n",
-                     number(status, "bucket_size"), number(status, "evict_every"));
-  out += fmt::format("servers   {}, of which any {} learn nothing\n", servers.size(),
-                     number(status, "privacy_threshold"));
+  out += fmt::format("tree      {} slots a bucket, an eviction every {} accesses{}\n",
+                     number(status, "bucket_size"), number(status, "evict_every"),
+                     is_ring(status) ? fmt::format("; its top {} here",
+                                                   plural(number(status, "top_levels"), "level"))
+                                     : "");
+  out += is_ring(status) ? "servers   1, which learns nothing; it has the only copy\n"
+                         : fmt::format("servers   {}, of which any {} learn nothing\n",
+                                       servers.size(), number(status, "privacy_threshold"));
   if (const std::string security = text(status, "security"); !security.empty())
     out += fmt::format("          taken for {}\n", security);
   for (const ordered_json& server : servers) out += server_text(server, told);

@@ -8,12 +8,14 @@
 #include "fused/tables/check_files.h"
 #include "fused/tables/heal.h"
 #include "oramcore/base/durable_file.h"
-#include "oramcore/client/state_check.h"
+#include "oramcore/client/owner.h"
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/database_header.h"
 #include "oramcore/db/integrity.h"
 #include "oramcore/db/salvage.h"
 #include "oramcore/db/salvage_database.h"
+#include "oramcore/schemes/registry.h"
+#include "oramcore/vault/advice.h"
 
 namespace s3oram {
 namespace {
@@ -24,6 +26,12 @@ constexpr auto kSalvaged =
     "all rows that can be read are put into a new file; what is lost of them may be in the "
     "servers' last backup: `s3oramfs restore --force`, before the next mount, has all as of then";
 constexpr unsigned kMostRounds = 3;  // of mending; the first mends everything that can be
+
+/// Of a vault.db that is another volume's.
+class NoState final : public StateReport {
+ public:
+  Status repair(Database&) const override { return {}; }
+};
 
 class Check {
  public:
@@ -67,13 +75,13 @@ class Check {
     for (unsigned server = 1; server <= vault_.config().servers.size(); ++server) {
       const fs::path store = vault_.store(static_cast<Party>(server));
       if (!fs::is_directory(store))
-        report_.findings.push_back({"missing-store",
-                                    fmt::format("servers/{}", server),
-                                    fmt::format("the store of this server is gone: the vault "
-                                                "cannot be mounted before `s3oramfs repair "
-                                                "--server {}` has made it anew from the others",
-                                                server),
-                                    {}});
+        report_.findings.push_back(
+            {"missing-store",
+             fmt::format("servers/{}", server),
+             "the store of this server is gone, and the vault cannot be "
+             "mounted: " +
+                 advice_on_store(params_, static_cast<Party>(server), vault_.directory()),
+             {}});
     }
   }
 
@@ -140,36 +148,34 @@ class Check {
   }
 
   struct Rows {
-    StateCheck state;
+    std::unique_ptr<StateReport> state;
     FileCheck files;
   };
 
   Rows look(Database& database) {
     progress_("checking positions");
-    static_cast<void>(ClientState::make_missing_tables(database));  // reading them will tell
     const auto other = other_owner(database, {vault_.config().volume, params_, {}});
     if (other && !other->empty()) {  // what cannot be read shows below
-      Rows rows;
-      rows.state.findings.push_back({"other-vault", "vault.db", *other, {}});
-      rows.state.refused = Error{Errc::damaged_vault, *other};
+      Rows rows{std::make_unique<NoState>(), {}};
+      rows.state->findings.push_back({"other-vault", "vault.db", *other, {}});
+      rows.state->refused = Error{Errc::damaged_vault, *other};
       return rows;
     }
-    Rows rows{read_state(database, params_), {}};
-    if (rows.state.refused) {
-      for (Finding& finding : rows.state.findings) finding.repair.clear();
+    Rows rows{volume_kind(params_).check(database, params_), {}};
+    if (rows.state->refused) {
+      for (Finding& finding : rows.state->findings) finding.repair.clear();
       return rows;
     }
-    check_further(rows.state, params_);
     progress_("checking files");
     FileCheckInput input{.block_size = params_.block_size,
                          .mapped = {},
-                         .unreadable = rows.state.state.unreadable,
+                         .unreadable = rows.state->unreadable,
                          .now = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                     std::chrono::system_clock::now().time_since_epoch())
                                     .count(),
                          .uid = ::getuid(),
                          .gid = ::getgid()};
-    const std::vector<BlockId> blocks = rows.state.state.positions.blocks();
+    const std::vector<BlockId>& blocks = rows.state->blocks;
     if (!blocks.empty()) input.mapped.resize(blocks.back() + 1);
     for (const BlockId block : blocks) input.mapped[block] = true;
     if (const auto backups = read_lists(database))  // no file's
@@ -178,7 +184,7 @@ class Check {
           if (block < input.mapped.size()) input.mapped[block] = false;
     rows.files = check_files(database, input);
     if (rows.files.refused)  // then nothing is mended
-      for (Findings* findings : {&rows.state.findings, &rows.files.findings})
+      for (Findings* findings : {&rows.state->findings, &rows.files.findings})
         for (Finding& finding : *findings) finding.repair.clear();
     return rows;
   }
@@ -189,14 +195,14 @@ class Check {
 
   /// False: the rows are in no state to be mended.
   bool tell(Rows rows) {
-    add(std::move(rows.state.findings));
+    add(std::move(rows.state->findings));
     add(std::move(rows.files.findings));
-    note(rows.state.refused);
+    note(rows.state->refused);
     note(rows.files.refused);
     report_.files = rows.files.files;
     report_.names = rows.files.names;
     report_.blocks = rows.files.blocks;
-    return !rows.state.refused && !rows.files.refused;
+    return !rows.state->refused && !rows.files.refused;
   }
 
   /// Looks, and leaves everything as it is.
@@ -213,7 +219,7 @@ class Check {
       Rows rows = look(database);
       for (unsigned round = 0;; ++round) {
         const auto mendable = [](const Finding& finding) { return finding.mendable(); };
-        const auto& state = rows.state.findings;
+        const auto& state = rows.state->findings;
         const auto& files = rows.files.findings;
         if (std::none_of(state.begin(), state.end(), mendable) &&
             std::none_of(files.begin(), files.end(), mendable))
@@ -222,7 +228,7 @@ class Check {
           return fail(Errc::failed, "{}: what was found could not be mended; nothing was changed",
                       path_.string());
         progress_("mending");
-        S3O_TRY(repair_state(database, params_, rows.state));
+        S3O_TRY(rows.state->repair(database));
         S3O_TRY(repair_files(database, rows.files));
         rows = look(database);
       }

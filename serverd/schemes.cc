@@ -13,7 +13,7 @@ std::unique_ptr<ServerScheme> server_scheme(const VolumeDescription& volume) {
     case SchemeKind::s3oram:
       return make_s3oram_server(volume);
     case SchemeKind::ring:
-      break;  // has a server of its own (serverd/ring/server.h)
+      break;  // has a server of its own (any_server.cc)
   }
   return nullptr;
 }

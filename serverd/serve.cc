@@ -27,9 +27,8 @@
 #include "oramcore/base/workers.h"
 #include "oramcore/service/manager.h"
 #include "oramcore/zmq/zmq_transport.h"
+#include "serverd/any_server.h"
 #include "serverd/await_client.h"
-#include "serverd/oram/share_server.h"
-#include "serverd/schemes.h"
 #include "serverd/store_files.h"
 
 namespace s3oram {
@@ -207,10 +206,10 @@ Status serve(const Options& options) {
   const std::size_t cache = options.cache ? options.cache : default_cache_bytes(memory, sharing);
   S3O_ASSIGN(const auto record, start_record(options, network.self));
   S3O_ASSIGN(const auto server,
-             ShareServer::open(options.store, network.self, server_scheme,
-                               {io.get_executor(), pool.executor(), background.executor(),
-                                readers.executor(), clock, random, *transport, system_disk(),
-                                memory / sharing, cache, metrics, record.get()}));
+             open_server(options.store, network.self,
+                         {io.get_executor(), pool.executor(), background.executor(),
+                          readers.executor(), clock, random, *transport, system_disk(),
+                          memory / sharing, cache, metrics, record.get()}));
   if (server->parties() > network.peers.size() + 1)
     return fail(Errc::usage,
                 "store {}: its volume has {} servers, and this one is told of {} others: list them "

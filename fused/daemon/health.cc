@@ -122,19 +122,27 @@ void add_damage(Problems& to, const FileSystemStatus& files) {
         "blocks of files are lost, as vault.db does not say where on the servers");
 }
 
+/// In words that go on with "them intact".
+std::string_view lacking(const VolumeStatus& volume) {
+  return volume.servers.size() == 1 ? "the server does not have" : "too few servers have";
+}
+std::string_view beyond_repair(const VolumeStatus& volume) {
+  return volume.servers.size() == 1 ? "beyond what the server can rebuild" : "at too many servers";
+}
+
 void add_lost(Problems& to, const VolumeStatus& volume) {
   if (volume.unreadable > 0)
     add(to, kUnreadable,
-        fmt::format("{0} {1} could not be read: too few servers have {2} intact; once "
+        fmt::format("{0} {1} could not be read: {3} {2} intact; once "
                     "unmounted, s3oramfs fsck names the files that need {2}, if any do",
                     volume.unreadable, volume.unreadable == 1 ? "block" : "blocks",
-                    volume.unreadable == 1 ? "it" : "them"),
-        "blocks could not be read: too few servers have them intact");
+                    volume.unreadable == 1 ? "it" : "them", lacking(volume)),
+        fmt::format("blocks could not be read: {} them intact", lacking(volume)));
   if (volume.scrub && volume.scrub->found.lost > 0)
     add(to, kLost,
-        fmt::format("a scrub found {} {} damaged at too many servers, and left as it was",
-                    volume.scrub->found.lost, volume.scrub->found.lost == 1 ? "slot" : "slots"),
-        "a scrub found slots damaged at too many servers");
+        fmt::format("a scrub found {} {} damaged {}, and left as it was", volume.scrub->found.lost,
+                    volume.scrub->found.lost == 1 ? "slot" : "slots", beyond_repair(volume)),
+        fmt::format("a scrub found slots damaged {}", beyond_repair(volume)));
 }
 
 }  // namespace

@@ -31,6 +31,17 @@ json server_json(const VolumeStatus::Server& server, const std::vector<LinkTraff
           {"links", links}};
 }
 
+json top_json(const VolumeStatus& volume) {
+  const TopStatus& top = *volume.top;
+  return {{"blocks", top.blocks},
+          {"slots", top.slots},
+          {"bytes", top.bytes},
+          {"log_slots", top.log_slots},
+          {"not_synced", top.not_synced},
+          {"evictions_behind", volume.evictions_due},
+          {"most_evictions_behind", top.most_evictions_behind}};
+}
+
 json scrub_json(const ScrubStatus& scrub) {
   json healed = json::array();
   for (const auto& [server, shares] : scrub.found.healed)
@@ -79,6 +90,7 @@ json status_json(const MountIdentity& mount, const MountState& state,
             {"evicting_seconds", in_tenths(volume.evicting_seconds)},
             {"evictions_due", volume.evictions_due},
             {"stash", volume.stash},
+            {"top", volume.top ? top_json(volume) : json()},
             {"unreadable", volume.unreadable},
             {"can_grow", state.room.can_grow},
             {"free_bytes", state.free_bytes},
@@ -150,6 +162,15 @@ void gauge(const MountIdentity& mount, const MountState& state,
   set("s3oramfs_tree_height", "Levels of the tree below its root.", volume.height);
   set("s3oramfs_stash_blocks", "Blocks that wait on the client to return to the tree.",
       volume.stash);
+  if (volume.top) {
+    set("s3oramfs_top_blocks", "Blocks in top.cache, which has the top of a ring's tree.",
+        volume.top->blocks);
+    set("s3oramfs_top_slots", "As many as it is made for.", volume.top->slots);
+    set("s3oramfs_top_not_synced", "Writes that a power cut would have read from the server's log.",
+        volume.top->not_synced);
+    set("s3oramfs_most_evictions_due", "So many may be due before accesses wait.",
+        volume.top->most_evictions_behind);
+  }
   set("s3oramfs_uncommitted_positions", "Changed places of blocks that no commit holds yet.",
       volume.uncommitted);
   set("s3oramfs_uncommitted_rows", "Changes of names and attributes that no commit holds yet.",

@@ -9,16 +9,31 @@
 
 namespace s3oram {
 
-Status check_disk_room(const std::filesystem::path& path, std::uint64_t bytes,
-                       std::uint64_t files) {
+namespace {
+
+/// Asks about the nearest directory that exists; false if that cannot be found out.
+bool ask_disk(const std::filesystem::path& path, struct statvfs& disk) {
   std::error_code error;
   std::filesystem::path there = std::filesystem::absolute(path, error);
-  struct statvfs disk {};
   while (::statvfs(there.c_str(), &disk) != 0) {
-    if (errno != ENOENT || !there.has_relative_path())
-      return {};  // creating the file will report it
+    if (errno != ENOENT || !there.has_relative_path()) return false;
     there = there.parent_path();
   }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> disk_room(const std::filesystem::path& path) {
+  struct statvfs disk {};
+  if (!ask_disk(path, disk)) return std::nullopt;
+  return std::uint64_t{disk.f_bavail} * disk.f_frsize;
+}
+
+Status check_disk_room(const std::filesystem::path& path, std::uint64_t bytes,
+                       std::uint64_t files) {
+  struct statvfs disk {};
+  if (!ask_disk(path, disk)) return {};  // creating the file will report it
   if ((disk.f_flag & ST_RDONLY) != 0)
     return fail(Errc::failed, "{}: the file system there can only be read: name another directory",
                 path.string());

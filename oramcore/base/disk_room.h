@@ -3,10 +3,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "oramcore/base/error.h"
 
 namespace s3oram {
+
+/// How many bytes the file system of `path`, or of the nearest existing directory above it, has
+/// free for this user; std::nullopt if that cannot be found out.
+std::optional<std::uint64_t> disk_room(const std::filesystem::path& path);
 
 /// Checks that the file system of `path`, or of the nearest existing directory above it, can take
 /// `bytes` and `files` more from this user. Succeeds if that cannot be found out. Errors:

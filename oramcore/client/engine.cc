@@ -15,14 +15,13 @@ namespace {
 constexpr Duration kStatusPatience = std::chrono::seconds(1);
 constexpr Duration kUplinkQueue = std::chrono::milliseconds(500);  // the least limit
 constexpr Duration kLeastPace = std::chrono::milliseconds(1), kMostPace = std::chrono::seconds(1);
-constexpr std::size_t kMostToldOf = 20;            // damaged rows, in the log
 constexpr std::size_t kMostKeptBytes = 256 << 20;  // of blocks that are read without being written
 
 }  // namespace
 
 Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
                const VolumeParams& params, std::unique_ptr<ClientScheme> scheme, ClientState state)
-    : QueuedDevice(environment.executor),
+    : VolumeEngine(environment.executor),
       environment_(environment),
       params_(params),
       state_(std::move(state)),
@@ -45,11 +44,7 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   auto loaded =
       co_await offload(environment_.database, [&] { return state_.load(params_, &findings); });
   if (!loaded) co_return fail(loaded.error());
-  for (std::size_t i = 0; i < std::min(findings.size(), kMostToldOf); ++i)
-    spdlog::error("{}: {}", findings[i].where, findings[i].what);
-  if (!findings.empty())
-    spdlog::error("vault.db: {} damaged rows are left out: unmount and run s3oramfs fsck",
-                  findings.size());
+  log_findings(findings);
   S3O_CO_TRY(co_await compare_with_servers(*loaded, patience));
   tree_ = durable_ = loaded->tree;
   positions_ = std::move(loaded->positions);
@@ -154,6 +149,7 @@ EngineStatus Engine::status() const {
                       .failure = dead_ ? dead_->message : std::string(),
                       .evictions_stopped = evictions_stopped_,
                       .database = servers_.trouble(kClient),
+                      .top = {},
                       .servers = {}};
   const WriteNumber released = first_write_number(released_tree_version_, params_.evict_every);
   status.evictions_due = (std::max(tree_.written, released) - released) / params_.evict_every;

@@ -26,75 +26,22 @@
 #include "oramcore/client/engine_metrics.h"
 #include "oramcore/client/scheme.h"
 #include "oramcore/client/servers.h"
-#include "oramcore/oram/queued_device.h"
+#include "oramcore/client/volume_engine.h"
 
 namespace s3oram {
 
-/// What an engine uses and does not own. All of it must outlive the engine.
-struct ClientEnvironment {
-  Executor executor;  // the engine's own: one thread
-  Executor database;  // one thread, for SQLite
-  Executor pool;      // for arithmetic
-  Clock& clock;
-  Random& random;
-  Transport& transport;
-  Metrics& metrics = unread_metrics();
-};
-
-struct EngineStatus {
-  struct Server {
-    std::optional<Duration> silent_for;  // how long it has not answered
-    std::optional<Trouble> trouble;      // with its disk or its store
-    std::optional<Servers::Stall> stall;
-  };
-  std::uint64_t blocks = 0, capacity = 0, accesses = 0, evictions = 0, stash = 0, uncommitted = 0;
-  unsigned height = 0;
-  bool evicting = false;
-  std::uint64_t evictions_due = 0;  // full groups of root writes, one of which may be under way
-  Duration evicting_for{};
-  std::uint64_t unreadable = 0;  // blocks that could not be read when they were last asked for
-  std::string failure;           // why the volume cannot go on; or empty
-  std::optional<Error> evictions_stopped;  // why none is begun any more
-  std::optional<Trouble> database;         // commits of vault.db fail
-  Duration committing_for{};               // the commit under way
-  std::vector<Server> servers;             // from 1
-};
-
-struct Healed {
-  std::map<Party, std::uint64_t> shares;  // by server: slots that have their share again
-  std::uint64_t lost = 0;                 // slots of which too few servers had a share
-  std::string hindrance;                  // why servers could not send each other shares; or empty
-  std::uint64_t total() const;
-  Healed since(const Healed& before) const;
-};
-
-class Engine final : public QueuedDevice, private GrowingTree {
+class Engine final : public VolumeEngine, private GrowingTree {
  public:
   /// `state` has been opened but not loaded.
   Engine(const ClientEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
          std::unique_ptr<ClientScheme> scheme, ClientState state);
   ~Engine() override;
 
-  /// Loads the state, raises the epoch, opens the session with every server and finishes accesses
-  /// that a crash cut short. Must run on the executor, like the next two. Without evictions the
-  /// engine moves nothing, for a caller who only looks at the volume; the root then soon is full.
-  enum class Evictions { as_due, none };
-  Task<Status> open(Duration patience, Evictions evictions = Evictions::as_due);
-  /// Commits everything acknowledged (unless told not to), stops, and waits until all coroutines
-  /// have ended. Accesses that have not ended by then fail.
-  Task<Status> close(bool with_commit = true);
-  EngineStatus status() const;
-  /// Reports how many buckets have been checked, and of how many.
-  using ScrubProgress =
-      std::function<void(std::uint64_t looked_at, std::uint64_t of, const Healed& so_far)>;
-  /// Has these servers (all, if `servers` is empty) check every slot that they hold, and heals
-  /// damaged ones. If all servers take part, also settles slots whose shares do not fit together.
-  /// Leaves lost slots as they are. Must run on the executor; accesses go on meanwhile. Errors:
-  /// disk_full (a server has no room for the tree).
-  Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {});
-  /// Returns what each server has sent and received, if it answers soon. Starts opening the session
-  /// again where that is needed. Must run on the executor.
-  Task<std::vector<Result<TrafficAnswer>>> server_traffic();
+  Task<Status> open(Duration patience, Evictions evictions = Evictions::as_due) override;
+  Task<Status> close(bool with_commit = true) override;
+  EngineStatus status() const override;
+  Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {}) override;
+  Task<std::vector<Result<TrafficAnswer>>> server_traffic() override;
 
   std::uint32_t block_size() const override { return params_.block_size; }
   void commit(std::function<void(Status)> done) override;

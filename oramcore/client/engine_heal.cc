@@ -18,19 +18,6 @@ bool cannot_be_read(const Status& status) { return !status && status.error().cod
 
 }  // namespace
 
-std::uint64_t Healed::total() const {
-  std::uint64_t all = 0;
-  for (const auto& each : shares) all += each.second;
-  return all;
-}
-
-Healed Healed::since(const Healed& before) const {
-  Healed more{shares, lost - before.lost, hindrance};
-  for (const auto& [server, count] : before.shares) more.shares[server] -= count;
-  std::erase_if(more.shares, [](const auto& each) { return each.second == 0; });
-  return more;
-}
-
 /// Waits until nothing is being healed. Its callers, who decide something or have found damage, go
 /// before the next healing.
 Task<void> Engine::await_healed() {

@@ -183,6 +183,13 @@ void Rpc::tick() {
   });
 }
 
+std::optional<std::uint16_t> Rpc::question_in(ByteSpan message) {
+  if (message.size() < kHeaderSize || !is_question(message)) return std::nullopt;
+  const auto header = decode<RpcHeader>(message.first(kHeaderSize));
+  if (!header || header->version != kWireVersion) return std::nullopt;
+  return header->type;
+}
+
 void Rpc::serve(Handler handler) { handler_ = std::move(handler); }
 
 void Rpc::stop() {

@@ -68,6 +68,9 @@ class Rpc {
     return call(to, question_of(type), std::move(request), patience, tag);
   }
 
+  /// The type of the question that a message is; std::nullopt if it is none, or of another version.
+  static std::optional<std::uint16_t> question_in(ByteSpan message);
+
   /// Answers requests by `handler`, which returns an encoded answer (header blank) or an error.
   using Handler =
       std::function<Task<Result<Bytes>>(Party from, std::uint16_t type, Payload request)>;

@@ -30,17 +30,20 @@ enum class Privacy : std::uint8_t {
   computational = 1,          // seeds are sent where they can stand for them
 };
 
-/// Their names in text.
 /// What is asked of servers, any t of which may be curious in either case.
 enum class Security : std::uint8_t {
   honest_but_curious = 0,  // they follow the protocol
   malicious = 1,           // t of them may do anything: the client checks what they do
 };
 
+// Their names in text.
 inline constexpr std::pair<std::string_view, Security> kSecurities[] = {
     {"honest-but-curious", Security::honest_but_curious}, {"malicious", Security::malicious}};
 inline constexpr std::pair<std::string_view, Evictor> kEvictors[] = {
-    {"matrix", Evictor::matrix}, {"shuffle", Evictor::shuffle}, {"selection", Evictor::selection}};
+    {"matrix", Evictor::matrix},
+    {"shuffle", Evictor::shuffle},
+    {"selection", Evictor::selection},
+    {"polynomial", Evictor::polynomial}};
 /// Those that s3oram has a choice of.
 inline constexpr std::pair<std::string_view, Evictor> kS3oramEvictors[] = {
     {"matrix", Evictor::matrix}, {"shuffle", Evictor::shuffle}};
@@ -57,7 +60,7 @@ constexpr std::string_view name_of(const Names& names, T value) {
 /// What a server's slot holds: a share of a block, or, the same at all servers, the block sealed.
 enum class SchemeKind : std::uint8_t { s3oram, mirror, ring };
 inline constexpr std::pair<std::string_view, SchemeKind> kSchemes[] = {
-    {"s3oram", SchemeKind::s3oram}, {"mirror", SchemeKind::mirror}};
+    {"s3oram", SchemeKind::s3oram}, {"mirror", SchemeKind::mirror}, {"ring", SchemeKind::ring}};
 
 // Limits that check_params() enforces; the client and the servers rely on them.
 inline constexpr std::uint32_t kLeastBlockSize = 512, kMostBlockSize = 4 << 20;

@@ -47,12 +47,6 @@ double seconds(const VolumeParams& params, unsigned height, bool local) {
               (local ? servers : 1) * cost.written / kWriting);
 }
 
-std::uint32_t block_size_for(std::uint64_t expect) {
-  const std::uint64_t least = std::bit_ceil((expect + kMostBlocks - 1) / kMostBlocks);
-  return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(least, kSmallestBlock, kLargestBlock));
-}
-
 Status set_pair(const Wishes& wishes, Pair pair, VolumeParams& params) {
   params.bucket_size = wishes.bucket_size.value_or(pair.bucket_size);
   params.evict_every = wishes.evict_every.value_or(pair.evict_every);
@@ -87,20 +81,6 @@ struct Fit {
 };
 
 // ---- what was chosen, and why: a line each -----------------------------------------------------
-
-std::string size_reason(const Wishes& wishes, const VolumeParams& params, std::uint64_t blocks) {
-  const bool few = blocks <= kMostBlocks;
-  return fmt::format(
-      "Blocks of {} KiB: {}{}.\n", params.block_size >> 10,
-      wishes.block_size                     ? "as asked"
-      : params.block_size == kSmallestBlock ? "the smallest with which large files are fast"
-      : few ? "so that there are no more than 4 million, which take memory of this machine"
-            : "the largest",
-      few ? ""
-          : fmt::format("; {:.1f} GiB of this machine's memory for {} million of them",
-                        static_cast<double>(blocks * kMemoryPerBlock) / (1u << 30),
-                        blocks / 1'000'000));
-}
 
 std::string pair_reason(const Wishes& wishes, const std::vector<Fit>& fits,
                         const VolumeParams& best) {
@@ -206,6 +186,26 @@ unsigned height_for(std::uint64_t blocks, unsigned evict_every) {
   unsigned height = 1;
   while (height < kMaxHeight && capacity(height, evict_every) < blocks) ++height;
   return height;
+}
+
+std::uint32_t block_size_for(std::uint64_t expect) {
+  const std::uint64_t least = std::bit_ceil((expect + kMostBlocks - 1) / kMostBlocks);
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(least, kSmallestBlock, kLargestBlock));
+}
+
+std::string size_reason(const Wishes& wishes, const VolumeParams& params, std::uint64_t blocks) {
+  const bool few = blocks <= kMostBlocks;
+  return fmt::format(
+      "Blocks of {} KiB: {}{}.\n", params.block_size >> 10,
+      wishes.block_size                     ? "as asked"
+      : params.block_size == kSmallestBlock ? "the smallest with which large files are fast"
+      : few ? "so that there are no more than 4 million, which take memory of this machine"
+            : "the largest",
+      few ? ""
+          : fmt::format("; {:.1f} GiB of this machine's memory for {} million of them",
+                        static_cast<double>(blocks * kMemoryPerBlock) / (1u << 30),
+                        blocks / 1'000'000));
 }
 
 Result<Choice> choose_params(const Wishes& wishes) {

@@ -40,14 +40,23 @@ struct Wishes {
   std::optional<std::uint32_t> block_size = {};
   std::optional<std::uint16_t> bucket_size = {}, evict_every = {};
   bool allow_overflow = false;
+  // Of ring:
+  std::optional<std::uint64_t> top_cache = {};  // bytes that top.cache may take; else chosen,
+  std::optional<std::uint64_t> free = {};       // also by what is free on the vault's disk
 };
+
+/// The block size that is chosen for so many bytes of data.
+std::uint32_t block_size_for(std::uint64_t expect);
+/// Says why it is so, in a line. `blocks` are expected.
+std::string size_reason(const Wishes& wishes, const VolumeParams& params, std::uint64_t blocks);
 
 struct Choice {
   VolumeParams params;
   std::string why;  // lines for a person
 };
 
-/// Errors (usage) name the wish that cannot be fulfilled.
+/// For s3oram and mirror; schemes/registry.h has all schemes. Errors (usage) name the wish that
+/// cannot be fulfilled.
 Result<Choice> choose_params(const Wishes& wishes);
 
 }  // namespace s3oram

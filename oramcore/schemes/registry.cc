@@ -2,9 +2,23 @@
 #include "oramcore/schemes/registry.h"
 
 #include "oramcore/schemes/mirror/client/mirror.h"
+#include "oramcore/schemes/ring/client/ring_volume.h"
+#include "oramcore/schemes/ring/protocol/ring_sizing.h"
 #include "oramcore/schemes/s3oram/s3oram.h"
+#include "oramcore/schemes/tree_kind.h"
 
 namespace s3oram {
+
+const VolumeKind& volume_kind(const VolumeParams& params) {
+  static const TreeKind tree;
+  static const ring::RingKind ring;
+  if (params.is_ring()) return ring;
+  return tree;
+}
+
+Result<Choice> choose_volume(const Wishes& wishes) {
+  return wishes.kind == SchemeKind::ring ? ring::choose_params(wishes) : choose_params(wishes);
+}
 
 std::unique_ptr<ClientScheme> client_scheme(const VolumeParams& params, const Seed& sealing_key,
                                             Random& random) {
@@ -14,7 +28,7 @@ std::unique_ptr<ClientScheme> client_scheme(const VolumeParams& params, const Se
     case SchemeKind::s3oram:
       return std::make_unique<S3oram>(params, sealing_key, random);
     case SchemeKind::ring:
-      break;  // has an engine of its own (schemes/ring/client/ring_engine.h)
+      break;
   }
   return nullptr;
 }

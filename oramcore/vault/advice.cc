@@ -29,4 +29,13 @@ Error advise_on_database(Error error, const std::filesystem::path& vault) {
   return error;
 }
 
+std::string advice_on_store(const VolumeParams& params, Party server,
+                            const std::filesystem::path& vault) {
+  if (params.is_ring())
+    return "it had the only copy of all data: bring it back from a backup that is as new as the "
+           "vault";
+  return fmt::format("to repair it from the others: s3oramfs repair --server {} {}", server,
+                     shell_word(vault));
+}
+
 }  // namespace s3oram

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "oramcore/base/error.h"
+#include "oramcore/base/party.h"
+#include "oramcore/protocol/params.h"
 
 namespace s3oram {
 
@@ -11,5 +14,9 @@ namespace s3oram {
 Error advise_on_keys(Error error, const std::filesystem::path& vault);
 /// Returns an error of vault.db, with advice added if it is damaged_vault.
 Error advise_on_database(Error error, const std::filesystem::path& vault);
+
+/// Returns what to do when the store of a local vault's server is gone.
+std::string advice_on_store(const VolumeParams& params, Party server,
+                            const std::filesystem::path& vault);
 
 }  // namespace s3oram

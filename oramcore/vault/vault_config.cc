@@ -207,6 +207,7 @@ std::string to_json(const VaultFile& file) {
   object["stash_slots"] = config.params.stash_slots;
   object["sharing"] = name_of(kPrivacies, config.params.privacy);
   object["first_height"] = config.params.first_height;
+  if (config.params.is_ring()) object["top_levels"] = config.params.top_levels;
   if (config.params.security != Security::honest_but_curious)
     object["security"] = name_of(kSecurities, config.params.security);
   object["servers"] = std::move(servers);
@@ -253,6 +254,8 @@ Result<VaultFile> parse_vault(const std::string& text, const std::filesystem::pa
   config.params.stash_slots = members.number<std::uint16_t>("stash_slots");
   one_of(kPrivacies, "sharing", config.params.privacy);
   config.params.first_height = members.number<std::uint8_t>("first_height");
+  if (config.params.is_ring())
+    config.params.top_levels = members.number<std::uint8_t>("top_levels");
   if (format >= kFormat && members.has("security"))
     one_of(kSecurities, "security", config.params.security);
   const json* servers = members.take("servers");

@@ -213,6 +213,9 @@ Status Vault::set_server(Party number, const ServerAddress& address) {
 Status Vault::set_security(Security security) {
   S3O_ASSIGN(const auto lock, lock_files());
   S3O_TRY(reread());
+  if (config_.params.is_ring())
+    return fail(Errc::usage, "{}: a ring's client checks every answer of its server in any case",
+                directory_.string());
   VaultConfig config = config_;
   config.params.security = security;
   S3O_TRY(check_params(config.params));

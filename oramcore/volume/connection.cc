@@ -9,7 +9,8 @@
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/threads.h"
-#include "oramcore/protocol/message_bounds.h"
+#include "oramcore/schemes/registry.h"
+#include "oramcore/vault/advice.h"
 
 namespace s3oram {
 namespace {
@@ -44,7 +45,8 @@ Status Connection::start(const VaultKeys& keys, const VolumeOptions& options) {
   if (vault_.config().local) S3O_TRY(start_local_servers(options));
   ZmqConfig config;
   config.keys = keys.curve;
-  config.largest_message = largest_message(vault_.config().params);
+  config.largest_message =
+      volume_kind(vault_.config().params).largest_message(vault_.config().params);
   for (Party server = 1; server <= servers(); ++server) {
     if (vault_.config().local) {
       config.peers.push_back({server, fmt::format("ipc://{}.sock", server), std::nullopt});
@@ -63,10 +65,9 @@ Status Connection::start(const VaultKeys& keys, const VolumeOptions& options) {
 Status Connection::start_local_servers(const VolumeOptions& options) {
   for (Party server = 1; server <= servers(); ++server)
     if (std::error_code error; !std::filesystem::is_directory(vault_.store(server), error))
-      return fail(Errc::wrong_volume,
-                  "{}: the store of this server is gone; to repair it from the others: "
-                  "s3oramfs repair --server {} {}",
-                  vault_.store(server).string(), server, shell_word(vault_.directory()));
+      return fail(Errc::wrong_volume, "{}: the store of this server is gone; {}",
+                  vault_.store(server).string(),
+                  advice_on_store(vault_.config().params, server, vault_.directory()));
   S3O_ASSIGN(auto local, LocalServers::start(options.serverd, vault_.directory(), servers(), {},
                                              options.record));
   local_.emplace(std::move(local));

@@ -10,8 +10,6 @@
 #include "oramcore/base/human.h"
 #include "oramcore/base/system_error.h"
 #include "oramcore/base/workers.h"
-#include "oramcore/client/engine.h"
-#include "oramcore/client/rebuild.h"
 #include "oramcore/client/reenrolment.h"
 #include "oramcore/client/servers.h"
 #include "oramcore/db/sealed_disk.h"
@@ -33,6 +31,12 @@ Status check_owner(const Vault& vault, const VaultKeys& keys) {
   if (!other) return fail(advise_on_database(other.error(), vault.directory()));
   if (!other->empty()) return fail(Errc::damaged_vault, "{}", *other);
   return {};
+}
+
+const VolumeKind& kind_of(const Vault& vault) { return volume_kind(vault.config().params); }
+
+ClientVolume client_volume(const Vault& vault, const VaultKeys& keys) {
+  return {vault.config().volume, vault.config().params, keys.sealing, vault.directory()};
 }
 
 RepairedVolume repaired(const Healed& healed) {
@@ -73,25 +77,23 @@ class OpenVolume final : public Volume {
   }
 
   Status start(const VaultKeys& keys, const VolumeOptions& options,
-               Engine::Evictions evictions = Engine::Evictions::as_due) {
+               VolumeEngine::Evictions evictions = VolumeEngine::Evictions::as_due) {
     Connection& connection = *connection_;
     S3O_TRY(connection.run([&]() -> Task<Status> {
       Servers servers(connection.executor(), connection.clock(), connection.random(),
                       connection.transport(), vault_.config().volume, connection.servers());
       co_return co_await connection.await_servers(servers, options);
     }));
-    auto state = ClientState::open(vault_.database(), disk_);
-    if (!state) return fail(advise_on_database(state.error(), vault_.directory()));
-    state->set_owner({vault_.config().volume, vault_.config().params, {}});
-    database_file_ = FileWatch(vault_.database());
-    return connection.run([&]() -> Task<Status> {
+    auto made = connection.on_thread([&] {
       const ClientEnvironment environment{
           connection.executor(), database_.executor(),   arithmetic_.executor(), connection.clock(),
           connection.random(),   connection.transport(), *options.metrics};
-      const VolumeParams& params = vault_.config().params;
-      engine_ = std::make_unique<Engine>(environment, vault_.config().volume, params,
-                                         client_scheme(params, keys.sealing, connection.random()),
-                                         std::move(*state));
+      return kind_of(vault_).engine(client_volume(vault_, keys), environment, disk_);
+    });
+    if (!made) return fail(advise_on_database(made.error(), vault_.directory()));
+    engine_ = std::move(*made);
+    database_file_ = FileWatch(vault_.database());
+    return connection.run([&]() -> Task<Status> {
       auto status = co_await engine_->open(options.deadline, evictions);
       if (!status) co_await abandon();
       auto explained = connection.explain(std::move(status));
@@ -124,6 +126,7 @@ class OpenVolume final : public Volume {
           .committing_seconds = seconds(engine.committing_for),
           .stash = engine.stash,
           .uncommitted = engine.uncommitted,
+          .top = engine.top,
           .scrub = scrub_};
       for (Party server = 1; server <= connection_->servers(); ++server)
         status.servers.push_back(status_of(server, engine.servers[server - 1u]));
@@ -150,7 +153,7 @@ class OpenVolume final : public Volume {
   Result<Healed> scrub(const std::set<Party>& servers,
                        const std::function<void(const std::string&)>& progress) {
     return connection_->run([&]() -> Task<Result<Healed>> {
-      Engine::ScrubProgress told;
+      VolumeEngine::ScrubProgress told;
       if (progress)
         told = [&](std::uint64_t looked_at, std::uint64_t of, const Healed& healed) {
           progress(
@@ -242,19 +245,9 @@ class OpenVolume final : public Volume {
   Workers database_{1};
   Workers arithmetic_{std::max(1U, std::thread::hardware_concurrency())};
   std::unique_ptr<Connection> connection_;
-  std::unique_ptr<Engine> engine_;  // this and the next: used on the connection's thread
+  std::unique_ptr<VolumeEngine> engine_;  // this and the next: used on the connection's thread
   std::optional<ScrubStatus> scrub_;
 };
-
-/// Returns nothing if vault.db does not exist or is damaged.
-Result<std::optional<FormerState>> former_state(const Vault& vault, Disk& disk) {
-  std::error_code error;
-  if (!std::filesystem::exists(vault.database(), error)) return std::nullopt;
-  auto former = FormerState::load(vault.database(), vault.config().params, disk);
-  if (former) return std::optional(std::move(*former));
-  if (former.error().code != Errc::damaged_vault) return fail(std::move(former).error());
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -270,9 +263,7 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
   if (!created) return connection->explain(created);
   // An earlier init, cut short, may have made vault.db already.
   SealedDisk disk(keys.pages);
-  const Status state =
-      ClientState::create(vault.database(), vault.config().params.first_height, disk);
-  if (!state && state.error().code != Errc::exists) return state;
+  S3O_TRY(kind_of(vault).create(client_volume(vault, keys), disk));
   {
     S3O_ASSIGN(auto database,
                Database::open(vault.database().string(), Database::Mode::read_write, disk));
@@ -289,9 +280,8 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
                                       const std::filesystem::path& file) {
   SealedDisk disk(keys.pages);
   S3O_TRY(ClientState::check_free(file, disk));
-  S3O_ASSIGN(auto former, former_state(vault, disk));
   S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
-  std::optional<Rebuilt> rebuilt;
+  std::unique_ptr<RebuiltState> rebuilt;
   const Status found = connection->run([&]() -> Task<Status> {
     Connection& c = *connection;
     {
@@ -301,18 +291,16 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
     }
     const ClientEnvironment environment{c.executor(), c.executor(), c.executor(),
                                         c.clock(),    c.random(),   c.transport()};
-    const VolumeParams& params = vault.config().params;
-    Rebuild rebuild(environment, vault.config().volume, params,
-                    client_scheme(params, keys.sealing, c.random()), std::move(former));
-    S3O_CO_ASSIGN(auto made, co_await rebuild.run(options.deadline, options.progress));
-    rebuilt.emplace(std::move(made));
+    S3O_CO_ASSIGN(rebuilt,
+                  co_await kind_of(vault).rebuild(client_volume(vault, keys), environment, disk,
+                                                  options.deadline, options.progress));
     co_return Status{};
   });
   if (!found) return fail(connection->explain(found).error());
   S3O_TRY(connection->stop_servers());
-  S3O_TRY(ClientState::create(file, rebuilt->state, vault.config().params.evict_every, disk));
+  S3O_TRY(rebuilt->store(file, disk));
   return RebuiltVolume{.backup = std::move(rebuilt->backup),
-                       .blocks = rebuilt->state.positions.mapped(),
+                       .blocks = rebuilt->blocks,
                        .damaged = rebuilt->damaged,
                        .former_was_last = rebuilt->former_was_last};
 }
@@ -407,6 +395,11 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
     if (server < 1 || server > count)
       return fail(Errc::usage, "{}: there is no server {}, but {} from 1 on",
                   vault.directory().string(), server, count);
+  if (!servers.empty()) {
+    const Status can = kind_of(vault).can_reenrol(vault.config().params);
+    if (!can)
+      return fail(can.error().code, "{}: {}", vault.directory().string(), can.error().message);
+  }
   S3O_TRY(make_stores(vault, servers));
   S3O_ASSIGN(auto connection, Connection::make(vault, keys, options));
   std::set<Party> reenrolled;
@@ -417,7 +410,7 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
   }
   OpenVolume volume(vault, keys, std::move(connection));
   // An eviction would move slots that are damaged at too many servers, and so give them up.
-  S3O_TRY(volume.start(keys, options, Engine::Evictions::none));
+  S3O_TRY(volume.start(keys, options, VolumeEngine::Evictions::none));
   const auto healed = volume.scrub(servers, options.progress);
   Status closed = volume.close();
   if (!healed) return fail(healed.error());

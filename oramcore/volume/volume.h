@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "oramcore/base/metrics.h"
+#include "oramcore/client/volume_engine.h"
 #include "oramcore/oram/block_device.h"
 #include "oramcore/protocol/messages.h"
 #include "oramcore/vault/vault.h"
@@ -68,6 +69,7 @@ struct VolumeStatus {
   double committing_seconds = 0;    // the commit under way
   std::uint64_t stash = 0;          // blocks in the client's stash
   std::uint64_t uncommitted = 0;    // position changes that no commit holds yet
+  std::optional<TopStatus> top;     // of a volume whose client keeps the top of the tree
   std::optional<ScrubStatus> scrub;
 };
 
@@ -117,7 +119,7 @@ class Volume {
   /// heals also shares that do not fit together. Reports its progress to `options.progress`. Can be
   /// called again after an error or a crash. A volume whose servers all have their places can also
   /// be opened. Errors: those of open(), and disk_full, usage (there is no such server),
-  /// unsupported (a server is older).
+  /// unsupported (a server is older, or the scheme has one copy of everything).
   static Result<RepairedVolume> repair(Vault& vault, const VaultKeys& keys,
                                        const VolumeOptions& options, std::set<Party> servers);
   virtual ~Volume() = default;

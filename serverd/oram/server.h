@@ -29,6 +29,12 @@ namespace s3oram {
 /// it.
 Result<Control> open_control(const std::filesystem::path& store, Disk& disk);
 
+/// ShareServer::open() of a control state that is open already.
+Result<std::unique_ptr<ShareServer>> open_share_server(Control control,
+                                                       const std::filesystem::path& store,
+                                                       Party self, ServerSchemes schemes,
+                                                       const ServerEnvironment& environment);
+
 class Server final : public ShareServer {
  public:
   Server(Control control, std::filesystem::path store, Party self, ServerSchemes schemes,
@@ -57,6 +63,7 @@ class Server final : public ShareServer {
   void gauge() override;
   void set_cache_bytes(std::size_t bytes) override;
   unsigned parties() const override { return control_.volume() ? params().scheme.servers : 0u; }
+  bool is_used() const override { return control_.session().epoch > 0; }
 
  private:
   // ---- the volume

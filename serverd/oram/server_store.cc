@@ -44,7 +44,8 @@ Status Server::open_bucket_versions(Shares shares) {
   sync_ = nullptr;
   bucket_store_ = nullptr;  // that of an earlier volume
   scheme_ = nullptr;
-  if (!control_.volume()) return {};
+  // (A ring that nobody has used makes room for another volume.)
+  if (!control_.volume() || control_.volume()->params.is_ring()) return {};
   if (control_.volume()->server != self_)
     return fail(Errc::wrong_volume,
                 "store {} belongs to server {} of its volume, and this is server {}: give --store "

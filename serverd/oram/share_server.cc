@@ -26,7 +26,6 @@ constexpr std::uint64_t kBucketMemory = 32;  // for each bucket version in the t
 
 Status check(const VolumeDescription& volume, Party self) {
   S3O_TRY(check_params(volume.params));
-  if (volume.params.is_ring()) return fail(Errc::bad_request, "a ring volume has other servers");
   if (volume.server != self || volume.server > volume.params.scheme.servers)
     return fail(Errc::bad_request, "this is server {}, not {}", self, volume.server);
   return {};
@@ -216,18 +215,21 @@ void Server::gauge() {
 
 Result<bool> Server::takes(const VolumeDescription& volume, unsigned height) const {
   S3O_TRY(s3oram::check(volume, self_));
+  const bool same = control_.volume() && control_.volume()->id == volume.id;
+  if (control_.volume() && !same && is_used())
+    return fail(Errc::wrong_volume,
+                "server {} holds another volume, which is in use: give that server an empty store, "
+                "or this vault another server",
+                self_);
+  if (volume.params.is_ring())
+    return fail(Errc::bad_request, "server {} cannot hold a ring{}", self_,
+                record_ ? " while it records what it reads (--record)" : "");
   if (const std::uint64_t table = kBucketMemory << (std::min(height, kMaxHeight) + 1);
       table > memory_)
     return fail(Errc::failed,
                 "server {} needs {} of memory for a tree of height {}, and may use {}", self_,
                 human_size(table), height, human_size(memory_));
-  if (!control_.volume()) return true;
-  if (control_.volume()->id == volume.id) return false;
-  if (control_.session().epoch == 0) return true;
-  return fail(Errc::wrong_volume,
-              "server {} holds another volume, which is in use: give that server an empty store, "
-              "or this vault another server",
-              self_);
+  return !same;
 }
 
 /// Opens the files of a volume that exists already; its disk may have failed just after it was
@@ -385,6 +387,13 @@ Result<std::unique_ptr<ShareServer>> ShareServer::open(const std::filesystem::pa
                                                        Party self, ServerSchemes schemes,
                                                        const ServerEnvironment& environment) {
   S3O_ASSIGN(auto control, open_control(store, environment.disk));
+  return open_share_server(std::move(control), store, self, std::move(schemes), environment);
+}
+
+Result<std::unique_ptr<ShareServer>> open_share_server(Control control,
+                                                       const std::filesystem::path& store,
+                                                       Party self, ServerSchemes schemes,
+                                                       const ServerEnvironment& environment) {
   auto server =
       std::make_unique<Server>(std::move(control), store, self, std::move(schemes), environment);
   S3O_TRY(server->start());

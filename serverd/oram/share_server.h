@@ -48,6 +48,9 @@ class ShareServer {
 
   /// The number of servers of its volume; 0 before there is one.
   virtual unsigned parties() const = 0;
+  /// Whether a client has ever opened the store's volume. If not, another volume may take its
+  /// place.
+  virtual bool is_used() const = 0;
 
   /// Keeps so many bytes of buckets in memory from now on. On `executor`.
   virtual void set_cache_bytes(std::size_t bytes) = 0;

@@ -10,6 +10,7 @@
 #include "oramcore/base/disk_room.h"
 #include "oramcore/base/rules.h"
 #include "oramcore/protocol/store_size.h"
+#include "serverd/oram/server.h"
 
 namespace s3oram::ring {
 namespace {
@@ -36,14 +37,22 @@ Server::Server(Control control, std::filesystem::path store, Party self,
 
 Result<std::unique_ptr<ShareServer>> Server::open(const std::filesystem::path& store, Party self,
                                                   const ServerEnvironment& environment) {
-  S3O_ASSIGN(auto control, Control::open(store / "control.db", environment.disk));
+  S3O_ASSIGN(auto control, open_control(store, environment.disk));
+  return open(std::move(control), store, self, environment);
+}
+
+Result<std::unique_ptr<ShareServer>> Server::open(Control control,
+                                                  const std::filesystem::path& store, Party self,
+                                                  const ServerEnvironment& environment) {
   auto server = std::make_unique<Server>(std::move(control), store, self, environment);
   S3O_TRY(server->start());
   return std::unique_ptr<ShareServer>(std::move(server));
 }
 
 Status Server::start() {
-  if (control_.volume()) S3O_TRY(open_store());
+  // (Another scheme's volume that nobody has used makes room for this one.)
+  if (control_.volume() && (control_.volume()->params.is_ring() || is_used()))
+    S3O_TRY(open_store());
   rpc_.serve([this](Party from, std::uint16_t type, Payload request) {
     return handle(from, static_cast<MessageType>(type), std::move(request));
   });
@@ -205,15 +214,15 @@ Result<Bytes> Server::survey(const SurveyRequest& request) {
 
 Result<bool> Server::takes(const VolumeDescription& volume) const {
   S3O_TRY(check_params(volume.params));
+  const bool same = control_.volume() && control_.volume()->id == volume.id;
+  if (control_.volume() && !same && is_used())
+    return fail(Errc::wrong_volume,
+                "server {} holds another volume, which is in use: give that server an empty store, "
+                "or this vault another server",
+                self_);
   if (!volume.params.is_ring() || volume.server != self_)
     return fail(Errc::bad_request, "this is server {} of a ring, and is asked for another", self_);
-  if (!control_.volume()) return true;
-  if (control_.volume()->id == volume.id) return false;
-  if (control_.session().epoch == 0) return true;
-  return fail(Errc::wrong_volume,
-              "server {} holds another volume, which is in use: give that server an empty store, "
-              "or this vault another server",
-              self_);
+  return !same;
 }
 
 Status Server::check_room(const VolumeParams& volume) const {

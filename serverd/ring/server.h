@@ -24,6 +24,10 @@ class Server final : public ShareServer {
   /// Opens (or, if empty, starts) the store in the directory `store`, which the caller has locked.
   static Result<std::unique_ptr<ShareServer>> open(const std::filesystem::path& store, Party self,
                                                    const ServerEnvironment& environment);
+  /// The same of a control state that is open already.
+  static Result<std::unique_ptr<ShareServer>> open(Control control,
+                                                   const std::filesystem::path& store, Party self,
+                                                   const ServerEnvironment& environment);
   Server(Control control, std::filesystem::path store, Party self,
          const ServerEnvironment& environment);
 
@@ -32,6 +36,7 @@ class Server final : public ShareServer {
   void gauge() override;
   void set_cache_bytes(std::size_t bytes) override;
   unsigned parties() const override { return control_.volume() ? 1 : 0; }
+  bool is_used() const override { return control_.session().epoch > 0; }
 
  private:
   // ---- server.cc

@@ -8,6 +8,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/s3oramfs-test-XXXXXX")
 host=127.$(($$ >> 16 & 255)).$(($$ >> 8 & 255)).$(($$ & 255))
 declare -A server_pid=()
 declare -a listen_port=() starter=() server_more=()
+server_count=3
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
 
 # What the tests write: no more than shows something, as there are many of them.
@@ -191,19 +192,19 @@ free_port() {
   printf -v "$1" %d "$last_port"
 }
 
-# make_servers NAME: the stores $work/NAME1..3, told of each other. Fills the arrays server_port,
-# server_key and server_options (of init).
+# make_servers NAME [COUNT]: the stores $work/NAME1..3, told of each other. Fills the arrays
+# server_port, server_key and server_options (of init).
 make_servers() {
   local name=$1 n peers=()
-  server_port=() server_key=() server_options=() server_name=$name
-  for n in 1 2 3; do
+  server_port=() server_key=() server_options=() server_name=$name server_count=${2:-3}
+  for ((n = 1; n <= server_count; ++n)); do
     mkdir -p -m 700 "$work/$name$n"
     free_port "server_port[$n]"
     server_key[n]=$(serverd keygen --store "$work/$name$n" | grep -oE '[A-Za-z0-9_-]{43}' | tail -n 1)
     server_options+=(--server "$host:${server_port[n]},${server_key[n]}")
   done
-  for n in 1 2 3; do peers+=("$n=$host:${server_port[n]},${server_key[n]}"); done
-  for n in 1 2 3; do serverd peers --store "$work/$name$n" "${peers[@]}"; done
+  for ((n = 1; n <= server_count; ++n)); do peers+=("$n=$host:${server_port[n]},${server_key[n]}"); done
+  for ((n = 1; n <= server_count; ++n)); do serverd peers --store "$work/$name$n" "${peers[@]}"; done
 }
 # It listens elsewhere if there is a listen_port for it: behind a link. `starter` goes before the
 # program, server_more are options.
@@ -223,11 +224,11 @@ stop_server() {
   [[ $code == 0 ]] || fail "server $1 ended with $code"
   unset "server_pid[$server_name$1]"
 }
-start_servers() { for n in 1 2 3; do start_server "$n"; done; }
-stop_servers() { for n in 1 2 3; do stop_server "$n"; done; }
-# authorize KEY: at all three, which run and read their keys again when told.
+start_servers() { for ((n = 1; n <= server_count; ++n)); do start_server "$n"; done; }
+stop_servers() { for ((n = 1; n <= server_count; ++n)); do stop_server "$n"; done; }
+# authorize KEY: at all of them, which run and read their keys again when told.
 authorize() {
-  for n in 1 2 3; do
+  for ((n = 1; n <= server_count; ++n)); do
     serverd authorize --store "$work/$server_name$n" "$1"
     kill -HUP "${server_pid[$server_name$n]}"
   done

@@ -10,10 +10,10 @@
 
 namespace s3oram::ring {
 
-RingEngine::RingEngine(const RingEnvironment& environment, const VolumeId& volume,
+RingEngine::RingEngine(const ClientEnvironment& environment, const VolumeId& volume,
                        const VolumeParams& params, const Seed& sealing_key, RingState state,
                        std::unique_ptr<File> cache)
-    : QueuedDevice(environment.executor),
+    : VolumeEngine(environment.executor),
       environment_(environment),
       volume_(params),
       params_(params),
@@ -33,10 +33,12 @@ RingEngine::RingEngine(const RingEnvironment& environment, const VolumeId& volum
 
 RingEngine::~RingEngine() = default;
 
-Task<Status> RingEngine::open(Duration patience, Engine::Evictions evictions) {
-  may_evict_ = evictions == Engine::Evictions::as_due;
+Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
+  may_evict_ = evictions == Evictions::as_due;
+  Findings findings;
   S3O_CO_ASSIGN(auto loaded, co_await committer_.with_state(
-                                 [this](RingState& state) { return state.load(params_); }));
+                                 [&](RingState& state) { return state.load(volume_, &findings); }));
+  log_findings(findings);
   S3O_CO_TRY(co_await compare_with_server(loaded, patience));
   committer_.set_loaded(loaded.tree);
   places_ = std::move(loaded.places);
@@ -50,8 +52,7 @@ Task<Status> RingEngine::open(Duration patience, Engine::Evictions evictions) {
   next_eviction_ = evictions_done_ = tree_.evictions;
 
   S3O_CO_TRY(co_await open_session(std::move(loaded.sessions), patience));
-  // A process that ended without closing may have lost what it had not synced.
-  if (tree_.synced < tree_.written) S3O_CO_TRY(co_await refill_cache(tree_.synced));
+  S3O_CO_TRY(co_await look_after_cache());
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded.records)));
   capacity_.count();
   capacity_.keep_known();
@@ -96,6 +97,21 @@ Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration pa
                                     std::move(reconcile), patience));
   co_return co_await committer_.with_state(
       [this](RingState& state) { return state.forget_sessions_before(session_.epoch); });
+}
+
+/// A process that ended without closing may have lost what it had not synced; a file that is gone,
+/// or was cut off, has lost anything.
+Task<Status> RingEngine::look_after_cache() {
+  S3O_CO_ASSIGN(const bool whole,
+                co_await offload(environment_.pool, [this] { return cache_.has_all_in_use(); }));
+  if (!whole) spdlog::warn("top.cache is not all there: it is made again from the server's log");
+  const Status reserved =
+      co_await offload(environment_.pool, [this] { return cache_.reserve(cache_slots(volume_)); });
+  if (!reserved) spdlog::warn("no room is kept for top.cache: {}", reserved.error().message);
+  const Turn from = whole ? tree_.synced : 0;
+  if (whole && from == tree_.written) co_return Status{};
+  const Turn oldest = tree_.written - std::min<Turn>(tree_.written, params_.log_slots);
+  co_return co_await refill_cache(std::max(from, oldest));
 }
 
 // Accesses that a crash cut short are finished first, in order, by the same questions
@@ -169,8 +185,8 @@ void RingEngine::commit(std::function<void(Status)> done) {
   });
 }
 
-RingStatus RingEngine::status() const {
-  RingStatus status;
+EngineStatus RingEngine::status() const {
+  EngineStatus status;
   status.blocks = places_.mapped();
   status.capacity = capacity(tree_.height, params_.evict_every);
   status.accesses = accesses_;
@@ -187,10 +203,12 @@ RingStatus RingEngine::status() const {
   status.committing_for = committer_.under_way_for();
   status.servers.push_back(
       {servers_.silent_for(kServer), servers_.trouble(kServer), servers_.stalled(kServer)});
-  status.cached = places_.top().size();
-  status.cache_slots = ring::cache_slots(volume_);
-  status.not_synced = tree_.written - tree_.synced;
-  status.evictions_allowed = params_.most_evictions_due();
+  status.top = TopStatus{.blocks = places_.top().size(),
+                         .slots = cache_slots(volume_),
+                         .bytes = cache_bytes(volume_),
+                         .log_slots = params_.log_slots,
+                         .not_synced = tree_.written - tree_.synced,
+                         .most_evictions_behind = params_.most_evictions_due()};
   return status;
 }
 

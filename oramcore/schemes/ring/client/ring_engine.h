@@ -13,52 +13,33 @@
 #include <optional>
 #include <set>
 
-#include "oramcore/client/engine.h"
+#include "oramcore/client/capacity.h"
 #include "oramcore/client/scheme.h"
+#include "oramcore/client/volume_engine.h"
 #include "oramcore/oram/opaque_sealer.h"
 #include "oramcore/schemes/ring/client/bucket_codec.h"
 #include "oramcore/schemes/ring/client/committer.h"
 
 namespace s3oram::ring {
 
-/// Everything that an engine does not own. All must outlive it.
-struct RingEnvironment {
-  Executor executor;  // the engine's own: one thread
-  Executor database;  // one thread, for SQLite
-  Executor pool;      // for arithmetic, and the top's cache
-  Clock& clock;
-  Random& random;
-  Transport& transport;
-  Metrics& metrics = unread_metrics();
-};
-
-struct RingStatus : EngineStatus {
-  std::uint64_t cached = 0;       // blocks in the top
-  std::uint64_t cache_slots = 0;  // as many as top.cache is made for
-  Turn not_synced = 0;            // turns whose blocks a power cut would have read from the log
-  std::uint64_t evictions_allowed = 0;  // that may be due before accesses wait
-};
-
 /// A block as it lies in a slot: sealed with its label.
 Bytes sealed_block(OpaqueSealer& sealer, const Label& label, ByteSpan content);
 
-class RingEngine final : public QueuedDevice, private GrowingTree {
+class RingEngine final : public VolumeEngine, private GrowingTree {
  public:
   /// `state` has been opened but not loaded; `cache` is top.cache.
-  RingEngine(const RingEnvironment& environment, const VolumeId& volume, const VolumeParams& params,
-             const Seed& sealing_key, RingState state, std::unique_ptr<File> cache);
+  RingEngine(const ClientEnvironment& environment, const VolumeId& volume,
+             const VolumeParams& params, const Seed& sealing_key, RingState state,
+             std::unique_ptr<File> cache);
   ~RingEngine() override;
 
-  /// Loads the state, raises the epoch, opens the session and finishes what was under way. On the
-  /// executor, as are the next three.
-  Task<Status> open(Duration patience, Engine::Evictions evictions = Engine::Evictions::as_due);
-  /// Commits what is acknowledged (unless told not to), stops and waits for everything to end.
-  Task<Status> close(bool with_commit = true);
-  RingStatus status() const;
-  /// Has the server look at every bucket that it holds and rebuild what it can, and looks whether
-  /// every block opens. What does not is counted, and stays as it is.
-  Task<Result<Healed>> scrub(Engine::ScrubProgress progress = {});
-  Task<std::vector<Result<TrafficAnswer>>> server_traffic();
+  Task<Status> open(Duration patience, Evictions evictions = Evictions::as_due) override;
+  Task<Status> close(bool with_commit = true) override;
+  EngineStatus status() const override;
+  /// Has the server read every bucket that it holds from its disk, and rebuild rows that are
+  /// damaged. There is one server, so `servers` says nothing.
+  Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {}) override;
+  Task<std::vector<Result<TrafficAnswer>>> server_traffic() override;
 
   std::uint32_t block_size() const override { return params_.block_size; }
   void commit(std::function<void(Status)> done) override;
@@ -92,6 +73,7 @@ class RingEngine final : public QueuedDevice, private GrowingTree {
   // ring_engine.cc: life
   Task<Status> compare_with_server(const RingState::Loaded& loaded, Duration patience);
   Task<Status> open_session(std::vector<Session> sessions, Duration patience);
+  Task<Status> look_after_cache();
   Task<Status> finish_accesses(std::map<Turn, TurnRecord> records);
   void die(Error reason) override;
   Task<Status> commit_until_done() { return committer_.commit_until_done(dead_); }
@@ -162,7 +144,7 @@ class RingEngine final : public QueuedDevice, private GrowingTree {
   bool is_dead() const override { return dead_.has_value(); }
   void start_for_room(Task<void> task) override { start(std::move(task)); }
 
-  RingEnvironment environment_;
+  ClientEnvironment environment_;
   const VolumeParams volume_;
   const Params params_;
   const Seed sealing_key_;

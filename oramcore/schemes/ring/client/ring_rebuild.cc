@@ -7,20 +7,22 @@
 
 namespace s3oram::ring {
 
-RingRebuild::RingRebuild(const RingEnvironment& environment, const VolumeId& volume,
-                         const VolumeParams& params, const Seed& sealing_key, File& cache)
+RingRebuild::RingRebuild(const ClientEnvironment& environment, const VolumeId& volume,
+                         const VolumeParams& params, const Seed& sealing_key, File& cache,
+                         std::optional<FormerRing> former)
     : environment_(environment),
       volume_(volume),
       params_(params),
       sealer_(sealing_key, environment.random),
       codec_(params_, sealing_key),
       cache_(cache),
+      former_(std::move(former)),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, 1) {}
 
 Task<Result<RingRebuild::Rebuilt>> RingRebuild::run(
     Duration patience, std::function<void(std::uint64_t looked_at, std::uint64_t of)> progress) {
-  S3O_CO_ASSIGN(const SurveyAnswer stands, co_await survey(patience));
+  S3O_CO_ASSIGN(SurveyAnswer stands, co_await survey(patience));
   S3O_CO_TRY(co_await open_session(stands, patience));
   turns_ = stands.asked;
   S3O_CO_TRY(co_await read_log());
@@ -45,23 +47,46 @@ Task<Result<SurveyAnswer>> RingRebuild::survey(Duration patience) {
   co_return *stands;
 }
 
-/// What is prepared was not committed, so it does not count: what it would have moved is where it
-/// was, in the old versions and in the log.
-Task<Status> RingRebuild::open_session(const SurveyAnswer& stands, Duration patience) {
+bool RingRebuild::is_last(const RingState::Loaded& former, const SurveyAnswer& stands) const {
+  return std::ranges::find(former.sessions, stands.session) != former.sessions.end() &&
+         stands.asked <= former.turns() && stands.rewrites <= former.tree.tree_version;
+}
+
+Task<Status> RingRebuild::open_session(SurveyAnswer& stands, Duration patience) {
   session_.epoch = stands.session.epoch + 1;
   environment_.random.fill(session_.nonce);
-  Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer,
-                                        Duration limit) -> Task<Status> {
-    if (!answer.prepared) co_return Status{};
-    const DiscardRequest request{session_.epoch, *answer.prepared};
-    S3O_CO_TRY(
-        co_await servers_.call_opened(server, DiscardRequest::kType, encode(request), limit));
-    co_return Status{};
+  if (former_ && !is_last(former_->loaded, stands)) former_.reset();
+  if (former_) {
+    // The server may never have heard of the earlier state's last session.
+    session_.epoch = std::max(session_.epoch, former_->loaded.sessions.back().epoch + 1);
+    S3O_CO_TRY(former_->state.add_session(session_));
+  }
+  Servers::Reconcile reconcile = [this, &stands](Party, OpenAnswer answer, Duration limit) {
+    return settle(answer, stands, limit);
   };
   std::function<void(OpenRequest&)> present = [](OpenRequest& request) { request.root.clear(); };
   std::vector<Session> known{stands.session};
-  co_return co_await servers_.open(std::move(known), session_, std::move(present),
-                                   std::move(reconcile), patience);
+  S3O_CO_TRY(co_await servers_.open(std::move(known), session_, std::move(present),
+                                    std::move(reconcile), patience));
+  co_return Status{};
+}
+
+/// A prepared rewrite counts if the earlier state has decided it. Any other one was not decided:
+/// what it would have moved is where it was, in the old versions and in the log.
+Task<Status> RingRebuild::settle(OpenAnswer answer, SurveyAnswer& stands, Duration patience) {
+  if (!answer.prepared) co_return Status{};
+  const bool decided = former_ && former_->loaded.tree.last_decided == *answer.prepared &&
+                       former_->loaded.tree.tree_version == stands.rewrites + 1;
+  if (!decided) {
+    const DiscardRequest request{session_.epoch, *answer.prepared};
+    S3O_CO_TRY(co_await servers_.call_opened(1, DiscardRequest::kType, encode(request), patience));
+    co_return Status{};
+  }
+  const CommitRequest request{session_.epoch, *answer.prepared};
+  S3O_CO_TRY(co_await servers_.call_opened(1, MessageType::commit, encode(request), patience));
+  stands.rewrites = former_->loaded.tree.tree_version;
+  stands.height = static_cast<std::uint8_t>(former_->loaded.tree.height);
+  co_return Status{};
 }
 
 void RingRebuild::found(const Label& label, Found block) {
@@ -187,6 +212,7 @@ Task<Status> RingRebuild::read_bucket(const HeldVersion& version) {
 Task<Result<RingRebuild::Rebuilt>> RingRebuild::finished(const SurveyAnswer& stands) {
   Rebuilt out;
   out.damaged = damaged_;
+  out.former_was_last = former_.has_value();
   RingTree& tree = out.state.tree;
   tree.tree_version = stands.rewrites;
   tree.height = stands.height;

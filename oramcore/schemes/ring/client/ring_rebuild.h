@@ -5,22 +5,34 @@
 // The server's maps of asked points say which dummies are used up. A bucket in which the only copy
 // of a block lies at a point that was asked for (an access was cut short there) counts as used up:
 // it is rewritten before anything is asked of it.
+//
+// An earlier state that can still be read, and was the last one used, learns of the session, and
+// decides whether a rewrite that the server has prepared counts: until the new state is stored it
+// can be used as before.
 #pragma once
 
 #include "oramcore/schemes/ring/client/ring_engine.h"
 
 namespace s3oram::ring {
 
+/// What a vault.db has that is there still.
+struct FormerRing {
+  RingState state;
+  RingState::Loaded loaded;  // from it
+};
+
 class RingRebuild {
  public:
   /// `cache` is top.cache, which is written over.
-  RingRebuild(const RingEnvironment& environment, const VolumeId& volume,
-              const VolumeParams& params, const Seed& sealing_key, File& cache);
+  RingRebuild(const ClientEnvironment& environment, const VolumeId& volume,
+              const VolumeParams& params, const Seed& sealing_key, File& cache,
+              std::optional<FormerRing> former = {});
 
   struct Rebuilt {
-    RingState::Loaded state;      // for RingState::put_all()
-    std::vector<BlockId> backup;  // blocks that were written as parts of a backup, ascending
-    std::uint64_t damaged = 0;    // buckets whose rows cannot be had: what they held is lost
+    RingState::Loaded state;       // for RingState::put_all()
+    std::vector<BlockId> backup;   // blocks that were written as parts of a backup, ascending
+    std::uint64_t damaged = 0;     // buckets whose rows cannot be had: what they held is lost
+    bool former_was_last = false;  // nobody has used the volume since the earlier state
   };
   /// Shuts any other client of the volume out. `progress` is called with buckets read, of how many.
   /// Errors: unreachable, wrong_volume, corrupt ...
@@ -37,7 +49,10 @@ class RingRebuild {
     Bytes sealed;  // of the log's
   };
   Task<Result<SurveyAnswer>> survey(Duration patience);
-  Task<Status> open_session(const SurveyAnswer& stands, Duration patience);
+  /// Whether the earlier state is the last that anybody used.
+  bool is_last(const RingState::Loaded& former, const SurveyAnswer& stands) const;
+  Task<Status> open_session(SurveyAnswer& stands, Duration patience);
+  Task<Status> settle(OpenAnswer answer, SurveyAnswer& stands, Duration patience);
   Task<Status> read_log();
   Task<Result<std::vector<HeldVersion>>> layout();
   Task<Status> read_bucket(const HeldVersion& version);
@@ -46,12 +61,13 @@ class RingRebuild {
   void count_touches(const HeldVersion& version);
   Task<Result<Rebuilt>> finished(const SurveyAnswer& stands);
 
-  RingEnvironment environment_;
+  ClientEnvironment environment_;
   const VolumeId volume_;
   const Params params_;
   const OpaqueSealer sealer_;
   const BucketCodec codec_;
   File& cache_;
+  std::optional<FormerRing> former_;
   Servers servers_;
   Session session_;
   std::map<BlockId, Found> blocks_;

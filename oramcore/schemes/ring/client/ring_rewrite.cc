@@ -349,7 +349,7 @@ Task<Status> RingEngine::install(const Rewrite& rewrite, const EvictionId& id) {
 
 // ---- looking at everything
 
-Task<Result<Healed>> RingEngine::scrub(Engine::ScrubProgress progress) {
+Task<Result<Healed>> RingEngine::scrub(std::set<Party>, ScrubProgress progress) {
   Healed healed;
   std::vector<BucketIndex> buckets;
   for (const auto& [bucket, held] : held_) buckets.push_back(bucket);

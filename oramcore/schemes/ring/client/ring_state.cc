@@ -6,12 +6,12 @@
 #include "oramcore/base/rules.h"
 #include "oramcore/db/known_format.h"
 #include "oramcore/protocol/store_size.h"
+#include "oramcore/schemes/ring/client/ring_check.h"
 
 namespace s3oram::ring {
 namespace {
 
 std::int64_t as_sql(std::uint64_t value) { return static_cast<std::int64_t>(value); }
-std::uint64_t of_sql(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
 constexpr auto kTables =
     "CREATE TABLE ring_tree (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,"
@@ -27,32 +27,9 @@ constexpr auto kTables =
     "CREATE TABLE unreadable (block INTEGER PRIMARY KEY);"
     "CREATE TABLE sessions (epoch INTEGER PRIMARY KEY, nonce BLOB NOT NULL);";
 
-struct RecordBytes {
-  TurnRecord record;
-  template <class A>
-  void fields(A& a) {
-    a(record.block, record.leaf, record.asks);
-  }
-};
-
 /// In the tree, its level and slot; in the top, its slot in the cache.
 std::int64_t packed_place(const Place& place) {
   return place.kind == Place::Kind::top ? place.cache_slot : place.level << 16 | place.slot;
-}
-
-/// Runs `each(row)` for every row.
-template <class Each>
-Status for_rows(Database& database, std::string_view sql, Each each) {
-  S3O_ASSIGN(auto rows, database.prepare(sql));
-  for (;;) {
-    S3O_ASSIGN(const bool more, rows.step());
-    if (!more) return {};
-    S3O_TRY(each(rows));
-  }
-}
-
-tl::unexpected<Error> impossible(const Database& database, std::string_view what) {
-  return fail(Errc::damaged_vault, "{}: a row says what cannot be: {}", database.path(), what);
 }
 
 }  // namespace
@@ -107,118 +84,12 @@ Status RingState::prepare_statements() {
                  " synced = ?, decided = ?, attempt = ?");
 }
 
-// ---- loading
-
-namespace {
-
-Place place_in(Statement& row) {
-  Place place{.kind = static_cast<Place::Kind>(row.integer(1)),
-              .leaf = of_sql(row.integer(3)),
-              .version = of_sql(row.integer(4))};
-  const std::int64_t at = row.integer(2);
-  if (place.kind == Place::Kind::tree) {
-    place.level = static_cast<std::uint8_t>(at >> 16);
-    place.slot = static_cast<std::uint16_t>(at);
-  }
-  if (place.kind == Place::Kind::top) {
-    place.cache_slot = static_cast<CacheSlot>(at);
-    place.turn = of_sql(row.integer(5));
-  }
-  return place;
-}
-
-bool is_possible(const Place& place, const Params& params, const RingState::Loaded& loaded) {
-  if (place.leaf >> kLeafBits != 0) return false;
-  switch (place.kind) {
-    case Place::Kind::tree:
-      return place.level >= params.top_levels && place.level <= loaded.tree.height &&
-             place.slot < params.bucket_size;
-    case Place::Kind::top:
-      return !loaded.places.top().contains(place.turn);
-    case Place::Kind::lost:
-      return true;
-    case Place::Kind::unmapped:
-      break;
-  }
-  return false;
-}
-
-}  // namespace
-
-Result<RingState::Loaded> RingState::load(const Params& params) {
-  Loaded loaded;
-  S3O_TRY(load_tree(loaded));
-  S3O_TRY(load_blocks(params, loaded));
-  S3O_TRY(load_rest(params, loaded));
-  if (loaded.sessions.empty()) return impossible(database_, "there is no session");
-  rewrites_ = loaded.tree.tree_version;
-  return loaded;
-}
-
-Status RingState::load_tree(Loaded& to) {
-  bool there = false;
-  S3O_TRY(for_rows(database_,
-                   "SELECT rewrites, height, written, evictions, synced, decided, attempt"
-                   " FROM ring_tree",
-                   [&](Statement& row) -> Status {
-                     there = true;
-                     to.tree.tree_version = of_sql(row.integer(0));
-                     to.tree.height = static_cast<unsigned>(row.integer(1));
-                     to.tree.written = of_sql(row.integer(2));
-                     to.tree.evictions = of_sql(row.integer(3));
-                     to.tree.synced = of_sql(row.integer(4));
-                     to.tree.last_decided.eviction = of_sql(row.integer(5));
-                     const Bytes attempt = row.blob(6);
-                     if (attempt.size() != to.tree.last_decided.attempt.size())
-                       return impossible(database_, "an attempt's number");
-                     std::ranges::copy(attempt, to.tree.last_decided.attempt.begin());
-                     return {};
-                   }));
-  if (!there || to.tree.height > kMaxHeight) return impossible(database_, "the tree's numbers");
-  return {};
-}
-
-Status RingState::load_blocks(const Params& params, Loaded& to) {
-  return for_rows(database_, "SELECT block, kind, place, leaf, version, turn FROM ring_blocks",
-                  [&](Statement& row) -> Status {
-                    const Place place = place_in(row);
-                    if (!is_possible(place, params, to))
-                      return impossible(database_, "the place of a block");
-                    to.places.set(of_sql(row.integer(0)), place);
-                    return {};
-                  });
-}
-
-Status RingState::load_rest(const Params& params, Loaded& to) {
-  S3O_TRY(for_rows(
-      database_, "SELECT bucket, stamp, touches FROM ring_buckets", [&](Statement& row) -> Status {
-        const HeldBucket held{of_sql(row.integer(1)), static_cast<std::uint32_t>(row.integer(2))};
-        if (held.touches > params.dummies())
-          return impossible(database_, "the touches of a bucket");
-        to.buckets[of_sql(row.integer(0))] = held;
-        return {};
-      }));
-  S3O_TRY(
-      for_rows(database_, "SELECT turn, record FROM ring_accesses", [&](Statement& row) -> Status {
-        const auto record = decode<RecordBytes>(row.blob(1));
-        if (!record) return impossible(database_, "the record of an access");
-        to.records[of_sql(row.integer(0))] = record->record;
-        return {};
-      }));
-  S3O_TRY(for_rows(database_, "SELECT block FROM unreadable", [&](Statement& row) -> Status {
-    to.unreadable.insert(of_sql(row.integer(0)));
-    return {};
-  }));
-  return for_rows(database_, "SELECT epoch, nonce FROM sessions ORDER BY epoch",
-                  [&](Statement& row) -> Status {
-                    Session session{.epoch = of_sql(row.integer(0))};
-                    const Bytes nonce = row.blob(1);
-                    if (nonce.size() != session.nonce.size())
-                      return impossible(database_, "a session");
-                    std::ranges::copy(nonce, session.nonce.begin());
-                    to.sessions.push_back(session);
-                    return {};
-                  });
+Result<RingState::Loaded> RingState::load(const VolumeParams& params, Findings* findings) {
+  RingCheck check = read_ring(database_, params);
+  if (check.refused) return fail(*check.refused);
+  rewrites_ = check.state.tree.tree_version;
+  if (findings) *findings = std::move(check.findings);
+  return std::move(check.state);
 }
 
 // ---- changes
@@ -235,7 +106,8 @@ Status RingState::add_session(const Session& session) {
 Status RingState::forget_sessions_before(std::uint64_t epoch) {
   return database_.transact("forget-sessions", [&]() -> Status {
     S3O_ASSIGN(auto row, database_.prepare("DELETE FROM sessions WHERE epoch < ?"));
-    return row.bind(0, as_sql(epoch)).run();
+    S3O_TRY(row.bind(0, as_sql(epoch)).run());
+    return owner_ ? keep_owner(database_, *owner_) : Status{};
   });
 }
 
@@ -253,7 +125,7 @@ Status RingState::put_block(BlockId block, const Place& place) {
 Status RingState::put_record(Turn turn, const std::optional<TurnRecord>& record) {
   if (!record) return erase_record_.bind(0, as_sql(turn)).run();
   Writer writer;
-  RecordBytes{*record}.fields(writer);
+  TurnRecord(*record).fields(writer);
   return put_record_.bind(0, as_sql(turn)).bind(1, ByteSpan(writer.take())).run();
 }
 

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "oramcore/client/client_state.h"
+#include "oramcore/client/owner.h"
+#include "oramcore/db/finding.h"
 #include "oramcore/db/sqlite.h"
 #include "oramcore/schemes/ring/client/places.h"
 
@@ -33,6 +35,10 @@ struct TurnRecord {
   Leaf leaf = 0;  // whose path is asked
   std::vector<Ask> asks;
   friend bool operator==(const TurnRecord&, const TurnRecord&) = default;
+  template <class A>
+  void fields(A& a) {
+    a(block, leaf, asks);
+  }
 };
 
 /// What has changed since the last commit, newest value for each.
@@ -66,8 +72,12 @@ class RingState {
       return records.empty() ? tree.written : std::max(tree.written, records.rbegin()->first + 1);
     }
   };
-  /// Errors: damaged_vault (a row says what cannot be).
-  Result<Loaded> load(const Params& params);
+  /// Leaves out bad rows (ring_check.h), so that each costs only its block, and reports them in
+  /// `findings`. Errors: damaged_vault, unsupported.
+  Result<Loaded> load(const VolumeParams& params, Findings* findings = nullptr);
+
+  /// Sets the owner that is recorded (keep_owner()) once the server has the session.
+  void set_owner(const Owner& owner) { owner_ = owner; }
 
   /// Of a new database, all of it (a rebuild).
   Status put_all(const Loaded& content);
@@ -85,9 +95,6 @@ class RingState {
 
  private:
   RingState() = default;
-  Status load_tree(Loaded& to);
-  Status load_blocks(const Params& params, Loaded& to);
-  Status load_rest(const Params& params, Loaded& to);
   // In a transaction:
   Status put(const RingTree& tree, const RingChanges& changes);
   Status put_block(BlockId block, const Place& place);
@@ -96,6 +103,7 @@ class RingState {
   Status prepare_statements();
 
   Database database_;
+  std::optional<Owner> owner_;
   std::uint64_t rewrites_ = 0;  // of the last commit
   Statement put_block_, erase_block_, put_bucket_, put_record_, erase_record_, put_unreadable_,
       erase_unreadable_, put_tree_;

@@ -27,6 +27,11 @@ void TopCache::committed(std::set<CacheSlot> freed) {
   free_.merge(freed);
 }
 
+Result<bool> TopCache::has_all_in_use() {
+  S3O_ASSIGN(const std::uint64_t size, file_->size());
+  return size >= used_.size() * std::uint64_t{slot_size_};
+}
+
 Result<Bytes> TopCache::read(CacheSlot slot) {
   Bytes sealed(slot_size_);
   S3O_TRY(file_->read(slot * std::uint64_t{slot_size_}, sealed));

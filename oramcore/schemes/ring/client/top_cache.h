@@ -40,6 +40,9 @@ class TopCache {
 
   std::size_t in_use() const { return used_.size() - free_.size(); }
 
+  /// Whether the file is as long as the slots in use need: it is not if it is gone.
+  Result<bool> has_all_in_use();
+  Status reserve(std::uint64_t slots) { return file_->reserve(slots * slot_size_); }
   Result<Bytes> read(CacheSlot slot);
   Status write(CacheSlot slot, ByteSpan sealed);
   Status sync() { return file_->sync(); }

@@ -106,7 +106,7 @@ TEST_P(RingEngines, HoldWhatWasWrittenAndFindItAgain) {
   }
   ASSERT_GOOD(world.open_client());
   driver.check_all(kBlocks);
-  const RingStatus status = world.engine().status();
+  const EngineStatus status = world.engine().status();
   EXPECT_LE(status.blocks, status.capacity);
   EXPECT_EQ(status.unreadable, 0u);
   ASSERT_GOOD(world.close_client());
@@ -491,7 +491,7 @@ TEST_F(RingDamage, OneRowOfABucketCostsNothing) {
   world.start_server();
   ASSERT_GOOD(world.open_client());
   EXPECT_EQ(lost(), 0u);
-  const auto healed = world.run(world.engine().scrub());
+  const auto healed = world.run(world.engine().scrub({}));
   ASSERT_GOOD(healed);
   EXPECT_EQ(healed->lost, 0u);
 }
@@ -500,7 +500,7 @@ TEST_F(RingDamage, TwoRowsCostTheBlocksOfTheirBucketAndNoOther) {
   spoil(world, {0, 3});
   world.start_server();
   ASSERT_GOOD(world.open_client());
-  const auto healed = world.run(world.engine().scrub());
+  const auto healed = world.run(world.engine().scrub({}));
   ASSERT_GOOD(healed);
   EXPECT_GT(healed->lost, 0u);
   const unsigned gone = lost();

@@ -133,12 +133,12 @@ void RingWorld::begin_open_client(std::function<void(Status)> done) {
     life->port.reset();
     return;
   }
-  const RingEnvironment environment{context.get_executor(),
-                                    context.get_executor(),
-                                    pool.executor(),
-                                    *clocks_[kClient],
-                                    random_,
-                                    *life->port};
+  const ClientEnvironment environment{context.get_executor(),
+                                      context.get_executor(),
+                                      pool.executor(),
+                                      *clocks_[kClient],
+                                      random_,
+                                      *life->port};
   life->engine = std::make_unique<RingEngine>(environment, volume_, params_, key_,
                                               std::move(*state), std::move(*cache));
   life->opening = true;
@@ -181,12 +181,12 @@ Result<RingRebuild::Rebuilt> RingWorld::rebuild_client() {
   SimDisk& disk = *parties_[kClient]->disk;
   const auto port = network.attach(kClient);
   S3O_ASSIGN(const auto cache, disk.open("top.cache"));
-  const RingEnvironment environment{context.get_executor(),
-                                    context.get_executor(),
-                                    pool.executor(),
-                                    *clocks_[kClient],
-                                    random_,
-                                    *port};
+  const ClientEnvironment environment{context.get_executor(),
+                                      context.get_executor(),
+                                      pool.executor(),
+                                      *clocks_[kClient],
+                                      random_,
+                                      *port};
   RingRebuild rebuild(environment, volume_, params_, key_, *cache);
   auto rebuilt = run(rebuild.run(std::chrono::seconds(20)));
   if (!rebuilt) return rebuilt;

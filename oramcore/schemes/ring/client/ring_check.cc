@@ -1,0 +1,275 @@
+// Reads ring's tables, and judges each row.
+#include "oramcore/schemes/ring/client/ring_check.h"
+
+#include <algorithm>
+
+#include "oramcore/base/format_number.h"
+#include "oramcore/client/state_check.h"
+
+namespace s3oram::ring {
+namespace {
+
+std::uint64_t of_sql(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+class Reading {
+ public:
+  Reading(Database& database, const VolumeParams& volume)
+      : database_(database), volume_(volume), params_(volume) {}
+
+  RingCheck all() {
+    read_tree();
+    if (!check_.refused) read_sessions();
+    if (!check_.refused) read_buckets();
+    if (!check_.refused) read_blocks();
+    if (!check_.refused) read_records();
+    if (!check_.refused) read_unreadable();
+    return std::move(check_);
+  }
+
+ private:
+  void refuse(const char* table, const Error& error) {
+    check_.refused = error;
+    check_.findings.push_back({"unusable-state",
+                               fmt::format("vault.db, table {}", table),
+                               error.code == Errc::unsupported
+                                   ? error.message
+                                   : error.message + ": the vault cannot be mounted; " + kMakeAnew,
+                               {}});
+  }
+  void damaged(const char* table, std::string_view what) {
+    refuse(table, {Errc::damaged_vault, fmt::format("{}: {}", database_.path(), what)});
+  }
+
+  template <class Each>
+  void read(const char* table, std::string_view sql, Each each) {
+    auto rows = database_.prepare(sql);
+    if (!rows) return refuse(table, rows.error());
+    while (!check_.refused) {
+      auto more = rows->step();
+      if (!more) return refuse(table, more.error());
+      if (!*more) return;
+      each(*rows);
+    }
+  }
+
+  void read_tree() {
+    bool found = false;
+    read("ring_tree",
+         "SELECT format, rewrites, height, written, evictions, synced, decided, attempt"
+         " FROM ring_tree",
+         [&](const Statement& row) {
+           found = true;
+           if (row.integer(0) != RingState::kFormat)
+             return refuse(
+                 "ring_tree",
+                 unknown_format(database_.path(), row.integer(0), RingState::kFormat).value());
+           take_tree(row);
+         });
+    if (!found && !check_.refused) damaged("ring_tree", "table ring_tree is empty");
+  }
+
+  void take_tree(const Statement& row) {
+    RingTree& tree = check_.state.tree;
+    for (int column = 1; column <= 6; ++column)
+      if (row.integer(column) < 0) return damaged("ring_tree", "impossible numbers");
+    const Bytes attempt = row.blob(7);
+    if (row.integer(2) > kMaxHeight || attempt.size() != tree.last_decided.attempt.size())
+      return damaged("ring_tree", "impossible numbers");
+    tree.tree_version = of_sql(row.integer(1));
+    tree.height = static_cast<unsigned>(row.integer(2));
+    tree.written = of_sql(row.integer(3));
+    tree.evictions = of_sql(row.integer(4));
+    tree.synced = of_sql(row.integer(5));
+    tree.last_decided.eviction = of_sql(row.integer(6));
+    std::ranges::copy(attempt, tree.last_decided.attempt.begin());
+    if (tree.height < params_.top_levels || tree.evictions > tree.tree_version ||
+        tree.evictions > params_.evictions_until(tree.written) || tree.synced > tree.written)
+      damaged("ring_tree", "numbers that contradict each other");
+  }
+
+  void read_sessions() {
+    auto& sessions = check_.state.sessions;
+    read("sessions", "SELECT epoch, nonce FROM sessions ORDER BY epoch", [&](const Statement& row) {
+      Session session{.epoch = of_sql(row.integer(0))};
+      const Bytes nonce = row.blob(1);
+      if (row.integer(0) < 0 || nonce.size() != session.nonce.size())
+        return damaged("sessions", "an impossible session");
+      std::ranges::copy(nonce, session.nonce.begin());
+      sessions.push_back(session);
+    });
+    if (sessions.empty() && !check_.refused) damaged("sessions", "table sessions is empty");
+  }
+
+  bool is_at_server(BucketIndex bucket) const {
+    if (bucket < kRoot) return false;
+    const unsigned level = level_of(bucket);
+    return level >= params_.top_levels && level <= check_.state.tree.height;
+  }
+
+  void read_buckets() {
+    read(
+        "ring_buckets", "SELECT bucket, stamp, touches FROM ring_buckets",
+        [&](const Statement& row) {
+          const HeldBucket held{of_sql(row.integer(1)), static_cast<std::uint32_t>(row.integer(2))};
+          if (is_at_server(of_sql(row.integer(0))) && held.stamp != 0 && row.integer(2) >= 0 &&
+              row.integer(2) <= std::int64_t{params_.dummies()}) {
+            check_.state.buckets[of_sql(row.integer(0))] = held;
+            return;
+          }
+          check_.bad_buckets.push_back(row.integer(0));
+          check_.findings.push_back(
+              {"bad-bucket", "vault.db, table ring_buckets",
+               fmt::format("what the server holds of bucket {} is not known any more: the blocks "
+                           "in it show below, and they are lost",
+                           row.integer(0)),
+               "the row is dropped"});
+        });
+  }
+
+  void bad_block(std::int64_t block, std::string_view why) {
+    check_.bad_blocks.push_back(block);
+    check_.findings.push_back({"bad-position", "vault.db, table ring_blocks",
+                               fmt::format("block {}: {}; the block is lost", block, why),
+                               "the row is dropped"});
+  }
+
+  void read_blocks() {
+    const std::int64_t most = most_blocks(check_.state.tree.height, volume_);
+    read("ring_blocks",
+         "SELECT block, kind, place, leaf, version, turn FROM ring_blocks ORDER BY block",
+         [&](const Statement& row) {
+           const std::int64_t block = row.integer(0);
+           if (block < 0 || block >= most)
+             return bad_block(block, "its number is too large for this volume");
+           const Place place = place_in(row);
+           if (!is_possible(place)) return bad_block(block, "there is no such place");
+           take_block(of_sql(block), place);
+         });
+    std::ranges::sort(check_.bad_blocks);
+  }
+
+  static Place place_in(const Statement& row) {
+    Place place{.kind = static_cast<Place::Kind>(row.integer(1)),
+                .leaf = of_sql(row.integer(3)),
+                .version = of_sql(row.integer(4))};
+    const std::int64_t at = row.integer(2);
+    if (place.kind == Place::Kind::tree) {
+      place.level = static_cast<std::uint8_t>(at >> 16);
+      place.slot = static_cast<std::uint16_t>(at);
+    }
+    if (place.kind == Place::Kind::top) {
+      place.cache_slot = static_cast<CacheSlot>(at);
+      place.turn = of_sql(row.integer(5));
+    }
+    return place;
+  }
+
+  bool is_possible(const Place& place) const {
+    if (place.leaf >> kLeafBits != 0) return false;
+    switch (place.kind) {
+      case Place::Kind::tree:
+        return place.level >= params_.top_levels && place.level <= check_.state.tree.height &&
+               place.slot < params_.bucket_size && check_.state.buckets.contains(place.bucket());
+      case Place::Kind::top:
+        return place.turn < check_.state.tree.written && place.cache_slot < most_cache_slots();
+      case Place::Kind::lost:
+        return true;
+      case Place::Kind::unmapped:
+        break;
+    }
+    return false;
+  }
+
+  /// Far more than the file ever has: a larger number is damage, and would need memory for all
+  /// slots before it.
+  std::uint64_t most_cache_slots() const {
+    constexpr std::uint64_t kSlack = 16;
+    return kSlack * cache_slots(volume_) + params_.log_slots;
+  }
+
+  /// Of two blocks that claim the same, the one written last has it.
+  void take_block(BlockId block, const Place& place) {
+    if (place.kind == Place::Kind::tree)
+      settle(in_slots_, std::pair{place.bucket(), place.slot}, block, place);
+    else if (place.kind == Place::Kind::top && settle(at_turns_, place.turn, block, place))
+      settle(in_cache_, place.cache_slot, block, place);
+    else if (place.kind == Place::Kind::lost)
+      check_.state.places.set(block, place);
+  }
+  template <class Key>
+  bool settle(std::map<Key, BlockId>& holders, const Key& key, BlockId block, const Place& place) {
+    const auto [at, is_free] = holders.try_emplace(key, block);
+    const BlockId holder = at->second;
+    const Place held = check_.state.places.get(holder);  // unmapped: it has lost already
+    const bool stays = !is_free && held.version >= place.version;
+    if (stays || (!is_free && held.kind != Place::Kind::unmapped)) {
+      const BlockId loser = stays ? block : holder;
+      check_.state.places.set(loser, {});
+      bad_block(static_cast<std::int64_t>(loser), "a block written later lies in its place");
+    }
+    if (stays) return false;
+    at->second = block;
+    check_.state.places.set(block, place);
+    return true;
+  }
+
+  /// Without its record the next mount may ask by other points than the access that a crash cut
+  /// short: servers then see one more access, and nothing else happens.
+  void read_records() {
+    const RingTree& tree = check_.state.tree;
+    read("ring_accesses", "SELECT turn, record FROM ring_accesses", [&](const Statement& row) {
+      const auto record = decode<TurnRecord>(row.blob(1));
+      const Turn turn = of_sql(row.integer(0));
+      const bool fits = record && record->asks.size() <= kMaxHeight + 1 &&
+                        record->leaf >> kLeafBits == 0 && turn < params_.end_turn(tree.evictions);
+      if (fits) {
+        check_.state.records[turn] = *record;
+        return;
+      }
+      check_.bad_records.push_back(row.integer(0));
+      check_.findings.push_back(
+          {"intent", "vault.db, table ring_accesses",
+           fmt::format("what turn {} asks for is damaged; no data depends on it", row.integer(0)),
+           "the row is dropped"});
+    });
+  }
+
+  void read_unreadable() {
+    read("unreadable", "SELECT block FROM unreadable", [&](const Statement& row) {
+      const BlockId block = of_sql(row.integer(0));
+      if (check_.state.places.get(block).kind != Place::Kind::unmapped)
+        check_.state.unreadable.insert(block);
+    });
+  }
+
+  Database& database_;
+  const VolumeParams& volume_;
+  const Params params_;
+  RingCheck check_;
+  std::map<std::pair<BucketIndex, std::uint16_t>, BlockId> in_slots_;
+  std::map<CacheSlot, BlockId> in_cache_;
+  std::map<Turn, BlockId> at_turns_;
+};
+
+Status drop_rows(Database& database, const char* table, const char* key,
+                 const std::vector<std::int64_t>& keys) {
+  S3O_ASSIGN(auto row, database.prepare(fmt::format("DELETE FROM {} WHERE {} = ?", table, key)));
+  for (const std::int64_t value : keys) S3O_TRY(row.bind(0, value).run());
+  return {};
+}
+
+}  // namespace
+
+RingCheck read_ring(Database& database, const VolumeParams& params) {
+  return Reading(database, params).all();
+}
+
+Status repair_ring(Database& database, const RingCheck& check) {
+  S3O_TRY(drop_rows(database, "ring_blocks", "block", check.bad_blocks));
+  S3O_TRY(drop_rows(database, "ring_buckets", "bucket", check.bad_buckets));
+  S3O_TRY(drop_rows(database, "ring_accesses", "turn", check.bad_records));
+  return database.execute(
+      "DELETE FROM unreadable WHERE block NOT IN (SELECT block FROM ring_blocks)");
+}
+
+}  // namespace s3oram::ring

@@ -1,0 +1,36 @@
+// Reads ring's tables of vault.db and checks each row: for opening a volume, which goes on without
+// bad rows, and for fsck, which explains and drops them. A row is bad for these reasons:
+//   ring_tree, sessions   anything: the volume cannot be opened
+//   ring_buckets          a bucket that does not lie at the server, more touches than dummies
+//   ring_blocks           a number that no volume of this height has; a place outside the tree, or
+//                         in a bucket without a row; a slot, a turn or a slot of top.cache that a
+//                         block written later has too
+//   ring_accesses         a turn that could not have been reserved, a record that cannot be read
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "oramcore/db/finding.h"
+#include "oramcore/schemes/ring/client/ring_state.h"
+
+namespace s3oram::ring {
+
+struct RingCheck {
+  /// The rows that can be used.
+  RingState::Loaded state;
+  Findings findings;
+  /// Why the volume cannot be opened, if it cannot: damaged_vault, unsupported, or failed (the disk
+  /// could not read it). No repair mends that.
+  std::optional<Error> refused;
+  /// Keys of the rows that are bad.
+  std::vector<std::int64_t> bad_blocks, bad_buckets, bad_records;
+};
+
+/// Keeps nothing of a table that cannot be read to its end (`refused`).
+RingCheck read_ring(Database& database, const VolumeParams& params);
+
+/// Deletes the bad rows. To be called in a transaction, and not for a refused state.
+Status repair_ring(Database& database, const RingCheck& check);
+
+}  // namespace s3oram::ring

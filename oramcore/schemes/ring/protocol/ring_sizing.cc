@@ -1,0 +1,103 @@
+// How much of the tree the client keeps, and what that costs, in words.
+#include "oramcore/schemes/ring/protocol/ring_sizing.h"
+
+#include <algorithm>
+
+#include "oramcore/base/human.h"
+#include "oramcore/protocol/bounds.h"
+#include "oramcore/protocol/store_size.h"
+#include "oramcore/schemes/ring/protocol/params.h"
+
+namespace s3oram::ring {
+namespace {
+
+constexpr std::uint16_t kBucketSize = 32, kEvictEvery = 46;
+constexpr std::uint64_t kMostTopCache = std::uint64_t{512} << 20;
+// Unless it is given, top.cache takes at most this part of the data that is expected. The log of a
+// local vault takes at most that part of it, and an empty local vault that part of its disk.
+constexpr std::uint64_t kCachePart = 64, kLocalLogPart = 32, kLocalDiskPart = 8;
+
+std::uint64_t log_bytes(const VolumeParams& params) {
+  return std::uint64_t{params.log_slots()} * (params.stored_slot() + VolumeParams::kStoredOverhead);
+}
+
+void set_top_levels(VolumeParams& params, unsigned levels) {
+  params.top_levels = params.first_height = static_cast<std::uint8_t>(levels);
+}
+
+Status set_pair(const Wishes& wishes, VolumeParams& params) {
+  params.bucket_size = wishes.bucket_size.value_or(kBucketSize);
+  params.evict_every = wishes.evict_every.value_or(kEvictEvery);
+  if (min_stash_slots(params.bucket_size, params.evict_every) > 0 || wishes.allow_overflow)
+    return {};
+  return fail(Errc::usage,
+              "--bucket-size {} is too small for --evict-every {}: less than about 2.3 accesses a "
+              "slot, as 32 and 46, have a bound; --allow-overflow accepts that",
+              params.bucket_size, params.evict_every);
+}
+
+/// As many levels as were asked for, or as suit the data and the disk.
+Status choose_top(const Wishes& wishes, VolumeParams& params) {
+  if (wishes.top_cache) {
+    const unsigned levels = top_levels_for(params, *wishes.top_cache);
+    set_top_levels(params, std::max(levels, 1u));
+    if (levels > 0) return {};
+    return fail(Errc::usage, "--top-cache {}: one level of the tree takes {}",
+                human_size(*wishes.top_cache), human_size(cache_bytes(params)));
+  }
+  const std::uint64_t most = std::min(kMostTopCache, wishes.expect / kCachePart);
+  const auto fits = [&] {
+    if (!wishes.local) return true;
+    const std::uint64_t taken = store_bytes(params, params.first_height) + cache_bytes(params);
+    return log_bytes(params) <= wishes.expect / kLocalLogPart &&
+           (!wishes.free || taken <= *wishes.free / kLocalDiskPart);
+  };
+  unsigned levels = std::max(top_levels_for(params, most), 1u);
+  for (set_top_levels(params, levels); levels > 1 && !fits();) set_top_levels(params, --levels);
+  return {};
+}
+
+std::string top_reason(const Wishes& wishes, const VolumeParams& params) {
+  return fmt::format(
+      "The top {} of the tree {} here, in top.cache: it takes at most {}{}. The log of it takes {} "
+      "of the server's disk.\n",
+      params.top_levels == 1 ? "level" : fmt::format("{} levels", params.top_levels),
+      params.top_levels == 1 ? "lies" : "lie", human_size(cache_bytes(params)),
+      wishes.top_cache ? "" : " (--top-cache gives it more or less)",
+      human_size(log_bytes(params)));
+}
+
+std::string cost_of(const Wishes& wishes, const VolumeParams& params) {
+  const unsigned height = height_with(params, wishes.expect);
+  const AccessCost cost = ring::access_cost(params, height);
+  return fmt::format(
+      "Buckets of {} slots, an eviction every {} accesses. With {:.1f} GiB of data (a tree of "
+      "height {}) an access sends {:.1f} blocks and receives {:.1f}, evictions included; a read "
+      "waits for {:.0f}.\n"
+      "That much data takes {} of the server's disk.\n",
+      params.bucket_size, params.evict_every, static_cast<double>(wishes.expect) / (1u << 30),
+      height, cost.up, cost.down, cost.read_down, human_size(store_bytes(params, height)));
+}
+
+}  // namespace
+
+Result<Choice> choose_params(const Wishes& wishes) {
+  VolumeParams params{.scheme = wishes.scheme};
+  params.privacy = wishes.privacy;
+  params.evictor = Evictor::polynomial;
+  params.block_size = wishes.block_size.value_or(block_size_for(wishes.expect));
+  S3O_TRY(set_pair(wishes, params));
+  set_top_levels(params, 1);
+  S3O_TRY(check_params(params));  // what is computed below relies on it
+  S3O_TRY(choose_top(wishes, params));
+  S3O_TRY(check_params(params));
+  const std::uint64_t blocks = (wishes.expect + params.block_size - 1) / params.block_size;
+  return Choice{params,
+                "Ring on one server: it learns neither what is stored nor what is accessed, and "
+                "what it alters is noticed.\n"
+                "One copy: this server's disk is your disk: keep it on RAID or back it up.\n" +
+                    size_reason(wishes, params, blocks) + top_reason(wishes, params) +
+                    cost_of(wishes, params)};
+}
+
+}  // namespace s3oram::ring

@@ -1,0 +1,11 @@
+// Chooses the numbers of a ring volume.
+#pragma once
+
+#include "oramcore/protocol/sizing.h"
+
+namespace s3oram::ring {
+
+/// Errors (usage) name the wish that cannot be fulfilled.
+Result<Choice> choose_params(const Wishes& wishes);
+
+}  // namespace s3oram::ring

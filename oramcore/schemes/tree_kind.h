@@ -1,0 +1,24 @@
+// s3oram and mirror, which have one engine, where a volume is made, opened, checked and rebuilt.
+#pragma once
+
+#include "oramcore/client/volume_kind.h"
+
+namespace s3oram {
+
+class TreeKind final : public VolumeKind {
+ public:
+  std::size_t largest_message(const VolumeParams& params) const override;
+  std::uint64_t bytes_beside(const VolumeParams&) const override { return 0; }
+  Status create(const ClientVolume& volume, Disk& disk) const override;
+  Result<std::unique_ptr<VolumeEngine>> engine(const ClientVolume& volume,
+                                               const ClientEnvironment& environment,
+                                               Disk& disk) const override;
+  std::unique_ptr<StateReport> check(Database& database, const VolumeParams& params) const override;
+  Task<Result<std::unique_ptr<RebuiltState>>> rebuild(const ClientVolume& volume,
+                                                      ClientEnvironment environment, Disk& disk,
+                                                      Duration patience,
+                                                      Progress progress) const override;
+  Status can_reenrol(const VolumeParams&) const override { return {}; }
+};
+
+}  // namespace s3oram

@@ -1,0 +1,149 @@
+# shellcheck shell=bash
+# Rings: a local one under kills of its daemon and its server, that loses top.cache and vault.db; and
+# one on a server elsewhere, which a recovery file gives back. SEED may be given.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_fuse
+: "${SEED:=$RANDOM}" "${ROUNDS:=4}"
+RANDOM=$SEED
+step "seed $SEED"
+
+mount=$work/mount
+mkdir "$mount"
+written() { snapshot "$mount/tree" > "$work/written"; }
+intact() {
+  snapshot "$mount/tree" > "$work/read"
+  same "$work/written" "$work/read" "$1"
+}
+# The mounted vault's machine has a power cut, as far as that can be had.
+kill_daemon() {
+  kill -9 "$(daemon_of "$vault")"
+  umount -l "$mount"
+}
+kill_server() { pkill -9 -f "s3oramfs-serverd --store $vault/servers/1 " || fail "no server to kill"; }
+write_files() {
+  local n
+  for n in {1..60}; do head -c $((RANDOM % 60000)) /dev/urandom > "$mount/tree/$1.$n" || return 0; done
+}
+
+step "what does not go together is refused"
+expect 2 "ring needs 1 of them" s3oramfs init --local --scheme ring --servers 2 --no-passphrase "$work/no"
+expect 2 "an evictor of its own" \
+  s3oramfs init --local --scheme ring --evictor shuffle --no-passphrase "$work/no"
+expect 2 "one level of the tree takes" \
+  s3oramfs init --local --scheme ring --top-cache 1M --no-passphrase "$work/no"
+expect 2 "only a ring keeps" s3oramfs init --local --top-cache 1G --no-passphrase "$work/no"
+expect 2 "a ring has one server" \
+  s3oramfs init --local --scheme ring --privacy-threshold 2 --no-passphrase "$work/no"
+expect 2 "checks every answer" \
+  s3oramfs init --local --scheme ring --security honest-but-curious --no-passphrase "$work/no"
+
+vault=$work/local
+step "a local ring"
+s3oramfs init --local --scheme ring --no-passphrase --expect 64M --block-size 8K "$vault" > "$work/init.log"
+grep -q '^Ring on one server: it learns neither' "$work/init.log" || fail "what is it? $(< "$work/init.log")"
+grep -q '^One copy: this server.s disk is your disk: keep it on RAID or back it up\.$' "$work/init.log" ||
+  fail "init does not say that there is one copy: $(< "$work/init.log")"
+grep -q '"scheme": "ring"' "$vault/vault.json" || fail "vault.json does not name the scheme"
+[[ -e $vault/servers/1 && ! -e $vault/servers/2 && -e $vault/top.cache ]] || fail "what was made?"
+s3oramfs mount "$vault" "$mount"
+make_tree "$mount/tree" 150 2000000
+sync "$mount/tree"
+written
+s3oramfs status "$vault" > "$work/status.log"
+grep -q '^servers   1, which learns nothing; it has the only copy$' "$work/status.log" || fail "$(< "$work/status.log")"
+grep -qE '^top       [0-9]+ blocks? of at most [0-9]+ in top.cache' "$work/status.log" || fail "$(< "$work/status.log")"
+s3oramfs status --check "$vault"
+s3oramfs scrub "$vault" | grep 'every row of the server is intact' > /dev/null || fail "what does scrub say?"
+s3oramfs umount "$mount"
+
+for ((round = 1; round <= ROUNDS; ++round)); do
+  step "round $round: killed while files are written"
+  s3oramfs mount "$vault" "$mount"
+  intact "something changed by the kill"
+  write_files "$round" 2> "$work/writing.log" &
+  writing=$!
+  sleep "0.$((RANDOM % 9))"
+  if ((round % 2 == 0)); then
+    kill_server
+    wait "$writing"
+    find "$mount/tree" -type f -exec sync {} +
+    written
+    kill_daemon
+  else
+    kill_daemon
+    wait "$writing" || true
+    s3oramfs mount "$vault" "$mount"
+    written
+    find "$mount/tree" -type f -exec sync {} +
+    sync "$mount/tree"
+    kill_daemon
+  fi
+  case $((round % 4)) in
+    1) rm "$vault/top.cache" ;;
+    2) truncate -s 40000 "$vault/top.cache" ;;
+    3) shred -n 1 "$vault/top.cache" ;;
+  esac
+done
+s3oramfs mount "$vault" "$mount"
+intact "something changed by a kill"
+s3oramfs umount "$mount"
+s3oramfs fsck "$vault"
+
+step "vault.db and top.cache are lost"
+rm "$vault"/vault.db* "$vault/top.cache"
+expect 12 "restore" s3oramfs mount "$vault" "$mount"
+s3oramfs restore "$vault" > "$work/restore.log"
+s3oramfs mount "$vault" "$mount"
+intact "what was restored differs"
+write_files restored
+sync "$mount/tree"
+written
+kill_daemon
+s3oramfs restore --force "$vault" > "$work/restore.log"
+s3oramfs fsck "$vault"
+s3oramfs mount "$vault" "$mount"
+intact "what was restored beside a sound vault.db differs"
+s3oramfs umount "$mount"
+
+step "a store that is lost, or damaged"
+expect 20 "one copy" s3oramfs repair --server 1 "$vault"
+mv "$vault/servers/1" "$work/store"
+expect 18 "the only copy" s3oramfs mount "$vault" "$mount"
+expect 12 "the only copy" s3oramfs fsck "$vault"
+mv "$work/store" "$vault/servers/1"
+s3oramfs mount "$vault" "$mount"
+intact "the store came back, and something changed"
+s3oramfs umount "$mount"
+
+step "one server elsewhere"
+vault=$work/remote
+make_servers store 1
+start_servers
+init=(s3oramfs init "${server_options[@]}" --expect 64M --block-size 8K --no-passphrase "$vault")
+authorize "$("${init[@]}" 2> /dev/null | shown_key)"
+"${init[@]}" --wait 20 > "$work/init.log"
+grep -q '^One copy: ' "$work/init.log" || fail "init does not say that there is one copy"
+s3oramfs backup --keys "$work/keys" "$vault"
+s3oramfs mount "$vault" "$mount"
+make_tree "$mount/tree" 100 1000000
+sync "$mount/tree"
+stop_servers
+start_servers
+write_files remote
+written
+s3oramfs backup "$vault"
+kill_daemon
+stop_servers
+start_servers
+rm -r "$vault"
+s3oramfs restore --from "$work/keys" "$vault" > "$work/restore.log"
+s3oramfs mount "$vault" "$mount"
+intact "what was restored differs"
+s3oramfs umount "$mount"
+s3oramfs fsck "$vault"
+
+step "its server takes no other volume, and a server of another scheme no ring"
+expect 18 "holds another volume" s3oramfs init "${server_options[@]}" --no-passphrase --wait 0 "$work/no" ||
+  true
+stop_servers
