@@ -26,8 +26,8 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"init", "--local VAULT", "make a vault whose three servers run on this machine", run_init},
-    {"init", "--server ... VAULT", "make a vault on three or more servers", run_init},
+    {"init", "--local VAULT", "make a vault whose servers run on this machine", run_init},
+    {"init", "--server ... VAULT", "make a vault on one, two or more servers", run_init},
     {"invite", "VAULT SERVER...", "make one on servers that others run", run_invite},
     {"deploy", "VAULT TARGET...", "make one, and its servers by ssh", run_deploy},
     {"mount", "VAULT DIRECTORY", "mount a vault", run_mount},

@@ -205,8 +205,10 @@ Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys
   S3O_TRY(vault.mark_sealed());
   S3O_TRY(replace_database(made, vault.database(), disk));
   if (rebuilt.damaged > 0)
-    std::cerr << fmt::format("s3oramfs: {} slots are damaged at too many servers\n",
-                             rebuilt.damaged);
+    std::cerr << "s3oramfs: " << rebuilt.damaged
+              << (vault.config().params.is_ring()
+                      ? " buckets are damaged: what was in them is lost\n"
+                      : " slots are damaged at too many servers\n");
   if (sound) return std::nullopt;
   FilesRestore restoring;  // outlives the volume
   S3O_ASSIGN(auto volume, Volume::open(vault, keys, how));

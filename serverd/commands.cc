@@ -23,15 +23,13 @@ Status require_store(const Path& store) {
 
 // Checked here, as a list that is no volume's would otherwise be noticed only when a server starts.
 Status require_volume(const std::set<Party>& numbers, bool update) {
-  constexpr std::size_t kLeast = 3;
-  const std::size_t last = numbers.empty() ? 0 : *numbers.rbegin();
+  const std::size_t last = numbers.empty() ? 1 : *numbers.rbegin();
   std::vector<std::size_t> missing;
-  for (std::size_t number = 1; number <= std::max(last, kLeast); ++number)
+  for (std::size_t number = 1; number <= last; ++number)
     if (!numbers.contains(static_cast<Party>(number))) missing.push_back(number);
   if (missing.empty()) return {};
   return fail(Errc::usage,
-              "the list lacks {} {}: a volume has three servers or more, numbered from 1 without a "
-              "gap; give {}",
+              "the list lacks {} {}: a volume's servers are numbered from 1 without a gap; give {}",
               missing.size() == 1 ? "server" : "servers", fmt::join(missing, ", "),
               update ? "these too" : "all of them, or --update and those that change");
 }

@@ -71,8 +71,7 @@ Result<Invitation> parse_invitation(const std::string& text) {
          address);
   invitation.host_port.assign(address.begin(), address.end());
   const bool good = reader.complete() && invitation.server >= 1 &&
-                    invitation.server <= invitation.servers && invitation.servers >= 3 &&
-                    address.size() <= kMostAddress &&
+                    invitation.server <= invitation.servers && address.size() <= kMostAddress &&
                     parse_endpoint("tcp://" + invitation.host_port);
   if (!good) return not_whole();
   invitation.link = key_pair_of(invitation.link.secret_key);

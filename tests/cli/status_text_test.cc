@@ -54,6 +54,33 @@ ordered_json mounted() {
   return status;
 }
 
+TEST(StatusText, OfARingSaysWhatLiesHere) {
+  ordered_json status = mounted();
+  status["scheme"] = "ring";
+  status["top_levels"] = 4;
+  status["servers"] = {server(1, true, {})};
+  status["volume"]["top"] = {
+      {"blocks", 77},     {"slots", 855},          {"bytes", 53 << 20},         {"log_slots", 2944},
+      {"not_synced", 12}, {"evictions_behind", 1}, {"most_evictions_behind", 4}};
+  status["scrub"] = {{"running", false},
+                     {"healed", {{{"server", 1}, {"shares", 2}}}},
+                     {"lost_slots", 0},
+                     {"failure", nullptr}};
+  const std::string text = status_text(status, 1030);
+  EXPECT_NE(
+      text.find("top       77 blocks of at most 855 in top.cache (53.0 MiB); of the log's 2944 "
+                "writes, 12 not synced here yet; evictions lag by 1 of at most 4\n"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("an eviction every 20 accesses; its top 4 levels here\n"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("servers   1, which learns nothing; it has the only copy\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("scrub     of everything: 2 rows healed, 0 slots lost\n"), std::string::npos)
+      << text;
+}
+
 TEST(StatusText, BeginsWithTheHealth) {
   EXPECT_EQ(health_text(mounted()), "healthy\n");
   EXPECT_EQ(health_text(unmounted()), "not mounted\n");

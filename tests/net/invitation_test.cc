@@ -44,7 +44,7 @@ TEST(Invitation, RefusesNumbersThatNoVolumeHas) {
   invitation.server = 4;
   EXPECT_FALSE(parse_invitation(to_text(invitation)));
   invitation = sample();
-  invitation.servers = 2;
+  invitation.server = 0;
   EXPECT_FALSE(parse_invitation(to_text(invitation)));
   invitation = sample();
   invitation.host_port = "no port";

@@ -125,10 +125,10 @@ TEST_F(Store, PeersThatAreNoVolumeAreRefused) {
   const auto server = [&](int number) {
     return fmt::format("{}=a:{},{}", number, number, number == 1 ? own : new_key());
   };
-  expect_error(peers(store_, {server(1)}, out), Errc::usage, "lacks servers 2, 3:");
-  expect_error(peers(store_, {server(1), server(2)}, out), Errc::usage, "lacks server 3:");
+  expect_error(peers(store_, {server(1), server(4)}, out), Errc::usage, "lacks servers 2, 3:");
+  expect_error(peers(store_, {server(1), server(3)}, out), Errc::usage, "lacks server 2:");
   expect_error(peers(store_, {server(2), server(3), server(4)}, out), Errc::usage, "server 1:");
-  expect_error(peers(store_, {server(1)}, out, true), Errc::usage, "lacks servers 2, 3:");
+  expect_error(peers(store_, {server(3)}, out, true), Errc::usage, "lacks servers 1, 2:");
   EXPECT_FALSE(fs::exists(store_ / "peers"));
   ASSERT_TRUE(peers(store_, {server(3), server(2), server(1)}, out));
   const std::string before = text("peers");

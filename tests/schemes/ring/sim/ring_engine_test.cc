@@ -433,7 +433,7 @@ TEST(RingLog, HasEveryBlockOfTheTop) {
   auto state = RingState::open("vault.db", world.disk(kClient));
   ASSERT_GOOD(state);
   const Params numbers(params);
-  const auto loaded = state->load(numbers);
+  const auto loaded = state->load(params);
   ASSERT_GOOD(loaded);
   ASSERT_GT(loaded->places.top().size(), 5u);
   for (const auto& [turn, block] : loaded->places.top())

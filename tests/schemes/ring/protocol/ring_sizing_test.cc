@@ -1,0 +1,74 @@
+// How the numbers of a ring are chosen.
+#include "oramcore/schemes/ring/protocol/ring_sizing.h"
+
+#include <gtest/gtest.h>
+
+#include "oramcore/protocol/store_size.h"
+#include "oramcore/schemes/ring/protocol/params.h"
+
+namespace s3oram::ring {
+namespace {
+
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30, kMiB = 1 << 20;
+
+Wishes wishes(std::uint64_t expect) {
+  Wishes made{.kind = SchemeKind::ring, .scheme = {0, 1}};
+  made.expect = expect;
+  return made;
+}
+
+TEST(RingSizing, TheTopSuitsTheData) {
+  unsigned before = 0;
+  for (const std::uint64_t expect : {64 * kMiB, 8 * kGiB, 64 * kGiB, 1024 * kGiB}) {
+    const auto choice = choose_params(wishes(expect));
+    ASSERT_TRUE(choice) << choice.error().message;
+    EXPECT_TRUE(check_params(choice->params));
+    EXPECT_GE(choice->params.top_levels, before);
+    EXPECT_EQ(choice->params.first_height, choice->params.top_levels);
+    EXPECT_LE(cache_bytes(choice->params), std::max(512 * kMiB, 32 * kMiB)) << expect;
+    before = choice->params.top_levels;
+  }
+}
+
+TEST(RingSizing, ALocalVaultTakesLittleOfASmallDisk) {
+  Wishes small = wishes(8 * kGiB);
+  small.local = true;
+  small.free = 2 * kGiB;
+  const auto choice = choose_params(small);
+  ASSERT_TRUE(choice);
+  const VolumeParams& params = choice->params;
+  EXPECT_LE(store_bytes(params, params.first_height) + cache_bytes(params), 2 * kGiB / 8);
+  small.free = 2 * kMiB;  // init says that this is too little
+  const auto least = choose_params(small);
+  ASSERT_TRUE(least);
+  EXPECT_EQ(least->params.top_levels, 1);
+}
+
+TEST(RingSizing, WhatIsAskedForIsTaken) {
+  Wishes asked = wishes(8 * kGiB);
+  asked.top_cache = 512 * kMiB;
+  const auto choice = choose_params(asked);
+  ASSERT_TRUE(choice);
+  EXPECT_EQ(choice->params.top_levels, 7);
+  EXPECT_LE(cache_bytes(choice->params), 512 * kMiB);
+  asked.top_cache = 1 * kMiB;
+  const auto little = choose_params(asked);
+  ASSERT_FALSE(little);
+  EXPECT_EQ(little.error().code, Errc::usage);
+  asked = wishes(8 * kGiB);
+  asked.bucket_size = 4;
+  EXPECT_FALSE(choose_params(asked));
+  asked.allow_overflow = true;
+  EXPECT_TRUE(choose_params(asked));
+}
+
+TEST(RingSizing, SaysThatThereIsOneCopy) {
+  const auto choice = choose_params(wishes(8 * kGiB));
+  ASSERT_TRUE(choice);
+  EXPECT_NE(choice->why.find("One copy: this server's disk is your disk: keep it on RAID or back "
+                             "it up.\n"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace s3oram::ring
