@@ -17,7 +17,7 @@ const VolumeKind& volume_kind(const VolumeParams& params) {
 }
 
 Result<Choice> choose_volume(const Wishes& wishes) {
-  return wishes.kind == SchemeKind::ring ? ring::choose_params(wishes) : choose_params(wishes);
+  return wishes.kind == SchemeKind::ring ? ring::choose_ring(wishes) : choose_params(wishes);
 }
 
 std::unique_ptr<ClientScheme> client_scheme(const VolumeParams& params, const Seed& sealing_key,

@@ -81,7 +81,7 @@ std::string cost_of(const Wishes& wishes, const VolumeParams& params) {
 
 }  // namespace
 
-Result<Choice> choose_params(const Wishes& wishes) {
+Result<Choice> choose_ring(const Wishes& wishes) {
   VolumeParams params{.scheme = wishes.scheme};
   params.privacy = wishes.privacy;
   params.evictor = Evictor::polynomial;

@@ -6,6 +6,6 @@
 namespace s3oram::ring {
 
 /// Errors (usage) name the wish that cannot be fulfilled.
-Result<Choice> choose_params(const Wishes& wishes);
+Result<Choice> choose_ring(const Wishes& wishes);
 
 }  // namespace s3oram::ring

@@ -61,7 +61,7 @@ class RingCheckTest : public testing::Test {
   RingCheck check(const std::string& sql = "") {
     auto database = Database::open(file().string(), Database::Mode::read_write);
     EXPECT_TRUE(database);
-    if (!sql.empty()) EXPECT_TRUE(database->execute(sql));
+    EXPECT_TRUE(sql.empty() || database->execute(sql)) << sql;
     return read_ring(*database, kVolume);
   }
   /// Damages a row: exactly these blocks are lost, by these kinds of findings; a repair drops what
