@@ -1,0 +1,42 @@
+// What to expect of a volume over the lines there are, from the cost of an access
+// (docs/parameters.md).
+#pragma once
+
+#include <string>
+
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+/// Bytes a second. 0: so fast that it does not matter.
+struct Lines {
+  double up = 0, down = 0;  // from this machine to all servers together, and back
+  double between = 0;       // of each server, to the others and from them
+};
+
+/// Reads "5/29": Mbit/s up and down. Errors: usage.
+Result<Lines> parse_line(const std::string& text);
+
+/// What an access moves, in bytes, evictions included unless it is said.
+struct AccessTraffic {
+  std::uint64_t block = 0;              // that it reads or writes
+  double up = 0, down = 0;              // of the client
+  double first_up = 0, first_down = 0;  // of those, before the access has ended
+  double between = 0;                   // between the servers, sent by all together
+  unsigned servers = 0;
+};
+
+/// Returns the seconds from one access to the next when many are under way: the slowest line is
+/// full.
+double seconds_between_accesses(const AccessTraffic& traffic, const Lines& lines);
+
+struct LinePrediction {
+  double photo_seconds = 0;     // until 3 MB are durable
+  double bytes_per_second = 0;  // of a large file that is written
+  double between_per_byte = 0;  // between servers, for each byte written
+};
+LinePrediction predict(const AccessTraffic& traffic, const Lines& lines);
+/// In words, a line each.
+std::string to_text(const LinePrediction& prediction);
+
+}  // namespace s3oram
