@@ -126,6 +126,10 @@ Result<Wishes> wishes_of(const InitOptions& options) {
   wishes.scheme = {static_cast<std::uint8_t>(ring ? 0 : options.threshold),
                    static_cast<std::uint8_t>(servers)};
   wishes.expect = options.expect;
+  if (!options.line.empty()) {
+    S3O_ASSIGN(wishes.lines, parse_line(options.line));
+  }
+  wishes.lines.between = options.between * kMegabit;
   S3O_TRY(take_name(kPrivacies, "--privacy", options.privacy, wishes.privacy));
   if (!options.evictor.empty())
     S3O_TRY(take_name(kS3oramEvictors, "--evictor", options.evictor, wishes.evictor));
@@ -311,6 +315,11 @@ void add_volume_options(CLI::App& app, InitOptions& options) {
       ->transform(size_from(1))
       ->default_str(short_size(options.expect))
       ->type_name("SIZE");
+  app.add_option("--line", options.line, "Mbit/s of this machine's line, as 5/29")
+      ->type_name("UP/DOWN");
+  app.add_option("--between", options.between, "Mbit/s of each server's line to the others")
+      ->type_name("RATE")
+      ->check(CLI::PositiveNumber);
   app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M; default: chosen")
       ->transform(size_from(4096, 1 << 20))
       ->type_name("SIZE");

@@ -22,6 +22,8 @@ struct InitOptions {
   std::string scheme;                // empty: by the number of servers
   unsigned local_servers = 0;        // 0: as many as the scheme needs
   std::uint64_t expect = std::uint64_t{8} << 30;
+  std::string line;    // UP/DOWN, as parse_line() takes it; empty: not known
+  double between = 0;  // Mbit/s; 0: not known
   std::string privacy = "computational", evictor, security;  // empty, 0: to be chosen
   std::uint64_t block_size = 0;
   unsigned evict_every = 0, bucket_size = 0;

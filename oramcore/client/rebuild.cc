@@ -32,7 +32,6 @@ Rebuild::Rebuild(const ClientEnvironment& environment, const VolumeId& volume,
                  const VolumeParams& params, std::unique_ptr<ClientScheme> scheme,
                  std::optional<FormerState> former)
     : environment_(environment),
-      volume_(volume),
       params_(params),
       scheme_(std::move(scheme)),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,

@@ -94,7 +94,6 @@ class Rebuild {
   std::size_t many() const { return params_.scheme.threshold + std::size_t{1}; }
 
   ClientEnvironment environment_;
-  VolumeId volume_;
   VolumeParams params_;
   const std::unique_ptr<ClientScheme> scheme_;
   Servers servers_;

@@ -13,7 +13,6 @@ namespace s3oram {
 namespace {
 
 constexpr double kPhoto = 3e6;
-constexpr double kMegabit = 1e6 / 8;
 
 double seconds(double bytes, double rate) { return rate > 0 ? bytes / rate : 0; }
 
@@ -59,12 +58,12 @@ LinePrediction predict(const AccessTraffic& traffic, const Lines& lines) {
 
 std::string to_text(const LinePrediction& prediction) {
   std::string text;
+  if (prediction.photo_seconds > 0)
+    text = fmt::format("On this line a photo of 3 MB is safe after about {:.1f} s.\n",
+                       prediction.photo_seconds);
   if (prediction.bytes_per_second > 0)
-    text = fmt::format(
-        "On this line a photo of 3 MB is safe after about {:.1f} s, and a large file is written at "
-        "about {}/s.\n",
-        prediction.photo_seconds,
-        human_size(static_cast<std::uint64_t>(prediction.bytes_per_second)));
+    text += fmt::format("Over these lines a large file is written at about {}/s.\n",
+                        human_size(static_cast<std::uint64_t>(prediction.bytes_per_second)));
   if (prediction.between_per_byte > 0)
     text += fmt::format("For each GB written the servers send each other about {:.0f} GB.\n",
                         prediction.between_per_byte);

@@ -14,6 +14,8 @@ struct Lines {
   double between = 0;       // of each server, to the others and from them
 };
 
+inline constexpr double kMegabit = 1e6 / 8;  // a second, in bytes a second
+
 /// Reads "5/29": Mbit/s up and down. Errors: usage.
 Result<Lines> parse_line(const std::string& text);
 

@@ -38,13 +38,14 @@ std::vector<Pair> candidates(Evictor evictor) {
   return pairs;
 }
 
-double seconds(const VolumeParams& params, unsigned height, bool local) {
+double seconds(const VolumeParams& params, unsigned height, bool local, const Lines& lines) {
   const AccessCost cost = access_cost(params, height);
   const double servers = params.scheme.servers;
-  return kEvicting / params.evict_every +
-         params.slot_size() *
-             (servers * cost.read / kReading + cost.sent / (local ? kSendingNear : kSendingFar) +
-              (local ? servers : 1) * cost.written / kWriting);
+  const double computing = kEvicting / params.evict_every +
+                           params.slot_size() * (servers * cost.read / kReading +
+                                                 cost.sent / (local ? kSendingNear : kSendingFar) +
+                                                 (local ? servers : 1) * cost.written / kWriting);
+  return std::max(computing, seconds_between_accesses(access_traffic(params, height), lines));
 }
 
 Status set_pair(const Wishes& wishes, Pair pair, VolumeParams& params) {
@@ -116,11 +117,14 @@ std::string cost_of(const Wishes& wishes, const VolumeParams& params, std::uint6
   const double mib = params.block_size / 1024.0 / 1024.0;
   const std::uint64_t store = store_bytes(params, height_with(params, wishes.expect));
   return fmt::format(
-      "With {:.1f} GiB of data (a tree of height {}) an access costs each server {:.1f} MiB read "
-      "and {:.1f} MiB written, and {:.1f} MiB between the servers.\n"
-      "That much data takes {} of each server's disk, {} in all.\n",
-      static_cast<double>(wishes.expect) / (1u << 30), height, cost.read * mib, cost.written * mib,
-      cost.sent * mib, human_size(store), human_size(params.scheme.servers * store));
+             "With {:.1f} GiB of data (a tree of height {}) an access costs each server {:.1f} MiB "
+             "read "
+             "and {:.1f} MiB written, and {:.1f} MiB between the servers.\n"
+             "That much data takes {} of each server's disk, {} in all.\n",
+             static_cast<double>(wishes.expect) / (1u << 30), height, cost.read * mib,
+             cost.written * mib, cost.sent * mib, human_size(store),
+             human_size(params.scheme.servers * store)) +
+         (wishes.local ? "" : to_text(predict(access_traffic(params, height), wishes.lines)));
 }
 
 /// What it protects against, what it needs, what it costs.
@@ -155,6 +159,23 @@ AccessCost access_cost(const VolumeParams& params, unsigned height) {
     cost.written += (h + 1) * z / a;
   }
   return cost;
+}
+
+AccessTraffic access_traffic(const VolumeParams& params, unsigned height) {
+  const double slot = params.slot_size();
+  const bool apart = params.privacy == Privacy::information_theoretic;
+  const unsigned every = params.maintain_every();
+  const double more = every > 0 ? 1 + 1.0 / every : 1;  // turns for maintenance
+  AccessTraffic traffic{.block = params.block_size,
+                        .up = slot * (apart ? params.scheme.servers : 1),
+                        .down = slot * (apart ? static_cast<double>(params.scheme.quorum()) : 1),
+                        .between = more * slot * access_cost(params, height).sent,
+                        .servers = params.scheme.servers};
+  traffic.first_up = traffic.up;
+  traffic.first_down = traffic.down;
+  traffic.up *= more;
+  traffic.down *= more;
+  return traffic;
 }
 
 // Every server's full tree has 2^(H+1) buckets of Z slots for A 2^(H-1) blocks, and there is room
@@ -223,7 +244,8 @@ Result<Choice> choose_params(const Wishes& wishes) {
   for (const Pair pair : candidates(params.evictor)) {
     VolumeParams tried = params;
     if (Status set = set_pair(wishes, pair, tried); set)
-      fits.push_back({tried, seconds(tried, height_for(blocks, tried.evict_every), wishes.local)});
+      fits.push_back({tried, seconds(tried, height_for(blocks, tried.evict_every), wishes.local,
+                                     wishes.lines)});
     else if (!unfit)
       unfit = std::move(set).error();
   }

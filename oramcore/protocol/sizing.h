@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "oramcore/protocol/line_prediction.h"
 #include "oramcore/protocol/params.h"
 
 namespace s3oram {
@@ -15,6 +16,8 @@ struct AccessCost {
   double written = 0;  // by each server, to its disk
 };
 AccessCost access_cost(const VolumeParams& params, unsigned height);
+/// Returns what an access moves over the lines of client and servers.
+AccessTraffic access_traffic(const VolumeParams& params, unsigned height);
 /// Returns the slots on the disks of all servers together for each block of data, in a full tree.
 /// Just after the tree has grown there are twice as many.
 std::uint64_t disk_expansion(const VolumeParams& params);
@@ -40,6 +43,7 @@ struct Wishes {
   std::optional<std::uint32_t> block_size = {};
   std::optional<std::uint16_t> bucket_size = {}, evict_every = {};
   bool allow_overflow = false;
+  Lines lines = {};
   // Of ring:
   std::optional<std::uint64_t> top_cache = {};  // bytes that top.cache may take; else chosen,
   std::optional<std::uint64_t> free = {};       // also by what is free on the vault's disk

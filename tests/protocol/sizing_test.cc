@@ -46,6 +46,28 @@ TEST(Choose, TakesThePairThatCostsLeast) {
   }
 }
 
+// On a slow line between the servers little traffic counts for more than little to read.
+TEST(Choose, TheLinesDecideIfTheyAreSlow) {
+  Wishes wishes{.kind = SchemeKind::mirror, .scheme = {1, 2}};
+  const auto between = [](const VolumeParams& params) {
+    return access_traffic(params, height_with(params, std::uint64_t{8} << 30)).between;
+  };
+  wishes.lines.between = 2e6;
+  const VolumeParams slow = chosen(wishes);
+  for (const auto& [bucket_size, evict_every] : {std::pair{8, 8}, {16, 20}, {32, 46}}) {
+    VolumeParams other = slow;
+    other.bucket_size = static_cast<std::uint16_t>(bucket_size);
+    other.evict_every = static_cast<std::uint16_t>(evict_every);
+    other.stash_slots = min_stash_slots(other.bucket_size, other.evict_every);
+    EXPECT_LE(between(slow), between(other)) << bucket_size;
+  }
+  expect_words(why(wishes), "the servers send each other about");
+  EXPECT_EQ(why(wishes).find("a photo"), std::string::npos);
+  wishes.lines.up = 625e3;
+  wishes.lines.down = 3.6e6;
+  expect_words(why(wishes), "a photo of 3 MB is safe after about");
+}
+
 TEST(Choose, TheEvictorFollowsFromServersAndPrivacy) {
   EXPECT_EQ(chosen({.scheme = {1, 3}}).evictor, Evictor::shuffle);
   EXPECT_EQ(chosen({.scheme = {2, 5}}).evictor, Evictor::matrix);

@@ -67,16 +67,30 @@ std::string top_reason(const Wishes& wishes, const VolumeParams& params) {
       human_size(log_bytes(params)));
 }
 
+AccessTraffic access_traffic(const VolumeParams& params, const AccessCost& cost) {
+  const double row = params.stored_slot();
+  return {.block = params.block_size,
+          .up = cost.up * row,
+          .down = cost.down * row,
+          .first_up = row,
+          .first_down = cost.read_down * row,
+          .servers = 1};
+}
+
 std::string cost_of(const Wishes& wishes, const VolumeParams& params) {
   const unsigned height = height_with(params, wishes.expect);
   const AccessCost cost = ring::access_cost(params, height);
   return fmt::format(
-      "Buckets of {} slots, an eviction every {} accesses. With {:.1f} GiB of data (a tree of "
-      "height {}) an access sends {:.1f} blocks and receives {:.1f}, evictions included; a read "
-      "waits for {:.0f}.\n"
-      "That much data takes {} of the server's disk.\n",
-      params.bucket_size, params.evict_every, static_cast<double>(wishes.expect) / (1u << 30),
-      height, cost.up, cost.down, cost.read_down, human_size(store_bytes(params, height)));
+             "Buckets of {} slots, an eviction every {} accesses. With {:.1f} GiB of data (a tree "
+             "of "
+             "height {}) an access sends {:.1f} blocks and receives {:.1f}, evictions included; a "
+             "read "
+             "waits for {:.0f}.\n"
+             "That much data takes {} of the server's disk.\n",
+             params.bucket_size, params.evict_every,
+             static_cast<double>(wishes.expect) / (1u << 30), height, cost.up, cost.down,
+             cost.read_down, human_size(store_bytes(params, height))) +
+         (wishes.local ? "" : to_text(predict(access_traffic(params, cost), wishes.lines)));
 }
 
 }  // namespace
