@@ -60,8 +60,7 @@ class JoinLinks {
     const auto answers = ask(servers, JoinMessage::peers, writer.take(), kTellPatience);
     for (std::size_t i = 0; i < servers.size(); ++i)
       if (!answers[i] && answers[i].error().code != Errc::unreachable)
-        return fail(answers[i].error().code, "server {}: {}", unsigned{servers[i]},
-                    answers[i].error().message);
+        return fail(answers[i].error());
     return {};
   }
 

@@ -273,10 +273,7 @@ Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id,
   if (code == Errc::fenced || code == Errc::stale_vault ||
       (refuses && params_.security != Security::malicious))
     die(answer.error());
-  if (outcome)
-    outcome =
-        fail(refuses ? unchecked(server, answer.error())
-                     : Error{code, fmt::format("server {}: {}", server, answer.error().message)});
+  if (outcome) outcome = fail(refuses ? unchecked(server, answer.error()) : answer.error());
   // Others may be waiting for messages that this server will never send: end the attempt
   // everywhere.
   co_return co_await discard_attempt(id);

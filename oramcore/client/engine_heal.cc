@@ -150,8 +150,7 @@ Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss los
     if (unfit.size() == fit && ++failures > 1) {
       shares_again_ = environment_.clock.now() + kSharesAgain;
       for (std::size_t i = helpers.size(); i-- > 0;)
-        if (!answers[i])
-          so_far_.hindrance = fmt::format("server {}: {}", helpers[i], answers[i].error().message);
+        if (!answers[i]) so_far_.hindrance = answers[i].error().message;
     }
   }
   if (damaged.empty()) co_return Status{};

@@ -23,8 +23,8 @@ Task<Result<Healed>> Engine::scrub_all(std::set<Party> servers, ScrubProgress pr
   if (servers.empty()) servers = all_servers();
   for (const Party server : servers)
     if (auto room = co_await capacity_.reserve_at(server, tree_.height); !room)
-      co_return fail(room.error().code, "server {}: {} (make room there, and run the same again)",
-                     server, room.error().message);
+      co_return fail(room.error().code, "{} (make room there, and run the same again)",
+                     room.error().message);
   const Healed before = so_far_;
   for (BucketIndex next = kRoot; next <= bucket_count(tree_.height);) {
     while (!dead_ && (healing_ || waiting_for_healing_ > 0)) co_await healed_.wait();

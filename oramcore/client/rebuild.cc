@@ -35,9 +35,11 @@ Rebuild::Rebuild(const ClientEnvironment& environment, const VolumeId& volume,
       params_(params),
       scheme_(std::move(scheme)),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
-               volume, params.scheme.servers),
+               volume, params.scheme.servers, params.scheme.threshold),
       former_(std::move(former)),
-      stamps_(params.root_buffer_slots()) {}
+      stamps_(params.root_buffer_slots()) {
+  servers_.do_not_wait_for_stores();
+}
 
 Task<Result<Rebuilt>> Rebuild::run(Duration patience,
                                    std::function<void(const std::string&)> progress) {
@@ -125,8 +127,9 @@ bool Rebuild::decided_by_former(const std::vector<SurveyAnswer>& stand,
                                 std::uint64_t tree_version) const {
   const TreeState& tree = former_->loaded.tree;
   return tree.tree_version == tree_version + 1 &&
-         std::ranges::all_of(stand, [&](const SurveyAnswer& each) {
-           return each.tree_version == tree_version && each.prepared == tree.last_decided;
+         said_by_enough(stand, [&](const SurveyAnswer& each) {
+           return each.tree_version == tree.tree_version ||
+                  (each.tree_version == tree_version && each.prepared == tree.last_decided);
          });
 }
 
@@ -148,58 +151,75 @@ bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
   return said_by_enough(stand, has_other_slots) || wrote_since(stand, former, params_);
 }
 
-// Returns the newest tree version of all servers. A server that is one version behind must have
-// that eviction prepared: it was decided, or no server would have gone on. If an eviction is
-// prepared at all servers and none has gone on, it is not known whether it was decided. The tree
-// before it is whole in either case, and the earlier state, if there is one, says which version
-// counts.
-TreeState Rebuild::newest(const std::vector<SurveyAnswer>& stand,
-                          std::uint64_t tree_version) const {
-  TreeState tree;
-  tree.tree_version = tree_version;
-  for (const SurveyAnswer& each : stand)
-    if (each.tree_version == tree_version) tree.height = each.height;
-  if (former_ && decided_by_former(stand, tree.tree_version)) {
-    tree.tree_version = former_->loaded.tree.tree_version;
-    tree.height = former_->loaded.tree.height;
-  }
-  tree.written = end_write_number(tree.tree_version, params_.evict_every);
-  if (tree.tree_version > 0) tree.last_decided.eviction = tree.tree_version - 1;
-  for (const SurveyAnswer& each : stand)
-    if (each.tree_version < tree.tree_version && each.prepared &&
-        each.prepared->eviction == tree.tree_version - 1)
-      tree.last_decided = *each.prepared;
-  return tree;
-}
-
+// The tree before an eviction is whole until all servers have installed what the eviction made. So
+// what fewer than t + 1 of them have installed is taken back, unless the earlier state has decided
+// it: one server's word must not have the others install what no client has checked.
 Task<Status> Rebuild::agree_on_tree_version(const std::vector<SurveyAnswer>& stand,
                                             Duration patience) {
-  S3O_CO_ASSIGN(const auto newest_of_all, believed_tree_version(stand, params_.scheme.threshold));
-  const TreeState tree = newest(stand, newest_of_all);
+  S3O_CO_ASSIGN(auto tree_version, believed_tree_version(stand, params_.scheme.threshold));
+  if (former_ && decided_by_former(stand, tree_version)) ++tree_version;
+  S3O_CO_TRY(co_await take_back(stand, tree_version));
+  S3O_CO_TRY(co_await bring_forward(stand, tree_version));
+  co_return co_await confirm(tree_version, patience);
+}
+
+/// Has the servers that are ahead go back. They come first: the others say which attempt it was,
+/// as long as they have it prepared.
+Task<Status> Rebuild::take_back(const std::vector<SurveyAnswer>& stand,
+                                std::uint64_t tree_version) {
+  std::set<EvictionId> attempts;
+  for (const SurveyAnswer& each : stand)
+    if (each.prepared && each.prepared->eviction == tree_version) attempts.insert(*each.prepared);
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    if (stand[server - 1u].tree_version <= tree_version) continue;
+    for (const EvictionId& id : attempts)
+      S3O_CO_TRY(co_await servers_.ask(server, DiscardRequest::kType,
+                                       encode(DiscardRequest{session_.epoch, id})));
+  }
+  co_return Status{};
+}
+
+/// Has the servers that are one eviction behind install what they have prepared, and the others
+/// discard what nobody has decided.
+Task<Status> Rebuild::bring_forward(const std::vector<SurveyAnswer>& stand,
+                                    std::uint64_t tree_version) {
   std::vector<std::optional<Due>> due;
   for (Party server = 1; server <= servers_.count(); ++server) {
     const SurveyAnswer& each = stand[server - 1u];
-    S3O_CO_ASSIGN(auto what, due_at(server, {each.tree_version, each.prepared}, tree, {}));
+    // There was one attempt that all had prepared, so each server's own is the one decided.
+    TreeState tree;
+    tree.tree_version = tree_version;
+    if (each.prepared && each.prepared->eviction + 1 == tree_version)
+      tree.last_decided = *each.prepared;
+    const OpenAnswer stands{std::min(each.tree_version, tree_version), each.prepared};
+    S3O_CO_ASSIGN(const auto what, due_at(server, stands, tree, {}));
     due.push_back(what);
   }
-  for (Party server = 1; server <= servers_.count(); ++server) {
-    const auto& what = due[server - 1u];
-    if (!what) continue;
-    S3O_CO_TRY(co_await servers_.ask(server, what->type, what->message(session_.epoch)));
-  }
-  // A tree version has one height. (newest() takes the word of a single server.)
-  S3O_CO_ASSIGN(const auto now, co_await servers_.survey(patience));
-  for (Party server = 1; server <= servers_.count(); ++server) {
-    const SurveyAnswer& each = now[server - 1u];
-    if (each.tree_version != tree.tree_version || each.height != tree.height)
+  for (Party server = 1; server <= servers_.count(); ++server)
+    if (const auto& what = due[server - 1u])
+      S3O_CO_TRY(co_await servers_.ask(server, what->type, what->message(session_.epoch)));
+  co_return Status{};
+}
+
+/// Asks all servers whether they have this tree version now, and learns its height.
+Task<Status> Rebuild::confirm(std::uint64_t tree_version, Duration patience) {
+  S3O_CO_ASSIGN(const auto stand, co_await servers_.survey(patience));
+  for (Party server = 1; server <= servers_.count(); ++server)
+    if (const std::uint64_t its = stand[server - 1u].tree_version; its != tree_version)
       co_return fail(
-          Errc::corrupt,
-          "server {} has a tree of height {} after {} evictions, and another one has one "
-          "of height {} after {}: one of them cannot be right",
-          server, each.height, each.tree_version, tree.height, tree.tree_version);
-  }
+          Errc::servers_disagree,
+          "server {} says that it has seen {} evictions, where {} are known, and does "
+          "not go {}: it is faulty, lies, or is of an older version; upgrade it, or have "
+          "it looked at",
+          server, its, tree_version, its > tree_version ? "back" : "on");
+  S3O_CO_ASSIGN(const auto height, believed_height(stand, params_.scheme.threshold));
+  TreeState tree;
+  tree.tree_version = tree_version;
+  tree.height = height;
+  tree.written = end_write_number(tree_version, params_.evict_every);
+  if (tree_version > 0) tree.last_decided.eviction = tree_version - 1;
   tree_ = tree;
-  positions_.reset(tree.height);
+  positions_.reset(height);
   co_return Status{};
 }
 

@@ -1,7 +1,7 @@
 // Rebuilds a client's lost state from what the servers hold: the tree version, and every block's
 // place and leaf from the labels beside the sealed blocks (protocol/label.h).
 //
-// Brings the servers to the newest tree version that one of them has reached, makes the slots of
+// Brings the servers to the newest tree version that t + 1 of them have reached, makes the slots of
 // the root buffer whole, and reads all labels, bucket by bucket. The servers see nothing but that.
 // Finds every block that all servers had acknowledged, in its newest version; a write that was
 // under way may be found or not. Blocks in the client's own stash are not found.
@@ -63,8 +63,11 @@ class Rebuild {
   Task<Status> check_tree_version(Party server, OpenAnswer answer);
   Result<std::uint64_t> next_epoch(const std::vector<SurveyAnswer>& stand) const;
   Task<Status> agree_on_tree_version(const std::vector<SurveyAnswer>& stand, Duration patience);
-  TreeState newest(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
-  /// Whether every server has prepared what the earlier state decided, and none has gone on.
+  Task<Status> take_back(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version);
+  Task<Status> bring_forward(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version);
+  Task<Status> confirm(std::uint64_t tree_version, Duration patience);
+  /// Whether t + 1 servers have prepared or installed what the earlier state decided, and so none
+  /// has gone on.
   bool decided_by_former(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version) const;
   /// Whether so many servers say it that one of them is honest.
   bool said_by_enough(const std::vector<SurveyAnswer>& stand,

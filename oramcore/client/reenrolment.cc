@@ -52,7 +52,7 @@ Reenrolment::Reenrolment(const ClientEnvironment& environment, const VolumeId& v
       state_(state),
       part_(part),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
-               volume, params.scheme.servers) {}
+               volume, params.scheme.servers, params.scheme.threshold) {}
 
 Task<Status> Reenrolment::run(std::set<Party> lost, Duration patience) {
   S3O_CO_TRY(check_enough(params_, lost.size()));

@@ -31,6 +31,9 @@ bool may_take_long(MessageType type) {
   }
 }
 
+/// Whether an error says that another client has the volume.
+bool deposes(Errc code) { return code == Errc::fenced || code == Errc::stale_vault; }
+
 /// Whether an error says nothing about the state of the server: it belongs to the protocol's normal
 /// course, or to a slot that will be healed.
 bool is_in_course(Errc code) {
@@ -41,11 +44,12 @@ bool is_in_course(Errc code) {
 }  // namespace
 
 Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& transport,
-                 const VolumeId& volume, unsigned count)
+                 const VolumeId& volume, unsigned count, unsigned threshold)
     : executor_(executor),
       clock_(clock),
       volume_(volume),
       count_(count),
+      threshold_(threshold),
       openings_(count + 1),
       answering_(count + 1),
       reopening_(count + 1),
@@ -75,7 +79,22 @@ void Servers::note(Party server, MessageType type, const Status& answer, JointAt
 
 void Servers::warn(Party server, const Error& error) {
   if (told_[server].pass(clock_.now()))
-    spdlog::warn("server {}: {}; trying again{}", server, error.message, told_[server].more());
+    spdlog::warn("{}; trying again{}", error.message, told_[server].more());
+}
+
+Result<Payload> Servers::weigh(Party server, Result<Payload> answer) {
+  if (answer) deposing_.erase(server);
+  if (answer || stopped_ || !deposes(answer.error().code)) return answer;
+  deposing_.insert(server);
+  const Error& error = answer.error();
+  if (deposing_.size() <= threshold_)
+    return fail(Errc::failed, "{} (too few say so to be believed: that server is faulty or lies)",
+                error.message);
+  if (error.code == Errc::stale_vault) return answer;
+  return fail(error.code,
+              "a newer session has the volume, of a copy of this vault: unmount one of the two "
+              "({})",
+              error.message);
 }
 
 std::optional<Duration> Servers::silent_for(Party server) const {
@@ -207,8 +226,17 @@ Task<Status> Servers::open(std::vector<Session> known, Session next,
   for (Party server = 1; server <= count_; ++server)
     if (!without.contains(server)) opening.push_back(open_one(server, patience, Opening::first));
   auto opened = co_await all(std::move(opening));
-  for (auto& status : opened)
-    if (!status) co_return status;
+  const auto stale = std::ranges::count_if(opened, [](const Status& status) {
+    return !status && status.error().code == Errc::stale_vault;
+  });
+  for (auto& status : opened) {
+    if (status) continue;
+    if (status.error().code != Errc::stale_vault || stale > threshold_) co_return status;
+    co_return fail(Errc::servers_disagree,
+                   "{} (the other servers do not say so: that server is faulty or lies; have it "
+                   "looked at)",
+                   status.error().message);
+  }
   // Every server has the session, so no older one can come back.
   known_ = {session_};
   co_return Status{};
@@ -229,7 +257,7 @@ Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
     if (status || stopped_) co_return status;
     const Errc code = status.error().code;
     if (code == Errc::need_open) continue;
-    if (!may_pass(code) || clock_.now() - start >= patience) co_return status;
+    if (is_final(code) || clock_.now() - start >= patience) co_return status;
     if (which == Opening::first && is_of_store(code)) co_return status;
     warn(server, status.error());
     co_await clock_.sleep(kRetryAfter);
@@ -275,20 +303,15 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
   if (!stopped_) heard(server, asked, true);
   note(server, type, answer ? Status() : Status(fail(answer.error())), attempt.get());
   const bool restarted = !answer && answer.error().code == Errc::need_open;
-  if (restarted && openings_[server] == opening) S3O_CO_TRY(co_await reopen(server));
-  if (!answer && answer.error().code == Errc::fenced)
-    co_return fail(
-        Errc::fenced,
-        "server {}: a newer session has the volume, of a copy of this vault: unmount one "
-        "of the two ({})",
-        server, answer.error().message);
-  co_return answer;
+  if (restarted && openings_[server] == opening)
+    if (auto reopened = co_await reopen(server); !reopened) answer = fail(reopened.error());
+  co_return weigh(server, std::move(answer));
 }
 
 Task<Result<Payload>> Servers::ask(Party server, MessageType type, Bytes message) {
   for (;;) {
     auto answer = co_await ask_once(server, type, message);
-    if (answer || stopped_ || !may_pass(answer.error().code)) co_return answer;
+    if (answer || stopped_ || is_final(answer.error().code)) co_return answer;
     if (answer.error().code == Errc::need_open) continue;
     warn(server, answer.error());
     co_await clock_.sleep(kRetryAfter);

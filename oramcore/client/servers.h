@@ -19,8 +19,9 @@ namespace s3oram {
 /// One executor; not thread-safe.
 class Servers {
  public:
+  /// `threshold` servers may lie: that the volume is another client's counts if more say so.
   Servers(Executor executor, Clock& clock, Random& random, Transport& transport,
-          const VolumeId& volume, unsigned count);
+          const VolumeId& volume, unsigned count, unsigned threshold = 0);
 
   unsigned count() const { return count_; }
   const VolumeId& volume() const { return volume_; }
@@ -53,10 +54,14 @@ class Servers {
   /// Brings a server that has opened the session to the client's tree version. Errors: need_open
   /// (it was restarted meanwhile).
   using Reconcile = std::function<Task<Status>(Party server, OpenAnswer answer, Duration patience)>;
+  /// From now on a store that is not what it should be ends a question, and is not waited for: the
+  /// client has no state of its own to say that it could be put right.
+  void do_not_wait_for_stores() { waits_for_stores_ = false; }
+
   /// Opens session `next` at every server and reconciles each. From then on the session is opened
   /// again by itself at a server that was restarted. `present` fills in the part of an OpenRequest
   /// that describes the client's present tree version. Servers in `without` are left out, and must
-  /// not be asked.
+  /// not be asked. Errors: stale_vault, servers_disagree (too few say so to be believed) ...
   Task<Status> open(std::vector<Session> known, Session next,
                     std::function<void(OpenRequest&)> present, Reconcile reconcile,
                     Duration patience, std::set<Party> without = {});
@@ -128,6 +133,12 @@ class Servers {
   /// Records what the answer says about the server's state.
   void note(Party server, MessageType type, const Status& answer, JointAttempt* attempt);
   void warn(Party server, const Error& error);
+  /// What an answer is worth: an error that gives the volume to another client counts once more
+  /// servers than may lie have given it, and until then as one that may pass.
+  Result<Payload> weigh(Party server, Result<Payload> answer);
+  bool is_final(Errc code) const {
+    return !may_pass(code) || (is_of_store(code) && !waits_for_stores_);
+  }
   enum class Opening { first, again };
   Task<Status> open_one(Party server, Duration patience, Opening which);
   Task<Status> try_open(Party server, OpenRequest& request, Duration patience);
@@ -136,7 +147,9 @@ class Servers {
   Executor executor_;
   Clock& clock_;
   VolumeId volume_;
-  unsigned count_;
+  unsigned count_, threshold_;
+  bool waits_for_stores_ = true;
+  std::set<Party> deposing_;  // say that the volume is another client's
   std::vector<Session> known_;
   Session session_;
   std::function<void(OpenRequest&)> present_;

@@ -65,19 +65,36 @@ Result<std::uint64_t> believed_tree_version(const std::vector<SurveyAnswer>& sta
   for (const SurveyAnswer& each : stand) reached.push_back(each.tree_version);
   std::ranges::sort(reached, std::greater{});
   const std::uint64_t agreed = reached[threshold];
-  for (std::size_t i = 0; i < stand.size(); ++i) {
-    if (stand[i].tree_version <= agreed) continue;
-    const auto has_prepared = [&](const SurveyAnswer& each) {
-      return each.tree_version > agreed || (each.prepared && each.prepared->eviction == agreed);
-    };
-    if (stand[i].tree_version > agreed + 1 || !std::ranges::all_of(stand, has_prepared))
-      return fail(Errc::servers_disagree,
-                  "server {} says that it has seen {} evictions, and {} servers know of {}: it is "
-                  "faulty or lies; nothing was changed; have it looked at before anything is done "
-                  "about the others",
-                  i + 1, stand[i].tree_version, threshold + 1, agreed);
+  const bool prepared = std::ranges::all_of(stand, [&](const SurveyAnswer& each) {
+    return each.tree_version > agreed || (each.prepared && each.prepared->eviction == agreed);
+  });
+  const Witnesses ahead = saying(stand, [&](const SurveyAnswer& each) {
+    return each.tree_version > agreed + (prepared ? 1 : 0);
+  });
+  if (ahead.empty()) return agreed;
+  return fail(Errc::servers_disagree,
+              "server {} says that it has seen {} evictions, and {} servers know of {}: it is "
+              "faulty or lies; nothing was changed; have it looked at before anything is done "
+              "about the others",
+              ahead.front(), stand[ahead.front() - 1u].tree_version, threshold + 1, agreed);
+}
+
+Result<unsigned> believed_height(const std::vector<SurveyAnswer>& stand, unsigned threshold) {
+  std::optional<unsigned> believed;
+  for (const SurveyAnswer& one : stand) {
+    const Witnesses same =
+        saying(stand, [&](const SurveyAnswer& each) { return each.height == one.height; });
+    if (same.size() > threshold) believed = one.height;
   }
-  return reached.front();
+  for (std::size_t i = 0; i < stand.size(); ++i)
+    if (stand[i].height != believed)
+      return fail(Errc::servers_disagree,
+                  "server {} says that its tree has height {}, and {}: one of the servers is "
+                  "faulty or lies; have them looked at",
+                  i + 1, stand[i].height,
+                  believed ? fmt::format("{} servers say {}", threshold + 1, *believed)
+                           : "no other says so");
+  return *believed;
 }
 
 }  // namespace s3oram

@@ -1,5 +1,5 @@
-// What servers say of where they stand counts if t + 1 of them say so: fewer may lie. Whoever
-// differs from the others is named, and nothing is done because of it.
+// What servers say of where they stand counts if t + 1 of them say so, because fewer may lie. A
+// server that differs from the others is named, and nothing is done because of it.
 #pragma once
 
 #include <vector>
@@ -15,10 +15,14 @@ namespace s3oram {
 Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState::Loaded& vault,
                        const VolumeParams& params);
 
-/// The newest tree version that can be believed: t + 1 servers have reached it, or it is one
-/// eviction ahead of that and the others have prepared this eviction. Errors: servers_disagree (a
-/// server says that it is further; it is named).
+/// Returns the tree version that counts: the newest one that t + 1 servers have reached. A server
+/// may be one eviction ahead of it, if the others have prepared that eviction: it can take it back.
+/// Errors: servers_disagree (a server says that it is further; it is named).
 Result<std::uint64_t> believed_tree_version(const std::vector<SurveyAnswer>& stand,
                                             unsigned threshold);
+
+/// Returns the height that t + 1 of the servers, which are all in one tree version, say that the
+/// tree has. Errors: servers_disagree (a server says another one; it is named).
+Result<unsigned> believed_height(const std::vector<SurveyAnswer>& stand, unsigned threshold);
 
 }  // namespace s3oram

@@ -152,11 +152,12 @@ std::optional<Rpc::Overdue> Rpc::long_overdue(
 }
 
 std::size_t Rpc::waiting_bytes(Party to) const {
-  const auto largest = largest_answer_.find(to);
-  const std::size_t answer = largest == largest_answer_.end() ? 0 : largest->second;
   std::size_t bytes = 0;
-  for (const auto& [number, call] : calls_)
-    if (call->to == to) bytes += call->request.size() + answer;
+  for (const auto& [number, call] : calls_) {
+    if (call->to != to) continue;
+    const auto largest = largest_answer_.find({to, call->type});
+    bytes += call->request.size() + (largest == largest_answer_.end() ? 0 : largest->second);
+  }
   return bytes;
 }
 
@@ -208,14 +209,16 @@ void Rpc::received(Party from, Bytes message) {
   } else if (is_answer(message)) {
     const auto found = calls_.find(header->number);
     if (found == calls_.end() || found->second->ended || found->second->to != from) return;
-    auto& largest = largest_answer_[from];
-    largest = std::max(largest, message.size());
     if (header->code == 0) {
+      auto& largest = largest_answer_[{from, found->second->type}];
+      largest = std::max(largest, message.size());
       found->second->finish(Payload{std::move(message)});
     } else {
       const bool known = header->code <= static_cast<int>(Errc::former_view);
-      found->second->finish(fail(Error{known ? static_cast<Errc>(header->code) : Errc::failed,
-                                       words_of(ByteSpan(message).subspan(kHeaderSize))}));
+      found->second->finish(
+          fail(Error{known ? static_cast<Errc>(header->code) : Errc::failed,
+                     fmt::format("server {} says: {}", from,
+                                 words_of(ByteSpan(message).subspan(kHeaderSize)))}));
     }
   }
 }

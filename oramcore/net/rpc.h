@@ -56,8 +56,9 @@ class Rpc {
   ~Rpc();
 
   /// Asks `to` and waits for its answer. Returns the answer, or the error that the other side
-  /// returned, or unreachable after `patience` (plus the time that earlier requests take on a slow
-  /// line), or shutting_down after stop(). `tag` is sent with the question.
+  /// returned (its text is shown as that party's own), or unreachable after `patience` (plus the
+  /// time that earlier requests take on a slow line), or shutting_down after stop(). `tag` is sent
+  /// with the question.
   Task<Result<Payload>> call(Party to, QuestionType question, Bytes request,
                              Duration patience = Duration::max(), std::uint16_t tag = 0);
   /// Asks a question of a protocol's type.
@@ -108,7 +109,9 @@ class Rpc {
   Transport& transport_;
   Handler handler_;
   std::uint64_t next_number_;
-  std::map<Party, std::size_t> largest_answer_;  // bytes; among the answers received so far
+  // Bytes, by who answered and the type of the question: one that brings much, or a party that
+  // answers too much, does not stretch the deadlines of others.
+  std::map<std::pair<Party, std::uint16_t>, std::size_t> largest_answer_;
   std::map<std::uint64_t, std::unique_ptr<Call>> calls_;
   std::set<std::pair<Party, std::uint64_t>> handling_;
   bool ticking_ = false;

@@ -419,8 +419,9 @@ struct CertifyAnswer {
   }
 };
 
-/// Commit installs the prepared versions as tree version e + 1; Discard drops them; Release frees
-/// the versions of tree version e. All can be repeated.
+/// Commit installs the prepared versions as tree version e + 1; Discard drops them, also if they
+/// are installed and no other attempt has begun since; Release frees the versions of tree version e.
+/// All can be repeated.
 template <MessageType type>
 struct EvictionRequest {
   static constexpr auto kType = type;

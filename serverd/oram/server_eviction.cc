@@ -278,6 +278,9 @@ Task<Result<Bytes>> Server::discard(DiscardRequest request, Payload&) {
     co_await eviction_over_.wait();
   }
   if (control_.prepared() == request.id) S3O_CO_TRY(control_.discard());
+  // Or it is installed here, and at too few servers: the client has lost its own decision.
+  S3O_CO_ASSIGN(const auto reverted, control_.revert(request.id));
+  if (reverted) damaged_.clear();
   forget_freed();
   // Its Prepare may still be on the way.
   if (request.id.eviction == control_.tree_version() && !control_.attempted(request.id))

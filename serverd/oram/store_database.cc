@@ -74,6 +74,10 @@ Status Control::make_tables() {
       "CREATE TABLE IF NOT EXISTS prepared_buckets (bucket INTEGER PRIMARY KEY,"
       " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
       "CREATE TABLE IF NOT EXISTS attempts (id BLOB PRIMARY KEY);"
+      "CREATE TABLE IF NOT EXISTS former (one INTEGER PRIMARY KEY CHECK (one = 1),"
+      " id BLOB NOT NULL, height INTEGER NOT NULL, sum INTEGER NOT NULL);"
+      "CREATE TABLE IF NOT EXISTS former_buckets (bucket INTEGER PRIMARY KEY,"
+      " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
       "CREATE TABLE IF NOT EXISTS lost_shares (one INTEGER PRIMARY KEY CHECK (one = 1));"));
   return make_sums_table(database_);
 }
@@ -255,7 +259,8 @@ Status Control::put_volume(const VolumeDescription& volume, const Session& sessi
                            std::uint64_t tree_version, unsigned height) {
   S3O_TRY(
       database_.execute("DROP TABLE buckets; DROP TABLE prepared_buckets; DELETE FROM prepared;"
-                        "DELETE FROM attempts; DELETE FROM lost_shares;"));
+                        "DELETE FROM attempts; DELETE FROM lost_shares;"
+                        "DELETE FROM former; DELETE FROM former_buckets;"));
   S3O_TRY(make_tables());
   S3O_ASSIGN(auto row,
              database_.prepare("INSERT OR REPLACE INTO volume VALUES (1, ?, ?, ?, ?, ?)"));
@@ -447,6 +452,7 @@ Status Control::commit() {
     sums.buckets ^= sum_of_bucket(bucket, ref);
   }
   const auto fill = [&]() -> Status {
+    S3O_TRY(put_former(changes));
     S3O_TRY(write_buckets(changes));
     S3O_ASSIGN(auto row, database_.prepare("UPDATE volume SET view = ?, height = ?"));
     S3O_TRY(row.bind(0, static_cast<std::int64_t>(tree_version_ + 1)).bind(1, next_height).run());
@@ -487,6 +493,79 @@ Status Control::discard() {
   prepared_.reset();
   prepared_versions_ = {};
   return {};
+}
+
+// A ring has one server, so that nothing is to be taken back; slots of format 2 have no stamps by
+// which an overwritten version would show.
+Status Control::put_former(const BucketVersions& changes) {
+  S3O_TRY(database_.execute("DELETE FROM former; DELETE FROM former_buckets;"));
+  if (volume_->params.is_ring() || !has_stamps_) return {};
+  BucketVersions versions;
+  for (const auto& change : changes)
+    if (possible(change.first)) versions.emplace_back(change.first, present(change.first));
+  S3O_TRY(put_buckets("former_buckets", versions));
+  S3O_ASSIGN(auto row, database_.prepare("INSERT INTO former VALUES (1, ?, ?, ?)"));
+  return row.bind(0, packed(*prepared_))
+      .bind(1, height_)
+      .bind(2, static_cast<std::int64_t>(sum_of_prepared(*prepared_, height_, versions)))
+      .run();
+}
+
+Result<std::optional<Control::Former>> Control::load_former(const EvictionId& id) {
+  S3O_ASSIGN(auto row, database_.prepare("SELECT height, sum FROM former WHERE id = ?"));
+  S3O_ASSIGN(const auto there, row.bind(0, packed(id)).step());
+  if (!there) return std::optional<Former>();
+  Former former{static_cast<unsigned>(row.integer(0)), {}};
+  const auto sum = static_cast<std::uint64_t>(row.integer(1));
+  S3O_TRY(load_versions("former_buckets", [&](BucketIndex bucket, BucketVersionRef ref) {
+    former.versions.emplace_back(bucket, ref);
+  }));
+  if (sum == sum_of_prepared(id, former.height, former.versions)) return std::optional(former);
+  return fail(Errc::damaged_vault, "store {}: the tree version before is not as it was written",
+              database_.path());
+}
+
+void Control::replace(const BucketVersions& versions) {
+  for (const auto& [bucket, ref] : versions) {
+    unuse(present(bucket).bucket_version);
+    present(bucket) = ref;
+  }
+}
+
+Result<bool> Control::revert(const EvictionId& id) {
+  if (id.eviction + 1 != tree_version_ || prepared_ || !attempts_.empty()) return false;
+  S3O_ASSIGN(auto former, load_former(id));  // counts its versions as used
+  if (!former) return false;
+  BucketVersions& versions = former->versions;
+  if (former->height < height_)  // the leaves of the level that was added
+    for (BucketIndex leaf = BucketIndex{1} << height_; leaf < BucketIndex{2} << height_; ++leaf)
+      versions.emplace_back(leaf, BucketVersionRef{});
+  ControlSums sums{sum_of_volume(format(), *volume_, session_, tree_version_ - 1, former->height),
+                   sums_.buckets, 0, sum_of_attempt(id)};
+  for (const auto& [bucket, ref] : versions)
+    sums.buckets ^= sum_of_bucket(bucket, present(bucket)) ^ sum_of_bucket(bucket, ref);
+  const auto fill = [&]() -> Status {
+    S3O_TRY(write_buckets(versions));
+    S3O_TRY(database_.execute("DELETE FROM former; DELETE FROM former_buckets;"));
+    S3O_ASSIGN(auto attempt, database_.prepare("INSERT INTO attempts VALUES (?)"));
+    S3O_TRY(attempt.bind(0, packed(id)).run());
+    S3O_ASSIGN(auto row, database_.prepare("UPDATE volume SET view = ?, height = ?"));
+    S3O_TRY(
+        row.bind(0, static_cast<std::int64_t>(tree_version_ - 1)).bind(1, former->height).run());
+    return put_sums(database_, sums);
+  };
+  if (Status reverted = database_.transact("revert", fill); !reverted) {
+    for (const auto& version : versions) unuse(version.second.bucket_version);
+    return fail(reverted.error());
+  }
+  sums_ = sums;
+  release();
+  replace(versions);
+  height_ = former->height;
+  --tree_version_;
+  buckets_.resize(bucket_slots());
+  attempts_.insert(id);
+  return true;
 }
 
 void Control::release() {

@@ -4,7 +4,7 @@
 //
 // One thread at a time. Every change is durable when the method returns. Tests know each change as
 // a step of the disk by its name (Disk::step): tables, create, adopt (a re-enrolment), shares,
-// session, attempt, prepared, flip (the installation of an eviction), discard.
+// session, attempt, prepared, flip (the installation of an eviction), discard, revert.
 #pragma once
 
 #include <filesystem>
@@ -120,6 +120,11 @@ class Control {
   Status commit();
   /// Drops the prepared eviction, and gives its numbers back.
   Status discard();
+  /// Takes back the last commit if it was that of this attempt, so that the tree version before is
+  /// the present one again. The attempt does not begin again. Possible until another attempt has
+  /// begun, which may use the numbers of the version before; also after a restart. Returns whether
+  /// it was taken back.
+  Result<bool> revert(const EvictionId& id);
   /// Frees the bucket versions of the tree version before the present one.
   void release();
 
@@ -157,6 +162,16 @@ class Control {
   Status put_buckets(std::string_view table, const BucketVersions& versions);
   Status write_buckets(const BucketVersions& changes);
   BucketVersions changes_of_commit() const;
+  /// Keeps what a commit changes, for revert(). To be called in its transaction.
+  Status put_former(const BucketVersions& changes);
+  struct Former {
+    unsigned height = 0;
+    BucketVersions versions;
+  };
+  /// What put_former() kept at the commit of this attempt; std::nullopt if it is another one's.
+  Result<std::optional<Former>> load_former(const EvictionId& id);
+  /// Gives each of the buckets this version.
+  void replace(const BucketVersions& versions);
   void use(BucketVersionNumber bucket_version);
   void unuse(BucketVersionNumber bucket_version);
   std::size_t bucket_slots() const { return bucket_count(height_) + 1; }

@@ -59,7 +59,10 @@ class Silence : public testing::Test {
   }
   std::string trouble() const {
     const auto trouble = servers_.trouble(kServer);
-    return trouble ? trouble->error.message : "";
+    if (!trouble) return "";
+    const std::string said = "server 1 says: ";
+    EXPECT_TRUE(trouble->error.message.starts_with(said)) << trouble->error.message;
+    return trouble->error.message.substr(said.size());
   }
   void settle() {
     context_.restart();

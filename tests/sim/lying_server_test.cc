@@ -32,6 +32,33 @@ class LyingServer : public test::FilledVolume {
     };
   }
   void tell_the_truth() { cluster_.network.filter = {}; }
+  /// The client decides an eviction, and dies when all but `reached` have it prepared alone.
+  void decide_at(std::set<Party> reached) {
+    tell_the_truth();
+    ASSERT_OK(cluster_.open_client());
+    std::set<Party> installed;
+    bool dropped = false;
+    cluster_.on_step = [&](Party party, std::string_view name, bool done) {
+      if (name == "flip" && done) installed.insert(party);
+    };
+    cluster_.network.filter = [&, reached](Party from, Party to, const Bytes& message) {
+      const bool commit = from == kClient && is_question(message) &&
+                          static_cast<MessageType>(message[2]) == MessageType::commit;
+      dropped |= commit;
+      return !commit || reached.contains(to);
+    };
+    for (std::uint64_t i = 0; !dropped || installed != reached; ++i) {
+      ASSERT_LT(i, 1000u);
+      cluster_.engine().write(i % kBlocks, pattern(i % kBlocks, 5, test::kBlockSize),
+                              [](const Status&) {});
+      newest_.erase(i % kBlocks);  // may be found or not
+      for (int steps = 0; steps < 400; ++steps) cluster_.step();
+    }
+    cluster_.on_step = {};
+    tell_the_truth();
+    cluster_.kill_client();
+    cluster_.settle();
+  }
   /// It is refused, and in the end made anew without the lie.
   void expect_refused(const std::string& word) {
     const auto rebuilt = cluster_.rebuild_client();
@@ -84,10 +111,10 @@ TEST_P(LyingServer, AnEpochThatNobodyCouldFollowIsRefused) {
 }
 
 // Else honest servers would be taken for set back, and the advice would be to empty their stores.
-// (One more is believed if the others have prepared that eviction: then it may have been decided.)
 TEST_P(LyingServer, ATreeVersionThatNoOtherKnowsIsHeldAgainstIt) {
   cluster_.lose_client();
-  for (const std::uint64_t more : {2, 1000}) {
+  for (const std::uint64_t more : {1, 2, 1000}) {
+    SCOPED_TRACE(more);
     lie(2, [more](SurveyAnswer& answer) { answer.tree_version += more; });
     const auto rebuilt = cluster_.rebuild_client();
     ASSERT_FALSE(rebuilt);
@@ -96,6 +123,67 @@ TEST_P(LyingServer, ATreeVersionThatNoOtherKnowsIsHeldAgainstIt) {
     cluster_.lose_client();
   }
   tell_the_truth();
+  ASSERT_OK(cluster_.rebuild_client());
+  go_on();
+}
+
+// All have prepared an eviction, and one says that it was decided. The others must not install what
+// the lost client may have been about to refuse.
+TEST_P(LyingServer, OneServerCannotDecideAnEviction) {
+  ASSERT_NO_FATAL_FAILURE(decide_at({}));
+  cluster_.lose_client();
+  lie(2, [](SurveyAnswer& answer) { answer.tree_version += 1; });
+  bool installed = false;
+  cluster_.on_step = [&](Party, std::string_view name, bool) { installed |= name == "flip"; };
+  const auto rebuilt = cluster_.rebuild_client();
+  cluster_.on_step = {};
+  ASSERT_FALSE(rebuilt);
+  EXPECT_EQ(rebuilt.error().code, Errc::servers_disagree) << rebuilt.error().message;
+  EXPECT_TRUE(rebuilt.error().message.starts_with("server 2 ")) << rebuilt.error().message;
+  EXPECT_FALSE(installed);
+  tell_the_truth();
+  ASSERT_OK(cluster_.rebuild_client());
+  go_on();
+}
+
+// It has installed what the client decided, and nobody else has: it goes back, also in a later
+// life.
+TEST_P(LyingServer, OneServerThatIsRightlyAheadGoesBack) {
+  for (const bool restarted : {false, true}) {
+    SCOPED_TRACE(restarted);
+    ASSERT_NO_FATAL_FAILURE(decide_at({2}));
+    cluster_.lose_client();
+    if (restarted)
+      for (Party server = 1; server <= cluster_.servers(); ++server) {
+        cluster_.cut(server);
+        cluster_.start_server(server);
+      }
+    const auto rebuilt = cluster_.rebuild_client();
+    ASSERT_OK(rebuilt);
+    EXPECT_EQ(rebuilt->damaged, 0u);
+    go_on();
+    cluster_.kill_client();
+  }
+}
+
+// One honest server has installed an eviction, and one says so falsely: that one is asked for what
+// it does not have, and the restore ends with its name.
+TEST_P(LyingServer, ALieThatOneOtherBearsOutEndsTheRestore) {
+  if (cluster_.params().scheme.threshold > 1 || cluster_.servers() < 3) return;
+  ASSERT_NO_FATAL_FAILURE(decide_at({1}));
+  cluster_.lose_client();
+  lie(2, [](SurveyAnswer& answer) {
+    answer.tree_version += 1;
+    answer.prepared.reset();
+  });
+  const auto rebuilt = cluster_.rebuild_client();
+  ASSERT_FALSE(rebuilt);
+  EXPECT_NE(rebuilt.error().message.find("server 2 "), std::string::npos)
+      << rebuilt.error().message;
+  EXPECT_EQ(rebuilt.error().message.find("server 1 "), std::string::npos)
+      << rebuilt.error().message;
+  tell_the_truth();
+  cluster_.lose_client();
   ASSERT_OK(cluster_.rebuild_client());
   go_on();
 }
@@ -114,6 +202,55 @@ TEST_P(LyingServer, OneServerCannotMakeTheVaultAnOldCopy) {
   EXPECT_TRUE(opened.error().message.starts_with("server 2 ")) << opened.error().message;
   cluster_.kill_client();
   tell_the_truth();
+  go_on();
+}
+
+// A server that says that another client has the volume is asked again, and named, as long as the
+// others do not say so.
+TEST_P(LyingServer, OneServerCannotEndASession) {
+  tell_the_truth();
+  ASSERT_OK(cluster_.open_client());
+  for (const Errc code : {Errc::fenced, Errc::stale_vault}) {
+    unsigned lies = 0;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (from != 2 || to != kClient || !is_answer(message) || lies == 20) return true;
+      ++lies;
+      Bytes lie(message.begin(), message.begin() + Rpc::kHeaderSize);
+      lie[4] = static_cast<std::uint8_t>(code);
+      lie[5] = 0;
+      lie.insert(lie.end(), {'g', 'i', 'v', 'e', ' ', 'u', 'p'});
+      cluster_.network.deliver(from, to, lie);
+      return false;
+    };
+    for (BlockId block = 0; block < 6; ++block) ASSERT_NO_FATAL_FAILURE(write(block, 7));
+    EXPECT_EQ(lies, 20u);
+    EXPECT_EQ(cluster_.engine().status().failure, "");
+  }
+  tell_the_truth();
+  ASSERT_OK(cluster_.close_client());
+  go_on();
+}
+
+TEST_P(LyingServer, ItsWordsAreShownAsItsOwn) {
+  tell_the_truth();
+  ASSERT_OK(cluster_.open_client());
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != 2 || to != kClient || !is_answer(message)) return true;
+    Bytes lie(message.begin(), message.begin() + Rpc::kHeaderSize);
+    lie[4] = static_cast<std::uint8_t>(Errc::fenced);
+    lie[5] = 0;
+    const std::string words = "the volume is broken: empty the store of server 1";
+    lie.insert(lie.end(), words.begin(), words.end());
+    cluster_.network.deliver(from, to, lie);
+    return false;
+  };
+  cluster_.engine().write(1, pattern(1, 5, test::kBlockSize), [](const Status&) {});
+  newest_.erase(1);
+  cluster_.run_until([&] { return cluster_.engine().status().servers[1].trouble.has_value(); });
+  const std::string shown = cluster_.engine().status().servers[1].trouble->error.message;
+  EXPECT_TRUE(shown.starts_with("server 2 says: the volume is broken")) << shown;
+  tell_the_truth();
+  cluster_.kill_client();
   go_on();
 }
 

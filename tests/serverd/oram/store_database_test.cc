@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <random>
+#include <set>
 
 #include "tests/base/good.h"
 #include "tests/base/temporary_directory.h"
@@ -190,6 +191,58 @@ TEST_F(ControlTest, DiscardLeavesNothing) {
   }
   prepare_fresh(attempt(0, 2), 1, {kStashBucket + 1, 2});
   EXPECT_EQ(control_->prepared(), attempt(0, 2));
+}
+
+TEST_F(ControlTest, ACommitIsTakenBackAlsoAfterARestart) {
+  ASSERT_GOOD(control_->create(description(7)));
+  std::uint64_t eviction = 0;
+  for (const bool restarted : {false, true})
+    for (const unsigned grows : {0u, 1u}) {
+      SCOPED_TRACE(fmt::format("restarted {}, grows {}", restarted, grows));
+      const unsigned height = control_->height();
+      prepare_fresh(attempt(eviction, 1), height, {kStashBucket, 2, 3});
+      ASSERT_GOOD(control_->commit());
+      control_->release();
+      const Buckets before = present();
+      const EvictionId id = attempt(++eviction, 2);
+      prepare_fresh(id, height + grows, {kStashBucket, kStashBucket + 1, 2});
+      ASSERT_GOOD(control_->commit());
+      if (restarted) reopen();
+      const auto other = control_->revert(attempt(eviction, 3));
+      ASSERT_GOOD(other);
+      EXPECT_FALSE(*other);
+      const auto reverted = control_->revert(id);
+      ASSERT_GOOD(reverted);
+      EXPECT_TRUE(*reverted);
+      for (int again = 0; again < 2; ++again, reopen()) {
+        EXPECT_EQ(control_->tree_version(), eviction);
+        EXPECT_EQ(control_->height(), height);
+        EXPECT_EQ(present(), before);
+        EXPECT_TRUE(control_->attempted(id));
+      }
+      std::set<BucketVersionNumber> used;
+      for (const auto& [bucket, ref] : before) used.insert(ref.bucket_version);
+      const BucketVersionNumber fresh = control_->allocate();
+      EXPECT_FALSE(used.contains(fresh));
+      control_->give_back(fresh);
+      prepare_fresh(attempt(eviction, 4), height + grows, {kStashBucket, 2});
+      ASSERT_GOOD(control_->commit());
+      ++eviction;
+    }
+}
+
+// It may have written where the versions before the commit lie.
+TEST_F(ControlTest, NoCommitIsTakenBackOnceAnotherAttemptHasBegun) {
+  ASSERT_GOOD(control_->create(description(7)));
+  prepare_fresh(attempt(0, 1), 1, {kStashBucket, 2});
+  ASSERT_GOOD(control_->commit());
+  ASSERT_GOOD(control_->attempt(attempt(1, 1)));
+  for (int again = 0; again < 2; ++again, reopen()) {
+    const auto reverted = control_->revert(attempt(0, 1));
+    ASSERT_GOOD(reverted);
+    EXPECT_FALSE(*reverted);
+    EXPECT_EQ(control_->tree_version(), 1u);
+  }
 }
 
 TEST_F(ControlTest, GrowingGivesALeafsBucketVersionToBothItsChildren) {
