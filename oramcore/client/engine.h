@@ -177,6 +177,8 @@ class Engine final : public VolumeEngine, private GrowingTree {
   // engine_scrub.cc
   Task<Result<Healed>> scrub_all(std::set<Party> servers, ScrubProgress progress);
   Task<Status> scrub_buckets(const std::set<Party>& servers, BucketIndex first, BucketIndex end);
+  bool copies_are_compared() const;
+  Task<Status> compare_buckets(std::set<BucketIndex> buckets);
   Task<Status> compare_shares(BucketIndex bucket);
   bool is_settled(SlotAddress at) const;
   bool fit_together(const std::vector<Bytes>& digests) const;

@@ -10,7 +10,8 @@
 namespace s3oram {
 namespace {
 
-// Attempts whose check fails until evictions stop: each server has had each role by then.
+// Attempts whose check fails until evictions stop, but at least one for each server: each has had
+// each role by then, and in a mirror of more servers than work, none.
 constexpr unsigned kMostDisagreements = 3;
 
 /// What it means that a server refuses its orders.
@@ -79,7 +80,7 @@ Task<Status> Engine::evict_once() {
     attempt_.reset();
     metrics_.eviction_retries.add();
     if (status.error().code == Errc::servers_disagree) {
-      if (++disagreements == kMostDisagreements) co_return status;
+      if (++disagreements == std::max(kMostDisagreements, servers_.count())) co_return status;
       S3O_CO_TRY(co_await settle_path());
     }
     auto healed = co_await heal();
@@ -197,7 +198,7 @@ void Engine::stop_evictions(Error reason) {
 }
 
 /// A share on the path that is wrong under a right checksum spoils every attempt. All servers show
-/// digests of their shares of the whole path; whichever does not fit is replaced, and its server is
+/// digests of their shares of the whole path; one that does not fit is replaced, and its server is
 /// named in the log.
 Task<Status> Engine::settle_path() {
   while (!dead_ && healing_) co_await await_healed();
@@ -299,7 +300,7 @@ Task<Status> Engine::certify(const EvictionPlan& plan, EvictionId id) {
     if (!answer)
       status = fail(answer.error());
     else if (!report)
-      status = fail(Errc::failed, "server {} answers nonsense", server);
+      status = fail(Errc::servers_disagree, "server {} answers nonsense", server);
     else
       reports.push_back(std::move(*report));
   }

@@ -49,7 +49,10 @@ Task<Status> Engine::heal() {
   const DamageRequest request{session_.epoch, tree_.tree_version, tree_.written};
   Damage damage;
   Status status = co_await add_damage(DamageRequest::kType, encode(request), all_servers(), damage);
+  std::set<BucketIndex> buckets;
+  for (const auto& [at, servers] : damage) buckets.insert(at.bucket);
   if (status) status = co_await heal_slots(std::move(damage), Loss::zeroed);
+  if (status && copies_are_compared()) status = co_await compare_buckets(std::move(buckets));
   end_healing();
   co_return status;
 }

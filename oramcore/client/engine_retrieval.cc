@@ -272,6 +272,10 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
                          .oldest = *request_ids_.begin(),
                          .aggregator = workers[adding],
                          .mask = {}};
+  const bool named = workers.size() < servers_.count() && params_.is_mirror();
+  const auto message = [&] {
+    return named ? encode(SharedRetrieveRequest{request, workers}) : encode(request);
+  };
   Bytes masks(params_.slot_size());
   const auto attempt = std::make_shared<SumAttempt>(workers.size());
   for (std::size_t nth = 0; nth < workers.size(); ++nth) {
@@ -282,7 +286,7 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
       request.sum->mask = environment_.random.seed();
       gf::multiply_add(1, expand(*request.sum->mask, "answer", request_id, masks.size()), masks);
     }
-    start(ask_for_masked_share(workers[nth], nth, encode(request), *request.sum, attempt));
+    start(ask_for_masked_share(workers[nth], nth, message(), *request.sum, attempt));
   }
   while (attempt->unanswered > 0 && !attempt->answers[adding]) co_await attempt->answered.wait();
   request_ids_.erase(request_id);

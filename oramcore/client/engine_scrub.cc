@@ -52,10 +52,19 @@ Task<Status> Engine::scrub_buckets(const std::set<Party>& servers, BucketIndex f
   auto checked = co_await all(std::move(checks));
   for (auto& status : checked) S3O_CO_TRY(status);
   S3O_CO_TRY(co_await heal_slots(std::move(damage), Loss::left));
-  if (servers.size() < servers_.count()) co_return Status{};
+  if (servers.size() < servers_.count() && !copies_are_compared()) co_return Status{};
+  std::set<BucketIndex> buckets;
+  for (BucketIndex bucket = first; bucket < end; ++bucket) buckets.insert(bucket);
+  co_return co_await compare_buckets(std::move(buckets));
+}
+
+/// Whether a slot that one server gives to another is compared with those of more servers: what a
+/// mirror's server gives would else count on its word alone. (Shares that do not fit do not open.)
+bool Engine::copies_are_compared() const { return params_.enough() == 1 && servers_.count() > 2; }
+
+Task<Status> Engine::compare_buckets(std::set<BucketIndex> buckets) {
   std::vector<Task<Status>> comparisons;
-  for (BucketIndex bucket = first; bucket < end; ++bucket)
-    comparisons.push_back(compare_shares(bucket));
+  for (const BucketIndex bucket : buckets) comparisons.push_back(compare_shares(bucket));
   auto compared = co_await all(std::move(comparisons));
   for (auto& status : compared) S3O_CO_TRY(status);
   co_return Status{};

@@ -44,8 +44,8 @@ class EvictionCheck {
  public:
   virtual ~EvictionCheck() = default;
   virtual Bytes question(Party server) const = 0;
-  /// Compares the answers, by server, with what the plan prescribes. Any thread. Errors: failed,
-  /// with what is wrong at whom; never a reason that depends on the plan.
+  /// Compares the answers, by server, with what the plan prescribes. Any thread. Errors:
+  /// servers_disagree, with what does not fit; never a reason that depends on the plan.
   virtual Status verdict(const std::vector<CertifyAnswer>& answers) const = 0;
 };
 

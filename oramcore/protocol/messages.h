@@ -249,6 +249,28 @@ struct RetrieveRequest {
   }
 };
 
+/// The same where fewer servers work than could (in a mirror): `workers` are those whose products
+/// the sum has.
+struct SharedRetrieveRequest : RetrieveRequest {
+  Bytes workers;
+  template <class A>
+  void fields(A& a) {
+    RetrieveRequest::fields(a);
+    a(workers);
+  }
+};
+/// A retrieval of either kind.
+template <>
+inline std::optional<SharedRetrieveRequest> decode(ByteSpan bytes) {
+  SharedRetrieveRequest request;
+  Reader reader(bytes);
+  request.fields(reader);
+  if (reader.complete()) return request;
+  auto plain = decode<RetrieveRequest>(bytes);
+  if (!plain) return std::nullopt;
+  return SharedRetrieveRequest{std::move(*plain), {}};
+}
+
 /// MaskedShare, between servers: the sender's weighted and masked product. Answered once the
 /// aggregator has it in memory.
 struct MaskedShareRequest {
@@ -420,8 +442,8 @@ struct CertifyAnswer {
 };
 
 /// Commit installs the prepared versions as tree version e + 1; Discard drops them, also if they
-/// are installed and no other attempt has begun since; Release frees the versions of tree version e.
-/// All can be repeated.
+/// are installed and no other attempt has begun since; Release frees the versions of tree version
+/// e. All can be repeated.
 template <MessageType type>
 struct EvictionRequest {
   static constexpr auto kType = type;

@@ -170,8 +170,11 @@ class Server final : public ShareServer {
   /// Returns the inner product behind a blank header. Counts the retrieval for its tree version.
   Task<Result<Bytes>> product(const RetrieveRequest& request, ByteSpan query);
   AccessLoad load() const;
-  Task<Result<Bytes>> retrieve(RetrieveRequest request, Payload&);
-  Task<Result<Bytes>> add_up(std::uint64_t epoch, SumOrder order, Bytes product);
+  Task<Result<Bytes>> retrieve(SharedRetrieveRequest request, Payload&);
+  /// The servers of whose products the sum may have any; std::nullopt if these cannot work
+  /// together.
+  std::optional<Bytes> summands(const Bytes& workers) const;
+  Task<Result<Bytes>> add_up(std::uint64_t epoch, SumOrder order, Bytes summands, Bytes product);
   /// Adds to `sum` the masked shares of these servers for the request id, without this server's
   /// own. `count` of them, of those that come first.
   Task<Status> add_masked_shares(std::uint64_t epoch, std::uint64_t request_id, Bytes from,
@@ -266,8 +269,8 @@ class Server final : public ShareServer {
   NewVersions new_versions(const EvictionId& id) const;
   void add_version(NewVersions& to, BucketIndex bucket, std::shared_ptr<BucketVersion> content);
   Task<Result<Bytes>> certify(CertifyRequest request, Payload&);
-  Task<Status> check_old_rows(RowChecker& checker, const PathSlots& path,
-                              const std::vector<BucketIndex>& buckets);
+  Task<Status> check_old_rows(RowChecker& checker, std::uint64_t tree_version,
+                              const PathSlots& path, const std::vector<BucketIndex>& buckets);
   Task<Status> check_new_rows(RowChecker& checker, const std::vector<BucketIndex>& buckets);
   NewVersions matrix_versions(const PrepareRequest& request, BucketBuffers buffers);
   NewVersions path_versions(const PrepareRequest& request, BucketBuffers buffers);

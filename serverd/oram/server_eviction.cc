@@ -195,23 +195,25 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
   co_return status;
 }
 
-// What the eviction made is read from the disk: only what is there can be certified.
+// What the eviction made is read from the file: only what is there can be certified. All that this
+// reads is of the eviction that is asked about: a commit may end it, and the tree may grow, while
+// this waits.
 Task<Result<Bytes>> Server::certify(CertifyRequest request, Payload&) {
   if (control_.prepared() != request.id)
     co_return fail(Errc::failed, "eviction {} is not prepared", request.id.eviction);
   const auto path = PathSlots::evicted(params(), request.id.eviction, control_.height());
   const auto checker = scheme_->check_rows(request.seed, path.count());
   if (!checker) co_return malformed();
-  // Of the eviction that is asked about: the tree may grow while this reads.
-  const auto buckets = path_buckets(params(), control_.tree_version(), control_.height());
-  S3O_CO_TRY(co_await check_old_rows(*checker, path, buckets));
+  const auto buckets = path_buckets(params(), request.id.eviction, control_.height());
+  S3O_CO_TRY(co_await check_old_rows(*checker, request.id.eviction, path, buckets));
   if (control_.prepared() != request.id)
     co_return fail(Errc::failed, "eviction {} is not prepared", request.id.eviction);
   S3O_CO_TRY(co_await check_new_rows(*checker, buckets));
   co_return encode(checker->answer(request.with_list));
 }
 
-Task<Status> Server::check_old_rows(RowChecker& checker, const PathSlots& path,
+Task<Status> Server::check_old_rows(RowChecker& checker, std::uint64_t tree_version,
+                                    const PathSlots& path,
                                     const std::vector<BucketIndex>& buckets) {
   S3O_CO_ASSIGN(const auto writes, root_buffer_rows(path));
   co_await offload(background_, [&] {
@@ -219,7 +221,7 @@ Task<Status> Server::check_old_rows(RowChecker& checker, const PathSlots& path,
   });
   std::vector<Task<Status>> work;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
-    S3O_CO_ASSIGN(const auto ref, control_.bucket(buckets[i], control_.tree_version()));
+    S3O_CO_ASSIGN(const auto ref, control_.bucket(buckets[i], tree_version));
     const std::size_t first = path.writes() + i * params().bucket_size;
     work.push_back(offload(background_, [&, ref, first, bucket = buckets[i]]() -> Status {
       if (ref.bucket_version == 0) return {};
@@ -247,13 +249,12 @@ Task<Status> Server::check_new_rows(RowChecker& checker, const std::vector<Bucke
         std::ranges::find(versions, buckets[i], [](const auto& each) { return each.first; });
     if (version == versions.end()) co_return malformed();
     const std::size_t first = i * params().bucket_size;
-    work.push_back(
-        offload(background_, [&, ref = version->second, first, bucket = buckets[i]]() -> Status {
-          S3O_ASSIGN(const auto content, bucket_store_->read(ref, depth_of(bucket)));
-          for (std::size_t slot = 0; slot < ref.slots; ++slot)
-            checker.add_new(first + slot, content->slot(slot));
-          return {};
-        }));
+    work.push_back(offload(background_, [&, ref = version->second, first]() -> Status {
+      S3O_ASSIGN(const auto content, bucket_store_->load(ref));
+      for (std::size_t slot = 0; slot < ref.slots; ++slot)
+        checker.add_new(first + slot, content->slot(slot));
+      return {};
+    }));
   }
   auto ended = co_await all(std::move(work));
   for (auto& status : ended) S3O_CO_TRY(status);

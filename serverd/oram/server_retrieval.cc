@@ -88,7 +88,19 @@ AccessLoad Server::load() const {
           retrievals_.empty() ? clock_.now() - last_retrieval_ : Duration::zero()};
 }
 
-Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {
+std::optional<Bytes> Server::summands(const Bytes& workers) const {
+  Bytes all = scheme_->summands();
+  if (workers.empty()) return all;  // a client that does not name them
+  Bytes sorted = workers;
+  std::ranges::sort(sorted);
+  const bool distinct = std::ranges::adjacent_find(sorted) == sorted.end();
+  if (sorted.size() != params().workers() || !distinct || !std::ranges::includes(all, sorted) ||
+      !std::ranges::binary_search(sorted, self_))
+    return std::nullopt;
+  return sorted;
+}
+
+Task<Result<Bytes>> Server::retrieve(SharedRetrieveRequest request, Payload&) {
   const unsigned every = params().evict_every;
   if (request.height > kMaxHeight ||
       request.written < first_write_number(request.tree_version, every) ||
@@ -100,14 +112,16 @@ Task<Result<Bytes>> Server::retrieve(RetrieveRequest request, Payload&) {
   const std::size_t slots =
       PathSlots(params(), request.tree_version, request.written, request.height).count();
   const auto coefficients = scheme_->coefficients(request, slots);
-  if (!coefficients || (request.sum && !scheme_->adds_up())) co_return malformed();
+  auto from = summands(request.workers);
+  if (!coefficients || !from || (request.sum && !scheme_->adds_up())) co_return malformed();
   if (request.sum) forget_sums_before(request.sum->oldest);
   auto found = co_await product(request, *coefficients);
   if (!found || !request.sum) co_return found;
-  co_return co_await add_up(request.epoch, *request.sum, std::move(*found));
+  co_return co_await add_up(request.epoch, *request.sum, std::move(*from), std::move(*found));
 }
 
-Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes product) {
+Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes summands,
+                                   Bytes product) {
   const std::uint8_t weight = scheme_->weight();
   const ByteSpan own = ByteSpan(product).subspan(Rpc::kHeaderSize);
   if (order.aggregator != self_) {
@@ -125,7 +139,7 @@ Task<Result<Bytes>> Server::add_up(std::uint64_t epoch, SumOrder order, Bytes pr
   Bytes sum(product.size());
   const MutableByteSpan out = MutableByteSpan(sum).subspan(Rpc::kHeaderSize);
   gf::multiply_add(weight, own, out);
-  S3O_CO_TRY(co_await add_masked_shares(epoch, order.request_id, scheme_->summands(),
+  S3O_CO_TRY(co_await add_masked_shares(epoch, order.request_id, std::move(summands),
                                         params().workers() - 1, out));
   co_return sum;
 }

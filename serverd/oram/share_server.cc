@@ -138,7 +138,7 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
     case MessageType::open:
       co_return co_await open_session(request);
     case MessageType::retrieve:
-      co_return co_await in_session<RetrieveRequest>(request, &Server::retrieve, accesses_);
+      co_return co_await in_session<SharedRetrieveRequest>(request, &Server::retrieve, accesses_);
     case MessageType::write_root:
       co_return co_await in_session<WriteRootRequest>(request, &Server::write_root, accesses_);
     case MessageType::prepare:

@@ -97,6 +97,9 @@ class BucketStore {
   /// with arbitrary content.
   Result<std::shared_ptr<BucketVersion>> copy(const BucketVersionRef& ref);
 
+  /// The same as read() from the file, whatever the cache has, which does not keep it.
+  Result<std::shared_ptr<BucketVersion>> load(const BucketVersionRef& ref);
+
   /// Whether read() would now find it in the cache.
   bool cached(const BucketVersionRef& ref);
 
@@ -186,8 +189,6 @@ class BucketStore {
   tl::unexpected<Error> damage(std::string what);
   /// Reads from the disk, and tries a second time if that fails.
   Status read(std::uint64_t at, MutableByteSpan out);
-  /// Reads a bucket version from the disk and checks it.
-  Result<std::shared_ptr<BucketVersion>> load(const BucketVersionRef& ref);
 
   const std::unique_ptr<File> file_;
   const std::uint64_t salt_;

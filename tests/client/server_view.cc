@@ -74,7 +74,7 @@ void ServerView::add_question(Party from, MessageType type, ByteSpan body) {
   list(type);
   switch (type) {
     case MessageType::retrieve: {
-      auto request = *decode<RetrieveRequest>(body);
+      auto request = *decode<SharedRetrieveRequest>(body);
       add_query(request);
       request.leaf = 0;
       return list(request);

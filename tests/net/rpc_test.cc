@@ -42,14 +42,15 @@ class RpcTest : public testing::Test {
   using Outcome = std::optional<Result<Payload>>;
 
   /// Begins a call; the outcome is filled in when it ends.
-  std::shared_ptr<Outcome> begin(std::string text, Duration patience = Duration::max()) {
+  std::shared_ptr<Outcome> begin(std::string text, Duration patience = Duration::max(),
+                                 MessageType type = kType) {
     auto outcome = std::make_shared<Outcome>();
-    spawn(
-        context_.get_executor(),
-        [](Rpc& rpc, std::string body, Duration until, std::shared_ptr<Outcome> out) -> Task<void> {
-          auto result = co_await rpc.call(kServer, kType, message_of(body), until);
-          out->emplace(std::move(result));
-        }(*client_, std::move(text), patience, outcome));
+    spawn(context_.get_executor(),
+          [](Rpc& rpc, MessageType asked, std::string body, Duration until,
+             std::shared_ptr<Outcome> out) -> Task<void> {
+            auto result = co_await rpc.call(kServer, asked, message_of(body), until);
+            out->emplace(std::move(result));
+          }(*client_, type, std::move(text), patience, outcome));
     settle();
     return outcome;
   }
@@ -350,6 +351,22 @@ TEST_F(RpcTest, AnAnswerThatNobodyWaitsForMakesNobodyPatient) {
   unasked.resize(1 << 28);
   network_.deliver(kServer, kClient, unasked);
   settle();
+  const auto outcome = begin("second", 5s);
+  const Duration begun = clock_.now();
+  finish(*outcome);
+  EXPECT_EQ((**outcome).error().code, Errc::unreachable);
+  EXPECT_LE(clock_.now() - begun, 6s);
+}
+
+TEST_F(RpcTest, AGiantAnswerToOneQuestionMakesNobodyElsePatient) {
+  const auto giant = begin("first", Duration::max(), MessageType::digests);  // nobody serves
+  begin("another");
+  Bytes answer = sent_by(kClient).front().message;
+  answer[0] = 'A';
+  answer.resize(1 << 28);
+  network_.deliver(kServer, kClient, answer);
+  settle();
+  ASSERT_TRUE(*giant);
   const auto outcome = begin("second", 5s);
   const Duration begun = clock_.now();
   finish(*outcome);

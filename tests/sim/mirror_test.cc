@@ -119,6 +119,168 @@ TEST_P(MirrorTest, ALieInAnEvictionIsCaughtBeforeItIsDecided) {
   go_on();
 }
 
+// Whichever servers work: with one that does not lie in the place of the liar evictions go on, else
+// they stop and say why, and reads go on.
+TEST_P(MirrorTest, AWorkerThatAlwaysLiesStopsEvictionsOrIsPassedBy) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  const auto before = cluster_.engine().status().evictions;
+  const bool always_works = cluster_.params().workers() == cluster_.servers();
+  std::set<Bytes> attempts;
+  cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
+    if (from != kClient || to != 1 || !is_question(message)) return;
+    const auto prepare = decode<PrepareRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+    if (static_cast<MessageType>(message[2]) == MessageType::prepare && prepare)
+      attempts.insert(Bytes(prepare->id.attempt.begin(), prepare->id.attempt.end()));
+  };
+  lie(1, MessageType::subshare, [](Bytes& message) { message[message.size() / 2] ^= 0x40; });
+  Status written;
+  for (std::uint64_t i = 0; written && i < 40; ++i) {
+    written = cluster_.write(0, pattern(0, 30 + i, test::kBlockSize));
+    if (written) newest_[0] = 30 + i;
+    cluster_.settle();
+  }
+  const auto status = cluster_.engine().status();
+  EXPECT_EQ(status.failure, "");
+  if (always_works) {
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().code, Errc::servers_disagree) << written.error().message;
+    ASSERT_TRUE(status.evictions_stopped);
+    EXPECT_EQ(status.evictions_stopped->code, Errc::servers_disagree);
+    EXPECT_EQ(attempts.size(), 3u);
+  } else {
+    ASSERT_OK(written);
+    EXPECT_FALSE(status.evictions_stopped);
+    EXPECT_GT(status.evictions, before);
+  }
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+  cluster_.network.observer = {};
+  tell_the_truth();
+  cluster_.kill_client();
+  go_on();
+}
+
+// One server's copies of some slots are wrong under right checksums: they are found when the check
+// of an eviction fails, and replaced.
+TEST_P(MirrorTest, AWrongCopyIsReplacedAndEvictionsGoOn) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  ASSERT_OK(cluster_.close_client());
+  unsigned at = 0;
+  change_slots(2, [&](Bytes& slot) {
+    if (++at % 5 == 0) slot[at % 2 ? 200 : slot.size() - 40] ^= 1;
+  });
+  ASSERT_OK(cluster_.open_client());
+  const std::uint64_t before = cluster_.engine().status().evictions;
+  for (std::uint64_t i = 0; cluster_.engine().status().evictions < before + 9; ++i) {
+    ASSERT_LT(i, 200u);
+    ASSERT_NO_FATAL_FAILURE(write(kBlocks + i % 2, i));
+    cluster_.settle();
+  }
+  EXPECT_FALSE(cluster_.engine().status().evictions_stopped);
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+}
+
+// The question comes again when the eviction is just being committed, and the tree grows: it is
+// answered as before or refused.
+TEST_P(MirrorTest, ALateQuestionAboutAnEvictionIsOfThatOne) {
+  std::map<Party, Bytes> question;
+  std::map<std::pair<Party, std::uint64_t>, Bytes> answers;
+  std::map<std::uint64_t, std::uint64_t> repeats;  // number: of the question it repeats
+  std::uint64_t next = 0x3000000, late = 0;
+  const auto number_of = [](const Bytes& message) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, message.data() + 8, sizeof number);
+    return number;
+  };
+  cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
+    const auto type = static_cast<MessageType>(message[2]);
+    const auto ask_again = [&](Party server) {
+      Bytes again = question[server];
+      const std::uint64_t number = next++;
+      repeats[number] = number_of(again);
+      std::memcpy(again.data() + 8, &number, sizeof number);
+      cluster_.inject(kClient, server, again);
+    };
+    if (from == kClient && type == MessageType::certify) question[to] = message;
+    if (from == kClient && type == MessageType::commit && question.contains(to)) ask_again(to);
+    if (to != kClient || !is_answer(message) || type != MessageType::certify) return;
+    const Bytes body(message.begin() + Rpc::kHeaderSize, message.end());
+    const auto repeated = repeats.find(number_of(message));
+    if (repeated == repeats.end()) {
+      answers[{from, number_of(message)}] = body;
+      ask_again(from);
+    } else if (message[4] == 0) {
+      ++late;
+      EXPECT_EQ(body, (answers[{from, repeated->second}]));
+    }
+  };
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  cluster_.network.observer = {};
+  EXPECT_GT(cluster_.engine().status().height, 2u);
+  EXPECT_GT(repeats.size(), 10u);
+  EXPECT_GT(late, 0u);
+}
+
+// A server that does not work in a retrieval cannot spoil it.
+TEST_P(MirrorTest, NoSummandOfAServerThatDoesNotWorkIsTaken) {
+  if (cluster_.params().workers() == cluster_.servers()) return;
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  std::set<std::uint64_t> ids;
+  cluster_.network.observer = [&](Party from, Party to, const Bytes& message) {
+    if (from != kClient || !is_question(message) ||
+        static_cast<MessageType>(message[2]) != MessageType::retrieve)
+      return;
+    const auto request = decode<SharedRetrieveRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+    ASSERT_TRUE(request && request->sum);
+    ids.insert(request->sum->request_id);
+    if (request->sum->aggregator != to) return;
+    const Bytes junk(cluster_.params().slot_size(), 0x5a);
+    for (Party other = 1; other <= cluster_.servers(); ++other) {
+      if (std::ranges::count(request->workers, other) > 0) continue;
+      Bytes summand = encode(MaskedShareRequest{request->epoch, request->sum->request_id, junk});
+      summand[0] = static_cast<std::uint8_t>(MessageKind::question);
+      summand[1] = Rpc::kWireVersion;
+      summand[2] = static_cast<std::uint8_t>(MessageType::masked_share);
+      summand[15] = other;
+      std::memcpy(summand.data() + 8, &request->sum->request_id, 7);
+      cluster_.inject(other, to, summand);
+    }
+  };
+  const auto before = cluster_.engine().status().accesses;
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+  cluster_.network.observer = {};
+  EXPECT_EQ(ids.size(), cluster_.engine().status().accesses - before) << "one was asked for again";
+}
+
+// The helper lies when it gives a third server its lost copies, which are compared before they
+// count.
+TEST_P(MirrorTest, ACopyIsComparedWithMoreThanItsSource) {
+  if (cluster_.servers() < 3) return;
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  ASSERT_OK(cluster_.close_client());
+  const Party lost = cluster_.servers();
+  cluster_.stop_server(lost);
+  cluster_.lose(lost);
+  cluster_.start_server(lost);
+  ASSERT_OK(cluster_.reenrol({lost}));
+  ASSERT_OK(cluster_.open_client());
+  lie(1, MessageType::masked_share, [](Bytes& message) { message[message.size() - 30] ^= 1; });
+  const auto healed = cluster_.run(cluster_.engine().scrub({lost}));
+  tell_the_truth();
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->lost, 0u);
+  settle_evictions();
+  const auto first = buckets_of(1);
+  EXPECT_EQ(buckets_of(lost), first);
+  ASSERT_OK(cluster_.close_client());
+  go_on();
+}
+
 // A server that changes its answers spoils a retrieval of a block and one of nothing alike, and
 // the client does the same after both.
 TEST_P(MirrorTest, ASpoiltAnswerShowsNothingOfWhatWasAskedFor) {

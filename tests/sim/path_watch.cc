@@ -21,7 +21,7 @@ void PathWatch::saw(Party from, Party to, const Bytes& message) {
   const std::uint64_t number = number_of(message);
   if (from == kClient && is_question(message)) {
     // All servers that are asked are asked alike.
-    if (type == MessageType::retrieve) retrieved(*decode<RetrieveRequest>(body));
+    if (type == MessageType::retrieve) retrieved(*decode<SharedRetrieveRequest>(body));
     if (type == MessageType::write_root)
       root_writes_[{to, number}] = decode<WriteRootRequest>(body)->write_number;
   }

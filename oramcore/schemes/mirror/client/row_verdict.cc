@@ -1,6 +1,10 @@
 // Judges what the servers report of an eviction's rows.
 #include "oramcore/schemes/mirror/client/row_verdict.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "oramcore/schemes/mirror/protocol/row_check.h"
 
 namespace s3oram::mirror {
@@ -8,27 +12,51 @@ namespace {
 
 constexpr std::size_t kWord = sizeof(gf128::Element);
 
-/// The list of old rows' digests that every server stands by; none if they differ.
-const Bytes* agreed_list(const std::vector<CertifyAnswer>& answers, std::size_t rows) {
-  const Bytes* list = nullptr;
+/// "servers 2 and 3": those whose answer is not that of most; empty if all answer the same.
+template <class Of>
+std::string others(const std::vector<CertifyAnswer>& answers, Of of) {
+  const auto same_as = [&](const CertifyAnswer& one) {
+    return std::ranges::count_if(answers, [&](const auto& each) { return of(each) == of(one); });
+  };
+  const CertifyAnswer& usual = *std::ranges::max_element(answers, {}, same_as);
+  std::vector<std::size_t> servers;
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    if (of(answers[i]) != of(usual)) servers.push_back(i + 1);
+  if (servers.empty()) return {};
+  return fmt::format("{} {}", servers.size() == 1 ? "server" : "servers",
+                     fmt::join(servers, " and "));
+}
+
+/// The list of old rows' digests, which one server has sent, if it is what that server stands by;
+/// none if it is not.
+const Bytes* list_in(const std::vector<CertifyAnswer>& answers, std::size_t rows) {
   for (const CertifyAnswer& each : answers)
-    if (!each.list.empty()) list = &each.list;
-  if (!list || list->size() != rows * kWord) return nullptr;
-  const Digest digest = digest_of(*list);
-  for (const CertifyAnswer& each : answers)
-    if (each.list_digest != digest) return nullptr;
-  return list;
+    if (each.list.size() == rows * kWord && each.list_digest == digest_of(each.list))
+      return &each.list;
+  return nullptr;
 }
 
 }  // namespace
 
 Status judge_rows(const Prescribed& prescribed, const LayerKeys& keys, const Seed& seed,
                   const std::vector<CertifyAnswer>& answers) {
-  for (const CertifyAnswer& each : answers)
-    if (each.sum != answers.front().sum)
-      return fail(Errc::failed, "the servers have stored different rows");
-  const Bytes* const list = agreed_list(answers, prescribed.rows);
-  if (!list) return fail(Errc::failed, "the servers do not agree on the path before the eviction");
+  const auto list_of = [](const CertifyAnswer& each) { return each.list_digest; };
+  const auto sum_of = [](const CertifyAnswer& each) { return each.sum; };
+  const std::string lists = others(answers, list_of), sums = others(answers, sum_of);
+  if (!lists.empty())
+    return fail(Errc::servers_disagree,
+                "{} had another path before an eviction than the others: one of the servers is "
+                "faulty or lies",
+                lists);
+  if (!sums.empty())
+    return fail(Errc::servers_disagree,
+                "{} stored other rows in an eviction than the others: one of the servers is "
+                "faulty or lies, that one or one that sent it the rows",
+                sums);
+  const Bytes* const list = list_in(answers, prescribed.rows);
+  if (!list)
+    return fail(Errc::servers_disagree,
+                "no server lists the path before an eviction as it should: it is faulty or lies");
 
   const RowDigest digest(seed, prescribed.slot_size, prescribed.selection.size());
   std::vector<std::unique_ptr<Mask>> masks;
@@ -45,7 +73,9 @@ Status judge_rows(const Prescribed& prescribed, const LayerKeys& keys, const See
     expected += gf128::multiply(digest.sigma(place), content);
   }
   if (gf128::to_bytes(expected) != answers.front().sum)
-    return fail(Errc::failed, "the rows that the servers made are not those of the plan");
+    return fail(Errc::servers_disagree,
+                "the rows that the servers made in an eviction are not those that they were told "
+                "to make: one of them is faulty or lies");
   return {};
 }
 

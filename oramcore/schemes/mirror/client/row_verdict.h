@@ -18,7 +18,7 @@ struct Prescribed {
 };
 
 /// Whether all servers report the same, and that it is what is prescribed. One of them has sent its
-/// list. Errors: failed.
+/// list. Errors: servers_disagree, with what does not fit; never a reason that depends on the plan.
 Status judge_rows(const Prescribed& prescribed, const LayerKeys& keys, const Seed& seed,
                   const std::vector<CertifyAnswer>& answers);
 
