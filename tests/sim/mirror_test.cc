@@ -182,6 +182,28 @@ TEST_P(MirrorTest, AWrongCopyIsReplacedAndEvictionsGoOn) {
   EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
 }
 
+// One server shows, in each slot, a row that it holds elsewhere: it opens, and is not what belongs
+// there. The other server's is.
+TEST_P(MirrorTest, AnotherBlockInASlotIsNotSettledOn) {
+  if (cluster_.servers() > 2) return;  // more of them outvote it
+  ASSERT_NO_FATAL_FAILURE(fill());
+  settle_evictions();
+  for (const Party liar : {Party{1}, Party{2}}) {
+    ASSERT_OK(cluster_.close_client());
+    Bytes before;
+    change_slots(liar, [&](Bytes& slot) {
+      if (before.empty()) before = slot;
+      std::swap(before, slot);
+    });
+    ASSERT_OK(cluster_.open_client());
+    const auto healed = cluster_.run(cluster_.engine().scrub({}));
+    ASSERT_OK(healed);
+    EXPECT_GT(healed->shares.at(liar), 0u);
+    EXPECT_EQ(healed->lost, 0u);
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+  }
+}
+
 // The question comes again when the eviction is just being committed, and the tree grows: it is
 // answered as before or refused.
 TEST_P(MirrorTest, ALateQuestionAboutAnEvictionIsOfThatOne) {
