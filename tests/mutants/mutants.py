@@ -1,0 +1,169 @@
+"""The mutants: one rule broken in each, and the test that has to fail then (run.py)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    breaks: str  # the rule, as docs/mutants.md shows it
+    file: str
+    old: str     # occurs once in the file
+    new: str
+    program: str
+    tests: str   # a filter of GoogleTest
+
+
+ENGINE = "oramcore/client/"
+LYING = "lying_eviction_test"
+
+MUTANTS = [
+    # ---- what servers see together
+    Mutant(
+        "leaf-kept", "Each access gives its block a fresh leaf",
+        ENGINE + "engine_root.cc",
+        "const Leaf leaf = random_leaf(environment_.random);",
+        "const Leaf leaf = positions_.get(block).kind == Position::Kind::tree\n"
+        "                        ? positions_.get(block).leaf\n"
+        "                        : random_leaf(environment_.random);",
+        "shares_test", "*Shares.LeavesOfLaterAccessesTellNothing/shuffle1"),
+    Mutant(
+        "one-permutation-known", "Role 2 does not know the third permutation",
+        "oramcore/schemes/s3oram/eviction_orders.cc",
+        "      orders.third.reset();\n", "",
+        "shares_test", "*Shares.PermutationsAndQueriesAreUniform/shuffle*"),
+    # ---- lies in answers
+    Mutant(
+        "zeros-not-looked-at", "A retrieval of nothing must bring zeros",
+        ENGINE + "engine_retrieval.cc",
+        "!rule_holds(Rule::zero_answers) || is_zero(answer->slot)", "true",
+        LYING, "*LyingRetrieval.AReadOfNothingFindsAWrongShare/*"),
+    Mutant(
+        "only-blocks-are-looked-up",
+        "What the client does after a wrong answer does not depend on what was wanted",
+        ENGINE + "engine_retrieval.cc",
+        "    else\n      answer = co_await read_raw(block, leaf);",
+        "    else if (is_found_by(leaf, block))\n      answer = co_await read_raw(block, leaf);",
+        LYING, "*LyingRetrieval.AWrongAnswerIsAskedForAgainWhateverIsRead/*"),
+    Mutant(
+        "masked-share-twice", "What goes out under a mask is computed once",
+        "serverd/oram/server_retrieval.cc",
+        "if (!rule_holds(Rule::computed_once)) return {};", "return {};",
+        LYING, "*LyingRetrieval.AMaskedShareIsSentOnce/*"),
+    Mutant(
+        "old-shares-kept", "A slot that is healed gets fresh shares at every server",
+        ENGINE + "engine_heal.cc",
+        "!rule_holds(Rule::fresh_shares))", "true)",
+        LYING, "*LyingRetrieval.HealingGivesEveryServerAFreshShare/*"),
+    Mutant(
+        "header-not-looked-at", "No entry of a mirror's header may change unnoticed",
+        "oramcore/schemes/mirror/protocol/layers.cc",
+        "return rest == 0;", "return rest == 0 || layers < kLayers;",
+        "mirror_test", "LayersTest.NoEntryOfAHeaderMayChange"),
+    Mutant(
+        "anyones-summand", "A sum has the products of the servers that work, and of no other",
+        "serverd/oram/server_retrieval.cc",
+        "if (workers.empty()) return all;", "if (!workers.empty() || workers.empty()) return all;",
+        "mirror_sim_test", "*NoSummandOfAServerThatDoesNotWorkIsTaken/T1L3"),
+    # ---- lies in evictions
+    Mutant(
+        "hops-not-checked", "An eviction is decided once what servers passed on is checked",
+        ENGINE + "engine_eviction.cc",
+        "rule_holds(Rule::hop_check) ? std::move(orders.check) : nullptr",
+        "std::shared_ptr<ReportCheck>()",
+        LYING, "LyingEviction.WhatItPassesOnPoisonsNothing"),
+    Mutant(
+        "last-hop-not-checked", "So is what role 1 passes on behind the secret permutation",
+        "oramcore/protocol/hop_check.cc",
+        "r < kept && rule_holds(Rule::hop_check_of_last)", "r < kept && kept == 0",
+        LYING, "LyingEviction.OneBitOfAnyHop*"),
+    Mutant(
+        "no-audit", "Role 3's report of its shares is compared with the others'",
+        "oramcore/protocol/hop_check.cc",
+        "verdict.audit = first.audit[0] == audited;", "static_cast<void>(audited);",
+        "tree_test", "HopCheck.ThreeRows*"),
+    Mutant(
+        "own-key-known", "No server knows the key by which it is checked",
+        "oramcore/schemes/s3oram/eviction_orders.cc",
+        "if (rule_holds(Rule::hop_keys)) orders.check_2.reset();", "",
+        LYING, "LyingEviction.OrdersWithholdAServersOwnKey"),
+    Mutant(
+        "roles-stay", "The next attempt has other roles",
+        "oramcore/schemes/s3oram/eviction_orders.cc",
+        "static_cast<Party>(1 + tries % params.scheme.servers)", "Party{1}",
+        LYING, "LyingEviction.OneBitOfAnyHop*"),
+    Mutant(
+        "rows-not-checked", "A mirror's eviction is decided once its rows are checked",
+        ENGINE + "engine_eviction.cc",
+        "if (!check || !rule_holds(Rule::row_check)) co_return Status{};", "co_return Status{};",
+        "mirror_sim_test", "*ALieInAnEvictionIsCaught*/T1L2"),
+    Mutant(
+        "path-not-settled", "A wrong share or copy on the path is found and replaced",
+        ENGINE + "engine_eviction.cc",
+        "      S3O_CO_TRY(co_await settle_path());\n", "",
+        "mirror_sim_test", "*AWrongCopyIsReplacedAndEvictionsGoOn/T1L2"),
+    Mutant(
+        "mirror-workers-stay", "The next attempt at a mirror's eviction has other workers",
+        "oramcore/schemes/mirror/client/mirror.cc",
+        "(id.eviction + tries + i) % servers", "(id.eviction + i) % servers",
+        "mirror_sim_test", "*AWorkerThatAlwaysLies*/T1L3"),
+    # ---- what one server says
+    Mutant(
+        "one-decides", "A tree version counts when t + 1 servers have it",
+        ENGINE + "testimony.cc",
+        "  if (ahead.empty()) return agreed;", "  if (ahead.empty()) return reached.front();",
+        "rebuild_test", "*LyingServer.OneServerCannotDecideAnEviction/*"),
+    Mutant(
+        "no-way-back", "A server that is ahead takes its commit back",
+        "serverd/oram/server_eviction.cc",
+        "S3O_CO_ASSIGN(const auto reverted, control_.revert(request.id));",
+        "const bool reverted = false;",
+        "rebuild_test", "*LyingServer.OneServerThatIsRightlyAheadGoesBack/*"),
+    Mutant(
+        "back-over-an-attempt", "A commit is taken back only while nothing has overwritten it",
+        "serverd/oram/store_database.cc",
+        "|| prepared_ || !attempts_.empty()) return false;", "|| prepared_) return false;",
+        "store_test", "ControlTest.NoCommitIsTakenBackOnceAnotherAttemptHasBegun"),
+    Mutant(
+        "one-height", "A tree's height counts when t + 1 servers say it",
+        ENGINE + "testimony.cc",
+        "if (same.size() > threshold) believed = one.height;", "believed = one.height;",
+        "rebuild_test", "*LyingServer.AnotherHeightIsRefused/*"),
+    Mutant(
+        "one-ends-the-session", "A client gives its session up when t + 1 servers say so",
+        ENGINE + "servers.cc",
+        "if (deposing_.size() <= threshold_)", "if (deposing_.size() < threshold_)",
+        "rebuild_test", "*LyingServer.OneServerCannotEndASession/*"),
+    Mutant(
+        "words-of-nobody", "A server's words are shown as its own",
+        "oramcore/net/rpc.cc",
+        'fmt::format("server {} says: {}", from,', 'fmt::format("{1}", from,',
+        "rebuild_test", "*LyingServer.ItsWordsAreShownAsItsOwn/*"),
+    Mutant(
+        "patience-for-all", "An answer to one question stretches no deadline of others",
+        "oramcore/net/rpc.cc",
+        "largest_answer_[{from, found->second->type}]", "largest_answer_[{from, 4}]",
+        "rpc_test", "RpcTest.AGiantAnswerToOneQuestionMakesNobodyElsePatient"),
+    Mutant(
+        "any-block-settles", "A slot is settled on its resident alone",
+        ENGINE + "engine_scrub.cc",
+        "return label.block == resident.block && label.version == resident.version;",
+        "return true;",
+        "mirror_sim_test", "*AnotherBlockInASlotIsNotSettledOn/T1L2"),
+    Mutant(
+        "copies-on-trust", "A copy that a server is given is compared with a third one's",
+        ENGINE + "engine_scrub.cc",
+        "return params_.enough() == 1 && servers_.count() > 2;", "return false;",
+        "mirror_sim_test", "*ACopyIsComparedWithMoreThanItsSource/T1L3"),
+    # ---- sessions and attempts
+    Mutant(
+        "epochs", "Messages of another session are refused",
+        "serverd/oram/share_server.cc",
+        "epoch != control_.session().epoch && rule_holds(Rule::epochs)", "false",
+        "engine_test", "*EngineTest.FencesAnOlderSession*"),
+    Mutant(
+        "attempt-twice", "An attempt is begun once at most",
+        "serverd/oram/server_eviction.cc",
+        "    if (control_.attempted(request.id))\n      co_return fail", "    if (false)\n      co_return fail",
+        "protocol_test", "*/Protocol.AnAttemptIsNeverBegunTwice/*"),
+]

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Breaks one rule of privacy or safety at a time, and shows that a named test fails then.
+
+    run.py                    all mutants, in a copy of the tree, which is built first
+    run.py NAME...            these
+    run.py --here BUILD ...   in this tree, whose build folder is BUILD; changes are taken back
+    run.py --list             the table of docs/mutants.md
+    run.py --check            whether every mutant still applies, and stands in docs/mutants.md
+
+A rule that no test misses is not tested. By hand or in the night: each mutant takes a build.
+"""
+import argparse
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from mutants import MUTANTS
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def table():
+    lines = ["| Mutant | The rule that it breaks | The test that has to fail |", "|---|---|---|"]
+    for each in MUTANTS:
+        lines.append(f"| `{each.name}` | {each.breaks} | `{each.program}`: `{each.tests}` |")
+    return "\n".join(lines) + "\n"
+
+
+def check():
+    wrong = []
+    for each in MUTANTS:
+        count = (ROOT / each.file).read_text().count(each.old)
+        if count != 1:
+            wrong.append(f"{each.name}: its place is {count} times in {each.file}")
+    if table() not in (ROOT / "docs/mutants.md").read_text():
+        wrong.append("docs/mutants.md has another table: put in that of run.py --list")
+    return wrong
+
+
+def copy_and_configure(folder):
+    tree = folder / "tree"
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns("build*", ".git"), symlinks=True)
+    build = folder / "build"
+    subprocess.run(["cmake", "-S", tree, "-B", build, "-G", "Ninja", "-DCMAKE_CXX_FLAGS=-O1"],
+                   check=True, stdout=subprocess.DEVNULL)
+    return tree, build
+
+
+def make(build, program):
+    return subprocess.run(["ninja", "-C", build, program], capture_output=True, text=True)
+
+
+def run(build, mutant):
+    """The outcome of the mutant's tests: passed, failed or none (they did not run)."""
+    try:
+        tests = subprocess.run([build / "tests" / mutant.program, f"--gtest_filter={mutant.tests}"],
+                               capture_output=True, text=True, timeout=300)
+    except subprocess.TimeoutExpired:
+        return "failed"  # what should have ended goes on
+    if "[==========] Running 0 tests" in tests.stdout or "[ RUN" not in tests.stdout:
+        return "none"
+    if tests.returncode == 0 and "[  PASSED  ]" in tests.stdout:
+        return "passed"
+    return "failed"
+
+
+def unfit(build, chosen):
+    """What already fails without a mutant, by mutant: its test says nothing."""
+    built = {each.program: make(build, each.program).returncode == 0 for each in chosen}
+    outcomes = {}
+    for each in chosen:
+        key = (each.program, each.tests)
+        if key not in outcomes:
+            outcomes[key] = run(build, each) if built[each.program] else "does not build"
+    return {each.name: outcomes[each.program, each.tests] for each in chosen
+            if outcomes[each.program, each.tests] != "passed"}
+
+
+def outcome(tree, build, mutant):
+    """Whether the mutant dies, and what is to be said of it."""
+    source = tree / mutant.file
+    content = source.read_text()
+    if content.count(mutant.old) != 1:
+        return False, f"its place is not once in {mutant.file}"
+    source.write_text(content.replace(mutant.old, mutant.new))
+    try:
+        built = make(build, mutant.program)
+        if built.returncode != 0:
+            return False, f"does not build: {built.stdout[-1500:]}"
+        after = run(build, mutant)
+    finally:
+        source.write_text(content)
+    return after == "failed", "dies" if after == "failed" else "survives: no test misses the rule"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--here", metavar="BUILD", type=pathlib.Path)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    if options.list:
+        print(table(), end="")
+        return 0
+    if options.check:
+        wrong = check()
+        print("\n".join(wrong) if wrong else f"{len(MUTANTS)} mutants apply")
+        return 1 if wrong else 0
+    unknown = set(options.names) - {each.name for each in MUTANTS}
+    if unknown:
+        parser.error(f"no such mutant: {', '.join(sorted(unknown))}")
+    chosen = [each for each in MUTANTS if not options.names or each.name in options.names]
+    with tempfile.TemporaryDirectory(prefix="mutants.") as folder:
+        tree, build = (ROOT, options.here) if options.here else copy_and_configure(
+            pathlib.Path(folder))
+        alive = 0
+        broken = unfit(build, chosen)
+        for each in chosen:
+            if each.name in broken:
+                dies, said = False, f"without it the outcome of its test is: {broken[each.name]}"
+            else:
+                dies, said = outcome(tree, build, each)
+            alive += not dies
+            print(f"{each.name}: {said} ({each.program} {each.tests})", flush=True)
+    print(f"{len(chosen) - alive} of {len(chosen)} mutants die")
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
