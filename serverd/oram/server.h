@@ -73,11 +73,6 @@ class Server final : public ShareServer {
   /// Opens `slots`. Succeeds also if shares are missing that must be there: then the server lacks
   /// its shares, and has no bucket store.
   Status open_bucket_versions(Shares shares);
-  /// Returns what `slots` lacks of what control.db lists; empty if it is whole, judged by some of
-  /// its buckets. (Single damaged slots will be healed.)
-  Result<std::string> missing_shares(File& file);
-  Status make_whole(File& file);
-  bool most_are_foreign(const std::vector<BucketVersionRef>& bucket_versions);
 
   // ---- server_store.cc: a store that is not what it should be
 
@@ -91,8 +86,6 @@ class Server final : public ShareServer {
   }
   Task<void> recover();
   Status reopen();
-  /// Describes the store's files as they are now, to see whether they are being changed.
-  std::string store_files() const;
 
   /// Reads the root buffer into memory.
   Status open_root_buffer();
@@ -329,7 +322,7 @@ class Server final : public ShareServer {
   std::optional<Error> ailment_;  // why this server cannot carry on
   bool lacks_shares_ = false;     // the reason is that its shares are gone; they can be repaired
   bool recovering_ = false;
-  std::string seen_files_;     // store_files() at the last check
+  std::string seen_files_;     // describe_store() at the last check
   bool open_ = false;          // a session was opened since this process started
   std::uint16_t opening_ = 0;  // of this session, by the client's count
 

@@ -4,24 +4,13 @@
 // A server whose store is not what it should be is ill: it says why in its log and in every answer.
 // It computes nothing, so that no client counts as damaged, and gives up, what was only mislaid.
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <set>
 
 #include "oramcore/base/human.h"
-#include "oramcore/base/rules.h"
 #include "oramcore/protocol/message_bounds.h"
 #include "serverd/oram/server.h"
+#include "serverd/oram/store_check.h"
 
 namespace s3oram {
-namespace {
-
-constexpr std::size_t kSampled = 64;    // buckets, beside those of the last eviction
-constexpr std::size_t kFewBuckets = 4;  // too few to judge the file by
-
-}  // namespace
-
 Result<Control> open_control(const std::filesystem::path& store, Disk& disk) {
   constexpr auto kAdvice =
       "put the newest copy of the whole store back, or an empty store in its place, and have the "
@@ -65,7 +54,8 @@ Status Server::open_bucket_versions(Shares shares) {
   bucket_store_ =
       std::make_unique<BucketStore>(std::move(file), owner, params().root_buffer_slots(),
                                     params().bucket_size, params().slot_size(), cache_bytes_);
-  S3O_ASSIGN(const auto missing, used ? missing_shares(opened) : std::string());
+  S3O_ASSIGN(const auto missing,
+             used ? missing_slots(control_, *bucket_store_, opened) : std::string());
   if (!missing.empty() && !may_be_lost) {
     bucket_store_ = nullptr;
     lack_shares(missing);
@@ -74,7 +64,7 @@ Status Server::open_bucket_versions(Shares shares) {
   // Shares that are being repaired come one by one: until most are there, another start finds them
   // missing.
   S3O_TRY(control_.note_shares(!missing.empty()));
-  S3O_TRY(make_whole(opened));
+  S3O_TRY(make_slots_whole(params(), *bucket_store_, opened));
   transport_.limit_messages(largest_message(params()));
   sync_ = std::make_unique<GroupSync>(executor_, pool_, *bucket_store_, &metrics_.sync_seconds);
   S3O_TRY(check_file_size());
@@ -91,61 +81,6 @@ Status Server::open_bucket_versions(Shares shares) {
   ailment_.reset();
   lacks_shares_ = false;
   return {};
-}
-
-/// Gives the file its whole size, so that one without its end is noticed, also where nothing can be
-/// reserved.
-Status Server::make_whole(File& file) {
-  const std::uint64_t root_buffer =
-      bucket_store_->end_of(kRootBuffer, params().root_buffer_slots());
-  S3O_ASSIGN(const auto size, file.size());
-  return size < root_buffer ? file.truncate(root_buffer) : Status();
-}
-
-Result<std::string> Server::missing_shares(File& file) {
-  const BucketVersions layout = control_.layout();
-  if (!rule_holds(Rule::checksums)) return std::string();
-  S3O_ASSIGN(const auto size, file.size());
-  // (Where nothing can be reserved, an older version's file may end before the root's last slot.)
-  std::uint64_t end =
-      layout.empty() ? 1 : bucket_store_->end_of(kRootBuffer, params().root_buffer_slots());
-  for (const auto& [bucket, ref] : layout)
-    end = std::max(end, bucket_store_->end_of(ref.bucket_version, ref.slots));
-  if (size < end)
-    return layout.empty() ? std::string("is empty")
-                          : fmt::format("has {}, and the root and {} buckets take {}",
-                                        human_size(size), layout.size(), human_size(end));
-  // The buckets of the last eviction reveal an older copy of the file.
-  std::set<BucketIndex> newest;
-  if (control_.tree_version() > 0)
-    for (const BucketIndex bucket :
-         path_buckets(params(), control_.tree_version() - 1, control_.height())) {
-      newest.insert(bucket);
-      if (bucket < kStashBucket) newest.insert(sibling_of(bucket));
-    }
-  std::vector<BucketVersionRef> last, sample;
-  const std::size_t every = layout.size() / kSampled + 1;
-  for (std::size_t i = 0; i < layout.size(); ++i) {
-    if (newest.contains(layout[i].first)) last.push_back(layout[i].second);
-    if (i % every == 0) sample.push_back(layout[i].second);
-  }
-  if (most_are_foreign(sample)) return std::string("is not the file that control.db describes");
-  if (most_are_foreign(last)) return std::string("is older than control.db: it was set back");
-  return std::string();
-}
-
-/// Whether most of these bucket versions are foreign, judged by their first slots.
-bool Server::most_are_foreign(const std::vector<BucketVersionRef>& bucket_versions) {
-  std::vector<Bytes> others;
-  for (Party server = 1; server <= params().scheme.servers; ++server)
-    if (server != self_) others.push_back(owner_of(control_.volume()->id, server));
-  std::size_t looked_at = 0, foreign = 0;
-  for (const BucketVersionRef& ref : bucket_versions) {
-    if (ref.slots == 0) continue;
-    ++looked_at;
-    foreign += bucket_store_->is_foreign(ref.bucket_version, 0, ref.stamp, others);
-  }
-  return looked_at >= kFewBuckets && 2 * foreign > looked_at;
 }
 
 // ---- ill ---------------------------------------------------------------------------------------
@@ -169,17 +104,6 @@ void Server::fall_ill(const Error& ailment) {
   if (eviction_) eviction_->cancel({Errc::failed, ailment.message});
 }
 
-std::string Server::store_files() const {
-  std::string all;
-  for (const char* name : {"control.db", "control.db-wal", "slots"}) {
-    struct stat found {};
-    if (::stat((directory_ / name).c_str(), &found) != 0) continue;
-    all += fmt::format("{} {} {} {}.{} ", name, found.st_ino, found.st_size, found.st_mtim.tv_sec,
-                       found.st_mtim.tv_nsec);
-  }
-  return all;
-}
-
 void Server::look_after_store() {
   if (recovering_) return;
   if (!ailment_) {
@@ -194,7 +118,7 @@ void Server::look_after_store() {
     return;
   }
   // Not while they are being copied: they would be opened incomplete.
-  const std::string files = store_files();
+  const std::string files = describe_store(directory_);
   if (std::exchange(seen_files_, files) != files) return;
   if (!disk_.exists(directory_ / "control.db")) return;
   recovering_ = true;

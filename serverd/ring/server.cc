@@ -11,6 +11,7 @@
 #include "oramcore/base/rules.h"
 #include "oramcore/protocol/store_size.h"
 #include "serverd/oram/server.h"
+#include "serverd/oram/store_check.h"
 
 namespace s3oram::ring {
 namespace {
@@ -59,23 +60,33 @@ Status Server::start() {
   return {};
 }
 
-/// Errors: wrong_volume (it is another scheme's, or `slots` is gone).
+/// Succeeds also if `slots` is not what control.db describes: then the server is ill, and has no
+/// bucket store. Errors: wrong_volume (it is another scheme's).
 Status Server::open_store() {
   const VolumeDescription& volume = *control_.volume();
   if (!volume.params.is_ring() || volume.server != self_)
     return fail(Errc::wrong_volume, "store {} is not of server {} of a ring volume",
                 directory_.string(), self_);
-  const bool used = control_.tree_version() > 0;
-  if (used && !disk_.exists(directory_ / kSlots))
-    return fail(Errc::wrong_volume,
-                "server {} lacks its buckets: {} is missing; bring the newest file back", self_,
-                (directory_ / kSlots).string());
+  close_store();
+  Status opened = open_files(volume);
+  if (!opened) close_store();
+  return opened;
+}
+
+Status Server::open_files(const VolumeDescription& volume) {
   params_.emplace(volume.params);
+  // Opening would create the file.
+  if (is_used() && !disk_.exists(directory_ / kSlots)) return lack_buckets("is missing");
   S3O_ASSIGN(auto slots, disk_.open(directory_ / kSlots));
   S3O_ASSIGN(auto asked, disk_.open(directory_ / kAsked));
+  File& file = *slots;
   bucket_store_ = std::make_unique<BucketStore>(std::move(slots), owner_of(volume.id, self_),
                                                 params_->log_slots, params_->bucket_size + 1,
                                                 params_->row_size, cache_bytes_);
+  S3O_ASSIGN(const auto missing,
+             is_used() ? missing_slots(control_, *bucket_store_, file) : std::string());
+  if (!missing.empty()) return lack_buckets(missing);
+  S3O_TRY(make_slots_whole(volume.params, *bucket_store_, file));
   rows_ = std::make_unique<VersionRows>(*bucket_store_, params_->bucket_size, params_->row_size);
   asked_ = std::make_unique<AskedFile>(std::move(asked));
   sync_ = std::make_unique<GroupSync>(executor_, pool_, *bucket_store_, &metrics_.sync_seconds);
@@ -84,7 +95,41 @@ Status Server::open_store() {
     spdlog::error("no room is kept for evictions: {}", room.error().message);
   // What an earlier life wrote and has not synced is there, and may be answered for from now on.
   S3O_TRY(bucket_store_->sync());
-  return asked_->sync();
+  S3O_TRY(asked_->sync());
+  ailment_.reset();
+  return {};
+}
+
+/// An earlier attempt may have failed, just after the volume was made.
+Status Server::require_store() {
+  if (!bucket_store_) S3O_TRY(open_store());
+  if (ailment_) return fail(*ailment_);
+  return {};
+}
+
+void Server::close_store() {
+  sync_ = nullptr;
+  asked_ = nullptr;
+  rows_ = nullptr;
+  bucket_store_ = nullptr;
+  logged_.clear();
+  stored_.clear();
+}
+
+Status Server::lack_buckets(std::string_view what) {
+  close_store();
+  fall_ill({Errc::wrong_volume,
+            fmt::format("server {} lacks its buckets: {} {}; there is no other copy: bring the "
+                        "newest file back",
+                        self_, (directory_ / kSlots).string(), what)});
+  return {};
+}
+
+void Server::fall_ill(const Error& ailment) {
+  if (!ailment_ || ailment_->message != ailment.message)
+    spdlog::error("{}; until that is put right, everything is refused", ailment.message);
+  ailment_ = ailment;
+  open_ = false;
 }
 
 Task<Status> Server::stop() {
@@ -101,14 +146,41 @@ void Server::set_cache_bytes(std::size_t bytes) {
 }
 
 void Server::look_after_store() {
-  if (ailment_) return;
-  Status there = control_.still_there();
-  if (there && bucket_store_) there = bucket_store_->still_there();
-  if (there) return;
-  spdlog::error("server {}: {}: everything is refused until it is started again", self_,
-                there.error().message);
-  ailment_ = there.error();
-  open_ = false;
+  if (recovering_) return;
+  if (!ailment_) {
+    Status there = control_.still_there();
+    if (there && bucket_store_) there = bucket_store_->still_there();
+    if (!there)
+      fall_ill({there.error().code, fmt::format("server {}: {}", self_, there.error().message)});
+    seen_files_.clear();
+    return;
+  }
+  // Not while they are being copied: they would be opened incomplete.
+  const std::string files = describe_store(directory_);
+  if (std::exchange(seen_files_, files) != files) return;
+  if (!disk_.exists(directory_ / "control.db")) return;
+  recovering_ = true;
+  spawn(executor_, recover());
+}
+
+Task<void> Server::recover() {
+  while (running_ > 0) co_await idle_.wait();
+  if (Status again = reopen(); !again) fall_ill(again.error());
+  if (!ailment_) spdlog::info("server {}: its store is whole again: it carries on", self_);
+  recovering_ = false;
+}
+
+/// Opens the store as if the program had been restarted.
+Status Server::reopen() {
+  close_store();
+  control_.abandon();
+  S3O_ASSIGN(auto control, open_control(directory_, disk_));
+  if (!control.volume())
+    return fail(Errc::wrong_volume,
+                "server {}: its store holds no volume any more: put the newest copy of it back",
+                self_);
+  control_ = std::move(control);
+  return open_store();
 }
 
 void Server::gauge() {
@@ -133,6 +205,7 @@ Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request
     answer = fail(*ailment_);
   else
     answer = co_await dispatch(type, std::move(request));
+  if (!answer && answer.error().code == Errc::damaged_vault) fall_ill(answer.error());
   metrics_.handled(type, clock_.now() - begun, answer.has_value());
   if (--running_ == 0) idle_.notify_all();
   co_return answer;
@@ -205,6 +278,7 @@ Status Server::check_volume(const VolumeId& volume) const {
 
 Result<Bytes> Server::survey(const SurveyRequest& request) {
   S3O_TRY(check_volume(request.volume));
+  S3O_TRY(require_store());
   S3O_ASSIGN(const Turn asked, asked_->turns());
   return encode(SurveyAnswer{.session = control_.session(),
                              .rewrites = control_.tree_version(),
@@ -243,7 +317,6 @@ Result<Bytes> Server::create(const CreateRequest& request) {
   if (free) {
     S3O_TRY(check_room(request.volume.params));
     S3O_TRY(control_.create(request.volume));
-    logged_.clear();
   }
   if (free || !bucket_store_) S3O_TRY(open_store());
   if (free)
@@ -295,6 +368,7 @@ Task<Result<Bytes>> Server::open_session(Payload payload) {
       request->root.size() > 1)
     co_return malformed();
   S3O_CO_TRY(check_volume(request->volume));
+  S3O_CO_TRY(require_store());
   if (control_.session() != request->next) {
     S3O_CO_TRY(take_session(*request));
     open_ = false;

@@ -43,6 +43,14 @@ class Server final : public ShareServer {
 
   Status start();
   Status open_store();
+  Status open_files(const VolumeDescription& volume);
+  Status require_store();
+  void close_store();
+  Status lack_buckets(std::string_view what);
+  /// Answers every request with this error from now on, until the store is put right.
+  void fall_ill(const Error& ailment);
+  Task<void> recover();
+  Status reopen();
   Task<Result<Bytes>> handle(Party from, MessageType type, Payload request);
   Task<Result<Bytes>> dispatch(MessageType type, Payload request);
 
@@ -147,9 +155,11 @@ class Server final : public ShareServer {
   std::unique_ptr<VersionRows> rows_;
   std::unique_ptr<AskedFile> asked_;
   std::unique_ptr<GroupSync> sync_;
-  std::optional<Error> ailment_;  // why this server cannot carry on
-  bool open_ = false;             // a session was opened in this process's life
-  std::uint16_t opening_ = 0;     // of this session, by the client's count
+  std::optional<Error> ailment_;  // why everything is refused
+  bool recovering_ = false;
+  std::string seen_files_;     // describe_store() at the last check
+  bool open_ = false;          // a session was opened in this process's life
+  std::uint16_t opening_ = 0;  // of this session, by the client's count
   unsigned reserved_height_ = 0;
 
   std::map<std::uint32_t, std::uint64_t> logged_;  // accesses by log slot, as far as known

@@ -27,6 +27,8 @@ write_files() {
   for n in {1..30}; do head -c $((RANDOM % 60000)) /dev/urandom > "$mount/tree/$1.$n" || return 0; done
 }
 
+evicted() { status_says "none due"; }
+
 step "what does not go together is refused"
 expect 2 "ring needs 1 of them" s3oramfs init --local --scheme ring --servers 2 --no-passphrase "$work/no"
 expect 2 "an evictor of its own" \
@@ -111,8 +113,29 @@ mv "$vault/servers/1" "$work/store"
 expect 18 "the only copy" s3oramfs mount "$vault" "$mount"
 expect 12 "the only copy" s3oramfs fsck "$vault"
 mv "$work/store" "$vault/servers/1"
+slots=$vault/servers/1/slots
+mv "$slots" "$work/slots"
+expect 18 "lacks its buckets: $slots is missing" s3oramfs mount "$vault" "$mount"
+cp "$work/slots" "$slots"
 s3oramfs mount "$vault" "$mount"
-intact "the store came back, and something changed"
+intact "the slots came back, and something changed"
+for n in {1..4}; do
+  write_files more
+  sync_files
+done
+written
+wait_until "what was written is evicted" evicted
+mv "$slots" "$work/newest"
+wait_until "status misses the file" status_says "$slots"
+mv "$work/newest" "$slots"
+wait_until "it goes on by itself" s3oramfs status --check "$vault"
+s3oramfs umount "$mount"
+mv "$slots" "$work/newest"
+mv "$work/slots" "$slots"
+expect 18 "lacks its buckets: $slots is " s3oramfs mount "$vault" "$mount"
+mv "$work/newest" "$slots"
+s3oramfs mount "$vault" "$mount"
+intact "mislaid slots have changed something"
 s3oramfs umount "$mount"
 
 step "one server elsewhere"

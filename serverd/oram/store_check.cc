@@ -1,0 +1,94 @@
+// Compares some of the buckets in `slots` with what control.db says of them.
+#include "serverd/oram/store_check.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <set>
+
+#include "oramcore/base/human.h"
+#include "oramcore/base/rules.h"
+
+namespace s3oram {
+namespace {
+
+constexpr std::size_t kSampled = 64;    // buckets, beside those of the last eviction
+constexpr std::size_t kFewBuckets = 4;  // too few to judge the file by
+
+/// Whether most of these bucket versions are foreign, judged by their first slots.
+bool most_are_foreign(const VolumeDescription& volume, BucketStore& store,
+                      const std::vector<BucketVersionRef>& bucket_versions) {
+  std::vector<Bytes> others;
+  for (Party server = 1; server <= volume.params.scheme.servers; ++server)
+    if (server != volume.server) others.push_back(owner_of(volume.id, server));
+  std::size_t looked_at = 0, foreign = 0;
+  for (const BucketVersionRef& ref : bucket_versions) {
+    if (ref.slots == 0) continue;
+    ++looked_at;
+    foreign += store.is_foreign(ref.bucket_version, 0, ref.stamp, others);
+  }
+  return looked_at >= kFewBuckets && 2 * foreign > looked_at;
+}
+
+/// The buckets that were written last: they reveal an older copy of the file. (In a ring early
+/// reshuffles are numbered too, so that some of these were written a little earlier.)
+std::set<BucketIndex> newest_buckets(const Control& control) {
+  std::set<BucketIndex> newest;
+  if (control.tree_version() == 0) return newest;
+  for (const BucketIndex bucket :
+       path_buckets(control.volume()->params, control.tree_version() - 1, control.height())) {
+    newest.insert(bucket);
+    const bool with_sibling = bucket < kStashBucket && !control.volume()->params.is_ring();
+    if (with_sibling) newest.insert(sibling_of(bucket));
+  }
+  return newest;
+}
+
+}  // namespace
+
+Result<std::string> missing_slots(const Control& control, BucketStore& store, File& file) {
+  const BucketVersions layout = control.layout();
+  if (!rule_holds(Rule::checksums)) return std::string();
+  S3O_ASSIGN(const auto size, file.size());
+  // (Where nothing can be reserved, an older version's file may end before the root's last slot.)
+  const VolumeDescription& volume = *control.volume();
+  std::uint64_t end = layout.empty() ? 1 : store.end_of(kRootBuffer, volume.params.newest_slots());
+  for (const auto& [bucket, ref] : layout)
+    end = std::max(end, store.end_of(ref.bucket_version, ref.slots));
+  if (size < end)
+    return layout.empty() ? std::string("is empty")
+                          : fmt::format("has {}, and the root and {} buckets take {}",
+                                        human_size(size), layout.size(), human_size(end));
+  const std::set<BucketIndex> newest = newest_buckets(control);
+  std::vector<BucketVersionRef> last, sample;
+  const std::size_t every = layout.size() / kSampled + 1;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    if (newest.contains(layout[i].first)) last.push_back(layout[i].second);
+    if (i % every == 0) sample.push_back(layout[i].second);
+  }
+  if (most_are_foreign(volume, store, sample))
+    return std::string("is not the file that control.db describes");
+  if (most_are_foreign(volume, store, last))
+    return std::string("is older than control.db: it was set back");
+  return std::string();
+}
+
+Status make_slots_whole(const VolumeParams& params, BucketStore& store, File& file) {
+  const std::uint64_t newest = store.end_of(kRootBuffer, params.newest_slots());
+  S3O_ASSIGN(const auto size, file.size());
+  return size < newest ? file.truncate(newest) : Status();
+}
+
+std::string describe_store(const std::filesystem::path& store) {
+  std::string all;
+  for (const char* name : {"control.db", "control.db-wal", "slots"}) {
+    struct stat found {};
+    if (::stat((store / name).c_str(), &found) != 0) continue;
+    all += fmt::format("{} {} {} {}.{} ", name, found.st_ino, found.st_size, found.st_mtim.tv_sec,
+                       found.st_mtim.tv_nsec);
+  }
+  return all;
+}
+
+}  // namespace s3oram
