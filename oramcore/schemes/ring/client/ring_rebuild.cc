@@ -22,6 +22,7 @@ RingRebuild::RingRebuild(const ClientEnvironment& environment, const VolumeId& v
 
 Task<Result<RingRebuild::Rebuilt>> RingRebuild::run(
     Duration patience, std::function<void(std::uint64_t looked_at, std::uint64_t of)> progress) {
+  servers_.do_not_wait_for_stores();
   S3O_CO_ASSIGN(SurveyAnswer stands, co_await survey(patience));
   S3O_CO_TRY(co_await open_session(stands, patience));
   turns_ = stands.asked;
