@@ -244,7 +244,7 @@ void Cluster::begin_rebuild_client(std::function<void(Result<Rebuilt>)> done, Re
   life->opening = true;
   const auto run_it = [](Cluster& cluster, std::shared_ptr<Life> begun, bool stored,
                          std::function<void(Result<Rebuilt>)> then) -> Task<void> {
-    Result<Rebuilt> rebuilt;
+    Result<Rebuilt> rebuilt = fail(Errc::failed, "the rebuild did not run");
     Status free;
     if (stored) free = ClientState::check_free(cluster.database(), *begun->disk);
     if (free)
