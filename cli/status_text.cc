@@ -134,12 +134,23 @@ std::string server_text(const ordered_json& server, bool mounted) {
     out += flag(server, "answering") ? "  answers"
                                      : fmt::format("  NOT ANSWERING for {}",
                                                    human_duration(real(server, "silent_seconds")));
+    if (const std::string place = text(server, "place"); !place.empty() && place != "in step")
+      out += ", " + place;
     out += fmt::format(", {} sent, {} received", size(server, "bytes_sent"),
                        size(server, "bytes_received"));
   }
   if (const auto restarts = number(server, "restarts"); restarts > 0)
     out += fmt::format(", ended by itself {}", plural(restarts, "time"));
   return out + "\n";
+}
+
+std::vector<std::string> health_texts(const ordered_json& status, const char* name) {
+  std::vector<std::string> found;
+  const ordered_json& told = member(member(status, "health"), name);
+  if (!told.is_array()) return found;
+  for (const ordered_json& each : told)
+    if (each.is_string()) found.push_back(each.get<std::string>());
+  return found;
 }
 
 /// Between servers, both directions; of those that tell.
@@ -162,12 +173,11 @@ std::string links_text(const ordered_json& servers) {
 }  // namespace
 
 std::vector<std::string> status_problems(const ordered_json& status) {
-  std::vector<std::string> found;
-  const ordered_json& told = member(member(status, "health"), "problems");
-  if (!told.is_array()) return found;
-  for (const ordered_json& problem : told)
-    if (problem.is_string()) found.push_back(problem.get<std::string>());
-  return found;
+  return health_texts(status, "problems");
+}
+
+std::vector<std::string> status_warnings(const ordered_json& status) {
+  return health_texts(status, "warnings");
 }
 
 bool status_has_problem(const ordered_json& status, std::string_view kind) {
@@ -179,10 +189,11 @@ bool status_has_problem(const ordered_json& status, std::string_view kind) {
 std::string health_text(const ordered_json& status) {
   if (!flag(status, "mounted"))
     return flag(status, "ready") ? "not mounted\n" : "unfinished: run the same init again\n";
-  const auto problems = status_problems(status);
-  if (problems.empty()) return "healthy\n";
+  const auto problems = status_problems(status), warnings = status_warnings(status);
+  if (problems.empty() && warnings.empty()) return "healthy\n";
   std::string out;
   for (const std::string& problem : problems) out += problem + "\n";
+  for (const std::string& warning : warnings) out += "warning: " + warning + "\n";
   return out;
 }
 

@@ -10,6 +10,9 @@ namespace s3oram {
 /// What is wrong, the gravest first; none if it is healthy, or not mounted.
 std::vector<std::string> status_problems(const nlohmann::ordered_json& status);
 
+/// What the volume goes on in spite of, such as a server of a mirror that is away.
+std::vector<std::string> status_warnings(const nlohmann::ordered_json& status);
+
 /// Whether one of the problems is of this kind (kProblemKinds in fused/daemon/health.h).
 bool status_has_problem(const nlohmann::ordered_json& status, std::string_view kind);
 

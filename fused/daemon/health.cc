@@ -1,6 +1,8 @@
 // The rules by which a mount's state becomes problems (health.h).
 #include "fused/daemon/health.h"
 
+#include <algorithm>
+
 #include "oramcore/base/human.h"
 
 namespace s3oram {
@@ -16,7 +18,8 @@ constexpr auto kVolume = "volume", kDisagree = "servers_disagree", kServerSilent
                kDatabase = "vault_db", kNoRoom = "no_room", kFailing = "writes_failing",
                kUnreadable = "unreadable", kLost = "scrub_lost", kBackup = "backup",
                kDamaged = "vault_db_damaged", kLostBlocks = "blocks_lost",
-               kEvictionLag = "eviction_lag", kWriteLag = "write_lag";
+               kEvictionLag = "eviction_lag", kWriteLag = "write_lag", kServerAway = "server_away",
+               kServerCatchesUp = "server_catches_up";
 
 const char* kind_of(Errc code) {
   switch (code) {
@@ -35,6 +38,7 @@ using Problems = std::vector<Problem>;
 void add(Problems& to, const char* kind, std::string text, std::string cause, Party server = 0) {
   to.push_back({kind, server, std::move(text), std::move(cause)});
 }
+using Place = VolumeStatus::Server::Place;
 void add(Problems& to, const char* kind, const std::string& text, Party server = 0) {
   add(to, kind, text, text, server);
 }
@@ -43,7 +47,7 @@ void add_silent(Problems& to, const VolumeStatus& volume) {
   Party number = 0;
   for (const auto& server : volume.servers) {
     ++number;
-    if (server.answering) continue;
+    if (server.answering || server.place != Place::in_step) continue;
     const std::string why = server.trouble.empty() ? "" : fmt::format(" (it {})", server.trouble);
     add(to, kServerSilent,
         fmt::format("{} does not answer for {}{}: reading and writing wait", server.address,
@@ -56,7 +60,7 @@ void add_troubled(Problems& to, const VolumeStatus& volume) {
   Party number = 0;
   for (const auto& server : volume.servers) {
     ++number;
-    if (server.answering && !server.trouble.empty())
+    if (server.answering && server.place == Place::in_step && !server.trouble.empty())
       add(to, kind_of(server.trouble_code),
           fmt::format("{} has trouble, and is asked again: {}", server.address, server.trouble),
           number);
@@ -69,12 +73,35 @@ void add_stalled(Problems& to, const VolumeStatus& volume) {
   Party number = 0;
   for (const auto& server : volume.servers) {
     ++number;
-    if (server.answering && !server.stalled_at.empty())
+    if (server.answering && server.place == Place::in_step && !server.stalled_at.empty())
       add(to, kServerStalled,
           fmt::format("{} answers, but has not done {} for {}: its disk, or its line to another "
                       "server, hangs",
                       server.address, server.stalled_at, human_duration(server.stalled_seconds)),
           fmt::format("{} does not get done with {}", server.address, server.stalled_at), number);
+  }
+}
+
+/// Of a mirror.
+void add_left_out(Problems& to, const VolumeStatus& volume) {
+  const auto in_step =
+      std::ranges::count(volume.servers, Place::in_step, &VolumeStatus::Server::place);
+  const std::string rest = fmt::format("{} of {} servers hold all data, and everything goes on",
+                                       in_step, volume.servers.size());
+  Party number = 0;
+  for (const auto& server : volume.servers) {
+    ++number;
+    if (server.place == Place::in_step) continue;
+    const std::string why = server.trouble.empty() ? "" : fmt::format(" ({})", server.trouble);
+    const bool away = server.place == Place::away;
+    add(to, away ? kServerAway : kServerCatchesUp,
+        away ? fmt::format("{} is away{}: {}", server.address, why, rest)
+             : fmt::format("{} catches up, with {} slots copied: {}", server.address,
+                           server.copied_slots, rest),
+        away ? fmt::format("{} is away{}", server.address, why)
+             : fmt::format("{} catches up", server.address),
+        number);
+    to.back().warning = true;
   }
 }
 
@@ -148,9 +175,10 @@ void add_lost(Problems& to, const VolumeStatus& volume) {
 }  // namespace
 
 const std::vector<const char*> kProblemKinds = {
-    kVolume,        kDisagree, kServerSilent, kServerFull,  kServerStore, kServerFailing,
-    kServerStalled, kDatabase, kNoRoom,       kFailing,     kUnreadable,  kLost,
-    kBackup,        kDamaged,  kLostBlocks,   kEvictionLag, kWriteLag};
+    kVolume,        kDisagree,      kServerSilent, kServerFull,     kServerStore,
+    kServerFailing, kServerStalled, kDatabase,     kNoRoom,         kFailing,
+    kUnreadable,    kLost,          kBackup,       kDamaged,        kLostBlocks,
+    kEvictionLag,   kWriteLag,      kServerAway,   kServerCatchesUp};
 
 double seconds(std::chrono::milliseconds duration) {
   return std::chrono::duration<double>(duration).count();
@@ -191,13 +219,22 @@ std::vector<Problem> find_problems(const MountState& state) {
         fmt::format("writing lags: what is {} old is not yet durable",
                     human_duration(seconds(files.lag))),
         "writing lags");
+  add_left_out(found, volume);
   return found;
 }
 
-std::vector<std::string> problems(const MountState& state) {
+namespace {
+
+std::vector<std::string> texts_of(const MountState& state, bool warnings) {
   std::vector<std::string> texts;
-  for (Problem& problem : find_problems(state)) texts.push_back(std::move(problem.text));
+  for (Problem& problem : find_problems(state))
+    if (problem.warning == warnings) texts.push_back(std::move(problem.text));
   return texts;
 }
+
+}  // namespace
+
+std::vector<std::string> problems(const MountState& state) { return texts_of(state, false); }
+std::vector<std::string> warnings(const MountState& state) { return texts_of(state, true); }
 
 }  // namespace s3oram

@@ -29,16 +29,20 @@ struct Problem {
   std::string text;        // for people
   /// The text without figures that change all the time, so that the log has each problem once.
   std::string cause;
+  /// Reading and writing go on, and become durable, all the same.
+  bool warning = false;
 };
 
 /// All kinds of problems.
 extern const std::vector<const char*> kProblemKinds;
 
-/// Returns the problems, the gravest first; none if the vault is healthy. A vault is healthy if a
+/// Returns the problems, the gravest first, and then the warnings; no problems if the vault is
+/// healthy. A vault is healthy if a
 /// write that begins now will become durable and a read will get its data. Conditions that pass
 /// within seconds, such as an eviction under way, are no problems.
 std::vector<Problem> find_problems(const MountState& state);
-/// Returns the texts of the problems.
+/// Returns the texts of the problems, and of the warnings.
 std::vector<std::string> problems(const MountState& state);
+std::vector<std::string> warnings(const MountState& state);
 
 }  // namespace s3oram

@@ -299,7 +299,10 @@ MountState state_of(const Watched& watched) {
 
 std::vector<Problem> look_at_health(const Watched& watched) {
   static_cast<void>(watched.volume.server_traffic());  // a server shows as silent only if asked
-  return find_problems(state_of(watched));
+  auto problems = find_problems(state_of(watched));
+  std::erase_if(problems,
+                [](const Problem& problem) { return problem.warning; });  // logged elsewhere
+  return problems;
 }
 
 std::string metrics_page(const Watched& watched) {

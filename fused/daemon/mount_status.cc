@@ -15,6 +15,11 @@ constexpr std::int64_t kSecond = 1'000'000'000;  // ns
 
 double in_tenths(double value) { return std::round(value * 10) / 10; }
 
+const char* name_of(VolumeStatus::Server::Place place) {
+  using Place = VolumeStatus::Server::Place;
+  return place == Place::in_step ? "in step" : place == Place::away ? "away" : "catching up";
+}
+
 json server_json(const VolumeStatus::Server& server, const std::vector<LinkTraffic>& traffic) {
   json links = json::array();
   for (const LinkTraffic& link : traffic)
@@ -25,6 +30,9 @@ json server_json(const VolumeStatus::Server& server, const std::vector<LinkTraff
           {"answering", server.answering},
           {"silent_seconds", in_tenths(server.silent_seconds)},
           {"trouble", server.trouble},
+          {"place", name_of(server.place)},
+          {"missing_buckets", server.missing_buckets},
+          {"copied_slots", server.copied_slots},
           {"restarts", server.restarts},
           {"bytes_sent", server.bytes_sent},
           {"bytes_received", server.bytes_received},
@@ -78,7 +86,11 @@ json status_json(const MountIdentity& mount, const MountState& state,
           {"mountpoint", mount.mountpoint},
           {"pid", ::getpid()},
           {"since", mount.since},
-          {"health", {{"healthy", found.empty()}, {"problems", found}, {"causes", kinds}}},
+          {"health",
+           {{"healthy", found.empty()},
+            {"problems", found},
+            {"warnings", warnings(state)},
+            {"causes", kinds}}},
           {"volume",
            {{"blocks", volume.blocks},
             {"capacity", volume.capacity},
@@ -208,6 +220,10 @@ void gauge(const MountIdentity& mount, const MountState& state,
         .set(server.answering);
     metrics.gauge("s3oramfs_server_silent_seconds", "For how long it does not answer.", label)
         .set(server.silent_seconds);
+    metrics
+        .gauge("s3oramfs_server_in_step",
+               "1 if the server holds all data; 0 if it is away, or catches up.", label)
+        .set(server.place == VolumeStatus::Server::Place::in_step);
     metrics
         .counter("s3oramfs_server_restarts_total",
                  "How often a local vault's server ended by itself and was started again.", label)

@@ -28,12 +28,21 @@ Task<Status> Capacity::reserve_at(Party server, unsigned height) {
   }
 }
 
+Bytes Capacity::takers() const {
+  Bytes all = tree_.takers();
+  for (Party server = 1; all.size() < servers_.count() && tree_.takers().empty(); ++server)
+    all.push_back(server);
+  return all;
+}
+
 Task<bool> Capacity::reserve(unsigned height) {
+  const Bytes asked = takers();
   auto answers =
-      co_await for_all(servers_.count(), [&](Party server) { return reserve_at(server, height); });
+      co_await for_each_of(asked, [&](Party server) { return reserve_at(server, height); });
   const bool known = std::exchange(growth_refused_, false);
-  for (auto& answer : answers) {
-    if (answer || !rule_holds(Rule::reserve_space)) continue;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const auto& answer = answers[i];
+    if (answer || servers_.is_left_out(asked[i]) || !rule_holds(Rule::reserve_space)) continue;
     const Errc code = answer.error().code;
     if (code == Errc::fenced || code == Errc::bad_request) tree_.die(answer.error());
     if (!tree_.is_dead() && !known)
@@ -84,8 +93,8 @@ void Capacity::keep_known() {
 }
 
 Task<void> Capacity::ask_highest() {
-  auto answers = co_await for_all(
-      servers_.count(), [this](Party server) { return servers_.room(server, kAnswersWithin); });
+  auto answers = co_await for_each_of(
+      takers(), [this](Party server) { return servers_.room(server, kAnswersWithin); });
   highest_ = kMaxHeight;
   for (const auto& answer : answers)
     if (answer) highest_ = std::min<unsigned>(highest_, answer->height);

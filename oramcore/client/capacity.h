@@ -21,6 +21,8 @@ class GrowingTree {
   virtual Task<Status> take_ballast() = 0;   // if it can
   virtual bool is_dead() const = 0;
   virtual void die(Error reason) = 0;
+  /// The servers that take part in evictions; empty: all.
+  virtual Bytes takers() const { return {}; }
   /// Runs a coroutine that the engine waits for when it closes.
   virtual void start_for_room(Task<void> task) = 0;
 
@@ -36,7 +38,8 @@ class Capacity {
 
   /// Returns whether `coming` accesses, before the next decision, could overfill the tree.
   bool wants_to_grow(std::uint64_t coming) const;
-  /// Has all servers reserve room for a tree of this height. Returns whether they did.
+  /// Has all servers that take part reserve room for a tree of this height. Returns whether they
+  /// did.
   Task<bool> reserve(unsigned height);
   /// Has one server reserve it. Errors: of the server.
   Task<Status> reserve_at(Party server, unsigned height);
@@ -58,6 +61,7 @@ class Capacity {
   Room room(std::uint64_t discarding) const;
 
  private:
+  Bytes takers() const;
   Task<void> ask_now();
   Task<void> ask_highest();
 

@@ -18,7 +18,8 @@ constexpr auto kCreateMissing =
     " block INTEGER NOT NULL, leaf INTEGER NOT NULL, access INTEGER NOT NULL);"
     "CREATE TABLE IF NOT EXISTS unreadable (block INTEGER PRIMARY KEY);"
     "CREATE TABLE IF NOT EXISTS maintained (one INTEGER PRIMARY KEY CHECK (one = 1),"
-    " block INTEGER NOT NULL);";
+    " block INTEGER NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS left_out (server INTEGER PRIMARY KEY);";
 
 std::int64_t as_sql(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
@@ -37,6 +38,7 @@ void StateChanges::merge_older(StateChanges older) {
   access_records.merge(older.access_records);
   unreadable.merge(older.unreadable);
   if (!maintained) maintained = older.maintained;
+  if (!left_out) left_out = older.left_out;
 }
 
 Status ClientState::require_empty() {
@@ -219,12 +221,20 @@ Status ClientState::put(const TreeState& tree, const StateChanges& changes) {
   for (const auto& [block, is_so] : changes.unreadable)
     S3O_TRY((is_so ? put_unreadable_ : erase_unreadable_).bind(0, as_sql(block)).run());
   if (changes.maintained) S3O_TRY(put_maintained_.bind(0, as_sql(*changes.maintained)).run());
+  if (changes.left_out) S3O_TRY(put_left_out(*changes.left_out));
   return put_tree_.bind(0, as_sql(tree.tree_version))
       .bind(1, tree.height)
       .bind(2, as_sql(tree.written))
       .bind(3, as_sql(tree.last_decided.eviction))
       .bind(4, ByteSpan(tree.last_decided.attempt))
       .run();
+}
+
+Status ClientState::put_left_out(const std::set<Party>& servers) {
+  S3O_TRY(database_.execute("DELETE FROM left_out"));
+  S3O_ASSIGN(auto row, database_.prepare("INSERT INTO left_out VALUES (?)"));
+  for (const Party server : servers) S3O_TRY(row.bind(0, server).run());
+  return {};
 }
 
 Status ClientState::commit(const TreeState& tree, const StateChanges& changes,

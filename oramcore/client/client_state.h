@@ -58,6 +58,7 @@ struct StateChanges {
   std::map<std::uint16_t, AccessRecord> access_records;  // by root slot
   std::map<BlockId, bool> unreadable;                    // whether it is
   std::optional<BlockId> maintained;                     // Loaded::maintained
+  std::optional<std::set<Party>> left_out;               // Loaded::left_out
 
   /// The number of blocks that have another place, or lie in buckets that have changed.
   std::size_t places() const;
@@ -96,7 +97,8 @@ class ClientState {
     std::set<BlockId> unreadable;              // last read failed; some may have no position left
     std::vector<AccessRecord> access_records;  // from first_write_number() on, in order
     std::vector<Session> sessions;             // ascending by epoch
-    BlockId maintained = 0;  // the blocks before it were read and written back last (maintenance)
+    BlockId maintained = 0;    // the blocks before it were read and written back last (maintenance)
+    std::set<Party> left_out;  // servers of a mirror that lack something (in_step.h)
     // By root slot, in any tree version: the access that wrote it last; 0 if that may be under way,
     // empty if there was none.
     std::vector<std::optional<std::uint64_t>> root;
@@ -138,6 +140,7 @@ class ClientState {
   Status put_bucket(BucketIndex bucket, const BucketRow& row);
   Status put_buckets(const PositionMap& positions);
   Status put(const TreeState& tree, const StateChanges& changes);
+  Status put_left_out(const std::set<Party>& servers);
   Status put_all(const Loaded& content, unsigned evict_every);
 
   Database database_;

@@ -29,6 +29,9 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
       blank_(scheme_->seal({}, Bytes(params.block_size))),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
                volume, params.scheme.servers, params.scheme.threshold),
+      in_step_(params),
+      attendance_(environment.clock, servers_, in_step_, attendance_owner()),
+      catch_up_(params, servers_, in_step_, catch_up_owner()),
       root_(params.root_buffer_slots()),
       access_records_(params.root_buffer_slots()),
       metrics_(environment.metrics),
@@ -45,7 +48,9 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
       co_await offload(environment_.database, [&] { return state_.load(params_, &findings); });
   if (!loaded) co_return fail(loaded.error());
   log_findings(findings);
-  S3O_CO_TRY(co_await compare_with_servers(*loaded, patience));
+  in_step_.load(loaded->left_out);
+  S3O_CO_ASSIGN(const auto answering, co_await find_servers(patience));
+  S3O_CO_TRY(co_await compare_with_servers(*loaded, answering, patience));
   tree_ = durable_ = loaded->tree;
   positions_ = std::move(loaded->positions);
   stash_ = std::move(loaded->stash);
@@ -67,46 +72,116 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   const WriteNumber first = first_write_number(tree_.tree_version, params_.evict_every);
   for (const AccessRecord& access_record : loaded->access_records)
     access_records_[root_slot(access_record.write_number, params_.evict_every)] = access_record;
-  // vault.db decides (Rule::decide_first): what it does not hold is not decided.
-  Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
-    return bring_along(servers_, server, answer, durable_, attempt_, session_.epoch, limit);
-  };
-  auto present = [this](OpenRequest& request) {
-    request.tree_version = durable_.tree_version;
-    request.root.clear();
-    for (WriteNumber write_number = first_write_number(durable_.tree_version, params_.evict_every);
-         write_number < tree_.written; ++write_number)
-      request.root.push_back(access_records_[root_slot(write_number, params_.evict_every)].access);
-  };
-  S3O_CO_TRY(co_await servers_.open(std::move(loaded->sessions), session_, std::move(present),
-                                    std::move(reconcile), patience));
-  S3O_CO_TRY(co_await offload(environment_.database,
-                              [this] { return state_.forget_sessions_before(session_.epoch); }));
+  S3O_CO_TRY(co_await open_sessions(std::move(loaded->sessions), answering, patience));
 
   const std::size_t ended = std::min(loaded->access_records.size(), tree_.written - first);
   loaded->access_records.erase(loaded->access_records.begin(),
                                loaded->access_records.begin() + static_cast<std::ptrdiff_t>(ended));
+  attendance_.begin();
   S3O_CO_TRY(co_await finish_accesses(std::move(loaded->access_records)));
   capacity_.keep_known();
   capacity_.count();
   co_return Status{};
 }
 
+/// The servers to open the volume with. Errors: unreachable.
+Task<Result<std::set<Party>>> Engine::find_servers(Duration patience) {
+  std::set<Party> answering;
+  for (Party server = 1; server <= servers_.count(); ++server) answering.insert(server);
+  if (!in_step_.may_shrink()) co_return answering;
+  const auto enough = [this](const std::set<Party>& some) { return in_step_.may_open(some); };
+  answering = co_await servers_.roll_call(enough, patience);
+  if (enough(answering)) co_return answering;
+  std::string away;
+  for (Party server = 1; server <= servers_.count(); ++server)
+    if (!answering.contains(server))
+      away += fmt::format("{}server {}", away.empty() ? "" : " and ", server);
+  co_return fail(Errc::unreachable,
+                 "no answer from {}: to open this volume, {} of {} servers are needed, and among "
+                 "them {} that have all data",
+                 away, in_step_.least(), servers_.count(), in_step_.needed());
+}
+
 /// Refuses an old copy of the vault before the new epoch would shut out the newest one. Also asks
-/// the servers what a damaged access record no longer says: whose write is in its root slot.
-Task<Status> Engine::compare_with_servers(ClientState::Loaded& loaded, Duration patience) {
-  auto stand = co_await servers_.survey(patience);
-  if (!stand && stand.error().code == Errc::unsupported) co_return Status{};  // older servers
-  if (!stand) co_return fail(stand.error());
-  S3O_CO_TRY(check_testimony(*stand, loaded, params_));
-  std::erase_if(*stand, [&](const SurveyAnswer& each) {
+/// the servers what a damaged access record no longer says: whose write is in its root slot. One
+/// that is away, or was left out, says nothing that this vault does not.
+Task<Status> Engine::compare_with_servers(ClientState::Loaded& loaded, std::set<Party> answering,
+                                          Duration patience) {
+  const Bytes asked(answering.begin(), answering.end());
+  auto answers = co_await for_each_of(
+      asked, [&](Party server) { return servers_.survey_one(server, patience); });
+  std::size_t answered = 0;
+  std::vector<SurveyAnswer> stand;
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    Result<SurveyAnswer> answer = fail(Errc::unreachable, "server {} is away", server);
+    if (answering.contains(server)) answer = std::move(answers[answered++]);
+    if (!answer && answer.error().code == Errc::unsupported) co_return Status{};  // older servers
+    const bool may_lack = in_step_.may_shrink() && (!in_step_.holds(server) || !answer);
+    if (!answer && !may_lack) co_return fail(answer.error());
+    if (answer && !(may_lack && answer->tree_version <= loaded.tree.tree_version))
+      stand.push_back(std::move(*answer));
+    else
+      stand.push_back({.session = loaded.sessions.back(),
+                       .tree_version = loaded.tree.tree_version,
+                       .height = static_cast<std::uint8_t>(loaded.tree.height),
+                       .prepared = {},
+                       .root = {}});
+  }
+  S3O_CO_TRY(check_testimony(stand, loaded, params_));
+  std::erase_if(stand, [&](const SurveyAnswer& each) {
     return std::ranges::find(loaded.sessions, each.session) == loaded.sessions.end();
   });
   for (AccessRecord& access_record : loaded.access_records)
     if (access_record.access == 0 && access_record.write_number < loaded.tree.written)
       access_record.access =
-          agreed_stamp(*stand, root_slot(access_record.write_number, params_.evict_every),
+          agreed_stamp(stand, root_slot(access_record.write_number, params_.evict_every),
                        params_.scheme.threshold);
+  co_return Status{};
+}
+
+/// Servers::Reconcile
+Task<Status> Engine::bring_to_version(Party server, OpenAnswer stands, Duration patience) {
+  const Standing standing = in_step_.of(server);
+  if (standing == Standing::away) co_return Status{};  // it rejoins
+  if (standing == Standing::following) {               // what it was told of the root is lost
+    attendance_.drop(server);
+    co_return fail(Errc::unreachable, "server {} was restarted meanwhile", server);
+  }
+  co_return co_await bring_along(servers_, server, std::move(stands), durable_, attempt_,
+                                 session_.epoch, patience);
+}
+
+/// At the servers that answer. Those that fail, and may, are left out.
+Task<Status> Engine::open_sessions(std::vector<Session> known, const std::set<Party>& answering,
+                                   Duration patience) {
+  // vault.db decides (Rule::decide_first): what it does not hold is not decided.
+  Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
+    return bring_to_version(server, std::move(answer), limit);
+  };
+  auto present = [this](OpenRequest& request) {
+    request.tree_version = durable_.tree_version;
+    request.root = acknowledged_root();
+  };
+  std::set<Party> without;
+  for (Party server = 1; server <= servers_.count(); ++server)
+    if (!answering.contains(server)) without.insert(server);
+  const auto opened =
+      co_await servers_.open_each(std::move(known), session_, std::move(present),
+                                  std::move(reconcile), patience, std::move(without));
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    const auto& status = opened[server - 1u];
+    if (!in_step_.holds(server)) servers_.leave_out(server);
+    if ((status && *status) || !in_step_.holds(server)) continue;
+    const Error why = status ? status->error() : Error{Errc::unreachable, "it does not answer"};
+    bool is_away = why.code == Errc::unreachable || why.code == Errc::failed ||
+                   why.code == Errc::disk_full || why.code == Errc::damaged_vault;
+    if (!is_away) is_away = co_await servers_.holds_nothing(server, kStatusPatience);
+    if (!is_away || !in_step_.may_leave(server)) co_return fail(why);
+    S3O_CO_TRY(co_await attendance_.leave_out(server, why.message));
+  }
+  if (servers_.all_have_session())
+    S3O_CO_TRY(co_await offload(environment_.database,
+                                [this] { return state_.forget_sessions_before(session_.epoch); }));
   co_return Status{};
 }
 
@@ -157,8 +232,9 @@ EngineStatus Engine::status() const {
   if (evicting_) status.evicting_for = now - eviction_begun_;
   status.committing_for = commits_.under_way_for();
   for (Party server = 1; server <= servers_.count(); ++server)
-    status.servers.push_back(
-        {servers_.silent_for(server), servers_.trouble(server), servers_.stalled(server)});
+    status.servers.push_back({servers_.silent_for(server), servers_.trouble(server),
+                              servers_.stalled(server), in_step_.of(server),
+                              catch_up_.progress(server)});
   return status;
 }
 

@@ -20,7 +20,9 @@
 #include <unordered_map>
 
 #include "oramcore/base/async.h"
+#include "oramcore/client/attendance.h"
 #include "oramcore/client/capacity.h"
+#include "oramcore/client/catch_up.h"
 #include "oramcore/client/client_state.h"
 #include "oramcore/client/commit_loop.h"
 #include "oramcore/client/engine_metrics.h"
@@ -80,7 +82,12 @@ class Engine final : public VolumeEngine, private GrowingTree {
   /// Asks a server for something that is done already, to find out without an access that it was
   /// restarted or now belongs to another client.
   Task<void> probe(Party server);
-  Task<Status> compare_with_servers(ClientState::Loaded& loaded, Duration patience);
+  Task<Result<std::set<Party>>> find_servers(Duration patience);
+  Task<Status> compare_with_servers(ClientState::Loaded& loaded, std::set<Party> answering,
+                                    Duration patience);
+  Task<Status> bring_to_version(Party server, OpenAnswer stands, Duration patience);
+  Task<Status> open_sessions(std::vector<Session> known, const std::set<Party>& answering,
+                             Duration patience);
   void forget(BlockId block) override;
   bool is_found_by(Leaf leaf, BlockId block) const;
   bool is_given_up(BlockId block) const;
@@ -119,7 +126,7 @@ class Engine final : public VolumeEngine, private GrowingTree {
   bool is_newest(BlockId block, const Label& label) const;
   Task<Result<PathAnswer>> read_raw(BlockId block, Leaf leaf);
   Task<Status> read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress wanted,
-                              PathAnswer& answer);
+                              const Bytes& servers, PathAnswer& answer);
   Task<Status> wait_after(Error error);
   Task<Result<Bytes>> ask_for_product(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                                       std::size_t index);
@@ -141,6 +148,7 @@ class Engine final : public VolumeEngine, private GrowingTree {
   bool has_ballast() const override { return state_.has_ballast(); }
   Task<Status> take_ballast() override { return commits_.commit(); }  // takes it if it can
   bool is_dead() const override { return dead_.has_value(); }
+  Bytes takers() const override { return in_step_.takers(); }
   void start_for_room(Task<void> task) override { start(std::move(task)); }
 
   // engine_heal.cc
@@ -152,7 +160,7 @@ class Engine final : public VolumeEngine, private GrowingTree {
   Task<void> begin_healing();
   void end_healing();
   Task<Status> heal();
-  std::set<Party> all_servers() const;
+  std::set<Party> servers_in_step() const;
   bool has_slot(SlotAddress at) const;
   std::size_t raw_reads_at_once() const;
   static constexpr BucketIndex kEveryBucket = 0;
@@ -164,7 +172,7 @@ class Engine final : public VolumeEngine, private GrowingTree {
   bool may_send_shares() const;
   Task<Status> heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss);
   Task<Status> share_again(SlotAddress at, Bytes content);
-  Task<std::vector<Result<Payload>>> read_slot(SlotAddress at);
+  Task<std::vector<Result<Payload>>> read_slot(SlotAddress at, const Bytes& servers);
   Task<Result<Payload>> ask_again(Party server, MessageType type, Bytes message);
   Task<Status> write_share(Party server, SlotAddress at, ByteSpan share);
   Task<std::vector<Result<Payload>>> ask_for_share(SlotAddress at, Party to, Bytes helpers);
@@ -176,18 +184,33 @@ class Engine final : public VolumeEngine, private GrowingTree {
 
   // engine_scrub.cc
   Task<Result<Healed>> scrub_all(std::set<Party> servers, ScrubProgress progress);
+  Task<Status> await_in_step(Party server);
   Task<Status> scrub_buckets(const std::set<Party>& servers, BucketIndex first, BucketIndex end);
   bool copies_are_compared() const;
-  Task<Status> compare_buckets(std::set<BucketIndex> buckets);
-  Task<Status> compare_shares(BucketIndex bucket);
+  Task<Status> compare_buckets(std::set<BucketIndex> buckets, const std::set<Party>& servers);
+  Task<Status> compare_shares(BucketIndex bucket, const Bytes& servers);
   bool is_settled(SlotAddress at) const;
-  bool fit_together(const std::vector<Bytes>& digests) const;
+  bool fit_together(const std::vector<Bytes>& digests, const Bytes& servers) const;
   bool is_resident(const Label& label, SlotAddress at) const;
-  Task<Result<std::optional<Bytes>>> settle(SlotAddress at);
+  Task<Result<std::optional<Bytes>>> settle(SlotAddress at, const Bytes& asked);
+
+  // engine_return.cc: servers leave and come back
+  Attendance::Owner attendance_owner();
+  CatchUp::Owner catch_up_owner();
+  Task<Status> commit_left_out();
+  Task<Status> catch_up(Party server);
+  Task<void> hold_evictions();
+  void let_evict();
+  std::vector<std::uint64_t> acknowledged_root() const;
+  Task<Status> await_writes();
+  Task<Result<std::size_t>> copy_some(Party server);
+  Task<Result<std::size_t>> copy_damage(Party server);
 
   // engine_eviction.cc
   Task<void> evict();
   Task<Status> evict_once();
+  Task<void> begin_step();
+  void end_step();
   bool eviction_due() const;
   Task<Result<EvictionPlan>> plan_that_fits();
   EvictionPath path_now() const;
@@ -213,6 +236,9 @@ class Engine final : public VolumeEngine, private GrowingTree {
   const std::unique_ptr<ClientScheme> scheme_;
   const Bytes blank_;  // a sealed block
   Servers servers_;
+  InStep in_step_;
+  Attendance attendance_;
+  CatchUp catch_up_;
   std::atomic<CommitParticipant*> participant_ = nullptr;  // set by others
 
   TreeState tree_;
@@ -228,10 +254,16 @@ class Engine final : public VolumeEngine, private GrowingTree {
   bool opened_ = false;
   WriteNumber next_write_number_ = 0;  // to be reserved
   std::vector<RootWrite> root_;        // by root slot
+  WriteNumber uploaded_ = 0;           // after all whose root write was begun
   std::size_t uploads_ = 0;            // root writes under way
   Duration upload_each_{};             // the last one's time over how many shared it
   Duration last_retrieval_{};          // how long it took
   bool may_evict_ = true, evicting_ = false;
+  // An attempt at an eviction is under way, until all servers that take part have ended it; how
+  // many have it that none begins.
+  bool stepping_ = false;
+  unsigned holds_ = 0;
+  Event stepped_;
   std::optional<Error> evictions_stopped_;    // why none is begun any more
   std::optional<EvictionId> attempt_;         // sent to servers, and not yet durably decided
   Event write_numbers_changed_;               // a write was acknowledged, or a tree version changed

@@ -32,6 +32,7 @@ Task<void> Engine::evict() {
   while (!dead_ && !evictions_stopped_ && eviction_due()) {
     eviction_begun_ = environment_.clock.now();
     auto status = co_await evict_once();
+    end_step();
     if (!status && !dead_) {
       if (status.error().code != Errc::servers_disagree)
         die(status.error());
@@ -49,10 +50,23 @@ Task<void> Engine::evict() {
   evicting_ = false;
 }
 
+/// No server comes back between the orders of an attempt and its end: it would lack what the others
+/// have prepared.
+Task<void> Engine::begin_step() {
+  while (!dead_ && holds_ > 0) co_await stepped_.wait();
+  stepping_ = true;
+}
+
+void Engine::end_step() {
+  stepping_ = false;
+  stepped_.notify_all();
+}
+
 Task<Status> Engine::evict_once() {
   EvictionId id{tree_.tree_version, {}};
   unsigned disagreements = 0;
   for (unsigned tries = 0;; ++tries) {
+    co_await begin_step();
     S3O_CO_ASSIGN(auto plan, co_await plan_that_fits());
     unsigned next_height = tree_.height;
     if (capacity_.wants_to_grow(params_.root_buffer_slots()) &&
@@ -83,6 +97,8 @@ Task<Status> Engine::evict_once() {
       if (++disagreements == std::max(kMostDisagreements, servers_.count())) co_return status;
       S3O_CO_TRY(co_await settle_path());
     }
+    end_step();
+    if (status.error().code == Errc::unreachable) continue;  // without the server that is away
     auto healed = co_await heal();
     if (!healed && !Servers::may_pass(healed.error().code)) co_return healed;
     co_await environment_.clock.sleep(Servers::kRetryAfter);
@@ -112,8 +128,8 @@ Task<Status> Engine::install() {
   const EvictionId id = tree_.last_decided;
   if (rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
   attempt_.reset();
-  S3O_CO_TRY(
-      co_await servers_.ask_all(MessageType::commit, encode(CommitRequest{session_.epoch, id})));
+  S3O_CO_TRY(co_await servers_.ask_all(in_step_.takers(), MessageType::commit,
+                                       encode(CommitRequest{session_.epoch, id})));
   if (!rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
   const std::uint64_t former = reading_.tree_version;
   reading_ = {tree_.tree_version, tree_.height};
@@ -121,8 +137,8 @@ Task<Status> Engine::install() {
   write_numbers_changed_.notify_all();
   while (!dead_ && retrieving_.contains(former)) co_await write_numbers_changed_.wait();
   if (dead_) co_return fail(*dead_);
-  S3O_CO_TRY(
-      co_await servers_.ask_all(MessageType::release, encode(ReleaseRequest{session_.epoch, id})));
+  S3O_CO_TRY(co_await servers_.ask_all(in_step_.takers(), MessageType::release,
+                                       encode(ReleaseRequest{session_.epoch, id})));
   released_tree_version_ = tree_.tree_version;
   ++evictions_;
   metrics_.evictions.add();
@@ -205,8 +221,9 @@ Task<Status> Engine::settle_path() {
   if (dead_) co_return fail(*dead_);
   co_await begin_healing();
   Status settled;
+  const Bytes servers = in_step_.members();
   for (unsigned level = 0; settled && !dead_ && level <= tree_.height; ++level)
-    settled = co_await compare_shares(bucket_on_path(tree_.tree_version, level));
+    settled = co_await compare_shares(bucket_on_path(tree_.tree_version, level), servers);
   end_healing();
   if (dead_) co_return fail(*dead_);
   co_return settled;
@@ -235,7 +252,8 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
   Prg prg(environment_.random.seed(), context.take());
   const bool theoretic = params_.privacy == Privacy::information_theoretic;
   Random& random = theoretic ? environment_.random : prg;
-  auto orders = scheme_->orders(plan, id, tree_.height, session_.epoch, tries, random);
+  auto orders = scheme_->orders(plan, id, tree_.height, session_.epoch, tries, in_step_, random);
+  const Bytes takers = in_step_.takers();
   const auto check = rule_holds(Rule::hop_check) ? std::move(orders.check) : nullptr;
   const auto work = std::make_shared<CheckWork>();
   if (check) start(expect_reports(check, work));
@@ -247,7 +265,7 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
   Status outcome;
   const auto attempt = std::make_shared<Servers::JointAttempt>();
   std::vector<Payload> reports(servers_.count());
-  auto discarded = co_await for_all(servers_.count(), [&](Party server) {
+  auto discarded = co_await for_each_of(takers, [&](Party server) {
     request.orders = orders.messages[server - 1u];
     return prepare_at(server, encode(request), id, attempt, outcome, reports[server - 1u]);
   });
@@ -281,26 +299,27 @@ Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id,
 }
 
 Task<Status> Engine::discard_attempt(EvictionId id) {
-  co_return co_await servers_.ask_all(MessageType::discard,
+  co_return co_await servers_.ask_all(in_step_.takers(), MessageType::discard,
                                       encode(DiscardRequest{session_.epoch, id}));
 }
 
 // All have prepared: what a server that lies has made is fixed before it knows what it is asked.
 Task<Status> Engine::certify(const EvictionPlan& plan, EvictionId id) {
-  const auto check = scheme_->check(plan, id, tree_.height, session_.epoch);
+  const auto check = scheme_->check(plan, id, tree_.height, session_.epoch, in_step_);
+  const Bytes asked = in_step_.members();
   if (!check || !rule_holds(Rule::row_check)) co_return Status{};
-  const auto answers = co_await for_all(servers_.count(), [&](Party server) {
+  const auto answers = co_await for_each_of(asked, [&](Party server) {
     return ask_again(server, CertifyRequest::kType, check->question(server));
   });
   Status status;
   std::vector<CertifyAnswer> reports;
-  for (Party server = 1; server <= servers_.count(); ++server) {
-    const auto& answer = answers[server - 1u];
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const auto& answer = answers[i];
     auto report = answer ? decode<CertifyAnswer>(answer->body()) : std::nullopt;
     if (!answer)
       status = fail(answer.error());
     else if (!report)
-      status = fail(Errc::servers_disagree, "server {} answers nonsense", server);
+      status = fail(Errc::servers_disagree, "server {} answers nonsense", asked[i]);
     else
       reports.push_back(std::move(*report));
   }

@@ -48,19 +48,21 @@ Task<Status> Engine::heal() {
   co_await begin_healing();
   const DamageRequest request{session_.epoch, tree_.tree_version, tree_.written};
   Damage damage;
-  Status status = co_await add_damage(DamageRequest::kType, encode(request), all_servers(), damage);
+  Status status =
+      co_await add_damage(DamageRequest::kType, encode(request), servers_in_step(), damage);
   std::set<BucketIndex> buckets;
   for (const auto& [at, servers] : damage) buckets.insert(at.bucket);
   if (status) status = co_await heal_slots(std::move(damage), Loss::zeroed);
-  if (status && copies_are_compared()) status = co_await compare_buckets(std::move(buckets));
+  const std::set<Party> holders = servers_in_step();
+  if (status && copies_are_compared())
+    status = co_await compare_buckets(std::move(buckets), holders);
   end_healing();
   co_return status;
 }
 
-std::set<Party> Engine::all_servers() const {
-  std::set<Party> all;
-  for (Party server = 1; server <= servers_.count(); ++server) all.insert(server);
-  return all;
+std::set<Party> Engine::servers_in_step() const {
+  const Bytes members = in_step_.members();
+  return {members.begin(), members.end()};
 }
 
 bool Engine::has_slot(SlotAddress at) const {
@@ -128,6 +130,8 @@ std::uint64_t Engine::access_in(SlotAddress at) const {
 Task<Status> Engine::heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss) {
   const std::size_t enough = params_.enough();
   std::set<Party> unfit = damaged;  // to help
+  for (Party server = 1; server <= servers_.count(); ++server)
+    if (!in_step_.holds(server)) unfit.insert(server);
   unsigned failures = 0;
   // A server that lies as a helper spoils the new share: only whole stores are worth the risk.
   const bool trusted = params_.security != Security::malicious || loss == Loss::left;
@@ -240,13 +244,17 @@ Task<Status> Engine::write_share(Party server, SlotAddress at, ByteSpan share) {
 /// Writes the shares of `damaged` even if they can be read now, which may be from the system's
 /// cache.
 Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss) {
-  auto answers = co_await read_slot(at);
+  std::set<Party> concerned = servers_in_step();
+  concerned.insert(damaged.begin(), damaged.end());
+  const Bytes asked(concerned.begin(), concerned.end());
+  auto answers = co_await read_slot(at, asked);
   Bytes intact;                  // servers
   std::vector<ByteSpan> shares;  // theirs
   std::vector<Party> to_write;   // in this order
   std::optional<Error> unread;   // perhaps it could be read another time
-  for (Party server = 1; server <= servers_.count(); ++server) {
-    auto& answer = answers[server - 1];
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const Party server = asked[i];
+    auto& answer = answers[i];
     if (answer && answer->body().size() == params_.slot_size()) {
       intact.push_back(server);
       shares.push_back(answer->body());
@@ -307,9 +315,9 @@ Task<Status> Engine::share_again(SlotAddress at, Bytes content) {
 /// Reads each server's share of a slot. Errors: corrupt (damaged), failed (its disk cannot read
 /// it),
 /// ...
-Task<std::vector<Result<Payload>>> Engine::read_slot(SlotAddress at) {
+Task<std::vector<Result<Payload>>> Engine::read_slot(SlotAddress at, const Bytes& servers) {
   const ReadSlotRequest question{session_.epoch, tree_.tree_version, at};
-  return for_all(servers_.count(), [this, message = encode(question)](Party server) {
+  return for_each_of(servers, [this, message = encode(question)](Party server) {
     return ask_again(server, ReadSlotRequest::kType, message);
   });
 }

@@ -18,7 +18,7 @@ constexpr unsigned kVainHealings = 3, kHealings = 200;
 /// one that healing mends, then one that passes.
 Error gravest(const std::vector<Result<Payload>>& answers) {
   const auto gravity = [](const Error& error) {
-    if (error.code == Errc::need_open) return 1;
+    if (error.code == Errc::need_open || error.code == Errc::unreachable) return 1;
     if (Servers::may_pass(error.code)) return 0;
     return error.code == Errc::corrupt ? 2 : error.code == Errc::former_view ? 3 : 4;
   };
@@ -160,6 +160,7 @@ Task<Result<Engine::PathAnswer>> Engine::read_raw(BlockId block, Leaf leaf) {
   PathAnswer answer{Bytes(params_.slot_size()),
                     position.kind == Position::Kind::tree && position.leaf == leaf};
   const SlotAddress wanted{bucket_on_path(leaf, position.level), position.slot};
+  const Bytes servers = in_step_.members();
   std::vector<SlotAddress> slots;
   for (std::size_t i = 0; i < path.writes(); ++i)
     slots.push_back({kRoot, path.root_buffer_slot(i)});
@@ -171,7 +172,7 @@ Task<Result<Engine::PathAnswer>> Engine::read_raw(BlockId block, Leaf leaf) {
   Status read;
   std::vector<Task<Status>> readers;
   for (std::size_t i = 0; i < raw_reads_at_once(); ++i)
-    readers.push_back(read_raw_slots(slots, wanted, answer));
+    readers.push_back(read_raw_slots(slots, wanted, servers, answer));
   auto ended = co_await all(std::move(readers));
   for (auto& status : ended)
     if (!status && read) read = std::move(status);
@@ -183,11 +184,11 @@ Task<Result<Engine::PathAnswer>> Engine::read_raw(BlockId block, Leaf leaf) {
 
 /// Takes one after the other from `slots`, until there is none left.
 Task<Status> Engine::read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress wanted,
-                                    PathAnswer& answer) {
+                                    const Bytes& servers, PathAnswer& answer) {
   while (!slots.empty() && !dead_) {
     const SlotAddress at = slots.back();
     slots.pop_back();
-    S3O_CO_ASSIGN(auto content, co_await settle(at));
+    S3O_CO_ASSIGN(auto content, co_await settle(at, servers));
     if (content && answer.selected && at == wanted) answer.slot = std::move(*content);
   }
   co_return Status{};
@@ -197,7 +198,7 @@ Task<Status> Engine::read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress
 Task<Status> Engine::wait_after(Error error) {
   if (dead_) co_return fail(*dead_);
   if (!Servers::may_pass(error.code)) co_return fail(std::move(error));
-  if (error.code == Errc::need_open) co_return Status{};
+  if (error.code == Errc::need_open || error.code == Errc::unreachable) co_return Status{};
   if (told_of_retrieval_.pass(environment_.clock.now()))
     spdlog::warn("a retrieval is tried again: {}{}", error.message, told_of_retrieval_.more());
   co_await environment_.clock.sleep(Servers::kRetryAfter);
@@ -246,17 +247,14 @@ struct Engine::SumAttempt {
   }
   std::vector<Result<Payload>> answers;
   std::size_t unanswered;
+  bool hopeless = false;  // the aggregator is away
   Event answered;
   const std::shared_ptr<Servers::JointAttempt> joint = std::make_shared<Servers::JointAttempt>();
 };
 
-/// Who answers together: in a mirror any of the servers can, and they take turns.
+/// Who answers together: in a mirror any of the servers in step can, and they take turns.
 Bytes Engine::workers_of(std::uint64_t request_id) const {
-  Bytes workers(params_.workers());
-  const std::uint64_t first = params_.is_mirror() ? request_id : 0;
-  for (std::size_t i = 0; i < workers.size(); ++i)
-    workers[i] = static_cast<Party>(1 + (first + i) % servers_.count());
-  return workers;
+  return in_step_.workers(params_.is_mirror() ? request_id : 0, params_.workers());
 }
 
 /// Gets one block down: t servers get their share of the query as a seed, and the servers add up
@@ -288,7 +286,8 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
     }
     start(ask_for_masked_share(workers[nth], nth, message(), *request.sum, attempt));
   }
-  while (attempt->unanswered > 0 && !attempt->answers[adding]) co_await attempt->answered.wait();
+  while (attempt->unanswered > 0 && !attempt->answers[adding] && !attempt->hopeless)
+    co_await attempt->answered.wait();
   request_ids_.erase(request_id);
   if (!attempt->answers[adding]) co_return fail(gravest(attempt->answers));
   const ByteSpan sum = attempt->answers[adding]->body();
@@ -309,6 +308,8 @@ Task<void> Engine::ask_for_masked_share(Party server, std::size_t nth, Bytes mes
         co_await servers_.ask(order.aggregator, WithdrawRequest::kType, encode(withdraw));
     if (!withdrawn) answer = std::move(withdrawn);
   }
+  attempt->hopeless = attempt->hopeless || (server == order.aggregator && !answer &&
+                                            answer.error().code == Errc::unreachable);
   attempt->answers[nth] = std::move(answer);
   --attempt->unanswered;
   attempt->answered.notify_all();

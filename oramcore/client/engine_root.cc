@@ -6,9 +6,10 @@
 
 namespace s3oram {
 
-/// Asks until it is done.
+/// Asks until it is done, or the server is left out.
 Task<Status> Engine::send_whole(Party server, const RootUpload& upload) {
-  S3O_CO_TRY(co_await servers_.ask(server, WriteRootRequest::kType, upload.whole(server)));
+  auto answer = co_await servers_.ask(server, WriteRootRequest::kType, upload.whole(server));
+  if (!answer && !servers_.is_left_out(server)) co_return fail(answer.error());
   co_return Status{};
 }
 
@@ -57,10 +58,12 @@ Task<Status> Engine::write_root(WriteNumber write_number, Label label, std::uint
                                  .relay_to = kClient};
   const Duration begun = environment_.clock.now();
   const std::size_t before = ++uploads_;
-  const auto upload = scheme_->upload(request, std::move(sealed));
+  const auto upload = scheme_->upload(request, std::move(sealed), in_step_);
+  const Bytes takers = in_step_.takers();
+  uploaded_ = std::max(uploaded_, write_number + 1);
   const auto attempt = std::make_shared<Servers::JointAttempt>();
-  auto answers = co_await for_all(
-      servers_.count(), [&](Party server) { return send_upload(server, *upload, attempt); });
+  auto answers = co_await for_each_of(
+      takers, [&](Party server) { return send_upload(server, *upload, attempt); });
   // Those that came later share the line with it too.
   const auto sharing = static_cast<Duration::rep>(std::max(before, uploads_--));
   upload_each_ = (environment_.clock.now() - begun) / sharing;

@@ -20,12 +20,16 @@ Task<Result<Healed>> Engine::scrub(std::set<Party> servers, ScrubProgress progre
 }
 
 Task<Result<Healed>> Engine::scrub_all(std::set<Party> servers, ScrubProgress progress) {
-  if (servers.empty()) servers = all_servers();
+  const Healed before = so_far_;
+  for (Party server = 1; servers.empty() && server <= servers_.count(); ++server)
+    if (!in_step_.holds(server))
+      spdlog::warn("server {} is away, or catches up, and is not checked", server);
+  if (servers.empty()) servers = servers_in_step();
+  for (const Party server : servers) S3O_CO_TRY(co_await await_in_step(server));
   for (const Party server : servers)
     if (auto room = co_await capacity_.reserve_at(server, tree_.height); !room)
       co_return fail(room.error().code, "{} (make room there, and run the same again)",
                      room.error().message);
-  const Healed before = so_far_;
   for (BucketIndex next = kRoot; next <= bucket_count(tree_.height);) {
     while (!dead_ && (healing_ || waiting_for_healing_ > 0)) co_await healed_.wait();
     if (dead_) co_return fail(*dead_);
@@ -41,6 +45,22 @@ Task<Result<Healed>> Engine::scrub_all(std::set<Party> servers, ScrubProgress pr
   co_return so_far_.since(before);
 }
 
+/// A server of a mirror that was left out is sent what it lacks before it is checked.
+Task<Status> Engine::await_in_step(Party server) {
+  constexpr Duration kComesBack = std::chrono::seconds(30);
+  Duration until = environment_.clock.now() + kComesBack;
+  while (!dead_ && !in_step_.holds(server)) {
+    const Duration now = environment_.clock.now();
+    if (in_step_.of(server) != Standing::away) until = now + kComesBack;
+    if (now >= until)
+      co_return fail(Errc::unreachable, "server {} is away: run the same again once it answers",
+                     server);
+    co_await environment_.clock.sleep(std::chrono::milliseconds(200));
+  }
+  if (dead_) co_return fail(*dead_);
+  co_return Status{};
+}
+
 Task<Status> Engine::scrub_buckets(const std::set<Party>& servers, BucketIndex first,
                                    BucketIndex end) {
   Damage damage;
@@ -52,28 +72,31 @@ Task<Status> Engine::scrub_buckets(const std::set<Party>& servers, BucketIndex f
   auto checked = co_await all(std::move(checks));
   for (auto& status : checked) S3O_CO_TRY(status);
   S3O_CO_TRY(co_await heal_slots(std::move(damage), Loss::left));
-  if (servers.size() < servers_.count() && !copies_are_compared()) co_return Status{};
+  const std::set<Party> holders = servers_in_step();
+  if (servers != holders && !copies_are_compared()) co_return Status{};
   std::set<BucketIndex> buckets;
   for (BucketIndex bucket = first; bucket < end; ++bucket) buckets.insert(bucket);
-  co_return co_await compare_buckets(std::move(buckets));
+  co_return co_await compare_buckets(std::move(buckets), holders);
 }
 
 /// Whether a slot that one server gives to another is compared with those of more servers: what a
 /// mirror's server gives would else count on its word alone. (Shares that do not fit do not open.)
 bool Engine::copies_are_compared() const { return params_.enough() == 1 && servers_.count() > 2; }
 
-Task<Status> Engine::compare_buckets(std::set<BucketIndex> buckets) {
+Task<Status> Engine::compare_buckets(std::set<BucketIndex> buckets,
+                                     const std::set<Party>& servers) {
+  const Bytes holders(servers.begin(), servers.end());
   std::vector<Task<Status>> comparisons;
-  for (const BucketIndex bucket : buckets) comparisons.push_back(compare_shares(bucket));
+  for (const BucketIndex bucket : buckets) comparisons.push_back(compare_shares(bucket, holders));
   auto compared = co_await all(std::move(comparisons));
   for (auto& status : compared) S3O_CO_TRY(status);
   co_return Status{};
 }
 
-Task<Status> Engine::compare_shares(BucketIndex bucket) {
+Task<Status> Engine::compare_shares(BucketIndex bucket, const Bytes& servers) {
   const DigestsRequest request{session_.epoch, tree_.tree_version, bucket,
                                environment_.random.seed()};
-  auto answers = co_await for_all(servers_.count(), [&](Party server) {
+  auto answers = co_await for_each_of(servers, [&](Party server) {
     return servers_.ask(server, DigestsRequest::kType, encode(request));
   });
   // A slot that a server does not name is zero there.
@@ -81,14 +104,14 @@ Task<Status> Engine::compare_shares(BucketIndex bucket) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i]) co_return fail(answers[i].error());
     auto found = decode<DigestsAnswer>(answers[i]->body());
-    if (!found) co_return fail(Errc::corrupt, "server {} answers nonsense", i + 1);
+    if (!found) co_return fail(Errc::corrupt, "server {} answers nonsense", servers[i]);
     for (SlotDigest& each : found->slots)
       digests.try_emplace(each.slot, answers.size(), Bytes(ShareDigest::kSize)).first->second[i] =
           std::move(each.digest);
   }
   for (const auto& [slot, of] : digests)
-    if (const SlotAddress at{bucket, slot}; is_settled(at) && !fit_together(of))
-      S3O_CO_TRY(co_await settle(at));
+    if (const SlotAddress at{bucket, slot}; is_settled(at) && !fit_together(of, servers))
+      S3O_CO_TRY(co_await settle(at, servers));
   co_return Status{};
 }
 
@@ -103,15 +126,13 @@ bool Engine::is_settled(SlotAddress at) const {
 
 /// Whether the shares fit together. True also if one of them is damaged: that was found by now, or
 /// will be.
-bool Engine::fit_together(const std::vector<Bytes>& digests) const {
+bool Engine::fit_together(const std::vector<Bytes>& digests, const Bytes& servers) const {
   std::vector<ByteSpan> all;
-  Bytes points;
   for (const Bytes& digest : digests) {
     if (digest.size() != ShareDigest::kSize) return true;
     all.emplace_back(digest);
-    points.push_back(static_cast<std::uint8_t>(all.size()));
   }
-  return on_one_polynomial(params_.enough(), points, all);
+  return on_one_polynomial(params_.enough(), servers, all);
 }
 
 /// Whether the slot may hold that: its resident, or anything if it has none.
@@ -124,19 +145,19 @@ bool Engine::is_resident(const Label& label, SlotAddress at) const {
 
 /// Reads all shares of a slot. Those that do not fit to the t + 1 whose content opens are replaced.
 /// The content; std::nullopt if too few open, or can be read.
-Task<Result<std::optional<Bytes>>> Engine::settle(SlotAddress at) {
-  auto answers = co_await read_slot(at);
+Task<Result<std::optional<Bytes>>> Engine::settle(SlotAddress at, const Bytes& asked) {
+  auto answers = co_await read_slot(at, asked);
   Bytes servers;
   std::vector<Bytes> shares;
-  for (Party server = 1; server <= servers_.count(); ++server) {
-    auto& answer = answers[server - 1u];
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    auto& answer = answers[i];
     if (!answer || answer->body().size() != params_.slot_size()) continue;
-    servers.push_back(server);
+    servers.push_back(asked[i]);
     shares.emplace_back(answer->body().begin(), answer->body().end());
   }
   const std::size_t enough = params_.enough();
   const std::vector<ByteSpan> spans = spans_of(shares);
-  if (servers.size() == servers_.count() && on_one_polynomial(enough, servers, spans))
+  if (servers.size() == asked.size() && on_one_polynomial(enough, servers, spans))
     co_return std::optional(
         recover(ByteSpan(servers).first(enough), std::span(spans).first(enough)));
   const auto agreement = find_agreement(*scheme_, params_, servers, shares,

@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "oramcore/client/catch_up.h"
 #include "oramcore/client/reconcile.h"
 #include "oramcore/client/state_check.h"
 #include "oramcore/client/testimony.h"
@@ -184,6 +185,7 @@ Task<Status> Rebuild::take_back(const std::vector<SurveyAnswer>& stand,
 Task<Status> Rebuild::bring_forward(const std::vector<SurveyAnswer>& stand,
                                     std::uint64_t tree_version) {
   std::vector<std::optional<Due>> due;
+  Bytes behind;  // of a mirror, which goes on without some
   for (Party server = 1; server <= servers_.count(); ++server) {
     const SurveyAnswer& each = stand[server - 1u];
     // There was one attempt that all had prepared, so each server's own is the one decided.
@@ -192,12 +194,38 @@ Task<Status> Rebuild::bring_forward(const std::vector<SurveyAnswer>& stand,
     if (each.prepared && each.prepared->eviction + 1 == tree_version)
       tree.last_decided = *each.prepared;
     const OpenAnswer stands{std::min(each.tree_version, tree_version), each.prepared};
-    S3O_CO_ASSIGN(const auto what, due_at(server, stands, tree, {}));
-    due.push_back(what);
+    const auto what = due_at(server, stands, tree, {});
+    const bool is_behind = params_.is_mirror() && each.tree_version < tree_version;
+    if (!what && !is_behind) co_return fail(what.error());
+    if (!what) behind.push_back(server);
+    due.push_back(what ? *what : std::nullopt);
   }
   for (Party server = 1; server <= servers_.count(); ++server)
     if (const auto& what = due[server - 1u])
       S3O_CO_TRY(co_await servers_.ask(server, what->type, what->message(session_.epoch)));
+  co_return co_await catch_up(behind, tree_version);
+}
+
+/// Has servers that a mirror left out take up the tree version that t + 1 others have. What they
+/// lack is found missing when all slots are looked at.
+Task<Status> Rebuild::catch_up(Bytes behind, std::uint64_t tree_version) {
+  if (behind.empty()) co_return Status{};
+  Bytes sources;
+  for (Party server = 1; server <= servers_.count(); ++server)
+    if (std::ranges::find(behind, server) == behind.end()) sources.push_back(server);
+  if (sources.size() < many())
+    co_return fail(Errc::wrong_volume, "only {} servers have all that was written", sources.size());
+  TreeState tree;
+  tree.tree_version = tree_version;
+  std::vector<SurveyAnswer> stand;
+  for (const Party source : sources) {
+    S3O_CO_ASSIGN(auto its, co_await servers_.survey_one(source, Duration::max()));
+    stand.push_back(std::move(its));
+  }
+  S3O_CO_ASSIGN(const auto height, believed_height(stand, params_.scheme.threshold));
+  tree.height = height;
+  for (const Party server : behind)
+    S3O_CO_TRY(co_await rejoin(servers_, server, sources, session_, tree, {}, params_));
   co_return Status{};
 }
 

@@ -65,6 +65,7 @@ class Rebuild {
   Task<Status> agree_on_tree_version(const std::vector<SurveyAnswer>& stand, Duration patience);
   Task<Status> take_back(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version);
   Task<Status> bring_forward(const std::vector<SurveyAnswer>& stand, std::uint64_t tree_version);
+  Task<Status> catch_up(Bytes behind, std::uint64_t tree_version);
   Task<Status> confirm(std::uint64_t tree_version, Duration patience);
   /// Whether t + 1 servers have prepared or installed what the earlier state decided, and so none
   /// has gone on.

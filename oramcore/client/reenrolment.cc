@@ -9,9 +9,19 @@
 namespace s3oram {
 namespace {
 
-/// Adds another server's answer, which must be the same except for stamps, which a store of an
-/// older format does not know.
-Status merge(std::vector<BucketShape>& all, const std::vector<BucketShape>& other) {
+/// Puts an error into words for the user who began the repair.
+Error explain(Party server, Error error) {
+  if (error.code == Errc::need_open)
+    return {Errc::unreachable, fmt::format("server {} was restarted: begin again", server)};
+  if (error.code != Errc::bad_request) return error;
+  return {Errc::unsupported,
+          fmt::format("server {} cannot take part in a repair ({}): is it of an older version?",
+                      server, error.message)};
+}
+
+}  // namespace
+
+Status merge_layouts(Buckets& all, const Buckets& other) {
   bool equal = all.size() == other.size();
   for (std::size_t i = 0; equal && i < all.size(); ++i) {
     BucketShape& one = all[i];
@@ -24,17 +34,12 @@ Status merge(std::vector<BucketShape>& all, const std::vector<BucketShape>& othe
   return fail(Errc::corrupt, "the other servers do not agree on which buckets there are");
 }
 
-/// Puts an error into words for the user who began the repair.
-Error explain(Party server, Error error) {
-  if (error.code == Errc::need_open)
-    return {Errc::unreachable, fmt::format("server {} was restarted: begin again", server)};
-  if (error.code != Errc::bad_request) return error;
-  return {Errc::unsupported,
-          fmt::format("server {} cannot take part in a repair ({}): is it of an older version?",
-                      server, error.message)};
+void take_part(const Buckets& buckets, std::uint32_t part, ReenrolRequest& request) {
+  const auto rest = std::span(buckets).subspan(request.from);
+  const auto taken = rest.first(std::min<std::size_t>(rest.size(), part));
+  request.buckets.assign(taken.begin(), taken.end());
+  request.last = taken.size() == rest.size();
 }
-
-}  // namespace
 
 Status Reenrolment::check_enough(const VolumeParams& params, std::size_t lost) {
   const std::size_t most = params.scheme.servers - params.enough();
@@ -65,8 +70,12 @@ Task<Status> Reenrolment::run(std::set<Party> lost, Duration patience) {
       co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
   for (const AccessRecord& access_record : loaded->access_records)
     if (access_record.write_number < tree_.written) root_.push_back(access_record.access);
-  S3O_CO_TRY(co_await open(lost, std::move(loaded->sessions), patience));
-  S3O_CO_ASSIGN(auto buckets, co_await layout(lost, patience));
+  // What a mirror has left out may be behind (in_step.h).
+  std::set<Party> without = lost;
+  without.insert(loaded->left_out.begin(), loaded->left_out.end());
+  S3O_CO_TRY(check_enough(params_, without.size()));
+  S3O_CO_TRY(co_await open(without, std::move(loaded->sessions), patience));
+  S3O_CO_ASSIGN(auto buckets, co_await layout(without, patience));
   for (const Party server : lost) S3O_CO_TRY(co_await tell(server, buckets, patience));
   co_return Status{};
 }
@@ -85,33 +94,35 @@ Task<Status> Reenrolment::open(const std::set<Party>& lost, std::vector<Session>
 }
 
 /// Asks all servers but the lost ones for the buckets.
-Task<Result<Reenrolment::Buckets>> Reenrolment::layout(const std::set<Party>& lost,
-                                                       Duration patience) {
+Task<Result<Buckets>> Reenrolment::layout(const std::set<Party>& lost, Duration patience) {
   std::optional<Buckets> all;
   for (Party server = 1; server <= servers_.count(); ++server) {
     if (lost.contains(server)) continue;
-    S3O_CO_ASSIGN(auto its, co_await layout_at(server, patience));
+    S3O_CO_ASSIGN(auto its, co_await layout_at(servers_, server, session_.epoch, tree_, params_,
+                                               part_, patience));
     if (!all)
       all = std::move(its);
-    else if (Status merged = merge(*all, its); !merged)
+    else if (Status merged = merge_layouts(*all, its); !merged)
       co_return fail(merged.error());
   }
   co_return std::move(*all);
 }
 
-Task<Result<Reenrolment::Buckets>> Reenrolment::layout_at(Party server, Duration patience) {
-  const std::uint64_t most = bucket_count(tree_.height) + params_.stash_buckets();
+Task<Result<Buckets>> layout_at(Servers& servers, Party server, std::uint64_t epoch,
+                                const TreeState& tree, const VolumeParams& params,
+                                std::uint32_t part, Duration patience) {
+  const std::uint64_t most = bucket_count(tree.height) + params.stash_buckets();
   Buckets all;
   for (bool more = true; more;) {
-    const LayoutRequest request{session_.epoch, tree_.tree_version, all.size(), part_};
+    const LayoutRequest request{epoch, tree.tree_version, all.size(), part};
     auto answer =
-        co_await servers_.call_opened(server, LayoutRequest::kType, encode(request), patience);
+        co_await servers.call_opened(server, LayoutRequest::kType, encode(request), patience);
     if (!answer) co_return fail(explain(server, std::move(answer).error()));
     const auto decoded = decode<LayoutAnswer>(answer->body());
-    if (!decoded || decoded->buckets.size() > std::min<std::uint64_t>(part_, most - all.size()))
+    if (!decoded || decoded->buckets.size() > std::min<std::uint64_t>(part, most - all.size()))
       co_return fail(Errc::corrupt, "server {} answers nonsense", server);
     all.insert(all.end(), decoded->buckets.begin(), decoded->buckets.end());
-    more = decoded->buckets.size() == part_;
+    more = decoded->buckets.size() == part;
   }
   co_return std::move(all);
 }
@@ -123,13 +134,10 @@ Task<Status> Reenrolment::tell(Party server, const Buckets& buckets, Duration pa
   request.tree_version = tree_.tree_version;
   request.height = static_cast<std::uint8_t>(tree_.height);
   do {
-    const auto rest = std::span(buckets).subspan(request.from);
-    const auto part = rest.first(std::min<std::size_t>(rest.size(), part_));
-    request.buckets.assign(part.begin(), part.end());
-    request.last = part.size() == rest.size();
+    take_part(buckets, part_, request);
     if (auto reenrolled = co_await servers_.reenrol(request, patience); !reenrolled)
       co_return fail(explain(server, std::move(reenrolled).error()));
-    request.from += part.size();
+    request.from += request.buckets.size();
   } while (!request.last);
   co_return Status{};
 }

@@ -12,6 +12,20 @@
 
 namespace s3oram {
 
+using Buckets = std::vector<BucketShape>;
+
+/// Adds another server's answer, which must be the same except for stamps, which a store of an
+/// older format does not know. Errors: corrupt.
+Status merge_layouts(Buckets& all, const Buckets& other);
+
+/// Asks a server for the buckets of the client's tree version, at most `part` of them in a message.
+Task<Result<Buckets>> layout_at(Servers& servers, Party server, std::uint64_t epoch,
+                                const TreeState& tree, const VolumeParams& params,
+                                std::uint32_t part, Duration patience);
+
+/// The buckets after the first `from`, at most `part`, and whether they are the last.
+void take_part(const Buckets& buckets, std::uint32_t part, ReenrolRequest& request);
+
 /// Used once. One executor; not thread-safe.
 class Reenrolment {
  public:
@@ -34,9 +48,7 @@ class Reenrolment {
 
  private:
   Task<Status> open(const std::set<Party>& lost, std::vector<Session> known, Duration patience);
-  using Buckets = std::vector<BucketShape>;
   Task<Result<Buckets>> layout(const std::set<Party>& lost, Duration patience);
-  Task<Result<Buckets>> layout_at(Party server, Duration patience);
   Task<Status> tell(Party server, const Buckets& buckets, Duration patience);
 
   ClientEnvironment environment_;

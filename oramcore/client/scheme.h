@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "oramcore/client/in_step.h"
 #include "oramcore/protocol/label.h"
 #include "oramcore/protocol/messages.h"
 #include "oramcore/protocol/plan.h"
@@ -44,7 +45,7 @@ class EvictionCheck {
  public:
   virtual ~EvictionCheck() = default;
   virtual Bytes question(Party server) const = 0;
-  /// Compares the answers, by server, with what the plan prescribes. Any thread. Errors:
+  /// Compares the answers of the servers asked with what the plan prescribes. Any thread. Errors:
   /// servers_disagree, with what does not fit; never a reason that depends on the plan.
   virtual Status verdict(const std::vector<CertifyAnswer>& answers) const = 0;
 };
@@ -98,19 +99,25 @@ class ClientScheme {
   /// the workers; any t of them are independent of `index`.
   virtual std::vector<ServerQuery> queries(WriteNumber write_number, std::size_t slots,
                                            std::size_t index) = 0;
-  /// `request` is complete but for its content; `slot` is what seal() gave.
-  virtual std::unique_ptr<RootUpload> upload(const WriteRootRequest& request, Bytes slot) = 0;
+  /// `request` is complete but for its content; `slot` is what seal() gave. It goes to the takers
+  /// of `servers`, by way of one in step.
+  virtual std::unique_ptr<RootUpload> upload(const WriteRootRequest& request, Bytes slot,
+                                             const InStep& servers) = 0;
 
   // ---- evictions
 
   /// Makes orders from fresh randomness. Any t servers' orders are independent of the plan. `tries`
-  /// says how many attempts at this eviction there were before.
+  /// says how many attempts at this eviction there were before. The takers of `servers` take part;
+  /// those in step do the work.
   virtual SchemeOrders orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
-                              std::uint64_t epoch, unsigned tries, Random& random) = 0;
-  /// Null where the scheme has none. Draws its questions now: not before all have prepared.
+                              std::uint64_t epoch, unsigned tries, const InStep& servers,
+                              Random& random) = 0;
+  /// Null where the scheme has none. Draws its questions now: not before all have prepared. They
+  /// are for the servers in step.
   virtual std::unique_ptr<EvictionCheck> check(const EvictionPlan& plan, const EvictionId& id,
-                                               unsigned height, std::uint64_t epoch) {
-    static_cast<void>(plan), static_cast<void>(id);
+                                               unsigned height, std::uint64_t epoch,
+                                               const InStep& servers) {
+    static_cast<void>(plan), static_cast<void>(id), static_cast<void>(servers);
     static_cast<void>(height), static_cast<void>(epoch);
     return nullptr;
   }

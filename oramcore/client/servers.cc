@@ -38,7 +38,7 @@ bool deposes(Errc code) { return code == Errc::fenced || code == Errc::stale_vau
 /// course, or to a slot that will be healed.
 bool is_in_course(Errc code) {
   return code == Errc::need_open || code == Errc::former_view || code == Errc::shutting_down ||
-         code == Errc::corrupt;
+         code == Errc::corrupt || code == Errc::unreachable;
 }
 
 }  // namespace
@@ -53,6 +53,8 @@ Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& tra
       openings_(count + 1),
       answering_(count + 1),
       reopening_(count + 1),
+      left_out_(count + 1),
+      has_session_(count + 1),
       told_(count + 1),
       last_heard_(count + 1),
       silent_since_(count + 1),
@@ -117,44 +119,88 @@ std::optional<Servers::Stall> Servers::stalled(Party server) const {
   return Stall{static_cast<MessageType>(oldest->type), clock_.now() - oldest->asked_at};
 }
 
-Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
+Task<std::vector<Result<HelloAnswer>>> Servers::hello_each(Duration patience) {
   auto answers = co_await for_all(count_, [&](Party server) {
     return rpc_.call(server, MessageType::hello, encode(HelloRequest{}), patience);
   });
-  for (Party server = 1; server <= count_; ++server)
-    answering_[server] = answers[server - 1].has_value();
-  std::vector<HelloAnswer> hellos;
+  std::vector<Result<HelloAnswer>> hellos;
   for (Party server = 1; server <= count_; ++server) {
     auto& answer = answers[server - 1];
-    if (!answer) co_return fail(answer.error());
-    const auto hello = decode<HelloAnswer>(answer->body());
-    if (!hello) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
-    if (hello->server != server)
-      co_return fail(Errc::wrong_volume,
-                     "the server given as number {} says that it is number {}: check the order",
-                     server, hello->server);
-    hellos.push_back(*hello);
+    answering_[server] = answer.has_value();
+    const auto hello = answer ? decode<HelloAnswer>(answer->body()) : std::nullopt;
+    if (!answer)
+      hellos.push_back(fail(answer.error()));
+    else if (!hello)
+      hellos.push_back(fail(Errc::corrupt, "server {} answers nonsense", server));
+    else if (hello->server != server)
+      hellos.push_back(
+          fail(Errc::wrong_volume,
+               "the server given as number {} says that it is number {}: check the order", server,
+               hello->server));
+    else
+      hellos.push_back(*hello);
   }
   co_return hellos;
 }
 
+Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
+  auto each = co_await hello_each(patience);
+  std::vector<HelloAnswer> hellos;
+  for (auto& hello : each) {
+    if (!hello) co_return fail(hello.error());
+    hellos.push_back(std::move(*hello));
+  }
+  co_return hellos;
+}
+
+// In rounds, because a server that starts meanwhile is not to be missed.
+Task<std::set<Party>> Servers::roll_call(std::function<bool(const std::set<Party>&)> enough,
+                                         Duration patience) {
+  constexpr Duration kRound = std::chrono::milliseconds(500);
+  const Duration begun = clock_.now();
+  for (;;) {
+    const auto answers = co_await for_all(count_, [&](Party server) {
+      return rpc_.call(server, MessageType::hello, encode(HelloRequest{}), kRound);
+    });
+    std::set<Party> answering;
+    for (Party server = 1; server <= count_; ++server)
+      if (answers[server - 1u]) answering.insert(server);
+    const Duration passed = clock_.now() - begun;
+    const bool so_many = enough(answering);
+    if (answering.size() == count_ || stopped_ || passed >= (so_many ? kGrace : patience))
+      co_return answering;
+  }
+}
+
+Task<bool> Servers::holds_nothing(Party server, Duration patience) {
+  const auto answer =
+      co_await rpc_.call(server, MessageType::hello, encode(HelloRequest{}), patience);
+  if (!answer) co_return false;
+  const auto hello = decode<HelloAnswer>(answer->body());
+  co_return hello && hello->server == server && !hello->volume;
+}
+
+Task<Result<SurveyAnswer>> Servers::survey_one(Party server, Duration patience) {
+  auto answer =
+      co_await rpc_.call(server, MessageType::survey, encode(SurveyRequest{volume_}), patience);
+  if (!answer && answer.error().code == Errc::bad_request)
+    co_return fail(Errc::unsupported,
+                   "server {} is of a version that cannot tell what it holds: upgrade it", server);
+  if (!answer) co_return fail(answer.error());
+  auto survey = decode<SurveyAnswer>(answer->body());
+  if (!survey || survey->session.epoch >= kMostEpoch || survey->height < 1 ||
+      survey->height > kMaxHeight)
+    co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  co_return std::move(*survey);
+}
+
 Task<Result<std::vector<SurveyAnswer>>> Servers::survey(Duration patience) {
-  auto answers = co_await for_all(count_, [&](Party server) {
-    return rpc_.call(server, MessageType::survey, encode(SurveyRequest{volume_}), patience);
-  });
+  auto answers =
+      co_await for_all(count_, [&](Party server) { return survey_one(server, patience); });
   std::vector<SurveyAnswer> surveys;
-  for (Party server = 1; server <= count_; ++server) {
-    auto& answer = answers[server - 1];
-    if (!answer && answer.error().code == Errc::bad_request)
-      co_return fail(Errc::unsupported,
-                     "server {} is of a version that cannot tell what it holds: upgrade it",
-                     server);
+  for (auto& answer : answers) {
     if (!answer) co_return fail(answer.error());
-    auto survey = decode<SurveyAnswer>(answer->body());
-    if (!survey || survey->session.epoch >= kMostEpoch || survey->height < 1 ||
-        survey->height > kMaxHeight)
-      co_return fail(Errc::corrupt, "server {} answers nonsense", server);
-    surveys.push_back(std::move(*survey));
+    surveys.push_back(std::move(*answer));
   }
   co_return surveys;
 }
@@ -218,6 +264,16 @@ Task<Status> Servers::create(const VolumeParams& params, Duration patience) {
 Task<Status> Servers::open(std::vector<Session> known, Session next,
                            std::function<void(OpenRequest&)> present, Reconcile reconcile,
                            Duration patience, std::set<Party> without) {
+  const auto opened = co_await open_each(std::move(known), next, std::move(present),
+                                         std::move(reconcile), patience, std::move(without));
+  for (const auto& status : opened)
+    if (status && !*status) co_return *status;
+  co_return Status{};
+}
+
+Task<std::vector<std::optional<Status>>> Servers::open_each(
+    std::vector<Session> known, Session next, std::function<void(OpenRequest&)> present,
+    Reconcile reconcile, Duration patience, std::set<Party> without) {
   known_ = std::move(known);
   session_ = next;
   present_ = std::move(present);
@@ -226,20 +282,60 @@ Task<Status> Servers::open(std::vector<Session> known, Session next,
   for (Party server = 1; server <= count_; ++server)
     if (!without.contains(server)) opening.push_back(open_one(server, patience, Opening::first));
   auto opened = co_await all(std::move(opening));
+  // A session that fewer servers report than may lie is believed of none of them.
   const auto stale = std::ranges::count_if(opened, [](const Status& status) {
     return !status && status.error().code == Errc::stale_vault;
   });
-  for (auto& status : opened) {
-    if (status) continue;
-    if (status.error().code != Errc::stale_vault || stale > threshold_) co_return status;
-    co_return fail(Errc::servers_disagree,
-                   "{} (the other servers do not say so: that server is faulty or lies; have it "
-                   "looked at)",
-                   status.error().message);
+  for (auto& status : opened)
+    if (!status && status.error().code == Errc::stale_vault && stale <= threshold_)
+      status = fail(Errc::servers_disagree,
+                    "{} (the other servers do not say so: that server is faulty or lies; have it "
+                    "looked at)",
+                    status.error().message);
+  std::vector<std::optional<Status>> each(count_);
+  std::size_t next_opened = 0;
+  for (Party server = 1; server <= count_; ++server) {
+    if (!without.contains(server)) each[server - 1u] = std::move(opened[next_opened++]);
+    left_out_[server] = !each[server - 1u] || !*each[server - 1u];
   }
-  // Every server has the session, so no older one can come back.
-  known_ = {session_};
+  if (all_have_session()) known_ = {session_};
+  co_return each;
+}
+
+bool Servers::all_have_session() const {
+  for (Party server = 1; server <= count_; ++server)
+    if (!has_session_[server]) return false;
+  return true;
+}
+
+Error Servers::away(Party server) {
+  return {Errc::unreachable, fmt::format("server {} is away", server)};
+}
+
+void Servers::leave_out(Party server) {
+  if (left_out_[server]) return;
+  left_out_[server] = true;
+  rpc_.abandon(
+      [server](Party to, std::uint16_t type) {
+        return to == server || static_cast<MessageType>(type) == MessageType::write_root;
+      },
+      away(server).message);
+}
+
+Task<Status> Servers::bring_back(Party server, Duration patience) {
+  // A question of the time before it was left out may be opening the session there.
+  while (reopening_[server]) co_await reopened_.wait();
+  S3O_CO_TRY(co_await open_one(server, patience, Opening::first));
+  if (stopped_) co_return fail(Errc::shutting_down, "stopped");
+  left_out_[server] = false;
+  if (all_have_session()) known_ = {session_};
   co_return Status{};
+}
+
+std::optional<Duration> Servers::unanswered_since(Party server) const {
+  const auto waiting = rpc_.waiting_since(server);
+  const auto heard = last_heard_[server];
+  return waiting && heard ? std::max(*waiting, *heard) : waiting;
 }
 
 // At the first opening a store that is not what it should be is an error; later it may be put
@@ -258,6 +354,7 @@ Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
     const Errc code = status.error().code;
     if (code == Errc::need_open) continue;
     if (is_final(code) || clock_.now() - start >= patience) co_return status;
+    if (which == Opening::again && left_out_[server]) co_return fail(away(server));
     if (which == Opening::first && is_of_store(code)) co_return status;
     warn(server, status.error());
     co_await clock_.sleep(kRetryAfter);
@@ -272,7 +369,7 @@ Task<Status> Servers::try_open(Party server, OpenRequest& request, Duration pati
   if (!answer) co_return fail(answer.error());
   const auto opened = decode<OpenAnswer>(answer->body());
   if (!opened) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
-  answering_[server] = true;
+  answering_[server] = has_session_[server] = true;
   co_return co_await reconcile_(server, *opened, patience);
 }
 
@@ -290,6 +387,10 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
   // What is asked meanwhile could be refused after the session is open, as if for a second restart.
   const bool waited = reopening_[server];
   while (reopening_[server]) co_await reopened_.wait();
+  if (left_out_[server]) {
+    if (attempt) attempt->failed = true;
+    co_return fail(away(server));
+  }
   // What the other servers have sent this one for the attempt by now may have gone to a life that
   // is over: it would wait for that without an end.
   if (waited && attempt && !stopped_) {
@@ -300,7 +401,8 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
   const Duration asked = clock_.now();
   auto answer = co_await rpc_.call(server, type, std::move(message), Duration::max(), opening);
   answering_[server] = answer.has_value();
-  if (!stopped_) heard(server, asked, true);
+  const bool abandoned = !answer && answer.error().code == Errc::unreachable;
+  if (!stopped_ && !abandoned) heard(server, asked, true);
   note(server, type, answer ? Status() : Status(fail(answer.error())), attempt.get());
   const bool restarted = !answer && answer.error().code == Errc::need_open;
   if (restarted && openings_[server] == opening)
@@ -312,16 +414,19 @@ Task<Result<Payload>> Servers::ask(Party server, MessageType type, Bytes message
   for (;;) {
     auto answer = co_await ask_once(server, type, message);
     if (answer || stopped_ || is_final(answer.error().code)) co_return answer;
-    if (answer.error().code == Errc::need_open) continue;
+    if (left_out_[server]) co_return fail(away(server));
+    if (answer.error().code == Errc::need_open || answer.error().code == Errc::unreachable)
+      continue;
     warn(server, answer.error());
     co_await clock_.sleep(kRetryAfter);
   }
 }
 
-Task<Status> Servers::ask_all(MessageType type, Bytes message) {
-  auto answers = co_await for_all(count_, [&](Party server) { return ask(server, type, message); });
-  for (auto& answer : answers)
-    if (!answer) co_return fail(answer.error());
+Task<Status> Servers::ask_all(Bytes servers, MessageType type, Bytes message) {
+  auto answers =
+      co_await for_each_of(servers, [&](Party server) { return ask(server, type, message); });
+  for (std::size_t i = 0; i < servers.size(); ++i)
+    if (!answers[i] && !left_out_[servers[i]]) co_return fail(answers[i].error());
   co_return Status{};
 }
 

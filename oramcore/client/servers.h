@@ -28,10 +28,23 @@ class Servers {
 
   /// Asks every server what it holds. Errors: unreachable, naming the servers.
   Task<Result<std::vector<HelloAnswer>>> hello(Duration patience);
+  /// Asks every server what it holds; the answers by server. Errors: unreachable, wrong_volume (it
+  /// is another one of the servers).
+  Task<std::vector<Result<HelloAnswer>>> hello_each(Duration patience);
   /// Makes the volume at every server. Asks all of them first, and makes nothing unless all answer
   /// and are free.
   Task<Status> create(const VolumeParams& params, Duration patience);
 
+  /// Returns the servers that answer: waits until all do, or, once `enough` holds, no longer than
+  /// kGrace in all; at most `patience`.
+  Task<std::set<Party>> roll_call(std::function<bool(const std::set<Party>&)> enough,
+                                  Duration patience);
+  static constexpr Duration kGrace = std::chrono::seconds(2);
+  /// Whether the server answers that it holds no volume: its store was lost.
+  Task<bool> holds_nothing(Party server, Duration patience);
+
+  /// Asks one server where it stands. Errors: as of survey().
+  Task<Result<SurveyAnswer>> survey_one(Party server, Duration patience);
   /// Asks every server where it stands. Errors, naming the server: unreachable, wrong_volume,
   /// unsupported (the server is too old for this question).
   Task<Result<std::vector<SurveyAnswer>>> survey(Duration patience);
@@ -61,13 +74,36 @@ class Servers {
   /// Opens session `next` at every server and reconciles each. From then on the session is opened
   /// again by itself at a server that was restarted. `present` fills in the part of an OpenRequest
   /// that describes the client's present tree version. Servers in `without` are left out, and must
-  /// not be asked. Errors: stale_vault, servers_disagree (too few say so to be believed) ...
+  /// not be asked until bring_back(). Errors: stale_vault, servers_disagree (too few say so to be
+  /// believed) ...
   Task<Status> open(std::vector<Session> known, Session next,
                     std::function<void(OpenRequest&)> present, Reconcile reconcile,
                     Duration patience, std::set<Party> without = {});
 
+  /// The same, server by server; std::nullopt for those in `without`. A server that fails is left
+  /// out.
+  Task<std::vector<std::optional<Status>>> open_each(std::vector<Session> known, Session next,
+                                                     std::function<void(OpenRequest&)> present,
+                                                     Reconcile reconcile, Duration patience,
+                                                     std::set<Party> without);
+
+  /// A server that is left out is not asked: questions to it that are under way, or come later,
+  /// end with unreachable. So do root writes at the other servers, which may wait for it; they can
+  /// be asked again.
+  void leave_out(Party server);
+  bool is_left_out(Party server) const { return left_out_[server]; }
+  /// Opens the session at a server that is left out, which then is asked again. Errors: those of
+  /// open().
+  Task<Status> bring_back(Party server, Duration patience);
+  /// Whether every server has the session, so that no older one can come back.
+  bool all_have_session() const;
+
+  /// When the server was asked what it has not answered, unless it has answered anything since.
+  std::optional<Duration> unanswered_since(Party server) const;
+
   /// Asks one server, and keeps asking while it is away, restarts, or has trouble with its store.
-  /// Errors are final: fenced, stale_vault, corrupt, bad_request, shutting_down ...
+  /// Errors are final: fenced, stale_vault, corrupt, bad_request, shutting_down, and unreachable if
+  /// the server is left out.
   Task<Result<Payload>> ask(Party server, MessageType type, Bytes message);
 
   /// An attempt in which several servers take part, and send each other something. The first
@@ -85,8 +121,9 @@ class Servers {
                                     Duration patience) {
     return rpc_.call(server, type, std::move(message), patience, openings_[server]);
   }
-  /// Sends the same message to every server. Returns the first error, if there is one.
-  Task<Status> ask_all(MessageType type, Bytes message);
+  /// Sends the same message to these servers. Returns the first error, if there is one, of a server
+  /// that is not left out by then.
+  Task<Status> ask_all(Bytes servers, MessageType type, Bytes message);
 
   /// Whether the server answered the last question, and no question has waited long.
   bool answering(Party server) const { return answering_[server] && !rpc_.overdue(server); }
@@ -105,12 +142,13 @@ class Servers {
   /// The troubles of the servers and, as the caller reports them, of kClient.
   Troubles& troubles() { return troubles_; }
 
-  /// Whether an error may pass, so that the same can be asked again, at once (need_open) or later.
+  /// Whether an error may pass, so that the same can be asked again, at once (need_open,
+  /// unreachable: of other servers) or later.
   /// While a session is open, that includes a store that is damaged or was set back: once the
   /// newest store is back, the server goes on.
   static bool may_pass(Errc code) {
     return code == Errc::disk_full || code == Errc::failed || code == Errc::need_open ||
-           is_of_store(code);
+           code == Errc::unreachable || is_of_store(code);
   }
   /// Whether the server's store has to be put right.
   static bool is_of_store(Errc code) {
@@ -142,6 +180,8 @@ class Servers {
   enum class Opening { first, again };
   Task<Status> open_one(Party server, Duration patience, Opening which);
   Task<Status> try_open(Party server, OpenRequest& request, Duration patience);
+  /// Why a server that is left out is not asked.
+  static Error away(Party server);
   Task<Status> reopen(Party server);
 
   Executor executor_;
@@ -155,7 +195,7 @@ class Servers {
   std::function<void(OpenRequest&)> present_;
   Reconcile reconcile_;
   std::vector<std::uint16_t> openings_;  // how often the session was opened there
-  std::vector<bool> answering_, reopening_;
+  std::vector<bool> answering_, reopening_, left_out_, has_session_;
   Troubles troubles_;
   std::vector<LogLimit> told_;  // limits warnings about each server
   std::vector<std::optional<Duration>> last_heard_;
@@ -164,6 +204,14 @@ class Servers {
   bool stopped_ = false;
   Rpc rpc_;
 };
+
+/// Runs `each(server)`, a coroutine, for these servers at once.
+template <class Each>
+auto for_each_of(const Bytes& servers, Each each) {
+  std::vector<std::invoke_result_t<Each, Party>> tasks;
+  for (const Party server : servers) tasks.push_back(each(server));
+  return all(std::move(tasks));
+}
 
 /// Runs `each(server)`, a coroutine, for servers 1..count at once. (Not a coroutine itself: g++ 12
 /// destroys temporaries that are converted to a coroutine's parameters twice.)

@@ -26,6 +26,7 @@ class Reading {
     if (!check_.refused && params_) check_slots();
     if (!check_.refused) read_unreadable();
     if (!check_.refused) read_maintained();
+    if (!check_.refused) read_left_out();
     if (!check_.refused) drop_strays();
     return std::move(check_);
   }
@@ -254,6 +255,12 @@ class Reading {
   void read_maintained() {
     read("maintained", "SELECT block FROM maintained", [&](const Statement& row) {
       check_.state.maintained = static_cast<BlockId>(row.integer(0));
+    });
+  }
+
+  void read_left_out() {
+    read("left_out", "SELECT server FROM left_out", [&](const Statement& row) {
+      check_.state.left_out.insert(static_cast<Party>(row.integer(0)));
     });
   }
 

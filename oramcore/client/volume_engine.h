@@ -11,6 +11,7 @@
 
 #include "oramcore/base/async.h"
 #include "oramcore/base/metrics.h"
+#include "oramcore/client/in_step.h"
 #include "oramcore/client/servers.h"
 #include "oramcore/db/finding.h"
 #include "oramcore/oram/queued_device.h"
@@ -42,6 +43,8 @@ struct EngineStatus {
     std::optional<Duration> silent_for;  // how long it has not answered
     std::optional<Trouble> trouble;      // with its disk or its store
     std::optional<Servers::Stall> stall;
+    Standing standing = Standing::in_step;
+    CatchUpProgress catching_up;  // while it follows
   };
   std::uint64_t blocks = 0, capacity = 0, accesses = 0, evictions = 0, stash = 0, uncommitted = 0;
   unsigned height = 0;

@@ -199,6 +199,21 @@ void Rpc::stop() {
     if (!call->ended) call->finish(fail(Errc::shutting_down, "stopped"));
 }
 
+void Rpc::abandon(const std::function<bool(Party to, std::uint16_t type)>& ends,
+                  const std::string& why) {
+  for (auto& [number, call] : calls_)
+    if (!call->ended && ends(call->to, call->type))
+      call->finish(fail(Errc::unreachable, "{}", why));
+}
+
+std::optional<Duration> Rpc::waiting_since(Party to) const {
+  std::optional<Duration> since;
+  for (const auto& [number, call] : calls_)
+    if (call->to == to && !call->ended)
+      since = std::min(since.value_or(call->asked_at), call->asked_at);
+  return since;
+}
+
 void Rpc::received(Party from, Bytes message) {
   if (message.size() < kHeaderSize) return;
   const auto header = decode<RpcHeader>(ByteSpan(message).first(kHeaderSize));

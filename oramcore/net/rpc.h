@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <type_traits>
 
 #include "oramcore/base/async.h"
@@ -79,6 +80,11 @@ class Rpc {
 
   /// Ends every call with shutting_down, now and later. Requests are no longer handled.
   void stop();
+  /// Ends the calls under way for which `ends(to, type)` holds with unreachable, for `why`.
+  void abandon(const std::function<bool(Party to, std::uint16_t type)>& ends,
+               const std::string& why);
+  /// When the oldest call to `to` that has no answer yet was made, by the clock.
+  std::optional<Duration> waiting_since(Party to) const;
   /// Whether a request to `to` has waited so long for its answer that it was resent.
   bool overdue(Party to) const { return overdue_since(to).has_value(); }
   /// When the oldest such request was first sent, by the clock.

@@ -53,6 +53,7 @@ enum class MessageType : std::uint16_t {
   fits = 28,
   heads = 29,
   certify = 30,
+  rejoin = 31,
   // ring's (schemes/ring/protocol/messages.h)
   store_rows = 64,
   fetch_rows = 65,
@@ -417,6 +418,27 @@ struct SelectionOrders {
     a(workers, matrix_seed, matrix, mask);
   }
 };
+
+/// The same where not all servers take part, but `takers`.
+struct PartialSelectionOrders : SelectionOrders {
+  Bytes takers;
+  template <class A>
+  void fields(A& a) {
+    SelectionOrders::fields(a);
+    a(takers);
+  }
+};
+/// Orders of either kind, with their takers among `servers`; std::nullopt if they are none.
+inline std::optional<PartialSelectionOrders> decode_selection_orders(ByteSpan orders,
+                                                                     unsigned servers) {
+  if (auto partial = decode<PartialSelectionOrders>(orders)) return partial;
+  auto plain = decode<SelectionOrders>(orders);
+  if (!plain) return std::nullopt;
+  PartialSelectionOrders all{std::move(*plain), {}};
+  for (unsigned server = 1; server <= servers; ++server)
+    all.takers.push_back(static_cast<std::uint8_t>(server));
+  return all;
+}
 
 /// Certify: digests of the old and the new rows of the eviction that is prepared, by `seed`
 /// (schemes/mirror/protocol/row_check.h). The list of the old ones is sent if asked for.

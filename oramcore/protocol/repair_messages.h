@@ -227,6 +227,28 @@ struct ReenrolRequest {
   }
 };
 
+/// Rejoin: a server of a mirror that was left out for a while takes its place again, in this tree
+/// version. It keeps the bucket versions that it has, by their stamps; all others count as damaged,
+/// to be healed. `root` is as in OpenRequest: other root writes count as lost, also those of which
+/// it says nothing. Ends everything under way there. Parts are as in Reenrol.
+struct RejoinRequest : ReenrolRequest {
+  static constexpr auto kType = MessageType::rejoin;
+  std::vector<std::uint64_t> root;
+  template <class A>
+  void fields(A& a) {
+    ReenrolRequest::fields(a);
+    a(root);
+  }
+};
+
+struct RejoinAnswer {
+  std::uint64_t missing = 0;  // buckets that the server lacks
+  template <class A>
+  void fields(A& a) {
+    a(missing);
+  }
+};
+
 /// Survey: where the server stands, for a client that has lost its own state. Needs no session.
 struct SurveyRequest {
   static constexpr auto kType = MessageType::survey;

@@ -77,15 +77,20 @@ Status Connection::start_local_servers(const VolumeOptions& options) {
   return {};
 }
 
-Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& options) {
-  const Duration deadline = clock_.now() + options.deadline;
+Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& options,
+                                       unsigned enough) {
+  const Duration begun = clock_.now(), deadline = begun + options.deadline;
   bool refused_before = false;
   while (true) {
-    auto hello = co_await servers.hello(kAskAgain);
-    if (hello || hello.error().code != Errc::unreachable) {
-      if (!hello) co_return fail(hello.error());
-      co_return check_numbers(*hello);
-    }
+    const auto each = co_await servers.hello_each(kAskAgain);
+    std::vector<HelloAnswer> hellos;
+    for (const auto& hello : each)
+      if (hello)
+        hellos.push_back(*hello);
+      else if (hello.error().code != Errc::unreachable)
+        co_return fail(hello.error());
+    const bool so_many = hellos.size() >= enough && clock_.now() - begun >= Servers::kGrace;
+    if (hellos.size() == each.size() || so_many) co_return check_numbers(hellos);
     std::vector<Party> silent, refusing;
     bool all_known = true;
     for (Party server = 1; server <= servers.count(); ++server) {

@@ -51,9 +51,10 @@ class Connection {
     return result.get();
   }
 
-  /// Waits until every server says hello. Errors: unreachable and refused_key, naming the server;
+  /// Waits until every server says hello, or, no longer than Servers::kGrace in all, until
+  /// `enough` do. Errors: unreachable and refused_key, naming the server;
   /// damaged_vault (vault.json has other numbers than the servers).
-  Task<Status> await_servers(Servers& servers, const VolumeOptions& options);
+  Task<Status> await_servers(Servers& servers, const VolumeOptions& options, unsigned enough);
 
   /// Returns what the server, or another program in its place, does instead of letting us in, or
   /// how it ended; empty if nothing is known.

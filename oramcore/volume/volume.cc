@@ -82,7 +82,8 @@ class OpenVolume final : public Volume {
     S3O_TRY(connection.run([&]() -> Task<Status> {
       Servers servers(connection.executor(), connection.clock(), connection.random(),
                       connection.transport(), vault_.config().volume, connection.servers());
-      co_return co_await connection.await_servers(servers, options);
+      co_return co_await connection.await_servers(servers, options,
+                                                  InStep(vault_.config().params).least());
     }));
     auto made = connection.on_thread([&] {
       const ClientEnvironment environment{
@@ -181,6 +182,11 @@ class OpenVolume final : public Volume {
   static double seconds(Duration duration) {
     return std::chrono::duration<double>(duration).count();
   }
+  static VolumeStatus::Server::Place place_of(Standing standing) {
+    using Place = VolumeStatus::Server::Place;
+    if (standing == Standing::away || standing == Standing::leaving) return Place::away;
+    return standing == Standing::following ? Place::catching_up : Place::in_step;
+  }
   /// Runs on the connection's thread, like the next two.
   VolumeStatus::Server status_of(Party server, const EngineStatus::Server& told) const {
     const Traffic traffic = connection_->transport().traffic(server);
@@ -190,6 +196,9 @@ class OpenVolume final : public Volume {
                                 .silent_seconds = silent ? seconds(*silent) : 0,
                                 .trouble = {},
                                 .stalled_at = {},
+                                .place = place_of(told.standing),
+                                .missing_buckets = told.catching_up.missing,
+                                .copied_slots = told.catching_up.copied,
                                 .restarts = connection_->restarts(server),
                                 .bytes_sent = traffic.bytes_sent,
                                 .bytes_received = traffic.bytes_received};
@@ -257,7 +266,7 @@ Status Volume::create(Vault& vault, const VaultKeys& keys, const VolumeOptions& 
     Connection& c = *connection;
     Servers servers(c.executor(), c.clock(), c.random(), c.transport(), vault.config().volume,
                     c.servers());
-    S3O_CO_TRY(co_await c.await_servers(servers, options));
+    S3O_CO_TRY(co_await c.await_servers(servers, options, c.servers()));
     co_return co_await servers.create(vault.config().params, options.deadline);
   });
   if (!created) return connection->explain(created);
@@ -287,7 +296,7 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
     {
       Servers servers(c.executor(), c.clock(), c.random(), c.transport(), vault.config().volume,
                       c.servers());
-      S3O_CO_TRY(co_await c.await_servers(servers, options));
+      S3O_CO_TRY(co_await c.await_servers(servers, options, c.servers()));
     }
     const ClientEnvironment environment{c.executor(), c.executor(), c.executor(),
                                         c.clock(),    c.random(),   c.transport()};
@@ -364,7 +373,7 @@ Result<std::set<Party>> reenrol(Connection& connection, const Vault& vault, Disk
     {
       Servers all(connection.executor(), connection.clock(), connection.random(),
                   connection.transport(), config.volume, connection.servers());
-      S3O_CO_TRY(co_await connection.await_servers(all, options));
+      S3O_CO_TRY(co_await connection.await_servers(all, options, connection.servers()));
       S3O_CO_ASSIGN(auto unfit, co_await find_unfit(all, config.volume, servers, options.deadline));
       lost = std::move(unfit.lost);
       for (const Party server : unfit.lacking) {

@@ -49,6 +49,10 @@ struct VolumeStatus {
     // What it should have done long ago, although it answers, such as "a root write"; or empty.
     std::string stalled_at;
     double stalled_seconds = 0;
+    // Of a mirror, which goes on without a server that is away, and one that catches up with it.
+    enum class Place { in_step, catching_up, away };
+    Place place = Place::in_step;
+    std::uint64_t missing_buckets = 0, copied_slots = 0;  // while it catches up
     unsigned restarts = 0;  // how often we restarted it, in a local vault, after it ended by itself
     std::uint64_t bytes_sent = 0;
     std::uint64_t bytes_received = 0;

@@ -21,13 +21,19 @@ unsigned role_of(Party server, ByteSpan workers) {
   return found == workers.end() ? 0 : static_cast<unsigned>(found - workers.begin() + 1);
 }
 
-/// The matrix, a mask for a worker and none for another, and workers that there are.
-bool complete(const SelectionOrders& orders, const VolumeDescription& volume,
+bool are_servers(const std::set<Party>& some, const VolumeParams& params) {
+  return !some.empty() && *some.begin() >= 1 && *some.rbegin() <= params.scheme.servers;
+}
+
+/// The matrix, a mask for a worker and none for another, and workers and takers that there are.
+bool complete(const PartialSelectionOrders& orders, const VolumeDescription& volume,
               std::size_t matrix_size) {
   const VolumeParams& params = volume.params;
   const std::set<Party> workers(orders.workers.begin(), orders.workers.end());
+  const std::set<Party> takers(orders.takers.begin(), orders.takers.end());
   if (orders.workers.size() != params.workers() || workers.size() != orders.workers.size() ||
-      *workers.begin() < 1 || *workers.rbegin() > params.scheme.servers)
+      takers.size() != orders.takers.size() || !are_servers(takers, params) ||
+      !std::ranges::includes(takers, workers) || !takers.contains(volume.server))
     return false;
   const bool works = workers.contains(volume.server);
   const bool has_matrix = orders.matrix_seed.has_value() != !orders.matrix.empty();
@@ -39,7 +45,7 @@ bool complete(const SelectionOrders& orders, const VolumeDescription& volume,
 
 Result<std::shared_ptr<Eviction>> SelectionEviction::make(EvictionInput input,
                                                           const EvictionHost& host) {
-  const auto orders = decode<SelectionOrders>(input.orders);
+  const auto orders = decode_selection_orders(input.orders, input.volume.params.scheme.servers);
   const std::size_t slots = evicted_slots(input);
   const std::size_t kept = slots - input.volume.params.evict_every;
   if (!orders || !complete(*orders, input.volume, kept * gf::bit_row(slots)))
@@ -49,7 +55,7 @@ Result<std::shared_ptr<Eviction>> SelectionEviction::make(EvictionInput input,
 }
 
 SelectionEviction::SelectionEviction(EvictionInput input, const EvictionHost& host,
-                                     SelectionOrders orders)
+                                     PartialSelectionOrders orders)
     : Eviction(std::move(input), host, evicted_slots(input) - input.volume.params.evict_every,
                kSteps),
       orders_(std::move(orders)),
@@ -158,7 +164,7 @@ Task<Status> SelectionEviction::work(std::uint32_t tile) {
   Bytes rows = co_await offload(host_.pool, [&] { return multiply(tile); });
   S3O_CO_TRY(co_await exchange(tile, rows));
   if (role_ == sender(tile))
-    for (Party server = 1; server <= params().scheme.servers; ++server)
+    for (const Party server : orders_.takers)
       if (role_of(server, orders_.workers) == 0) send(server, kNewRows, tile, rows);
   co_await offload(host_.pool, [&] { store(tile, rows); });
   co_return Status{};

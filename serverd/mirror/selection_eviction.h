@@ -9,7 +9,7 @@
 //
 //   step 0   two workers send each other theirs; of more, all send theirs to role 1
 //   step 1   role 1 sends the sum to the other workers, if there are more than two
-//   step 2   servers that are no workers are sent the new rows, tile by tile by another worker
+//   step 2   takers that are no workers are sent the new rows, tile by tile by another worker
 #pragma once
 
 #include "oramcore/schemes/mirror/protocol/layers.h"
@@ -23,7 +23,7 @@ class SelectionEviction final : public Eviction {
  public:
   /// Errors: bad_request.
   static Result<std::shared_ptr<Eviction>> make(EvictionInput input, const EvictionHost& host);
-  SelectionEviction(EvictionInput input, const EvictionHost& host, SelectionOrders orders);
+  SelectionEviction(EvictionInput input, const EvictionHost& host, PartialSelectionOrders orders);
   bool reads_path() const override { return role_ != 0; }
 
  private:
@@ -48,7 +48,7 @@ class SelectionEviction final : public Eviction {
     return 1 + tile % static_cast<unsigned>(orders_.workers.size());
   }
 
-  const SelectionOrders orders_;  // views into the request
+  const PartialSelectionOrders orders_;  // views into the request
   const mirror::LayerAttempt attempt_;
   const std::size_t slots_, kept_;
   unsigned role_ = 0;  // from 1; 0: none

@@ -150,8 +150,14 @@ class Server final : public ShareServer {
   Result<Bytes> opened(Shares shares);
   Task<Result<Bytes>> layout(LayoutRequest request, Payload&);
   Task<Result<Bytes>> open_session(const Payload& payload);
+  Task<Result<Bytes>> rejoin(const Payload& payload);
+  /// Ends everything under way in the session, which then has to be opened.
+  Task<void> end_session(Errc code, const char* why);
+  void forget_messages();
   /// Marks root slots as damaged that do not hold what the client knows to be acknowledged.
   void distrust_root(const OpenRequest& request);
+  /// Counts all root writes as lost but those that the client knows to be acknowledged.
+  void keep_of_root(const RejoinRequest& request);
 
   // ---- accesses
 
@@ -221,6 +227,7 @@ class Server final : public ShareServer {
   Result<std::vector<SlotAddress>> damaged_root(std::uint64_t tree_version,
                                                 WriteNumber written) const;
   Task<Status> add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to);
+  Task<Status> add_missing(std::vector<SlotAddress>& to);
   Task<Result<Bytes>> damage(DamageRequest request, Payload&);
   Task<Result<Bytes>> check(CheckRequest request, Payload&);
   Task<Status> rewrite_root_buffer();
@@ -322,9 +329,10 @@ class Server final : public ShareServer {
   std::optional<Error> ailment_;  // why this server cannot carry on
   bool lacks_shares_ = false;     // the reason is that its shares are gone; they can be repaired
   bool recovering_ = false;
-  std::string seen_files_;     // describe_store() at the last check
-  bool open_ = false;          // a session was opened since this process started
-  std::uint16_t opening_ = 0;  // of this session, by the client's count
+  std::string seen_files_;                 // describe_store() at the last check
+  bool open_ = false;                      // a session was opened since this process started
+  std::uint16_t opening_ = 0;              // of this session, by the client's count
+  std::optional<std::uint16_t> rejoined_;  // in which opening: a message may come twice
 
   // The root buffer.
   struct RootBufferSlot {

@@ -74,8 +74,12 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   auto eviction = scheme_->make_eviction(
       std::move(input), {executor_, background_, clock_, rpc_, random_, [this] { return load(); }});
   if (!eviction) co_return fail(eviction.error());
-  S3O_CO_ASSIGN(auto writes, root_buffer_rows(PathSlots::evicted(params(), request.id.eviction,
+  BucketRows writes;  // one that only follows may lack them
+  if ((*eviction)->reads_path()) {
+    S3O_CO_ASSIGN(auto rows, root_buffer_rows(PathSlots::evicted(params(), request.id.eviction,
                                                                  request.height)));
+    writes = std::move(rows);
+  }
   // The same attempt with fresh masks would give shares that do not fit together.
   if (rule_holds(Rule::attempts)) {
     if (control_.attempted(request.id))

@@ -12,6 +12,8 @@ namespace {
 
 /// Most slots in an answer to Damage; the message has room for these and one bucket more.
 constexpr std::size_t kMostTold = 1 << 15;
+/// Bytes of missing slots in one answer: while they are healed, no eviction is decided.
+constexpr std::size_t kMissingAtOnce = 4 << 20;
 
 /// As many servers as are enough, ascending, without the one they help.
 bool are_helpers(ByteSpan helpers, Party helped, const VolumeParams& params) {
@@ -68,15 +70,34 @@ Task<Status> Server::add_damaged(BucketIndex bucket, std::vector<SlotAddress>& t
 
 // The answer may be lost, so a bucket is forgotten only when it is being healed, or found sound.
 Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
-  S3O_CO_ASSIGN(auto found, damaged_root(request.tree_version, request.written));
+  S3O_CO_ASSIGN(auto slots, damaged_root(request.tree_version, request.written));
   const auto buckets = damaged_;
   for (const BucketIndex bucket : buckets) {
-    const std::size_t before = found.size();
-    S3O_CO_TRY(co_await add_damaged(bucket, found));
-    if (found.size() == before) damaged_.erase(bucket);
-    if (found.size() >= kMostTold) break;  // the rest is reported when these are healed
+    const std::size_t before = slots.size();
+    S3O_CO_TRY(co_await add_damaged(bucket, slots));
+    if (slots.size() == before) damaged_.erase(bucket);
+    if (slots.size() >= kMostTold) break;  // the rest is reported when these are healed
   }
-  co_return encode(DamageAnswer{std::move(found)});
+  S3O_CO_TRY(co_await add_missing(slots));
+  co_return encode(DamageAnswer{std::move(slots)});
+}
+
+/// Adds slots of buckets that have been missing since this server rejoined, as many as are soon
+/// healed. Those that are whole by now are on the disk before they count as found.
+Task<Status> Server::add_missing(std::vector<SlotAddress>& to) {
+  const std::set<BucketIndex> missing = control_.missing();
+  if (missing.empty()) co_return Status{};
+  std::set<BucketIndex> found;
+  const std::size_t known = to.size();
+  for (const BucketIndex bucket : missing) {
+    const std::size_t before = to.size();
+    S3O_CO_TRY(co_await add_damaged(bucket, to));
+    if (to.size() == before) found.insert(bucket);
+    if ((to.size() - known) * params().slot_size() >= kMissingAtOnce || to.size() >= kMostTold)
+      break;
+  }
+  S3O_CO_TRY(co_await sync_->sync(sync_->begin()));
+  co_return control_.found(found);
 }
 
 // Syncs before it answers: slots may have been read from the system's cache only, if an earlier

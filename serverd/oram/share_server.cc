@@ -137,6 +137,8 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return co_await in_session<DigestsRequest>(request, &Server::digests, accesses_);
     case MessageType::open:
       co_return co_await open_session(request);
+    case MessageType::rejoin:
+      co_return co_await rejoin(request);
     case MessageType::retrieve:
       co_return co_await in_session<SharedRetrieveRequest>(request, &Server::retrieve, accesses_);
     case MessageType::write_root:
@@ -351,22 +353,72 @@ Task<Result<Bytes>> Server::open_session(const Payload& payload) {
   }
   if (!open_) {
     // Requests of the earlier session must not end in the new one, which does not know them.
-    parts_changed_.notify_all();
-    if (eviction_) eviction_->cancel({Errc::fenced, "a new session began"});
-    while (accesses_ + evictions_ > 0) co_await handler_ended_.wait();
+    co_await end_session(Errc::fenced, "a new session began");
     if (control_.session() != request.next)
       co_return fail(Errc::fenced, "epoch {} is over", request.next.epoch);
     open_ = true;
     opening_ = request.opening;
-    sums_.clear();
-    oldest_sum_ = 0;
-    masked_shares_.clear();
-    relayed_.clear();
+    rejoined_.reset();
+    forget_messages();
     distrust_root(request);
   } else if (static_cast<std::int16_t>(request.opening - opening_) > 0) {
     opening_ = request.opening;  // the client assumes a restart; a late copy changes nothing
   }
   co_return encode(OpenAnswer{control_.tree_version(), control_.prepared()});
+}
+
+Task<void> Server::end_session(Errc code, const char* why) {
+  open_ = false;
+  parts_changed_.notify_all();
+  if (eviction_) eviction_->cancel({code, why});
+  while (accesses_ + evictions_ > 0) co_await handler_ended_.wait();
+}
+
+void Server::forget_messages() {
+  sums_.clear();
+  oldest_sum_ = 0;
+  masked_shares_.clear();
+  relayed_.clear();
+}
+
+// What began before this must not end after it: it belongs to another tree version, or the client
+// has long done without it.
+Task<Result<Bytes>> Server::rejoin(const Payload& payload) {
+  const auto request = decode<RejoinRequest>(payload.body());
+  if (!request || !control_.volume() || !params().is_mirror() ||
+      request->volume.id != control_.volume()->id || request->volume.params != params() ||
+      request->volume.server != self_)
+    co_return malformed();
+  S3O_CO_TRY(check_session(request->session.epoch));
+  if (payload.tag() != opening_)
+    co_return fail(Errc::need_open, "the server was restarted meanwhile");
+  if (rejoined_ != opening_ && !request->last) S3O_CO_TRY(control_.rejoin(*request));
+  if (rejoined_ != opening_ && request->last) {
+    co_await end_session(Errc::failed, "this server rejoins the volume");
+    if (open_ || control_.session() != request->session || payload.tag() != opening_)
+      co_return fail(Errc::need_open, "another session was opened meanwhile");
+    early_.clear();
+    damaged_.clear();
+    S3O_CO_TRY(control_.rejoin(*request));
+    S3O_CO_TRY(open_bucket_versions(Shares::may_be_lost));
+    forget_messages();
+    keep_of_root(*request);
+    open_ = true;
+    rejoined_ = opening_;
+    spdlog::info("this server rejoins the volume after {} evictions: {} of {} buckets are missing",
+                 control_.tree_version(), control_.missing().size(), control_.layout().size());
+  }
+  co_return encode(RejoinAnswer{control_.missing().size()});
+}
+
+void Server::keep_of_root(const RejoinRequest& request) {
+  std::vector<std::uint64_t> known(root_buffer_.size());
+  const WriteNumber first = first_write_number(request.tree_version, params().evict_every);
+  for (std::size_t i = 0; i < std::min(request.root.size(), known.size()); ++i)
+    known[root_slot(first + i, params().evict_every)] = request.root[i];
+  for (std::size_t slot = 0; slot < known.size(); ++slot)
+    if (root_buffer_[slot].stamp != known[slot])
+      root_buffer_[slot].stamp = root_buffer_[slot].durable = 0;
 }
 
 void Server::distrust_root(const OpenRequest& request) {

@@ -2,6 +2,7 @@
 #include "serverd/oram/store_database.h"
 
 #include <algorithm>
+#include <map>
 
 #include "oramcore/base/format_number.h"
 #include "oramcore/base/rules.h"
@@ -78,7 +79,8 @@ Status Control::make_tables() {
       " id BLOB NOT NULL, height INTEGER NOT NULL, sum INTEGER NOT NULL);"
       "CREATE TABLE IF NOT EXISTS former_buckets (bucket INTEGER PRIMARY KEY,"
       " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
-      "CREATE TABLE IF NOT EXISTS lost_shares (one INTEGER PRIMARY KEY CHECK (one = 1));"));
+      "CREATE TABLE IF NOT EXISTS lost_shares (one INTEGER PRIMARY KEY CHECK (one = 1));"
+      "CREATE TABLE IF NOT EXISTS missing (bucket INTEGER PRIMARY KEY);"));
   return make_sums_table(database_);
 }
 
@@ -94,6 +96,7 @@ Status Control::load() {
     S3O_TRY(load_prepared());
     S3O_TRY(load_attempts());
     S3O_TRY(load_lost_shares());
+    S3O_TRY(load_missing());
     for (BucketVersionNumber bucket_version = 1; bucket_version < users_.size(); ++bucket_version)
       if (users_[bucket_version] == 0) free_.insert(bucket_version);
   }
@@ -198,58 +201,114 @@ Status Control::create(const VolumeDescription& volume) {
 }
 
 Status Control::reenrol(const ReenrolRequest& part) {
-  if (reenrolled_.session != part.session) reenrolled_ = {part.session, {}, 0};
-  const std::uint64_t told = reenrolled_.versions.size();
+  S3O_ASSIGN(const auto complete, gather(part));
+  if (!complete) return {};
+  return take_up(part, Content::lost);
+}
+
+Status Control::rejoin(const ReenrolRequest& part) {
+  if (part.from == 0) taken_up_ = {};  // an attempt before this one may have been cut short
+  S3O_ASSIGN(const auto complete, gather(part));
+  if (!complete) return {};
+  return take_up(part, Content::by_stamps);
+}
+
+Result<bool> Control::gather(const ReenrolRequest& part) {
+  if (taken_up_.session != part.session || taken_up_.tree_version != part.tree_version)
+    taken_up_ = {part.session, part.tree_version, {}};
+  const std::uint64_t told = taken_up_.buckets.size();
   const bool repeated = part.from < told && part.from + part.buckets.size() == told;
-  if (!repeated) S3O_TRY(add_reenrolled(part));
-  if (!part.last) return {};
+  if (!repeated) S3O_TRY(add_part(part));
+  return part.last;
+}
+
+Status Control::take_up(const ReenrolRequest& last, Content content) {
+  const bool rejoins = content == Content::by_stamps;
+  std::map<BucketIndex, BucketVersionNumber> numbers;  // of the first buckets with their content
+  std::set<BucketVersionNumber> taken, incomplete;
+  for (const BucketIndex bucket : missing_) incomplete.insert(present(bucket).bucket_version);
+  for (const BucketShape& each : taken_up_.buckets)
+    if (const auto number = version_here(each); number && rejoins && each.first == each.bucket)
+      if (taken.insert(*number).second) numbers[each.bucket] = *number;
+  // What is on the disk there bears the stamp of an eviction that wrote other buckets, too: in the
+  // place of one of those it would be taken for it.
+  std::set<BucketVersionNumber> avoided = taken;
+  for (const auto& [bucket, ref] : prepared_versions_.versions) avoided.insert(ref.bucket_version);
+  for (const auto& [bucket, ref] : former_) avoided.insert(ref.bucket_version);
+  BucketVersionNumber next = 0;
+  BucketVersions versions;
+  std::set<BucketIndex> missing;
+  for (const BucketShape& each : taken_up_.buckets) {
+    const auto [number, is_new] = numbers.try_emplace(each.first);
+    if (is_new) {
+      do ++next;
+      while (avoided.contains(next));
+      number->second = next;
+    }
+    if (!taken.contains(number->second) || incomplete.contains(number->second))
+      missing.insert(each.bucket);
+    versions.emplace_back(each.bucket, BucketVersionRef{number->second, each.slots, each.stamp});
+  }
   const bool had_stamps = std::exchange(has_stamps_, true);
   const auto fill = [&]() -> Status {
-    S3O_TRY(put_volume(part.volume, part.session, part.tree_version, part.height));
+    S3O_TRY(put_volume(last.volume, last.session, last.tree_version, last.height));
     S3O_TRY(put_lost_shares(true));
-    S3O_TRY(put_buckets("buckets", reenrolled_.versions));
+    S3O_TRY(put_buckets("buckets", versions));
     ControlSums sums{
-        sum_of_volume(kFormat, part.volume, part.session, part.tree_version, part.height)};
-    for (const auto& [bucket, ref] : reenrolled_.versions)
-      sums.buckets ^= sum_of_bucket(bucket, ref);
+        sum_of_volume(kFormat, last.volume, last.session, last.tree_version, last.height)};
+    for (const auto& [bucket, ref] : versions) sums.buckets ^= sum_of_bucket(bucket, ref);
+    if (last.volume.params.is_mirror()) {
+      missing_.clear();  // as put_volume() has the table
+      S3O_TRY(put_missing(missing));
+    }
     return put_sums(database_, sums);
   };
-  if (Status reenrolled = database_.transact("adopt", fill); !reenrolled) {
+  if (Status done = database_.transact(rejoins ? "rejoin" : "adopt", fill); !done) {
     has_stamps_ = had_stamps;
-    return reenrolled;
+    return done;
   }
   return load_again();
 }
 
-/// Takes one more part. An impossible part discards those before it.
-Status Control::add_reenrolled(const ReenrolRequest& part) {
+/// The bucket version that is here already: attempts have different stamps, and write each bucket
+/// once. A tree that has grown since lists what was a leaf here under its children.
+std::optional<BucketVersionNumber> Control::version_here(const BucketShape& bucket) const {
+  BucketIndex at = bucket.bucket;
+  if (at < kStashBucket && level_of(at) > height_) at = bucket_on_path(at, height_);
+  const bool there = at >= kStashBucket ? at - kStashBucket < stash_.size() : at < buckets_.size();
+  if (!there || !bucket.stamp) return std::nullopt;
+  const BucketVersionRef& ref = at >= kStashBucket ? stash_[at - kStashBucket] : buckets_[at];
+  if (ref.bucket_version == 0 || ref.stamp != bucket.stamp || ref.slots != bucket.slots)
+    return std::nullopt;
+  return ref.bucket_version;
+}
+
+/// An impossible part discards those before it.
+Status Control::add_part(const ReenrolRequest& part) {
   const unsigned height = part.height;
   if (height < 1 || height > kMaxHeight)
     return fail(Errc::bad_request, "there is no tree of height {}", height);
-  auto& versions = reenrolled_.versions;
-  if (part.from > versions.size())  // the parts before it came before a restart
-    return fail(Errc::need_open, "{} buckets are known, and not {}", versions.size(), part.from);
-  if (part.from < versions.size())
-    return fail(Errc::bad_request, "{} buckets are known already", versions.size());
+  auto& known = taken_up_.buckets;
+  if (part.from > known.size())  // the parts before it came before a restart
+    return fail(Errc::need_open, "{} buckets are known, and not {}", known.size(), part.from);
+  if (part.from < known.size())
+    return fail(Errc::bad_request, "{} buckets are known already", known.size());
   const VolumeParams& params = part.volume.params;
   for (const BucketShape& each : part.buckets) {
     const bool in_tree = each.bucket > kRoot && each.bucket <= bucket_count(height);
     const bool in_stash =
         each.bucket >= kStashBucket && each.bucket - kStashBucket < params.stash_buckets();
-    const bool ascending = versions.empty() || versions.back().first < each.bucket;
-    const auto first = std::ranges::lower_bound(versions, each.first, {},
-                                                [](const auto& version) { return version.first; });
+    const bool ascending = known.empty() || known.back().bucket < each.bucket;
+    const auto first = std::ranges::lower_bound(known, each.first, {}, &BucketShape::bucket);
     const bool shares = each.first != each.bucket;
     if ((!in_tree && !in_stash) || !ascending || each.slots == 0 ||
         each.slots > params.bucket_size ||
-        (shares && (first == versions.end() || first->first != each.first))) {
-      reenrolled_ = {};
+        (shares && (first == known.end() || first->bucket != each.first))) {
+      taken_up_ = {};
       return fail(Errc::bad_request, "a tree of height {} has no such bucket {}", height,
                   each.bucket);
     }
-    const BucketVersionNumber bucket_version =
-        shares ? first->second.bucket_version : ++reenrolled_.bucket_versions;
-    versions.emplace_back(each.bucket, BucketVersionRef{bucket_version, each.slots, each.stamp});
+    known.push_back(each);
   }
   return {};
 }
@@ -259,7 +318,7 @@ Status Control::put_volume(const VolumeDescription& volume, const Session& sessi
                            std::uint64_t tree_version, unsigned height) {
   S3O_TRY(
       database_.execute("DROP TABLE buckets; DROP TABLE prepared_buckets; DELETE FROM prepared;"
-                        "DELETE FROM attempts; DELETE FROM lost_shares;"
+                        "DELETE FROM attempts; DELETE FROM lost_shares; DELETE FROM missing;"
                         "DELETE FROM former; DELETE FROM former_buckets;"));
   S3O_TRY(make_tables());
   S3O_ASSIGN(auto row,
@@ -318,6 +377,50 @@ Status Control::load_lost_shares() {
 Status Control::put_lost_shares(bool lost) {
   return database_.execute(lost ? "INSERT OR REPLACE INTO lost_shares VALUES (1)"
                                 : "DELETE FROM lost_shares");
+}
+
+Status Control::load_missing() {
+  S3O_ASSIGN(auto rows, database_.prepare("SELECT bucket FROM missing"));
+  for (;;) {
+    S3O_ASSIGN(const auto more, rows.step());
+    if (!more) return {};
+    const auto bucket = static_cast<BucketIndex>(rows.integer(0));
+    if (possible(bucket)) missing_.insert(bucket);
+  }
+}
+
+Status Control::put_missing(const std::set<BucketIndex>& missing) {
+  S3O_ASSIGN(auto put, database_.prepare("INSERT OR REPLACE INTO missing VALUES (?)"));
+  S3O_ASSIGN(auto erase, database_.prepare("DELETE FROM missing WHERE bucket = ?"));
+  for (const BucketIndex bucket : missing)
+    if (!missing_.contains(bucket)) S3O_TRY(put.bind(0, static_cast<std::int64_t>(bucket)).run());
+  for (const BucketIndex bucket : missing_)
+    if (!missing.contains(bucket)) S3O_TRY(erase.bind(0, static_cast<std::int64_t>(bucket)).run());
+  return {};
+}
+
+Status Control::found(const std::set<BucketIndex>& buckets) {
+  std::set<BucketIndex> left = missing_;
+  for (const BucketIndex bucket : buckets) left.erase(bucket);
+  if (left.size() == missing_.size()) return {};
+  S3O_TRY(database_.transact("found", [&] { return put_missing(left); }));
+  missing_ = std::move(left);
+  return {};
+}
+
+std::set<BucketIndex> Control::missing_after(const BucketVersions& changes) const {
+  if (missing_.empty()) return {};
+  std::set<BucketVersionNumber> incomplete;
+  for (const BucketIndex bucket : missing_)
+    incomplete.insert(bucket >= kStashBucket ? stash_[bucket - kStashBucket].bucket_version
+                                             : buckets_[bucket].bucket_version);
+  std::set<BucketIndex> missing = missing_;
+  for (const auto& [bucket, ref] : changes)
+    if (incomplete.contains(ref.bucket_version))
+      missing.insert(bucket);
+    else
+      missing.erase(bucket);
+  return missing;
 }
 
 Status Control::note_shares(bool lost) {
@@ -445,6 +548,7 @@ BucketVersions Control::changes_of_commit() const {
 Status Control::commit() {
   const BucketVersions changes = changes_of_commit();
   const unsigned next_height = prepared_versions_.next_height;
+  std::set<BucketIndex> missing = missing_after(changes);
   ControlSums sums{sum_of_volume(format(), *volume_, session_, tree_version_ + 1, next_height),
                    sums_.buckets};
   for (const auto& [bucket, ref] : changes) {
@@ -458,9 +562,11 @@ Status Control::commit() {
     S3O_TRY(row.bind(0, static_cast<std::int64_t>(tree_version_ + 1)).bind(1, next_height).run());
     S3O_TRY(database_.execute(
         "DELETE FROM prepared; DELETE FROM prepared_buckets; DELETE FROM attempts;"));
+    S3O_TRY(put_missing(missing));
     return put_sums(database_, sums);
   };
   S3O_TRY(database_.transact("flip", fill));
+  missing_ = std::move(missing);
   sums_ = sums;
   release();
   height_ = next_height;

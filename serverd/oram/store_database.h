@@ -3,8 +3,8 @@
 // (control.db).
 //
 // One thread at a time. Every change is durable when the method returns. Tests know each change as
-// a step of the disk by its name (Disk::step): tables, create, adopt (a re-enrolment), shares,
-// session, attempt, prepared, flip (the installation of an eviction), discard, revert.
+// a step of the disk by its name (Disk::step): tables, create, adopt (a re-enrolment), rejoin,
+// shares, session, attempt, prepared, flip (the installation of an eviction), discard, revert.
 #pragma once
 
 #include <filesystem>
@@ -67,6 +67,14 @@ class Control {
   /// another session starts over. Errors: bad_request (such a tree has no such buckets, or they
   /// were told already), need_open (the parts before it came before a restart).
   Status reenrol(const ReenrolRequest& part);
+  /// Takes up another tree version of its volume, in parts as reenrol() does. Buckets that it has,
+  /// by their stamps, keep their bucket versions; the others are missing(). What was prepared, and
+  /// the tree version before the present one, are dropped. Errors: as of reenrol().
+  Status rejoin(const ReenrolRequest& part);
+  /// The buckets of a mirror whose content is still to come since a rejoin() or reenrol(): until it
+  /// is reported as found, or an eviction has written it.
+  const std::set<BucketIndex>& missing() const { return missing_; }
+  Status found(const std::set<BucketIndex>& buckets);
   /// Returns the buckets of the present tree version that are not empty, ascending.
   BucketVersions layout() const;
   Status set_session(const Session& session);
@@ -133,11 +141,11 @@ class Control {
     unsigned next_height = 0;
     BucketVersions versions;
   };
-  /// The parts received so far of a volume to re-enrol in.
-  struct Reenrolled {
+  /// The parts received so far of a tree version to take up.
+  struct TakenUp {
     Session session;
-    BucketVersions versions;
-    BucketVersionNumber bucket_versions = 0;
+    std::uint64_t tree_version = 0;
+    std::vector<BucketShape> buckets;
   };
   Status load();
   /// Whether there is a volume.
@@ -151,9 +159,20 @@ class Control {
   Status check_sums();
   Status load_lost_shares();
   Status put_lost_shares(bool lost);
+  Status load_missing();
+  /// Stores which buckets are missing now. In a transaction.
+  Status put_missing(const std::set<BucketIndex>& missing);
+  /// The missing buckets once these changes are made.
+  std::set<BucketIndex> missing_after(const BucketVersions& changes) const;
   Status make_tables();
   std::int64_t format() const;
-  Status add_reenrolled(const ReenrolRequest& part);
+  /// Adds a part. Returns whether it was the last.
+  Result<bool> gather(const ReenrolRequest& part);
+  Status add_part(const ReenrolRequest& part);
+  /// Takes up what was gathered. What is here counts as lost, or by its stamps.
+  enum class Content { lost, by_stamps };
+  Status take_up(const ReenrolRequest& last, Content content);
+  std::optional<BucketVersionNumber> version_here(const BucketShape& bucket) const;
   Status put_volume(const VolumeDescription& volume, const Session& session,
                     std::uint64_t tree_version, unsigned height);
   /// Loads everything again, after put_volume() has made the content of memory obsolete.
@@ -198,7 +217,8 @@ class Control {
   std::vector<BucketVersionRef> stash_;    // by BucketIndex from kStashBucket on
   std::optional<EvictionId> prepared_;
   PreparedVersions prepared_versions_;
-  Reenrolled reenrolled_;
+  TakenUp taken_up_;
+  std::set<BucketIndex> missing_;
   std::set<EvictionId> attempts_;
   bool has_former_ = false;
   std::unordered_map<BucketIndex, BucketVersionRef> former_;  // in the version before; differences

@@ -79,6 +79,34 @@ class FilledVolume : public testing::TestWithParam<VolumeParams> {
     ASSERT_OK(store.sync());
     cluster_.start_server(server);
   }
+  /// The slots of all buckets of the present view, by server.
+  std::vector<Bytes> buckets_of(Party server) {
+    std::vector<Bytes> all;
+    cluster_.stop_server(server);
+    const auto control = Control::open("control.db", cluster_.disk(server));
+    Cluster::require(control);
+    auto file = cluster_.disk(server).open(cluster_.slots());
+    Cluster::require(file);
+    const VolumeParams& params = cluster_.params();
+    BucketStore store(std::move(*file), owner_of(cluster_.volume(), server),
+                      params.root_buffer_slots(), params.bucket_size, params.slot_size(), 0);
+    for (const auto& [bucket, ref] : control->layout())
+      for (std::size_t slot = 0; slot < ref.slots; ++slot) {
+        const auto found = store.read_slot(ref.bucket_version, slot, ref.stamp);
+        Cluster::require(found);
+        EXPECT_TRUE(*found) << "bucket " << bucket;
+        all.push_back(*found ? (*found)->content : Bytes());
+      }
+    cluster_.start_server(server);
+    return all;
+  }
+  void settle_evictions() {
+    cluster_.run_until([&] {
+      const auto status = cluster_.engine().status();
+      return !status.evicting && status.evictions_due == 0;
+    });
+    cluster_.settle();
+  }
 
   Cluster cluster_{GetParam(), 7};
   std::map<BlockId, std::uint64_t> newest_;

@@ -31,34 +31,6 @@ class MirrorTest : public test::FilledVolume {
     };
   }
   void tell_the_truth() { cluster_.network.filter = {}; }
-  /// The slots of all buckets of the present view, by server.
-  std::vector<Bytes> buckets_of(Party server) {
-    std::vector<Bytes> all;
-    cluster_.stop_server(server);
-    const auto control = Control::open("control.db", cluster_.disk(server));
-    test::Cluster::require(control);
-    auto file = cluster_.disk(server).open(cluster_.slots());
-    test::Cluster::require(file);
-    const VolumeParams& params = cluster_.params();
-    BucketStore store(std::move(*file), owner_of(cluster_.volume(), server),
-                      params.root_buffer_slots(), params.bucket_size, params.slot_size(), 0);
-    for (const auto& [bucket, ref] : control->layout())
-      for (std::size_t slot = 0; slot < ref.slots; ++slot) {
-        const auto found = store.read_slot(ref.bucket_version, slot, ref.stamp);
-        test::Cluster::require(found);
-        EXPECT_TRUE(*found) << "bucket " << bucket;
-        all.push_back(*found ? (*found)->content : Bytes());
-      }
-    cluster_.start_server(server);
-    return all;
-  }
-  void settle_evictions() {
-    cluster_.run_until([&] {
-      const auto status = cluster_.engine().status();
-      return !status.evicting && status.evictions_due == 0;
-    });
-    cluster_.settle();
-  }
 };
 INSTANTIATE_TEST_SUITE_P(Volumes, MirrorTest,
                          testing::Values(mirror_of({1, 2}), mirror_of({1, 3}), mirror_of({2, 3}),

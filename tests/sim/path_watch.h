@@ -14,6 +14,7 @@ namespace s3oram::test {
 
 class PathWatch {
  public:
+  /// A root write may count once so many servers have answered it.
   explicit PathWatch(Party servers) : servers_(servers) {}
 
   void saw(Party from, Party to, const Bytes& message);

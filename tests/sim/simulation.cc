@@ -271,7 +271,9 @@ class Simulation {
   Workload workload_;
   const std::uint64_t operations_, at_once_;
   Troubles troubles_;
-  PathWatch paths_{cluster_.servers()};
+  // A mirror goes on while as many servers answer as work together.
+  PathWatch paths_{static_cast<Party>(cluster_.params().is_mirror() ? cluster_.params().workers()
+                                                                    : cluster_.servers())};
   bool open_ = false, forced_ = false;
   bool lose_next_ = false, wiped_ = false, lost_ = false;  // the client's disk
   std::optional<Party> lost_server_;                       // until all its shares are there again

@@ -51,12 +51,13 @@ std::vector<ServerQuery> S3oram::queries(WriteNumber write_number, std::size_t s
   return queries;
 }
 
-std::unique_ptr<RootUpload> S3oram::upload(const WriteRootRequest& request, Bytes slot) {
+std::unique_ptr<RootUpload> S3oram::upload(const WriteRootRequest& request, Bytes slot,
+                                           const InStep&) {
   return s3oram_upload(params_, request, std::move(slot), random_);
 }
 
 SchemeOrders S3oram::orders(const EvictionPlan& plan, const EvictionId& id, unsigned,
-                            std::uint64_t epoch, unsigned tries, Random& random) {
+                            std::uint64_t epoch, unsigned tries, const InStep&, Random& random) {
   EvictionOrders orders = eviction_orders(params_, plan, random, tries);
   std::vector<Bytes> messages = orders.messages;
   if (params_.security != Security::malicious || params_.evictor != Evictor::shuffle)

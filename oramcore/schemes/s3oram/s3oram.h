@@ -16,9 +16,11 @@ class S3oram final : public ClientScheme {
   Result<OpenedBlock> open(ByteSpan slot) const override { return sealer_.open(slot); }
   std::vector<ServerQuery> queries(WriteNumber write_number, std::size_t slots,
                                    std::size_t index) override;
-  std::unique_ptr<RootUpload> upload(const WriteRootRequest& request, Bytes slot) override;
+  std::unique_ptr<RootUpload> upload(const WriteRootRequest& request, Bytes slot,
+                                     const InStep& servers) override;
   SchemeOrders orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
-                      std::uint64_t epoch, unsigned tries, Random& random) override;
+                      std::uint64_t epoch, unsigned tries, const InStep& servers,
+                      Random& random) override;
 
  private:
   const VolumeParams params_;

@@ -224,6 +224,47 @@ TEST(Health, HasAKindAndACauseThatDoNotChange) {
   EXPECT_EQ(cause_after(4).server, 2);
 }
 
+// A mirror goes on without it, and so it is no problem; but it is told.
+TEST(Health, AServerThatIsLeftOutIsAWarning) {
+  using Place = VolumeStatus::Server::Place;
+  MountState state = sound();
+  state.volume.servers[1].answering = false;
+  state.volume.servers[1].silent_seconds = 7000;
+  state.volume.servers[1].place = Place::away;
+  EXPECT_TRUE(problems(state).empty());
+  EXPECT_EQ(warnings(state),
+            std::vector<std::string>{
+                "server 2 is away: 2 of 3 servers hold all data, and everything goes on"});
+  auto json = status_json({"/mnt", 1}, state, {{}, {}, {}});
+  EXPECT_EQ(json["health"]["healthy"], true);
+  EXPECT_EQ(json["health"]["warnings"].size(), 1u);
+  EXPECT_EQ(json["health"]["causes"][0]["kind"], "server_away");
+  EXPECT_EQ(json["health"]["causes"][0]["server"], 2);
+  EXPECT_EQ(json["servers"][0]["place"], "in step");
+  EXPECT_EQ(json["servers"][1]["place"], "away");
+
+  state.volume.servers[1] = sound().volume.servers[1];
+  state.volume.servers[1].place = Place::catching_up;
+  state.volume.servers[1].copied_slots = 320;
+  EXPECT_TRUE(problems(state).empty());
+  EXPECT_EQ(warnings(state),
+            std::vector<std::string>{"server 2 catches up, with 320 slots copied: 2 of 3 servers "
+                                     "hold all data, and everything goes on"});
+  json = status_json({"/mnt", 1}, state, {{}, {}, {}});
+  EXPECT_EQ(json["servers"][1]["place"], "catching up");
+  EXPECT_EQ(json["servers"][1]["copied_slots"], 320);
+  Metrics metrics;
+  gauge({"/mnt", 1}, state, {{}, {}, {}}, metrics);
+  const Exposition page = read_exposition(metrics.text());
+  EXPECT_EQ(page.samples.at("s3oramfs_healthy"), 1);
+  EXPECT_EQ(page.samples.at("s3oramfs_server_in_step{server=\"2\"}"), 0);
+  EXPECT_EQ(page.samples.at("s3oramfs_problem{kind=\"server_catches_up\",server=\"2\"}"), 1);
+
+  // One in step that does not answer makes everything wait all the same.
+  state.volume.servers[0].answering = false;
+  EXPECT_EQ(problems(state).size(), 1u);
+}
+
 TEST(Health, IsLoggedOnceWhenItBeginsAndOnceWhenItEnds) {
   HealthLog log;
   MountState state = sound();

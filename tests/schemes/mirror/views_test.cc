@@ -132,7 +132,7 @@ TEST(MirrorViews, OrdersAddUpToThePlanAndHaveOneShape) {
     std::vector<std::size_t> shape;
     for (const std::size_t blocks : {0, 1, 4}) {
       const EvictionPlan plan = plan_of(volume, kHeight, blocks);
-      const auto orders = mirror.orders(plan, id, kHeight, 1, 0, random).messages;
+      const auto orders = mirror.orders(plan, id, kHeight, 1, 0, InStep(volume), random).messages;
       const auto selection = mirror::selection_of(volume, plan, kHeight, id.eviction);
       const std::size_t row = gf::bit_row(selection.size() + volume.evict_every);
       Bytes sum(selection.size() * row);

@@ -668,6 +668,59 @@ TEST_F(ControlTest, AnotherSessionReenrolsFromTheBeginning) {
   EXPECT_EQ(control_->layout().size(), 4u);
 }
 
+TEST_F(ControlTest, RejoinsWithWhatItHasByStamps) {
+  ReenrolRequest all = reenrolment();
+  all.volume.params = test::mirror_volume(8, 4, 16, {1, 3});
+  ASSERT_GOOD(control_->reenrol(all));
+  EXPECT_EQ(control_->missing().size(), 4u) << "nothing has been copied yet";
+  ASSERT_GOOD(control_->found({2, 4, 6}));
+  const auto kept = control_->bucket(4, 9), old = control_->bucket(2, 9);
+  // While it was away, bucket 2 was written again, 12 came to be, and the tree grew by a level.
+  ReenrolRequest later = all;
+  later.tree_version = 12;
+  later.height = 4;
+  later.buckets = {
+      {2, 2, 8, 21}, {4, 4, 8, 12}, {12, 12, 8, 22}, {kStashBucket, kStashBucket, 8, 13}};
+  ASSERT_GOOD(control_->rejoin(part_of(later, 0, 2)));
+  EXPECT_EQ(control_->tree_version(), 9u) << "not before the last part";
+  ASSERT_GOOD(control_->rejoin(part_of(later, 0, 2)));  // cut short, and begun again
+  ASSERT_GOOD(control_->rejoin(part_of(later, 2, 4)));
+  for (int life = 0; life < 2; ++life, reopen()) {
+    EXPECT_EQ(control_->tree_version(), 12u);
+    EXPECT_EQ(control_->height(), 4u);
+    EXPECT_EQ(control_->bucket(4, 12)->bucket_version, kept->bucket_version);
+    EXPECT_EQ(control_->missing(), (std::set<BucketIndex>{2, 12, kStashBucket}))
+        << "the stash part never came";
+    std::set<BucketVersionNumber> numbers;
+    for (const auto& [bucket, ref] : control_->layout()) numbers.insert(ref.bucket_version);
+    EXPECT_EQ(numbers.size(), 4u) << "no two share a version";
+    EXPECT_LE(*numbers.rbegin(), 4u) << "versions that went out of use are used again";
+  }
+  // An eviction writes one of the missing ones.
+  ASSERT_GOOD(control_->attempt(attempt(12, 5)));
+  ASSERT_GOOD(control_->prepare(attempt(12, 5), 4, {{2, {control_->allocate(), 8, 23}}}));
+  ASSERT_GOOD(control_->commit());
+  EXPECT_EQ(control_->missing(), (std::set<BucketIndex>{12, kStashBucket}));
+}
+
+TEST_F(ControlTest, WhatWasALeafIsFoundUnderItsChildren) {
+  ReenrolRequest all = reenrolment();
+  all.volume.params = test::mirror_volume(8, 4, 16, {1, 3});
+  all.height = 2;
+  all.buckets = {{5, 5, 8, 11}};
+  ASSERT_GOOD(control_->reenrol(all));
+  ASSERT_GOOD(control_->found({5}));
+  const BucketVersionNumber kept = control_->bucket(5, 9)->bucket_version;
+  all.tree_version = 10;
+  all.height = 3;
+  const BucketIndex left = child_of(5, 0), right = child_of(5, 1);
+  all.buckets = {{left, left, 8, 11}, {right, left, 8, 11}};
+  ASSERT_GOOD(control_->rejoin(all));
+  EXPECT_TRUE(control_->missing().empty());
+  EXPECT_EQ(control_->bucket(left, 10)->bucket_version, kept);
+  EXPECT_EQ(control_->bucket(right, 10)->bucket_version, kept);
+}
+
 TEST_F(ControlTest, ReenrolsNoBucketThatCannotBe) {
   const BucketShape impossible[] = {
       {1, 1, 8, 1},                                // the root

@@ -23,13 +23,13 @@ LabelBytes bytes_of(const Label& label) {
   return bytes;
 }
 
-/// The sealed block goes to one server, which relays it to the others.
+/// The sealed block goes to one server in step, which relays it to the others.
 class Relay final : public RootUpload {
  public:
-  Relay(const VolumeParams& params, const WriteRootRequest& request, Bytes slot)
+  Relay(const InStep& servers, const WriteRootRequest& request, Bytes slot)
       : request_(request),
-        servers_(params.scheme.servers),
-        giver_(static_cast<Party>(1 + request.write_number % params.scheme.servers)),
+        takers_(servers.takers()),
+        giver_(servers.workers(request.write_number, 1).front()),
         slot_(std::move(slot)) {
     const ByteSpan sealed = part();
     crypto_generichash(digest_.data(), digest_.size(), sealed.data(), sealed.size(), nullptr, 0);
@@ -56,8 +56,8 @@ class Relay final : public RootUpload {
   }
   std::vector<Party> relayed_by(Party server) const override {
     std::vector<Party> others;
-    for (Party each = 1; server == giver_ && each <= servers_; ++each)
-      if (each != giver_) others.push_back(each);
+    for (const Party each : takers_)
+      if (server == giver_ && each != giver_) others.push_back(each);
     return others;
   }
 
@@ -65,18 +65,25 @@ class Relay final : public RootUpload {
   ByteSpan part() const { return ByteSpan(slot_).subspan(mirror::kHeader); }
 
   const WriteRootRequest request_;
-  const Party servers_, giver_;
+  const Bytes takers_;
+  const Party giver_;
   const Bytes slot_;
   Digest digest_{};
 };
 
 class RowsCheck final : public EvictionCheck {
  public:
+  /// Server `lister` is asked for its whole list.
   RowsCheck(mirror::Prescribed prescribed, const mirror::LayerKeys& keys, const Seed& seed,
-            const EvictionId& id, std::uint64_t epoch)
-      : prescribed_(std::move(prescribed)), keys_(keys), seed_(seed), id_(id), epoch_(epoch) {}
+            const EvictionId& id, std::uint64_t epoch, Party lister)
+      : prescribed_(std::move(prescribed)),
+        keys_(keys),
+        seed_(seed),
+        id_(id),
+        epoch_(epoch),
+        lister_(lister) {}
   Bytes question(Party server) const override {
-    return encode(CertifyRequest{epoch_, id_, seed_, server == 1});
+    return encode(CertifyRequest{epoch_, id_, seed_, server == lister_});
   }
   Status verdict(const std::vector<CertifyAnswer>& answers) const override {
     return mirror::judge_rows(prescribed_, keys_, seed_, answers);
@@ -88,6 +95,7 @@ class RowsCheck final : public EvictionCheck {
   const Seed seed_;
   const EvictionId id_;
   const std::uint64_t epoch_;
+  const Party lister_;
 };
 
 void flip(std::span<std::uint8_t> bits, std::size_t at) {
@@ -167,27 +175,28 @@ std::vector<ServerQuery> Mirror::queries(WriteNumber write_number, std::size_t s
   return queries;
 }
 
-std::unique_ptr<RootUpload> Mirror::upload(const WriteRootRequest& request, Bytes slot) {
-  return std::make_unique<Relay>(params_, request, std::move(slot));
+std::unique_ptr<RootUpload> Mirror::upload(const WriteRootRequest& request, Bytes slot,
+                                           const InStep& servers) {
+  return std::make_unique<Relay>(servers, request, std::move(slot));
 }
 
 // All workers' shares of the matrix are random but for the last one's, which makes the sum right.
 SchemeOrders Mirror::orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
-                            std::uint64_t, unsigned tries, Random& random) {
+                            std::uint64_t, unsigned tries, const InStep& servers, Random& random) {
   const mirror::Selection selection = mirror::selection_of(params_, plan, height, id.eviction);
   const std::size_t row = gf::bit_row(selection.size() + params_.evict_every);
   Bytes matrix(selection.size() * row);
   for (std::size_t place = 0; place < selection.size(); ++place)
     if (selection[place]) flip(std::span(matrix).subspan(place * row, row), *selection[place]);
 
-  const unsigned servers = params_.scheme.servers, workers = params_.workers();
-  Bytes chosen(workers);
-  for (unsigned i = 0; i < workers; ++i)
-    chosen[i] = static_cast<Party>(1 + (id.eviction + tries + i) % servers);
-  std::vector<SelectionOrders> orders(
-      servers, {.workers = chosen, .matrix_seed = {}, .matrix = {}, .mask = {}});
+  const unsigned workers = params_.workers();
+  const Bytes chosen = servers.workers(id.eviction + tries, workers);
+  PartialSelectionOrders alike;
+  alike.workers = chosen;
+  alike.takers = servers.takers();
+  std::vector<PartialSelectionOrders> orders(servers.count(), alike);
   for (unsigned role = 1; role <= workers; ++role) {
-    SelectionOrders& own = orders[chosen[role - 1] - 1u];
+    PartialSelectionOrders& own = orders[chosen[role - 1] - 1u];
     own.mask = layers_.of(role, mirror::layer_attempt(id.attempt));
     if (role == workers) continue;
     own.matrix_seed = random.seed();
@@ -195,23 +204,28 @@ SchemeOrders Mirror::orders(const EvictionPlan& plan, const EvictionId& id, unsi
   }
   orders[chosen.back() - 1u].matrix = matrix;
   std::vector<Bytes> encoded;
-  for (SelectionOrders& each : orders) {
+  for (PartialSelectionOrders& each : orders) {
     Writer writer;
-    each.fields(writer);
+    if (each.takers.size() < servers.count())
+      each.fields(writer);
+    else
+      each.SelectionOrders::fields(writer);
     encoded.push_back(writer.take());
   }
   return {std::move(encoded), nullptr};
 }
 
 std::unique_ptr<EvictionCheck> Mirror::check(const EvictionPlan& plan, const EvictionId& id,
-                                             unsigned height, std::uint64_t epoch) {
+                                             unsigned height, std::uint64_t epoch,
+                                             const InStep& servers) {
   mirror::Prescribed prescribed{
       .selection = mirror::selection_of(params_, plan, height, id.eviction),
       .attempt = mirror::layer_attempt(id.attempt),
       .workers = params_.workers(),
       .rows = PathSlots::evicted(params_, id.eviction, height).count(),
       .slot_size = params_.slot_size()};
-  return std::make_unique<RowsCheck>(std::move(prescribed), layers_, random_.seed(), id, epoch);
+  return std::make_unique<RowsCheck>(std::move(prescribed), layers_, random_.seed(), id, epoch,
+                                     servers.members().front());
 }
 
 }  // namespace s3oram

@@ -23,11 +23,14 @@ class Mirror final : public ClientScheme {
   std::optional<Label> label_in(ByteSpan head) const override;
   std::vector<ServerQuery> queries(WriteNumber write_number, std::size_t slots,
                                    std::size_t index) override;
-  std::unique_ptr<RootUpload> upload(const WriteRootRequest& request, Bytes slot) override;
+  std::unique_ptr<RootUpload> upload(const WriteRootRequest& request, Bytes slot,
+                                     const InStep& servers) override;
   SchemeOrders orders(const EvictionPlan& plan, const EvictionId& id, unsigned height,
-                      std::uint64_t epoch, unsigned tries, Random& random) override;
+                      std::uint64_t epoch, unsigned tries, const InStep& servers,
+                      Random& random) override;
   std::unique_ptr<EvictionCheck> check(const EvictionPlan& plan, const EvictionId& id,
-                                       unsigned height, std::uint64_t epoch) override;
+                                       unsigned height, std::uint64_t epoch,
+                                       const InStep& servers) override;
 
  private:
   /// Without its layers.

@@ -201,8 +201,11 @@ EngineStatus RingEngine::status() const {
   const Duration now = environment_.clock.now();
   if (eviction_begun_) status.evicting_for = now - *eviction_begun_;
   status.committing_for = committer_.under_way_for();
-  status.servers.push_back(
-      {servers_.silent_for(kServer), servers_.trouble(kServer), servers_.stalled(kServer)});
+  status.servers.push_back({servers_.silent_for(kServer),
+                            servers_.trouble(kServer),
+                            servers_.stalled(kServer),
+                            Standing::in_step,
+                            {}});
   status.top = TopStatus{.blocks = places_.top().size(),
                          .slots = cache_slots(volume_),
                          .bytes = cache_bytes(volume_),

@@ -105,7 +105,7 @@ Task<Status> RingEngine::rewrite_once(const Rewrite& rewrite) {
   if (status) status = co_await prepare(rewrite, id, next_height);
   if (dead_) co_return fail(*dead_);
   if (!status) {
-    S3O_CO_TRY(co_await servers_.ask_all(DiscardRequest::kType,
+    S3O_CO_TRY(co_await servers_.ask_all(Bytes(1, kServer), DiscardRequest::kType,
                                          encode(DiscardRequest{session_.epoch, id})));
     attempt_.reset();
     co_return status;
@@ -324,8 +324,8 @@ void RingEngine::decide(const Rewrite& rewrite, const EvictionId& id, const Evic
 Task<Status> RingEngine::install(const Rewrite& rewrite, const EvictionId& id) {
   if (rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
   attempt_.reset();
-  auto committed =
-      co_await servers_.ask_all(MessageType::commit, encode(CommitRequest{session_.epoch, id}));
+  auto committed = co_await servers_.ask_all(Bytes(1, kServer), MessageType::commit,
+                                             encode(CommitRequest{session_.epoch, id}));
   if (!committed) die(committed.error());
   if (dead_) co_return fail(*dead_);
   if (!rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
@@ -343,7 +343,7 @@ Task<Status> RingEngine::install(const Rewrite& rewrite, const EvictionId& id) {
   }
   capacity_.count();
   changed_.notify_all();
-  co_return co_await servers_.ask_all(MessageType::release,
+  co_return co_await servers_.ask_all(Bytes(1, kServer), MessageType::release,
                                       encode(ReleaseRequest{session_.epoch, id}));
 }
 

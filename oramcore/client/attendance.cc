@@ -1,0 +1,142 @@
+// Watches servers, has them left out, and waits for their return.
+#include "oramcore/client/attendance.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace s3oram {
+namespace {
+
+// A server that is gone is noticed after about two seconds: half a second without an answer, then a
+// question that every server answers at once.
+constexpr Duration kLook = std::chrono::milliseconds(200);
+constexpr Duration kSuspect = std::chrono::milliseconds(500);
+constexpr Duration kAnswersWithin = std::chrono::milliseconds(1100);
+constexpr Duration kLooksWhenIdle = std::chrono::seconds(10);
+constexpr Duration kTroubleLasts = std::chrono::seconds(1);  // it is asked again each second
+constexpr Duration kAskAgain = std::chrono::seconds(1), kMostAskAgain = std::chrono::seconds(30);
+
+}  // namespace
+
+Attendance::Attendance(Clock& clock, Servers& servers, InStep& in_step, Owner owner)
+    : clock_(clock), servers_(servers), in_step_(in_step), owner_(std::move(owner)) {}
+
+void Attendance::begin() {
+  if (!in_step_.may_shrink()) return;
+  looked_around_ = clock_.now();
+  owner_.start(watch());
+  for (Party server = 1; server <= in_step_.count(); ++server)
+    if (in_step_.of(server) == Standing::away) owner_.start(await_return(server));
+}
+
+// In parts, because the volume may be closed meanwhile.
+Task<void> Attendance::pause(Duration time) {
+  const Duration until = clock_.now() + time;
+  while (!servers_.stopped() && clock_.now() < until)
+    co_await clock_.sleep(std::min(kLook, until - clock_.now()));
+}
+
+Task<void> Attendance::watch() {
+  for (;;) {
+    co_await pause(kLook);
+    if (servers_.stopped()) co_return;
+    bool suspects = clock_.now() - looked_around_ >= kLooksWhenIdle;
+    for (const Party server : in_step_.takers()) suspects = suspects || is_suspect(server);
+    if (suspects) co_await look_around();
+  }
+}
+
+bool Attendance::is_suspect(Party server) const {
+  if (in_step_.of(server) == Standing::leaving) return false;
+  const auto since = servers_.unanswered_since(server);
+  return (since && clock_.now() - *since >= kSuspect) || lasting_trouble(server);
+}
+
+/// An error of its disk or store that it has answered for a while.
+std::optional<Error> Attendance::lasting_trouble(Party server) const {
+  const auto trouble = servers_.trouble(server);
+  if (!trouble || trouble->last - trouble->since < kTroubleLasts ||
+      clock_.now() - trouble->last > Troubles::kFresh || !Servers::may_pass(trouble->error.code))
+    return std::nullopt;
+  return trouble->error;
+}
+
+/// If none answers, it is the client that is away.
+Task<void> Attendance::look_around() {
+  looked_around_ = clock_.now();
+  const Bytes asked = in_step_.takers();
+  const auto answers = co_await for_each_of(
+      asked, [this](Party server) { return servers_.traffic(server, kAnswersWithin); });
+  if (servers_.stopped()) co_return;
+  unsigned well = 0;
+  std::vector<std::pair<Party, std::string>> unwell;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const Party server = asked[i];
+    const bool silent = !answers[i] && answers[i].error().code == Errc::unreachable;
+    if (silent)
+      unwell.emplace_back(server, "does not answer");
+    else if (const auto trouble = lasting_trouble(server))
+      unwell.emplace_back(server, trouble->message);
+    else
+      well += in_step_.holds(server);
+  }
+  for (auto& [server, why] : unwell) {
+    const Standing standing = in_step_.of(server);
+    if (standing == Standing::following)
+      drop(server);
+    else if (well >= in_step_.needed() && in_step_.may_leave(server))
+      owner_.start(leave(server, std::move(why)));
+  }
+}
+
+Task<void> Attendance::leave(Party server, std::string why) {
+  if (!in_step_.may_leave(server)) co_return;
+  const Status left = co_await leave_out(server, why);
+  if (left && !servers_.stopped()) co_await await_return(server);
+}
+
+// Nobody stops waiting for the server before vault.db says that it is left out.
+Task<Status> Attendance::leave_out(Party server, const std::string& why) {
+  spdlog::warn("server {} is left out: {}; {} servers have all data and go on", server, why,
+               in_step_.members().size() - 1);
+  in_step_.begin_leaving(server);
+  S3O_CO_TRY(co_await owner_.commit());
+  in_step_.leave(server);
+  servers_.leave_out(server);
+  co_return Status{};
+}
+
+void Attendance::drop(Party server) {
+  in_step_.leave(server);
+  servers_.leave_out(server);
+}
+
+Task<void> Attendance::await_return(Party server) {
+  for (Duration again = kAskAgain; !servers_.stopped();) {
+    co_await pause(again);
+    if (servers_.stopped()) co_return;
+    const auto answer = co_await servers_.traffic(server, kAnswersWithin);
+    if (!answer && answer.error().code == Errc::unreachable) continue;
+    const Status back = co_await bring_back(server);
+    if (back || servers_.stopped()) co_return;
+    drop(server);
+    again = std::min(2 * again, kMostAskAgain);
+    if (told_.pass(clock_.now()))
+      spdlog::warn("server {} is not in step again yet: {}{}", server, back.error().message,
+                   told_.more());
+  }
+}
+
+Task<Status> Attendance::bring_back(Party server) {
+  S3O_CO_TRY(co_await owner_.catch_up(server));
+  if (in_step_.of(server) != Standing::following)
+    co_return fail(Errc::unreachable, "it does not answer any more");
+  in_step_.begin_joining(server);
+  S3O_CO_TRY(co_await owner_.commit());
+  in_step_.join(server);
+  spdlog::info("server {} has all data again", server);
+  co_return Status{};
+}
+
+}  // namespace s3oram

@@ -1,0 +1,55 @@
+// Keeps the set of servers in step (in_step.h) true while a volume is open: finds out which servers
+// do not answer, or cannot do their part because of their disk or store, has them left out, and
+// brings them back once they answer again.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "oramcore/base/log_limit.h"
+#include "oramcore/client/in_step.h"
+#include "oramcore/client/servers.h"
+
+namespace s3oram {
+
+/// One executor; not thread-safe.
+class Attendance {
+ public:
+  /// What the owner does. All but `start` may take long.
+  struct Owner {
+    /// Makes vault.db say which servers are left out (InStep::left_out()).
+    std::function<Task<Status>()> commit;
+    /// Brings a server that answers again to where it lacks nothing, and keeps sending it what is
+    /// written from then on (Standing::following).
+    std::function<Task<Status>(Party)> catch_up;
+    /// Starts a coroutine that ends soon once Servers::stopped().
+    std::function<void(Task<void>)> start;
+  };
+  Attendance(Clock& clock, Servers& servers, InStep& in_step, Owner owner);
+
+  /// From now on servers leave and come back. Does nothing for a scheme that needs all of them.
+  void begin();
+  /// Leaves out a server that is in step; without `begin`, too. Errors: those of the commit.
+  Task<Status> leave_out(Party server, const std::string& why);
+  /// Stops asking a server that follows.
+  void drop(Party server);
+
+ private:
+  Task<void> watch();
+  Task<void> look_around();
+  Task<void> leave(Party server, std::string why);
+  Task<void> await_return(Party server);
+  Task<Status> bring_back(Party server);
+  Task<void> pause(Duration time);
+  bool is_suspect(Party server) const;
+  std::optional<Error> lasting_trouble(Party server) const;
+
+  Clock& clock_;
+  Servers& servers_;
+  InStep& in_step_;
+  const Owner owner_;
+  Duration looked_around_{};
+  LogLimit told_;
+};
+
+}  // namespace s3oram
