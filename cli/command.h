@@ -17,6 +17,8 @@ Status run_invite(const Args& args);
 Status run_deploy(const Args& args);
 Status run_mount(const Args& args);
 Status run_umount(const Args& args);
+Status run_lock(const Args& args);
+Status run_unlock(const Args& args);
 Status run_status(const Args& args);
 Status run_top(const Args& args);
 Status run_bench(const Args& args);

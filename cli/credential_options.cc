@@ -65,6 +65,16 @@ Result<Credential> existing_credential(const CredentialOptions& options, const V
   return existing_credential(options.source, options.keyfile, vault, options.early);
 }
 
+Status open_with_credential(const CredentialOptions& options, const Vault& vault,
+                            const std::function<Status(const Credential&)>& open) {
+  for (unsigned left = credential_tries(options.source, options.keyfile, vault, options.early);;) {
+    S3O_ASSIGN(const auto credential, existing_credential(options, vault));
+    Status opened = open(credential);
+    if (opened || opened.error().code != Errc::wrong_passphrase || --left == 0) return opened;
+    std::cerr << "s3oramfs: wrong passphrase, try again\n";
+  }
+}
+
 Status CredentialOptions::read_early() {
   S3O_ASSIGN(auto secret, s3oram::read_early(source, keyfile));
   early = std::move(secret);

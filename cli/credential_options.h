@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <functional>
 
 #include "oramcore/base/errand.h"
 #include "oramcore/base/error.h"
@@ -37,6 +38,11 @@ struct CredentialOptions {
 
 /// The credential of an existing vault: asks once if it wants a passphrase and no option says more.
 Result<Credential> existing_credential(const CredentialOptions& options, const Vault& vault);
+
+/// Opens an existing vault: calls `open` with its credential. A person who types a wrong passphrase
+/// is asked again, three times in all.
+Status open_with_credential(const CredentialOptions& options, const Vault& vault,
+                            const std::function<Status(const Credential&)>& open);
 
 /// A new credential: asks twice, or makes a key file that does not exist.
 class NewCredential {

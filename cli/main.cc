@@ -32,6 +32,8 @@ constexpr Command kCommands[] = {
     {"deploy", "VAULT TARGET...", "make one, and its servers by ssh", run_deploy},
     {"mount", "VAULT DIRECTORY", "mount a vault", run_mount},
     {"umount", "DIRECTORY|VAULT", "write everything and unmount", run_umount},
+    {"lock", "DIRECTORY|VAULT", "make a mounted vault forget its keys and contents", run_lock},
+    {"unlock", "DIRECTORY|VAULT", "open a locked vault again", run_unlock},
     {"status", "VAULT", "show its health, servers, room, and what is unwritten", run_status},
     {"top", "VAULT", "show what it does, live", run_top},
     {"bench", "[VAULT|DIRECTORY]", "measure how fast a vault, or any directory, is", run_bench},

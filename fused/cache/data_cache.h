@@ -116,6 +116,7 @@ class DataCache {
   /// Asks for a backup. Called with the lock; does not wait.
   std::function<void()> want_backup;
 
+  bool keeps_unlinked = false;  // flush() makes unlinked files durable, too
   BlockNumbers numbers;
   HeldBlocks held;
   Packs packs;

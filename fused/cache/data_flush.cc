@@ -181,7 +181,7 @@ PosixStatus DataCache::flush(Lock& lock, const std::vector<std::shared_ptr<Node>
   for (const auto& node : nodes) add_targets(*node, targets);
   S3O_POSIX_TRY(wait_durable(lock, targets, awaited));
   for (const auto& node : nodes)
-    if (node->row.nlink > 0) extents.store_size(*node, node->grown);
+    if (node->row.nlink > 0 || keeps_unlinked) extents.store_size(*node, node->grown);
   return {};
 }
 

@@ -24,8 +24,9 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kLongestRequest = 1024;
-constexpr std::chrono::seconds kPatience{5};  // to send the line, and to read an answer
-constexpr int kPause = 100;                   // ms, after a failed accept
+constexpr std::size_t kLongestUnlock = (2 << 20) + 1024;  // with a key file of 1 MiB
+constexpr std::chrono::seconds kPatience{5};              // to send the line, and to read an answer
+constexpr int kPause = 100;                               // ms, after a failed accept
 constexpr int kBacklog = 8;
 constexpr std::size_t kReady = 4, kMost = 32;  // threads that answer
 constexpr const char* kTooMany = "the daemon answers as many questions as it can: ask again later";
@@ -55,16 +56,20 @@ void limit_sending(int connection) {
 std::optional<std::string> receive_line(int connection, int stop) {
   const auto limit = std::chrono::steady_clock::now() + kPatience;
   std::string request;
-  while (request.size() < kLongestRequest && !request.ends_with('\n')) {
+  const auto most = [&request] {
+    return request.starts_with("unlock ") ? kLongestUnlock : kLongestRequest;
+  };
+  while (request.size() < most() && !request.ends_with('\n')) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(limit - std::chrono::steady_clock::now());
     pollfd wake[2] = {{connection, POLLIN, 0}, {stop, POLLIN, 0}};
     if (left.count() <= 0 || ::poll(wake, 2, static_cast<int>(left.count())) <= 0 ||
         wake[1].revents != 0)
       return std::nullopt;
-    char c = 0;
-    if (::recv(connection, &c, 1, 0) <= 0) return std::nullopt;
-    request.push_back(c);
+    char part[4096];
+    const ssize_t got = ::recv(connection, part, sizeof part, 0);
+    if (got <= 0) return std::nullopt;
+    request.append(part, static_cast<std::size_t>(got));
   }
   if (!request.ends_with('\n')) return std::nullopt;
   request.pop_back();

@@ -5,6 +5,10 @@
 //   "scrub"   {"ok":true}; a scrub begins at all servers: see "status"
 //   "hurry"   {"ok":true}; silent servers are waited for no longer (FileSystem::hurry())
 //   "drop"    {"ok":true}; contents that are durable are dropped from memory
+//   "lock"    {"ok":true} when everything is durable and the mount is about to be locked; until
+//             "status" has "locked" nobody answers
+//   "unlock KIND SECRET"  {"ok":true} when a locked mount goes on. KIND: "passphrase" or
+//             "key_file"; SECRET: its bytes in hexadecimal, or nothing for a vault without one
 //   "end"     {"ok":true}, and a second line when the daemon has ended: {"ok":true} if everything
 //             is durable; no second line if it was killed
 //   failure   {"ok":false,"code":N,"message":"..."}, N an Errc

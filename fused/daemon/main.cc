@@ -1,7 +1,6 @@
 // s3oramfs-fused [options] VAULT MOUNTPOINT: opens the vault's volume, mounts its files, serves
 // them until they are unmounted, and makes everything durable. The exit code is an Errc.
 #include <fcntl.h>
-#include <signal.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
@@ -20,12 +19,16 @@
 #include "fused/daemon/control_socket.h"
 #include "fused/daemon/free_space.h"
 #include "fused/daemon/health_watch.h"
+#include "fused/daemon/idle_watch.h"
+#include "fused/daemon/locked_mount.h"
+#include "fused/daemon/locked_state.h"
 #include "fused/daemon/metrics_endpoint.h"
 #include "fused/daemon/mount_rights.h"
 #include "fused/daemon/mount_status.h"
 #include "fused/daemon/mounts.h"
 #include "fused/daemon/options.h"
 #include "fused/daemon/raise.h"
+#include "fused/daemon/signal_watch.h"
 #include "fused/files/file_system.h"
 #include "fused/kernel/fuse_loop.h"
 #include "fused/kernel/fuse_mount.h"
@@ -65,52 +68,6 @@ constexpr auto kTakesLong = std::chrono::seconds(2);
 
 /// Bytes of vault.db for each block of data.
 constexpr std::uint64_t kDatabaseBytes = 128;
-
-// ---- signals -----------------------------------------------------------------------------------
-
-int signal_pipe[2] = {-1, -1};
-
-/// Ends the mount on SIGTERM and SIGINT, and when its processor time is nearly used up. Has a
-/// thread of its own.
-class SignalWatch {
- public:
-  Status start(FuseMount& mount) {
-    auto thread = start_thread("signals", [&mount] {
-      char which = 0;
-      while (::read(signal_pipe[0], &which, 1) < 0 && errno == EINTR) continue;
-      if (which == SIGXCPU) spdlog::warn("the limit of processor time is near: the mount ends");
-      if (which != 0) mount.stop();
-    });
-    if (!thread) return fail(std::move(thread).error());
-    thread_ = std::move(*thread);
-    return {};
-  }
-  ~SignalWatch() {
-    if (!thread_.joinable()) return;
-    notify(0);
-    thread_.join();
-  }
-  /// Ends the mount as SIGTERM does.
-  static void end_mount() { notify(SIGTERM); }
-  static Status install() {
-    if (::pipe2(signal_pipe, O_CLOEXEC) != 0) return system_failure(errno, "pipe");
-    struct sigaction action {};
-    action.sa_flags = SA_RESTART;
-    action.sa_handler = [](int number) { notify(static_cast<char>(number)); };
-    for (const int number : {SIGTERM, SIGINT, SIGXCPU}) sigaction(number, &action, nullptr);
-    for (const int number : {SIGHUP, SIGPIPE}) signal(number, SIG_IGN);
-    return {};
-  }
-
- private:
-  static void notify(char which) {
-    const int saved = errno;
-    // The pipe holds thousands of signals, and one is enough.
-    [[maybe_unused]] const ssize_t sent = ::write(signal_pipe[1], &which, 1);
-    errno = saved;
-  }
-  std::thread thread_;
-};
 
 // ---- limits ------------------------------------------------------------------------------------
 
@@ -257,10 +214,15 @@ Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
   return Volume::open(vault, keys, options);
 }
 
+void set_log_level(const MountCommand& command) {
+  const auto level = spdlog::level::from_str(command.log_level);
+  spdlog::set_level(level);
+  spdlog::flush_on(std::min(level, spdlog::level::info));
+}
+
 void log_to_terminal(const MountCommand& command) {
   log_to_stderr("fused");
-  spdlog::set_level(spdlog::level::from_str(command.log_level));
-  spdlog::flush_on(spdlog::level::info);
+  set_log_level(command);
 }
 
 /// Logs to a regular file of ours: a link would lead elsewhere, and a pipe could block.
@@ -275,8 +237,7 @@ Status log_to_file(const MountCommand& command, const stdfs::path& path) {
   spdlog::drop("fused");
   spdlog::set_default_logger(
       spdlog::basic_logger_mt("fused", fmt::format("/proc/self/fd/{}", file.get())));
-  spdlog::set_level(spdlog::level::from_str(command.log_level));
-  spdlog::flush_on(spdlog::level::info);
+  set_log_level(command);
   return {};
 }
 
@@ -311,8 +272,43 @@ std::string metrics_page(const Watched& watched) {
   return watched.metrics.text();
 }
 
-ControlHandler control_handler(const Watched& watched) {
-  return [&watched](const std::string& request) -> std::string {
+Status sync(FileSystem& files) {
+  const auto synced = files.sync_all();
+  if (synced) return {};
+  return fail(code_of_barrier(synced.error()),
+              "not everything is durable yet ({}); it stays in memory and is tried again",
+              std::strerror(synced.error()));
+}
+
+/// Makes everything durable, has the kernel drop what it has cached, and ends the serving of the
+/// mount. Called by two threads: of the control socket, and of signals.
+class Locker {
+ public:
+  Locker(FuseMount& mount, FileSystem& files) : mount_(mount), files_(files) {}
+  /// Errors: those of sync(); then nothing has changed.
+  Status lock() {
+    const std::lock_guard guard(mutex_);
+    if (done_) return {};
+    S3O_TRY(sync(files_));
+    mount_.withdraw();
+    if (auto synced = sync(files_); !synced) {
+      mount_.readmit();
+      return synced;
+    }
+    mount_.suspend();
+    done_ = true;
+    return {};
+  }
+
+ private:
+  std::mutex mutex_;
+  FuseMount& mount_;
+  FileSystem& files_;
+  bool done_ = false;
+};
+
+ControlHandler control_handler(const Watched& watched, Locker& locker) {
+  return [&watched, &locker](const std::string& request) -> std::string {
     if (request == "status") {
       const auto links = watched.volume.server_traffic();
       return control_answer(status_json(watched.identity, state_of(watched), links));
@@ -345,14 +341,12 @@ ControlHandler control_handler(const Watched& watched) {
                                             std::strerror(made.error()))});
       return control_answer({{"ok", true}});
     }
-    if (request != "sync")
+    if (request.starts_with("unlock "))
+      return control_failure({Errc::failed, watched.identity.mountpoint + " is not locked"});
+    if (request != "sync" && request != "lock")
       return control_failure({Errc::bad_request, fmt::format("no such request: {}", request)});
-    if (const auto synced = watched.files.sync_all(); !synced)
-      return control_failure(
-          {code_of_barrier(synced.error()),
-           fmt::format("not everything is durable yet ({}); it stays in memory and is tried again",
-                       std::strerror(synced.error()))});
-    return control_answer({{"ok", true}});
+    const Status done = request == "lock" ? locker.lock() : sync(watched.files);
+    return done ? control_answer({{"ok", true}}) : control_failure(done.error());
   };
 }
 
@@ -372,21 +366,39 @@ Result<std::unique_ptr<MemoryWatch>> watch_memory(FileSystem& files, std::size_t
   });
 }
 
-/// Everything between an open volume and a closed one.
-Status serve(const MountCommand& command, const Vault& vault, MountRights& rights,
-             const Watched& watched, Audience& audience, ServiceManager& manager) {
-  // Checked again, because unlocking the vault and opening the volume took a while.
-  if (!command.nonempty && !rights.is_for_other()) S3O_TRY(check_hides_nothing(command.mountpoint));
-  S3O_ASSIGN(auto mounted, rights.mount(command));
-  auto mount = FuseMount::create(watched.files,
-                                 {command.mountpoint.string(), vault.directory().string(),
-                                  command.fuse_options, largest_request(usable_memory())},
-                                 mounted ? std::move(mounted->device) : Descriptor());
-  if (!mount && mounted) static_cast<void>(unmount(command.mountpoint));  // nobody serves it
-  if (!mount) return fail(mount.error());
-  Guard::start(mounted ? std::move(mounted->abort) : Guard::abort_of(command.mountpoint));
-  S3O_ASSIGN(const auto control,
-             ControlSocket::create(kControlSocket, control_handler(watched), audience.at_the_end));
+/// How an open file system gets a mount, and whom it tells.
+struct Entrance {
+  std::function<Result<std::unique_ptr<FuseMount>>(FileSystem&)> mount;
+  /// Called when requests are answered. Errors: nobody wants the mount any more.
+  std::function<Status()> ready;
+  KernelReferences references;  // of a mount that the kernel has already
+  Descriptor cpu_latency;
+  std::int64_t since = 0;  // s since 1970
+};
+
+void act_on_signal(int signal, FuseMount& mount, Locker& locker) {
+  if (signal == SIGXCPU) spdlog::warn("the limit of processor time is near: the mount ends");
+  if (signal != SIGUSR1) return mount.stop();
+  if (const Status locked = locker.lock(); !locked)
+    spdlog::error("the mount is not locked: {}", locked.error().message);
+}
+
+bool unmount_idle(const std::filesystem::path& mountpoint) {
+  const auto unmounted = unmount_if_unused(mountpoint);
+  if (!unmounted) spdlog::warn("{}", unmounted.error().message);
+  if (unmounted && *unmounted) spdlog::info("nobody uses it: unmounted");
+  if (unmounted && !*unmounted) spdlog::debug("idle, but in use");
+  return unmounted && *unmounted;
+}
+
+/// Everything between an open volume and a closed one. Returns the mount if it is being locked.
+Result<std::optional<HeldMount>> serve(const MountCommand& command, const Watched& watched,
+                                       Entrance& entrance, Audience& audience) {
+  S3O_ASSIGN(const auto mount, entrance.mount(watched.files));
+  Locker locker(*mount, watched.files);
+  S3O_ASSIGN(
+      const auto control,
+      ControlSocket::create(kControlSocket, control_handler(watched, locker), audience.at_the_end));
   std::unique_ptr<MetricsEndpoint> metrics;
   if (!command.metrics.empty()) {
     auto opened =
@@ -397,18 +409,18 @@ Status serve(const MountCommand& command, const Vault& vault, MountRights& right
   }
   S3O_ASSIGN(const auto memory, watch_memory(watched.files, cache_of(command)));
   SignalWatch signals;
-  S3O_TRY(signals.start(**mount));
+  S3O_TRY(signals.start([&](int signal) { act_on_signal(signal, *mount, locker); }));
+  IdleWatch idle;
+  if (command.idle)
+    S3O_TRY(idle.start(*command.idle, {[&] { return mount->last_use(); },
+                                       [&] { return unmount_idle(command.mountpoint); }}));
   const HealthWatch health([&watched] { return look_at_health(watched); });
-  S3O_TRY((*mount)->start(rights.take_cpu_latency()));
-  Status told = audience.command.ready();
-  if (told) {
-    spdlog::info("{} is mounted at {}", vault.directory().string(), command.mountpoint.string());
-    manager.ready(fmt::format("{} is mounted", vault.directory().string()));
-  } else {
-    SignalWatch::end_mount();
-  }
-  Status served = (*mount)->wait();
-  return told ? served : told;
+  S3O_TRY(mount->start(std::move(entrance.cpu_latency)));
+  const Status told = entrance.ready();
+  if (!told) SignalWatch::end_mount();
+  S3O_TRY(mount->wait());
+  S3O_TRY(told);
+  return mount->hold();
 }
 
 /// Returns what `work` returns, or an error if it throws (no memory, no more threads ...), so that
@@ -422,56 +434,28 @@ auto guarded(Work work) -> decltype(work()) {
   }
 }
 
-Status mount_vault(const MountCommand& command, Audience& audience) {
-  if (!command.fake) S3O_TRY(clear_dead_mount(command.mountpoint));
-  S3O_ASSIGN(auto rights, MountRights::settle(command));
-  auto vault = Vault::find(rights.vault());
-  if (!vault) return fail(vault.error());
-  if (command.fake) return {};
-  S3O_TRY(check_vault(rights.vault()));
-  // The user who mounts is asked; rights.secret() has what only root could read.
-  const auto asked = key_file_of(*vault);
-  S3O_ASSIGN(auto credential, ask_for_credential(*vault, command, rights.secret()));
-  vault = take_vault(rights.vault());  // other commands may have changed it meanwhile
-  if (!vault) return fail(vault.error());
-  if (!command.nonempty && !rights.is_for_other()) S3O_TRY(check_hides_nothing(command.mountpoint));
-  const std::string database = vault->database().string();
-  S3O_ASSIGN(auto keys, unlock_vault(*vault, credential, asked));
-  const bool in_background = audience.command.is_background();
-  ServiceManager manager(in_background ? ServiceManager::Whose::another
-                                       : ServiceManager::Whose::ours);
-  // A socket's path must be short, so it is relative to this directory.
+FuseMountOptions mount_options(const MountCommand& command, const Vault& vault) {
+  return {command.mountpoint.string(), vault.directory().string(), command.fuse_options,
+          largest_request(usable_memory())};
+}
+
+/// Goes to the directory of sockets and logs. A socket's path must be short, so it is relative to
+/// this directory.
+Status enter_run_directory(const Vault& vault) {
   std::error_code error;
-  const stdfs::path run_directory = vault->run_directory();
+  const stdfs::path run_directory = vault.run_directory();
   stdfs::create_directories(run_directory, error);
   if (!error) stdfs::current_path(run_directory, error);
-  if (error) return system_failure(error.value(), "{}", run_directory.string());
-  if (in_background) S3O_TRY(log_to_file(command, run_directory / "fused.log"));
-  S3O_TRY(SignalWatch::install());
-  S3O_TRY(check_limits_of(command, *vault, audience.command));
+  return error ? Status(system_failure(error.value(), "{}", run_directory.string())) : Status();
+}
 
-  SealedDisk disk(keys.pages);
-  S3O_TRY(heal(*vault, command, disk));
-  if (auto plain = raise_database(*vault, disk); !plain) return fail(plain.error());
-  Metrics metrics;
-  S3O_ASSIGN(auto volume, open_volume(*vault, keys, command, metrics, audience.command));
-  FreeSpace space(vault->directory());
+/// Options of the file system that do not depend on the open volume.
+Result<FileSystemOptions> file_system_options(const MountCommand& command) {
   FileSystemOptions options;
   options.cache.timing = &fuse_timing();
   fit_into_memory(usable_memory(), options);
   options.cache.limit = cache_of(command);
   options.cache.deadline = command.timeout;
-  options.cache.free_bytes = [&, config = vault->config()] {
-    const Room room = volume->device().room();
-    const std::uint64_t block = config.params.block_size;
-    std::uint64_t growth = room.more * block;
-    if (config.local)  // its servers share one disk, and each reports all of it as free
-      growth = std::min(growth, space.bytes() / disk_expansion(config.params));
-    return room.blocks * block + growth;
-  };
-  options.database_room = [&, block = vault->config().params.block_size] {
-    return space.bytes() / kDatabaseBytes * block;
-  };
   options.back_up_every = command.back_up_every;
   options.update_atime = command.update_atime;
   options.read_only = command.read_only;
@@ -480,31 +464,213 @@ Status mount_vault(const MountCommand& command, Audience& audience) {
   options.root_gid = ids.groups.outside(command.root_gid.value_or(::getgid()));
   if (options.root_uid == kNoId || options.root_gid == kNoId)
     return fail(Errc::usage, "-o uid, -o gid: this user namespace has no such id outside of it");
+  return options;
+}
+
+/// Closes what serve() has used. Returns the references of the kernel if the mount is held.
+Result<KernelReferences> close_files(FileSystem& files, bool held) {
+  spdlog::info("writing everything that is not yet durable");
+  if (held) return files.suspend();
+  S3O_TRY(files.unmount());
+  return KernelReferences();
+}
+
+/// Opens the vault's volume and files, and serves them. Returns what is left of a mount that is to
+/// be locked.
+Result<std::optional<LockedState>> open_and_serve(const MountCommand& command, Vault& vault,
+                                                  const VaultKeys& keys, Entrance& entrance,
+                                                  Audience& audience) {
+  S3O_TRY(check_limits_of(command, vault, audience.command));
+  SealedDisk disk(keys.pages);
+  S3O_TRY(heal(vault, command, disk));
+  if (auto plain = raise_database(vault, disk); !plain) return fail(plain.error());
+  Metrics metrics;
+  S3O_ASSIGN(auto volume, open_volume(vault, keys, command, metrics, audience.command));
+  FreeSpace space(vault.directory());
+  S3O_ASSIGN(auto options, file_system_options(command));
+  options.references = entrance.references;
+  options.cache.free_bytes = [&, config = vault.config()] {
+    const Room room = volume->device().room();
+    const std::uint64_t block = config.params.block_size;
+    std::uint64_t growth = room.more * block;
+    if (config.local)  // its servers share one disk, and each reports all of it as free
+      growth = std::min(growth, space.bytes() / disk_expansion(config.params));
+    return room.blocks * block + growth;
+  };
+  options.database_room = [&, block = vault.config().params.block_size] {
+    return space.bytes() / kDatabaseBytes * block;
+  };
+  const std::string database = vault.database().string();
   auto files =
       guarded([&] { return FileSystem::mount(volume->device(), database, options, disk); });
   Status outcome;
+  std::optional<LockedState> locked;
   if (files) {
-    const Watched watched{
-        {command.mountpoint.string(), std::time(nullptr)}, *volume, **files, metrics};
-    outcome = guarded([&] { return serve(command, *vault, rights, watched, audience, manager); });
-    manager.stopping();
-    spdlog::info("writing everything that is not yet durable");
-    if (auto ended = (*files)->unmount(); outcome) outcome = std::move(ended);
+    const Watched watched{{command.mountpoint.string(), entrance.since}, *volume, **files, metrics};
+    auto held = guarded([&] { return serve(command, watched, entrance, audience); });
+    if (!held) outcome = fail(held.error());
+    const bool is_held = held && *held;
+    auto references = close_files(**files, is_held);
+    if (!references && outcome) outcome = fail(references.error());
+    if (references && is_held) {
+      locked.emplace();
+      locked->mount = std::move(**held);
+      locked->references = std::move(*references);
+    } else if (is_held) {
+      held->reset();  // closes the device, so that nobody waits for an answer
+      if (const Status gone = unmount(command.mountpoint); !gone)
+        spdlog::warn("{}", gone.error().message);
+    }
   } else {
     outcome = fail(advise_on_database(files.error(), command.vault));
   }
   auto closed = volume->close();
-  if (!closed && command.read_only)  // no file data can be lost
+  if (!closed && (command.read_only || locked))  // no file data can be lost
     spdlog::warn("{}", closed.error().message);
   else if (!closed && outcome)
     outcome = fail(closed.error().code,
                    "all files are durable, but the volume could not be closed in order: {}",
                    closed.error().message);
   volume.reset();  // no callback into the files comes after this
-  return outcome;
+  if (!outcome) return fail(std::move(outcome).error());
+  if (!locked) return std::optional<LockedState>();
+  locked->vault_lock = vault.lend_lock();
+  locked->vault = vault.directory().string();
+  locked->mountpoint = command.mountpoint.string();
+  locked->since = entrance.since;
+  return locked;
+}
+
+/// Asks the user for the credential, locks the vault, and returns its keys. rights.secret() has
+/// what only root could read.
+Result<VaultKeys> unlock_when_told(const MountCommand& command, const MountRights& rights,
+                                   Vault& vault) {
+  for (unsigned left =
+           credential_tries(command.passphrase, command.keyfile, vault, rights.secret());
+       ;) {
+    const auto asked = key_file_of(vault);
+    S3O_ASSIGN(auto credential, ask_for_credential(vault, command, rights.secret()));
+    S3O_ASSIGN(vault, take_vault(rights.vault()));  // other commands may have changed it meanwhile
+    if (!command.nonempty && !rights.is_for_other())
+      S3O_TRY(check_hides_nothing(command.mountpoint));
+    auto keys = unlock_vault(vault, credential, asked);
+    if (keys || keys.error().code != Errc::wrong_passphrase || --left == 0) return keys;
+    std::fputs("s3oramfs: wrong passphrase, try again\n", stderr);
+    S3O_ASSIGN(vault, Vault::find(rights.vault()));  // not locked while the user types
+  }
+}
+
+/// Mounts a vault for the first time, and serves it.
+Result<std::optional<LockedState>> mount_vault(const MountCommand& command, Audience& audience) {
+  if (!command.fake) S3O_TRY(clear_dead_mount(command.mountpoint));
+  S3O_ASSIGN(auto rights, MountRights::settle(command));
+  auto vault = Vault::find(rights.vault());
+  if (!vault) return fail(vault.error());
+  if (command.fake) return std::optional<LockedState>();
+  S3O_TRY(check_vault(rights.vault()));
+  S3O_ASSIGN(auto keys, unlock_when_told(command, rights, *vault));
+  const bool in_background = audience.command.is_background();
+  ServiceManager manager(in_background ? ServiceManager::Whose::another
+                                       : ServiceManager::Whose::ours);
+  S3O_TRY(enter_run_directory(*vault));
+  if (in_background) S3O_TRY(log_to_file(command, vault->run_directory() / "fused.log"));
+  S3O_TRY(SignalWatch::install());
+  Entrance entrance;
+  entrance.since = std::time(nullptr);
+  entrance.cpu_latency = rights.take_cpu_latency();
+  entrance.mount = [&](FileSystem& files) -> Result<std::unique_ptr<FuseMount>> {
+    // Checked again, because unlocking the vault and opening the volume took a while.
+    if (!command.nonempty && !rights.is_for_other())
+      S3O_TRY(check_hides_nothing(command.mountpoint));
+    S3O_ASSIGN(auto by_descriptor, rights.mount(command));
+    const bool ours = by_descriptor.has_value();
+    KernelMount mounted = std::move(by_descriptor).value_or(KernelMount());
+    auto mount =
+        FuseMount::create(files, mount_options(command, *vault), std::move(mounted.device));
+    if (!mount && ours) static_cast<void>(unmount(command.mountpoint));  // nobody serves it
+    if (!mount) return mount;
+    Guard::start(ours ? std::move(mounted.abort) : Guard::abort_of(command.mountpoint));
+    return mount;
+  };
+  entrance.ready = [&]() -> Status {
+    S3O_TRY(audience.command.ready());
+    spdlog::info("{} is mounted at {}", vault->directory().string(), command.mountpoint.string());
+    manager.ready(fmt::format("{} is mounted", vault->directory().string()));
+    return {};
+  };
+  auto locked = open_and_serve(command, *vault, keys, entrance, audience);
+  if (locked && *locked) (*locked)->background = in_background;
+  if (!locked || !*locked) manager.stopping();
+  return locked;
+}
+
+/// Tries to open the vault of a locked mount. Answers the attempt when that has failed, or when
+/// `locked` has handed the mount over; then it is null, and the mount is served until it ends or is
+/// locked again.
+Result<std::optional<LockedState>> try_to_unlock(const MountCommand& command, Vault& vault,
+                                                 std::int64_t since,
+                                                 std::unique_ptr<LockedMount>& locked,
+                                                 LockedMount::Attempt& attempt,
+                                                 Audience& audience) {
+  S3O_ASSIGN(const auto keys, vault.unlock(attempt.credential()));
+  Entrance entrance;
+  entrance.since = since;
+  entrance.references = locked->references();
+  entrance.mount = [&](FileSystem& files) -> Result<std::unique_ptr<FuseMount>> {
+    auto mount = FuseMount::resume(files, mount_options(command, vault), locked->hand_over(files));
+    attempt.answer(mount ? Status() : Status(fail(mount.error())));
+    locked.reset();  // its control socket makes way for ours
+    return mount;
+  };
+  entrance.ready = [&]() -> Status {
+    spdlog::info("unlocked: {} is at {}", vault.directory().string(), command.mountpoint.string());
+    return {};
+  };
+  return open_and_serve(command, vault, keys, entrance, audience);
+}
+
+/// Holds a locked mount until it is unlocked, and then serves it.
+Result<std::optional<LockedState>> serve_locked(const MountCommand& command, LockedState state,
+                                                Audience& audience) {
+  S3O_ASSIGN(auto vault, Vault::find(state.vault));
+  vault.adopt_lock(std::move(state.vault_lock));
+  const bool background = state.background;
+  const std::int64_t since = state.since;
+  S3O_TRY(SignalWatch::install());
+  S3O_TRY(enter_run_directory(vault));
+  if (background) S3O_TRY(log_to_file(command, vault.run_directory() / "fused.log"));
+  S3O_ASSIGN(auto locked, LockedMount::start(std::move(state), largest_request(usable_memory()),
+                                             kControlSocket, audience.at_the_end));
+  spdlog::info("locked: {} at {}", vault.directory().string(), command.mountpoint.string());
+  for (;;) {
+    std::shared_ptr<LockedMount::Attempt> attempt;
+    {
+      SignalWatch signals;
+      S3O_TRY(signals.start([&](int signal) {
+        if (signal != SIGUSR1) locked->end();
+      }));
+      attempt = locked->next();
+    }
+    if (!attempt) break;
+    auto outcome =
+        guarded([&] { return try_to_unlock(command, vault, since, locked, *attempt, audience); });
+    if (outcome && *outcome) (*outcome)->background = background;
+    if (!locked) return outcome;
+    attempt->answer(outcome ? Status() : Status(fail(outcome.error())));
+    if (!outcome) spdlog::warn("not unlocked: {}", outcome.error().message);
+  }
+  const bool gone = locked->is_unmounted();
+  locked.reset();
+  if (!gone) S3O_TRY(unmount(command.mountpoint));
+  return std::optional<LockedState>();
 }
 
 int main(int argc, char** argv) {
+  auto resumed = take_locked_state(argc, argv);
+  if (!resumed) {
+    std::fprintf(stderr, "s3oramfs: %s\n", resumed.error().message.c_str());
+    return static_cast<int>(resumed.error().code);
+  }
   auto parsed = parse_mount_command(argc, argv);
   if (!parsed) {
     std::fprintf(stderr, "s3oramfs: %s\n", parsed.error().message.c_str());
@@ -517,9 +683,12 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "s3oramfs: %s\n", written.error().message.c_str());
     return static_cast<int>(written.error().code);
   }
-  const auto& command = std::get<MountCommand>(*parsed);
+  auto& command = std::get<MountCommand>(*parsed);
   Audience audience;
-  if (!command.foreground) {
+  if (*resumed) {  // its arguments may have been relative to another directory
+    command.vault = (*resumed)->vault;
+    command.mountpoint = (*resumed)->mountpoint;
+  } else if (!command.foreground) {
     auto started = Background::start([&command] {
       if (command.fake) return;
       const Status noted = note_umount_helper(command.vault, command.mountpoint);
@@ -532,7 +701,19 @@ int main(int argc, char** argv) {
     audience.command = std::move(*started);
   }
   log_to_terminal(command);
-  Status outcome = guarded([&] { return mount_vault(command, audience); });
+  Status outcome;
+  if (auto locked = guarded([&] {
+        return *resumed ? serve_locked(command, std::move(**resumed), audience)
+                        : mount_vault(command, audience);
+      });
+      !locked) {
+    outcome = fail(locked.error());
+  } else if (*locked) {
+    SignalWatch::hold();
+    outcome = fail(execute_locked(**locked, argc, argv));
+    locked->reset();
+    static_cast<void>(unmount(command.mountpoint));  // nobody serves it
+  }
   if (outcome && command.fake) {
     outcome = audience.command.ready();
     return outcome ? 0 : static_cast<int>(outcome.error().code);

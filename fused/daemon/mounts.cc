@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/human.h"
@@ -37,11 +38,11 @@ int unmount_as_root(const VaultMount& mount) {
   return ::fchdir(here.get()) != 0 ? errno : error;
 }
 
-/// Unmounts by a setuid helper, the only way for an ordinary user. Returns an error number.
-Result<int> unmount_as_user(const VaultMount& mount) {
+/// Runs a program that unmounts. Returns an error number.
+Result<int> unmount_by(std::vector<std::string> words, const std::filesystem::path& point) {
   constexpr std::size_t kMostSaid = 4096;
-  S3O_ASSIGN(auto end,
-             run_program({"fusermount3", "-u", "--", mount.point}, STDERR_FILENO, kMostSaid));
+  words.insert(words.end(), {"--", point});
+  S3O_ASSIGN(auto end, run_program(words, STDERR_FILENO, kMostSaid));
   if (end.succeeded()) return 0;
   const std::string said(end.said.begin(), end.said.end());
   return said.find(" busy") != std::string::npos ? EBUSY : EPERM;
@@ -62,8 +63,8 @@ Status clear_dead_mount(const std::filesystem::path& mountpoint) {
   if (!mount) return {};
   const auto used = Vault::is_in_use(mount->vault);  // false negative if the vault was moved
   if (!used || *used || !is_dead(mountpoint)) return {};
-  S3O_ASSIGN(const auto error,
-             ::geteuid() == 0 ? Result<int>(unmount_as_root(*mount)) : unmount_as_user(*mount));
+  S3O_ASSIGN(const auto error, ::geteuid() == 0 ? Result<int>(unmount_as_root(*mount))
+                                                : unmount_by({"fusermount3", "-u"}, mount->point));
   if (error == 0) {
     spdlog::info("{}: removed the mount of a daemon that had ended", mountpoint.string());
     return {};
@@ -72,6 +73,21 @@ Status clear_dead_mount(const std::filesystem::path& mountpoint) {
   return fail(Errc::bad_mount_point,
               "{}: a dead mount is in the way, and {}: end that, or run s3oramfs umount {}",
               mountpoint.string(), who_uses(*mount), shell_word(mountpoint));
+}
+
+Result<bool> unmount_if_unused(const std::filesystem::path& mountpoint) {
+  // umount(8) also takes a mount of root's out of its notes; an ordinary user needs the setuid
+  // helper.
+  const std::vector<std::string> words = ::geteuid() == 0
+                                             ? std::vector<std::string>{"umount", "-i"}
+                                             : std::vector<std::string>{"fusermount3", "-u"};
+  const auto mount = vault_mounted_at(mountpoint);
+  if (!mount || is_covered(*mount)) return false;
+  std::vector<std::string> all{"env", "LC_ALL=C"};
+  all.insert(all.end(), words.begin(), words.end());
+  S3O_ASSIGN(const auto error, unmount_by(std::move(all), mountpoint));
+  if (error == 0 || error == EBUSY) return error == 0;
+  return fail(Errc::bad_mount_point, "{} cannot be unmounted", mountpoint.string());
 }
 
 Status check_mountpoint(const std::filesystem::path& mountpoint,

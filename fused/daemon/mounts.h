@@ -21,6 +21,10 @@ Status check_hides_nothing(const std::filesystem::path& mountpoint);
 /// bad_mount_point (something still uses it; says who).
 Status clear_dead_mount(const std::filesystem::path& mountpoint);
 
+/// Unmounts this process's own mount, unless a program has files open there, or works in it: then
+/// it returns false. Errors: bad_mount_point.
+Result<bool> unmount_if_unused(const std::filesystem::path& mountpoint);
+
 /// Checks that this very directory is empty, before root mounts another user's vault there. Errors:
 /// bad_mount_point.
 Status check_empty(const DirectoryHandle& mountpoint);

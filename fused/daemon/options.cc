@@ -53,8 +53,8 @@ constexpr std::array kWords = {Word{"ro", Use::ours},
                                Word{"nofail", Use::nothing},
                                Word{"_netdev", Use::nothing}};
 constexpr std::uint64_t kLeastCache = kLeastFileCache, kMostCache = std::uint64_t{1} << 40;
-constexpr std::array kValues = {"passfile", "passprog", "keyfile", "cache",   "timeout",
-                                "backup",   "uid",      "gid",     "metrics", "log-level"};
+constexpr std::array kValues = {"passfile", "passprog", "keyfile", "cache",     "timeout", "backup",
+                                "uid",      "gid",      "metrics", "log-level", "idle"};
 
 bool is_for_others(const std::string& word) {
   return word.empty() || word.starts_with("x-") || word.starts_with("X-") ||
@@ -80,6 +80,24 @@ std::string read_cache(const std::string& text, std::optional<std::uint64_t>& by
   const auto size = parse_size(alone ? text + "M" : text, kLeastCache, kMostCache);
   if (!size) return "cache: " + size.error().message;
   bytes = *size;
+  return {};
+}
+
+// A number alone is in seconds.
+std::string read_idle(const std::string& text, std::optional<std::chrono::seconds>& idle) {
+  constexpr std::uint64_t kMost = 366 * 86'400;
+  std::uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const std::string_view unit(rest, static_cast<std::size_t>(end - rest));
+  const std::uint64_t seconds = unit.empty() || unit == "s" ? 1
+                                : unit == "m"               ? 60
+                                : unit == "h"               ? 3600
+                                : unit == "d"               ? 86'400
+                                                            : 0;
+  if (error != std::errc() || seconds == 0 || number == 0 || number > kMost / seconds)
+    return "idle: write a time as 90s, 10m, 2h or 1d";
+  idle = std::chrono::seconds(number * seconds);
   return {};
 }
 
@@ -193,6 +211,8 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   parsed_value("uid", read_uid, command.root_uid, "USER",
                "Whose the root directory of a new vault is");
   parsed_value("gid", read_gid, command.root_gid, "GROUP", "Its group");
+  parsed_value("idle", read_idle, command.idle, "TIME",
+               "Unmount when unused for so long: 90s, 10m, 2h");
   value("metrics", command.metrics, "ADDRESS:PORT",
         "Numbers for Prometheus, on this machine alone");
   value("log-level", command.log_level, "LEVEL", "trace, debug, info (default), warning or error")

@@ -32,6 +32,7 @@ struct MountCommand {
   std::optional<std::uint64_t> cache;  // bytes; default_file_cache() if not given
   std::chrono::seconds timeout{20};
   std::chrono::seconds back_up_every{60};
+  std::optional<std::chrono::seconds> idle;  // unmount after so long without use; none: never
   std::string log_level = "info";
   std::string metrics;  // ADDRESS:PORT of the page of metrics; empty: none
 };

@@ -86,11 +86,13 @@ PosixStatus FileSystem::flush(Lock& lock, const std::vector<NodePtr>& nodes) {
   return {};
 }
 
-/// Leaves out unlinked files, whose data need not survive.
+/// Leaves out unlinked files, unless their data must survive.
 std::vector<FileSystem::NodePtr> FileSystem::unflushed_nodes() const {
   std::vector<NodePtr> nodes;
   for (const auto& [ino, node] : nodes_)
-    if ((node->unflushed > 0 || node->replacement) && node->row.nlink > 0) nodes.push_back(node);
+    if ((node->unflushed > 0 || node->replacement) &&
+        (node->row.nlink > 0 || cache_.keeps_unlinked))
+      nodes.push_back(node);
   return nodes;
 }
 

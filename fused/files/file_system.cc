@@ -146,6 +146,7 @@ Status FileSystem::load_root() {
       store(root);
     }
   }
+  references_ = options_.references.counts;
   references_[kRootIno] = 1;  // never forgotten
   return {};
 }
@@ -213,15 +214,21 @@ Status FileSystem::number_blocks(const std::vector<BlockId>& mapped) {
   return {};
 }
 
-/// Frees files that were unlinked while open, and that a crash left.
+/// Frees files that were unlinked while open, and that a crash left. Those that the kernel still
+/// refers to stay in memory, as unlinked files do.
 Status FileSystem::free_orphans(Lock& lock) {
   S3O_ASSIGN(auto orphans, metadata_.orphans());
+  std::size_t freed = 0;
   for (const Ino ino : orphans) {
     auto node = load(ino, true);
+    if (node && references_.contains(ino)) continue;
     if (!node || !end(lock, *node))
       spdlog::error("the unlinked inode {} cannot be freed: run s3oramfs fsck", ino);
+    ++freed;
   }
-  if (!orphans.empty()) spdlog::info("freed {} unlinked files of the last mount", orphans.size());
+  if (freed > 0) spdlog::info("freed {} unlinked files of the last mount", freed);
+  for (const Ino ino : options_.references.unnamed)
+    if (const auto node = nodes_.find(ino); node != nodes_.end()) node->second->unnamed = true;
   return {};
 }
 
@@ -230,7 +237,36 @@ void FileSystem::hurry() {
   cache_.waits.hurry();
 }
 
-Status FileSystem::unmount() {
+Status FileSystem::unmount() { return finish(false); }
+
+Result<KernelReferences> FileSystem::suspend() {
+  S3O_TRY(finish(true));
+  const Lock lock(mutex_);
+  KernelReferences kept{references_, {}};
+  for (const auto& [ino, node] : nodes_)
+    if (node->unnamed) kept.unnamed.push_back(ino);
+  return kept;
+}
+
+std::vector<Ino> FileSystem::referenced() {
+  const Lock lock(mutex_);
+  std::vector<Ino> inodes;
+  for (const auto& [ino, count] : references_) inodes.push_back(ino);
+  return inodes;
+}
+
+/// Frees unlinked files when the kernel refers to none. It sends no forgets at an unmount.
+void FileSystem::free_nameless(Lock& lock) {
+  references_.clear();
+  std::vector<NodePtr> nameless;
+  for (const auto& [ino, node] : nodes_)
+    if (node->row.nlink == 0) nameless.push_back(node);
+  for (const NodePtr& node : nameless)
+    if (!end(lock, node)) spdlog::warn("unlinked inode {} is freed at the next mount", node->ino);
+}
+
+/// Makes everything durable, and ends all work.
+Status FileSystem::finish(bool keep_references) {
   Lock lock(mutex_);
   const auto begun = timing_.now();
   stopping_ = true;
@@ -243,13 +279,8 @@ Status FileSystem::unmount() {
       spdlog::warn("the device does not finish");
     return {};
   }
-  references_.clear();  // the kernel sends no forgets at unmount
-  std::vector<NodePtr> nameless;
-  for (const auto& [ino, node] : nodes_)
-    if (node->row.nlink == 0) nameless.push_back(node);
-  for (const NodePtr& node : nameless) {
-    if (!end(lock, node)) spdlog::warn("unlinked inode {} is freed at the next mount", node->ino);
-  }
+  cache_.keeps_unlinked = keep_references;
+  if (!keep_references) free_nameless(lock);
   auto outcome = cache_.flush(lock, unflushed_nodes(), true);
   settle([](const Node& node) { return node.unflushed == 0; });
   if (auto last = commit(lock); outcome) outcome = last;

@@ -31,6 +31,7 @@
 #include "fused/backup/backups.h"
 #include "fused/cache/data_cache.h"
 #include "fused/files/acl.h"
+#include "fused/files/kernel_references.h"
 #include "fused/files/listings.h"
 #include "oramcore/base/log_limit.h"
 
@@ -49,6 +50,7 @@ struct FileSystemOptions {
   /// Returns the bytes of files for which the disk of the database has room. statfs() reports no
   /// more.
   std::function<std::uint64_t()> database_room = [] { return std::uint64_t{1} << 60; };
+  KernelReferences references;  // from suspend(), if the kernel still has the mount
 };
 
 struct Caller {
@@ -103,8 +105,14 @@ class FileSystem final : public CommitParticipant {
   /// Frees unlinked files, flushes, commits, and waits until the device has no callback of ours
   /// left. No operation may run or follow. An error says what is not durable.
   Status unmount();
+  /// Unmounts, but keeps unlinked files that the kernel refers to. Returns those references, for
+  /// the next mount().
+  Result<KernelReferences> suspend();
   /// Makes unmount() wait only a moment for a device that has made no progress for the deadline.
   void hurry();
+
+  /// Returns the inodes that the kernel refers to.
+  std::vector<Ino> referenced();
 
   // Names. Each stat returned by lookup, make or link is a reference that the kernel holds until
   // forget().
@@ -208,6 +216,8 @@ class FileSystem final : public CommitParticipant {
   Status number_inodes();
   Status number_blocks(const std::vector<BlockId>& mapped);
   Status free_orphans(Lock& lock);
+  void free_nameless(Lock& lock);
+  Status finish(bool keep_references);
   Status look_for_labels();
 
   // All private functions below are called with the lock held.

@@ -26,6 +26,12 @@ constexpr std::size_t kShort = 4096;  // bytes; a longer request takes time, so 
 constexpr std::chrono::microseconds kLook{50}, kClose{150};
 constexpr unsigned kMany = 32;
 
+std::string as_text(const fuse_buf& request) {
+  return (request.flags & FUSE_BUF_IS_FD) != 0
+             ? std::string()
+             : std::string(static_cast<const char*>(request.mem), request.size);
+}
+
 class FuseTiming final : public Timing {
  public:
   Time now() override { return system_timing().now(); }
@@ -41,7 +47,9 @@ class FuseTiming final : public Timing {
 thread_local FuseLoop::Worker* FuseLoop::worker_ = nullptr;
 
 FuseLoop::FuseLoop(fuse_session* session)
-    : session_(session), stopped_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+    : session_(session),
+      stopped_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      last_use_(SteadyClock::now()) {}
 
 FuseLoop::~FuseLoop() {
   if (threads_.empty()) return;
@@ -85,6 +93,8 @@ void FuseLoop::work(Worker& self) {
     close_ = SteadyClock::now() - begun < kClose ? close_ + 1 : 0;
     if (close_ >= kMany) processors_->keep_awake();
     if (got > 0) {
+      if (first_request_.empty()) first_request_ = as_text(request);
+      if (is_use(request)) last_use_ = SteadyClock::now();
       if (request.size > kShort) hand_over();
       adapt(request);
       fuse_session_process_buf(session_, &request);

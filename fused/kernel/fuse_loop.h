@@ -9,11 +9,13 @@
 // In libfuse's own loop all threads wait to read, and the kernel wakes a different one each time.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <mutex>
 #include <optional>
 #include <semaphore>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -43,6 +45,10 @@ class FuseLoop {
   Status wait();
   /// Ends the session. Any thread.
   void stop();
+  /// Returns the first request, after wait().
+  const std::string& first_request() const { return first_request_; }
+  /// Returns when the last request came that is_use().
+  std::chrono::steady_clock::time_point last_use() const { return last_use_; }
 
   /// Called before the calling thread may wait: makes another thread the leader. Does nothing if
   /// the caller does not lead.
@@ -69,6 +75,8 @@ class FuseLoop {
   const Descriptor stopped_;              // an eventfd: readable once the session must end
   std::optional<CpuLatency> processors_;  // this and close_: used by the leader alone
   unsigned close_ = 0;                    // consecutive requests that came closely
+  std::string first_request_;             // used by the leader alone
+  std::atomic<std::chrono::steady_clock::time_point> last_use_;
   std::mutex mutex_;
   std::vector<Worker*> resting_;  // the last one leads next
   bool led_ = false;              // false: all threads are busy

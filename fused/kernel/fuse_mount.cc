@@ -2,6 +2,7 @@
 #include "fused/kernel/fuse_mount.h"
 
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <unordered_set>
 #include <utility>
 
 #include "fused/files/file_system.h"
@@ -79,6 +81,25 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
   return mount;
 }
 
+Result<std::unique_ptr<FuseMount>> FuseMount::resume(FileSystem& files,
+                                                     const FuseMountOptions& options,
+                                                     HeldMount held) {
+  S3O_ASSIGN(auto mount, create(files, options, std::move(held.device)));
+  mount->context_->writers.set(held.writers);
+  mount->init_ = std::move(held.init);
+  // libfuse must see the kernel's first request again. Its answer goes nowhere, because the number
+  // is that of no request (the kernel's are even).
+  std::string init = mount->init_;
+  if (init.size() < sizeof(fuse_in_header))
+    return fail(Errc::failed, "the kernel's first request is not known");
+  reinterpret_cast<fuse_in_header*>(init.data())->unique = 1;
+  fuse_buf request{};
+  request.size = init.size();
+  request.mem = init.data();
+  fuse_session_process_buf(mount->session_, &request);
+  return mount;
+}
+
 FuseMount::~FuseMount() {
   if (started_ && !ended_) {
     write_back();
@@ -110,7 +131,22 @@ void FuseMount::stop_waiting() {
 Status FuseMount::start(Descriptor cpu_latency) {
   S3O_TRY(loop_->start(kLoopThreads, std::move(cpu_latency)));
   started_ = true;
+  if (!init_.empty()) look_names_up();
   return {};
+}
+
+/// Gives directories that programs work in, and whose names withdraw() has made the kernel drop,
+/// their names back: without them getcwd(2) fails until somebody looks such a name up.
+void FuseMount::look_names_up() const {
+  const std::vector<Ino> referenced = context_->files->referenced();
+  const std::unordered_set<Ino> known(referenced.begin(), referenced.end());
+  const auto names = context_->files->list(kRootIno);
+  if (!names) return;
+  for (const DirectoryEntry& entry : *names) {
+    struct stat found {};
+    if (entry.name != "." && entry.name != ".." && known.contains(entry.ino))
+      static_cast<void>(::lstat((mountpoint_ + "/" + entry.name).c_str(), &found));
+  }
 }
 
 Status FuseMount::wait() {
@@ -140,6 +176,47 @@ void FuseMount::write_back() const {
     spdlog::warn("{}: the kernel's cache could not be written back: {}", mountpoint_,
                  strerror(error));
 }
+
+void FuseMount::withdraw() {
+  write_back();  // most of it, while programs go on
+  context_->withdrawn = true;
+  // A program may still write a page for which it got attributes before.
+  constexpr int kMost = 100;
+  for (int i = 0; i < kMost; ++i) {
+    const std::uint64_t before = context_->write_backs;
+    for (const Ino ino : context_->files->referenced())
+      fuse_lowlevel_notify_inval_inode(session_, ino, 0, 0);
+    if (context_->write_backs == before) break;
+  }
+  // With a name the kernel drops all names below it.
+  const auto names = context_->files->list(kRootIno);
+  if (!names) spdlog::warn("the kernel may keep names: {}", std::strerror(names.error()));
+  if (names)
+    for (const DirectoryEntry& entry : *names)
+      if (entry.name != "." && entry.name != "..")
+        fuse_lowlevel_notify_inval_entry(session_, kRootIno, entry.name.data(), entry.name.size());
+}
+
+void FuseMount::readmit() { context_->withdrawn = false; }
+
+void FuseMount::suspend() {
+  suspended_ = true;
+  stop_waiting();  // while the session is served
+  loop_->stop();
+}
+
+std::optional<HeldMount> FuseMount::hold() {
+  if (!suspended_ || !ended_ || is_unmounted()) return std::nullopt;
+  HeldMount held;
+  held.device = Descriptor(::fcntl(fuse_session_fd(session_), F_DUPFD_CLOEXEC, 0));
+  if (held.device.get() < 0) return std::nullopt;
+  held.init = init_.empty() ? loop_->first_request() : init_;
+  held.writers = context_->writers.state();
+  mounted_ = false;  // not ours any more
+  return held;
+}
+
+std::chrono::steady_clock::time_point FuseMount::last_use() const { return loop_->last_use(); }
 
 void FuseMount::stop() {
   if (!ended_) write_back();

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "fused/kernel/held_mount.h"
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/error.h"
 
@@ -32,6 +35,9 @@ class FuseMount {
   static Result<std::unique_ptr<FuseMount>> create(FileSystem& files,
                                                    const FuseMountOptions& options,
                                                    Descriptor mounted = {});
+  /// Serves a mount that hold() has returned. `files` knows the inodes that the kernel refers to.
+  static Result<std::unique_ptr<FuseMount>> resume(FileSystem& files,
+                                                   const FuseMountOptions& options, HeldMount held);
   /// Unmounts, lazily if it is busy. If wait() has not returned yet, makes the kernel write back
   /// its dirty pages first.
   ~FuseMount();
@@ -47,9 +53,26 @@ class FuseMount {
   /// From another thread.
   void stop();
 
+  /// Makes the kernel write back its dirty pages and drop everything that it has cached: contents,
+  /// attributes and names. It gets no attributes any more, and so nothing can be opened, nor
+  /// written to its cache. From another thread.
+  void withdraw();
+  /// Undoes withdraw().
+  void readmit();
+  /// Makes wait() return, as stop() does, and keeps the mount: hold() returns it. Requests wait in
+  /// the kernel from now on.
+  void suspend();
+  /// Returns the mount after wait(), if suspend() has ended it. The destructor then leaves the
+  /// kernel's mount alone.
+  std::optional<HeldMount> hold();
+
+  /// Returns when it was used last, as far as the kernel asks the daemon.
+  std::chrono::steady_clock::time_point last_use() const;
+
  private:
   FuseMount();
   void write_back() const;
+  void look_names_up() const;
   void stop_waiting();
   bool is_unmounted() const;
 
@@ -61,6 +84,8 @@ class FuseMount {
   std::unique_ptr<FuseLoop> loop_;
   bool started_ = false;
   std::atomic<bool> ended_ = false;
+  std::atomic<bool> suspended_ = false;
+  std::string init_;  // of a resumed mount; see HeldMount
 };
 
 }  // namespace s3oram

@@ -33,7 +33,8 @@ bool may_take_room(fuse_req_t request, const struct stat& attributes) {
 
 /// Returns for how long the kernel may cache the attributes, in seconds.
 double validity(fuse_req_t request, const struct stat& attributes) {
-  return may_take_room(request, attributes) ? 0 : kForever;
+  const bool brief = may_take_room(request, attributes) || context_of(request).withdrawn;
+  return brief ? 0 : kForever;
 }
 
 fuse_entry_param entry_of(fuse_req_t request, const struct stat& attributes) {
@@ -116,7 +117,16 @@ Caller caller(fuse_req_t request) {
   return {ids.users.outside(context->uid), ids.groups.outside(context->gid), context->umask};
 }
 
+/// Refuses the request if the kernel may cache nothing more. Without attributes it opens nothing
+/// and keeps no more dirty pages.
+bool refuse(fuse_req_t request) {
+  if (!context_of(request).withdrawn) return false;
+  fuse_reply_err(request, EACCES);
+  return true;
+}
+
 void do_lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
+  if (refuse(request)) return;
   const auto found = fs(request).lookup(parent, name);
   if (found || found.error() != ENOENT) return answer(request, found);
   fuse_entry_param nothing{};  // the kernel remembers that the name does not exist
@@ -308,6 +318,7 @@ void do_fsyncdir(fuse_req_t request, fuse_ino_t, int, fuse_file_info*) {
 // ---- attributes --------------------------------------------------------------------------------
 
 void do_getattr(fuse_req_t request, fuse_ino_t ino, fuse_file_info*) {
+  if (refuse(request)) return;
   const auto found = fs(request).getattr(ino);
   if (!found || !may_take_room(request, *found)) return answer_attributes(request, found);
   context_of(request).after_write_back->then(
@@ -471,6 +482,7 @@ void do_write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t 
               fuse_file_info* file) {
   FuseContext& context = context_of(request);
   const bool from_page_cache = file->writepage != 0;
+  if (from_page_cache) ++context.write_backs;
   const auto other_room = fs(request).write(ino, static_cast<std::uint64_t>(offset),
                                             as_bytes({data, size}), from_page_cache);
   // The kernel does not ask again for st_blocks after a write-back, so it must drop the attributes.
@@ -584,6 +596,18 @@ void adapt(fuse_buf& request) {
   if ((request.flags & FUSE_BUF_IS_FD) != 0 || request.size < sizeof(fuse_in_header)) return;
   auto& header = *static_cast<fuse_in_header*>(request.mem);
   if (header.opcode == kTemporaryFile) header.opcode = FUSE_CREATE;
+}
+
+bool is_use(const fuse_buf& request) {
+  if ((request.flags & FUSE_BUF_IS_FD) != 0 || request.size < sizeof(fuse_in_header)) return true;
+  switch (static_cast<const fuse_in_header*>(request.mem)->opcode) {
+    case FUSE_STATFS:
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+      return false;
+    default:
+      return true;
+  }
 }
 
 const fuse_lowlevel_ops& fuse_ops() {

@@ -27,6 +27,9 @@ struct FuseContext {
   std::unique_ptr<AfterWriteBack> after_write_back, before_rename;
   OpenWriters writers;
   IdMaps ids;  // between the kernel's ids and the file system's
+  /// The kernel may cache nothing more: it is refused attributes (FuseMount::withdraw()).
+  std::atomic<bool> withdrawn = false;
+  std::atomic<std::uint64_t> write_backs = 0;  // requests that brought dirty pages
 };
 
 /// The name in a request to create a file without a name. No real name contains a slash.
@@ -36,6 +39,10 @@ inline constexpr std::string_view kUnnamed = "/";
 /// unnamed file (O_TMPFILE) into one to create a file named kUnnamed. `request` is as the kernel
 /// sent it.
 void adapt(fuse_buf& request);
+
+/// Returns whether the request shows that somebody uses the mount. Monitors ask for its free space,
+/// and the kernel forgets inodes by itself.
+bool is_use(const fuse_buf& request);
 
 /// The table for fuse_session_new(); its user data is a FuseContext.
 const fuse_lowlevel_ops& fuse_ops();

@@ -14,9 +14,30 @@
 
 namespace s3oram {
 
+struct OpenWriter {
+  Ino ino = 0;
+  unsigned descriptors = 0;
+  bool incomplete = false;
+};
+
 /// Any thread.
 class OpenWriters {
  public:
+  std::vector<OpenWriter> state() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<OpenWriter> state;
+    for (const auto& [ino, count] : writers_)
+      state.push_back({ino, count, incomplete_.contains(ino)});
+    return state;
+  }
+  /// Goes on with what another object's state() was.
+  void set(const std::vector<OpenWriter>& state) {
+    const std::lock_guard lock(mutex_);
+    for (const OpenWriter& each : state) {
+      writers_[each.ino] = each.descriptors;
+      if (each.incomplete) incomplete_.insert(each.ino);
+    }
+  }
   void opened(Ino ino) {
     const std::lock_guard lock(mutex_);
     ++writers_[ino];
@@ -24,7 +45,7 @@ class OpenWriters {
   void closed(Ino ino) {
     const std::lock_guard lock(mutex_);
     const auto writers = writers_.find(ino);
-    if (--writers->second > 0) return;
+    if (writers == writers_.end() || --writers->second > 0) return;
     writers_.erase(writers);
     incomplete_.erase(ino);
   }

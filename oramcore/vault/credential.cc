@@ -44,4 +44,13 @@ Result<Credential> existing_credential(const PassphraseSource& source,
   return Credential{Credential::Kind::passphrase, std::move(text), {}};
 }
 
+unsigned credential_tries(const PassphraseSource& source, const std::filesystem::path& keyfile,
+                          const Vault& vault, const EarlySecret& early) {
+  constexpr unsigned kTries = 3;
+  const bool elsewhere =
+      source.given() || !keyfile.empty() || early.passphrase || has_manager_passphrase();
+  const auto wants_passphrase = vault.wants_passphrase();
+  return !elsewhere && wants_passphrase && *wants_passphrase ? kTries : 1;
+}
+
 }  // namespace s3oram

@@ -35,4 +35,9 @@ Result<Credential> existing_credential(const PassphraseSource& source,
                                        const std::filesystem::path& keyfile, const Vault& vault,
                                        const EarlySecret& early = {});
 
+/// Returns how often existing_credential() may be called if what it returns does not open the
+/// vault: three times if a person types a passphrase, and once otherwise.
+unsigned credential_tries(const PassphraseSource& source, const std::filesystem::path& keyfile,
+                          const Vault& vault, const EarlySecret& early);
+
 }  // namespace s3oram

@@ -329,6 +329,8 @@ Status Vault::lock() {
   return system_failure(errno, "{}: cannot be locked", path.string());
 }
 
+Descriptor Vault::lend_lock() const { return Descriptor(::fcntl(lock_.get(), F_DUPFD_CLOEXEC, 0)); }
+
 Status Vault::lock_when_left(const std::function<void()>& waiting) {
   const auto start = std::chrono::steady_clock::now();
   for (;;) {

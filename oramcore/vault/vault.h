@@ -84,6 +84,10 @@ class Vault {
   /// a while after an unmount, and a killed one takes a moment to end. Calls `waiting` now and
   /// then. Errors: vault_in_use (it is mounted, or was not left within 20 s).
   Status lock_when_left(const std::function<void()>& waiting);
+  /// Returns a copy of the lock, which holds it for the next program that this process executes.
+  Descriptor lend_lock() const;
+  /// Takes over a lock that lend_lock() has returned.
+  void adopt_lock(Descriptor lock) { lock_ = std::move(lock); }
   /// Whether a process has locked the vault in `directory`; false if there is no vault. Changes
   /// nothing there. Errors: failed (the lock may not be opened).
   static Result<bool> is_in_use(const std::filesystem::path& directory);

@@ -72,6 +72,9 @@ TEST(OptionsTest, WhatHasAValueMayStandBehindO) {
   EXPECT_EQ(parsed({"/v", "/m", "--passprog", "echo a, b"}).passphrase.passprog, "echo a, b");
   EXPECT_EQ(parsed({"/v", "/m", "--cache", "16M"}).cache, std::uint64_t{16} << 20);
   EXPECT_EQ(parsed({"/v", "/m"}).root_uid, std::nullopt);
+  EXPECT_EQ(parsed({"/v", "/m"}).idle, std::nullopt);
+  EXPECT_EQ(parsed({"/v", "/m", "-o", "idle=10m"}).idle, std::chrono::minutes(10));
+  EXPECT_EQ(parsed({"/v", "/m", "--idle", "90"}).idle, std::chrono::seconds(90));
 }
 
 TEST(OptionsTest, TheLastOneCounts) {
@@ -114,6 +117,9 @@ TEST(OptionsTest, MistakesAreNamed) {
       {{"/v", "/m", "-o", "cache=99999999999999999999"}, "cache"},
       {{"/v", "/m", "-o", "timeout=0"}, "timeout"},
       {{"/v", "/m", "-o", "timeout=x"}, "timeout"},
+      {{"/v", "/m", "-o", "idle=0"}, "idle: write a time"},
+      {{"/v", "/m", "-o", "idle=10x"}, "idle: write a time"},
+      {{"/v", "/m", "-o", "idle=99999999999999d"}, "idle: write a time"},
       {{"/v", "/m", "-o", "log-level=loud"}, "loud"},
       {{"/v", "/m", "-o", "uid=no such user"}, "no such user"},
       {{"/v", "/m", "-o", "uid=4294967295"}, "no user 4294967295"},
@@ -194,6 +200,7 @@ TEST_F(ControlTest, OneLineInOneLineOut) {
   EXPECT_EQ(ask("what\n"), "{\"code\":42,\"message\":\"what\",\"ok\":false}\n");
   EXPECT_EQ(ask("no end of line"), "");
   EXPECT_EQ(ask(std::string(5000, 'x') + "\n").substr(0, 5), "");
+  EXPECT_NE(ask("unlock " + std::string(50'000, 'x') + "\n"), "");
   control->reset();
   EXPECT_FALSE(std::filesystem::exists(path));
 }

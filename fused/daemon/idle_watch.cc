@@ -1,0 +1,48 @@
+// Sleeps until the mount may have been idle for long enough.
+#include "fused/daemon/idle_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "oramcore/base/threads.h"
+
+namespace s3oram {
+
+Status IdleWatch::start(std::chrono::milliseconds limit, Actions actions) {
+  auto thread = start_thread("unmounting an idle mount",
+                             [this, limit, actions = std::move(actions)] { run(limit, actions); });
+  if (!thread) return fail(std::move(thread).error());
+  thread_ = std::move(*thread);
+  return {};
+}
+
+IdleWatch::~IdleWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stopped_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void IdleWatch::run(std::chrono::milliseconds limit, const Actions& actions) {
+  // A file that is open is a use of which nothing is heard. When it is closed, the time begins
+  // again, so the mount is looked at seldom until then.
+  constexpr std::chrono::milliseconds kMostBusy = std::chrono::minutes(1);
+  Clock::time_point busy{};
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const auto due = std::max(actions.last_use() + limit, busy);
+    if (Clock::now() < due) {
+      stopped_.wait_until(lock, due);
+      continue;
+    }
+    lock.unlock();
+    const bool unmounted = actions.unmount();
+    lock.lock();
+    if (unmounted) return;
+    busy = Clock::now() + std::min(limit, kMostBusy);
+  }
+}
+
+}  // namespace s3oram

@@ -1,0 +1,37 @@
+// Unmounts a mount that nobody has used for some time.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+class IdleWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Actions {
+    std::function<Clock::time_point()> last_use;
+    /// Returns false if something still has files open there, or works in it.
+    std::function<bool()> unmount;
+  };
+
+  /// Starts a thread that unmounts after `limit` without use. Errors: failed.
+  Status start(std::chrono::milliseconds limit, Actions actions);
+  /// Waits for an attempt that is under way.
+  ~IdleWatch();
+
+ private:
+  void run(std::chrono::milliseconds limit, const Actions& actions);
+
+  std::mutex mutex_;  // guards stopping_
+  std::condition_variable stopped_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace s3oram
