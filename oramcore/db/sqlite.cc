@@ -1,6 +1,7 @@
 // Opens databases with the durability that the project needs, and turns SQLite's codes into errors.
 #include "oramcore/db/sqlite.h"
 
+#include <spdlog/spdlog.h>
 #include <sqlite3.h>
 
 #include <cassert>
@@ -26,16 +27,24 @@ bool is_full(sqlite3* db, int rc) {
   return code_of(sqlite3_system_errno(db)) == Errc::disk_full;
 }
 
+/// `doing` is an SQL statement, or words. Messages about damage leave it out, because it says
+/// nothing to users; the log has it.
 tl::unexpected<Error> failure(sqlite3* db, int rc, std::string_view doing) {
   if (db && rc != SQLITE_OK && sqlite3_extended_errcode(db) == SQLITE_IOERR_DATA)
-    if (const PageVfs* pages = PageVfs::of(db))
-      return fail(Errc::damaged_vault, "{} ({})", pages->damage(), doing);
+    if (const PageVfs* pages = PageVfs::of(db)) {
+      spdlog::debug("{}: {}", pages->damage(), doing);
+      return fail(Errc::damaged_vault, "{}", pages->damage());
+    }
   const Errc code = is_full(db, rc)                               ? Errc::disk_full
                     : rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB ? Errc::damaged_vault
                                                                   : Errc::failed;
   const char* file = db ? sqlite3_db_filename(db, "main") : nullptr;
   if (code == Errc::disk_full)
     return fail(code, "database {}: its disk is full: make room there", file ? file : "?");
+  if (code == Errc::damaged_vault) {
+    spdlog::debug("database {}: {}: {}", file ? file : "?", sqlite3_errstr(rc), doing);
+    return fail(code, "database {}: is damaged ({})", file ? file : "?", sqlite3_errstr(rc));
+  }
   return fail(code, "database {}: {} ({})", file ? file : "?",
               db ? sqlite3_errmsg(db) : sqlite3_errstr(rc), doing);
 }

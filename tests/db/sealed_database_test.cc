@@ -123,6 +123,7 @@ class SealedDatabaseTest : public testing::Test {
   Outcome noticed(const Error& error) {
     EXPECT_EQ(error.code, Errc::damaged_vault) << error.message;
     EXPECT_NE(error.message.find("damaged.db"), std::string::npos) << error.message;
+    EXPECT_EQ(error.message.find("SELECT"), std::string::npos) << "SQL is for the log";
     said_ = error.message;
     return Outcome::noticed;
   }
