@@ -1,4 +1,4 @@
-"""The mutants: one rule broken in each, and the test that has to fail then (run.py)."""
+"""The mutants: one rule broken in each, and the test that must fail then (run.py)."""
 
 from dataclasses import dataclass
 
@@ -16,9 +16,17 @@ class Mutant:
 
 ENGINE = "oramcore/client/"
 LYING = "lying_eviction_test"
+JOINT = "*JointViews.NothingThatGoesOutFollowsFromWhatGoesOut/*"
 
 MUTANTS = [
     # ---- what servers see together
+    Mutant(
+        "leaves-from-the-nonce", "A leaf follows from nothing that a server knows",
+        ENGINE + "engine_root.cc",
+        "const Leaf leaf = random_leaf(environment_.random);",
+        "Writer known;\n  known(session_.nonce, access);\n"
+        "  Prg from_public(Seed{}, known.take());\n  const Leaf leaf = random_leaf(from_public);",
+        "shares_test", JOINT),
     Mutant(
         "leaf-kept", "Each access gives its block a fresh leaf",
         ENGINE + "engine_root.cc",
@@ -28,10 +36,70 @@ MUTANTS = [
         "                        : random_leaf(environment_.random);",
         "shares_test", "*Shares.LeavesOfLaterAccessesTellNothing/shuffle1"),
     Mutant(
+        "orders-from-the-attempt", "Permutations and masks follow from nothing that a server knows",
+        ENGINE + "engine_eviction.cc",
+        "Prg prg(environment_.random.seed(), context.take());",
+        "Prg prg(Seed{}, context.take());",
+        "shares_test", JOINT),
+    Mutant(
+        "answer-mask-known", "The aggregator cannot take the masks off an answer",
+        ENGINE + "engine_retrieval.cc",
+        "request.sum->mask = environment_.random.seed();",
+        "request.sum->mask = Seed{};",
+        "shares_test", JOINT),
+    Mutant(
+        "query-seeds-of-a-retry", "A retrieval that is tried again has fresh seeds",
+        "oramcore/schemes/s3oram/s3oram.cc",
+        "const Seed seed = random_.seed();",
+        "static std::map<WriteNumber, Seed> kept;\n"
+        "      const Seed seed = kept.try_emplace(write_number, random_.seed()).first->second;",
+        "shares_test", "*JointViews.WhatIsDrawnIsSentForOneUse/shuffle*"),
+    Mutant(
+        "mirror-query-known", "A mirror's query seeds are drawn",
+        "oramcore/schemes/mirror/client/mirror.cc",
+        "query.seed = random_.seed();",
+        "query.seed = Seed{};",
+        "shares_test", JOINT),
+    Mutant(
+        "mirror-matrix-known", "A mirror's shares of the matrix are drawn",
+        "oramcore/schemes/mirror/client/mirror.cc",
+        "own.matrix_seed = random.seed();",
+        "own.matrix_seed = Seed{};",
+        "shares_test", JOINT),
+    Mutant(
+        "row-seed-known", "No server knows the seed of its rows' digests before it has stored them",
+        "oramcore/schemes/mirror/client/mirror.cc",
+        "std::move(prescribed), layers_, random_.seed(), id, epoch",
+        "std::move(prescribed), layers_, Seed{}, id, epoch",
+        "shares_test", JOINT),
+    Mutant(
+        "digest-seed-known", "No server knows the seed by which shares are compared beforehand",
+        ENGINE + "engine_scrub.cc",
+        "environment_.random.seed()}", "Seed{}}",
+        "shares_test", JOINT),
+    Mutant(
+        "healing-masks-known", "A healed slot is shared again by fresh masks",
+        ENGINE + "engine_heal.cc",
+        "create_shares(params_.scheme, content, environment_.random);",
+        "[&] {\n    Prg known(Seed{}, as_bytes(\"known\"));\n"
+        "    return create_shares(params_.scheme, content, known);\n  }();",
+        "shares_test", "*JointViews.HealingMasksAreDrawn/*"),
+    Mutant(
+        "mending-masks-known", "Servers that mend a share mask what they send",
+        ENGINE + "engine_heal.cc",
+        "masks[i].push_back(environment_.random.seed());", "masks[i].push_back(Seed{});",
+        "shares_test", JOINT),
+    Mutant(
         "one-permutation-known", "Role 2 does not know the third permutation",
         "oramcore/schemes/s3oram/eviction_orders.cc",
         "      orders.third.reset();\n", "",
         "shares_test", "*Shares.PermutationsAndQueriesAreUniform/shuffle*"),
+    Mutant(
+        "one-seed-for-two", "The first and the third permutation have seeds of their own",
+        "oramcore/schemes/s3oram/eviction_orders.cc",
+        "const Seed first = random.seed(), third = random.seed();",
+        "const Seed first = random.seed(), third = first;",
+        "shares_test", "*JointViews.WhatIsDrawnIsSentForOneUse/shuffle*"),
     # ---- lies in answers
     Mutant(
         "zeros-not-looked-at", "A retrieval of nothing must bring zeros",

@@ -191,14 +191,12 @@ void Cluster::begin_open_client(std::function<void(Status)> done) {
   auto state = open_state(*life, done);
   if (!state) return;
   // The database's thread is the executor itself.
-  const ClientEnvironment environment{context.get_executor(),
-                                      context.get_executor(),
-                                      pool.executor(),
-                                      clock_of(kClient),
-                                      random_,
-                                      *life->port};
-  life->engine = std::make_unique<Engine>(environment, volume_, params_,
-                                          client_scheme(params_, key_, random_), std::move(*state));
+  const ClientEnvironment environment{context.get_executor(), context.get_executor(),
+                                      pool.executor(),        clock_of(kClient),
+                                      random_of_client(),     *life->port};
+  life->engine =
+      std::make_unique<Engine>(environment, volume_, params_,
+                               client_scheme(params_, key_, random_of_client()), std::move(*state));
   if (companion) life->companion = companion(*life->engine);
   life->opening = true;
   spawn(context.get_executor(),
@@ -227,20 +225,18 @@ Status Cluster::open_client() {
 void Cluster::begin_rebuild_client(std::function<void(Result<Rebuilt>)> done, Rebuilding how) {
   const auto life = parties_[kClient];
   life->port = network.attach(kClient);
-  const ClientEnvironment environment{context.get_executor(),
-                                      context.get_executor(),
-                                      pool.executor(),
-                                      clock_of(kClient),
-                                      random_,
-                                      *life->port};
+  const ClientEnvironment environment{context.get_executor(), context.get_executor(),
+                                      pool.executor(),        clock_of(kClient),
+                                      random_of_client(),     *life->port};
   std::optional<FormerState> former;
   if (how == Rebuilding::beside) {
     if (auto loaded = FormerState::load(database(), params_, *life->disk))
       former = std::move(*loaded);
     if (life->dead) return;
   }
-  life->rebuild = std::make_unique<Rebuild>(
-      environment, volume_, params_, client_scheme(params_, key_, random_), std::move(former));
+  life->rebuild = std::make_unique<Rebuild>(environment, volume_, params_,
+                                            client_scheme(params_, key_, random_of_client()),
+                                            std::move(former));
   life->opening = true;
   const auto run_it = [](Cluster& cluster, std::shared_ptr<Life> begun, bool stored,
                          std::function<void(Result<Rebuilt>)> then) -> Task<void> {
@@ -281,12 +277,9 @@ void Cluster::begin_reenrol(std::set<Party> lost, std::function<void(Status)> do
   auto state = open_state(*life, done);
   if (!state) return;
   life->state = std::make_unique<ClientState>(std::move(*state));
-  const ClientEnvironment environment{context.get_executor(),
-                                      context.get_executor(),
-                                      pool.executor(),
-                                      clock_of(kClient),
-                                      random_,
-                                      *life->port};
+  const ClientEnvironment environment{context.get_executor(), context.get_executor(),
+                                      pool.executor(),        clock_of(kClient),
+                                      random_of_client(),     *life->port};
   life->reenrolment = std::make_unique<Reenrolment>(environment, volume_, params_, *life->state, 5);
   life->opening = true;
   const auto run_it = [](std::shared_ptr<Life> begun, std::set<Party> reenrolled,

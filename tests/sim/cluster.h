@@ -78,6 +78,8 @@ class Cluster {
 
   bool runs(Party party) const;
   Engine& engine() { return *client().engine; }
+  /// The client draws from this, if it is set, and not from the cluster's seed.
+  Random* client_random = nullptr;
   /// Called with each new engine before it is opened: the place to set a participant. What is
   /// returned is destroyed after the engine, and after its ghost if it comes to that.
   std::function<std::shared_ptr<void>(Engine&)> companion;
@@ -145,6 +147,7 @@ class Cluster {
   /// The key of the client's database, and its nonces, from the seed.
   std::shared_ptr<const PageKey> page_key_;
   Life& client() { return *parties_[kClient]; }
+  Random& random_of_client() { return client_random ? *client_random : random_; }
   std::optional<ClientState> open_state(Life& life, const std::function<void(Status)>& done);
   std::shared_ptr<Life> new_life(std::unique_ptr<SimDisk> disk, Party party);
   void end_life(Party party);
