@@ -10,7 +10,7 @@ namespace {
 
 constexpr Duration kAskAgainAfter = std::chrono::seconds(10);
 constexpr Duration kAskForWriteAfter = std::chrono::milliseconds(500);  // one is tried each second
-constexpr Duration kAnswersWithin = std::chrono::seconds(1);
+constexpr Duration kRoomAnswersWithin = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -94,7 +94,7 @@ void Capacity::keep_known() {
 
 Task<void> Capacity::ask_highest() {
   auto answers = co_await for_each_of(
-      takers(), [this](Party server) { return servers_.room(server, kAnswersWithin); });
+      takers(), [this](Party server) { return servers_.room(server, kRoomAnswersWithin); });
   highest_ = kMaxHeight;
   for (const auto& answer : answers)
     if (answer) highest_ = std::min<unsigned>(highest_, answer->height);
