@@ -6,6 +6,7 @@ namespace {
 
 constexpr std::uint64_t kDatabase = 1 << 20;  // bytes in a new volume, with its log
 constexpr std::uint64_t kDatabaseBytesPerBucketVersion = 64;
+constexpr std::uint64_t kAskedBytesPerBucketVersion = 64;  // ring's record of asked points
 
 /// Evictions of ring under way at a time, each with its old versions and its new ones.
 constexpr std::uint64_t kRingEvictions = 4;
@@ -31,7 +32,8 @@ std::uint64_t store_bytes(const VolumeParams& params, unsigned height) {
   const std::uint64_t slots =
       params.newest_slots() + bucket_versions * params.slots_of_bucket_version();
   return slots * (params.stored_slot() + VolumeParams::kStoredOverhead) + kDatabase +
-         kServerBallast + bucket_versions * kDatabaseBytesPerBucketVersion;
+         kServerBallast + bucket_versions * kDatabaseBytesPerBucketVersion +
+         (params.is_ring() ? (bucket_versions + 1) * kAskedBytesPerBucketVersion : 0);
 }
 
 }  // namespace s3oram

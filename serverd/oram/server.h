@@ -19,6 +19,7 @@
 #include "serverd/oram/eviction.h"
 #include "serverd/oram/server_metrics.h"
 #include "serverd/oram/share_server.h"
+#include "serverd/oram/store_check.h"
 #include "serverd/oram/store_database.h"
 #include "serverd/store/bucket_store.h"
 #include "serverd/store/group_sync.h"
@@ -55,6 +56,7 @@ class Server final : public ShareServer {
         cache_bytes_(environment.cache_bytes),
         metrics_(environment.metrics),
         record_(environment.record),
+        store_changes_(directory_, disk_),
         rpc_(executor_, clock_, random_, environment.transport) {}
 
   Status start();
@@ -329,7 +331,7 @@ class Server final : public ShareServer {
   std::optional<Error> ailment_;  // why this server cannot carry on
   bool lacks_shares_ = false;     // the reason is that its shares are gone; they can be repaired
   bool recovering_ = false;
-  std::string seen_files_;                 // describe_store() at the last check
+  StoreChanges store_changes_;
   bool open_ = false;                      // a session was opened since this process started
   std::uint16_t opening_ = 0;              // of this session, by the client's count
   std::optional<std::uint16_t> rejoined_;  // in which opening: a message may come twice

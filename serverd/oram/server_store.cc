@@ -5,12 +5,13 @@
 // It computes nothing, so that no client counts as damaged, and gives up, what was only mislaid.
 #include <spdlog/spdlog.h>
 
-#include "oramcore/base/human.h"
+#include "oramcore/base/rules.h"
 #include "oramcore/protocol/message_bounds.h"
 #include "serverd/oram/server.h"
 #include "serverd/oram/store_check.h"
 
 namespace s3oram {
+
 Result<Control> open_control(const std::filesystem::path& store, Disk& disk) {
   constexpr auto kAdvice =
       "put the newest copy of the whole store back, or an empty store in its place, and have the "
@@ -114,19 +115,17 @@ void Server::look_after_store() {
                                                 there.error().code == Errc::damaged_vault
                                                     ? "; put the newest copy of its store back"
                                                     : "")});
-    seen_files_.clear();
+    store_changes_.forget();
     return;
   }
-  // Not while they are being copied: they would be opened incomplete.
-  const std::string files = describe_store(directory_);
-  if (std::exchange(seen_files_, files) != files) return;
-  if (!disk_.exists(directory_ / "control.db")) return;
+  if (!store_changes_.have_ended()) return;
   recovering_ = true;
   spawn(executor_, recover());
 }
 
 Task<void> Server::recover() {
   while (running_ > 0) co_await idle_.wait();
+  if (sync_) co_await sync_->ended();
   if (Status again = reopen(); !again) fall_ill(again.error());
   if (!ailment_) spdlog::info("server {}: its store is whole again: it carries on", self_);
   recovering_ = false;

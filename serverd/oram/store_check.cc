@@ -1,4 +1,5 @@
-// Compares some of the buckets in `slots` with what control.db says of them.
+// Compares some of the buckets in `slots` with what control.db says of them, and notices whether a
+// store's files are being changed.
 #include "serverd/oram/store_check.h"
 
 #include <fmt/format.h>
@@ -13,29 +14,34 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kSampled = 64;    // buckets, beside those of the last eviction
-constexpr std::size_t kFewBuckets = 4;  // too few to judge the file by
+constexpr std::size_t kSampled = 64;     // buckets, beside those of the last eviction
+constexpr std::size_t kFewSlots = 4;     // with fewer slots the file cannot be judged
+constexpr unsigned kSlotsOfABucket = 4;  // looked at where there are few buckets
 
-/// Whether most of these bucket versions are foreign, judged by their first slots.
+/// Whether most of these bucket versions are foreign, judged by their first slots or, if there are
+/// few versions, by several slots of each.
 bool most_are_foreign(const VolumeDescription& volume, BucketStore& store,
                       const std::vector<BucketVersionRef>& bucket_versions) {
   std::vector<Bytes> others;
   for (Party server = 1; server <= volume.params.scheme.servers; ++server)
     if (server != volume.server) others.push_back(owner_of(volume.id, server));
+  const unsigned of_each = bucket_versions.size() < kFewSlots ? kSlotsOfABucket : 1;
   std::size_t looked_at = 0, foreign = 0;
   for (const BucketVersionRef& ref : bucket_versions) {
-    if (ref.slots == 0) continue;
-    ++looked_at;
-    foreign += store.is_foreign(ref.bucket_version, 0, ref.stamp, others);
+    for (unsigned i = 0; i < std::min<unsigned>(of_each, ref.slots); ++i) {
+      ++looked_at;
+      foreign += store.is_foreign(ref.bucket_version, i * ref.slots / of_each, ref.stamp, others);
+    }
   }
-  return looked_at >= kFewBuckets && 2 * foreign > looked_at;
+  return looked_at >= kFewSlots && 2 * foreign > looked_at;
 }
 
-/// The buckets that were written last: they reveal an older copy of the file. (In a ring early
-/// reshuffles are numbered too, so that some of these were written a little earlier.)
+/// The buckets that were written last: they reveal an older copy of the file.
 std::set<BucketIndex> newest_buckets(const Control& control) {
-  std::set<BucketIndex> newest;
-  if (control.tree_version() == 0) return newest;
+  const auto& recorded = control.newest_buckets();
+  std::set<BucketIndex> newest(recorded.begin(), recorded.end());
+  if (!newest.empty() || control.tree_version() == 0) return newest;
+  // A version of the program installed them that did not write down which they are.
   for (const BucketIndex bucket :
        path_buckets(control.volume()->params, control.tree_version() - 1, control.height())) {
     newest.insert(bucket);
@@ -45,25 +51,36 @@ std::set<BucketIndex> newest_buckets(const Control& control) {
   return newest;
 }
 
+/// Where the last slot ends that must be in the file.
+std::uint64_t end_of_slots(const VolumeParams& params, const BucketVersions& layout,
+                           const BucketStore& store) {
+  // Where nothing can be reserved, the file of an older version of the program may end before the
+  // root's last slot. (Rings are younger.)
+  const bool may_be_short = layout.empty() && !params.is_ring();
+  std::uint64_t end = may_be_short ? 1 : store.end_of(kRootBuffer, params.newest_slots());
+  for (const auto& [bucket, ref] : layout)
+    end = std::max(end, store.end_of(ref.bucket_version, ref.slots));
+  return end;
+}
+
 }  // namespace
 
 Result<std::string> missing_slots(const Control& control, BucketStore& store, File& file) {
   const BucketVersions layout = control.layout();
   if (!rule_holds(Rule::checksums)) return std::string();
-  S3O_ASSIGN(const auto size, file.size());
-  // (Where nothing can be reserved, an older version's file may end before the root's last slot.)
   const VolumeDescription& volume = *control.volume();
-  std::uint64_t end = layout.empty() ? 1 : store.end_of(kRootBuffer, volume.params.newest_slots());
-  for (const auto& [bucket, ref] : layout)
-    end = std::max(end, store.end_of(ref.bucket_version, ref.slots));
+  S3O_ASSIGN(const auto size, file.size());
+  const std::uint64_t end = end_of_slots(volume.params, layout, store);
   if (size < end)
-    return layout.empty() ? std::string("is empty")
-                          : fmt::format("has {}, and the root and {} buckets take {}",
-                                        human_size(size), layout.size(), human_size(end));
+    return size == 0 && layout.empty()
+               ? std::string("is empty")
+               : fmt::format("has {}, and the root and {} buckets take {}", human_size(size),
+                             layout.size(), human_size(end));
   const std::set<BucketIndex> newest = newest_buckets(control);
   std::vector<BucketVersionRef> last, sample;
   const std::size_t every = layout.size() / kSampled + 1;
   for (std::size_t i = 0; i < layout.size(); ++i) {
+    if (control.missing().contains(layout[i].first)) continue;  // it is still to come
     if (newest.contains(layout[i].first)) last.push_back(layout[i].second);
     if (i % every == 0) sample.push_back(layout[i].second);
   }
@@ -80,11 +97,17 @@ Status make_slots_whole(const VolumeParams& params, BucketStore& store, File& fi
   return size < newest ? file.truncate(newest) : Status();
 }
 
-std::string describe_store(const std::filesystem::path& store) {
+bool StoreChanges::have_ended() {
+  std::string present = describe();
+  if (std::exchange(seen_, present) != present) return false;
+  return disk_.exists(store_ / "control.db");
+}
+
+std::string StoreChanges::describe() const {
   std::string all;
   for (const char* name : {"control.db", "control.db-wal", "slots"}) {
     struct stat found {};
-    if (::stat((store / name).c_str(), &found) != 0) continue;
+    if (::stat((store_ / name).c_str(), &found) != 0) continue;
     all += fmt::format("{} {} {} {}.{} ", name, found.st_ino, found.st_size, found.st_mtim.tv_sec,
                        found.st_mtim.tv_nsec);
   }

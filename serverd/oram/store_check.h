@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "oramcore/base/disk.h"
 #include "serverd/oram/store_database.h"
 
 namespace s3oram {
@@ -18,7 +19,23 @@ Result<std::string> missing_slots(const Control& control, BucketStore& store, Fi
 /// reserved.
 Status make_slots_whole(const VolumeParams& params, BucketStore& store, File& file);
 
-/// Describes the files of a store as they are now, to see whether they are being changed.
-std::string describe_store(const std::filesystem::path& store);
+/// Looks again and again at a store that is to be put right. One thread at a time.
+class StoreChanges {
+ public:
+  /// `disk` must outlive it.
+  StoreChanges(std::filesystem::path store, Disk& disk) : store_(std::move(store)), disk_(disk) {}
+
+  /// Whether the store is there, and its files are as they were at the last call: while they are
+  /// being copied, they would be opened incomplete.
+  bool have_ended();
+  void forget() { seen_.clear(); }
+
+ private:
+  std::string describe() const;
+
+  const std::filesystem::path store_;
+  Disk& disk_;
+  std::string seen_;
+};
 
 }  // namespace s3oram

@@ -80,7 +80,8 @@ Status Control::make_tables() {
       "CREATE TABLE IF NOT EXISTS former_buckets (bucket INTEGER PRIMARY KEY,"
       " frame INTEGER NOT NULL, slots INTEGER NOT NULL, stamp INTEGER);"
       "CREATE TABLE IF NOT EXISTS lost_shares (one INTEGER PRIMARY KEY CHECK (one = 1));"
-      "CREATE TABLE IF NOT EXISTS missing (bucket INTEGER PRIMARY KEY);"));
+      "CREATE TABLE IF NOT EXISTS missing (bucket INTEGER PRIMARY KEY);"
+      "CREATE TABLE IF NOT EXISTS newest_buckets (bucket INTEGER PRIMARY KEY);"));
   return make_sums_table(database_);
 }
 
@@ -97,6 +98,7 @@ Status Control::load() {
     S3O_TRY(load_attempts());
     S3O_TRY(load_lost_shares());
     S3O_TRY(load_missing());
+    S3O_TRY(load_newest());
     for (BucketVersionNumber bucket_version = 1; bucket_version < users_.size(); ++bucket_version)
       if (users_[bucket_version] == 0) free_.insert(bucket_version);
   }
@@ -319,6 +321,7 @@ Status Control::put_volume(const VolumeDescription& volume, const Session& sessi
   S3O_TRY(
       database_.execute("DROP TABLE buckets; DROP TABLE prepared_buckets; DELETE FROM prepared;"
                         "DELETE FROM attempts; DELETE FROM lost_shares; DELETE FROM missing;"
+                        "DELETE FROM newest_buckets;"
                         "DELETE FROM former; DELETE FROM former_buckets;"));
   S3O_TRY(make_tables());
   S3O_ASSIGN(auto row,
@@ -421,6 +424,24 @@ std::set<BucketIndex> Control::missing_after(const BucketVersions& changes) cons
     else
       missing.erase(bucket);
   return missing;
+}
+
+Status Control::load_newest() {
+  newest_.clear();
+  S3O_ASSIGN(auto rows, database_.prepare("SELECT bucket FROM newest_buckets"));
+  for (;;) {
+    S3O_ASSIGN(const auto more, rows.step());
+    if (!more) return {};
+    newest_.push_back(static_cast<BucketIndex>(rows.integer(0)));
+  }
+}
+
+Status Control::put_newest(const BucketVersions& versions) {
+  S3O_TRY(database_.execute("DELETE FROM newest_buckets"));
+  S3O_ASSIGN(auto put, database_.prepare("INSERT OR REPLACE INTO newest_buckets VALUES (?)"));
+  for (const auto& [bucket, ref] : versions)
+    S3O_TRY(put.bind(0, static_cast<std::int64_t>(bucket)).run());
+  return {};
 }
 
 Status Control::note_shares(bool lost) {
@@ -558,6 +579,7 @@ Status Control::commit() {
   const auto fill = [&]() -> Status {
     S3O_TRY(put_former(changes));
     S3O_TRY(write_buckets(changes));
+    S3O_TRY(put_newest(prepared_versions_.versions));
     S3O_ASSIGN(auto row, database_.prepare("UPDATE volume SET view = ?, height = ?"));
     S3O_TRY(row.bind(0, static_cast<std::int64_t>(tree_version_ + 1)).bind(1, next_height).run());
     S3O_TRY(database_.execute(
@@ -580,6 +602,8 @@ Status Control::commit() {
   for (const auto& version : prepared_versions_.versions) unuse(version.second.bucket_version);
   has_former_ = true;
   if (!rule_holds(Rule::former_view)) release();
+  newest_.clear();
+  for (const auto& [bucket, ref] : prepared_versions_.versions) newest_.push_back(bucket);
   attempts_.clear();
   prepared_.reset();
   prepared_versions_ = {};

@@ -77,6 +77,9 @@ class Control {
   Status found(const std::set<BucketIndex>& buckets);
   /// Returns the buckets of the present tree version that are not empty, ascending.
   BucketVersions layout() const;
+  /// Returns the buckets that the last eviction wrote; empty if there was none, or if a version
+  /// without this record installed it.
+  const std::vector<BucketIndex>& newest_buckets() const { return newest_; }
   Status set_session(const Session& session);
 
   /// Returns the bucket in a tree version: the present one, or the one before until it is released.
@@ -158,6 +161,8 @@ class Control {
   /// Compares the loaded rows with the stored sums. Adds sums to a store without them.
   Status check_sums();
   Status load_lost_shares();
+  Status load_newest();
+  Status put_newest(const BucketVersions& versions);
   Status put_lost_shares(bool lost);
   Status load_missing();
   /// Stores which buckets are missing now. In a transaction.
@@ -219,6 +224,7 @@ class Control {
   PreparedVersions prepared_versions_;
   TakenUp taken_up_;
   std::set<BucketIndex> missing_;
+  std::vector<BucketIndex> newest_;
   std::set<EvictionId> attempts_;
   bool has_former_ = false;
   std::unordered_map<BucketIndex, BucketVersionRef> former_;  // in the version before; differences

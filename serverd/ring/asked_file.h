@@ -4,13 +4,17 @@
 //
 //   stamp (8) | map (32) | zeros (16) | checksum (8)         stamp: of the version, or the turn
 //
-// A record that does not fit its checksum, or has another stamp, says that nothing was asked.
+// A record of zeros, or of another stamp, says that nothing was asked. One that does not fit its
+// checksum, or cannot be read, says nothing: every point counts as asked, so that after a restore
+// the bucket is written again before anything is asked of it.
 //
-// One executor; not thread-safe, but for sync().
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <unordered_map>
 
 #include "oramcore/base/file.h"
@@ -23,27 +27,47 @@ class AskedFile {
  public:
   explicit AskedFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
 
-  /// The highest turn that has asked, and one more. Errors: those of the file.
-  Result<Turn> turns();
+  /// Whether the file says which turns have asked. If not, it is new, or was lost or damaged.
+  bool knows_turns();
+  /// Writes down which have, in a file that does not know; not yet durable.
   Status set_turns(Turn turns);
 
-  Result<AskedPoints> of(BucketVersionNumber version, VersionStamp stamp);
-  /// Writes it down; not yet durable.
-  Status add(BucketVersionNumber version, VersionStamp stamp, Point point);
+  /// Returns the highest turn that has asked, and one more.
+  Turn turns();
+  /// Writes down that a turn asks; not yet durable.
+  Status add_turn(Turn turn);
 
-  /// Makes durable what was written. Any thread.
-  Status sync() { return file_->sync(); }
+  AskedPoints of(BucketVersionNumber version, VersionStamp stamp);
+  /// Writes it down; not yet durable. After an error it counts as asked all the same, and is
+  /// written by the next add() of it or sync().
+  Status add(BucketVersionNumber version, VersionStamp stamp, Point point);
+  Status add_all(BucketVersionNumber version, VersionStamp stamp);
+
+  /// Makes durable what was written before the call. What a write or a sync has failed to write is
+  /// written again first. Fails if the file's name no longer leads to it.
+  Status sync();
+  Status still_there() { return file_->still_there(); }
+  /// Reserves room on the disk for the records of so many bucket versions. Errors: disk_full.
+  Status reserve(std::uint64_t bucket_versions);
 
  private:
   struct Record {
+    bool is_sound = true;
     std::uint64_t stamp = 0;
     AskedPoints asked;
   };
-  Result<Record> read(BucketVersionNumber version);
+  // To be called with the mutex held:
+  const Record& read(BucketVersionNumber version);
+  AskedPoints asked_of(BucketVersionNumber version, VersionStamp stamp);
   Status write(BucketVersionNumber version, const Record& record);
+  Status write_again(BucketVersionNumber version);
+  bool is_written(BucketVersionNumber version, std::uint64_t stamp);
 
   const std::unique_ptr<File> file_;
+  std::mutex mutex_;  // guards what follows; no other lock is taken under it
   std::unordered_map<BucketVersionNumber, Record> known_;
+  std::set<BucketVersionNumber> unwritten_;  // records that the file may lack
+  std::set<BucketVersionNumber> unsynced_;   // written since the last sync began
 };
 
 }  // namespace s3oram::ring

@@ -1,4 +1,4 @@
-// The server's sessions, and its store as a whole.
+// The server's sessions, and the volume that it holds.
 #include "serverd/ring/server.h"
 
 #include <spdlog/spdlog.h>
@@ -11,12 +11,11 @@
 #include "oramcore/base/rules.h"
 #include "oramcore/protocol/store_size.h"
 #include "serverd/oram/server.h"
-#include "serverd/oram/store_check.h"
 
 namespace s3oram::ring {
 namespace {
 
-constexpr auto kSlots = "slots", kAsked = "asked";
+constexpr auto kSlots = "slots";
 
 }  // namespace
 
@@ -34,6 +33,8 @@ Server::Server(Control control, std::filesystem::path store, Party self,
       transport_(environment.transport),
       cache_bytes_(environment.cache_bytes),
       metrics_(environment.metrics),
+      log_patience_(clock_),
+      store_changes_(directory_, disk_),
       rpc_(executor_, clock_, environment.random, environment.transport) {}
 
 Result<std::unique_ptr<ShareServer>> Server::open(const std::filesystem::path& store, Party self,
@@ -52,90 +53,25 @@ Result<std::unique_ptr<ShareServer>> Server::open(Control control,
 
 Status Server::start() {
   // (Another scheme's volume that nobody has used makes room for this one.)
-  if (control_.volume() && (control_.volume()->params.is_ring() || is_used()))
-    S3O_TRY(open_store());
+  const auto& volume = control_.volume();
+  if (volume && (volume->params.is_ring() || is_used())) {
+    if (!volume->params.is_ring() || volume->server != self_)
+      return fail(Errc::wrong_volume, "store {} is not of server {} of a ring volume",
+                  directory_.string(), self_);
+    Status opened = open_store();
+    if (!opened && opened.error().code != Errc::wrong_volume) return opened;
+    if (!opened) fall_ill(opened.error());
+  }
   rpc_.serve([this](Party from, std::uint16_t type, Payload request) {
     return handle(from, static_cast<MessageType>(type), std::move(request));
   });
   return {};
 }
 
-/// Succeeds also if `slots` is not what control.db describes: then the server is ill, and has no
-/// bucket store. Errors: wrong_volume (it is another scheme's).
-Status Server::open_store() {
-  const VolumeDescription& volume = *control_.volume();
-  if (!volume.params.is_ring() || volume.server != self_)
-    return fail(Errc::wrong_volume, "store {} is not of server {} of a ring volume",
-                directory_.string(), self_);
-  close_store();
-  Status opened = open_files(volume);
-  if (!opened) close_store();
-  return opened;
-}
-
-Status Server::open_files(const VolumeDescription& volume) {
-  params_.emplace(volume.params);
-  // Opening would create the file.
-  if (is_used() && !disk_.exists(directory_ / kSlots)) return lack_buckets("is missing");
-  S3O_ASSIGN(auto slots, disk_.open(directory_ / kSlots));
-  S3O_ASSIGN(auto asked, disk_.open(directory_ / kAsked));
-  File& file = *slots;
-  bucket_store_ = std::make_unique<BucketStore>(std::move(slots), owner_of(volume.id, self_),
-                                                params_->log_slots, params_->bucket_size + 1,
-                                                params_->row_size, cache_bytes_);
-  S3O_ASSIGN(const auto missing,
-             is_used() ? missing_slots(control_, *bucket_store_, file) : std::string());
-  if (!missing.empty()) return lack_buckets(missing);
-  S3O_TRY(make_slots_whole(volume.params, *bucket_store_, file));
-  rows_ = std::make_unique<VersionRows>(*bucket_store_, params_->bucket_size, params_->row_size);
-  asked_ = std::make_unique<AskedFile>(std::move(asked));
-  sync_ = std::make_unique<GroupSync>(executor_, pool_, *bucket_store_, &metrics_.sync_seconds);
-  transport_.limit_messages(largest_message(*params_));
-  if (Status room = reserve_bucket_versions(control_.height()); !room)
-    spdlog::error("no room is kept for evictions: {}", room.error().message);
-  // What an earlier life wrote and has not synced is there, and may be answered for from now on.
-  S3O_TRY(bucket_store_->sync());
-  S3O_TRY(asked_->sync());
-  ailment_.reset();
-  return {};
-}
-
-/// An earlier attempt may have failed, just after the volume was made.
-Status Server::require_store() {
-  if (!bucket_store_) S3O_TRY(open_store());
-  if (ailment_) return fail(*ailment_);
-  return {};
-}
-
-void Server::close_store() {
-  sync_ = nullptr;
-  asked_ = nullptr;
-  rows_ = nullptr;
-  bucket_store_ = nullptr;
-  logged_.clear();
-  stored_.clear();
-}
-
-Status Server::lack_buckets(std::string_view what) {
-  close_store();
-  fall_ill({Errc::wrong_volume,
-            fmt::format("server {} lacks its buckets: {} {}; there is no other copy: bring the "
-                        "newest file back",
-                        self_, (directory_ / kSlots).string(), what)});
-  return {};
-}
-
-void Server::fall_ill(const Error& ailment) {
-  if (!ailment_ || ailment_->message != ailment.message)
-    spdlog::error("{}; until that is put right, everything is refused", ailment.message);
-  ailment_ = ailment;
-  open_ = false;
-}
-
 Task<Status> Server::stop() {
   rpc_.stop();
   open_ = false;
-  while (running_ > 0) co_await idle_.wait();
+  while (running_ > 0 || recovering_) co_await idle_.wait();
   if (!bucket_store_) co_return Status{};
   co_return co_await sync_->sync(sync_->begin());
 }
@@ -143,44 +79,6 @@ Task<Status> Server::stop() {
 void Server::set_cache_bytes(std::size_t bytes) {
   cache_bytes_ = bytes;
   if (bucket_store_) bucket_store_->set_cache_bytes(bytes);
-}
-
-void Server::look_after_store() {
-  if (recovering_) return;
-  if (!ailment_) {
-    Status there = control_.still_there();
-    if (there && bucket_store_) there = bucket_store_->still_there();
-    if (!there)
-      fall_ill({there.error().code, fmt::format("server {}: {}", self_, there.error().message)});
-    seen_files_.clear();
-    return;
-  }
-  // Not while they are being copied: they would be opened incomplete.
-  const std::string files = describe_store(directory_);
-  if (std::exchange(seen_files_, files) != files) return;
-  if (!disk_.exists(directory_ / "control.db")) return;
-  recovering_ = true;
-  spawn(executor_, recover());
-}
-
-Task<void> Server::recover() {
-  while (running_ > 0) co_await idle_.wait();
-  if (Status again = reopen(); !again) fall_ill(again.error());
-  if (!ailment_) spdlog::info("server {}: its store is whole again: it carries on", self_);
-  recovering_ = false;
-}
-
-/// Opens the store as if the program had been restarted.
-Status Server::reopen() {
-  close_store();
-  control_.abandon();
-  S3O_ASSIGN(auto control, open_control(directory_, disk_));
-  if (!control.volume())
-    return fail(Errc::wrong_volume,
-                "server {}: its store holds no volume any more: put the newest copy of it back",
-                self_);
-  control_ = std::move(control);
-  return open_store();
 }
 
 void Server::gauge() {
@@ -279,11 +177,10 @@ Status Server::check_volume(const VolumeId& volume) const {
 Result<Bytes> Server::survey(const SurveyRequest& request) {
   S3O_TRY(check_volume(request.volume));
   S3O_TRY(require_store());
-  S3O_ASSIGN(const Turn asked, asked_->turns());
   return encode(SurveyAnswer{.session = control_.session(),
                              .rewrites = control_.tree_version(),
                              .height = static_cast<std::uint8_t>(control_.height()),
-                             .asked = asked});
+                             .asked = asked_->turns()});
 }
 
 Result<bool> Server::takes(const VolumeDescription& volume) const {
@@ -317,6 +214,7 @@ Result<Bytes> Server::create(const CreateRequest& request) {
   if (free) {
     S3O_TRY(check_room(request.volume.params));
     S3O_TRY(control_.create(request.volume));
+    logged_.clear();
   }
   if (free || !bucket_store_) S3O_TRY(open_store());
   if (free)
@@ -350,7 +248,7 @@ Status Server::take_session(const OpenRequest& request) {
                 "server {} was used since (epoch {}) by another copy of this vault: use the newest "
                 "one",
                 self_, present.epoch);
-  S3O_ASSIGN(const Turn asked, asked_->turns());
+  const Turn asked = asked_->turns();
   const bool rebuilds = request.root.empty();  // a rebuild of a lost state knows of no turn
   if (!rebuilds && (request.tree_version < control_.tree_version() || request.root[0] < asked))
     return fail(Errc::stale_vault,

@@ -1,8 +1,9 @@
 // The server of ring: keeps bucket versions, evaluates them at points, and keeps the log of the
-// newest writes. In parts: sessions and the store (server.cc), accesses (server_access.cc),
-// rewrites of buckets (server_rewrite.cc). One executor; not thread-safe.
+// newest writes. In parts: sessions (server.cc), the store as a whole (server_store.cc), accesses
+// (server_access.cc), rewrites of buckets (server_rewrite.cc). One executor; not thread-safe.
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "oramcore/net/rpc.h"
 #include "serverd/oram/server_metrics.h"
 #include "serverd/oram/share_server.h"
+#include "serverd/oram/store_check.h"
 #include "serverd/oram/store_database.h"
 #include "serverd/ring/asked_file.h"
 #include "serverd/ring/version_rows.h"
@@ -42,15 +44,6 @@ class Server final : public ShareServer {
   // ---- server.cc
 
   Status start();
-  Status open_store();
-  Status open_files(const VolumeDescription& volume);
-  Status require_store();
-  void close_store();
-  Status lack_buckets(std::string_view what);
-  /// Answers every request with this error from now on, until the store is put right.
-  void fall_ill(const Error& ailment);
-  Task<void> recover();
-  Status reopen();
   Task<Result<Bytes>> handle(Party from, MessageType type, Payload request);
   Task<Result<Bytes>> dispatch(MessageType type, Payload request);
 
@@ -91,14 +84,37 @@ class Server final : public ShareServer {
   Status take_session(const OpenRequest& request);
   Task<Result<Bytes>> open_session(Payload payload);
 
+  // ---- server_store.cc
+
+  /// Opens the files of the volume. Errors: wrong_volume (`slots` is not the file that control.db
+  /// describes).
+  Status open_store();
+  Status try_open_store();
+  /// An earlier attempt may have failed, just after the volume was made.
+  Status require_store() { return bucket_store_ ? Status() : open_store(); }
+  void close_store();
+  Status open_asked();
+  /// Makes `asked` again, whose record of turns is lost.
+  Status remake_asked();
+  Status reserve_bucket_versions(unsigned height);
+  Status still_there();
+  /// Answers every request with this error from now on, until the store is put right.
+  void fall_ill(const Error& ailment);
+  Task<void> recover();
+  Status reopen();
+
   // ---- server_access.cc
 
   Task<Result<Bytes>> retrieve(RetrieveRequest request);
   Task<Result<Bytes>> value_at(BucketVersionRef ref, Ask ask);
   Task<Result<Bytes>> write_log(WriteLogRequest request);
   Task<Result<Bytes>> read_log(ReadLogRequest request);
-  /// The access whose block is in the log's slot; 0 if none is.
+  /// The access whose block is in the log's slot; 0 if none is, or the slot cannot be read.
   Result<std::uint64_t> logged(std::uint32_t slot);
+  using LogSlot = std::optional<BucketStore::StampedSlot>;
+  /// Errors: failed (some cannot be read, which may pass).
+  Result<std::vector<LogSlot>> log_slots(std::uint32_t first, std::uint32_t count);
+  Turn turn_in(const BucketStore::StampedSlot& slot) const;
   Task<Result<Bytes>> layout(LayoutRequest request);
 
   // ---- server_rewrite.cc
@@ -116,7 +132,6 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> discard(DiscardRequest request);
   Task<Result<Bytes>> release(ReleaseRequest request);
   Task<Result<Bytes>> reserve(ReserveRequest request);
-  Status reserve_bucket_versions(unsigned height);
 
   /// A new version of a bucket while its rows arrive. Once they are all there and written,
   /// `content` is gone.
@@ -134,11 +149,15 @@ class Server final : public ShareServer {
   };
   Result<NewVersion*> new_version(const EvictionId& id, BucketIndex bucket);
   void drop(const EvictionId& id);
+  void drop_committed();
+  bool is_discarded(const EvictionId& id) const;
   std::size_t incomplete() const;
 
   // A client has so many attempts and unfinished versions under way at most; another one would fill
   // the memory.
   static constexpr std::size_t kMostAttempts = 4, kMostIncomplete = 8;
+  /// Of so many attempts that were discarded, rows that come late are refused.
+  static constexpr std::size_t kDiscarded = 64;
 
   Control control_;
   const std::filesystem::path directory_;
@@ -155,15 +174,17 @@ class Server final : public ShareServer {
   std::unique_ptr<VersionRows> rows_;
   std::unique_ptr<AskedFile> asked_;
   std::unique_ptr<GroupSync> sync_;
-  std::optional<Error> ailment_;  // why everything is refused
+  Patience log_patience_;         // with slots of the log
+  std::optional<Error> ailment_;  // why this server cannot carry on
   bool recovering_ = false;
-  std::string seen_files_;     // describe_store() at the last check
+  StoreChanges store_changes_;
   bool open_ = false;          // a session was opened in this process's life
   std::uint16_t opening_ = 0;  // of this session, by the client's count
   unsigned reserved_height_ = 0;
 
   std::map<std::uint32_t, std::uint64_t> logged_;  // accesses by log slot, as far as known
   std::map<EvictionId, Stored> stored_;
+  std::deque<EvictionId> discarded_;  // the last ones
 
   std::size_t in_session_ = 0, running_ = 0;
   Event session_idle_, idle_;

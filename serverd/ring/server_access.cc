@@ -6,9 +6,15 @@
 #include "serverd/ring/server.h"
 
 namespace s3oram::ring {
+namespace {
+
+/// Far more than there ever are: the number after each one can be counted.
+constexpr Turn kMostTurns = Turn{1} << 63;
+
+}  // namespace
 
 Task<Result<Bytes>> Server::retrieve(RetrieveRequest request) {
-  if (request.asks.size() > kMaxHeight + 1) co_return malformed();
+  if (request.asks.size() > kMaxHeight + 1 || request.turn >= kMostTurns) co_return malformed();
   std::vector<BucketVersionRef> refs;
   Status status;
   for (const Ask& ask : request.asks) {
@@ -22,11 +28,7 @@ Task<Result<Bytes>> Server::retrieve(RetrieveRequest request) {
   // Written down before anything is answered: durable with the turn's own write at the latest.
   for (std::size_t i = 0; i < refs.size() && status; ++i)
     status = asked_->add(refs[i].bucket_version, request.asks[i].stamp, request.asks[i].point);
-  if (status) {
-    const auto turns = asked_->turns();
-    if (turns && *turns <= request.turn) status = asked_->set_turns(request.turn + 1);
-    if (!turns) status = fail(turns.error());
-  }
+  if (status) status = asked_->add_turn(request.turn);
   std::vector<Result<Bytes>> values;
   if (status) {
     std::vector<Task<Result<Bytes>>> evaluating;
@@ -58,12 +60,17 @@ Task<Result<Bytes>> Server::value_at(BucketVersionRef ref, Ask ask) {
 
 Result<std::uint64_t> Server::logged(std::uint32_t slot) {
   if (const auto known = logged_.find(slot); known != logged_.end()) return known->second;
-  S3O_ASSIGN(const auto found, bucket_store_->read_slot(kRootBuffer, slot));
-  return logged_[slot] = found ? found->stamp : 0;
+  const auto found = bucket_store_->read_slot(kRootBuffer, slot);
+  if (!found && found.error().code == Errc::damaged_vault) return fail(found.error());
+  // A slot that cannot be read is written over: only an earlier session can have written to it, and
+  // what comes late from that one is refused.
+  return logged_[slot] = found && *found ? (*found)->stamp : 0;
 }
 
 Task<Result<Bytes>> Server::write_log(WriteLogRequest request) {
-  if (request.access == 0 || request.sealed.size() != params_->slot_size) co_return malformed();
+  if (request.access == 0 || request.sealed.size() != params_->slot_size ||
+      request.turn >= kMostTurns)
+    co_return malformed();
   const std::uint32_t slot = params_->slot_of(request.turn);
   S3O_CO_ASSIGN(const std::uint64_t before, logged(slot));
   if (request.access < before)
@@ -72,9 +79,8 @@ Task<Result<Bytes>> Server::write_log(WriteLogRequest request) {
   Bytes content(request.sealed.begin(), request.sealed.end());
   content.resize(params_->row_size);
   std::memcpy(content.data() + params_->slot_size, &request.turn, sizeof request.turn);
-  auto write = [this, slot, content = std::move(content), access = request.access]() -> Status {
-    S3O_TRY(bucket_store_->write_slot(kRootBuffer, slot, content, access));
-    return rule_holds(Rule::durable_answers) ? asked_->sync() : Status{};
+  auto write = [this, slot, content = std::move(content), access = request.access] {
+    return bucket_store_->write_slot(kRootBuffer, slot, content, access);
   };
   S3O_CO_TRY(co_await sync_->write(std::move(write)));
   co_return done();
@@ -84,25 +90,41 @@ Task<Result<Bytes>> Server::read_log(ReadLogRequest request) {
   if (request.count > rows_in_message(*params_) || request.first >= params_->log_slots ||
       request.count > params_->log_slots - request.first)
     co_return malformed();
-  using Slot = std::optional<BucketStore::StampedSlot>;
-  S3O_CO_ASSIGN(const auto slots,
-                co_await offload(readers_, [this, request]() -> Result<std::vector<Slot>> {
-                  std::vector<Slot> found;
-                  for (std::uint32_t i = 0; i < request.count; ++i) {
-                    S3O_ASSIGN(auto slot, bucket_store_->read_slot(kRootBuffer, request.first + i));
-                    found.push_back(std::move(slot));
-                  }
-                  return found;
+  S3O_CO_ASSIGN(const auto slots, co_await offload(readers_, [this, request] {
+                  return log_slots(request.first, request.count);
                 }));
   ReadLogAnswer answer;
-  for (const Slot& slot : slots) {
+  for (const LogSlot& slot : slots) {
     LoggedBlock& logged = answer.slots.emplace_back();
     if (!slot) continue;
     logged.access = slot->stamp;
-    std::memcpy(&logged.turn, slot->content.data() + params_->slot_size, sizeof logged.turn);
+    logged.turn = turn_in(*slot);
     logged.sealed = ByteSpan(slot->content).first(params_->slot_size);
   }
   co_return encode(answer);
+}
+
+/// Reads all of them before it fails: patience with each begins now.
+Result<std::vector<Server::LogSlot>> Server::log_slots(std::uint32_t first, std::uint32_t count) {
+  std::vector<LogSlot> slots;
+  Status status;
+  for (std::uint32_t slot = first; slot < first + count; ++slot) {
+    auto found = bucket_store_->read_slot(kRootBuffer, slot);
+    if (!found && found.error().code == Errc::damaged_vault) return fail(found.error());
+    if (found)
+      log_patience_.end(slot);
+    else if (log_patience_.waits_for(slot))
+      status = fail(Errc::failed, "slot {} of the log cannot be read from the disk", slot);
+    slots.push_back(found ? std::move(*found) : LogSlot());
+  }
+  S3O_TRY(status);
+  return slots;
+}
+
+Turn Server::turn_in(const BucketStore::StampedSlot& slot) const {
+  Turn turn = 0;
+  std::memcpy(&turn, slot.content.data() + params_->slot_size, sizeof turn);
+  return turn;
 }
 
 Task<Result<Bytes>> Server::layout(LayoutRequest request) {
@@ -111,8 +133,7 @@ Task<Result<Bytes>> Server::layout(LayoutRequest request) {
   for (const auto& [bucket, ref] : control_.layout()) {
     if (bucket < request.from) continue;
     if (answer.versions.size() == request.most) break;
-    S3O_CO_ASSIGN(const AskedPoints asked, asked_->of(ref.bucket_version, *ref.stamp));
-    answer.versions.push_back({bucket, *ref.stamp, asked});
+    answer.versions.push_back({bucket, *ref.stamp, asked_->of(ref.bucket_version, *ref.stamp)});
   }
   co_return encode(answer);
 }

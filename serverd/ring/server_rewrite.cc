@@ -2,6 +2,7 @@
 // commit, discard and release (docs/durability.md).
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "oramcore/base/rules.h"
 #include "serverd/ring/server.h"
@@ -46,9 +47,11 @@ Task<Result<Bytes>> Server::fetch_rows(FetchRowsRequest request) {
 
 Task<Result<Bytes>> Server::check(CheckRequest request) {
   S3O_CO_ASSIGN(const BucketVersionRef ref, pin(request.bucket, request.stamp));
+  const auto begun = sync_->begin();
   auto checked = co_await offload(background_, [this, ref] { return rows_->check(ref); });
   unpin(ref);
   if (!checked) co_return fail(checked.error());
+  if (checked->rebuilt > 0) S3O_CO_TRY(co_await sync_->sync(begun));
   metrics_.healed_slots.add(checked->rebuilt);
   co_return encode(*checked);
 }
@@ -63,23 +66,28 @@ std::size_t Server::incomplete() const {
 }
 
 /// The version that these rows belong to, made if they are its first. Errors: bad_request (there is
-/// no such bucket, or too much is under way).
+/// no such bucket), failed (too much is under way, or the attempt was discarded).
 Result<Server::NewVersion*> Server::new_version(const EvictionId& id, BucketIndex bucket) {
   const std::uint64_t next = control_.tree_version();
   const unsigned level = bucket == 0 ? 0 : level_of(bucket);
   if (id.eviction < next || id.eviction - next >= kMostAttempts || control_.prepared() == id ||
       level < params_->top_levels || level > std::min(control_.next_height() + 1, kMaxHeight))
     return malformed();
-  if (!stored_.contains(id) && stored_.size() >= kMostAttempts)
-    return fail(Errc::bad_request, "more than {} attempts are under way", kMostAttempts);
-  const auto [stored, is_first] = stored_.try_emplace(id);
-  if (is_first) stored->second.begun = sync_->begin();
-  auto& versions = stored->second.versions;
-  if (const auto known = versions.find(bucket); known != versions.end()) return &known->second;
-  if (incomplete() >= kMostIncomplete || versions.size() > kMaxHeight)
-    return fail(Errc::bad_request, "too many buckets are being stored");
+  if (is_discarded(id)) return fail(Errc::failed, "the attempt was discarded");
+  const auto stored = stored_.find(id);
+  if (stored == stored_.end() && stored_.size() >= kMostAttempts)
+    return fail(Errc::failed, "more than {} attempts are under way", kMostAttempts);
+  if (stored != stored_.end()) {
+    auto& versions = stored->second.versions;
+    if (const auto known = versions.find(bucket); known != versions.end()) return &known->second;
+    if (versions.size() > kMaxHeight) return malformed();
+  }
+  if (incomplete() >= kMostIncomplete)
+    return fail(Errc::failed, "too many buckets are being stored");
   S3O_ASSIGN(auto content, bucket_store_->copy({}));
-  NewVersion& made = versions[bucket];
+  const auto [attempt, is_first] = stored_.try_emplace(id);
+  if (is_first) attempt->second.begun = sync_->begin();
+  NewVersion& made = attempt->second.versions[bucket];
   const auto present = control_.bucket(bucket, next);
   const bool in_place = !rule_holds(Rule::copy_on_write) && present && present->bucket_version != 0;
   made.number = in_place ? control_.reuse(present->bucket_version) : control_.allocate();
@@ -105,12 +113,14 @@ Task<Result<Bytes>> Server::store_rows(StoreRowsRequest request) {
   }
   if (version->missing > 0) co_return done();
   auto content = std::move(version->content);
-  const BucketVersionNumber number = version->number;
+  // A discard waits for no write: the number stays taken until this one has ended.
+  const BucketVersionNumber number = control_.reuse(version->number);
   const Status written = co_await offload(background_, [&] {
     return rows_->write(number, std::move(content), stamp_of(request.id.attempt),
                         level_of(request.bucket));
   });
-  // A discard waits for no write, so it may be gone by now.
+  control_.give_back(number);
+  forget_freed();
   const auto stored = stored_.find(request.id);
   if (stored == stored_.end()) co_return fail(Errc::failed, "the attempt was discarded");
   if (!written) co_return fail(written.error());
@@ -126,6 +136,16 @@ void Server::drop(const EvictionId& id) {
   forget_freed();
 }
 
+/// Attempts at rewrites that are committed by now: nobody discards them any more.
+void Server::drop_committed() {
+  while (!stored_.empty() && stored_.begin()->first.eviction < control_.tree_version())
+    drop(stored_.begin()->first);
+}
+
+bool Server::is_discarded(const EvictionId& id) const {
+  return std::ranges::find(discarded_, id) != discarded_.end();
+}
+
 Task<Result<Bytes>> Server::prepare(PrepareRequest request) {
   if (control_.prepared() == request.id) co_return done();
   if (request.id.eviction != control_.tree_version() || request.next_height < control_.height() ||
@@ -135,7 +155,9 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request) {
   if (request.next_height > reserved_height_)
     S3O_CO_TRY(reserve_bucket_versions(request.next_height));
   const auto stored = stored_.find(request.id);
-  if (stored == stored_.end() || request.buckets.size() != stored->second.versions.size())
+  const std::set<BucketIndex> buckets(request.buckets.begin(), request.buckets.end());
+  if (buckets.size() != request.buckets.size()) co_return malformed();
+  if (stored == stored_.end() || buckets.size() != stored->second.versions.size())
     co_return fail(Errc::failed, "the attempt's buckets are not all here");
   BucketVersions versions;
   for (const BucketIndex bucket : request.buckets) {
@@ -160,12 +182,16 @@ Task<Result<Bytes>> Server::commit(CommitRequest request) {
   if (control_.prepared() != request.id)
     co_return fail(Errc::bad_request, "rewrite {} is not prepared", request.id.eviction);
   S3O_CO_TRY(control_.commit());
+  drop_committed();
   metrics_.evictions.add();
   co_return done();
 }
 
 Task<Result<Bytes>> Server::discard(DiscardRequest request) {
   drop(request.id);
+  // Rows of it, or its Prepare, may still be on the way.
+  if (!is_discarded(request.id)) discarded_.push_back(request.id);
+  if (discarded_.size() > kDiscarded) discarded_.pop_front();
   if (control_.prepared() == request.id) S3O_CO_TRY(control_.discard());
   forget_freed();
   co_return done();
@@ -178,17 +204,10 @@ Task<Result<Bytes>> Server::release(ReleaseRequest request) {
   co_return done();
 }
 
-Status Server::reserve_bucket_versions(unsigned height) {
-  if (!rule_holds(Rule::reserve_space)) return {};
-  S3O_TRY(bucket_store_->reserve(control_.bucket_versions_needed(height)));
-  reserved_height_ = height;
-  return {};
-}
-
 Task<Result<Bytes>> Server::reserve(ReserveRequest request) {
   if (request.height > std::min(control_.next_height() + 1, kMaxHeight)) co_return malformed();
   if (request.height <= reserved_height_) co_return done();
-  if (!control_.find_ballast(request.height))
+  if (!control_.find_ballast())
     co_return fail(Errc::disk_full, "the disk of server {} is full", self_);
   const auto begun = sync_->begin();
   S3O_CO_TRY(

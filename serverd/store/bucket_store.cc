@@ -155,6 +155,12 @@ Result<std::shared_ptr<BucketVersion>> BucketStore::copy(const BucketVersionRef&
   return content;
 }
 
+void BucketStore::keep(const BucketVersionRef& ref, std::shared_ptr<const BucketVersion> content,
+                       unsigned level) {
+  std::lock_guard lock(mutex_);
+  remember(ref.bucket_version, std::move(content), ref.slots, level);
+}
+
 Status BucketStore::read(std::uint64_t at, MutableByteSpan out) {
   Status done = told(file_->read(at, out));
   return done ? done : told(file_->read(at, out));

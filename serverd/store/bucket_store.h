@@ -100,6 +100,11 @@ class BucketStore {
   /// The same as read() from the file, whatever the cache has, which does not keep it.
   Result<std::shared_ptr<BucketVersion>> load(const BucketVersionRef& ref);
 
+  /// Caches a bucket version whose first slots the caller has made whole, although the disk may
+  /// lack one of them. The version must be in use.
+  void keep(const BucketVersionRef& ref, std::shared_ptr<const BucketVersion> content,
+            unsigned level);
+
   /// Whether read() would now find it in the cache.
   bool cached(const BucketVersionRef& ref);
 

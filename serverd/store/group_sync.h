@@ -21,9 +21,15 @@ namespace s3oram {
 /// an error, and must write again.
 class GroupSync {
  public:
-  /// Counts in `took`, if it is not null, how long the disk takes.
-  GroupSync(Executor executor, Executor pool, BucketStore& store, Histogram* took = nullptr)
-      : executor_(std::move(executor)), pool_(std::move(pool)), store_(store), took_(took) {}
+  /// Counts in `took`, if it is not null, how long the disk takes. `first`, if it is not empty,
+  /// makes durable what must be so before any of the writes begins.
+  GroupSync(Executor executor, Executor pool, BucketStore& store, Histogram* took = nullptr,
+            std::function<Status()> first = {})
+      : executor_(std::move(executor)),
+        pool_(std::move(pool)),
+        store_(store),
+        took_(took),
+        first_(std::move(first)) {}
 
   /// Runs `work`, which does short writes, together with those of other callers. If it returns Ok,
   /// these writes survive a power cut.
@@ -34,6 +40,12 @@ class GroupSync {
     if (!running_) spawn(executor_, run());
     while (done_ < mine) co_await finished_.wait();
     co_return std::move(write->outcome);
+  }
+
+  /// Waits until nothing is under way. (A caller that has learnt of a failure does not wait for the
+  /// sync that it asked for.)
+  Task<void> ended() {
+    while (running_) co_await finished_.wait();
   }
 
   /// To be called before the first of the writes that sync() is to make durable.
@@ -60,9 +72,11 @@ class GroupSync {
     while (done_ < asked_) {
       const std::uint64_t covered = asked_;
       const auto writes = std::exchange(writes_, {});
-      Status status = co_await offload(pool_, [&] {
+      Status status = co_await offload(pool_, [&]() -> Status {
+        const bool durable = rule_holds(Rule::durable_answers);
+        if (first_ && durable) S3O_TRY(first_());
         for (const auto& write : writes) write->outcome = write->work();
-        return rule_holds(Rule::durable_answers) ? timed_sync() : Status{};
+        return durable ? timed_sync() : Status{};
       });
       if (!rule_holds(Rule::no_retry_of_failed_sync))
         while (!status) status = co_await offload(pool_, [this] { return store_.sync(); });
@@ -76,6 +90,7 @@ class GroupSync {
       finished_.notify_all();
     }
     running_ = false;
+    finished_.notify_all();
   }
 
   Status timed_sync() {
@@ -89,6 +104,7 @@ class GroupSync {
   Executor pool_;
   BucketStore& store_;
   Histogram* const took_;
+  const std::function<Status()> first_;
   std::uint64_t asked_ = 0, done_ = 0;
   std::uint64_t failures_ = 0;
   bool running_ = false;

@@ -136,6 +136,14 @@ DiskImage SimDisk::image() const {
   return image;
 }
 
+void SimDisk::put(const DiskImage& image) {
+  Lock lock(mutex_);
+  names_.clear();
+  for (const auto& [path, content] : image.files)
+    names_[path] = std::make_shared<SimInode>(content);
+  durable_names_ = names_;
+}
+
 // ---- faults
 
 bool SimDisk::chance(double probability) {
@@ -150,6 +158,11 @@ void SimDisk::leave_space(std::optional<std::uint64_t> bytes) {
 void SimDisk::rot(const std::string& path, std::uint64_t offset, std::uint8_t mask) {
   Lock lock(mutex_);
   if (auto inode = find(path)) inode->rot(offset, mask);
+}
+
+void SimDisk::make_unreadable(const std::string& path, std::uint64_t from, std::uint64_t to) {
+  Lock lock(mutex_);
+  if (auto inode = find(path)) inode->unreadable.push_back({from, to});
 }
 
 Bytes SimDisk::content(const std::string& path) const {
@@ -212,7 +225,7 @@ bool SimDisk::take_pages(SimInode& inode, std::uint64_t from, std::uint64_t to) 
 
 DiskOutcome SimDisk::read(SimInode& inode, std::uint64_t offset, MutableByteSpan out) {
   Lock lock(mutex_);
-  if (chance(faults.read)) return DiskOutcome::error;
+  if (chance(faults.read) || inode.is_unreadable(offset, out.size())) return DiskOutcome::error;
   inode.read(offset, out);
   return DiskOutcome::ok;
 }

@@ -75,6 +75,10 @@ class SimDisk final : public Disk {
   /// written.
   DiskImage image() const;
 
+  /// Puts all files back to what they were, as a snapshot of the machine does. While nothing uses
+  /// the disk.
+  void put(const DiskImage& image);
+
   /// Called once, when power is cut.
   std::function<void()> on_cut;
   /// Called for each announced step (Disk::step).
@@ -90,6 +94,9 @@ class SimDisk final : public Disk {
   void leave_space(std::optional<std::uint64_t> bytes);
   /// Flips bits of a byte where it lies.
   void rot(const std::string& path, std::uint64_t offset, std::uint8_t mask);
+  /// The range [from, to) of a file cannot be read until it is written over. (A power cut mends
+  /// it.)
+  void make_unreadable(const std::string& path, std::uint64_t from, std::uint64_t to);
 
   /// The file as programs see it; empty if it is not there.
   Bytes content(const std::string& path) const;

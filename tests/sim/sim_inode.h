@@ -23,6 +23,7 @@ class SimInode {
     copy->live_ = live_;
     copy->durable_ = durable_;
     copy->unsynced_ = unsynced_;
+    copy->unreadable = unreadable;
     return copy;
   }
 
@@ -34,7 +35,19 @@ class SimInode {
     if (there > 0) std::memcpy(out.data(), live_.bytes.data() + offset, there);
     std::fill(out.begin() + static_cast<std::ptrdiff_t>(there), out.end(), 0);
   }
+  struct Range {
+    std::uint64_t from = 0, to = 0;
+    bool meets(std::uint64_t offset, std::uint64_t length) const {
+      return offset < to && from < offset + length;
+    }
+  };
+  std::vector<Range> unreadable;
+  bool is_unreadable(std::uint64_t offset, std::uint64_t length) const {
+    return std::ranges::any_of(unreadable,
+                               [&](const Range& bad) { return bad.meets(offset, length); });
+  }
   void write(std::uint64_t offset, ByteSpan data) {
+    std::erase_if(unreadable, [&](const Range& bad) { return bad.meets(offset, data.size()); });
     put(live_, offset, data);
     unsynced_.push_back({offset, Bytes(data.begin(), data.end()), false});
   }

@@ -137,6 +137,31 @@ TEST_F(GroupSyncTest, WritesGoBeforeTheSyncThatTheyShare) {
   EXPECT_GE(writes_before_sync, 1);
 }
 
+TEST_F(GroupSyncTest, NoWriteBeginsBeforeWhatMustBeDurableFirst) {
+  bool works = false;
+  GroupSync sync(context_.get_executor(), context_.get_executor(), store_, nullptr,
+                 [&]() -> Status {
+                   if (!works) return fail(Errc::failed, "the other file does not sync");
+                   return {};
+                 });
+  const auto outcome_of_write = [&] {
+    auto outcome = std::make_shared<std::optional<Status>>();
+    spawn(context_.get_executor(),
+          [](GroupSync& of, BucketStore& store, Outcome out) -> Task<void> {
+            auto status = co_await of.write(
+                [&store] { return store.write_slot(kRootBuffer, 0, Bytes(40, 7), 1); });
+            out->emplace(std::move(status));
+          }(sync, store_, outcome));
+    settle();
+    return outcome;
+  };
+  EXPECT_FALSE(outcome_of_write()->value());
+  EXPECT_EQ(disk_->writes, 0);
+  works = true;
+  EXPECT_TRUE(outcome_of_write()->value());
+  EXPECT_EQ(disk_->writes, 1);
+}
+
 TEST_F(GroupSyncTest, AWriteThatIsAskedForDuringASyncHasOneOfItsOwn) {
   Outcome late;
   disk_->during_sync = [&] { late = write(2); };

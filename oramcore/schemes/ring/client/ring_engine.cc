@@ -9,6 +9,20 @@
 #include "oramcore/client/reconcile.h"
 
 namespace s3oram::ring {
+namespace {
+
+/// A turn is acknowledged once the server has durably counted it and logged its write. Errors:
+/// wrong_volume.
+Status check_not_set_back(const SurveyAnswer& found, Turn acknowledged) {
+  if (found.asked >= acknowledged) return {};
+  return fail(
+      Errc::wrong_volume,
+      "the server has lost what turns {} to {} wrote, which it had confirmed: its store was "
+      "set back to an old state; put the newest one back",
+      found.asked, acknowledged - 1);
+}
+
+}  // namespace
 
 RingEngine::RingEngine(const ClientEnvironment& environment, const VolumeId& volume,
                        const VolumeParams& params, const Seed& sealing_key, RingState state,
@@ -59,23 +73,37 @@ Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
   co_return Status{};
 }
 
-/// Refuses an old copy before the new epoch would shut the newest one out.
-Task<Status> RingEngine::compare_with_server(const RingState::Loaded& loaded, Duration patience) {
+Task<Result<SurveyAnswer>> RingEngine::survey(Duration patience) {
   S3O_CO_ASSIGN(const auto answer,
                 co_await servers_.call_opened(kServer, SurveyRequest::kType,
                                               encode(SurveyRequest{servers_.volume()}), patience));
-  const auto survey = decode<SurveyAnswer>(answer.body());
-  if (!survey || survey->session.epoch >= kMostEpoch)
+  const auto found = decode<SurveyAnswer>(answer.body());
+  if (!found || found->session.epoch >= kMostEpoch)
     co_return fail(Errc::corrupt, "server {} answers nonsense", kServer);
+  co_return *found;
+}
+
+/// Refuses an old copy before the new epoch would shut the newest one out.
+Task<Status> RingEngine::compare_with_server(const RingState::Loaded& loaded, Duration patience) {
+  S3O_CO_ASSIGN(const SurveyAnswer found, co_await survey(patience));
   // A server that was used by another copy says so itself.
-  if (std::ranges::find(loaded.sessions, survey->session) == loaded.sessions.end())
+  if (std::ranges::find(loaded.sessions, found.session) == loaded.sessions.end())
     co_return Status{};
-  if (survey->rewrites > loaded.tree.tree_version || survey->asked > loaded.turns())
+  if (found.rewrites > loaded.tree.tree_version || found.asked > loaded.turns())
     co_return fail(Errc::stale_vault,
                    "the server was asked by {} turns, of which this vault knows {}: {}, or, if "
                    "that is lost, s3oramfs restore",
-                   survey->asked, loaded.turns(), kBehindServers);
-  co_return Status{};
+                   found.asked, loaded.turns(), kBehindServers);
+  co_return check_not_set_back(found, loaded.tree.written);
+}
+
+/// Called whenever the server has opened the session: also when it was restarted, perhaps with
+/// another store.
+Task<Status> RingEngine::bring_server_along(OpenAnswer answer, Duration patience) {
+  S3O_CO_TRY(co_await bring_along(servers_, kServer, answer, committer_.durable(), attempt_,
+                                  session_.epoch, patience));
+  S3O_CO_ASSIGN(const SurveyAnswer found, co_await survey(patience));
+  co_return check_not_set_back(found, tree_.written);
 }
 
 Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration patience) {
@@ -85,9 +113,8 @@ Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration pa
   S3O_CO_TRY(co_await committer_.with_state(
       [this](RingState& state) { return state.add_session(session_); }));
   // Our database decides (Rule::decide_first), and what it does not hold is not decided.
-  Servers::Reconcile reconcile = [this](Party server, OpenAnswer answer, Duration limit) {
-    return bring_along(servers_, server, answer, committer_.durable(), attempt_, session_.epoch,
-                       limit);
+  Servers::Reconcile reconcile = [this](Party, OpenAnswer answer, Duration limit) {
+    return bring_server_along(answer, limit);
   };
   auto present = [this](OpenRequest& request) {
     request.tree_version = committer_.durable().tree_version;

@@ -72,6 +72,8 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
 
   // ring_engine.cc: life
   Task<Status> compare_with_server(const RingState::Loaded& loaded, Duration patience);
+  Task<Result<SurveyAnswer>> survey(Duration patience);
+  Task<Status> bring_server_along(OpenAnswer answer, Duration patience);
   Task<Status> open_session(std::vector<Session> sessions, Duration patience);
   Task<Status> look_after_cache();
   Task<Status> finish_accesses(std::map<Turn, TurnRecord> records);

@@ -515,6 +515,80 @@ TEST_F(RingDamage, TwoRowsCostTheBlocksOfTheirBucketAndNoOther) {
   EXPECT_EQ(world.engine().status().unreadable, 0u);
 }
 
+// While nothing can be read, nothing is given up: the server's disk has it all.
+TEST_F(RingDamage, AReadErrorThatPassesCostsNothing) {
+  world.start_server();
+  ASSERT_GOOD(world.open_client());
+  world.disk(kServer).faults.read = 1;
+  unsigned written = 0;
+  for (BlockId block = 0; block < 12; ++block)
+    world.engine().write(block, pattern(block, generation, 512), [&](Status status) {
+      EXPECT_TRUE(status) << status.error().message;
+      ++written;
+    });
+  world.pass(std::chrono::seconds(20));
+  world.disk(kServer).faults.read = 0;
+  world.run_until([&] { return written == 12; });
+  EXPECT_EQ(lost(), 0u);
+  EXPECT_EQ(world.engine().status().unreadable, 0u);
+}
+
+// ---- the server's store is put back to an earlier state
+
+class RingSetBack : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_GOOD(world.open_client());
+    for (BlockId block = 0; block < 3; ++block) ASSERT_GOOD(world.write(block, Bytes(512, 1)));
+    ASSERT_GOOD(world.commit());
+  }
+  void set_back() {
+    if (world.runs(kServer)) ASSERT_GOOD(world.stop_server());
+    world.disk(kServer).put(image);
+    world.start_server();
+  }
+  // As many evictions are due as allow some more turns without another one.
+  RingWorld world{small_ring(8, 60, 1), 31};
+  DiskImage image;
+};
+
+TEST_F(RingSetBack, IsNoticedWhenTheVolumeIsOpened) {
+  image = world.disk(kServer).image();
+  ASSERT_GOOD(world.write(7, Bytes(512, 2)));
+  ASSERT_GOOD(world.close_client());
+  const DiskImage newest = world.disk(kServer).image();
+  set_back();
+  const Status refused = world.open_client();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::wrong_volume);
+  EXPECT_NE(refused.error().message.find("set back"), std::string::npos);
+  image = newest;
+  set_back();
+  ASSERT_GOOD(world.open_client());
+  EXPECT_EQ(*world.read(7), Bytes(512, 2));
+}
+
+TEST_F(RingSetBack, IsNoticedWhileTheVolumeIsOpen) {
+  image = world.disk(kServer).image();
+  ASSERT_GOOD(world.write(7, Bytes(512, 2)));
+  const DiskImage newest = world.disk(kServer).image();
+  set_back();
+  bool ended = false;
+  world.engine().read(1, [&](Result<Bytes> got) {
+    ended = true;
+    EXPECT_TRUE(got && *got == Bytes(512, 1));
+  });
+  world.pass(std::chrono::seconds(30));
+  EXPECT_FALSE(ended) << "it waits for the newest store";
+  const auto trouble = world.engine().status().servers.at(0).trouble;
+  ASSERT_TRUE(trouble);
+  EXPECT_EQ(trouble->error.code, Errc::wrong_volume);
+  image = newest;
+  set_back();
+  world.run_until([&] { return ended; });
+  EXPECT_EQ(*world.read(7), Bytes(512, 2));
+}
+
 // ---- the client's disk is lost
 
 class RingRebuilds : public testing::TestWithParam<int> {};

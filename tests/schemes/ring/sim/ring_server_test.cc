@@ -35,16 +35,18 @@ class Asking {
     const auto answer = ask(request);
     return answer ? Errc::ok : answer.error().code;
   }
-  void open() {
+  Result<Payload> try_open() {
     OpenRequest request{.volume = world_.volume(),
                         .known = {session_},
                         .next = {session_.epoch + 1, {7}},
                         .tree_version = rewrites_,
                         .root = {turns_},
                         .opening = 1};
-    ASSERT_GOOD(ask(request));
-    session_ = request.next;
+    auto answer = ask(request);
+    if (answer) session_ = request.next;
+    return answer;
   }
+  void open() { ASSERT_GOOD(try_open()); }
   /// Stores, prepares and commits a version of each bucket; rows of row_size bytes each.
   EvictionId rewrite(const std::map<BucketIndex, Bytes>& buckets) {
     EvictionId id{rewrites_, {}};
@@ -101,6 +103,34 @@ class RingServer : public testing::Test {
     ASSERT_GOOD(world.stop_server());
     world.start_server();
     client.open();
+  }
+  SimDisk& disk() { return world.disk(kServer); }
+  /// Puts a file of the server in the place of its own, as an operator does.
+  void put(const std::string& path, const Bytes& content) {
+    const auto file = disk().open(path);
+    ASSERT_GOOD(file);
+    ASSERT_GOOD((*file)->truncate(0));
+    ASSERT_GOOD((*file)->write(0, content));
+    ASSERT_GOOD((*file)->sync());
+  }
+  Errc write_log(Turn turn, std::uint64_t access) {
+    return client.refusal(WriteLogRequest{client.epoch(), turn, access, Bytes(kParams.slot_size)});
+  }
+  Errc fetch(BucketIndex bucket, VersionStamp stamp) {
+    return client.refusal(FetchRowsRequest{client.epoch(), bucket, stamp, 0, 1, 0});
+  }
+  AskedPoints asked_of(BucketIndex bucket) {
+    const auto answer = client.ask(LayoutRequest{client.epoch(), bucket, 1});
+    const auto layout = answer ? decode<LayoutAnswer>(answer->body()) : std::nullopt;
+    EXPECT_TRUE(layout && layout->versions.size() == 1);
+    return layout ? layout->versions.at(0).asked : AskedPoints();
+  }
+  std::uint64_t offset_of(BucketVersionNumber version, std::size_t row) const {
+    const std::uint64_t slot =
+        version == kRootBuffer
+            ? row
+            : kParams.log_slots + (version - 1) * (kParams.bucket_size + 1) + row;
+    return slot * (kParams.row_size + BucketVersion::kTrailer);
   }
   RingWorld world{kVolume, 1};
   Asking client{world};
@@ -170,6 +200,185 @@ TEST_F(RingServer, RebuildsADamagedRow) {
   const auto answer = client.ask(CheckRequest{client.epoch(), 2, stamp});
   ASSERT_GOOD(answer);
   EXPECT_EQ(decode<CheckAnswer>(answer->body())->lost, 2);
+}
+
+// ---- a disk that fails
+
+TEST_F(RingServer, TakesNoReadErrorThatPassesForDamage) {
+  const Bytes rows = client.rows();
+  const VersionStamp stamp = stamp_of(client.rewrite({{2, rows}}).attempt);
+  restart();
+  disk().faults.read = 1;
+  for (int second = 0; second < 60; ++second) {
+    ASSERT_EQ(fetch(2, stamp), Errc::failed);
+    const auto value = retrieve({2, stamp, 9});
+    ASSERT_FALSE(value);
+    ASSERT_EQ(value.error().code, Errc::failed);
+    world.pass(std::chrono::seconds(1));
+  }
+  disk().faults.read = 0;
+  EXPECT_EQ(*retrieve({2, stamp, 9}), value_at(rows, 9));
+}
+
+TEST_F(RingServer, GivesUpRowsThatStayUnreadable) {
+  const VersionStamp stamp = stamp_of(client.rewrite({{2, client.rows()}}).attempt);
+  restart();
+  for (const std::size_t row : {0, 2})
+    disk().make_unreadable("slots", offset_of(1, row), offset_of(1, row) + 1);
+  Duration waited{};
+  while (fetch(2, stamp) == Errc::failed && waited < std::chrono::hours(1)) {
+    world.pass(std::chrono::seconds(1));
+    waited += std::chrono::seconds(1);
+  }
+  EXPECT_EQ(fetch(2, stamp), Errc::corrupt);
+  EXPECT_GT(waited, Patience::kPatience / 2);
+  EXPECT_LT(waited, 2 * Patience::kPatience);
+}
+
+TEST_F(RingServer, ReadsABucketWhoseDamagedRowCannotBeWritten) {
+  const Bytes rows = client.rows();
+  const VersionStamp stamp = stamp_of(client.rewrite({{2, rows}}).attempt);
+  disk().rot("slots", offset_of(1, 1) + 7, 0x10);
+  restart();
+  disk().faults.write = 1;
+  const auto answer = client.ask(FetchRowsRequest{client.epoch(), 2, stamp, 0, 4, 0});
+  ASSERT_GOOD(answer);
+  EXPECT_TRUE(std::ranges::equal(decode<FetchRowsAnswer>(answer->body())->rows, rows));
+}
+
+// An error of the disk is reported to one sync only: that one must be the sync of the write.
+TEST_F(RingServer, RebuildsARowWithoutHidingAFailedSync) {
+  const VersionStamp stamp = stamp_of(client.rewrite({{2, client.rows()}}).attempt);
+  disk().rot("slots", offset_of(1, 1) + 7, 0x10);
+  restart();
+  disk().fail_next_sync();
+  ASSERT_GOOD(retrieve({2, stamp, 9}));
+  EXPECT_EQ(write_log(0, 9), Errc::failed);
+  EXPECT_EQ(write_log(0, 9), Errc::ok);
+}
+
+TEST_F(RingServer, WritesOverABadSectorOfTheLog) {
+  for (const Turn turn : {0, 1, 2}) ASSERT_EQ(write_log(turn, 5 + turn), Errc::ok);
+  restart();
+  for (const std::size_t slot : {1, 2})
+    disk().make_unreadable("slots", offset_of(kRootBuffer, slot), offset_of(kRootBuffer, slot) + 1);
+  EXPECT_EQ(write_log(kParams.log_slots + 1, 90), Errc::ok);
+  const auto read = [&] { return client.ask(ReadLogRequest{client.epoch(), 0, 3}); };
+  auto answer = read();
+  for (int second = 0; second < 600 && !answer && answer.error().code == Errc::failed; ++second) {
+    world.pass(std::chrono::seconds(1));
+    answer = read();
+  }
+  ASSERT_GOOD(answer);
+  const auto log = decode<ReadLogAnswer>(answer->body());
+  EXPECT_EQ(log->slots[0].access, 5u);
+  EXPECT_EQ(log->slots[1].access, 90u);
+  EXPECT_EQ(log->slots[2].access, 0u) << "it is lost";
+}
+
+TEST_F(RingServer, RemembersWhatWasAskedThoughAWriteFailed) {
+  const VersionStamp stamp = stamp_of(client.rewrite({{2, client.rows()}}).attempt);
+  ASSERT_GOOD(retrieve({2, stamp, 3}));
+  disk().faults.write = 1;
+  EXPECT_FALSE(retrieve({2, stamp, 200}));
+  disk().faults.write = 0;
+  ASSERT_GOOD(retrieve({2, stamp, 200}));
+  restart();
+  EXPECT_TRUE(asked_of(2).has(3));
+  EXPECT_TRUE(asked_of(2).has(200));
+}
+
+TEST_F(RingServer, RemembersWhatWasAskedThoughASyncFailed) {
+  for (int seed = 0; seed < 8; ++seed) {
+    RingWorld other(kVolume, static_cast<std::uint64_t>(seed));
+    Asking asking(other);
+    asking.open();
+    const VersionStamp stamp = stamp_of(asking.rewrite({{2, asking.rows()}}).attempt);
+    const Bytes sealed(kParams.slot_size);
+    const WriteLogRequest write{asking.epoch(), 4, 9, sealed};
+    ASSERT_GOOD(asking.ask(RetrieveRequest{asking.epoch(), 4, {{2, stamp, 200}}}));
+    other.disk(kServer).fail_next_sync();
+    EXPECT_EQ(asking.refusal(write), Errc::failed);
+    ASSERT_GOOD(asking.ask(write));
+    other.cut(kServer);
+    other.start_server();
+    asking.asked(5);
+    asking.open();
+    const auto answer = asking.ask(LayoutRequest{asking.epoch(), 2, 1});
+    ASSERT_GOOD(answer);
+    EXPECT_TRUE(decode<LayoutAnswer>(answer->body())->versions.at(0).asked.has(200));
+    const auto survey = asking.ask(SurveyRequest{other.volume()});
+    ASSERT_GOOD(survey);
+    EXPECT_EQ(decode<SurveyAnswer>(survey->body())->asked, 5u);
+  }
+}
+
+TEST_F(RingServer, CountsEveryPointAsAskedWhereTheRecordIsDamaged) {
+  const VersionStamp stamp =
+      stamp_of(client.rewrite({{2, client.rows()}, {3, client.rows()}}).attempt);
+  for (const BucketIndex bucket : {2, 3}) ASSERT_GOOD(retrieve({bucket, stamp, 3}));
+  disk().rot("asked", 64 + 20, 0x10);
+  restart();
+  EXPECT_EQ(asked_of(2).count() + asked_of(3).count(), kPoints + 1);
+}
+
+TEST_F(RingServer, CountsEveryPointAsAskedWhereTheFileIsLost) {
+  const VersionStamp stamp = stamp_of(client.rewrite({{2, client.rows()}}).attempt);
+  ASSERT_GOOD(retrieve({2, stamp, 3}, 7));
+  ASSERT_EQ(write_log(7, 9), Errc::ok);
+  client.asked(8);
+  ASSERT_GOOD(world.stop_server());
+  ASSERT_TRUE(disk().remove("asked"));
+  world.start_server();
+  client.open();
+  EXPECT_EQ(asked_of(2).count(), kPoints);
+  const auto survey = client.ask(SurveyRequest{world.volume()});
+  ASSERT_GOOD(survey);
+  EXPECT_EQ(decode<SurveyAnswer>(survey->body())->asked, 8u) << "the log has turn 7";
+}
+
+// ---- a store that is not the newest
+
+TEST_F(RingServer, RefusesAnOlderSlotsFileAndGoesOnWithTheNewest) {
+  client.rewrite({{2, client.rows()}});
+  const Bytes older = disk().content("slots");
+  const Bytes rows = client.rows();
+  VersionStamp stamp = 0;
+  for (int i = 0; i < 3; ++i) stamp = stamp_of(client.rewrite({{2, rows}}).attempt);
+  ASSERT_GOOD(world.stop_server());
+  const Bytes newest = disk().content("slots");
+  put("slots", older);
+  world.start_server();
+  const auto refused = client.try_open();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::wrong_volume);
+  put("slots", newest);
+  for (int look = 0; look < 3; ++look) {
+    world.server().look_after_store();
+    world.settle();
+  }
+  client.open();
+  EXPECT_EQ(*retrieve({2, stamp, 77}), value_at(rows, 77));
+}
+
+TEST_F(RingServer, RefusesASlotsFileThatIsCutOffOrGone) {
+  ASSERT_EQ(write_log(0, 5), Errc::ok);  // nothing was rewritten yet
+  for (const std::size_t left : {std::size_t{0}, std::size_t{100}, std::size_t{4096}}) {
+    ASSERT_GOOD(world.stop_server());
+    const Bytes newest = disk().content("slots");
+    put("slots", Bytes(newest.begin(), newest.begin() + static_cast<std::ptrdiff_t>(left)));
+    if (left == 0) {
+      ASSERT_TRUE(disk().remove("slots"));
+    }
+    world.start_server();
+    const auto refused = client.try_open();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::wrong_volume);
+    ASSERT_GOOD(world.stop_server());
+    put("slots", newest);
+    world.start_server();
+    client.open();
+  }
 }
 
 TEST_F(RingServer, RemembersWhatWasAsked) {
@@ -275,6 +484,50 @@ TEST_F(RingServer, HoldsNoMoreAtATimeThanItSays) {
   for (std::uint8_t attempt = 1; attempt < 10; ++attempt)
     ASSERT_GOOD(client.ask(DiscardRequest{client.epoch(), {0, {attempt}}}));
   client.rewrite({{2, client.rows()}, {3, client.rows()}});
+}
+
+TEST_F(RingServer, TakesNoRowsOfAnAttemptThatIsOver) {
+  const auto store = [&](std::uint64_t eviction, std::uint8_t attempt) {
+    return client.refusal(
+        StoreRowsRequest{client.epoch(), {eviction, {attempt}}, 2, 0, Bytes(kParams.row_size)});
+  };
+  for (std::uint8_t attempt = 1; attempt <= 6; ++attempt) {
+    ASSERT_EQ(store(0, attempt), Errc::ok);
+    ASSERT_GOOD(client.ask(DiscardRequest{client.epoch(), {0, {attempt}}}));
+    EXPECT_EQ(store(0, attempt), Errc::failed) << "a late copy";
+  }
+  // Of what nobody discards, nothing is left once another attempt is committed.
+  for (std::uint8_t attempt = 10; attempt < 13; ++attempt) ASSERT_EQ(store(0, attempt), Errc::ok);
+  client.rewrite({{2, client.rows()}});
+  for (std::uint8_t attempt = 20; attempt < 24; ++attempt) EXPECT_EQ(store(1, attempt), Errc::ok);
+}
+
+TEST_F(RingServer, PreparesNoBucketTwice) {
+  const EvictionId id{0, {5}};
+  for (const BucketIndex bucket : {2, 3})
+    ASSERT_GOOD(client.ask(StoreRowsRequest{client.epoch(), id, bucket, 0, client.rows()}));
+  EXPECT_EQ(client.refusal(PrepareRequest{client.epoch(), id, 1, {2, 2}}), Errc::bad_request);
+  EXPECT_EQ(client.refusal(PrepareRequest{client.epoch(), id, 1, {2, 3}}), Errc::ok);
+}
+
+TEST_F(RingServer, CountsNoTurnBeyondTheLast) {
+  const VersionStamp stamp = stamp_of(client.rewrite({{2, client.rows()}}).attempt);
+  for (const Turn turn : {~Turn{0}, Turn{1} << 63}) {
+    EXPECT_EQ(client.refusal(RetrieveRequest{client.epoch(), turn, {{2, stamp, 3}}}),
+              Errc::bad_request);
+    EXPECT_EQ(write_log(turn, 9), Errc::bad_request);
+  }
+}
+
+// Whatever is asked on a full disk has room: records of asked points, and new versions.
+TEST_F(RingServer, NeedsNoMoreRoomOnAFullDisk) {
+  restart();
+  disk().leave_space(0);
+  for (int i = 0; i < 3; ++i) {
+    const Bytes rows = client.rows();
+    const VersionStamp stamp = stamp_of(client.rewrite({{2, rows}, {3, client.rows()}}).attempt);
+    EXPECT_EQ(*retrieve({2, stamp, 77}), value_at(rows, 77));
+  }
 }
 
 TEST_F(RingServer, AnswersNonsenseWithAnError) {

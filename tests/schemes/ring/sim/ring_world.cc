@@ -226,6 +226,14 @@ void RingWorld::run_until(const std::function<bool()>& done) {
   }
 }
 
+void RingWorld::pass(Duration time) {
+  const auto sleep = [](Clock& of, Duration how_long) -> Task<Status> {
+    co_await of.sleep(how_long);
+    co_return Status{};
+  };
+  require(run(sleep(clock, time)));
+}
+
 void RingWorld::step() {
   bury_ghosts();
   context.restart();

@@ -57,6 +57,7 @@ class RingWorld {
   /// Called for each durable step that a living party announces (Disk::step).
   std::function<void(Party, std::string_view name, bool done)> on_step;
 
+  ShareServer& server() { return *parties_[kServer]->server; }
   RingEngine& engine() { return *parties_[kClient]->engine; }
   SimDisk& disk(Party party) { return *parties_[party]->disk; }
 
@@ -73,6 +74,8 @@ class RingWorld {
     run_until([&] { return result.has_value(); });
     return std::move(*result);
   }
+  /// Lets time pass at all parties.
+  void pass(Duration time);
   /// Throws when nothing is left to do, or after two hours (of the true time).
   void run_until(const std::function<bool()>& done);
   void step();

@@ -1,0 +1,51 @@
+// Tells trouble of the disk that passes from places on it that stay unreadable.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "oramcore/base/async.h"
+
+namespace s3oram::ring {
+
+/// A bus that is reset, a path that fails over and a file server that is restarted bring read
+/// errors for a while: what lies there is sound, and must not be given up. A sector that has gone
+/// bad stays so, and must not stop a volume for ever. So what cannot be read counts as lost only
+/// once all attempts have failed for kPatience. Thread-safe.
+class Patience {
+ public:
+  /// An iSCSI session may take 120 s to come back.
+  static constexpr Duration kPatience = std::chrono::minutes(3);
+  /// The client tries again every second. After a longer pause the trouble is another one.
+  static constexpr Duration kPause = std::chrono::seconds(30);
+
+  explicit Patience(Clock& clock) : clock_(clock) {}
+
+  /// To be told of each failure to read this place. Returns whether to go on trying.
+  bool waits_for(std::uint64_t place) {
+    std::lock_guard lock(mutex_);
+    const Duration now = clock_.now();
+    const auto [found, is_new] = failures_.try_emplace(place, Failures{now, now});
+    Failures& failures = found->second;
+    if (now - failures.last > kPause) failures.first = now;
+    failures.last = now;
+    return now - failures.first < kPatience;
+  }
+  /// The place was read.
+  void end(std::uint64_t place) {
+    std::lock_guard lock(mutex_);
+    failures_.erase(place);
+  }
+
+ private:
+  struct Failures {
+    Duration first{}, last{};
+  };
+  Clock& clock_;
+  std::mutex mutex_;  // guards failures_; no other lock is taken under it
+  std::map<std::uint64_t, Failures> failures_;
+};
+
+}  // namespace s3oram::ring
