@@ -24,15 +24,12 @@ BucketCodec::BucketCodec(const Params& params, const Seed& key)
       points_key_(derived_key(key, "s3oramfs ring: points")),
       tags_(derived_key(key, "s3oramfs ring: row tags"), params.slot_size) {}
 
-Bytes BucketCodec::encode(BucketIndex bucket, VersionStamp stamp, std::span<const Bytes> sealed,
-                          Random& random) const {
+Bytes BucketCodec::encode(BucketIndex bucket, VersionStamp stamp,
+                          std::span<const Bytes> sealed) const {
   const std::size_t rows = params_.bucket_size, size = params_.slot_size;
-  assert(sealed.size() <= rows);
-  Bytes fillers((rows - sealed.size()) * size);
-  random.fill(fillers);
+  assert(sealed.size() == rows);
   std::vector<const std::uint8_t*> slots;
   for (const Bytes& each : sealed) slots.push_back(each.data());
-  for (std::size_t at = 0; at < fillers.size(); at += size) slots.push_back(fillers.data() + at);
   Bytes encoded(rows * params_.row_size);
   std::vector<std::uint8_t*> outs;
   for (std::size_t row = 0; row < rows; ++row)
@@ -43,8 +40,7 @@ Bytes BucketCodec::encode(BucketIndex bucket, VersionStamp stamp, std::span<cons
 }
 
 Result<std::vector<Bytes>> BucketCodec::decode(BucketIndex bucket, VersionStamp stamp,
-                                               ByteSpan rows,
-                                               std::span<const std::uint16_t> slots) const {
+                                               ByteSpan rows) const {
   const std::size_t count = params_.bucket_size;
   if (rows.size() != count * params_.row_size)
     return fail(Errc::corrupt, "bucket {} came with {} bytes", bucket, rows.size());
@@ -53,17 +49,11 @@ Result<std::vector<Bytes>> BucketCodec::decode(BucketIndex bucket, VersionStamp 
     each.push_back(rows.data() + row * params_.row_size);
   if (!tags_.fit(bucket, stamp, each) && rule_holds(Rule::verified_answers))
     return fail(Errc::corrupt, "rows of bucket {} are not what was stored", bucket);
-  const Points order = points(bucket, stamp);
-  std::vector<Point> at;
-  std::vector<Bytes> found;
+  std::vector<Bytes> slots(count, Bytes(params_.slot_size));
   std::vector<std::uint8_t*> outs;
-  for (const std::uint16_t slot : slots) {
-    at.push_back(order.of_slot(slot));
-    outs.push_back(found.emplace_back(params_.slot_size).data());
-  }
-  // The vector has grown; its elements' bytes have not moved.
-  evaluate(each, at, outs, params_.slot_size);
-  return found;
+  for (Bytes& slot : slots) outs.push_back(slot.data());
+  evaluate(each, points(bucket, stamp).first(count), outs, params_.slot_size);
+  return slots;
 }
 
 }  // namespace s3oram::ring

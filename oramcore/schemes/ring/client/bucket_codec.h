@@ -20,14 +20,12 @@ class BucketCodec {
     return {points_key_, bucket, stamp};
   }
 
-  /// The Z rows, each with its tag, one after the other: sealed[i] lies at the i-th point. The
-  /// other points of slots get what `random` gives.
-  Bytes encode(BucketIndex bucket, VersionStamp stamp, std::span<const Bytes> sealed,
-               Random& random) const;
+  /// The Z rows, each with its tag, one after the other: of the Z sealed blocks, sealed[i] lies at
+  /// the i-th point.
+  Bytes encode(BucketIndex bucket, VersionStamp stamp, std::span<const Bytes> sealed) const;
 
-  /// What lies in these slots. Errors: corrupt (the rows are not those of this version).
-  Result<std::vector<Bytes>> decode(BucketIndex bucket, VersionStamp stamp, ByteSpan rows,
-                                    std::span<const std::uint16_t> slots) const;
+  /// What lies in the Z slots. Errors: corrupt (the rows are not those of this version).
+  Result<std::vector<Bytes>> decode(BucketIndex bucket, VersionStamp stamp, ByteSpan rows) const;
 
   /// Whether `answer` is P(x) of this version, with its tag.
   bool fits(BucketIndex bucket, VersionStamp stamp, Point x, ByteSpan answer) const {

@@ -9,7 +9,14 @@
 namespace s3oram::ring {
 namespace {
 
-constexpr unsigned kAsksAgain = 2;  // the same, byte for byte, when an answer does not fit
+constexpr unsigned kAsksAgain = 2;   // the same, byte for byte, when an answer does not fit
+constexpr unsigned kReshuffles = 2;  // that one access brings about because rows are lost
+
+/// Whether what this turn wrote to the log has to be logged again by now.
+bool is_due(Turn logged, Turn now, const Params& params) {
+  return logged + params.log_slots <= now + params.log_slots / 4;
+}
+bool is_maintenance(Turn turn) { return turn % kMaintenanceEvery == kMaintenanceEvery - 1; }
 
 }  // namespace
 
@@ -24,12 +31,14 @@ void RingEngine::mark_unreadable(BlockId block) {
 }
 
 void RingEngine::mark_readable(BlockId block) {
+  not_cached_.erase(block);
   if (unreadable_.erase(block) > 0) pending_.unreadable[block] = false;
 }
 
 void RingEngine::set_place(BlockId block, const Place& place) {
   const Place before = places_.get(block);
-  if (before.kind == Place::Kind::top) give_back(before.cache_slot);
+  const bool stays = place.kind == Place::Kind::top && place.cache_slot == before.cache_slot;
+  if (before.kind == Place::Kind::top && !stays) give_back(before.cache_slot);
   places_.set(block, place);
   pending_.places[block] = place;
 }
@@ -49,11 +58,12 @@ void RingEngine::forget(BlockId block) {
 /// again soon, or every so often the oldest; never the one that waits for the turn and is logged by
 /// that itself. Nothing: this turn is for an access.
 std::optional<BlockId> RingEngine::to_log_again(Turn turn, BlockId wanted) const {
-  const Turn early = params_.log_slots / 4;
-  const bool maintains = turn % kMaintenanceEvery == kMaintenanceEvery - 1;
+  const bool maintains = is_maintenance(turn);
   for (const auto& [logged, block] : places_.top()) {
-    if (!maintains && logged + params_.log_slots > turn + early) break;
-    if (block != wanted && !in_flight_.contains(block) && !is_given_up(block)) return block;
+    if (!maintains && !is_due(logged, turn, params_)) break;
+    if (block != wanted && !in_flight_.contains(block) && !not_cached_.contains(block) &&
+        !is_given_up(block))
+      return block;
   }
   if (maintains) return kNoBlock;
   return std::nullopt;
@@ -68,6 +78,10 @@ Task<Result<Turn>> RingEngine::reserve_turn(BlockId block) {
       co_await changed_.wait();
     if (dead_) co_return fail(*dead_);
     const Turn turn = next_turn_++;
+    const auto must_be_logged = [&](BlockId each) {
+      return is_due(places_.get(each).turn, turn, params_);
+    };
+    if (is_maintenance(turn) || std::ranges::any_of(not_cached_, must_be_logged)) begin_refill();
     const auto again = rule_holds(Rule::log_again) ? to_log_again(turn, block) : std::nullopt;
     if (!again) {
       in_flight_.insert(block);
@@ -138,19 +152,18 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
   const Duration begun = environment_.clock.now();
   auto found = co_await retrieve(turn, std::move(query));
   metrics_.retrieval_seconds.observe(environment_.clock.now() - begun);
-  if (!found && !dead_) {
-    if (!request.content && before.kind != Place::Kind::unmapped) mark_unreadable(block);
-    metrics_.failed_reads.add();
-  }
-  if (request.read && !found) request.read(fail(dead_ ? *dead_ : found.error()));
   if (dead_) {
+    if (request.read) request.read(fail(*dead_));
     if (request.written) request.written(fail(*dead_));
     co_return;
   }
+  if (!found) did_not_open(block, before, shown);
   const bool had_content = found && found->has_value();
-  if (request.read && found)
-    start(deliver(std::move(request.read),
-                  had_content ? (*found)->content : Bytes(params_.block_size)));
+  const auto content_read = [&]() -> Result<Bytes> {
+    if (!found) return fail(found.error());
+    return had_content ? (*found)->content : Bytes(params_.block_size);
+  };
+  if (request.read) start(deliver(std::move(request.read), content_read()));
   std::optional<Bytes> content = std::move(request.content);
   // A read leaves the block what it was: a part of a backup, or not.
   Label label{.block = block, .version = 0, .leaf = {}, .backup = request.backup};
@@ -167,8 +180,24 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
   if (!status && request.written) request.written(fail(status.error()));
 }
 
-/// Once what the caller sends now is on its way: the server must not see how long readers take.
-Task<void> RingEngine::deliver(std::function<void(Result<Bytes>)> read, Bytes content) {
+/// A block that is still where it was looked for in vain is not asked for along that path again.
+void RingEngine::did_not_open(BlockId block, const Place& before, Leaf shown) {
+  metrics_.failed_reads.add();
+  if (places_.get(block) != before) return;
+  Place place = before;
+  if (before.kind == Place::Kind::tree)
+    place = {.kind = Place::Kind::lost, .version = before.version};
+  if (before.kind == Place::Kind::top) place.leaf = next_leaf(before, shown);
+  set_place(block, place);
+  if (before.kind == Place::Kind::top)
+    not_cached_.insert(block);
+  else
+    mark_unreadable(block);
+}
+
+/// Once what the caller sends now is on its way: the server must not see how long readers take, nor
+/// whether one got anything.
+Task<void> RingEngine::deliver(std::function<void(Result<Bytes>)> read, Result<Bytes> content) {
   co_await asio::post(environment_.executor, asio::use_awaitable);
   read(std::move(content));
 }
@@ -183,10 +212,10 @@ bool RingEngine::must_wait(Leaf leaf) {
   for (unsigned level = params_.top_levels; level <= tree_.height; ++level) {
     const BucketIndex bucket = bucket_on_path(leaf, level);
     const auto held = held_.find(bucket);
-    if (held == held_.end() || held->second.touches < params_.most_touches()) continue;
-    if (!rule_holds(Rule::early_reshuffle)) continue;
-    to_reshuffle_.insert(bucket);
-    waits = true;
+    if (held != held_.end() && held->second.touches >= params_.most_touches() &&
+        rule_holds(Rule::early_reshuffle))
+      to_reshuffle_.insert(bucket);
+    waits |= to_reshuffle_.contains(bucket);
   }
   if (waits) begin_rewrites();
   return waits;
@@ -215,9 +244,7 @@ void RingEngine::choose_asks(Query& query) {
   const Leaf leaf = query.record.leaf;
   const Place place = places_.get(query.record.block);
   std::optional<Place> wanted;
-  // What did not open is not asked for again in that version: its point was asked for.
-  const bool failed = unreadable_.contains(query.record.block);
-  if (place.kind == Place::Kind::tree && place.leaf == leaf && !failed) wanted = place;
+  if (place.kind == Place::Kind::tree && place.leaf == leaf) wanted = place;
   for (unsigned level = params_.top_levels; level <= tree_.height; ++level) {
     const BucketIndex bucket = bucket_on_path(leaf, level);
     const auto held = held_.find(bucket);
@@ -272,11 +299,30 @@ Task<Status> RingEngine::renew(Turn turn, Query& query) {
   co_return co_await commit_until_done();
 }
 
-/// The value that is wanted, or any if none is. Every value is verified, and what does not fit is
-/// treated alike, wanted or not: it is asked for again, and then done without. Errors: corrupt (the
-/// wanted one does not fit).
-Task<Result<Bytes>> RingEngine::values_of(Turn turn, Query& query) {
-  for (unsigned failures = 0;;) {
+/// Whether each value is what was stored at its point: not if its rows are lost, or it is altered.
+Task<std::vector<RingEngine::Verdict>> RingEngine::verdicts(const std::vector<Ask>& asks,
+                                                            const RetrieveAnswer& answer) {
+  co_return co_await offload(environment_.pool, [&] {
+    std::vector<Verdict> each(asks.size(), Verdict::altered);
+    for (std::size_t i = 0; answer.values.size() == asks.size() && i < asks.size(); ++i) {
+      const ByteSpan value = answer.values[i];
+      const bool fits = codec_.fits(asks[i].bucket, asks[i].stamp, asks[i].point, value) ||
+                        (!rule_holds(Rule::verified_answers) && value.size() == params_.row_size);
+      if (fits) each[i] = Verdict::fits;
+      if (value.empty()) each[i] = Verdict::lost;
+    }
+    return each;
+  });
+}
+
+/// All values, once each of them fits. What is done about one that does not fit depends on nothing
+/// else, least of all on what is wanted:
+///   - altered: the same is asked for again, and then the volume stops. Its record stays, so the
+///     next life asks the same once more.
+///   - its rows are lost: that bucket is written again first, with what there is of it, and then
+///     asked by the same turn along the same path.
+Task<Result<Payload>> RingEngine::values_of(Turn turn, Query& query) {
+  for (unsigned altered = 0, reshuffles = 0;;) {
     const std::vector<Ask> asks = query.record.asks;
     const RetrieveRequest request{session_.epoch, turn, asks};
     auto answer = co_await servers_.ask(kServer, RetrieveRequest::kType, encode(request));
@@ -290,60 +336,69 @@ Task<Result<Bytes>> RingEngine::values_of(Turn turn, Query& query) {
       die(answer.error());
       co_return fail(*dead_);
     }
-    const auto values = decode<RetrieveAnswer>(answer->body());
-    const bool whole = values && values->values.size() == asks.size();
-    const auto fit = co_await offload(environment_.pool, [&] {
-      std::vector<bool> each(asks.size(), whole);
-      for (std::size_t i = 0; whole && i < asks.size(); ++i)
-        each[i] = codec_.fits(asks[i].bucket, asks[i].stamp, asks[i].point, values->values[i]);
-      return each;
-    });
+    const RetrieveAnswer values = decode<RetrieveAnswer>(answer->body()).value_or(RetrieveAnswer{});
+    const auto each = co_await verdicts(asks, values);
     if (dead_) co_return fail(*dead_);
-    const bool all = std::ranges::all_of(fit, [](bool one) { return one; });
-    if (!all && rule_holds(Rule::verified_answers)) {
+    if (std::ranges::count(each, Verdict::altered) > 0) {
       if (told_of_answers_.pass(environment_.clock.now()))
         spdlog::error("server {}: an answer is not what was stored: damaged, or altered{}", kServer,
                       told_of_answers_.more());
-      if (failures++ < kAsksAgain) continue;
+      if (altered++ == kAsksAgain)
+        die({Errc::corrupt,
+             fmt::format("server {} answers {} times what was not stored there: its memory is "
+                         "damaged, or it lies; nothing is given up: see to that server, then mount "
+                         "the volume again",
+                         kServer, altered)});
+      if (dead_) co_return fail(*dead_);
+      co_await environment_.clock.sleep(Servers::kRetryAfter);
+      continue;
     }
-    if (!query.wanted) co_return Bytes();
-    if (!whole || (!fit[*query.wanted] && rule_holds(Rule::verified_answers)))
-      co_return fail(Errc::corrupt, "the server's rows are damaged or altered");
-    const ByteSpan value = values->values[*query.wanted];
-    if (value.size() < params_.slot_size)
-      co_return fail(Errc::corrupt, "the server's rows are damaged");
-    co_return Bytes(value.begin(), value.begin() + params_.slot_size);
+    if (std::ranges::count(each, Verdict::lost) == 0) co_return std::move(*answer);
+    if (reshuffles++ == kReshuffles)
+      die({Errc::corrupt,
+           fmt::format("server {} loses the rows that it has just stored", kServer)});
+    for (std::size_t i = 0; i < asks.size(); ++i)
+      if (each[i] == Verdict::lost && held_.at(asks[i].bucket).stamp == asks[i].stamp)
+        to_reshuffle_.insert(asks[i].bucket);
+    S3O_CO_TRY(co_await renew(turn, query));
   }
+}
+
+/// Reads a slot of the top's cache: that of the block if it lies there, and another one otherwise.
+/// The server must not see which of the two by the time that it takes.
+Task<void> RingEngine::read_cache(BlockId block, std::optional<Place> place,
+                                  std::optional<Result<OpenedBlock>>& to, Event& done) {
+  if (place) {
+    to.emplace(co_await read_held(block, *place));
+  } else {
+    const CacheSlot slot = cache_.any(environment_.random);
+    const auto sealed = co_await offload(environment_.pool, [&] { return cache_.read(slot); });
+    to.emplace(opened(sealed ? ByteSpan(*sealed) : ByteSpan(blank_), block, 0));
+  }
+  done.notify_all();
 }
 
 /// Nothing for a block that is nowhere, or not where it was looked for. Errors: corrupt.
 Task<Result<std::optional<OpenedBlock>>> RingEngine::retrieve(Turn turn, Query query) {
   const BlockId block = query.record.block;
-  const Place place = places_.get(block);
-  // What lies in the top is read while the dummies are on their way.
+  const std::uint64_t version = places_.get(block).version;
+  // While the answers are on their way.
   std::optional<Result<OpenedBlock>> cached;
   Event read;
-  if (query.cached)
-    start([](RingEngine& engine, BlockId wanted, Place at, std::optional<Result<OpenedBlock>>& to,
-             Event& done) -> Task<void> {
-      to.emplace(co_await engine.read_held(wanted, at));
-      done.notify_all();
-    }(*this, block, *query.cached, cached, read));
-  const bool in_top = query.cached.has_value();
-  auto value = co_await values_of(turn, query);
-  while (in_top && !cached) co_await read.wait();
-  if (dead_) co_return fail(*dead_);
+  start(read_cache(block, query.cached, cached, read));
+  const auto answer = co_await values_of(turn, query);
+  while (!cached) co_await read.wait();
+  if (!answer) co_return fail(answer.error());
   // What is not wanted takes as long: the server sees when the log's write follows its answer.
-  const bool is_wanted = query.wanted && value;
-  auto found = opened(is_wanted ? ByteSpan(*value) : ByteSpan(blank_), block, place.version);
-  if (in_top && !*cached) co_return fail((*cached).error());
-  if (in_top) co_return std::optional<OpenedBlock>(std::move(**cached));
-  if (place.kind == Place::Kind::lost)
+  const auto values = decode<RetrieveAnswer>(answer->body());
+  const ByteSpan sealed =
+      query.wanted ? values->values[*query.wanted].first(params_.slot_size) : ByteSpan(blank_);
+  auto found = opened(sealed, block, version);
+  if (query.cached && !*cached) co_return fail((*cached).error());
+  if (query.cached) co_return std::optional<OpenedBlock>(std::move(**cached));
+  if (places_.get(block).kind == Place::Kind::lost)
     co_return fail(Errc::corrupt, "block {} is lost: the server's rows were damaged", block);
-  if (!query.wanted && place.kind == Place::Kind::tree && unreadable_.contains(block))
-    co_return fail(Errc::corrupt, "block {} could not be read before", block);
   if (!query.wanted) co_return std::nullopt;
-  if (!value) co_return fail(Errc::corrupt, "block {}: {}", block, value.error().message);
   if (!found) co_return fail(found.error());
   co_return std::optional<OpenedBlock>(std::move(*found));
 }

@@ -23,6 +23,7 @@ class Reading {
     if (!check_.refused) read_blocks();
     if (!check_.refused) read_records();
     if (!check_.refused) read_unreadable();
+    if (!check_.refused) read_logged();
     return std::move(check_);
   }
 
@@ -239,6 +240,16 @@ class Reading {
       const BlockId block = of_sql(row.integer(0));
       if (check_.state.places.get(block).kind != Place::Kind::unmapped)
         check_.state.unreadable.insert(block);
+    });
+  }
+
+  /// A turn without its row has nothing verified at the next mount that is not needed.
+  void read_logged() {
+    const RingTree& tree = check_.state.tree;
+    read("ring_logged", "SELECT turn, access FROM ring_logged", [&](const Statement& row) {
+      const Turn turn = of_sql(row.integer(0));
+      if (turn >= tree.synced && turn < tree.written)
+        check_.state.logged[turn] = of_sql(row.integer(1));
     });
   }
 

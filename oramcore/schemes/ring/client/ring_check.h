@@ -6,6 +6,7 @@
 //                         in a bucket without a row; a slot, a turn or a slot of top.cache that a
 //                         block written later has too
 //   ring_accesses         a turn that could not have been reserved, a record that cannot be read
+//   ring_logged           a turn that is not between those of ring_tree (it counts for nothing)
 #pragma once
 
 #include <optional>

@@ -61,6 +61,7 @@ Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
   for (const auto& [turn, block] : places_.top()) cache_.use(places_.get(block).cache_slot);
   for (const BlockId block : loaded.unreadable)
     if (places_.get(block).kind != Place::Kind::unmapped) unreadable_[block] = false;
+  logged_ = std::move(loaded.logged);
   next_turn_ = loaded.turns();
   next_rewrite_ = installed_ = tree_.tree_version;
   next_eviction_ = evictions_done_ = tree_.evictions;
@@ -135,10 +136,9 @@ Task<Status> RingEngine::look_after_cache() {
   const Status reserved =
       co_await offload(environment_.pool, [this] { return cache_.reserve(cache_slots(volume_)); });
   if (!reserved) spdlog::warn("no room is kept for top.cache: {}", reserved.error().message);
-  const Turn from = whole ? tree_.synced : 0;
-  if (whole && from == tree_.written) co_return Status{};
+  if (whole && tree_.synced == tree_.written) co_return Status{};
   const Turn oldest = tree_.written - std::min<Turn>(tree_.written, params_.log_slots);
-  co_return co_await refill_cache(std::max(from, oldest));
+  co_return co_await refill_lost(whole ? std::max(tree_.synced, oldest) : oldest);
 }
 
 // Accesses that a crash cut short are finished first, in order, by the same questions
@@ -149,9 +149,10 @@ Task<Status> RingEngine::finish_accesses(std::map<Turn, TurnRecord> records) {
     const Turn turn = tree_.written;
     const auto record = records.find(turn);
     if (record == records.end()) {
-      // It was reserved, and had not asked for anything yet.
-      Request nothing{.block = kNoBlock, .content = {}, .read = {}, .written = {}};
-      co_await access_at(turn, std::move(nothing), Path::random);
+      // It was reserved, perhaps to log a block again in time, and had not asked for anything yet.
+      const BlockId again = to_log_again(turn, kNoBlock).value_or(kNoBlock);
+      Request own{.block = again, .content = {}, .read = {}, .written = {}};
+      co_await access_at(turn, std::move(own), Path::random);
       continue;
     }
     Query query{std::move(record->second), {}, {}};
@@ -222,6 +223,7 @@ EngineStatus RingEngine::status() const {
   status.height = tree_.height;
   status.evicting = rewriting_ > 0;
   status.unreadable = unreadable_.size();
+  status.evictions_stopped = evictions_stopped_;
   status.failure = dead_ ? dead_->message : std::string();
   status.database = servers_.trouble(kClient);
   status.evictions_due = params_.evictions_until(tree_.written) - evictions_done_;

@@ -66,6 +66,7 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   struct LogWrite {
     BlockId block = kNoBlock;
     std::uint64_t replaces = 0;  // counts only while this is the block's version
+    std::uint64_t access = 0;
     Place place;
     std::function<void(Status)> written;
   };
@@ -96,8 +97,13 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   void hold_cached(Query& query);
   Task<Status> renew(Turn turn, Query& query);
   Task<Result<std::optional<OpenedBlock>>> retrieve(Turn turn, Query query);
-  Task<Result<Bytes>> values_of(Turn turn, Query& query);
-  Task<void> deliver(std::function<void(Result<Bytes>)> read, Bytes content);
+  enum class Verdict : std::uint8_t { fits, altered, lost };
+  Task<std::vector<Verdict>> verdicts(const std::vector<Ask>& asks, const RetrieveAnswer& answer);
+  Task<Result<Payload>> values_of(Turn turn, Query& query);
+  Task<void> read_cache(BlockId block, std::optional<Place> place,
+                        std::optional<Result<OpenedBlock>>& to, Event& done);
+  void did_not_open(BlockId block, const Place& before, Leaf shown);
+  Task<void> deliver(std::function<void(Result<Bytes>)> read, Result<Bytes> content);
   void forget(BlockId block) override;
   void mark_unreadable(BlockId block);
   void mark_readable(BlockId block);
@@ -112,8 +118,14 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   void acknowledge_in_order();
   Task<Result<OpenedBlock>> read_top(BlockId block, Place place);
   Task<Result<OpenedBlock>> read_held(BlockId block, Place place);
+  Result<OpenedBlock> opened(ByteSpan sealed) const;
   Result<OpenedBlock> opened(ByteSpan sealed, BlockId block, std::uint64_t version) const;
-  Task<Status> refill_cache(Turn from);
+  void let_go(CacheSlot slot);
+  Task<Result<std::set<Turn>>> refill_cache(Turn from);
+  Task<bool> refill_slot(Turn turn, const LoggedBlock& logged);
+  Task<Status> refill_lost(Turn from);
+  void begin_refill();
+  Task<void> refill_whole_cache();
   Task<Status> sync_cache();
   void give_back(CacheSlot slot);
 
@@ -126,7 +138,11 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   Task<Status> rewrite_once(const Rewrite& rewrite);
   Task<Result<Moved>> fetch(const Rewrite& rewrite);
   Task<Status> fetch_top(const Rewrite& rewrite, Moved& to);
-  Task<Status> fetch_bucket(BucketIndex bucket, Moved& to);
+  Task<Status> fetch_bucket(BucketIndex bucket, std::size_t index, Moved& to);
+  using Slots = std::vector<Result<OpenedBlock>>;
+  static bool is(const Slots& slots, std::uint16_t slot, const Candidate& block);
+  Task<Result<Slots>> read_bucket(BucketIndex bucket, VersionStamp stamp);
+  Result<Slots> opened_slots(BucketIndex bucket, VersionStamp stamp, ByteSpan rows) const;
   Task<Result<Bytes>> fetch_rows(BucketIndex bucket, VersionStamp stamp);
   Task<Status> store(const Rewrite& rewrite, const EvictionId& id, const EvictionPlan& plan,
                      Moved& moved);
@@ -169,12 +185,15 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   bool opened_ = false, may_evict_ = true;
   Turn next_turn_ = 0;  // to be reserved
   std::map<Turn, LogWrite> log_writes_;
+  std::map<Turn, std::uint64_t> logged_;       // the accesses of the turns since the last sync
   std::map<CacheSlot, unsigned> cache_reads_;  // under way
   std::set<CacheSlot> cache_freed_;            // of those, the ones to be given back then
   std::set<BlockId> in_flight_;                // of which an access has a turn
   // Blocks that could not be read when they were last asked for; whether that was since opening:
   // those are not asked for again before they are written.
   std::map<BlockId, bool> unreadable_;
+  std::set<BlockId> not_cached_;  // blocks of the top whose slot in the cache did not open
+  bool refilling_ = false;
   Event changed_;  // a turn was acknowledged, or a rewrite began or ended
 
   std::uint64_t next_rewrite_ = 0, next_eviction_ = 0;  // to be begun
@@ -183,13 +202,14 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   std::size_t rewriting_ = 0;
   std::set<Leaf> busy_;                     // groups whose buckets are being rewritten
   std::set<Leaf> flipping_;                 // of those, the ones decided and not yet committed
-  std::set<BucketIndex> to_reshuffle_;      // whose dummies are used up
+  std::set<BucketIndex> to_reshuffle_;      // nothing is asked of them before they are rewritten
   std::optional<EvictionId> attempt_;       // sent to the server, and not yet decided for good
   std::optional<Duration> eviction_begun_;  // the oldest under way
 
   std::optional<Error> dead_;
   bool probing_ = false;
   std::uint64_t accesses_ = 0, evictions_ = 0;
+  std::optional<Error> evictions_stopped_;  // the server's rows are not what was stored
   LogLimit told_of_answers_, told_of_rewrite_, told_of_cache_;
   Capacity capacity_;
 };

@@ -9,6 +9,8 @@
 namespace s3oram::ring {
 namespace {
 
+constexpr unsigned kReadsAgain = 2;  // of the log, when it is not what was written
+
 OpaqueSealer::SealedLabel packed_label(const Label& label) {
   OpaqueSealer::SealedLabel packed;
   const std::uint64_t back = label_back(label);
@@ -24,20 +26,29 @@ Bytes sealed_block(OpaqueSealer& sealer, const Label& label, ByteSpan content) {
   return sealer.seal(packed_label(label), content);
 }
 
-Result<OpenedBlock> RingEngine::opened(ByteSpan sealed, BlockId block,
-                                       std::uint64_t version) const {
+Result<OpenedBlock> RingEngine::opened(ByteSpan sealed) const {
   S3O_ASSIGN(auto found, sealer_.open(sealed));
   const auto label = read_label(found.label);
-  if (!label || label->block != block || label->version != version)
-    return fail(Errc::corrupt, "block {}: another block or version came back", block);
+  if (!label) return fail(Errc::corrupt, "a label says what cannot be");
   return OpenedBlock{*label, std::move(found.content)};
+}
+
+Result<OpenedBlock> RingEngine::opened(ByteSpan sealed, BlockId block,
+                                       std::uint64_t version) const {
+  S3O_ASSIGN(auto found, opened(sealed));
+  if (found.label.block != block || found.label.version != version)
+    return fail(Errc::corrupt, "block {}: another block or version came back", block);
+  return found;
 }
 
 Task<Status> RingEngine::write_log(Turn turn, Label label, std::uint64_t replaces, ByteSpan content,
                                    std::function<void(Status)> written) {
-  LogWrite write{.block = label.block, .replaces = replaces, .place = {}, .written = {}};
-  const std::uint64_t access = next_access_++;
-  label.version = access;
+  LogWrite write{.block = label.block,
+                 .replaces = replaces,
+                 .access = next_access_++,
+                 .place = {},
+                 .written = {}};
+  const std::uint64_t access = label.version = write.access;
   const Bytes sealed = sealed_block(sealer_, label, content);
   std::vector<Task<Status>> both;
   both.push_back(send_log(turn, access, sealed));
@@ -62,7 +73,8 @@ Task<Status> RingEngine::write_log(Turn turn, Label label, std::uint64_t replace
   co_return Status{};
 }
 
-/// Not over the only other copy of a block of the top: that one is being logged again.
+/// Not over the only other copy of a block of the top: that one is being logged again, or is read
+/// back from here if the cache has lost it.
 Task<Status> RingEngine::send_log(Turn turn, std::uint64_t access, ByteSpan sealed) {
   const WriteLogRequest request{
       .epoch = session_.epoch, .turn = turn, .access = access, .sealed = sealed};
@@ -70,7 +82,9 @@ Task<Status> RingEngine::send_log(Turn turn, std::uint64_t access, ByteSpan seal
   const auto still_needed = [this, turn]() -> bool {
     if (turn < params_.log_slots) return false;
     const auto found = places_.top().find(turn - params_.log_slots);
-    return found != places_.top().end() && !is_given_up(found->second);
+    if (found == places_.top().end() || is_given_up(found->second)) return false;
+    if (not_cached_.contains(found->second)) begin_refill();
+    return true;
   };
   while (!dead_ && rule_holds(Rule::log_again) && still_needed()) co_await changed_.wait();
   if (dead_) co_return fail(*dead_);
@@ -100,6 +114,7 @@ void RingEngine::acknowledge_in_order() {
     LogWrite write = std::move(next->second);
     log_writes_.erase(next);
     pending_.records[tree_.written] = std::nullopt;
+    pending_.logged[tree_.written] = logged_[tree_.written] = write.access;
     if (write.block != kNoBlock) {
       if (places_.get(write.block).version == write.replaces) {
         set_place(write.block, write.place);
@@ -117,31 +132,26 @@ void RingEngine::acknowledge_in_order() {
 
 // ---- top.cache
 
-/// Errors: corrupt. A slot that has rotted is read from the log, with all others of the log: a
-/// single one would show which block is wanted.
+/// Errors: corrupt.
 Task<Result<OpenedBlock>> RingEngine::read_top(BlockId block, Place place) {
   ++cache_reads_[place.cache_slot];
   co_return co_await read_held(block, place);
 }
 
-/// The same of a slot that is held (hold_cached()), and then no more.
+/// The same of a slot that is held (hold_cached()), and then no more. The log, which has the block
+/// too, is not read for it here: that would show that it is wanted (refill_whole_cache()).
 Task<Result<OpenedBlock>> RingEngine::read_held(BlockId block, Place place) {
   const auto read = [this, place] { return cache_.read(place.cache_slot); };
-  auto sealed = co_await offload(environment_.pool, read);
-  Result<OpenedBlock> found =
-      sealed ? opened(*sealed, block, place.version) : Result<OpenedBlock>(fail(sealed.error()));
-  if (!found && !dead_ && places_.get(block) == place) {
-    spdlog::error("top.cache: {}; the log is read again", found.error().message);
-    const Turn all = params_.log_slots;
-    const Status refilled = co_await refill_cache(tree_.written > all ? tree_.written - all : 0);
-    sealed = co_await offload(environment_.pool, read);
-    if (refilled && sealed) found = opened(*sealed, block, place.version);
-  }
-  if (--cache_reads_[place.cache_slot] == 0) {
-    cache_reads_.erase(place.cache_slot);
-    if (cache_freed_.erase(place.cache_slot) > 0) cache_.give_back(place.cache_slot);
-  }
-  co_return found;
+  const auto sealed = co_await offload(environment_.pool, read);
+  let_go(place.cache_slot);
+  if (!sealed) co_return fail(Errc::corrupt, "top.cache: {}", sealed.error().message);
+  co_return opened(*sealed, block, place.version);
+}
+
+void RingEngine::let_go(CacheSlot slot) {
+  if (--cache_reads_[slot] > 0) return;
+  cache_reads_.erase(slot);
+  if (cache_freed_.erase(slot) > 0) cache_.give_back(slot);
 }
 
 /// Once nobody reads it any more.
@@ -152,9 +162,11 @@ void RingEngine::give_back(CacheSlot slot) {
     cache_.give_back(slot);
 }
 
-/// Writes to the cache what the log has of the turns from `from` on: all of them, whichever blocks
-/// are still there. What the log lacks stays as it is in the cache.
-Task<Status> RingEngine::refill_cache(Turn from) {
+/// Writes to the cache what the log has of the turns from `from` on, whichever blocks are still
+/// there. Returns the turns that the log lacks: those of blocks of the top, and of the turns since
+/// the last sync all whose write is not what was acknowledged.
+Task<Result<std::set<Turn>>> RingEngine::refill_cache(Turn from) {
+  std::set<Turn> lacking;
   const Turn until = tree_.written;
   for (Turn turn = from; turn < until;) {
     const std::uint32_t first = params_.slot_of(turn);
@@ -166,17 +178,73 @@ Task<Status> RingEngine::refill_cache(Turn from) {
     const auto log = decode<ReadLogAnswer>(answer.body());
     if (!log || log->slots.size() != count)
       co_return fail(Errc::corrupt, "server {} answers nonsense", kServer);
-    for (std::uint32_t i = 0; i < count; ++i, ++turn) {
-      const LoggedBlock& logged = log->slots[i];
-      const auto found = places_.top().find(turn);
-      if (found == places_.top().end() || logged.turn != turn) continue;
-      const Place place = places_.get(found->second);
-      if (!opened(logged.sealed, found->second, place.version)) continue;
-      S3O_CO_TRY(co_await offload(environment_.pool,
-                                  [&] { return cache_.write(place.cache_slot, logged.sealed); }));
+    for (const LoggedBlock& logged : log->slots) {
+      if (!co_await refill_slot(turn, logged)) lacking.insert(turn);
+      if (dead_) co_return fail(*dead_);
+      ++turn;
     }
   }
-  co_return co_await sync_cache();
+  co_return lacking;
+}
+
+/// Whether the log has what this turn wrote, as far as that is still known.
+Task<bool> RingEngine::refill_slot(Turn turn, const LoggedBlock& logged) {
+  const auto sealed = sealer_.open(logged.sealed);
+  const auto label = sealed && logged.turn == turn ? read_label(sealed->label) : std::nullopt;
+  const auto access = logged_.find(turn);
+  if (access != logged_.end() && (!label || label->version != access->second)) co_return false;
+  const auto found = places_.top().find(turn);
+  if (found == places_.top().end()) co_return true;
+  const BlockId block = found->second;
+  const Place place = places_.get(block);
+  if (!label || label->block != block || label->version != place.version) co_return false;
+  ++cache_reads_[place.cache_slot];  // nobody else gets the slot meanwhile
+  const Status kept = co_await keep_in_cache(place.cache_slot, logged.sealed);
+  let_go(place.cache_slot);
+  co_return kept.has_value();
+}
+
+/// All of the log since the last sync is verified, needed or not: when something is missed only
+/// once it is wanted, the server learns which turn wrote what is wanted.
+Task<Status> RingEngine::refill_lost(Turn from) {
+  for (unsigned again = 0;; ++again) {
+    S3O_CO_ASSIGN(const auto lacking, co_await refill_cache(from));
+    const auto confirmed = lacking.lower_bound(tree_.synced);
+    if (confirmed == lacking.end()) {
+      for (const Turn turn : lacking) mark_unreadable(places_.top().at(turn));
+      co_return co_await sync_cache();
+    }
+    if (again == kReadsAgain)
+      co_return fail(Errc::wrong_volume,
+                     "server {} has lost writes that it had confirmed ({} of its log, the first of "
+                     "turn {}): bring its newest store back, or, if that is lost, s3oramfs restore",
+                     kServer, std::distance(confirmed, lacking.end()), *confirmed);
+    co_await environment_.clock.sleep(Servers::kRetryAfter);
+  }
+}
+
+/// To be called at a time that does not depend on what is wanted.
+void RingEngine::begin_refill() {
+  if (not_cached_.empty() || std::exchange(refilling_, true)) return;
+  start(refill_whole_cache());
+}
+
+/// The whole log, for the sake of slots of the cache that have rotted. What the log lacks too is
+/// given up.
+Task<void> RingEngine::refill_whole_cache() {
+  spdlog::error("top.cache: {} blocks do not open; the log is read again", not_cached_.size());
+  const Turn until = tree_.written;
+  const auto lacking = co_await refill_cache(until - std::min<Turn>(until, params_.log_slots));
+  if (lacking && !dead_) {
+    for (const BlockId block : std::exchange(not_cached_, {})) {
+      const Place place = places_.get(block);
+      if (place.kind != Place::Kind::top) continue;
+      if (place.turn >= until) not_cached_.insert(block);
+      if (lacking->contains(place.turn)) mark_unreadable(block);
+    }
+  }
+  refilling_ = false;
+  changed_.notify_all();
 }
 
 /// With the next commit it is known that the cache has durably what is acknowledged now. A sync
@@ -189,6 +257,10 @@ Task<Status> RingEngine::sync_cache() {
     co_return fail(*dead_);
   }
   tree_.synced = std::max(tree_.synced, written);
+  while (!logged_.empty() && logged_.begin()->first < tree_.synced) {
+    pending_.logged[logged_.begin()->first] = std::nullopt;
+    logged_.erase(logged_.begin());
+  }
   co_return Status{};
 }
 

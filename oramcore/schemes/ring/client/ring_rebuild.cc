@@ -26,8 +26,8 @@ Task<Result<RingRebuild::Rebuilt>> RingRebuild::run(
   S3O_CO_ASSIGN(SurveyAnswer stands, co_await survey(patience));
   S3O_CO_TRY(co_await open_session(stands, patience));
   turns_ = stands.asked;
-  S3O_CO_TRY(co_await read_log());
-  S3O_CO_ASSIGN(const auto versions, co_await layout());
+  S3O_CO_TRY(co_await read_log(stands));
+  S3O_CO_ASSIGN(const auto versions, co_await layout(stands.height));
   std::uint64_t looked_at = 0;
   for (const HeldVersion& version : versions) {
     count_touches(version);
@@ -43,9 +43,15 @@ Task<Result<SurveyAnswer>> RingRebuild::survey(Duration patience) {
                                               encode(SurveyRequest{volume_}), patience));
   const auto stands = decode<SurveyAnswer>(answer.body());
   if (!stands || stands->session.epoch + 1 >= kMostEpoch || stands->height < params_.top_levels ||
-      stands->height > kMaxHeight)
+      stands->height > kMaxHeight || stands->rewrites >> 48 != 0 ||
+      !may_have(stands->asked, *stands))
     co_return fail(Errc::corrupt, "server 1 answers nonsense");
   co_return *stands;
+}
+
+/// Whether so many turns can have been reserved: accesses wait for the evictions that are due.
+bool RingRebuild::may_have(Turn turns, const SurveyAnswer& stands) const {
+  return turns <= params_.end_turn(stands.rewrites);
 }
 
 bool RingRebuild::is_last(const RingState::Loaded& former, const SurveyAnswer& stands) const {
@@ -90,18 +96,21 @@ Task<Status> RingRebuild::settle(OpenAnswer answer, SurveyAnswer& stands, Durati
   co_return Status{};
 }
 
-void RingRebuild::found(const Label& label, Found block) {
-  if (!label.holds_block() || !label.leaf) return;
-  block.place.leaf = *label.leaf;
-  block.place.version = label.version;
-  block.backup = label.backup;
+/// Where the block of this label is to be noted, if it is the newest so far.
+Place* RingRebuild::newest(const Label& label, Place::Kind where) {
+  newest_ = std::max(newest_, label.version);
+  if (!label.holds_block() || !label.leaf) return nullptr;
   Found& present = blocks_[label.block];
   const bool is_same = present.place.version == label.version;
-  if (present.place.version < label.version || (is_same && block.place.kind == Place::Kind::tree))
-    present = std::move(block);
+  if (present.place.version > label.version || (is_same && where == Place::Kind::top))
+    return nullptr;
+  present.place.leaf = *label.leaf;
+  present.place.version = label.version;
+  present.backup = label.backup;
+  return &present.place;
 }
 
-Task<Status> RingRebuild::read_log() {
+Task<Status> RingRebuild::read_log(const SurveyAnswer& stands) {
   for (std::uint32_t first = 0; first < params_.log_slots;) {
     const std::uint32_t count =
         std::min<std::uint32_t>(rows_in_message(params_), params_.log_slots - first);
@@ -112,21 +121,35 @@ Task<Status> RingRebuild::read_log() {
     if (!log || log->slots.size() != count)
       co_return fail(Errc::corrupt, "server 1 answers nonsense");
     for (const LoggedBlock& logged : log->slots) {
+      const std::uint32_t slot = first++;
       if (logged.access == 0) continue;
+      if (params_.slot_of(logged.turn) != slot || !may_have(logged.turn, stands))
+        co_return fail(Errc::corrupt, "server 1 answers nonsense");
       turns_ = std::max(turns_, logged.turn + 1);
-      const auto opened = sealer_.open(logged.sealed);
-      const auto label = opened ? read_label(opened->label) : std::nullopt;
-      if (!label) continue;
-      Found block{.place = {.kind = Place::Kind::top, .turn = logged.turn},
-                  .sealed = Bytes(logged.sealed.begin(), logged.sealed.end())};
-      found(*label, std::move(block));
+      S3O_CO_TRY(take_logged(logged));
     }
-    first += count;
   }
   co_return Status{};
 }
 
-Task<Result<std::vector<HeldVersion>>> RingRebuild::layout() {
+/// A block of the log goes to top.cache at once: all of them may be more than the memory holds.
+Status RingRebuild::take_logged(const LoggedBlock& logged) {
+  const auto opened = sealer_.open(logged.sealed);
+  const auto label = opened ? read_label(opened->label) : std::nullopt;
+  if (!label) {
+    spdlog::error("what turn {} wrote to the log does not open", logged.turn);
+    ++damaged_;
+    return {};
+  }
+  Place* const place = newest(*label, Place::Kind::top);
+  if (!place) return {};
+  if (place->kind != Place::Kind::top) place->cache_slot = slots_.take();
+  place->kind = Place::Kind::top;
+  place->turn = logged.turn;
+  return cache_.write(place->cache_slot * std::uint64_t{params_.slot_size}, logged.sealed);
+}
+
+Task<Result<std::vector<HeldVersion>>> RingRebuild::layout(unsigned height) {
   std::vector<HeldVersion> all;
   for (BucketIndex from = 0;;) {
     const LayoutRequest request{session_.epoch, from, LayoutRequest::kMost};
@@ -136,7 +159,9 @@ Task<Result<std::vector<HeldVersion>>> RingRebuild::layout() {
     if (!part) co_return fail(Errc::corrupt, "server 1 answers nonsense");
     if (part->versions.empty()) co_return all;
     for (const HeldVersion& version : part->versions) {
-      if (version.bucket < from || level_of(version.bucket) < params_.top_levels)
+      const bool is_bucket = version.bucket >= std::max(from, kRoot);
+      const unsigned level = is_bucket ? level_of(version.bucket) : 0;
+      if (!is_bucket || level < params_.top_levels || level > height)
         co_return fail(Errc::corrupt, "server 1 answers nonsense");
       from = version.bucket + 1;
       all.push_back(version);
@@ -196,21 +221,30 @@ Task<Status> RingRebuild::read_bucket(const HeldVersion& version) {
   }
   evaluate(from, codec_.points(version.bucket, version.stamp).first(rows), to, kWidth);
   const unsigned level = level_of(version.bucket);
+  bool is_whole = true;
   for (std::size_t slot = 0; slot < rows; ++slot) {
     const auto head = sealer_.open_label({to[slot], kWidth});
     const auto label = head ? read_label(*head) : std::nullopt;
-    // A filler, or what no client of this volume put there.
+    is_whole &= label.has_value();
     if (!label || !label->leaf || bucket_on_path(*label->leaf, level) != version.bucket) continue;
-    Found block{.place = {.kind = Place::Kind::tree,
-                          .level = static_cast<std::uint8_t>(level),
-                          .slot = static_cast<std::uint16_t>(slot)},
-                .sealed = {}};
-    found(*label, std::move(block));
+    Place* const place = newest(*label, Place::Kind::tree);
+    if (!place) continue;
+    place->kind = Place::Kind::tree;
+    place->level = static_cast<std::uint8_t>(level);
+    place->slot = static_cast<std::uint16_t>(slot);
   }
+  if (!is_whole) spdlog::error("bucket {} does not open: what it held is lost", version.bucket);
+  damaged_ += !is_whole;
   co_return Status{};
 }
 
 Task<Result<RingRebuild::Rebuilt>> RingRebuild::finished(const SurveyAnswer& stands) {
+  // Otherwise what is written from now on would look older than what is there.
+  if (newest_ >= first_access(session_.epoch))
+    co_return fail(Errc::corrupt,
+                   "server 1 says that its last session was {}, but holds blocks of later ones: it "
+                   "was set back, or lies; bring its newest store back",
+                   stands.session.epoch);
   Rebuilt out;
   out.damaged = damaged_;
   out.former_was_last = former_.has_value();
@@ -222,13 +256,9 @@ Task<Result<RingRebuild::Rebuilt>> RingRebuild::finished(const SurveyAnswer& sta
   // makes up for it.
   tree.evictions = std::min<std::uint64_t>(stands.rewrites, params_.evictions_until(turns_));
   out.state.sessions = {session_};
-  TopCache cache_slots(nullptr, params_.slot_size);
-  for (auto& [block, each] : blocks_) {
-    Place place = each.place;
-    if (place.kind == Place::Kind::top) {
-      place.cache_slot = cache_slots.take();
-      S3O_CO_TRY(cache_.write(place.cache_slot * std::uint64_t{params_.slot_size}, each.sealed));
-    } else {
+  for (const auto& [block, each] : blocks_) {
+    const Place& place = each.place;
+    if (place.kind == Place::Kind::tree) {
       HeldBucket& held = held_.at(place.bucket());
       const Point point = codec_.points(place.bucket(), held.stamp).of_slot(place.slot);
       if (asked_.at(place.bucket()).has(point))

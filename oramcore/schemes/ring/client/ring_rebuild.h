@@ -46,18 +46,19 @@ class RingRebuild {
   struct Found {
     Place place;
     bool backup = false;
-    Bytes sealed;  // of the log's
   };
   Task<Result<SurveyAnswer>> survey(Duration patience);
   /// Whether the earlier state is the last that anybody used.
   bool is_last(const RingState::Loaded& former, const SurveyAnswer& stands) const;
   Task<Status> open_session(SurveyAnswer& stands, Duration patience);
   Task<Status> settle(OpenAnswer answer, SurveyAnswer& stands, Duration patience);
-  Task<Status> read_log();
-  Task<Result<std::vector<HeldVersion>>> layout();
+  bool may_have(Turn turns, const SurveyAnswer& stands) const;
+  Task<Status> read_log(const SurveyAnswer& stands);
+  Status take_logged(const LoggedBlock& logged);
+  Task<Result<std::vector<HeldVersion>>> layout(unsigned height);
   Task<Status> read_bucket(const HeldVersion& version);
   Task<Result<Bytes>> fetch_heads(const HeldVersion& version);
-  void found(const Label& label, Found block);
+  Place* newest(const Label& label, Place::Kind where);
   void count_touches(const HeldVersion& version);
   Task<Result<Rebuilt>> finished(const SurveyAnswer& stands);
 
@@ -73,6 +74,8 @@ class RingRebuild {
   std::map<BlockId, Found> blocks_;
   std::map<BucketIndex, HeldBucket> held_;
   std::map<BucketIndex, AskedPoints> asked_;
+  TopCache slots_{nullptr, params_.slot_size};  // which of top.cache are used
+  std::uint64_t newest_ = 0;                    // version of a block
   Turn turns_ = 0;
   std::uint64_t damaged_ = 0;
 };

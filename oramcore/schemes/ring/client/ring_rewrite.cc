@@ -15,7 +15,8 @@ namespace s3oram::ring {
 namespace {
 
 constexpr std::size_t kAtATime = 2;    // one's rows come down while the other's go up
-constexpr unsigned kFetchesAgain = 2;  // of rows that are not what was stored
+constexpr unsigned kFetchesAgain = 2;  // of rows that the server says are lost
+constexpr unsigned kAttempts = 3;      // until it is said that evictions have stopped
 
 }  // namespace
 
@@ -40,10 +41,8 @@ void RingEngine::begin_rewrites() {
     const auto reshuffle = std::ranges::find_if(
         to_reshuffle_, [this](BucketIndex bucket) { return !busy_.contains(group_of(bucket)); });
     if (reshuffle != to_reshuffle_.end()) {
-      const BucketIndex bucket = *reshuffle;
-      to_reshuffle_.erase(reshuffle);
+      const BucketIndex bucket = *reshuffle;  // until install() has it done
       const unsigned level = level_of(bucket);
-      if (held_.at(bucket).touches < params_.most_touches()) continue;  // an eviction was faster
       begin_rewrite({.number = next_rewrite_++, .leaf = bucket, .first = level, .last = level});
       continue;
     }
@@ -67,9 +66,14 @@ void RingEngine::begin_rewrite(Rewrite begun) {
 }
 
 Task<void> RingEngine::rewrite(Rewrite begun) {
-  while (!dead_) {
+  for (unsigned attempts = 1; !dead_; ++attempts) {
     const Status done = co_await rewrite_once(begun);
+    if (done) evictions_stopped_.reset();
     if (done || dead_) break;
+    const Errc code = done.error().code;
+    if (code == Errc::fenced || code == Errc::stale_vault || code == Errc::bad_request)
+      die(done.error());
+    if (code == Errc::corrupt && attempts >= kAttempts) evictions_stopped_ = done.error();
     metrics_.eviction_retries.add();
     if (told_of_rewrite_.pass(environment_.clock.now()))
       spdlog::warn("eviction {} is tried again: {}{}", begun.number, done.error().message,
@@ -124,14 +128,19 @@ Task<Result<RingEngine::Moved>> RingEngine::fetch(const Rewrite& rewrite) {
   moved.path.top_levels = rewrite.first;
   moved.path.height = rewrite.last;
   moved.path.bucket_size = params_.bucket_size;
-  for (unsigned level = rewrite.first; level <= rewrite.last; ++level) {
-    moved.path.residents.emplace_back();
-    S3O_CO_TRY(co_await fetch_bucket(bucket_on_path(rewrite.leaf, level), moved));
-  }
-  if (rewrite.is_eviction) S3O_CO_TRY(co_await fetch_top(rewrite, moved));
+  moved.path.residents.resize(rewrite.last - rewrite.first + 1);
+  // All at once: the server must not see by the time between two of them what lies there.
+  std::vector<Task<Status>> reading;
+  for (unsigned level = rewrite.first; level <= rewrite.last; ++level)
+    reading.push_back(
+        fetch_bucket(bucket_on_path(rewrite.leaf, level), level - rewrite.first, moved));
+  if (rewrite.is_eviction) reading.push_back(fetch_top(rewrite, moved));
+  const auto read = co_await all(std::move(reading));
+  for (const Status& each : read)
+    if (!each) co_return fail(each.error());
   // What was accessed meanwhile lies in the top, perhaps in this very group.
   const auto is_over = [this](const Candidate& each) {
-    return places_.get(each.block).version != each.version;
+    return places_.candidate(each.block) != each;
   };
   for (auto& bucket : moved.path.residents) std::erase_if(bucket, is_over);
   std::erase_if(moved.path.top, is_over);
@@ -142,61 +151,80 @@ Task<Result<RingEngine::Moved>> RingEngine::fetch(const Rewrite& rewrite) {
 Task<Status> RingEngine::fetch_top(const Rewrite& rewrite, Moved& to) {
   std::vector<BlockId> top;
   for (const auto& [turn, block] : places_.top())
-    if (group_of(places_.get(block).leaf) == group_of(rewrite.leaf)) top.push_back(block);
+    if (group_of(places_.get(block).leaf) == group_of(rewrite.leaf) && !is_given_up(block))
+      top.push_back(block);
   for (const BlockId block : top) {
     const Place place = places_.get(block);
     if (place.kind != Place::Kind::top || group_of(place.leaf) != group_of(rewrite.leaf)) continue;
     auto found = co_await read_top(block, place);
     if (dead_) co_return fail(*dead_);
     if (places_.get(block) != place) continue;  // accessed meanwhile
-    if (!found) {
-      mark_unreadable(block);
-      continue;
-    }
+    if (!found) not_cached_.insert(block);
+    if (!found) continue;  // it stays in the top
     to.path.top.push_back({block, place.version, place.leaf});
     to.blocks[block] = std::move(*found);
   }
   co_return Status{};
 }
 
-/// Rows that cannot be had, or do not fit, cost the blocks that lie there: they are named, and the
-/// bucket is rewritten with what there is.
-Task<Status> RingEngine::fetch_bucket(BucketIndex bucket, Moved& to) {
+/// Rows that the server has lost cost the blocks that lie there: they are named, and the bucket is
+/// rewritten without them.
+Task<Status> RingEngine::fetch_bucket(BucketIndex bucket, std::size_t index, Moved& to) {
   const auto held = held_.find(bucket);
   if (held == held_.end()) co_return Status{};
-  const VersionStamp stamp = held->second.stamp;
-  const std::vector<BlockId> residents = places_.in_bucket(bucket);
-  std::vector<std::uint16_t> slots;
   std::vector<Candidate> candidates;
-  for (const BlockId block : residents) {
-    slots.push_back(places_.get(block).slot);
+  std::vector<std::uint16_t> slots;
+  for (const BlockId block : places_.in_bucket(bucket)) {
     candidates.push_back(places_.candidate(block));
+    slots.push_back(places_.get(block).slot);
   }
-  Result<std::vector<Bytes>> found;
-  for (unsigned again = 0; again <= kFetchesAgain; ++again) {
-    auto rows = co_await fetch_rows(bucket, stamp);
-    if (dead_) co_return fail(*dead_);
-    if (!rows && rows.error().code != Errc::corrupt) co_return fail(rows.error());
-    if (rows)
-      found = co_await offload(environment_.pool,
-                               [&] { return codec_.decode(bucket, stamp, *rows, slots); });
-    else
-      found = fail(rows.error());
-    if (found) break;
-  }
-  if (!found) spdlog::error("bucket {}: {}: its blocks are lost", bucket, found.error().message);
+  auto found = co_await read_bucket(bucket, held->second.stamp);
+  if (dead_) co_return fail(*dead_);
+  const bool is_lost = !found && found.error().code == Errc::damaged_vault;
+  if (!found && !is_lost) co_return fail(found.error());
+  if (is_lost)
+    spdlog::error("bucket {}: {}: its {} blocks are lost", bucket, found.error().message,
+                  candidates.size());
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& each = candidates[i];
-    auto block = found ? opened((*found)[i], each.block, each.version)
-                       : Result<OpenedBlock>(fail(Errc::corrupt, "lost"));
-    if (!block) {
+    if (is_lost || !is(*found, slots[i], each)) {
       to.lost.push_back(each);
       continue;
     }
-    to.blocks[each.block] = std::move(*block);
-    to.path.residents.back().push_back(each);
+    to.blocks[each.block] = std::move(*(*found)[slots[i]]);
+    to.path.residents[index].push_back(each);
   }
   co_return Status{};
+}
+
+bool RingEngine::is(const Slots& slots, std::uint16_t slot, const Candidate& block) {
+  return slots[slot] && slots[slot]->label.block == block.block &&
+         slots[slot]->label.version == block.version;
+}
+
+/// All slots of a bucket version, opened. Errors: damaged_vault (the server says, and says again,
+/// that its rows are lost), corrupt (they are not what was stored: it may be once the server is
+/// itself again, so nothing is given up).
+Task<Result<RingEngine::Slots>> RingEngine::read_bucket(BucketIndex bucket, VersionStamp stamp) {
+  for (unsigned again = 0;; ++again) {
+    const auto rows = co_await fetch_rows(bucket, stamp);
+    if (dead_) co_return fail(*dead_);
+    if (rows)
+      co_return co_await offload(environment_.pool,
+                                 [&] { return opened_slots(bucket, stamp, *rows); });
+    if (rows.error().code != Errc::corrupt) co_return fail(rows.error());
+    if (again == kFetchesAgain) co_return fail(Errc::damaged_vault, "{}", rows.error().message);
+    co_await environment_.clock.sleep(Servers::kRetryAfter);
+  }
+}
+
+/// Those without a block too: the server must not see by the time how many there are.
+Result<RingEngine::Slots> RingEngine::opened_slots(BucketIndex bucket, VersionStamp stamp,
+                                                   ByteSpan rows) const {
+  S3O_ASSIGN(const auto sealed, codec_.decode(bucket, stamp, rows));
+  Slots slots;
+  for (const Bytes& each : sealed) slots.push_back(opened(each));
+  return slots;
 }
 
 Task<Result<Bytes>> RingEngine::fetch_rows(BucketIndex bucket, VersionStamp stamp) {
@@ -218,7 +246,7 @@ Task<Result<Bytes>> RingEngine::fetch_rows(BucketIndex bucket, VersionStamp stam
     if (!answer && answer.error().code == Errc::former_view) die(answer.error());
     if (!answer) co_return fail(answer.error());
     const auto part = decode<FetchRowsAnswer>(answer->body());
-    if (!part) co_return fail(Errc::corrupt, "server {} answers nonsense", kServer);
+    if (!part) co_return fail(Errc::failed, "server {} answers nonsense", kServer);
     rows.insert(rows.end(), part->rows.begin(), part->rows.end());
   }
   co_return rows;
@@ -235,6 +263,10 @@ Task<Status> RingEngine::store(const Rewrite& rewrite, const EvictionId& id,
       OpenedBlock& block = contents.emplace_back(std::move(moved.blocks.at(each.block)));
       block.label.leaf = each.leaf;
     }
+    // Empty blocks fill the bucket, sealed like others: it takes the same time whatever is in it,
+    // and whoever has lost everything else sees whether all of it can be read.
+    while (contents.size() < params_.bucket_size)
+      contents.push_back({Label{}, Bytes(params_.block_size)});
     const Seed seed = environment_.random.seed();
     Bytes rows = co_await offload(environment_.pool, [&] {
       Prg random(seed, as_bytes("ring bucket"));
@@ -242,7 +274,7 @@ Task<Status> RingEngine::store(const Rewrite& rewrite, const EvictionId& id,
       std::vector<Bytes> sealed;
       for (const OpenedBlock& each : contents)
         sealed.push_back(sealed_block(sealer, each.label, each.content));
-      return codec_.encode(bucket, stamp_of(id.attempt), sealed, random);
+      return codec_.encode(bucket, stamp_of(id.attempt), sealed);
     });
     if (dead_) co_return fail(*dead_);
     S3O_CO_TRY(co_await store_bucket(bucket, id, std::move(rows)));
@@ -294,7 +326,7 @@ Task<Status> RingEngine::prepare(const Rewrite& rewrite, const EvictionId& id,
 void RingEngine::decide(const Rewrite& rewrite, const EvictionId& id, const EvictionPlan& plan,
                         const Moved& moved, unsigned next_height) {
   const auto is_still = [this](const Candidate& each) {
-    return places_.get(each.block).version == each.version;
+    return places_.candidate(each.block) == each;
   };
   for (unsigned level = rewrite.first; level <= rewrite.last; ++level) {
     const auto& bucket = plan.buckets[level - rewrite.first];
@@ -329,8 +361,10 @@ Task<Status> RingEngine::install(const Rewrite& rewrite, const EvictionId& id) {
   if (!committed) die(committed.error());
   if (dead_) co_return fail(*dead_);
   if (!rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await commit_until_done());
-  for (unsigned level = rewrite.first; level <= rewrite.last; ++level)
+  for (unsigned level = rewrite.first; level <= rewrite.last; ++level) {
     held_[bucket_on_path(rewrite.leaf, level)] = {stamp_of(id.attempt), 0};
+    to_reshuffle_.erase(bucket_on_path(rewrite.leaf, level));
+  }
   flipping_.erase(group_of(rewrite.leaf));
   installed_ = rewrite.number + 1;
   if (rewrite.is_eviction) {
@@ -343,8 +377,10 @@ Task<Status> RingEngine::install(const Rewrite& rewrite, const EvictionId& id) {
   }
   capacity_.count();
   changed_.notify_all();
-  co_return co_await servers_.ask_all(Bytes(1, kServer), MessageType::release,
-                                      encode(ReleaseRequest{session_.epoch, id}));
+  const Status released = co_await servers_.ask_all(Bytes(1, kServer), MessageType::release,
+                                                    encode(ReleaseRequest{session_.epoch, id}));
+  if (!released) die(released.error());  // the rewrite is done: it is not tried again
+  co_return Status{};
 }
 
 // ---- looking at everything

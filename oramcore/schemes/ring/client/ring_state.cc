@@ -24,6 +24,7 @@ constexpr auto kTables =
     "CREATE TABLE ring_buckets (bucket INTEGER PRIMARY KEY, stamp INTEGER NOT NULL,"
     " touches INTEGER NOT NULL);"
     "CREATE TABLE ring_accesses (turn INTEGER PRIMARY KEY, record BLOB NOT NULL);"
+    "CREATE TABLE ring_logged (turn INTEGER PRIMARY KEY, access INTEGER NOT NULL);"
     "CREATE TABLE unreadable (block INTEGER PRIMARY KEY);"
     "CREATE TABLE sessions (epoch INTEGER PRIMARY KEY, nonce BLOB NOT NULL);";
 
@@ -39,6 +40,7 @@ void RingChanges::merge_older(RingChanges older) {
   buckets.merge(older.buckets);
   records.merge(older.records);
   unreadable.merge(older.unreadable);
+  logged.merge(older.logged);
 }
 
 Status RingState::create(const std::filesystem::path& file, unsigned first_height, Disk& disk) {
@@ -79,6 +81,8 @@ Status RingState::prepare_statements() {
   S3O_TRY(prepare(erase_record_, "DELETE FROM ring_accesses WHERE turn = ?"));
   S3O_TRY(prepare(put_unreadable_, "INSERT OR REPLACE INTO unreadable VALUES (?)"));
   S3O_TRY(prepare(erase_unreadable_, "DELETE FROM unreadable WHERE block = ?"));
+  S3O_TRY(prepare(put_logged_, "INSERT OR REPLACE INTO ring_logged VALUES (?, ?)"));
+  S3O_TRY(prepare(erase_logged_, "DELETE FROM ring_logged WHERE turn = ?"));
   return prepare(put_tree_,
                  "UPDATE ring_tree SET rewrites = ?, height = ?, written = ?, evictions = ?,"
                  " synced = ?, decided = ?, attempt = ?");
@@ -139,6 +143,9 @@ Status RingState::put(const RingTree& tree, const RingChanges& changes) {
   for (const auto& [turn, record] : changes.records) S3O_TRY(put_record(turn, record));
   for (const auto& [block, is_so] : changes.unreadable)
     S3O_TRY((is_so ? put_unreadable_ : erase_unreadable_).bind(0, as_sql(block)).run());
+  for (const auto& [turn, access] : changes.logged)
+    S3O_TRY(access ? put_logged_.bind(0, as_sql(turn)).bind(1, as_sql(*access)).run()
+                   : erase_logged_.bind(0, as_sql(turn)).run());
   return put_tree_.bind(0, as_sql(tree.tree_version))
       .bind(1, std::int64_t{tree.height})
       .bind(2, as_sql(tree.written))

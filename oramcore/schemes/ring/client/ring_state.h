@@ -47,6 +47,8 @@ struct RingChanges {
   std::map<BucketIndex, HeldBucket> buckets;
   std::map<Turn, std::optional<TurnRecord>> records;  // nothing: it has ended
   std::map<BlockId, bool> unreadable;                 // whether it is
+  // The accesses of turns that top.cache may not have durably; nothing: it has.
+  std::map<Turn, std::optional<std::uint64_t>> logged;
   void merge_older(RingChanges older);
 };
 
@@ -66,7 +68,8 @@ class RingState {
     std::map<BucketIndex, HeldBucket> buckets;
     std::map<Turn, TurnRecord> records;
     std::set<BlockId> unreadable;
-    std::vector<Session> sessions;  // ascending by epoch
+    std::map<Turn, std::uint64_t> logged;  // of turns from synced to written
+    std::vector<Session> sessions;         // ascending by epoch
     /// The turns that this vault knows of: no server was asked by one of a higher number.
     Turn turns() const {
       return records.empty() ? tree.written : std::max(tree.written, records.rbegin()->first + 1);
@@ -106,7 +109,7 @@ class RingState {
   std::optional<Owner> owner_;
   std::uint64_t rewrites_ = 0;  // of the last commit
   Statement put_block_, erase_block_, put_bucket_, put_record_, erase_record_, put_unreadable_,
-      erase_unreadable_, put_tree_;
+      erase_unreadable_, put_logged_, erase_logged_, put_tree_;
 };
 
 }  // namespace s3oram::ring

@@ -32,6 +32,10 @@ Result<bool> TopCache::has_all_in_use() {
   return size >= used_.size() * std::uint64_t{slot_size_};
 }
 
+CacheSlot TopCache::any(Random& random) const {
+  return used_.empty() ? 0 : static_cast<CacheSlot>(random.u64() % used_.size());
+}
+
 Result<Bytes> TopCache::read(CacheSlot slot) {
   Bytes sealed(slot_size_);
   S3O_TRY(file_->read(slot * std::uint64_t{slot_size_}, sealed));

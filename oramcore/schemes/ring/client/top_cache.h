@@ -6,7 +6,7 @@
 // commit that freed it (Rule::cache_after_commit): until then a power cut brings back the block
 // that lay there.
 //
-// One executor; not thread-safe, but for read(), write() and sync().
+// One executor; not thread-safe, but for is_whole(), read(), write() and sync().
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "oramcore/base/file.h"
+#include "oramcore/base/random.h"
 
 namespace s3oram::ring {
 
@@ -43,6 +44,9 @@ class TopCache {
   /// Whether the file is as long as the slots in use need: it is not if it is gone.
   Result<bool> has_all_in_use();
   Status reserve(std::uint64_t slots) { return file_->reserve(slots * slot_size_); }
+  /// Any slot, used or not.
+  CacheSlot any(Random& random) const;
+
   Result<Bytes> read(CacheSlot slot);
   Status write(CacheSlot slot, ByteSpan sealed);
   Status sync() { return file_->sync(); }

@@ -368,10 +368,18 @@ TEST(RingView, ABucketWithoutDummiesIsWrittenAgain) {
   EXPECT_EQ(most, 127u);
 }
 
-/// Alters answers of one kind on their way.
+MessageType type_of(const Bytes& message) {
+  return static_cast<MessageType>(message[2] | message[3] << 8);
+}
+
+/// Changes the answers of one kind on their way; counts the questions.
+template <class Answer>
 class Altering {
  public:
-  Altering(RingWorld& world, unsigned answers) : world_(world), left_(answers) {
+  using Change = std::function<void(Answer&)>;
+  /// `change` alters what it is given, or not.
+  Altering(RingWorld& world, MessageType type, Change change)
+      : world_(world), type_(type), change_(std::move(change)) {
     world.network.filter = [this](Party from, Party to, const Bytes& message) {
       return pass(from, to, message);
     };
@@ -381,43 +389,202 @@ class Altering {
 
  private:
   bool pass(Party from, Party to, const Bytes& message) {
-    const auto type = static_cast<MessageType>(message[2] | message[3] << 8);
-    if (type != MessageType::retrieve) return true;
+    if (type_of(message) != type_) return true;
     questions += from == kClient && is_question(message);
-    if (from == kClient || left_ == 0) return true;
-    --left_;
-    Bytes altered = message;
-    altered[altered.size() / 2] ^= 0x40;
+    const bool is_error = message[4] != 0 || message[5] != 0;
+    if (from == kClient || is_error) return true;
+    auto answer = decode<Answer>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+    if (!answer) return true;
+    change_(*answer);
+    Bytes altered = encode(*answer);
+    std::ranges::copy(message.begin(), message.begin() + Rpc::kHeaderSize, altered.begin());
     world_.network.deliver(from, to, std::move(altered));
     return false;
   }
   RingWorld& world_;
-  unsigned left_;
+  const MessageType type_;
+  const Change change_;
 };
 
-// Whether a block was wanted or nothing, an answer that does not fit is asked for again, as often.
-TEST(RingAnswers, AreVerifiedWhetherTheyAreWantedOrNot) {
-  for (const bool wanted : {true, false}) {
-    RingWorld world(small_ring(4, 3, 1), 8);
+/// A world of thirty blocks, most of them in the tree.
+class RingAnswers : public testing::Test {
+ protected:
+  static constexpr BlockId kBlocks = 30, kNowhere = 1000;
+  void SetUp() override {
     ASSERT_GOOD(world.open_client());
-    for (BlockId block = 0; block < 30; ++block)
+    for (BlockId block = 0; block < kBlocks; ++block)
       ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
     world.settle();
-    const BlockId block = wanted ? 2 : 1000;  // 2 lies in the tree by now
-    const Bytes content = wanted ? pattern(2, 1, 512) : Bytes(512);
-    {
-      Altering once(world, 1);
+  }
+  RingState::Loaded state() {
+    EXPECT_TRUE(world.close_client());
+    auto opened = RingState::open("vault.db", world.disk(kClient));
+    EXPECT_TRUE(opened);
+    auto loaded = opened->load(world.params());
+    EXPECT_TRUE(loaded);
+    EXPECT_TRUE(world.open_client());
+    world.settle();
+    return std::move(*loaded);
+  }
+  void reopen() {
+    world.kill(kClient);
+    world.settle();
+    ASSERT_GOOD(world.open_client());
+  }
+  void expect_all() {
+    for (BlockId block = 0; block < kBlocks; ++block) {
       const auto got = world.read(block);
       ASSERT_GOOD(got);
-      EXPECT_EQ(*got, content);
-      EXPECT_EQ(once.questions, 2u);
+      EXPECT_EQ(*got, pattern(block, 1, 512)) << "block " << block;
     }
-    Altering always(world, 1000);
-    const auto got = world.read(wanted ? BlockId{3} : BlockId{1001});
-    EXPECT_EQ(always.questions, 3u);
-    const Bytes right = wanted ? pattern(3, 1, 512) : Bytes(512);
-    EXPECT_TRUE(!got || *got == right) << "something was made up";
+    EXPECT_EQ(world.engine().status().unreadable, 0u);
   }
+  RingWorld world{small_ring(4, 3, 1), 8};
+};
+
+TEST_F(RingAnswers, ThatDoNotFitOnceAreAskedForAgain) {
+  for (const BlockId block : {BlockId{2}, kNowhere}) {
+    unsigned left = 1;
+    Altering<RetrieveAnswer> once(world, MessageType::retrieve, [&](RetrieveAnswer& answer) {
+      if (left > 0 && !answer.values.empty())
+        answer.values.front() = answer.values.front().first(9);
+      left = 0;
+    });
+    const auto got = world.read(block);
+    ASSERT_GOOD(got);
+    EXPECT_EQ(*got, block == 2 ? pattern(2, 1, 512) : Bytes(512));
+    EXPECT_EQ(once.questions, 2u);
+  }
+}
+
+// Whichever level's answer is altered, and whatever is wanted: the volume stops after as many
+// questions, and nothing is given up.
+TEST_F(RingAnswers, ThatNeverFitStopTheVolumeWhateverIsWanted) {
+  const unsigned height = world.engine().status().height;
+  unsigned stopped = 0;
+  for (unsigned level = 1; level <= height; ++level)
+    for (const bool wanted : {true, false}) {
+      BlockId block = kNowhere;
+      const auto present = state();
+      for (BlockId each = 0; wanted && each < kBlocks; ++each) {
+        const Place place = present.places.get(each);
+        if (place.kind == Place::Kind::tree && place.level == level) block = each;
+      }
+      if (wanted && block == kNowhere) continue;
+      SCOPED_TRACE(fmt::format("level {}, block {}", level, block));
+      {
+        Bytes altered;
+        Altering<RetrieveAnswer> always(world, MessageType::retrieve, [&](RetrieveAnswer& answer) {
+          if (answer.values.size() < level) return;
+          ByteSpan& value = answer.values[level - 1];
+          altered.assign(value.begin(), value.end());
+          altered[100] ^= 1;
+          value = altered;
+        });
+        const bool got = world.read(block).has_value();
+        if (altered.empty()) continue;  // nothing was written at that level of the path yet
+        EXPECT_FALSE(got);
+        EXPECT_EQ(always.questions, 3u);
+        EXPECT_NE(world.engine().status().failure, "");
+        ++stopped;
+      }
+      reopen();
+      const auto got = world.read(block);
+      ASSERT_GOOD(got);
+      EXPECT_EQ(*got, wanted ? pattern(block, 1, 512) : Bytes(512));
+    }
+  EXPECT_GT(stopped, height);
+  expect_all();
+}
+
+// Rows that the server says are lost have their bucket written again, whatever is wanted: the block
+// is then asked for by the same turn along the same path.
+TEST_F(RingAnswers, OfLostRowsHaveTheBucketWrittenAgainWhateverIsWanted) {
+  std::set<unsigned> levels;
+  for (BlockId block = 0; block < kBlocks; block += 3)
+    for (const BlockId wanted : {kNowhere, block}) {
+      const Place place = state().places.get(block);
+      if (place.kind != Place::Kind::tree) continue;
+      levels.insert(place.level);
+      SCOPED_TRACE(fmt::format("level {}, block {}", place.level, wanted));
+      unsigned prepared = 0;
+      world.network.observer = [&](Party, Party, const Bytes& message) {
+        prepared += is_question(message) && type_of(message) == MessageType::prepare;
+      };
+      const std::uint64_t evictions = world.engine().status().evictions;
+      bool is_first = true, was_lost = false;
+      Altering<RetrieveAnswer> once(world, MessageType::retrieve, [&](RetrieveAnswer& answer) {
+        if (!std::exchange(is_first, false) || answer.values.size() < place.level) return;
+        answer.values[place.level - 1u] = {};
+        was_lost = true;
+      });
+      const auto got = world.read(wanted);
+      ASSERT_GOOD(got);
+      EXPECT_EQ(*got, wanted == block ? pattern(block, 1, 512) : Bytes(512));
+      EXPECT_EQ(once.questions, was_lost ? 2u : 1u);
+      world.settle();
+      world.network.observer = {};
+      EXPECT_EQ(prepared - (world.engine().status().evictions - evictions), was_lost ? 1u : 0u);
+    }
+  EXPECT_GT(levels.size(), 1u);
+  expect_all();
+}
+
+// A server whose rows are not what was stored stops evictions and costs nothing else.
+TEST_F(RingAnswers, OfEvictionsThatDoNotFitStopEvictionsAndGiveUpNothing) {
+  {
+    Bytes altered;
+    Altering<FetchRowsAnswer> always(world, MessageType::fetch_rows, [&](FetchRowsAnswer& answer) {
+      altered.assign(answer.rows.begin(), answer.rows.end());
+      altered[10] ^= 1;
+      answer.rows = altered;
+    });
+    for (BlockId block = 0; block < 3; ++block)
+      ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
+    world.run_until([&] { return world.engine().status().evictions_stopped.has_value(); });
+    EXPECT_EQ(world.engine().status().failure, "");
+  }
+  world.run_until([&] { return !world.engine().status().evictions_stopped.has_value(); });
+  expect_all();
+}
+
+// All that an eviction asks for it asks for at once: nothing that it finds shows by the time at
+// which it goes on.
+TEST_F(RingAnswers, OfEvictionsAreAskedForAtOnce) {
+  std::set<BucketIndex> asked;
+  const unsigned levels = world.engine().status().height;  // from 1 on
+  world.network.filter = [&](Party from, Party, const Bytes& message) {
+    if (type_of(message) != MessageType::fetch_rows) return true;
+    if (from != kClient) return false;
+    const auto request = decode<FetchRowsRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+    if (request) asked.insert(request->bucket);
+    return true;
+  };
+  for (BlockId block = 0; block < 3; ++block)
+    ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
+  world.settle();
+  world.network.filter = {};
+  EXPECT_GT(asked.size(), 1u);
+  EXPECT_LE(asked.size(), levels);
+  expect_all();
+}
+
+// A rewrite that is done stays done, whatever becomes of its release.
+TEST_F(RingAnswers, ToAReleaseThatRefuseItEndTheVolumeAndNotTheEvictionAlone) {
+  world.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != kClient || type_of(message) != MessageType::release || message.size() < 30)
+      return true;
+    world.network.deliver(from, to, Bytes(message.begin(), message.end() - 3));
+    return false;
+  };
+  for (BlockId block = 0; block < 3; ++block) {
+    auto written = world.write(block, pattern(block, 1, 512));
+    if (!written) break;
+  }
+  world.run_until([&] { return !world.engine().status().failure.empty(); });
+  world.network.filter = {};
+  reopen();
+  expect_all();
 }
 
 // Blocks stay in the top for long where buckets are small: they are logged again in time.
@@ -438,6 +605,82 @@ TEST(RingLog, HasEveryBlockOfTheTop) {
   ASSERT_GT(loaded->places.top().size(), 5u);
   for (const auto& [turn, block] : loaded->places.top())
     EXPECT_GE(turn + numbers.log_slots, loaded->tree.written) << "block " << block;
+}
+
+/// Writes whose places in the cache are not durable yet: one of them is dead, as its block was
+/// written again.
+class RingLogs : public testing::Test {
+ protected:
+  static constexpr BlockId kBlocks[] = {1, 2, 1, 3};
+  void SetUp() override {
+    ASSERT_GOOD(world.open_client());
+    for (const BlockId block : kBlocks) ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
+    ASSERT_GOOD(world.commit());
+  }
+  void expect_all() {
+    for (const BlockId block : kBlocks) {
+      const auto got = world.read(block);
+      ASSERT_GOOD(got);
+      EXPECT_EQ(*got, pattern(block, 1, 512));
+    }
+  }
+  RingWorld world{small_ring(8, 6, 2), 3};
+};
+
+// What is missed only when it is wanted would show which turn wrote it.
+TEST_F(RingLogs, AreVerifiedAtOpeningWhateverIsNeeded) {
+  world.cut(kClient);
+  world.settle();
+  for (std::size_t turn = 0; turn < std::size(kBlocks); ++turn) {
+    Altering<ReadLogAnswer> without(world, MessageType::read_log,
+                                    [&](ReadLogAnswer& answer) { answer.slots.at(turn) = {}; });
+    const Status opened = world.open_client();
+    ASSERT_FALSE(opened) << turn;
+    EXPECT_EQ(opened.error().code, Errc::wrong_volume) << opened.error().message;
+    EXPECT_EQ(without.questions, 3u);
+  }
+  ASSERT_GOOD(world.open_client());
+  expect_all();
+}
+
+// The log is read for a slot of the cache that has rotted, but not because the block is wanted.
+TEST_F(RingLogs, AreReadForARottenCacheAtATurnThatEverybodyKnows) {
+  unsigned read = 0;
+  world.network.observer = [&](Party, Party, const Bytes& message) {
+    read += is_question(message) && type_of(message) == MessageType::read_log;
+  };
+  ASSERT_GOOD(world.close_client());
+  auto before = RingState::open("vault.db", world.disk(kClient))->load(world.params());
+  ASSERT_GOOD(before);
+  const Place place = before->places.get(2);
+  ASSERT_EQ(place.kind, Place::Kind::top);
+  world.disk(kClient).rot(
+      "top.cache", place.cache_slot * std::uint64_t{Params(world.params()).slot_size} + 99, 1);
+  ASSERT_GOOD(world.open_client());
+  const auto got = world.read(2);
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, Errc::corrupt);
+  world.settle();
+  EXPECT_EQ(read, 0u);
+  ASSERT_GOOD(world.close_client());
+  auto after = RingState::open("vault.db", world.disk(kClient))->load(world.params());
+  ASSERT_GOOD(after);
+  EXPECT_EQ(after->places.get(2).kind, Place::Kind::top);
+  EXPECT_NE(after->places.get(2).leaf, place.leaf) << "a leaf that was shown";
+  ASSERT_GOOD(world.open_client());
+  EXPECT_FALSE(world.read(2));
+  for (int i = 0; i < 256; ++i) ASSERT_GOOD(world.write(3, pattern(3, 1, 512)));
+  world.settle();
+  EXPECT_GT(read, 0u);
+  expect_all();
+  EXPECT_EQ(world.engine().status().unreadable, 0u);
+}
+
+TEST_F(RingLogs, GiveBackACacheThatIsLost) {
+  ASSERT_GOOD(world.close_client());
+  ASSERT_GOOD((*world.disk(kClient).open("top.cache"))->truncate(0));
+  ASSERT_GOOD(world.open_client());
+  expect_all();
 }
 
 // ---- the server's disk is damaged
@@ -626,6 +869,100 @@ TEST_P(RingRebuilds, FindWhateverWasAcknowledged) {
     ASSERT_GOOD(world.close_client());
   }
   EXPECT_EQ(observer.repeated, 0u);
+}
+
+TEST(RingRebuild, NoticesRowsThatWereAltered) {
+  RingWorld world(small_ring(4, 3, 1), 5);
+  ASSERT_GOOD(world.open_client());
+  for (BlockId block = 0; block < 20; ++block)
+    ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
+  ASSERT_GOOD(world.close_client());
+  world.lose_client();
+  Bytes altered;
+  bool is_first = true;
+  Altering<FetchRowsAnswer> once(world, MessageType::fetch_rows, [&](FetchRowsAnswer& answer) {
+    altered.assign(answer.rows.begin(), answer.rows.end());
+    if (std::exchange(is_first, false)) altered[1] ^= 1;
+    answer.rows = altered;
+  });
+  const auto rebuilt = world.rebuild_client();
+  ASSERT_GOOD(rebuilt);
+  EXPECT_EQ(rebuilt->damaged, 1u);
+}
+
+/// A world whose client is lost, and what a server can say to it then.
+class RingLies : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_GOOD(world.open_client());
+    for (BlockId block = 0; block < 20; ++block)
+      ASSERT_GOOD(world.write(block, pattern(block, 1, 512)));
+    ASSERT_GOOD(world.close_client());
+    ASSERT_GOOD(world.open_client());
+    ASSERT_GOOD(world.write(0, pattern(0, 1, 512)));
+    ASSERT_GOOD(world.close_client());
+    world.lose_client();
+  }
+  template <class Answer>
+  void expect_refused(std::function<void(Answer&)> lie, MessageType type) {
+    Altering<Answer> altering(world, type, std::move(lie));
+    const auto rebuilt = world.rebuild_client();
+    ASSERT_FALSE(rebuilt);
+    EXPECT_EQ(rebuilt.error().code, Errc::corrupt) << rebuilt.error().message;
+  }
+  RingWorld world{small_ring(4, 3, 1), 5};
+};
+
+TEST_F(RingLies, AboutTurnsAreRefused) {
+  expect_refused<SurveyAnswer>([](SurveyAnswer& answer) { answer.asked = ~Turn{0}; },
+                               MessageType::survey);
+  expect_refused<SurveyAnswer>([](SurveyAnswer& answer) { answer.asked += 1000000; },
+                               MessageType::survey);
+}
+
+TEST_F(RingLies, AboutTheLogAreRefused) {
+  const Turn log = Params(world.params()).log_slots;
+  expect_refused<ReadLogAnswer>([](ReadLogAnswer& answer) { answer.slots[0].turn = 1; },
+                                MessageType::read_log);
+  expect_refused<ReadLogAnswer>([&](ReadLogAnswer& answer) { answer.slots[0].turn += log << 30; },
+                                MessageType::read_log);
+}
+
+TEST_F(RingLies, AboutBucketsAreRefused) {
+  expect_refused<LayoutAnswer>(
+      [](LayoutAnswer& answer) {
+        if (!answer.versions.empty()) answer.versions.back().bucket = ~BucketIndex{0};
+      },
+      MessageType::layout);
+}
+
+// Access numbers of the next session would be those of an earlier one. The server says of each
+// epoch that it is one less.
+TEST_F(RingLies, AboutSessionsAreRefused) {
+  world.network.filter = [this](Party from, Party to, const Bytes& message) {
+    Bytes altered = message;
+    const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
+    const MessageType type = type_of(message);
+    if (from == kServer && type == MessageType::survey) {
+      auto answer = decode<SurveyAnswer>(body).value();
+      --answer.session.epoch;
+      altered = encode(answer);
+    } else if (from == kClient && type == MessageType::open) {
+      auto request = decode<OpenRequest>(body).value();
+      for (Session& session : request.known) ++session.epoch;
+      ++request.next.epoch;
+      altered = encode(request);
+    } else if (from == kClient && type != MessageType::survey) {
+      ++altered[Rpc::kHeaderSize];
+    }
+    std::ranges::copy(message.begin(), message.begin() + Rpc::kHeaderSize, altered.begin());
+    world.network.deliver(from, to, std::move(altered));
+    return false;
+  };
+  const auto rebuilt = world.rebuild_client();
+  world.network.filter = {};
+  ASSERT_FALSE(rebuilt);
+  EXPECT_EQ(rebuilt.error().code, Errc::corrupt) << rebuilt.error().message;
 }
 
 // ---- cuts
