@@ -13,12 +13,6 @@
 #include "serverd/oram/server.h"
 
 namespace s3oram::ring {
-namespace {
-
-constexpr auto kSlots = "slots";
-
-}  // namespace
-
 Server::Server(Control control, std::filesystem::path store, Party self,
                const ServerEnvironment& environment)
     : control_(std::move(control)),

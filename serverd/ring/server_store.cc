@@ -10,7 +10,7 @@
 namespace s3oram::ring {
 namespace {
 
-constexpr auto kSlots = "slots", kAsked = "asked";
+constexpr auto kAsked = "asked";
 
 }  // namespace
 
