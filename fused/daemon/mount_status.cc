@@ -16,8 +16,10 @@ constexpr std::int64_t kSecond = 1'000'000'000;  // ns
 double in_tenths(double value) { return std::round(value * 10) / 10; }
 
 const char* name_of(VolumeStatus::Server::Place place) {
-  using Place = VolumeStatus::Server::Place;
-  return place == Place::in_step ? "in step" : place == Place::away ? "away" : "catching up";
+  using Server = VolumeStatus::Server;
+  return place == Server::Place::in_step ? "in step"
+         : place == Server::Place::away  ? "away"
+                                         : "catching up";
 }
 
 json server_json(const VolumeStatus::Server& server, const std::vector<LinkTraffic>& traffic) {

@@ -85,7 +85,7 @@ std::string read_cache(const std::string& text, std::optional<std::uint64_t>& by
 
 // A number alone is in seconds.
 std::string read_idle(const std::string& text, std::optional<std::chrono::seconds>& idle) {
-  constexpr std::uint64_t kMost = 366 * 86'400;
+  constexpr std::uint64_t kLongest = 366 * 86'400;
   std::uint64_t number = 0;
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, number);
@@ -95,7 +95,7 @@ std::string read_idle(const std::string& text, std::optional<std::chrono::second
                                 : unit == "h"               ? 3600
                                 : unit == "d"               ? 86'400
                                                             : 0;
-  if (error != std::errc() || seconds == 0 || number == 0 || number > kMost / seconds)
+  if (error != std::errc() || seconds == 0 || number == 0 || number > kLongest / seconds)
     return "idle: write a time as 90s, 10m, 2h or 1d";
   idle = std::chrono::seconds(number * seconds);
   return {};

@@ -153,9 +153,9 @@ class Server final : public ShareServer {
   bool is_discarded(const EvictionId& id) const;
   std::size_t incomplete() const;
 
+  static constexpr auto kSlots = "slots";  // the file of rows and of the log
   // A client has so many attempts and unfinished versions under way at most; another one would fill
   // the memory.
-  static constexpr auto kSlots = "slots";  // the file of rows and of the log
   static constexpr std::size_t kMostAttempts = 4, kMostIncomplete = 8;
   /// Of so many attempts that were discarded, rows that come late are refused.
   static constexpr std::size_t kDiscarded = 64;

@@ -24,7 +24,7 @@ namespace {
 using test::Cluster;
 using test::pattern;
 
-constexpr BlockId kBlocks = 24;
+constexpr BlockId kTwinBlocks = 24;
 
 /// Draws of the size of a nonce or an attempt are the same in all runs, and all others are this
 /// run's.
@@ -182,7 +182,7 @@ class JointViews : public testing::TestWithParam<VolumeParams> {
     return view;
   }
   static void write_all(Cluster& cluster, std::uint64_t generation) {
-    for (BlockId block = 0; block < kBlocks; ++block)
+    for (BlockId block = 0; block < kTwinBlocks; ++block)
       Cluster::require(
           cluster.write(block, pattern(block, generation, cluster.params().block_size)));
   }
@@ -208,8 +208,8 @@ class JointViews : public testing::TestWithParam<VolumeParams> {
   }
   /// In the middle of accesses and an eviction.
   static void restart(Cluster& cluster, Party server) {
-    unsigned reads = kBlocks;
-    for (BlockId block = 0; block < kBlocks; ++block)
+    unsigned reads = kTwinBlocks;
+    for (BlockId block = 0; block < kTwinBlocks; ++block)
       cluster.engine().read(block, [&](const auto&) { --reads; });
     for (int steps = 0; steps < 300; ++steps) cluster.step();
     cluster.kill_server(server);

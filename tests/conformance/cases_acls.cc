@@ -16,8 +16,8 @@
 namespace s3oram::conformance {
 namespace {
 
-constexpr const char* kAccess = "system.posix_acl_access";
-constexpr const char* kDefault = "system.posix_acl_default";
+constexpr const char* kAccessList = "system.posix_acl_access";
+constexpr const char* kDefaultList = "system.posix_acl_default";
 constexpr std::uint16_t kUserObject = 1, kNamedUser = 2, kGroupObject = 4, kNamedGroup = 8,
                         kMask = 16, kOthers = 32;
 constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -61,48 +61,48 @@ std::vector<Entry> extended(std::uint16_t user, std::uint16_t group, std::uint16
 /// Notes the mode and both lists of a file.
 void note_lists(Observer& o, const std::string& what, const char* path) {
   o.attributes(what, path);
-  for (const char* name : {kAccess, kDefault}) {
+  for (const char* name : {kAccessList, kDefaultList}) {
     char buffer[4096];
     const ssize_t got = ::lgetxattr(path, name, buffer, sizeof buffer);
-    o.note(what + (name == kAccess ? " access" : " default"),
+    o.note(what + (name == kAccessList ? " access" : " default"),
            got < 0 ? error_name(errno) : escaped({buffer, static_cast<std::size_t>(got)}));
   }
   char names[4096];
   const ssize_t got = ::llistxattr(path, names, sizeof names);
   const std::string all = got > 0 ? std::string(names, static_cast<std::size_t>(got)) : "";
-  o.check(what + " lists access", all.find(kAccess) != std::string::npos);
-  o.check(what + " lists default", all.find(kDefault) != std::string::npos);
+  o.check(what + " lists access", all.find(kAccessList) != std::string::npos);
+  o.check(what + " lists default", all.find(kDefaultList) != std::string::npos);
 }
 
 void setting(Observer& o) {
   make_file("f", "x", 0640);
   make_directory("d");
-  o.call("minimal", set("f", kAccess, list_of(minimal(6, 4, 4))));
+  o.call("minimal", set("f", kAccessList, list_of(minimal(6, 4, 4))));
   note_lists(o, "minimal", "f");
-  o.call("extended", set("f", kAccess, list_of(extended(6, 4, 6))));
+  o.call("extended", set("f", kAccessList, list_of(extended(6, 4, 6))));
   note_lists(o, "extended", "f");
-  o.times("times", "f", [] { set("f", kAccess, list_of(extended(7, 7, 7))); });
-  o.call("minimal again", set("f", kAccess, list_of(minimal(7, 5, 1))));
+  o.times("times", "f", [] { set("f", kAccessList, list_of(extended(7, 7, 7))); });
+  o.call("minimal again", set("f", kAccessList, list_of(minimal(7, 5, 1))));
   note_lists(o, "minimal again", "f");
-  o.call("remove none", ::removexattr("f", kAccess));
-  o.call("extended", set("f", kAccess, list_of(extended(6, 4, 6))));
-  o.call("remove", ::removexattr("f", kAccess));
+  o.call("remove none", ::removexattr("f", kAccessList));
+  o.call("extended", set("f", kAccessList, list_of(extended(6, 4, 6))));
+  o.call("remove", ::removexattr("f", kAccessList));
   note_lists(o, "removed", "f");
-  o.call("no entries", set("f", kAccess, list_of({})));
-  o.call("default of a file", set("f", kDefault, list_of(minimal(7, 5, 5))));
-  o.call("remove default of a file", ::removexattr("f", kDefault));
-  o.call("default", set("d", kDefault, list_of(minimal(7, 5, 5))));
+  o.call("no entries", set("f", kAccessList, list_of({})));
+  o.call("default of a file", set("f", kDefaultList, list_of(minimal(7, 5, 5))));
+  o.call("remove default of a file", ::removexattr("f", kDefaultList));
+  o.call("default", set("d", kDefaultList, list_of(minimal(7, 5, 5))));
   note_lists(o, "default", "d");
-  o.call("extended default", set("d", kDefault, list_of(extended(6, 4, 6))));
-  o.call("access of it", set("d", kAccess, list_of(extended(5, 5, 5))));
+  o.call("extended default", set("d", kDefaultList, list_of(extended(6, 4, 6))));
+  o.call("access of it", set("d", kAccessList, list_of(extended(5, 5, 5))));
   note_lists(o, "both", "d");
-  o.call("remove default", ::removexattr("d", kDefault));
-  o.call("remove default again", ::removexattr("d", kDefault));
+  o.call("remove default", ::removexattr("d", kDefaultList));
+  o.call("remove default again", ::removexattr("d", kDefaultList));
   note_lists(o, "one", "d");
   must(::symlink("f", "l") == 0, "symlink");
-  o.call("link", ::lsetxattr("l", kAccess, list_of(minimal(7, 5, 5)).data(), 28, 0));
-  o.call("link's", ::lgetxattr("l", kAccess, nullptr, 0));
-  o.call("through the link", set("l", kAccess, list_of(extended(4, 4, 4))));
+  o.call("link", ::lsetxattr("l", kAccessList, list_of(minimal(7, 5, 5)).data(), 28, 0));
+  o.call("link's", ::lgetxattr("l", kAccessList, nullptr, 0));
+  o.call("through the link", set("l", kAccessList, list_of(extended(4, 4, 4))));
   note_lists(o, "through the link", "f");
 }
 
@@ -111,8 +111,8 @@ void malformed(Observer& o) {
   make_directory("d");
   const std::string good = list_of(extended(6, 4, 6));
   const auto refuse = [&](const char* what, const std::string& value) {
-    o.call(what, set("d", kAccess, value));
-    o.call(std::string(what) + ", default", set("d", kDefault, value));
+    o.call(what, set("d", kAccessList, value));
+    o.call(std::string(what) + ", default", set("d", kDefaultList, value));
   };
   refuse("one byte", "v");
   refuse("half an entry", good.substr(0, good.size() - 4));
@@ -132,7 +132,7 @@ void malformed(Observer& o) {
       list_of(
           {{kUserObject, 5}, {kNamedUser, 5, kNone}, {kGroupObject, 5}, {kMask, 5}, {kOthers, 5}}));
   note_lists(o, "after", "d");
-  o.call("a user twice", set("f", kAccess,
+  o.call("a user twice", set("f", kAccessList,
                              list_of({{kUserObject, 5},
                                       {kNamedUser, 5, kUser},
                                       {kNamedUser, 4, kUser},
@@ -140,7 +140,7 @@ void malformed(Observer& o) {
                                       {kMask, 5},
                                       {kOthers, 5}})));
   note_lists(o, "a user twice", "f");
-  o.call("ids without a meaning", set("f", kAccess,
+  o.call("ids without a meaning", set("f", kAccessList,
                                       list_of({{kUserObject, 6, 5},
                                                {kNamedUser, 5, kUser},
                                                {kGroupObject, 5, 6},
@@ -151,7 +151,7 @@ void malformed(Observer& o) {
 
 void changing_modes(Observer& o) {
   make_file("f", "x", 0640);
-  must(set("f", kAccess, list_of(extended(7, 7, 6, 4))) == 0, "setxattr");
+  must(set("f", kAccessList, list_of(extended(7, 7, 6, 4))) == 0, "setxattr");
   for (const mode_t mode : {0000u, 0777u, 0750u, 0705u, 04751u, 02770u, 01644u}) {
     o.call("chmod", ::chmod("f", mode));
     note_lists(o, "mode " + std::to_string(mode), "f");
@@ -172,7 +172,7 @@ void rights(Observer& o) {
     make_file("f", "x", 0600);
     make_directory("d");
     for (const char* path : {"f", "d"})
-      must(set(path, kAccess, list_of(extended(6, 5, mask, 1))) == 0, "setxattr");
+      must(set(path, kAccessList, list_of(extended(6, 5, mask, 1))) == 0, "setxattr");
     const auto try_all = [&](const std::string& who) {
       const std::string what = "mask " + std::to_string(mask) + " " + who + " ";
       ::close(o.file(what + "read", ::open("f", O_RDONLY)));
@@ -196,7 +196,7 @@ void rights_that_change(Observer& o) {
     o.as_user(kUser, {kOtherGroup}, [&] { ::close(o.file(what, ::open("f", O_RDONLY))); });
   };
   may("before");
-  must(set("f", kAccess, list_of(extended(4, 0, 4))) == 0, "setxattr");
+  must(set("f", kAccessList, list_of(extended(4, 0, 4))) == 0, "setxattr");
   may("given");
   must(::chmod("f", 0700) == 0, "chmod");
   may("masked");
@@ -204,7 +204,7 @@ void rights_that_change(Observer& o) {
   may("unmasked");
   must(::link("f", "g") == 0 && ::rename("g", "h") == 0, "link");
   may("another name");
-  must(::removexattr("f", kAccess) == 0, "removexattr");
+  must(::removexattr("f", kAccessList) == 0, "removexattr");
   may("removed");
 }
 
@@ -212,13 +212,13 @@ void who_may_set(Observer& o) {
   make_file("f", "x", 0666);
   make_directory("d", 0777);
   must(::chown("f", kUser, kGroup) == 0 && ::chown("d", kUser, kGroup) == 0, "chown");
-  must(set("f", kAccess, list_of(extended(6, 6, 6, 6))) == 0, "setxattr");
+  must(set("f", kAccessList, list_of(extended(6, 6, 6, 6))) == 0, "setxattr");
   const auto try_all = [&](const std::string& who) {
-    o.call(who + " set", set("f", kAccess, list_of(extended(7, 7, 7, 7))));
-    o.call(who + " set default", set("d", kDefault, list_of(extended(7, 7, 7, 7))));
-    o.call(who + " get", ::getxattr("f", kAccess, nullptr, 0));
-    o.call(who + " remove", ::removexattr("f", kAccess));
-    o.call(who + " remove default", ::removexattr("d", kDefault));
+    o.call(who + " set", set("f", kAccessList, list_of(extended(7, 7, 7, 7))));
+    o.call(who + " set default", set("d", kDefaultList, list_of(extended(7, 7, 7, 7))));
+    o.call(who + " get", ::getxattr("f", kAccessList, nullptr, 0));
+    o.call(who + " remove", ::removexattr("f", kAccessList));
+    o.call(who + " remove default", ::removexattr("d", kDefaultList));
   };
   o.as_user(kStranger, {kGroup}, [&] { try_all("stranger"); });
   note_lists(o, "after the stranger", "f");
@@ -230,7 +230,8 @@ void set_group_id(Observer& o) {
   const auto try_as = [&](const std::string& who, const std::vector<gid_t>& groups) {
     make_file("f", "x", 0770);
     must(::chown("f", kUser, kGroup) == 0 && ::chmod("f", 02770) == 0, "chmod");
-    o.as_user(kUser, groups, [&] { o.call(who, set("f", kAccess, list_of(extended(6, 6, 7)))); });
+    o.as_user(kUser, groups,
+              [&] { o.call(who, set("f", kAccessList, list_of(extended(6, 6, 7)))); });
     note_lists(o, who, "f");
     must(::unlink("f") == 0, "unlink");
   };
@@ -239,7 +240,7 @@ void set_group_id(Observer& o) {
   try_as("no member", {kOtherGroup});
   make_file("f", "x", 02770);
   must(::chown("f", kUser, kGroup) == 0 && ::chmod("f", 02770) == 0, "chmod");
-  o.call("root", set("f", kAccess, list_of(minimal(6, 7, 0))));
+  o.call("root", set("f", kAccessList, list_of(minimal(6, 7, 0))));
   note_lists(o, "root", "f");
 }
 
@@ -250,7 +251,7 @@ void inheriting(Observer& o) {
     for (const mode_t mask : {0000u, 0022u, 0077u, 0777u}) {
       const std::string what = std::to_string(i) + " umask " + std::to_string(mask) + " ";
       make_directory("d");
-      must(set("d", kDefault, list_of(defaults[i])) == 0, "setxattr");
+      must(set("d", kDefaultList, list_of(defaults[i])) == 0, "setxattr");
       ::umask(mask);
       for (const mode_t mode : {0666u, 0777u, 0600u, 0444u}) {
         const std::string each = what + "mode " + std::to_string(mode) + " ";
@@ -291,8 +292,8 @@ void umasks(Observer& o) {
 void inheriting_deeply(Observer& o) {
   make_directory("d", 02775);
   must(::chown("d", kUser, kGroup) == 0 && ::chmod("d", 02777) == 0, "chmod");
-  must(set("d", kDefault, list_of(extended(7, 6, 7, 1))) == 0, "setxattr");
-  must(set("d", kAccess, list_of(extended(7, 7, 7, 7))) == 0, "setxattr");
+  must(set("d", kDefaultList, list_of(extended(7, 6, 7, 1))) == 0, "setxattr");
+  must(set("d", kAccessList, list_of(extended(7, 7, 7, 7))) == 0, "setxattr");
   o.as_user(kStranger, {kOtherGroup}, [&] {
     o.call("mkdir", ::mkdir("d/a", 0755));
     o.call("mkdir", ::mkdir("d/a/b", 0700));

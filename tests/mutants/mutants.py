@@ -173,7 +173,7 @@ MUTANTS = [
     Mutant(
         "mirror-workers-stay", "The next attempt at a mirror's eviction has other workers",
         "oramcore/schemes/mirror/client/mirror.cc",
-        "(id.eviction + tries + i) % servers", "(id.eviction + i) % servers",
+        "servers.workers(id.eviction + tries, workers)", "servers.workers(id.eviction, workers)",
         "mirror_sim_test", "*AWorkerThatAlwaysLies*/T1L3"),
     # ---- what one server says
     Mutant(

@@ -75,7 +75,8 @@ class DamageTest : public testing::Test {
                             .update_atime = true,
                             .read_only = false,
                             .root_uid = 0,
-                            .root_gid = 0};
+                            .root_gid = 0,
+                            .references = {}};
   std::unique_ptr<MemoryDevice> device;
   std::unique_ptr<FileSystem> fs;
 };
