@@ -21,8 +21,9 @@ write_files() {
   local begun took longest=0 number=0
   until [[ -e $work/stop ]]; do
     begun=${EPOCHREALTIME/[.,]/}
-    head -c 20000 /dev/urandom > "$mount/$1-$((number++))"
-    sync "$mount/$1-$((number - 1))"
+    head -c 20000 /dev/urandom > "$mount/$1-$number"
+    sync "$mount/$1-$number"
+    number=$((number + 1))
     took=$(((${EPOCHREALTIME/[.,]/} - begun) / 1000))
     ((took <= longest)) || longest=$took
   done

@@ -42,7 +42,7 @@ expect 2 "--allow-overflow" s3oramfs init --local --no-passphrase --evict-every 
   --bucket-size 4 "$work/new"
 expect 2 "2 servers" s3oramfs init --scheme s3oram --server a:1,x "$work/new" --no-passphrase --server b:1,x
 expect 11 "$work/nothing" s3oramfs repair --server 1 "$work/nothing" --timeout 2
-expect 2 "1 server:" s3oramfs init --no-passphrase --server a:1,x "$work/new"
+expect 2 "is not a key" s3oramfs init --no-passphrase --server a:1,x "$work/new"
 expect 2 "2 servers" s3oramfs init --scheme s3oram --no-passphrase --server a:1,x --server b:1,x "$work/new"
 expect 2 "not-a-server" s3oramfs init --no-passphrase --server not-a-server --server b --server c "$work/new"
 expect 2 "--keyfile: its value is empty" s3oramfs init --local --keyfile "" "$work/new"

@@ -173,7 +173,7 @@ serverd authorize --store "$work/store3" "$client"
 start_server 3
 s3oramfs server "$vault" 3 "$host:${server_port[3]},${server_key[3]}"
 expect 18 "run s3oramfs repair" s3oramfs mount "$vault" "$mount"
-expect 18 "server 3 ($host:${server_port[3]}) holds no volume" s3oramfs repair --server 2 "$vault"
+expect 18 "server 3 ($host:${server_port[3]}) says: server 3 holds no volume" s3oramfs repair --server 2 "$vault"
 
 step "cut short now and then"
 for pause in 0.1 0.2; do

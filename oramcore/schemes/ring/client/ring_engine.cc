@@ -127,11 +127,25 @@ Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration pa
       [this](RingState& state) { return state.forget_sessions_before(session_.epoch); });
 }
 
+/// Whether every block of the top opens that was synced. Before anything else runs, because the log
+/// is not read for the sake of one block that is wanted.
+bool RingEngine::cache_is_whole() {
+  if (!cache_.has_all_in_use()) return false;
+  for (const auto& [turn, block] : places_.top()) {
+    if (turn >= tree_.synced) break;
+    if (unreadable_.contains(block)) continue;
+    const Place place = places_.get(block);
+    const auto sealed = cache_.read(place.cache_slot);
+    if (!sealed || !opened(*sealed, block, place.version)) return false;
+  }
+  return true;
+}
+
 /// A process that ended without closing may have lost what it had not synced; a file that is gone,
-/// or was cut off, has lost anything.
+/// was cut off or has rotted has lost anything.
 Task<Status> RingEngine::look_after_cache() {
   S3O_CO_ASSIGN(const bool whole,
-                co_await offload(environment_.pool, [this] { return cache_.has_all_in_use(); }));
+                co_await offload(environment_.pool, [this] { return cache_is_whole(); }));
   if (!whole) spdlog::warn("top.cache is not all there: it is made again from the server's log");
   const Status reserved =
       co_await offload(environment_.pool, [this] { return cache_.reserve(cache_slots(volume_)); });
