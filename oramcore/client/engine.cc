@@ -37,7 +37,10 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
       metrics_(environment.metrics),
       commits_(environment.executor, environment.database, environment.clock, servers_.troubles(),
                metrics_, [this] { return begin_commit(); }),
-      capacity_(*this, servers_, environment.clock, params.evict_every) {}
+      capacity_(*this, servers_, environment.clock, params.evict_every) {
+  servers_.set_may_do_without(
+      [this](Party server) { return in_step_.may_shrink() && in_step_.may_do_without(server); });
+}
 
 Engine::~Engine() = default;
 
@@ -104,30 +107,30 @@ Task<Result<std::set<Party>>> Engine::find_servers(Duration patience) {
 
 /// Refuses an old copy of the vault before the new epoch would shut out the newest one. Also asks
 /// the servers what a damaged access record no longer says: whose write is in its root slot. One
-/// that is away, or was left out, says nothing that this vault does not.
+/// that is away says nothing that this vault does not. One that was left out may lag behind, and
+/// what it holds does not count; but that it knows of more than this vault does.
 Task<Status> Engine::compare_with_servers(ClientState::Loaded& loaded, std::set<Party> answering,
                                           Duration patience) {
   const Bytes asked(answering.begin(), answering.end());
   auto answers = co_await for_each_of(
       asked, [&](Party server) { return servers_.survey_one(server, patience); });
   std::size_t answered = 0;
-  std::vector<SurveyAnswer> stand;
+  const SurveyAnswer as_here{.session = loaded.sessions.back(),
+                             .tree_version = loaded.tree.tree_version,
+                             .height = static_cast<std::uint8_t>(loaded.tree.height),
+                             .prepared = {},
+                             .root = {}};
+  std::vector<SurveyAnswer> testimony, stand;
   for (Party server = 1; server <= servers_.count(); ++server) {
     Result<SurveyAnswer> answer = fail(Errc::unreachable, "server {} is away", server);
     if (answering.contains(server)) answer = std::move(answers[answered++]);
     if (!answer && answer.error().code == Errc::unsupported) co_return Status{};  // older servers
     const bool may_lack = in_step_.may_shrink() && (!in_step_.holds(server) || !answer);
     if (!answer && !may_lack) co_return fail(answer.error());
-    if (answer && !(may_lack && answer->tree_version <= loaded.tree.tree_version))
-      stand.push_back(std::move(*answer));
-    else
-      stand.push_back({.session = loaded.sessions.back(),
-                       .tree_version = loaded.tree.tree_version,
-                       .height = static_cast<std::uint8_t>(loaded.tree.height),
-                       .prepared = {},
-                       .root = {}});
+    testimony.push_back(answer ? std::move(*answer) : as_here);
+    stand.push_back(may_lack ? as_here : testimony.back());
   }
-  S3O_CO_TRY(check_testimony(stand, loaded, params_));
+  S3O_CO_TRY(check_testimony(testimony, loaded, params_));
   std::erase_if(stand, [&](const SurveyAnswer& each) {
     return std::ranges::find(loaded.sessions, each.session) == loaded.sessions.end();
   });

@@ -286,6 +286,8 @@ Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged
     if (!lost)
       share = recover_at(server, ByteSpan(intact).first(enough), std::span(shares).first(enough));
     written = co_await write_share(server, at, share);
+    if (!written && written.error().code == Errc::bad_request && in_step_.may_do_without(server))
+      written = fail(Errc::failed, "{}", written.error().message);
     if (!written) break;
     if (!lost) healed(server, at);
   }

@@ -76,7 +76,13 @@ Task<Result<std::size_t>> Engine::copy_damage(Party server) {
   const std::size_t slots = damage.size();
   std::set<BucketIndex> buckets;
   for (const auto& [at, servers] : damage) buckets.insert(at.bucket);
+  const std::uint64_t lost = so_far_.lost;
   S3O_CO_TRY(co_await heal_slots(std::move(damage), Loss::left));
+  if (slots > 0 && so_far_.lost - lost >= slots)
+    co_return fail(Errc::failed,
+                   "server {} lacks {} slots that no server in step can read: they are damaged "
+                   "there, too",
+                   server, slots);
   std::set<Party> compared = servers_in_step();
   compared.insert(server);
   S3O_CO_TRY(co_await compare_buckets(std::move(buckets), compared));

@@ -124,15 +124,21 @@ bool Engine::is_settled(SlotAddress at) const {
          write_number < tree_.written && root_slot(write_number, every) == at.slot;
 }
 
-/// Whether the shares fit together. True also if one of them is damaged: that was found by now, or
-/// will be.
+/// Whether the shares fit together. One that is damaged was found by now, or will be: it says
+/// nothing of the others. Where copies are compared, a server in step that shows none may have
+/// given its copy to another one, whose word alone it would then be.
 bool Engine::fit_together(const std::vector<Bytes>& digests, const Bytes& servers) const {
-  std::vector<ByteSpan> all;
-  for (const Bytes& digest : digests) {
-    if (digest.size() != ShareDigest::kSize) return true;
-    all.emplace_back(digest);
+  std::vector<ByteSpan> shown;
+  Bytes by;
+  for (std::size_t i = 0; i < digests.size(); ++i) {
+    if (digests[i].size() == ShareDigest::kSize) {
+      shown.emplace_back(digests[i]);
+      by.push_back(servers[i]);
+    } else if (copies_are_compared() && in_step_.holds(servers[i])) {
+      return false;
+    }
   }
-  return on_one_polynomial(params_.enough(), servers, all);
+  return on_one_polynomial(params_.enough(), by, shown);
 }
 
 /// Whether the slot may hold that: its resident, or anything if it has none.

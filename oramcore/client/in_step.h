@@ -58,14 +58,20 @@ class InStep {
   /// `count` of the members, by turns: all of them for their number of consecutive turns.
   Bytes workers(std::uint64_t turn, unsigned count) const;
 
-  /// How many servers must answer for the volume to be opened.
-  unsigned least() const { return may_shrink() ? std::max(count() / 2 + 1, needed_) : count(); }
-  /// Whether these are enough to open the volume with: a majority, so that no old copy of the vault
-  /// finds as many that do not know of this session, and as many in step as are needed.
+  /// How many servers must answer for the volume to be opened: a majority, so that two copies of a
+  /// vault never open it without a common server, and so many that among them is one of those that
+  /// were in step last, however few they were.
+  unsigned least() const {
+    return may_shrink() ? std::max(count() / 2 + 1, count() - needed_ + 1) : count();
+  }
+  /// Whether these are enough to open the volume with: least() of them, and as many in step as are
+  /// needed.
   bool may_open(const std::set<Party>& answering) const;
 
   /// Whether the volume can go on without this server, which is in step.
   bool may_leave(Party server) const;
+  /// Whether it is not needed: it may leave, or is not in step.
+  bool may_do_without(Party server) const { return !holds(server) || may_leave(server); }
   void begin_leaving(Party server) { standing_[server] = Standing::leaving; }
   /// The server is no longer asked, whatever it was.
   void leave(Party server) { standing_[server] = Standing::away; }

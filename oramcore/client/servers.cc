@@ -41,6 +41,16 @@ bool is_in_course(Errc code) {
          code == Errc::corrupt || code == Errc::unreachable;
 }
 
+/// Whether a server that does its part may answer so: it holds damaged slots, or not that tree
+/// version any more; or there is nothing to heal.
+bool may_answer(MessageType type, Errc code) {
+  const bool is_an_order = type == MessageType::write_root || type == MessageType::commit ||
+                           type == MessageType::discard || type == MessageType::release;
+  return code == Errc::need_open ||
+         (!is_an_order && (code == Errc::corrupt || code == Errc::former_view)) ||
+         (type == MessageType::heal_slot && code == Errc::bad_request);
+}
+
 }  // namespace
 
 Servers::Servers(Executor executor, Clock& clock, Random& random, Transport& transport,
@@ -84,9 +94,16 @@ void Servers::warn(Party server, const Error& error) {
     spdlog::warn("{}; trying again{}", error.message, told_[server].more());
 }
 
-Result<Payload> Servers::weigh(Party server, Result<Payload> answer) {
+Result<Payload> Servers::weigh(Party server, MessageType type, Result<Payload> answer) {
   if (answer) deposing_.erase(server);
-  if (answer || stopped_ || !deposes(answer.error().code)) return answer;
+  if (answer || stopped_) return answer;
+  const Errc code = answer.error().code;
+  if (!deposes(code)) {
+    const bool may_pass_there = may_pass(code) && code != Errc::unreachable;
+    if (may_pass_there || may_answer(type, code) || !may_do_without_ || !may_do_without_(server))
+      return answer;
+    return fail(Errc::failed, "{}", answer.error().message);
+  }
   deposing_.insert(server);
   const Error& error = answer.error();
   if (deposing_.size() <= threshold_)
@@ -315,6 +332,7 @@ Error Servers::away(Party server) {
 void Servers::leave_out(Party server) {
   if (left_out_[server]) return;
   left_out_[server] = true;
+  ++times_left_out_;
   rpc_.abandon(
       [server](Party to, std::uint16_t type) {
         return to == server || static_cast<MessageType>(type) == MessageType::write_root;
@@ -348,13 +366,13 @@ Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
                       .opening = ++openings_[server]};
   const Duration start = clock_.now();
   for (;;) {
+    if (which == Opening::again && left_out_[server]) co_return fail(away(server));
     auto status = co_await try_open(server, request, patience);
     note(server, OpenRequest::kType, status, nullptr);
     if (status || stopped_) co_return status;
     const Errc code = status.error().code;
     if (code == Errc::need_open) continue;
     if (is_final(code) || clock_.now() - start >= patience) co_return status;
-    if (which == Opening::again && left_out_[server]) co_return fail(away(server));
     if (which == Opening::first && is_of_store(code)) co_return status;
     warn(server, status.error());
     co_await clock_.sleep(kRetryAfter);
@@ -399,15 +417,19 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
   }
   const std::uint16_t opening = openings_[server];
   const Duration asked = clock_.now();
+  const std::uint64_t left_out_before = times_left_out_;
   auto answer = co_await rpc_.call(server, type, std::move(message), Duration::max(), opening);
   answering_[server] = answer.has_value();
   const bool abandoned = !answer && answer.error().code == Errc::unreachable;
   if (!stopped_ && !abandoned) heard(server, asked, true);
+  // A question is abandoned when a server is left out. Else the server has said so, of another one.
+  if (!abandoned || times_left_out_ == left_out_before)
+    answer = weigh(server, type, std::move(answer));
   note(server, type, answer ? Status() : Status(fail(answer.error())), attempt.get());
   const bool restarted = !answer && answer.error().code == Errc::need_open;
   if (restarted && openings_[server] == opening)
     if (auto reopened = co_await reopen(server); !reopened) answer = fail(reopened.error());
-  co_return weigh(server, std::move(answer));
+  co_return answer;
 }
 
 Task<Result<Payload>> Servers::ask(Party server, MessageType type, Bytes message) {

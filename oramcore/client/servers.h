@@ -157,6 +157,10 @@ class Servers {
   /// How long to wait before the same is asked again.
   static constexpr Duration kRetryAfter = std::chrono::seconds(1);
 
+  /// Says which servers the volume can go on without. What one of those refuses does not end it:
+  /// their errors become `failed`, and count as troubles.
+  void set_may_do_without(std::function<bool(Party)> may) { may_do_without_ = std::move(may); }
+
   /// Ends all waiting with shutting_down.
   void stop() {
     stopped_ = true;
@@ -172,8 +176,9 @@ class Servers {
   void note(Party server, MessageType type, const Status& answer, JointAttempt* attempt);
   void warn(Party server, const Error& error);
   /// What an answer is worth: an error that gives the volume to another client counts once more
-  /// servers than may lie have given it, and until then as one that may pass.
-  Result<Payload> weigh(Party server, Result<Payload> answer);
+  /// servers than may lie have given it, and until then as one that may pass. So does what a server
+  /// refuses that is not needed.
+  Result<Payload> weigh(Party server, MessageType type, Result<Payload> answer);
   bool is_final(Errc code) const {
     return !may_pass(code) || (is_of_store(code) && !waits_for_stores_);
   }
@@ -197,6 +202,8 @@ class Servers {
   std::vector<std::uint16_t> openings_;  // how often the session was opened there
   std::vector<bool> answering_, reopening_, left_out_, has_session_;
   Troubles troubles_;
+  std::function<bool(Party)> may_do_without_;
+  std::uint64_t times_left_out_ = 0;
   std::vector<LogLimit> told_;  // limits warnings about each server
   std::vector<std::optional<Duration>> last_heard_;
   std::vector<std::optional<Duration>> silent_since_;  // the first question without an answer since

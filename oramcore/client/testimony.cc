@@ -51,7 +51,12 @@ Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState
         "server {} says that it has seen {} evictions, and this vault and the other servers "
         "know of {}: {}",
         ahead.front(), stand[ahead.front() - 1u].tree_version, vault.tree.tree_version, kWhat);
-  if (!others.empty() && others.size() <= threshold)
+  if (others.size() > threshold)
+    return fail(Errc::stale_vault,
+                "another copy of this vault has used the volume since (epoch {}): use the newest "
+                "copy, or, if that is lost, s3oramfs restore",
+                stand[others.front() - 1u].session.epoch);
+  if (!others.empty())
     return fail(Errc::servers_disagree,
                 "server {} says that another copy of this vault has used it (epoch {}), and the "
                 "other servers know of none: {}",

@@ -89,5 +89,16 @@ TEST(InStep, AVolumeIsOpenedWithAMajorityAndEnoughInStep) {
   EXPECT_EQ(mirror(2, 3).least(), 3u);
 }
 
+// Those who open it may have an old copy of the vault: one of those in step last tells them so.
+TEST(InStep, WhoOpensAVolumeMeetsOneOfThoseInStepLast) {
+  for (unsigned servers = 2; servers <= 6; ++servers)
+    for (unsigned threshold = 1; threshold < servers; ++threshold) {
+      const InStep any = mirror(threshold, servers);
+      EXPECT_GT(any.least() + any.needed(), servers) << threshold << " of " << servers;
+      EXPECT_GT(2 * any.least(), servers);
+      EXPECT_GE(any.least(), any.needed());
+    }
+}
+
 }  // namespace
 }  // namespace s3oram

@@ -3,6 +3,7 @@
 #include <random>
 #include <set>
 
+#include "oramcore/protocol/repair_messages.h"
 #include "tests/sim/filled_volume.h"
 #include "tests/sim/ledger.h"
 
@@ -238,6 +239,143 @@ TEST_P(AwayTest, APowerCutAtAnyStepLosesNothing) {
       ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
     }
   ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+  check_contents();
+}
+
+// The server that gives a returning one its copies changes them, and then shows no digests to
+// compare.
+TEST_P(AwayTest, ACopyDoesNotCountOnTheWordOfItsSource) {
+  const Party last = cluster_.servers();
+  ASSERT_NO_FATAL_FAILURE(fill());
+  go_away(last, Absence::wiped);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(last) == Standing::away; }));
+  work();
+  settle_evictions();
+  unsigned lies = 0, silences = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != 1) return true;
+    const auto type = static_cast<MessageType>(message[2]);
+    Bytes changed = message;
+    if (to == last && is_question(message) && type == MessageType::masked_share) {
+      changed[changed.size() - 30] ^= 1;
+      ++lies;
+    } else if (to == kClient && is_answer(message) && type == MessageType::digests) {
+      auto shown = decode<DigestsAnswer>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+      if (!shown) return true;
+      for (SlotDigest& each : shown->slots) each.digest.clear();
+      changed = encode(*shown);
+      std::copy_n(message.begin(), Rpc::kHeaderSize, changed.begin());
+      ++silences;
+    } else {
+      return true;
+    }
+    cluster_.network.deliver(from, to, changed);
+    return false;
+  };
+  if (!cluster_.runs(last)) cluster_.start_server(last);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  cluster_.network.filter = {};
+  EXPECT_GT(lies, 0u);
+  EXPECT_GT(silences, 0u);
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+  check_contents();
+}
+
+// A server that is not needed refuses what it is told, with each error that there is.
+TEST_P(AwayTest, NoErrorOfOneServerEndsTheVolume) {
+  if (cluster_.servers() != 3u) GTEST_SKIP();
+  ASSERT_NO_FATAL_FAILURE(fill());
+  constexpr MessageType kTypes[] = {MessageType::write_root, MessageType::prepare,
+                                    MessageType::commit, MessageType::retrieve,
+                                    MessageType::certify};
+  constexpr Errc kErrors[] = {Errc::failed,        Errc::stale_vault, Errc::unreachable,
+                              Errc::unsupported,   Errc::fenced,      Errc::bad_request,
+                              Errc::shutting_down, Errc::corrupt};
+  for (const MessageType refused : kTypes)
+    for (const Errc code : kErrors) {
+      // Damage may be found as long as it is; an eviction waits for its healing.
+      if (code == Errc::corrupt && refused != MessageType::write_root &&
+          refused != MessageType::commit)
+        continue;
+      SCOPED_TRACE(
+          fmt::format("type {}, error {}", static_cast<int>(refused), static_cast<int>(code)));
+      cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+        if (from != 3 || to != kClient || !is_answer(message) || message[4] != 0 ||
+            static_cast<MessageType>(message[2]) != refused)
+          return true;
+        Bytes refusal(message.begin(), message.begin() + Rpc::kHeaderSize);
+        refusal[4] = static_cast<std::uint8_t>(code);
+        cluster_.network.deliver(from, to, refusal);
+        return false;
+      };
+      const Duration begun = cluster_.clock.now();
+      work();
+      EXPECT_LT(cluster_.clock.now() - begun, std::chrono::seconds(30));
+      cluster_.network.filter = {};
+      ASSERT_EQ(cluster_.engine().status().failure, "");
+      ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+    }
+  EXPECT_FALSE(cluster_.engine().status().evictions_stopped);
+  ASSERT_NO_FATAL_FAILURE(expect_equal_replicas());
+}
+
+// The old copy knows of no session since; the server that was left out does not, either, and would
+// take a session of the copy.
+TEST_P(AwayTest, AnOldCopyOfTheVaultLeavesNoTraceAtAServerThatWasLeftOut) {
+  if (cluster_.servers() != 3u) GTEST_SKIP();
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.close_client());
+  const auto old = cluster_.disk(kClient).image();
+  go_away(3, Absence::killed);
+  ASSERT_OK(cluster_.open_client());
+  work();
+  ASSERT_OK(cluster_.close_client());
+  come_back(3);
+  const auto newest = cluster_.disk(kClient).image();
+  cluster_.replace_disk(kClient, old);
+  const Status opened = cluster_.open_client();
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::stale_vault) << opened.error().message;
+  cluster_.kill_client();
+  cluster_.replace_disk(kClient, newest);
+  ASSERT_OK(cluster_.open_client());
+  check_contents();
+  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+}
+
+// The copy was made in the same session, while another server was left out than later: that one
+// knows of the newer write, too.
+TEST_P(AwayTest, AnOldCopyOfTheVaultIsRefusedOnTheWordOfAServerThatItLeftOut) {
+  if (cluster_.servers() != 3u) GTEST_SKIP();
+  ASSERT_NO_FATAL_FAILURE(fill());
+  const auto evictions = [&] { return cluster_.engine().status().evictions; };
+  // The next write begins no eviction.
+  for (auto before = evictions(); evictions() == before;) {
+    ASSERT_NO_FATAL_FAILURE(write(1, ++generation_));
+    settle_evictions();
+  }
+  go_away(3, Absence::killed);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(3) == Standing::away; }));
+  ASSERT_OK(cluster_.commit());
+  const auto old = cluster_.disk(kClient).image();
+  const auto evictions_before = evictions();
+  come_back(3);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return all_in_step(); }));
+  go_away(2, Absence::killed);
+  ASSERT_NO_FATAL_FAILURE(await([&] { return standing(2) == Standing::away; }));
+  ASSERT_NO_FATAL_FAILURE(write(2, ++generation_));
+  ASSERT_OK(cluster_.commit());
+  ASSERT_EQ(evictions(), evictions_before);
+  cluster_.kill_client();
+  const auto newest = cluster_.disk(kClient).image();
+  come_back(2);
+  cluster_.replace_disk(kClient, old);
+  const Status opened = cluster_.open_client();
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::stale_vault) << opened.error().message;
+  cluster_.kill_client();
+  cluster_.replace_disk(kClient, newest);
+  ASSERT_OK(cluster_.open_client());
   check_contents();
 }
 
