@@ -129,8 +129,9 @@ Task<Status> RingEngine::open_session(std::vector<Session> sessions, Duration pa
 
 /// Whether every block of the top opens that was synced. Before anything else runs, because the log
 /// is not read for the sake of one block that is wanted.
-bool RingEngine::cache_is_whole() {
-  if (!cache_.has_all_in_use()) return false;
+Result<bool> RingEngine::cache_is_whole() {
+  S3O_ASSIGN(const bool there, cache_.has_all_in_use());
+  if (!there) return false;
   for (const auto& [turn, block] : places_.top()) {
     if (turn >= tree_.synced) break;
     if (unreadable_.contains(block)) continue;

@@ -123,7 +123,7 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   void let_go(CacheSlot slot);
   Task<Result<std::set<Turn>>> refill_cache(Turn from);
   Task<bool> refill_slot(Turn turn, const LoggedBlock& logged);
-  bool cache_is_whole();
+  Result<bool> cache_is_whole();
   Task<Status> refill_lost(Turn from);
   void begin_refill();
   Task<void> refill_whole_cache();
