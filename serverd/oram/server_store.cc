@@ -129,6 +129,7 @@ Task<void> Server::recover() {
   if (Status again = reopen(); !again) fall_ill(again.error());
   if (!ailment_) spdlog::info("server {}: its store is whole again: it carries on", self_);
   recovering_ = false;
+  idle_.notify_all();
 }
 
 /// Opens the store as if the program had been restarted.

@@ -46,9 +46,12 @@ Task<Status> Server::stop() {
   open_ = false;
   parts_changed_.notify_all();
   if (eviction_) eviction_->cancel({Errc::shutting_down, "the server stops"});
-  while (running_ > 0) co_await idle_.wait();
+  while (running_ > 0 || recovering_) co_await idle_.wait();
   if (!bucket_store_) co_return Status{};
-  co_return co_await sync_->sync(sync_->begin());
+  Status durable = co_await sync_->sync(sync_->begin());
+  // An earlier one that failed is reported at once, while this one is still under way.
+  co_await sync_->ended();
+  co_return durable;
 }
 
 void Server::set_cache_bytes(std::size_t bytes) {
