@@ -319,7 +319,8 @@ void add_volume_options(CLI::App& app, InitOptions& options) {
       ->type_name("UP/DOWN");
   app.add_option("--between", options.between, "Mbit/s of each server's line to the others")
       ->type_name("RATE")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->group("");
   app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M; default: chosen")
       ->transform(size_from(4096, 1 << 20))
       ->type_name("SIZE");
@@ -341,7 +342,8 @@ void add_volume_options(CLI::App& app, InitOptions& options) {
       ->type_name("Z")
       ->check(CLI::Range(1U, kMostBucketSize));
   app.add_flag("--allow-overflow", options.allow_overflow,
-               "Accept a smaller Z, whose overflows servers can see");
+               "Accept a smaller Z, whose overflows servers can see")
+      ->group("");  // seldom used: so that --help fits a terminal
   app.add_option("--top-cache", options.top_cache,
                  "What a ring keeps here of its tree; default: chosen")
       ->transform(size_from(1))

@@ -62,7 +62,7 @@ class InStep {
   /// vault never open it without a common server, and so many that among them is one of those that
   /// were in step last, however few they were.
   unsigned least() const {
-    return may_shrink() ? std::max(count() / 2 + 1, count() - needed_ + 1) : count();
+    return may_shrink() ? std::max({count() / 2 + 1, count() - needed_ + 1, needed_}) : count();
   }
   /// Whether these are enough to open the volume with: least() of them, and as many in step as are
   /// needed.
