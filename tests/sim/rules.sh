@@ -39,7 +39,7 @@ in_test no-retry-of-failed-sync store_test 'GroupSyncTest.AFailedSyncIsNotAskedF
 in_test former-view protocol_test '*/Protocol.TheFormerTreeVersionIsThereUntilItIsReleased/*'
 in_test attempts protocol_test '*/Protocol.AnAttemptIsNeverBegunTwice/*'
 in_test epochs engine_test '*EngineTest.FencesAnOlderSession*'
-in_test compare-and-set engine_test '*EngineTest.RefusesAnOldCopyOfTheVault*'
+in_test compare-and-set hostile_test '*Refusals.AStaleOrNamelessSessionIsRefused/*'
 in_test root-stamps protocol_test '*/Heal.AServerSetBackWithinATreeVersion/*'
 in_test hop-check lying_eviction_test 'LyingEviction.WhatItPassesOnPoisonsNothing'
 in_test hop-check-of-last lying_eviction_test 'LyingEviction.OneBitOfAnyHop*'

@@ -1,6 +1,5 @@
 # shellcheck shell=bash
-# A mounted vault forgets its keys, refuses everything, and goes on after an unlock; and one that
-# nobody uses is unmounted.
+# A mounted vault forgets its keys, refuses everything, and goes on after an unlock.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -96,16 +95,4 @@ s3oramfs umount "$mount"
 ! is_mounted "$mount" || fail "it is still mounted"
 wait_until "all processes of the vault have ended" no_processes_of "$vault"
 expect 23 "" s3oramfs lock "$mount"
-s3oramfs fsck --passfile "$work/pass" "$vault"
-
-step "idle"
-expect 2 "write a time as" s3oramfs mount -o idle=soon --passfile "$work/pass" "$vault" "$mount"
-s3oramfs mount -o idle=1s,log-level=debug --passfile "$work/pass" "$vault" "$mount"
-exec 5< "$mount/lines"
-looked() { (($(grep -c 'idle, but in use' "$vault/run/fused.log") >= 2)); }
-wait_until "it has looked twice" looked
-is_mounted "$mount" || fail "unmounted although a file is open"
-exec 5<&-
-wait_until "it is unmounted" eval '! is_mounted "$mount"'
-wait_until "all processes of the vault have ended" no_processes_of "$vault"
 s3oramfs fsck --passfile "$work/pass" "$vault"
