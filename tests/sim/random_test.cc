@@ -15,7 +15,7 @@ class RandomRuns : public testing::TestWithParam<int> {
 };
 
 TEST_P(RandomRuns, KeepAllPromises) {
-  constexpr int kRuns = 7;
+  constexpr int kRuns = 5;
   for (int i = 0; i < kRuns; ++i) {
     const auto seed = static_cast<std::uint64_t>(GetParam() * kRuns + i);
     const auto report = simulate(seed);
@@ -29,7 +29,7 @@ TEST_P(RandomRuns, KeepAllPromises) {
 class RandomMirrors : public RandomRuns {};
 
 TEST_P(RandomMirrors, KeepAllPromises) {
-  constexpr int kRuns = 7;
+  constexpr int kRuns = 5;
   for (int i = 0; i < kRuns; ++i) {
     const auto seed = static_cast<std::uint64_t>(GetParam() * kRuns + i);
     const auto report = simulate(seed, test::Loser::nobody, SchemeKind::mirror);

@@ -17,7 +17,7 @@ std::uint64_t number(const char* variable, std::uint64_t otherwise) {
 }
 
 TEST(OracleTest, MemoryDevice) {
-  const std::uint64_t first = number("S3O_SEED", 1), seeds = number("S3O_SEEDS", 350);
+  const std::uint64_t first = number("S3O_SEED", 1), seeds = number("S3O_SEEDS", 250);
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     const auto failure = run_on_memory(seed);
     ASSERT_FALSE(failure) << "seed " << seed << ": " << *failure;
