@@ -2,10 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <type_traits>
 
 #include "oramcore/base/bytes.h"
 
@@ -41,6 +43,19 @@ class Input {
  private:
   ByteSpan left_;
 };
+
+/// Gives an input, as bytes or as text, to the one of `readings` that its first byte names; to none
+/// if there is none.
+template <class Reading, std::size_t count>
+void dispatch(const Reading (&readings)[count], const std::uint8_t* data, std::size_t size) {
+  Input input(data, size);
+  const std::size_t which = input.byte();
+  if (which >= count) return;
+  if constexpr (std::is_invocable_v<Reading, ByteSpan>)
+    readings[which](input.rest());
+  else
+    readings[which](input.text());
+}
 
 /// Ends the program, as a sanitizer would, if what must hold does not.
 inline void require(bool holds, const char* what) {

@@ -101,9 +101,6 @@ constexpr Round kRounds[] = {
 }  // namespace s3oram::fuzz
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace s3oram::fuzz;
-  Input input(data, size);
-  const std::size_t which = input.byte();
-  if (which < std::size(kRounds)) kRounds[which](input.rest());
+  s3oram::fuzz::dispatch(s3oram::fuzz::kRounds, data, size);
   return 0;
 }
