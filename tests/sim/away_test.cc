@@ -192,7 +192,7 @@ TEST_P(AwayTest, TooFewMakeItWait) {
   expect_equal_replicas();
 }
 
-// Whoever loses its power at a step of the way out or back, before or after it is durable, and
+// Any party may lose its power at a step of the way out or back, before or after it is durable, and
 // whether or not the client does: all are in step again later, and nothing is lost.
 TEST_P(AwayTest, APowerCutAtAnyStepLosesNothing) {
   if (cluster_.servers() != 3u) GTEST_SKIP();

@@ -264,7 +264,7 @@ Task<Status> RingEngine::store(const Rewrite& rewrite, const EvictionId& id,
       block.label.leaf = each.leaf;
     }
     // Empty blocks fill the bucket, sealed like others: it takes the same time whatever is in it,
-    // and whoever has lost everything else sees whether all of it can be read.
+    // and a client that has lost everything else sees whether all of it can be read.
     while (contents.size() < params_.bucket_size)
       contents.push_back({Label{}, Bytes(params_.block_size)});
     const Seed seed = environment_.random.seed();
