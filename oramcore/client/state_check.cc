@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "oramcore/base/format_number.h"
+#include "oramcore/client/state_reading.h"
 
 namespace s3oram {
 namespace {
@@ -11,14 +12,14 @@ namespace {
 constexpr int kFormat = ClientState::kFormat;
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 32;  // the engine's arrays count to this
 
-class Reading {
+class Reading : StateReading {
  public:
   Reading(Database& database, const std::optional<VolumeParams>& params)
-      : database_(database), params_(params) {}
+      : StateReading(database, check_.findings, check_.refused), params_(params) {}
 
   StateCheck all() {
     read_tree();
-    if (!check_.refused) read_sessions();
+    if (!check_.refused) read_sessions(check_.state.sessions);
     if (!check_.refused) read_stash();
     if (!check_.refused) read_access_records();
     if (!check_.refused) read_buckets();
@@ -32,31 +33,6 @@ class Reading {
   }
 
  private:
-  void refuse(const char* table, const Error& error) {
-    check_.refused = error;
-    check_.findings.push_back({"unusable-state",
-                               fmt::format("vault.db, table {}", table),
-                               error.code == Errc::unsupported
-                                   ? error.message
-                                   : error.message + ": the vault cannot be mounted; " + kMakeAnew,
-                               {}});
-  }
-  void damaged(const char* table, std::string_view what) {
-    refuse(table, {Errc::damaged_vault, fmt::format("{}: {}", database_.path(), what)});
-  }
-
-  template <class Each>
-  void read(const char* table, const std::string& sql, Each each) {
-    auto rows = database_.prepare(sql);
-    if (!rows) return refuse(table, rows.error());
-    while (!check_.refused) {
-      auto more = rows->step();
-      if (!more) return refuse(table, more.error());
-      if (!*more) return;
-      each(*rows);
-    }
-  }
-
   void read_tree() {
     bool found = false;
     read("tree", "SELECT format, view, height, written, eviction, attempt FROM tree",
@@ -85,19 +61,6 @@ class Reading {
            std::copy(attempt.begin(), attempt.end(), tree.last_decided.attempt.begin());
          });
     if (!found && !check_.refused) damaged("tree", "table tree is empty");
-  }
-
-  void read_sessions() {
-    auto& sessions = check_.state.sessions;
-    read("sessions", "SELECT epoch, nonce FROM sessions ORDER BY epoch", [&](const Statement& row) {
-      Session session{.epoch = static_cast<std::uint64_t>(row.integer(0))};
-      const Bytes nonce = row.blob(1);
-      if (row.integer(0) < 0 || nonce.size() != session.nonce.size())
-        return damaged("sessions", "an impossible session");
-      std::copy(nonce.begin(), nonce.end(), session.nonce.begin());
-      sessions.push_back(session);
-    });
-    if (sessions.empty() && !check_.refused) damaged("sessions", "table sessions is empty");
   }
 
   void read_stash() {
@@ -357,19 +320,10 @@ class Reading {
   };
   static constexpr BucketIndex kInNone = 0, kInTwo = (BucketIndex{1} << 47) - 1;
 
-  Database& database_;
   const std::optional<VolumeParams>& params_;
   StateCheck check_;
   std::vector<Listed> listed_;  // by block
 };
-
-Status drop_rows(Database& database, const char* table, const char* key,
-                 const std::vector<std::int64_t>& keys) {
-  if (keys.empty()) return {};  // older formats do not have the table
-  S3O_ASSIGN(auto row, database.prepare(fmt::format("DELETE FROM {} WHERE {} = ?", table, key)));
-  for (const std::int64_t value : keys) S3O_TRY(row.bind(0, value).run());
-  return {};
-}
 
 void lose(StateCheck& check, BlockId block) {
   check.state.positions.set(block, {});

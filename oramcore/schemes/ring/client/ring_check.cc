@@ -5,20 +5,21 @@
 
 #include "oramcore/base/format_number.h"
 #include "oramcore/client/state_check.h"
+#include "oramcore/client/state_reading.h"
 
 namespace s3oram::ring {
 namespace {
 
 std::uint64_t of_sql(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
-class Reading {
+class Reading : StateReading {
  public:
   Reading(Database& database, const VolumeParams& volume)
-      : database_(database), volume_(volume), params_(volume) {}
+      : StateReading(database, check_.findings, check_.refused), volume_(volume), params_(volume) {}
 
   RingCheck all() {
     read_tree();
-    if (!check_.refused) read_sessions();
+    if (!check_.refused) read_sessions(check_.state.sessions);
     if (!check_.refused) read_buckets();
     if (!check_.refused) read_blocks();
     if (!check_.refused) read_records();
@@ -28,31 +29,6 @@ class Reading {
   }
 
  private:
-  void refuse(const char* table, const Error& error) {
-    check_.refused = error;
-    check_.findings.push_back({"unusable-state",
-                               fmt::format("vault.db, table {}", table),
-                               error.code == Errc::unsupported
-                                   ? error.message
-                                   : error.message + ": the vault cannot be mounted; " + kMakeAnew,
-                               {}});
-  }
-  void damaged(const char* table, std::string_view what) {
-    refuse(table, {Errc::damaged_vault, fmt::format("{}: {}", database_.path(), what)});
-  }
-
-  template <class Each>
-  void read(const char* table, std::string_view sql, Each each) {
-    auto rows = database_.prepare(sql);
-    if (!rows) return refuse(table, rows.error());
-    while (!check_.refused) {
-      auto more = rows->step();
-      if (!more) return refuse(table, more.error());
-      if (!*more) return;
-      each(*rows);
-    }
-  }
-
   void read_tree() {
     bool found = false;
     read("ring_tree",
@@ -86,19 +62,6 @@ class Reading {
     if (tree.height < params_.top_levels || tree.evictions > tree.tree_version ||
         tree.evictions > params_.evictions_until(tree.written) || tree.synced > tree.written)
       damaged("ring_tree", "numbers that contradict each other");
-  }
-
-  void read_sessions() {
-    auto& sessions = check_.state.sessions;
-    read("sessions", "SELECT epoch, nonce FROM sessions ORDER BY epoch", [&](const Statement& row) {
-      Session session{.epoch = of_sql(row.integer(0))};
-      const Bytes nonce = row.blob(1);
-      if (row.integer(0) < 0 || nonce.size() != session.nonce.size())
-        return damaged("sessions", "an impossible session");
-      std::ranges::copy(nonce, session.nonce.begin());
-      sessions.push_back(session);
-    });
-    if (sessions.empty() && !check_.refused) damaged("sessions", "table sessions is empty");
   }
 
   bool is_at_server(BucketIndex bucket) const {
@@ -253,7 +216,6 @@ class Reading {
     });
   }
 
-  Database& database_;
   const VolumeParams& volume_;
   const Params params_;
   RingCheck check_;
@@ -261,13 +223,6 @@ class Reading {
   std::map<CacheSlot, BlockId> in_cache_;
   std::map<Turn, BlockId> at_turns_;
 };
-
-Status drop_rows(Database& database, const char* table, const char* key,
-                 const std::vector<std::int64_t>& keys) {
-  S3O_ASSIGN(auto row, database.prepare(fmt::format("DELETE FROM {} WHERE {} = ?", table, key)));
-  for (const std::int64_t value : keys) S3O_TRY(row.bind(0, value).run());
-  return {};
-}
 
 }  // namespace
 
