@@ -53,7 +53,7 @@ mkdir "$tree/shared"
 setfacl -m u:12345:rwx,g:23456:r-x,d:u:12345:rw,d:o::- "$tree/shared"
 echo inherited > "$tree/shared/file"
 setfacl -m u:0:r,m::rw "$tree/old"
-touch -h -d '2024-05-06 07:08:09.123456789 UTC' "$tree/shared" "$tree/shared/file"
+touch -h -d '2024-05-06 07:08:09.123456789 UTC' "$tree/shared" "$tree/shared/file" "$tree"
 snapshot "$tree" > "$work/tree.source"
 # acls DIRECTORY: the access control lists of everything in it.
 acls() { (cd "$1" && find . ! -type l -print0 | LC_ALL=C sort -z | xargs -0 getfacl -n -p); }
