@@ -1,0 +1,17 @@
+// The daemon's log: on the terminal until a file takes it over.
+#pragma once
+
+#include <filesystem>
+
+#include "fused/daemon/options.h"
+#include "oramcore/base/error.h"
+
+namespace s3oram {
+
+/// Logs to standard error.
+void log_to_terminal(const MountCommand& command);
+/// Logs to a regular file of ours: a link would lead elsewhere, and a pipe could block. Errors:
+/// failed.
+Status log_to_file(const MountCommand& command, const std::filesystem::path& path);
+
+}  // namespace s3oram

@@ -1,0 +1,187 @@
+// Heals and opens the database, the volume and the files; closes them in the reverse order.
+#include "fused/daemon/open_and_serve.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "fused/daemon/free_space.h"
+#include "fused/daemon/guarded.h"
+#include "fused/daemon/mount_limits.h"
+#include "fused/daemon/raise.h"
+#include "fused/files/file_system.h"
+#include "fused/kernel/fuse_loop.h"
+#include "fused/kernel/id_map.h"
+#include "fused/kernel/kernel_mount.h"
+#include "fused/tables/heal.h"
+#include "oramcore/base/memory_limit.h"
+#include "oramcore/db/sealed_disk.h"
+#include "oramcore/protocol/sizing.h"
+#include "oramcore/vault/advice.h"
+#include "oramcore/volume/volume.h"
+
+namespace s3oram {
+namespace {
+
+/// After this time the user is told what the mount waits for.
+constexpr auto kTakesLong = std::chrono::seconds(2);
+
+/// Bytes of vault.db for each block of data.
+constexpr std::uint64_t kDatabaseBytes = 128;
+
+/// Heals a damaged vault.db, which must be neither searched nor written before.
+Status heal(const Vault& vault, const MountCommand& command, SealedDisk& disk) {
+  if (!std::filesystem::exists(vault.database()))
+    return {};  // a new vault, or the next step reports it
+  auto healed = heal_database(vault.database(), HealFor::order, disk);
+  if (!healed) return fail(advise_on_database(std::move(healed).error(), command.vault));
+  if (!*healed) return {};
+  spdlog::error(
+      "vault.db was damaged ({}), and was made again from the rows that could be read; "
+      "the damaged one is kept as {}",
+      (*healed)->damage, (*healed)->copy.string());
+  if ((*healed)->mended > 0)
+    spdlog::warn("{} rows had each changed by one bit, and were put right", (*healed)->mended);
+  if ((*healed)->gaps > 0)
+    spdlog::error("rows may be lost at {} places of vault.db: run s3oramfs fsck, or restore",
+                  (*healed)->gaps);
+  return {};
+}
+
+Result<std::unique_ptr<Volume>> open_volume(Vault& vault, const VaultKeys& keys,
+                                            const MountCommand& command, Metrics& metrics,
+                                            const Background& waiting) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return fail(Errc::failed, "/proc/self/exe: {}", error.message());
+  VolumeOptions options;
+  options.serverd = self.parent_path() / "s3oramfs-serverd";
+  options.deadline = command.timeout;
+  options.progress = [&waiting, start = std::chrono::steady_clock::now(),
+                      told = std::string()](const std::string& doing) mutable {
+    if (doing == told || std::chrono::steady_clock::now() - start < kTakesLong) return;
+    told = doing;
+    spdlog::info("{}", doing);
+    waiting.say(doing);
+  };
+  options.metrics = &metrics;
+  return Volume::open(vault, keys, options);
+}
+
+/// Options of the file system that do not depend on the open volume.
+Result<FileSystemOptions> file_system_options(const MountCommand& command) {
+  FileSystemOptions options;
+  options.cache.timing = &fuse_timing();
+  fit_into_memory(usable_memory(), options);
+  options.cache.limit = cache_of(command);
+  options.cache.deadline = command.timeout;
+  options.back_up_every = command.back_up_every;
+  options.update_atime = command.update_atime;
+  options.read_only = command.read_only;
+  const IdMaps ids = IdMaps::of_this_process();
+  options.root_uid = ids.users.outside(command.root_uid.value_or(::getuid()));
+  options.root_gid = ids.groups.outside(command.root_gid.value_or(::getgid()));
+  if (options.root_uid == kNoId || options.root_gid == kNoId)
+    return fail(Errc::usage, "-o uid, -o gid: this user namespace has no such id outside of it");
+  return options;
+}
+
+/// Lets the file system see the room that the device, and the disk of the vault, have for it. The
+/// references must outlive it.
+void bound_by_room(FileSystemOptions& options, Volume& volume, const VaultConfig& config,
+                   FreeSpace& space) {
+  const std::uint64_t block = config.params.block_size;
+  options.cache.free_bytes = [&volume, &space, config, block] {
+    const Room room = volume.device().room();
+    std::uint64_t growth = room.more * block;
+    if (config.local)  // its servers share one disk, and each reports all of it as free
+      growth = std::min(growth, space.bytes() / disk_expansion(config.params));
+    return room.blocks * block + growth;
+  };
+  options.database_room = [&space, block] { return space.bytes() / kDatabaseBytes * block; };
+}
+
+/// Closes what serve() has used. Returns the references of the kernel if the mount is held.
+Result<KernelReferences> close_files(FileSystem& files, bool held) {
+  spdlog::info("writing everything that is not yet durable");
+  if (held) return files.suspend();
+  S3O_TRY(files.unmount());
+  return KernelReferences();
+}
+
+/// Serves the files, and closes them. Returns what is left of a mount that is to be locked.
+Result<std::optional<LockedState>> serve_and_close(const MountCommand& command,
+                                                   const Watched& watched, Entrance& entrance,
+                                                   Audience& audience) {
+  auto held = guarded([&] { return serve(command, watched, entrance, audience); });
+  const bool is_held = held && *held;
+  auto references = close_files(watched.files, is_held);
+  if (is_held && !references) {
+    held->reset();  // closes the device, so that nobody waits for an answer
+    if (const Status gone = unmount(command.mountpoint); !gone)
+      spdlog::warn("{}", gone.error().message);
+  }
+  if (!held) return fail(std::move(held).error());
+  if (!references) return fail(std::move(references).error());
+  if (!is_held) return std::optional<LockedState>();
+  LockedState locked;
+  locked.mount = std::move(**held);
+  locked.references = std::move(*references);
+  return locked;
+}
+
+/// Closes the volume after its files. `served` is how they ended; the volume's own failure counts
+/// only if they are durable and may have changed.
+void close_volume(const MountCommand& command, Volume& volume,
+                  Result<std::optional<LockedState>>& served) {
+  const auto closed = volume.close();
+  if (closed) return;
+  if (command.read_only || (served && *served))  // no file data can be lost
+    spdlog::warn("{}", closed.error().message);
+  else if (served)
+    served = fail(closed.error().code,
+                  "all files are durable, but the volume could not be closed in order: {}",
+                  closed.error().message);
+}
+
+}  // namespace
+
+Result<std::optional<LockedState>> open_and_serve(const MountCommand& command, Vault& vault,
+                                                  const VaultKeys& keys, Entrance& entrance,
+                                                  Audience& audience) {
+  S3O_TRY(check_limits_of(command, vault, audience.command));
+  SealedDisk disk(keys.pages);
+  S3O_TRY(heal(vault, command, disk));
+  if (auto plain = raise_database(vault, disk); !plain) return fail(plain.error());
+  Metrics metrics;
+  S3O_ASSIGN(auto volume, open_volume(vault, keys, command, metrics, audience.command));
+  FreeSpace space(vault.directory());
+  S3O_ASSIGN(auto options, file_system_options(command));
+  options.references = entrance.references;
+  bound_by_room(options, *volume, vault.config(), space);
+  const std::string database = vault.database().string();
+  auto files =
+      guarded([&] { return FileSystem::mount(volume->device(), database, options, disk); });
+  const auto serve_them = [&]() -> Result<std::optional<LockedState>> {
+    if (!files) return fail(advise_on_database(files.error(), command.vault));
+    const Watched watched{{command.mountpoint.string(), entrance.since}, *volume, **files, metrics};
+    return serve_and_close(command, watched, entrance, audience);
+  };
+  auto served = serve_them();
+  close_volume(command, *volume, served);
+  volume.reset();  // no callback into the files comes after this
+  if (!served || !*served) return served;
+  LockedState& locked = **served;
+  locked.vault_lock = vault.lend_lock();
+  locked.vault = vault.directory().string();
+  locked.mountpoint = command.mountpoint.string();
+  locked.since = entrance.since;
+  return served;
+}
+
+}  // namespace s3oram

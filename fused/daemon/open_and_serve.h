@@ -1,0 +1,20 @@
+// Opens what a mount serves, from the vault's database to the files, and closes it in order.
+#pragma once
+
+#include <optional>
+
+#include "fused/daemon/locked_state.h"
+#include "fused/daemon/options.h"
+#include "fused/daemon/serve.h"
+#include "oramcore/base/error.h"
+#include "oramcore/vault/vault.h"
+
+namespace s3oram {
+
+/// Opens the vault's volume and files, and serves them. Returns what is left of a mount that is to
+/// be locked.
+Result<std::optional<LockedState>> open_and_serve(const MountCommand& command, Vault& vault,
+                                                  const VaultKeys& keys, Entrance& entrance,
+                                                  Audience& audience);
+
+}  // namespace s3oram

@@ -1,0 +1,27 @@
+// Gathers what is known of a mount.
+#include "fused/daemon/watched.h"
+
+namespace s3oram {
+
+MountState state_of(const Watched& watched) {
+  BlockDevice& device = watched.volume.device();
+  const auto disk = watched.files.statfs();
+  return {watched.volume.status(), watched.files.status(), device.room(), device.block_size(),
+          disk ? disk->f_bavail * disk->f_frsize : 0};
+}
+
+std::vector<Problem> look_at_health(const Watched& watched) {
+  static_cast<void>(watched.volume.server_traffic());  // a server shows as silent only if asked
+  auto problems = find_problems(state_of(watched));
+  std::erase_if(problems,
+                [](const Problem& problem) { return problem.warning; });  // logged elsewhere
+  return problems;
+}
+
+std::string metrics_page(const Watched& watched) {
+  const auto links = watched.volume.server_traffic();  // a silent server shows in the state
+  gauge(watched.identity, state_of(watched), links, watched.metrics);
+  return watched.metrics.text();
+}
+
+}  // namespace s3oram

@@ -1,0 +1,30 @@
+// A mount as it is seen from outside: by the control socket, the metrics and the watch of its
+// health.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fused/daemon/health.h"
+#include "fused/daemon/mount_status.h"
+#include "fused/files/file_system.h"
+#include "oramcore/base/metrics.h"
+#include "oramcore/volume/volume.h"
+
+namespace s3oram {
+
+/// What the control socket and the metrics report on.
+struct Watched {
+  MountIdentity identity;
+  Volume& volume;
+  FileSystem& files;
+  Metrics& metrics;
+};
+
+MountState state_of(const Watched& watched);
+/// Returns the problems without the warnings, which are logged elsewhere.
+std::vector<Problem> look_at_health(const Watched& watched);
+/// Returns the page of metrics.
+std::string metrics_page(const Watched& watched);
+
+}  // namespace s3oram
