@@ -1,0 +1,242 @@
+// Blocks move between volumes of all schemes while they are used, whatever cuts the client's power:
+// after each cut every block has exactly the content that the last commit knew of.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/base/good.h"
+#include "tests/harness/volumes.h"
+#include "tests/schemes/ring/sim/ring_world.h"
+#include "tests/sim/migration_world.h"
+
+namespace s3oram {
+namespace {
+
+using test::MigrationWorld;
+using Side = MigrationWorld::Side;
+constexpr Side kFrom = MigrationWorld::kFrom, kTo = MigrationWorld::kTo;
+
+constexpr BlockId kBlocks = 12;
+
+const VolumeParams kRing = ring::test::small_ring(4, 3, 1);
+const VolumeParams kMirror = test::mirror_volume(6, 2, min_stash_slots(6, 2), {1, 2});
+const VolumeParams kS3oram = test::safe_volume(Evictor::shuffle, 2);
+
+struct Direction {
+  const char* name;
+  VolumeParams from, to;
+};
+
+class MigrationTest : public testing::TestWithParam<Direction> {
+ protected:
+  MigrationTest() { make(); }
+
+  void make() {
+    auto [name, from, to] = GetParam();
+    from.block_size = to.block_size = 512;
+    world_.reset();
+    world_ = std::make_unique<MigrationWorld>(from, to, 7);
+    newest_.clear();
+  }
+  MigrationWorld& world() { return *world_; }
+
+  /// Puts blocks into the source, and its rows into the volume.
+  void fill() {
+    ASSERT_GOOD(world().open(kFrom));
+    for (std::uint64_t generation = 1; generation <= 2; ++generation)
+      for (BlockId block = 0; block < kBlocks; ++block) {
+        ASSERT_GOOD(world().write(block, generation));
+        newest_[block] = generation;
+      }
+    ASSERT_GOOD(world().commit());
+    ASSERT_GOOD(world().close());
+    ASSERT_EQ(world().rows(kFrom), newest_);
+    ASSERT_GOOD(world().set_rows(kTo, newest_));
+  }
+  /// Everything that the rows name is there; the rest is discarded, as at a mount.
+  void check() {
+    const auto rows = newest_;
+    for (const BlockId block : world().device().mapped())
+      if (!rows.contains(block)) world().discard(block);
+    for (const auto& [block, generation] : rows) {
+      const auto content = world().read(block);
+      ASSERT_GOOD(content);
+      ASSERT_EQ(*content, world().pattern(block, generation)) << "block " << block;
+    }
+  }
+  /// Uses the device while blocks move, until all have. Ends early if the client dies.
+  void use() {
+    for (std::uint64_t round = 0; round < 3; ++round) {
+      const BlockId block = round * 3;
+      if (!world().read(block + 1)) return;
+      if (!world().write(block, 10 + round)) return;
+      if (!world().write(kBlocks + round, 20 + round)) return;
+      world().discard(block + 2);
+      if (!world().commit()) return;
+    }
+    await_moved();
+  }
+  void await_moved() {
+    bool died = false;
+    world().run_until([&] {
+      died = !world().runs();
+      return died || world().device().progress()->left == 0;
+    });
+  }
+  /// Opens the volume alone, and finds everything there.
+  void check_moved() {
+    ASSERT_GOOD(world().open(kTo));
+    ASSERT_NO_FATAL_FAILURE(check());
+    EXPECT_EQ(world().engine(kTo).status().unreadable, 0u);
+    ASSERT_GOOD(world().close());
+  }
+
+  std::unique_ptr<MigrationWorld> world_;
+  std::map<BlockId, std::uint64_t> newest_;
+};
+
+TEST_P(MigrationTest, MovesEverythingWhileItIsUsed) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_GOOD(world().open(kTo, kFrom));
+  use();
+  const auto progress = world().device().progress();
+  ASSERT_TRUE(progress);
+  EXPECT_EQ(progress->left, 0u);
+  EXPECT_EQ(progress->hindrance, "");
+  ASSERT_GOOD(world().close());
+  newest_ = world().rows(kTo);
+  ASSERT_EQ(newest_.size(), kBlocks);  // three more, and three less
+  check_moved();
+}
+
+// The client's power is cut, or it is killed, before or after one of its commits, the decisions of
+// evictions and the sessions of both volumes among them. To try all: S3O_STRIDE=1.
+TEST_P(MigrationTest, GoesOnAfterAnyCut) {
+  const char* given = std::getenv("S3O_STRIDE");
+  const std::size_t stride = given ? std::strtoull(given, nullptr, 10) : 37;
+  bool reached = true;
+  for (std::size_t cut = 1; reached; cut += stride) {
+    SCOPED_TRACE(fmt::format("cut {}", cut));
+    make();
+    ASSERT_NO_FATAL_FAILURE(fill());
+    std::size_t steps = 0;
+    reached = false;
+    world().on_step = [&](std::string_view, bool) {
+      if (++steps != cut) return;
+      reached = true;
+      if (cut % 2 == 0)
+        world().kill();
+      else
+        world().disk().cut();
+    };
+    if (world().open(kTo, kFrom)) use();
+    world().on_step = {};
+    if (!reached) ASSERT_GOOD(world().close());
+    newest_ = world().rows(kTo);
+    ASSERT_GOOD(world().open(kTo, kFrom));
+    ASSERT_NO_FATAL_FAILURE(check());
+    await_moved();
+    ASSERT_GOOD(world().close());
+    ASSERT_NO_FATAL_FAILURE(check_moved());
+  }
+}
+
+TEST_P(MigrationTest, TheSourceKeepsWhatItHad) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  const auto before = newest_;
+  ASSERT_GOOD(world().open(kTo, kFrom));
+  use();
+  ASSERT_GOOD(world().close());
+  newest_ = before;
+  ASSERT_GOOD(world().open(kFrom));
+  check();
+}
+
+INSTANTIATE_TEST_SUITE_P(Directions, MigrationTest,
+                         testing::Values(Direction{"RingToMirror", kRing, kMirror},
+                                         Direction{"RingToS3oram", kRing, kS3oram},
+                                         Direction{"MirrorToRing", kMirror, kRing},
+                                         Direction{"MirrorToS3oram", kMirror, kS3oram},
+                                         Direction{"S3oramToRing", kS3oram, kRing},
+                                         Direction{"S3oramToMirror", kS3oram, kMirror},
+                                         Direction{"RingToRing", kRing, kRing},
+                                         Direction{"MirrorToMirror", kMirror, kMirror},
+                                         Direction{"S3oramToS3oram", kS3oram, kS3oram}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+class MigratingDeviceTest : public MigrationTest {};
+INSTANTIATE_TEST_SUITE_P(OneDirection, MigratingDeviceTest,
+                         testing::Values(Direction{"RingToMirror", kRing, kMirror}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(MigratingDeviceTest, TheRateBoundsTheCopies) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_GOOD(world().open(kTo, kFrom, 512));  // a block a second
+  const Duration begun = world().now();
+  await_moved();
+  EXPECT_GE(world().now() - begun, std::chrono::seconds(kBlocks - 1));
+  EXPECT_LE(world().now() - begun, std::chrono::seconds(kBlocks + 2));
+  ASSERT_GOOD(world().close());
+}
+
+TEST_P(MigratingDeviceTest, SaysHowLongItTakes) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_GOOD(world().open(kTo, kFrom, 512));
+  EXPECT_EQ(world().device().progress()->left, kBlocks);
+  EXPECT_FALSE(world().device().progress()->takes);
+  world().run_until([&] { return world().device().progress()->moved == kBlocks / 2; });
+  const auto takes = world().device().progress()->takes;
+  ASSERT_TRUE(takes);
+  EXPECT_NEAR(std::chrono::duration<double>(*takes).count(), kBlocks / 2, 1.5);
+  // Nobody waits for the rate.
+  const Duration begun = world().now();
+  ASSERT_GOOD(world().close());
+  EXPECT_LE(world().now() - begun, std::chrono::seconds(1));
+}
+
+// A block that is read once is asked of the volume from then on.
+TEST_P(MigratingDeviceTest, AReadMovesItsBlock) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_GOOD(world().open(kTo, kFrom, 1));  // the copies take forever
+  ASSERT_GOOD(world().read(5));
+  world().run_until([&] { return world().device().progress()->left < kBlocks; });
+  const auto before = world().engine(kFrom).status().accesses;
+  const auto content = world().read(5);
+  ASSERT_GOOD(content);
+  EXPECT_EQ(*content, world().pattern(5, 2));
+  EXPECT_EQ(world().engine(kFrom).status().accesses, before);
+}
+
+TEST_P(MigratingDeviceTest, RequestsWaitWhileItIsPaused) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_GOOD(world().open(kTo, kFrom, 1));
+  ASSERT_GOOD(world().write(1, 30));
+  ASSERT_GOOD(world().commit());
+  ASSERT_GOOD(world().pause());
+  EXPECT_FALSE(world().device().progress());
+  int ended = 0;
+  world().device().write(2, world().pattern(2, 31), [&](Status status) {
+    EXPECT_TRUE(status);
+    ++ended;
+  });
+  world().device().discard(1);
+  world().device().read(1, [&](const Result<Bytes>& content) {
+    ASSERT_GOOD(content);
+    EXPECT_EQ(*content, Bytes(512));
+    ++ended;
+  });
+  world().device().commit([&](Status status) {
+    EXPECT_TRUE(status);
+    ++ended;
+  });
+  world().pass(std::chrono::seconds(5));
+  EXPECT_EQ(ended, 0);
+  ASSERT_GOOD(world().go_on(kTo, kFrom, 1));
+  world().run_until([&] { return ended == 3; });
+  const auto content = world().read(2);
+  ASSERT_GOOD(content);
+  EXPECT_EQ(*content, world().pattern(2, 31));
+}
+
+}  // namespace
+}  // namespace s3oram

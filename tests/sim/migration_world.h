@@ -1,0 +1,113 @@
+// A client with two volumes, each with servers of its own, in one thread, from one seed: blocks
+// move from one to the other while they are used. Only the client dies; what a server's death does
+// is tested for each scheme.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "oramcore/client/migrating_device.h"
+#include "oramcore/client/volume_kind.h"
+#include "serverd/any_server.h"
+#include "tests/harness/shuffled_pool.h"
+#include "tests/sim/network.h"
+#include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_disk.h"
+
+namespace s3oram::test {
+
+class MigrationWorld {
+ public:
+  enum Side : std::size_t { kFrom, kTo };
+
+  /// Makes both volumes, whose servers run from then on. The client does not.
+  MigrationWorld(const VolumeParams& from, const VolumeParams& to, std::uint64_t seed);
+  ~MigrationWorld();
+
+  /// Opens the volumes, and has the device serve `to`, and `from`, if it is given, as its source.
+  /// An error of a client that lost its power says that.
+  Status open(Side to, std::optional<Side> from = {}, std::uint64_t rate = 0);
+  Status close();
+  /// Pauses the device, and closes the volumes under it; and opens them again.
+  Status pause();
+  Status go_on(Side to, std::optional<Side> from, std::uint64_t rate);
+  /// What a participant has in the volume's vault.db: a number for each block.
+  std::map<BlockId, std::uint64_t> rows(Side side);
+  Status set_rows(Side side, const std::map<BlockId, std::uint64_t>& rows);
+
+  /// The client's process ends at this instant. Cuts of its disk() end it too.
+  void kill() {
+    if (!life_->dead) end_life();
+  }
+  bool runs() const { return life_->device != nullptr; }
+  MigratingDevice& device() { return *life_->device; }
+  VolumeEngine& engine(Side side) { return *life_->engines[side]; }
+  SimDisk& disk() { return *life_->disk; }
+
+  /// Each step of the client's disk (Disk::step).
+  std::function<void(std::string_view name, bool done)> on_step;
+  /// A question from the client to a server of this side; false loses it.
+  std::function<bool(Side side, const Bytes& message)> filter;
+
+  /// Errors: of the device; and that the client lost its power meanwhile.
+  Result<Bytes> read(BlockId block);
+  Status write(BlockId block, std::uint64_t generation);
+  Status commit();
+  void discard(BlockId block);
+  Bytes pattern(BlockId block, std::uint64_t generation) const;
+
+  /// Throws when nothing is left to do, or after a day (of simulated time).
+  void run_until(const std::function<bool()>& done);
+  void pass(Duration time);
+  Duration now() const { return clock_.now(); }
+
+ private:
+  class Rows;
+  struct Server {
+    Server(std::uint64_t seed, std::unique_ptr<Transport> attached)
+        : disk(DiskImage{}, seed), port(std::move(attached)) {}
+    SimDisk disk;
+    std::unique_ptr<Transport> port;
+    std::unique_ptr<ShareServer> server;
+  };
+  struct Volume {
+    ClientVolume volume;
+    std::unique_ptr<Network> network;
+    std::vector<std::unique_ptr<Server>> servers;
+  };
+  /// From one start of the client to its end.
+  struct Life {
+    ~Life();
+    std::unique_ptr<SimDisk> disk;
+    std::unique_ptr<Transport> ports[2];
+    std::unique_ptr<Rows> rows;
+    std::unique_ptr<MigratingDevice> device;
+    std::unique_ptr<VolumeEngine> engines[2];
+    bool dead = false, opening = false, stopped = false;
+  };
+  void make(Side side, const VolumeParams& params);
+  std::shared_ptr<Life> new_life(std::unique_ptr<SimDisk> disk);
+  void end_life();
+  Status make_engine(Side side);
+  static Task<Status> open_engines(std::shared_ptr<Life> life, Side to, std::optional<Side> from,
+                                   std::uint64_t rate);
+  static Task<Status> close_engines(std::shared_ptr<Life> life, bool with_commit);
+  template <class T>
+  T run(Task<T> task);
+  void step();
+
+  Prg random_;
+  asio::io_context context_{1};
+  FastClock clock_{context_};
+  ShuffledPool pool_;
+  Volume volumes_[2];
+  std::shared_ptr<Life> life_;
+  std::vector<std::shared_ptr<Life>> ghosts_;
+};
+
+}  // namespace s3oram::test
