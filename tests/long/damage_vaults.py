@@ -240,6 +240,8 @@ def _make(programs, work, scenario):
     damage_tree.change(vault.root)
     _must(vault.run("backup", vault.vault))
     truth = vault.walk()
+    if truth is None:
+        sys.exit(f"the vault cannot be read within {TIMEOUT} s")
     if errors := damage_tree.compare(truth, truth)[1]:
         sys.exit(f"the vault cannot be read: {errors}")
     if scenario.killed:

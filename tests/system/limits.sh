@@ -10,7 +10,7 @@ vault=$work/vault mount=$work/mount
 use_under() {
   step "works: $*"
   (eval "$*" && exec "$bin/s3oramfs" mount "$vault" "$mount") || fail "not mounted under $*"
-  head -c 3M /dev/urandom > "$work/data"
+  head -c 500K /dev/urandom > "$work/data"
   cp "$work/data" "$mount/data" && sync "$mount/data" || fail "cannot be written under $*"
   s3oramfs status --check "$vault" > "$work/check" || fail "not healthy under $*"
   s3oramfs umount "$mount"
@@ -111,9 +111,9 @@ as_user() {
   step "a mount takes $needed processes and threads"
   ((needed > 50)) || fail "these were not all"
   local refused=0 mounted=0 code said most
-  for most in $((needed + 40)) $((needed + 30)) $((needed + 20)) $((needed + 10)) $((needed + 6)) \
-    $((needed + 5)) $((needed + 4)) $((needed + 3)) $((needed + 2)) $((needed + 1)) "$needed" \
-    $((needed - 1)) $((needed - 5)) $((needed - 20)) $((needed - 40)) 40 20 10 5; do
+  for most in $((needed + 40)) $((needed + 30)) $((needed + 20)) $((needed + 10)) $((needed + 5)) \
+    $((needed + 4)) $((needed + 3)) $((needed + 2)) $((needed + 1)) "$needed" $((needed - 1)) \
+    $((needed - 20)) $((needed - 40)) 20 5; do
     code=0
     said=$( (ulimit -u "$most" && exec "$bin/s3oramfs" mount "$vault" "$mount") 2>&1) || code=$?
     step "at most $most: $code $said"

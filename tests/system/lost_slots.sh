@@ -9,11 +9,11 @@ vault=$work/vault mount=$work/mount
 mkdir "$mount"
 s3oramfs init --local --no-passphrase --block-size 16K "$vault" > "$work/init.log"
 s3oramfs mount "$vault" "$mount"
-make_tree "$mount/tree" 200 3000000
+make_tree "$mount/tree" 40 600000
 s3oramfs umount "$mount"
 cp -a --sparse=always "$vault/servers" "$work/servers.older"
 s3oramfs mount "$vault" "$mount"
-for ((n = 0; n < 40; ++n)); do head -c 70000 /dev/urandom > "$mount/newer$n"; done
+for ((n = 0; n < 10; ++n)); do head -c 70000 /dev/urandom > "$mount/newer$n"; done
 snapshot "$mount" > "$work/before"
 s3oramfs umount "$mount"
 cp -a --sparse=always "$vault/servers" "$work/servers.newest"

@@ -35,9 +35,9 @@ expect 23 "not mounted" s3oramfs backup "$vault"
 
 step "files, and a backup that is made by itself"
 s3oramfs mount --passfile "$work/pass" -o backup=1 "$vault" "$mount"
-make_tree "$work/tree" 300 3000000
+make_tree "$work/tree" 100 1000000
 cp -a "$work/tree" "$mount/"
-head -c 3M /dev/urandom > "$work/random"
+head -c 1M /dev/urandom > "$work/random"
 cp "$work/random" "$mount/random"
 sync "$mount/random"
 wait_until "the names are backed up" backup_is "b['exists']"
