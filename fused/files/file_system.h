@@ -1,7 +1,10 @@
 // The file system on one block device, without the kernel's part: names, attributes and data.
 //
-//   fuse_ops -> FileSystem -> Metadata (names, inodes, extents: overlay + vault.db)
-//                          -> DataCache -> BlockDevice
+//   fuse_ops -> FileSystem -> Inodes, Directories    which inodes there are, and their names
+//                          -> Xattrs, FileAcls       extended attributes; ACLs, and modes
+//                          -> Flusher, BackupThread  when changes become durable -> CommitQueue
+//                          -> FilesState             what all of them work on:
+//                               Metadata (overlay + vault.db), DataCache -> BlockDevice
 //
 // Operations work in memory; commits make them durable, every few seconds and at every barrier
 // (fsync, unmount). The kernel checks permissions (default_permissions), by modes and ACLs, and
@@ -9,9 +12,11 @@
 //
 // Threads: all methods may be called from any thread. They may block on the device, at most until
 // it has made no progress for the deadline. Lock: one mutex over everything, never held while
-// waiting. Lock order: this mutex, then the device's inner ones. The class is wide because it has
-// one method for each operation of a file system, under that mutex; each group has a source of its
-// own.
+// waiting. Lock order: this mutex, then the device's inner ones.
+//
+// The class has more methods than others because it has one for each operation of a file system.
+// Each takes the mutex and calls the parts, which know nothing of each other but what the picture
+// shows; each group of operations has a source of its own.
 #pragma once
 
 #include <sys/stat.h>
@@ -20,61 +25,25 @@
 #include <functional>
 #include <limits>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "fused/backup/backups.h"
-#include "fused/cache/data_cache.h"
-#include "fused/files/acl.h"
+#include "fused/files/backup_thread.h"
+#include "fused/files/commit_queue.h"
+#include "fused/files/directories.h"
+#include "fused/files/file_acls.h"
+#include "fused/files/files_state.h"
+#include "fused/files/flusher.h"
+#include "fused/files/inode_allocator.h"
+#include "fused/files/inodes.h"
 #include "fused/files/kernel_references.h"
 #include "fused/files/listings.h"
-#include "oramcore/base/log_limit.h"
+#include "fused/files/requests.h"
+#include "fused/files/xattrs.h"
 
 namespace s3oram {
-
-struct FileSystemOptions {
-  CacheOptions cache;
-  std::chrono::milliseconds commit_every{5'000};
-  bool update_atime = true;                  // as relatime does
-  bool read_only = false;                    // files are not changed, freed or committed
-  std::uint32_t root_uid = 0, root_gid = 0;  // of a new root directory
-  bool own_ticker = true;                    // a thread calls beat(); otherwise the owner does
-  std::size_t most_uncommitted = 48 << 20;   // bytes of rows; above, operations wait for a commit
-  std::size_t most_nodes = 50'000;           // about; above, nodes are dropped and read again later
-  std::chrono::milliseconds back_up_every{0};  // at most (backups.h); 0: only on request
-  /// Returns the bytes of files for which the disk of the database has room. statfs() reports no
-  /// more.
-  std::function<std::uint64_t()> database_room = [] { return std::uint64_t{1} << 60; };
-  KernelReferences references;  // from suspend(), if the kernel still has the mount
-};
-
-struct Caller {
-  std::uint32_t uid = 0, gid = 0;
-  std::uint32_t umask = 0;  // has no effect in directories with a default ACL
-};
-
-struct NewNode {
-  std::uint32_t mode = 0;  // with its type
-  std::uint64_t rdev = 0;
-  std::string target;  // of a symbolic link
-};
-
-struct AttributeChange {
-  std::optional<std::uint32_t> mode, uid, gid;  // mode: the permission bits count
-  std::optional<std::uint64_t> size;
-  std::optional<std::int64_t> atime, mtime, ctime;  // ns
-  bool operator==(const AttributeChange&) const = default;
-};
-
-struct OpenedDirectory {
-  bool alone = false;       // nobody else has it open
-  std::int64_t shrunk = 0;  // no name has been removed from it since: ns since 1970
-};
 
 struct FileSystemStatus {
   std::uint64_t cache_bytes = 0, cache_limit = 0, dirty_bytes = 0, inodes = 0;
@@ -207,126 +176,29 @@ class FileSystem final : public CommitParticipant {
   void committed(const Status& outcome) override;
 
  private:
-  using NodePtr = std::shared_ptr<Node>;
-
   FileSystem(BlockDevice& device, const FileSystemOptions& options);
   Status start(const std::string& database, Disk& disk);
-  Node& make_root();
-  Status load_root();
-  Status number_inodes();
-  Status number_blocks(const std::vector<BlockId>& mapped);
-  Status free_orphans(Lock& lock);
-  void free_nameless(Lock& lock);
   Status finish(bool keep_references);
-  Status look_for_labels();
-
-  // All private functions below are called with the lock held.
-  void tell_of_damage(Ino ino, const std::string& what);
-  tl::unexpected<int> lost_names(Ino directory);
-  tl::unexpected<int> damaged_xattr(Ino ino);
-  Posix<NodePtr> known(Ino ino);
-  Posix<NodePtr> known_directory(Ino ino);
-  Posix<NodePtr> load(Ino ino, bool unlinked = false);
-  Posix<NodePtr> child(Node& directory, std::string_view name);
-  Posix<NodePtr> named(Ino ino);
-  Posix<NodePtr> find(Ino parent, std::string_view name);
-  struct stat refer(Node& node);
-  struct stat attributes(const Node& node) const;
-  /// Updates node.xattr_names too.
-  Posix<std::vector<std::string>> xattr_names(Node& node);
-  PosixStatus put_xattr(Node& node, const std::string& name, std::string value, int flags);
-  PosixStatus erase_xattr(Node& node, const std::string& name);
-
-  struct Inherited {
-    std::uint32_t mode = 0;
-    std::vector<std::pair<std::string, std::string>> lists;  // ACLs as attributes: name, value
-  };
-  Posix<std::optional<Acl>> acl(const Node& node, std::string_view name);
-  PosixStatus set_acl(Node& node, const std::string& name, const std::string& value,
-                      bool keep_set_group);
-  PosixStatus change_acl(const Node& node, std::uint32_t mode);
-  Posix<Inherited> inherit(const Caller& caller, const Node& directory, std::uint32_t mode);
-  void hand_down(const Inherited& inherited, Node& node);
-  void store(const Node& node) { metadata_.inodes.put(node.ino, node.row); }
-  PosixStatus admit(Lock& lock);
-
-  PosixStatus add_name(Node& directory, std::string_view name, Node& node, std::int64_t now);
-  void remove_name(Node& directory, std::string_view name, Node& node);
-  void enter(const Node& directory, std::string_view name, const Node& node);
-  void leave(Node& directory, std::string_view name);
-  void lose_name(Node& directory, Node& node);
-  Posix<Listing*> listing(Ino directory);
-  PosixStatus reserve_number(Lock& lock);
-  NodePtr new_node(const Caller& caller, const Node& directory, const NewNode& what);
-  void settle_number(const NodePtr& node);
-  std::optional<Ino> numbers_to_reserve();
-  PosixStatus check_replaceable(const Node& node, Node& target);
-  Posix<std::vector<NodePtr>> replacing(Node& from, std::string_view name, Node& to,
-                                        std::string_view new_name, unsigned flags);
-  Posix<std::vector<Ino>> exchange(Node& from, std::string_view name, Node& to,
-                                   std::string_view new_name);
-  Posix<bool> is_empty(const Node& directory);
-  /// Frees the node and all it owns, if it has neither names nor references. A large file is freed
-  /// in steps, and the lock released between them.
-  PosixStatus end(Lock& lock, const NodePtr& node);
-  void drop_if_idle(Ino ino);
-
-  std::uint64_t free_bytes(std::uint64_t spare) const;
-
-  PosixStatus commit(Lock& lock);
-  bool is_idle() const {
-    return cache_.in_flight() == 0 && backups_.writing() == 0 && commits_ == 0;
-  }
-  /// Waits until everything written to these nodes so far is acknowledged. The next commit holds
-  /// it.
-  PosixStatus flush(Lock& lock, const std::vector<NodePtr>& nodes);
-  /// Flushes these nodes before they are renamed; see rename().
-  PosixStatus flush_to_rename(Lock& lock, const std::vector<NodePtr>& nodes,
-                              const std::function<bool()>& killed);
-  void keep_one_content(Lock& lock, const NodePtr& node);
-  std::vector<NodePtr> unflushed_nodes() const;
-  void settle(const std::function<bool(const Node&)>& which);
-  void empty_packs();
-  void trim();
-  void tick(Lock& lock);
-  Timing::Time beat(Lock& lock);
-  void run_ticker();
-  Status start_threads();
   void stop_threads();
-  PosixStatus back_up(Lock& lock, bool last = false);
-  void run_backups();
-  void want_backup();
 
-  // `mutex_` guards everything below.
-  std::mutex mutex_;
-  BlockDevice& device_;
-  const FileSystemOptions options_;
-  Timing& timing_;
-  Metadata metadata_;
-  DataCache cache_;
+  // Called with the lock held.
+  struct stat refer(const Node& node);
+  PosixStatus flush_to_rename(Lock& lock, const std::vector<Inodes::NodePtr>& nodes,
+                              const std::function<bool()>& killed);
+  std::uint64_t free_bytes(std::uint64_t spare) const;
+  bool is_idle() const;
+
+  FilesState state_;  // its mutex guards everything below
   Backups backups_;
-  std::unordered_map<Ino, std::uint64_t> references_;  // of the kernel
-  std::unordered_map<Ino, NodePtr> nodes_;             // referred to, or in use; see trim()
-  std::unordered_set<Ino> idle_;  // nodes without references that still have cached blocks
-  Ino next_ino_ = kRootIno;
-  Ino reserved_ = 0, reserving_ = 0;  // see inode_numbers.h; reserving_: by the running commit
-  bool makes_inodes_ = false;         // inodes were made since the mount
-  std::uint64_t inodes_ = 0;
+  InodeAllocator numbers_;
+  CommitQueue commits_;
+  Inodes inodes_;
+  Directories directories_;
+  Xattrs xattrs_;
+  FileAcls acls_;
+  Flusher flusher_;
+  BackupThread backup_thread_;
   std::uint64_t lost_blocks_ = 0;
-  Listings listings_;
-  bool labelled_ = true;  // some file has, or had since the mount, an SELinux label
-  unsigned commits_ = 0;  // asked for and not yet answered by the device
-  LogLimit told_of_commit_, told_of_backup_;
-  std::string backup_failure_;
-  Timing::Time backup_failing_since_;
-  Timing::Time durable_at_;  // everything done before is durable
-  bool stopping_ = false, kick_ = false, failing_ = false;
-  Timing::Time next_tick_;
-  std::condition_variable ticker_wakes_;
-  std::thread ticker_;
-  bool backup_wanted_ = false;
-  std::condition_variable backup_wakes_;
-  std::thread backup_thread_;
 };
 
 }  // namespace s3oram
