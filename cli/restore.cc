@@ -31,7 +31,7 @@ constexpr std::size_t kLargestRecovery = 1 << 20;
 
 struct RestoreOptions {
   fs::path vault, from;
-  bool force = false;
+  bool force = false, rewrite_first = false;
   int timeout = 20;  // s
   CredentialOptions credential;
 };
@@ -44,6 +44,8 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   app.add_option("--from", options.from, "What s3oramfs backup --keys has written")
       ->type_name("FILE");
   app.add_flag("--force", options.force, "Even if vault.db is there; it is kept");
+  app.add_flag("--rewrite-first", options.rewrite_first,
+               "Of one server: believe nothing that it says was asked of it; slower");
   app.add_option("--timeout", options.timeout, "How long servers may take to answer")
       ->capture_default_str()
       ->type_name("SECONDS")
@@ -186,6 +188,18 @@ Result<std::optional<FilesDump>> former_files(const Vault& vault, Disk& disk) {
   return std::nullopt;
 }
 
+void report_damage(const Vault& vault, const RebuiltVolume& rebuilt) {
+  if (rebuilt.damaged > 0)
+    std::cerr << "s3oramfs: " << rebuilt.damaged
+              << (vault.config().params.is_ring()
+                      ? " buckets or writes are damaged at the server: what was in them is lost, "
+                        "and of blocks that were written before an older version may be back\n"
+                      : " slots are damaged at too many servers\n");
+  if (rebuilt.suspect > 0)
+    std::cerr << "s3oramfs: " << rebuilt.suspect
+              << " blocks certainly had a newer version: s3oramfs fsck names their files\n";
+}
+
 /// Nothing: the names are those that vault.db had. They are newer than any backup, and taken if
 /// nothing is wrong with vault.db, or the servers hold no whole backup.
 Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys, Disk& disk,
@@ -204,11 +218,7 @@ Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys
   S3O_TRY(keep_former(vault, disk));
   S3O_TRY(vault.mark_sealed());
   S3O_TRY(replace_database(made, vault.database(), disk));
-  if (rebuilt.damaged > 0)
-    std::cerr << "s3oramfs: " << rebuilt.damaged
-              << (vault.config().params.is_ring()
-                      ? " buckets are damaged: what was in them is lost\n"
-                      : " slots are damaged at too many servers\n");
+  report_damage(vault, rebuilt);
   if (sound) return std::nullopt;
   FilesRestore restoring;  // outlives the volume
   S3O_ASSIGN(auto volume, Volume::open(vault, keys, how));
@@ -231,6 +241,10 @@ Status run_restore(const Args& args) {
   S3O_ASSIGN(auto found, vault_to_restore(options, text));
   Vault* vault = &found.vault;
   S3O_TRY(vault->require_ready());
+  if (options.rewrite_first && !vault->config().params.is_ring())
+    return fail(Errc::usage,
+                "--rewrite-first is for a volume on one server; {} has {}, which cannot lie alone",
+                vault->directory().string(), vault->config().servers.size());
   S3O_TRY(lock_vault(*vault));
   if (found.put_back && !options.force && fs::exists(vault->database())) {
     std::cout << fmt::format(
@@ -246,7 +260,8 @@ Status run_restore(const Args& args) {
   if (!options.force) S3O_TRY(refuse_files(vault->database(), disk));
   S3O_TRY(heal_former(vault->database(), disk));
   Progress progress("restoring " + vault->directory().string());
-  S3O_ASSIGN(const auto how, volume_options(*vault, options.timeout, progress));
+  S3O_ASSIGN(auto how, volume_options(*vault, options.timeout, progress));
+  how.rewrite_first = options.rewrite_first;
   const fs::path made = place_to_make(*vault);
   S3O_TRY(remove_database(made));  // of a restore that was cut short
   auto restored = restore(*vault, keys, disk, how, made);

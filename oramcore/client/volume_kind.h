@@ -40,13 +40,22 @@ class StateReport {
   virtual Status repair(Database& database) const = 0;
 };
 
+struct RebuildOptions {
+  Duration patience{};
+  std::function<void(const std::string&)> progress;  // may be empty
+  /// Where the servers say which points of a bucket were asked for: does not believe it, and has
+  /// each bucket written again before anything is asked of it.
+  bool rewrite_first = false;
+};
+
 /// What a rebuild has found at the servers.
 class RebuiltState {
  public:
   virtual ~RebuiltState() = default;
   std::vector<BlockId> backup;   // the blocks that are parts of a backup, ascending
   std::uint64_t blocks = 0;      // of any kind
-  std::uint64_t damaged = 0;     // slots, or buckets, whose content is lost
+  std::uint64_t damaged = 0;     // slots, or buckets and writes of the log, whose content is lost
+  std::uint64_t suspect = 0;     // blocks of which there was a newer version, which is lost
   bool former_was_last = false;  // there is a vault.db, and nobody has used the volume since it
   /// Makes the tables in `file`, which is missing or empty.
   virtual Status store(const std::filesystem::path& file, Disk& disk) const = 0;
@@ -75,14 +84,13 @@ class VolumeKind {
   virtual std::unique_ptr<StateReport> check(Database& database,
                                              const VolumeParams& params) const = 0;
 
-  using Progress = std::function<void(const std::string&)>;
   /// Opens a session, which ends that of any other client, and finds out from what the servers hold
   /// where every block is. A vault.db that is there can be used as before until the result takes
   /// its place. Errors: unreachable, wrong_volume, corrupt ...
   virtual Task<Result<std::unique_ptr<RebuiltState>>> rebuild(const ClientVolume& volume,
                                                               ClientEnvironment environment,
-                                                              Disk& disk, Duration patience,
-                                                              Progress progress) const = 0;
+                                                              Disk& disk,
+                                                              RebuildOptions how) const = 0;
 
   /// Checks that the store of a server that is lost can be made again from the others. Errors:
   /// unsupported, with what to do.

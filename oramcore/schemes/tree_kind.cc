@@ -89,13 +89,13 @@ std::unique_ptr<StateReport> TreeKind::check(Database& database, const VolumePar
 
 Task<Result<std::unique_ptr<RebuiltState>>> TreeKind::rebuild(const ClientVolume& volume,
                                                               ClientEnvironment environment,
-                                                              Disk& disk, Duration patience,
-                                                              Progress progress) const {
+                                                              Disk& disk,
+                                                              RebuildOptions how) const {
   S3O_CO_ASSIGN(auto former, former_state(volume, disk));
   const VolumeParams& params = volume.params;
   Rebuild rebuild(environment, volume.id, params,
                   client_scheme(params, volume.sealing, environment.random), std::move(former));
-  S3O_CO_ASSIGN(auto made, co_await rebuild.run(patience, std::move(progress)));
+  S3O_CO_ASSIGN(auto made, co_await rebuild.run(how.patience, std::move(how.progress)));
   co_return std::make_unique<RebuiltTree>(std::move(made), params.evict_every);
 }
 

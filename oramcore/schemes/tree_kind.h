@@ -16,8 +16,7 @@ class TreeKind final : public VolumeKind {
   std::unique_ptr<StateReport> check(Database& database, const VolumeParams& params) const override;
   Task<Result<std::unique_ptr<RebuiltState>>> rebuild(const ClientVolume& volume,
                                                       ClientEnvironment environment, Disk& disk,
-                                                      Duration patience,
-                                                      Progress progress) const override;
+                                                      RebuildOptions how) const override;
   Status can_reenrol(const VolumeParams&) const override { return {}; }
 };
 

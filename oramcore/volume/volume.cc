@@ -300,9 +300,9 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
     }
     const ClientEnvironment environment{c.executor(), c.executor(), c.executor(),
                                         c.clock(),    c.random(),   c.transport()};
-    S3O_CO_ASSIGN(rebuilt,
-                  co_await kind_of(vault).rebuild(client_volume(vault, keys), environment, disk,
-                                                  options.deadline, options.progress));
+    S3O_CO_ASSIGN(rebuilt, co_await kind_of(vault).rebuild(
+                               client_volume(vault, keys), environment, disk,
+                               {options.deadline, options.progress, options.rewrite_first}));
     co_return Status{};
   });
   if (!found) return fail(connection->explain(found).error());
@@ -311,6 +311,7 @@ Result<RebuiltVolume> Volume::rebuild(Vault& vault, const VaultKeys& keys,
   return RebuiltVolume{.backup = std::move(rebuilt->backup),
                        .blocks = rebuilt->blocks,
                        .damaged = rebuilt->damaged,
+                       .suspect = rebuilt->suspect,
                        .former_was_last = rebuilt->former_was_last};
 }
 

@@ -82,6 +82,7 @@ struct VolumeOptions {
   std::filesystem::path record;   // of what its server 1 reads and writes (absolute); empty: none
   std::chrono::seconds deadline{20};                 // without progress, before open() gives up
   std::function<void(const std::string&)> progress;  // often: what a slow open does; may be empty
+  bool rewrite_first = false;                        // of a rebuild: RebuildOptions
   Metrics* metrics = &unread_metrics();
 };
 
@@ -90,6 +91,7 @@ struct RebuiltVolume {
   std::vector<BlockId> backup;   // the blocks that were written as parts of a backup, ascending
   std::uint64_t blocks = 0;      // of any kind
   std::uint64_t damaged = 0;     // slots on which too few servers agree: their content is lost
+  std::uint64_t suspect = 0;     // blocks of a ring of which a newer version is lost
   bool former_was_last = false;  // there is a vault.db, and nobody has used the volume since it
 };
 

@@ -111,7 +111,10 @@ class Server final : public ShareServer {
   Task<Result<Bytes>> read_log(ReadLogRequest request);
   /// The access whose block is in the log's slot; 0 if none is, or the slot cannot be read.
   Result<std::uint64_t> logged(std::uint32_t slot);
-  using LogSlot = std::optional<BucketStore::StampedSlot>;
+  struct LogSlot {
+    std::optional<BucketStore::StampedSlot> content;
+    bool is_lost = false;  // it was written, and is damaged or cannot be read
+  };
   /// Errors: failed (some cannot be read, which may pass).
   Result<std::vector<LogSlot>> log_slots(std::uint32_t first, std::uint32_t count);
   Turn turn_in(const BucketStore::StampedSlot& slot) const;

@@ -96,10 +96,11 @@ Task<Result<Bytes>> Server::read_log(ReadLogRequest request) {
   ReadLogAnswer answer;
   for (const LogSlot& slot : slots) {
     LoggedBlock& logged = answer.slots.emplace_back();
-    if (!slot) continue;
-    logged.access = slot->stamp;
-    logged.turn = turn_in(*slot);
-    logged.sealed = ByteSpan(slot->content).first(params_->slot_size);
+    if (slot.is_lost) logged.turn = LoggedBlock::kLost;
+    if (!slot.content) continue;
+    logged.access = slot.content->stamp;
+    logged.turn = turn_in(*slot.content);
+    logged.sealed = ByteSpan(slot.content->content).first(params_->slot_size);
   }
   co_return encode(answer);
 }
@@ -115,7 +116,10 @@ Result<std::vector<Server::LogSlot>> Server::log_slots(std::uint32_t first, std:
       log_patience_.end(slot);
     else if (log_patience_.waits_for(slot))
       status = fail(Errc::failed, "slot {} of the log cannot be read from the disk", slot);
-    slots.push_back(found ? std::move(*found) : LogSlot());
+    LogSlot& taken = slots.emplace_back();
+    if (found) taken.content = std::move(*found);
+    // (Of no stamp in particular, what was never written counts as foreign.)
+    taken.is_lost = !taken.content && !bucket_store_->is_foreign(kRootBuffer, slot, {}, {});
   }
   S3O_TRY(status);
   return slots;

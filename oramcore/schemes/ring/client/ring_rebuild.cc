@@ -1,6 +1,7 @@
 // Reads everything that the server holds and finds the newest version of each block.
 #include "oramcore/schemes/ring/client/ring_rebuild.h"
 
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -9,7 +10,7 @@ namespace s3oram::ring {
 
 RingRebuild::RingRebuild(const ClientEnvironment& environment, const VolumeId& volume,
                          const VolumeParams& params, const Seed& sealing_key, File& cache,
-                         std::optional<FormerRing> former)
+                         std::optional<FormerRing> former, Asked asked)
     : environment_(environment),
       volume_(volume),
       params_(params),
@@ -18,7 +19,8 @@ RingRebuild::RingRebuild(const ClientEnvironment& environment, const VolumeId& v
       cache_(cache),
       former_(std::move(former)),
       servers_(environment.executor, environment.clock, environment.random, environment.transport,
-               volume, 1) {}
+               volume, 1),
+      believed_(asked) {}
 
 Task<Result<RingRebuild::Rebuilt>> RingRebuild::run(
     Duration patience, std::function<void(std::uint64_t looked_at, std::uint64_t of)> progress) {
@@ -122,12 +124,51 @@ Task<Status> RingRebuild::read_log(const SurveyAnswer& stands) {
       co_return fail(Errc::corrupt, "server 1 answers nonsense");
     for (const LoggedBlock& logged : log->slots) {
       const std::uint32_t slot = first++;
+      LoggedTurn& found = log_.emplace_back();
+      found.is_lost = logged.is_lost();
       if (logged.access == 0) continue;
       if (params_.slot_of(logged.turn) != slot || !may_have(logged.turn, stands))
         co_return fail(Errc::corrupt, "server 1 answers nonsense");
+      found.turn = logged.turn;
       turns_ = std::max(turns_, logged.turn + 1);
       S3O_CO_TRY(take_logged(logged));
     }
+  }
+  count_lost_writes();
+  co_return Status{};
+}
+
+/// The last turn that this slot of the log is of; nothing: none yet.
+std::optional<Turn> RingRebuild::newest_turn_of(std::uint32_t slot) const {
+  if (turns_ <= slot) return std::nullopt;
+  return turns_ - 1 - (turns_ - 1 - slot) % params_.log_slots;
+}
+
+/// Turns that may have been under way are not missed, but if their slot is damaged.
+void RingRebuild::count_lost_writes() {
+  const Turn may_lack = (params_.most_evictions_due() + 1) * Turn{params_.evict_every};
+  for (std::uint32_t slot = 0; slot < params_.log_slots; ++slot) {
+    LoggedTurn& found = log_[slot];
+    const auto newest = newest_turn_of(slot);
+    found.is_lost |= newest && *newest + may_lack < turns_ && found.turn != newest;
+    if (!found.is_lost) continue;
+    ++lost_writes_;
+    spdlog::error("what turn {} wrote to the log is lost", newest.value_or(slot));
+  }
+}
+
+/// Writes an empty slot for each turn that has not ended: the log then has them all, and a later
+/// rebuild misses none.
+Task<Status> RingRebuild::end_turns() {
+  std::uint64_t access = first_access(session_.epoch);
+  for (std::uint32_t slot = 0; slot < params_.log_slots; ++slot) {
+    const auto newest = newest_turn_of(slot);
+    if (!newest || log_[slot].is_lost || log_[slot].turn == newest) continue;
+    const Label label{.block = kNoBlock, .version = access, .leaf = {}, .backup = {}};
+    const Bytes sealed = sealed_block(sealer_, label, Bytes(params_.block_size));
+    const WriteLogRequest request{
+        .epoch = session_.epoch, .turn = *newest, .access = access++, .sealed = sealed};
+    S3O_CO_TRY(co_await servers_.ask(1, WriteLogRequest::kType, encode(request)));
   }
   co_return Status{};
 }
@@ -137,8 +178,7 @@ Status RingRebuild::take_logged(const LoggedBlock& logged) {
   const auto opened = sealer_.open(logged.sealed);
   const auto label = opened ? read_label(opened->label) : std::nullopt;
   if (!label) {
-    spdlog::error("what turn {} wrote to the log does not open", logged.turn);
-    ++damaged_;
+    log_.back().is_lost = true;
     return {};
   }
   Place* const place = newest(*label, Place::Kind::top);
@@ -170,13 +210,23 @@ Task<Result<std::vector<HeldVersion>>> RingRebuild::layout(unsigned height) {
 }
 
 void RingRebuild::count_touches(const HeldVersion& version) {
+  asked_[version.bucket] = version.asked;
+  if (believed_ == Asked::everything) {
+    held_[version.bucket] = {version.stamp, params_.most_touches()};
+    return;
+  }
   const Points points = codec_.points(version.bucket, version.stamp);
   unsigned touches = version.asked.count();
   for (unsigned dummy = 0; dummy < params_.dummies(); ++dummy)
     if (version.asked.has(points.of_dummy(params_.bucket_size, dummy)))
       touches = std::max(touches, dummy + 1);
   held_[version.bucket] = {version.stamp, std::min(touches, params_.dummies())};
-  asked_[version.bucket] = version.asked;
+}
+
+/// Whether an access has asked for the point where this block of the tree lies.
+bool RingRebuild::was_asked(const Place& place) const {
+  const VersionStamp stamp = held_.at(place.bucket()).stamp;
+  return asked_.at(place.bucket()).has(codec_.points(place.bucket(), stamp).of_slot(place.slot));
 }
 
 /// The part of each row that gives the labels.
@@ -246,7 +296,7 @@ Task<Result<RingRebuild::Rebuilt>> RingRebuild::finished(const SurveyAnswer& sta
                    "was set back, or lies; bring its newest store back",
                    stands.session.epoch);
   Rebuilt out;
-  out.damaged = damaged_;
+  out.damaged = damaged_ + lost_writes_;
   out.former_was_last = former_.has_value();
   RingTree& tree = out.state.tree;
   tree.tree_version = stands.rewrites;
@@ -258,16 +308,20 @@ Task<Result<RingRebuild::Rebuilt>> RingRebuild::finished(const SurveyAnswer& sta
   out.state.sessions = {session_};
   for (const auto& [block, each] : blocks_) {
     const Place& place = each.place;
-    if (place.kind == Place::Kind::tree) {
+    if (place.kind == Place::Kind::tree && was_asked(place)) {
       HeldBucket& held = held_.at(place.bucket());
-      const Point point = codec_.points(place.bucket(), held.stamp).of_slot(place.slot);
-      if (asked_.at(place.bucket()).has(point))
-        held.touches = std::max(held.touches, params_.most_touches());
+      held.touches = std::max(held.touches, params_.most_touches());
+      if (lost_writes_ > 0) out.suspect.insert(block);
     }
     out.state.places.set(block, place);
     if (each.backup) out.backup.push_back(block);
   }
+  if (!out.suspect.empty())
+    spdlog::error("of blocks {} there was a newer version, which is lost",
+                  fmt::join(out.suspect, ", "));
+  out.state.unreadable = out.suspect;
   S3O_CO_TRY(cache_.sync());
+  S3O_CO_TRY(co_await end_turns());
   out.state.buckets = std::move(held_);
   co_return out;
 }

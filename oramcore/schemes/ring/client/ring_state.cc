@@ -162,6 +162,7 @@ Status RingState::put_all(const Loaded& content) {
     for (const BlockId block : content.places.blocks())
       all.places[block] = content.places.get(block);
     all.buckets = content.buckets;
+    for (const BlockId block : content.unreadable) all.unreadable[block] = true;
     for (const Session& session : content.sessions) S3O_TRY(insert_session(session));
     return put(content.tree, all);
   });

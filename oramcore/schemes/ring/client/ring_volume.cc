@@ -29,6 +29,7 @@ class RebuiltRing final : public RebuiltState {
     backup = std::move(rebuilt.backup);
     blocks = state_.places.mapped();
     damaged = rebuilt.damaged;
+    suspect = rebuilt.suspect.size();
     former_was_last = rebuilt.former_was_last;
   }
   Status store(const std::filesystem::path& file, Disk& disk) const override {
@@ -91,15 +92,16 @@ std::unique_ptr<StateReport> RingKind::check(Database& database, const VolumePar
 
 Task<Result<std::unique_ptr<RebuiltState>>> RingKind::rebuild(const ClientVolume& volume,
                                                               ClientEnvironment environment,
-                                                              Disk& disk, Duration patience,
-                                                              Progress progress) const {
+                                                              Disk& disk,
+                                                              RebuildOptions how) const {
   S3O_CO_ASSIGN(auto former, former_ring(volume, disk));
   S3O_CO_ASSIGN(const auto cache, disk.open(top_cache_of(volume.directory)));
-  RingRebuild rebuild(environment, volume.id, volume.params, volume.sealing, *cache,
-                      std::move(former));
+  RingRebuild rebuild(
+      environment, volume.id, volume.params, volume.sealing, *cache, std::move(former),
+      how.rewrite_first ? RingRebuild::Asked::everything : RingRebuild::Asked::as_server_says);
   S3O_CO_ASSIGN(auto found,
-                co_await rebuild.run(patience, [&](std::uint64_t looked_at, std::uint64_t of) {
-                  if (progress) progress(fmt::format("{} of {} buckets", looked_at, of));
+                co_await rebuild.run(how.patience, [&](std::uint64_t looked_at, std::uint64_t of) {
+                  if (how.progress) how.progress(fmt::format("{} of {} buckets", looked_at, of));
                 }));
   co_return std::make_unique<RebuiltRing>(std::move(found), volume.params.first_height);
 }

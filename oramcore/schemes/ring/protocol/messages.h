@@ -97,8 +97,10 @@ struct ReadLogRequest {
   }
 };
 struct LoggedBlock {
-  std::uint64_t access = 0;  // 0: nothing was written, or it is lost
+  static constexpr Turn kLost = ~Turn{0};
+  std::uint64_t access = 0;  // 0: nothing was written; or it is lost, and `turn` says so
   Turn turn = 0;
+  bool is_lost() const { return access == 0 && turn == kLost; }
   ByteSpan sealed;
   template <class A>
   void fields(A& a) {
