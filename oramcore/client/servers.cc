@@ -365,13 +365,14 @@ Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
                       .root = {},
                       .opening = ++openings_[server]};
   const Duration start = clock_.now();
-  for (;;) {
+  for (bool restarted = false;;) {
     if (which == Opening::again && left_out_[server]) co_return fail(away(server));
     auto status = co_await try_open(server, request, patience);
     note(server, OpenRequest::kType, status, nullptr);
     if (status || stopped_) co_return status;
     const Errc code = status.error().code;
-    if (code == Errc::need_open) continue;
+    // One that is restarted again and again, or says so, is not asked without a pause.
+    if (code == Errc::need_open && !std::exchange(restarted, true)) continue;
     if (is_final(code) || clock_.now() - start >= patience) co_return status;
     if (which == Opening::first && is_of_store(code)) co_return status;
     warn(server, status.error());
@@ -433,12 +434,13 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
 }
 
 Task<Result<Payload>> Servers::ask(Party server, MessageType type, Bytes message) {
-  for (;;) {
+  for (bool restarted = false;;) {
     auto answer = co_await ask_once(server, type, message);
     if (answer || stopped_ || is_final(answer.error().code)) co_return answer;
     if (left_out_[server]) co_return fail(away(server));
-    if (answer.error().code == Errc::need_open || answer.error().code == Errc::unreachable)
-      continue;
+    const Errc code = answer.error().code;
+    if (code == Errc::unreachable) continue;
+    if (code == Errc::need_open && !std::exchange(restarted, true)) continue;
     warn(server, answer.error());
     co_await clock_.sleep(kRetryAfter);
   }
