@@ -14,7 +14,7 @@ constexpr unsigned kReshuffles = 2;  // that one access brings about because row
 
 /// Whether what this turn wrote to the log has to be logged again by now.
 bool is_due(Turn logged, Turn now, const Params& params) {
-  return logged + params.log_slots <= now + params.log_slots / 4;
+  return logged + params.log_slots <= now + params.log_again_within();
 }
 bool is_maintenance(Turn turn) { return turn % kMaintenanceEvery == kMaintenanceEvery - 1; }
 
@@ -368,13 +368,10 @@ Task<Result<Payload>> RingEngine::values_of(Turn turn, Query& query) {
 /// The server must not see which of the two by the time that it takes.
 Task<void> RingEngine::read_cache(BlockId block, std::optional<Place> place,
                                   std::optional<Result<OpenedBlock>>& to, Event& done) {
-  if (place) {
+  if (place)
     to.emplace(co_await read_held(block, *place));
-  } else {
-    const CacheSlot slot = cache_.any(environment_.random);
-    const auto sealed = co_await offload(environment_.pool, [&] { return cache_.read(slot); });
-    to.emplace(opened(sealed ? ByteSpan(*sealed) : ByteSpan(blank_), block, 0));
-  }
+  else
+    to.emplace(co_await read_slot(cache_.any(environment_.random), block, 0));
   done.notify_all();
 }
 

@@ -64,6 +64,7 @@ Task<Status> RingEngine::open(Duration patience, Evictions evictions) {
   logged_ = std::move(loaded.logged);
   next_turn_ = loaded.turns();
   next_rewrite_ = installed_ = tree_.tree_version;
+  next_attempt_ = static_cast<std::uint32_t>(environment_.random.u64());
   next_eviction_ = evictions_done_ = tree_.evictions;
 
   S3O_CO_TRY(co_await open_session(std::move(loaded.sessions), patience));

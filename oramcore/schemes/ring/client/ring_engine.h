@@ -113,11 +113,12 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   // ring_log.cc: the log and the top's cache
   Task<Status> write_log(Turn turn, Label label, std::uint64_t replaces, ByteSpan content,
                          std::function<void(Status)> written);
-  Task<Status> send_log(Turn turn, std::uint64_t access, ByteSpan sealed);
-  Task<Status> keep_in_cache(CacheSlot slot, ByteSpan sealed);
+  Task<Status> send_log(Turn turn, std::uint64_t access, BlockId block, ByteSpan sealed);
+  Task<Status> keep_in_cache(CacheSlot& slot, ByteSpan sealed);
   void acknowledge_in_order();
   Task<Result<OpenedBlock>> read_top(BlockId block, Place place);
   Task<Result<OpenedBlock>> read_held(BlockId block, Place place);
+  Task<Result<OpenedBlock>> read_slot(CacheSlot slot, BlockId block, std::uint64_t version);
   Result<OpenedBlock> opened(ByteSpan sealed) const;
   Result<OpenedBlock> opened(ByteSpan sealed, BlockId block, std::uint64_t version) const;
   void let_go(CacheSlot slot);
@@ -139,6 +140,7 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   Task<Status> rewrite_once(const Rewrite& rewrite);
   Task<Result<Moved>> fetch(const Rewrite& rewrite);
   Task<Status> fetch_top(const Rewrite& rewrite, Moved& to);
+  EvictionId new_attempt(const Rewrite& rewrite);
   Task<Status> fetch_bucket(BucketIndex bucket, std::size_t index, Moved& to);
   using Slots = std::vector<Result<OpenedBlock>>;
   static bool is(const Slots& slots, std::uint16_t slot, const Candidate& block);
@@ -205,6 +207,7 @@ class RingEngine final : public VolumeEngine, private GrowingTree {
   std::set<Leaf> flipping_;                 // of those, the ones decided and not yet committed
   std::set<BucketIndex> to_reshuffle_;      // nothing is asked of them before they are rewritten
   std::optional<EvictionId> attempt_;       // sent to the server, and not yet decided for good
+  std::uint32_t next_attempt_ = 0;          // of any rewrite; begins anywhere
   std::optional<Duration> eviction_begun_;  // the oldest under way
 
   std::optional<Error> dead_;

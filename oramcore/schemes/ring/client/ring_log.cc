@@ -51,7 +51,7 @@ Task<Status> RingEngine::write_log(Turn turn, Label label, std::uint64_t replace
   const std::uint64_t access = label.version = write.access;
   const Bytes sealed = sealed_block(sealer_, label, content);
   std::vector<Task<Status>> both;
-  both.push_back(send_log(turn, access, sealed));
+  both.push_back(send_log(turn, access, label.block, sealed));
   if (label.block != kNoBlock) {
     write.place = {.kind = Place::Kind::top,
                    .leaf = *label.leaf,
@@ -74,15 +74,16 @@ Task<Status> RingEngine::write_log(Turn turn, Label label, std::uint64_t replace
 }
 
 /// Not over the only other copy of a block of the top: that one is being logged again, or is read
-/// back from here if the cache has lost it.
-Task<Status> RingEngine::send_log(Turn turn, std::uint64_t access, ByteSpan sealed) {
+/// back from here if the cache has lost it. It may be of `block`, which this turn logs itself.
+Task<Status> RingEngine::send_log(Turn turn, std::uint64_t access, BlockId block, ByteSpan sealed) {
   const WriteLogRequest request{
       .epoch = session_.epoch, .turn = turn, .access = access, .sealed = sealed};
   Bytes message = encode(request);
-  const auto still_needed = [this, turn]() -> bool {
+  const auto still_needed = [this, turn, block]() -> bool {
     if (turn < params_.log_slots) return false;
     const auto found = places_.top().find(turn - params_.log_slots);
-    if (found == places_.top().end() || is_given_up(found->second)) return false;
+    if (found == places_.top().end() || found->second == block || is_given_up(found->second))
+      return false;
     if (not_cached_.contains(found->second)) begin_refill();
     return true;
   };
@@ -93,17 +94,21 @@ Task<Status> RingEngine::send_log(Turn turn, std::uint64_t access, ByteSpan seal
   co_return Status{};
 }
 
-/// Errors of the disk may pass: somebody makes room on it.
-Task<Status> RingEngine::keep_in_cache(CacheSlot slot, ByteSpan sealed) {
+/// Waits for room on a full disk. A slot that cannot be written for another reason may be a place
+/// of the disk that has gone bad, so `slot` becomes another one.
+Task<Status> RingEngine::keep_in_cache(CacheSlot& slot, ByteSpan sealed) {
   for (;;) {
     Status written =
-        co_await offload(environment_.pool, [&] { return cache_.write(slot, sealed); });
+        co_await offload(environment_.pool, [&, at = slot] { return cache_.write(at, sealed); });
     if (written) co_return written;
     if (dead_) co_return fail(*dead_);
     if (told_of_cache_.pass(environment_.clock.now()))
       spdlog::error("top.cache: {}; trying again{}", written.error().message,
                     told_of_cache_.more());
     co_await environment_.clock.sleep(Servers::kRetryAfter);
+    if (written.error().code == Errc::disk_full) continue;
+    cache_.avoid(slot);
+    slot = cache_.take();
   }
 }
 
@@ -141,11 +146,20 @@ Task<Result<OpenedBlock>> RingEngine::read_top(BlockId block, Place place) {
 /// The same of a slot that is held (hold_cached()), and then no more. The log, which has the block
 /// too, is not read for it here: that would show that it is wanted (refill_whole_cache()).
 Task<Result<OpenedBlock>> RingEngine::read_held(BlockId block, Place place) {
-  const auto read = [this, place] { return cache_.read(place.cache_slot); };
-  const auto sealed = co_await offload(environment_.pool, read);
+  auto found = co_await read_slot(place.cache_slot, block, place.version);
   let_go(place.cache_slot);
-  if (!sealed) co_return fail(Errc::corrupt, "top.cache: {}", sealed.error().message);
-  co_return opened(*sealed, block, place.version);
+  co_return found;
+}
+
+/// Takes the same time whatever lies there.
+Task<Result<OpenedBlock>> RingEngine::read_slot(CacheSlot slot, BlockId block,
+                                                std::uint64_t version) {
+  co_return co_await offload(environment_.pool, [&]() -> Result<OpenedBlock> {
+    const auto sealed = cache_.read(slot);
+    auto found = opened(sealed ? ByteSpan(*sealed) : ByteSpan(blank_), block, version);
+    if (!sealed) return fail(Errc::corrupt, "top.cache: {}", sealed.error().message);
+    return found;
+  });
 }
 
 void RingEngine::let_go(CacheSlot slot) {
@@ -199,9 +213,15 @@ Task<bool> RingEngine::refill_slot(Turn turn, const LoggedBlock& logged) {
   const Place place = places_.get(block);
   if (!label || label->block != block || label->version != place.version) co_return false;
   ++cache_reads_[place.cache_slot];  // nobody else gets the slot meanwhile
-  const Status kept = co_await keep_in_cache(place.cache_slot, logged.sealed);
+  Place kept = place;
+  const Status written = co_await keep_in_cache(kept.cache_slot, logged.sealed);
   let_go(place.cache_slot);
-  co_return kept.has_value();
+  if (kept == place || !written) co_return written.has_value();
+  if (places_.get(block) == place)
+    set_place(block, kept);
+  else
+    cache_.give_back(kept.cache_slot);
+  co_return true;
 }
 
 /// All of the log since the last sync is verified, needed or not: when something is missed only

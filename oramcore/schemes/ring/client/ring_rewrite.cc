@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "oramcore/base/rules.h"
 #include "oramcore/schemes/ring/client/ring_engine.h"
@@ -86,10 +87,20 @@ Task<void> RingEngine::rewrite(Rewrite begun) {
   begin_rewrites();
 }
 
-/// One attempt, made of fresh stamps, points, nonces and fillers.
-Task<Status> RingEngine::rewrite_once(const Rewrite& rewrite) {
+/// Of its number the first half is the stamp of the bucket versions that it makes, by which their
+/// points and masks are drawn. So that half does not repeat: it is made of the rewrite, and of a
+/// count that begins anywhere each time the volume is opened.
+EvictionId RingEngine::new_attempt(const Rewrite& rewrite) {
   EvictionId id{rewrite.number, {}};
   environment_.random.fill(id.attempt);
+  const std::uint64_t stamp = rewrite.number << 32 | next_attempt_++;
+  std::memcpy(id.attempt.data(), &stamp, sizeof stamp);
+  return id;
+}
+
+/// One attempt, made of a fresh stamp and points, nonces and fillers.
+Task<Status> RingEngine::rewrite_once(const Rewrite& rewrite) {
+  const EvictionId id = new_attempt(rewrite);
   S3O_CO_ASSIGN(Moved moved, co_await fetch(rewrite));
   const EvictionPlan plan = plan_eviction(moved.path);
   for (const Candidate& each : plan.left)
@@ -148,7 +159,11 @@ Task<Result<RingEngine::Moved>> RingEngine::fetch(const Rewrite& rewrite) {
   co_return moved;
 }
 
+/// Reads as many slots of the cache whatever lies there: how many blocks of the top have their
+/// leaves in one group depends on what was accessed, and the server sees when the rows come.
 Task<Status> RingEngine::fetch_top(const Rewrite& rewrite, Moved& to) {
+  const unsigned at_least = params_.cache_reads();
+  unsigned reads = 0;
   std::vector<BlockId> top;
   for (const auto& [turn, block] : places_.top())
     if (group_of(places_.get(block).leaf) == group_of(rewrite.leaf) && !is_given_up(block))
@@ -157,6 +172,7 @@ Task<Status> RingEngine::fetch_top(const Rewrite& rewrite, Moved& to) {
     const Place place = places_.get(block);
     if (place.kind != Place::Kind::top || group_of(place.leaf) != group_of(rewrite.leaf)) continue;
     auto found = co_await read_top(block, place);
+    ++reads;
     if (dead_) co_return fail(*dead_);
     if (places_.get(block) != place) continue;  // accessed meanwhile
     if (!found) not_cached_.insert(block);
@@ -164,6 +180,8 @@ Task<Status> RingEngine::fetch_top(const Rewrite& rewrite, Moved& to) {
     to.path.top.push_back({block, place.version, place.leaf});
     to.blocks[block] = std::move(*found);
   }
+  for (; (reads == 0 || reads % at_least != 0) && !dead_; ++reads)
+    static_cast<void>(co_await read_slot(cache_.any(environment_.random), kNoBlock, 0));
   co_return Status{};
 }
 

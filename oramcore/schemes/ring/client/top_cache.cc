@@ -23,6 +23,7 @@ CacheSlot TopCache::take() {
 }
 
 void TopCache::committed(std::set<CacheSlot> freed) {
+  std::erase_if(freed, [this](CacheSlot slot) { return bad_.contains(slot); });
   for (const CacheSlot slot : freed) used_[slot] = false;
   free_.merge(freed);
 }

@@ -36,6 +36,8 @@ class TopCache {
   /// What was given back and is going to be free by a commit that begins now; and that it has
   /// succeeded, or not.
   std::set<CacheSlot> begin_commit() { return std::exchange(given_back_, {}); }
+  /// A slot in use that cannot be written: nobody gets it again while the file is open.
+  void avoid(CacheSlot slot) { bad_.insert(slot); }
   void committed(std::set<CacheSlot> freed);
   void not_committed(std::set<CacheSlot> freed) { given_back_.merge(freed); }
 
@@ -55,7 +57,7 @@ class TopCache {
   const std::unique_ptr<File> file_;
   const std::size_t slot_size_;
   std::vector<bool> used_;
-  std::set<CacheSlot> free_, given_back_;
+  std::set<CacheSlot> free_, given_back_, bad_;
 };
 
 }  // namespace s3oram::ring

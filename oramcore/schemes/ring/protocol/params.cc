@@ -9,7 +9,16 @@ namespace {
 // Deviations of the occupancy: P[normal > 11 sigma] < 2^-90.
 constexpr double kDeviations = 11;
 
+constexpr double kGroupDeviations = 8;
+
 }  // namespace
+
+unsigned Params::cache_reads() const {
+  // What accesses since the group's last eviction have drawn its leaves.
+  const double turns = static_cast<double>(evict_every) * (groups() + most_evictions_due() + 1);
+  const double blocks = turns / groups();
+  return static_cast<unsigned>(std::ceil(blocks + kGroupDeviations * std::sqrt(blocks)));
+}
 
 std::uint64_t cache_slots(const VolumeParams& volume) {
   const Params params(volume);

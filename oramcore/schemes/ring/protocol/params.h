@@ -43,6 +43,14 @@ struct Params {
   /// Subtrees below the top: as many consecutive evictions touch no bucket in common.
   std::uint32_t groups() const { return 1u << top_levels; }
   std::uint32_t slot_of(Turn turn) const { return static_cast<std::uint32_t>(turn % log_slots); }
+  /// A block of the top is logged again so many turns before its slot of the log is used again:
+  /// more than can be under way at a time, so that a crash leaves turns enough for it.
+  std::uint32_t log_again_within() const {
+    return std::max(log_slots / 4, (most_evictions_due() + 2) * evict_every);
+  }
+  /// An eviction reads so many slots of the top's cache, whatever lies there (or twice as many, and
+  /// so on): at least as many as the top's blocks below its group, but with a probability of 2^-30.
+  unsigned cache_reads() const;
   /// How many evictions accesses may be ahead of those that are done.
   std::uint32_t most_evictions_due() const { return std::max(2u, groups() / 4); }
   /// The first turn that must wait while so many evictions are done: a function of public counters.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "oramcore/protocol/store_size.h"
+#include "oramcore/schemes/ring/protocol/messages.h"
 
 namespace s3oram::ring {
 namespace {
@@ -61,6 +62,29 @@ TEST(RingParams, TheTopIsTheLargestThatFits) {
   EXPECT_EQ(top_levels_for(kHome, 256 << 20), 5u);
   EXPECT_EQ(top_levels_for(kHome, 512 << 20), 6u);
   EXPECT_EQ(top_levels_for(kHome, 1 << 20), 0u);
+}
+
+TEST(RingParams, ABlockIsLoggedAgainInTimeWhateverIsUnderWay) {
+  VolumeParams volume = kHome;
+  for (volume.top_levels = 1; volume.top_levels <= kMostTopLevels; ++volume.top_levels) {
+    const Params params(volume);
+    const unsigned under_way = (params.most_evictions_due() + 1) * params.evict_every;
+    EXPECT_GE(params.log_again_within(), under_way + params.evict_every);
+    EXPECT_LT(params.log_again_within(), params.log_slots - under_way);
+  }
+}
+
+TEST(RingParams, TheLargestAnswerFitsIntoAMessage) {
+  VolumeParams volume = kHome;
+  volume.top_levels = 1;
+  const Params params(volume);
+  const Bytes row(params.row_size);
+  RetrieveAnswer path;
+  path.values.assign(kMaxHeight, row);
+  EXPECT_LE(encode(path).size(), largest_message(params));
+  ReadLogAnswer log;
+  log.slots.assign(rows_in_message(params), {1, 2, ByteSpan(row).first(params.slot_size)});
+  EXPECT_LE(encode(log).size(), largest_message(params));
 }
 
 // The page's figures: 40 GB of 128 KiB.

@@ -354,6 +354,51 @@ TEST(RingView, APathDoesNotTellWhetherItsBlockHasLeftTheTop) {
   EXPECT_NEAR(own_lately, own / 2.0, 0.4 * own);
 }
 
+// How many blocks leave the top in an eviction depends on what was accessed, and the server sees
+// when the new rows come: as much is read and opened whatever leaves.
+TEST(RingView, AnEvictionReadsAsMuchOfTheCacheWhateverLeavesTheTop) {
+  const auto reads = [](BlockId blocks) {
+    RingWorld world(small_ring(8, 6, 2), 13);
+    EXPECT_TRUE(world.open_client());
+    const std::uint64_t before = world.disk(kClient).file_reads();
+    for (BlockId i = 0; i < 240; ++i) EXPECT_TRUE(world.write(i % blocks, Bytes(512, 1)));
+    world.settle();
+    EXPECT_EQ(world.engine().status().evictions, 40u);
+    return world.disk(kClient).file_reads() - before;
+  };
+  EXPECT_EQ(reads(1), 240 + 40 * Params(small_ring(8, 6, 2)).cache_reads());
+  EXPECT_EQ(reads(1), reads(48));
+}
+
+// Points and masks are drawn by the stamp: two versions of a bucket never have the same.
+TEST(RingView, AStampDoesNotRepeat) {
+  RingWorld world(small_ring(4, 3, 1), 14);
+  world.network.faults = {.lost = 0.05, .doubled = 0, .late = 0};
+  std::set<EvictionId> attempts;
+  std::map<VersionStamp, EvictionId> stamps;
+  world.network.observer = [&](Party, Party, const Bytes& message) {
+    if (!is_question(message)) return;
+    const auto type = static_cast<MessageType>(message[2] | message[3] << 8);
+    if (type != MessageType::store_rows) return;
+    const auto request = decode<StoreRowsRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+    ASSERT_TRUE(request);
+    const VersionStamp stamp = stamp_of(request->id.attempt);
+    attempts.insert(request->id);
+    EXPECT_EQ(stamps.try_emplace(stamp, request->id).first->second, request->id);
+    // Neither in another life of the client, nor in another attempt of this one.
+    EXPECT_EQ(stamp >> 32, request->id.eviction);
+    const auto next = stamps.find(stamp + 1);
+    EXPECT_TRUE(next == stamps.end() || next->second.eviction == request->id.eviction);
+  };
+  for (int life = 0; life < 3; ++life) {
+    ASSERT_GOOD(world.open_client());
+    for (BlockId i = 0; i < 60; ++i) ASSERT_GOOD(world.write(i % 20, Bytes(512, 1)));
+    world.kill(kClient);
+    world.settle();
+  }
+  EXPECT_GE(attempts.size(), 50u);
+}
+
 // A bucket that is touched until its dummies are used up is written again before it is asked once
 // more. Here as many touches as there are dummies are usual.
 TEST(RingView, ABucketWithoutDummiesIsWrittenAgain) {
@@ -530,6 +575,26 @@ TEST_F(RingAnswers, OfLostRowsHaveTheBucketWrittenAgainWhateverIsWanted) {
   expect_all();
 }
 
+// A server that says each time that it was restarted is not asked without a pause.
+TEST_F(RingAnswers, ThatAskForASessionAgainAndAgainAreWaitedFor) {
+  unsigned opened = 0;
+  world.network.filter = [&](Party from, Party to, const Bytes& message) {
+    opened += from == kClient && type_of(message) == MessageType::open;
+    if (from == kClient || type_of(message) != MessageType::retrieve || opened > 1000) return true;
+    Bytes refusal(message.begin(), message.begin() + Rpc::kHeaderSize);
+    refusal[4] = static_cast<std::uint8_t>(Errc::need_open);
+    world.network.deliver(from, to, std::move(refusal));
+    return false;
+  };
+  bool ended = false;
+  world.engine().read(2, [&](Result<Bytes> got) { ended = got.has_value(); });
+  world.pass(std::chrono::seconds(20));
+  EXPECT_GT(opened, 10u);
+  EXPECT_LT(opened, 25u);
+  world.network.filter = {};
+  world.run_until([&] { return ended; });
+}
+
 // A server whose rows are not what was stored stops evictions and costs nothing else.
 TEST_F(RingAnswers, OfEvictionsThatDoNotFitStopEvictionsAndGiveUpNothing) {
   {
@@ -608,6 +673,110 @@ TEST(RingLog, HasEveryBlockOfTheTop) {
     for (const auto& [turn, block] : loaded->places.top())
       EXPECT_GE(turn + numbers.log_slots, loaded->tree.written) << "block " << block;
   }
+}
+
+/// A volume whose vault.db says that accesses were cut short when a block of the top was about to
+/// be logged again.
+class RingTurns : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_GOOD(world.open_client());
+    // Enough for two laps of the log.
+    for (BlockId i = 0; i < 2 * params.log_slots; ++i)
+      ASSERT_GOOD(world.write(i % 7, pattern(i % 7, 1, 512)));
+    ASSERT_GOOD(world.close_client());
+    auto opened = RingState::open("vault.db", world.disk(kClient));
+    ASSERT_GOOD(opened);
+    state.emplace(std::move(*opened));
+    auto loaded = state->load(world.params());
+    ASSERT_GOOD(loaded);
+    tree = loaded->tree;
+    ASSERT_FALSE(loaded->places.top().empty());
+    block = loaded->places.top().begin()->second;
+    place = loaded->places.get(block);
+    for (const auto& [turn, each] : loaded->places.top())
+      EXPECT_TRUE(each == block || turn > tree.written - params.log_slots + 4);
+  }
+  void open_and_read() {
+    ASSERT_GOOD(state->commit(tree, changes, {}));
+    state.reset();
+    ASSERT_GOOD(world.open_client());
+    const auto got = world.read(block);
+    ASSERT_GOOD(got);
+    EXPECT_EQ(*got, pattern(block, 1, 512));
+  }
+  RingWorld world{small_ring(8, 6, 1), 4};
+  const Params params{world.params()};
+  std::optional<RingState> state;
+  RingTree tree;
+  RingChanges changes;
+  BlockId block = 0;
+  Place place;
+};
+
+// The turn that was to log the block again had no record yet, and later ones had, up to the one
+// that uses the block's slot of the log again.
+TEST_F(RingTurns, ThatWereToLogABlockAgainDoSoAfterACrash) {
+  constexpr Turn kLeft = 3;
+  place.turn = tree.written + kLeft - params.log_slots;
+  changes.places[block] = place;
+  for (Turn turn = tree.written + 1; turn <= tree.written + kLeft; ++turn)
+    changes.records[turn] = TurnRecord{.block = kNoBlock, .leaf = turn, .asks = {}};
+  open_and_read();
+}
+
+// The access that uses a block's slot of the log again may be the block's own.
+TEST_F(RingTurns, DoNotWaitForThemselves) {
+  place.turn = tree.written - params.log_slots;
+  changes.places[block] = place;
+  changes.records[tree.written] = TurnRecord{.block = block, .leaf = place.leaf, .asks = {}};
+  open_and_read();
+}
+
+// ---- top.cache on a disk that is full, or has bad places
+
+TEST(RingCache, NeedsNoMoreRoomOnAFullDisk) {
+  RingWorld world(small_ring(8, 6, 2), 6);
+  Driver driver(world, 6);
+  ASSERT_GOOD(world.open_client());
+  const auto pages = world.disk(kClient).image().files.at("top.cache").pages;
+  EXPECT_GE(static_cast<std::uint64_t>(std::ranges::count(pages, true)) * s3oram::test::kDiskPage,
+            cache_bytes(world.params()))
+      << "room for all that the top ever has";
+  driver.operate(60, 30, 4);
+  ASSERT_GOOD(world.commit());
+  world.disk(kClient).leave_space(0);
+  const Duration begun = world.clock.now();
+  for (int round = 0; round < 2; ++round) driver.check_all(30);
+  EXPECT_LT(world.clock.now() - begun, std::chrono::seconds(30)) << "it waited for room";
+  world.disk(kClient).leave_space({});
+  ASSERT_GOOD(world.close_client());
+}
+
+TEST(RingCache, UsesNoPlaceThatCannotBeWritten) {
+  RingWorld world(small_ring(8, 6, 2), 7);
+  Driver driver(world, 7);
+  unsigned refused = 0;
+  world.cache_takes = [&](std::uint64_t offset) {
+    const bool is_bad = offset / Params(world.params()).slot_size % 5 == 2;
+    refused += is_bad;
+    return !is_bad;
+  };
+  ASSERT_GOOD(world.open_client());
+  driver.operate(300, 30, 4);
+  driver.check_all(30);
+  const unsigned places = std::exchange(refused, 0u);
+  EXPECT_GT(places, 0u);
+  driver.operate(300, 30, 4);
+  EXPECT_LE(refused, places) << "a place was tried again";
+  ASSERT_GOOD(world.close_client());
+  // Also when the whole cache is made again.
+  ASSERT_GOOD((*world.disk(kClient).open("top.cache"))->truncate(0));
+  ASSERT_GOOD(world.open_client());
+  driver.check_all(30);
+  ASSERT_GOOD(world.close_client());
+  ASSERT_GOOD(world.open_client());
+  driver.check_all(30);
 }
 
 /// Writes whose places in the cache are not durable yet: one of them is dead, as its block was
@@ -696,11 +865,11 @@ TEST_F(RingLogs, GiveBackACacheThatIsLost) {
 
 // ---- the server's disk is damaged
 
-/// Spoils these rows of the first bucket versions on the server's disk.
+/// Spoils these rows of the first five bucket versions on the server's disk.
 void spoil(RingWorld& world, std::initializer_list<unsigned> rows) {
   const Params params(world.params());
   const std::uint64_t stride = params.row_size + BucketVersion::kTrailer;
-  for (const unsigned version : {0u, 1u, 2u})
+  for (const unsigned version : {0u, 1u, 2u, 3u, 4u})
     for (const unsigned row : rows)
       world.disk(kServer).rot(
           "slots",
@@ -759,7 +928,7 @@ TEST_F(RingDamage, TwoRowsCostTheBlocksOfTheirBucketAndNoOther) {
   EXPECT_GT(healed->lost, 0u);
   const unsigned gone = lost();
   EXPECT_GT(gone, 0u);
-  EXPECT_LT(gone, 13u);
+  EXPECT_LT(gone, 21u);
   EXPECT_EQ(world.engine().status().unreadable, gone);
   ASSERT_GOOD(world.close_client());
   ASSERT_GOOD(world.open_client());
@@ -899,6 +1068,129 @@ TEST(RingRebuild, NoticesRowsThatWereAltered) {
   const auto rebuilt = world.rebuild_client();
   ASSERT_GOOD(rebuilt);
   EXPECT_EQ(rebuilt->damaged, 1u);
+}
+
+/// A world whose client is lost after some of its blocks were written again.
+class RingLostWrites : public testing::Test {
+ protected:
+  static constexpr BlockId kBlocks = 20;
+  void SetUp() override {
+    ASSERT_GOOD(world.open_client());
+    for (BlockId block = 0; block < kBlocks; ++block) write(block, 1);
+    world.settle();
+  }
+  void write(BlockId block, std::uint64_t generation) {
+    ASSERT_GOOD(world.write(block, pattern(block, generation, 512)));
+  }
+  /// The state as the client knows it, which is lost then.
+  RingState::Loaded lose() {
+    EXPECT_TRUE(world.close_client());
+    auto loaded = RingState::open("vault.db", world.disk(kClient))->load(world.params());
+    EXPECT_TRUE(loaded);
+    world.lose_client();
+    return std::move(*loaded);
+  }
+  RingWorld world{small_ring(4, 3, 2), 12};
+  const Params params{world.params()};
+};
+
+// A block of the tree was written again, and what that wrote to the log has rotted: its older
+// version is in the tree still, and must not come back without a word.
+TEST_F(RingLostWrites, AreNamed) {
+  ASSERT_GOOD(world.close_client());
+  auto before = RingState::open("vault.db", world.disk(kClient))->load(world.params());
+  ASSERT_GOOD(before);
+  BlockId block = 0;
+  while (before->places.get(block).kind != Place::Kind::tree) ASSERT_LT(++block, kBlocks);
+  ASSERT_GOOD(world.open_client());
+  write(block, 2);
+  const auto known = lose();
+  const Place place = known.places.get(block);
+  ASSERT_EQ(place.kind, Place::Kind::top);
+  ASSERT_GOOD(world.stop_server());
+  world.disk(kServer).rot(
+      "slots",
+      params.slot_of(place.turn) * std::uint64_t{params.row_size + BucketVersion::kTrailer} + 99,
+      0x20);
+  world.start_server();
+  const auto rebuilt = world.rebuild_client();
+  ASSERT_GOOD(rebuilt);
+  EXPECT_EQ(rebuilt->damaged, 1u);
+  EXPECT_EQ(rebuilt->suspect, std::set{block});
+  // fsck names its file until it is read or written.
+  const auto restored = RingState::open("vault.db", world.disk(kClient))->load(world.params());
+  ASSERT_GOOD(restored);
+  EXPECT_EQ(restored->unreadable, std::set{block});
+  ASSERT_GOOD(world.open_client());
+  for (BlockId each = 0; each < kBlocks; ++each) {
+    const auto got = world.read(each);
+    ASSERT_GOOD(got);
+    EXPECT_EQ(*got, pattern(each, 1, 512));
+  }
+}
+
+// A server that serves what a slot held a lap before.
+TEST_F(RingLostWrites, AreMissedWhereOlderOnesAreServed) {
+  for (Turn turn = kBlocks; turn < 3 * params.log_slots; ++turn) write(turn % kBlocks, 1);
+  lose();
+  Altering<ReadLogAnswer> older(world, MessageType::read_log, [&](ReadLogAnswer& answer) {
+    for (LoggedBlock& logged : answer.slots)
+      if (logged.access != 0 && logged.turn == 2 * params.log_slots + 1)
+        logged.turn -= params.log_slots;
+  });
+  const auto rebuilt = world.rebuild_client();
+  ASSERT_GOOD(rebuilt);
+  EXPECT_EQ(rebuilt->damaged, 1u);
+}
+
+// Accesses that had asked, but not written, when the client was lost: their turns are missed by no
+// rebuild, now or later.
+TEST_F(RingLostWrites, AreNotThoseOfAccessesUnderWay) {
+  world.network.filter = [](Party from, Party, const Bytes& message) {
+    return from != kClient || type_of(message) != MessageType::write_root;
+  };
+  for (BlockId block = 0; block < 4; ++block)
+    world.engine().write(block, pattern(block, 2, 512), [](Status) {});
+  world.settle();
+  world.kill(kClient);
+  world.settle();
+  world.network.filter = {};
+  for (int life = 0; life < 2; ++life) {
+    world.lose_client();
+    const auto rebuilt = world.rebuild_client();
+    ASSERT_GOOD(rebuilt);
+    EXPECT_EQ(rebuilt->damaged, 0u);
+    ASSERT_GOOD(world.open_client());
+    for (BlockId i = 0; i < params.log_slots / 2; ++i) write(i % kBlocks, 1);
+    world.kill(kClient);
+    world.settle();
+  }
+}
+
+// A server that denies what was asked of it, and a client that does not believe it.
+TEST(RingRebuild, AsksForNoPointAgainWhateverTheServerSays) {
+  const auto repeated = [](RingRebuild::Asked asked) {
+    RingWorld world(small_ring(8, 6, 2), 3);
+    Observer observer(world);
+    EXPECT_TRUE(world.open_client());
+    for (BlockId i = 0; i < 200; ++i) EXPECT_TRUE(world.write(i % 40, pattern(i % 40, 1, 512)));
+    EXPECT_TRUE(world.close_client());
+    world.lose_client();
+    {
+      Altering<LayoutAnswer> denying(world, MessageType::layout, [](LayoutAnswer& answer) {
+        for (HeldVersion& version : answer.versions) version.asked = {};
+      });
+      EXPECT_TRUE(world.rebuild_client(asked));
+    }
+    EXPECT_TRUE(world.open_client());
+    for (BlockId block = 0; block < 40; ++block) {
+      const auto got = world.read(block);
+      EXPECT_TRUE(got && *got == pattern(block, 1, 512)) << "block " << block;
+    }
+    return observer.repeated;
+  };
+  EXPECT_GT(repeated(RingRebuild::Asked::as_server_says), 0u);
+  EXPECT_EQ(repeated(RingRebuild::Asked::everything), 0u);
 }
 
 /// A world whose client is lost, and what a server can say to it then.

@@ -9,6 +9,28 @@ namespace {
 constexpr Duration kMostTime = std::chrono::hours(2);
 constexpr std::uint64_t kMemory = std::uint64_t{1} << 30;
 
+/// A file of which some places cannot be written.
+class PartlyBadFile final : public File {
+ public:
+  PartlyBadFile(std::unique_ptr<File> file, const std::function<bool(std::uint64_t)>& takes)
+      : file_(std::move(file)), takes_(takes) {}
+  Status read(std::uint64_t offset, MutableByteSpan out) override {
+    return file_->read(offset, out);
+  }
+  Status write(std::uint64_t offset, ByteSpan data) override {
+    if (takes_ && !takes_(offset)) return fail(Errc::failed, "a bad place of the disk");
+    return file_->write(offset, data);
+  }
+  Status sync() override { return file_->sync(); }
+  Status reserve(std::uint64_t size) override { return file_->reserve(size); }
+  Result<std::uint64_t> size() override { return file_->size(); }
+  Status truncate(std::uint64_t size) override { return file_->truncate(size); }
+
+ private:
+  const std::unique_ptr<File> file_;
+  const std::function<bool(std::uint64_t)>& takes_;
+};
+
 Seed seed_of(std::uint64_t number) {
   Seed seed{};
   for (int i = 0; i < 8; ++i) seed[i] = static_cast<std::uint8_t>(number >> (8 * i));
@@ -139,8 +161,9 @@ void RingWorld::begin_open_client(std::function<void(Status)> done) {
                                       *clocks_[kClient],
                                       random_,
                                       *life->port};
-  life->engine = std::make_unique<RingEngine>(environment, volume_, params_, key_,
-                                              std::move(*state), std::move(*cache));
+  life->engine =
+      std::make_unique<RingEngine>(environment, volume_, params_, key_, std::move(*state),
+                                   std::make_unique<PartlyBadFile>(std::move(*cache), cache_takes));
   life->opening = true;
   spawn(context.get_executor(),
         [](std::shared_ptr<Life> opened, std::function<void(Status)> then) -> Task<void> {
@@ -177,7 +200,7 @@ void RingWorld::lose_client() {
   parties_[kClient] = new_life(std::make_unique<SimDisk>(DiskImage{}, random_.u64()), kClient);
 }
 
-Result<RingRebuild::Rebuilt> RingWorld::rebuild_client() {
+Result<RingRebuild::Rebuilt> RingWorld::rebuild_client(RingRebuild::Asked asked) {
   SimDisk& disk = *parties_[kClient]->disk;
   const auto port = network.attach(kClient);
   S3O_ASSIGN(const auto cache, disk.open("top.cache"));
@@ -187,7 +210,7 @@ Result<RingRebuild::Rebuilt> RingWorld::rebuild_client() {
                                       *clocks_[kClient],
                                       random_,
                                       *port};
-  RingRebuild rebuild(environment, volume_, params_, key_, *cache);
+  RingRebuild rebuild(environment, volume_, params_, key_, *cache, {}, asked);
   auto rebuilt = run(rebuild.run(std::chrono::seconds(20)));
   if (!rebuilt) return rebuilt;
   S3O_TRY(RingState::create("vault.db", params_.first_height, disk));

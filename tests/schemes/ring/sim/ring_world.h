@@ -47,13 +47,16 @@ class RingWorld {
   Status close_client();
   /// The client, which does not run, loses its disk; and has vault.db and top.cache rebuilt.
   void lose_client();
-  Result<RingRebuild::Rebuilt> rebuild_client();
+  Result<RingRebuild::Rebuilt> rebuild_client(
+      RingRebuild::Asked asked = RingRebuild::Asked::as_server_says);
 
   void kill(Party party);
   void cut(Party party) { disk(party).cut(); }
   bool runs(Party party) const;
   /// Called when a party has died, in either way.
   std::function<void(Party)> on_death;
+  /// Whether top.cache can be written there.
+  std::function<bool(std::uint64_t offset)> cache_takes;
   /// Called for each durable step that a living party announces (Disk::step).
   std::function<void(Party, std::string_view name, bool done)> on_step;
 
