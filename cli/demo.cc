@@ -1,5 +1,5 @@
-// s3oramfs demo: three very different workloads on a local vault of its own, and a page that shows
-// what a server sees of them.
+// s3oramfs demo: three very different workloads on a local vault of its own, with three servers or
+// one, and a page that shows what a server sees of them.
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,7 +17,7 @@
 #include "oramcore/base/human.h"
 #include "oramcore/base/random.h"
 #include "oramcore/base/system_error.h"
-#include "oramcore/protocol/sizing.h"
+#include "oramcore/schemes/registry.h"
 #include "oramcore/vault/vault.h"
 #include "oramcore/volume/volume.h"
 
@@ -34,6 +34,10 @@ constexpr std::uint8_t kHeight = 8;         // 256 paths
 constexpr microseconds kLeastPace{18'000};  // an access each so often, in the mean
 constexpr int kSlack = 3;                   // times what an access takes
 constexpr unsigned kLeastAccesses = 100, kMostAccesses = 20'000;
+// Of a ring: as many blocks as the tree holds, and few accesses until all its paths are written.
+constexpr std::uint16_t kRingBucket = 8, kRingEvictEvery = 4;
+constexpr std::uint8_t kRingTop = 3;
+constexpr std::uint64_t kPaths = std::uint64_t{1} << kHeight;
 
 /// A directory of our own, gone with the object.
 class Scratch {
@@ -68,15 +72,13 @@ double seconds_now() {
 /// The vault of the demonstration in use.
 class DemoVolume {
  public:
-  static Result<std::unique_ptr<DemoVolume>> make(const fs::path& scratch) {
+  static Result<std::unique_ptr<DemoVolume>> make(const fs::path& scratch, SchemeKind kind) {
     std::unique_ptr<DemoVolume> made(new DemoVolume(scratch / "record"));
     SystemRandom random;
-    Wishes wishes{.scheme = {1, 3}, .local = true, .block_size = kBlockSize};
-    wishes.expect = kBlocks * kBlockSize;
-    S3O_ASSIGN(const auto choice, choose_params(wishes));
+    S3O_ASSIGN(const VolumeParams params, numbers_of(kind));
     VaultConfig config;
     random.fill(config.volume);
-    config.params = choice.params;
+    config.params = params;
     config.params.first_height = kHeight;
     config.local = true;
     config.servers.resize(config.params.scheme.servers);
@@ -107,6 +109,12 @@ class DemoVolume {
     return done.get_future().get();
   }
 
+  /// Whether each path of the tree has been evicted. A ring's client asks for no bucket that was
+  /// never written, which would show which those are, and nothing else.
+  bool is_written() const {
+    return volume_->status().evictions >= kPaths || !vault_->config().params.is_ring();
+  }
+
   /// What server 1 has read and written since the volume was opened. The volume is closed by that.
   Result<Record> close() {
     S3O_TRY(volume_->close());
@@ -116,6 +124,20 @@ class DemoVolume {
 
  private:
   explicit DemoVolume(fs::path record) : record_(std::move(record)) {}
+  static Result<VolumeParams> numbers_of(SchemeKind kind) {
+    const bool ring = kind == SchemeKind::ring;
+    Wishes wishes{.kind = kind,
+                  .scheme = ring ? Scheme{0, 1} : Scheme{1, 3},
+                  .local = true,
+                  .expect = kBlocks * kBlockSize,
+                  .block_size = kBlockSize};
+    if (ring) wishes.bucket_size = kRingBucket;
+    if (ring) wishes.evict_every = kRingEvictEvery;
+    S3O_ASSIGN(auto choice, choose_volume(wishes));
+    if (ring) choice.params.top_levels = kRingTop;
+    return choice.params;
+  }
+
   const fs::path record_;
   std::optional<Vault> vault_;
   std::unique_ptr<Volume> volume_;
@@ -140,20 +162,21 @@ Result<RecordStretch> run(DemoVolume& volume, const Workload& workload, microsec
   return stretch;
 }
 
-Result<std::vector<RecordStretch>> measure(std::size_t accesses) {
+Result<std::vector<RecordStretch>> measure(std::size_t accesses, SchemeKind kind) {
   S3O_ASSIGN(const auto scratch, Scratch::make());
   ProgressBar bar;
   bar.show(0, "making a local vault");
-  S3O_ASSIGN(const auto volume, DemoVolume::make(scratch->directory()));
+  S3O_ASSIGN(const auto volume, DemoVolume::make(scratch->directory(), kind));
   const auto begin = SteadyClock::now();
-  for (std::uint64_t block = 0; block < kBlocks; ++block) {
+  std::int64_t written = 0;
+  for (; written < static_cast<std::int64_t>(kBlocks) || !volume->is_written(); ++written) {
+    const auto block = static_cast<std::uint64_t>(written) % kBlocks;
     S3O_TRY(volume->access({.block = block, .writes = true}));
     bar.show(0, "filling it");
   }
   // A pace that this machine keeps: else the workloads would look alike against the clock.
   const auto filled = std::chrono::duration_cast<microseconds>(SteadyClock::now() - begin);
-  const microseconds pace =
-      std::max(kLeastPace, kSlack * filled / static_cast<std::int64_t>(kBlocks));
+  const microseconds pace = std::max(kLeastPace, kSlack * filled / written);
   const microseconds time = pace * static_cast<std::int64_t>(accesses);
   SystemRandom random;
   std::vector<RecordStretch> stretches;
@@ -172,12 +195,16 @@ Result<std::vector<RecordStretch>> measure(std::size_t accesses) {
   return stretches;
 }
 
-const std::vector<std::string> kBefore{
-    "Three workloads ran on an s3oramfs vault with three servers on this machine. Server 1 "
-    "recorded "
-    "every slot that it read and wrote (s3oramfs-serverd --record). The upper row of pictures is "
-    "what a plain server records, even if all files are encrypted; the middle row is what server 1 "
-    "recorded."};
+std::vector<std::string> before(SchemeKind kind) {
+  return {fmt::format(
+      "Three workloads ran on an s3oramfs vault with {} on this machine. {} recorded every slot "
+      "that it read and wrote (s3oramfs-serverd --record). The upper row of pictures is what a "
+      "plain server records, even if all files are encrypted; the middle row is what {} recorded.",
+      kind == SchemeKind::ring ? "one server" : "three servers",
+      kind == SchemeKind::ring ? "The server" : "Server 1",
+      kind == SchemeKind::ring ? "this one" : "server 1")};
+}
+
 const std::vector<std::string> kAfter{
     "\"Are two of the three alike?\" asks how probable it is that two samples as different as "
     "these come from one and the same source (the chi-square test, over 64 equal parts of all "
@@ -189,8 +216,19 @@ const std::vector<std::string> kAfter{
     "whom.",
     "The demonstration asks for blocks directly, so that each workload makes exactly as many "
     "accesses as the others. In a mounted directory, what was used lately is answered from memory "
-    "and makes no access. Each access of one server alone was looked at: two servers that compare "
-    "their notes can find out which block is used."};
+    "and makes no access."};
+
+std::vector<std::string> after(SchemeKind kind) {
+  std::vector<std::string> paragraphs = kAfter;
+  paragraphs.push_back(
+      kind == SchemeKind::ring
+          ? "The server also sees which of 256 points of each bucket on the path is asked for: "
+            "drawn at random, and none twice until the bucket is written again. The record has "
+            "them; the pictures do not show them. One in 256 accesses is the client's own."
+          : "Each access of one server alone was looked at: two servers that compare their notes "
+            "can find out which block is used.");
+  return paragraphs;
+}
 
 }  // namespace
 
@@ -201,6 +239,10 @@ Status run_demo(const Args& args) {
       "s3oramfs demo");
   std::string output = "s3oramfs-demo.html";
   std::size_t accesses = 600;
+  std::string scheme = "s3oram";
+  app.add_option("--scheme", scheme, "s3oram, with three servers, or ring, with one")
+      ->capture_default_str()
+      ->type_name("NAME");
   app.add_option("--output", output, "The page, or with .svg or .png only its picture")
       ->capture_default_str()
       ->type_name("FILE");
@@ -210,12 +252,16 @@ Status run_demo(const Args& args) {
       ->check(CLI::Range(kLeastAccesses, kMostAccesses));
   S3O_ASSIGN(const auto parsed, parse(app, args));
   if (!parsed) return {};
+  SchemeKind kind = SchemeKind::s3oram;
+  S3O_TRY(take_name(kSchemes, "--scheme", scheme, kind));
+  if (kind == SchemeKind::mirror)
+    return fail(Errc::usage, "--scheme {}: the demonstration has s3oram and ring", scheme);
   S3O_ASSIGN(const auto page, PageFile::check(output));
-  S3O_ASSIGN(const auto stretches, measure(accesses));
+  S3O_ASSIGN(const auto stretches, measure(accesses, kind));
   const FindingsTable table = compare(stretches);
   S3O_TRY(page.write(comparison_picture(stretches, table), [&] {
-    return record_page("What a server sees", kBefore, comparison_picture(stretches, {}), table,
-                       kAfter);
+    return record_page("What a server sees", before(kind), comparison_picture(stretches, {}), table,
+                       after(kind));
   }));
   std::cout << "Made " << printable(output)
             << ": what a plain server and an s3oramfs server see of "

@@ -12,7 +12,8 @@ namespace s3oram {
 namespace {
 
 const std::vector<std::string> kAfter{
-    "Each access reads one path from the root to a leaf. Which one is chosen uniformly at random, "
+    "Each access reads one path from the root to a leaf (of a ring, below what its client keeps, "
+    "and one point of each bucket). Which one is chosen uniformly at random, "
     "whatever block is meant: \"Are all paths as likely?\" is the probability of counts at least "
     "as "
     "uneven as these if that is so (the chi-square test; of the accesses since the tree last "

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "cli/statistics.h"
@@ -12,6 +13,7 @@ namespace s3oram {
 namespace {
 
 constexpr std::size_t kMostBins = 64;
+constexpr std::size_t kEnough = 64;  // accesses whose paths tell something
 
 std::string percent(double part) { return fmt::format("{:.1f} %", part * 100); }
 
@@ -46,13 +48,22 @@ std::size_t different(const std::vector<double>& places) {
 }  // namespace
 
 std::vector<double> accessed_places(const std::vector<RecordedRequest>& seen, unsigned& level) {
-  level = 0;
+  std::vector<const RecordedRequest*> accesses;
   for (const RecordedRequest& each : seen)
-    if (each.cause == RecordedRequest::Cause::access) level = std::max(level, each.level);
+    if (each.cause == RecordedRequest::Cause::access) accesses.push_back(&each);
+  const auto deepest = std::ranges::max_element(accesses, {}, &RecordedRequest::level);
+  level = deepest == accesses.end() ? 0 : (*deepest)->level;
+  // From behind, as long as accesses end there; if those are few, on a level above.
+  const std::size_t enough = std::min(kEnough, accesses.size() / 2);
   std::vector<double> places;
-  for (const RecordedRequest& each : seen)
-    if (each.cause == RecordedRequest::Cause::access && each.level == level)
-      places.push_back(each.place);
+  for (;; --level) {
+    places.clear();
+    const double paths = std::exp2(level);
+    for (auto each = accesses.rbegin(); each != accesses.rend() && (*each)->level >= level; ++each)
+      places.push_back(std::floor((*each)->place * paths) / paths);
+    if (level == 0 || places.size() >= enough) break;
+  }
+  std::ranges::reverse(places);
   return places;
 }
 

@@ -36,7 +36,8 @@ struct StretchFindings {
 };
 
 /// The paths that accesses read, from 0 to 1, since the tree has its last height; `level` becomes
-/// that height.
+/// that height. A ring's server is asked for no bucket that was never written, so there it becomes
+/// the deepest level that the last accesses all reached, and the paths end there.
 std::vector<double> accessed_places(const std::vector<RecordedRequest>& seen, unsigned& level);
 
 StretchFindings find_in(const RecordStretch& stretch);

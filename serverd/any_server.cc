@@ -95,10 +95,6 @@ class AnyServer final : public ShareServer {
     const ServerKind present =
         control.volume() ? kind_of(control.volume()->params) : ServerKind::shares;
     const ServerKind kind = kind_ = wanted && !used ? *wanted : present;
-    if (kind == ServerKind::ring && above_.record)
-      return fail(Errc::unsupported,
-                  "store {}: its volume is a ring, whose server keeps no record (--record)",
-                  store_.string());
     auto opened = kind == ServerKind::ring
                       ? ring::Server::open(std::move(control), store_, self_, above_)
                       : open_share_server(std::move(control), store_, self_, server_scheme, above_);
@@ -134,8 +130,7 @@ class AnyServer final : public ShareServer {
 
   void received(Party from, Bytes message) {
     const auto wanted = wanted_by(from, message);
-    const bool other = inner_ && wanted && *wanted != kind_ && !inner_->is_used() &&
-                       !(above_.record && *wanted == ServerKind::ring);
+    const bool other = inner_ && wanted && *wanted != kind_ && !inner_->is_used();
     if (other && !exchanging_ && !stopped_) begin_exchange(*wanted);
     if (!exchanging_ && inner_) return relay_.deliver(from, std::move(message));
     if (waiting_.size() < kMostWaiting) waiting_.emplace_back(from, std::move(message));

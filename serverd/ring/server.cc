@@ -27,6 +27,7 @@ Server::Server(Control control, std::filesystem::path store, Party self,
       transport_(environment.transport),
       cache_bytes_(environment.cache_bytes),
       metrics_(environment.metrics),
+      record_(environment.record),
       log_patience_(clock_),
       store_changes_(directory_, disk_),
       rpc_(executor_, clock_, environment.random, environment.transport) {}

@@ -1,6 +1,7 @@
 // The server of ring: keeps bucket versions, evaluates them at points, and keeps the log of the
 // newest writes. In parts: sessions (server.cc), the store as a whole (server_store.cc), accesses
-// (server_access.cc), rewrites of buckets (server_rewrite.cc). One executor; not thread-safe.
+// (server_access.cc), rewrites of buckets (server_rewrite.cc), the record of both
+// (server_record.cc). One executor; not thread-safe.
 #pragma once
 
 #include <deque>
@@ -17,6 +18,7 @@
 #include "serverd/oram/store_database.h"
 #include "serverd/ring/asked_file.h"
 #include "serverd/ring/version_rows.h"
+#include "serverd/store/access_log.h"
 #include "serverd/store/group_sync.h"
 
 namespace s3oram::ring {
@@ -120,6 +122,15 @@ class Server final : public ShareServer {
   Turn turn_in(const BucketStore::StampedSlot& slot) const;
   Task<Result<Bytes>> layout(LayoutRequest request);
 
+  // ---- server_record.cc; without a record they do nothing
+
+  void record_retrieval(const RetrieveRequest& request);
+  void record_rewrite(const std::vector<BucketIndex>& buckets);
+  void record(AccessLog::Cause cause, AccessLog::Operation operation, const RecordedSlots& slots);
+  /// Of the log, which counts as the bucket at the root.
+  void record_log(AccessLog::Cause cause, AccessLog::Operation operation, std::uint32_t first,
+                  std::uint32_t count);
+
   // ---- server_rewrite.cc
 
   /// A version that is held, by its stamp, and not given up until unpin(). Errors: former_view.
@@ -172,6 +183,7 @@ class Server final : public ShareServer {
   Transport& transport_;
   std::size_t cache_bytes_;
   ServerMetrics metrics_;
+  AccessLog* const record_;
 
   std::optional<Params> params_;
   std::unique_ptr<BucketStore> bucket_store_;

@@ -29,6 +29,7 @@ Task<Result<Bytes>> Server::retrieve(RetrieveRequest request) {
   for (std::size_t i = 0; i < refs.size() && status; ++i)
     status = asked_->add(refs[i].bucket_version, request.asks[i].stamp, request.asks[i].point);
   if (status) status = asked_->add_turn(request.turn);
+  if (status) record_retrieval(request);
   std::vector<Result<Bytes>> values;
   if (status) {
     std::vector<Task<Result<Bytes>>> evaluating;
@@ -76,6 +77,7 @@ Task<Result<Bytes>> Server::write_log(WriteLogRequest request) {
   if (request.access < before)
     co_return fail(Errc::bad_request, "the log slot of turn {} has a newer access", request.turn);
   logged_[slot] = request.access;
+  record_log(AccessLog::Cause::root, AccessLog::Operation::write, slot, 1);
   Bytes content(request.sealed.begin(), request.sealed.end());
   content.resize(params_->row_size);
   std::memcpy(content.data() + params_->slot_size, &request.turn, sizeof request.turn);
@@ -90,6 +92,7 @@ Task<Result<Bytes>> Server::read_log(ReadLogRequest request) {
   if (request.count > rows_in_message(*params_) || request.first >= params_->log_slots ||
       request.count > params_->log_slots - request.first)
     co_return malformed();
+  record_log(AccessLog::Cause::upkeep, AccessLog::Operation::read, request.first, request.count);
   S3O_CO_ASSIGN(const auto slots, co_await offload(readers_, [this, request] {
                   return log_slots(request.first, request.count);
                 }));

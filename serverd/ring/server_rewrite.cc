@@ -35,6 +35,9 @@ Task<Result<Bytes>> Server::fetch_rows(FetchRowsRequest request) {
       request.first + request.count > static_cast<int>(params_->bucket_size))
     co_return malformed();
   S3O_CO_ASSIGN(const BucketVersionRef ref, pin(request.bucket, request.stamp));
+  // (Parts of rows are what a client reads that has lost its state.)
+  record(request.width == 0 ? AccessLog::Cause::eviction : AccessLog::Cause::upkeep,
+         AccessLog::Operation::read, {request.bucket, request.first, request.count});
   auto version = co_await offload(
       readers_, [this, ref, level = level_of(request.bucket)] { return rows_->read(ref, level); });
   unpin(ref);
@@ -47,6 +50,8 @@ Task<Result<Bytes>> Server::fetch_rows(FetchRowsRequest request) {
 
 Task<Result<Bytes>> Server::check(CheckRequest request) {
   S3O_CO_ASSIGN(const BucketVersionRef ref, pin(request.bucket, request.stamp));
+  record(AccessLog::Cause::upkeep, AccessLog::Operation::read,
+         {request.bucket, 0, params_->bucket_size + 1u});
   const auto begun = sync_->begin();
   auto checked = co_await offload(background_, [this, ref] { return rows_->check(ref); });
   unpin(ref);
@@ -173,6 +178,7 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request) {
       request.id.eviction != control_.tree_version())
     co_return fail(Errc::failed, "the attempt was discarded");
   S3O_CO_TRY(control_.prepare(request.id, request.next_height, versions));
+  record_rewrite(request.buckets);
   drop(request.id);
   co_return done();
 }

@@ -53,21 +53,26 @@ EOF
 value_of() { sed -n "s/^$1=//p" "$work/drawn"; }
 
 accesses=100
-step "the demonstration"
-(cd "$work" && s3oramfs demo --accesses $accesses --output page.html) || fail "the demonstration failed"
-browse "$work/page.html"
-for panel in plain-{1..3} seen-{1..3} clock-{1..3}; do
-  grep -q "^panel=$panel drawn$" "$work/drawn" || fail "no panel $panel: $(cat "$work/drawn")"
+for scheme in ring s3oram; do
+  step "the demonstration, of $scheme"
+  (cd "$work" && s3oramfs demo --scheme $scheme --accesses $accesses --output page.html) ||
+    fail "the demonstration failed"
+  browse "$work/page.html"
+  for panel in plain-{1..3} seen-{1..3} clock-{1..3}; do
+    grep -q "^panel=$panel drawn$" "$work/drawn" || fail "no panel $panel: $(cat "$work/drawn")"
+  done
+  # Each access twice, once as a plain server sees it, and evictions.
+  (($(value_of dots) >= 6 * accesses)) || fail "$(value_of dots) dots of $accesses accesses of each"
+  [[ $(value_of title) == "What a server sees" ]] || fail "title: $(value_of title)"
+  grep -q ', of 256</td>' "$work/page.html" || fail "not all paths were there to be read"
+  last=$(grep -o '<th>Are two of the three alike.*</td></tr>' "$work/page.html")
+  [[ $last =~ \<td\>below\ 0.000001\</td\>\<td\>(0|1)\.[0-9]+\</td\> ]] || fail "the statistic: $last"
 done
-# Each access twice, once as a plain server sees it, and evictions.
-(($(value_of dots) >= 6 * accesses)) || fail "$(value_of dots) dots of $accesses accesses of each"
-[[ $(value_of title) == "What a server sees" ]] || fail "title: $(value_of title)"
-last=$(grep -o '<th>Are two of the three alike.*</td></tr>' "$work/page.html")
-[[ $last =~ \<td\>below\ 0.000001\</td\>\<td\>(0|1)\.[0-9]+\</td\> ]] || fail "the statistic: $last"
 [[ -z $(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 's3oramfs-demo-*' -newer "$work/page.html") ]] || fail "it leaves its vault behind"
 
 step "what it refuses"
 expect 2 ".html, .svg or .png" s3oramfs demo --output page.pdf
+expect 2 "has s3oram and ring" s3oramfs demo --scheme mirror
 expect 1 "nowhere" s3oramfs demo --output "$work/nowhere/page.html"
 expect 2 "not a record" s3oramfs record plot "$work/page.html"
 expect 1 "no-record" s3oramfs record plot "$work/no-record"

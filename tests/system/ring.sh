@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Rings: a local one under kills of its daemon and its server, that loses top.cache and vault.db; and
-# one on a server elsewhere, which a recovery file gives back. SEED may be given.
+# one on a server elsewhere, which keeps a record and a recovery file gives back. SEED may be given.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -94,7 +94,8 @@ s3oramfs fsck "$vault"
 step "vault.db and top.cache are lost"
 rm "$vault"/vault.db* "$vault/top.cache"
 expect 12 "restore" s3oramfs mount "$vault" "$mount"
-s3oramfs restore "$vault" > "$work/restore.log"
+s3oramfs restore --rewrite-first "$vault" > "$work/restore.log" 2>&1
+! grep -E 'damaged|newer version' "$work/restore.log" || fail "nothing is damaged"
 s3oramfs mount "$vault" "$mount"
 intact "what was restored differs"
 write_files restored
@@ -141,6 +142,7 @@ s3oramfs umount "$mount"
 step "one server elsewhere"
 vault=$work/remote
 make_servers store 1
+server_more=(--record "$work/record")
 start_servers
 init=(s3oramfs init "${server_options[@]}" --expect 64M --block-size 8K --no-passphrase "$vault")
 authorize "$("${init[@]}" 2> /dev/null | shown_key)"
@@ -165,3 +167,7 @@ intact "what was restored differs"
 s3oramfs umount "$mount"
 s3oramfs fsck "$vault"
 stop_servers
+for what in access,read root,write eviction,read eviction,write upkeep,read; do
+  [[ $(grep -c ",$what," "$work/record") -gt 0 ]] || fail "no $what in the server's record"
+done
+s3oramfs record plot "$work/record" --output "$work/record.svg"
