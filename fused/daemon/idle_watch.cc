@@ -8,9 +8,10 @@
 
 namespace s3oram {
 
-Status IdleWatch::start(std::chrono::milliseconds limit, Actions actions) {
-  auto thread = start_thread("unmounting an idle mount",
-                             [this, limit, actions = std::move(actions)] { run(limit, actions); });
+Status IdleWatch::start(std::chrono::milliseconds limit, Actions actions, Timing& timing) {
+  auto thread = start_thread(
+      "unmounting an idle mount",
+      [this, limit, &timing, actions = std::move(actions)] { run(limit, actions, timing); });
   if (!thread) return fail(std::move(thread).error());
   thread_ = std::move(*thread);
   return {};
@@ -25,23 +26,23 @@ IdleWatch::~IdleWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-void IdleWatch::run(std::chrono::milliseconds limit, const Actions& actions) {
+void IdleWatch::run(std::chrono::milliseconds limit, const Actions& actions, Timing& timing) {
   // A file that is open is a use of which nothing is heard. When it is closed, the time begins
   // again, so the mount is looked at seldom until then.
   constexpr std::chrono::milliseconds kMostBusy = std::chrono::minutes(1);
-  Clock::time_point busy{};
+  Timing::Time busy{};
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const auto due = std::max(actions.last_use() + limit, busy);
-    if (Clock::now() < due) {
-      stopped_.wait_until(lock, due);
+    if (timing.now() < due) {
+      timing.wait(lock, stopped_, due);
       continue;
     }
     lock.unlock();
     const bool unmounted = actions.unmount();
     lock.lock();
     if (unmounted) return;
-    busy = Clock::now() + std::min(limit, kMostBusy);
+    busy = timing.now() + std::min(limit, kMostBusy);
   }
 }
 

@@ -7,26 +7,27 @@
 #include <mutex>
 #include <thread>
 
+#include "fused/cache/timing.h"
 #include "oramcore/base/error.h"
 
 namespace s3oram {
 
 class IdleWatch {
  public:
-  using Clock = std::chrono::steady_clock;
   struct Actions {
-    std::function<Clock::time_point()> last_use;
+    std::function<Timing::Time()> last_use;
     /// Returns false if something still has files open there, or works in it.
     std::function<bool()> unmount;
   };
 
-  /// Starts a thread that unmounts after `limit` without use. Errors: failed.
-  Status start(std::chrono::milliseconds limit, Actions actions);
+  /// Starts a thread that unmounts after `limit` without use. `timing` outlives this object.
+  /// Errors: failed.
+  Status start(std::chrono::milliseconds limit, Actions actions, Timing& timing = system_timing());
   /// Waits for an attempt that is under way.
   ~IdleWatch();
 
  private:
-  void run(std::chrono::milliseconds limit, const Actions& actions);
+  void run(std::chrono::milliseconds limit, const Actions& actions, Timing& timing);
 
   std::mutex mutex_;  // guards stopping_
   std::condition_variable stopped_;
