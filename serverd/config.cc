@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <map>
 
+#include "oramcore/base/config_file.h"
 #include "oramcore/base/help.h"
 #include "oramcore/net/endpoint.h"
 #include "oramcore/zmq/allow_list.h"
-#include "serverd/config_file.h"
 #include "serverd/store_files.h"
 
 namespace s3oram {
@@ -99,7 +99,13 @@ void add_options(CLI::App& app, Options& options) {
   app.set_config("--config", "", "Read options from FILE, as listen = \"HOST:PORT\"")
       ->check(CLI::Validator(why_no_file, ""))
       ->type_name("FILE");
-  app.config_formatter(std::make_shared<ConfigFile>(app));
+  const auto trial = [](const std::string& option) {
+    Options ignored;
+    CLI::App app_of_one;
+    add_options(app_of_one, ignored);
+    app_of_one.parse(std::vector<std::string>{option});
+  };
+  app.config_formatter(std::make_shared<ConfigFile>(app, trial, "s3oramfs-serverd --help"));
   app.allow_config_extras(false);
   app.add_option("--store", options.store, "Directory with this server's shares and keys")
       ->type_name("DIR");

@@ -1,4 +1,5 @@
-#include "serverd/config_file.h"
+// Reads files of settings line by line, by the rules of the options that they set.
+#include "oramcore/base/config_file.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +10,6 @@
 #include <string_view>
 
 #include "oramcore/base/spelling.h"
-#include "serverd/config.h"
 
 namespace s3oram {
 namespace {
@@ -22,10 +22,9 @@ bool is_repeatable(const CLI::Option& option) { return option.get_items_expected
 /// One reading of one file.
 class Lines {
  public:
-  Lines(const CLI::App& app, std::istream& in) : app_(app), in_(in) {
-    if (const CLI::Option* file = app.get_config_ptr(); file && !file->empty())
-      where_ = file->results().back();
-  }
+  Lines(const CLI::App& app, const ConfigFile::Trial& trial, const std::string& help,
+        std::istream& in, std::string where)
+      : app_(app), trial_(trial), help_(help), in_(in), where_(std::move(where)) {}
 
   /// Throws CLI::ConfigError.
   std::vector<CLI::ConfigItem> read() {
@@ -79,7 +78,7 @@ class Lines {
     }
     const std::string nearest = nearest_word(name, names);
     wrong(line, fmt::format("no such setting \"{}\": {}", name,
-                            nearest.empty() ? "s3oramfs-serverd --help lists them, as options"
+                            nearest.empty() ? help_ + " lists them, as options"
                                             : "did you mean \"" + nearest + "\"?"));
   }
 
@@ -108,11 +107,8 @@ class Lines {
 
   /// By the option's own rules.
   void check(const std::string& name, const std::string& value, unsigned line) const {
-    Options ignored;
-    CLI::App trial;
-    add_options(trial, ignored);
     try {
-      trial.parse(std::vector<std::string>{"--" + name + "=" + value});
+      trial_("--" + name + "=" + value);
     } catch (const CLI::ConversionError&) {
       wrong(line,
             fmt::format("{} = \"{}\": {} is needed", name, value,
@@ -145,9 +141,11 @@ class Lines {
   }
 
   const CLI::App& app_;
+  const ConfigFile::Trial& trial_;
+  const std::string& help_;
   const CLI::ConfigTOML reader_;  // reads a line that is sound
   std::istream& in_;
-  std::string where_ = "config";
+  const std::string where_;
   std::string line_;
   unsigned number_ = 0;
   std::vector<CLI::ConfigItem> items_;
@@ -157,7 +155,12 @@ class Lines {
 }  // namespace
 
 std::vector<CLI::ConfigItem> ConfigFile::from_config(std::istream& in) const {
-  return Lines(app_, in).read();
+  const CLI::Option* file = app_.get_config_ptr();
+  return read(in, file && !file->empty() ? file->results().back() : "config");
+}
+
+std::vector<CLI::ConfigItem> ConfigFile::read(std::istream& in, const std::string& where) const {
+  return Lines(app_, trial_, help_, in, where).read();
 }
 
 }  // namespace s3oram
