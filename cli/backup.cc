@@ -5,7 +5,10 @@
 #include "cli/command.h"
 #include "cli/mount_control.h"
 #include "cli/mount_table.h"
+#include "cli/qr_code.h"
+#include "cli/sheet_page.h"
 #include "cli/terminal.h"
+#include "cli/vault_argument.h"
 #include "cli/vault_owner.h"
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/errand.h"
@@ -27,15 +30,41 @@ Status write_new(const std::filesystem::path& file, ByteSpan content) {
   return write_durably(file, content);
 }
 
-/// `writing`: root's, if that has become the vault's owner; the file is where root wants it.
-Status write_keys(const Vault& vault, const std::filesystem::path& file, Errand& writing) {
-  S3O_ASSIGN(auto text, vault.recovery());
-  if (!writing.is_prepared())
-    S3O_TRY(write_new(file, as_bytes(text)));
-  else if (auto written = writing.run(as_bytes(text)); !written)
-    return fail(std::move(written).error());
-  S3O_ASSIGN(auto wanted, vault.wants_passphrase());
-  std::cout << file.string()
+/// A file that the command writes: by an errand of root's, if root has become the vault's owner;
+/// the file is where root wants it.
+struct Output {
+  std::filesystem::path file;  // empty: not wanted
+  Errand writing;
+
+  Status prepare() {
+    if (file.empty()) return {};
+    auto errand = Errand::prepare([this_file = file](ByteSpan content, std::vector<Descriptor>&) {
+      return write_new(this_file, content);
+    });
+    if (!errand) return fail(std::move(errand).error());
+    writing = std::move(*errand);
+    return {};
+  }
+  Status write(const std::string& text) {
+    if (!writing.is_prepared()) return write_new(file, as_bytes(text));
+    const auto written = writing.run(as_bytes(text));
+    return written ? Status() : Status(fail(written.error()));
+  }
+};
+
+Status write_keys(const Vault& vault, Output& keys, Output& sheet) {
+  if (keys.file.empty() && sheet.file.empty()) return {};
+  S3O_ASSIGN(const auto text, vault.recovery());
+  S3O_ASSIGN(const auto wanted, vault.wants_passphrase());
+  if (!sheet.file.empty()) {
+    S3O_ASSIGN(const auto page, sheet_of(vault, text, is_sheet_page(sheet.file)));
+    S3O_TRY(sheet.write(page));
+    std::cout << sheet.file.string()
+              << ": print it, and remove the file. It says how it is used.\n";
+  }
+  if (keys.file.empty()) return {};
+  S3O_TRY(keys.write(text));
+  std::cout << keys.file.string()
             << (wanted
                     ? ": keep it away from this machine. With it and the passphrase\n"
                     : ": keep it away from this machine, and secret: it opens the vault. With it\n")
@@ -51,27 +80,25 @@ Status run_backup(const Args& args) {
       "by itself every minute or so.",
       "s3oramfs backup");
   std::string name;
-  std::filesystem::path keys;
-  app.add_option("VAULT", name, "The vault, or the directory where it is mounted")->required();
-  app.add_option("--keys", keys, "Write what restore needs for a lost vault to FILE")
+  Output keys, sheet;
+  add_vault(app, "VAULT", name, "The vault, or the directory where it is mounted");
+  app.add_option("--keys", keys.file, "Write what restore needs for a lost vault to FILE")
+      ->type_name("FILE");
+  app.add_option("--sheet", sheet.file, "The same for paper; .html: with QR codes, else text")
       ->type_name("FILE");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};
-  Errand writing;
+  if (is_sheet_page(sheet.file)) S3O_TRY(check_qr("--sheet"));
   const auto prepare_writing = [&]() -> Status {
-    if (keys.empty()) return {};
-    auto errand = Errand::prepare(
-        [&keys](ByteSpan content, std::vector<Descriptor>&) { return write_new(keys, content); });
-    if (!errand) return fail(std::move(errand).error());
-    writing = std::move(*errand);
-    return {};
+    S3O_TRY(keys.prepare());
+    return sheet.prepare();
   };
   S3O_TRY(become_owner(name, prepare_writing));
   S3O_ASSIGN(auto vault, find_vault(name));
-  if (!keys.empty()) S3O_TRY(write_keys(vault, keys, writing));
+  S3O_TRY(write_keys(vault, keys, sheet));
   const Status backed_up = back_up(vault);
   if (backed_up || backed_up.error().code != Errc::not_mounted) return backed_up;
-  if (!keys.empty()) return {};
+  if (!keys.file.empty() || !sheet.file.empty()) return {};
   return fail(Errc::not_mounted, "{}: not mounted, and every unmount backs its names up",
               vault.directory().string());
 }

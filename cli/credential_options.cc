@@ -2,17 +2,26 @@
 
 #include <sodium.h>
 
+#include <cstdlib>
 #include <iostream>
 
 #include "oramcore/base/durable_file.h"
 #include "oramcore/base/random.h"
 #include "oramcore/vault/credential.h"
+#include "oramcore/vault/passphrase_strength.h"
 
 namespace s3oram {
 namespace {
 
 Credential of_passphrase(std::string text) {
   return Credential{Credential::Kind::passphrase, std::move(text), {}};
+}
+
+/// Of a passphrase that is to open the vault.
+Credential of_new_passphrase(std::string text) {
+  if (const std::string weakness = weakness_of(text); !weakness.empty())
+    std::cerr << "s3oramfs: hint: " << weakness << "\n";
+  return of_passphrase(std::move(text));
 }
 
 Status remove_key_file(const std::filesystem::path& file) {
@@ -38,7 +47,30 @@ CLI::Option* CredentialOptions::add(CLI::App& app, const std::string& prefix,
   auto* key = option("keyfile", keyfile, "A file instead of a passphrase", "FILE");
   prog->excludes(pass);
   key->excludes(pass)->excludes(prog);
+  if (prefix.empty()) app.final_callback([this] { settle(); });
   return key;
+}
+
+void CredentialOptions::set_default(PassphraseSource passphrase, std::filesystem::path file) {
+  default_source_ = std::move(passphrase);
+  default_keyfile_ = std::move(file);
+}
+
+/// Takes what the command line does not say from elsewhere.
+void CredentialOptions::settle() {
+  const auto is_said = [&] { return source.given() || !keyfile.empty() || no_passphrase; };
+  if (is_said()) return;
+  const auto take = [](const char* name, auto& target) {
+    const char* value = std::getenv(name);
+    if (value && *value) target = value;
+    return value && *value;
+  };
+  if (take("S3ORAMFS_PASSFILE", source.passfile) || take("S3ORAMFS_PASSPROG", source.passprog) ||
+      take("S3ORAMFS_KEYFILE", keyfile))
+    return;
+  source.passfile = default_source_.passfile;
+  source.passprog = default_source_.passprog;
+  keyfile = default_keyfile_;
 }
 
 void CredentialOptions::add_to(CLI::App& app) {
@@ -73,6 +105,16 @@ Status open_with_credential(const CredentialOptions& options, const Vault& vault
     if (opened || opened.error().code != Errc::wrong_passphrase || --left == 0) return opened;
     std::cerr << "s3oramfs: wrong passphrase, try again\n";
   }
+}
+
+Result<OpenedVault> unlock_vault(const CredentialOptions& options, const Vault& vault) {
+  std::optional<OpenedVault> opened;
+  S3O_TRY(open_with_credential(options, vault, [&](const Credential& credential) -> Status {
+    S3O_ASSIGN(auto keys, vault.unlock(credential));
+    opened.emplace(OpenedVault{credential, std::move(keys)});
+    return {};
+  }));
+  return std::move(*opened);
 }
 
 Status CredentialOptions::read_early() {
@@ -139,12 +181,12 @@ Result<NewCredential> NewCredential::make(CredentialOptions& options) {
   }
   if (options.no_passphrase) return made;
   if (options.early.passphrase) {
-    made.credential_ = of_passphrase(*options.early.passphrase);
+    made.credential_ = of_new_passphrase(*options.early.passphrase);
     return made;
   }
   warn_if_exposed(options.source.passfile);
   S3O_ASSIGN(auto text, read_new_passphrase(options.source));
-  made.credential_ = of_passphrase(std::move(text));
+  made.credential_ = of_new_passphrase(std::move(text));
   return made;
 }
 

@@ -21,10 +21,14 @@ struct CredentialOptions {
   Errand make_keyfile, remove_keyfile;
 
   /// Adds --passfile, --passprog and --keyfile, of which at most one may be given: what opens a
-  /// vault that exists.
+  /// vault that exists. If none is given, the first of the variables S3ORAMFS_PASSFILE,
+  /// S3ORAMFS_PASSPROG and S3ORAMFS_KEYFILE that is set counts, and then set_default().
   void add_to(CLI::App& app);
   /// The same for what is to open it, with --PREFIXpassfile and so on, and --no-passphrase.
   void add_new_to(CLI::App& app, const std::string& prefix);
+
+  /// What opens the vault if neither an option nor a variable says it.
+  void set_default(PassphraseSource passphrase, std::filesystem::path file);
 
   /// For root, before it becomes the vault's owner: reads what the options name.
   Status read_early();
@@ -33,7 +37,10 @@ struct CredentialOptions {
   Status prepare_new();
 
  private:
+  void settle();
   CLI::Option* add(CLI::App& app, const std::string& prefix, const std::string& group);
+  PassphraseSource default_source_;
+  std::filesystem::path default_keyfile_;
 };
 
 /// The credential of an existing vault: asks once if it wants a passphrase and no option says more.
@@ -43,6 +50,14 @@ Result<Credential> existing_credential(const CredentialOptions& options, const V
 /// is asked again, three times in all.
 Status open_with_credential(const CredentialOptions& options, const Vault& vault,
                             const std::function<Status(const Credential&)>& open);
+
+/// What opens a vault, and what it opened.
+struct OpenedVault {
+  Credential credential;
+  VaultKeys keys;
+};
+/// Unlocks the vault in this way.
+Result<OpenedVault> unlock_vault(const CredentialOptions& options, const Vault& vault);
 
 /// A new credential: asks twice, or makes a key file that does not exist.
 class NewCredential {

@@ -18,7 +18,7 @@ constexpr int kDeployWait = 60;  // s, until servers that were just started answ
 constexpr const char* kFindProgram = "PATH=$HOME/.local/bin:/usr/local/bin:$PATH\n";
 /// What the program needs of Debian 12, where only it is copied.
 constexpr const char* kLibraries =
-    "libfmt9 libsodium23 libspdlog1.10 libsqlite3-0 libssl3 libsystemd0 libzmq5";
+    "libfmt9 libntl44 libsodium23 libspdlog1.10 libsqlite3-0 libssl3 libsystemd0 libzmq5";
 
 struct DeployOptions {
   InitOptions init;

@@ -7,6 +7,7 @@
 #include "cli/json_text.h"
 #include "cli/mount_table.h"
 #include "cli/terminal.h"
+#include "cli/vault_argument.h"
 #include "cli/vault_check.h"
 #include "cli/vault_lock.h"
 #include "cli/vault_owner.h"
@@ -84,9 +85,8 @@ Result<std::unique_ptr<SealedDisk>> unlocked_disk(Vault& vault, const Credential
   S3O_TRY(vault.require_ready());
   if (read_header(vault.database()).kind != DatabaseHeader::Kind::sealed || !vault.check_key())
     return nullptr;
-  S3O_ASSIGN(auto credential, existing_credential(options, vault));
-  S3O_ASSIGN(const auto keys, vault.unlock(credential));
-  return std::make_unique<SealedDisk>(keys.pages);
+  S3O_ASSIGN(const auto opened, unlock_vault(options, vault));
+  return std::make_unique<SealedDisk>(opened.keys.pages);
 }
 
 }  // namespace
@@ -97,10 +97,10 @@ Status run_fsck(const Args& args) {
   std::string name;
   bool repair = false;
   bool as_json = false;
-  app.add_option("VAULT", name, "The vault")->required();
   app.add_flag("--repair", repair, "Mend what can be mended; keeps a copy of vault.db");
   app.add_flag("--json", as_json, "As JSON, for programs");
   CredentialOptions credential;
+  add_vault(app, "VAULT", name, "The vault", &credential);
   credential.add_to(app);
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};

@@ -258,8 +258,8 @@ class Unfinished {
                   "{}: holds an unfinished vault with other servers or sizes: run init as before, "
                   "or remove it",
                   options.vault.string());
-    S3O_ASSIGN(auto credential, existing_credential(options.credential, *found));
-    return Unfinished{std::move(*found), NewCredential(std::move(credential))};
+    S3O_ASSIGN(auto opened, unlock_vault(options.credential, *found));
+    return Unfinished{std::move(*found), NewCredential(std::move(opened.credential))};
   }
 
   bool made_directory_ = false;

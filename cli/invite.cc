@@ -1,43 +1,14 @@
 // s3oramfs invite: makes a vault whose servers are run by others, each of whom pastes one string.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <iostream>
 
 #include "cli/command.h"
 #include "cli/init.h"
-#include "oramcore/base/descriptor.h"
-#include "oramcore/base/program.h"
-#include "oramcore/base/system_error.h"
+#include "cli/qr_code.h"
 #include "oramcore/net/endpoint.h"
 
 namespace s3oram {
 namespace {
-
-constexpr const char* kQrProgram = "qrencode";
-
-Status check_qr() {
-  const auto end = run_program({kQrProgram, "--version"}, STDERR_FILENO, 256);
-  if (end && end->succeeded()) return {};
-  return fail(Errc::unsupported, "--qr: {} cannot be run: install the package qrencode",
-              kQrProgram);
-}
-
-/// The text reaches the program through a file in memory: a command line is there for all to see.
-Status show_qr(const std::string& text) {
-  const Descriptor file(::memfd_create("invitation", MFD_CLOEXEC));
-  if (file.get() < 0 ||
-      ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      ::lseek(file.get(), 0, SEEK_SET) != 0)
-    return system_failure(errno, "--qr");
-  std::cout << std::flush;
-  S3O_ASSIGN(const auto end,
-             run_program({kQrProgram, "-t", "ANSIUTF8", "-o", "-"}, -1, 0, file.get()));
-  if (!end.succeeded()) return fail(Errc::failed, "--qr: {} has failed", kQrProgram);
-  return {};
-}
 
 Status show(const std::vector<Invitation>& invitations, bool qr) {
   for (const Invitation& invitation : invitations) {
@@ -45,7 +16,9 @@ Status show(const std::vector<Invitation>& invitations, bool qr) {
     std::cout << fmt::format(
         "Server {}, at {}. Its provider runs:\n\n  s3oramfs-serverd join {}\n\n",
         unsigned{invitation.server}, invitation.host_port, text);
-    if (qr) S3O_TRY(show_qr(text));
+    if (!qr) continue;
+    S3O_ASSIGN(const auto code, qr_code(text, QrKind::terminal));
+    std::cout << code;
   }
   std::cout << "Send each string to its provider alone, by a way that others do not read.\n"
             << std::flush;
@@ -85,7 +58,7 @@ Status run_invite(const Args& args) {
   S3O_ASSIGN(const auto parsed, parse(app, args));
   if (!parsed) return {};
   S3O_TRY(check_addresses(options.invited));
-  if (qr) S3O_TRY(check_qr());
+  if (qr) S3O_TRY(check_qr("--qr"));
   options.deliver = [qr](const std::vector<Invitation>& invitations) {
     return show(invitations, qr);
   };

@@ -10,6 +10,7 @@
 #include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "cli/terminal.h"
+#include "cli/vault_argument.h"
 #include "cli/vault_owner.h"
 #include "oramcore/base/human.h"
 
@@ -66,7 +67,7 @@ Result<Vault> mounted_vault(const std::string& name) {
 Status run_lock(const Args& args) {
   CLI::App app("Makes a mounted vault forget its keys, names and contents.", "s3oramfs lock");
   std::string name;
-  app.add_option("DIRECTORY|VAULT", name, "The mount point, or the vault mounted")->required();
+  add_vault(app, "DIRECTORY|VAULT", name, "The mount point, or the vault mounted");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};
   S3O_TRY(become_owner(name));
@@ -82,7 +83,7 @@ Status run_unlock(const Args& args) {
   CLI::App app("Opens a locked vault again.", "s3oramfs unlock");
   std::string name;
   CredentialOptions options;
-  app.add_option("DIRECTORY|VAULT", name, "The mount point, or the vault mounted")->required();
+  add_vault(app, "DIRECTORY|VAULT", name, "The mount point, or the vault mounted", &options);
   options.add_to(app);
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};

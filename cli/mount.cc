@@ -1,5 +1,6 @@
 // s3oramfs mount, and mount(8) by way of mount.s3oramfs: both hand over to the file system daemon,
-// which returns when the vault is mounted, and knows all options (fused/daemon/options.h).
+// which returns when the vault is mounted, and knows all options (fused/options/options.h). Only
+// the first knows names of mounts, and variables: a line of fstab says all by itself.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/mount_helper.h"
+#include "cli/mount_words.h"
 #include "oramcore/base/program.h"
 #include "oramcore/base/system_error.h"
 
@@ -14,7 +16,7 @@ namespace s3oram {
 
 Status run_mount(const Args& args) {
   S3O_ASSIGN(auto daemon, program_beside("s3oramfs-fused"));
-  Args words = args;
+  S3O_ASSIGN(Args words, mount_words(args));
   words.insert(words.begin(), daemon);
   ::execv(daemon.c_str(), argument_pointers(words).data());
   return system_failure(errno, "{}: cannot be run", daemon.string());

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/credential_options.h"
 #include "cli/mount_table.h"
+#include "cli/vault_argument.h"
 #include "cli/vault_owner.h"
 #include "oramcore/base/human.h"
 #include "oramcore/vault/vault.h"
@@ -21,7 +22,7 @@ struct PasswdOptions {
 Result<bool> parse_options(const Args& args, PasswdOptions& options) {
   CLI::App app("Changes the passphrase or key file of a vault, or adds and removes others.",
                "s3oramfs passwd");
-  app.add_option("VAULT", options.vault, "The vault, mounted or not")->required();
+  add_vault(app, "VAULT", options.vault, "The vault, mounted or not", &options.known);
   auto* add = app.add_flag("--add", options.add, "Let another passphrase or key file open it too");
   auto* remove = app.add_option("--remove", options.remove, "Remove this slot")
                      ->type_name("SLOT")
@@ -67,8 +68,6 @@ Status remove(Vault& vault, unsigned slot, const Credential& remaining) {
 }
 
 Status set(Vault& vault, PasswdOptions& options, const Credential& known) {
-  // Before anyone is asked for a new one.
-  if (auto keys = vault.unlock(known); !keys) return fail(std::move(keys).error());
   S3O_ASSIGN(auto fresh, NewCredential::make(options.fresh));
   SystemRandom random;
   auto slot = options.add ? vault.add_credential(known, fresh.get(), random)
@@ -102,9 +101,10 @@ Status run_passwd(const Args& args) {
   S3O_TRY(become_owner(options.vault, read_secrets));
   S3O_ASSIGN(auto vault, find_vault(options.vault));
   if (options.list) return list(vault);
-  S3O_ASSIGN(auto known, existing_credential(options.known, vault));
-  if (options.remove > 0) return remove(vault, options.remove, known);
-  return set(vault, options, known);
+  // Also before anyone is asked for a new one.
+  S3O_ASSIGN(const auto opened, unlock_vault(options.known, vault));
+  if (options.remove > 0) return remove(vault, options.remove, opened.credential);
+  return set(vault, options, opened.credential);
 }
 
 }  // namespace s3oram

@@ -9,6 +9,7 @@
 #include "cli/credential_options.h"
 #include "cli/mount_table.h"
 #include "cli/server_option.h"
+#include "cli/vault_argument.h"
 #include "cli/vault_lock.h"
 #include "cli/vault_owner.h"
 #include "cli/volume_options.h"
@@ -25,7 +26,7 @@ struct RekeyOptions {
 Result<bool> parse_options(const Args& args, RekeyOptions& options) {
   CLI::App app("Gives a vault a new key towards its servers, once they all admit it.",
                "s3oramfs rekey");
-  app.add_option("VAULT", options.vault, "The vault")->required();
+  add_vault(app, "VAULT", options.vault, "The vault", &options.credential);
   options.credential.add_to(app);
   options.patience.add_to(app);
   return parse(app, args);
@@ -62,7 +63,8 @@ Status run_rekey(const Args& args) {
     return fail(Errc::usage, "{}: its servers run on this machine, and need no keys",
                 vault.directory().string());
   S3O_TRY(vault.require_ready());
-  S3O_ASSIGN(auto known, existing_credential(options.credential, vault));
+  S3O_ASSIGN(const auto opened, unlock_vault(options.credential, vault));
+  const Credential& known = opened.credential;
   SystemRandom random;
   auto next = vault.next_client_key(known, random);
   if (!next) return fail(std::move(next).error());
@@ -86,7 +88,7 @@ Status run_server(const Args& args) {
                "s3oramfs server");
   std::string name, address;
   unsigned number = 0;
-  app.add_option("VAULT", name, "The vault")->required();
+  app.add_option("VAULT", name, "The vault")->required()->transform(by_name());
   app.add_option("N", number, "The server's number")->required()->check(CLI::Range(1, 255));
   app.add_option("ADDRESS", address, "HOST:PORT,KEY: its address and key from now on")->required();
   S3O_ASSIGN(auto parsed, parse(app, args));

@@ -11,6 +11,7 @@
 #include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "cli/status_text.h"
+#include "cli/vault_argument.h"
 #include "cli/vault_lock.h"
 #include "cli/vault_owner.h"
 #include "cli/volume_options.h"
@@ -27,7 +28,7 @@ struct RepairOptions {
   CredentialOptions credential;
 
   void add_to(CLI::App& app, const std::string& what_vault) {
-    app.add_option("VAULT", vault, what_vault)->required();
+    add_vault(app, "VAULT", vault, what_vault, &credential);
     app.add_option("--timeout", timeout, "How long servers may take to answer")
         ->capture_default_str()
         ->type_name("SECONDS")
@@ -145,15 +146,14 @@ Status run(RepairOptions& options, const std::string& doing) {
     if (mounted) return scrub_mounted(vault, std::chrono::seconds(options.timeout));
     S3O_TRY(lock_vault(vault));
   }
-  S3O_ASSIGN(auto known, existing_credential(options.credential, vault));
-  S3O_ASSIGN(auto keys, vault.unlock(known));
+  S3O_ASSIGN(const auto opened, unlock_vault(options.credential, vault));
   const std::string& directory = vault.directory().string();
   auto repaired = [&]() -> Result<RepairedVolume> {
     Progress progress(doing + " " + directory);
     S3O_ASSIGN(const auto how, volume_options(vault, options.timeout, progress));
     std::set<Party> servers;
     for (const unsigned server : options.servers) servers.insert(static_cast<Party>(server));
-    return Volume::repair(vault, keys, how, std::move(servers));
+    return Volume::repair(vault, opened.keys, how, std::move(servers));
   }();
   if (!repaired) return fail(std::move(repaired).error());
   return report(vault, options.servers, *repaired);

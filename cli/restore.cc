@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/credential_options.h"
 #include "cli/mount_table.h"
+#include "cli/vault_argument.h"
 #include "cli/vault_check.h"
 #include "cli/vault_lock.h"
 #include "cli/vault_owner.h"
@@ -19,6 +20,7 @@
 #include "oramcore/db/database_file.h"
 #include "oramcore/db/sealed_disk.h"
 #include "oramcore/db/sqlite.h"
+#include "oramcore/vault/recovery_sheet.h"
 #include "oramcore/vault/vault_config.h"
 #include "oramcore/vault/vault_place.h"
 
@@ -39,9 +41,9 @@ struct RestoreOptions {
 Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   CLI::App app("Has a vault again whose vault.db, or whole directory, is lost.",
                "s3oramfs restore");
-  app.add_option("VAULT", options.vault, "The vault; with --from, perhaps a new directory")
-      ->required();
-  app.add_option("--from", options.from, "What s3oramfs backup --keys has written")
+  add_vault(app, "VAULT", options.vault, "The vault; with --from, perhaps a new directory",
+            &options.credential);
+  app.add_option("--from", options.from, "What s3oramfs backup wrote, or its sheet, typed again")
       ->type_name("FILE");
   app.add_flag("--force", options.force, "Even if vault.db is there; it is kept");
   app.add_flag("--rewrite-first", options.rewrite_first,
@@ -90,13 +92,18 @@ void compare_servers(const Vault& vault, const VaultConfig& recovery, const fs::
 /// vault; of one that is to be made nobody else can exchange the directory. Gives the text of
 /// --from.
 Result<std::string> prepare(RestoreOptions& options) {
-  Result<Bytes> text;
-  if (!options.from.empty()) text = read_small_file(options.from, kLargestRecovery);
-  if (!text) return fail(std::move(text).error());
+  std::string text;
+  if (!options.from.empty()) {
+    S3O_ASSIGN(const auto content, read_small_file(options.from, kLargestRecovery));
+    text.assign(content.begin(), content.end());
+  }
+  if (is_sheet(text)) {
+    S3O_ASSIGN(text, read_sheet(text, options.from));
+  }
   S3O_TRY(become_owner(options.vault, [&] { return options.credential.read_early(); }));
   if (std::error_code error; !options.from.empty() && !fs::exists(options.vault, error))
     S3O_TRY(VaultPlace::check_new(options.vault));
-  return std::string(text->begin(), text->end());
+  return text;
 }
 
 Result<Vault::Recovered> vault_to_restore(const RestoreOptions& options, const std::string& text) {
@@ -253,8 +260,8 @@ Status run_restore(const Args& args) {
         vault->directory().string(), shell_word(vault->directory()));
     return {};
   }
-  S3O_ASSIGN(auto credential, existing_credential(options.credential, *vault));
-  S3O_ASSIGN(auto keys, vault->unlock(credential));
+  S3O_ASSIGN(auto opened, unlock_vault(options.credential, *vault));
+  const VaultKeys& keys = opened.keys;
   SealedDisk disk(keys.pages);
   S3O_TRY(check_database(vault->database(), vault->config(), keys.sealing, disk));
   if (!options.force) S3O_TRY(refuse_files(vault->database(), disk));

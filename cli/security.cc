@@ -3,6 +3,7 @@
 
 #include "cli/command.h"
 #include "cli/mount_table.h"
+#include "cli/vault_argument.h"
 #include "cli/vault_lock.h"
 #include "cli/vault_owner.h"
 #include "oramcore/base/human.h"
@@ -13,7 +14,9 @@ Status run_security(const Args& args) {
   CLI::App app("Shows whether a vault trusts its servers to follow the protocol, or changes it.",
                "s3oramfs security");
   std::string name, kind;
-  app.add_option("VAULT", name, "The vault; unmounted, if KIND is given")->required();
+  app.add_option("VAULT", name, "The vault; unmounted, if KIND is given")
+      ->required()
+      ->transform(by_name());
   app.add_option("KIND", kind, "malicious or honest-but-curious; from the next mount");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};

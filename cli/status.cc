@@ -10,6 +10,7 @@
 #include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "cli/status_text.h"
+#include "cli/vault_argument.h"
 #include "cli/vault_owner.h"
 #include "oramcore/base/human.h"
 
@@ -71,7 +72,7 @@ Status run_status(const Args& args) {
                "s3oramfs status");
   std::string name;
   bool as_json = false, check = false;
-  app.add_option("VAULT", name, "The vault, or the directory where it is mounted")->required();
+  add_vault(app, "VAULT", name, "The vault, or the directory where it is mounted");
   app.add_flag("--json", as_json, "As JSON, for programs");
   app.add_flag("--check", check, "One line; code 24 or 25: not well, 23: not mounted");
   S3O_ASSIGN(auto parsed, parse(app, args));

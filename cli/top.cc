@@ -11,6 +11,7 @@
 #include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "cli/top_text.h"
+#include "cli/vault_argument.h"
 #include "cli/vault_owner.h"
 #include "oramcore/base/human.h"
 
@@ -37,7 +38,7 @@ Status run_top(const Args& args) {
                "s3oramfs top");
   std::string name;
   unsigned count = 0;
-  app.add_option("VAULT", name, "The vault, or the directory where it is mounted")->required();
+  add_vault(app, "VAULT", name, "The vault, or the directory where it is mounted");
   app.add_option("--count", count, "How often to show it; else until Ctrl-C")
       ->type_name("N")
       ->check(CLI::Range(1U, 1U << 30));

@@ -11,6 +11,7 @@
 #include "cli/mount_control.h"
 #include "cli/mount_table.h"
 #include "cli/terminal.h"
+#include "cli/vault_argument.h"
 #include "cli/vault_owner.h"
 #include "oramcore/base/human.h"
 #include "oramcore/base/program.h"
@@ -177,7 +178,7 @@ Status run_umount(const Args& args) {
   CLI::App app("Writes everything and unmounts.", "s3oramfs umount");
   std::string name;
   How how;
-  app.add_option("DIRECTORY|VAULT", name, "The mount point, or the vault mounted")->required();
+  add_vault(app, "DIRECTORY|VAULT", name, "The mount point, or the vault mounted");
   app.add_flag("--lazy", how.lazy, "Unmount later, once no program uses it any more");
   app.add_flag("--force", how.force, "Unmount even if not everything could be written");
   S3O_ASSIGN(auto parsed, parse(app, args));

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "fused/daemon/options.h"
+#include "fused/options/options.h"
 #include "oramcore/base/error.h"
 
 namespace s3oram {

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "fused/daemon/background.h"
-#include "fused/daemon/options.h"
 #include "fused/files/file_system.h"
+#include "fused/options/options.h"
 #include "oramcore/vault/vault.h"
 
 namespace s3oram {

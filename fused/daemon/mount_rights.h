@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <optional>
 
-#include "fused/daemon/options.h"
 #include "fused/kernel/kernel_mount.h"
+#include "fused/options/options.h"
 #include "oramcore/base/descriptor.h"
 #include "oramcore/base/directory.h"
 #include "oramcore/base/errand.h"

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "fused/daemon/locked_state.h"
-#include "fused/daemon/options.h"
 #include "fused/daemon/serve.h"
+#include "fused/options/options.h"
 #include "oramcore/base/error.h"
 #include "oramcore/vault/vault.h"
 

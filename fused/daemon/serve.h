@@ -8,10 +8,10 @@
 
 #include "fused/daemon/background.h"
 #include "fused/daemon/control_socket.h"
-#include "fused/daemon/options.h"
 #include "fused/daemon/watched.h"
 #include "fused/files/kernel_references.h"
 #include "fused/kernel/fuse_mount.h"
+#include "fused/options/options.h"
 #include "oramcore/base/descriptor.h"
 
 namespace s3oram {

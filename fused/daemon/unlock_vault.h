@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "fused/daemon/mount_rights.h"
-#include "fused/daemon/options.h"
+#include "fused/options/options.h"
 #include "oramcore/base/error.h"
 #include "oramcore/vault/vault.h"
 

@@ -96,3 +96,51 @@ s3oramfs umount "$mount"
 wait_until "all processes of the vault have ended" no_processes_of "$vault"
 expect 23 "" s3oramfs lock "$mount"
 s3oramfs fsck --passfile "$work/pass" "$vault"
+
+# typed "LINE LINE..." COMMAND...: the command at a terminal, where somebody types these lines.
+typed() {
+  python3 - "$@" << 'END'
+import os, pty, sys
+
+lines = sys.argv[1].split()
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[2], sys.argv[2:])
+said = b""
+while True:
+    try:
+        part = os.read(terminal, 4096)
+    except OSError:  # the program has ended
+        break
+    said += part
+    if part.endswith((b": ", b"again: ")) and lines:
+        os.write(terminal, lines.pop(0).encode() + b"\n")
+sys.stdout.buffer.write(said)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+END
+}
+
+step "passphrases that somebody types"
+echo tundra-grackle-mumpsimus > "$work/typed"
+chmod 600 "$work/typed"
+s3oramfs passwd --passfile "$work/pass" --new-passfile "$work/typed" "$vault" 2> "$work/said"
+! grep -q hint "$work/said" || fail "a hint at a strong passphrase: $(cat "$work/said")"
+said=$(typed "no tundra-grackle-mumpsimus" "$bin/s3oramfs" fsck "$vault") || fail "fsck: $said"
+[[ $said == *"wrong passphrase, try again"*"is sound"* ]] || fail "fsck: $said"
+expect 10 "wrong passphrase" typed "no no no tundra-grackle-mumpsimus" "$bin/s3oramfs" passwd --remove 9 "$vault"
+said=$(typed "tundra-grackle-mumpsimus kitchen7 kitchen7" "$bin/s3oramfs" passwd --add "$vault") || fail "passwd: $said"
+[[ $said == *"hint: "*"by trying"* && $said != *kitchen7* ]] || fail "passwd: $said"
+
+# A program that inherits an open file uses the mount when it ends: it closes the file.
+step "unmounted when nobody uses it, but not while a file is open"
+expect 2 "write a time as" s3oramfs mount -o idle=soon "$vault" "$mount"
+s3oramfs mount --passfile "$work/typed" -o idle=1s,log-level=debug "$vault" "$mount"
+echo content > "$mount/file"
+sleep 1000 < "$mount/file" &
+holder=$!
+looked() { (($(grep -c 'idle, but in use' "$vault/run/fused.log") >= 2)); }
+wait_until "it has looked twice" looked
+is_mounted "$mount" || fail "unmounted although a file is open"
+kill "$holder"
+wait_until "it is unmounted" eval '! is_mounted "$mount"'
+wait_until "all processes of the vault have ended" no_processes_of "$vault"

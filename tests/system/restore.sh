@@ -33,6 +33,24 @@ s3oramfs backup --keys "$work/keys" "$vault"
 expect 19 "$work/keys" s3oramfs backup --keys "$work/keys" "$vault"
 expect 23 "not mounted" s3oramfs backup "$vault"
 
+step "a sheet of paper"
+s3oramfs backup --sheet "$work/sheet.html" "$vault"
+s3oramfs backup --sheet "$work/sheet.txt" "$vault"
+[[ $(stat -c %a "$work/sheet.html" "$work/sheet.txt") == $'600\n600' ]] || fail "others may read the sheet"
+expect 19 "$work/sheet.txt" s3oramfs backup --sheet "$work/sheet.txt" "$vault"
+# Drawn, and read by somebody else's reader.
+awk -v folder="$work" '/<svg/ { n += 1; on = 1 } on { print > (folder "/code" n ".svg") } /<.svg>/ { on = 0 }' \
+  "$work/sheet.html"
+for code in "$work"/code*.svg; do
+  rsvg-convert -w 900 -b white -o "$code.png" "$code"
+  zbarimg -q --raw -S disable -S qrcode.enable "$code.png" >> "$work/scanned" || fail "$code cannot be read"
+done
+diff <(grep -E '^[0-9]+/' "$work/scanned" | sort) <(grep -E '^[0-9]+/' "$work/sheet.txt" | sort) ||
+  fail "the codes and the text differ"
+sed -E '3s/^(.*)(.)$/\1?/; 5d' <(grep -E '^[0-9]+/' "$work/sheet.txt") > "$work/mistyped"
+expect 12 "not as printed: line 3; missing: line 5" s3oramfs restore --from "$work/mistyped" "$work/nothing"
+[[ ! -e $work/nothing ]] || fail "a mistyped sheet made a vault"
+
 step "files, and a backup that is made by itself"
 s3oramfs mount --passfile "$work/pass" -o backup=1 "$vault" "$mount"
 make_tree "$work/tree" 100 1000000
@@ -65,9 +83,9 @@ sed "s/$host:${server_port[1]}/127.0.0.1:1/" "$work/keys" > "$work/former.keys"
 expect 14 "to go on: s3oramfs restore $work/restored" \
   s3oramfs restore --from "$work/former.keys" --timeout 1 --passfile "$work/pass" "$work/restored"
 expect 19 "begun there from another file" s3oramfs restore --from "$work/keys" --passfile "$work/pass" "$work/restored"
-s3oramfs restore --from "$work/keys" --passfile "$work/pass" "$vault"
+s3oramfs restore --from "$work/scanned" --passfile "$work/pass" "$vault"
 expect 19 "vault.db" s3oramfs restore --passfile "$work/pass" "$vault"
-expect 19 "$vault" s3oramfs restore --from "$work/keys" --passfile "$work/pass" "$vault"
+expect 19 "$vault" s3oramfs restore --from "$work/sheet.html" --passfile "$work/pass" "$vault"
 s3oramfs fsck --passfile "$work/pass" "$vault"
 s3oramfs mount --passfile "$work/pass" "$vault" "$mount"
 [[ $(< "$mount/later") == later || $(< "$mount/later") == newer ]] || fail "what is in later?"

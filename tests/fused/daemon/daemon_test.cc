@@ -17,7 +17,7 @@
 
 #include "fused/daemon/control_socket.h"
 #include "fused/daemon/mounts.h"
-#include "fused/daemon/options.h"
+#include "fused/options/options.h"
 #include "oramcore/base/mountinfo.h"
 #include "tests/fused/fixture.h"
 

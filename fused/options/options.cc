@@ -1,5 +1,5 @@
 // Parses the options of a mount.
-#include "fused/daemon/options.h"
+#include "fused/options/options.h"
 
 #include <grp.h>
 #include <pwd.h>
@@ -53,8 +53,6 @@ constexpr std::array kWords = {Word{"ro", Use::ours},
                                Word{"nofail", Use::nothing},
                                Word{"_netdev", Use::nothing}};
 constexpr std::uint64_t kLeastCache = kLeastFileCache, kMostCache = std::uint64_t{1} << 40;
-constexpr std::array kValues = {"passfile", "passprog", "keyfile", "cache",     "timeout", "backup",
-                                "uid",      "gid",      "metrics", "log-level", "idle"};
 
 bool is_for_others(const std::string& word) {
   return word.empty() || word.starts_with("x-") || word.starts_with("X-") ||
@@ -68,7 +66,7 @@ std::string known_words() {
     line += " " + std::string(word);
   };
   for (const Word& word : kWords) add(word.name);
-  for (const char* name : kValues) add(std::string(name) + "=");
+  for (const char* name : kMountValues) add(std::string(name) + "=");
   add("comment=");
   add("x-...");
   return text + line;
@@ -135,7 +133,7 @@ Status read_word(const std::string& word, bool sloppy, MountCommand& command) {
   if (known == kWords.end()) {
     if (sloppy) return {};
     const std::string name = word.substr(0, word.find('='));
-    if (std::ranges::find(kValues, name) != kValues.end())
+    if (std::ranges::find(kMountValues, name) != kMountValues.end())
       return fail(Errc::usage, "-o {0}: its value is missing: {0}=...", name);
     if (std::ranges::find(kWords, name, &Word::name) != kWords.end())
       return fail(Errc::usage, "-o {}: {} takes no value", word, name);
@@ -165,20 +163,25 @@ void make_absolute(MountCommand& command) {
   if (!error) command.mountpoint = real;
 }
 
-}  // namespace
+/// The options of a mount, and where their values go.
+struct MountApp {
+  MountApp();
 
-Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, char** argv) {
+  CLI::App app{"Mounts a vault, and returns when it can be used.", "s3oramfs mount"};
   MountCommand command;
-  std::vector<std::string> lists;
+  std::vector<std::string> lists;  // of -o
   bool sloppy = false;
   int timeout = static_cast<int>(command.timeout.count());
   int backup = static_cast<int>(command.back_up_every.count());
-  CLI::App app("Mounts a vault, and returns when it can be used.", "s3oramfs mount");
-  const auto value = [&app](const char* name, auto& target, const char* type, const char* what) {
+
+ private:
+  template <class Target>
+  CLI::Option* value(const char* name, Target& target, const char* type, const char* what) {
     return app.add_option(std::string("--") + name, target, what)->type_name(type)->take_last();
-  };
-  const auto parsed_value = [&app](const char* name, auto read, auto& target, const char* type,
-                                   const char* what) {
+  }
+  template <class Read, class Target>
+  void parsed_value(const char* name, Read read, Target& target, const char* type,
+                    const char* what) {
     app.add_option_function<std::string>(
            std::string("--") + name,
            [read, &target](const std::string& text) {
@@ -188,9 +191,13 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
            what)
         ->type_name(type)
         ->take_last();
-  };
-  app.add_option("VAULT", command.vault, "The vault")->required();
-  app.add_option("DIRECTORY", command.mountpoint, "Where its files are to appear")->required();
+  }
+  void add_values();
+};
+
+MountApp::MountApp() {
+  app.add_option("VAULT", command.vault, "The vault, or a name (man s3oramfs, NAMED MOUNTS)");
+  app.add_option("DIRECTORY", command.mountpoint, "Where its files are to appear");
   app.add_flag("-f,--foreground", command.foreground, "Stay in the foreground; log to stderr");
   const auto* list =
       app.add_option("-o", lists, "Mount options, or what follows without its dashes")
@@ -198,6 +205,15 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
           ->expected(1)
           ->take_all()
           ->allow_extra_args(false);
+  add_values();
+  app.add_flag("--fake", command.fake)->group("");  // mount -f
+  app.add_flag("--sloppy", sloppy)->group("");      // mount -s
+  app.footer("Mount options:\n" + known_words());
+  app.formatter(std::make_shared<HelpFormatter>());
+  refuse_empty_values(app, list);
+}
+
+void MountApp::add_values() {
   value("passfile", command.passphrase.passfile, "FILE", "The passphrase: the file's first line");
   value("passprog", command.passphrase.passprog, "COMMAND",
         "The passphrase: the first line this writes");
@@ -217,26 +233,92 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
         "Numbers for Prometheus, on this machine alone");
   value("log-level", command.log_level, "LEVEL", "trace, debug, info (default), warning or error")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}).description(""));
-  app.add_flag("--fake", command.fake)->group("");  // mount -f
-  app.add_flag("--sloppy", sloppy)->group("");      // mount -s
-  app.footer("Mount options:\n" + known_words());
-  app.formatter(std::make_shared<HelpFormatter>());
-  refuse_empty_values(app, list);
+}
+
+Error usage_error(const CLI::ParseError& error) {
+  return {Errc::usage, fmt::format("{}; see s3oramfs mount --help", error.what())};
+}
+
+}  // namespace
+
+Result<MountWords> split_mount_words(const std::vector<std::string>& args) {
+  MountApp parser;
+  MountWords words;
+  try {
+    parser.app.parse(
+        std::vector<std::string>(args.rbegin(), args.rend()));  // CLI11 takes them from the back
+  } catch (const CLI::CallForHelp&) {
+    words.help = true;
+    return words;
+  } catch (const CLI::ParseError& error) {
+    return fail(usage_error(error));
+  }
+  words.vault = parser.command.vault;
+  words.directory = parser.command.mountpoint;
+  for (const CLI::Option* option : parser.app.get_options()) {
+    if (option->count() == 0 || option->get_positional()) continue;
+    const bool is_long = !option->get_lnames().empty();
+    const std::string name =
+        is_long ? "--" + option->get_lnames().front() : "-" + option->get_snames().front();
+    if (option->get_items_expected_max() == 0) words.options.push_back(name);
+    if (option->get_items_expected_max() == 0) continue;
+    for (const std::string& value : option->results()) {
+      if (is_long) words.options.push_back(name + "=" + value);
+      if (!is_long) words.options.insert(words.options.end(), {name, value});
+    }
+  }
+  return words;
+}
+
+std::vector<std::string> words_of_list(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream in(list);
+  for (std::string word; std::getline(in, word, ',');) {
+    const std::size_t equals = word.find('=');
+    const bool has_value =
+        equals != std::string::npos &&
+        std::ranges::find(kMountValues, word.substr(0, equals)) != kMountValues.end();
+    if (has_value) words.push_back("--" + word);
+    if (!has_value) words.insert(words.end(), {"-o", word});
+  }
+  return words;
+}
+
+std::string why_no_mount_option(const std::vector<std::string>& words) {
+  std::vector<std::string> all{"s3oramfs mount"};
+  all.insert(all.end(), words.begin(), words.end());
+  all.insert(all.end(), {"--", "/", "/"});
+  std::vector<char*> argv;
+  for (std::string& word : all) argv.push_back(word.data());
+  const auto parsed = parse_mount_command(static_cast<int>(argv.size()), argv.data());
+  if (parsed) return {};
+  std::string why = parsed.error().message;
+  if (const auto advice = why.find("; see s3oramfs mount --help"); advice != std::string::npos)
+    why.erase(advice);
+  return why;
+}
+
+Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, char** argv) {
+  MountApp parser;
+  CLI::App& app = parser.app;
+  MountCommand& command = parser.command;
   try {
     app.parse(argc, argv);
-    std::istringstream words(fmt::format("{}", fmt::join(lists, ",")));
+    std::istringstream words(fmt::format("{}", fmt::join(parser.lists, ",")));
     for (std::string word; std::getline(words, word, ',');) {
       const std::size_t equals = word.find('=');
       const std::string name = word.substr(0, equals);
       if (equals == std::string::npos ||
-          std::find(kValues.begin(), kValues.end(), name) == kValues.end()) {
-        S3O_TRY(read_word(word, sloppy, command));
+          std::find(kMountValues.begin(), kMountValues.end(), name) == kMountValues.end()) {
+        S3O_TRY(read_word(word, parser.sloppy, command));
         continue;
       }
       auto* option = app.get_option("--" + name);
       option->add_result(word.substr(equals + 1));
       option->run_callback();
     }
+    for (const char* name : {"VAULT", "DIRECTORY"})
+      if (app.get_option(name)->empty()) throw CLI::RequiredError(name);
     if (!command.passphrase.passfile.empty() + !command.passphrase.passprog.empty() +
             !command.keyfile.empty() >
         1)
@@ -245,14 +327,14 @@ Result<std::variant<MountCommand, std::string>> parse_mount_command(int argc, ch
   } catch (const CLI::CallForHelp&) {
     return std::variant<MountCommand, std::string>(app.help());
   } catch (const CLI::ParseError& error) {
-    return fail(Errc::usage, "{}; see s3oramfs mount --help", error.what());
+    return fail(usage_error(error));
   }
   if (!command.metrics.empty()) S3O_TRY(check_metrics_address({command.metrics}, "--metrics"));
   if (command.read_only) command.fuse_options.push_back("ro");
   if (!command.update_atime) command.fuse_options.push_back("noatime");
   command.update_atime = command.update_atime && !command.read_only;
-  command.timeout = std::chrono::seconds(timeout);
-  command.back_up_every = std::chrono::seconds(backup);
+  command.timeout = std::chrono::seconds(parser.timeout);
+  command.back_up_every = std::chrono::seconds(parser.backup);
   make_absolute(command);
   return std::variant<MountCommand, std::string>(std::move(command));
 }

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -36,6 +37,29 @@ struct MountCommand {
   std::string log_level = "info";
   std::string metrics;  // ADDRESS:PORT of the page of metrics; empty: none
 };
+
+/// The words of a command line, so far as they are known without the rules of each option.
+struct MountWords {
+  std::vector<std::string> options;
+  std::string vault, directory;  // empty: not given
+  bool help = false;
+};
+
+/// Sorts the arguments of `s3oramfs mount`. Errors: usage.
+Result<MountWords> split_mount_words(const std::vector<std::string>& args);
+
+/// The options with a value, but for -o.
+inline constexpr std::array kMountValues = {"passfile", "passprog",  "keyfile", "cache",
+                                            "timeout",  "backup",    "uid",     "gid",
+                                            "metrics",  "log-level", "idle"};
+
+/// Returns the words for a list as of -o that a later option of the command line overrides: -o NAME
+/// for a word without a value, and --NAME=VALUE for one with a value.
+std::vector<std::string> words_of_list(const std::string& list);
+
+/// Returns what is wrong with one option and its value, as it stands in a command line; empty if
+/// nothing is.
+std::string why_no_mount_option(const std::vector<std::string>& words);
 
 /// Returns the command, or the text that --help asks for. Errors: usage, which names the wrong
 /// option and the known ones.
