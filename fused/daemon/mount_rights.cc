@@ -46,6 +46,7 @@ Result<MountRights> MountRights::settle(const MountCommand& command) {
   MountRights rights;
   rights.vault_ = ::geteuid() == 0 ? place.path() : command.vault;
   S3O_TRY(check_mountpoint(command.mountpoint, rights.vault_));
+  if (!command.fake) S3O_TRY(check_fuse());
   if (::geteuid() == 0) {
     S3O_ASSIGN(auto point, open_mount_point(command));
     rights.point_ = std::move(point);

@@ -78,6 +78,8 @@ Result<std::optional<LockedState>> mount_vault(const MountCommand& command, Audi
   if (!vault) return fail(vault.error());
   if (command.fake) return std::optional<LockedState>();
   S3O_TRY(check_vault(rights.vault()));
+  if (!command.nonempty && !rights.is_for_other())  // for another, MountRights has looked
+    S3O_TRY(check_hides_nothing(command.mountpoint));
   S3O_ASSIGN(auto keys, unlock_when_told(command, rights, *vault));
   const bool in_background = audience.command.is_background();
   ServiceManager manager(in_background ? ServiceManager::Whose::another
@@ -89,9 +91,6 @@ Result<std::optional<LockedState>> mount_vault(const MountCommand& command, Audi
   entrance.since = std::time(nullptr);
   entrance.cpu_latency = rights.take_cpu_latency();
   entrance.mount = [&](FileSystem& files) -> Result<std::unique_ptr<FuseMount>> {
-    // Checked again, because unlocking the vault and opening the volume took a while.
-    if (!command.nonempty && !rights.is_for_other())
-      S3O_TRY(check_hides_nothing(command.mountpoint));
     S3O_ASSIGN(auto by_descriptor, rights.mount(command));
     const bool ours = by_descriptor.has_value();
     KernelMount mounted = std::move(by_descriptor).value_or(KernelMount());

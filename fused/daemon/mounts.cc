@@ -16,6 +16,7 @@
 #include "oramcore/base/mount_users.h"
 #include "oramcore/base/mountinfo.h"
 #include "oramcore/base/program.h"
+#include "oramcore/base/system_error.h"
 #include "oramcore/vault/vault.h"
 
 namespace s3oram {
@@ -57,6 +58,23 @@ std::string who_uses(const VaultMount& mount) {
 }
 
 }  // namespace
+
+Status check_fuse() {
+  constexpr auto kDevice = "/dev/fuse";
+  const Descriptor device(::open(kDevice, O_RDWR | O_CLOEXEC));
+  const int error = device.get() < 0 ? errno : 0;
+  if (error == ENOENT || error == ENXIO || error == ENODEV)
+    return fail(Errc::unsupported,
+                "{} is missing: load the module (modprobe fuse); a container needs --device {}",
+                kDevice, kDevice);
+  if (error == EACCES || error == EPERM)
+    return fail(Errc::unsupported,
+                "{}: this user may not use it: its mode is to be 0666 (chmod 666 {}); a container "
+                "needs --device {}",
+                kDevice, kDevice, kDevice);
+  if (error != 0) return system_failure(error, "{}", kDevice);
+  return {};
+}
 
 Status clear_dead_mount(const std::filesystem::path& mountpoint) {
   const auto mount = vault_mounted_at(mountpoint);

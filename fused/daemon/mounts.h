@@ -8,6 +8,10 @@
 
 namespace s3oram {
 
+/// Checks that this user may mount by FUSE at all. Errors: unsupported (says what is missing, and
+/// what to do).
+Status check_fuse();
+
 /// Checks that the vault can be mounted there. Both paths are absolute. Errors: bad_mount_point.
 Status check_mountpoint(const std::filesystem::path& mountpoint,
                         const std::filesystem::path& vault);

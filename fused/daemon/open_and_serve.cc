@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -92,15 +93,17 @@ Result<FileSystemOptions> file_system_options(const MountCommand& command) {
 }
 
 /// Lets the file system see the room that the device, and the disk of the vault, have for it. The
-/// references must outlive it.
+/// references must outlive it. `height` is the tree's, as it was a moment ago: the volume may not
+/// be asked under the lock of the file system.
 void bound_by_room(FileSystemOptions& options, Volume& volume, const VaultConfig& config,
-                   FreeSpace& space) {
+                   FreeSpace& space, const std::atomic<unsigned>& height) {
   const std::uint64_t block = config.params.block_size;
-  options.cache.free_bytes = [&volume, &space, config, block] {
+  options.cache.free_bytes = [&volume, &space, &height, config, block] {
     const Room room = volume.device().room();
     std::uint64_t growth = room.more * block;
     if (config.local)  // its servers share one disk, and each reports all of it as free
-      growth = std::min(growth, space.bytes() / disk_expansion(config.params));
+      growth = std::min(growth, growth_that_fits(config.params, config.params.scheme.servers,
+                                                 height, space.bytes()));
     return room.blocks * block + growth;
   };
   options.database_room = [&space, block] { return space.bytes() / kDatabaseBytes * block; };
@@ -161,15 +164,17 @@ Result<std::optional<LockedState>> open_and_serve(const MountCommand& command, V
   Metrics metrics;
   S3O_ASSIGN(auto volume, open_volume(vault, keys, command, metrics, audience.command));
   FreeSpace space(vault.directory());
+  std::atomic<unsigned> height = volume->status().height;
   S3O_ASSIGN(auto options, file_system_options(command));
   options.references = entrance.references;
-  bound_by_room(options, *volume, vault.config(), space);
+  bound_by_room(options, *volume, vault.config(), space, height);
   const std::string database = vault.database().string();
   auto files =
       guarded([&] { return FileSystem::mount(volume->device(), database, options, disk); });
   const auto serve_them = [&]() -> Result<std::optional<LockedState>> {
     if (!files) return fail(advise_on_database(files.error(), command.vault));
-    const Watched watched{{command.mountpoint.string(), entrance.since}, *volume, **files, metrics};
+    const Watched watched{
+        {command.mountpoint.string(), entrance.since}, *volume, **files, metrics, height};
     return serve_and_close(command, watched, entrance, audience);
   };
   auto served = serve_them();

@@ -82,8 +82,6 @@ Result<VaultKeys> unlock_when_told(const MountCommand& command, const MountRight
     const auto asked = key_file_of(vault);
     S3O_ASSIGN(auto credential, ask_for_credential(vault, command, rights.secret()));
     S3O_ASSIGN(vault, take_vault(rights.vault()));  // other commands may have changed it meanwhile
-    if (!command.nonempty && !rights.is_for_other())
-      S3O_TRY(check_hides_nothing(command.mountpoint));
     auto keys = unlock_vault(vault, credential, asked);
     if (keys || keys.error().code != Errc::wrong_passphrase || --left == 0) return keys;
     std::fputs("s3oramfs: wrong passphrase, try again\n", stderr);

@@ -6,7 +6,9 @@ namespace s3oram {
 MountState state_of(const Watched& watched) {
   BlockDevice& device = watched.volume.device();
   const auto disk = watched.files.statfs();
-  return {watched.volume.status(), watched.files.status(), device.room(), device.block_size(),
+  VolumeStatus volume = watched.volume.status();
+  watched.height = volume.height;
+  return {std::move(volume), watched.files.status(), device.room(), device.block_size(),
           disk ? disk->f_bavail * disk->f_frsize : 0};
 }
 

@@ -2,6 +2,7 @@
 // health.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct Watched {
   Volume& volume;
   FileSystem& files;
   Metrics& metrics;
+  std::atomic<unsigned>& height;  // of the tree when it was last looked at
 };
 
 MountState state_of(const Watched& watched);

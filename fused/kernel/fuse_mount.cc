@@ -73,8 +73,8 @@ Result<std::unique_ptr<FuseMount>> FuseMount::create(FileSystem& files,
       mount->by_libfuse_ ? options.mountpoint : fmt::format("/dev/fd/{}", mounted.get());
   if (fuse_session_mount(mount->session_, where.c_str()) != 0)
     return fail(Errc::bad_mount_point,
-                "{} could not be mounted: if nothing above says why: is /dev/fuse there, and may "
-                "you use it?",
+                "{} could not be mounted: see the message above; for other users than root the "
+                "program fusermount3 (Debian package fuse3) has to be installed",
                 options.mountpoint);
   mount->mounted_ = true;
   static_cast<void>(mounted.release());  // the session owns it now

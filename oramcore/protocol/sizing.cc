@@ -178,12 +178,6 @@ AccessTraffic access_traffic(const VolumeParams& params, unsigned height) {
   return traffic;
 }
 
-// Every server's full tree has 2^(H+1) buckets of Z slots for A 2^(H-1) blocks, and there is room
-// for the path of an eviction.
-std::uint64_t disk_expansion(const VolumeParams& params) {
-  return params.scheme.servers * (4u * params.bucket_size / params.evict_every + 1u);
-}
-
 double stored_per_byte(const VolumeParams& params) {
   const auto stores = static_cast<double>(params.scheme.servers * store_bytes(params, kMaxHeight));
   return stores / static_cast<double>(capacity(kMaxHeight, params.evict_every)) / params.block_size;
@@ -195,6 +189,13 @@ std::uint64_t data_that_fits(const VolumeParams& params, unsigned stores, std::u
        height <= kMaxHeight && stores * store_bytes(params, height) <= bytes; ++height)
     blocks = capacity(height, params.evict_every);
   return (blocks - std::min<std::uint64_t>(blocks, params.root_buffer_slots())) * params.block_size;
+}
+
+std::uint64_t growth_that_fits(const VolumeParams& params, unsigned stores, unsigned height,
+                               std::uint64_t free) {
+  const std::uint64_t taken = stores * store_bytes(params, height);
+  const std::uint64_t now = data_that_fits(params, stores, taken);
+  return data_that_fits(params, stores, taken + free) - now;
 }
 
 unsigned height_with(const VolumeParams& params, std::uint64_t data) {

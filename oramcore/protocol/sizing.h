@@ -18,15 +18,16 @@ struct AccessCost {
 AccessCost access_cost(const VolumeParams& params, unsigned height);
 /// Returns what an access moves over the lines of client and servers.
 AccessTraffic access_traffic(const VolumeParams& params, unsigned height);
-/// Returns the slots on the disks of all servers together for each block of data, in a full tree.
-/// Just after the tree has grown there are twice as many.
-std::uint64_t disk_expansion(const VolumeParams& params);
 /// Returns the bytes in all stores together for each byte of data when the tree is full; just after
 /// it has grown there are twice as many.
 double stored_per_byte(const VolumeParams& params);
 /// Returns how many bytes of data fit on a disk that holds the stores of so many servers and has so
 /// many bytes for them.
 std::uint64_t data_that_fits(const VolumeParams& params, unsigned stores, std::uint64_t bytes);
+/// Returns how many bytes of data the tree holds beyond those that fit at its present `height`, if
+/// the stores of so many servers share a disk with `free` bytes: the tree grows by whole levels.
+std::uint64_t growth_that_fits(const VolumeParams& params, unsigned stores, unsigned height,
+                               std::uint64_t free);
 /// Returns the least height of a tree that holds so many blocks.
 unsigned height_for(std::uint64_t blocks, unsigned evict_every);
 /// Returns the height to which the tree of a volume with so many bytes of data has grown.

@@ -174,5 +174,23 @@ TEST(Stores, HoldWhatFitsAndNoMore) {
   EXPECT_EQ(data_that_fits(params, 3, 1 << 20), 0u);
 }
 
+TEST(Stores, GrowByWholeLevels) {
+  const VolumeParams params = chosen({.scheme = {1, 3}, .local = true});
+  for (const unsigned height : {params.first_height + 0u, 6u, 14u}) {
+    const auto stores = [&](unsigned at) { return 3 * store_bytes(params, at); };
+    const auto added = [&](unsigned levels) {
+      return (capacity(height + levels, params.evict_every) -
+              capacity(height, params.evict_every)) *
+             params.block_size;
+    };
+    const std::uint64_t level = stores(height + 1) - stores(height);
+    EXPECT_EQ(growth_that_fits(params, 3, height, 0), 0u);
+    EXPECT_EQ(growth_that_fits(params, 3, height, level - 1), 0u) << height;
+    if (height > 3) EXPECT_EQ(growth_that_fits(params, 3, height, level), added(1)) << height;
+    if (height > 3)
+      EXPECT_EQ(growth_that_fits(params, 3, height, stores(height + 2) - stores(height)), added(2));
+  }
+}
+
 }  // namespace
 }  // namespace s3oram

@@ -169,6 +169,13 @@ closed
 rm "$mount/in-the-way"
 in_table "keyfile=$work/key"
 
+step "no /dev/fuse"
+without_fuse() {
+  unshare -m bash -c 'mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3 && mknod -m 666 /dev/urandom c 1 9 &&
+    exec "$@"' bash "$bin/s3oramfs" mount --keyfile "$work/key" "$vault" "$mount"
+}
+expect 20 "/dev/fuse is missing: load the module" without_fuse
+
 step "a daemon that hangs, while a program waits for it"
 s3oramfs mount --keyfile "$work/key" "$vault" "$mount"
 daemon=$(s3oramfs status --json "$vault" | sed -nE 's/^ *"pid": ([0-9]+),?$/\1/p')
