@@ -1,6 +1,7 @@
 // Brings up the transport, waits for the servers, and names them in messages.
 #include "oramcore/volume/connection.h"
 
+#include <netdb.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +19,16 @@ namespace {
 constexpr Duration kAskAgain = std::chrono::milliseconds(250);
 constexpr std::string_view kNotKnown =
     "know this client's key: authorize it there with `s3oramfs-serverd authorize --store DIR KEY`";
+
+/// Why the name in HOST:PORT has no address; empty if it has one. Asks the network for names.
+std::string why_unresolved(const std::string& host_port) {
+  std::string host = host_port.substr(0, host_port.rfind(':'));
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+  if (error == 0) ::freeaddrinfo(found);
+  return error == 0 ? "" : ::gai_strerror(error);
+}
 
 }  // namespace
 
@@ -105,13 +116,12 @@ Task<Status> Connection::await_servers(Servers& servers, const VolumeOptions& op
       co_return fail(Errc::refused_key, "{} {} not {}", names(refusing),
                      refusing.size() == 1 ? "does" : "do", kNotKnown);
     }
-    const std::string waiting = names(silent);
     if (clock_.now() >= deadline)
       co_return fail(Errc::unreachable,
                      "no answer from {}: check that s3oramfs-serverd runs there, that the "
                      "address and key are right, and that the port can be reached",
-                     waiting);
-    if (options.progress) options.progress("waiting for " + waiting);
+                     names(silent, Lookup::yes));
+    if (options.progress) options.progress("waiting for " + names(silent));
   }
 }
 
@@ -147,12 +157,16 @@ std::string Connection::name(Party server) const {
              : fmt::format("server {} ({})", server, vault_.config().servers[server - 1].host_port);
 }
 
-std::string Connection::names(const std::vector<Party>& servers) const {
+std::string Connection::names(const std::vector<Party>& servers, Lookup lookup) const {
   std::string all;
   for (const Party server : servers) {
     std::string aside = vault_.config().local ? "" : vault_.config().servers[server - 1].host_port;
     if (transport_->state(server) == PeerState::insecure)
       aside += (aside.empty() ? "it " : "; it ") + refusal(server);
+    else if (const std::string why =
+                 lookup == Lookup::yes && !aside.empty() ? why_unresolved(aside) : "";
+             !why.empty())
+      aside += "; this name does not resolve: " + why;
     all += fmt::format("{}{}", all.empty() ? "" : ", ", server);
     if (!aside.empty()) all += " (" + aside + ")";
   }

@@ -62,8 +62,10 @@ class Connection {
   /// Returns a server's name for messages, with its address unless the vault is local.
   std::string name(Party server) const;
   /// Names several servers: "servers 1 (a.example:5760), 2 (...)". The parentheses, which a reader
-  /// short of room can leave out, also hold what insecure ones do.
-  std::string names(const std::vector<Party>& servers) const;
+  /// short of room can leave out, also hold what insecure ones do and, with a lookup, which may
+  /// take seconds, why a name has no address.
+  enum class Lookup { no, yes };
+  std::string names(const std::vector<Party>& servers, Lookup lookup = Lookup::no) const;
   /// Adds its address to each "server N" in a message.
   std::string named(std::string message) const;
   /// Adds the servers' addresses and the vault to an error.

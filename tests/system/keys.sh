@@ -80,6 +80,8 @@ expect 14 "no answer from server 2 ($host:$former): check" s3oramfs mount --time
 s3oramfs server "$vault" 2 "$host:$port,$(serverd keygen --store "$work/elsewhere")"
 expect 14 "no answer from server 2 ($host:$port; it has another key than the vault says" \
   s3oramfs mount --timeout 3 "$vault" "$mount"
+s3oramfs server "$vault" 2 "nosuch.invalid:$port,$key"
+expect 14 "this name does not resolve" s3oramfs mount --timeout 2 "$vault" "$mount"
 expect 2 "server 1" s3oramfs server "$vault" 2 "$host:$port,${server_key[1]}"
 expect 2 "no server 4" s3oramfs server "$vault" 4 "$host:$port,$key"
 s3oramfs server "$vault" 2 "$host:$port,$key"
