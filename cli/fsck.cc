@@ -129,6 +129,12 @@ Status run_fsck(const Args& args) {
     std::cout << fmt::format(
         "{}: {} mended\n", vault.directory().string(),
         problems == 1 ? "the problem was" : fmt::format("all {} problems were", problems));
+  if (std::ranges::any_of(report->findings,
+                          [](const Finding& finding) { return finding.kind == "lost-rows"; }))
+    std::cout << fmt::format(
+        "What was lost with rows that could not be read, the servers may have: before the next "
+        "mount, s3oramfs restore --force {} has all files as of the last backup\n",
+        shell_word(vault.directory()));
   return {};
 }
 

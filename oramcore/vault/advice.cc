@@ -22,10 +22,12 @@ Error advise_on_keys(Error error, const std::filesystem::path& vault) {
 
 Error advise_on_database(Error error, const std::filesystem::path& vault) {
   if (error.code != Errc::damaged_vault) return error;
+  std::error_code unknown;
+  const bool is_there = std::filesystem::exists(vault / "vault.db", unknown);
   error.message += fmt::format(
-      "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore {0}` rebuilds "
+      "; `s3oramfs fsck {0}` says what can be mended, and `s3oramfs restore{1} {0}` rebuilds "
       "vault.db from what the servers hold",
-      shell_word(vault));
+      shell_word(vault), is_there ? " --force" : "");
   return error;
 }
 

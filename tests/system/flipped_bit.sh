@@ -132,11 +132,11 @@ touch -r "$mount" "$work/root"
 umount_vault
 s3oramfs fsck "$vault"
 sql() { "$tools/vault_sql" "$vault" "$1"; }
-# One in the middle: the names of d1.
+# One in the middle of a table: of dentries, the names of d1.
 find_page() {
+  local leaves="FROM dbstat WHERE name = '${1:-dentries}' AND pagetype = 'leaf'"
   sql "PRAGMA wal_checkpoint(TRUNCATE)" > "$work/sql.out"
-  page=$(sql "SELECT pageno FROM dbstat WHERE name = 'dentries' AND pagetype = 'leaf' ORDER BY path
-    LIMIT 1 OFFSET (SELECT COUNT(*) / 2 FROM dbstat WHERE name = 'dentries' AND pagetype = 'leaf')")
+  page=$(sql "SELECT pageno $leaves ORDER BY path LIMIT 1 OFFSET (SELECT COUNT(*) / 2 $leaves)")
 }
 find_page
 generation() { sql "SELECT MAX(generation) FROM backups"; }
@@ -189,4 +189,28 @@ for bits in 1 85; do
   s3oramfs backup "$vault"
   umount_vault
   s3oramfs fsck "$vault"
+done
+
+# Of files' rows and of the client's own state. A mount that needs them is refused, and says what helps;
+# what fsck cannot read, restore has from the servers.
+for table in inodes packed positions tree; do
+  step "a sealed vault.db whose page of $table is lost"
+  find_page "$table"
+  flip 85
+  code=0
+  said=$(s3oramfs mount "$vault" "$mount" 2>&1) || code=$?
+  if ((code == 0)); then # what needs the page gives an error
+    expect 24 "vault.db is damaged" s3oramfs status --check "$vault"
+    umount_vault
+  else
+    [[ $code == 12 && $said == *"restore --force $vault"* ]] || fail "mount: $code, $said"
+  fi
+  s3oramfs fsck --repair "$vault" > "$work/said"
+  grep -q "before the next mount, s3oramfs restore --force $vault has all" "$work/said" || fail "$(< "$work/said")"
+  s3oramfs fsck "$vault"
+  s3oramfs restore --force "$vault"
+  mount_vault
+  holds "$work/manifest"
+  expect 0 "healthy" s3oramfs status --check "$vault"
+  umount_vault
 done
