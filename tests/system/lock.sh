@@ -4,6 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 need_fuse
 
+hook=$(realpath "$(dirname "$0")/../../packaging/systemd/examples/lock-before-suspend")
 vault=$work/vault mount=$work/mount
 mkdir "$mount" "$work/other"
 printf 'correct horse battery staple' > "$work/pass"
@@ -89,8 +90,14 @@ s3oramfs unlock --passfile "$work/pass" "$vault"
 lines=$(wc -l < "$mount/lines")
 [[ $(seq "$lines") == "$(cat "$mount/lines")" ]] || fail "a line is lost: $(tail -n 3 "$mount/lines")"
 
-step "unmounted while it is locked"
-s3oramfs lock "$mount"
+step "before a suspend; unmounted while it is locked"
+mkdir "$work/programs"
+printf '#!/bin/sh\necho "%s"\n' "$mount" > "$work/programs/findmnt" # other tests mount too
+chmod +x "$work/programs/findmnt"
+PATH=$work/programs:$bin:$PATH "$hook" post suspend
+status_says healthy || fail "locked after a suspend"
+PATH=$work/programs:$bin:$PATH "$hook" pre suspend
+status_says locked || fail "not locked before a suspend"
 s3oramfs umount "$mount"
 ! is_mounted "$mount" || fail "it is still mounted"
 wait_until "all processes of the vault have ended" no_processes_of "$vault"
