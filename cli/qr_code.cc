@@ -20,7 +20,7 @@ constexpr std::size_t kLargestCode = 4 << 20;
 }  // namespace
 
 Status check_qr(const std::string& option) {
-  const auto end = run_program({kQrProgram, "--version"}, STDERR_FILENO, 256);
+  const auto end = run_program({kQrProgram, "--version"}, STDOUT_FILENO, 256);
   if (end && end->succeeded()) return {};
   return fail(Errc::unsupported, "{}: {} cannot be run: install the package qrencode", option,
               kQrProgram);

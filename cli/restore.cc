@@ -43,7 +43,7 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
                "s3oramfs restore");
   add_vault(app, "VAULT", options.vault, "The vault; with --from, perhaps a new directory",
             &options.credential);
-  app.add_option("--from", options.from, "What s3oramfs backup wrote, or its sheet, typed again")
+  app.add_option("--from", options.from, "What s3oramfs backup wrote, or its sheet typed again")
       ->type_name("FILE");
   app.add_flag("--force", options.force, "Even if vault.db is there; it is kept");
   app.add_flag("--rewrite-first", options.rewrite_first,

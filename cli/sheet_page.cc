@@ -86,7 +86,7 @@ std::string as_page(const Words& words, const std::vector<std::string>& lines,
   for (const std::string& step : words.steps) page += fmt::format("<li>{}</li>\n", escaped(step));
   page += fmt::format("</ol>\n<p>Servers: {}.</p>\n", escaped(words.servers));
   for (std::size_t i = 0; i < codes.size(); ++i)
-    page += fmt::format("<figure>{}<figcaption>Code {} of {}</figcaption></figure>\n", codes[i],
+    page += fmt::format("<figure>\n{}<figcaption>Code {} of {}</figcaption></figure>\n", codes[i],
                         i + 1, codes.size());
   return page + fmt::format("<pre>\n{}\n</pre>\n</body></html>\n", fmt::join(lines, "\n"));
 }
