@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "oramcore/base/human.h"
+#include "oramcore/base/mountinfo.h"
 
 namespace s3oram {
 
@@ -16,15 +17,20 @@ std::string variable_of(const char* name) {
 Result<std::optional<MountSettings>> named_mount(const std::string& text) {
   if (text.find('/') != std::string::npos) return std::nullopt;
   std::error_code error;
-  const bool is_there = std::filesystem::exists(text, error);
   const auto file = settings_folder() / text;
-  if (is_there && std::filesystem::exists(file, error))
-    std::cerr << fmt::format(
-        "s3oramfs: {0} is taken for the one in this directory, and not for the name in {1}: write "
-        "./{0}, or call the command elsewhere\n",
-        printable(text), printable(file.parent_path().string()));
-  if (is_there) return std::nullopt;
-  return find_mount_settings(text);
+  // Without a file nothing is looked at here: it may be a mount whose daemon hangs.
+  if (!std::filesystem::exists(file, error)) return std::nullopt;
+  S3O_ASSIGN(auto named, find_mount_settings(text));
+  if (!named) return named;
+  const auto path = as_mount_point(text);
+  if (path == as_mount_point(named->vault)) return named;
+  if (!named->directory.empty() && path == as_mount_point(named->directory)) return named;
+  if (!std::filesystem::exists(text, error)) return named;
+  std::cerr << fmt::format(
+      "s3oramfs: {0} is taken for the one in this directory, and not for the name in {1}: write "
+      "./{0}, or call the command elsewhere\n",
+      printable(text), printable(file.parent_path().string()));
+  return std::nullopt;
 }
 
 CLI::Validator by_name(CredentialOptions* credential) {

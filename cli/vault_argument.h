@@ -16,7 +16,8 @@ constexpr const char* kVaultVariable = "S3ORAMFS_VAULT";
 std::string variable_of(const char* name);
 
 /// Returns the settings if `text` is a name and no path: a path has a slash, or is there. If both
-/// are there, it is the path, and that is said. Errors: those of find_mount_settings().
+/// are there, it is the path, and that is said; unless the path is the vault or the directory of
+/// that very name. Errors: those of find_mount_settings().
 Result<std::optional<MountSettings>> named_mount(const std::string& text);
 
 /// Turns a name into the path of its vault; leaves a path as it is. What the name's file says about

@@ -79,6 +79,10 @@ TEST_F(MountWordsTest, TakeAPathIfThereIsOne) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(words({"photos", "/m2"}), (Args{"--", "photos", "/m2"}));
   EXPECT_NE(testing::internal::GetCapturedStderr().find("in this directory"), std::string::npos);
+  name("photos", "vault = /v\ndirectory = " + home("here/photos") + "\n");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(words({"photos"}), (Args{"--", "/v", home("here/photos")})) << "both mean the same";
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(MountWordsTest, TheCommandLineOverrulesTheEnvironmentAndThatTheFile) {
