@@ -12,6 +12,7 @@
 #include "cli/vault_lock.h"
 #include "cli/vault_owner.h"
 #include "cli/volume_options.h"
+#include "fused/backup/backup_list.h"
 #include "fused/backup/restore_files.h"
 #include "fused/tables/heal.h"
 #include "oramcore/base/durable_file.h"
@@ -177,8 +178,17 @@ std::string date_of(std::int64_t time) {
   return text;
 }
 
-/// Whether nothing is found to be wrong with vault.db.
+/// Whether fsck has lost rows of vault.db since the last backup, and nothing else has changed.
+bool has_lost_rows(const fs::path& path, Disk& disk) {
+  auto database = Database::open(path.string(), Database::Mode::read_only, disk);
+  if (!database) return false;
+  const auto current = read_current(*database);
+  return current && *current == kRowsLost;
+}
+
+/// Whether nothing is found to be wrong with vault.db, and nothing was lost.
 bool is_sound(const Vault& vault, Disk& disk, const VolumeOptions& how) {
+  if (has_lost_rows(vault.database(), disk)) return false;
   const auto report = check_vault(vault, disk, false, how.progress);
   return report && std::ranges::all_of(report->findings, [](const Finding& finding) {
            return finding.harmless || finding.at_servers;

@@ -233,7 +233,8 @@ class Check {
         rows = look(database);
       }
       S3O_ASSIGN(const auto has_files, database.has_table("fs_state"));
-      if (has_files) S3O_TRY(note_current(database, std::nullopt));
+      if (has_files)
+        S3O_TRY(note_current(database, lost_rows_ ? std::optional(kRowsLost) : std::nullopt));
       return database.commit("fsck");
     };
     Status mended = mend();
@@ -266,6 +267,7 @@ class Check {
              fmt::format("{} rows had each changed by one bit, as their checksums show",
                          table.mended),
              "they are as they were written"});
+      lost_rows_ |= !table.whole;
       if (!table.whole)
         report_.findings.push_back(
             {"lost-rows", "vault.db, table " + table.name,
@@ -301,6 +303,7 @@ class Check {
   const bool repair_;
   const std::function<void(const std::string&)>& progress_;
   VaultReport report_;
+  bool lost_rows_ = false;  // of the damaged database
 };
 
 }  // namespace

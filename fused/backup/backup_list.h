@@ -24,6 +24,10 @@ Status write_lists(Database& database, const std::vector<BackupList>& lists);
 /// Returns the lists, the oldest first; none if there is no table.
 Result<std::vector<BackupList>> read_lists(Database& database);
 
+/// The generation of no backup: a repair has lost rows that the last backup may have, and nothing
+/// has changed since.
+constexpr std::uint64_t kRowsLost = 0;
+
 /// Stores the generation of the backup that contains everything; std::nullopt if none does.
 Status note_current(Database& database, std::optional<std::uint64_t> generation);
 Result<std::optional<std::uint64_t>> read_current(Database& database);
