@@ -20,7 +20,8 @@ using Findings = std::vector<Finding>;
 
 /// The advice for damage that no repair can undo.
 inline constexpr const char* kMakeAnew =
-    "have s3oramfs restore --force rebuild vault.db from what the servers hold, or bring back a copy "
+    "have s3oramfs restore --force rebuild vault.db from what the servers hold, or bring back a "
+    "copy "
     "that is not older than its last use";
 
 }  // namespace s3oram
