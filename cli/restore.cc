@@ -48,7 +48,7 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
       ->type_name("FILE");
   app.add_flag("--force", options.force, "Even if vault.db is there; it is kept");
   app.add_flag("--rewrite-first", options.rewrite_first,
-               "Of one server: believe nothing that it says was asked of it; slower");
+               "Of one server: do not believe its records; slower");
   app.add_option("--timeout", options.timeout, "How long servers may take to answer")
       ->capture_default_str()
       ->type_name("SECONDS")
