@@ -8,6 +8,7 @@
 
 #include "oramcore/net/rpc.h"
 #include "serverd/oram/server.h"
+#include "serverd/oram/store_check.h"
 #include "serverd/ring/server.h"
 #include "serverd/schemes.h"
 

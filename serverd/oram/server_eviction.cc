@@ -1,9 +1,10 @@
 // One server's part in evictions: prepare, commit, discard, release.
+#include "serverd/oram/server_eviction.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "oramcore/base/rules.h"
-#include "serverd/oram/server.h"
 
 namespace s3oram {
 namespace {
@@ -22,69 +23,74 @@ std::uint64_t stamp_of(const EvictionId& id) {
 
 }  // namespace
 
-Task<Result<Bytes>> Server::reserve(ReserveRequest request, Payload&) {
+Task<Result<Bytes>> ServerEviction::reserve(ReserveRequest request, Payload&) {
   // The client may already have decided what is prepared here, or have asked before the tree grew.
-  if (request.height > std::min(control_.next_height() + 1u, kMaxHeight)) co_return malformed();
-  if (request.height < control_.height()) co_return done();
-  if (request.height > control_.height() && !control_.find_ballast(request.height))
-    co_return fail(Errc::disk_full, "the disk of server {} is full", self_);
-  const auto begun = sync_->begin();
+  if (request.height > std::min(state_.control.next_height() + 1u, kMaxHeight))
+    co_return malformed();
+  if (request.height < state_.control.height()) co_return done();
+  if (request.height > state_.control.height() && !state_.control.find_ballast(request.height))
+    co_return fail(Errc::disk_full, "the disk of server {} is full", state_.self);
+  const auto begun = state_.sync->begin();
   S3O_CO_TRY(
-      co_await offload(background_, [&] { return reserve_bucket_versions(request.height); }));
-  S3O_CO_TRY(co_await sync_->sync(begun));
+      co_await offload(state_.background, [&] { return reserve_bucket_versions(request.height); }));
+  S3O_CO_TRY(co_await state_.sync->sync(begun));
   co_return done();
 }
 
-Result<Bytes> Server::room() {
-  if (!bucket_store_) return fail(Errc::wrong_volume, "server {} holds no volume", self_);
-  const std::uint64_t possible = bucket_store_->possible_bucket_versions();
-  unsigned height = control_.height();
+Result<Bytes> ServerEviction::room() {
+  if (!state_.bucket_store)
+    return fail(Errc::wrong_volume, "server {} holds no volume", state_.self);
+  const std::uint64_t possible = state_.bucket_store->possible_bucket_versions();
+  unsigned height = state_.control.height();
   // While the ballast is given up, the disk counts as full: room goes to the ballast first.
-  if (control_.find_ballast())
-    while (height < kMaxHeight && control_.bucket_versions_needed(height + 1) <= possible) ++height;
+  if (state_.control.find_ballast())
+    while (height < kMaxHeight && state_.control.bucket_versions_needed(height + 1) <= possible)
+      ++height;
   return encode(RoomAnswer{static_cast<std::uint8_t>(height)});
 }
 
-Status Server::reserve_bucket_versions(unsigned height) {
+Status ServerEviction::reserve_bucket_versions(unsigned height) {
   if (!rule_holds(Rule::reserve_space)) return {};
-  S3O_TRY(bucket_store_->reserve(control_.bucket_versions_needed(height)));
+  S3O_TRY(state_.bucket_store->reserve(state_.control.bucket_versions_needed(height)));
   reserved_height_ = height;
   return {};
 }
 
-Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
+Task<Result<Bytes>> ServerEviction::prepare(PrepareRequest request, Payload& owner) {
   // Reserves again, because this server may have been restarted since. A session that ends
   // meanwhile does not know of this attempt yet.
-  if (request.next_height > reserved_height_ && request.next_height == control_.height() + 1u) {
-    if (!control_.find_ballast(request.next_height))
-      co_return fail(Errc::disk_full, "the disk of server {} is full", self_);
-    S3O_CO_TRY(co_await offload(background_,
+  if (request.next_height > reserved_height_ &&
+      request.next_height == state_.control.height() + 1u) {
+    if (!state_.control.find_ballast(request.next_height))
+      co_return fail(Errc::disk_full, "the disk of server {} is full", state_.self);
+    S3O_CO_TRY(co_await offload(state_.background,
                                 [&] { return reserve_bucket_versions(request.next_height); }));
-    S3O_CO_TRY(check_session(request.epoch));
+    S3O_CO_TRY(state_.check_session(request.epoch));
   }
-  if (control_.prepared() == request.id) co_return prepared_answer(request.id);
-  if (request.id.eviction != control_.tree_version() || request.height != control_.height() ||
-      request.next_height < request.height ||
+  if (state_.control.prepared() == request.id) co_return prepared_answer(request.id);
+  if (request.id.eviction != state_.control.tree_version() ||
+      request.height != state_.control.height() || request.next_height < request.height ||
       request.next_height > std::min(request.height + 1u, kMaxHeight))
     co_return malformed();
-  if (eviction_ || control_.prepared())
+  if (eviction_ || state_.control.prepared())
     co_return fail(Errc::bad_request, "another attempt is under way");
-  EvictionInput input{*control_.volume(), request.epoch,    request.id,
-                      request.height,     std::move(owner), request.orders};
-  auto eviction = scheme_->make_eviction(
-      std::move(input), {executor_, background_, clock_, rpc_, random_, [this] { return load(); }});
+  EvictionInput input{*state_.control.volume(), request.epoch,    request.id,
+                      request.height,           std::move(owner), request.orders};
+  auto eviction = state_.scheme->make_eviction(
+      std::move(input), {state_.executor, state_.background, state_.clock, state_.rpc,
+                         state_.random, [this] { return retrieval_.load(); }});
   if (!eviction) co_return fail(eviction.error());
   BucketRows writes;  // one that only follows may lack them
   if ((*eviction)->reads_path()) {
-    S3O_CO_ASSIGN(auto rows, root_buffer_rows(PathSlots::evicted(params(), request.id.eviction,
-                                                                 request.height)));
+    S3O_CO_ASSIGN(auto rows, state_.root_buffer.rows(PathSlots::evicted(
+                                 state_.params(), request.id.eviction, request.height)));
     writes = std::move(rows);
   }
   // The same attempt with fresh masks would give shares that do not fit together.
   if (rule_holds(Rule::attempts)) {
-    if (control_.attempted(request.id))
+    if (state_.control.attempted(request.id))
       co_return fail(Errc::failed, "this attempt at eviction {} is over", request.id.eviction);
-    S3O_CO_TRY(control_.attempt(request.id));
+    S3O_CO_TRY(state_.control.attempt(request.id));
   }
 
   eviction_ = std::move(*eviction);
@@ -99,13 +105,13 @@ Task<Result<Bytes>> Server::prepare(PrepareRequest request, Payload& owner) {
   co_return prepared_answer(request.id);
 }
 
-Bytes Server::prepared_answer(const EvictionId& id) const {
+Bytes ServerEviction::prepared_answer(const EvictionId& id) const {
   if (report_.first != id || report_.second.empty()) return done();
   return encode(PrepareAnswer{report_.second});
 }
 
-Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request,
-                               BucketRows writes) {
+Task<Status> ServerEviction::carry_out(Eviction& eviction, const PrepareRequest& request,
+                                       BucketRows writes) {
   S3O_CO_TRY(co_await load_path(eviction, request, std::move(writes)));
   for (auto& [from, messages] : early_)
     for (auto& [id, early] : messages) {
@@ -115,50 +121,57 @@ Task<Status> Server::carry_out(Eviction& eviction, const PrepareRequest& request
     }
   forget_early(request.id);
   S3O_CO_ASSIGN(auto results, co_await eviction.run());
-  auto made = params().evictor == Evictor::matrix ? matrix_versions(request, std::move(results))
-                                                  : path_versions(request, std::move(results));
+  auto made = state_.params().evictor == Evictor::matrix
+                  ? matrix_versions(request, std::move(results))
+                  : path_versions(request, std::move(results));
 
-  record_versions(made);
-  const auto begun = sync_->begin();
-  Status status = co_await offload(background_, [&]() -> Status {
+  std::vector<BucketIndex> buckets;
+  for (const NewVersions::Write& each : made.writes) buckets.push_back(each.bucket);
+  state_.record.versions(buckets);
+  const auto begun = state_.sync->begin();
+  Status status = co_await offload(state_.background, [&]() -> Status {
     for (auto& [bucket_version, bucket, content] : made.writes)
-      S3O_TRY(bucket_store_->write(bucket_version, std::move(content), stamp_of(request.id),
-                                   depth_of(bucket)));
+      S3O_TRY(state_.bucket_store->write(bucket_version, std::move(content), stamp_of(request.id),
+                                         depth_of(bucket)));
     return {};
   });
-  if (status && rule_holds(Rule::durable_prepare)) status = co_await sync_->sync(begun);
-  if (status) status = control_.prepare(request.id, request.next_height, made.versions);
-  for (const auto& write : made.writes) control_.give_back(write.bucket_version);
+  if (status && rule_holds(Rule::durable_prepare)) status = co_await state_.sync->sync(begun);
+  if (status) status = state_.control.prepare(request.id, request.next_height, made.versions);
+  for (const auto& write : made.writes) state_.control.give_back(write.bucket_version);
   co_return status;
 }
 
-Server::NewVersions Server::new_versions(const EvictionId& id) const {
-  return {
-      .stamp = control_.has_stamps() ? Stamp(stamp_of(id)) : Stamp(), .versions = {}, .writes = {}};
+ServerEviction::NewVersions ServerEviction::new_versions(const EvictionId& id) const {
+  return {.stamp = state_.control.has_stamps() ? Stamp(stamp_of(id)) : Stamp(),
+          .versions = {},
+          .writes = {}};
 }
 
-void Server::add_version(NewVersions& to, BucketIndex bucket,
-                         std::shared_ptr<BucketVersion> content) {
-  const BucketVersionRef present = *control_.bucket(bucket, control_.tree_version());
+void ServerEviction::add_version(NewVersions& to, BucketIndex bucket,
+                                 std::shared_ptr<BucketVersion> content) {
+  const BucketVersionRef present = *state_.control.bucket(bucket, state_.control.tree_version());
   const bool in_place = !rule_holds(Rule::copy_on_write) && present.bucket_version != 0;
   const BucketVersionNumber bucket_version =
-      in_place ? control_.reuse(present.bucket_version) : control_.allocate();
+      in_place ? state_.control.reuse(present.bucket_version) : state_.control.allocate();
   to.writes.push_back({bucket_version, bucket, std::move(content)});
   to.versions.emplace_back(bucket,
-                           BucketVersionRef{bucket_version, params().bucket_size, to.stamp});
+                           BucketVersionRef{bucket_version, state_.params().bucket_size, to.stamp});
 }
 
-Server::NewVersions Server::path_versions(const PrepareRequest& request, BucketBuffers buffers) {
+ServerEviction::NewVersions ServerEviction::path_versions(const PrepareRequest& request,
+                                                          BucketBuffers buffers) {
   NewVersions made = new_versions(request.id);
   std::size_t at = 0;
-  for (const BucketIndex bucket : path_buckets(params(), request.id.eviction, request.height))
+  for (const BucketIndex bucket :
+       path_buckets(state_.params(), request.id.eviction, request.height))
     add_version(made, bucket, std::move(buffers[at++]));
   return made;
 }
 
 // A source bucket's content becomes that of its inner sibling; D_(H-1) is only a source. The
 // buckets on the path above the leaf are empty afterwards.
-Server::NewVersions Server::matrix_versions(const PrepareRequest& request, BucketBuffers buffers) {
+ServerEviction::NewVersions ServerEviction::matrix_versions(const PrepareRequest& request,
+                                                            BucketBuffers buffers) {
   const unsigned height = request.height;
   NewVersions made = new_versions(request.id);
   const auto on_path = [&](unsigned level) { return bucket_on_path(request.id.eviction, level); };
@@ -171,19 +184,22 @@ Server::NewVersions Server::matrix_versions(const PrepareRequest& request, Bucke
   return made;
 }
 
-Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request,
-                               BucketRows writes) {
-  std::vector<BucketIndex> indices = path_buckets(params(), request.id.eviction, request.height);
-  if (params().evictor == Evictor::matrix) indices.push_back(sibling_of(indices.back()));
+Task<Status> ServerEviction::load_path(Eviction& eviction, const PrepareRequest& request,
+                                       BucketRows writes) {
+  std::vector<BucketIndex> indices =
+      path_buckets(state_.params(), request.id.eviction, request.height);
+  if (state_.params().evictor == Evictor::matrix) indices.push_back(sibling_of(indices.back()));
   std::vector<BucketVersionRef> refs;
   for (const BucketIndex bucket : indices) {
-    S3O_CO_ASSIGN(auto ref, control_.bucket(bucket, control_.tree_version()));
+    S3O_CO_ASSIGN(auto ref, state_.control.bucket(bucket, state_.control.tree_version()));
     refs.push_back(eviction.reads_path() ? ref : BucketVersionRef{});
   }
-  record_eviction(PathSlots::evicted(params(), request.id.eviction, request.height), indices, refs);
+  state_.record.eviction(PathSlots::evicted(state_.params(), request.id.eviction, request.height),
+                         indices, refs);
   std::vector<Task<Result<std::shared_ptr<BucketVersion>>>> reads;
   for (const BucketVersionRef& ref : refs)
-    reads.push_back(offload(readers_, [this, ref] { return bucket_store_->copy(ref); }));
+    reads.push_back(
+        offload(state_.readers, [this, ref] { return state_.bucket_store->copy(ref); }));
   auto found = co_await all(std::move(reads));
   Status status;
   std::vector<PathBucket> path;
@@ -191,7 +207,7 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
     if (found[i]) {
       path.push_back({std::move(*found[i]), refs[i].slots});
     } else {
-      damaged_.insert(indices[i]);
+      state_.damaged.insert(indices[i]);
       status = fail(found[i].error());
     }
   }
@@ -202,34 +218,35 @@ Task<Status> Server::load_path(Eviction& eviction, const PrepareRequest& request
 // What the eviction made is read from the file: only what is there can be certified. All that this
 // reads is of the eviction that is asked about: a commit may end it, and the tree may grow, while
 // this waits.
-Task<Result<Bytes>> Server::certify(CertifyRequest request, Payload&) {
-  if (control_.prepared() != request.id)
+Task<Result<Bytes>> ServerEviction::certify(CertifyRequest request, Payload&) {
+  if (state_.control.prepared() != request.id)
     co_return fail(Errc::failed, "eviction {} is not prepared", request.id.eviction);
-  const auto path = PathSlots::evicted(params(), request.id.eviction, control_.height());
-  const auto checker = scheme_->check_rows(request.seed, path.count());
+  const auto path =
+      PathSlots::evicted(state_.params(), request.id.eviction, state_.control.height());
+  const auto checker = state_.scheme->check_rows(request.seed, path.count());
   if (!checker) co_return malformed();
-  const auto buckets = path_buckets(params(), request.id.eviction, control_.height());
+  const auto buckets = path_buckets(state_.params(), request.id.eviction, state_.control.height());
   S3O_CO_TRY(co_await check_old_rows(*checker, request.id.eviction, path, buckets));
-  if (control_.prepared() != request.id)
+  if (state_.control.prepared() != request.id)
     co_return fail(Errc::failed, "eviction {} is not prepared", request.id.eviction);
   S3O_CO_TRY(co_await check_new_rows(*checker, buckets));
   co_return encode(checker->answer(request.with_list));
 }
 
-Task<Status> Server::check_old_rows(RowChecker& checker, std::uint64_t tree_version,
-                                    const PathSlots& path,
-                                    const std::vector<BucketIndex>& buckets) {
-  S3O_CO_ASSIGN(const auto writes, root_buffer_rows(path));
-  co_await offload(background_, [&] {
+Task<Status> ServerEviction::check_old_rows(RowChecker& checker, std::uint64_t tree_version,
+                                            const PathSlots& path,
+                                            const std::vector<BucketIndex>& buckets) {
+  S3O_CO_ASSIGN(const auto writes, state_.root_buffer.rows(path));
+  co_await offload(state_.background, [&] {
     for (std::size_t i = 0; i < writes.rows.size(); ++i) checker.add_old(i, writes.rows[i]);
   });
   std::vector<Task<Status>> work;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
-    S3O_CO_ASSIGN(const auto ref, control_.bucket(buckets[i], tree_version));
-    const std::size_t first = path.writes() + i * params().bucket_size;
-    work.push_back(offload(background_, [&, ref, first, bucket = buckets[i]]() -> Status {
+    S3O_CO_ASSIGN(const auto ref, state_.control.bucket(buckets[i], tree_version));
+    const std::size_t first = path.writes() + i * state_.params().bucket_size;
+    work.push_back(offload(state_.background, [&, ref, first, bucket = buckets[i]]() -> Status {
       if (ref.bucket_version == 0) return {};
-      S3O_ASSIGN(const auto content, bucket_store_->read(ref, depth_of(bucket)));
+      S3O_ASSIGN(const auto content, state_.bucket_store->read(ref, depth_of(bucket)));
       for (std::size_t slot = 0; slot < ref.slots; ++slot)
         checker.add_old(first + slot, content->slot(slot));
       return {};
@@ -239,22 +256,24 @@ Task<Status> Server::check_old_rows(RowChecker& checker, std::uint64_t tree_vers
   Status status;
   for (std::size_t i = 0; i < ended.size(); ++i) {
     if (ended[i]) continue;
-    damaged_.insert(buckets[i]);
+    state_.damaged.insert(buckets[i]);
     status = ended[i];
   }
   co_return status;
 }
 
-Task<Status> Server::check_new_rows(RowChecker& checker, const std::vector<BucketIndex>& buckets) {
+Task<Status> ServerEviction::check_new_rows(RowChecker& checker,
+                                            const std::vector<BucketIndex>& buckets) {
   std::vector<Task<Status>> work;
-  const BucketVersions versions = control_.prepared_versions();  // of another one after an await
+  const BucketVersions versions =
+      state_.control.prepared_versions();  // of another one after an await
   for (std::size_t i = 0; i < buckets.size(); ++i) {
     const auto version =
         std::ranges::find(versions, buckets[i], [](const auto& each) { return each.first; });
     if (version == versions.end()) co_return malformed();
-    const std::size_t first = i * params().bucket_size;
-    work.push_back(offload(background_, [&, ref = version->second, first]() -> Status {
-      S3O_ASSIGN(const auto content, bucket_store_->load(ref));
+    const std::size_t first = i * state_.params().bucket_size;
+    work.push_back(offload(state_.background, [&, ref = version->second, first]() -> Status {
+      S3O_ASSIGN(const auto content, state_.bucket_store->load(ref));
       for (std::size_t slot = 0; slot < ref.slots; ++slot)
         checker.add_new(first + slot, content->slot(slot));
       return {};
@@ -265,67 +284,79 @@ Task<Status> Server::check_new_rows(RowChecker& checker, const std::vector<Bucke
   co_return Status{};
 }
 
-Task<Result<Bytes>> Server::commit(CommitRequest request, Payload&) {
-  if (control_.tree_version() == request.id.eviction + 1) co_return done();
-  if (control_.prepared() != request.id)
+Task<Result<Bytes>> ServerEviction::commit(CommitRequest request, Payload&) {
+  if (state_.control.tree_version() == request.id.eviction + 1) co_return done();
+  if (state_.control.prepared() != request.id)
     co_return fail(Errc::bad_request, "eviction {} is not prepared", request.id.eviction);
-  S3O_CO_TRY(control_.commit());
-  parts_changed_.notify_all();  // what waits for an evicted write waits in vain
-  metrics_.evictions.add();
-  damaged_.clear();
+  S3O_CO_TRY(state_.control.commit());
+  state_.changed.notify_all();  // what waits for an evicted write waits in vain
+  state_.metrics.evictions.add();
+  state_.damaged.clear();
   early_.clear();
   co_return done();
 }
 
-Task<Result<Bytes>> Server::discard(DiscardRequest request, Payload&) {
+Task<Result<Bytes>> ServerEviction::discard(DiscardRequest request, Payload&) {
   while (eviction_ && eviction_->id() == request.id) {
     eviction_->cancel({Errc::failed, "the client discards this attempt"});
     co_await eviction_over_.wait();
   }
-  if (control_.prepared() == request.id) S3O_CO_TRY(control_.discard());
+  if (state_.control.prepared() == request.id) S3O_CO_TRY(state_.control.discard());
   // Or it is installed here, and at too few servers: the client has lost its own decision.
-  S3O_CO_ASSIGN(const auto reverted, control_.revert(request.id));
-  if (reverted) damaged_.clear();
+  S3O_CO_ASSIGN(const auto reverted, state_.control.revert(request.id));
+  if (reverted) state_.damaged.clear();
   forget_freed();
   // Its Prepare may still be on the way.
-  if (request.id.eviction == control_.tree_version() && !control_.attempted(request.id))
-    S3O_CO_TRY(control_.attempt(request.id));
+  if (request.id.eviction == state_.control.tree_version() && !state_.control.attempted(request.id))
+    S3O_CO_TRY(state_.control.attempt(request.id));
   forget_early(request.id);
   co_return done();
 }
 
 // Waits for retrievals of the tree version before, so that none, not even one that came twice, uses
 // a bucket version that is freed.
-Task<Result<Bytes>> Server::release(ReleaseRequest request, Payload&) {
-  while (retrievals_.contains(request.id.eviction)) co_await handler_ended_.wait();
-  if (control_.tree_version() == request.id.eviction + 1) control_.release();
+Task<Result<Bytes>> ServerEviction::release(ReleaseRequest request, Payload&) {
+  co_await retrieval_.until_none_reads(request.id.eviction);
+  if (state_.control.tree_version() == request.id.eviction + 1) state_.control.release();
   forget_freed();
   co_return done();
 }
 
-Result<Bytes> Server::subshare(Party from, Payload& request) {
+Result<Bytes> ServerEviction::subshare(Party from, Payload& request) {
   const auto message = decode<SubshareRequest>(request.body());
   if (!message) return malformed();
-  S3O_TRY(check_session(message->epoch));
+  S3O_TRY(state_.check_session(message->epoch));
   if (eviction_ && eviction_->id() == message->id) {
     eviction_->receive(from, *message, std::move(request));
-  } else if (message->id.eviction >= control_.tree_version() &&
-             control_.prepared() != message->id) {
-    if (control_.attempted(message->id))
-      return fail(Errc::failed, "server {} has given up this attempt", self_);
+  } else if (message->id.eviction >= state_.control.tree_version() &&
+             state_.control.prepared() != message->id) {
+    if (state_.control.attempted(message->id))
+      return fail(Errc::failed, "server {} has given up this attempt", state_.self);
     // The peer got its Prepare before us.
     auto& early = early_[from];
     std::size_t held = request.message.size();
     for (const auto& [id, other] : early) held += other.message.size();
-    const auto path = PathSlots::evicted(params(), control_.tree_version(), control_.height());
-    if (early.size() >= kEarlySubshares || held > kEarlyPaths * path.count() * params().slot_size())
+    const auto path =
+        PathSlots::evicted(state_.params(), state_.control.tree_version(), state_.control.height());
+    if (early.size() >= kEarlySubshares ||
+        held > kEarlyPaths * path.count() * state_.params().slot_size())
       return fail(Errc::bad_request, "too many subshares for an unknown eviction");
     early.emplace_back(message->id, std::move(request));
   }
   return done();
 }
 
-void Server::forget_early(const EvictionId& id) {
+void ServerEviction::cancel(const Error& why) {
+  if (eviction_) eviction_->cancel(why);
+}
+
+/// Drops bucket versions out of use from the cache, where those of the tree's top would stay long.
+void ServerEviction::forget_freed() {
+  for (const BucketVersionNumber bucket_version : state_.control.take_freed())
+    state_.bucket_store->forget(bucket_version);
+}
+
+void ServerEviction::forget_early(const EvictionId& id) {
   for (auto& [from, messages] : early_)
     std::erase_if(messages, [&](const auto& message) { return message.first == id; });
 }

@@ -1,11 +1,12 @@
 // One server's part in the healing of damaged slots.
+#include "serverd/oram/server_heal.h"
+
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 
 #include "oramcore/field/gf256.h"
 #include "oramcore/sharing/seeded.h"
-#include "serverd/oram/server.h"
 
 namespace s3oram {
 namespace {
@@ -27,55 +28,52 @@ bool are_helpers(ByteSpan helpers, Party helped, const VolumeParams& params) {
 
 }  // namespace
 
-Result<Server::Place> Server::place_of(SlotAddress at) const {
-  const std::uint32_t root_buffer = params().root_buffer_slots();
+Result<ServerHeal::Place> ServerHeal::place_of(SlotAddress at) const {
+  const std::uint32_t root_buffer = state_.params().root_buffer_slots();
   const bool root = at.bucket == kRoot;
-  if (at.slot >= (root ? params().root_slots() : params().bucket_size)) return malformed();
+  if (at.slot >= (root ? state_.params().root_slots() : state_.params().bucket_size))
+    return malformed();
   if (root && at.slot < root_buffer) return Place{kRoot, {}, at.slot, true};
-  const std::size_t z = params().bucket_size;
+  const std::size_t z = state_.params().bucket_size;
   const std::size_t in_stash = at.slot - root_buffer;
   const BucketIndex bucket = root ? kStashBucket + in_stash / z : at.bucket;
-  S3O_ASSIGN(auto ref, control_.bucket(bucket, control_.tree_version()));
+  S3O_ASSIGN(auto ref, state_.control.bucket(bucket, state_.control.tree_version()));
   return Place{bucket, ref, static_cast<std::uint16_t>(root ? in_stash % z : at.slot), false};
 }
 
-SlotAddress Server::address_of(BucketIndex bucket, std::uint16_t slot) const {
-  if (bucket < kStashBucket) return {bucket, slot};
-  const std::size_t in_stash = (bucket - kStashBucket) * params().bucket_size + slot;
-  return {kRoot, static_cast<std::uint16_t>(params().root_buffer_slots() + in_stash)};
-}
-
-Result<std::vector<SlotAddress>> Server::damaged_root(std::uint64_t tree_version,
-                                                      WriteNumber written) const {
-  S3O_TRY(check_tree_version(tree_version));
-  const unsigned every = params().evict_every;
+Result<std::vector<SlotAddress>> ServerHeal::damaged_root(std::uint64_t tree_version,
+                                                          WriteNumber written) const {
+  S3O_TRY(state_.check_tree_version(tree_version));
+  const unsigned every = state_.params().evict_every;
   if (written > end_write_number(tree_version, every)) return malformed();
   std::vector<SlotAddress> found;
   for (WriteNumber write_number = first_write_number(tree_version, every); write_number < written;
        ++write_number)
-    if (const std::uint16_t slot = root_slot(write_number, every); root_buffer_[slot].stamp == 0)
+    if (const std::uint16_t slot = root_slot(write_number, every);
+        state_.root_buffer[slot].stamp == 0)
       found.push_back({kRoot, slot});
   return found;
 }
 
-Task<Status> Server::add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to) {
-  const auto ref = control_.bucket(bucket, control_.tree_version());
+Task<Status> ServerHeal::add_damaged(BucketIndex bucket, std::vector<SlotAddress>& to) {
+  const auto ref = state_.control.bucket(bucket, state_.control.tree_version());
   if (!ref || ref->bucket_version == 0) co_return Status{};
-  record_upkeep(AccessLog::Operation::read, recorded(bucket, 0, ref->slots));
-  const auto slots = co_await offload(readers_, [&] { return bucket_store_->damaged(*ref); });
+  state_.record.upkeep(AccessLog::Operation::read, state_.record.slots(bucket, 0, ref->slots));
+  const auto slots =
+      co_await offload(state_.readers, [&] { return state_.bucket_store->damaged(*ref); });
   if (!slots) co_return fail(slots.error());
-  for (const std::uint16_t slot : *slots) to.push_back(address_of(bucket, slot));
+  for (const std::uint16_t slot : *slots) to.push_back(address_of(state_.params(), bucket, slot));
   co_return Status{};
 }
 
 // The answer may be lost, so a bucket is forgotten only when it is being healed, or found sound.
-Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
+Task<Result<Bytes>> ServerHeal::damage(DamageRequest request, Payload&) {
   S3O_CO_ASSIGN(auto slots, damaged_root(request.tree_version, request.written));
-  const auto buckets = damaged_;
+  const auto buckets = state_.damaged;
   for (const BucketIndex bucket : buckets) {
     const std::size_t before = slots.size();
     S3O_CO_TRY(co_await add_damaged(bucket, slots));
-    if (slots.size() == before) damaged_.erase(bucket);
+    if (slots.size() == before) state_.damaged.erase(bucket);
     if (slots.size() >= kMostTold) break;  // the rest is reported when these are healed
   }
   S3O_CO_TRY(co_await add_missing(slots));
@@ -84,8 +82,8 @@ Task<Result<Bytes>> Server::damage(DamageRequest request, Payload&) {
 
 /// Adds slots of buckets that have been missing since this server rejoined, as many as are soon
 /// healed. Those that are whole by now are on the disk before they count as found.
-Task<Status> Server::add_missing(std::vector<SlotAddress>& to) {
-  const std::set<BucketIndex> missing = control_.missing();
+Task<Status> ServerHeal::add_missing(std::vector<SlotAddress>& to) {
+  const std::set<BucketIndex> missing = state_.control.missing();
   if (missing.empty()) co_return Status{};
   std::set<BucketIndex> found;
   const std::size_t known = to.size();
@@ -93,145 +91,146 @@ Task<Status> Server::add_missing(std::vector<SlotAddress>& to) {
     const std::size_t before = to.size();
     S3O_CO_TRY(co_await add_damaged(bucket, to));
     if (to.size() == before) found.insert(bucket);
-    if ((to.size() - known) * params().slot_size() >= kMissingAtOnce || to.size() >= kMostTold)
+    if ((to.size() - known) * state_.params().slot_size() >= kMissingAtOnce ||
+        to.size() >= kMostTold)
       break;
   }
-  S3O_CO_TRY(co_await sync_->sync(sync_->begin()));
-  co_return control_.found(found);
+  S3O_CO_TRY(co_await state_.sync->sync(state_.sync->begin()));
+  co_return state_.control.found(found);
 }
 
 // Syncs before it answers: slots may have been read from the system's cache only, if an earlier
 // process ended before it synced them.
-Task<Result<Bytes>> Server::check(CheckRequest request, Payload&) {
+Task<Result<Bytes>> ServerHeal::check(CheckRequest request, Payload&) {
   S3O_CO_ASSIGN(auto root, damaged_root(request.tree_version, request.written));
-  if (request.bucket < kRoot || request.bucket > bucket_count(control_.height()))
+  if (request.bucket < kRoot || request.bucket > bucket_count(state_.control.height()))
     co_return malformed();
   DamageAnswer answer;
   if (request.bucket == kRoot) {
     S3O_CO_TRY(co_await rewrite_root_buffer());
     answer.slots = std::move(root);
-    for (unsigned i = 0; i < params().stash_buckets(); ++i)
+    for (unsigned i = 0; i < state_.params().stash_buckets(); ++i)
       S3O_CO_TRY(co_await add_damaged(kStashBucket + i, answer.slots));
   } else {
     S3O_CO_TRY(co_await add_damaged(request.bucket, answer.slots));
   }
-  S3O_CO_TRY(co_await sync_->sync(sync_->begin()));
+  S3O_CO_TRY(co_await state_.sync->sync(state_.sync->begin()));
   co_return encode(answer);
 }
 
 /// Writes slots of the root buffer again that are in memory and no longer on the disk.
-Task<Status> Server::rewrite_root_buffer() {
-  for (std::uint16_t slot = 0; slot < root_buffer_.size(); ++slot) {
-    const std::uint64_t stamp = root_buffer_[slot].durable;
-    if (stamp == 0 || root_buffer_[slot].stamp != stamp) continue;
-    record_upkeep(AccessLog::Operation::read, recorded(kRoot, slot, 1));
+Task<Status> ServerHeal::rewrite_root_buffer() {
+  for (std::uint16_t slot = 0; slot < state_.root_buffer.size(); ++slot) {
+    const std::uint64_t stamp = state_.root_buffer[slot].durable;
+    if (stamp == 0 || state_.root_buffer[slot].stamp != stamp) continue;
+    state_.record.upkeep(AccessLog::Operation::read, state_.record.slots(kRoot, slot, 1));
     const auto found = co_await offload(
-        readers_, [&] { return bucket_store_->read_slot(kRootBuffer, slot, stamp); });
-    if ((found && *found) || root_buffer_[slot].stamp != stamp) continue;
+        state_.readers, [&] { return state_.bucket_store->read_slot(kRootBuffer, slot, stamp); });
+    if ((found && *found) || state_.root_buffer[slot].stamp != stamp) continue;
     spdlog::warn("slot {} of bucket {} was damaged and is written anew", slot, kRoot);
-    S3O_CO_TRY(co_await write_to_root_buffer(slot, stamp));
+    S3O_CO_TRY(co_await root_.write_to_buffer(slot, stamp));
   }
   co_return Status{};
 }
 
 /// Returns the share in a slot, behind a blank header. Errors: corrupt.
-Task<Result<Bytes>> Server::share_in(SlotAddress at) {
+Task<Result<Bytes>> ServerHeal::share_in(SlotAddress at) {
   S3O_CO_ASSIGN(const auto place, place_of(at));
-  record_upkeep(AccessLog::Operation::read, {at.bucket, at.slot, 1});
-  Bytes answer(Rpc::kHeaderSize + params().slot_size());
+  state_.record.upkeep(AccessLog::Operation::read, {at.bucket, at.slot, 1});
+  Bytes answer(Rpc::kHeaderSize + state_.params().slot_size());
   if (place.in_root_buffer) {
     // The share in memory is the one that counts: the disk may hold an older one, or none any more.
-    S3O_CO_TRY(check_root_buffer_slot(place.slot));
-    std::ranges::copy(*root_buffer_[place.slot].content, answer.begin() + Rpc::kHeaderSize);
+    S3O_CO_TRY(state_.root_buffer.check(place.slot));
+    std::ranges::copy(*state_.root_buffer[place.slot].content, answer.begin() + Rpc::kHeaderSize);
     co_return answer;
   }
   if (place.slot >= place.ref.slots) co_return answer;
-  auto found = co_await offload(pool_, [&] {
-    return bucket_store_->read_slot(place.ref.bucket_version, place.slot, place.ref.stamp);
+  auto found = co_await offload(state_.pool, [&] {
+    return state_.bucket_store->read_slot(place.ref.bucket_version, place.slot, place.ref.stamp);
   });
   if (!found) co_return fail(found.error());
   if (!*found)
     co_return fail(Errc::corrupt, "slot {} of bucket {} is damaged at server {}", at.slot,
-                   at.bucket, self_);
+                   at.bucket, state_.self);
   std::copy((*found)->content.begin(), (*found)->content.end(), answer.begin() + Rpc::kHeaderSize);
   co_return answer;
 }
 
-Task<Result<Bytes>> Server::read_slot(ReadSlotRequest request, Payload&) {
-  S3O_CO_TRY(check_tree_version(request.tree_version));
+Task<Result<Bytes>> ServerHeal::read_slot(ReadSlotRequest request, Payload&) {
+  S3O_CO_TRY(state_.check_tree_version(request.tree_version));
   co_return co_await share_in(request.at);
 }
 
 // Writes in place: the old content cannot be read anyway, and no tree version holds anything else
 // there.
-Task<Status> Server::write_healed(SlotAddress at, std::uint64_t access, ByteSpan share) {
+Task<Status> ServerHeal::write_healed(SlotAddress at, std::uint64_t access, ByteSpan share) {
   S3O_CO_ASSIGN(const auto place, place_of(at));
-  if (share.size() != params().slot_size() ||
+  if (share.size() != state_.params().slot_size() ||
       (place.in_root_buffer ? access == 0 : place.slot >= place.ref.slots))
     co_return malformed();
-  if (!place.in_root_buffer) damaged_.erase(place.bucket);
+  if (!place.in_root_buffer) state_.damaged.erase(place.bucket);
   const std::uint64_t stamp =
-      place.in_root_buffer ? access : place.ref.stamp.value_or(control_.tree_version());
+      place.in_root_buffer ? access : place.ref.stamp.value_or(state_.control.tree_version());
   if (place.in_root_buffer)
-    keep_in_root_buffer(place.slot, Bytes(share.begin(), share.end()), stamp);
-  if (!place.in_root_buffer) record_upkeep(AccessLog::Operation::write, {at.bucket, at.slot, 1});
+    state_.root_buffer.keep(place.slot, Bytes(share.begin(), share.end()), stamp);
+  if (!place.in_root_buffer)
+    state_.record.upkeep(AccessLog::Operation::write, {at.bucket, at.slot, 1});
   auto written = place.in_root_buffer
-                     ? write_to_root_buffer(place.slot, stamp)
-                     : write_durably(place.ref.bucket_version, place.slot, share, stamp);
+                     ? root_.write_to_buffer(place.slot, stamp)
+                     : root_.write_durably(place.ref.bucket_version, place.slot, share, stamp);
   S3O_CO_TRY(co_await std::move(written));
-  metrics_.healed_slots.add();
-  if (told_of_healing_.pass(clock_.now()))
+  state_.metrics.healed_slots.add();
+  if (told_of_healing_.pass(state_.clock.now()))
     spdlog::warn("slot {} of bucket {} was damaged and is healed{}", at.slot, at.bucket,
                  told_of_healing_.more());
   co_return Status{};
 }
 
-Task<Result<Bytes>> Server::heal_slot(HealSlotRequest request, Payload&) {
-  S3O_CO_TRY(check_tree_version(request.tree_version));
+Task<Result<Bytes>> ServerHeal::heal_slot(HealSlotRequest request, Payload&) {
+  S3O_CO_TRY(state_.check_tree_version(request.tree_version));
   S3O_CO_TRY(co_await write_healed(request.at, request.access, request.share));
   co_return done();
 }
 
 // ---- from server to server
 
-Task<Result<Bytes>> Server::contribute(ContributeRequest request, Payload&) {
-  S3O_CO_TRY(check_tree_version(request.tree_version));
-  const auto own = std::find(request.helpers.begin(), request.helpers.end(), self_);
-  if (request.to < 1 || request.to > params().scheme.servers ||
-      !are_helpers(request.helpers, request.to, params()) || own == request.helpers.end() ||
-      request.masks.size() != params().enough() - 1)
+Task<Result<Bytes>> ServerHeal::contribute(ContributeRequest request, Payload&) {
+  S3O_CO_TRY(state_.check_tree_version(request.tree_version));
+  const auto own = std::find(request.helpers.begin(), request.helpers.end(), state_.self);
+  if (request.to < 1 || request.to > state_.params().scheme.servers ||
+      !are_helpers(request.helpers, request.to, state_.params()) || own == request.helpers.end() ||
+      request.masks.size() != state_.params().enough() - 1)
     co_return malformed();
-  forget_sums_before(request.oldest);
-  if (auto answer = begin_masked_share(request.request_id)) co_return std::move(*answer);
+  sums_.forget_before(request.oldest);
+  if (auto answer = sums_.begin(request.request_id)) co_return std::move(*answer);
   S3O_CO_ASSIGN(const auto share, co_await share_in(request.at));
   const std::uint8_t weight = lagrange_at(
       request.to, request.helpers)[static_cast<std::size_t>(own - request.helpers.begin())];
-  const std::size_t size = params().slot_size();
-  Bytes masked_share = co_await offload(pool_, size, [&] {
+  const std::size_t size = state_.params().slot_size();
+  Bytes masked_share = co_await offload(state_.pool, size, [&] {
     Bytes sum(size);
     gf::multiply_add(weight, ByteSpan(share).subspan(Rpc::kHeaderSize), sum);
     for (const Seed& mask : request.masks)
       gf::multiply_add(1, expand(mask, "mend", request.request_id, size), sum);
     return sum;
   });
-  S3O_CO_TRY(co_await send_masked_share(request.to, request.epoch, request.request_id,
-                                        std::move(masked_share)));
-  co_return end_masked_share(request.request_id);
+  S3O_CO_TRY(
+      co_await sums_.send(request.to, request.epoch, request.request_id, std::move(masked_share)));
+  co_return sums_.end(request.request_id);
 }
 
-Task<Result<Bytes>> Server::mend(MendRequest request, Payload&) {
-  S3O_CO_TRY(check_tree_version(request.tree_version));
-  if (!are_helpers(request.helpers, self_, params())) co_return malformed();
-  forget_sums_before(request.oldest);
-  if (const auto sum = sums_.find(request.request_id); sum != sums_.end() && sum->second.mended)
-    co_return done();
-  Bytes share(params().slot_size());
-  S3O_CO_TRY(co_await add_masked_shares(request.epoch, request.request_id, request.helpers,
-                                        request.helpers.size(), share));
-  sums_[request.request_id] = {.masked_shares = {}, .withdrawn = true};  // this may come again
-  S3O_CO_TRY(check_tree_version(request.tree_version));
+Task<Result<Bytes>> ServerHeal::mend(MendRequest request, Payload&) {
+  S3O_CO_TRY(state_.check_tree_version(request.tree_version));
+  if (!are_helpers(request.helpers, state_.self, state_.params())) co_return malformed();
+  sums_.forget_before(request.oldest);
+  if (sums_.has_mended(request.request_id)) co_return done();
+  Bytes share(state_.params().slot_size());
+  S3O_CO_TRY(co_await sums_.add_up(request.epoch, request.request_id, request.helpers,
+                                   request.helpers.size(), share));
+  sums_.spend(request.request_id);  // this may come again
+  S3O_CO_TRY(state_.check_tree_version(request.tree_version));
   S3O_CO_TRY(co_await write_healed(request.at, request.access, share));
-  if (request.request_id >= oldest_sum_) sums_[request.request_id].mended = true;
+  sums_.mended(request.request_id);
   co_return done();
 }
 

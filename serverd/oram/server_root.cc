@@ -1,11 +1,12 @@
 // One server's part in root writes.
+#include "serverd/oram/server_root.h"
+
 #include <sodium.h>
 
 #include <algorithm>
 
 #include "oramcore/field/gf256.h"
 #include "oramcore/sharing/seeded.h"
-#include "serverd/oram/server.h"
 
 namespace s3oram {
 
@@ -18,43 +19,43 @@ bool is_receiver(const SharePart& part) {
 
 }  // namespace
 
-Status Server::check_write_number(WriteNumber write_number, std::uint64_t access) const {
-  const unsigned every = params().evict_every;
-  if (access == 0 || write_number < first_write_number(control_.tree_version(), every) ||
-      write_number >= end_write_number(control_.tree_version(), every))
+Status ServerRoot::check_write_number(WriteNumber write_number, std::uint64_t access) const {
+  const unsigned every = state_.params().evict_every;
+  if (access == 0 || write_number < first_write_number(state_.control.tree_version(), every) ||
+      write_number >= end_write_number(state_.control.tree_version(), every))
     return malformed();
-  if (access < root_buffer_[root_slot(write_number, every)].stamp)
+  if (access < state_.root_buffer[root_slot(write_number, every)].stamp)
     return fail(Errc::bad_request, "the root slot of turn {} has a newer access", write_number);
   return {};
 }
 
-Task<Result<Bytes>> Server::write_root(WriteRootRequest request, Payload&) {
+Task<Result<Bytes>> ServerRoot::write_root(WriteRootRequest request, Payload&) {
   S3O_CO_TRY(check_write_number(request.write_number, request.access));
   S3O_CO_ASSIGN(auto share, co_await share_of(request));
   S3O_CO_TRY(check_write_number(request.write_number, request.access));
-  const std::uint16_t slot = root_slot(request.write_number, params().evict_every);
-  if (share && request.access > root_buffer_[slot].stamp) {
-    keep_in_root_buffer(slot, std::move(*share), request.access);
-    parts_changed_.notify_all();
+  const std::uint16_t slot = root_slot(request.write_number, state_.params().evict_every);
+  if (share && request.access > state_.root_buffer[slot].stamp) {
+    state_.root_buffer.keep(slot, std::move(*share), request.access);
+    state_.changed.notify_all();
   }
   std::vector<Task<Status>> both;
-  both.push_back(write_to_root_buffer(slot, request.access));
+  both.push_back(write_to_buffer(slot, request.access));
   both.push_back(relay_part(request));
   auto done_both = co_await all(std::move(both));
   for (auto& status : done_both) S3O_CO_TRY(status);
   co_return done();
 }
 
-Task<Status> Server::write_to_root_buffer(std::uint16_t slot, std::uint64_t access) {
-  const std::shared_ptr<const Bytes> content = root_buffer_[slot].content;
-  record_root_write(slot);
+Task<Status> ServerRoot::write_to_buffer(std::uint16_t slot, std::uint64_t access) {
+  const std::shared_ptr<const Bytes> content = state_.root_buffer[slot].content;
+  state_.record.root_write(slot);
   S3O_CO_TRY(co_await write_durably(kRootBuffer, slot, *content, access));
-  if (root_buffer_[slot].stamp == access) root_buffer_[slot].durable = access;
-  parts_changed_.notify_all();
+  if (state_.root_buffer[slot].stamp == access) state_.root_buffer[slot].durable = access;
+  state_.changed.notify_all();
   co_return Status{};
 }
 
-Task<Status> Server::relay_part(const WriteRootRequest& request) {
+Task<Status> ServerRoot::relay_part(const WriteRootRequest& request) {
   RelayRequest relayed{.epoch = request.epoch,
                        .write_number = request.write_number,
                        .access = request.access,
@@ -73,33 +74,35 @@ Task<Status> Server::relay_part(const WriteRootRequest& request) {
   co_return Status{};
 }
 
-Task<Status> Server::relay_to(Party receiver, RelayRequest relayed) {
-  auto answer = co_await rpc_.call(receiver, RelayRequest::kType, encode(relayed), kPeerPatience);
+Task<Status> ServerRoot::relay_to(Party receiver, RelayRequest relayed) {
+  auto answer =
+      co_await state_.rpc.call(receiver, RelayRequest::kType, encode(relayed), kPeerPatience);
   // That server itself tells the client what went wrong there.
   if (!answer) co_return fail(Errc::failed, "relaying: {}", answer.error().message);
   co_return Status{};
 }
 
-Task<Result<std::optional<Bytes>>> Server::share_of(const WriteRootRequest& request) {
-  const std::size_t size = params().slot_size();
-  if (!request.parts.empty() && !scheme_->takes_parts()) co_return malformed();
+Task<Result<std::optional<Bytes>>> ServerRoot::share_of(const WriteRootRequest& request) {
+  const std::size_t size = state_.params().slot_size();
+  if (!request.parts.empty() && !state_.scheme->takes_parts()) co_return malformed();
   if (request.parts.empty()) {
     if (request.share.size() != size) co_return malformed();
     co_return std::optional<Bytes>(Bytes(request.share.begin(), request.share.end()));
   }
-  const std::uint16_t slot = root_slot(request.write_number, params().evict_every);
+  const std::uint16_t slot = root_slot(request.write_number, state_.params().evict_every);
   const std::pair key{request.write_number, request.access};
   Bytes share(size);
-  const std::size_t part_size = scheme_->part_size();
+  const std::size_t part_size = state_.scheme->part_size();
   const MutableByteSpan end = MutableByteSpan(share).last(part_size);
   bool given = false;
   for (const SharePart& part : request.parts) {
-    if (is_receiver(part) && part.number >= 1 && part.number <= params().scheme.servers) continue;
+    if (is_receiver(part) && part.number >= 1 && part.number <= state_.params().scheme.servers)
+      continue;
     given = true;
-    const auto weight = scheme_->part_weight(part.number);
+    const auto weight = state_.scheme->part_weight(part.number);
     if (!weight) co_return malformed();
     if (part.seed) {
-      co_await offload(pool_, part_size, [&] {
+      co_await offload(state_.pool, part_size, [&] {
         gf::multiply_add(*weight, expand(*part.seed, "root part", request.access, part_size), end);
       });
     } else if (!part.digest) {
@@ -107,16 +110,16 @@ Task<Result<std::optional<Bytes>>> Server::share_of(const WriteRootRequest& requ
       gf::multiply_add(*weight, part.content, end);
     } else {
       while (!relayed_.contains(key)) {
-        if (!goes_on(request.epoch)) co_return fail(Errc::need_open, "the session is over");
-        if (root_buffer_[slot].stamp >= request.access) co_return std::nullopt;
-        co_await parts_changed_.wait();
+        if (!state_.goes_on(request.epoch)) co_return fail(Errc::need_open, "the session is over");
+        if (state_.root_buffer[slot].stamp >= request.access) co_return std::nullopt;
+        co_await state_.changed.wait();
       }
       const Payload message = std::move(relayed_.extract(key).mapped());
       const ByteSpan content = decode<RelayRequest>(message.body())->part;
       Digest digest;
       crypto_generichash(digest.data(), digest.size(), content.data(), content.size(), nullptr, 0);
       if (content.size() != part_size || digest != *part.digest)
-        co_return fail(Errc::failed, "a part was altered on its way to server {}", self_);
+        co_return fail(Errc::failed, "a part was altered on its way to server {}", state_.self);
       gf::multiply_add(*weight, content, end);
     }
   }
@@ -124,79 +127,43 @@ Task<Result<std::optional<Bytes>>> Server::share_of(const WriteRootRequest& requ
   co_return std::optional<Bytes>(std::move(share));
 }
 
-Task<Result<Bytes>> Server::relay(Party from, Payload& payload) {
+Task<Result<Bytes>> ServerRoot::receive(Party from, Payload& payload) {
   const auto request = decode<RelayRequest>(payload.body());
   if (!request) co_return malformed();
-  S3O_CO_TRY(check_session(request->epoch));
-  if (request->part.size() != scheme_->part_size()) co_return malformed();
+  S3O_CO_TRY(state_.check_session(request->epoch));
+  if (request->part.size() != state_.scheme->part_size()) co_return malformed();
   S3O_CO_TRY(check_write_number(request->write_number, request->access));
   const std::uint64_t epoch = request->epoch, access = request->access;
   const WriteNumber write_number = request->write_number;
-  const std::uint16_t slot = root_slot(write_number, params().evict_every);
+  const std::uint16_t slot = root_slot(write_number, state_.params().evict_every);
   // A root slot is written twice at most while it is nobody's: by a write and by its repetition.
-  if (relays_[from] >= 2 * params().root_buffer_slots())
+  if (relays_[from] >= 2 * state_.params().root_buffer_slots())
     co_return fail(Errc::bad_request, "server {} relays more parts than there are root slots",
                    from);
-  if (root_buffer_[slot].stamp < access) {
+  if (state_.root_buffer[slot].stamp < access) {
     relayed_.insert_or_assign({write_number, access}, std::move(payload));
-    parts_changed_.notify_all();
+    state_.changed.notify_all();
   }
-  ++accesses_;
+  ++state_.accesses;
   ++relays_[from];
   Status wanted;
-  while (goes_on(epoch) && wanted && root_buffer_[slot].durable < access) {
-    co_await parts_changed_.wait();
+  while (state_.goes_on(epoch) && wanted && state_.root_buffer[slot].durable < access) {
+    co_await state_.changed.wait();
     wanted = check_write_number(write_number, access);  // not once it is evicted
   }
   relayed_.erase({write_number, access});  // it is left if the client has sent the whole share
   --relays_[from];
-  --accesses_;
-  handler_ended_.notify_all();
-  if (!goes_on(epoch)) co_return fail(Errc::need_open, "the session is over");
+  --state_.accesses;
+  state_.handler_ended.notify_all();
+  if (!state_.goes_on(epoch)) co_return fail(Errc::need_open, "the session is over");
   S3O_CO_TRY(wanted);
   co_return done();
 }
 
-void Server::keep_in_root_buffer(std::uint16_t slot, Bytes share, std::uint64_t stamp) {
-  root_buffer_[slot] = {std::make_shared<const Bytes>(std::move(share)), stamp};
-}
-
-Task<Status> Server::write_durably(BucketVersionNumber bucket_version, std::uint16_t slot,
-                                   ByteSpan share, std::uint64_t stamp) {
-  auto write = [&] { return bucket_store_->write_slot(bucket_version, slot, share, stamp); };
-  co_return co_await sync_->write(std::move(write));
-}
-
-Status Server::check_root_buffer_slot(std::size_t slot) const {
-  if (root_buffer_[slot].stamp == 0)
-    return fail(Errc::corrupt, "root slot {} of server {} is lost", slot, self_);
-  return {};
-}
-
-Result<BucketRows> Server::root_buffer_rows(const PathSlots& path) const {
-  BucketRows bucket;
-  for (std::size_t i = 0; i < path.writes(); ++i) {
-    const std::uint16_t slot = path.root_buffer_slot(i);
-    S3O_TRY(check_root_buffer_slot(slot));
-    bucket.rows.push_back(root_buffer_[slot].content->data());
-    bucket.owners.push_back(root_buffer_[slot].content);
-  }
-  return bucket;
-}
-
-Status Server::check_evictions_until(std::uint64_t tree_version) const {
-  if (tree_version <= control_.tree_version()) return {};
-  return fail(Errc::wrong_volume,
-              "server {} has lost evictions {} to {}: its store was set back to an old state",
-              self_, control_.tree_version(), tree_version - 1);
-}
-
-Status Server::check_tree_version(std::uint64_t tree_version) const {
-  S3O_TRY(check_evictions_until(tree_version));
-  if (tree_version != control_.tree_version())
-    return fail(Errc::bad_request, "view {} is not the present one, {}", tree_version,
-                control_.tree_version());
-  return {};
+Task<Status> ServerRoot::write_durably(BucketVersionNumber bucket_version, std::uint16_t slot,
+                                       ByteSpan share, std::uint64_t stamp) {
+  auto write = [&] { return state_.bucket_store->write_slot(bucket_version, slot, share, stamp); };
+  co_return co_await state_.sync->write(std::move(write));
 }
 
 }  // namespace s3oram

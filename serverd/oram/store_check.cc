@@ -114,4 +114,22 @@ std::string StoreChanges::describe() const {
   return all;
 }
 
+Result<Control> open_control(const std::filesystem::path& store, Disk& disk) {
+  constexpr auto kAdvice =
+      "put the newest copy of the whole store back, or an empty store in its place, and have the "
+      "client run s3oramfs repair";
+  auto control = Control::open(store / "control.db", disk);
+  if (!control && control.error().code == Errc::damaged_vault)
+    return fail(Errc::damaged_vault, "store {}: {}; {}", store.string(), control.error().message,
+                kAdvice);
+  if (!control) return control;
+  std::error_code error;
+  const auto slots = std::filesystem::file_size(store / "slots", error);
+  if (!control->volume() && !error && slots > 0)
+    return fail(Errc::damaged_vault,
+                "store {}: has shares (slots), but control.db does not say of which volume: {}",
+                store.string(), kAdvice);
+  return control;
+}
+
 }  // namespace s3oram

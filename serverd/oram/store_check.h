@@ -10,6 +10,10 @@
 
 namespace s3oram {
 
+/// Opens the control state in the directory `store`. Errors: damaged_vault, with what to do about
+/// it.
+Result<Control> open_control(const std::filesystem::path& store, Disk& disk);
+
 /// Returns what `slots` lacks of what control.db lists; empty if it is whole, judged by its size
 /// and some of its buckets, those of the last eviction among them. (Single damaged slots will be
 /// healed.) `file` is that of `store`. Errors: those of the file.

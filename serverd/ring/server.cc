@@ -10,7 +10,6 @@
 #include "oramcore/base/disk_room.h"
 #include "oramcore/base/rules.h"
 #include "oramcore/protocol/store_size.h"
-#include "serverd/oram/server.h"
 
 namespace s3oram::ring {
 Server::Server(Control control, std::filesystem::path store, Party self,
@@ -29,7 +28,11 @@ Server::Server(Control control, std::filesystem::path store, Party self,
       metrics_(environment.metrics),
       record_(environment.record),
       log_patience_(clock_),
-      store_changes_(directory_, disk_),
+      care_(executor_, self_, directory_, disk_,
+            {.still_there = [this] { return still_there(); },
+             .stop = [this](const Error&) { open_ = false; },
+             .quiet = [this] { return quiet(); },
+             .reopen = [this] { return reopen(); }}),
       rpc_(executor_, clock_, environment.random, environment.transport) {}
 
 Result<std::unique_ptr<ShareServer>> Server::open(const std::filesystem::path& store, Party self,
@@ -55,7 +58,7 @@ Status Server::start() {
                   directory_.string(), self_);
     Status opened = open_store();
     if (!opened && opened.error().code != Errc::wrong_volume) return opened;
-    if (!opened) fall_ill(opened.error());
+    if (!opened) care_.fall_ill(opened.error());
   }
   rpc_.serve([this](Party from, std::uint16_t type, Payload request) {
     return handle(from, static_cast<MessageType>(type), std::move(request));
@@ -66,7 +69,8 @@ Status Server::start() {
 Task<Status> Server::stop() {
   rpc_.stop();
   open_ = false;
-  while (running_ > 0 || recovering_) co_await idle_.wait();
+  while (running_ > 0) co_await idle_.wait();
+  co_await care_.ended();
   if (!bucket_store_) co_return Status{};
   co_return co_await sync_->sync(sync_->begin());
 }
@@ -94,11 +98,11 @@ Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request
   Result<Bytes> answer;
   if (from != kClient)
     answer = fail(Errc::bad_request, "only the client may ask this");
-  else if (ailment_ && type != MessageType::hello)
-    answer = fail(*ailment_);
+  else if (care_.ailment() && type != MessageType::hello)
+    answer = fail(*care_.ailment());
   else
     answer = co_await dispatch(type, std::move(request));
-  if (!answer && answer.error().code == Errc::damaged_vault) fall_ill(answer.error());
+  if (!answer && answer.error().code == Errc::damaged_vault) care_.fall_ill(answer.error());
   metrics_.handled(type, clock_.now() - begun, answer.has_value());
   if (--running_ == 0) idle_.notify_all();
   co_return answer;

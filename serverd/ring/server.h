@@ -14,6 +14,7 @@
 #include "oramcore/net/rpc.h"
 #include "serverd/oram/server_metrics.h"
 #include "serverd/oram/share_server.h"
+#include "serverd/oram/store_care.h"
 #include "serverd/oram/store_check.h"
 #include "serverd/oram/store_database.h"
 #include "serverd/ring/asked_file.h"
@@ -36,7 +37,7 @@ class Server final : public ShareServer {
          const ServerEnvironment& environment);
 
   Task<Status> stop() override;
-  void look_after_store() override;
+  void look_after_store() override { care_.look_after(); }
   void gauge() override;
   void set_cache_bytes(std::size_t bytes) override;
   unsigned parties() const override { return control_.volume() ? 1 : 0; }
@@ -99,10 +100,9 @@ class Server final : public ShareServer {
   /// Makes `asked` again, whose record of turns is lost.
   Status remake_asked();
   Status reserve_bucket_versions(unsigned height);
+  // For StoreCare.
   Status still_there();
-  /// Answers every request with this error from now on, until the store is put right.
-  void fall_ill(const Error& ailment);
-  Task<void> recover();
+  Task<void> quiet();
   Status reopen();
 
   // ---- server_access.cc
@@ -190,10 +190,8 @@ class Server final : public ShareServer {
   std::unique_ptr<VersionRows> rows_;
   std::unique_ptr<AskedFile> asked_;
   std::unique_ptr<GroupSync> sync_;
-  Patience log_patience_;         // with slots of the log
-  std::optional<Error> ailment_;  // why this server cannot carry on
-  bool recovering_ = false;
-  StoreChanges store_changes_;
+  Patience log_patience_;  // with slots of the log
+  StoreCare care_;
   bool open_ = false;          // a session was opened in this process's life
   std::uint16_t opening_ = 0;  // of this session, by the client's count
   unsigned reserved_height_ = 0;

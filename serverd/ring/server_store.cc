@@ -1,10 +1,8 @@
 // The server's store as a whole: opens its files, checks that `slots` has what control.db lists,
-// and that the files are still the ones that this server opened, and goes on once they have been
-// put right (serverd/oram/server_store.cc).
+// and opens them again once they have been put right (serverd/oram/store_care.h).
 #include <spdlog/spdlog.h>
 
 #include "oramcore/base/rules.h"
-#include "serverd/oram/server.h"
 #include "serverd/ring/server.h"
 
 namespace s3oram::ring {
@@ -66,7 +64,7 @@ Status Server::try_open_store() {
   // What an earlier life wrote and has not synced is there, and may be answered for from now on.
   S3O_TRY(asked_->sync());
   S3O_TRY(bucket_store_->sync());
-  ailment_.reset();
+  care_.get_well();
   return {};
 }
 
@@ -119,36 +117,9 @@ Status Server::still_there() {
   return asked_->still_there();
 }
 
-void Server::fall_ill(const Error& ailment) {
-  if (!ailment_ || ailment_->message != ailment.message)
-    spdlog::error("{}; until that is put right, everything is refused", ailment.message);
-  ailment_ = ailment;
-  open_ = false;
-}
-
-void Server::look_after_store() {
-  if (recovering_) return;
-  if (!ailment_) {
-    if (Status there = still_there(); !there)
-      fall_ill({there.error().code, fmt::format("server {}: {}{}", self_, there.error().message,
-                                                there.error().code == Errc::damaged_vault
-                                                    ? "; put the newest copy of its store back"
-                                                    : "")});
-    store_changes_.forget();
-    return;
-  }
-  if (!store_changes_.have_ended()) return;
-  recovering_ = true;
-  spawn(executor_, recover());
-}
-
-Task<void> Server::recover() {
+Task<void> Server::quiet() {
   while (running_ > 0) co_await idle_.wait();
   if (sync_) co_await sync_->ended();
-  if (Status again = reopen(); !again) fall_ill(again.error());
-  if (!ailment_) spdlog::info("server {}: its store is whole again: it carries on", self_);
-  recovering_ = false;
-  idle_.notify_all();
 }
 
 /// Opens the store as if the program had been restarted.

@@ -115,7 +115,7 @@ MUTANTS = [
         LYING, "*LyingRetrieval.AWrongAnswerIsAskedForAgainWhateverIsRead/*"),
     Mutant(
         "masked-share-twice", "What goes out under a mask is computed once",
-        "serverd/oram/server_retrieval.cc",
+        "serverd/oram/sums.cc",
         "if (!rule_holds(Rule::computed_once)) return {};", "return {};",
         LYING, "*LyingRetrieval.AMaskedShareIsSentOnce/*"),
     Mutant(
@@ -184,7 +184,7 @@ MUTANTS = [
     Mutant(
         "no-way-back", "A server that is ahead takes its commit back",
         "serverd/oram/server_eviction.cc",
-        "S3O_CO_ASSIGN(const auto reverted, control_.revert(request.id));",
+        "S3O_CO_ASSIGN(const auto reverted, state_.control.revert(request.id));",
         "const bool reverted = false;",
         "rebuild_test", "*LyingServer.OneServerThatIsRightlyAheadGoesBack/*"),
     Mutant(
@@ -226,12 +226,12 @@ MUTANTS = [
     # ---- sessions and attempts
     Mutant(
         "epochs", "Messages of another session are refused",
-        "serverd/oram/share_server.cc",
-        "epoch != control_.session().epoch && rule_holds(Rule::epochs)", "false",
+        "serverd/oram/server_state.cc",
+        "epoch != control.session().epoch && rule_holds(Rule::epochs)", "false",
         "engine_test", "*EngineTest.FencesAnOlderSession*"),
     Mutant(
         "attempt-twice", "An attempt is begun once at most",
         "serverd/oram/server_eviction.cc",
-        "    if (control_.attempted(request.id))\n      co_return fail", "    if (false)\n      co_return fail",
+        "    if (state_.control.attempted(request.id))\n      co_return fail", "    if (false)\n      co_return fail",
         "protocol_test", "*/Protocol.AnAttemptIsNeverBegunTwice/*"),
 ]
