@@ -16,7 +16,7 @@ constexpr int kDeployWait = 60;  // s, until servers that were just started answ
 
 /// Where a program that was copied lies.
 constexpr const char* kFindProgram = "PATH=$HOME/.local/bin:/usr/local/bin:$PATH\n";
-/// What the program needs of Debian 12, where only it is copied.
+/// The packages of Debian 12 that the program needs, where only it is copied.
 constexpr const char* kLibraries =
     "libfmt9 libntl44 libsodium23 libspdlog1.10 libsqlite3-0 libssl3 libsystemd0 libzmq5";
 
@@ -52,7 +52,8 @@ Status install_package(const RemoteHost& host, const std::string& package) {
   return {};
 }
 
-/// Beside itself first: one that runs cannot be overwritten.
+/// Copies the program under another name and renames it, because a program that runs cannot be
+/// overwritten.
 Status copy_program(const RemoteHost& host) {
   S3O_ASSIGN(const auto program, program_beside("s3oramfs-serverd"));
   S3O_TRY(host.send("sending s3oramfs-serverd to",

@@ -148,7 +148,7 @@ Result<Choice> choose(const InitOptions& options) {
   S3O_ASSIGN(auto choice, choose_volume(wishes));
   choice.params.first_height =
       std::max(choice.params.first_height, static_cast<std::uint8_t>(options.first_height));
-  // What the client checks in any case, it may count on.
+  // The client may count on it, because it checks that in any case.
   if (choice.params.evictor == Evictor::shuffle || choice.params.is_ring())
     choice.params.security = Security::malicious;
   if (!options.security.empty())
@@ -368,7 +368,7 @@ Status make_vault(InitOptions& options) {
   S3O_TRY(VaultPlace::check_new(options.vault));
   S3O_ASSIGN(auto making, Unfinished::start(options, choice.params));
   if (Status locked = making.vault.lock(); !locked) {
-    making.keep();  // whoever has it goes on with it
+    making.keep();  // a later init goes on with it
     return locked;
   }
   S3O_ASSIGN(auto keys, making.vault.unlock(making.credential.get()));
@@ -378,7 +378,7 @@ Status make_vault(InitOptions& options) {
   const fs::path& directory = making.vault.directory();
   const std::string vault = directory.string();
   if (options.credential.no_passphrase)
-    std::cout << "Without a passphrase, whoever can read " << vault << " can read all files.\n";
+    std::cout << "Without a passphrase, anyone who can read " << vault << " can read all files.\n";
   std::cout << choice.why;
   if (choice.params.kind() == SchemeKind::s3oram &&
       choice.params.security == Security::honest_but_curious)

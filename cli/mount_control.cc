@@ -97,7 +97,7 @@ Status Question::await_word(const std::function<void()>& meanwhile) const {
   return {};
 }
 
-/// What has come, if the daemon is gone.
+/// The part of an answer that has come, if the daemon is gone.
 Result<std::string> Question::receive_line() {
   char buffer[4096];
   const auto since = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// s3oramfs repair: makes the shares of a server whose store is lost anew, from the others'; and
+// s3oramfs repair: rebuilds the shares of a server whose store is lost, from the others'; and
 // s3oramfs scrub: has all servers look at all that they hold. Both heal what they find damaged.
 #include <fmt/ranges.h>
 
@@ -49,7 +49,7 @@ std::string shares_of(const VolumeParams& params, const RepairedVolume& repaired
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-/// What is lost, and what may help.
+/// Says what is lost, and what may help.
 Status report_lost(const Vault& vault, std::uint64_t lost) {
   const bool ring = vault.config().params.is_ring();
   return fail(Errc::damaged_vault,
@@ -129,7 +129,8 @@ Result<RepairedVolume> await_scrub(const Vault& vault, std::chrono::seconds time
 Status scrub_mounted(const Vault& vault, std::chrono::seconds timeout) {
   if (auto begun = ask_daemon(vault, "scrub", kStatusPatience); !begun)
     return begun.error().code == Errc::bad_request
-               ? fail(Errc::unsupported, "{}: its daemon is of an older version: mount it anew",
+               ? fail(Errc::unsupported,
+                      "{}: its daemon is of an older version: unmount it and mount it again",
                       vault.directory().string())
                : fail(std::move(begun).error());
   S3O_ASSIGN(const auto found, await_scrub(vault, timeout));
@@ -162,7 +163,7 @@ Status run(RepairOptions& options, const std::string& doing) {
 }  // namespace
 
 Status run_repair(const Args& args) {
-  CLI::App app("Makes the shares of a server whose store is lost anew, from the other servers'.",
+  CLI::App app("Rebuilds the shares of a server whose store is lost, from the other servers'.",
                "s3oramfs repair");
   RepairOptions options;
   options.add_to(app, "The vault, which is not mounted");

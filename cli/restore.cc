@@ -144,7 +144,7 @@ Status keep(const fs::path& from, const fs::path& to) {
   return error ? copy_durably(from, to) : Status{};
 }
 
-/// What is there of vault.db is kept under another name too.
+/// Keeps the remains of vault.db under another name, too.
 Status keep_former(const Vault& vault, Disk& disk) {
   const fs::path path = vault.database(), log = log_of(path);
   if (!fs::exists(path)) return {};
@@ -160,7 +160,8 @@ Status keep_former(const Vault& vault, Disk& disk) {
   return {};
 }
 
-/// What can be read of a damaged vault.db may be newer than what the servers have.
+/// Reads what can be read of a damaged vault.db, because it may be newer than what the servers
+/// have.
 Status heal_former(const fs::path& path, Disk& disk) {
   if (!fs::exists(path)) return {};
   const auto healed = heal_database(path, HealFor::rows, disk);

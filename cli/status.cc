@@ -90,7 +90,7 @@ Status run_status(const Args& args) {
     status.update(ordered_json(*answer));
     status["mounted"] = true;
   } else if (answer.error().code == Errc::not_mounted || answer.error().code == Errc::unreachable) {
-    // Whoever holds the vault lives, whatever becomes of questions.
+    // A process that holds the vault is alive, whether or not it answers.
     const auto used = Vault::is_in_use(vault.directory());
     const bool hangs = answer.error().code == Errc::unreachable || (used && *used);
     if (mount)

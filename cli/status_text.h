@@ -10,7 +10,7 @@ namespace s3oram {
 /// What is wrong, the gravest first; none if it is healthy, or not mounted.
 std::vector<std::string> status_problems(const nlohmann::ordered_json& status);
 
-/// What the volume goes on in spite of, such as a server of a mirror that is away.
+/// Faults in spite of which the volume goes on, such as a server of a mirror that is away.
 std::vector<std::string> status_warnings(const nlohmann::ordered_json& status);
 
 /// Whether one of the problems is of this kind (kProblemKinds in fused/daemon/health.h).

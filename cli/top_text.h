@@ -9,7 +9,7 @@
 
 namespace s3oram {
 
-/// What a mounted vault's daemon has counted at one moment.
+/// The counts of a mounted vault's daemon at one moment.
 struct TopSample {
   struct Server {
     std::string address;

@@ -21,7 +21,7 @@ ServerKind kind_of(const VolumeParams& params) {
   return params.is_ring() ? ServerKind::ring : ServerKind::shares;
 }
 
-/// The transport of the server that is there now. What arrives is looked at first.
+/// The transport of the server that is there now. AnyServer looks at each message first.
 class Relay final : public Transport {
  public:
   explicit Relay(Transport& below) : below_(below) {}

@@ -84,7 +84,7 @@ CLI::Validator by(Result<T> (*parse)(const std::string&)) {
           ""};
 }
 
-// What can be read is left to the reader of the file.
+// The reader of the file decides what can be read.
 std::string why_no_file(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);

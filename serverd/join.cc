@@ -86,7 +86,7 @@ Status make_folders(const Path& folder) {
   return {};
 }
 
-/// What is there already stays: whoever runs the server may have changed it.
+/// What is there already stays: its owner may have changed it.
 Status make_file(const Path& file, const std::string& text) {
   std::error_code error;
   fs::create_directories(file.parent_path(), error);

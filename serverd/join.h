@@ -19,7 +19,7 @@ struct JoinOptions {
 };
 
 /// Makes the store, the server's key, the configuration and the unit, starts the server, and says
-/// what to compare by telephone. What is there already is kept: it can be run again. Errors: usage
+/// what to compare by telephone. Existing files are kept, so it can be run again. Errors: usage
 /// (not an invitation, or the store has another one's client), exists, failed.
 Status join(const JoinOptions& options, std::ostream& out);
 

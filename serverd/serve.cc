@@ -93,8 +93,8 @@ void lower_priority() {
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNicer);
 }
 
-/// What the program takes without a cache. (Connections take descriptors, a while even those of
-/// strangers that say nothing.)
+/// Memory that the program takes without a cache. (Connections take descriptors, a while even those
+/// of strangers that say nothing.)
 constexpr Needs kNeeds{
     .file_bytes = 16 << 20, .open_files = 128, .address_space = std::uint64_t{192} << 20};
 

@@ -34,7 +34,7 @@ Result<std::string> read_text(const Path& file) {
   return text;
 }
 
-// What root writes is of the store's owner, who is the one that runs the server.
+// Files that root writes belong to the store's owner, who runs the server.
 Status replace_text(const Path& file, const std::string& text) {
   return write_durably(file, as_bytes(text), FileOwner::of_directory);
 }
@@ -48,7 +48,7 @@ Status check_readers(const Path& file, mode_t mode) {
               file.string(), mode & 07777);
 }
 
-// Whoever can write to these files decides who may connect.
+// A user who can write to these files decides who may connect.
 Status check_writers(const Path& file) {
   struct stat found {};
   if (::stat(file.c_str(), &found) != 0) return system_failure(errno, "{}", file.string());

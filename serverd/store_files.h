@@ -31,7 +31,8 @@ Result<Descriptor> lock_store(const Path& store);
 /// Whether a server runs on this store.
 bool is_running(const Path& store);
 
-/// Held by whoever changes a file below by what it held: another one's change would be lost. Waits.
+/// Held while a file below is read and written again, so that no other process's change is lost.
+/// Waits for it.
 Result<Descriptor> lock_files(const Path& store);
 
 /// Refuses a key that others than its owner may read. Errors: failed, usage.

@@ -1,4 +1,4 @@
-// What somebody who has mistyped a word probably meant.
+// Guesses which word somebody has mistyped.
 #pragma once
 
 #include <string>

@@ -471,7 +471,7 @@ Task<void> Engine::deliver(std::function<void(Result<Bytes>)> read, Bytes conten
 }
 
 // Accesses that a crash cut short are finished first, in order, on the same paths
-// (Rule::access_records). Their root slots are written anew, by newer accesses, before a retrieval
+// (Rule::access_records). Their root slots are rewritten, by newer accesses, before a retrieval
 // covers them (Rule::recovery_first).
 Task<Status> Engine::finish_accesses(std::vector<AccessRecord> access_records) {
   evicting_ = true;  // no eviction may begin now

@@ -19,7 +19,7 @@ struct Owner {
 };
 
 /// Returns why vault.db is not for this volume, these numbers or this key, and what to do; empty if
-/// it may be. What vault.db does not record (older versions, and restore, do not know the key) is
+/// it may be. A key that vault.db does not record (older versions, and restore, do not know it) is
 /// not compared.
 Result<std::string> other_owner(Database& database, const Owner& owner);
 

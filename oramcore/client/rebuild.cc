@@ -400,7 +400,7 @@ Task<Status> Rebuild::scan_heads(BucketIndex bucket) {
     if (!read) co_return fail(Errc::corrupt, "server {} answers nonsense", i + 1);
     for (SlotHead& each : read->slots) {
       if (each.slot >= most) co_return fail(Errc::corrupt, "server {} answers nonsense", i + 1);
-      // What a server does not name is zero there.
+      // A slot that a server does not name is zero there.
       auto& heads =
           slots.try_emplace(each.slot, answers.size(), Bytes(scheme_->head_size())).first->second;
       heads[i] = std::move(each.head);

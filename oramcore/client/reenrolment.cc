@@ -45,7 +45,7 @@ Status Reenrolment::check_enough(const VolumeParams& params, std::size_t lost) {
   const std::size_t most = params.scheme.servers - params.enough();
   if (lost <= most) return {};
   return fail(Errc::damaged_vault,
-              "the stores of {} servers are lost: of {} the shares of at most {} can be made anew",
+              "the stores of {} servers are lost: of {} the shares of at most {} can be rebuilt",
               lost, params.scheme.servers, most);
 }
 
@@ -70,7 +70,7 @@ Task<Status> Reenrolment::run(std::set<Party> lost, Duration patience) {
       co_await offload(environment_.database, [this] { return state_.add_session(session_); }));
   for (const AccessRecord& access_record : loaded->access_records)
     if (access_record.write_number < tree_.written) root_.push_back(access_record.access);
-  // What a mirror has left out may be behind (in_step.h).
+  // A server that a mirror has left out may be behind (in_step.h).
   std::set<Party> without = lost;
   without.insert(loaded->left_out.begin(), loaded->left_out.end());
   S3O_CO_TRY(check_enough(params_, without.size()));

@@ -1,4 +1,4 @@
-// What most schemes have in common.
+// The parts that most schemes have in common.
 #include "oramcore/client/scheme.h"
 
 #include <algorithm>

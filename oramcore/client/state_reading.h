@@ -1,5 +1,4 @@
-// What reading a client's tables of vault.db row by row has in common, whichever scheme they are
-// of.
+// Reads a client's tables of vault.db row by row: the parts that all schemes have in common.
 #pragma once
 
 #include <algorithm>

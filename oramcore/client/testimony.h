@@ -1,5 +1,5 @@
-// What servers say of where they stand counts if t + 1 of them say so, because fewer may lie. A
-// server that differs from the others is named, and nothing is done because of it.
+// Servers say where they stand. A statement counts if t + 1 of them make it, because fewer may lie.
+// A server that differs from the others is named, and nothing is done because of it.
 #pragma once
 
 #include <vector>

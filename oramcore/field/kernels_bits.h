@@ -1,5 +1,5 @@
 // Sums over GF(2), for any vector unit `V` that has Vector, load(p), store(p, v) and add(a, b):
-// coefficients are bits, and a row counts or does not. Whoever computes knows these bits.
+// coefficients are bits, and a row counts or does not. The machine that computes knows these bits.
 // All here is local to the including file: see kernels.h.
 #pragma once
 

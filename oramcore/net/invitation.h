@@ -1,7 +1,7 @@
-// An invitation: one string by which whoever runs a server comes to serve a client. It says where
-// the server is to listen and which number it has, names the client's public key, and holds the
-// secret key of one link. On that link, which only this client may open, the server tells its own
-// public key and is told all servers of the volume; then the link's key has served its purpose.
+// An invitation: one string by which the person who runs a server comes to serve a client. It says
+// where the server is to listen and which number it has, names the client's public key, and holds
+// the secret key of one link. On that link, which only this client may open, the server tells its
+// own public key and is told all servers of the volume; then the link's key has served its purpose.
 #pragma once
 
 #include <string>

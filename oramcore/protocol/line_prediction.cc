@@ -38,7 +38,7 @@ Result<Lines> parse_line(const std::string& text) {
 }
 
 double seconds_between_accesses(const AccessTraffic& traffic, const Lines& lines) {
-  // What all servers send together goes over each one's line in equal parts.
+  // The servers share what they send together equally, each over its own line.
   const double each = traffic.servers > 0 ? traffic.between / traffic.servers : 0;
   return std::max({seconds(traffic.up, lines.up), seconds(traffic.down, lines.down),
                    seconds(each, lines.between)});

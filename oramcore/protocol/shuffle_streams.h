@@ -1,5 +1,5 @@
-// The random streams of a shuffle: whoever has a seed draws the same from it, for each tile of
-// columns anew, so that tiles can be worked on in any order.
+// The random streams of a shuffle: everyone with a seed draws the same from it. Each tile of
+// columns has a stream of its own, so that tiles can be worked on in any order.
 #pragma once
 
 #include <string_view>

@@ -80,7 +80,7 @@ Result<std::unique_ptr<VolumeEngine>> TreeKind::engine(const ClientVolume& volum
 }
 
 std::unique_ptr<StateReport> TreeKind::check(Database& database, const VolumeParams& params) const {
-  // What cannot be made shows when it is read.
+  // If one cannot be made, that shows when it is read.
   static_cast<void>(ClientState::make_missing_tables(database));
   StateCheck check = read_state(database, params);
   check_further(check, params);

@@ -145,7 +145,7 @@ Status VaultPlace::check_new(const fs::path& name) {
                 "{}: belongs to the user {}: make its vault as that user, or name a directory that "
                 "does not exist yet, in one of root's",
                 nearest.path.string(), owner);
-  // The directory itself will be made private. What is above it has to be private already.
+  // The directory itself will be made private. The directories above it must be private already.
   const bool is_there = nearest.is_all;
   const fs::path in = !nearest.exchangeable_in.empty()                ? nearest.exchangeable_in
                       : !is_there && is_shared(nearest.status, false) ? nearest.path

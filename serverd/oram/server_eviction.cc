@@ -215,7 +215,7 @@ Task<Status> ServerEviction::load_path(Eviction& eviction, const PrepareRequest&
   co_return status;
 }
 
-// What the eviction made is read from the file: only what is there can be certified. All that this
+// Reads the new versions from the file, because only what is there can be certified. All that this
 // reads is of the eviction that is asked about: a commit may end it, and the tree may grow, while
 // this waits.
 Task<Result<Bytes>> ServerEviction::certify(CertifyRequest request, Payload&) {

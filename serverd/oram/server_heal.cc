@@ -127,7 +127,7 @@ Task<Status> ServerHeal::rewrite_root_buffer() {
     const auto found = co_await offload(
         state_.readers, [&] { return state_.bucket_store->read_slot(kRootBuffer, slot, stamp); });
     if ((found && *found) || state_.root_buffer[slot].stamp != stamp) continue;
-    spdlog::warn("slot {} of bucket {} was damaged and is written anew", slot, kRoot);
+    spdlog::warn("slot {} of bucket {} was damaged and is rewritten", slot, kRoot);
     S3O_CO_TRY(co_await root_.write_to_buffer(slot, stamp));
   }
   co_return Status{};

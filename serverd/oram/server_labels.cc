@@ -26,7 +26,7 @@ Task<Result<Bytes>> ServerLabels::layout(LayoutRequest request, Payload&) {
   if (request.most >
       LayoutRequest::kMost)  // a client from before messages were bounded by the volume
     co_return fail(Errc::unsupported,
-                   "this server tells of {} buckets at a time: repair with a newer s3oramfs",
+                   "this server lists {} buckets at a time: repair with a newer s3oramfs",
                    LayoutRequest::kMost);
   LayoutAnswer answer;
   std::unordered_map<BucketVersionNumber, BucketIndex> first;

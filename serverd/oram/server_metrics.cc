@@ -24,7 +24,7 @@ constexpr KindName kKinds[] = {
 ServerMetrics::ServerMetrics(Metrics& metrics)
     : evictions(metrics.counter("s3oramfs_serverd_evictions_total", "Evictions committed.")),
       healed_slots(metrics.counter("s3oramfs_serverd_healed_slots_total",
-                                   "Damaged slots written anew, from the others' shares.")),
+                                   "Damaged slots rewritten, from the others' shares.")),
       sync_seconds(metrics.histogram("s3oramfs_serverd_sync_seconds",
                                      "How long the disk took to make shares durable; each covers "
                                      "all that wait.")),

@@ -78,8 +78,8 @@ Status Server::open_bucket_versions(Shares shares) {
   return {};
 }
 
-/// A disk may be full later. But a limit of the process is a mistake that can be mended now, before
-/// the server is used.
+/// A disk may be full later. But a limit of the process is a mistake that the operator can correct
+/// now, before the server is used.
 Status Server::check_file_size() const {
   const std::uint64_t needed =
       state_.bucket_store->bytes_of(state_.control.bucket_versions_needed(state_.control.height()));

@@ -257,7 +257,7 @@ Result<Bytes> Server::reenrol(const ReenrolRequest& request) {
   S3O_TRY(state_.control.reenrol(request));
   if (!request.last) return done();
   S3O_TRY(open_bucket_versions(Shares::may_be_lost));
-  spdlog::warn("this is server {} of a volume in use, whose shares are to be made anew: {} buckets",
+  spdlog::warn("this is server {} of a volume in use, whose shares are to be rebuilt: {} buckets",
                state_.self, request.from + request.buckets.size());
   return done();
 }
@@ -342,8 +342,8 @@ void Server::forget_messages() {
   root_.forget_relayed();
 }
 
-// What began before this must not end after it: it belongs to another tree version, or the client
-// has long done without it.
+// A request that began before this must not end after it: it belongs to another tree version, or
+// the client has long done without it.
 Task<Result<Bytes>> Server::rejoin(const Payload& payload) {
   const auto request = decode<RejoinRequest>(payload.body());
   if (!request || !state_.control.volume() || !state_.params().is_mirror() ||

@@ -1,6 +1,7 @@
 // What a server does while its store is not what it should be. Such a server is ill: it says why in
 // its log and in every answer, and goes on once the store has been put right. It computes nothing
-// meanwhile, so that no client counts as damaged, and gives up, what was only mislaid.
+// meanwhile: otherwise a client would take shares for damaged, and give them up, that were only
+// mislaid.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // Whether `slots` is the file that control.db describes. A server computes nothing with another
-// one, so that no client counts as damaged, and gives up, what was only mislaid.
+// one: otherwise a client would take shares for damaged, and give them up, that were only mislaid.
 #pragma once
 
 #include <filesystem>

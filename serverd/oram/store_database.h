@@ -174,7 +174,7 @@ class Control {
   /// Adds a part. Returns whether it was the last.
   Result<bool> gather(const ReenrolRequest& part);
   Status add_part(const ReenrolRequest& part);
-  /// Takes up what was gathered. What is here counts as lost, or by its stamps.
+  /// Takes up what was gathered. The buckets of this store count as lost, or by their stamps.
   enum class Content { lost, by_stamps };
   Status take_up(const ReenrolRequest& last, Content content);
   std::optional<BucketVersionNumber> version_here(const BucketShape& bucket) const;

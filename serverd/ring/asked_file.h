@@ -43,8 +43,8 @@ class AskedFile {
   Status add(BucketVersionNumber version, VersionStamp stamp, Point point);
   Status add_all(BucketVersionNumber version, VersionStamp stamp);
 
-  /// Makes durable what was written before the call. What a write or a sync has failed to write is
-  /// written again first. Fails if the file's name no longer leads to it.
+  /// Makes durable what was written before the call. Records that a write or a sync has failed to
+  /// write are written again first. Fails if the file's name no longer leads to it.
   Status sync();
   Status still_there() { return file_->still_there(); }
   /// Reserves room on the disk for the records of so many bucket versions. Errors: disk_full.

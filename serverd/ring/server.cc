@@ -271,7 +271,7 @@ Task<Result<Bytes>> Server::open_session(Payload payload) {
     open_ = false;
   }
   if (!open_) {
-    // What the former session began must not end in the new one, unknown to it.
+    // A request of the previous session must not end in the new one, which does not know it.
     while (in_session_ > 0) co_await session_idle_.wait();
     if (control_.session() != request->next)
       co_return fail(Errc::fenced, "epoch {} is over", request->next.epoch);

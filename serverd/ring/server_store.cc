@@ -61,7 +61,7 @@ Status Server::try_open_store() {
   transport_.limit_messages(largest_message(*params_));
   if (Status room = reserve_bucket_versions(control_.height()); !room)
     spdlog::error("no room is kept for evictions: {}", room.error().message);
-  // What an earlier life wrote and has not synced is there, and may be answered for from now on.
+  // An earlier process may have ended before it synced what it wrote.
   S3O_TRY(asked_->sync());
   S3O_TRY(bucket_store_->sync());
   care_.get_well();
@@ -70,7 +70,7 @@ Status Server::try_open_store() {
 
 Status Server::open_asked() {
   if (!is_used()) {
-    // What another volume has left there.
+    // Another volume may have left records there.
     S3O_ASSIGN(const auto old, disk_.open(directory_ / kAsked));
     S3O_TRY(old->truncate(0));
   }

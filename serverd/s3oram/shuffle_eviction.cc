@@ -32,7 +32,7 @@ void combine(const std::array<std::uint8_t, n>& coefficients,
 
 unsigned role_of(Party server, Party first_server) { return (server + 3u - first_server) % 3 + 1; }
 
-/// What each role must be told, and no more.
+/// Checks that each role is told what it must know, and no more.
 bool complete(const CheckedShuffleOrders& orders, Party server) {
   if (orders.first_server < 1 || orders.first_server > 3) return false;
   const unsigned role = role_of(server, orders.first_server);

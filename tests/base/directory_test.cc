@@ -1,4 +1,4 @@
-// Directories by names that other users have a hand in: as root, which becomes no one here.
+// Root opens directories by names that other users can change. (It becomes no other user here.)
 #include "oramcore/base/directory.h"
 
 #include <gtest/gtest.h>
@@ -98,7 +98,7 @@ TEST_F(OpenDirectoryTest, EndsWhereTheWayDoes) {
   EXPECT_FALSE(open_nearest_directory(path("loop")));
 }
 
-// What a user exchanges all the time is either the user's or refused, and never root's.
+// A user exchanges a file all the time: it is either the user's or refused, and never root's.
 TEST_F(OpenDirectoryTest, ARaceLeadsNowhere) {
   make("users", kUser);
   make("roots", 0);

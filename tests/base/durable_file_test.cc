@@ -77,7 +77,7 @@ TEST_F(DurableFileTest, APipeIsReadWithoutWaitingForAWriter) {
   writer.join();
 }
 
-// Such a link would have root write where whoever made it may not.
+// Such a link would have root write where its maker may not.
 TEST_F(DurableFileTest, NothingIsWrittenThroughALinkBesideIt) {
   const fs::path other = directory_ / "other";
   ASSERT_GOOD(write_durably(other, as_bytes("another's")));

@@ -1,4 +1,4 @@
-// What another process does for this one.
+// Work that another process does for this one.
 #include "oramcore/base/errand.h"
 
 #include <fcntl.h>

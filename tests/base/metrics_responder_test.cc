@@ -1,4 +1,4 @@
-// The responder over real sockets, against whoever may reach it.
+// The responder over real sockets, against clients of every kind.
 #include "oramcore/base/metrics_responder.h"
 
 #include <gtest/gtest.h>
@@ -162,7 +162,7 @@ TEST_F(Responder, WhoReadsNothingIsCutOff) {
   EXPECT_EQ(status(answer), "HTTP/1.1 200 OK");
 }
 
-// As the programs end: the context stops, and is gone, whoever is still connected.
+// As the programs end: the context stops, and is gone, even if clients are still connected.
 TEST(ResponderEnds, WithConnectionsOpen) {
   asio::io_context client;
   std::vector<Tcp::socket> open;

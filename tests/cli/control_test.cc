@@ -60,12 +60,12 @@ TEST_F(QuestionTest, NobodyThereIsNotMounted) {
 }
 
 // A daemon that is killed at that moment: umount must not take it for one that fails to write.
-TEST_F(QuestionTest, WhoeverLeavesWithoutReadingItWasNotThere) {
+TEST_F(QuestionTest, AClientThatLeavesWithoutReadingItWasNotThere) {
   listen();
   EXPECT_EQ(outcome([&] { listener_ = Descriptor(); }), Errc::not_mounted) << said_;
 }
 
-TEST_F(QuestionTest, WhoeverLeavesAfterReadingItHasFailed) {
+TEST_F(QuestionTest, AClientThatLeavesAfterReadingItHasFailed) {
   listen();
   EXPECT_EQ(outcome([&] { reply(""); }), Errc::failed);
   EXPECT_NE(said_.find("ended before it answered"), std::string::npos) << said_;

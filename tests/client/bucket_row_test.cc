@@ -84,7 +84,7 @@ class Client {
     positions_.grow();
   }
   void commit() { ASSERT_GOOD(state_->commit(tree_, std::exchange(changes_, {}), {})); }
-  /// Starts anew with what is in the database, which must be what there was.
+  /// Starts again from what is in the database, which must be what there was.
   void reload() {
     Findings findings;
     auto loaded = state_->load({}, &findings);

@@ -22,7 +22,7 @@ class ClientStateTest : public testing::Test {
   ClientStateTest() { EXPECT_TRUE(ClientState::create(file())); }
 
   std::filesystem::path file() const { return directory_ / "vault.db"; }
-  /// What someone who opens the file anew finds.
+  /// What a second opening of the file finds.
   Result<ClientState::Loaded> loaded() const {
     auto state = ClientState::open(file());
     if (!state) return fail(state.error());
@@ -331,7 +331,7 @@ TEST_F(ClientStateTest, IsMadeWithWhatWasFound) {
     EXPECT_EQ(access_record.access, access_record.write_number);
 }
 
-// A mount of what a rebuild has begun and not ended leaves nothing that would stop the next one.
+// A rebuild ends early, and the vault is mounted: that leaves nothing that stops the next rebuild.
 TEST_F(ClientStateTest, AnEmptyDatabaseStaysEmpty) {
   const auto empty = directory_ / "empty.db";
   ASSERT_GOOD(ClientState::check_free(empty));

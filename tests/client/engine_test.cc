@@ -251,7 +251,7 @@ TEST_P(EngineTest, RemembersWhatCouldNotBeReadUntilItCan) {
   ASSERT_OK(cluster.open_client());
   EXPECT_EQ(unreadable(), 3u) << "it could be read";
   ASSERT_OK(cluster.write(2, pattern(2, 2, 512)));
-  EXPECT_EQ(unreadable(), 2u) << "it was written anew";
+  EXPECT_EQ(unreadable(), 2u) << "it was rewritten";
   cluster.engine().discard(3);
   cluster.run_until([&] { return unreadable() == 1; });
   ASSERT_NO_FATAL_FAILURE(open_again());

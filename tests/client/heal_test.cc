@@ -122,8 +122,8 @@ TEST_P(Heal, AServerSetBackWithinATreeVersion) {
   for (std::uint64_t i = 70; i < 80; ++i) expect(i % 10, i);
 }
 
-// Its control.db is as it was. What was only mislaid is not healed over: the server computes with
-// nothing until it has its own file again, and then everything goes on.
+// Its control.db is as it was. A store that was only mislaid is not healed over: the server
+// computes with nothing until it has its own file again, and then everything goes on.
 TEST_P(Heal, AServerWithSlotsOfAnotherTimeOrOfAnotherServer) {
   ASSERT_OK(cluster_.open_client());
   std::uint64_t i = 0;

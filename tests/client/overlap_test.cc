@@ -38,7 +38,7 @@ class Overlap : public test::EachEvictor {
   }
 
   static MessageType type_of(const Bytes& message) { return static_cast<MessageType>(message[2]); }
-  /// What a server answers whose product has gone to the one that adds up.
+  /// The answer of a server whose product has gone to the one that adds up.
   static bool is_empty_product(const Bytes& message) {
     return type_of(message) == MessageType::retrieve && message.size() == Rpc::kHeaderSize;
   }

@@ -229,8 +229,8 @@ TEST_P(Shares, BytesAreUniformAndNoMaskIsUsedTwice) {
   EXPECT_TRUE(seen("writes again") || (seen("parts again") && seen("part seeds again")));
 }
 
-// Whoever knows two of the three permutations knows nothing of the whole; nor does a query tell
-// whether the newest write is wanted.
+// A server that knows two of the three permutations knows nothing of the whole; nor does a query
+// tell whether the newest write is wanted.
 TEST_P(Shares, PermutationsAndQueriesAreUniform) {
   const bool shuffled = params().evictor == Evictor::shuffle;
   const auto tree_versions = all_tree_versions();
@@ -272,7 +272,7 @@ TEST_P(Shares, LeavesOfLaterAccessesTellNothing) {
   }
 }
 
-// What is drawn is drawn anew: nothing that all sequences have in common (numbers) tells it.
+// Everything is drawn afresh: nothing that all sequences have in common (numbers) tells it.
 TEST_P(Shares, NothingDrawnFollowsFromPublicNumbers) {
   const auto tree_versions = all_tree_versions();
   for (std::size_t i = 0; i < tree_versions.size(); ++i)

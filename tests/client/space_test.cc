@@ -90,7 +90,7 @@ TEST_P(Space, AServerWithoutRoomStopsTheGrowthAndNothingElse) {
   check_all();
 }
 
-// What needs more than there is may never be written at all.
+// A write that needs more room than there is may never be made.
 TEST_P(Space, RoomIsFoundWithoutAWrite) {
   for (; next_ < 20; ++next_) ASSERT_OK(write(next_, 1));
   cluster_.disk(2).leave_space(0);
@@ -104,7 +104,7 @@ TEST_P(Space, RoomIsFoundWithoutAWrite) {
 
 // Before anything is refused: `df` must not promise what no server can keep.
 TEST_P(Space, TheServersSayHowMuchTheyHaveRoomFor) {
-  // Servers are asked now and then as the accesses go on, whoever wants to know.
+  // Servers are asked now and then as the accesses go on, even if nobody wants to know.
   const auto more = [this] {
     EXPECT_TRUE(write(0, 1));
     return cluster_.engine().room().more;

@@ -182,8 +182,7 @@ TEST_F(CheckTest, APlaceInABucketCountsOnlyIfTheBucketListsIt) {
   const std::vector<BlockId> others{1, 2, 4, 5, 6, 7};
   alter("UPDATE buckets SET blocks = x'00' WHERE bucket = 7");
   EXPECT_EQ(check().state.positions.blocks(), others);
-  alter(
-      put_row(bucket_on_path(7, 2), {false, {{99, 1, 0, 99}}}));  // a later eviction wrote it anew
+  alter(put_row(bucket_on_path(7, 2), {false, {{99, 1, 0, 99}}}));  // a later eviction rewrote it
   EXPECT_EQ(check().state.positions.blocks(), others);
 }
 

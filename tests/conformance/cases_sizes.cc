@@ -50,7 +50,7 @@ void behind_the_end(Observer& o) {
   o.content("content", fd);
   o.call("write of nothing behind it", ::pwrite(fd, "", 0, 500'000));
   o.attributes("attributes", "f");
-  // What was cut off does not come back.
+  // The bytes that were cut off do not come back.
   o.call("cut", ::ftruncate(fd, 299'999));
   o.call("grow", ::ftruncate(fd, 300'010));
   o.content("content", fd);

@@ -201,7 +201,7 @@ void kept_by_writing_back(Observer& o) {
   show(o, "after all", "g");
 }
 
-/// What is changed later is not older: make and others rely on it.
+/// A file that is changed later is not older: make and others rely on it.
 void in_order(Observer& o) {
   constexpr int kRounds = 200;
   int back = 0;

@@ -100,7 +100,8 @@ void one_directory(Observer& o) {
   o.content("one", "d/3-4-renamed");
 }
 
-/// Who opens a name while it is replaced over and over finds one content or another, whole.
+/// A program that opens a name while it is replaced over and over finds one whole content or
+/// another.
 void replacing(Observer& o) {
   const std::size_t size = 20'000;
   make_file("f", std::string(size, 'a'));

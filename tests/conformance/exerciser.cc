@@ -321,7 +321,7 @@ class Exerciser {
         return seek();
     }
   }
-  /// What is called a hole must be zero.
+  /// A range that is reported as a hole must be zero.
   void seek() {
     if (model_.empty()) return;
     const auto size = static_cast<off_t>(model_.size());

@@ -41,7 +41,7 @@ class FileSystemFixture : public ::testing::Test {
     EXPECT_TRUE(status) << status.error().message;
     crash();
   }
-  /// What is not committed is lost.
+  /// Changes that are not committed are lost.
   void crash() {
     EXPECT_EQ(device->violations(), 0u);
     device->stop();
@@ -53,7 +53,7 @@ class FileSystemFixture : public ::testing::Test {
     mount();
   }
 
-  /// From now on whoever waits for the device waits for so long.
+  /// From now on every wait for the device takes so long.
   void remount_with_deadline(std::chrono::milliseconds deadline) {
     unmount();
     options.cache.deadline = deadline;

@@ -1,5 +1,5 @@
 // A block device in memory that commits into a SQLite file, with its own thread, and misbehaves on
-// demand. What it holds after a crash is what it committed. It also watches its user: violations()
+// demand. After a crash it holds what it committed. It also watches its user: violations()
 // counts what BlockDevice's contract and the rules of reuse forbid.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a fuzz target makes of the bytes that it is given.
+// Turns the bytes that a fuzz target is given into numbers, texts and choices.
 #pragma once
 
 #include <algorithm>

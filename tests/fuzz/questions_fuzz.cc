@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   bool client_asked = false;
   for (std::size_t i = 0; i < kMostQuestions && !input.empty(); ++i)
     client_asked |= ask(volume.cluster(), input, 1'000'000 + i);
-  // What the client itself asks may well be the end of its volume.
+  // A request of the client itself may well end its volume.
   if (!client_asked) volume.expect_all_there();
   return 0;
 }

@@ -18,7 +18,7 @@
 namespace s3oram::fuzz {
 namespace {
 
-// Whatever is wrong with it, the message can be shown in a terminal.
+// The message can be shown in a terminal, whatever is wrong with the text.
 template <class T>
 void showable(const Result<T>& read) {
   if (!read) require(!read.error().message.empty(), "an error has a message");

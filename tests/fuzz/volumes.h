@@ -23,7 +23,7 @@ class FuzzedVolume {
   void fill();
   /// Writes a block and commits; it may fail.
   void write(BlockId block);
-  /// Reads a block; it may fail, but never give a wrong content.
+  /// Reads a block; it may fail, but never return wrong content.
   void read(BlockId block);
   /// Opens the volume again; it may fail.
   bool reopen();

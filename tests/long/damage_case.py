@@ -15,7 +15,7 @@ from damage_vaults import Vault, copy_vault
 ADVICE = re.compile(
     r"\b(run|check that|puts?|bring|give|use|restore|list|set|makes?|start|remove|chmod|move|did you mean)\b"
 )
-MENDED = re.compile(r"damaged|healed|mended|lost|corrupt|made anew|made again|rebuilt|does not fit|is not as")
+MENDED = re.compile(r"damaged|healed|mended|lost|corrupt|made again|rebuilt|does not fit|is not as")
 CRASHED = re.compile(
     r"by signal|\(signal|SIG(SEGV|ABRT|BUS|FPE|ILL)|terminate called|[Aa]ssertion|Sanitizer|core dumped"
 )
@@ -97,7 +97,7 @@ class Case:
         if code != 0:
             errors.append(f"umount: {words}")
             vault.run("umount", "--force", vault.vault)
-        # What the mount has read and written may have spoiled more.
+        # The mount may have spoiled more by what it has read and written.
         code, words = vault.run("fsck", *vault.credential, vault.vault)
         fsck_finds = code != 0
         if fsck_finds:

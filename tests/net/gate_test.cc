@@ -119,7 +119,7 @@ TEST_F(GateTest, TheLimitOfMessagesFollowsTheVolume) {
   EXPECT_EQ(net_.node(kClient).connections[1], connections);
 }
 
-// Whoever stands in a server's place has no key, but the client connects to it.
+// An impostor in a server's place has no key, but the client connects to it.
 TEST_F(GateTest, AClientTakesNoLongCommandFromALyingServer) {
   const std::string listen = net_.config(1).listen;
   asio::io_context io;

@@ -425,7 +425,7 @@ TEST_F(RpcTest, StopEndsServing) {
   network_.deliver(kStranger, kServer, sent_by(kClient).front().message);
   settle();
   EXPECT_EQ(handled_, 1);
-  // What was under way is answered still.
+  // Requests that were under way are still answered.
   open_gate();
   EXPECT_TRUE(*outcome);
 }

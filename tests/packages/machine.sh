@@ -38,7 +38,7 @@ same_files() { [[ $(sha256sum < "$1") == "$(cat "/root/sum${1//\//-}")" ]]; }
 is_mounted() { grep " $1 .* - fuse.s3oramfs " /proc/self/mountinfo; }
 # closed VAULT DIRECTORY: nothing is left to write, and nobody who would.
 closed() { none is_mounted "$2" && flock --nonblock "$1/lock" true; }
-# Whatever was not durable is lost with the servers' memory.
+# Data that was not durable is lost with the servers' memory.
 durable() { closed "$vault" "$files" && killed_all_return; }
 
 # metrics PORT LINE: the page that is served there has a line that begins so.

@@ -25,7 +25,7 @@ Bytes body_of(const T& message) {
   return Bytes(encoded.begin() + Rpc::kHeaderSize, encoded.end());
 }
 
-// Whatever is read as a message must be that message and no other: written again it is the same.
+// Bytes that are read as a message must be that message and no other: written again they are equal.
 template <class T>
 void expect_refused_or_exact(ByteSpan bytes) {
   const auto message = decode<T>(bytes);

@@ -177,7 +177,7 @@ Bytes one_bit(std::size_t bit) {
   return row;
 }
 
-TEST(HopCheck, HonestRunsPassWhoeverPlaysWhichRole) {
+TEST(HopCheck, HonestRunsPassInEveryCastOfRoles) {
   for (const Bytes& points : {Bytes{1, 2, 3}, Bytes{2, 3, 1}, Bytes{3, 1, 2}})
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       const Outcome out = Model(seed, 1 + 2 * seed, seed, points).run({});

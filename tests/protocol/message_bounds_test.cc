@@ -83,7 +83,7 @@ TEST(MessageBounds, HoldEveryMessage) {
   }
 }
 
-// What goes to a server that has no volume yet, or comes from it.
+// Messages to and from a server that has no volume yet.
 TEST(MessageBounds, HoldWhatBeginsAVolume) {
   ReenrolRequest reenrol;
   reenrol.buckets.assign(LayoutRequest::kMost, {1, 1, 1, 1});

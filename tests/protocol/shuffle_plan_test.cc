@@ -78,7 +78,7 @@ TEST_P(ShufflePlans, PutEveryBlockAsDeepAsRoomAllows) {
     const EvictionPlan plan = plan_eviction(params, path);
     ASSERT_TRUE(plan.overflow.empty());
     ASSERT_NO_FATAL_FAILURE(check(tree, path, plan));
-    // Some are written anew before the plan is decided: they keep their newer places.
+    // Some are rewritten before the plan is decided: they keep their newer places.
     while (tree.written() < end_write_number(eviction, shape.evict_every) && random() % 4 == 0)
       tree.write(random() % blocks, leaf_from(random));
     tree.carry_out(plan);

@@ -46,7 +46,7 @@ TEST(Choose, TakesThePairThatCostsLeast) {
   }
 }
 
-// On a slow line between the servers little traffic counts for more than little to read.
+// On a slow line between the servers it matters more to send little than to read little.
 TEST(Choose, TheLinesDecideIfTheyAreSlow) {
   Wishes wishes{.kind = SchemeKind::mirror, .scheme = {1, 2}};
   const auto between = [](const VolumeParams& params) {

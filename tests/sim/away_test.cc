@@ -153,7 +153,7 @@ TEST_P(AwayTest, IsOpenedWithoutOneOfThem) {
   expect_equal_replicas();
 }
 
-// What a server in step must have is not to be had from one that was set back.
+// A server that was set back cannot give what a server in step must have.
 TEST_P(AwayTest, AnOldStateInStepIsRefused) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());

@@ -58,7 +58,7 @@ Cluster::~Cluster() {
   try {
     end();
   } catch (const std::logic_error& error) {
-    // Who would have found out has thrown already. What hangs stays where it is.
+    // The one that would have found out has thrown already. A call that hangs stays where it is.
     for (const auto& life : ghosts_)
       spdlog::critical("party {} does not end ({}{}): {}", life->party,
                        life->stopped ? "stopped" : "stopping", life->opening ? ", opening" : "",

@@ -54,7 +54,7 @@ class Cluster {
   /// The party, which does not run, loses its disk with all that is on it.
   void lose(Party party) { replace_disk(party, {}); }
   void lose_client() { lose(kClient); }
-  /// Makes the client's database anew from the servers (Volume::rebuild), or all but stores it
+  /// Rebuilds the client's database from the servers (Volume::rebuild), or all but stores it
   /// beside the one that is there. Like begin_open_client().
   enum class Rebuilding { anew, beside };
   void begin_rebuild_client(std::function<void(Result<Rebuilt>)> done,
@@ -130,7 +130,7 @@ class Cluster {
   std::size_t ghosts() const { return ghosts_.size(); }
 
  private:
-  /// From one start of a party (or the end of the life before) to its end.
+  /// The time from one start of a party (or the end of its previous life) to its end.
   struct Life {
     ~Life();
     Party party = kClient;

@@ -2,7 +2,7 @@
 // every subset of them: the subset's power is cut right after the step, the others' right before
 // it; then everything is cut and started again. Whatever was committed is there, all parties agree
 // on the view, and work goes on. So it does when the client's disk is lost as well, and its state
-// made anew from the servers: then whatever was acknowledged is there, committed or not.
+// rebuilt from the servers: then all that was acknowledged is there, committed or not.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
@@ -155,7 +155,7 @@ class Cell {
     return status.blocks + 1 + 2 * kEvictEvery > status.capacity;
   }
 
-  /// Up to shortly before the step, everything committed.
+  /// Runs up to shortly before the step, and commits everything.
   void prepare() {
     ASSERT_OK(cluster_.open_client());
     for (BlockId block = 0; block < 5; ++block) ASSERT_NO_FATAL_FAILURE(write(next_++));

@@ -110,7 +110,7 @@ TEST_P(LyingRetrieval, AWrongShareUnderARightChecksumCostsNoBlock) {
   }
 }
 
-// What nobody asks for is checked too: else only a read of a block would show the lie.
+// Values that nobody asks for are checked too: else only a read of a block would show the lie.
 TEST_P(LyingRetrieval, AReadOfNothingFindsAWrongShare) {
   if (cluster_.params().security != Security::malicious) return;  // evictions spread it
   ASSERT_OK(cluster_.close_client());
@@ -126,8 +126,8 @@ TEST_P(LyingRetrieval, AReadOfNothingFindsAWrongShare) {
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
-// Whoever planted a wrong share, or helps with a new one, gains nothing: no server keeps its share
-// of a slot that is healed when an access meets it.
+// A server that planted a wrong share, or helps with a new one, gains nothing: no server keeps its
+// share of a slot that is healed when an access meets it.
 TEST_P(LyingRetrieval, HealingGivesEveryServerAFreshShare) {
   if (cluster_.params().security != Security::malicious) return;
   ASSERT_OK(cluster_.close_client());

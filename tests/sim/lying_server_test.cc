@@ -1,5 +1,6 @@
-// A client's state made anew (Rebuild) while one server lies about where it stands: what the others
-// have is found as it is, or the lie is refused, and nothing at the others has changed for good.
+// A client's state is rebuilt (Rebuild) while one server lies about where it stands: what the
+// others have is found as it is, or the lie is refused, and nothing at the others has changed for
+// good.
 #include "oramcore/protocol/repair_messages.h"
 #include "tests/sim/filled_volume.h"
 
@@ -59,7 +60,7 @@ class LyingServer : public test::FilledVolume {
     cluster_.kill_client();
     cluster_.settle();
   }
-  /// It is refused, and in the end made anew without the lie.
+  /// It is refused, and in the end rebuilt without the lie.
   void expect_refused(const std::string& word) {
     const auto rebuilt = cluster_.rebuild_client();
     ASSERT_FALSE(rebuilt);

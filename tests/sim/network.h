@@ -12,7 +12,7 @@
 
 namespace s3oram::test {
 
-/// Probabilities for each message. What is late or comes a second time comes after up to
+/// Probabilities for each message. A message that is late or comes a second time comes after up to
 /// `short_delay`, now and then (one in four) `long_delay`.
 struct NetworkFaults {
   double lost = 0, doubled = 0, late = 0;

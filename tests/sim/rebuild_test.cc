@@ -1,4 +1,4 @@
-// The client's disk is lost: its state is made anew from what the servers hold.
+// The client's disk is lost: its state is rebuilt from what the servers hold.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
@@ -52,7 +52,7 @@ class RebuildTest : public test::FilledVolume {
       changes.push_back(older);
     }
     ASSERT_GE(blocks.size(), kBlocks) << "the servers have not the same slots";
-    // What is added to all shares is added to the secret.
+    // A term that is added to all shares is added to the secret.
     for (Party server = 1; server <= cluster_.servers(); ++server) {
       std::size_t next = 0;
       ASSERT_NO_FATAL_FAILURE(change_slots(server, [&](Bytes& share) {
@@ -251,7 +251,7 @@ TEST_P(RebuildTest, AStateThatIsThereIsNotReplaced) {
 }
 
 // The client dies at any moment, every other time right after it has decided an eviction, and what
-// it has stored stays as good as it was: whether the state was then made anew beside it, or that
+// it has stored stays as good as it was: whether the state was then rebuilt beside it, or that
 // was cut short at any moment too.
 TEST_P(RebuildTest, AFormerStateGoesOn) {
   ASSERT_NO_FATAL_FAILURE(fill());

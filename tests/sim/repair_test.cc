@@ -1,4 +1,4 @@
-// A server's disk is lost: it takes its place again, and its shares are made anew by the others.
+// A server's disk is lost: it takes its place again, and its shares are rebuilt by the others.
 #include <random>
 
 #include "oramcore/sharing/shamir.h"
@@ -103,7 +103,7 @@ TEST_P(RepairOfAll, OneMoreIsTooMany) {
   go_on();
 }
 
-// What is not healed by then is when it is met.
+// A slot that is not healed by then is healed when it is met.
 TEST_P(RepairTest, FromItsPlaceOnTheVolumeIsInUse) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
@@ -205,7 +205,7 @@ TEST_P(RepairTest, AServerThatComesBackDoesNotGetAheadOfTheClient) {
   go_on();
 }
 
-// Whoever loses its power, and at whichever moment: it can be begun anew, as often as it takes.
+// Any party may lose its power at any moment: the repair can be begun again, as often as it takes.
 TEST_P(RepairTest, CutShortAtAnyMoment) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.close_client());
@@ -421,7 +421,7 @@ TEST_P(RepairTest, SharesThatAreWrongAreFoundAndTheirServerIsNamed) {
     ASSERT_OK(healed);
     EXPECT_EQ(healed->lost, 0u);
     ASSERT_EQ(healed->shares.size(), 1u);
-    // Some were of the past.
+    // Some of the liar's shares were out of date.
     EXPECT_GT(healed->shares.at(liar), 0u);
     EXPECT_LE(healed->shares.at(liar), changed);
     const auto again = scrub(all_servers());
@@ -456,7 +456,7 @@ TEST_P(RepairTest, AllAreComparedWhileTheVolumeIsInUse) {
   go_on();
 }
 
-// What too few servers have may come back: a disk that was not mounted.
+// A share that too few servers have may come back: a disk that was not mounted.
 TEST_P(RepairTest, ALostSlotIsLeftAsItIs) {
   ASSERT_NO_FATAL_FAILURE(fill());
   ASSERT_OK(cluster_.commit());
@@ -491,7 +491,7 @@ TEST_P(RepairTest, ALostSlotIsLeftAsItIs) {
   check_contents();
 }
 
-// What the disk cannot read is written anew.
+// A slot that the disk cannot read is rewritten.
 TEST_P(RepairTest, ADiskThatCannotReadIsWritten) {
   ASSERT_NO_FATAL_FAILURE(fill());
   cluster_.stop_server(2);
@@ -622,7 +622,7 @@ TEST(Scrub, AHelperThatIsDamagedAgainAndAgainIsNotAskedAgain) {
   EXPECT_GT(healed->shares.at(2), 0u);
 }
 
-// What a helper sends is its part under a mask that is used once; only together do they say
+// A helper sends its part under a mask that is used once; only together do they say
 // something, which is the share.
 TEST(RepairPrivacy, AHelperSendsNothingThatTellsItsShare) {
   Cluster cluster(test::safe_volume(Evictor::shuffle, 2), 3);
@@ -699,7 +699,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, LosingServers, testing::Range(0, 2));
 
 TEST(LosingServersSeeds, ThatOnceFoundSomething) {
   spdlog::set_level(spdlog::level::off);
-  // 84681: a server's answer that tells of damage is lost.
+  // 84681: a server's answer that reports damage is lost.
   // 84986: its disk fails just after it has adopted the volume, as it reads what it then has.
   // 2051825136: its power fails between two parts of what it adopts.
   for (const std::uint64_t seed : {84681ULL, 84986ULL, 2051825136ULL})

@@ -90,7 +90,7 @@ class SimDisk final : public Disk {
   /// The next sync fails; what it should have made durable is then gone (some of it may not be),
   /// and later syncs do not bring it back, though they succeed.
   void fail_next_sync() { fail_next_sync_ = true; }
-  /// So many bytes are left; nothing: there is always enough. What is reserved is not counted.
+  /// So many bytes are left; nothing: there is always enough. Reserved room is not counted.
   void leave_space(std::optional<std::uint64_t> bytes);
   /// Flips bits of a byte where it lies.
   void rot(const std::string& path, std::uint64_t offset, std::uint8_t mask);

@@ -5,8 +5,8 @@
 // Runs seeds N, N+1, ... (a first seed by chance if none is given) until `runs` have run or
 // `seconds` have passed, and prints what they covered. A run that fails ends it: exit code 1, and
 // the line that replays it. With --lose-client the client loses its disk when it dies, now and
-// then, and its state is made anew from the servers; with --lose-server a server does, and its
-// shares are made anew from the others'. --verbose shows what the programs log.
+// then, and its state is rebuilt from the servers; with --lose-server a server does, and its
+// shares are rebuilt from the others'. --verbose shows what the programs log.
 #include <malloc.h>
 #include <spdlog/spdlog.h>
 

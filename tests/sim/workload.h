@@ -18,7 +18,7 @@ class Workload {
 
   /// Begins an operation. The client must be open.
   void begin_one();
-  /// The client has died. What is under way is forgotten; then every block is read once before
+  /// The client has died. Accesses under way are forgotten; then every block is read once before
   /// anything else is done with it.
   /// With its disk, if it is `lost`.
   void client_died(bool lost = false);

@@ -14,7 +14,7 @@ s3oramfs init --local --no-passphrase --block-size "$block" "$vault" > /dev/null
 
 # Backups of the names would be accesses too: none but that of the unmount.
 mount_vault() { s3oramfs mount --backup 86400 "$vault" "$mount"; }
-# What is in memory is gone then.
+# The contents of memory are gone then.
 remount() {
   s3oramfs umount "$mount"
   mount_vault

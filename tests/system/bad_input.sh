@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Whatever is wrong, it is named, has its own exit code, and changes nothing.
+# Each fault is named, has its own exit code, and changes nothing.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse

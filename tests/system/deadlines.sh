@@ -22,7 +22,7 @@ ends() {
   [[ $1 == any || $code == "$1" ]] || fail "exit code $code instead of $1 from: ${*:2}"$'\n'"$(< "$work/said.out")"
 }
 said() { grep -q -e "$1" "$work/said.out" || fail "no word of \"$1\" but: $(< "$work/said.out")"; }
-# What no page cache can answer.
+# A read that no page cache can answer.
 read_directly() { dd if="$1" of=/dev/null bs=4K iflag=direct status=none; }
 export -f read_directly
 
@@ -37,7 +37,7 @@ fill_some() {
   head -c 8K "$mount/other" > "$work/cached"
 }
 
-# What holds whatever has become of the servers.
+# Checks that hold whatever has become of the servers.
 operations() {
   step "  what needs no server works"
   ends 0 ls -lR "$mount"
@@ -53,7 +53,7 @@ operations() {
   step "  what needs them fails at the deadline"
   ends 1 bash -c "read_directly '$mount/synced'"
   said "Input/output error"
-  wait_until "status tells of it" tells_of_it
+  wait_until "status reports it" reports_it
   ends any bash -c "echo unsynced > '$mount/written$1'"
   ends 1 sync "$mount/written$1"
   said "Input/output error"
@@ -69,7 +69,7 @@ operations() {
   is_mounted "$mount" || fail "an umount that failed has unmounted"
 }
 
-tells_of_it() {
+reports_it() {
   ends 0 s3oramfs status "$vault"
   grep -q "NOT ANSWERING" "$work/said.out"
 }

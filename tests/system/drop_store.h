@@ -1,8 +1,8 @@
 // The disk of dropfs: files as programs see them, and what of them a power cut would leave.
 //
-// Data is safe once its file was synced, a name once its directory was. What is not safe is kept,
-// dropped or torn when the power goes: each changed piece of a file for itself, names in the order
-// in which they were changed (as a journal does it). One thread.
+// Data is safe once its file was synced, a name once its directory was. Data that is not safe is
+// kept, dropped or torn when the power goes: each changed piece of a file for itself, names in the
+// order in which they were changed (as a journal does it). One thread.
 #pragma once
 
 #include <sys/stat.h>

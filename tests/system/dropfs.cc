@@ -1,7 +1,7 @@
 // dropfs MOUNTPOINT: a file system in memory that loses what was not synced, on command. It stays
 // in the foreground until it is unmounted. Commands are lines written to MOUNTPOINT/.dropfs:
 //
-//   freeze [N]     nothing changes any more: whoever tries to waits. With N: from the Nth sync on
+//   freeze [N]     nothing changes any more: a call that would waits. With N: from the Nth sync on
 //   off            who waits gets EIO, as do all who come later
 //   on [all|nothing|random SEED]
 //                  the power is back, with what survived: by default nothing that was not synced

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The test file system that loses what was not synced: whoever forgets a sync loses on it, and who
-# does not, does not.
+# The test file system that loses what was not synced: a program that forgets a sync loses data on
+# it, and one that syncs does not.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/system/faults.sh

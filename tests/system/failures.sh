@@ -44,7 +44,7 @@ lose_power() {
   wait_until "$1 is frozen" power_is "$1" frozen
   kill -9 "${@:2}"
 }
-# return_power DISK: once all who used it are gone.
+# return_power DISK: gives a disk its power back, once no process uses it any more.
 return_power() {
   # shellcheck disable=SC2046
   tell "$1" on $(survival)

@@ -113,6 +113,6 @@ set_up() {
     restart_server() { start_server "$1"; }
     sync "$work"/store? # keygen and authorize make no directory durable, nor need they
   fi
-  # What init said it made is there for good.
+  # A vault that init said it made is there for good.
   power_cut "$disk"
 }

@@ -36,7 +36,7 @@ fill_up() {
   sync "$mount"/* "$mount"
   ! little_room || fail "there is no room before the disk is full"
   tell "$full" space $(($(used "$full") + free))
-  wait_until "df tells of it" little_room
+  wait_until "df shows it" little_room
   # Until nothing fits any more; how much that is depends on what grows when.
   ! fill_with 100K || fail "50 MB fit into $free bytes"
   ! fill_with 4K || fail "2 MB fit where 100 KB do not"

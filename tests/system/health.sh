@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# "healthy" means that a write begun now becomes durable. Whatever keeps it from that is said within
+# "healthy" means that a write begun now becomes durable. If something keeps it from that, status says so within
 # 5 s, with the server and the cause, by status, by `status --check`, in its JSON, by the metrics and
 # in the log; and everything goes on by itself once the cause is gone.
 # shellcheck source=tests/system/lib.sh

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # New keys on both sides, and a server that moves: nothing but public keys goes from one machine to
-# another, and whoever has only the former keys is refused.
+# another, and a client with only the former keys is refused.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse

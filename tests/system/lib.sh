@@ -206,8 +206,8 @@ make_servers() {
   for ((n = 1; n <= server_count; ++n)); do peers+=("$n=$host:${server_port[n]},${server_key[n]}"); done
   for ((n = 1; n <= server_count; ++n)); do serverd peers --store "$work/$name$n" "${peers[@]}"; done
 }
-# It listens elsewhere if there is a listen_port for it: behind a link. `starter` goes before the
-# program, server_more are options.
+# If there is a listen_port for the server, it listens there, behind a link. `starter` is put before
+# the program; `server_more` are further options.
 start_server() {
   local port=${listen_port[$1]:-${server_port[$1]}}
   # By its path: $! of a function would be a shell around it.

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A server's store is lost for good: its shares are made anew from the others', and nothing is lost.
+# A server's store is lost for good: its shares are rebuilt from the others', and nothing is lost.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/system/faults.sh
@@ -196,7 +196,7 @@ rm "$work"/store1/control.db* "$work/store1/slots"
 start_server 1
 "$bin/s3oramfs" repair --server 1 "$vault" > "$work/cut.log" 2>&1 &
 pid=$!
-has_its_place() { grep -q "whose shares are to be made anew" "$work/store1.log"; }
+has_its_place() { grep -q "whose shares are to be rebuilt" "$work/store1.log"; }
 wait_until "the server has its place again" has_its_place
 kill_now $pid
 wait_until "the vault is free" s3oramfs mount "$vault" "$mount"
@@ -209,7 +209,7 @@ s3oramfs mount "$vault" "$mount"
 intact
 s3oramfs umount "$mount"
 
-step "the lost store comes back: it is of the past"
+step "the lost store comes back: it is out of date"
 stop_server 1
 rm "$work"/store1/control.db* "$work/store1/slots"
 cp -a "$work/keys"/{control.db,slots} "$work/store1/"

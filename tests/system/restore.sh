@@ -20,7 +20,7 @@ backup_is() {
     python3 -c "import json, sys; b = json.load(sys.stdin)['backup']; sys.exit(not ($1))"
 }
 
-# The mounted vault's machine has a power cut, as far as that can be had. Who comes next waits for the
+# The mounted vault's machine has a power cut, as far as that can be had. The next process waits for the
 # daemon to be gone.
 kill_daemon() {
   kill -9 "$(daemon_of "$vault")"

@@ -246,7 +246,7 @@ nothing_of_roots
 fresh_vault
 
 step "a daemon that is none"
-# answers PERL: says so to whoever connects to the control socket.
+# answers PERL: says so to every client of the control socket.
 answers() {
   as_user perl -MSocket -e '
     $SIG{PIPE} = "IGNORE"; socket(S, AF_UNIX, SOCK_STREAM, 0); chdir shift; unlink "control.sock";

@@ -39,7 +39,7 @@ stored=$(du -c -B 1 "$work"/store[123]/slots | tail -n 1 | cut -f 1)
 step "the servers hold $((stored >> 20)) MiB"
 ((stored >= 10 * limit)) || fail "less than ten times the limit: the test shows nothing"
 
-# What had been driven out of memory and was read again.
+# The pages that had been driven out of memory and were read again.
 read_again() { awk '$1 == "workingset_refault_file" { printf "%.0f\n", $2 * 4096 }' "$group/memory.stat"; }
 before=$(read_again)
 s3oramfs mount --keyfile "$work/key" "$work/vault" "$work/mount"

@@ -202,7 +202,7 @@ void Model::replay(const std::string& line) {
 
 // ---- what is there ----------------------------------------------------------------------------
 
-// The file's part of the log, for whoever has to find out.
+// The file's part of the log, for the person who has to find out.
 std::string Model::history_of(Ino ino) const {
   std::ifstream log(folder_ / "log");
   std::string history;

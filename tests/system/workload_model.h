@@ -38,8 +38,8 @@ class FileModel {
   void write(std::uint64_t offset, std::string_view data, bool done);
   void truncate(std::uint64_t size, bool done);
   void synced();
-  /// Nothing before now is left by a crash in which the rename that just replaced another file
-  /// with this one (it had the name `former`) survived.
+  /// Called when a rename has replaced another file with this one, which had the name `former`. A
+  /// crash that this rename survives leaves none of the earlier contents.
   void settled(std::string former);
   /// `content` was read. It becomes what is there, if it can be.
   Complaint adopt(const std::string& content);
@@ -107,7 +107,7 @@ class Model {
   /// A change of names failed, and nobody knows yet whether it happened.
   bool unsure() const { return unsure_; }
 
-  // What happened. All of it is logged before it returns.
+  // Reports of what happened. Each is logged before it returns.
   void change(const NameChange& change, bool done);
   void write(Ino ino, std::uint64_t offset, std::size_t length, std::uint64_t version, bool done);
   void truncate(Ino ino, std::uint64_t size, bool done);
@@ -119,7 +119,7 @@ class Model {
   Complaint look(const Tree& seen);
   Complaint adopt(Ino ino, const std::string& content);
 
-  /// What a crash left. It becomes the model's beginning if all is well.
+  /// Takes what a crash left. It becomes the model's beginning if all is well.
   Complaint verify(const Tree& seen, const std::map<Ino, std::string>& contents);
   /// The same without a crash.
   Complaint compare(const Tree& seen, const std::map<Ino, std::string>& contents);

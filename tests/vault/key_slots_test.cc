@@ -122,7 +122,7 @@ TEST_F(KeySlots, NobodyIsShutOut) {
   make(passphrase("one"));
   EXPECT_EQ(vault().remove_slot(1, passphrase("one")).error().code, Errc::usage);
   ASSERT_TRUE(add(passphrase("one"), passphrase("two")));
-  // Whoever removes a slot has shown that another one opens.
+  // To remove a slot one must show that another one opens.
   EXPECT_EQ(vault().remove_slot(1, passphrase("one")).error().code, Errc::usage);
   EXPECT_EQ(vault().remove_slot(3, passphrase("one")).error().code, Errc::usage);
   EXPECT_EQ(vault().remove_slot(1, passphrase("wrong")).error().code, Errc::wrong_passphrase);

@@ -1,4 +1,4 @@
-// Where root takes a vault from, and whom it becomes for it.
+// Root takes a vault from another user's folder, and becomes that user for it.
 #include "oramcore/vault/vault_place.h"
 
 #include <gtest/gtest.h>

@@ -377,7 +377,7 @@ TEST_F(VaultTest, OtherDirectoriesAreNoVaults) {
   EXPECT_EQ(Vault::find(path("file")).error().code, Errc::not_a_vault);
 }
 
-// What a mistake, a bad disk or another version may make of vault.json.
+// A mistake, a bad disk or another version may have changed vault.json.
 class VaultJson : public VaultTest {
  protected:
   static Error error_of(const std::string& text) {

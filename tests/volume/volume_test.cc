@@ -103,7 +103,7 @@ TEST_F(VolumeRebuild, LeavesAVaultDatabaseThatIsThereAsGoodAsItWas) {
   std::map<BlockId, Bytes> contents;
   ASSERT_NO_FATAL_FAILURE(read_all(contents));
   EXPECT_GE(contents.size(), 3u);
-  // What an older copy says does not count, and it stays refused.
+  // An older copy's word does not count, and it stays refused.
   lose_database();
   fs::rename(directory_ / "copy.db", vault_->database());
   const auto rebuilt = Volume::rebuild(*vault_, keys_, options_, directory_ / "third");

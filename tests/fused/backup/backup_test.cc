@@ -27,7 +27,7 @@ class BackupTest : public FileSystemFixture {
     fs->forget(ino, 1);
     return ino;
   }
-  /// The machine is gone. What the device holds is found on another.
+  /// The machine is gone. Another machine finds what the device holds.
   void lose() {
     const auto contents = device->acknowledged();
     device->stop();
@@ -107,7 +107,8 @@ TEST_F(BackupTest, ARowThatHasChangedByItselfIsInNoBackup) {
     ASSERT_TRUE(database->execute("UPDATE inodes SET size = 5 WHERE size = 7"));
   }
   {
-    // A bit of how an integer is kept makes it none at all; a key that of another row.
+    // One bit turns an integer into a value of another type; another turns a key into that of
+    // another row.
     auto database =
         Database::open((folder.path() / "vault.db").string(), Database::Mode::read_write);
     ASSERT_TRUE(database);
@@ -358,7 +359,7 @@ TEST_F(BackupTest, WithoutRoomTheLastOneStaysUnlessItIsInTheWay) {
   EXPECT_EQ(files().size(), 200u);
 }
 
-// What failed while freed blocks were held back is tried again once they are not.
+// A write that failed while freed blocks were held back is tried again once they are not.
 TEST_F(BackupTest, RoomThatABackupGivesBackIsUsedByWhoWaits) {
   unmount();
   options.cache.retry = std::chrono::milliseconds(500);

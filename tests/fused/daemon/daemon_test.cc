@@ -271,7 +271,7 @@ TEST_F(ControlTest, ManyWhoSayLittleAreCutOff) {
   for (const int one : held) ::close(one);
 }
 
-// What it did not read must not keep the daemon from ending.
+// An answer that it did not read must not keep the daemon from ending.
 TEST_F(ControlTest, WhoReadsNothingIsCutOff) {
   auto control = ControlSocket::create(
       path, [](const std::string&) { return std::string(16 << 20, 'x'); }, last_word);

@@ -230,7 +230,8 @@ TEST_F(CrashTest, APunchUpToTheEndGoesWithWhatWasWrittenBeforeIt) {
   EXPECT_EQ(read(find("a")), punched);
 }
 
-// Half of it may have gone when the power fails; and others are not to wait for all of it.
+// Half of the file may be gone when the power fails, and other operations do not wait for all of
+// it.
 TEST_F(CrashTest, ALargeFileIsRemovedInSteps) {
   constexpr std::uint64_t kBlocks = 20'000;  // two commits in between
   const Ino ino = create("a");

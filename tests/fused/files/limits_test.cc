@@ -283,7 +283,7 @@ TEST_F(LimitsTest, AttributesThatWaitForACommitAreBoundedToo) {
     // 18 attributes and up to 3 rows of the file, and as many in a commit under way.
     ASSERT_LE(fs->status().uncommitted_rows, 2 * (18 + 3u));
   }
-  // What replaces another does not count twice.
+  // A content that replaces another does not count twice.
   const auto commits = device->counts().commits;
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(fs->set_xattr(ino, "user.0", large, 0));
   EXPECT_LE(device->counts().commits, commits + 1);
@@ -319,7 +319,7 @@ TEST_F(LimitsTest, WhatIsWrittenInPlaceNeedsNoRoom) {
   EXPECT_EQ(fs->write(create("c"), 0, as_bytes(pattern(8 * kTestBlock)), false).error(), ENOSPC);
 }
 
-// What it replaces gives it room.
+// The content that it replaces gives it room.
 TEST_F(LimitsTest, OnAFullDeviceAFileIsReplaced) {
   for (const bool itself : {true, false}) {
     unmount();

@@ -68,7 +68,7 @@ TEST(Listings, AReplacedNameKeepsItsPosition) {
   EXPECT_EQ(after[8].type, std::uint32_t{S_IFDIR});
 }
 
-// Whatever comes and goes between two reads.
+// Names come and go between two reads.
 TEST(Listings, WhatIsThereAllTheTimeIsReadOnce) {
   for (unsigned seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE(seed);

@@ -146,8 +146,8 @@ TEST_F(MountTest, ALargeDirectory) {
   EXPECT_EQ(fs->status().inodes, 1u);
 }
 
-// What was read before stays read, and what was there all the time is found, whatever happens to
-// the kernel's memory of the listing and to other names meanwhile.
+// Names that were read before stay read, and those that were there all the time are found, whatever
+// happens to the kernel's memory of the listing and to other names meanwhile.
 TEST_F(MountTest, AListingGoesOnWhereItWas) {
   constexpr int kNames = 2000;
   const auto made = [this](const std::string& name) {

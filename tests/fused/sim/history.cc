@@ -70,8 +70,8 @@ std::vector<Step> FileHistory::steps_of_write(std::uint64_t offset,
   return steps;
 }
 
-/// Whole blocks go with the commit; what goes of a part of one is data, written anew. (The end of a
-/// block that is not being written goes with the commit too.)
+/// Whole blocks go with the commit; what goes of a part of one is data that is rewritten. (The end
+/// of a block that is not being written goes with the commit too.)
 std::vector<Step> FileHistory::steps_of_punch(std::uint64_t offset, std::uint64_t length) const {
   std::vector<Step> steps;
   const std::uint64_t end = offset + length;
@@ -149,7 +149,7 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
   Index required = durable_;
   for (const auto& [ends, index] : conditional_)
     if (ends <= commit.index) required = std::max(required, index);
-  // A content that is replaced (truncated to nothing and written anew) gives way as a whole: a
+  // A content that is replaced (truncated to nothing and rewritten) gives way as a whole: a
   // commit holds the former, or all that was written when the new one was first allowed to settle.
   std::vector<std::size_t> replaced;
   for (std::size_t i = 0; i < steps_.size(); ++i)
@@ -169,12 +169,12 @@ std::optional<std::string> FileHistory::refuses(const Content& seen, const Commi
     for (const Index index : gives_way_)
       if (index >= replacement.ends && index <= commit.index) settled = replacement.ends;
     if (settled == kNever) {
-      *reason += "; or anew: too early";
+      *reason += "; or rewritten: too early";
       continue;
     }
     settled = std::max(settled, required);
     if (auto refused = refuses(seen, commit, count, settled); refused)
-      *reason += "; or anew: " + *refused;
+      *reason += "; or rewritten: " + *refused;
     else
       return {};
   }

@@ -39,7 +39,7 @@ struct Step {
   std::string bytes;
   std::uint64_t size = 0;            // of the file; of a write: where its block then ends
   Index begins = 0, ends = kNever;   // of its operation
-  bool replaces = false;             // cuts the file to nothing, to write it anew
+  bool replaces = false;             // cuts the file to nothing, to rewrite it
   std::optional<std::int64_t> at{};  // when, for those that replace; ns
 };
 
@@ -70,7 +70,7 @@ class FileHistory {
   void barrier_of_tick(Index index, std::int64_t settled);
   /// A commit that holds operation `ends` holds all data that ended by `index`.
   void barrier_with(Index ends, Index index) { conditional_.emplace_back(ends, index); }
-  /// From `index` on, until end_settling(), the new content of a file that is written anew may
+  /// From `index` on, until end_settling(), the new content of a file that is rewritten may
   /// commit. Gives a number for the end.
   std::size_t begin_settling(Index index);
   void end_settling(std::size_t number, Index index) { settles_[number].second = index; }

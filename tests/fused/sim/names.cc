@@ -182,7 +182,7 @@ bool Driver::rename(const Name& from, const Name& to, unsigned flags) {
   if (!judge(begun, error_of(outcome), expected)) {
     tree_.now = before;
   } else {
-    // What replaces something comes with its content.
+    // A file that replaces another comes with its content.
     if (other != 0 && other != ino)
       for (const Ino each : {ino, (flags & RENAME_EXCHANGE) != 0 ? other : ino})
         if (tree_.is_file(each)) tree_.files.at(each).barrier_with(tree_.ended() + 1, begun.at);

@@ -215,7 +215,7 @@ bool Driver::closed(Ino ino) {
   return true;
 }
 
-/// As an editor that truncates the file and writes it anew.
+/// As an editor that truncates the file and rewrites it.
 bool Driver::rewrite(Ino ino) {
   if (!is_still(ino)) return false;
   know(ino);

@@ -101,7 +101,7 @@ class FlipTest : public testing::Test {
     ASSERT_TRUE(database->fold_log());
   }
 
-  /// The pages of everything but the contents, which servers have.
+  /// Reads the numbers of the pages, without those of the contents of files, which servers have.
   void read_layout() {
     auto database = Database::open(original().string(), Database::Mode::read_write);
     auto pages = database->prepare(
@@ -209,7 +209,8 @@ class FlipTest : public testing::Test {
     if (none || (none.error() != ENOENT && none.error() != EIO)) note(outcome, path + "/none");
   }
 
-  /// Gives what became of the damaged file, in a word; fails the test if that is silence.
+  /// Returns in a word what became of the damaged file; fails the test if nothing reports the
+  /// damage.
   std::string judge(const std::string& damage) {
     const auto healed = heal_database(damaged(), HealFor::order);
     if (!healed) return "refused at mount";

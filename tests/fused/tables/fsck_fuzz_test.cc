@@ -157,7 +157,7 @@ TEST(FsckFuzz, OneDamageTouchesNothingElse) {
     const Dump sound = vault.dump();
     const std::string sql = fuzz.damage(false);
     const std::string what = fmt::format("seed {}: {}\n", seed, sql);
-    // What a constraint refuses is no damage.
+    // A row that a constraint refuses is no damage.
     static_cast<void>(vault.open().execute(sql));
     const std::set<Ino> touched = named_by(sound, vault.dump());
     expect_mended(vault, what);

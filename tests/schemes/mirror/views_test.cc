@@ -1,4 +1,4 @@
-// What a server sees of queries and evictions does not depend on what is asked for: of the sums, by
+// A server's view of queries and evictions does not depend on what is asked for: of the sums, by
 // enumeration of all that can be drawn; of the messages, by their shape and by what they add up to.
 #include <gtest/gtest.h>
 

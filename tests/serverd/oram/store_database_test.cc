@@ -540,7 +540,7 @@ TEST_F(ControlTest, NeitherReusesNorLosesABucketVersion) {
       reopen();
       has_former = false;
     }
-    // What is prepared keeps its frames.
+    // A prepared eviction keeps its bucket versions.
     used = in_use();
     for (const auto& version : versions) used.insert(version.second.bucket_version);
     const BucketVersionNumber other = control_->allocate();

@@ -122,7 +122,7 @@ TEST_F(BucketStoreTest, NoticesWhatIsOfAnotherTime) {
   expect_filled(fresh().read({1, kSlots}), 10);  // a store of format 2 does not know
 }
 
-// What has rotted is this store's own all the same.
+// A bucket version that has rotted is this store's own all the same.
 TEST_F(BucketStoreTest, TellsAnotherFileFromRot) {
   const std::vector<Bytes> others = {{'a'}, {'b'}};
   ASSERT_TRUE(store_.write(2, filled(1), 77));
@@ -247,7 +247,7 @@ TEST_F(BucketStoreTest, KeepsTheTopOfTheTree) {
   read(19);
   EXPECT_TRUE(store_.cached({20, kSlots}) && store_.cached({19, kSlots}));
   EXPECT_FALSE(store_.cached({3, kSlots}));
-  // What is of no use any more makes room, whatever its level was.
+  // A version that is of no use any more makes room, whatever its level was.
   store_.forget(1);
   read(18);
   EXPECT_TRUE(store_.cached({19, kSlots}) && store_.cached({20, kSlots}));

@@ -97,7 +97,7 @@ TEST_F(GroupSyncTest, WhoAsksDuringASyncWaitsForTheNext) {
   EXPECT_EQ(syncs_when_late_was_done, 2);
 }
 
-// What was written before a failed sync may be lost although the next one succeeds.
+// Data that was written before a failed sync may be lost although the next one succeeds.
 TEST_F(GroupSyncTest, AFailedSyncFailsAllThatWasWrittenBeforeIt) {
   const auto before = ask();
   settle();

@@ -171,7 +171,7 @@ Task<void> RingEngine::access_path(Turn turn, Query query, Request request) {
     label.backup = (*found)->label.backup;
     content = std::move((*found)->content);
   }
-  // What was never written, or could not be opened, leaves an empty slot behind.
+  // A block that was never written, or could not be opened, leaves an empty slot behind.
   if (!content) label = {};
   label.leaf = next_leaf(before, shown);
   if (!content) content.emplace(params_.block_size);
@@ -257,7 +257,7 @@ void RingEngine::choose_asks(Query& query) {
   }
 }
 
-/// What lies in the top now is what the access will find, even if an eviction takes the block from
+/// The access will find what lies in the top now, even if an eviction takes the block from
 /// there meanwhile: its slot in the cache stays until it is read.
 void RingEngine::hold_cached(Query& query) {
   const Place place = places_.get(query.record.block);
@@ -315,7 +315,7 @@ Task<std::vector<RingEngine::Verdict>> RingEngine::verdicts(const std::vector<As
   });
 }
 
-/// All values, once each of them fits. What is done about one that does not fit depends on nothing
+/// All values, once each of them fits. The answer to one that does not fit depends on nothing
 /// else, least of all on what is wanted:
 ///   - altered: the same is asked for again, and then the volume stops. Its record stays, so the
 ///     next life asks the same once more.
@@ -386,7 +386,7 @@ Task<Result<std::optional<OpenedBlock>>> RingEngine::retrieve(Turn turn, Query q
   const auto answer = co_await values_of(turn, query);
   while (!cached) co_await read.wait();
   if (!answer) co_return fail(answer.error());
-  // What is not wanted takes as long: the server sees when the log's write follows its answer.
+  // An unwanted value takes as long: the server sees when the log's write follows its answer.
   const auto values = decode<RetrieveAnswer>(answer->body());
   const ByteSpan sealed =
       query.wanted ? values->values[*query.wanted].first(params_.slot_size) : ByteSpan(blank_);

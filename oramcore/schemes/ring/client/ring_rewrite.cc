@@ -125,7 +125,8 @@ Task<Status> RingEngine::rewrite_once(const Rewrite& rewrite) {
     attempt_.reset();
     co_return status;
   }
-  // What leaves the top is in buckets from here on; what stays must survive a power cut.
+  // Blocks that leave the top are in buckets from here on; those that stay must survive a power
+  // cut.
   S3O_CO_TRY(co_await sync_cache());
   decide(rewrite, id, plan, moved, next_height);
   co_return co_await install(rewrite, id);
@@ -149,7 +150,7 @@ Task<Result<RingEngine::Moved>> RingEngine::fetch(const Rewrite& rewrite) {
   const auto read = co_await all(std::move(reading));
   for (const Status& each : read)
     if (!each) co_return fail(each.error());
-  // What was accessed meanwhile lies in the top, perhaps in this very group.
+  // A block that was accessed meanwhile lies in the top, perhaps in this very group.
   const auto is_over = [this](const Candidate& each) {
     return places_.candidate(each.block) != each;
   };

@@ -22,7 +22,8 @@
 
 namespace s3oram::ring {
 
-/// The numbers that a commit fixes together with the places. Of TreeState, a view is a rewrite.
+/// The numbers that a commit fixes together with the places. TreeState's tree version counts
+/// rewrites here.
 struct RingTree : TreeState {
   std::uint64_t evictions = 0;  // of the rewrites, the others are early reshuffles
   Turn synced = 0;              // top.cache has durably what the turns before wrote

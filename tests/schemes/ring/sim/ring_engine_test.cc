@@ -184,7 +184,7 @@ class Crashes {
       });
     }
     world_.on_death = {};
-    // What a dead client was asked ends in its ghost, that nobody hears.
+    // A request to a dead client ends in its ghost, which nobody hears.
     world_.settle();
   }
   void begin(BlockId block, std::size_t& ended, std::shared_ptr<bool> living) {
@@ -502,7 +502,7 @@ TEST_F(RingAnswers, ThatDoNotFitOnceAreAskedForAgain) {
   }
 }
 
-// Whichever level's answer is altered, and whatever is wanted: the volume stops after as many
+// An answer of any level is altered, whatever is wanted: the volume stops after as many
 // questions, and nothing is given up.
 TEST_F(RingAnswers, ThatNeverFitStopTheVolumeWhateverIsWanted) {
   const unsigned height = world.engine().status().height;
@@ -799,7 +799,7 @@ class RingLogs : public testing::Test {
   RingWorld world{small_ring(8, 6, 2), 3};
 };
 
-// What is missed only when it is wanted would show which turn wrote it.
+// A block that is missed only when it is wanted would show which turn wrote it.
 TEST_F(RingLogs, AreVerifiedAtOpeningWhateverIsNeeded) {
   world.cut(kClient);
   world.settle();
@@ -1017,7 +1017,7 @@ TEST_F(RingSetBack, IsNoticedWhileTheVolumeIsOpen) {
 class RingRebuilds : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Seeds, RingRebuilds, testing::Range(1, 9));
 
-// Whatever was acknowledged is there, committed or not, wherever it lay; and no point that was
+// All that was acknowledged is there, committed or not, wherever it lay; and no point that was
 // asked for before is asked for again.
 TEST_P(RingRebuilds, FindWhateverWasAcknowledged) {
   const auto seed = static_cast<std::uint64_t>(GetParam());

@@ -519,7 +519,7 @@ TEST_F(RingServer, CountsNoTurnBeyondTheLast) {
   }
 }
 
-// Whatever is asked on a full disk has room: records of asked points, and new versions.
+// Each request on a full disk has room: for records of asked points, and for new versions.
 TEST_F(RingServer, NeedsNoMoreRoomOnAFullDisk) {
   restart();
   disk().leave_space(0);
