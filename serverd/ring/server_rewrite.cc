@@ -43,6 +43,7 @@ Task<Result<Bytes>> Server::fetch_rows(FetchRowsRequest request) {
   unpin(ref);
   if (!version) co_return fail(version.error());
   Bytes rows;
+  rows.reserve(request.count * width);
   for (std::size_t row = request.first; row < std::size_t{request.first} + request.count; ++row)
     rows.insert(rows.end(), (*version)->slot(row), (*version)->slot(row) + width);
   co_return encode(FetchRowsAnswer{rows});

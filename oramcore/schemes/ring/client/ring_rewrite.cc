@@ -261,6 +261,7 @@ Task<Result<Bytes>> RingEngine::fetch_rows(BucketIndex bucket, VersionStamp stam
   }
   const auto answers = co_await all(std::move(asking));
   Bytes rows;
+  rows.reserve(params_.bucket_size * std::size_t{params_.row_size});
   for (const auto& answer : answers) {
     if (!answer && answer.error().code == Errc::former_view) die(answer.error());
     if (!answer) co_return fail(answer.error());
