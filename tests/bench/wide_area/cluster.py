@@ -1,4 +1,4 @@
-"""Three s3oramfs-serverd, behind the relay or not, and a vault on them, as the README says.
+"""Three s3oramfs-serverd, or one, behind the relay or not, and a vault on them, as the README says.
 
 Each process is in a group of its own, so that Ctrl-C ends them by way of `run`, in order.
 """
@@ -25,10 +25,11 @@ class Cluster:
     """Use as a context manager: at its end no process is left. The links are open (neither delayed
     nor limited) until shape(). Without rates there is no relay: processes connect directly."""
 
-    def __init__(self, programs, directory, rates, init_options):
+    def __init__(self, programs, directory, rates, init_options, numbers=network.SERVERS):
         self.programs = pathlib.Path(programs)
         self.directory = pathlib.Path(directory)
         self.vault = self.directory / "vault"
+        self.numbers = numbers
         self.servers, self.relay = {}, None
         try:
             self._start(rates, init_options)
@@ -50,7 +51,7 @@ class Cluster:
 
     def _start(self, rates, init_options):
         serverd = self.programs / "s3oramfs-serverd"
-        all_servers = network.SERVERS
+        all_servers = self.numbers
         keys = {s: _say(serverd, "keygen", "--store", self.store(s)).strip() for s in all_servers}
         listen = dict(zip(all_servers, network.free_ports(len(all_servers))))
         targets = {f"user-{s}": listen[s] for s in all_servers}
@@ -64,7 +65,8 @@ class Cluster:
         for server in all_servers:
             way = {s: port[f"{server}-{s}"] if s != server else listen[s] for s in keys}
             peers = [f"{s}=127.0.0.1:{way[s]},{keys[s]}" for s in keys]
-            _say(serverd, "peers", "--store", self.store(server), *peers)
+            if len(peers) > 1:
+                _say(serverd, "peers", "--store", self.store(server), *peers)
             self._start_server(serverd, server, listen[server])
         where = [f"--server=127.0.0.1:{port[f'user-{s}']},{keys[s]}" for s in keys]
         self._make_vault(serverd, [*where, *init_options])

@@ -9,6 +9,7 @@ import time
 
 import accounting
 import cluster
+import network
 from volume_bench import VolumeBench
 
 
@@ -49,10 +50,10 @@ def temporary_directory(setting):
 
 
 @contextlib.contextmanager
-def volume(setting, init_options, rates=None):
-    """A new volume on three servers, and volume_bench on it; without rates, without the relay."""
+def volume(setting, init_options, rates=None, numbers=network.SERVERS):
+    """A new volume on these servers, and volume_bench on it; without rates, without the relay."""
     with temporary_directory(setting) as place:
-        with cluster.Cluster(setting.programs, place, rates, init_options) as running:
+        with cluster.Cluster(setting.programs, place, rates, init_options, numbers) as running:
             with VolumeBench(setting.programs / "volume_bench", running.vault) as bench:
                 yield running, bench
 

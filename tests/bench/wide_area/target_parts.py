@@ -142,6 +142,33 @@ def _server_costs(setting, name, block_size, blocks):
     }
 
 
+def ring(setting):
+    """h: the same line, and one server. As many levels of the tree lie there as of one for 40 GB
+    whose top 6 levels lie at the client; evictions carry all of them, and a read those that were
+    written: the first ones after so few evictions."""
+    evictions, alone, filled = (1, 3, 2) if setting.quick else (5, 20, 32)
+    options = ["--expect=1G", "--block-size=128K", "--top-cache=40M", "--first-height=9"]
+    results = []
+    with volume(setting, options, network.Rates(), numbers=(1,)) as (running, bench):
+        every, block = bench.volume["evict_every"], bench.volume["block_size"]
+        phase(setting, running, bench, "fill", filled * every, 64)
+        running.shape()
+        for kind, count, at_once in (("writes", evictions * every, 8), ("alone", alone, 1)):
+            results.append(phase(setting, running, bench, kind, count, at_once))
+    several, reads = results
+    costs = several["costs"]
+    rows = [
+        Row("h", "128K, home link, one server: 8 at once, amortised",
+            several["seconds_per_access"], "s", 1.7),
+        Row("h", "128K, home link, one server: up, 8 at once", costs["blocks_up"], "blocks", 9),
+        Row("h", "128K, home link, one server: down, 8 at once", costs["blocks_down"], "blocks",
+            19),
+        Row("h", "128K, home link, one server: a read alone, median", reads["delay"]["median"],
+            "s", 0.4),
+    ]  # fmt: skip
+    return rows, results
+
+
 def servers(setting):
     """b: the servers' CPU time, shuffle against matrix."""
     sizes = [("128K", 200), ("4K", 2000)] if setting.quick else [("128K", 1000), ("4K", 20000)]

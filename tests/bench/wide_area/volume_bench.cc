@@ -227,7 +227,9 @@ Status serve(const std::filesystem::path& directory, unsigned timeout) {
   auto keys = vault->unlock(Credential{});
   if (!keys) return fail(keys.error());
   const std::chrono::seconds patience(timeout);
-  auto volume = Volume::open(*vault, *keys, {.serverd = {}, .deadline = patience, .progress = {}});
+  VolumeOptions how;
+  how.deadline = patience;
+  auto volume = Volume::open(*vault, *keys, how);
   if (!volume) return fail(volume.error());
   Bench bench(**volume, vault->config().params, patience);
   std::cout << bench.describe() << std::endl;
