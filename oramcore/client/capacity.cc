@@ -44,7 +44,7 @@ Task<bool> Capacity::reserve(unsigned height) {
     const auto& answer = answers[i];
     if (answer || servers_.is_left_out(asked[i]) || !rule_holds(Rule::reserve_space)) continue;
     const Errc code = answer.error().code;
-    if (code == Errc::fenced || code == Errc::bad_request) tree_.die(answer.error());
+    if (code == Errc::fenced) tree_.die(answer.error());
     if (!tree_.is_dead() && !known)
       spdlog::warn("the tree does not grow to height {}: {}", height, answer.error().message);
     growth_refused_ = true;

@@ -20,6 +20,7 @@
 #include <unordered_map>
 
 #include "oramcore/base/async.h"
+#include "oramcore/client/agreement.h"
 #include "oramcore/client/attendance.h"
 #include "oramcore/client/capacity.h"
 #include "oramcore/client/catch_up.h"
@@ -125,6 +126,7 @@ class Engine final : public VolumeEngine, private GrowingTree {
   Task<Judgement> judge(BlockId block, const PathAnswer* answer);
   bool is_newest(BlockId block, const Label& label) const;
   Task<Result<PathAnswer>> read_raw(BlockId block, Leaf leaf);
+  std::vector<SlotAddress> slots_of(const PathSlots& path, Leaf leaf) const;
   Task<Status> read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress wanted,
                               const Bytes& servers, PathAnswer& answer);
   Task<Status> wait_after(Error error);
@@ -170,6 +172,10 @@ class Engine final : public VolumeEngine, private GrowingTree {
   Task<Status> heal_some(Damage& damage, Loss loss);
   Task<Status> heal_slot(SlotAddress at, std::set<Party> damaged, Loss loss);
   bool may_send_shares() const;
+  struct SlotFound;
+  Task<SlotFound> find_shares(SlotAddress at, const std::set<Party>& damaged);
+  std::optional<Agreement> agreement_on(SlotAddress at, const Bytes& servers,
+                                        const std::vector<Bytes>& shares) const;
   Task<Status> heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss);
   Task<Status> share_again(SlotAddress at, Bytes content);
   Task<std::vector<Result<Payload>>> read_slot(SlotAddress at, const Bytes& servers);
@@ -230,6 +236,20 @@ class Engine final : public VolumeEngine, private GrowingTree {
   void stop_evictions(Error reason);
   Task<Status> settle_path();
 
+  // engine_dispute.cc
+  /// An attempt at an eviction whose check was not good.
+  struct Dispute {
+    std::shared_ptr<ReportCheck> check;
+    std::vector<Payload> reports;
+    std::uint64_t contents = 0;  // contents_changed_ when servers were given their orders
+  };
+  Task<Status> after_disagreement(Error found, bool last);
+  Task<Result<Party>> find_liar(Dispute dispute);
+  Task<bool> read_path_shares(std::vector<SlotAddress> slots, PathShares& shares);
+  Task<bool> read_shares_from(std::size_t& next, const std::vector<SlotAddress>& slots,
+                              PathShares& shares);
+  Error name_liar(Party liar, const Error& found);
+
   ClientEnvironment environment_;
   VolumeParams params_;
   ClientState state_;
@@ -266,6 +286,7 @@ class Engine final : public VolumeEngine, private GrowingTree {
   Event stepped_;
   std::optional<Error> evictions_stopped_;    // why none is begun any more
   std::optional<EvictionId> attempt_;         // sent to servers, and not yet durably decided
+  std::optional<Dispute> dispute_;            // the last attempt's
   Event write_numbers_changed_;               // a write was acknowledged, or a tree version changed
   std::vector<AccessRecord> access_records_;  // by root slot
   BlockId maintained_ = 0;                    // blocks before it were read and written back last

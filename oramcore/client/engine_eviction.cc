@@ -14,10 +14,19 @@ namespace {
 // each role by then, and in a mirror of more servers than work, none.
 constexpr unsigned kMostDisagreements = 3;
 
+// An attempt takes at most so long, and the next one twice as long. On the slowest line that an
+// eviction goes over at all, some attempt is long enough.
+constexpr Duration kAttemptPatience = std::chrono::minutes(10);
+constexpr unsigned kMostDoublings = 6;
+
+Task<void> end_late_attempt(Servers& servers, Bytes takers, DiscardRequest request) {
+  static_cast<void>(co_await servers.ask_all(takers, MessageType::discard, encode(request)));
+}
+
 /// What it means that a server refuses its orders.
-Error unchecked(Party server, const Error& refusal) {
+Error refused(Party server, const Error& refusal) {
   return {Errc::servers_disagree,
-          fmt::format("server {} refuses an eviction that is checked ({}): upgrade its "
+          fmt::format("server {} refuses its part in an eviction ({}): upgrade its "
                       "s3oramfs-serverd, if it is older than this client",
                       server, refusal.message)};
 }
@@ -94,8 +103,8 @@ Task<Status> Engine::evict_once() {
     attempt_.reset();
     metrics_.eviction_retries.add();
     if (status.error().code == Errc::servers_disagree) {
-      if (++disagreements == std::max(kMostDisagreements, servers_.count())) co_return status;
-      S3O_CO_TRY(co_await settle_path());
+      const bool last = ++disagreements == std::max(kMostDisagreements, servers_.count());
+      S3O_CO_TRY(co_await after_disagreement(status.error(), last));
     }
     end_step();
     if (status.error().code == Errc::unreachable) continue;  // without the server that is away
@@ -263,18 +272,29 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
                          .next_height = static_cast<std::uint8_t>(next_height),
                          .orders = {}};
   Status outcome;
-  const auto attempt = std::make_shared<Servers::JointAttempt>();
+  dispute_.reset();
+  const std::uint64_t contents = contents_changed_;
+  auto attempt = std::make_shared<Servers::JointAttempt>();
+  // A server can say that it has passed something on, and not have done it: others wait for that.
+  environment_.clock.call_after(kAttemptPatience * (1 << std::min(tries, kMostDoublings)),
+                                [this, late = std::weak_ptr(attempt), takers, id] {
+                                  if (!late.expired() && !dead_)
+                                    start(end_late_attempt(servers_, takers, {session_.epoch, id}));
+                                });
   std::vector<Payload> reports(servers_.count());
   auto discarded = co_await for_each_of(takers, [&](Party server) {
     request.orders = orders.messages[server - 1u];
     return prepare_at(server, encode(request), id, attempt, outcome, reports[server - 1u]);
   });
+  attempt.reset();
   for (auto& status : discarded) S3O_CO_TRY(status);
   if (!check) co_return outcome;
   while (!work->done) co_await work->ended.wait();
   if (!outcome) co_return outcome;
   outcome = check->verdict(reports);
-  if (!outcome) S3O_CO_TRY(co_await discard_attempt(id));
+  if (outcome) co_return outcome;
+  dispute_ = Dispute{check, std::move(reports), contents};
+  S3O_CO_TRY(co_await discard_attempt(id));
   co_return outcome;
 }
 
@@ -289,10 +309,8 @@ Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id,
   }
   const Errc code = answer.error().code;
   const bool refuses = code == Errc::bad_request;
-  if (code == Errc::fenced || code == Errc::stale_vault ||
-      (refuses && params_.security != Security::malicious))
-    die(answer.error());
-  if (outcome) outcome = fail(refuses ? unchecked(server, answer.error()) : answer.error());
+  if (code == Errc::fenced || code == Errc::stale_vault) die(answer.error());
+  if (outcome) outcome = fail(refuses ? refused(server, answer.error()) : answer.error());
   // Others may be waiting for messages that this server will never send: end the attempt
   // everywhere.
   co_return co_await discard_attempt(id);

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include "oramcore/base/rules.h"
+#include "oramcore/client/agreement.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/sharing/shamir.h"
 
@@ -241,33 +242,71 @@ Task<Status> Engine::write_share(Party server, SlotAddress at, ByteSpan share) {
   co_return Status{};
 }
 
-/// Writes the shares of `damaged` even if they can be read now, which may be from the system's
-/// cache.
-Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss) {
+/// What the servers have of a slot that is to be healed.
+struct Engine::SlotFound {
+  Bytes intact;                        // servers
+  std::optional<Agreement> agreement;  // on which their shares fit together
+  std::vector<Party> to_write;         // in this order
+  std::optional<Error> unread;         // perhaps it could be read another time
+};
+
+/// Shares that are intact and do not fit together are read again: a server may answer rightly then.
+/// That depends on the shares alone, not on whether a block lies in the slot.
+Task<Engine::SlotFound> Engine::find_shares(SlotAddress at, const std::set<Party>& damaged) {
   std::set<Party> concerned = servers_in_step();
   concerned.insert(damaged.begin(), damaged.end());
   const Bytes asked(concerned.begin(), concerned.end());
-  auto answers = co_await read_slot(at, asked);
-  Bytes intact;                  // servers
-  std::vector<ByteSpan> shares;  // theirs
-  std::vector<Party> to_write;   // in this order
-  std::optional<Error> unread;   // perhaps it could be read another time
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    const Party server = asked[i];
-    auto& answer = answers[i];
-    if (answer && answer->body().size() == params_.slot_size()) {
-      intact.push_back(server);
-      shares.push_back(answer->body());
-      if (damaged.contains(server)) to_write.push_back(server);
-      continue;
+  for (unsigned again = 0;; ++again) {
+    SlotFound found;
+    std::vector<Bytes> shares;
+    const auto answers = co_await read_slot(at, asked);
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const auto& answer = answers[i];
+      if (answer && answer->body().size() == params_.slot_size()) {
+        found.intact.push_back(asked[i]);
+        shares.emplace_back(answer->body().begin(), answer->body().end());
+        continue;
+      }
+      found.to_write.push_back(asked[i]);
+      if (!answer && answer.error().code != Errc::corrupt &&
+          (!found.unread || found.unread->code == Errc::failed))
+        found.unread = answer.error();
     }
-    to_write.push_back(server);
-    if (!answer && answer.error().code != Errc::corrupt) unread = answer.error();
-    if (unread && unread->code != Errc::failed) co_return fail(*unread);
+    found.agreement = agreement_on(at, found.intact, shares);
+    if (found.agreement)
+      for (const Party server : found.intact)
+        if (damaged.contains(server) || !found.agreement->holds(server))
+          found.to_write.push_back(server);
+    if (dead_ || found.agreement || found.unread || found.intact.size() < params_.enough() ||
+        again == kReadAgain)
+      co_return found;
+    co_await environment_.clock.sleep(Servers::kRetryAfter);
   }
+}
+
+/// What these shares of a slot say, if enough fit together. Shares that are more than enough, and
+/// on one polynomial, are right; else those count that open. (Copies are compared later.)
+std::optional<Agreement> Engine::agreement_on(SlotAddress at, const Bytes& servers,
+                                              const std::vector<Bytes>& shares) const {
   const std::size_t enough = params_.enough();
-  const bool lost = intact.size() < enough;
-  if (lost && unread) co_return fail(*unread);
+  if (servers.size() < enough) return std::nullopt;
+  if (enough == 1 ||
+      (servers.size() > enough && on_one_polynomial(enough, servers, spans_of(shares))))
+    return Agreement{.label = {},
+                     .servers = servers,
+                     .shares = {shares.begin(), shares.begin() + static_cast<long>(enough)}};
+  return find_agreement(*scheme_, params_, servers, shares,
+                        [&](const Label& label) { return is_resident(label, at); });
+}
+
+/// Writes the shares of `damaged` even if they can be read now, which may be from the system's
+/// cache.
+Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged, Loss loss) {
+  SlotFound found = co_await find_shares(at, damaged);
+  if (dead_) co_return fail(*dead_);
+  if (found.unread && (!found.agreement || found.unread->code != Errc::failed))
+    co_return fail(*found.unread);
+  const bool lost = !found.agreement;
   if (lost) {
     ++so_far_.lost;
     spdlog::error("slot {} of bucket {} is damaged at too many servers: what it held is lost",
@@ -277,14 +316,12 @@ Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged
     S3O_CO_TRY(co_await commit_until_done());
     // Zeros everywhere are a sharing again. Intact shares are overwritten first, so that this
     // starts over if it is cut short.
-    to_write.insert(to_write.begin(), intact.begin(), intact.end());
+    found.to_write.insert(found.to_write.begin(), found.intact.begin(), found.intact.end());
   }
   zeroing_ += lost;
   Status written;
-  for (const Party server : to_write) {
-    Bytes share(params_.slot_size());
-    if (!lost)
-      share = recover_at(server, ByteSpan(intact).first(enough), std::span(shares).first(enough));
+  for (const Party server : found.to_write) {
+    const Bytes share = lost ? Bytes(params_.slot_size()) : found.agreement->share_of(server);
     written = co_await write_share(server, at, share);
     if (!written && written.error().code == Errc::bad_request && in_step_.may_do_without(server))
       written = fail(Errc::failed, "{}", written.error().message);
@@ -296,8 +333,8 @@ Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged
   if (lost || !written || loss == Loss::left || params_.security != Security::malicious ||
       !rule_holds(Rule::fresh_shares))
     co_return written;
-  co_return co_await share_again(
-      at, recover(ByteSpan(intact).first(enough), std::span(shares).first(enough)));
+  Bytes content = found.agreement->share_of(0);
+  co_return co_await share_again(at, std::move(content));
 }
 
 /// All servers have a share of the slot; each gets a fresh one. So it does not show whether the

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "oramcore/base/rules.h"
+#include "oramcore/client/agreement.h"
 #include "oramcore/client/engine.h"
 #include "oramcore/field/gf256.h"
 #include "oramcore/sharing/seeded.h"
@@ -28,6 +29,21 @@ Error gravest(const std::vector<Result<Payload>>& answers) {
   return *found;
 }
 
+// Longer than any sum takes that is still under way.
+constexpr Duration kSumPatience = std::chrono::minutes(1);
+
+/// Ends an attempt at the aggregator.
+Task<void> withdraw(Servers& servers, Party aggregator, WithdrawRequest request) {
+  static_cast<void>(co_await servers.ask(aggregator, WithdrawRequest::kType, encode(request)));
+}
+
+/// An answer of another size is a wrong answer like any other.
+Bytes of_size(ByteSpan answer, std::size_t size) {
+  Bytes bytes(answer.begin(), answer.end());
+  bytes.resize(size);
+  return bytes;
+}
+
 }  // namespace
 
 /// What an answer is worth: opened once, whatever it is for, so that all take as long.
@@ -43,6 +59,12 @@ struct Engine::Judgement {
 Task<Result<std::optional<OpenedBlock>>> Engine::retrieve(WriteNumber write_number, BlockId block,
                                                           Leaf leaf) {
   auto answer = co_await inner_product(write_number, block, leaf);
+  if (!answer && !dead_) {
+    spdlog::error(
+        "a server does not answer as it should: the servers' shares are read one by one; {}",
+        answer.error().message);
+    answer = co_await read_raw(block, leaf);
+  }
   auto judged = co_await judge(block, answer ? &*answer : nullptr);
   for (unsigned again = 0; answer && !judged.right && !dead_; ++again) {
     spdlog::error("the servers' answer is wrong: one of them is faulty or lies; {}",
@@ -133,7 +155,7 @@ Task<Result<Engine::PathAnswer>> Engine::inner_product(WriteNumber write_number,
       // A server that was restarted holds only the newest tree version.
       while (!dead_ && reading_.tree_version != tree_.tree_version)
         co_await write_numbers_changed_.wait();
-      if (reading_.tree_version == tree_version.tree_version) die(found.error());
+      if (reading_.tree_version == tree_version.tree_version) co_return fail(found.error());
     } else if (found.error().code == Errc::corrupt) {
       const std::uint64_t mended = so_far_.total() + so_far_.lost;
       in_vain = std::exchange(before, mended) == mended ? in_vain + 1 : 0;
@@ -161,14 +183,7 @@ Task<Result<Engine::PathAnswer>> Engine::read_raw(BlockId block, Leaf leaf) {
                     position.kind == Position::Kind::tree && position.leaf == leaf};
   const SlotAddress wanted{bucket_on_path(leaf, position.level), position.slot};
   const Bytes servers = in_step_.members();
-  std::vector<SlotAddress> slots;
-  for (std::size_t i = 0; i < path.writes(); ++i)
-    slots.push_back({kRoot, path.root_buffer_slot(i)});
-  for (std::uint32_t slot = params_.root_buffer_slots(); slot < params_.root_slots(); ++slot)
-    slots.push_back({kRoot, static_cast<std::uint16_t>(slot)});
-  for (unsigned level = 1; level <= path.height(); ++level)
-    for (std::uint16_t slot = 0; slot < params_.bucket_size; ++slot)
-      slots.push_back({bucket_on_path(leaf, level), slot});
+  std::vector<SlotAddress> slots = slots_of(path, leaf);
   Status read;
   std::vector<Task<Status>> readers;
   for (std::size_t i = 0; i < raw_reads_at_once(); ++i)
@@ -180,6 +195,19 @@ Task<Result<Engine::PathAnswer>> Engine::read_raw(BlockId block, Leaf leaf) {
   if (dead_) co_return fail(*dead_);
   if (!read) co_return fail(read.error());
   co_return answer;
+}
+
+/// In the order of the path's slots.
+std::vector<SlotAddress> Engine::slots_of(const PathSlots& path, Leaf leaf) const {
+  std::vector<SlotAddress> slots;
+  for (std::size_t i = 0; i < path.writes(); ++i)
+    slots.push_back({kRoot, path.root_buffer_slot(i)});
+  for (std::uint32_t slot = params_.root_buffer_slots(); slot < params_.root_slots(); ++slot)
+    slots.push_back({kRoot, static_cast<std::uint16_t>(slot)});
+  for (unsigned level = 1; level <= path.height(); ++level)
+    for (std::uint16_t slot = 0; slot < params_.bucket_size; ++slot)
+      slots.push_back({bucket_on_path(leaf, level), slot});
+  return slots;
 }
 
 /// Takes one after the other from `slots`, until there is none left.
@@ -231,12 +259,9 @@ Task<Result<Bytes>> Engine::ask_for_shares(RetrieveRequest request, std::size_t 
   });
   for (const auto& answer : answers)
     if (!answer) co_return fail(gravest(answers));
-  std::vector<ByteSpan> shares;
-  for (const auto& answer : answers) shares.push_back(answer->body());
-  for (const ByteSpan share : shares)
-    if (share.size() != params_.slot_size())
-      co_return fail(Errc::bad_request, "a server's answer has a wrong size");
-  co_return recover(quorum_points(params_.scheme), shares);
+  std::vector<Bytes> shares;
+  for (const auto& answer : answers) shares.push_back(of_size(answer->body(), params_.slot_size()));
+  co_return recover(quorum_points(params_.scheme), spans_of(shares));
 }
 
 /// The answers of one attempt by server; an error where there is none. The aggregator's answer is
@@ -286,14 +311,19 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
     }
     start(ask_for_masked_share(workers[nth], nth, message(), *request.sum, attempt));
   }
+  // A server can say that it has done its part, and not have done it.
+  environment_.clock.call_after(
+      kSumPatience, [this, late = std::weak_ptr(attempt), adding, aggregator = workers[adding],
+                     epoch = request.epoch, request_id] {
+        const auto there = late.lock();
+        if (there && !there->answers[adding] && !dead_)
+          start(withdraw(servers_, aggregator, {epoch, request_id}));
+      });
   while (attempt->unanswered > 0 && !attempt->answers[adding] && !attempt->hopeless)
     co_await attempt->answered.wait();
   request_ids_.erase(request_id);
   if (!attempt->answers[adding]) co_return fail(gravest(attempt->answers));
-  const ByteSpan sum = attempt->answers[adding]->body();
-  if (sum.size() != masks.size())
-    co_return fail(Errc::bad_request, "a server's answer has a wrong size");
-  gf::multiply_add(1, sum, masks);
+  gf::multiply_add(1, of_size(attempt->answers[adding]->body(), masks.size()), masks);
   co_return masks;
 }
 

@@ -1,10 +1,33 @@
 // Root writes (Protocol 2): send a block's shares to the root slot of its write number.
 #include <algorithm>
+#include <set>
 
 #include "oramcore/base/rules.h"
 #include "oramcore/client/engine.h"
 
 namespace s3oram {
+namespace {
+
+// A server that has what another one relays says so at once.
+constexpr Duration kRelayPatience = std::chrono::seconds(5);
+
+/// Of servers that have not answered a root write.
+using Waiting = std::shared_ptr<std::set<Party>>;
+
+Task<Status> noting(Party server, Waiting waiting, Task<Status> sent,
+                    std::function<void()> when_done) {
+  Status status = co_await std::move(sent);
+  waiting->erase(server);
+  if (status) when_done();
+  co_return status;
+}
+
+Task<void> holding(std::shared_ptr<const RootUpload> upload, Task<Status> sent) {
+  static_cast<void>(co_await std::move(sent));
+  static_cast<void>(upload);
+}
+
+}  // namespace
 
 /// Asks until it is done, or the server is left out.
 Task<Status> Engine::send_whole(Party server, const RootUpload& upload) {
@@ -58,12 +81,28 @@ Task<Status> Engine::write_root(WriteNumber write_number, Label label, std::uint
                                  .relay_to = kClient};
   const Duration begun = environment_.clock.now();
   const std::size_t before = ++uploads_;
-  const auto upload = scheme_->upload(request, std::move(sealed), in_step_);
+  const std::shared_ptr<const RootUpload> upload =
+      scheme_->upload(request, std::move(sealed), in_step_);
   const Bytes takers = in_step_.takers();
-  uploaded_ = std::max(uploaded_, write_number + 1);
+  const auto waiting = std::make_shared<std::set<Party>>(takers.begin(), takers.end());
+  // A server can say that it has relayed something, and not have done it.
+  const auto expect_relayed = [&](Party server) {
+    return [this, receivers = upload->relayed_by(server), late = std::weak_ptr(waiting),
+            what = std::weak_ptr(upload)] {
+      for (const Party receiver : receivers)
+        environment_.clock.call_after(kRelayPatience, [this, late, what, receiver] {
+          const auto there = late.lock();
+          auto whole = what.lock();
+          if (!there || !whole || !there->contains(receiver) || dead_) return;
+          const RootUpload& sent = *whole;
+          start(holding(std::move(whole), send_whole(receiver, sent)));
+        });
+    };
+  };
   const auto attempt = std::make_shared<Servers::JointAttempt>();
-  auto answers = co_await for_each_of(
-      takers, [&](Party server) { return send_upload(server, *upload, attempt); });
+  auto answers = co_await for_each_of(takers, [&](Party server) {
+    return noting(server, waiting, send_upload(server, *upload, attempt), expect_relayed(server));
+  });
   // Those that came later share the line with it too.
   const auto sharing = static_cast<Duration::rep>(std::max(before, uploads_--));
   upload_each_ = (environment_.clock.now() - begun) / sharing;

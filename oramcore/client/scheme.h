@@ -50,6 +50,10 @@ class EvictionCheck {
   virtual Status verdict(const std::vector<CertifyAnswer>& answers) const = 0;
 };
 
+/// Raw shares of the slots of a path, by server and then in the order of the slots: those of the
+/// first t + 1 servers, from which the others' follow.
+using PathShares = std::vector<std::vector<Bytes>>;
+
 /// The check of what servers report when they have prepared an eviction.
 class ReportCheck {
  public:
@@ -59,6 +63,14 @@ class ReportCheck {
   /// Compares the reports, by server, with what the orders prescribe; after expect(). Errors:
   /// servers_disagree, with what does not fit; never a reason that depends on the plan.
   virtual Status verdict(std::span<const Payload> reports) const = 0;
+  /// Whether find_liar() may say more than the verdict.
+  virtual bool can_find_liar() const { return false; }
+  /// Returns the server that lied, if the verdict was not good; 0 if nobody can tell. `shares` are
+  /// those with which the servers have computed. Any thread.
+  virtual Party find_liar(std::span<const Payload> reports, const PathShares& shares) const {
+    static_cast<void>(reports), static_cast<void>(shares);
+    return 0;
+  }
 };
 
 /// What servers are told of one attempt at an eviction.

@@ -44,11 +44,34 @@ bool is_in_course(Errc code) {
 /// Whether a server that does its part may answer so: it holds damaged slots, or not that tree
 /// version any more; or there is nothing to heal.
 bool may_answer(MessageType type, Errc code) {
-  const bool is_an_order = type == MessageType::write_root || type == MessageType::commit ||
-                           type == MessageType::discard || type == MessageType::release;
+  const bool is_an_order = type == MessageType::open || type == MessageType::write_root ||
+                           type == MessageType::commit || type == MessageType::discard ||
+                           type == MessageType::release;
   return code == Errc::need_open ||
          (!is_an_order && (code == Errc::corrupt || code == Errc::former_view)) ||
          (type == MessageType::heal_slot && code == Errc::bad_request);
+}
+
+/// Whether a volume in use depends on it: that one server refuses it must not end the volume, nor
+/// cost a block.
+bool is_vital(MessageType type) {
+  switch (type) {
+    case MessageType::open:
+    case MessageType::write_root:
+    case MessageType::retrieve:
+    case MessageType::withdraw:
+    case MessageType::commit:
+    case MessageType::discard:
+    case MessageType::release:
+    case MessageType::damage:
+    case MessageType::read_slot:
+    case MessageType::heal_slot:
+    case MessageType::contribute:
+    case MessageType::mend:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -95,14 +118,22 @@ void Servers::warn(Party server, const Error& error) {
 }
 
 Result<Payload> Servers::weigh(Party server, MessageType type, Result<Payload> answer) {
-  if (answer) deposing_.erase(server);
+  if (answer) {
+    deposing_.erase(server);
+    refusing_[type].erase(server);
+  }
   if (answer || stopped_) return answer;
   const Errc code = answer.error().code;
   if (!deposes(code)) {
     const bool may_pass_there = may_pass(code) && code != Errc::unreachable;
-    if (may_pass_there || may_answer(type, code) || !may_do_without_ || !may_do_without_(server))
-      return answer;
-    return fail(Errc::failed, "{}", answer.error().message);
+    if (may_pass_there || may_answer(type, code)) return answer;
+    if (may_do_without_ && may_do_without_(server))
+      return fail(Errc::failed, "{}", answer.error().message);
+    if (!is_vital(type) || code == Errc::unreachable) return answer;
+    refusing_[type].insert(server);
+    if (refusing_[type].size() > threshold_) return answer;
+    return fail(Errc::failed, "{} (the others do not refuse it: that server is faulty or lies)",
+                answer.error().message);
   }
   deposing_.insert(server);
   const Error& error = answer.error();
@@ -429,7 +460,8 @@ Task<Result<Payload>> Servers::ask_once(Party server, MessageType type, Bytes me
   note(server, type, answer ? Status() : Status(fail(answer.error())), attempt.get());
   const bool restarted = !answer && answer.error().code == Errc::need_open;
   if (restarted && openings_[server] == opening)
-    if (auto reopened = co_await reopen(server); !reopened) answer = fail(reopened.error());
+    if (auto reopened = co_await reopen(server); !reopened)
+      answer = weigh(server, OpenRequest::kType, fail(reopened.error()));
   co_return answer;
 }
 

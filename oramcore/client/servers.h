@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -175,9 +176,9 @@ class Servers {
   /// Records what the answer says about the server's state.
   void note(Party server, MessageType type, const Status& answer, JointAttempt* attempt);
   void warn(Party server, const Error& error);
-  /// What an answer is worth: an error that gives the volume to another client counts once more
-  /// servers than may lie have given it, and until then as one that may pass. So does what a server
-  /// refuses that is not needed.
+  /// What an answer is worth: an error that gives the volume to another client, or ends it, counts
+  /// once more servers than may lie have given it, and until then as one that may pass. So does
+  /// what a server refuses that is not needed.
   Result<Payload> weigh(Party server, MessageType type, Result<Payload> answer);
   bool is_final(Errc code) const {
     return !may_pass(code) || (is_of_store(code) && !waits_for_stores_);
@@ -194,7 +195,8 @@ class Servers {
   VolumeId volume_;
   unsigned count_, threshold_;
   bool waits_for_stores_ = true;
-  std::set<Party> deposing_;  // say that the volume is another client's
+  std::set<Party> deposing_;                         // say that the volume is another client's
+  std::map<MessageType, std::set<Party>> refusing_;  // what a volume in use depends on
   std::vector<Session> known_;
   Session session_;
   std::function<void(OpenRequest&)> present_;

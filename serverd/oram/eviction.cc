@@ -8,6 +8,7 @@
 namespace s3oram {
 namespace {
 
+constexpr std::size_t kSignature = 64;  // behind a subshare, if an evictor signs it
 constexpr std::size_t kTilesBesideAccesses = 1, kTilesInHaste = 4, kMostTilesAtOnce = 16;
 constexpr Duration kAlone = std::chrono::milliseconds(100);     // so long without a retrieval
 constexpr Duration kBetween = std::chrono::milliseconds(5);     // the pause between two retrievals
@@ -31,7 +32,7 @@ Eviction::Eviction(EvictionInput&& input, const EvictionHost& host, std::size_t 
                    std::size_t steps)
     : input_(std::move(input)), host_(host), steps_(steps) {
   tile_width_ = s3oram::tile_width(params(), rows);
-  largest_share_ = rows * tile_width_;
+  largest_share_ = rows * tile_width_ + kSignature;
   tiles_ = static_cast<std::uint32_t>((params().slot_size() + tile_width_ - 1) / tile_width_);
 }
 
@@ -94,7 +95,7 @@ void Eviction::send(Party to, std::size_t step, std::uint32_t tile, ByteSpan sha
         [](std::shared_ptr<Eviction> eviction, Party peer, Bytes message) -> Task<void> {
           auto answer =
               co_await eviction->host_.peers.call(peer, SubshareRequest::kType, std::move(message));
-          if (!answer) eviction->cancel(answer.error());
+          if (!answer) eviction->cancel({Errc::failed, answer.error().message});
           --eviction->unanswered_;
           eviction->changed_.notify_all();
         }(shared_from_this(), to, encode(request)));

@@ -99,9 +99,12 @@ Task<Result<Bytes>> ServerEviction::prepare(PrepareRequest request, Payload& own
   eviction_.reset();
   eviction_over_.notify_all();
   // A peer's error must not look like our own answer to the client.
-  if (!result)
-    co_return fail(result.error().code == Errc::disk_full ? Errc::disk_full : Errc::failed,
-                   "eviction {}: {}", request.id.eviction, result.error().message);
+  if (!result) {
+    const Errc code = result.error().code;
+    const bool own = code == Errc::disk_full || code == Errc::servers_disagree;
+    co_return fail(own ? code : Errc::failed, "eviction {}: {}", request.id.eviction,
+                   result.error().message);
+  }
   co_return prepared_answer(request.id);
 }
 

@@ -10,7 +10,10 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kPhases = 3, kAudit = kPhases;  // the steps of what is sent
+constexpr std::size_t kSteps = 4;  // of what is sent
+constexpr const auto& kHops = kShuffleHops;
+constexpr const ShuffleHop &kFirstToSecond = kHops[0], &kSecondToThird = kHops[1],
+                           &kThirdToFirst = kHops[2], &kFirstToThird = kHops[3], &kAudit = kHops[4];
 
 /// A line with f(0) = content and f(mask's point) = mask has f(x) = A(x) * content + B(x) * mask,
 /// with A(x) = 1 + x / mask's point and B(x) = x / mask's point.
@@ -106,7 +109,7 @@ class ShuffleEviction::Tally {
 
 Result<std::shared_ptr<Eviction>> ShuffleEviction::make(EvictionInput input,
                                                         const EvictionHost& host) {
-  auto orders = decode_shuffle_orders(input.orders);
+  auto orders = decode_any_shuffle_orders(input.orders);
   if (!orders || !complete(*orders, input.volume.server))
     return fail(Errc::bad_request, "not the orders of server {}", input.volume.server);
   const auto slots =
@@ -119,10 +122,10 @@ Result<std::shared_ptr<Eviction>> ShuffleEviction::make(EvictionInput input,
 }
 
 ShuffleEviction::ShuffleEviction(EvictionInput input, const EvictionHost& host,
-                                 CheckedShuffleOrders orders)
+                                 SignedShuffleOrders orders)
     : Eviction(std::move(input), host,
                PathSlots::evicted(input.volume.params, input.id.eviction, input.height).count(),
-               kAudit + 1),
+               kSteps),
       orders_(std::move(orders)),
       role_(role_of(self(), orders_.first_server)),
       slots_(PathSlots::evicted(params(), input_.id.eviction, input_.height).count()),
@@ -183,7 +186,37 @@ Bytes ShuffleEviction::report() const {
     }
     ++list;
   });
+  std::vector<HopReceipt> receipts;
+  for (const auto& [of, receipt] : receipts_) receipts.push_back(receipt);
+  const Bytes packed = pack(receipts);
+  bytes.insert(bytes.end(), packed.begin(), packed.end());
   return bytes;
+}
+
+void ShuffleEviction::pass_on(const ShuffleHop& hop, std::uint32_t tile, ByteSpan content) {
+  if (!is_signed()) return send(server_of(hop.to), hop.step, tile, content);
+  const HopSignature signature = sign_hop(*orders_.sign, hop_hash(hop, tile, content));
+  Bytes message(content.begin(), content.end());
+  message.insert(message.end(), signature.begin(), signature.end());
+  send(server_of(hop.to), hop.step, tile, message);
+}
+
+Task<Result<ByteSpan>> ShuffleEviction::take(const ShuffleHop& hop, std::uint32_t tile,
+                                             std::size_t size) {
+  const Party from = server_of(hop.from);
+  if (!is_signed()) co_return co_await await(from, hop.step, tile, size);
+  HopReceipt receipt;
+  S3O_CO_ASSIGN(const auto message,
+                co_await await(from, hop.step, tile, size + receipt.signature.size()));
+  std::ranges::copy(message.last(receipt.signature.size()), receipt.signature.begin());
+  const bool right = co_await offload(host_.pool, [&] {
+    receipt.hash = hop_hash(hop, tile, message.first(size));
+    return s3oram::is_signed(orders_.verify(hop.from), receipt.hash, receipt.signature);
+  });
+  if (!right)
+    co_return fail(Errc::servers_disagree, "server {} does not sign what it passes on", from);
+  receipts_[{&hop - kHops.data(), tile}] = receipt;
+  co_return message.first(size);
 }
 
 const std::uint8_t* ShuffleEviction::row(std::size_t slot, std::uint32_t tile) const {
@@ -275,7 +308,7 @@ Task<Status> ShuffleEviction::first_role(std::uint32_t tile) {
       combine<1>({share}, {row(first_from_[i], tile)}, to_second.row(i));
     stream(orders_.mask_first, shuffle_streams::kFirstMask, tile).add_to(to_second.all());
   });
-  send(server_of(2), 0, tile, to_second.all());
+  pass_on(kFirstToSecond, tile, to_second.all());
   Bytes of_third;
   co_await offload(host_.pool, [&] {
     if (check) {  // before the new content takes the old one's place
@@ -292,19 +325,19 @@ Task<Status> ShuffleEviction::first_role(std::uint32_t tile) {
       combine<2>({other_at.content, other_at.mask}, {content, second.at(i)}, to_third.row(i));
     }
   });
-  send(server_of(3), 2, tile, to_third.all());
-  S3O_CO_ASSIGN(auto shares, co_await await(server_of(3), 2, tile, passed_on() * width));
+  pass_on(kFirstToThird, tile, to_third.all());
+  S3O_CO_ASSIGN(auto shares, co_await take(kThirdToFirst, tile, passed_on() * width));
   co_await offload(host_.pool, [&] {
     for (std::size_t i = 0; check && i < slots_; ++i)
       check->add(from_third, i, 3, shares.data() + i * width);
     add_result(tile, shares.last(kept_ * width));
   });
-  forget(server_of(3), 2, tile);
+  forget_hop(kThirdToFirst, tile);
   if (!check) co_return Status{};
-  S3O_CO_ASSIGN(const auto rest, co_await await(server_of(2), kAudit, tile, of_third.size()));
+  S3O_CO_ASSIGN(const auto rest, co_await take(kAudit, tile, of_third.size()));
   gf::multiply_add(1, rest, of_third);
   check->add_words(audit, 2, of_third);
-  forget(server_of(2), kAudit, tile);
+  forget_hop(kAudit, tile);
   tally_->add(check->tally());
   co_return Status{};
 }
@@ -317,7 +350,7 @@ Task<Status> ShuffleEviction::second_role(std::uint32_t tile) {
   const Line first_at = line_at(server_of(1), server_of(2));
   std::optional<TileCheck> check;
   if (checked()) check.emplace(*this, tile);
-  S3O_CO_ASSIGN(auto received, co_await await(server_of(1), 0, tile, slots_ * width));
+  S3O_CO_ASSIGN(auto received, co_await take(kFirstToSecond, tile, slots_ * width));
   Columns to_third(slots_, width);
   Bytes of_third;
   co_await offload(host_.pool, [&] {
@@ -336,9 +369,9 @@ Task<Status> ShuffleEviction::second_role(std::uint32_t tile) {
     of_third = audited(tile).bytes();
     stream(orders_.audit_mask, shuffle_streams::kAudit, tile).add_to(of_third);
   });
-  send(server_of(3), 1, tile, to_third.all());
-  if (check) send(server_of(1), kAudit, tile, of_third);
-  forget(server_of(1), 0, tile);
+  pass_on(kSecondToThird, tile, to_third.all());
+  if (check) pass_on(kAudit, tile, of_third);
+  forget_hop(kFirstToSecond, tile);
   co_await offload(host_.pool, [&] {
     const Columns of_1 = masks(orders_.line_of_1, shuffle_streams::kLineOf1, kept_, tile);
     const Columns of_3 = masks(orders_.line_of_3, shuffle_streams::kLineOf3, passed_on(), tile);
@@ -356,7 +389,7 @@ Task<Status> ShuffleEviction::third_role(std::uint32_t tile) {
              other_at = line_at(server_of(1), server_of(2));
   std::optional<TileCheck> check;
   if (checked()) check.emplace(*this, tile);
-  S3O_CO_ASSIGN(auto received, co_await await(server_of(2), 1, tile, slots_ * width));
+  S3O_CO_ASSIGN(auto received, co_await take(kSecondToThird, tile, slots_ * width));
   Columns to_first(passed_on(), width);
   co_await offload(host_.pool, [&] {
     const Columns mine = masks(orders_.mask_first, shuffle_streams::kFirstMask, slots_, tile);
@@ -383,16 +416,16 @@ Task<Status> ShuffleEviction::third_role(std::uint32_t tile) {
                    {result(place - dropped_, tile), width});
     }
   });
-  send(server_of(1), 2, tile, to_first.all());
-  forget(server_of(2), 1, tile);
-  S3O_CO_ASSIGN(auto shares, co_await await(server_of(1), 2, tile, kept_ * width));
+  pass_on(kThirdToFirst, tile, to_first.all());
+  forget_hop(kSecondToThird, tile);
+  S3O_CO_ASSIGN(auto shares, co_await take(kFirstToThird, tile, kept_ * width));
   co_await offload(host_.pool, [&] {
     if (check)
       for (std::size_t i = 0; i < kept_; ++i)
         check->add(from_first, i, 1, shares.data() + i * width);
     add_result(tile, shares);
   });
-  forget(server_of(1), 2, tile);
+  forget_hop(kFirstToThird, tile);
   if (check) tally_->add(check->tally());
   co_return Status{};
 }

@@ -9,11 +9,13 @@
 //             of it, which is a mask; they exchange their shares
 //
 // 1, 2 and 3 are roles here, which go round from attempt to attempt. If the orders hold keys for
-// it, each role also digests what it holds and receives, for the client's check (hop_check.h).
+// it, each role also digests what it holds and receives, for the client's check (hop_check.h), and
+// signs what it sends (signed_hops.h).
 #pragma once
 
 #include "oramcore/protocol/hop_check.h"
 #include "oramcore/protocol/permutation.h"
+#include "oramcore/protocol/signed_hops.h"
 #include "oramcore/sharing/hop_digest.h"
 #include "oramcore/sharing/row_sum.h"
 #include "serverd/oram/eviction.h"
@@ -27,7 +29,7 @@ class ShuffleEviction final : public Eviction {
  public:
   /// Errors: bad_request.
   static Result<std::shared_ptr<Eviction>> make(EvictionInput input, const EvictionHost& host);
-  ShuffleEviction(EvictionInput input, const EvictionHost& host, CheckedShuffleOrders orders);
+  ShuffleEviction(EvictionInput input, const EvictionHost& host, SignedShuffleOrders orders);
   ~ShuffleEviction() override;
   bool reads_path() const override { return role_ != 3 || checked(); }
   Bytes report() const override;
@@ -48,6 +50,15 @@ class ShuffleEviction final : public Eviction {
   template <class Visit>
   void visit_report(Visit each) const;
   bool checked() const { return orders_.checked(); }
+  bool is_signed() const { return orders_.sign.has_value(); }
+  /// send(), with a signature if the orders want it.
+  void pass_on(const ShuffleHop& hop, std::uint32_t tile, ByteSpan content);
+  /// await(), and keeps the receipt of a message that is signed. Errors: servers_disagree (it
+  /// should be, and is not).
+  Task<Result<ByteSpan>> take(const ShuffleHop& hop, std::uint32_t tile, std::size_t size);
+  void forget_hop(const ShuffleHop& hop, std::uint32_t tile) {
+    forget(server_of(hop.from), hop.step, tile);
+  }
   /// How many rows 3 passes on to 1: those that are kept, or all, so that the check covers them.
   std::size_t passed_on() const { return checked() ? slots_ : kept_; }
   Party server_of(unsigned role) const;
@@ -60,13 +71,15 @@ class ShuffleEviction final : public Eviction {
                 std::uint32_t tile) const;
   void add_result(std::uint32_t tile, ByteSpan shares);
 
-  const CheckedShuffleOrders orders_;
+  const SignedShuffleOrders orders_;
   const unsigned role_;
   std::size_t slots_, kept_, dropped_;
   Permutation first_from_, second_from_, third_from_;  // where a slot's content comes from
   Bytes zeros_;
   std::unique_ptr<Tally> tally_;         // of all tiles so far
   std::vector<gf128::Element> weights_;  // share_weights()
+  // Of what this role has received, by place in kShuffleHops and tile.
+  std::map<std::pair<std::ptrdiff_t, std::uint32_t>, HopReceipt> receipts_;
 };
 
 }  // namespace s3oram

@@ -15,6 +15,7 @@
 
 #include "oramcore/field/gf256.h"
 #include "oramcore/protocol/repair_messages.h"
+#include "oramcore/protocol/signed_hops.h"
 #include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 
@@ -86,7 +87,7 @@ void JointView::add_orders(const PrepareRequest& request) {
     return add("layer mask", use, orders->mask);
   }
   const auto orders =
-      params.evictor == Evictor::shuffle ? decode_shuffle_orders(request.orders) : std::nullopt;
+      params.evictor == Evictor::shuffle ? decode_any_shuffle_orders(request.orders) : std::nullopt;
   if (!orders) return add("matrices", use, request.orders);
   add("pi 1", use, orders->first);
   add("pi 3", use, orders->third);

@@ -6,6 +6,7 @@
 
 #include "oramcore/protocol/permutation.h"
 #include "oramcore/protocol/repair_messages.h"
+#include "oramcore/protocol/signed_hops.h"
 #include "serverd/store/bucket_store.h"
 
 namespace s3oram::test {
@@ -154,7 +155,7 @@ void ServerView::add(Party from, const std::string& what, ByteSpan sent) {
 }
 
 void ServerView::add_orders(Party from, ByteSpan sent) {
-  const auto orders = decode_shuffle_orders(sent);
+  const auto orders = decode_any_shuffle_orders(sent);
   if (!orders) return add(from, "matrices", sent);
   Bytes seeds;
   for (const auto& seed :

@@ -4,6 +4,7 @@
 #include "oramcore/protocol/hop_check.h"
 #include "oramcore/protocol/permutation.h"
 #include "oramcore/protocol/repair_messages.h"
+#include "oramcore/protocol/signed_hops.h"
 #include "tests/sim/filled_volume.h"
 
 namespace s3oram {
@@ -56,7 +57,7 @@ class LyingEviction : public testing::Test {
     if (request->id.eviction != *eviction_) return;  // one that became due meanwhile
     if (request->id != attempt_) ++attempts_;
     attempt_ = request->id;
-    if (auto orders = decode_shuffle_orders(request->orders)) orders_[to] = std::move(*orders);
+    if (auto orders = decode_any_shuffle_orders(request->orders)) orders_[to] = std::move(*orders);
     height_ = request->height;
   }
   unsigned role_of(Party server) { return (server + 3u - orders_[server].first_server) % 3 + 1; }
@@ -93,7 +94,14 @@ class LyingEviction : public testing::Test {
         role_of(from) != hop.from || role_of(to) != hop.to)
       return false;
     Bytes share(request->share.begin(), request->share.end());
+    const auto& secret = orders_[from].sign;
+    if (secret) share.resize(share.size() - sizeof(HopSignature));
     change(share);
+    if (secret) {  // it signs what it says
+      const ShuffleHop signs{hop.from, hop.to, request->step};
+      const HopSignature signature = sign_hop(*secret, hop_hash(signs, request->tile, share));
+      share.insert(share.end(), signature.begin(), signature.end());
+    }
     request->share = share;
     Bytes changed = encode(*request);
     std::copy_n(message.begin(), Rpc::kHeaderSize, changed.begin());
@@ -117,6 +125,23 @@ class LyingEviction : public testing::Test {
   }
 
   // ---- what becomes of it
+
+  /// The server that the client has named last, since then; 0 if none.
+  Party named_since(Duration then) {
+    Party named = 0;
+    Duration last = then;
+    const auto servers = cluster_.engine().status().servers;
+    for (Party server = 1; server <= servers.size(); ++server) {
+      const auto& trouble = servers[server - 1u].trouble;
+      if (!trouble || trouble->last < last ||
+          !trouble->error.message.starts_with(fmt::format("server {} is faulty or lies", server)))
+        continue;
+      named = server;
+      last = trouble->last;
+    }
+    return named;
+  }
+  Duration now() { return cluster_.clock_of(kClient).now(); }
 
   std::uint64_t evictions() { return cluster_.engine().status().evictions; }
   /// Accesses until so many evictions more have ended.
@@ -160,8 +185,9 @@ class LyingEviction : public testing::Test {
   unsigned lies_ = 0, attempts_ = 0;
   std::optional<std::uint64_t> eviction_;  // the one that is lied in
   EvictionId attempt_;                     // at it, the last one
-  std::map<Party, CheckedShuffleOrders> orders_;
+  std::map<Party, SignedShuffleOrders> orders_;
   std::uint8_t height_ = 0;
+  bool signed_ = false;  // from the first failed check on
   std::vector<std::tuple<Party, MessageType, std::size_t>> transcript_;  // of the client's
 };
 
@@ -172,6 +198,8 @@ TEST_F(LyingEviction, OneBitOfAnyHopIsCaughtWhicheverServerSendsIt) {
       for (const std::size_t from_end : {std::size_t{1}, std::size_t{300}}) {
         SCOPED_TRACE(fmt::format("role {} to {}, rotated {}", hop.from, hop.to, rotated));
         std::set<unsigned> lied_in;
+        Party liar = 0;
+        const Duration begun = now();
         lie([&](Party from, Party to, Bytes& message) {
           if (lied_in.contains(attempts_) || attempts_ > rotated + 1) return false;
           const bool changed = change_share(hop, from, to, message, [&](Bytes& share) {
@@ -180,13 +208,15 @@ TEST_F(LyingEviction, OneBitOfAnyHopIsCaughtWhicheverServerSendsIt) {
             else
               share[share.size() - from_end] ^= 0x10;
           });
-          if (changed) lied_in.insert(attempts_);
+          if (changed) lied_in.insert(attempts_), liar = from;
           return changed;
         });
         ASSERT_NO_FATAL_FAILURE(evict_under_lies());
         EXPECT_EQ(lies_, rotated + 1);
         EXPECT_EQ(attempts_, rotated + 2);
         EXPECT_EQ(orders_[1].first_server, (rotated + 1) % 3 + 1);
+        // From the second failure on what servers pass on is signed.
+        EXPECT_EQ(named_since(begun), std::exchange(signed_, true) ? liar : 0);
         tell_the_truth();
         ASSERT_NO_FATAL_FAILURE(expect_all_sound());
       }
@@ -206,10 +236,12 @@ std::vector<std::size_t> list_begins(std::size_t rows, std::size_t kept) {
 }
 
 TEST_F(LyingEviction, AFalseDigestInAnyListIsCaught) {
+  bool is_signed = false;
   for (unsigned role = 1; role <= 3; ++role) {
     const std::size_t lists = role == 1 ? 3 : role == 2 ? 2 : 4;
     for (std::size_t list = 0; list < lists; ++list) {
       SCOPED_TRACE(fmt::format("role {}, list {}", role, list));
+      const Duration begun = now();
       lie([&](Party from, Party, Bytes& message) {
         return lies_ == 0 && change_report(role, from, message, [&](Bytes& report) {
                  const std::size_t n = rows(), k = n - kEvery;
@@ -223,10 +255,57 @@ TEST_F(LyingEviction, AFalseDigestInAnyListIsCaught) {
       ASSERT_NO_FATAL_FAILURE(evict_under_lies());
       EXPECT_EQ(lies_, 1u);
       EXPECT_EQ(attempts_, 2u);
+      EXPECT_EQ(named_since(begun), std::exchange(is_signed, true) ? role : 0) << "not its peer";
       tell_the_truth();
       ASSERT_NO_FATAL_FAILURE(expect_all_sound());
     }
   }
+}
+
+// A receiver that says that it got something else cannot blame the sender, whatever it shows.
+TEST_F(LyingEviction, AReceiverCannotForgeReceipts) {
+  for (const bool is_signed : {false, true}) {
+    const Duration begun = now();
+    lie([&](Party from, Party, Bytes& message) {
+      return lies_ == 0 && change_report(2, from, message, [&](Bytes& report) {
+               report[3] ^= 1;
+               if (is_signed) report.back() ^= 1;
+             });
+    });
+    ASSERT_NO_FATAL_FAILURE(evict_under_lies());
+    EXPECT_EQ(lies_, 1u);
+    EXPECT_EQ(attempts_, 2u);
+    EXPECT_EQ(named_since(begun), is_signed ? 2 : 0);
+    tell_the_truth();
+  }
+  ASSERT_NO_FATAL_FAILURE(expect_all_sound());
+}
+
+// Nor can a sender leave its receiver with something that it did not sign.
+TEST_F(LyingEviction, WhatIsNotSignedIsNotTaken) {
+  for (const bool is_signed : {false, true}) {
+    std::string said;
+    cluster_.network.observer = [&, before = cluster_.network.observer](Party from, Party to,
+                                                                        const Bytes& message) {
+      before(from, to, message);
+      if (to == kClient && is_answer(message) && type_of(message) == MessageType::prepare &&
+          message[4] == static_cast<std::uint8_t>(Errc::servers_disagree))
+        said.assign(message.begin() + Rpc::kHeaderSize, message.end());
+    };
+    lie([&](Party from, Party to, Bytes& message) {
+      if (lies_ > 0 || attempts_ != 1 || role_of(from) != 1 || role_of(to) != 2 ||
+          type_of(message) != MessageType::subshare || !is_question(message))
+        return false;
+      message[message.size() - 5] ^= 1;
+      return true;
+    });
+    ASSERT_NO_FATAL_FAILURE(evict_under_lies());
+    EXPECT_EQ(lies_, 1u);
+    EXPECT_EQ(attempts_, 2u);
+    EXPECT_EQ(said.ends_with("server 1 does not sign what it passes on"), is_signed) << said;
+    tell_the_truth();
+  }
+  ASSERT_NO_FATAL_FAILURE(expect_all_sound());
 }
 
 TEST_F(LyingEviction, AReportOfAnotherSizeIsNone) {
@@ -247,11 +326,10 @@ TEST_F(LyingEviction, AReportOfAnotherSizeIsNone) {
 // It lies in every attempt, whatever role it has. Then the root's write numbers are used up, then
 // reads go on without writes, and nothing is lost.
 TEST_F(LyingEviction, AServerThatAlwaysLiesStopsEvictionsAndLosesNothing) {
-  lie([this](Party from, Party, Bytes& message) {
-    if (from != 1 || type_of(message) != MessageType::subshare || !is_question(message))
-      return false;
-    message.back() ^= 1;
-    return true;
+  lie([this](Party from, Party to, Bytes& message) {
+    return from == 1 && std::ranges::any_of(kHops, [&](const Hop& hop) {
+             return change_share(hop, from, to, message, [](Bytes& share) { share.back() ^= 1; });
+           });
   });
   attempts_ = 0;
   eviction_.reset();
@@ -268,6 +346,8 @@ TEST_F(LyingEviction, AServerThatAlwaysLiesStopsEvictionsAndLosesNothing) {
   const auto status = cluster_.engine().status();
   ASSERT_TRUE(status.evictions_stopped);
   EXPECT_EQ(status.evictions_stopped->code, Errc::servers_disagree);
+  EXPECT_TRUE(status.evictions_stopped->message.starts_with("server 1 is faulty or lies"))
+      << status.evictions_stopped->message;
   EXPECT_EQ(status.failure, "") << "it can be read";
 
   // Each path is asked for once: what was read is here from then on.
@@ -352,11 +432,14 @@ TEST_F(LyingEviction, AGuessOfWhereARowGoesIsCaughtRightOrWrong) {
     tell_the_truth();
     ASSERT_NO_FATAL_FAILURE(expect_all_sound());
   }
-  for (const auto& each : seen)
+  // From the second one on what servers pass on is signed, and all shares of the path are read.
+  for (const auto& each : std::span(seen).subspan(1))
     for (const MessageType type :
          {MessageType::discard, MessageType::damage, MessageType::read_slot, MessageType::heal_slot,
           MessageType::mend})
-      EXPECT_EQ(count(each, type), count(seen.front(), type)) << static_cast<int>(type);
+      EXPECT_EQ(count(each, type), count(seen.back(), type)) << static_cast<int>(type);
+  EXPECT_EQ(count(seen.back(), MessageType::read_slot),
+            3 * PathSlots::evicted(cluster_.params(), attempt_.eviction, height_).count());
 }
 
 // Bytes that were right before: of another attempt or eviction, and a tile in another one's place.

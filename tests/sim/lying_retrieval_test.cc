@@ -162,6 +162,165 @@ TEST_P(LyingRetrieval, HealingGivesEveryServerAFreshShare) {
   EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
 }
 
+// A server that says that its shares are damaged, and then answers wrong ones, has the client write
+// nothing that does not open.
+TEST_P(LyingRetrieval, FalseDamageCostsNoBlock) {
+  if (cluster_.params().security != Security::malicious) return;
+  for (Party liar = 1; liar <= 3; ++liar) {
+    std::set<SlotAddress> slots;
+    for (std::uint16_t slot = cluster_.params().root_buffer_slots();
+         slot < cluster_.params().root_slots(); ++slot)
+      slots.insert({kRoot, slot});
+    for (BucketIndex bucket = 2; bucket < 8; ++bucket)
+      for (std::uint16_t slot = 0; slot < cluster_.params().bucket_size; ++slot)
+        slots.insert({bucket, slot});
+    bool refused = false;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (from != liar || to != kClient || !is_answer(message)) return true;
+      Bytes lie = message;
+      if (type_of(message) == MessageType::retrieve && !std::exchange(refused, true)) {
+        lie.resize(Rpc::kHeaderSize);
+        lie[4] = static_cast<std::uint8_t>(Errc::corrupt);
+      } else if (type_of(message) == MessageType::damage) {
+        lie = encode(DamageAnswer{{slots.begin(), slots.end()}});
+        std::copy_n(message.begin(), Rpc::kHeaderSize, lie.begin());
+      } else if (type_of(message) == MessageType::read_slot && message[4] == 0) {
+        lie[Rpc::kHeaderSize + 40] ^= 1;
+      } else {
+        return true;
+      }
+      cluster_.network.deliver(from, to, lie);
+      return false;
+    };
+    ASSERT_OK(cluster_.read(3));
+    cluster_.settle();
+    EXPECT_TRUE(refused);
+    cluster_.network.filter = {};
+    ASSERT_NO_FATAL_FAILURE(check_contents());
+  }
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+}
+
+// What one server refuses, and the others do not, it is asked again; nothing else ends by it.
+TEST_P(LyingRetrieval, ARefusalOfOneServerEndsNothing) {
+  for (Party liar = 1; liar <= cluster_.servers(); ++liar)
+    for (const Errc code : {Errc::bad_request, Errc::unsupported, Errc::former_view, Errc::corrupt})
+      for (const MessageType type :
+           {MessageType::retrieve, MessageType::write_root, MessageType::commit,
+            MessageType::release, MessageType::prepare, MessageType::damage}) {
+        unsigned lies = 0;
+        cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+          if (from != liar || to != kClient || !is_answer(message) || type_of(message) != type ||
+              lies == 2)
+            return true;
+          ++lies;
+          Bytes lie(message.begin(), message.begin() + Rpc::kHeaderSize);
+          lie[4] = static_cast<std::uint8_t>(code);
+          lie.insert(lie.end(), {'n', 'o'});
+          cluster_.network.deliver(from, to, lie);
+          return false;
+        };
+        for (BlockId block = 0; block < 6; ++block) {
+          ASSERT_NO_FATAL_FAILURE(write(block, newest_[block] + 1));
+          const auto content = cluster_.read(block);
+          ASSERT_OK(content);
+        }
+        cluster_.settle();
+        cluster_.network.filter = {};
+        ASSERT_EQ(cluster_.engine().status().failure, "")
+            << "server " << int{liar} << ", " << static_cast<int>(type) << ", "
+            << static_cast<int>(code);
+        ASSERT_FALSE(cluster_.engine().status().evictions_stopped);
+      }
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+}
+
+// One that never answers a retrieval with a block: the others' shares say what it was.
+TEST_P(LyingRetrieval, AnswersThatAreNoneCostNoBlock) {
+  for (Party liar = 1; liar <= cluster_.params().scheme.quorum(); ++liar)
+    for (const bool is_refused : {false, true}) {
+      cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+        if (from != liar || to != kClient || !is_answer(message) ||
+            type_of(message) != MessageType::retrieve)
+          return true;
+        Bytes lie(message.begin(), message.begin() + Rpc::kHeaderSize);
+        if (is_refused) lie[4] = static_cast<std::uint8_t>(Errc::corrupt);
+        lie.insert(lie.end(), {'n', 'o'});
+        cluster_.network.deliver(from, to, lie);
+        return false;
+      };
+      for (const BlockId block : {BlockId{3}, BlockId{8}, kNothing}) {
+        const auto content = cluster_.read(block);
+        ASSERT_OK(content);
+        EXPECT_EQ(*content, block == kNothing ? Bytes(test::kBlockSize)
+                                              : pattern(block, newest_[block], test::kBlockSize));
+        cluster_.settle();
+      }
+      cluster_.network.filter = {};
+    }
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
+// It sends its peer something old in place of what is due, so that the peer waits for that.
+TEST_P(LyingRetrieval, WhatWasNotSentIsNotWaitedForForEver) {
+  if (cluster_.params().security != Security::malicious) return;
+  for (const MessageType type :
+       {MessageType::masked_share, MessageType::relay, MessageType::subshare}) {
+    Bytes before;
+    bool lied = false;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      if (from != 2 || to == kClient || !is_question(message) || type_of(message) != type || lied)
+        return true;
+      const Bytes old = std::exchange(before, message);
+      if (old.empty()) return true;
+      lied = true;
+      Bytes lie(message.begin(), message.begin() + Rpc::kHeaderSize);
+      lie.insert(lie.end(), old.begin() + Rpc::kHeaderSize, old.end());
+      cluster_.network.deliver(from, to, lie);
+      return false;
+    };
+    for (BlockId block = 0; block < 10; ++block) {
+      ASSERT_NO_FATAL_FAILURE(write(block, newest_[block] + 1));
+      const auto content = cluster_.read(block);
+      ASSERT_OK(content);
+      EXPECT_EQ(*content, pattern(block, newest_[block], test::kBlockSize));
+    }
+    EXPECT_TRUE(lied) << static_cast<int>(type);
+    cluster_.network.filter = {};
+  }
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
+// A server that wants its session opened again, and then says that another client has the volume.
+TEST_P(LyingRetrieval, OneServerCannotEndASessionWhenItIsOpenedAgain) {
+  for (const Errc code : {Errc::stale_vault, Errc::fenced, Errc::bad_request, Errc::corrupt}) {
+    unsigned lies = 0;
+    cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+      const bool opens = type_of(message) == MessageType::open;
+      if (from != 2 || to != kClient || !is_answer(message) || lies == 8 ||
+          (!opens && type_of(message) != MessageType::retrieve))
+        return true;
+      ++lies;
+      Bytes lie(message.begin(), message.begin() + Rpc::kHeaderSize);
+      lie[4] = static_cast<std::uint8_t>(opens ? code : Errc::need_open);
+      cluster_.network.deliver(from, to, lie);
+      return false;
+    };
+    for (BlockId block = 0; block < 3; ++block) {
+      const auto content = cluster_.read(block);
+      ASSERT_OK(content);
+      EXPECT_EQ(*content, pattern(block, newest_[block], test::kBlockSize));
+    }
+    cluster_.settle();
+    cluster_.network.filter = {};
+    EXPECT_EQ(lies, 8u);
+    EXPECT_EQ(cluster_.engine().status().failure, "");
+  }
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
 // Two of them under one mask would show their difference, once a slot was healed in between.
 TEST_P(LyingRetrieval, AMaskedShareIsSentOnce) {
   if (cluster_.params().privacy != Privacy::computational) return;

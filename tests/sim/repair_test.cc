@@ -69,6 +69,35 @@ INSTANTIATE_TEST_SUITE_P(Volumes, RepairTest,
 class RepairOfAll : public RepairTest {};
 S3O_WITH_EACH_SCHEME(RepairOfAll);
 
+// It sends other shares to the server that is repaired than it shows the client, who compares them.
+TEST_P(RepairTest, AHelperThatLiesSpoilsNoShare) {
+  if (cluster_.params().security != Security::malicious) return;
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_OK(cluster_.commit());
+  cluster_.kill_client();
+  lose({3});
+  ASSERT_OK(cluster_.reenrol({3}));
+  ASSERT_OK(cluster_.open_client());
+  unsigned lies = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (from != 1 || to != 3 || !is_question(message) ||
+        static_cast<MessageType>(message[2]) != MessageType::masked_share)
+      return true;
+    ++lies;
+    Bytes lie = message;
+    lie[lie.size() - 100] ^= 4;
+    cluster_.network.deliver(from, to, lie);
+    return false;
+  };
+  ASSERT_OK(scrub({3}));
+  cluster_.network.filter = {};
+  EXPECT_GT(lies, 0u);
+  const auto again = scrub({});
+  ASSERT_OK(again);
+  EXPECT_EQ(again->total() + again->lost, 0u);
+  check_contents();
+}
+
 TEST_P(RepairTest, AServerWhoseDiskIsLostHasItsSharesAgain) {
   ASSERT_NO_FATAL_FAILURE(fill());
   for (Party lost = 1; lost <= 3; ++lost) {

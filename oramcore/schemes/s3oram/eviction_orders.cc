@@ -27,7 +27,7 @@ Bytes encoded(const Orders& orders) {
 }
 
 /// Of all orders those that the role may know.
-CheckedShuffleOrders known_to(unsigned role, CheckedShuffleOrders orders) {
+SignedShuffleOrders known_to(unsigned role, SignedShuffleOrders orders) {
   switch (role) {
     case 1:
       orders.second.clear();
@@ -53,7 +53,7 @@ CheckedShuffleOrders known_to(unsigned role, CheckedShuffleOrders orders) {
 // pi = pi_3 after pi_2 after pi_1. pi_1 and pi_3 are random, so pi_2 says nothing of pi to a server
 // that knows one of them.
 EvictionOrders shuffle_orders(const VolumeParams& params, const Permutation& pi, Random& random,
-                              unsigned tries) {
+                              unsigned tries, bool sign) {
   const Seed first = random.seed(), third = random.seed();
   Prg first_stream(first, as_bytes("pi 1")), third_stream(third, as_bytes("pi 3"));
   EvictionOrders result;
@@ -62,13 +62,13 @@ EvictionOrders shuffle_orders(const VolumeParams& params, const Permutation& pi,
   pi_3 = random_permutation(pi.size(), third_stream);
   pi_2 = then(then(inverse(pi_1), pi), inverse(pi_3));
   // What all roles together are told.
-  CheckedShuffleOrders all{{.first = first,
+  SignedShuffleOrders all{{{.first = first,
                             .second = {pi_2.begin(), pi_2.end()},
                             .third = third,
                             .mask_first = random.seed(),
                             .mask_second = random.seed(),
                             .line_of_1 = random.seed(),
-                            .line_of_3 = random.seed()}};
+                            .line_of_3 = random.seed()}}};
   const bool checked = params.security == Security::malicious;
   if (checked) {
     all.check_1 = random.seed();
@@ -78,12 +78,22 @@ EvictionOrders shuffle_orders(const VolumeParams& params, const Permutation& pi,
     if (rule_holds(Rule::hop_roles))
       all.first_server = static_cast<Party>(1 + tries % params.scheme.servers);
   }
+  std::array<Seed, 3> secret{};  // keys of the roles
+  if (checked && sign) {
+    for (Seed& key : secret) key = random.seed();
+    all.sign = Seed{};
+    all.verify_1 = verifying_key(secret[0]);
+    all.verify_2 = verifying_key(secret[1]);
+    all.verify_3 = verifying_key(secret[2]);
+  }
   result.first_server = all.first_server;
   result.shuffle = all;
   for (Party server = 1; server <= params.scheme.servers; ++server) {
-    const CheckedShuffleOrders orders = known_to(result.role_of(server), all);
-    result.messages.push_back(checked ? encoded(orders)
-                                      : encoded(static_cast<const ShuffleOrders&>(orders)));
+    SignedShuffleOrders orders = known_to(result.role_of(server), all);
+    if (orders.sign) orders.sign = secret[result.role_of(server) - 1];
+    result.messages.push_back(orders.sign ? encoded(orders)
+                              : checked ? encoded(static_cast<const CheckedShuffleOrders&>(orders))
+                                        : encoded(static_cast<const ShuffleOrders&>(orders)));
   }
   return result;
 }
@@ -91,9 +101,9 @@ EvictionOrders shuffle_orders(const VolumeParams& params, const Permutation& pi,
 }  // namespace
 
 EvictionOrders eviction_orders(const VolumeParams& params, const EvictionPlan& plan, Random& random,
-                               unsigned tries) {
+                               unsigned tries, bool sign) {
   if (const auto* permutation = std::get_if<Permutation>(&plan.movement))
-    return shuffle_orders(params, *permutation, random, tries);
+    return shuffle_orders(params, *permutation, random, tries, sign);
   EvictionOrders result;
   result.messages = matrix_orders(params, std::get<std::vector<MatrixStep>>(plan.movement), random);
   return result;

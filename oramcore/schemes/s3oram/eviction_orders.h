@@ -5,6 +5,7 @@
 #include "oramcore/protocol/hop_check.h"
 #include "oramcore/protocol/messages.h"
 #include "oramcore/protocol/plan.h"
+#include "oramcore/protocol/signed_hops.h"
 
 namespace s3oram {
 
@@ -13,7 +14,7 @@ struct EvictionOrders {
   // Of a shuffle: how the permutation is split, what all roles together are told, and which server
   // plays role 1.
   HopPlan hops;
-  CheckedShuffleOrders shuffle;
+  SignedShuffleOrders shuffle;  // `sign` is of no server; it says whether they sign
   Party first_server = 1;
 
   /// Roles are 1 to 3, as in hop_check.h.
@@ -25,8 +26,8 @@ struct EvictionOrders {
 
 /// Makes orders from fresh randomness. Any t servers' orders are independent of the plan. `tries`
 /// says how many attempts at this eviction there were before: the roles of a shuffle that is
-/// checked rotate with it.
+/// checked rotate with it. With `sign` servers sign what they pass on in such a shuffle.
 EvictionOrders eviction_orders(const VolumeParams& params, const EvictionPlan& plan, Random& random,
-                               unsigned tries = 0);
+                               unsigned tries = 0, bool sign = false);
 
 }  // namespace s3oram

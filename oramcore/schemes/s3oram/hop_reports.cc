@@ -3,20 +3,36 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "oramcore/protocol/message_bounds.h"
+
 namespace s3oram {
 namespace {
 
 template <class Report>
-Status read_report(const EvictionOrders& orders, unsigned role, std::size_t kept,
-                   std::span<const Payload> reports, Report& report) {
-  const Party server = orders.server_of(role);
-  const auto answer = decode<PrepareAnswer>(reports[server - 1u].body());
-  auto unpacked = answer ? unpack<Report>(answer->report, orders.hops.pi_1.size(), kept)
-                         : std::optional<Report>();
-  if (!unpacked)
-    return fail(Errc::servers_disagree, "server {} does not report what it passed on", server);
+bool read_report(const VolumeParams& params, const EvictionOrders& orders, unsigned role,
+                 std::span<const Payload> reports, Report& report,
+                 std::vector<HopReceipt>& receipts) {
+  const auto answer = decode<PrepareAnswer>(reports[orders.server_of(role) - 1u].body());
+  if (!answer) return false;
+  const std::size_t rows = orders.hops.pi_1.size();
+  const std::size_t kept = rows - params.evict_every;
+  std::size_t lists = 0;
+  report.visit(rows, kept,
+               [&](HopList&, std::size_t size) { lists += size * sizeof(gf128::Element); });
+  if (answer->report.size() < lists) return false;
+  auto unpacked = unpack<Report>(answer->report.first(lists), rows, kept);
+  const ByteSpan rest = answer->report.subspan(lists);
+  const std::size_t width = tile_width(params, rows);
+  const std::size_t tiles = (params.slot_size() + width - 1) / width;
+  const auto hops = static_cast<std::size_t>(
+      std::ranges::count(kShuffleHops, role, [](const ShuffleHop& hop) { return hop.to; }));
+  auto shown = unpack_receipts(rest, orders.shuffle.sign ? hops * tiles : 0);
+  if (!unpacked || !shown) return false;
   report = std::move(*unpacked);
-  return {};
+  receipts = std::move(*shown);
+  return true;
 }
 
 /// "what server 1 passed on to server 2", for each hop that does not hold.
@@ -37,14 +53,26 @@ std::string failed_hops(const EvictionOrders& orders, const HopVerdict& verdict)
 
 }  // namespace
 
+ShuffleReports read_reports(const VolumeParams& params, const EvictionOrders& orders,
+                            std::span<const Payload> reports) {
+  ShuffleReports read;
+  auto& [of, receipts, none_of] = read;
+  if (!read_report(params, orders, 1, reports, of.first, receipts[0]))
+    none_of = orders.server_of(1);
+  if (!read_report(params, orders, 2, reports, of.second, receipts[1]))
+    none_of = orders.server_of(2);
+  if (!read_report(params, orders, 3, reports, of.third, receipts[2]))
+    none_of = orders.server_of(3);
+  return read;
+}
+
 Status check_hops(const EvictionOrders& orders, const HopMasks& masks,
-                  std::span<const Payload> reports) {
-  const std::size_t kept = masks.first_to_third.size();
-  HopReports of;
-  S3O_TRY(read_report(orders, 1, kept, reports, of.first));
-  S3O_TRY(read_report(orders, 2, kept, reports, of.second));
-  S3O_TRY(read_report(orders, 3, kept, reports, of.third));
-  const HopVerdict verdict = judge_hops(orders.hops, masks, of);
+                  const ShuffleReports& reports) {
+  if (reports.none_of != 0)
+    return fail(Errc::servers_disagree,
+                "server {} does not report what it passed on: it is faulty or lies",
+                reports.none_of);
+  const HopVerdict verdict = judge_hops(orders.hops, masks, reports.of);
   if (verdict.sound()) return {};
   return fail(
       Errc::servers_disagree,

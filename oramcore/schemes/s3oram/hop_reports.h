@@ -1,18 +1,26 @@
-// What servers report of a shuffle that is checked (hop_check.h), as messages, and what follows.
+// What servers report of a shuffle, and what it shows (hop_check.h).
 #pragma once
 
+#include <array>
 #include <span>
 
-#include "oramcore/base/error.h"
 #include "oramcore/net/transport.h"
 #include "oramcore/schemes/s3oram/eviction_orders.h"
 
 namespace s3oram {
 
-/// Checks what servers passed on to each other under `orders`. `masks` are theirs; reports[i] is
-/// the answer of server i + 1 to its prepare. A pure function. Errors: servers_disagree, with the
-/// hops that do not hold.
+struct ShuffleReports {
+  HopReports of;
+  std::array<std::vector<HopReceipt>, 3> receipts;  // by role, from 1; of a signed attempt
+  Party none_of = 0;                                // a server that reports something else
+};
+
+/// `reports`: each server's PrepareAnswer.
+ShuffleReports read_reports(const VolumeParams& params, const EvictionOrders& orders,
+                            std::span<const Payload> reports);
+
+/// Errors: servers_disagree, with the hops that do not hold.
 Status check_hops(const EvictionOrders& orders, const HopMasks& masks,
-                  std::span<const Payload> reports);
+                  const ShuffleReports& reports);
 
 }  // namespace s3oram

@@ -4,6 +4,7 @@
 #include "oramcore/schemes/s3oram/eviction_orders.h"
 #include "oramcore/schemes/s3oram/hop_masks.h"
 #include "oramcore/schemes/s3oram/hop_reports.h"
+#include "oramcore/schemes/s3oram/hop_suspects.h"
 #include "oramcore/schemes/s3oram/s3oram_upload.h"
 #include "oramcore/sharing/seeded.h"
 
@@ -13,11 +14,22 @@ namespace {
 /// Of a shuffle: what servers passed on to each other (hop_check.h).
 class HopCheck final : public ReportCheck {
  public:
-  HopCheck(const VolumeParams& params, EvictionOrders orders, const ShuffleAttempt& attempt)
-      : params_(params), orders_(std::move(orders)), attempt_(attempt) {}
+  HopCheck(const VolumeParams& params, EvictionOrders orders, const ShuffleAttempt& attempt,
+           std::shared_ptr<bool> doubted)
+      : params_(params),
+        orders_(std::move(orders)),
+        attempt_(attempt),
+        doubted_(std::move(doubted)) {}
   void expect() override { masks_ = make_hop_masks(params_, orders_, attempt_); }
   Status verdict(std::span<const Payload> reports) const override {
-    return check_hops(orders_, *masks_, reports);
+    Status status = check_hops(orders_, *masks_, read_reports(params_, orders_, reports));
+    *doubted_ = *doubted_ || !status;
+    return status;
+  }
+  bool can_find_liar() const override { return orders_.shuffle.sign.has_value(); }
+  Party find_liar(std::span<const Payload> reports, const PathShares& shares) const override {
+    return s3oram::find_liar(orders_, run_honestly(params_, orders_, attempt_, shares),
+                             read_reports(params_, orders_, reports));
   }
 
  private:
@@ -25,6 +37,7 @@ class HopCheck final : public ReportCheck {
   const EvictionOrders orders_;
   const ShuffleAttempt attempt_;
   std::optional<HopMasks> masks_;
+  const std::shared_ptr<bool> doubted_;  // whether a verdict was not good
 };
 
 }  // namespace
@@ -58,12 +71,12 @@ std::unique_ptr<RootUpload> S3oram::upload(const WriteRootRequest& request, Byte
 
 SchemeOrders S3oram::orders(const EvictionPlan& plan, const EvictionId& id, unsigned,
                             std::uint64_t epoch, unsigned tries, const InStep&, Random& random) {
-  EvictionOrders orders = eviction_orders(params_, plan, random, tries);
+  EvictionOrders orders = eviction_orders(params_, plan, random, tries, *doubted_);
   std::vector<Bytes> messages = orders.messages;
   if (params_.security != Security::malicious || params_.evictor != Evictor::shuffle)
     return {std::move(messages), nullptr};
-  return {std::move(messages),
-          std::make_shared<HopCheck>(params_, std::move(orders), ShuffleAttempt{epoch, id})};
+  return {std::move(messages), std::make_shared<HopCheck>(params_, std::move(orders),
+                                                          ShuffleAttempt{epoch, id}, doubted_)};
 }
 
 }  // namespace s3oram

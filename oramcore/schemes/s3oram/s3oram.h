@@ -26,6 +26,8 @@ class S3oram final : public ClientScheme {
   const VolumeParams params_;
   Random& random_;
   Sealer sealer_;
+  // Whether the check of an eviction was not good: then servers sign what they pass on.
+  const std::shared_ptr<bool> doubted_ = std::make_shared<bool>(false);
 };
 
 }  // namespace s3oram
