@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 
+#include "tests/sim/lies.h"
 #include "tests/sim/simulation.h"
 
 namespace s3oram {
@@ -24,6 +25,14 @@ TEST_P(RandomRuns, KeepAllPromises) {
     EXPECT_GE(report.steps, 200u);
     EXPECT_GE(report.cuts, 1u);
   }
+}
+
+TEST_P(RandomRuns, NeedToTrustNoServer) {
+  const auto seed = static_cast<std::uint64_t>(GetParam());
+  const auto report = test::live_with_lies(seed, 20);
+  ASSERT_EQ(report.failure, "") << "replay with: lies_run --seed " << seed
+                                << " --rounds 20 --runs 1 --verbose";
+  EXPECT_GE(report.lies, 10u);
 }
 
 class RandomMirrors : public RandomRuns {};

@@ -1,0 +1,378 @@
+// Draws lies, tells them in two volumes at once, and compares (lies.h).
+#include "tests/sim/lies.h"
+
+#include <fmt/ranges.h>
+
+#include <map>
+#include <random>
+
+#include "oramcore/net/rpc.h"
+#include "oramcore/protocol/repair_messages.h"
+#include "tests/harness/volumes.h"
+#include "tests/sim/cluster.h"
+
+namespace s3oram::test {
+namespace {
+
+constexpr BlockId kBlocks = 24, kNothing = 5000;
+
+enum class Kind { flip, cut, extend, zeros, noise, error, replay, withhold, twice, count };
+constexpr std::array kErrors{Errc::bad_request,  Errc::unsupported,   Errc::corrupt,
+                             Errc::failed,       Errc::fenced,        Errc::stale_vault,
+                             Errc::need_open,    Errc::former_view,   Errc::disk_full,
+                             Errc::wrong_volume, Errc::damaged_vault, Errc::servers_disagree};
+
+/// What is lied about, and how: the same in both volumes.
+struct Lie {
+  MessageType type{};
+  bool answer = true, to_client = true;
+  Kind kind = Kind::flip;
+  Errc code = Errc::failed;
+  unsigned skip = 0, times = 1;  // messages of that kind
+  double place = 0;              // in the message's body
+  std::uint8_t bits = 1;
+  std::uint64_t seed = 0;
+};
+
+MessageType type_of(const Bytes& message) { return static_cast<MessageType>(message[2]); }
+
+/// What a server may send, and to whom.
+struct Target {
+  MessageType type;
+  bool answer, to_client;
+};
+constexpr Target kTargets[] = {
+    {MessageType::retrieve, true, true},      {MessageType::write_root, true, true},
+    {MessageType::prepare, true, true},       {MessageType::commit, true, true},
+    {MessageType::release, true, true},       {MessageType::discard, true, true},
+    {MessageType::read_slot, true, true},     {MessageType::damage, true, true},
+    {MessageType::digests, true, true},       {MessageType::heal_slot, true, true},
+    {MessageType::open, true, true},          {MessageType::masked_share, false, false},
+    {MessageType::masked_share, true, false}, {MessageType::relay, false, false},
+    {MessageType::relay, true, false},        {MessageType::subshare, false, false},
+    {MessageType::subshare, true, false},
+};
+
+/// One volume, its liar, and what its servers see of the client.
+class Life {
+ public:
+  Life(const VolumeParams& params, std::uint64_t seed, Party liar)
+      : cluster_(params, seed), liar_(liar) {
+    Cluster::require(cluster_.open_client());
+    for (std::uint64_t generation = 1; generation <= 2; ++generation)
+      for (BlockId block = 0; block < kBlocks; ++block) write(block);
+    cluster_.settle();
+    cluster_.network.observer = [this](Party from, Party to, const Bytes& message) {
+      if (from == kClient && is_question(message)) note(to, message);
+    };
+  }
+
+  ~Life() {
+    cluster_.network.filter = {};
+    cluster_.network.observer = {};
+    cluster_.end();
+  }
+
+  void begin(std::vector<Lie> lies) {
+    lies_ = std::move(lies);
+    seen_.clear();
+    begun_ = cluster_.clock_of(kClient).now();
+    cluster_.network.filter = [this](Party from, Party to, const Bytes& message) {
+      return from != liar_ || !tell(to, message);
+    };
+  }
+  void end() {
+    cluster_.network.filter = {};
+    // What was withheld is sent again, and what failed is tried again.
+    const Duration until = cluster_.clock_of(kClient).now() + std::chrono::minutes(1);
+    cluster_.clock_of(kClient).call_after(std::chrono::minutes(1), [] {});
+    cluster_.run_until([&] { return cluster_.clock_of(kClient).now() >= until; });
+    cluster_.run_until([this] {
+      const auto status = cluster_.engine().status();
+      return status.evictions_stopped || (!status.evicting && status.evictions_due == 0);
+    });
+    cluster_.settle();
+  }
+
+  void write(BlockId block) {
+    const std::uint64_t generation = ++generation_;
+    const auto status = cluster_.write(block, pattern(block, generation, kBlockSize));
+    ++accesses;
+    auto& possible = contents_[block];
+    if (status) possible.clear();
+    if (!status) ++failed;
+    possible.insert(generation);
+  }
+  void read(BlockId block) {
+    const auto content = cluster_.read(block);
+    ++accesses;
+    if (!content) {
+      ++failed;
+      return;
+    }
+    if (!may_be(block, *content)) problem(fmt::format("block {} brought wrong bytes", block));
+  }
+  /// All that was written is there. Starts the client again if lies have stopped it.
+  void check() {
+    const auto status = cluster_.engine().status();
+    if (!status.failure.empty()) problem("one server ended the volume: " + status.failure);
+    if (status.evictions_stopped) {
+      cluster_.kill_client();
+      Cluster::require(cluster_.open_client());
+    }
+    for (const auto& [block, possible] : contents_) {
+      const auto content = cluster_.read(block);
+      if (!content)
+        problem(fmt::format("block {} is lost: {}", block, content.error().message));
+      else if (!may_be(block, *content))
+        problem(fmt::format("block {} has wrong bytes", block));
+    }
+    if (cluster_.engine().status().unreadable > 0) problem("blocks are given up");
+    cluster_.settle();
+  }
+  bool stopped() { return cluster_.engine().status().evictions_stopped.has_value(); }
+  /// Whether the liar was named in this round; a problem if another one was.
+  bool named() {
+    const auto servers = cluster_.engine().status().servers;
+    bool it_is = false;
+    for (Party server = 1; server <= servers.size(); ++server) {
+      const auto& trouble = servers[server - 1u].trouble;
+      if (!trouble || trouble->last < begun_) continue;
+      const std::string& text = trouble->error.message;
+      if (!text.starts_with(fmt::format("server {} is faulty or lies", server))) continue;
+      it_is |= server == liar_;
+      if (server != liar_) problem(fmt::format("server {} is named, and does not lie", server));
+    }
+    return it_is;
+  }
+  /// Questions of the client since begin(), with their sizes and how many there were.
+  const std::map<std::tuple<Party, MessageType, std::size_t>, unsigned>& seen() const {
+    return seen_;
+  }
+
+  std::string failure;
+  std::uint64_t lies_told = 0, accesses = 0, failed = 0;
+
+ private:
+  void problem(std::string what) {
+    if (failure.empty()) failure = std::move(what);
+  }
+  bool may_be(BlockId block, const Bytes& content) const {
+    const auto written = contents_.find(block);
+    if (written == contents_.end()) return content == Bytes(kBlockSize);
+    return std::ranges::any_of(written->second, [&](std::uint64_t generation) {
+      return content == pattern(block, generation, kBlockSize);
+    });
+  }
+  /// Each question once, however often it was sent. A query is as long as the path, and so depends
+  /// on how many writes have ended, which takes as long as it takes.
+  void note(Party to, const Bytes& message) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, message.data() + 8, sizeof number);
+    // So does how many of the slots that are read lie in the root.
+    if (const auto read = decode<ReadSlotRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+        type_of(message) == MessageType::read_slot && read && read->at.bucket == kRoot)
+      return;
+    // A root write may be sent again as a whole, when an answer is late.
+    if (const auto write = decode<WriteRootRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
+        type_of(message) == MessageType::write_root && write)
+      number = write->write_number;
+    const bool any_size =
+        type_of(message) == MessageType::retrieve || type_of(message) == MessageType::write_root;
+    if (type_of(message) == MessageType::traffic || type_of(message) == MessageType::room ||
+        !numbers_.emplace(to, type_of(message), number).second)
+      return;
+    ++seen_[{to, type_of(message), any_size ? 0 : message.size()}];
+  }
+  bool tell(Party to, const Bytes& message) {
+    const bool answer = is_answer(message);
+    const auto lie = std::ranges::find_if(lies_, [&](const Lie& each) {
+      return each.times > 0 && each.type == type_of(message) && each.answer == answer &&
+             each.to_client == (to == kClient);
+    });
+    Bytes& before = before_[{type_of(message), answer, to}];
+    const Bytes last = std::exchange(before, message);
+    if (lie == lies_.end()) return false;
+    if (lie->skip > 0) {
+      --lie->skip;
+      return false;
+    }
+    --lie->times;
+    ++lies_told;
+    Bytes changed = message;
+    change(*lie, last, changed);
+    if (lie->kind == Kind::withhold) return true;
+    cluster_.network.deliver(liar_, to, changed);
+    if (lie->kind == Kind::twice) cluster_.network.deliver(liar_, to, message);
+    return true;
+  }
+  static void change(const Lie& lie, const Bytes& last, Bytes& message) {
+    const std::size_t body = message.size() - Rpc::kHeaderSize;
+    const auto at =
+        Rpc::kHeaderSize + static_cast<std::size_t>(lie.place * static_cast<double>(body));
+    Prg noise(Seed{}, as_bytes(std::to_string(lie.seed)));
+    switch (lie.kind) {
+      case Kind::flip:
+        if (body > 0) message[at] ^= lie.bits;
+        break;
+      case Kind::cut:
+        message.resize(at);
+        break;
+      case Kind::extend:
+        message.insert(message.end(), 1 + lie.bits, lie.bits);
+        break;
+      case Kind::zeros:
+        std::fill(message.begin() + static_cast<std::ptrdiff_t>(at), message.end(), 0);
+        break;
+      case Kind::noise:
+        noise.fill(MutableByteSpan(message).subspan(at));
+        break;
+      case Kind::replay:
+        if (last.size() <= Rpc::kHeaderSize) break;
+        message.resize(Rpc::kHeaderSize);
+        message.insert(message.end(), last.begin() + Rpc::kHeaderSize, last.end());
+        break;
+      case Kind::error:
+        if (!lie.answer) break;
+        message.resize(Rpc::kHeaderSize);
+        message[4] = static_cast<std::uint8_t>(lie.code);
+        message[5] = 0;
+        break;
+      default:
+        break;
+    }
+  }
+
+  Cluster cluster_;
+  const Party liar_;
+  std::vector<Lie> lies_;
+  Duration begun_{};
+  std::uint64_t generation_ = 0;
+  std::map<BlockId, std::set<std::uint64_t>> contents_;
+  std::map<std::tuple<MessageType, bool, Party>, Bytes> before_;
+  std::map<std::tuple<Party, MessageType, std::size_t>, unsigned> seen_;
+  std::set<std::tuple<Party, MessageType, std::uint64_t>> numbers_;
+};
+
+Lie draw_lie(std::mt19937_64& random) {
+  const auto below = [&](std::size_t end) {
+    return std::uniform_int_distribution<std::size_t>(0, end - 1)(random);
+  };
+  const Target& target = kTargets[below(std::size(kTargets))];
+  return {.type = target.type,
+          .answer = target.answer,
+          .to_client = target.to_client,
+          .kind = static_cast<Kind>(below(static_cast<std::size_t>(Kind::count))),
+          .code = kErrors[below(kErrors.size())],
+          .skip = static_cast<unsigned>(below(4)),
+          .times = static_cast<unsigned>(1 + below(below(4) == 0 ? 12 : 3)),
+          .place = std::uniform_real_distribution<>(0, 1)(random),
+          .bits = static_cast<std::uint8_t>(1 + below(255)),
+          .seed = random()};
+}
+
+std::string difference(const Life& one, const Life& other) {
+  for (const auto& [what, times] : one.seen()) {
+    const auto found = other.seen().find(what);
+    const unsigned there = found == other.seen().end() ? 0 : found->second;
+    if (there != times)
+      return fmt::format(
+          "servers see which life it is: {} and {} questions of type {} and {} bytes "
+          "to server {}",
+          times, there, static_cast<int>(std::get<1>(what)), std::get<2>(what), std::get<0>(what));
+  }
+  return {};
+}
+
+}  // namespace
+
+namespace {
+
+std::string told(const std::vector<Lie>& lies) {
+  std::string text;
+  for (const Lie& lie : lies)
+    text += fmt::format("; type {} {} {}, kind {}, code {}, {} after {}, place {:.3f}",
+                        static_cast<int>(lie.type), lie.answer ? "answer" : "question",
+                        lie.to_client ? "to the client" : "to a peer", static_cast<int>(lie.kind),
+                        static_cast<int>(lie.code), lie.times, lie.skip, lie.place);
+  return text;
+}
+
+class Twins {
+ public:
+  Twins(std::uint64_t seed, unsigned rounds)
+      : random_(seed),
+        rounds_(rounds),
+        params_(safe_volume(Evictor::shuffle, static_cast<std::uint16_t>(3 + below(3)))),
+        liar_(static_cast<Party>(1 + below(3))),
+        one_(std::make_unique<Life>(params_, seed, liar_)),
+        other_(std::make_unique<Life>(params_, seed, liar_)) {}
+
+  LiesReport live() {
+    for (; report_.rounds < rounds_ && report_.failure.empty(); ++report_.rounds) {
+      std::vector<Lie> lies(1 + below(2));
+      for (Lie& lie : lies) lie = draw_lie(random_);
+      try {
+        live_through(lies);
+      } catch (const std::exception& error) {
+        report_.failure = error.what();
+        // What waits for the end that did not come refers to frames that are gone.
+        static_cast<void>(one_.release()), static_cast<void>(other_.release());
+      }
+      if (!report_.failure.empty())
+        report_.failure +=
+            fmt::format(" (round {}, server {} lies{})", report_.rounds, liar_, told(lies));
+    }
+    return report_;
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t end) {
+    return std::uniform_int_distribution<std::uint64_t>(0, end - 1)(random_);
+  }
+  void live_through(const std::vector<Lie>& lies) {
+    one_->begin(lies);
+    other_->begin(lies);
+    for (std::uint64_t i = 2 + below(6); i > 0; --i) {
+      if (below(2) == 0) {
+        one_->write(below(kBlocks));
+        other_->write(below(kBlocks));
+      } else {
+        one_->read(below(kBlocks));
+        other_->read(below(3) == 0 ? kNothing : below(kBlocks));
+      }
+    }
+    one_->end();
+    other_->end();
+    const bool named = one_->named(), named_too = other_->named();
+    report_.named += named || named_too;
+    report_.stopped += one_->stopped();
+    report_.failure = difference(*one_, *other_);
+    if (report_.failure.empty()) report_.failure = difference(*other_, *one_);
+    const bool ended = one_->stopped() || other_->stopped();
+    if (ended || report_.rounds % 16 == 15 || report_.rounds + 1 == rounds_) {
+      one_->check();
+      other_->check();
+    }
+    for (const Life* life : {one_.get(), other_.get()})
+      if (!life->failure.empty()) report_.failure = life->failure;
+    report_.lies = one_->lies_told + other_->lies_told;
+    report_.accesses = one_->accesses + other_->accesses;
+    report_.failed = one_->failed + other_->failed;
+  }
+
+  std::mt19937_64 random_;
+  const unsigned rounds_;
+  const VolumeParams params_;
+  const Party liar_;
+  std::unique_ptr<Life> one_, other_;
+  LiesReport report_;
+};
+
+}  // namespace
+
+LiesReport live_with_lies(std::uint64_t seed, unsigned rounds) {
+  return Twins(seed, rounds).live();
+}
+
+}  // namespace s3oram::test
