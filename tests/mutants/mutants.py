@@ -64,7 +64,7 @@ MUTANTS = [
         "mirror-matrix-known", "A mirror's shares of the matrix are drawn",
         "oramcore/schemes/mirror/client/mirror.cc",
         "own.matrix_seed = random.seed();",
-        "own.matrix_seed = Seed{};",
+        "own.matrix_seed = (static_cast<void>(random.seed()), Seed{});",
         "shares_test", JOINT),
     Mutant(
         "row-seed-known", "No server knows the seed of its rows' digests before it has stored them",
@@ -158,7 +158,8 @@ MUTANTS = [
     Mutant(
         "roles-stay", "The next attempt has other roles",
         "oramcore/schemes/s3oram/eviction_orders.cc",
-        "static_cast<Party>(1 + tries % params.scheme.servers)", "Party{1}",
+        "static_cast<Party>(1 + tries % params.scheme.servers)",
+        "static_cast<Party>(1 + 0 * tries)",
         LYING, "LyingEviction.OneBitOfAnyHop*"),
     Mutant(
         "rows-not-checked", "A mirror's eviction is decided once its rows are checked",
@@ -167,15 +168,69 @@ MUTANTS = [
         "mirror_sim_test", "*ALieInAnEvictionIsCaught*/T1L2"),
     Mutant(
         "path-not-settled", "A wrong share or copy on the path is found and replaced",
-        ENGINE + "engine_eviction.cc",
-        "      S3O_CO_TRY(co_await settle_path());\n", "",
+        ENGINE + "engine_dispute.cc",
+        "if (auto settled = co_await settle_path(); !settled && !dead_)",
+        "if (Status settled; !settled && !dead_)",
         "mirror_sim_test", "*AWrongCopyIsReplacedAndEvictionsGoOn/T1L2"),
     Mutant(
         "mirror-workers-stay", "The next attempt at a mirror's eviction has other workers",
         "oramcore/schemes/mirror/client/mirror.cc",
-        "servers.workers(id.eviction + tries, workers)", "servers.workers(id.eviction, workers)",
+        "servers.workers(id.eviction + tries, workers)",
+        "servers.workers(id.eviction + 0 * tries, workers)",
         "mirror_sim_test", "*AWorkerThatAlwaysLies*/T1L3"),
+    Mutant(
+        "signatures-not-wanted", "What is not signed is not taken, in an attempt that is signed",
+        "serverd/s3oram/shuffle_eviction.cc",
+        "  if (!right)\n", "  if (!right && tile > 1000000)\n",
+        LYING, "LyingEviction.WhatIsNotSignedIsNotTaken"),
+    Mutant(
+        "receipts-on-trust", "A receiver that cannot show the sender's signature is the liar",
+        "oramcore/schemes/s3oram/hop_suspects.cc",
+        "receipt->signature)) return to;", "receipt->signature)) continue;",
+        LYING, "LyingEviction.AReceiverCannotForgeReceipts"),
+    Mutant(
+        "healed-unopened", "A slot is healed from shares that open, or that are more than enough",
+        ENGINE + "engine_heal.cc",
+        "  if (enough == 1 ||\n", "  if (enough > 0 ||\n",
+        LYING, "*LyingRetrieval.FalseDamageCostsNoBlock/*"),
+    Mutant(
+        "raw-shares-unread", "A server that refuses an answer costs no block",
+        ENGINE + "engine_retrieval.cc",
+        "if (!answer && !dead_) {", "if (!answer && !dead_ && dead_) {",
+        LYING, "*LyingRetrieval.AnswersThatAreNoneCostNoBlock/*"),
+    Mutant(
+        "helpers-on-trust", "Shares that servers mend for another one are compared with theirs",
+        ENGINE + "engine_scrub.cc",
+        "params_.security == Security::malicious;", "false;",
+        "repair_test", "*RepairTest.AHelperThatLiesSpoilsNoShare/*"),
+    Mutant(
+        "sums-waited-for", "What a server says that it has sent is not waited for for ever: sums",
+        ENGINE + "engine_retrieval.cc",
+        "kSumPatience = std::chrono::minutes(1);", "kSumPatience = std::chrono::hours(1000);",
+        LYING, "*LyingRetrieval.WhatWasNotSentIsNotWaitedForForEver/*"),
+    Mutant(
+        "relays-waited-for", "Nor are parts that one server relays to another",
+        ENGINE + "engine_root.cc",
+        "kRelayPatience = std::chrono::seconds(5);", "kRelayPatience = std::chrono::hours(1000);",
+        LYING, "*LyingRetrieval.WhatWasNotSentIsNotWaitedForForEver/*"),
+    Mutant(
+        "evictions-waited-for", "Nor is what servers pass on in an eviction",
+        ENGINE + "engine_eviction.cc",
+        "kAttemptPatience = std::chrono::minutes(10);",
+        "kAttemptPatience = std::chrono::hours(1000);",
+        LYING, "*LyingRetrieval.WhatWasNotSentIsNotWaitedForForEver/*"),
     # ---- what one server says
+    Mutant(
+        "one-refusal-counts", "What one server refuses, and the others do not, ends nothing",
+        ENGINE + "servers.cc",
+        "if (refusing_[type].size() > threshold_)", "if (!refusing_[type].empty())",
+        LYING, "*LyingRetrieval.ARefusalOfOneServerEndsNothing/*"),
+    Mutant(
+        "reopening-believed", "Nor does what it says when its session is opened again",
+        ENGINE + "servers.cc",
+        "answer = weigh(server, OpenRequest::kType, fail(reopened.error()));",
+        "answer = fail(reopened.error());",
+        LYING, "*LyingRetrieval.OneServerCannotEndASessionWhenItIsOpenedAgain/*"),
     Mutant(
         "one-decides", "A tree version counts when t + 1 servers have it",
         ENGINE + "testimony.cc",
