@@ -70,7 +70,7 @@ Cost measure(std::uint32_t block_size, std::size_t blocks, Security security) {
   random.fill(config.volume);
   auto vault = need(Vault::create(directory / "vault", config, Credential{}, random));
   const auto keys = need(vault.unlock(Credential{}));
-  const VolumeOptions options{.serverd = S3O_SERVERD, .progress = {}};
+  const VolumeOptions options{.serverd = S3O_SERVERD, .record = {}, .progress = {}};
   need(Volume::create(vault, keys, options));
   const double client_before = processor_seconds(RUSAGE_SELF);
   const double servers_before = processor_seconds(RUSAGE_CHILDREN);
