@@ -82,7 +82,7 @@ Task<Status> Engine::add_damage(MessageType question, Bytes message, std::set<Pa
     if (!answers[i]) co_return fail(answers[i].error());
     const auto found = decode<DamageAnswer>(answers[i]->body());
     if (!found || !std::ranges::all_of(found->slots, [&](SlotAddress at) { return has_slot(at); }))
-      co_return fail(Errc::corrupt, "server {} answers nonsense", asked[i]);
+      co_return fail(Errc::failed, "server {} answers nonsense", asked[i]);
     for (const SlotAddress at : found->slots)
       if (of == kEveryBucket || at.bucket == of) to[at].insert(asked[i]);
   }

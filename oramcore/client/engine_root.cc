@@ -22,9 +22,9 @@ Task<Status> noting(Party server, Waiting waiting, Task<Status> sent,
   co_return status;
 }
 
-Task<void> holding(std::shared_ptr<const RootUpload> upload, Task<Status> sent) {
-  static_cast<void>(co_await std::move(sent));
-  static_cast<void>(upload);
+/// Once: the write may be over by the time that this arrives, and is refused then.
+Task<void> send_late(Servers& servers, Party to, Bytes message) {
+  static_cast<void>(co_await servers.ask_once(to, WriteRootRequest::kType, std::move(message)));
 }
 
 }  // namespace
@@ -92,10 +92,9 @@ Task<Status> Engine::write_root(WriteNumber write_number, Label label, std::uint
       for (const Party receiver : receivers)
         environment_.clock.call_after(kRelayPatience, [this, late, what, receiver] {
           const auto there = late.lock();
-          auto whole = what.lock();
-          if (!there || !whole || !there->contains(receiver) || dead_) return;
-          const RootUpload& sent = *whole;
-          start(holding(std::move(whole), send_whole(receiver, sent)));
+          const auto sent = what.lock();
+          if (there && sent && there->contains(receiver) && !dead_)
+            start(send_late(servers_, receiver, sent->whole(receiver)));
         });
     };
   };

@@ -106,7 +106,7 @@ Task<Status> Engine::compare_shares(BucketIndex bucket, const Bytes& servers) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (!answers[i]) co_return fail(answers[i].error());
     auto found = decode<DigestsAnswer>(answers[i]->body());
-    if (!found) co_return fail(Errc::corrupt, "server {} answers nonsense", servers[i]);
+    if (!found) co_return fail(Errc::failed, "server {} answers nonsense", servers[i]);
     for (SlotDigest& each : found->slots)
       digests.try_emplace(each.slot, answers.size(), Bytes(ShareDigest::kSize)).first->second[i] =
           std::move(each.digest);

@@ -117,6 +117,7 @@ class Life {
     const auto status = cluster_.engine().status();
     if (!status.failure.empty()) problem("one server ended the volume: " + status.failure);
     if (status.evictions_stopped) {
+      Cluster::require(cluster_.commit());
       cluster_.kill_client();
       Cluster::require(cluster_.open_client());
     }
