@@ -27,6 +27,20 @@ Task<void> send_late(Servers& servers, Party to, Bytes message) {
   static_cast<void>(co_await servers.ask_once(to, WriteRootRequest::kType, std::move(message)));
 }
 
+/// Returns what to call when a server has said that it has relayed something to `receivers`: it can
+/// say so and not have done it. Those that have not answered a while later are passed to `send`.
+std::function<void()> expecting(Clock& clock, const Waiting& waiting, std::vector<Party> receivers,
+                                std::function<void(Party)> send) {
+  return [&clock, receivers = std::move(receivers), send = std::move(send),
+          late = std::weak_ptr(waiting)] {
+    for (const Party receiver : receivers)
+      clock.call_after(kRelayPatience, [late, send, receiver] {
+        const auto there = late.lock();
+        if (there && there->contains(receiver)) send(receiver);
+      });
+  };
+}
+
 }  // namespace
 
 /// Asks until it is done, or the server is left out.
@@ -56,14 +70,13 @@ Task<Status> Engine::send_upload(Party server, const RootUpload& upload,
 Task<Status> Engine::write_root(WriteNumber write_number, Label label, std::uint64_t replaces,
                                 ByteSpan content, std::function<void(Status)> written) {
   const std::uint64_t access = next_access_++;
-  const BlockId block = label.block;
   const Leaf leaf = random_leaf(environment_.random);
   label.version = access;
   label.leaf = leaf;
   Bytes sealed = scheme_->seal(label, content);
   const auto acknowledged = [&] {
     root_[root_slot(write_number, params_.evict_every)] = {.acknowledged = true,
-                                                           .block = block,
+                                                           .block = label.block,
                                                            .replaces = replaces,
                                                            .leaf = leaf,
                                                            .version = access,
@@ -85,18 +98,12 @@ Task<Status> Engine::write_root(WriteNumber write_number, Label label, std::uint
       scheme_->upload(request, std::move(sealed), in_step_);
   const Bytes takers = in_step_.takers();
   const auto waiting = std::make_shared<std::set<Party>>(takers.begin(), takers.end());
-  // A server can say that it has relayed something, and not have done it.
   const auto expect_relayed = [&](Party server) {
-    return [this, receivers = upload->relayed_by(server), late = std::weak_ptr(waiting),
-            what = std::weak_ptr(upload)] {
-      for (const Party receiver : receivers)
-        environment_.clock.call_after(kRelayPatience, [this, late, what, receiver] {
-          const auto there = late.lock();
-          const auto sent = what.lock();
-          if (there && sent && there->contains(receiver) && !dead_)
-            start(send_late(servers_, receiver, sent->whole(receiver)));
-        });
-    };
+    return expecting(environment_.clock, waiting, upload->relayed_by(server),
+                     [this, what = std::weak_ptr(upload)](Party receiver) {
+                       if (const auto sent = what.lock(); sent && !dead_)
+                         start(send_late(servers_, receiver, sent->whole(receiver)));
+                     });
   };
   const auto attempt = std::make_shared<Servers::JointAttempt>();
   auto answers = co_await for_each_of(takers, [&](Party server) {
