@@ -8,7 +8,7 @@
 
 namespace s3oram {
 
-/// Logs to standard error.
+/// Logs to standard error; without time, name and level if the daemon is going to the background.
 void log_to_terminal(const MountCommand& command);
 /// Logs to a regular file of ours: a link would lead elsewhere, and a pipe could block. Errors:
 /// failed.

@@ -141,7 +141,9 @@ said=$(typed "tundra-grackle-mumpsimus kitchen7 kitchen7" "$bin/s3oramfs" passwd
 # A program that inherits an open file uses the mount when it ends: it closes the file.
 step "unmounted when nobody uses it, but not while a file is open"
 expect 2 "write a time as" s3oramfs mount -o idle=soon "$vault" "$mount"
-s3oramfs mount --passfile "$work/typed" -o idle=1s,log-level=debug "$vault" "$mount"
+chmod 644 "$work/typed"
+s3oramfs mount --passfile "$work/typed" -o idle=1s,log-level=debug "$vault" "$mount" 2> "$work/said"
+grep -q "^s3oramfs: $work/typed: .*chmod 600" "$work/said" || fail "no warning in plain words: $(cat "$work/said")"
 echo content > "$mount/file"
 sleep 1000 < "$mount/file" &
 holder=$!
