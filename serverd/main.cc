@@ -51,25 +51,39 @@ Status become_owner_of(const std::filesystem::path& store) {
   return owner ? s3oram::become(*owner) : s3oram::fail(owner.error());
 }
 
-int run(int argc, char** argv) {
-  s3oram::Options options;
+/// Returns the arguments as CLI11 wants them. A key may begin with a dash, and is no option for
+/// that.
+std::vector<std::string> arguments_of(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto keys =
+      std::stable_partition(arguments.begin(), arguments.end(), [](const std::string& argument) {
+        return !argument.starts_with('-') || !s3oram::parse_public_key(argument);
+      });
+  if (keys != arguments.end() && std::find(arguments.begin(), keys, "--") == keys)
+    arguments.insert(keys, "--");
+  std::reverse(arguments.begin(), arguments.end());
+  return arguments;
+}
+
+/// What the commands for a store's files are given besides the store.
+struct Given {
   std::string key;
   bool rotate = false, update = false;
   std::vector<std::string> servers;
+};
 
-  CLI::App app("Keeps one server's shares of an s3oramfs volume.", "s3oramfs-serverd");
-  s3oram::add_options(app, options);
-  app.set_version_flag("--version", "s3oramfs-serverd " S3O_VERSION, "Show the version");
-  app.require_subcommand(0, 1);
-  app.fallthrough();  // options may follow the command
-  app.formatter(std::make_shared<s3oram::HelpFormatter>());
-  auto* keygen = app.add_subcommand("keygen", "Make this server's key; print the public one");
-  keygen->add_flag("--rotate", rotate, "Replace the key by a new one");
-  auto* authorize = app.add_subcommand("authorize", "Let a client connect");
-  authorize->add_option("KEY", key, "The client's public key")->required();
-  auto* revoke = app.add_subcommand("revoke", "Let a client connect no more");
-  revoke->add_option("KEY", key, "The client's public key")->required();
-  s3oram::JoinOptions invited;
+Status carry_out(const std::string& command, const std::filesystem::path& store,
+                 const Given& given) {
+  if (store.empty())
+    return s3oram::fail(Errc::usage, "where the server's files are is missing: give --store DIR");
+  if (command == "keygen") return s3oram::keygen(store, std::cout, given.rotate);
+  if (command == "authorize") return s3oram::authorize(store, given.key, std::cout);
+  if (command == "revoke") return s3oram::revoke(store, given.key, std::cout);
+  if (command == "status") return s3oram::show_status(store, std::cout);
+  return s3oram::peers(store, given.servers, std::cout, given.update);
+}
+
+CLI::App* add_join(CLI::App& app, s3oram::JoinOptions& invited) {
   auto* join = app.add_subcommand("join", "Become the server that an invitation is for");
   join->add_option("STRING", invited.invitation,
                    "What s3oramfs invite has shown; -: on standard input")
@@ -83,30 +97,41 @@ int run(int argc, char** argv) {
       ->type_name("NAME");
   join->add_flag("--start", invited.start, "Start it also where there is no systemd");
   join->formatter(std::make_shared<s3oram::HelpFormatter>());
+  return join;
+}
+
+int run(int argc, char** argv) {
+  s3oram::Options options;
+  Given given;
+  CLI::App app("Keeps one server's shares of an s3oramfs volume.", "s3oramfs-serverd");
+  s3oram::add_options(app, options);
+  app.set_version_flag("--version", "s3oramfs-serverd " S3O_VERSION, "Show the version");
+  app.require_subcommand(0, 1);
+  app.fallthrough();  // options may follow the command
+  app.formatter(std::make_shared<s3oram::HelpFormatter>());
+  auto* keygen = app.add_subcommand("keygen", "Make this server's key; print the public one");
+  keygen->add_flag("--rotate", given.rotate, "Replace the key by a new one");
+  auto* authorize = app.add_subcommand("authorize", "Let a client connect");
+  authorize->add_option("KEY", given.key, "The client's public key")->required();
+  auto* revoke = app.add_subcommand("revoke", "Let a client connect no more");
+  revoke->add_option("KEY", given.key, "The client's public key")->required();
+  s3oram::JoinOptions invited;
+  const auto* join = add_join(app, invited);
   auto* status_of = app.add_subcommand("status", "Show what is stored, for whom, since when");
   auto* peers = app.add_subcommand("peers", "Write down all servers of the volume, or print them");
-  peers->add_option("SERVER", servers, "N=HOST:PORT,KEY");
-  peers->add_flag("--update", update, "Keep those that are written down and not given");
+  peers->add_option("SERVER", given.servers, "N=HOST:PORT,KEY");
+  peers->add_flag("--update", given.update, "Keep those that are written down and not given");
   for (auto* command : {keygen, authorize, revoke, peers, status_of}) {
     command->add_option("--store", options.store, "Directory with this server's shares and keys")
         ->type_name("DIR");
     command->formatter(std::make_shared<s3oram::HelpFormatter>("--store DIR"));
   }
 
-  // A key may begin with a dash, and is no option for that.
-  std::vector<std::string> arguments(argv + 1, argv + argc);
-  const auto keys =
-      std::stable_partition(arguments.begin(), arguments.end(), [](const std::string& argument) {
-        return !argument.starts_with('-') || !s3oram::parse_public_key(argument);
-      });
-  if (keys != arguments.end() && std::find(arguments.begin(), keys, "--") == keys)
-    arguments.insert(keys, "--");
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   app.failure_message([](const CLI::App* program, const CLI::Error& error) {
     return "s3oramfs-serverd: " + CLI::FailureMessage::simple(program, error);
   });
   try {
-    app.parse(arguments);
+    app.parse(arguments_of(argc, argv));
   } catch (const CLI::ParseError& error) {
     if (app.exit(error) != 0) return static_cast<int>(Errc::usage);
     return report(s3oram::output_written());
@@ -124,18 +149,8 @@ int run(int argc, char** argv) {
   if (!status) return report(status);
   if (app.get_subcommands().empty())
     status = s3oram::serve(options);
-  else if (options.store.empty())
-    status = s3oram::fail(Errc::usage, "where the server's files are is missing: give --store DIR");
-  else if (keygen->parsed())
-    status = s3oram::keygen(options.store, std::cout, rotate);
-  else if (authorize->parsed())
-    status = s3oram::authorize(options.store, key, std::cout);
-  else if (revoke->parsed())
-    status = s3oram::revoke(options.store, key, std::cout);
-  else if (status_of->parsed())
-    status = s3oram::show_status(options.store, std::cout);
   else
-    status = s3oram::peers(options.store, servers, std::cout, update);
+    status = carry_out(app.get_subcommands().front()->get_name(), options.store, given);
   return report(status ? s3oram::output_written() : status);
 }
 

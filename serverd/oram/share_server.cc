@@ -88,6 +88,7 @@ Task<Result<Bytes>> Server::handle(Party from, MessageType type, Payload request
   co_return answer;
 }
 
+// NOLINTNEXTLINE(readability-function-size): two lines for each kind of request
 Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload request) {
   const bool of_peers = type == MessageType::subshare || type == MessageType::masked_share ||
                         type == MessageType::relay;
