@@ -172,15 +172,51 @@ void admit_on_hangup(asio::signal_set& hangup, Clients& clients) {
   });
 }
 
-}  // namespace
+/// Opens the page of metrics. Returns null if the options name none.
+Result<std::unique_ptr<MetricsResponder>> open_metrics(asio::io_context& io, const Options& options,
+                                                       ShareServer& server, Metrics& metrics) {
+  if (options.metrics.empty()) return std::unique_ptr<MetricsResponder>();
+  S3O_ASSIGN(auto responder,
+             MetricsResponder::listen(io.get_executor(), {options.metrics, options.metrics_public},
+                                      [&server, &metrics] {
+                                        server.gauge();
+                                        return metrics.text();
+                                      }));
+  spdlog::info("metrics are at http://{}/metrics", responder->address());
+  return responder;
+}
 
-Status serve(const Options& options) {
-  ::signal(SIGPIPE, SIG_IGN);  // a starter that is gone is an error of write()
+void warn_of_small_files() {
+  if (const auto most = file_size_limit(); most != kNoLimit)
+    spdlog::warn(
+        "this server's volume cannot grow beyond files of {}: that is the limit of file sizes "
+        "(ulimit -f, LimitFSIZE=)",
+        human_size(most));
+}
+
+/// Checks what can be checked before the store is locked.
+Status check(const Options& options) {
   S3O_TRY(check_limits("this server", kNeeds));
   if (options.exit_with_parent) S3O_TRY(exit_with_parent());
   if (options.store.empty())
     return fail(Errc::usage, "where the shares are is missing: give --store DIR");
-  S3O_TRY(check_metrics(options));
+  return check_metrics(options);
+}
+
+/// Checks that the server is told of all others of its volume.
+Status check_peers(const Options& options, const ShareServer& server, std::size_t peers) {
+  if (server.parties() <= peers + 1) return {};
+  return fail(Errc::usage,
+              "store {}: its volume has {} servers, and this one is told of {} others: list them "
+              "with 's3oramfs-serverd peers'",
+              options.store, server.parties(), peers);
+}
+
+}  // namespace
+
+Status serve(const Options& options) {
+  ::signal(SIGPIPE, SIG_IGN);  // a starter that is gone is an error of write()
+  S3O_TRY(check(options));
   S3O_ASSIGN(const auto lock, take_store(options));
   // A server that a mount has started is no service of its own.
   ServiceManager manager(options.exit_with_parent ? ServiceManager::Whose::another
@@ -210,29 +246,10 @@ Status serve(const Options& options) {
                          {io.get_executor(), pool.executor(), background.executor(),
                           readers.executor(), clock, random, *transport, system_disk(),
                           memory / sharing, cache, metrics, record.get()}));
-  if (server->parties() > network.peers.size() + 1)
-    return fail(Errc::usage,
-                "store {}: its volume has {} servers, and this one is told of {} others: list them "
-                "with 's3oramfs-serverd peers'",
-                options.store, server->parties(), network.peers.size());
-  std::unique_ptr<MetricsResponder> responder;
-  if (!options.metrics.empty()) {
-    auto listening =
-        MetricsResponder::listen(io.get_executor(), {options.metrics, options.metrics_public}, [&] {
-          server->gauge();
-          return metrics.text();
-        });
-    if (!listening) return fail(listening.error());
-    responder = std::move(*listening);
-    spdlog::info("metrics are at http://{}/metrics", responder->address());
-  }
-
+  S3O_TRY(check_peers(options, *server, network.peers.size()));
+  S3O_ASSIGN(const auto responder, open_metrics(io, options, *server, metrics));
   S3O_ASSIGN(const auto memory_watch, watch_memory(*server, cache, io, background.executor()));
-  if (const auto most = file_size_limit(); most != kNoLimit)
-    spdlog::warn(
-        "this server's volume cannot grow beyond files of {}: that is the limit of file sizes "
-        "(ulimit -f, LimitFSIZE=)",
-        human_size(most));
+  warn_of_small_files();
 
   Status outcome;
   end.async_wait([&](const boost::system::error_code& error, int) {

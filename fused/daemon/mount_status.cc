@@ -69,6 +69,15 @@ json scrub_json(const ScrubStatus& scrub) {
           {"failure", failure}};
 }
 
+json causes_json(const MountState& state) {
+  json causes = json::array();
+  for (const Problem& problem : find_problems(state))
+    causes.push_back({{"kind", problem.kind},
+                      {"server", problem.server == kClient ? json() : json(problem.server)},
+                      {"cause", problem.cause}});
+  return causes;
+}
+
 }  // namespace
 
 json status_json(const MountIdentity& mount, const MountState& state,
@@ -79,11 +88,6 @@ json status_json(const MountIdentity& mount, const MountState& state,
   for (std::size_t i = 0; i < volume.servers.size(); ++i)
     servers.push_back(server_json(volume.servers[i], links[i]));
   const auto found = problems(state);
-  json kinds = json::array();
-  for (const Problem& problem : find_problems(state))
-    kinds.push_back({{"kind", problem.kind},
-                     {"server", problem.server == kClient ? json() : json(problem.server)},
-                     {"cause", problem.cause}});
   return {{"ok", true},
           {"mountpoint", mount.mountpoint},
           {"pid", ::getpid()},
@@ -92,7 +96,7 @@ json status_json(const MountIdentity& mount, const MountState& state,
            {{"healthy", found.empty()},
             {"problems", found},
             {"warnings", warnings(state)},
-            {"causes", kinds}}},
+            {"causes", causes_json(state)}}},
           {"volume",
            {{"blocks", volume.blocks},
             {"capacity", volume.capacity},
@@ -154,18 +158,16 @@ void gauge_problems(const MountState& state, Metrics& metrics) {
   }
 }
 
-}  // namespace
-
-void gauge(const MountIdentity& mount, const MountState& state,
-           const std::vector<std::vector<LinkTraffic>>& links, Metrics& metrics) {
-  const auto set = [&](const char* name, const char* help, auto value) {
+/// Sets gauges by name.
+auto setter(Metrics& metrics) {
+  return [&metrics](const char* name, const char* help, auto value) {
     metrics.gauge(name, help).set(static_cast<double>(value));
   };
+}
+
+void gauge_volume(const MountState& state, Metrics& metrics) {
+  const auto set = setter(metrics);
   const VolumeStatus& volume = state.volume;
-  const FileSystemStatus& files = state.files;
-  set("s3oramfs_start_time_seconds", "When the vault was mounted, since 1970.", mount.since);
-  set("s3oramfs_healthy", "1 if s3oramfs status calls the vault healthy.", problems(state).empty());
-  gauge_problems(state, metrics);
   set("s3oramfs_blocks", "Blocks that hold data.", volume.blocks);
   set("s3oramfs_capacity_blocks", "Blocks that fit before the tree grows by a level.",
       volume.capacity);
@@ -187,14 +189,18 @@ void gauge(const MountIdentity& mount, const MountState& state,
   }
   set("s3oramfs_uncommitted_positions", "Changed places of blocks that no commit holds yet.",
       volume.uncommitted);
-  set("s3oramfs_uncommitted_rows", "Changes of names and attributes that no commit holds yet.",
-      files.uncommitted_rows);
   set("s3oramfs_evictions_due", "Evictions that accesses have made due, with the one under way.",
       volume.evictions_due);
   set("s3oramfs_eviction_running_seconds", "For how long an eviction is under way; 0: none.",
       volume.evicting_seconds);
   set("s3oramfs_unreadable_blocks", "Blocks that could not be read when they were last asked for.",
       volume.unreadable);
+}
+
+void gauge_files(const FileSystemStatus& files, Metrics& metrics) {
+  const auto set = setter(metrics);
+  set("s3oramfs_uncommitted_rows", "Changes of names and attributes that no commit holds yet.",
+      files.uncommitted_rows);
   set("s3oramfs_cache_bytes", "File contents in memory.", files.cache_bytes);
   set("s3oramfs_cache_limit_bytes", "The most of them.", files.cache_limit);
   set("s3oramfs_dirty_bytes", "Of them, what is not yet durable on the servers.",
@@ -215,33 +221,48 @@ void gauge(const MountIdentity& mount, const MountState& state,
   set("s3oramfs_backup_current", "1 if nothing has changed since.", files.backup.current);
   set("s3oramfs_backup_held_blocks", "Blocks that are kept for the last backup alone.",
       files.backup.held);
-  for (std::size_t i = 0; i < volume.servers.size(); ++i) {
-    const VolumeStatus::Server& server = volume.servers[i];
-    const Metrics::Labels label = {{"server", std::to_string(i + 1)}};
-    metrics.gauge("s3oramfs_server_answering", "1 if the server answers.", label)
-        .set(server.answering);
-    metrics.gauge("s3oramfs_server_silent_seconds", "For how long it does not answer.", label)
-        .set(server.silent_seconds);
-    metrics
-        .gauge("s3oramfs_server_in_step",
-               "1 if the server holds all data; 0 if it is away, or catches up.", label)
-        .set(server.place == VolumeStatus::Server::Place::in_step);
-    metrics
-        .counter("s3oramfs_server_restarts_total",
-                 "How often a local vault's server ended by itself and was started again.", label)
-        .set(server.restarts);
-    metrics.counter("s3oramfs_sent_bytes_total", "Messages to the server.", label)
-        .set(server.bytes_sent);
-    metrics.counter("s3oramfs_received_bytes_total", "Messages from the server.", label)
-        .set(server.bytes_received);
-    for (const LinkTraffic& link : links[i])
-      if (link.party != kClient)
-        metrics
-            .counter("s3oramfs_between_servers_bytes_total",
-                     "Messages from a server to a peer, another server.",
-                     {{"server", std::to_string(i + 1)}, {"peer", std::to_string(link.party)}})
-            .set(link.sent);
-  }
+}
+
+void gauge_server(std::size_t i, const VolumeStatus::Server& server,
+                  const std::vector<LinkTraffic>& links, Metrics& metrics) {
+  const Metrics::Labels label = {{"server", std::to_string(i + 1)}};
+  metrics.gauge("s3oramfs_server_answering", "1 if the server answers.", label)
+      .set(server.answering);
+  metrics.gauge("s3oramfs_server_silent_seconds", "For how long it does not answer.", label)
+      .set(server.silent_seconds);
+  metrics
+      .gauge("s3oramfs_server_in_step",
+             "1 if the server holds all data; 0 if it is away, or catches up.", label)
+      .set(server.place == VolumeStatus::Server::Place::in_step);
+  metrics
+      .counter("s3oramfs_server_restarts_total",
+               "How often a local vault's server ended by itself and was started again.", label)
+      .set(server.restarts);
+  metrics.counter("s3oramfs_sent_bytes_total", "Messages to the server.", label)
+      .set(server.bytes_sent);
+  metrics.counter("s3oramfs_received_bytes_total", "Messages from the server.", label)
+      .set(server.bytes_received);
+  for (const LinkTraffic& link : links)
+    if (link.party != kClient)
+      metrics
+          .counter("s3oramfs_between_servers_bytes_total",
+                   "Messages from a server to a peer, another server.",
+                   {{"server", std::to_string(i + 1)}, {"peer", std::to_string(link.party)}})
+          .set(link.sent);
+}
+
+}  // namespace
+
+void gauge(const MountIdentity& mount, const MountState& state,
+           const std::vector<std::vector<LinkTraffic>>& links, Metrics& metrics) {
+  const auto set = setter(metrics);
+  set("s3oramfs_start_time_seconds", "When the vault was mounted, since 1970.", mount.since);
+  set("s3oramfs_healthy", "1 if s3oramfs status calls the vault healthy.", problems(state).empty());
+  gauge_problems(state, metrics);
+  gauge_volume(state, metrics);
+  gauge_files(state.files, metrics);
+  for (std::size_t i = 0; i < state.volume.servers.size(); ++i)
+    gauge_server(i, state.volume.servers[i], links[i], metrics);
 }
 
 }  // namespace s3oram
