@@ -16,11 +16,17 @@ constexpr Duration kAnswersWithin = std::chrono::milliseconds(1100);
 constexpr Duration kLooksWhenIdle = std::chrono::seconds(10);
 constexpr Duration kTroubleLasts = std::chrono::seconds(1);  // it is asked again each second
 constexpr Duration kAskAgain = std::chrono::seconds(1), kMostAskAgain = std::chrono::seconds(30);
+constexpr Duration kSteady = std::chrono::minutes(5);  // one that stays so long has come for good
 
 }  // namespace
 
 Attendance::Attendance(Clock& clock, Servers& servers, InStep& in_step, Owner owner)
-    : clock_(clock), servers_(servers), in_step_(in_step), owner_(std::move(owner)) {}
+    : clock_(clock),
+      servers_(servers),
+      in_step_(in_step),
+      owner_(std::move(owner)),
+      again_(in_step.count() + 1, kAskAgain),
+      joined_(in_step.count() + 1) {}
 
 void Attendance::begin() {
   if (!in_step_.may_shrink()) return;
@@ -104,7 +110,16 @@ Task<Status> Attendance::leave_out(Party server, const std::string& why) {
   S3O_CO_TRY(co_await owner_.commit());
   in_step_.leave(server);
   servers_.leave_out(server);
+  const auto joined = std::exchange(joined_[server], std::nullopt);
+  if (joined && clock_.now() - *joined < kSteady)
+    put_off(server);
+  else
+    again_[server] = kAskAgain;
   co_return Status{};
+}
+
+void Attendance::put_off(Party server) {
+  again_[server] = std::min(2 * again_[server], kMostAskAgain);
 }
 
 void Attendance::drop(Party server) {
@@ -113,19 +128,26 @@ void Attendance::drop(Party server) {
 }
 
 Task<void> Attendance::await_return(Party server) {
-  for (Duration again = kAskAgain; !servers_.stopped();) {
-    co_await pause(again);
+  while (!servers_.stopped()) {
+    co_await await_next_try(server);
     if (servers_.stopped()) co_return;
     const auto answer = co_await servers_.traffic(server, kAnswersWithin);
     if (!answer && answer.error().code == Errc::unreachable) continue;
     const Status back = co_await bring_back(server);
     if (back || servers_.stopped()) co_return;
     drop(server);
-    again = std::min(2 * again, kMostAskAgain);
+    put_off(server);
     if (told_.pass(clock_.now()))
       spdlog::warn("server {} is not in step again yet: {}{}", server, back.error().message,
                    told_.more());
   }
+}
+
+/// The time may become shorter meanwhile.
+Task<void> Attendance::await_next_try(Party server) {
+  const Duration begun = clock_.now();
+  while (!servers_.stopped() && clock_.now() < begun + again_[server])
+    co_await clock_.sleep(std::min(kLook, begun + again_[server] - clock_.now()));
 }
 
 Task<Status> Attendance::bring_back(Party server) {
@@ -135,8 +157,43 @@ Task<Status> Attendance::bring_back(Party server) {
   in_step_.begin_joining(server);
   S3O_CO_TRY(co_await owner_.commit());
   in_step_.join(server);
+  joined_[server] = clock_.now();
   spdlog::info("server {} has all data again", server);
   co_return Status{};
+}
+
+Task<Status> Attendance::replace(Party server, std::function<Status()> exchange) {
+  S3O_CO_ASSIGN(const bool leaves, co_await release(server));
+  // Nothing may be waited for from here on: the server must not come back before the exchange.
+  Status exchanged = exchange();
+  if (exchanged) servers_.begin_again(server);
+  again_[server] = kAskAgain;
+  if (leaves) owner_.start(await_return(server));
+  co_return exchanged;
+}
+
+/// Returns when the server is away: whether it was left out just now, and nobody awaits its return.
+Task<Result<bool>> Attendance::release(Party server) {
+  while (!servers_.stopped()) {
+    switch (in_step_.of(server)) {
+      case Standing::away:
+        co_return false;
+      case Standing::following:
+        drop(server);
+        break;
+      case Standing::in_step:
+        if (!in_step_.may_leave(server))
+          co_return fail(Errc::unreachable,
+                         "server {} cannot be done without now: wait until {} others have all data",
+                         server, in_step_.needed());
+        S3O_CO_TRY(co_await leave_out(server, "it is replaced"));
+        co_return true;
+      case Standing::leaving:
+      case Standing::joining:
+        co_await pause(kLook);
+    }
+  }
+  co_return fail(Errc::shutting_down, "the volume is being closed");
 }
 
 }  // namespace s3oram

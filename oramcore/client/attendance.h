@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "oramcore/base/log_limit.h"
 #include "oramcore/client/in_step.h"
@@ -33,6 +35,10 @@ class Attendance {
   Task<Status> leave_out(Party server, const std::string& why);
   /// Stops asking a server that follows.
   void drop(Party server);
+  /// Leaves the server out if it is in step, and calls `exchange`, after which another machine, or
+  /// an empty store, is in its place; that is brought to where it lacks nothing. Errors:
+  /// unreachable (too few others are in step), those of the commit and of `exchange`.
+  Task<Status> replace(Party server, std::function<Status()> exchange);
 
  private:
   Task<void> watch();
@@ -40,7 +46,10 @@ class Attendance {
   Task<void> leave(Party server, std::string why);
   Task<void> await_return(Party server);
   Task<Status> bring_back(Party server);
+  Task<Result<bool>> release(Party server);
   Task<void> pause(Duration time);
+  Task<void> await_next_try(Party server);
+  void put_off(Party server);
   bool is_suspect(Party server) const;
   std::optional<Error> lasting_trouble(Party server) const;
 
@@ -49,6 +58,10 @@ class Attendance {
   InStep& in_step_;
   const Owner owner_;
   Duration looked_around_{};
+  // By server: how long it is waited until it is brought back, longer for one that goes away again
+  // and again; and when it was in step last since.
+  std::vector<Duration> again_;
+  std::vector<std::optional<Duration>> joined_;
   LogLimit told_;
 };
 

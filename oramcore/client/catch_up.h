@@ -13,14 +13,26 @@
 #include "oramcore/client/client_state.h"
 #include "oramcore/client/in_step.h"
 #include "oramcore/client/servers.h"
+#include "oramcore/client/volume_engine.h"
 
 namespace s3oram {
 
-/// Has a server, which has opened the session, take up this tree version, as `sources` describe it.
-/// Returns how many buckets it lacks. `root` is as in RejoinRequest.
-Task<Result<std::uint64_t>> rejoin(Servers& servers, Party server, Bytes sources,
-                                   const Session& session, TreeState tree,
-                                   std::vector<std::uint64_t> root, const VolumeParams& params);
+/// Where a server is to rejoin the volume.
+struct Rejoining {
+  Party server = 0;
+  Bytes sources;  // servers that describe the tree version
+  Session session;
+  TreeState tree;
+  std::vector<std::uint64_t> root;  // as in RejoinRequest
+  Duration limit{};                 // in all
+};
+
+/// Has a server, which has opened the session, take up the tree version. Where the sources do not
+/// agree on what a bucket holds, it counts as lacked. Returns how many buckets the server lacks.
+/// Errors: unreachable (also after `limit`), corrupt (they do not agree on which buckets there
+/// are).
+Task<Result<std::uint64_t>> rejoin(const ClientEnvironment& environment, Servers& servers,
+                                   const VolumeParams& params, Rejoining rejoining);
 
 /// One executor; not thread-safe.
 class CatchUp {
@@ -39,8 +51,13 @@ class CatchUp {
     /// their buckets with those of the servers in step. Returns how many there were.
     std::function<Task<Result<std::size_t>>(Party)> copy_some;
   };
-  CatchUp(const VolumeParams& params, Servers& servers, InStep& in_step, Owner owner)
-      : params_(params), servers_(servers), in_step_(in_step), owner_(std::move(owner)) {}
+  CatchUp(const ClientEnvironment& environment, const VolumeParams& params, Servers& servers,
+          InStep& in_step, Owner owner)
+      : environment_(environment),
+        params_(params),
+        servers_(servers),
+        in_step_(in_step),
+        owner_(std::move(owner)) {}
 
   /// Afterwards the server follows and lacks nothing. Errors: unreachable, wrong_volume, ...
   Task<Status> run(Party server, const Session& session);
@@ -52,8 +69,10 @@ class CatchUp {
 
  private:
   Task<Status> open(Party server, const Session& session);
+  Task<Result<std::uint64_t>> take_up(Party server, const Session& session);
   Task<Status> copy(Party server);
 
+  const ClientEnvironment environment_;
   const VolumeParams params_;
   Servers& servers_;
   InStep& in_step_;

@@ -19,7 +19,8 @@ constexpr auto kCreateMissing =
     "CREATE TABLE IF NOT EXISTS unreadable (block INTEGER PRIMARY KEY);"
     "CREATE TABLE IF NOT EXISTS maintained (one INTEGER PRIMARY KEY CHECK (one = 1),"
     " block INTEGER NOT NULL);"
-    "CREATE TABLE IF NOT EXISTS left_out (server INTEGER PRIMARY KEY);";
+    "CREATE TABLE IF NOT EXISTS left_out (server INTEGER PRIMARY KEY);"
+    "CREATE TABLE IF NOT EXISTS rewritten (bucket INTEGER PRIMARY KEY);";
 
 std::int64_t as_sql(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
@@ -39,6 +40,7 @@ void StateChanges::merge_older(StateChanges older) {
   unreadable.merge(older.unreadable);
   if (!maintained) maintained = older.maintained;
   if (!left_out) left_out = older.left_out;
+  if (!rewritten) rewritten = older.rewritten;
 }
 
 Status ClientState::require_empty() {
@@ -222,6 +224,7 @@ Status ClientState::put(const TreeState& tree, const StateChanges& changes) {
     S3O_TRY((is_so ? put_unreadable_ : erase_unreadable_).bind(0, as_sql(block)).run());
   if (changes.maintained) S3O_TRY(put_maintained_.bind(0, as_sql(*changes.maintained)).run());
   if (changes.left_out) S3O_TRY(put_left_out(*changes.left_out));
+  if (changes.rewritten) S3O_TRY(put_rewritten(*changes.rewritten));
   return put_tree_.bind(0, as_sql(tree.tree_version))
       .bind(1, tree.height)
       .bind(2, as_sql(tree.written))
@@ -234,6 +237,13 @@ Status ClientState::put_left_out(const std::set<Party>& servers) {
   S3O_TRY(database_.execute("DELETE FROM left_out"));
   S3O_ASSIGN(auto row, database_.prepare("INSERT INTO left_out VALUES (?)"));
   for (const Party server : servers) S3O_TRY(row.bind(0, server).run());
+  return {};
+}
+
+Status ClientState::put_rewritten(const std::set<BucketIndex>& buckets) {
+  S3O_TRY(database_.execute("DELETE FROM rewritten"));
+  S3O_ASSIGN(auto row, database_.prepare("INSERT INTO rewritten VALUES (?)"));
+  for (const BucketIndex bucket : buckets) S3O_TRY(row.bind(0, as_sql(bucket)).run());
   return {};
 }
 

@@ -59,6 +59,7 @@ struct StateChanges {
   std::map<BlockId, bool> unreadable;                    // whether it is
   std::optional<BlockId> maintained;                     // Loaded::maintained
   std::optional<std::set<Party>> left_out;               // Loaded::left_out
+  std::optional<std::set<BucketIndex>> rewritten;        // Loaded::rewritten
 
   /// The number of blocks that have another place, or lie in buckets that have changed.
   std::size_t places() const;
@@ -99,6 +100,7 @@ class ClientState {
     std::vector<Session> sessions;             // ascending by epoch
     BlockId maintained = 0;    // the blocks before it were read and written back last (maintenance)
     std::set<Party> left_out;  // servers of a mirror that lack something (in_step.h)
+    std::set<BucketIndex> rewritten;  // of which those may hold other bytes under the same stamp
     // By root slot, in any tree version: the access that wrote it last; 0 if that may be under way,
     // empty if there was none.
     std::vector<std::optional<std::uint64_t>> root;
@@ -141,6 +143,7 @@ class ClientState {
   Status put_buckets(const PositionMap& positions);
   Status put(const TreeState& tree, const StateChanges& changes);
   Status put_left_out(const std::set<Party>& servers);
+  Status put_rewritten(const std::set<BucketIndex>& buckets);
   Status put_all(const Loaded& content, unsigned evict_every);
 
   Database database_;

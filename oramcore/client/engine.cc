@@ -31,7 +31,7 @@ Engine::Engine(const ClientEnvironment& environment, const VolumeId& volume,
                volume, params.scheme.servers, params.scheme.threshold),
       in_step_(params),
       attendance_(environment.clock, servers_, in_step_, attendance_owner()),
-      catch_up_(params, servers_, in_step_, catch_up_owner()),
+      catch_up_(environment, params, servers_, in_step_, catch_up_owner()),
       root_(params.root_buffer_slots()),
       access_records_(params.root_buffer_slots()),
       metrics_(environment.metrics),
@@ -58,6 +58,7 @@ Task<Status> Engine::open(Duration patience, Evictions evictions) {
   positions_ = std::move(loaded->positions);
   stash_ = std::move(loaded->stash);
   maintained_ = loaded->maintained;
+  rewritten_ = std::move(loaded->rewritten);
   mapped_ = positions_.blocks();
   for (const BlockId block : loaded->unreadable) {
     unreadable_[block] = false;

@@ -44,6 +44,7 @@ class Engine final : public VolumeEngine, private GrowingTree {
   Task<Status> close(bool with_commit = true) override;
   EngineStatus status() const override;
   Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {}) override;
+  Task<Result<std::vector<Party>>> replace(Replacement replacement) override;
   Task<std::vector<Result<TrafficAnswer>>> server_traffic() override;
 
   std::uint32_t block_size() const override { return params_.block_size; }
@@ -211,8 +212,17 @@ class Engine final : public VolumeEngine, private GrowingTree {
   Task<Status> await_writes();
   Task<Result<std::size_t>> copy_some(Party server);
   Task<Result<std::size_t>> copy_damage(Party server);
+  void note_rewritten(BucketIndex bucket);
+  void forget_rewritten();
+
+  // engine_replace.cc: another machine takes a server's place
+  Task<Result<std::vector<Party>>> replace_now(Replacement replacement);
+  Task<void> tell_later(Party server, std::string peer);
+  Task<Status> reenrol(Party server);
+  Task<Status> tell_of_volume(Party server);
 
   // engine_eviction.cc
+  Task<void> await_decision_allowed();
   Task<void> evict();
   Task<Status> evict_once();
   Task<void> begin_step();
@@ -224,13 +234,21 @@ class Engine final : public VolumeEngine, private GrowingTree {
   void keep_in_stash(BlockId block, const OpenedBlock* content);
   void decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height);
   Task<Status> install();
+  struct Stage;
+  std::shared_ptr<Stage> begin_stage() const;
+  void answered(const std::shared_ptr<Stage>& stage, Party server);
+  Task<void> drop_late(std::shared_ptr<Stage> stage);
   Task<Status> prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height,
                        unsigned tries);
   Task<Status> certify(const EvictionPlan& plan, EvictionId id);
+  Task<Result<CertifyAnswer>> ask_to_certify(Party server, Bytes question,
+                                             std::shared_ptr<Stage> stage);
+  Task<Status> certify_new_rows(EvictionId id, const CertifyAnswer& right, Bytes servers,
+                                std::vector<Result<CertifyAnswer>> answers);
   Task<Status> discard_attempt(EvictionId id);
   Task<Status> prepare_at(Party server, Bytes message, EvictionId id,
-                          std::shared_ptr<Servers::JointAttempt> attempt, Status& outcome,
-                          Payload& report);
+                          std::shared_ptr<Servers::JointAttempt> attempt,
+                          std::shared_ptr<Stage> stage, Status& outcome, Payload& report);
   struct CheckWork;
   Task<void> expect_reports(std::shared_ptr<ReportCheck> check, std::shared_ptr<CheckWork> work);
   void stop_evictions(Error reason);
@@ -284,6 +302,7 @@ class Engine final : public VolumeEngine, private GrowingTree {
   bool stepping_ = false;
   unsigned holds_ = 0;
   Event stepped_;
+  unsigned enrolling_ = 0;  // servers that are being told of the volume: nothing is decided
   std::optional<Error> evictions_stopped_;    // why none is begun any more
   std::optional<EvictionId> attempt_;         // sent to servers, and not yet durably decided
   std::optional<Dispute> dispute_;            // the last attempt's
@@ -293,6 +312,9 @@ class Engine final : public VolumeEngine, private GrowingTree {
   // Blocks whose last read failed, and whether that was since the opening: those are not read again
   // before they are written.
   std::map<BlockId, bool> unreadable_;
+  // Buckets of which a slot was given up while a server that may have it was left out: it holds
+  // other bytes there under the same stamp. They are compared when it comes back.
+  std::set<BucketIndex> rewritten_;
   bool healing_ = false;
   std::size_t waiting_for_healing_ = 0;
   std::uint64_t healing_rounds_ = 0;

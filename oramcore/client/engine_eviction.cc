@@ -13,6 +13,7 @@ namespace {
 // Attempts whose check fails until evictions stop, but at least one for each server: each has had
 // each role by then, and in a mirror of more servers than work, none.
 constexpr unsigned kMostDisagreements = 3;
+constexpr Duration kFollowsWithin = std::chrono::seconds(2);
 
 // An attempt takes at most so long, and the next one twice as long. On the slowest line that an
 // eviction goes over at all, some attempt is long enough.
@@ -86,7 +87,7 @@ Task<Status> Engine::evict_once() {
     const std::uint64_t contents = contents_changed_;
     auto status = co_await prepare(plan, id, next_height, tries);
     if (status) status = co_await certify(plan, id);
-    while (!dead_ && healing_) co_await await_healed();
+    co_await await_decision_allowed();
     if (dead_) co_return fail(*dead_);
     if (status && (contents_changed_ != contents || zeroing_ > 0)) {
       // Some servers may have computed with a slot's old shares, others with the new ones.
@@ -115,6 +116,15 @@ Task<Status> Engine::evict_once() {
   co_return co_await install();
 }
 
+Task<void> Engine::await_decision_allowed() {
+  while (!dead_ && (healing_ || enrolling_ > 0)) {
+    if (healing_)
+      co_await await_healed();
+    else
+      co_await stepped_.wait();
+  }
+}
+
 /// From here on the new tree version counts, and the next commit makes it durable. Blocks that were
 /// accessed meanwhile keep their newer places.
 void Engine::decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height) {
@@ -126,7 +136,13 @@ void Engine::decide(const EvictionPlan& plan, const EvictionId& id, unsigned nex
     positions_.move(placement.block, placement.level, placement.slot, changed);
   }
   for (const BucketIndex bucket : changed) pending_.buckets[bucket] = positions_.row(bucket);
-  if (next_height > tree_.height) positions_.grow();
+  if (next_height > tree_.height) {
+    positions_.grow();
+    // Both children of a leaf have its slots from now on.
+    for (const BucketIndex bucket : std::set(rewritten_))
+      if (level_of(bucket) == tree_.height)
+        for (const unsigned side : {0u, 1u}) note_rewritten(child_of(bucket, side));
+  }
   tree_ = {.tree_version = id.eviction + 1,
            .height = next_height,
            .written = tree_.written,
@@ -238,6 +254,40 @@ Task<Status> Engine::settle_path() {
   co_return settled;
 }
 
+/// A question to all servers that take part in an eviction. One that follows is not needed, and is
+/// not waited for much longer than for those in step.
+struct Engine::Stage {
+  Bytes members, followers;  // that have not answered yet
+  Duration begun{};
+};
+
+std::shared_ptr<Engine::Stage> Engine::begin_stage() const {
+  Stage stage{in_step_.members(), {}, environment_.clock.now()};
+  for (const Party server : in_step_.takers())
+    if (in_step_.of(server) == Standing::following) stage.followers.push_back(server);
+  return std::make_shared<Stage>(std::move(stage));
+}
+
+void Engine::answered(const std::shared_ptr<Stage>& stage, Party server) {
+  std::erase(stage->followers, server);
+  if (std::erase(stage->members, server) > 0 && stage->members.empty() && !stage->followers.empty())
+    start(drop_late(stage));
+}
+
+Task<void> Engine::drop_late(std::shared_ptr<Stage> stage) {
+  constexpr Duration kLook = std::chrono::milliseconds(100);
+  const Duration now = environment_.clock.now();
+  const Duration until = now + std::max(kFollowsWithin, 2 * (now - stage->begun));
+  while (!dead_ && !stage->followers.empty() && environment_.clock.now() < until)
+    co_await environment_.clock.sleep(kLook);
+  if (dead_) co_return;
+  for (const Party server : stage->followers) {
+    if (in_step_.of(server) != Standing::following) continue;
+    spdlog::warn("server {} is too slow to follow: it is sent what it lacks later", server);
+    attendance_.drop(server);
+  }
+}
+
 struct Engine::CheckWork {
   bool done = false;
   Event ended;
@@ -281,10 +331,11 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
                                   if (!late.expired() && !dead_)
                                     start(end_late_attempt(servers_, takers, {session_.epoch, id}));
                                 });
+  const auto stage = begin_stage();
   std::vector<Payload> reports(servers_.count());
   auto discarded = co_await for_each_of(takers, [&](Party server) {
     request.orders = orders.messages[server - 1u];
-    return prepare_at(server, encode(request), id, attempt, outcome, reports[server - 1u]);
+    return prepare_at(server, encode(request), id, attempt, stage, outcome, reports[server - 1u]);
   });
   attempt.reset();
   for (auto& status : discarded) S3O_CO_TRY(status);
@@ -299,10 +350,11 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
 }
 
 Task<Status> Engine::prepare_at(Party server, Bytes message, EvictionId id,
-                                std::shared_ptr<Servers::JointAttempt> attempt, Status& outcome,
-                                Payload& report) {
+                                std::shared_ptr<Servers::JointAttempt> attempt,
+                                std::shared_ptr<Stage> stage, Status& outcome, Payload& report) {
   auto answer =
       co_await servers_.ask_once(server, PrepareRequest::kType, std::move(message), attempt);
+  answered(stage, server);
   if (answer) {
     report = std::move(*answer);
     co_return Status{};
@@ -324,27 +376,65 @@ Task<Status> Engine::discard_attempt(EvictionId id) {
 // All have prepared: what a server that lies has made is fixed before it knows what it is asked.
 Task<Status> Engine::certify(const EvictionPlan& plan, EvictionId id) {
   const auto check = scheme_->check(plan, id, tree_.height, session_.epoch, in_step_);
-  const Bytes asked = in_step_.members();
   if (!check || !rule_holds(Rule::row_check)) co_return Status{};
-  const auto answers = co_await for_each_of(asked, [&](Party server) {
-    return ask_again(server, CertifyRequest::kType, check->question(server));
-  });
+  const auto stage = begin_stage();
+  const Bytes members = stage->members, followers = stage->followers;
+  std::vector<Task<Result<CertifyAnswer>>> asked;
+  for (const Party server : members)
+    asked.push_back(ask_to_certify(server, check->question(server), stage));
+  for (const Party server : followers)
+    asked.push_back(ask_to_certify(server, check->question_of_new_rows(), stage));
+  auto answers = co_await all(std::move(asked));
+  if (dead_) co_return fail(*dead_);
   Status status;
   std::vector<CertifyAnswer> reports;
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    const auto& answer = answers[i];
-    auto report = answer ? decode<CertifyAnswer>(answer->body()) : std::nullopt;
-    if (!answer)
-      status = fail(answer.error());
-    else if (!report)
-      status = fail(Errc::servers_disagree, "server {} answers nonsense", asked[i]);
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (answers[i])
+      reports.push_back(*answers[i]);
     else
-      reports.push_back(std::move(*report));
+      status = fail(answers[i].error());
+  if (status)
+    status = co_await offload(environment_.pool, [&] { return check->verdict(members, reports); });
+  if (!status) {
+    S3O_CO_TRY(co_await discard_attempt(id));
+    co_return status;
   }
-  if (dead_) co_return fail(*dead_);
-  if (status) status = co_await offload(environment_.pool, [&] { return check->verdict(reports); });
-  if (!status) S3O_CO_TRY(co_await discard_attempt(id));
-  co_return status;
+  answers.erase(answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(members.size()));
+  co_return co_await certify_new_rows(id, reports.front(), followers, std::move(answers));
+}
+
+Task<Result<CertifyAnswer>> Engine::ask_to_certify(Party server, Bytes question,
+                                                   std::shared_ptr<Stage> stage) {
+  auto answer = co_await ask_again(server, CertifyRequest::kType, std::move(question));
+  answered(stage, server);
+  if (!answer) co_return fail(std::move(answer).error());
+  auto report = decode<CertifyAnswer>(answer->body());
+  if (!report) co_return fail(Errc::servers_disagree, "server {} answers nonsense", server);
+  co_return std::move(*report);
+}
+
+/// What the servers in step have made is right. A server that follows and has made other rows, or
+/// does not say which, would be in step with them later, and show a server that lies, by which
+/// retrievals fail, what is asked for: the attempt ends, so that its stamp counts nowhere, and that
+/// server rejoins later.
+Task<Status> Engine::certify_new_rows(EvictionId id, const CertifyAnswer& right, Bytes servers,
+                                      std::vector<Result<CertifyAnswer>> answers) {
+  Bytes wrong;
+  for (std::size_t i = 0; i < servers.size(); ++i)
+    if (in_step_.of(servers[i]) == Standing::following &&
+        (!answers[i] || answers[i]->sum != right.sum))
+      wrong.push_back(servers[i]);
+  if (wrong.empty()) co_return Status{};
+  S3O_CO_TRY(co_await discard_attempt(id));
+  for (const Party server : wrong) {
+    if (in_step_.of(server) != Standing::following) continue;
+    spdlog::error(
+        "server {} follows, and does not show the rows of those in step after an eviction: it is "
+        "faulty or lies, or one that sent it the rows; it is sent what it lacks later",
+        server);
+    attendance_.drop(server);
+  }
+  co_return fail(Errc::unreachable, "a server that follows made other rows");
 }
 
 }  // namespace s3oram

@@ -313,6 +313,7 @@ Task<Status> Engine::heal_through_client(SlotAddress at, std::set<Party> damaged
                   at.slot, at.bucket);
     if (loss == Loss::left) co_return Status{};
     mark_unreadable(at);
+    if (in_step_.members().size() < in_step_.count()) note_rewritten(at.bucket);
     S3O_CO_TRY(co_await commit_until_done());
     // Zeros everywhere are a sharing again. Intact shares are overwritten first, so that this
     // starts over if it is cut short.

@@ -20,7 +20,18 @@ CatchUp::Owner Engine::catch_up_owner() {
 
 Task<Status> Engine::commit_left_out() {
   pending_.left_out = in_step_.left_out();
+  if (pending_.left_out->empty()) forget_rewritten();
   co_return co_await commit_until_done();
+}
+
+void Engine::note_rewritten(BucketIndex bucket) {
+  if (rewritten_.insert(bucket).second) pending_.rewritten = rewritten_;
+}
+
+void Engine::forget_rewritten() {
+  if (rewritten_.empty()) return;
+  rewritten_.clear();
+  pending_.rewritten = rewritten_;
 }
 
 Task<Status> Engine::catch_up(Party server) {
@@ -76,6 +87,7 @@ Task<Result<std::size_t>> Engine::copy_damage(Party server) {
   const std::size_t slots = damage.size();
   std::set<BucketIndex> buckets;
   for (const auto& [at, servers] : damage) buckets.insert(at.bucket);
+  if (slots == 0) buckets = rewritten_;  // before it counts as in step
   const std::uint64_t lost = so_far_.lost;
   S3O_CO_TRY(co_await heal_slots(std::move(damage), Loss::left));
   if (slots > 0 && so_far_.lost - lost >= slots)

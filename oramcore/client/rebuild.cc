@@ -10,6 +10,7 @@
 
 #include "oramcore/client/catch_up.h"
 #include "oramcore/client/reconcile.h"
+#include "oramcore/client/reenrolment.h"
 #include "oramcore/client/state_check.h"
 #include "oramcore/client/testimony.h"
 #include "oramcore/sharing/shamir.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr unsigned kAtOnce = 32;  // buckets
 constexpr Duration kTellEvery = std::chrono::seconds(1);
+constexpr Duration kRejoins = std::chrono::minutes(10), kDescribes = std::chrono::minutes(10);
 
 }  // namespace
 
@@ -50,6 +52,7 @@ Task<Result<Rebuilt>> Rebuild::run(Duration patience,
   S3O_CO_ASSIGN(const auto stand, co_await servers_.survey(patience));
   if (former_ && used_since_former(stand)) former_.reset();
   S3O_CO_TRY(co_await agree_on_tree_version(stand, patience));
+  S3O_CO_TRY(co_await learn_stamps());
   S3O_CO_TRY(co_await mend_root(stand));
   S3O_CO_TRY(co_await scan());
 
@@ -141,7 +144,7 @@ bool Rebuild::said_by_enough(const std::vector<SurveyAnswer>& stand,
 
 bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
   const ClientState::Loaded& former = former_->loaded;
-  const auto believed = believed_tree_version(stand, params_.scheme.threshold);
+  const auto believed = believed_tree_version(stand, params_);
   if (!believed) return false;  // agree_on_tree_version() says who cannot be right
   const std::uint64_t tree_version = *believed;
   if (former.tree.tree_version != tree_version && !decided_by_former(stand, tree_version))
@@ -157,7 +160,7 @@ bool Rebuild::used_since_former(const std::vector<SurveyAnswer>& stand) const {
 // it: one server's word must not have the others install what no client has checked.
 Task<Status> Rebuild::agree_on_tree_version(const std::vector<SurveyAnswer>& stand,
                                             Duration patience) {
-  S3O_CO_ASSIGN(auto tree_version, believed_tree_version(stand, params_.scheme.threshold));
+  S3O_CO_ASSIGN(auto tree_version, believed_tree_version(stand, params_));
   if (former_ && decided_by_former(stand, tree_version)) ++tree_version;
   S3O_CO_TRY(co_await take_back(stand, tree_version));
   S3O_CO_TRY(co_await bring_forward(stand, tree_version));
@@ -224,8 +227,15 @@ Task<Status> Rebuild::catch_up(Bytes behind, std::uint64_t tree_version) {
   }
   S3O_CO_ASSIGN(const auto height, believed_height(stand, params_.scheme.threshold));
   tree.height = height;
-  for (const Party server : behind)
-    S3O_CO_TRY(co_await rejoin(servers_, server, sources, session_, tree, {}, params_));
+  for (const Party server : behind) {
+    Rejoining rejoining{.server = server,
+                        .sources = sources,
+                        .session = session_,
+                        .tree = tree,
+                        .root = {},
+                        .limit = kRejoins};
+    S3O_CO_TRY(co_await rejoin(environment_, servers_, params_, std::move(rejoining)));
+  }
   co_return Status{};
 }
 
@@ -251,6 +261,31 @@ Task<Status> Rebuild::confirm(std::uint64_t tree_version, Duration patience) {
   co_return Status{};
 }
 
+/// Asks again if the server was restarted: any other question opens the session there.
+Task<Result<Buckets>> Rebuild::layout_of(Party server) {
+  for (;;) {
+    auto buckets = co_await layout_at(servers_, server, session_.epoch, *tree_, params_,
+                                      LayoutRequest::kMost, kDescribes);
+    if (buckets || buckets.error().code != Errc::unreachable) co_return buckets;
+    const DamageRequest question{session_.epoch, tree_->tree_version, 0};
+    S3O_CO_TRY(co_await servers_.ask(server, DamageRequest::kType, encode(question)));
+  }
+}
+
+/// Of slots that are the same at all servers: what one shows counts in a bucket only if it bears
+/// the stamp that t + 1 servers have for it.
+Task<Status> Rebuild::learn_stamps() {
+  if (scheme_->head_size() == 0) co_return Status{};
+  std::map<std::pair<BucketIndex, std::uint64_t>, unsigned> witnesses;
+  for (Party server = 1; server <= servers_.count(); ++server) {
+    S3O_CO_ASSIGN(const auto buckets, co_await layout_of(server));
+    for (const BucketShape& each : buckets)
+      if (each.stamp && ++witnesses[{each.bucket, *each.stamp}] == many())
+        bucket_stamps_[each.bucket] = *each.stamp;
+  }
+  co_return Status{};
+}
+
 // ---- the root's slots for new writes
 
 Task<Status> Rebuild::mend_root(const std::vector<SurveyAnswer>& stand) {
@@ -260,6 +295,16 @@ Task<Status> Rebuild::mend_root(const std::vector<SurveyAnswer>& stand) {
   for (std::uint16_t slot = 0; slot < stamps_.size(); ++slot)
     S3O_CO_TRY(co_await mend_root_slot(slot, stand));
   co_return Status{};
+}
+
+/// Whether a server reports the write in another slot of the root.
+bool Rebuild::is_elsewhere(const std::vector<SurveyAnswer>& stand, std::uint16_t slot,
+                           std::uint64_t stamp) const {
+  return std::ranges::any_of(stand, [&](const SurveyAnswer& each) {
+    for (std::size_t other = 0; other < each.root.size(); ++other)
+      if (other != slot && each.root[other] == stamp) return true;
+    return false;
+  });
 }
 
 // All slots count as written from now on, so they must be whole. A slot keeps the newest write that
@@ -281,8 +326,11 @@ Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<Surve
     stamps_[slot] = stamp;
     if (holders.size() == servers_.count()) co_return Status{};
     S3O_CO_ASSIGN(const auto whole, co_await agree(at, holders));
-    // A stamp that fewer than t + 1 servers report must be the one in what they hold.
-    const bool borne_out = whole && (holders.size() >= many() || whole->label.version == stamp);
+    // A stamp that fewer than t + 1 servers report must be the one in what they hold, and that of
+    // no other slot: a write went to one slot, and a server could show it in all.
+    const bool borne_out =
+        whole && (holders.size() >= many() ||
+                  (whole->label.version == stamp && !is_elsewhere(stand, slot, stamp)));
     if (borne_out) co_return co_await mend(at, stamp, *whole);
     if (holders.size() < many()) continue;
     spdlog::error("slot {} of bucket {} is not what {} servers say was written to it: it is lost",
@@ -380,8 +428,7 @@ Task<Result<std::optional<Label>>> Rebuild::judge(SlotAddress at,
                   at.slot, at.bucket);
     co_return std::optional<Label>();
   }
-  const bool in_root_buffer = at.bucket == kRoot && at.slot < params_.root_buffer_slots();
-  S3O_CO_TRY(co_await mend(at, in_root_buffer ? stamps_[at.slot] : 0, *agreed));
+  S3O_CO_TRY(co_await mend(at, is_in_root_buffer(at) ? stamps_[at.slot] : 0, *agreed));
   co_return std::optional(agreed->label);
 }
 
@@ -432,8 +479,7 @@ Task<Result<std::optional<Label>>> Rebuild::judge_heads(SlotAddress at,
                   at.slot, at.bucket);
     co_return std::optional<Label>();
   }
-  const bool in_root_buffer = at.bucket == kRoot && at.slot < params_.root_buffer_slots();
-  S3O_CO_TRY(co_await mend(at, in_root_buffer ? stamps_[at.slot] : 0, *agreed));
+  S3O_CO_TRY(co_await mend(at, is_in_root_buffer(at) ? stamps_[at.slot] : 0, *agreed));
   co_return std::optional(agreed->label);
 }
 
@@ -491,13 +537,42 @@ Task<Result<std::optional<Agreement>>> Rebuild::agree(SlotAddress at, Bytes of) 
   });
   Bytes servers;
   std::vector<Bytes> shares;
+  const bool in_root_buffer = is_in_root_buffer(at);
   for (std::size_t i = 0; i < of.size(); ++i) {
     if (!answers[i] && answers[i].error().code != Errc::corrupt) co_return fail(answers[i].error());
     if (!answers[i] || answers[i]->body().size() != params_.slot_size()) continue;
+    if (!in_root_buffer && !scheme_->may_be_at(answers[i]->body(), slot_place(at))) continue;
     servers.push_back(of[i]);
     shares.emplace_back(answers[i]->body().begin(), answers[i]->body().end());
   }
-  co_return find_agreement(*scheme_, params_, servers, shares);
+  co_return find_agreement(*scheme_, params_, servers, shares, [&](const Label& label) {
+    return !in_root_buffer || label.version == 0 || label.version == stamps_[at.slot];
+  });
+}
+
+bool Rebuild::is_in_root_buffer(SlotAddress at) const {
+  return at.bucket == kRoot && at.slot < params_.root_buffer_slots();
+}
+
+/// Of a slot in a bucket of the tree, or in the root's stash part.
+SlotPlace Rebuild::slot_place(SlotAddress at) const {
+  const unsigned z = params_.bucket_size, of_stash = params_.stash_buckets();
+  SlotPlace place;
+  BucketIndex bucket = at.bucket;
+  if (at.bucket == kRoot) {
+    const unsigned in_stash = at.slot - params_.root_buffer_slots();
+    bucket = kStashBucket + in_stash / z;
+    place.bucket = place.least = in_stash / z;
+    place.slot = static_cast<std::uint16_t>(in_stash % z);
+  } else {
+    const unsigned level = level_of(at.bucket);
+    place.bucket = of_stash + level - 1;
+    place.least = level == tree_->height ? of_stash : place.bucket;
+    place.slot = at.slot;
+  }
+  if (const auto found = bucket_stamps_.find(bucket); found != bucket_stamps_.end())
+    place.stamp = found->second;
+  return place;
 }
 
 Task<Status> Rebuild::write(SlotAddress at, std::uint64_t access, Party server, Bytes share) {

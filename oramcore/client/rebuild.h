@@ -76,7 +76,11 @@ class Rebuild {
   /// Whether another copy of the earlier state has used the volume since, or the servers lack what
   /// the state knows that they had.
   bool used_since_former(const std::vector<SurveyAnswer>& stand) const;
+  Task<Result<std::vector<BucketShape>>> layout_of(Party server);
+  Task<Status> learn_stamps();
   Task<Status> mend_root(const std::vector<SurveyAnswer>& stand);
+  bool is_elsewhere(const std::vector<SurveyAnswer>& stand, std::uint16_t slot,
+                    std::uint64_t stamp) const;
   Task<Status> mend_root_slot(std::uint16_t slot, const std::vector<SurveyAnswer>& stand);
   Task<Status> scan();
   Task<Status> scan_some();
@@ -88,6 +92,8 @@ class Rebuild {
   void found(const Label& label, SlotAddress at);
 
   Task<Result<std::optional<Agreement>>> agree(SlotAddress at, Bytes of);
+  bool is_in_root_buffer(SlotAddress at) const;
+  SlotPlace slot_place(SlotAddress at) const;
   Task<Status> write(SlotAddress at, std::uint64_t access, Party server, Bytes share);
   Task<Status> mend(SlotAddress at, std::uint64_t access, const Agreement& agreed);
   void tell(bool now);
@@ -105,9 +111,10 @@ class Rebuild {
   std::function<void(const std::string&)> progress_;
 
   Session session_;
-  std::optional<TreeState> tree_;      // once it is known
-  std::vector<std::uint64_t> stamps_;  // of the root's slots
-  BucketIndex next_ = kRoot;           // to be scanned
+  std::optional<TreeState> tree_;                       // once it is known
+  std::vector<std::uint64_t> stamps_;                   // of the root's slots
+  std::map<BucketIndex, std::uint64_t> bucket_stamps_;  // on which t + 1 servers agree
+  BucketIndex next_ = kRoot;                            // to be scanned
   bool failed_ = false;
   Duration told_{};
   PositionMap positions_;

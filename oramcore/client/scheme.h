@@ -23,6 +23,15 @@ struct OpenedBlock {
 /// Whether all of them are 0.
 bool is_zero(ByteSpan bytes);
 
+/// Where a slot of a bucket lies on the path of the eviction that wrote it.
+struct SlotPlace {
+  // The bucket's number on that path (path_buckets()). At a leaf of a tree that has grown since it
+  // may have been less, but not less than `least`.
+  unsigned bucket = 0, least = 0;
+  std::uint16_t slot = 0;
+  std::optional<std::uint64_t> stamp;  // of that eviction's attempt, if it is known
+};
+
 /// A query of a retrieval for one of the servers that answer together.
 struct ServerQuery {
   std::optional<Seed> seed;  // what it is expanded from,
@@ -44,10 +53,14 @@ class RootUpload {
 class EvictionCheck {
  public:
   virtual ~EvictionCheck() = default;
+  /// The question for a server in step.
   virtual Bytes question(Party server) const = 0;
-  /// Compares the answers of the servers asked with what the plan prescribes. Any thread. Errors:
-  /// servers_disagree, with what does not fit; never a reason that depends on the plan.
-  virtual Status verdict(const std::vector<CertifyAnswer>& answers) const = 0;
+  /// The question for one that follows: its new rows must be those of the servers in step.
+  virtual Bytes question_of_new_rows() const = 0;
+  /// Compares the answers of the servers in step, answers[i] from servers[i], with what the plan
+  /// prescribes. Any thread. Errors: servers_disagree, with what does not fit; never a reason that
+  /// depends on the plan.
+  virtual Status verdict(ByteSpan servers, const std::vector<CertifyAnswer>& answers) const = 0;
 };
 
 /// Raw shares of the slots of a path, by server and then in the order of the slots: those of the
@@ -96,6 +109,12 @@ class ClientScheme {
   virtual std::optional<Label> label_of(ByteSpan slot) const;
   /// Bytes that open() draws or combines beside the slot itself.
   virtual std::size_t work_to_open() const { return 0; }
+  /// Whether the slot, as a server shows it, can be the one at that place: where a server alone
+  /// could show another one that it holds.
+  virtual bool may_be_at(ByteSpan slot, const SlotPlace& place) const {
+    static_cast<void>(slot), static_cast<void>(place);
+    return true;
+  }
   /// Bytes at a slot's start that hold its label at each server; 0: servers have shares of labels
   /// (MessageType::labels).
   virtual std::size_t head_size() const { return 0; }

@@ -28,6 +28,7 @@ class Reading : StateReading {
     if (!check_.refused) read_unreadable();
     if (!check_.refused) read_maintained();
     if (!check_.refused) read_left_out();
+    if (!check_.refused) read_rewritten();
     if (!check_.refused) drop_strays();
     return std::move(check_);
   }
@@ -224,6 +225,15 @@ class Reading : StateReading {
   void read_left_out() {
     read("left_out", "SELECT server FROM left_out", [&](const Statement& row) {
       check_.state.left_out.insert(static_cast<Party>(row.integer(0)));
+    });
+  }
+
+  // What is no bucket of this tree would be asked for in vain.
+  void read_rewritten() {
+    const std::uint64_t last = bucket_count(check_.state.tree.height);
+    read("rewritten", "SELECT bucket FROM rewritten", [&](const Statement& row) {
+      const auto bucket = static_cast<BucketIndex>(row.integer(0));
+      if (bucket >= kRoot && bucket <= last) check_.state.rewritten.insert(bucket);
     });
   }
 

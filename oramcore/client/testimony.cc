@@ -65,12 +65,17 @@ Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState
 }
 
 Result<std::uint64_t> believed_tree_version(const std::vector<SurveyAnswer>& stand,
-                                            unsigned threshold) {
+                                            const VolumeParams& params) {
+  const unsigned threshold = params.scheme.threshold;
   std::vector<std::uint64_t> reached;
   for (const SurveyAnswer& each : stand) reached.push_back(each.tree_version);
   std::ranges::sort(reached, std::greater{});
   const std::uint64_t agreed = reached[threshold];
-  const bool prepared = std::ranges::all_of(stand, [&](const SurveyAnswer& each) {
+  const Witnesses asked = saying(stand, [&](const SurveyAnswer& each) {
+    return !params.is_mirror() || each.tree_version >= agreed;
+  });
+  const bool prepared = std::ranges::all_of(asked, [&](Party server) {
+    const SurveyAnswer& each = stand[server - 1u];
     return each.tree_version > agreed || (each.prepared && each.prepared->eviction == agreed);
   });
   const Witnesses ahead = saying(stand, [&](const SurveyAnswer& each) {

@@ -17,9 +17,10 @@ Status check_testimony(const std::vector<SurveyAnswer>& stand, const ClientState
 
 /// Returns the tree version that counts: the newest one that t + 1 servers have reached. A server
 /// may be one eviction ahead of it, if the others have prepared that eviction: it can take it back.
-/// Errors: servers_disagree (a server says that it is further; it is named).
+/// In a mirror those that were left out before are not asked about that. Errors: servers_disagree
+/// (a server says that it is further; it is named).
 Result<std::uint64_t> believed_tree_version(const std::vector<SurveyAnswer>& stand,
-                                            unsigned threshold);
+                                            const VolumeParams& params);
 
 /// Returns the height that t + 1 of the servers, which are all in one tree version, say that the
 /// tree has. Errors: servers_disagree (a server says another one; it is named).

@@ -1,7 +1,7 @@
 // The messages of the protocol; those of repair are in repair_messages.h. docs/formats.md describes
 // them to the byte.
 //
-// Every request but Hello, Create, Fits, Open, Traffic, Room, Survey and Reenrol names the
+// Every request but Hello, Create, Fits, Open, Traffic, Room, Survey, Reenrol and Peer names the
 // session's epoch. In the client's requests Rpc's tag says for which opening of the session they
 // are (OpenRequest). ByteSpan fields point into the received message. Tree versions are numbered by
 // the evictions committed: version e is the tree before eviction e.
@@ -54,6 +54,7 @@ enum class MessageType : std::uint16_t {
   heads = 29,
   certify = 30,
   rejoin = 31,
+  peer = 32,
   // ring's (schemes/ring/protocol/messages.h)
   store_rows = 64,
   fetch_rows = 65,
@@ -131,6 +132,18 @@ struct HelloAnswer {
   template <class A>
   void fields(A& a) {
     a(server, volume);
+  }
+};
+
+/// Peer: another server of the volume has this address and key from now on, "N=HOST:PORT,KEY". Its
+/// earlier key is not admitted any more. Answered once durable.
+struct PeerRequest {
+  static constexpr auto kType = MessageType::peer;
+  VolumeId volume{};
+  ByteSpan peer;
+  template <class A>
+  void fields(A& a) {
+    a(volume, peer);
   }
 };
 
@@ -441,16 +454,21 @@ inline std::optional<PartialSelectionOrders> decode_selection_orders(ByteSpan or
 }
 
 /// Certify: digests of the old and the new rows of the eviction that is prepared, by `seed`
-/// (schemes/mirror/protocol/row_check.h). The list of the old ones is sent if asked for.
+/// (schemes/mirror/protocol/row_check.h).
+enum class RowsAsked : std::uint8_t {
+  digests,
+  with_list,  // and the list of those of the old rows
+  new_ones,   // those of the new rows alone: of a server that may lack old ones
+};
 struct CertifyRequest {
   static constexpr auto kType = MessageType::certify;
   std::uint64_t epoch = 0;
   EvictionId id;
   Seed seed{};
-  bool with_list = false;
+  RowsAsked asked = RowsAsked::digests;
   template <class A>
   void fields(A& a) {
-    a(epoch, id, seed, with_list);
+    a(epoch, id, seed, asked);
   }
 };
 struct CertifyAnswer {

@@ -188,6 +188,9 @@ struct LayoutRequest {
     a(epoch, tree_version, from, most);
   }
 };
+/// The root's stash part as buckets, beside those of the tree: kStashBucket + 0, 1, ... (The root
+/// itself has none: its new writes lie in the root buffer.)
+constexpr BucketIndex kStashBucket = BucketIndex{1} << 40;
 struct BucketShape {
   static constexpr std::size_t kMostEncoded = 27;  // bytes
   BucketIndex bucket = 0;

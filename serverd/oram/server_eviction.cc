@@ -229,11 +229,12 @@ Task<Result<Bytes>> ServerEviction::certify(CertifyRequest request, Payload&) {
   const auto checker = state_.scheme->check_rows(request.seed, path.count());
   if (!checker) co_return malformed();
   const auto buckets = path_buckets(state_.params(), request.id.eviction, state_.control.height());
-  S3O_CO_TRY(co_await check_old_rows(*checker, request.id.eviction, path, buckets));
+  if (request.asked != RowsAsked::new_ones)
+    S3O_CO_TRY(co_await check_old_rows(*checker, request.id.eviction, path, buckets));
   if (state_.control.prepared() != request.id)
     co_return fail(Errc::failed, "eviction {} is not prepared", request.id.eviction);
   S3O_CO_TRY(co_await check_new_rows(*checker, buckets));
-  co_return encode(checker->answer(request.with_list));
+  co_return encode(checker->answer(request.asked == RowsAsked::with_list));
 }
 
 Task<Status> ServerEviction::check_old_rows(RowChecker& checker, std::uint64_t tree_version,

@@ -22,10 +22,6 @@
 
 namespace s3oram {
 
-/// The root's stash part as buckets, beside those of the tree: kStashBucket + 0, 1, ... (The root
-/// itself has none: its new writes lie in the root buffer, serverd/store/bucket_store.h.)
-constexpr BucketIndex kStashBucket = BucketIndex{1} << 40;
-
 /// The level of a bucket in the tree; the stash part is at the root, level 0.
 constexpr unsigned depth_of(BucketIndex bucket) {
   return bucket >= kStashBucket ? 0 : level_of(bucket);

@@ -54,6 +54,7 @@ constexpr Round kRounds[] = {
     round_trip<CheckedShuffleOrders>,
     round_trip<SelectionOrders>,
     round_trip<CertifyRequest>,
+    round_trip<PeerRequest>,
     round_trip<CertifyAnswer>,
     round_trip<CommitRequest>,
     round_trip<SubshareRequest>,

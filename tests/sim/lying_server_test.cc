@@ -85,6 +85,42 @@ TEST_P(LyingServer, WritesThatItInventsHideNone) {
   go_on();
 }
 
+// One server shows its newest root write in all slots: where it is the only holder of a stamp, that
+// must not take the place of what the others hold.
+TEST_P(LyingServer, AWriteThatItShowsInAllSlotsHidesNone) {
+  cluster_.lose_client();
+  std::uint16_t shown = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    const auto type = static_cast<MessageType>(message[2]);
+    const ByteSpan body = ByteSpan(message).subspan(Rpc::kHeaderSize);
+    Bytes changed;
+    if (from == 1 && to == kClient && is_answer(message) && type == MessageType::survey) {
+      auto answer = decode<SurveyAnswer>(body);
+      if (!answer || answer->root.empty()) return true;
+      const auto newest = std::ranges::max_element(answer->root);
+      shown = static_cast<std::uint16_t>(newest - answer->root.begin());
+      std::ranges::fill(answer->root, std::uint64_t{*newest});
+      changed = encode(*answer);
+    } else if (from == kClient && to == 1 && is_question(message) &&
+               type == MessageType::read_slot) {
+      auto request = decode<ReadSlotRequest>(body);
+      if (!request || request->at.bucket != kRoot) return true;
+      if (request->at.slot < cluster_.params().root_buffer_slots()) request->at.slot = shown;
+      changed = encode(*request);
+    } else {
+      return true;
+    }
+    std::copy_n(message.begin(), Rpc::kHeaderSize, changed.begin());
+    cluster_.network.deliver(from, to, changed);
+    return false;
+  };
+  const auto rebuilt = cluster_.rebuild_client();
+  ASSERT_OK(rebuilt);
+  EXPECT_EQ(rebuilt->state.positions.mapped(), kBlocks);
+  tell_the_truth();
+  go_on();
+}
+
 // Else the names of a sound vault.db would give way to those of an older backup.
 TEST_P(LyingServer, NeitherMakesTheFormerStateAnOldOne) {
   lie(2, [](SurveyAnswer& answer) {

@@ -13,6 +13,7 @@ s3oramfs init --scheme mirror --local --servers 3 --no-passphrase --block-size 4
 s3oramfs mount "$vault" "$mount"
 
 server() { processes_of "s3oramfs-serverd --store $vault/servers/$1 "; }
+started_again() { s3oramfs status --json "$vault" | grep -E '"restarts": [1-9]' > /dev/null; }
 all_in_step() { ! s3oramfs status --json "$vault" | grep -E '"place": "(away|catching up)"' > /dev/null; }
 
 # Writes files, one after the other and each durable, until told to stop. Prints the longest time
@@ -55,7 +56,7 @@ wait_until "it has caught up" all_in_step
 step "another one is killed"
 begin_to_write killed
 kill -9 "$(server 3)"
-sleep 1 # of work without it, or while it is started again
+wait_until "it is started again" started_again
 end_writing killed
 wait_until "it has caught up" all_in_step
 [[ $(s3oramfs status "$vault" | head -n 1) == healthy ]] || fail "not healthy: $(s3oramfs status "$vault")"

@@ -39,7 +39,10 @@ class RowCheckTest : public testing::TestWithParam<unsigned> {
   }
   Status judge(const mirror::Selection& selection,
                const std::vector<CertifyAnswer>& answers) const {
-    return mirror::judge_rows({selection, attempt_, workers(), kRows, kSlot}, keys_, seed_,
+    Bytes servers;
+    while (servers.size() < answers.size())
+      servers.push_back(static_cast<std::uint8_t>(servers.size() + 1));
+    return mirror::judge_rows({selection, attempt_, workers(), kRows, kSlot}, keys_, seed_, servers,
                               answers);
   }
 

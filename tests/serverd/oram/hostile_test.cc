@@ -144,6 +144,8 @@ class Hostile : public test::HostileFixture {
         return in_session(decode<SubshareRequest>(body), Due::no_harm);
       case MessageType::rejoin:  // of a mirror
         return decode<RejoinRequest>(body) ? Due::obedience : Due::refusal;
+      case MessageType::peer:  // servers of the simulator have no addresses
+        return Due::refusal;
       case MessageType::heads:  // of a mirror; they change nothing anywhere
       case MessageType::certify:
         return Due::no_harm;

@@ -83,10 +83,14 @@ class RowsCheck final : public EvictionCheck {
         epoch_(epoch),
         lister_(lister) {}
   Bytes question(Party server) const override {
-    return encode(CertifyRequest{epoch_, id_, seed_, server == lister_});
+    return encode(CertifyRequest{epoch_, id_, seed_,
+                                 server == lister_ ? RowsAsked::with_list : RowsAsked::digests});
   }
-  Status verdict(const std::vector<CertifyAnswer>& answers) const override {
-    return mirror::judge_rows(prescribed_, keys_, seed_, answers);
+  Bytes question_of_new_rows() const override {
+    return encode(CertifyRequest{epoch_, id_, seed_, RowsAsked::new_ones});
+  }
+  Status verdict(ByteSpan servers, const std::vector<CertifyAnswer>& answers) const override {
+    return mirror::judge_rows(prescribed_, keys_, seed_, servers, answers);
   }
 
  private:
@@ -133,6 +137,17 @@ std::optional<Label> Mirror::label_of(ByteSpan slot) const {
   if (block_at && is_zero(*block_at)) return Label{};
   const auto block = opened(block_at);
   return block ? std::optional(block->label) : std::nullopt;
+}
+
+// Entry 0 names the attempt and the place that wrote the slot. A slot that was given up is zeros.
+bool Mirror::may_be_at(ByteSpan slot, const SlotPlace& place) const {
+  if (is_zero(slot)) return true;
+  const mirror::Entry entry = mirror::newest_entry(slot);
+  const unsigned bucket = entry.place / params_.bucket_size;
+  std::uint64_t stamp = 0;
+  std::memcpy(&stamp, entry.attempt.data(), sizeof stamp);
+  return entry.place % params_.bucket_size == place.slot && bucket >= place.least &&
+         bucket <= place.bucket && (!place.stamp || stamp == *place.stamp);
 }
 
 std::optional<Bytes> Mirror::peeled(ByteSpan slot) const {

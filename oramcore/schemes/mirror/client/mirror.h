@@ -15,6 +15,7 @@ class Mirror final : public ClientScheme {
 
   Bytes seal(const Label& label, ByteSpan content) override;
   Result<OpenedBlock> open(ByteSpan slot) const override;
+  bool may_be_at(ByteSpan slot, const SlotPlace& place) const override;
   std::size_t head_size() const override { return mirror::kHead; }
   std::optional<Label> label_of(ByteSpan slot) const override;
   std::size_t work_to_open() const override {

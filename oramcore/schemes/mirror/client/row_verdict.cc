@@ -14,17 +14,17 @@ constexpr std::size_t kWord = sizeof(gf128::Element);
 
 /// "servers 2 and 3": those whose answer is not that of most; empty if all answer the same.
 template <class Of>
-std::string others(const std::vector<CertifyAnswer>& answers, Of of) {
+std::string others(ByteSpan servers, const std::vector<CertifyAnswer>& answers, Of of) {
   const auto same_as = [&](const CertifyAnswer& one) {
     return std::ranges::count_if(answers, [&](const auto& each) { return of(each) == of(one); });
   };
   const CertifyAnswer& usual = *std::ranges::max_element(answers, {}, same_as);
-  std::vector<std::size_t> servers;
+  std::vector<unsigned> different;
   for (std::size_t i = 0; i < answers.size(); ++i)
-    if (of(answers[i]) != of(usual)) servers.push_back(i + 1);
-  if (servers.empty()) return {};
-  return fmt::format("{} {}", servers.size() == 1 ? "server" : "servers",
-                     fmt::join(servers, " and "));
+    if (of(answers[i]) != of(usual)) different.push_back(servers[i]);
+  if (different.empty()) return {};
+  return fmt::format("{} {}", different.size() == 1 ? "server" : "servers",
+                     fmt::join(different, " and "));
 }
 
 /// The list of old rows' digests, which one server has sent, if it is what that server stands by;
@@ -39,10 +39,11 @@ const Bytes* list_in(const std::vector<CertifyAnswer>& answers, std::size_t rows
 }  // namespace
 
 Status judge_rows(const Prescribed& prescribed, const LayerKeys& keys, const Seed& seed,
-                  const std::vector<CertifyAnswer>& answers) {
+                  ByteSpan servers, const std::vector<CertifyAnswer>& answers) {
   const auto list_of = [](const CertifyAnswer& each) { return each.list_digest; };
   const auto sum_of = [](const CertifyAnswer& each) { return each.sum; };
-  const std::string lists = others(answers, list_of), sums = others(answers, sum_of);
+  const std::string lists = others(servers, answers, list_of),
+                    sums = others(servers, answers, sum_of);
   if (!lists.empty())
     return fail(Errc::servers_disagree,
                 "{} had another path before an eviction than the others: one of the servers is "

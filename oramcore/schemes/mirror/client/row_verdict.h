@@ -17,9 +17,10 @@ struct Prescribed {
   std::size_t slot_size = 0;
 };
 
-/// Whether all servers report the same, and that it is what is prescribed. One of them has sent its
-/// list. Errors: servers_disagree, with what does not fit; never a reason that depends on the plan.
+/// Whether all servers report the same, and that it is what is prescribed: answers[i] is that of
+/// servers[i]. One of them has sent its list. Errors: servers_disagree, with what does not fit;
+/// never a reason that depends on the plan.
 Status judge_rows(const Prescribed& prescribed, const LayerKeys& keys, const Seed& seed,
-                  const std::vector<CertifyAnswer>& answers);
+                  ByteSpan servers, const std::vector<CertifyAnswer>& answers);
 
 }  // namespace s3oram::mirror

@@ -17,24 +17,19 @@ constexpr std::size_t kAttempt = std::tuple_size_v<LayerAttempt>;
 constexpr std::size_t kChachaBlock = 64;
 static_assert(kHeader % kChachaBlock == 0);
 
-struct Entry {
-  LayerAttempt attempt{};
-  std::uint16_t place = 0;
-};
-
-Entry entry_of(ByteSpan row) {
-  Entry entry;
-  std::memcpy(entry.attempt.data(), row.data(), kAttempt);
-  std::memcpy(&entry.place, row.data() + kAttempt, sizeof entry.place);
-  return entry;
-}
-
 }  // namespace
 
 LayerAttempt layer_attempt(ByteSpan attempt) {
   LayerAttempt first;
   std::copy_n(attempt.begin(), first.size(), first.begin());
   return first;
+}
+
+Entry newest_entry(ByteSpan slot) {
+  Entry entry;
+  std::memcpy(entry.attempt.data(), slot.data(), kAttempt);
+  std::memcpy(&entry.place, slot.data() + kAttempt, sizeof entry.place);
+  return entry;
 }
 
 void put_entry(const LayerAttempt& attempt, std::uint16_t place, MutableByteSpan row) {
@@ -92,7 +87,7 @@ bool LayerKeys::peel(MutableByteSpan slot, unsigned workers) const {
   bool ended = false;
   unsigned layers = 0;
   for (unsigned layer = 0; layer < kLayers; ++layer) {
-    const Entry entry = entry_of(header);
+    const Entry entry = newest_entry(header);
     ended |= entry.attempt == LayerAttempt{};
     layers += !ended;
     const MutableByteSpan of_header = ended ? MutableByteSpan(unused).first(kHeader) : header;

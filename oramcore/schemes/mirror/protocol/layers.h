@@ -31,6 +31,14 @@ using LayerAttempt = std::array<std::uint8_t, 14>;
 /// Of the attempt's longer name, the part that a header has room for.
 LayerAttempt layer_attempt(ByteSpan attempt);
 
+/// An entry of a header: the masks that lie on what is behind it.
+struct Entry {
+  LayerAttempt attempt{};
+  std::uint16_t place = 0;
+};
+/// Entry 0 of a slot.
+Entry newest_entry(ByteSpan slot);
+
 /// Writes entry 0 of a row that an eviction has just made. `row` has kEntry bytes or more.
 void put_entry(const LayerAttempt& attempt, std::uint16_t place, MutableByteSpan row);
 
