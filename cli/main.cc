@@ -46,7 +46,8 @@ constexpr Command kCommands[] = {
     {"scrub", "VAULT", "check all that its servers hold, and heal it", run_scrub},
     {"passwd", "VAULT", "change what opens a vault", run_passwd},
     {"rekey", "VAULT", "give a vault a new key towards its servers", run_rekey},
-    {"server", "VAULT N ADDRESS", "note a server's new address or key", run_server},
+    {"server", "list VAULT", "show its servers, their addresses and keys", run_server},
+    {"server", "replace VAULT N", "have another machine take a server's place", run_server},
     {"security", "VAULT [KIND]", "show what it asks of its servers, or change it", run_security},
     {"version", "", "show the version", run_version},
 };

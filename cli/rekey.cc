@@ -1,5 +1,4 @@
-// s3oramfs rekey: gives this client a new key towards its servers, and s3oramfs server: notes that
-// a server has another address or key.
+// s3oramfs rekey: gives this client a new key towards its servers.
 //
 // Servers know the new key only after somebody has told them. So it waits in the vault, beside the
 // one in use, until a session with all servers was opened by it: rekey can be run again and again.
@@ -81,23 +80,6 @@ Status run_rekey(const Args& args) {
                "  s3oramfs-serverd revoke --store DIR "
             << to_text(used.former) << "\n";
   return {};
-}
-
-Status run_server(const Args& args) {
-  CLI::App app("Notes that a server of an unmounted vault has another address or key.",
-               "s3oramfs server");
-  std::string name, address;
-  unsigned number = 0;
-  app.add_option("VAULT", name, "The vault")->required()->transform(by_name());
-  app.add_option("N", number, "The server's number")->required()->check(CLI::Range(1, 255));
-  app.add_option("ADDRESS", address, "HOST:PORT,KEY: its address and key from now on")->required();
-  S3O_ASSIGN(auto parsed, parse(app, args));
-  if (!parsed) return {};
-  S3O_ASSIGN(auto servers, parse_servers({address}));
-  S3O_TRY(become_owner(name));
-  S3O_ASSIGN(auto vault, find_vault(name));
-  S3O_TRY(lock_vault(vault));
-  return vault.set_server(static_cast<Party>(number), servers.front());
 }
 
 }  // namespace s3oram

@@ -83,7 +83,8 @@ class AnyServer final : public ShareServer {
                environment.memory,
                environment.cache_bytes,
                environment.metrics,
-               environment.record} {
+               environment.record,
+               environment.take_peer} {
     environment.transport.on_message(
         [this](Party from, Bytes message) { received(from, std::move(message)); });
     environment.transport.on_connection([this](Party to) { relay_.tell_of_connection(to); });

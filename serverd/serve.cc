@@ -29,6 +29,7 @@
 #include "oramcore/zmq/zmq_transport.h"
 #include "serverd/any_server.h"
 #include "serverd/await_client.h"
+#include "serverd/peer_list.h"
 #include "serverd/store_files.h"
 
 namespace s3oram {
@@ -194,6 +195,12 @@ void warn_of_small_files() {
         human_size(most));
 }
 
+void warn_of_no_client(const Options& options, const ZmqConfig& network) {
+  if (network.client_keys.empty() && network.listen.starts_with("tcp"))
+    spdlog::warn("no client may connect yet: 's3oramfs-serverd authorize --store {} KEY'",
+                 shell_word(options.store));
+}
+
 /// Checks what can be checked before the store is locked.
 Status check(const Options& options) {
   S3O_TRY(check_limits("this server", kNeeds));
@@ -241,11 +248,13 @@ Status serve(const Options& options) {
   const std::uint64_t memory = usable_memory();
   const std::size_t cache = options.cache ? options.cache : default_cache_bytes(memory, sharing);
   S3O_ASSIGN(const auto record, start_record(options, network.self));
-  S3O_ASSIGN(const auto server,
-             open_server(options.store, network.self,
-                         {io.get_executor(), pool.executor(), background.executor(),
-                          readers.executor(), clock, random, *transport, system_disk(),
-                          memory / sharing, cache, metrics, record.get()}));
+  PeerList peers(options, network.self, *transport);
+  S3O_ASSIGN(
+      const auto server,
+      open_server(options.store, network.self,
+                  {io.get_executor(), pool.executor(), background.executor(), readers.executor(),
+                   clock, random, *transport, system_disk(), memory / sharing, cache, metrics,
+                   record.get(), [&peers](const std::string& peer) { return peers.take(peer); }}));
   S3O_TRY(check_peers(options, *server, network.peers.size()));
   S3O_ASSIGN(const auto responder, open_metrics(io, options, *server, metrics));
   S3O_ASSIGN(const auto memory_watch, watch_memory(*server, cache, io, background.executor()));
@@ -261,9 +270,7 @@ Status serve(const Options& options) {
   Clients clients(options, *transport, clients_seen);
   admit_on_hangup(hangup, clients);
   spdlog::info("server {} listens on {}", network.self, transport->endpoint());
-  if (network.client_keys.empty() && network.listen.starts_with("tcp"))
-    spdlog::warn("no client may connect yet: 's3oramfs-serverd authorize --store {} KEY'",
-                 shell_word(options.store));
+  warn_of_no_client(options, network);
   if (options.ready_fd >= 0) S3O_TRY(report_ready(options.ready_fd));
   manager.ready(fmt::format("Server {} listens on {}", network.self, transport->endpoint()));
   spawn(io.get_executor(), look_after(*server, clients, clock));

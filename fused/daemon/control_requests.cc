@@ -4,6 +4,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "fused/daemon/replace_server.h"
+
 namespace s3oram {
 namespace {
 
@@ -45,6 +47,7 @@ ControlHandler control_handler(const Watched& watched, Locker& locker) {
       watched.volume.begin_scrub();
       return answer_of({});
     }
+    if (is_replacement(request)) return replace_server(watched.volume, request);
     if (request == "backup") return answer_of(back_up(watched.files));
     if (request == "sync") return answer_of(sync(watched.files));
     if (request == "lock") return answer_of(locker.lock());

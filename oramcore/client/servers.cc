@@ -8,7 +8,8 @@
 namespace s3oram {
 namespace {
 
-constexpr std::size_t kSlowLine = 32;                // bytes in a ms
+constexpr std::size_t kSlowLine = 32;  // bytes in a ms
+constexpr Duration kAnswersSoon = std::chrono::seconds(5);
 constexpr Duration kBusy = std::chrono::seconds(3);  // a shorter silence does not count
 
 /// Whether a server may work on such a request for any time.
@@ -167,28 +168,22 @@ std::optional<Servers::Stall> Servers::stalled(Party server) const {
   return Stall{static_cast<MessageType>(oldest->type), clock_.now() - oldest->asked_at};
 }
 
+Task<Result<HelloAnswer>> Servers::hello_one(Party server, Duration patience) {
+  const auto answer =
+      co_await rpc_.call(server, MessageType::hello, encode(HelloRequest{}), patience);
+  answering_[server] = answer.has_value();
+  if (!answer) co_return fail(answer.error());
+  const auto hello = decode<HelloAnswer>(answer->body());
+  if (!hello) co_return fail(Errc::corrupt, "server {} answers nonsense", server);
+  if (hello->server != server)
+    co_return fail(Errc::wrong_volume,
+                   "the server given as number {} says that it is number {}: check the order",
+                   server, hello->server);
+  co_return *hello;
+}
+
 Task<std::vector<Result<HelloAnswer>>> Servers::hello_each(Duration patience) {
-  auto answers = co_await for_all(count_, [&](Party server) {
-    return rpc_.call(server, MessageType::hello, encode(HelloRequest{}), patience);
-  });
-  std::vector<Result<HelloAnswer>> hellos;
-  for (Party server = 1; server <= count_; ++server) {
-    auto& answer = answers[server - 1];
-    answering_[server] = answer.has_value();
-    const auto hello = answer ? decode<HelloAnswer>(answer->body()) : std::nullopt;
-    if (!answer)
-      hellos.push_back(fail(answer.error()));
-    else if (!hello)
-      hellos.push_back(fail(Errc::corrupt, "server {} answers nonsense", server));
-    else if (hello->server != server)
-      hellos.push_back(
-          fail(Errc::wrong_volume,
-               "the server given as number {} says that it is number {}: check the order", server,
-               hello->server));
-    else
-      hellos.push_back(*hello);
-  }
-  co_return hellos;
+  co_return co_await for_all(count_, [&](Party server) { return hello_one(server, patience); });
 }
 
 Task<Result<std::vector<HelloAnswer>>> Servers::hello(Duration patience) {
@@ -356,6 +351,29 @@ bool Servers::all_have_session() const {
   return true;
 }
 
+void Servers::begin_again(Party server) {
+  ++openings_[server];
+  has_session_[server] = false;
+  last_heard_[server].reset();
+  silent_since_[server].reset();
+}
+
+void Servers::expect_empty(Party server, Reenrol reenrol) {
+  expected_empty_[server] = std::move(reenrol);
+}
+
+Task<Status> Servers::tell_of_peer(Party server, const std::string& peer, Duration patience) {
+  const PeerRequest request{volume_, as_bytes(peer)};
+  auto told = co_await rpc_.call(server, PeerRequest::kType, encode(request), patience);
+  if (told) co_return Status{};
+  if (told.error().code != Errc::bad_request) co_return fail(std::move(told).error());
+  co_return fail(
+      Errc::unsupported,
+      "server {} is of a version that takes no other servers' addresses: have it told by "
+      "s3oramfs-serverd peers --update, and start it again",
+      server);
+}
+
 Error Servers::away(Party server) {
   return {Errc::unreachable, fmt::format("server {} is away", server)};
 }
@@ -400,7 +418,10 @@ Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
     if (which == Opening::again && left_out_[server]) co_return fail(away(server));
     auto status = co_await try_open(server, request, patience);
     note(server, OpenRequest::kType, status, nullptr);
+    if (status) expected_empty_.erase(server);
     if (status || stopped_) co_return status;
+    if (which == Opening::again) status = co_await reenrol_empty(server, std::move(status));
+    if (status) continue;
     const Errc code = status.error().code;
     // One that is restarted again and again, or says so, is not asked without a pause.
     if (code == Errc::need_open && !std::exchange(restarted, true)) continue;
@@ -409,6 +430,17 @@ Task<Status> Servers::open_one(Party server, Duration patience, Opening which) {
     warn(server, status.error());
     co_await clock_.sleep(kRetryAfter);
   }
+}
+
+/// Returns whether the session can be opened now, and otherwise the error with which that failed.
+Task<Status> Servers::reenrol_empty(Party server, Status failed) {
+  const auto expected = expected_empty_.find(server);
+  if (expected == expected_empty_.end() || failed.error().code != Errc::wrong_volume)
+    co_return failed;
+  const Reenrol reenrol_there = expected->second;
+  const bool is_empty = co_await holds_nothing(server, kAnswersSoon);
+  if (!is_empty) co_return failed;
+  co_return co_await reenrol_there(server);
 }
 
 Task<Status> Servers::try_open(Party server, OpenRequest& request, Duration patience) {

@@ -32,6 +32,8 @@ class Servers {
   /// Asks every server what it holds; the answers by server. Errors: unreachable, wrong_volume (it
   /// is another one of the servers).
   Task<std::vector<Result<HelloAnswer>>> hello_each(Duration patience);
+  /// Asks one server what it holds. Errors: as of hello_each().
+  Task<Result<HelloAnswer>> hello_one(Party server, Duration patience);
   /// Makes the volume at every server. Asks all of them first, and makes nothing unless all answer
   /// and are free.
   Task<Status> create(const VolumeParams& params, Duration patience);
@@ -98,6 +100,17 @@ class Servers {
   Task<Status> bring_back(Party server, Duration patience);
   /// Whether every server has the session, so that no older one can come back.
   bool all_have_session() const;
+  /// Another machine has taken the server's place: what was opened at the former one is over.
+  void begin_again(Party server);
+  /// The number of the last opening of the session there: another one means that a server was
+  /// restarted, or exchanged, meanwhile.
+  std::uint16_t opening(Party server) const { return openings_[server]; }
+  /// From now on a server that holds no volume when its session is opened again is re-enrolled by
+  /// `reenrol`, and is not waited for until its store is put back.
+  using Reenrol = std::function<Task<Status>(Party server)>;
+  void expect_empty(Party server, Reenrol reenrol);
+  /// Tells a server of another one's address and key.
+  Task<Status> tell_of_peer(Party server, const std::string& peer, Duration patience);
 
   /// When the server was asked what it has not answered, unless it has answered anything since.
   std::optional<Duration> unanswered_since(Party server) const;
@@ -186,6 +199,7 @@ class Servers {
   enum class Opening { first, again };
   Task<Status> open_one(Party server, Duration patience, Opening which);
   Task<Status> try_open(Party server, OpenRequest& request, Duration patience);
+  Task<Status> reenrol_empty(Party server, Status failed);
   /// Why a server that is left out is not asked.
   static Error away(Party server);
   Task<Status> reopen(Party server);
@@ -205,6 +219,7 @@ class Servers {
   std::vector<bool> answering_, reopening_, left_out_, has_session_;
   Troubles troubles_;
   std::function<bool(Party)> may_do_without_;
+  std::map<Party, Reenrol> expected_empty_;
   std::uint64_t times_left_out_ = 0;
   std::vector<LogLimit> told_;  // limits warnings about each server
   std::vector<std::optional<Duration>> last_heard_;

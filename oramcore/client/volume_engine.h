@@ -88,6 +88,24 @@ class VolumeEngine : public QueuedDevice {
   /// Leaves lost slots as they are. Accesses go on meanwhile. Errors: disk_full (a server has no
   /// room for the tree).
   virtual Task<Result<Healed>> scrub(std::set<Party> servers, ScrubProgress progress = {}) = 0;
+  /// A server gets another address, another key, an empty store, or all of these.
+  struct Replacement {
+    Party server = 0;
+    /// Makes the vault and the transport use the new one. Called once nothing counts on what only
+    /// the former one holds.
+    std::function<Status()> exchange;
+    std::string peer;  // PeerRequest::peer
+  };
+  /// Replaces a server while accesses go on, or wait where the scheme needs all servers. The new
+  /// one is told of the volume and, in a mirror, is sent what it lacks. The other servers are told
+  /// of it; those that do not answer are told as long as the volume is open, and are returned. In
+  /// other schemes its shares count as damaged: a scrub of it heals them. Errors: unsupported
+  /// (there is one copy of everything), unreachable (too few others have all data), those of
+  /// `exchange`.
+  virtual Task<Result<std::vector<Party>>> replace(Replacement replacement) {
+    static_cast<void>(replacement);
+    co_return fail(Errc::unsupported, "a ring has one copy of everything, at its one server");
+  }
   /// Returns what each server has sent and received, if it answers soon. Starts opening the session
   /// again where that is needed.
   virtual Task<std::vector<Result<TrafficAnswer>>> server_traffic() = 0;

@@ -55,7 +55,7 @@ Status Connection::start(const VaultKeys& keys, const VolumeOptions& options) {
   thread_ = std::move(*thread);
   if (vault_.config().local) S3O_TRY(start_local_servers(options));
   ZmqConfig config;
-  config.keys = keys.curve;
+  config.keys = keys_ = keys.curve;
   config.largest_message =
       volume_kind(vault_.config().params).largest_message(vault_.config().params);
   for (Party server = 1; server <= servers(); ++server) {
@@ -136,6 +136,42 @@ Status Connection::check_numbers(const std::vector<HelloAnswer>& hellos) const {
                   vault_.directory().string(), other, name(hello.server));
   }
   return {};
+}
+
+Status Connection::check_newcomer(Party server, const ServerAddress& address, Duration patience) {
+  const Status met = run([&] { return greet(server, address, patience); });
+  if (met) return met;
+  return fail(met.error().code, "the new server {} at {}: {}", server, address.host_port,
+              met.error().message);
+}
+
+Task<Status> Connection::greet(Party server, const ServerAddress& address, Duration patience) {
+  ZmqConfig config;
+  config.keys = keys_;
+  config.peers.push_back({server, "tcp://" + address.host_port, address.key});
+  S3O_CO_ASSIGN(const auto transport, make_zmq_transport(executor(), config));
+  Servers alone(executor(), clock_, random_, *transport, vault_.config().volume, server);
+  const Duration until = clock_.now() + patience;
+  for (;;) {
+    const auto hello = co_await alone.hello_one(server, kAskAgain);
+    if (hello && hello->volume && hello->volume->id != vault_.config().volume)
+      co_return fail(Errc::wrong_volume, "it holds another volume: give it an empty store");
+    if (hello) co_return Status{};
+    if (hello.error().code != Errc::unreachable) co_return fail(hello.error());
+    if (transport->state(server) == PeerState::refused)
+      co_return fail(Errc::refused_key, "it does not {}", kNotKnown);
+    if (clock_.now() < until) continue;
+    if (transport->state(server) == PeerState::insecure)
+      co_return fail(Errc::unreachable, "it has another key, or is no s3oramfs-serverd");
+    co_return fail(Errc::unreachable,
+                   "no answer: check that s3oramfs-serverd runs there, and that the port can be "
+                   "reached");
+  }
+}
+
+Status Connection::exchange(Party server, const ServerAddress& address) {
+  S3O_TRY(vault_.set_server(server, address));
+  return transport_->set_peer({server, "tcp://" + address.host_port, address.key});
 }
 
 std::string Connection::refusal(Party server) const {

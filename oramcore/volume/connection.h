@@ -71,6 +71,13 @@ class Connection {
   /// Adds the servers' addresses and the vault to an error.
   Status explain(Status status) const;
 
+  /// Checks, over a connection of its own, that the server at `address` has this number, admits
+  /// this client, and holds no other volume. Not on the thread. Errors: unreachable, refused_key,
+  /// wrong_volume, failed.
+  Status check_newcomer(Party server, const ServerAddress& address, Duration patience);
+  /// Notes a server's address and key in the vault, and uses them from now on. On the thread.
+  Status exchange(Party server, const ServerAddress& address);
+
   unsigned restarts(Party server) const { return local_ ? local_->restarts(server) : 0; }
   Status stop_servers() { return local_ ? local_->stop() : Status{}; }
 
@@ -84,9 +91,11 @@ class Connection {
   explicit Connection(Vault& vault);
   Status start(const VaultKeys& keys, const VolumeOptions& options);
   Status start_local_servers(const VolumeOptions& options);
+  Task<Status> greet(Party server, const ServerAddress& address, Duration patience);
   Status check_numbers(const std::vector<HelloAnswer>& hellos) const;
 
   Vault& vault_;
+  KeyPair keys_;  // the client's
   std::optional<LocalServers> local_;
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard_;

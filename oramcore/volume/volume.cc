@@ -20,6 +20,10 @@
 namespace s3oram {
 namespace {
 
+/// How long a server that takes another one's place, and those that are told of it, may take to
+/// answer.
+constexpr Duration kNewcomerAnswers = std::chrono::seconds(10);
+
 /// Checks that vault.db belongs to this volume, before any server is asked.
 Status check_owner(const Vault& vault, const VaultKeys& keys) {
   SealedDisk disk(keys.pages);
@@ -43,7 +47,34 @@ RepairedVolume repaired(const Healed& healed) {
   return {.reenrolled = {},
           .healed = healed.shares,
           .lost = healed.lost,
-          .hindrance = healed.hindrance};
+          .hindrance = healed.hindrance,
+          .untold = {}};
+}
+
+/// Checks that the server can be replaced.
+Status check_replaceable(const Vault& vault, Party server) {
+  const std::string directory = vault.directory().string();
+  const unsigned count = vault.config().params.scheme.servers;
+  if (vault.config().local)
+    return fail(
+        Errc::usage,
+        "{}: its servers run on this machine: s3oramfs repair --server N makes a lost store "
+        "again",
+        directory);
+  if (server < 1 || server > count)
+    return fail(Errc::usage, "{}: there is no server {}, but {} from 1 on", directory, server,
+                count);
+  if (!kind_of(vault).can_reenrol(vault.config().params))
+    return fail(Errc::unsupported,
+                "{}: its one server has the only copy of everything: stop it, copy its whole store "
+                "to the new machine, start it there, and run s3oramfs server {} 1 HOST:PORT,KEY",
+                directory, shell_word(vault.directory()));
+  return {};
+}
+
+/// As PeerRequest has it.
+std::string peer_text(Party server, const ServerAddress& address) {
+  return fmt::format("{}={},{}", server, address.host_port, to_text(address.key));
 }
 
 /// Names what a server is asked to do, for use in a sentence.
@@ -145,9 +176,23 @@ class OpenVolume final : public Volume {
 
   void begin_scrub() override {
     connection_->on_thread([this] {
-      if (scrub_ && scrub_->running) return;
-      scrub_.emplace();
-      spawn(connection_->executor(), scrub_beside());
+      if (!is_scrubbing()) begin_scrub_of({});
+    });
+  }
+
+  Result<std::vector<Party>> replace_server(Party server, const ServerAddress& address) override {
+    S3O_TRY(connection_->on_thread([&] { return check_replaceable(vault_, server); }));
+    S3O_TRY(connection_->check_newcomer(server, address, kNewcomerAnswers));
+    return connection_->run([&]() -> Task<Result<std::vector<Party>>> {
+      if (is_scrubbing())
+        co_return fail(Errc::vault_in_use, "a scrub is under way: wait until it has ended");
+      VolumeEngine::Replacement replacement{server,
+                                            [&] { return connection_->exchange(server, address); },
+                                            peer_text(server, address)};
+      auto untold = co_await engine_->replace(std::move(replacement));
+      if (!untold) co_return fail(connection_->explain(fail(std::move(untold).error())).error());
+      begin_scrub_of({server});
+      co_return untold;
     });
   }
 
@@ -227,10 +272,19 @@ class OpenVolume final : public Volume {
     return std::max(lost, unanswered.value_or(Duration::zero()));
   }
 
-  Task<void> scrub_beside() {
-    spdlog::info("scrub started on all servers");
+  bool is_scrubbing() const { return scrub_ && scrub_->running; }
+
+  void begin_scrub_of(std::set<Party> servers) {
+    scrub_.emplace();
+    spawn(connection_->executor(), scrub_beside(std::move(servers)));
+  }
+
+  Task<void> scrub_beside(std::set<Party> servers) {
+    spdlog::info("scrub started on {}",
+                 servers.empty() ? "all servers" : fmt::format("server {}", *servers.begin()));
     const auto healed = co_await engine_->scrub(
-        {}, [this](std::uint64_t looked_at, std::uint64_t of, const Healed& so_far) {
+        std::move(servers),
+        [this](std::uint64_t looked_at, std::uint64_t of, const Healed& so_far) {
           scrub_->looked_at = looked_at;
           scrub_->of = of;
           scrub_->found = repaired(so_far);
@@ -397,6 +451,27 @@ Result<std::set<Party>> reenrol(Connection& connection, const Vault& vault, Disk
 
 }  // namespace
 
+namespace {
+
+/// Tells the other servers of one's new address and key. Returns those that do not know it now.
+Task<std::vector<Party>> tell_of_peer(Connection& connection, const Vault& vault, Party server,
+                                      const ServerAddress& address) {
+  Servers all(connection.executor(), connection.clock(), connection.random(),
+              connection.transport(), vault.config().volume, connection.servers());
+  Bytes others;
+  for (Party other = 1; other <= connection.servers(); ++other)
+    if (other != server) others.push_back(other);
+  const std::string peer = peer_text(server, address);
+  const auto told = co_await for_each_of(
+      others, [&](Party other) { return all.tell_of_peer(other, peer, kNewcomerAnswers); });
+  std::vector<Party> untold;
+  for (std::size_t i = 0; i < others.size(); ++i)
+    if (!told[i]) untold.push_back(others[i]);
+  co_return untold;
+}
+
+}  // namespace
+
 Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
                                       const VolumeOptions& options, std::set<Party> servers) {
   S3O_TRY(check_usable(vault, keys));
@@ -428,6 +503,23 @@ Result<RepairedVolume> Volume::repair(Vault& vault, const VaultKeys& keys,
   RepairedVolume out = repaired(*healed);
   out.reenrolled = std::move(reenrolled);
   return out;
+}
+
+Result<RepairedVolume> Volume::replace(Vault& vault, const VaultKeys& keys,
+                                       const VolumeOptions& options, Party server,
+                                       const ServerAddress& address) {
+  S3O_TRY(check_usable(vault, keys));
+  S3O_TRY(check_replaceable(vault, server));
+  std::vector<Party> untold;
+  {
+    S3O_ASSIGN(const auto connection, Connection::make(vault, keys, options));
+    S3O_TRY(connection->check_newcomer(server, address, options.deadline));
+    S3O_TRY(connection->on_thread([&] { return connection->exchange(server, address); }));
+    untold = connection->run([&] { return tell_of_peer(*connection, vault, server, address); });
+  }
+  S3O_ASSIGN(auto repaired, repair(vault, keys, options, {server}));
+  repaired.untold = std::move(untold);
+  return repaired;
 }
 
 Result<std::unique_ptr<Volume>> Volume::open(Vault& vault, const VaultKeys& keys,

@@ -26,6 +26,7 @@ struct RepairedVolume {
   std::map<Party, std::uint64_t> healed;  // shares, by server
   std::uint64_t lost = 0;                 // slots that are damaged at too many servers
   std::string hindrance;  // why the servers could not send each other shares; empty if they could
+  std::vector<Party> untold;  // after replace(): servers that do not know of the new one yet
 };
 
 /// A scrub of a volume in use: the one under way, or the last one.
@@ -128,7 +129,20 @@ class Volume {
   /// unsupported (a server is older, or the scheme has one copy of everything).
   static Result<RepairedVolume> repair(Vault& vault, const VaultKeys& keys,
                                        const VolumeOptions& options, std::set<Party> servers);
+
+  /// Has another machine, or an empty store, take the place of a server: checks that it answers,
+  /// notes its address and key in the vault, tells the other servers, and repairs it. Can be called
+  /// again after an error or a crash. Errors: as of repair(), and usage (a local vault's servers
+  /// have no address; or another server has it).
+  static Result<RepairedVolume> replace(Vault& vault, const VaultKeys& keys,
+                                        const VolumeOptions& options, Party server,
+                                        const ServerAddress& address);
   virtual ~Volume() = default;
+
+  /// The same while the volume is in use (VolumeEngine::replace()); then begins a scrub of that
+  /// server, which status() reports. Returns the servers that do not know of the new one yet: they
+  /// are told as soon as they answer. Any thread. Errors: vault_in_use (a scrub is under way).
+  virtual Result<std::vector<Party>> replace_server(Party server, const ServerAddress& address) = 0;
 
   virtual BlockDevice& device() = 0;
   /// Any thread.

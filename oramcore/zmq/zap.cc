@@ -45,6 +45,10 @@ ZapHandler::ZapHandler(zmq::context_t& context, Admitted admitted,
 
 ZapHandler::~ZapHandler() { thread_.join(); }
 
+std::string ZapHandler::user_of(Party party, const PublicKey& key) {
+  return fmt::format("{} {}", party, to_text(key));
+}
+
 void ZapHandler::admit(Admitted admitted) {
   const std::lock_guard lock(mutex_);
   admitted_ = std::move(admitted);
@@ -100,7 +104,7 @@ std::string ZapHandler::judge(const std::vector<zmq::message_t>& request) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = admitted_.find(key); found != admitted_.end())
-      return std::to_string(found->second);
+      return user_of(found->second, key);
   }
   warn_refused(
       fmt::format("key {} is not known here; if it is your client's, authorize it; if it is "

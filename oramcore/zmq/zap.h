@@ -19,11 +19,14 @@ namespace s3oram {
 /// ZeroMQ would admit everybody.
 inline constexpr const char* kZapDomain = "s3oramfs";
 
-/// Answers ZeroMQ's requests on a thread of its own, which goes on after every error. The party's
-/// number becomes the connection's "User-Id". Thread-safe.
+/// Answers ZeroMQ's requests on a thread of its own, which goes on after every error. Thread-safe.
 class ZapHandler {
  public:
   using Admitted = std::map<PublicKey, Party>;
+
+  /// The "User-Id" of a party's connections: its number and the key, because a party may get
+  /// another key while connections by its earlier one are open.
+  static std::string user_of(Party party, const PublicKey& key);
 
   /// Must be constructed before any listener of `context` binds. `address`, called on the handler's
   /// thread, returns where the connection comes from whose key is being judged. Throws zmq::error_t

@@ -61,7 +61,10 @@ ByteSpan view_of(const zmq::message_t& message) {
 class Sockets final : public ZmqTransport {
  public:
   Sockets(Executor executor, const ZmqConfig& config)
-      : executor_(std::move(executor)), config_(config), context_(io_threads(config)) {}
+      : executor_(std::move(executor)), config_(config), context_(io_threads(config)) {
+    for (const PeerAddress& peer : config_.peers)
+      if (peer.key) users_[peer.party] = ZapHandler::user_of(peer.party, *peer.key);
+  }
   ~Sockets() override;
 
   /// Throws zmq::error_t or std::system_error. `doing` names the step that failed.
@@ -78,8 +81,11 @@ class Sockets final : public ZmqTransport {
   void limit_messages(std::size_t largest) override;
   std::string endpoint() const override { return endpoint_; }
   Status admit_clients(const std::vector<PublicKey>& keys) override;
+  Status set_peer(const PeerAddress& peer) override;
 
  private:
+  PeerAddress* address_of(Party server);
+  void connect(const PeerAddress& address);
   void listen(ZapHandler::Admitted admitted);
   void on_question(std::span<zmq::message_t> frames);
   void connect(const PeerAddress& address, Lane lane);
@@ -97,6 +103,7 @@ class Sockets final : public ZmqTransport {
   std::map<std::pair<Party, Lane>, std::shared_ptr<ZmqPeer>> peers_;
   // The routing id with which each party last asked.
   std::map<std::pair<Party, Lane>, Bytes> routes_;
+  std::map<Party, std::string> users_;  // of the servers' present keys (ZapHandler::user_of)
   std::map<Party, Traffic> traffic_;
   std::string endpoint_;
   Handler handler_;
@@ -116,9 +123,13 @@ void Sockets::open(ZapHandler::Admitted admitted, std::string& doing) {
   }
   for (const auto& address : config_.peers) {
     doing = "connecting to " + address.endpoint;
-    connect(address, Lane::express);
-    connect(address, Lane::bulk);
+    connect(address);
   }
+}
+
+void Sockets::connect(const PeerAddress& address) {
+  connect(address, Lane::express);
+  connect(address, Lane::bulk);
 }
 
 void Sockets::connect(const PeerAddress& address, Lane lane) {
@@ -131,7 +142,7 @@ void Sockets::connect(const PeerAddress& address, Lane lane) {
         if (connected_) connected_(to);
       });
   peer->open();
-  peers_.emplace(std::pair(address.party, lane), std::move(peer));
+  peers_[{address.party, lane}] = std::move(peer);
 }
 
 void Sockets::listen(ZapHandler::Admitted admitted) {
@@ -169,14 +180,17 @@ void Sockets::limit_messages(std::size_t largest) {
 }
 
 // Returns who asks: by the connection's key or, where only our own uid can connect, by the routing
-// id.
+// id. A server that was replaced may be connected yet.
 std::optional<Party> Sockets::sender(std::span<zmq::message_t> frames) const {
   Party party = 0;
   if (is_tcp(config_.listen)) {
     const char* user = zmq_msg_gets(frames[1].handle(), "User-Id");
     if (!user) return std::nullopt;  // the ZAP handler was not asked
     const char* end = user + std::strlen(user);
-    if (std::from_chars(user, end, party).ptr != end) return std::nullopt;
+    if (std::from_chars(user, end, party).ec != std::errc()) return std::nullopt;
+    const auto present = users_.find(party);
+    if (party != kClient && (present == users_.end() || present->second != user))
+      return std::nullopt;
   } else {
     const auto& id = frames[0];
     if (id.size() != 1 + kIpcNonce || !(*id.data<std::uint8_t>() & kIpcParty)) return std::nullopt;
@@ -251,6 +265,37 @@ Traffic Sockets::traffic(Party party) const {
 Status Sockets::admit_clients(const std::vector<PublicKey>& keys) {
   S3O_ASSIGN(auto admitted, admitted_keys(config_, keys));
   if (zap_) zap_->admit(std::move(admitted));
+  config_.client_keys = keys;
+  return {};
+}
+
+PeerAddress* Sockets::address_of(Party server) {
+  const auto found = std::ranges::find(config_.peers, server, &PeerAddress::party);
+  return found == config_.peers.end() ? nullptr : &*found;
+}
+
+Status Sockets::set_peer(const PeerAddress& peer) {
+  PeerAddress* const address = address_of(peer.party);
+  if (!address) return fail(Errc::usage, "there is no server {} to exchange", peer.party);
+  if (address->endpoint == peer.endpoint && address->key == peer.key) return {};
+  PeerAddress former = std::exchange(*address, peer);
+  const Status sound = check(config_);
+  auto admitted = admitted_keys(config_, config_.client_keys);
+  if (!sound || !admitted) {
+    *address = std::move(former);
+    return sound ? Status(fail(admitted.error())) : sound;
+  }
+  if (zap_) zap_->admit(std::move(*admitted));
+  if (peer.key) users_[peer.party] = ZapHandler::user_of(peer.party, *peer.key);
+  for (const Lane lane : {Lane::express, Lane::bulk}) {
+    peers_.at({peer.party, lane})->close();
+    routes_.erase({peer.party, lane});
+  }
+  try {
+    connect(peer);
+  } catch (const zmq::error_t& error) {
+    return fail(Errc::failed, "connecting to {}: {}", peer.endpoint, error.what());
+  }
   return {};
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,7 +71,7 @@ class Server final : public ShareServer {
   /// Returns whether a server that is ill still answers it.
   static bool is_for_the_ill(MessageType type) {
     return type == MessageType::hello || type == MessageType::reenrol ||
-           type == MessageType::create;
+           type == MessageType::create || type == MessageType::peer;
   }
 
   template <class Request>
@@ -108,6 +109,7 @@ class Server final : public ShareServer {
   Status check_volume(const VolumeId& volume) const;
   Result<Bytes> create(const CreateRequest& request);
   Result<Bytes> fits(const FitsRequest& request);
+  Result<Bytes> peer(const PeerRequest& request);
   /// Errors: disk_full.
   Status check_room(const VolumeParams& volume) const;
   /// Returns whether a volume can be made here; false if it exists already. Errors: wrong_volume.
@@ -127,6 +129,7 @@ class Server final : public ShareServer {
 
   ServerState state_;
   const ServerSchemes schemes_;
+  const std::function<Status(const std::string& peer)> take_peer_;
   Sums sums_;
   ServerRetrieval retrieval_;
   ServerRoot root_;

@@ -35,6 +35,7 @@ Server::Server(Control control, std::filesystem::path store, Party self, ServerS
                const ServerEnvironment& environment)
     : state_(std::move(control), std::move(store), self, environment),
       schemes_(std::move(schemes)),
+      take_peer_(environment.take_peer),
       sums_(state_),
       retrieval_(state_, sums_),
       root_(state_),
@@ -109,6 +110,8 @@ Task<Result<Bytes>> Server::dispatch(Party from, MessageType type, Payload reque
       co_return decoded<FitsRequest>(request, &Server::fits);
     case MessageType::create:
       co_return decoded<CreateRequest>(request, &Server::create);
+    case MessageType::peer:
+      co_return decoded<PeerRequest>(request, &Server::peer);
     case MessageType::reenrol:
       co_return decoded<ReenrolRequest>(request, &Server::reenrol);
     case MessageType::layout:
@@ -234,6 +237,13 @@ Status Server::check_room(const VolumeParams& volume) const {
 Result<Bytes> Server::fits(const FitsRequest& request) {
   S3O_ASSIGN(const auto free, takes(request.volume, request.volume.params.first_height));
   if (free) S3O_TRY(check_room(request.volume.params));
+  return done();
+}
+
+Result<Bytes> Server::peer(const PeerRequest& request) {
+  S3O_TRY(check_volume(request.volume));
+  if (!take_peer_) return fail(Errc::unsupported, "the servers of this volume have no addresses");
+  S3O_TRY(take_peer_(std::string(request.peer.begin(), request.peer.end())));
   return done();
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "oramcore/base/async.h"
 #include "oramcore/base/disk.h"
@@ -31,6 +33,9 @@ struct ServerEnvironment {
   std::size_t cache_bytes = default_cache_bytes(memory);  // of buckets in memory
   Metrics& metrics = unread_metrics();
   AccessLog* record = nullptr;  // of what is read and written; none if null
+  /// Notes another server's address and key, "N=HOST:PORT,KEY", and uses them from now on. Empty
+  /// where they never change.
+  std::function<Status(const std::string& peer)> take_peer = {};
 };
 
 class ShareServer {

@@ -214,7 +214,7 @@ TEST_F(ZapTest, GoesOnAfterEveryError) {
     EXPECT_EQ(answer[1], "1.0");
     EXPECT_EQ(answer[2], "7");
     EXPECT_EQ(answer[3], "200");
-    EXPECT_EQ(answer[5], "2");
+    EXPECT_EQ(answer[5], ZapHandler::user_of(2, known_.public_key));
   };
   expect_served();
 

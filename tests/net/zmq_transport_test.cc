@@ -125,6 +125,47 @@ TEST_P(Links, ConnectsAgainToARestartedServer) {
   }
 }
 
+// Server 2 is replaced: its former machine, whose connections are open, is not heard any more.
+TEST(PeerExchange, TheNewOneIsReachedAndTheFormerOneIsNotHeard) {
+  Net net(Net::Link::tcp, 3);
+  net.start_all();
+  ASSERT_TRUE(net.ask(1, 2, "to the former"));
+  ASSERT_TRUE(net.ask(2, 1, "of the former"));
+  ZmqConfig config = net.config(2);
+  config.keys = generate_key_pair();
+  config.listen = fmt::format("tcp://127.0.0.1:{}", testing::free_port());
+  const auto made = make_zmq_transport(net.io().get_executor(), config);
+  ASSERT_TRUE(made);
+  std::vector<std::string> heard;
+  (*made)->on_message([&](Party, Bytes text) { heard.push_back(testing::body(text)); });
+  ZmqTransport& first = *net.node(1).transport;
+  const PeerAddress peer{2, config.listen, config.keys.public_key};
+  EXPECT_EQ(first.set_peer({9, peer.endpoint, peer.key}).error().code, Errc::usage);
+  EXPECT_EQ(first.set_peer({2, peer.endpoint, net.keys(3).public_key}).error().code, Errc::usage);
+  ASSERT_TRUE(net.ask(2, 1, "still of the former"));
+  ASSERT_TRUE(first.set_peer(peer));
+  ASSERT_TRUE(first.set_peer(peer));
+  const auto heard_of = [&](const std::string& text) {
+    return std::ranges::any_of(net.node(1).received, [&](const testing::Received& each) {
+      return each.from == 2 && testing::body(each.message) == text;
+    });
+  };
+  const auto until_heard = [&](auto send, auto is_heard) {
+    return net.run_until([&] {
+      if (is_heard()) return true;
+      send();
+      net.node(2).transport->send(1, question("too late"));
+      return false;
+    });
+  };
+  EXPECT_TRUE(until_heard([&] { first.send(2, question("to the new one")); },
+                          [&] { return !heard.empty(); }));
+  EXPECT_TRUE(until_heard([&] { (*made)->send(1, question("of the new one")); },
+                          [&] { return heard_of("of the new one"); }));
+  EXPECT_FALSE(heard_of("too late"));
+  EXPECT_EQ(heard.front(), "to the new one");
+}
+
 TEST_P(Links, AnswersGoToARestartedClient) {
   net_.start_all();
   for (int round = 0; round < 3; ++round) {

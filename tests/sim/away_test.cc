@@ -476,6 +476,7 @@ TEST_P(AwayOfThree, NoAnswerOfAServerThatComesBackIsWaitedForLong) {
       const bool copies = to == last && from != kClient && type == MessageType::masked_share;
       if (copies && silent != MessageType::rejoin && lost == 0) return false;  // it follows
       if (from != last || to != kClient || !is_answer(message) || type != silent) return true;
+      if (standing(last) == Standing::in_step) return true;  // then it is needed
       ++lost;
       return false;
     };

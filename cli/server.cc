@@ -1,0 +1,189 @@
+// s3oramfs server: lists the servers of a vault, notes that one has moved, and replaces one by
+// another machine, while the vault is mounted or not.
+#include <fmt/ranges.h>
+
+#include <iostream>
+#include <string_view>
+
+#include "cli/command.h"
+#include "cli/credential_options.h"
+#include "cli/mount_control.h"
+#include "cli/mount_table.h"
+#include "cli/repaired.h"
+#include "cli/server_option.h"
+#include "cli/vault_argument.h"
+#include "cli/vault_lock.h"
+#include "cli/vault_owner.h"
+#include "cli/volume_options.h"
+
+namespace s3oram {
+namespace {
+
+/// Longer than a daemon waits for the new server and for those that are told of it.
+constexpr std::chrono::seconds kReplacePatience{60};
+
+Result<Vault> vault_named(const std::string& name) {
+  const auto mount = find_mount(name);
+  return find_vault(mount ? mount->vault : std::filesystem::path(name));
+}
+
+// ---- list
+
+/// How a mounted vault's daemon finds the server; empty if nobody says.
+std::string state_of(const nlohmann::json& status, std::size_t server) {
+  const auto& servers = status.at("servers");
+  if (server >= servers.size()) return "";
+  const auto& it = servers.at(server);
+  const std::string place = it.value("place", "in step");
+  if (place != "in step") return place;
+  return it.value("answering", true) ? "answers" : "does not answer";
+}
+
+Status list(const Args& args) {
+  CLI::App app(
+      "Lists the servers of a vault: number, address and key; of a mounted one how they are.",
+      "s3oramfs server list");
+  std::string name;
+  app.add_option("VAULT", name, "The vault, or the directory where it is mounted")
+      ->required()
+      ->transform(by_name());
+  S3O_ASSIGN(const auto parsed, parse(app, args));
+  if (!parsed) return {};
+  S3O_TRY(become_owner(name));
+  S3O_ASSIGN(const auto vault, vault_named(name));
+  const auto status = ask_daemon(vault, "status", kStatusPatience);
+  const VaultConfig& config = vault.config();
+  for (std::size_t i = 0; i < config.servers.size(); ++i) {
+    const ServerAddress& server = config.servers[i];
+    std::string line = config.local
+                           ? fmt::format("{}  local", i + 1)
+                           : fmt::format("{}  {},{}", i + 1, server.host_port, to_text(server.key));
+    if (const auto state = status ? state_of(*status, i) : std::string(); !state.empty())
+      line += "  " + state;
+    std::cout << line << "\n";
+  }
+  return {};
+}
+
+// ---- replace
+
+struct ReplaceOptions {
+  std::string vault, address;
+  unsigned number = 0;
+  int timeout = 20;  // s
+  CredentialOptions credential;
+};
+
+Result<bool> parse_options(const Args& args, ReplaceOptions& options) {
+  CLI::App app(
+      "Has another machine, or an empty store, take a server's place: the others\n"
+      "are told of it, and give it what the former one held. Of a mounted vault its\n"
+      "daemon does it, and goes on if this command is ended. Run again, it goes on.",
+      "s3oramfs server replace");
+  add_vault(app, "VAULT", options.vault, "The vault", &options.credential);
+  app.add_option("N", options.number, "The server's number")->required()->check(CLI::Range(1, 255));
+  app.add_option("--server", options.address, "Where the new one is, and its key")
+      ->required()
+      ->type_name("HOST:PORT,KEY");
+  app.add_option("--timeout", options.timeout, "How long servers may take to answer")
+      ->capture_default_str()
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1, 3600));
+  options.credential.add_to(app);
+  return parse(app, args);
+}
+
+void say_untold(const std::vector<unsigned>& untold, std::string_view what) {
+  if (!untold.empty())
+    std::cerr << fmt::format("s3oramfs: server {} does not know of the new one yet{}\n",
+                             fmt::join(untold, " and "), what);
+}
+
+Status replace_mounted(const Vault& vault, const ReplaceOptions& options) {
+  Progress progress("replacing server " + std::to_string(options.number));
+  const auto answer =
+      ask_daemon(vault, fmt::format("replace-server {} {}", options.number, options.address),
+                 progress, kReplacePatience);
+  if (!answer)
+    return answer.error().code == Errc::bad_request
+               ? fail(Errc::unsupported, "{}: its daemon is of an older version: mount it again",
+                      vault.directory().string())
+               : fail(answer.error());
+  say_untold(answer->at("untold").get<std::vector<unsigned>>(), ": it is told when it answers");
+  S3O_ASSIGN(const auto found, await_scrub(vault, std::chrono::seconds(options.timeout)));
+  return report_repair(vault, {options.number}, found);
+}
+
+Status replace_unmounted(Vault& vault, ReplaceOptions& options, const ServerAddress& address) {
+  S3O_ASSIGN(const auto opened, unlock_vault(options.credential, vault));
+  auto replaced = [&]() -> Result<RepairedVolume> {
+    Progress progress("replacing server " + std::to_string(options.number));
+    S3O_ASSIGN(const auto how, volume_options(vault, options.timeout, progress));
+    return Volume::replace(vault, opened.keys, how, static_cast<Party>(options.number), address);
+  }();
+  if (!replaced) return fail(std::move(replaced).error());
+  say_untold({replaced->untold.begin(), replaced->untold.end()},
+             ": run the same again when it answers");
+  return report_repair(vault, {options.number}, *replaced);
+}
+
+Status replace(const Args& args) {
+  ReplaceOptions options;
+  S3O_ASSIGN(const auto parsed, parse_options(args, options));
+  if (!parsed) return {};
+  S3O_ASSIGN(const auto servers, parse_servers({options.address}));
+  S3O_TRY(become_owner(options.vault, [&] { return options.credential.read_early(); }));
+  S3O_ASSIGN(auto vault, vault_named(options.vault));
+  if (const Status locked = vault.lock(); !locked) {
+    if (locked.error().code == Errc::vault_in_use && ask_daemon(vault, "status", kStatusPatience))
+      return replace_mounted(vault, options);
+    S3O_TRY(lock_vault(vault));
+  }
+  return replace_unmounted(vault, options, servers.front());
+}
+
+// ---- the number of servers
+
+Status change_count(const Args& args, std::string_view what) {
+  if (args.empty() || args.front() == "--help")
+    return fail(Errc::usage, "server {} VAULT: the number of a vault's servers cannot change yet",
+                what);
+  return fail(Errc::unsupported,
+              "{}: how many servers a volume has is fixed when it is made: what counts as a "
+              "majority of them, at each server and here, would have to change at one instant; "
+              "s3oramfs server replace exchanges one for another",
+              args.front());
+}
+
+/// Without a word before the vault: only notes the address.
+Status note(const Args& args) {
+  CLI::App app(
+      "Notes that a server of an unmounted vault has another address or key.\n"
+      "Also: server list VAULT, server replace VAULT N --server HOST:PORT,KEY.",
+      "s3oramfs server");
+  std::string name, address;
+  unsigned number = 0;
+  app.add_option("VAULT", name, "The vault")->required()->transform(by_name());
+  app.add_option("N", number, "The server's number")->required()->check(CLI::Range(1, 255));
+  app.add_option("ADDRESS", address, "HOST:PORT,KEY: its address and key from now on")->required();
+  S3O_ASSIGN(auto parsed, parse(app, args));
+  if (!parsed) return {};
+  S3O_ASSIGN(auto servers, parse_servers({address}));
+  S3O_TRY(become_owner(name));
+  S3O_ASSIGN(auto vault, find_vault(name));
+  S3O_TRY(lock_vault(vault));
+  return vault.set_server(static_cast<Party>(number), servers.front());
+}
+
+}  // namespace
+
+Status run_server(const Args& args) {
+  const std::string_view word = args.empty() ? std::string_view() : args.front();
+  const Args rest(args.begin() + (args.empty() ? 0 : 1), args.end());
+  if (word == "list") return list(rest);
+  if (word == "replace") return replace(rest);
+  if (word == "add" || word == "remove") return change_count(rest, word);
+  return note(args);
+}
+
+}  // namespace s3oram
