@@ -3,9 +3,9 @@
 //   "sync"    {"ok":true} when everything is durable
 //   "backup"  {"ok":true} when the servers keep all names as they are now
 //   "scrub"   {"ok":true}; a scrub begins at all servers: see "status"
-//   "replace-server N HOST:PORT,KEY"  {"ok":true,"untold":[...]} when another machine has the place
-//   of
-//             server N; a scrub of it begins: see "status". "untold": servers that do not know yet
+//   "replace-server N HOST:PORT,KEY"
+//             {"ok":true,"untold":[...]} when another machine has the place of server N; a scrub of
+//             it begins: see "status". "untold": servers that do not know of it yet
 //   "hurry"   {"ok":true}; silent servers are waited for no longer (FileSystem::hurry())
 //   "drop"    {"ok":true}; contents that are durable are dropped from memory
 //   "lock"    {"ok":true} when everything is durable and the mount is about to be locked; until

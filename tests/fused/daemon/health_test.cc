@@ -308,7 +308,7 @@ TEST(MountStatus, HasTheNamesThatProgramsUse) {
       .running = false,
       .looked_at = 3,
       .of = 7,
-      .found = {.reenrolled = {}, .healed = {{2, 31}}, .lost = 1, .hindrance = ""},
+      .found = {.reenrolled = {}, .healed = {{2, 31}}, .lost = 1, .hindrance = "", .untold = {}},
       .failure = Error{Errc::unreachable, "server 3 is gone"}};
   const auto scrub = status_json({"/mnt", 1}, state, {{}, {}, {}})["scrub"];
   EXPECT_EQ(scrub["running"], false);
