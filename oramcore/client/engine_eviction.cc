@@ -6,6 +6,7 @@
 
 #include "oramcore/base/rules.h"
 #include "oramcore/client/engine.h"
+#include "oramcore/client/overdue.h"
 
 namespace s3oram {
 namespace {
@@ -326,11 +327,10 @@ Task<Status> Engine::prepare(const EvictionPlan& plan, EvictionId& id, unsigned 
   const std::uint64_t contents = contents_changed_;
   auto attempt = std::make_shared<Servers::JointAttempt>();
   // A server can say that it has passed something on, and not have done it: others wait for that.
-  environment_.clock.call_after(kAttemptPatience * (1 << std::min(tries, kMostDoublings)),
-                                [this, late = std::weak_ptr(attempt), takers, id] {
-                                  if (!late.expired() && !dead_)
-                                    start(end_late_attempt(servers_, takers, {session_.epoch, id}));
-                                });
+  when_overdue(environment_.clock, kAttemptPatience * (1 << std::min(tries, kMostDoublings)),
+               attempt, [this, takers, id] {
+                 if (!dead_) start(end_late_attempt(servers_, takers, {session_.epoch, id}));
+               });
   const auto stage = begin_stage();
   std::vector<Payload> reports(servers_.count());
   auto discarded = co_await for_each_of(takers, [&](Party server) {

@@ -5,6 +5,7 @@
 #include "oramcore/base/rules.h"
 #include "oramcore/client/agreement.h"
 #include "oramcore/client/engine.h"
+#include "oramcore/client/overdue.h"
 #include "oramcore/field/gf256.h"
 #include "oramcore/sharing/seeded.h"
 
@@ -312,13 +313,13 @@ Task<Result<Bytes>> Engine::ask_for_sum(RetrieveRequest request, std::size_t slo
     start(ask_for_masked_share(workers[nth], nth, message(), *request.sum, attempt));
   }
   // A server can say that it has done its part, and not have done it.
-  environment_.clock.call_after(
-      kSumPatience, [this, late = std::weak_ptr(attempt), adding, aggregator = workers[adding],
-                     epoch = request.epoch, request_id] {
-        const auto there = late.lock();
-        if (there && !there->answers[adding] && !dead_)
-          start(withdraw(servers_, aggregator, {epoch, request_id}));
-      });
+  when_overdue(environment_.clock, kSumPatience, attempt,
+               [this, late = std::weak_ptr(attempt), adding, aggregator = workers[adding],
+                epoch = request.epoch, request_id] {
+                 const auto there = late.lock();
+                 if (there && !there->answers[adding] && !dead_)
+                   start(withdraw(servers_, aggregator, {epoch, request_id}));
+               });
   while (attempt->unanswered > 0 && !attempt->answers[adding] && !attempt->hopeless)
     co_await attempt->answered.wait();
   request_ids_.erase(request_id);

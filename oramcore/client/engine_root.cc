@@ -4,6 +4,7 @@
 
 #include "oramcore/base/rules.h"
 #include "oramcore/client/engine.h"
+#include "oramcore/client/overdue.h"
 
 namespace s3oram {
 namespace {
@@ -34,7 +35,7 @@ std::function<void()> expecting(Clock& clock, const Waiting& waiting, std::vecto
   return [&clock, receivers = std::move(receivers), send = std::move(send),
           late = std::weak_ptr(waiting)] {
     for (const Party receiver : receivers)
-      clock.call_after(kRelayPatience, [late, send, receiver] {
+      when_overdue(clock, kRelayPatience, late, [late, send, receiver] {
         const auto there = late.lock();
         if (there && there->contains(receiver)) send(receiver);
       });

@@ -71,9 +71,7 @@ void MigratingDevice::serve(VolumeEngine& volume) {
   auto mapped = volume.mapped();
   if (!given_mapped_) mapped_ = std::move(mapped);
   use(&volume, nullptr);
-  held_ = false;
-  for (const BlockId block : std::exchange(discarded_, {})) forget(block);
-  changed_.notify_all();
+  go_on();
 }
 
 void MigratingDevice::serve(VolumeEngine& volume, VolumeEngine& source, std::uint64_t rate) {
@@ -85,10 +83,14 @@ void MigratingDevice::serve(VolumeEngine& volume, VolumeEngine& source, std::uin
   left_ = at_source_.size();
   if (!given_mapped_) mapped_ = std::move(all);
   use(&volume, &source);
-  held_ = false;
-  for (const BlockId block : std::exchange(discarded_, {})) forget(block);
   rate_ = rate;
   begin_copying();
+  go_on();
+}
+
+void MigratingDevice::go_on() {
+  held_ = false;
+  for (const BlockId block : std::exchange(discarded_, {})) forget(block);
   changed_.notify_all();
 }
 
@@ -111,9 +113,8 @@ Task<Status> MigratingDevice::pause(Duration patience) {
   const Duration until = clock_.now() + patience;
   while (in_use_ > 0 || copiers_ > 0) {
     if (clock_.now() >= until) {
-      held_ = false;
       if (copied) begin_copying();
-      changed_.notify_all();
+      go_on();
       co_return fail(Errc::unreachable, "what is under way does not end: a server does not answer");
     }
     co_await clock_.sleep(kNap);

@@ -74,6 +74,9 @@ class MigratingDevice final : public QueuedDevice {
   class InUse;
 
   void use(VolumeEngine* volume, VolumeEngine* source);
+  /// Requests wait no longer. Blocks that were discarded meanwhile go first: their numbers may be
+  /// in use again.
+  void go_on();
   Room room_now() const;
 
   Task<void> access(Request request) override;

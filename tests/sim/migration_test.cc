@@ -238,5 +238,36 @@ TEST_P(MigratingDeviceTest, RequestsWaitWhileItIsPaused) {
   EXPECT_EQ(*content, world().pattern(2, 31));
 }
 
+TEST_P(MigratingDeviceTest, APauseInVainForgetsWhatWasDiscardedMeanwhile) {
+  ASSERT_NO_FATAL_FAILURE(fill());
+  ASSERT_GOOD(world().open(kTo, kFrom, 1));
+  ASSERT_GOOD(world().write(1, 30));
+  ASSERT_GOOD(world().commit());
+  bool pausing = false, discarded = false, written = false;
+  world().filter = [&](MigrationWorld::Side, const Bytes&) {
+    if (pausing && !std::exchange(discarded, true)) world().device().discard(1);
+    return false;
+  };
+  world().device().write(2, world().pattern(2, 31), [&](Status status) {
+    EXPECT_TRUE(status);
+    written = true;
+  });
+  world().pass(std::chrono::seconds(1));
+  pausing = true;
+  const Status paused = world().pause();
+  ASSERT_FALSE(paused);
+  EXPECT_EQ(paused.error().code, Errc::unreachable);
+  EXPECT_TRUE(discarded);
+  world().filter = nullptr;
+  world().run_until([&] { return written; });
+  ASSERT_GOOD(world().write(1, 40));
+  ASSERT_GOOD(world().commit());
+  ASSERT_GOOD(world().pause());
+  ASSERT_GOOD(world().go_on(kTo, kFrom, 1));
+  const auto content = world().read(1);
+  ASSERT_GOOD(content);
+  EXPECT_EQ(*content, world().pattern(1, 40));
+}
+
 }  // namespace
 }  // namespace s3oram
