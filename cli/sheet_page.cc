@@ -50,7 +50,7 @@ Words words_for(const Vault& vault, bool is_protected, std::size_t lines, std::s
       is_protected
           ? "It also takes the passphrase or key file of the vault as it was on that day, which is "
             "not on this sheet. Make a new sheet when that is changed, or a server moves."
-          : "This vault has no passphrase: whoever reads this sheet can read all files. Keep it "
+          : "This vault has no passphrase: anyone who reads this sheet can read all files. Keep it "
             "locked up.";
   if (codes > 0)
     words.steps.push_back(fmt::format(

@@ -102,7 +102,7 @@ TEST_P(ReplaceTest, WhateverIsUnderWay) {
   go_on();
 }
 
-// The servers of a simulation take no addresses; whoever does not know of the new one is named.
+// The servers of a simulation take no addresses; those that do not know of the new one are named.
 TEST_P(ReplaceTest, NamesThoseThatAreNotTold) {
   ASSERT_NO_FATAL_FAILURE(fill());
   begin_to_replace(2);

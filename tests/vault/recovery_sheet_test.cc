@@ -1,4 +1,4 @@
-// A text goes to paper and back, and slips of whoever types it are found.
+// A text goes to paper and back, and slips in typing it are found.
 #include "oramcore/vault/recovery_sheet.h"
 
 #include <gtest/gtest.h>
