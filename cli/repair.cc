@@ -23,10 +23,7 @@ struct RepairOptions {
 
   void add_to(CLI::App& app, const std::string& what_vault) {
     add_vault(app, "VAULT", vault, what_vault, &credential);
-    app.add_option("--timeout", timeout, "How long servers may take to answer")
-        ->capture_default_str()
-        ->type_name("SECONDS")
-        ->check(CLI::Range(1, 3600));
+    add_timeout(app, timeout);
     credential.add_to(app);
   }
 };

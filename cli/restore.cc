@@ -49,10 +49,7 @@ Result<bool> parse_options(const Args& args, RestoreOptions& options) {
   app.add_flag("--force", options.force, "Even if vault.db is there; it is kept");
   app.add_flag("--rewrite-first", options.rewrite_first,
                "Of one server: do not believe its records; slower");
-  app.add_option("--timeout", options.timeout, "How long servers may take to answer")
-      ->capture_default_str()
-      ->type_name("SECONDS")
-      ->check(CLI::Range(1, 3600));
+  add_timeout(app, options.timeout);
   options.credential.add_to(app);
   return parse(app, args);
 }

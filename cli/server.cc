@@ -85,10 +85,7 @@ Result<bool> parse_options(const Args& args, ReplaceOptions& options) {
   app.add_option("--server", options.address, "Where the new one is, and its key")
       ->required()
       ->type_name("HOST:PORT,KEY");
-  app.add_option("--timeout", options.timeout, "How long servers may take to answer")
-      ->capture_default_str()
-      ->type_name("SECONDS")
-      ->check(CLI::Range(1, 3600));
+  add_timeout(app, options.timeout);
   options.credential.add_to(app);
   return parse(app, args);
 }

@@ -4,6 +4,13 @@
 
 namespace s3oram {
 
+void add_timeout(CLI::App& app, int& seconds) {
+  app.add_option("--timeout", seconds, "How long servers may take to answer")
+      ->capture_default_str()
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1, 3600));
+}
+
 Result<VolumeOptions> volume_options(const Vault& vault, int timeout_seconds, Progress& progress) {
   VolumeOptions how;
   how.deadline = std::chrono::seconds(timeout_seconds);
