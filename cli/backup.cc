@@ -68,7 +68,7 @@ Status write_keys(const Vault& vault, Output& keys, Output& sheet) {
             << (wanted
                     ? ": keep it away from this machine. With it and the passphrase\n"
                     : ": keep it away from this machine, and secret: it opens the vault. With it\n")
-            << "the vault can be had again: s3oramfs restore --from FILE VAULT\n";
+            << "the vault can be recovered: s3oramfs restore --from FILE VAULT\n";
   return {};
 }
 
@@ -76,15 +76,15 @@ Status write_keys(const Vault& vault, Output& keys, Output& sheet) {
 
 Status run_backup(const Args& args) {
   CLI::App app(
-      "Has the servers keep all names of a mounted vault as they are now. That happens\n"
-      "by itself every minute or so.",
+      "Saves all names of a mounted vault, as they are now, on the servers. This\n"
+      "also happens automatically about once a minute.",
       "s3oramfs backup");
   std::string name;
   Output keys, sheet;
   add_vault(app, "VAULT", name, "The vault, or the directory where it is mounted");
-  app.add_option("--keys", keys.file, "Write what restore needs for a lost vault to FILE")
+  app.add_option("--keys", keys.file, "Write to FILE what restore needs for a lost vault")
       ->type_name("FILE");
-  app.add_option("--sheet", sheet.file, "The same for paper; .html: with QR codes, else text")
+  app.add_option("--sheet", sheet.file, "The same for paper: HTML with QR codes, or text")
       ->type_name("FILE");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};

@@ -47,24 +47,24 @@ Status measure(const std::vector<std::string>& targets, const BenchOptions& opti
 
 Status run_bench(const Args& args) {
   CLI::App app(
-      "Measures how fast mounted vaults or any directories are, side by side.\n"
-      "It works in a new subdirectory, which it removes, also when interrupted.",
+      "Measures the speed of mounted vaults or other directories, side by side.\n"
+      "It works in a new subdirectory, and removes it even if it is interrupted.",
       "s3oramfs bench");
   std::vector<std::string> targets;
   std::string picture;
   BenchOptions options;
   bool as_json = false;
-  app.add_option("VAULT|DIRECTORY", targets, "What to measure; else the current directory");
+  app.add_option("VAULT|DIRECTORY", targets, "What to measure; default: the current directory");
   app.add_option("--size", options.size, "How much to write and read")
       ->transform(size_from(kLeast))
       ->default_str(short_size(options.size))
       ->type_name("SIZE");
-  app.add_option("--seconds", options.seconds, "For each of the other measurements, at most")
+  app.add_option("--seconds", options.seconds, "Longest time of each other measurement")
       ->capture_default_str()
       ->type_name("SECONDS");
-  app.add_option("--plot", picture, "Write a picture too; its name ends in .svg or .png")
+  app.add_option("--plot", picture, "Also draw a picture: FILE ends in .svg or .png")
       ->type_name("FILE");
-  app.add_flag("--json", as_json, "As JSON, for programs");
+  app.add_flag("--json", as_json, "Print JSON, for programs");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};
   if (!(options.seconds > 0)) return fail(Errc::usage, "--seconds: give more than 0");

@@ -43,7 +43,7 @@ CLI::Option* CredentialOptions::add(CLI::App& app, const std::string& prefix,
     return app.add_option("--" + prefix + name, value, what)->type_name(type)->group(group);
   };
   auto* pass = option("passfile", source.passfile, "The passphrase: the file's first line", "FILE");
-  auto* prog = option("passprog", source.passprog, "The passphrase: what this writes", "COMMAND");
+  auto* prog = option("passprog", source.passprog, "The passphrase: output of COMMAND", "COMMAND");
   auto* key = option("keyfile", keyfile, "A file instead of a passphrase", "FILE");
   prog->excludes(pass);
   key->excludes(pass)->excludes(prog);
@@ -74,15 +74,15 @@ void CredentialOptions::settle() {
 }
 
 void CredentialOptions::add_to(CLI::App& app) {
-  add(app, "", "What opens the vault (default: a passphrase that is asked for)");
+  add(app, "", "What opens the vault (default: asks for a passphrase)");
 }
 
 void CredentialOptions::add_new_to(CLI::App& app, const std::string& prefix) {
-  const std::string group = "What is to open the vault (default: a passphrase that is asked for)";
+  const std::string group = "What will open the vault (default: asks for a passphrase)";
   source.prefix = prefix;
   auto* key = add(app, prefix, group);
-  key->description("A file instead of a passphrase; made if missing");
-  app.add_flag("--no-passphrase", no_passphrase, "Keep the key unprotected in the vault")
+  key->description("A file instead of a passphrase; created if missing");
+  app.add_flag("--no-passphrase", no_passphrase, "Store the key unprotected in the vault")
       ->group(group)
       ->excludes(key)
       ->excludes(app.get_option("--" + prefix + "passfile"))

@@ -235,7 +235,7 @@ std::vector<std::string> after(SchemeKind kind) {
 Status run_demo(const Args& args) {
   CLI::App app(
       "Shows what a server sees: runs three different workloads on a local vault of its\n"
-      "own, about a minute, and makes a page of what server 1 read and wrote.",
+      "own for about a minute, and draws what server 1 read and wrote.",
       "s3oramfs demo");
   std::string output = "s3oramfs-demo.html";
   std::size_t accesses = 600;
@@ -243,10 +243,10 @@ Status run_demo(const Args& args) {
   app.add_option("--scheme", scheme, "s3oram, with three servers, or ring, with one")
       ->capture_default_str()
       ->type_name("NAME");
-  app.add_option("--output", output, "The page, or with .svg or .png only its picture")
+  app.add_option("--output", output, "The page; .svg or .png: only its picture")
       ->capture_default_str()
       ->type_name("FILE");
-  app.add_option("--accesses", accesses, "Of each of the three; more take longer")
+  app.add_option("--accesses", accesses, "Accesses of each workload")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(kLeastAccesses, kMostAccesses));

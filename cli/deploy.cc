@@ -78,7 +78,7 @@ Status install(const RemoteHost& host, const DeployOptions& options) {
   return options.package.empty() ? copy_program(host) : install_package(host, options.package);
 }
 
-/// The string goes through the script: a command line is there for all to see.
+/// Passes the string in the script, because any user of the machine can see a command line.
 Status join(const RemoteHost& host, const Invitation& invitation, const DeployOptions& options) {
   const std::string listen =
       options.bind ? " --listen " + shell_word(invitation.host_port) : std::string();
@@ -125,31 +125,31 @@ Status show(const std::vector<RemoteHost>& hosts, const DeployOptions& options) 
 
 Result<bool> parse_options(const Args& args, DeployOptions& options) {
   CLI::App app(
-      "Makes a vault and its servers, on machines that ssh reaches: installs the\n"
-      "program there, makes each server, and the vault here. Run again, it goes on.",
+      "Installs and starts a server on each machine over ssh, and creates a vault\n"
+      "here. If it is interrupted, run it again: it continues.",
       "s3oramfs deploy");
-  app.add_option("VAULT", options.init.vault, "The directory to make; may exist if it is empty")
+  app.add_option("VAULT", options.init.vault, "The directory to create, or an empty one")
       ->required();
-  app.add_option("TARGET", options.targets, "USER@HOST of each server; one or more")
+  app.add_option("TARGET", options.targets, "USER@HOST of each server")
       ->required()
       ->expected(1, 127);
-  app.add_option("--port", options.port, "Where all of them listen")
+  app.add_option("--port", options.port, "The port that every server listens on")
       ->capture_default_str()
       ->type_name("PORT")
       ->check(CLI::Range(1U, 65535U));
-  app.add_flag("--bind", options.bind, "They listen at HOST alone, not at every address");
-  app.add_option("--name", options.name, "What the servers are called there")
+  app.add_flag("--bind", options.bind, "Listen on the address HOST only");
+  app.add_option("--name", options.name, "Name of the servers on their machines")
       ->capture_default_str()
       ->type_name("NAME");
-  app.add_option("--package", options.package, "Install this .deb; else the program is copied")
+  app.add_option("--package", options.package, "Install this .deb instead of copying the program")
       ->check(CLI::ExistingFile.description(""))
       ->type_name("FILE");
-  app.add_option("--ssh", options.ssh, "How to reach them, like \"ssh -p 2222\"")
+  app.add_option("--ssh", options.ssh, "The ssh command, like \"ssh -p 2222\"")
       ->capture_default_str()
       ->type_name("COMMAND");
-  app.add_flag("--dry-run", options.dry_run, "Show each command, and do nothing");
+  app.add_flag("--dry-run", options.dry_run, "Print each command without running it");
   options.init.credential.add_new_to(app, "");
-  app.add_option("--expect", options.init.expect, "How much data")
+  app.add_option("--expect", options.init.expect, "How much data you expect")
       ->transform(size_from(1))
       ->default_str(short_size(options.init.expect))
       ->type_name("SIZE");

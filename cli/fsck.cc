@@ -78,7 +78,7 @@ Status outcome(const std::string& vault, const VaultReport& report, std::size_t 
               mendable ? "; --repair mends what can be" : "");
 }
 
-/// Locks the vault, and unlocks its vault.db. Nothing where no key is needed, or vault.key is
+/// Locks the vault, and unlocks its vault.db. Returns null if no key is needed, or if vault.key is
 /// damaged, which the check finds.
 Result<std::unique_ptr<SealedDisk>> unlocked_disk(Vault& vault, const CredentialOptions& options) {
   S3O_TRY(lock_vault(vault));
@@ -92,13 +92,13 @@ Result<std::unique_ptr<SealedDisk>> unlocked_disk(Vault& vault, const Credential
 }  // namespace
 
 Status run_fsck(const Args& args) {
-  CLI::App app("Checks an unmounted vault's own files on this machine. Asks no server.",
+  CLI::App app("Checks the files of an unmounted vault on this machine. Contacts no server.",
                "s3oramfs fsck");
   std::string name;
   bool repair = false;
   bool as_json = false;
-  app.add_flag("--repair", repair, "Mend what can be mended; keeps a copy of vault.db");
-  app.add_flag("--json", as_json, "As JSON, for programs");
+  app.add_flag("--repair", repair, "Repair what can be repaired; keeps a copy of vault.db");
+  app.add_flag("--json", as_json, "Print JSON, for programs");
   CredentialOptions credential;
   add_vault(app, "VAULT", name, "The vault", &credential);
   credential.add_to(app);

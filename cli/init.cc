@@ -34,20 +34,20 @@ constexpr unsigned kMostFirstHeight = 24;
 namespace fs = std::filesystem;
 
 Result<bool> parse_options(const Args& args, InitOptions& options) {
-  CLI::App app("Makes a vault: a directory with the keys and the state of one private directory.",
+  CLI::App app("Creates a vault: a directory with the keys and state of one private directory.",
                "s3oramfs init");
-  app.add_option("VAULT", options.vault, "The directory to make; may exist if it is empty")
-      ->required();
+  app.add_option("VAULT", options.vault, "The directory to create, or an empty one")->required();
   auto* local = app.add_flag("--local", options.local, "In the vault, by servers on this machine")
-                    ->group("Where the blocks lie (one of the two)");
-  app.add_option("--server", options.servers, "By these; once for each")
+                    ->group("Where the blocks are stored (one of these)");
+  app.add_option("--server", options.servers, "On this server; repeat for each server")
       ->type_name("HOST:PORT,KEY")
       ->take_all()
       ->expected(1)
       ->allow_extra_args(false)
       ->group(local->get_group())
       ->excludes(local);
-  app.add_option("--servers", options.local_servers, "With --local, how many; default: the least")
+  app.add_option("--servers", options.local_servers,
+                 "With --local, number of servers; default: the least")
       ->type_name("N")
       ->check(CLI::Range(1U, 127U))
       ->group(local->get_group())
@@ -309,43 +309,46 @@ std::string room_on(std::uint64_t available, const VolumeParams& params, std::ui
 
 void add_volume_options(CLI::App& app, InitOptions& options) {
   options.credential.add_new_to(app, "");
-  app.add_option("--scheme", options.scheme, "ring, mirror or s3oram; default: by how many servers")
+  app.add_option("--scheme", options.scheme,
+                 "ring, mirror or s3oram; default: by number of servers")
       ->type_name("NAME");
-  app.add_option("--expect", options.expect, "How much data; what is not given is chosen for it")
+  app.add_option("--expect", options.expect, "How much data you expect; other defaults follow it")
       ->transform(size_from(1))
       ->default_str(short_size(options.expect))
       ->type_name("SIZE");
-  app.add_option("--line", options.line, "Mbit/s of this machine's line, as 5/29")
+  app.add_option("--line", options.line, "Speed of this machine's line in Mbit/s, like 5/29")
       ->type_name("UP/DOWN");
-  app.add_option("--between", options.between, "Mbit/s of each server's line to the others")
+  app.add_option("--between", options.between, "Speed between servers in Mbit/s")
       ->type_name("RATE")
       ->check(CLI::PositiveNumber)
       ->group("");
-  app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M; default: chosen")
+  app.add_option("--block-size", options.block_size, "A power of two, 4K to 1M; default: automatic")
       ->transform(size_from(4096, 1 << 20))
       ->type_name("SIZE");
   app.add_option("--privacy", options.privacy, "computational (default) or information-theoretic")
       ->type_name("KIND");
-  app.add_option("--evictor", options.evictor, "shuffle or matrix (of s3oram); default: chosen")
+  app.add_option("--evictor", options.evictor,
+                 "shuffle or matrix (s3oram only); default: automatic")
       ->type_name("KIND");
-  app.add_option("--security", options.security, "malicious or honest-but-curious; default: chosen")
+  app.add_option("--security", options.security,
+                 "malicious or honest-but-curious; default: automatic")
       ->type_name("KIND");
   app.add_option("--privacy-threshold", options.threshold, "Any T servers together learn nothing")
       ->capture_default_str()
       ->type_name("T")
       ->check(CLI::Range(1, 63));
   app.add_option("--evict-every", options.evict_every,
-                 "Accesses between two evictions; default: chosen")
+                 "Accesses between evictions; default: automatic")
       ->type_name("A")
       ->check(CLI::Range(1U, kMostEvictEvery));
-  app.add_option("--bucket-size", options.bucket_size, "Slots of a bucket; default: chosen")
+  app.add_option("--bucket-size", options.bucket_size, "Slots in a bucket; default: automatic")
       ->type_name("Z")
       ->check(CLI::Range(1U, kMostBucketSize));
   app.add_flag("--allow-overflow", options.allow_overflow,
                "Accept a smaller Z, whose overflows servers can see")
       ->group("");  // seldom used: so that --help fits a terminal
   app.add_option("--top-cache", options.top_cache,
-                 "What a ring keeps here of its tree; default: chosen")
+                 "Part of a ring's tree kept here; default: automatic")
       ->transform(size_from(1))
       ->type_name("SIZE");
   app.add_option("--first-height", options.first_height,

@@ -20,7 +20,7 @@ Status show(const std::vector<Invitation>& invitations, bool qr) {
     S3O_ASSIGN(const auto code, qr_code(text, QrKind::terminal));
     std::cout << code;
   }
-  std::cout << "Send each string to its provider alone, by a way that others do not read.\n"
+  std::cout << "Send each string to its provider only, over a channel that nobody else reads.\n"
             << std::flush;
   return {};
 }
@@ -42,17 +42,17 @@ Status check_addresses(const std::vector<std::string>& addresses) {
 
 Status run_invite(const Args& args) {
   CLI::App app(
-      "Makes a vault on servers that others run: shows a string for each, which they\n"
-      "give to s3oramfs-serverd join, and waits until all have. Run again, it goes on.",
+      "Creates a vault on servers that other people run: prints a string for each,\n"
+      "which they pass to s3oramfs-serverd join, and waits until all have done so.\n"
+      "If it is interrupted, run it again: it continues.",
       "s3oramfs invite");
   InitOptions options;
   bool qr = false;
-  app.add_option("VAULT", options.vault, "The directory to make; may exist if it is empty")
-      ->required();
-  app.add_option("SERVER", options.invited, "HOST:PORT at which it will be; one or more")
+  app.add_option("VAULT", options.vault, "The directory to create, or an empty one")->required();
+  app.add_option("SERVER", options.invited, "HOST:PORT of each server")
       ->required()
       ->expected(1, 127);
-  app.add_flag("--qr", qr, "Show each string as a QR code too");
+  app.add_flag("--qr", qr, "Also show each string as a QR code");
   add_volume_options(app, options);
   options.patience.add_to(app);
   S3O_ASSIGN(const auto parsed, parse(app, args));

@@ -67,7 +67,7 @@ Result<Vault> mounted_vault(const std::string& name) {
 Status run_lock(const Args& args) {
   CLI::App app("Makes a mounted vault forget its keys, names and contents.", "s3oramfs lock");
   std::string name;
-  add_vault(app, "DIRECTORY|VAULT", name, "The mount point, or the vault mounted");
+  add_vault(app, "DIRECTORY|VAULT", name, "The mount point, or the mounted vault");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};
   S3O_TRY(become_owner(name));
@@ -83,7 +83,7 @@ Status run_unlock(const Args& args) {
   CLI::App app("Opens a locked vault again.", "s3oramfs unlock");
   std::string name;
   CredentialOptions options;
-  add_vault(app, "DIRECTORY|VAULT", name, "The mount point, or the vault mounted", &options);
+  add_vault(app, "DIRECTORY|VAULT", name, "The mount point, or the mounted vault", &options);
   options.add_to(app);
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};

@@ -26,29 +26,29 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"init", "--local VAULT", "make a vault whose servers run on this machine", run_init},
-    {"init", "--server ... VAULT", "make a vault on one, two or more servers", run_init},
-    {"invite", "VAULT SERVER...", "make one on servers that others run", run_invite},
-    {"deploy", "VAULT TARGET...", "make one, and its servers by ssh", run_deploy},
+    {"init", "--local VAULT", "create a vault whose servers run on this machine", run_init},
+    {"init", "--server ... VAULT", "create a vault on one, two or more servers", run_init},
+    {"invite", "VAULT SERVER...", "create a vault on servers that other people run", run_invite},
+    {"deploy", "VAULT TARGET...", "install the servers over ssh, and create a vault", run_deploy},
     {"mount", "VAULT DIRECTORY", "mount a vault", run_mount},
-    {"umount", "DIRECTORY|VAULT", "write everything and unmount", run_umount},
+    {"umount", "DIRECTORY|VAULT", "write all pending data and unmount", run_umount},
     {"lock", "DIRECTORY|VAULT", "make a mounted vault forget its keys and contents", run_lock},
     {"unlock", "DIRECTORY|VAULT", "open a locked vault again", run_unlock},
-    {"status", "VAULT", "show its health, servers, room, and what is unwritten", run_status},
-    {"top", "VAULT", "show what it does, live", run_top},
-    {"bench", "[VAULT|DIRECTORY]", "measure how fast a vault, or any directory, is", run_bench},
-    {"demo", "", "make a page that shows what a server sees", run_demo},
-    {"record", "plot FILE", "make one of what your own server has recorded", run_record},
-    {"fsck", "VAULT", "check an unmounted vault's own files, and mend them", run_fsck},
-    {"backup", "VAULT", "save all names at its servers; write its keys", run_backup},
-    {"restore", "VAULT", "get a lost vault back from its servers", run_restore},
-    {"repair", "--server N VAULT", "make the shares of a lost server again", run_repair},
-    {"scrub", "VAULT", "check all that its servers hold, and heal it", run_scrub},
-    {"passwd", "VAULT", "change what opens a vault", run_passwd},
-    {"rekey", "VAULT", "give a vault a new key towards its servers", run_rekey},
-    {"server", "list VAULT", "show its servers, their addresses and keys", run_server},
-    {"server", "replace VAULT N", "have another machine take a server's place", run_server},
-    {"security", "VAULT [KIND]", "show what it asks of its servers, or change it", run_security},
+    {"status", "VAULT", "show health, servers, space and unwritten data", run_status},
+    {"top", "VAULT", "show live activity", run_top},
+    {"bench", "[VAULT|DIRECTORY]", "measure the speed of a vault or a directory", run_bench},
+    {"demo", "", "create a page that shows what a server sees", run_demo},
+    {"record", "plot FILE", "create such a page from a server's recording", run_record},
+    {"fsck", "VAULT", "check and repair an unmounted vault's own files", run_fsck},
+    {"backup", "VAULT", "save all names on the servers; export the keys", run_backup},
+    {"restore", "VAULT", "recover a lost vault from its servers", run_restore},
+    {"repair", "--server N VAULT", "rebuild the shares of a server that lost them", run_repair},
+    {"scrub", "VAULT", "check everything the servers hold, and heal it", run_scrub},
+    {"passwd", "VAULT", "change the passphrase or key file", run_passwd},
+    {"rekey", "VAULT", "change the key that servers know a vault by", run_rekey},
+    {"server", "list VAULT", "list the servers with their addresses and keys", run_server},
+    {"server", "replace VAULT N", "replace a server by another machine", run_server},
+    {"security", "VAULT [KIND]", "show or change how far servers are trusted", run_security},
     {"version", "", "show the version", run_version},
 };
 
@@ -60,7 +60,7 @@ void print_help() {
   for (const Command& command : kCommands)
     std::cout << fmt::format("  {:<24}{}\n", fmt::format("{} {}", command.name, command.arguments),
                              command.summary);
-  std::cout << "\nOptions of a command: s3oramfs COMMAND --help. All else: man s3oramfs.\n";
+  std::cout << "\nFor the options of a command: s3oramfs COMMAND --help. See also: man s3oramfs.\n";
 }
 
 Status run(Args args) {

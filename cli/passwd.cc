@@ -20,15 +20,15 @@ struct PasswdOptions {
 };
 
 Result<bool> parse_options(const Args& args, PasswdOptions& options) {
-  CLI::App app("Changes the passphrase or key file of a vault, or adds and removes others.",
+  CLI::App app("Changes the passphrase or key file of a vault, or adds or removes one.",
                "s3oramfs passwd");
   add_vault(app, "VAULT", options.vault, "The vault, mounted or not", &options.known);
-  auto* add = app.add_flag("--add", options.add, "Let another passphrase or key file open it too");
+  auto* add = app.add_flag("--add", options.add, "Add another passphrase or key file");
   auto* remove = app.add_option("--remove", options.remove, "Remove this slot")
                      ->type_name("SLOT")
                      ->check(CLI::Range(1U, static_cast<unsigned>(255)))
                      ->excludes(add);
-  auto* list = app.add_flag("--list", options.list, "List the slots: what opens it")
+  auto* list = app.add_flag("--list", options.list, "List the slots: each passphrase or key file")
                    ->excludes(add)
                    ->excludes(remove);
   options.known.add_to(app);

@@ -1,5 +1,5 @@
-// Has qrencode draw. The text reaches it through a file in memory, because a command line is there
-// for all to see.
+// Runs qrencode to draw. The text reaches it through a file in memory, because any user of the
+// machine can see a command line.
 #include "cli/qr_code.h"
 
 #include <sys/mman.h>

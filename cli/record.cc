@@ -55,11 +55,10 @@ Status plot(const std::string& file, const std::string& output) {
 }  // namespace
 
 Status run_record(const Args& args) {
-  CLI::App app("Works on what a server records of itself (s3oramfs-serverd --record FILE).",
-               "s3oramfs record");
+  CLI::App app("Works on a recording made by s3oramfs-serverd --record FILE.", "s3oramfs record");
   std::string file, output = "s3oramfs-record.html";
   app.require_subcommand(1);
-  auto* const command = app.add_subcommand("plot", "Make a page of what was recorded");
+  auto* const command = app.add_subcommand("plot", "Create a page from a recording");
   command->formatter(std::make_shared<HelpFormatter>());
   command->add_option("FILE", file, "The record")->required();
   command->add_option("--output", output, "The page, or with .svg or .png only its picture")

@@ -23,7 +23,7 @@ struct RekeyOptions {
 };
 
 Result<bool> parse_options(const Args& args, RekeyOptions& options) {
-  CLI::App app("Gives a vault a new key towards its servers, once they all admit it.",
+  CLI::App app("Changes the key that servers know a vault by, once all of them accept it.",
                "s3oramfs rekey");
   add_vault(app, "VAULT", options.vault, "The vault", &options.credential);
   options.credential.add_to(app);
@@ -76,7 +76,7 @@ Status run_rekey(const Args& args) {
   S3O_ASSIGN(auto keys, vault.unlock(known, ClientKey::next));
   S3O_TRY(wait_for_servers(vault, keys, options));
   S3O_ASSIGN(auto used, vault.use_next_client_key(known));
-  std::cout << "All servers admit the new key, and it is in use. End the former one at each:\n"
+  std::cout << "All servers admit the new key, and it is in use. Revoke the previous one at each:\n"
                "  s3oramfs-serverd revoke --store DIR "
             << to_text(used.former) << "\n";
   return {};

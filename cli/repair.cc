@@ -40,7 +40,7 @@ Status scrub_mounted(const Vault& vault, std::chrono::seconds timeout) {
   return report_repair(vault, {}, found);
 }
 
-/// `doing`: as the user is told.
+/// `doing` names the work in the progress line that the user sees.
 Status run(RepairOptions& options, const std::string& doing) {
   S3O_TRY(become_owner(options.vault, [&] { return options.credential.read_early(); }));
   S3O_ASSIGN(auto vault, find_vault(options.vault));
@@ -66,11 +66,11 @@ Status run(RepairOptions& options, const std::string& doing) {
 }  // namespace
 
 Status run_repair(const Args& args) {
-  CLI::App app("Rebuilds the shares of a server whose store is lost, from the other servers'.",
+  CLI::App app("Rebuilds the shares of a server that lost its store from the other servers.",
                "s3oramfs repair");
   RepairOptions options;
-  options.add_to(app, "The vault, which is not mounted");
-  app.add_option("--server", options.servers, "Whose; it runs on an empty store. May be repeated")
+  options.add_to(app, "The vault; it must not be mounted");
+  app.add_option("--server", options.servers, "Server to rebuild, with an empty store; repeatable")
       ->required()
       ->type_name("N")
       ->take_all()
@@ -83,9 +83,9 @@ Status run_repair(const Args& args) {
 
 Status run_scrub(const Args& args) {
   CLI::App app(
-      "Has all servers look at every slot that they hold, and heals\n"
-      "what is damaged. Of a mounted vault its daemon does it, and goes\n"
-      "on if this command is ended.",
+      "Has every server check all slots it holds, and heals damaged ones. If the\n"
+      "vault is mounted, its daemon does the work, and continues even if this command\n"
+      "is interrupted.",
       "s3oramfs scrub");
   RepairOptions options;
   options.add_to(app, "The vault");

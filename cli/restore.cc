@@ -1,5 +1,6 @@
-// s3oramfs restore: has a vault again whose vault.db, or whose whole directory, is lost. Places of
-// blocks come from the servers' labels, names from the last backup that the servers hold.
+// s3oramfs restore: recovers a vault whose vault.db, or whole directory, is lost. Places of blocks
+// come from the servers' labels; names from vault.db if it can be trusted, else from the servers'
+// last backup.
 #include <algorithm>
 #include <ctime>
 #include <iostream>
@@ -40,15 +41,14 @@ struct RestoreOptions {
 };
 
 Result<bool> parse_options(const Args& args, RestoreOptions& options) {
-  CLI::App app("Has a vault again whose vault.db, or whole directory, is lost.",
-               "s3oramfs restore");
-  add_vault(app, "VAULT", options.vault, "The vault; with --from, perhaps a new directory",
+  CLI::App app("Recovers a vault whose vault.db, or whole directory, is lost.", "s3oramfs restore");
+  add_vault(app, "VAULT", options.vault, "The vault; with --from, possibly a new directory",
             &options.credential);
-  app.add_option("--from", options.from, "What s3oramfs backup wrote, or its sheet typed again")
+  app.add_option("--from", options.from, "File or typed sheet that s3oramfs backup made")
       ->type_name("FILE");
-  app.add_flag("--force", options.force, "Even if vault.db is there; it is kept");
+  app.add_flag("--force", options.force, "Even if vault.db exists; a copy of it is kept");
   app.add_flag("--rewrite-first", options.rewrite_first,
-               "Of one server: do not believe its records; slower");
+               "One server: do not trust its records; slower");
   add_timeout(app, options.timeout);
   options.credential.add_to(app);
   return parse(app, args);
@@ -131,7 +131,7 @@ Status refuse_files(const fs::path& path, Disk& disk) {
   return {};
 }
 
-/// A vault.db is made here, whole, before it takes the place of what is there.
+/// Returns where the new vault.db is made, completely, before it replaces an existing one.
 fs::path place_to_make(const Vault& vault) { return vault.database().string() + ".restoring"; }
 
 /// Another name for the file; on a file system without such, a copy.
@@ -215,8 +215,8 @@ void report_damage(const Vault& vault, const RebuiltVolume& rebuilt) {
               << " blocks certainly had a newer version: s3oramfs fsck names their files\n";
 }
 
-/// Nothing: the names are those that vault.db had. They are newer than any backup, and taken if
-/// nothing is wrong with vault.db, or the servers hold no whole backup.
+/// Returns std::nullopt if the names are those that vault.db had. They are newer than any backup,
+/// and are used if nothing is wrong with vault.db, or the servers hold no whole backup.
 Result<std::optional<RestoredFiles>> restore(Vault& vault, const VaultKeys& keys, Disk& disk,
                                              const VolumeOptions& how, const fs::path& made) {
   S3O_ASSIGN(auto rebuilt, Volume::rebuild(vault, keys, how, made));

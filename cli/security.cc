@@ -11,13 +11,13 @@
 namespace s3oram {
 
 Status run_security(const Args& args) {
-  CLI::App app("Shows whether a vault trusts its servers to follow the protocol, or changes it.",
+  CLI::App app("Shows or changes whether servers are trusted to follow the protocol.",
                "s3oramfs security");
   std::string name, kind;
-  app.add_option("VAULT", name, "The vault; unmounted, if KIND is given")
+  app.add_option("VAULT", name, "The vault; to set KIND, it must not be mounted")
       ->required()
       ->transform(by_name());
-  app.add_option("KIND", kind, "malicious or honest-but-curious; from the next mount");
+  app.add_option("KIND", kind, "malicious or honest-but-curious; used at next mount");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};
   Security security{};

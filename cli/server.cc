@@ -40,9 +40,8 @@ std::string state_of(const nlohmann::json& status, std::size_t server) {
 }
 
 Status list(const Args& args) {
-  CLI::App app(
-      "Lists the servers of a vault: number, address and key; of a mounted one how they are.",
-      "s3oramfs server list");
+  CLI::App app("Lists the servers of a vault, and their state if it is mounted.",
+               "s3oramfs server list");
   std::string name;
   app.add_option("VAULT", name, "The vault, or the directory where it is mounted")
       ->required()
@@ -76,13 +75,14 @@ struct ReplaceOptions {
 
 Result<bool> parse_options(const Args& args, ReplaceOptions& options) {
   CLI::App app(
-      "Has another machine, or an empty store, take a server's place: the others\n"
-      "are told of it, and give it what the former one held. Of a mounted vault its\n"
-      "daemon does it, and goes on if this command is ended. Run again, it goes on.",
+      "Replaces a server by another machine, or by an empty store: tells the other\n"
+      "servers, and has them rebuild what the replaced one held. If the vault is\n"
+      "mounted, its daemon does the work, and continues even if this command is\n"
+      "interrupted. Otherwise run it again: it continues.",
       "s3oramfs server replace");
   add_vault(app, "VAULT", options.vault, "The vault", &options.credential);
   app.add_option("N", options.number, "The server's number")->required()->check(CLI::Range(1, 255));
-  app.add_option("--server", options.address, "Where the new one is, and its key")
+  app.add_option("--server", options.address, "Address and key of the new server")
       ->required()
       ->type_name("HOST:PORT,KEY");
   add_timeout(app, options.timeout);
@@ -155,14 +155,14 @@ Status change_count(const Args& args, std::string_view what) {
 /// Without a word before the vault: only notes the address.
 Status note(const Args& args) {
   CLI::App app(
-      "Notes that a server of an unmounted vault has another address or key.\n"
-      "Also: server list VAULT, server replace VAULT N --server HOST:PORT,KEY.",
+      "Records a new address or key of a server; the vault must not be mounted.\n"
+      "See also: server list VAULT, server replace VAULT N --server HOST:PORT,KEY.",
       "s3oramfs server");
   std::string name, address;
   unsigned number = 0;
   app.add_option("VAULT", name, "The vault")->required()->transform(by_name());
   app.add_option("N", number, "The server's number")->required()->check(CLI::Range(1, 255));
-  app.add_option("ADDRESS", address, "HOST:PORT,KEY: its address and key from now on")->required();
+  app.add_option("ADDRESS", address, "HOST:PORT,KEY: its new address and key")->required();
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};
   S3O_ASSIGN(auto servers, parse_servers({address}));

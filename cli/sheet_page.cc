@@ -43,8 +43,8 @@ Words words_for(const Vault& vault, bool is_protected, std::size_t lines, std::s
   Words words;
   words.title = fmt::format("Recovery sheet of {}", vault.directory().string());
   words.what = fmt::format(
-      "Made on {}. With this sheet and the servers named below, a lost vault of s3oramfs can be "
-      "had again.",
+      "Made on {}. With this sheet and the servers named below, a lost s3oramfs vault can be "
+      "recovered.",
       today());
   words.care =
       is_protected

@@ -68,13 +68,12 @@ Status outcome_of_check(const ordered_json& status) {
 }  // namespace
 
 Status run_status(const Args& args) {
-  CLI::App app("Shows a vault: its servers, its space, and what is not yet written.",
-               "s3oramfs status");
+  CLI::App app("Shows a vault: health, servers, space and unwritten data.", "s3oramfs status");
   std::string name;
   bool as_json = false, check = false;
   add_vault(app, "VAULT", name, "The vault, or the directory where it is mounted");
-  app.add_flag("--json", as_json, "As JSON, for programs");
-  app.add_flag("--check", check, "One line; code 24 or 25: not well, 23: not mounted");
+  app.add_flag("--json", as_json, "Print JSON, for programs");
+  app.add_flag("--check", check, "One line; exit code 24, 25: unhealthy, 23: unmounted");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};
 

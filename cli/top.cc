@@ -34,12 +34,12 @@ void show(const std::string& text) {
 }  // namespace
 
 Status run_top(const Args& args) {
-  CLI::App app("Shows what a mounted vault does, each second, until it is interrupted.",
+  CLI::App app("Shows the activity of a mounted vault every second, until it is interrupted.",
                "s3oramfs top");
   std::string name;
   unsigned count = 0;
   add_vault(app, "VAULT", name, "The vault, or the directory where it is mounted");
-  app.add_option("--count", count, "How often to show it; else until Ctrl-C")
+  app.add_option("--count", count, "Stop after N updates")
       ->type_name("N")
       ->check(CLI::Range(1U, 1U << 30));
   S3O_ASSIGN(const auto parsed, parse(app, args));

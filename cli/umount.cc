@@ -175,11 +175,11 @@ Status wait_until_left(Vault& vault, const How& how) {
 }  // namespace
 
 Status run_umount(const Args& args) {
-  CLI::App app("Writes everything and unmounts.", "s3oramfs umount");
+  CLI::App app("Writes all pending data, and unmounts.", "s3oramfs umount");
   std::string name;
   How how;
-  add_vault(app, "DIRECTORY|VAULT", name, "The mount point, or the vault mounted");
-  app.add_flag("--lazy", how.lazy, "Unmount later, once no program uses it any more");
+  add_vault(app, "DIRECTORY|VAULT", name, "The mount point, or the mounted vault");
+  app.add_flag("--lazy", how.lazy, "Unmount later, when no program uses it any more");
   app.add_flag("--force", how.force, "Unmount even if not everything could be written");
   S3O_ASSIGN(auto parsed, parse(app, args));
   if (!parsed) return {};

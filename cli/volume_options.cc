@@ -5,7 +5,7 @@
 namespace s3oram {
 
 void add_timeout(CLI::App& app, int& seconds) {
-  app.add_option("--timeout", seconds, "How long servers may take to answer")
+  app.add_option("--timeout", seconds, "How long to wait for servers to answer")
       ->capture_default_str()
       ->type_name("SECONDS")
       ->check(CLI::Range(1, 3600));

@@ -108,7 +108,7 @@ Status revoke(const Path& store, const std::string& key, std::ostream& out) {
   S3O_TRY(require_store(store));
   S3O_ASSIGN(const auto parsed, parse_public_key(key));
   S3O_TRY(remove_client(store, parsed));
-  say_when_it_counts(store, "admits this client no more", out);
+  say_when_it_counts(store, "no longer admits this client", out);
   return {};
 }
 

@@ -50,7 +50,7 @@ Result<Party> own_number(const Options& options, const std::map<Party, PeerAddre
   if (!options.index) {
     if (self == servers.end())
       return fail(Errc::usage,
-                  "which server this is, is not known: give --index N, or list it with its key {} "
+                  "this server's number is not known: give --index N, or list it with its key {} "
                   "by 's3oramfs-serverd peers'",
                   to_text(key));
     return self->first;
@@ -109,12 +109,12 @@ void add_options(CLI::App& app, Options& options) {
   app.allow_config_extras(false);
   app.add_option("--store", options.store, "Directory with this server's shares and keys")
       ->type_name("DIR");
-  app.add_option("--index", options.index, "This server's number; else found by its key")
+  app.add_option("--index", options.index, "This server's number; default: found by its key")
       ->type_name("N");
   app.add_option("--listen", options.listen, "Where to listen: HOST:PORT, *:PORT or ipc://PATH")
       ->check(by(parse_endpoint))
       ->type_name("ENDPOINT");
-  app.add_option("--peer", options.peers, "Another server than those of 'peers'; repeatable")
+  app.add_option("--peer", options.peers, "A server that 'peers' does not list; repeatable")
       ->check(by(parse_peer))
       ->type_name("N=ENDPOINT[,KEY]")
       ->allow_extra_args(false);
@@ -124,13 +124,13 @@ void add_options(CLI::App& app, Options& options) {
       ->allow_extra_args(false);
   app.add_flag("--exit-with-parent", options.exit_with_parent,
                "Stop when the process that started this one ends");
-  app.add_option("--ready-fd", options.ready_fd, "Write a byte there once listening")
+  app.add_option("--ready-fd", options.ready_fd, "Write a byte to this descriptor when listening")
       ->check(CLI::NonNegativeNumber.description(""))
       ->type_name("N");
-  app.add_option("--threads", options.threads, "Threads for arithmetic and disk; else one a core")
+  app.add_option("--threads", options.threads, "Threads for arithmetic and disk; default: per core")
       ->check(CLI::Range(1U, kMostThreads))
       ->type_name("N");
-  app.add_option("--cache", options.cache, "Memory for buckets; else by the memory there is")
+  app.add_option("--cache", options.cache, "Memory for buckets; default: by available memory")
       ->transform(size_from(kLeastCache, kMostCache))
       ->type_name("SIZE");
   app.add_option("--log-level", options.log_level,
@@ -139,13 +139,13 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "critical", "off"})
                   .description(""))
       ->type_name("LEVEL");
-  app.add_option("--metrics", options.metrics, "Numbers for Prometheus, like at 127.0.0.1:9752")
+  app.add_option("--metrics", options.metrics, "Metrics for Prometheus, like 127.0.0.1:9752")
       ->type_name("ADDRESS:PORT");
   app.add_flag("--metrics-public", options.metrics_public,
-               "Let that be an address that other machines reach");
-  app.add_option("--record", options.record, "Record every read and write of slots, to look at")
+               "Allow an address that other machines can reach");
+  app.add_option("--record", options.record, "Record every read and write of slots in FILE")
       ->type_name("FILE");
-  app.add_option("--record-limit", options.record_limit, "How large that file becomes at most")
+  app.add_option("--record-limit", options.record_limit, "Largest size of that file")
       ->transform(size_from(kLeastRecord))
       ->default_str(short_size(options.record_limit))
       ->type_name("SIZE");

@@ -74,7 +74,7 @@ Status check_name(const std::string& name) {
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   if (!name.empty() && name.front() != '-' && name.find_first_not_of(kKnown) == std::string::npos)
     return {};
-  return fail(Errc::usage, "--name {}: give letters, digits, - and _", name);
+  return fail(Errc::usage, "--name {}: use letters, digits and _, and - but not in front", name);
 }
 
 Status make_folders(const Path& folder) {
@@ -86,7 +86,7 @@ Status make_folders(const Path& folder) {
   return {};
 }
 
-/// What is there already stays: its owner may have changed it.
+/// Keeps an existing file, because its owner may have changed it.
 Status make_file(const Path& file, const std::string& text) {
   std::error_code error;
   fs::create_directories(file.parent_path(), error);

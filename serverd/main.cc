@@ -75,7 +75,7 @@ struct Given {
 Status carry_out(const std::string& command, const std::filesystem::path& store,
                  const Given& given) {
   if (store.empty())
-    return s3oram::fail(Errc::usage, "where the server's files are is missing: give --store DIR");
+    return s3oram::fail(Errc::usage, "no directory for the server's files: give --store DIR");
   if (command == "keygen") return s3oram::keygen(store, std::cout, given.rotate);
   if (command == "authorize") return s3oram::authorize(store, given.key, std::cout);
   if (command == "revoke") return s3oram::revoke(store, given.key, std::cout);
@@ -84,18 +84,18 @@ Status carry_out(const std::string& command, const std::filesystem::path& store,
 }
 
 CLI::App* add_join(CLI::App& app, s3oram::JoinOptions& invited) {
-  auto* join = app.add_subcommand("join", "Become the server that an invitation is for");
+  auto* join = app.add_subcommand("join", "Set up the server of an invitation");
   join->add_option("STRING", invited.invitation,
-                   "What s3oramfs invite has shown; -: on standard input")
+                   "What s3oramfs invite printed; - reads standard input")
       ->required();
-  join->add_option("--store", invited.store, "Where to keep it; else chosen by the name")
+  join->add_option("--store", invited.store, "Directory for its files; default: by the name")
       ->type_name("DIR");
-  join->add_option("--listen", invited.listen, "Where to listen; else at the invitation's port")
+  join->add_option("--listen", invited.listen, "Where to listen; default: the invitation's port")
       ->type_name("HOST:PORT");
-  join->add_option("--name", invited.name, "What to call this server here")
+  join->add_option("--name", invited.name, "Name of this server on this machine")
       ->capture_default_str()
       ->type_name("NAME");
-  join->add_flag("--start", invited.start, "Start it also where there is no systemd");
+  join->add_flag("--start", invited.start, "Start it even if there is no systemd");
   join->formatter(std::make_shared<s3oram::HelpFormatter>());
   return join;
 }
@@ -109,18 +109,19 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.fallthrough();  // options may follow the command
   app.formatter(std::make_shared<s3oram::HelpFormatter>());
-  auto* keygen = app.add_subcommand("keygen", "Make this server's key; print the public one");
+  auto* keygen = app.add_subcommand("keygen", "Create this server's key; print the public key");
   keygen->add_flag("--rotate", given.rotate, "Replace the key by a new one");
   auto* authorize = app.add_subcommand("authorize", "Let a client connect");
   authorize->add_option("KEY", given.key, "The client's public key")->required();
-  auto* revoke = app.add_subcommand("revoke", "Let a client connect no more");
+  auto* revoke = app.add_subcommand("revoke", "Stop letting a client connect");
   revoke->add_option("KEY", given.key, "The client's public key")->required();
   s3oram::JoinOptions invited;
   const auto* join = add_join(app, invited);
-  auto* status_of = app.add_subcommand("status", "Show what is stored, for whom, since when");
-  auto* peers = app.add_subcommand("peers", "Write down all servers of the volume, or print them");
+  auto* status_of =
+      app.add_subcommand("status", "Show what is stored, for which client, since when");
+  auto* peers = app.add_subcommand("peers", "Set or print the list of the volume's servers");
   peers->add_option("SERVER", given.servers, "N=HOST:PORT,KEY");
-  peers->add_flag("--update", given.update, "Keep those that are written down and not given");
+  peers->add_flag("--update", given.update, "Keep listed servers that are not given");
   for (auto* command : {keygen, authorize, revoke, peers, status_of}) {
     command->add_option("--store", options.store, "Directory with this server's shares and keys")
         ->type_name("DIR");

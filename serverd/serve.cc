@@ -206,11 +206,11 @@ Status check(const Options& options) {
   S3O_TRY(check_limits("this server", kNeeds));
   if (options.exit_with_parent) S3O_TRY(exit_with_parent());
   if (options.store.empty())
-    return fail(Errc::usage, "where the shares are is missing: give --store DIR");
+    return fail(Errc::usage, "the server's store is not given: give --store DIR");
   return check_metrics(options);
 }
 
-/// Checks that the server is told of all others of its volume.
+/// Checks that the server knows the addresses of all other servers of its volume.
 Status check_peers(const Options& options, const ShareServer& server, std::size_t peers) {
   if (server.parties() <= peers + 1) return {};
   return fail(Errc::usage,

@@ -167,7 +167,7 @@ void make_absolute(MountCommand& command) {
 struct MountApp {
   MountApp();
 
-  CLI::App app{"Mounts a vault, and returns when it can be used.", "s3oramfs mount"};
+  CLI::App app{"Mounts a vault, and returns when it is ready.", "s3oramfs mount"};
   MountCommand command;
   std::vector<std::string> lists;  // of -o
   bool sloppy = false;
@@ -197,10 +197,10 @@ struct MountApp {
 
 MountApp::MountApp() {
   app.add_option("VAULT", command.vault, "The vault, or a name (man s3oramfs, NAMED MOUNTS)");
-  app.add_option("DIRECTORY", command.mountpoint, "Where its files are to appear");
+  app.add_option("DIRECTORY", command.mountpoint, "Where to mount it");
   app.add_flag("-f,--foreground", command.foreground, "Stay in the foreground; log to stderr");
   const auto* list =
-      app.add_option("-o", lists, "Mount options, or what follows without its dashes")
+      app.add_option("-o", lists, "Mount options; also the options below, without --")
           ->type_name("OPTION,...")
           ->expected(1)
           ->take_all()
@@ -216,21 +216,21 @@ MountApp::MountApp() {
 void MountApp::add_values() {
   value("passfile", command.passphrase.passfile, "FILE", "The passphrase: the file's first line");
   value("passprog", command.passphrase.passprog, "COMMAND",
-        "The passphrase: the first line this writes");
+        "The passphrase: first line of COMMAND's output");
   value("keyfile", command.keyfile, "FILE", "A key file that opens the vault");
   parsed_value("cache", read_cache, command.cache, "SIZE",
-               "Memory for file contents, like 512M (256M at most)");
-  value("timeout", timeout, "SECONDS", "Without progress, before an error is given (20)")
+               "Memory for file contents, like 512M (default 256M)");
+  value("timeout", timeout, "SECONDS", "Time without progress before requests fail (20)")
       ->check(CLI::Range(1, 3600));
-  value("backup", backup, "SECONDS", "Between backups of the names, at least (60)")
+  value("backup", backup, "SECONDS", "Least time between backups of the names (60)")
       ->check(CLI::Range(1, 86400));
   parsed_value("uid", read_uid, command.root_uid, "USER",
-               "Whose the root directory of a new vault is");
-  parsed_value("gid", read_gid, command.root_gid, "GROUP", "Its group");
+               "Owner of the root directory of a new vault");
+  parsed_value("gid", read_gid, command.root_gid, "GROUP",
+               "Group of the root directory of a new vault");
   parsed_value("idle", read_idle, command.idle, "TIME",
-               "Unmount when unused for so long: 90s, 10m, 2h");
-  value("metrics", command.metrics, "ADDRESS:PORT",
-        "Numbers for Prometheus, on this machine alone");
+               "Unmount after this time without use: 90s, 10m, 2h");
+  value("metrics", command.metrics, "ADDRESS:PORT", "Metrics for Prometheus; local addresses only");
   value("log-level", command.log_level, "LEVEL", "trace, debug, info (default), warning or error")
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}).description(""));
 }

@@ -47,7 +47,7 @@ void RootBuffer::distrust(WriteNumber first, unsigned every,
   for (std::size_t i = 0; i < std::min(known.size(), slots_.size()); ++i) {
     Slot& slot = slots_[root_slot(first + i, every)];
     if (known[i] == 0 || slot.stamp == known[i] || slot.stamp == 0) continue;
-    spdlog::error("root write {} is lost, although acknowledged: was the store set back?",
+    spdlog::error("root write {} is lost, although acknowledged: was the store rolled back?",
                   first + i);
     slot.stamp = slot.durable = 0;
   }

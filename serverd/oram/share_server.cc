@@ -214,8 +214,7 @@ Result<bool> Server::takes(const VolumeDescription& volume, unsigned height) con
   return !same;
 }
 
-/// Opens the files of a volume that exists already; its disk may have failed just after it was
-/// made.
+/// Opens the files of an existing volume. The disk may have failed just after the volume was made.
 Result<Bytes> Server::opened(Shares shares) {
   if (care_.ailment() && (shares == Shares::must_be_there || !lacks_shares_))
     return fail(*care_.ailment());

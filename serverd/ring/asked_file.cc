@@ -123,7 +123,7 @@ Status AskedFile::add_all(BucketVersionNumber version, VersionStamp stamp) {
 // ---- the file
 
 // A later sync that succeeds does not bring back what an earlier one has lost. So after a failure
-// all that it should have covered is written again.
+// everything that the failed sync should have covered is written again.
 Status AskedFile::sync() {
   std::set<BucketVersionNumber> covered;
   {

@@ -142,7 +142,7 @@ void Server::drop(const EvictionId& id) {
   forget_freed();
 }
 
-/// Attempts at rewrites that are committed by now: nobody discards them any more.
+/// Drops attempts at rewrites that are committed by now, because nobody will discard them any more.
 void Server::drop_committed() {
   while (!stored_.empty() && stored_.begin()->first.eviction < control_.tree_version())
     drop(stored_.begin()->first);

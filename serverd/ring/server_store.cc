@@ -83,8 +83,8 @@ Status Server::open_asked() {
 /// Turns that were acknowledged are in the log. Which points they asked for nobody knows any more.
 Status Server::remake_asked() {
   spdlog::error(
-      "server {}: {} is missing or damaged, and is made again; if the vault is restored from this "
-      "server, it first writes every bucket again",
+      "server {}: {} is missing or damaged, and is rebuilt; if the vault is restored from this "
+      "server, the client first writes every bucket again",
       self_, (directory_ / kAsked).string());
   for (const auto& [bucket, ref] : control_.layout())
     S3O_TRY(asked_->add_all(ref.bucket_version, *ref.stamp));
