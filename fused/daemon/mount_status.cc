@@ -172,7 +172,7 @@ void gauge_volume(const MountState& state, Metrics& metrics) {
   set("s3oramfs_capacity_blocks", "Blocks that fit before the tree grows by a level.",
       volume.capacity);
   set("s3oramfs_block_size_bytes", "Bytes of a block.", state.block_size);
-  set("s3oramfs_free_bytes", "For which there is room, or may be on servers elsewhere.",
+  set("s3oramfs_free_bytes", "Bytes for which there is room, or may be on servers elsewhere.",
       state.free_bytes);
   set("s3oramfs_can_grow", "0 while a disk has no room for a larger tree.", state.room.can_grow);
   set("s3oramfs_tree_height", "Levels of the tree below its root.", volume.height);
@@ -181,17 +181,17 @@ void gauge_volume(const MountState& state, Metrics& metrics) {
   if (volume.top) {
     set("s3oramfs_top_blocks", "Blocks in top.cache, which has the top of a ring's tree.",
         volume.top->blocks);
-    set("s3oramfs_top_slots", "As many as it is made for.", volume.top->slots);
+    set("s3oramfs_top_slots", "Blocks that top.cache has room for.", volume.top->slots);
     set("s3oramfs_top_not_synced", "Writes that a power cut would have read from the server's log.",
         volume.top->not_synced);
-    set("s3oramfs_most_evictions_due", "So many may be due before accesses wait.",
+    set("s3oramfs_most_evictions_due", "Evictions that may be due before accesses wait.",
         volume.top->most_evictions_behind);
   }
   set("s3oramfs_uncommitted_positions", "Changed places of blocks that no commit holds yet.",
       volume.uncommitted);
   set("s3oramfs_evictions_due", "Evictions that accesses have made due, with the one under way.",
       volume.evictions_due);
-  set("s3oramfs_eviction_running_seconds", "For how long an eviction is under way; 0: none.",
+  set("s3oramfs_eviction_running_seconds", "How long an eviction has been under way; 0: none.",
       volume.evicting_seconds);
   set("s3oramfs_unreadable_blocks", "Blocks that could not be read when they were last asked for.",
       volume.unreadable);
@@ -202,23 +202,23 @@ void gauge_files(const FileSystemStatus& files, Metrics& metrics) {
   set("s3oramfs_uncommitted_rows", "Changes of names and attributes that no commit holds yet.",
       files.uncommitted_rows);
   set("s3oramfs_cache_bytes", "File contents in memory.", files.cache_bytes);
-  set("s3oramfs_cache_limit_bytes", "The most of them.", files.cache_limit);
-  set("s3oramfs_dirty_bytes", "Of them, what is not yet durable on the servers.",
+  set("s3oramfs_cache_limit_bytes", "The limit of file contents in memory.", files.cache_limit);
+  set("s3oramfs_dirty_bytes", "Cached file contents that are not yet durable on the servers.",
       files.dirty_bytes);
   set("s3oramfs_failing_bytes", "Of the dirty bytes, those whose last writing failed.",
       files.failing_bytes);
-  set("s3oramfs_no_room_bytes", "Of the failing bytes, those for which there is no room.",
+  set("s3oramfs_no_room_bytes", "The failing bytes for which there is no room.",
       files.no_room_bytes);
-  set("s3oramfs_unwritten_seconds", "About everything older than this is durable.",
+  set("s3oramfs_unwritten_seconds", "Everything older than about this is durable.",
       seconds(files.lag));
-  set("s3oramfs_inodes", "Files, directories and all else that has attributes.", files.inodes);
+  set("s3oramfs_inodes", "Files, directories and all others with attributes.", files.inodes);
   set("s3oramfs_damage", "Places in vault.db's tables of files that are known to be damaged.",
       files.damage);
   set("s3oramfs_lost_blocks", "Blocks that files name and vault.db has no place for.",
       files.lost_blocks);
   set("s3oramfs_backup_time_seconds", "When the names were last backed up, since 1970; 0: never.",
       files.backup.time / kSecond);
-  set("s3oramfs_backup_current", "1 if nothing has changed since.", files.backup.current);
+  set("s3oramfs_backup_current", "1 if the backup has all changes.", files.backup.current);
   set("s3oramfs_backup_held_blocks", "Blocks that are kept for the last backup alone.",
       files.backup.held);
 }

@@ -49,8 +49,9 @@ Status heal(const Vault& vault, const MountCommand& command, SealedDisk& disk) {
   if ((*healed)->mended > 0)
     spdlog::warn("{} rows had each changed by one bit, and were put right", (*healed)->mended);
   if ((*healed)->gaps > 0)
-    spdlog::error("rows may be lost at {} places of vault.db: run s3oramfs fsck, or restore",
-                  (*healed)->gaps);
+    spdlog::error(
+        "rows may be lost at {} places of vault.db: run s3oramfs fsck or s3oramfs restore",
+        (*healed)->gaps);
   return {};
 }
 

@@ -184,7 +184,7 @@ class DataCheck {
     if (inode.exists && inode.row.blocks != inode.extents)
       model_.found(
           "block-count", model_.path(ino),
-          fmt::format("it is said to take {} blocks and has {}{}", inode.row.blocks, inode.extents,
+          fmt::format("its row says {} blocks, but it has {}{}", inode.row.blocks, inode.extents,
                       inode.row.blocks < inode.extents
                           ? ""
                           : ": if there were others, what they held is lost and reads as "

@@ -101,7 +101,7 @@ void check_name(CheckModel& model, CheckedName& name) {
   model.found("name-type", model.path(name.key),
               fmt::format("its directory says that it is {}, and it is {}", called(name.row.type),
                           called(type)),
-              "the directory's word is changed");
+              "the type in its directory is corrected");
   name.row.type = type;
   model.out.dentries[name.key] = name.row;
 }
@@ -297,7 +297,7 @@ void check_links(CheckModel& model) {
       model.found(
           "parent", model.path(ino),
           fmt::format("it takes inode {} for the directory that it lies in", inode.row.parent),
-          "it is told the right one");
+          "it is set to the right one");
     inode.row.parent = parent;
   }
 }

@@ -70,11 +70,11 @@ void TableTotals::add(const TableSql& table, const Statement& row) {
 }
 
 std::string TableTotals::problem() const {
-  if (links_ != names_) return fmt::format("files count {} names, and have {}", links_, names_);
+  if (links_ != names_) return fmt::format("files count {} names, but {} exist", links_, names_);
   if (directories_ != directory_names_)
     return fmt::format("{} directories have {} names", directories_, directory_names_);
   if (blocks_ != extents_)
-    return fmt::format("files count {} blocks, and have {}", blocks_, extents_);
+    return fmt::format("files count {} blocks, but {} exist", blocks_, extents_);
   return {};
 }
 

@@ -223,8 +223,8 @@ Task<Result<Bytes>> MigratingDevice::read_from(VolumeEngine& engine, BlockId blo
   co_return co_await answer->get();
 }
 
-/// The caller is told within the engine's call: what it records then is in the commit that the
-/// engine begins next.
+/// Calls `written` within the engine's callback, so that what the caller records there is in the
+/// commit that the engine begins next.
 Task<Status> MigratingDevice::write_to_volume(Request request) {
   const auto answer = std::make_shared<Answer<Status>>();
   const auto write = request.backup ? &VolumeEngine::write_backup : &VolumeEngine::write;

@@ -333,7 +333,7 @@ Task<Status> Rebuild::mend_root_slot(std::uint16_t slot, const std::vector<Surve
                   (whole->label.version == stamp && !is_elsewhere(stand, slot, stamp)));
     if (borne_out) co_return co_await mend(at, stamp, *whole);
     if (holders.size() < many()) continue;
-    spdlog::error("slot {} of bucket {} is not what {} servers say was written to it: it is lost",
+    spdlog::error("slot {} of bucket {} is lost: it differs from what {} servers say was written",
                   slot, kRoot, holders.size());
     ++damaged_;
   }

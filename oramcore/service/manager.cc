@@ -24,7 +24,7 @@ void ServiceManager::alive() { tell("WATCHDOG=1"); }
 void ServiceManager::tell(const std::string& message) {
   if (!there_) return;
   const int rc = ::sd_notify(0, message.c_str());
-  if (rc < 0) spdlog::warn("the service manager cannot be told: {}", std::strerror(-rc));
+  if (rc < 0) spdlog::warn("cannot notify the service manager: {}", std::strerror(-rc));
 }
 
 Watchdog::Watchdog(boost::asio::any_io_executor executor, ServiceManager& manager)

@@ -157,7 +157,7 @@ std::optional<Bytes> Mirror::peeled(ByteSpan slot) const {
   return sound ? std::optional(std::move(inner)) : std::nullopt;
 }
 
-// As long where the header is not sound: on bytes that cannot open.
+// Takes the same time if the header is not sound: then it tries to open bytes that cannot open.
 Result<OpenedBlock> Mirror::opened(const std::optional<Bytes>& sealed) const {
   S3O_ASSIGN(auto opened,
              sealer_.open(sealed ? *sealed : Bytes(params_.slot_size() - mirror::kHeader)));
@@ -166,7 +166,7 @@ Result<OpenedBlock> Mirror::opened(const std::optional<Bytes>& sealed) const {
   return OpenedBlock{*label, std::move(opened.content)};
 }
 
-// A row for which nothing was selected is all masks: zeros, once they are taken off.
+// A row for which nothing was selected holds only masks, so it is all zeros once they are removed.
 std::optional<Label> Mirror::label_in(ByteSpan head) const {
   if (head.size() != mirror::kHead) return std::nullopt;
   const auto inner = peeled(head);

@@ -375,7 +375,8 @@ Task<void> RingEngine::read_cache(BlockId block, std::optional<Place> place,
   done.notify_all();
 }
 
-/// Nothing for a block that is nowhere, or not where it was looked for. Errors: corrupt.
+/// Returns std::nullopt for a block that is nowhere, or not where it was looked for. Errors:
+/// corrupt.
 Task<Result<std::optional<OpenedBlock>>> RingEngine::retrieve(Turn turn, Query query) {
   const BlockId block = query.record.block;
   const std::uint64_t version = places_.get(block).version;

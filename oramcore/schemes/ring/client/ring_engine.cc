@@ -148,7 +148,7 @@ Result<bool> RingEngine::cache_is_whole() {
 Task<Status> RingEngine::look_after_cache() {
   S3O_CO_ASSIGN(const bool whole,
                 co_await offload(environment_.pool, [this] { return cache_is_whole(); }));
-  if (!whole) spdlog::warn("top.cache is not all there: it is made again from the server's log");
+  if (!whole) spdlog::warn("top.cache is incomplete: it is rebuilt from the server's log");
   const Status reserved =
       co_await offload(environment_.pool, [this] { return cache_.reserve(cache_slots(volume_)); });
   if (!reserved) spdlog::warn("no room is kept for top.cache: {}", reserved.error().message);

@@ -143,8 +143,8 @@ Task<Result<OpenedBlock>> RingEngine::read_top(BlockId block, Place place) {
   co_return co_await read_held(block, place);
 }
 
-/// The same of a slot that is held (hold_cached()), and then no more. The log, which has the block
-/// too, is not read for it here: that would show that it is wanted (refill_whole_cache()).
+/// Reads a slot that is held (hold_cached()), and lets it go. Does not read the block from the log,
+/// which has it too, because that would show that the block is wanted (refill_whole_cache()).
 Task<Result<OpenedBlock>> RingEngine::read_held(BlockId block, Place place) {
   auto found = co_await read_slot(place.cache_slot, block, place.version);
   let_go(place.cache_slot);
@@ -243,7 +243,7 @@ Task<Status> RingEngine::refill_lost(Turn from) {
   }
 }
 
-/// To be called at a time that does not depend on what is wanted.
+/// Call this only at a time that does not depend on which block is wanted.
 void RingEngine::begin_refill() {
   if (not_cached_.empty() || std::exchange(refilling_, true)) return;
   start(refill_whole_cache());

@@ -317,8 +317,7 @@ Task<Result<RingRebuild::Rebuilt>> RingRebuild::finished(const SurveyAnswer& sta
     if (each.backup) out.backup.push_back(block);
   }
   if (!out.suspect.empty())
-    spdlog::error("of blocks {} there was a newer version, which is lost",
-                  fmt::join(out.suspect, ", "));
+    spdlog::error("blocks {} had a newer version, which is lost", fmt::join(out.suspect, ", "));
   out.state.unreadable = out.suspect;
   S3O_CO_TRY(cache_.sync());
   S3O_CO_TRY(co_await end_turns());

@@ -237,7 +237,7 @@ Task<Result<RingEngine::Slots>> RingEngine::read_bucket(BucketIndex bucket, Vers
   }
 }
 
-/// Those without a block too: the server must not see by the time how many there are.
+/// Opens slots without a block too, because the time must not show how many hold one.
 Result<RingEngine::Slots> RingEngine::opened_slots(BucketIndex bucket, VersionStamp stamp,
                                                    ByteSpan rows) const {
   S3O_ASSIGN(const auto sealed, codec_.decode(bucket, stamp, rows));
@@ -403,7 +403,7 @@ Task<Status> RingEngine::install(const Rewrite& rewrite, const EvictionId& id) {
   co_return Status{};
 }
 
-// ---- looking at everything
+// ---- the scrub
 
 Task<Result<Healed>> RingEngine::scrub(std::set<Party>, ScrubProgress progress) {
   Healed healed;

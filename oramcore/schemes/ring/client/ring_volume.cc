@@ -43,7 +43,7 @@ class RebuiltRing final : public RebuiltState {
   const unsigned first_height_;
 };
 
-/// Nothing if vault.db does not exist or is damaged.
+/// Returns std::nullopt if vault.db does not exist or is damaged.
 Result<std::optional<FormerRing>> former_ring(const ClientVolume& volume, Disk& disk) {
   std::error_code error;
   if (!std::filesystem::exists(volume.database(), error)) return std::nullopt;
