@@ -20,9 +20,9 @@
 
 #include "oramcore/client/agreement.h"
 #include "oramcore/client/client_state.h"
-#include "oramcore/client/engine.h"
 #include "oramcore/client/scheme.h"
 #include "oramcore/client/servers.h"
+#include "oramcore/client/volume_engine.h"
 
 namespace s3oram {
 

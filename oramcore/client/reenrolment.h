@@ -1,14 +1,15 @@
 // Re-enrols servers whose stores are lost: opens a session with all others, brings them to the
 // client's tree version, asks them which buckets there are, and tells the lost ones. From then on
 // the volume can be opened. All shares of those servers count as damaged, and are healed like any
-// others (engine_heal.cc).
+// others (healer.h).
 #pragma once
 
 #include <set>
 #include <vector>
 
-#include "oramcore/client/engine.h"
+#include "oramcore/client/client_state.h"
 #include "oramcore/client/servers.h"
+#include "oramcore/client/volume_engine.h"
 
 namespace s3oram {
 

@@ -250,7 +250,7 @@ TEST_F(CheckTest, ABadAccessRecordSaysNothingOfWhoWroteItsSlot) {
   EXPECT_FALSE(found.state.root[14]) << "never used";
 }
 
-// The servers know it: see Engine::compare_with_servers().
+// The servers know it: see VolumeSessions::compare_with_servers().
 TEST_F(CheckTest, TheLastAcknowledgedAccessRecordMayBeMissing) {
   alter("DELETE FROM intents WHERE slot >= 12");  // turns kFirst + 2, acknowledged, and + 3
   const StateCheck found = check();

@@ -22,29 +22,29 @@ MUTANTS = [
     # ---- what servers see together
     Mutant(
         "leaves-from-the-nonce", "A leaf follows from nothing that a server knows",
-        ENGINE + "engine_root.cc",
-        "const Leaf leaf = random_leaf(environment_.random);",
-        "Writer known;\n  known(session_.nonce, access);\n"
+        ENGINE + "root_writer.cc",
+        "const Leaf leaf = random_leaf(state_.environment.random);",
+        "Writer known;\n  known(state_.session.nonce, access);\n"
         "  Prg from_public(Seed{}, known.take());\n  const Leaf leaf = random_leaf(from_public);",
         "shares_test", JOINT),
     Mutant(
         "leaf-kept", "Each access gives its block a fresh leaf",
-        ENGINE + "engine_root.cc",
-        "const Leaf leaf = random_leaf(environment_.random);",
-        "const Leaf leaf = positions_.get(block).kind == Position::Kind::tree\n"
-        "                        ? positions_.get(block).leaf\n"
-        "                        : random_leaf(environment_.random);",
+        ENGINE + "root_writer.cc",
+        "const Leaf leaf = random_leaf(state_.environment.random);",
+        "const Leaf leaf = state_.positions.get(label.block).kind == Position::Kind::tree\n"
+        "                        ? state_.positions.get(label.block).leaf\n"
+        "                        : random_leaf(state_.environment.random);",
         "shares_test", "*Shares.LeavesOfLaterAccessesTellNothing/shuffle1"),
     Mutant(
         "orders-from-the-attempt", "Permutations and masks follow from nothing that a server knows",
-        ENGINE + "engine_eviction.cc",
-        "Prg prg(environment_.random.seed(), context.take());",
+        ENGINE + "preparer.cc",
+        "Prg prg(state_.environment.random.seed(), context.take());",
         "Prg prg(Seed{}, context.take());",
         "shares_test", JOINT),
     Mutant(
         "answer-mask-known", "The aggregator cannot take the masks off an answer",
-        ENGINE + "engine_retrieval.cc",
-        "request.sum->mask = environment_.random.seed();",
+        ENGINE + "slot_query.cc",
+        "request.sum->mask = state_.environment.random.seed();",
         "request.sum->mask = Seed{};",
         "shares_test", JOINT),
     Mutant(
@@ -74,20 +74,20 @@ MUTANTS = [
         "shares_test", JOINT),
     Mutant(
         "digest-seed-known", "No server knows the seed by which shares are compared beforehand",
-        ENGINE + "engine_scrub.cc",
-        "environment_.random.seed()}", "Seed{}}",
+        ENGINE + "settler.cc",
+        "state_.environment.random.seed()}", "Seed{}}",
         "shares_test", JOINT),
     Mutant(
         "healing-masks-known", "A healed slot is shared again by fresh masks",
-        ENGINE + "engine_heal.cc",
-        "create_shares(params_.scheme, content, environment_.random);",
+        ENGINE + "healer.cc",
+        "create_shares(state_.params.scheme, content, state_.environment.random);",
         "[&] {\n    Prg known(Seed{}, as_bytes(\"known\"));\n"
-        "    return create_shares(params_.scheme, content, known);\n  }();",
+        "    return create_shares(state_.params.scheme, content, known);\n  }();",
         "shares_test", "*JointViews.HealingMasksAreDrawn/*"),
     Mutant(
         "mending-masks-known", "Servers that mend a share mask what they send",
-        ENGINE + "engine_heal.cc",
-        "masks[i].push_back(environment_.random.seed());", "masks[i].push_back(Seed{});",
+        ENGINE + "healer.cc",
+        "masks[i].push_back(state_.environment.random.seed());", "masks[i].push_back(Seed{});",
         "shares_test", JOINT),
     Mutant(
         "one-permutation-known", "Role 2 does not know the third permutation",
@@ -103,15 +103,15 @@ MUTANTS = [
     # ---- lies in answers
     Mutant(
         "zeros-not-looked-at", "A retrieval of nothing must bring zeros",
-        ENGINE + "engine_retrieval.cc",
+        ENGINE + "retriever.cc",
         "!rule_holds(Rule::zero_answers) || is_zero(answer->slot)", "true",
         LYING, "*LyingRetrieval.AReadOfNothingFindsAWrongShare/*"),
     Mutant(
         "only-blocks-are-looked-up",
         "What the client does after a wrong answer does not depend on what was wanted",
-        ENGINE + "engine_retrieval.cc",
+        ENGINE + "retriever.cc",
         "    else\n      answer = co_await read_raw(block, leaf);",
-        "    else if (is_found_by(leaf, block))\n      answer = co_await read_raw(block, leaf);",
+        "    else if (state_.is_found_by(leaf, block))\n      answer = co_await read_raw(block, leaf);",
         LYING, "*LyingRetrieval.AWrongAnswerIsAskedForAgainWhateverIsRead/*"),
     Mutant(
         "masked-share-twice", "What goes out under a mask is computed once",
@@ -120,7 +120,7 @@ MUTANTS = [
         LYING, "*LyingRetrieval.AMaskedShareIsSentOnce/*"),
     Mutant(
         "old-shares-kept", "A slot that is healed gets fresh shares at every server",
-        ENGINE + "engine_heal.cc",
+        ENGINE + "healer.cc",
         "!rule_holds(Rule::fresh_shares))", "true)",
         LYING, "*LyingRetrieval.HealingGivesEveryServerAFreshShare/*"),
     Mutant(
@@ -136,7 +136,7 @@ MUTANTS = [
     # ---- lies in evictions
     Mutant(
         "hops-not-checked", "An eviction is decided once what servers passed on is checked",
-        ENGINE + "engine_eviction.cc",
+        ENGINE + "preparer.cc",
         "rule_holds(Rule::hop_check) ? std::move(orders.check) : nullptr",
         "std::shared_ptr<ReportCheck>()",
         LYING, "LyingEviction.WhatItPassesOnPoisonsNothing"),
@@ -163,14 +163,14 @@ MUTANTS = [
         LYING, "LyingEviction.OneBitOfAnyHop*"),
     Mutant(
         "rows-not-checked", "A mirror's eviction is decided once its rows are checked",
-        ENGINE + "engine_eviction.cc",
+        ENGINE + "preparer.cc",
         "if (!check || !rule_holds(Rule::row_check)) co_return Status{};", "co_return Status{};",
         "mirror_sim_test", "*ALieInAnEvictionIsCaught*/T1L2"),
     Mutant(
         "path-not-settled", "A wrong share or copy on the path is found and replaced",
-        ENGINE + "engine_dispute.cc",
-        "if (auto settled = co_await settle_path(); !settled && !dead_)",
-        "if (Status settled; !settled && !dead_)",
+        ENGINE + "arbiter.cc",
+        "if (auto settled = co_await settle_path(); !settled && !state_.dead)",
+        "if (Status settled; !settled && !state_.dead)",
         "mirror_sim_test", "*AWrongCopyIsReplacedAndEvictionsGoOn/T1L2"),
     Mutant(
         "mirror-workers-stay", "The next attempt at a mirror's eviction has other workers",
@@ -190,32 +190,32 @@ MUTANTS = [
         LYING, "LyingEviction.AReceiverCannotForgeReceipts"),
     Mutant(
         "healed-unopened", "A slot is healed from shares that open, or that are more than enough",
-        ENGINE + "engine_heal.cc",
+        ENGINE + "healer.cc",
         "  if (enough == 1 ||\n", "  if (enough > 0 ||\n",
         LYING, "*LyingRetrieval.FalseDamageCostsNoBlock/*"),
     Mutant(
         "raw-shares-unread", "A server that refuses an answer costs no block",
-        ENGINE + "engine_retrieval.cc",
-        "if (!answer && !dead_) {", "if (!answer && !dead_ && dead_) {",
+        ENGINE + "retriever.cc",
+        "if (!answer && !state_.dead) {", "if (!answer && !state_.dead && state_.dead) {",
         LYING, "*LyingRetrieval.AnswersThatAreNoneCostNoBlock/*"),
     Mutant(
         "helpers-on-trust", "Shares that servers mend for another one are compared with theirs",
-        ENGINE + "engine_scrub.cc",
-        "params_.security == Security::malicious;", "false;",
+        ENGINE + "scrubber.cc",
+        "state_.params.security == Security::malicious;", "false;",
         "repair_test", "*RepairTest.AHelperThatLiesSpoilsNoShare/*"),
     Mutant(
         "sums-waited-for", "What a server says that it has sent is not waited for for ever: sums",
-        ENGINE + "engine_retrieval.cc",
+        ENGINE + "slot_query.cc",
         "kSumPatience = std::chrono::minutes(1);", "kSumPatience = std::chrono::hours(1000);",
         LYING, "*LyingRetrieval.WhatWasNotSentIsNotWaitedForForEver/*"),
     Mutant(
         "relays-waited-for", "Nor are parts that one server relays to another",
-        ENGINE + "engine_root.cc",
+        ENGINE + "root_writer.cc",
         "kRelayPatience = std::chrono::seconds(5);", "kRelayPatience = std::chrono::hours(1000);",
         LYING, "*LyingRetrieval.WhatWasNotSentIsNotWaitedForForEver/*"),
     Mutant(
         "evictions-waited-for", "Nor is what servers pass on in an eviction",
-        ENGINE + "engine_eviction.cc",
+        ENGINE + "preparer.cc",
         "kAttemptPatience = std::chrono::minutes(10);",
         "kAttemptPatience = std::chrono::hours(1000);",
         LYING, "*LyingRetrieval.WhatWasNotSentIsNotWaitedForForEver/*"),
@@ -269,14 +269,14 @@ MUTANTS = [
         "rpc_test", "RpcTest.AGiantAnswerToOneQuestionMakesNobodyElsePatient"),
     Mutant(
         "any-block-settles", "A slot is settled on its resident alone",
-        ENGINE + "engine_scrub.cc",
+        ENGINE + "volume_state.cc",
         "return label.block == resident.block && label.version == resident.version;",
         "return label.block == label.block;",
         "mirror_sim_test", "*AnotherBlockInASlotIsNotSettledOn/T1L2"),
     Mutant(
         "copies-on-trust", "A copy that a server is given is compared with a third one's",
-        ENGINE + "engine_scrub.cc",
-        "return params_.enough() == 1 && servers_.count() > 2;", "return false;",
+        ENGINE + "settler.cc",
+        "return state_.params.enough() == 1 && state_.servers.count() > 2;", "return false;",
         "mirror_sim_test", "*ACopyIsComparedWithMoreThanItsSource/T1L3"),
     # ---- sessions and attempts
     Mutant(

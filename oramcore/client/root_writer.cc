@@ -1,9 +1,9 @@
-// Root writes (Protocol 2): send a block's shares to the root slot of its write number.
+// Root writes: on their way to the servers, and their order.
+#include "oramcore/client/root_writer.h"
+
 #include <algorithm>
-#include <set>
 
 #include "oramcore/base/rules.h"
-#include "oramcore/client/engine.h"
 #include "oramcore/client/overdue.h"
 
 namespace s3oram {
@@ -44,18 +44,23 @@ std::function<void()> expecting(Clock& clock, const Waiting& waiting, std::vecto
 
 }  // namespace
 
+RootWriter::RootWriter(VolumeState& state, std::function<void()> acknowledged)
+    : state_(state),
+      acknowledged_(std::move(acknowledged)),
+      root_(state.params.root_buffer_slots()) {}
+
 /// Asks until it is done, or the server is left out.
-Task<Status> Engine::send_whole(Party server, const RootUpload& upload) {
-  auto answer = co_await servers_.ask(server, WriteRootRequest::kType, upload.whole(server));
-  if (!answer && !servers_.is_left_out(server)) co_return fail(answer.error());
+Task<Status> RootWriter::send_whole(Party server, const RootUpload& upload) {
+  auto answer = co_await state_.servers.ask(server, WriteRootRequest::kType, upload.whole(server));
+  if (!answer && !state_.servers.is_left_out(server)) co_return fail(answer.error());
   co_return Status{};
 }
 
 /// When something goes wrong, the servers that it concerns are sent all that they need.
-Task<Status> Engine::send_upload(Party server, const RootUpload& upload,
-                                 std::shared_ptr<Servers::JointAttempt> attempt) {
-  auto answer = co_await servers_.ask_once(server, WriteRootRequest::kType, upload.message(server),
-                                           std::move(attempt));
+Task<Status> RootWriter::send_upload(Party server, const RootUpload& upload,
+                                     std::shared_ptr<Servers::JointAttempt> attempt) {
+  auto answer = co_await state_.servers.ask_once(server, WriteRootRequest::kType,
+                                                 upload.message(server), std::move(attempt));
   if (answer) co_return Status{};
   if (!Servers::may_pass(answer.error().code)) co_return fail(answer.error());
   std::vector<Task<Status>> again;
@@ -68,42 +73,42 @@ Task<Status> Engine::send_upload(Party server, const RootUpload& upload,
 }
 
 // Protocol 2, steps 2 to 10: fresh shares into the next root slot, and a fresh leaf.
-Task<Status> Engine::write_root(WriteNumber write_number, Label label, std::uint64_t replaces,
-                                ByteSpan content, std::function<void(Status)> written) {
+Task<Status> RootWriter::write(WriteNumber write_number, Label label, std::uint64_t replaces,
+                               ByteSpan content, std::function<void(Status)> written) {
   const std::uint64_t access = next_access_++;
-  const Leaf leaf = random_leaf(environment_.random);
+  const Leaf leaf = random_leaf(state_.environment.random);
   label.version = access;
   label.leaf = leaf;
-  Bytes sealed = scheme_->seal(label, content);
+  Bytes sealed = state_.scheme->seal(label, content);
   const auto acknowledged = [&] {
-    root_[root_slot(write_number, params_.evict_every)] = {.acknowledged = true,
-                                                           .block = label.block,
-                                                           .replaces = replaces,
-                                                           .leaf = leaf,
-                                                           .version = access,
-                                                           .written = std::move(written)};
+    root_[root_slot(write_number, state_.params.evict_every)] = {.acknowledged = true,
+                                                                 .block = label.block,
+                                                                 .replaces = replaces,
+                                                                 .leaf = leaf,
+                                                                 .version = access,
+                                                                 .written = std::move(written)};
   };
   if (!rule_holds(Rule::acknowledged_positions)) {
     acknowledged();
     acknowledge_in_order();
   }
-  const WriteRootRequest request{.epoch = session_.epoch,
+  const WriteRootRequest request{.epoch = state_.session.epoch,
                                  .write_number = write_number,
                                  .access = access,
                                  .share = {},
                                  .parts = {},
                                  .relay_to = kClient};
-  const Duration begun = environment_.clock.now();
+  const Duration begun = state_.now();
   const std::size_t before = ++uploads_;
   const std::shared_ptr<const RootUpload> upload =
-      scheme_->upload(request, std::move(sealed), in_step_);
-  const Bytes takers = in_step_.takers();
+      state_.scheme->upload(request, std::move(sealed), state_.in_step);
+  const Bytes takers = state_.in_step.takers();
   const auto waiting = std::make_shared<std::set<Party>>(takers.begin(), takers.end());
   const auto expect_relayed = [&](Party server) {
-    return expecting(environment_.clock, waiting, upload->relayed_by(server),
+    return expecting(state_.environment.clock, waiting, upload->relayed_by(server),
                      [this, what = std::weak_ptr(upload)](Party receiver) {
-                       if (const auto sent = what.lock(); sent && !dead_)
-                         start(send_late(servers_, receiver, sent->whole(receiver)));
+                       if (const auto sent = what.lock(); sent && !state_.dead)
+                         state_.start(send_late(state_.servers, receiver, sent->whole(receiver)));
                      });
   };
   const auto attempt = std::make_shared<Servers::JointAttempt>();
@@ -112,57 +117,50 @@ Task<Status> Engine::write_root(WriteNumber write_number, Label label, std::uint
   });
   // Those that came later share the line with it too.
   const auto sharing = static_cast<Duration::rep>(std::max(before, uploads_--));
-  upload_each_ = (environment_.clock.now() - begun) / sharing;
-  write_numbers_changed_.notify_all();
+  upload_each_ = (state_.now() - begun) / sharing;
+  state_.changed.notify_all();
   for (auto& answer : answers) {
     if (answer) continue;
     // This write stays unacknowledged for ever, and with it all that follow.
-    die(answer.error());
-    co_return fail(*dead_);
+    state_.die(answer.error());
+    co_return fail(*state_.dead);
   }
-  if (dead_) co_return fail(*dead_);
+  if (state_.dead) co_return fail(*state_.dead);
   if (rule_holds(Rule::acknowledged_positions)) acknowledged();
   acknowledge_in_order();
-  while (!dead_ && tree_.written <= write_number) co_await write_numbers_changed_.wait();
-  if (tree_.written <= write_number) co_return fail(*dead_);
+  while (!state_.dead && state_.tree.written <= write_number) co_await state_.changed.wait();
+  if (state_.tree.written <= write_number) co_return fail(*state_.dead);
   co_return Status{};
 }
 
 // A retrieval covers the root writes before `written`, so they count in their order.
-void Engine::acknowledge_in_order() {
+void RootWriter::acknowledge_in_order() {
   for (;;) {
-    const std::uint16_t slot = root_slot(tree_.written, params_.evict_every);
+    const std::uint16_t slot = root_slot(state_.tree.written, state_.params.evict_every);
     if (!root_[slot].acknowledged) break;
     RootWrite write = std::exchange(root_[slot], {});
-    access_records_[slot].access = write.version;
-    pending_.access_records[slot] = access_records_[slot];
-    if (write.block != kNoBlock && positions_.get(write.block).version == write.replaces) {
-      set_position(write.block, {.kind = Position::Kind::tree,
-                                 .leaf = write.leaf,
-                                 .level = 0,
-                                 .slot = slot,
-                                 .version = write.version});
-      mark_readable(write.block);
+    state_.access_records[slot].access = write.version;
+    state_.pending.access_records[slot] = state_.access_records[slot];
+    if (write.block != kNoBlock && state_.positions.get(write.block).version == write.replaces) {
+      state_.set_position(write.block, {.kind = Position::Kind::tree,
+                                        .leaf = write.leaf,
+                                        .level = 0,
+                                        .slot = slot,
+                                        .version = write.version});
+      state_.mark_readable(write.block);
     }
-    ++tree_.written;
+    ++state_.tree.written;
     if (write.written) write.written({});
   }
-  write_numbers_changed_.notify_all();
-  if (may_evict_ && !evictions_stopped_ && !evicting_ && eviction_due()) {
-    evicting_ = true;
-    start(evict());
-  }
+  state_.changed.notify_all();
+  acknowledged_();
 }
 
-void Engine::set_position(BlockId block, const Position& position) {
-  if (positions_.get(block).kind == Position::Kind::stash &&
-      position.kind != Position::Kind::stash) {
-    stash_.erase(block);
-    pending_.stash[block].reset();
-  }
-  positions_.set(block, position);
-  pending_.positions[block] =
-      StateChanges::Row{PositionMap::pack(position, tree_.height), position.version};
+Task<Status> RootWriter::await_begun() {
+  const WriteNumber until = begun_;
+  while (!state_.dead && state_.tree.written < until) co_await state_.changed.wait();
+  if (state_.dead) co_return fail(*state_.dead);
+  co_return Status{};
 }
 
 }  // namespace s3oram

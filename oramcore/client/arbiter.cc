@@ -1,0 +1,109 @@
+// Disputes about an eviction: who lied, and which share of the path is wrong.
+#include "oramcore/client/arbiter.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace s3oram {
+namespace {
+
+// Of shares that are kept in memory at a time. Where a path has more, nobody is named.
+constexpr std::size_t kMostShares = std::size_t{256} << 20;
+
+}  // namespace
+
+Task<Status> Arbiter::after_disagreement(Error found, std::optional<Dispute> dispute, bool last) {
+  if (dispute) {
+    S3O_CO_ASSIGN(const Party liar, co_await find_liar(std::move(*dispute)));
+    if (liar != 0) found = name_liar(liar, found);
+  }
+  if (last) co_return fail(std::move(found));
+  // The next attempt shows whether the path is sound; a server that refuses this ends nothing.
+  if (auto settled = co_await settle_path(); !settled && !state_.dead)
+    spdlog::warn("the path of eviction {} could not be compared: {}", state_.tree.tree_version,
+                 settled.error().message);
+  if (state_.dead) co_return fail(*state_.dead);
+  co_return Status{};
+}
+
+/// All servers' shares of the path show what each had to send. If some do not fit together, the
+/// comparison that follows names their server. Returns 0 if nobody can be named.
+Task<Result<Party>> Arbiter::find_liar(Dispute dispute) {
+  const PathSlots path =
+      PathSlots::evicted(state_.params, state_.tree.tree_version, state_.tree.height);
+  const std::size_t enough = state_.params.enough();
+  if (!dispute.check->can_find_liar() ||
+      enough * path.count() * state_.params.slot_size() > kMostShares)
+    co_return Party{0};
+  co_await turn_.await_end();
+  if (state_.dead) co_return fail(*state_.dead);
+  co_await turn_.begin();
+  PathShares shares(enough, std::vector<Bytes>(path.count()));
+  const bool fit =
+      co_await read_path_shares(slots_.on_path(path, state_.tree.tree_version), shares);
+  turn_.end();
+  if (state_.dead) co_return fail(*state_.dead);
+  if (!fit || state_.contents.changed != dispute.contents) co_return Party{0};
+  co_return co_await offload(state_.environment.pool,
+                             [&] { return dispute.check->find_liar(dispute.reports, shares); });
+}
+
+/// Whether those of each slot lie on one polynomial.
+Task<bool> Arbiter::read_path_shares(std::vector<SlotAddress> slots, PathShares& shares) {
+  std::size_t next = 0;
+  std::vector<Task<bool>> readers;
+  for (std::size_t i = 0; i < slots_.at_once(); ++i)
+    readers.push_back(read_shares_from(next, slots, shares));
+  const auto ended = co_await all(std::move(readers));
+  co_return std::ranges::all_of(ended, [](bool fit) { return fit; });
+}
+
+/// Takes one slot after the other, to the end.
+Task<bool> Arbiter::read_shares_from(std::size_t& next, const std::vector<SlotAddress>& slots,
+                                     PathShares& shares) {
+  const Bytes servers = state_.in_step.members();
+  bool fit = true;
+  while (next < slots.size() && !state_.dead) {
+    const std::size_t at = next++;
+    const auto answers = co_await slots_.read(slots[at], servers);
+    std::vector<ByteSpan> read;
+    for (const auto& answer : answers)
+      if (answer && answer->body().size() == state_.params.slot_size())
+        read.push_back(answer->body());
+    if (read.size() < servers.size() || !on_one_polynomial(state_.params.enough(), servers, read)) {
+      fit = false;
+      continue;
+    }
+    for (std::size_t i = 0; i < shares.size(); ++i)
+      shares[i][at].assign(read[i].begin(), read[i].end());
+  }
+  co_return fit;
+}
+
+/// In the log and in the status.
+Error Arbiter::name_liar(Party liar, const Error& found) {
+  Error named{Errc::servers_disagree,
+              fmt::format("server {} is faulty or lies ({})", liar, found.message)};
+  spdlog::error("eviction {}: {}", state_.tree.tree_version, named.message);
+  state_.servers.troubles().failed(liar, MessageType::certify, named, state_.now());
+  return named;
+}
+
+/// A share on the path that is wrong under a right checksum spoils every attempt. All servers show
+/// digests of their shares of the whole path; one that does not fit is replaced, and its server is
+/// named in the log.
+Task<Status> Arbiter::settle_path() {
+  co_await turn_.await_end();
+  if (state_.dead) co_return fail(*state_.dead);
+  co_await turn_.begin();
+  Status settled;
+  const Bytes servers = state_.in_step.members();
+  for (unsigned level = 0; settled && !state_.dead && level <= state_.tree.height; ++level)
+    settled = co_await settler_.compare(bucket_on_path(state_.tree.tree_version, level), servers);
+  turn_.end();
+  if (state_.dead) co_return fail(*state_.dead);
+  co_return settled;
+}
+
+}  // namespace s3oram

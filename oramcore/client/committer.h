@@ -1,0 +1,48 @@
+// What commits of an S3ORAM volume's vault.db hold: the tree's numbers and all changes up to now.
+#pragma once
+
+#include <atomic>
+
+#include "oramcore/client/commit_loop.h"
+#include "oramcore/client/volume_state.h"
+
+namespace s3oram {
+
+/// One executor; not thread-safe, but for set_participant() and has_ballast().
+class Committer {
+ public:
+  /// `database` has been opened but not loaded.
+  Committer(VolumeState& state, ClientState database);
+
+  /// Runs `work(state)` on the database's thread.
+  template <class Work>
+  auto with_database(Work work) {
+    return offload(state_.environment.database,
+                   [this, work = std::move(work)]() mutable { return work(database_); });
+  }
+  bool has_ballast() const { return database_.has_ballast(); }
+  void set_participant(CommitParticipant* participant) { participant_ = participant; }
+  /// Once every server has the session, older ones cannot come back.
+  Task<Status> forget_older_sessions();
+
+  /// As CommitLoop's.
+  Task<Status> commit() { return loop_.commit(); }
+  Task<Status> commit_until_done() { return loop_.commit_until_done(state_.dead); }
+  Task<void> ended() { return loop_.ended(); }
+  Duration under_way_for() const { return loop_.under_way_for(); }
+
+  /// As of the last commit: no server may get ahead of it.
+  const TreeState& durable() const { return durable_; }
+  void set_loaded(const TreeState& loaded) { state_.tree = durable_ = loaded; }
+
+ private:
+  CommitWork begin();
+
+  VolumeState& state_;
+  ClientState database_;
+  std::atomic<CommitParticipant*> participant_ = nullptr;  // set by others
+  TreeState durable_;
+  CommitLoop loop_;
+};
+
+}  // namespace s3oram

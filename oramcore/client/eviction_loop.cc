@@ -1,0 +1,224 @@
+// Evictions from the plan to the release of the tree version before.
+#include "oramcore/client/eviction_loop.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "oramcore/base/rules.h"
+
+namespace s3oram {
+namespace {
+
+// Attempts whose check fails until evictions stop, but at least one for each server: each has had
+// each role by then, and in a mirror of more servers than work, none.
+constexpr unsigned kMostDisagreements = 3;
+
+}  // namespace
+
+EvictionLoop::EvictionLoop(VolumeState& state, Committer& committer, Capacity& capacity,
+                           HealingTurn& turn, Healer& healer, Retriever& retriever,
+                           EvictionGate& gate, Preparer preparer, Arbiter arbiter,
+                           std::function<void(BlockId)> return_to_tree)
+    : state_(state),
+      committer_(committer),
+      capacity_(capacity),
+      turn_(turn),
+      healer_(healer),
+      retriever_(retriever),
+      gate_(gate),
+      preparer_(std::move(preparer)),
+      arbiter_(std::move(arbiter)),
+      return_to_tree_(std::move(return_to_tree)) {}
+
+void EvictionLoop::hold_back() {
+  evicting_ = true;
+  begun_ = state_.now();
+}
+
+void EvictionLoop::begin_if_due() {
+  if (!may_evict_ || stopped_ || evicting_ || !is_due()) return;
+  evicting_ = true;
+  state_.start(evict());
+}
+
+bool EvictionLoop::is_due() const {
+  return state_.tree.written >=
+         first_write_number(state_.tree.tree_version + 1, state_.params.evict_every);
+}
+
+Task<void> EvictionLoop::evict() {
+  while (!state_.dead && !stopped_ && is_due()) {
+    begun_ = state_.now();
+    auto status = co_await evict_once();
+    gate_.end_attempt();
+    if (!status && !state_.dead) {
+      if (status.error().code != Errc::servers_disagree)
+        state_.die(status.error());
+      else
+        stop(std::move(status).error());
+    }
+    if (stopped_) break;
+    // Blocks that had to go to the stash return to the tree by ordinary accesses.
+    for (const auto& [block, sealed] : state_.stash)
+      if (!state_.dead && !state_.is_given_up(block)) return_to_tree_(block);
+  }
+  evicting_ = false;
+}
+
+Task<Status> EvictionLoop::evict_once() {
+  EvictionId id{state_.tree.tree_version, {}};
+  unsigned disagreements = 0;
+  for (unsigned tries = 0;; ++tries) {
+    co_await gate_.begin_attempt();
+    S3O_CO_ASSIGN(auto plan, co_await plan_that_fits());
+    unsigned next_height = state_.tree.height;
+    if (capacity_.wants_to_grow(state_.params.root_buffer_slots()) &&
+        co_await capacity_.reserve(state_.tree.height + 1))
+      ++next_height;
+    state_.environment.random.fill(id.attempt);
+    attempt_ = id;
+    const std::uint64_t contents = state_.contents.changed;
+    auto status = co_await preparer_.prepare(plan, id, next_height, tries);
+    if (status) status = co_await preparer_.certify(plan, id);
+    co_await await_decision_allowed();
+    if (state_.dead) co_return fail(*state_.dead);
+    if (status && (state_.contents.changed != contents || state_.contents.zeroing > 0)) {
+      // Some servers may have computed with a slot's old shares, others with the new ones.
+      status = fail(Errc::failed, "a slot was changed meanwhile");
+      S3O_CO_TRY(co_await preparer_.discard(id));
+    }
+    if (status) {
+      decide(plan, id, next_height);
+      break;
+    }
+    if (told_.pass(state_.now()))
+      spdlog::warn("eviction {} is tried again: {}{}", id.eviction, status.error().message,
+                   told_.more());
+    attempt_.reset();
+    state_.metrics.eviction_retries.add();
+    if (status.error().code == Errc::servers_disagree) {
+      const bool last = ++disagreements == std::max(kMostDisagreements, state_.servers.count());
+      S3O_CO_TRY(
+          co_await arbiter_.after_disagreement(status.error(), preparer_.take_dispute(), last));
+    }
+    gate_.end_attempt();
+    if (status.error().code == Errc::unreachable) continue;  // without the server that is away
+    auto healed = co_await healer_.heal();
+    if (!healed && !Servers::may_pass(healed.error().code)) co_return healed;
+    co_await state_.environment.clock.sleep(Servers::kRetryAfter);
+  }
+  co_return co_await install();
+}
+
+Task<void> EvictionLoop::await_decision_allowed() {
+  while (!state_.dead && (turn_.under_way() || gate_.enrolling())) {
+    if (turn_.under_way())
+      co_await turn_.await_end();
+    else
+      co_await gate_.wait();
+  }
+}
+
+Task<Result<EvictionPlan>> EvictionLoop::plan_that_fits() {
+  for (;;) {
+    EvictionPlan plan = plan_eviction(state_.params, path_now());
+    if (plan.overflow.empty()) co_return plan;
+    spdlog::warn("eviction {}: {} blocks do not fit into their buckets", state_.tree.tree_version,
+                 plan.overflow.size());
+    for (const std::uint64_t block : plan.overflow) S3O_CO_TRY(co_await to_stash(block));
+  }
+}
+
+EvictionPath EvictionLoop::path_now() const {
+  EvictionPath path{.eviction = state_.tree.tree_version,
+                    .height = state_.tree.height,
+                    .on_path = {},
+                    .leaf_sibling = {}};
+  for (unsigned level = 0; level <= state_.tree.height; ++level)
+    path.on_path.push_back(
+        state_.positions.contents(bucket_on_path(state_.tree.tree_version, level)));
+  const PathSlots evicted =
+      PathSlots::evicted(state_.params, state_.tree.tree_version, state_.tree.height);
+  std::erase_if(path.on_path[0], [&](const Resident& resident) {
+    return !evicted.covers_root(resident.slot);  // written since
+  });
+  path.leaf_sibling = state_.positions.contents(
+      sibling_of(bucket_on_path(state_.tree.tree_version, state_.tree.height)));
+  return path;
+}
+
+// Moves a block to the client's stash. Its row commits with the decision of the eviction that
+// leaves the block behind. A block that cannot be read is kept unreadable, so that it harms no
+// other.
+Task<Status> EvictionLoop::to_stash(BlockId block) {
+  const Position position = state_.positions.get(block);
+  if (position.kind != Position::Kind::tree) co_return Status{};
+  auto found = co_await retriever_.retrieve(kNoWriteNumber, block, position.leaf);
+  if (state_.dead) co_return fail(*state_.dead);
+  // Written or discarded meanwhile.
+  if (state_.positions.get(block).version != position.version) co_return Status{};
+  state_.keep_in_stash(block, found && found->has_value() ? &**found : nullptr);
+  co_return Status{};
+}
+
+/// From here on the new tree version counts, and the next commit makes it durable. Blocks that were
+/// accessed meanwhile keep their newer places.
+void EvictionLoop::decide(const EvictionPlan& plan, const EvictionId& id, unsigned next_height) {
+  std::set<BucketIndex> changed;
+  for (const Placement& placement : plan.placements) {
+    const Position position = state_.positions.get(placement.block);
+    if (position.kind != Position::Kind::tree || position.version != placement.version) continue;
+    state_.versions.former[placement.block] = position;
+    state_.positions.move(placement.block, placement.level, placement.slot, changed);
+  }
+  for (const BucketIndex bucket : changed)
+    state_.pending.buckets[bucket] = state_.positions.row(bucket);
+  if (next_height > state_.tree.height) {
+    state_.positions.grow();
+    // Both children of a leaf have its slots from now on.
+    for (const BucketIndex bucket : std::set(state_.rewritten))
+      if (level_of(bucket) == state_.tree.height)
+        for (const unsigned side : {0u, 1u}) state_.note_rewritten(child_of(bucket, side));
+  }
+  state_.tree = {.tree_version = id.eviction + 1,
+                 .height = next_height,
+                 .written = state_.tree.written,
+                 .last_decided = id};
+}
+
+Task<Status> EvictionLoop::install() {
+  const EvictionId id = state_.tree.last_decided;
+  if (rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await committer_.commit_until_done());
+  attempt_.reset();
+  S3O_CO_TRY(co_await state_.servers.ask_all(state_.in_step.takers(), MessageType::commit,
+                                             encode(CommitRequest{state_.session.epoch, id})));
+  if (!rule_holds(Rule::decide_first)) S3O_CO_TRY(co_await committer_.commit_until_done());
+  const std::uint64_t former = state_.versions.read.tree_version;
+  state_.versions.read = {state_.tree.tree_version, state_.tree.height};
+  state_.versions.former.clear();
+  state_.changed.notify_all();
+  while (!state_.dead && state_.versions.under_way.contains(former)) co_await state_.changed.wait();
+  if (state_.dead) co_return fail(*state_.dead);
+  S3O_CO_TRY(co_await state_.servers.ask_all(state_.in_step.takers(), MessageType::release,
+                                             encode(ReleaseRequest{state_.session.epoch, id})));
+  state_.versions.released = state_.tree.tree_version;
+  ++evictions_;
+  state_.metrics.evictions.add();
+  const Duration took = state_.now() - begun_;
+  state_.metrics.eviction_seconds.observe(took);
+  capacity_.keep_known();
+  takes_ += (took - takes_) / (takes_ == Duration::zero() ? 1 : 2);
+  state_.changed.notify_all();
+  co_return Status{};
+}
+
+/// What is there is sound: accesses go on as long as the root has room for their writes, and then
+/// reads alone (Engine::read_only()).
+void EvictionLoop::stop(Error reason) {
+  spdlog::error("evictions stop: {}", reason.message);
+  stopped_ = std::move(reason);
+  state_.changed.notify_all();
+}
+
+}  // namespace s3oram

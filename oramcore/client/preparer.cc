@@ -1,0 +1,221 @@
+// Orders, reports and certificates of one attempt at an eviction.
+#include "oramcore/client/preparer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "oramcore/base/rules.h"
+#include "oramcore/client/overdue.h"
+
+namespace s3oram {
+namespace {
+
+constexpr Duration kFollowsWithin = std::chrono::seconds(2);
+
+// An attempt takes at most so long, and the next one twice as long. On the slowest line that an
+// eviction goes over at all, some attempt is long enough.
+constexpr Duration kAttemptPatience = std::chrono::minutes(10);
+constexpr unsigned kMostDoublings = 6;
+
+Task<void> end_late_attempt(Servers& servers, Bytes takers, DiscardRequest request) {
+  static_cast<void>(co_await servers.ask_all(takers, MessageType::discard, encode(request)));
+}
+
+/// What it means that a server refuses its orders.
+Error refused(Party server, const Error& refusal) {
+  return {Errc::servers_disagree,
+          fmt::format("server {} refuses its part in an eviction ({}): upgrade its "
+                      "s3oramfs-serverd, if it is older than this client",
+                      server, refusal.message)};
+}
+
+}  // namespace
+
+/// A question to all servers that take part in an eviction. One that follows is not needed, and is
+/// not waited for much longer than for those in step.
+struct Preparer::Stage {
+  Bytes members, followers;  // that have not answered yet
+  Duration begun{};
+};
+
+std::shared_ptr<Preparer::Stage> Preparer::begin_stage() const {
+  Stage stage{state_.in_step.members(), {}, state_.now()};
+  for (const Party server : state_.in_step.takers())
+    if (state_.in_step.of(server) == Standing::following) stage.followers.push_back(server);
+  return std::make_shared<Stage>(std::move(stage));
+}
+
+void Preparer::answered(const std::shared_ptr<Stage>& stage, Party server) {
+  std::erase(stage->followers, server);
+  if (std::erase(stage->members, server) > 0 && stage->members.empty() && !stage->followers.empty())
+    state_.start(drop_late(stage));
+}
+
+Task<void> Preparer::drop_late(std::shared_ptr<Stage> stage) {
+  constexpr Duration kLook = std::chrono::milliseconds(100);
+  const Duration now = state_.now();
+  const Duration until = now + std::max(kFollowsWithin, 2 * (now - stage->begun));
+  while (!state_.dead && !stage->followers.empty() && state_.now() < until)
+    co_await state_.environment.clock.sleep(kLook);
+  if (state_.dead) co_return;
+  for (const Party server : stage->followers) {
+    if (state_.in_step.of(server) != Standing::following) continue;
+    spdlog::warn("server {} is too slow to follow: it is sent what it lacks later", server);
+    attendance_.drop(server);
+  }
+}
+
+struct Preparer::CheckWork {
+  bool done = false;
+  Event ended;
+};
+
+/// Beside what the servers do: it takes about as long.
+Task<void> Preparer::expect_reports(std::shared_ptr<ReportCheck> check,
+                                    std::shared_ptr<CheckWork> work) {
+  co_await offload(state_.environment.pool, [&] {
+    check->expect();
+    return true;
+  });
+  work->done = true;
+  work->ended.notify_all();
+}
+
+Task<Status> Preparer::prepare(const EvictionPlan& plan, EvictionId& id, unsigned next_height,
+                               unsigned tries) {
+  Writer context;
+  context(as_bytes("eviction orders"), state_.session.epoch, id.eviction, id.attempt);
+  Prg prg(state_.environment.random.seed(), context.take());
+  const bool theoretic = state_.params.privacy == Privacy::information_theoretic;
+  Random& random = theoretic ? state_.environment.random : prg;
+  auto orders = state_.scheme->orders(plan, id, state_.tree.height, state_.session.epoch, tries,
+                                      state_.in_step, random);
+  const Bytes takers = state_.in_step.takers();
+  const auto check = rule_holds(Rule::hop_check) ? std::move(orders.check) : nullptr;
+  const auto work = std::make_shared<CheckWork>();
+  if (check) state_.start(expect_reports(check, work));
+  PrepareRequest request{.epoch = state_.session.epoch,
+                         .id = id,
+                         .height = static_cast<std::uint8_t>(state_.tree.height),
+                         .next_height = static_cast<std::uint8_t>(next_height),
+                         .orders = {}};
+  Status outcome;
+  dispute_.reset();
+  const std::uint64_t contents = state_.contents.changed;
+  auto attempt = std::make_shared<Servers::JointAttempt>();
+  // A server can say that it has passed something on, and not have done it: others wait for that.
+  when_overdue(
+      state_.environment.clock, kAttemptPatience * (1 << std::min(tries, kMostDoublings)), attempt,
+      [this, takers, id] {
+        if (!state_.dead)
+          state_.start(end_late_attempt(state_.servers, takers, {state_.session.epoch, id}));
+      });
+  const auto stage = begin_stage();
+  std::vector<Payload> reports(state_.servers.count());
+  auto discarded = co_await for_each_of(takers, [&](Party server) {
+    request.orders = orders.messages[server - 1u];
+    return prepare_at(server, encode(request), id, attempt, stage, outcome, reports[server - 1u]);
+  });
+  attempt.reset();
+  for (auto& status : discarded) S3O_CO_TRY(status);
+  if (!check) co_return outcome;
+  while (!work->done) co_await work->ended.wait();
+  if (!outcome) co_return outcome;
+  outcome = check->verdict(reports);
+  if (outcome) co_return outcome;
+  dispute_ = Dispute{check, std::move(reports), contents};
+  S3O_CO_TRY(co_await discard(id));
+  co_return outcome;
+}
+
+Task<Status> Preparer::prepare_at(Party server, Bytes message, EvictionId id,
+                                  std::shared_ptr<Servers::JointAttempt> attempt,
+                                  std::shared_ptr<Stage> stage, Status& outcome, Payload& report) {
+  auto answer =
+      co_await state_.servers.ask_once(server, PrepareRequest::kType, std::move(message), attempt);
+  answered(stage, server);
+  if (answer) {
+    report = std::move(*answer);
+    co_return Status{};
+  }
+  const Errc code = answer.error().code;
+  const bool refuses = code == Errc::bad_request;
+  if (code == Errc::fenced || code == Errc::stale_vault) state_.die(answer.error());
+  if (outcome) outcome = fail(refuses ? refused(server, answer.error()) : answer.error());
+  // Others may be waiting for messages that this server will never send: end the attempt
+  // everywhere.
+  co_return co_await discard(id);
+}
+
+Task<Status> Preparer::discard(EvictionId id) {
+  co_return co_await state_.servers.ask_all(state_.in_step.takers(), MessageType::discard,
+                                            encode(DiscardRequest{state_.session.epoch, id}));
+}
+
+Task<Status> Preparer::certify(const EvictionPlan& plan, EvictionId id) {
+  const auto check =
+      state_.scheme->check(plan, id, state_.tree.height, state_.session.epoch, state_.in_step);
+  if (!check || !rule_holds(Rule::row_check)) co_return Status{};
+  const auto stage = begin_stage();
+  const Bytes members = stage->members, followers = stage->followers;
+  std::vector<Task<Result<CertifyAnswer>>> asked;
+  for (const Party server : members)
+    asked.push_back(ask_to_certify(server, check->question(server), stage));
+  for (const Party server : followers)
+    asked.push_back(ask_to_certify(server, check->question_of_new_rows(), stage));
+  auto answers = co_await all(std::move(asked));
+  if (state_.dead) co_return fail(*state_.dead);
+  Status status;
+  std::vector<CertifyAnswer> reports;
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (answers[i])
+      reports.push_back(*answers[i]);
+    else
+      status = fail(answers[i].error());
+  if (status)
+    status =
+        co_await offload(state_.environment.pool, [&] { return check->verdict(members, reports); });
+  if (!status) {
+    S3O_CO_TRY(co_await discard(id));
+    co_return status;
+  }
+  answers.erase(answers.begin(), answers.begin() + static_cast<std::ptrdiff_t>(members.size()));
+  co_return co_await certify_new_rows(id, reports.front(), followers, std::move(answers));
+}
+
+Task<Result<CertifyAnswer>> Preparer::ask_to_certify(Party server, Bytes question,
+                                                     std::shared_ptr<Stage> stage) {
+  auto answer = co_await state_.ask_again(server, CertifyRequest::kType, std::move(question));
+  answered(stage, server);
+  if (!answer) co_return fail(std::move(answer).error());
+  auto report = decode<CertifyAnswer>(answer->body());
+  if (!report) co_return fail(Errc::servers_disagree, "server {} answers nonsense", server);
+  co_return std::move(*report);
+}
+
+/// What the servers in step have made is right. A server that follows and has made other rows, or
+/// does not say which, would be in step with them later, and show a server that lies, by which
+/// retrievals fail, what is asked for: the attempt ends, so that its stamp counts nowhere, and that
+/// server rejoins later.
+Task<Status> Preparer::certify_new_rows(EvictionId id, const CertifyAnswer& right, Bytes servers,
+                                        std::vector<Result<CertifyAnswer>> answers) {
+  Bytes wrong;
+  for (std::size_t i = 0; i < servers.size(); ++i)
+    if (state_.in_step.of(servers[i]) == Standing::following &&
+        (!answers[i] || answers[i]->sum != right.sum))
+      wrong.push_back(servers[i]);
+  if (wrong.empty()) co_return Status{};
+  S3O_CO_TRY(co_await discard(id));
+  for (const Party server : wrong) {
+    if (state_.in_step.of(server) != Standing::following) continue;
+    spdlog::error(
+        "server {} follows, and does not show the rows of those in step after an eviction: it is "
+        "faulty or lies, or one that sent it the rows; it is sent what it lacks later",
+        server);
+    attendance_.drop(server);
+  }
+  co_return fail(Errc::unreachable, "a server that follows made other rows");
+}
+
+}  // namespace s3oram

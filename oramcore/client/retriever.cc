@@ -1,0 +1,184 @@
+// Retrievals: which tree version is asked, and what is done about damage and wrong answers.
+#include "oramcore/client/retriever.h"
+
+#include <spdlog/spdlog.h>
+
+#include "oramcore/base/rules.h"
+
+namespace s3oram {
+namespace {
+
+// How often one path is healed before it is given up: in vain, and at all. If much is damaged, the
+// healing of other paths may go before this one again and again.
+constexpr unsigned kVainHealings = 3, kHealings = 200;
+
+}  // namespace
+
+Retriever::Retriever(VolumeState& state, SlotShares& slots, HealingTurn& turn, Settler& settler,
+                     Healer& healer)
+    : state_(state),
+      slots_(slots),
+      turn_(turn),
+      settler_(settler),
+      healer_(healer),
+      query_(state),
+      blank_(state.scheme->seal({}, Bytes(state.params.block_size))) {}
+
+/// What an answer is worth: opened once, whatever it is for, so that all take as long.
+struct Retriever::Judgement {
+  bool right = false;
+  Result<OpenedBlock> opened = fail(Errc::corrupt, "no answer");
+};
+
+Task<Result<std::optional<OpenedBlock>>> Retriever::retrieve(WriteNumber write_number,
+                                                             BlockId block, Leaf leaf) {
+  auto answer = co_await inner_product(write_number, block, leaf);
+  if (!answer && !state_.dead) {
+    spdlog::error(
+        "a server does not answer as it should: the servers' shares are read one by one; {}",
+        answer.error().message);
+    answer = co_await read_raw(block, leaf);
+  }
+  auto judged = co_await judge(block, answer ? &*answer : nullptr);
+  for (unsigned again = 0; answer && !judged.right && !state_.dead; ++again) {
+    spdlog::error("the servers' answer is wrong: one of them is faulty or lies; {}",
+                  again == 0   ? "they are asked again"
+                  : again == 1 ? "their shares are read one by one"
+                               : "more than one of them");
+    state_.metrics.wrong_answers.add();
+    if (again == 2) break;  // the shares of two servers are wrong
+    if (again == 0)
+      answer = co_await inner_product(write_number, block, leaf);
+    else
+      answer = co_await read_raw(block, leaf);
+    judged = co_await judge(block, answer ? &*answer : nullptr);
+  }
+  const bool in_stash = state_.positions.get(block).kind == Position::Kind::stash && !state_.dead;
+  if (!answer && !in_stash) co_return fail(answer.error());
+  if (!state_.is_found_by(leaf, block)) co_return std::nullopt;
+  if (!judged.opened || !state_.is_newest(block, judged.opened->label))
+    co_return fail(Errc::corrupt,
+                   "block {} could not be read: a server's share is damaged or altered", block);
+  co_return std::optional<OpenedBlock>(std::move(*judged.opened));
+}
+
+/// Opens the block in the answer, or that in the stash, or else something that takes as long: the
+/// aggregator sees when the root write follows its answer. Also right if it cannot be told any
+/// more, because the block was discarded meanwhile.
+Task<Retriever::Judgement> Retriever::judge(BlockId block, const PathAnswer* answer) {
+  const bool selected = answer && answer->selected;
+  const bool in_stash = state_.positions.get(block).kind == Position::Kind::stash && !state_.dead;
+  const Bytes& kept = in_stash && !state_.stash.at(block).empty() ? state_.stash.at(block) : blank_;
+  const Bytes slot = in_stash ? kept : selected ? answer->slot : blank_;
+  Judgement judged;
+  judged.opened = co_await offload(state_.environment.pool, state_.scheme->work_to_open(),
+                                   [&] { return state_.scheme->open(slot); });
+  if (!answer) co_return judged;
+  if (!selected)
+    judged.right = !rule_holds(Rule::zero_answers) || is_zero(answer->slot);
+  else
+    judged.right = state_.positions.get(block).kind == Position::Kind::unmapped || in_stash ||
+                   (judged.opened && state_.is_newest(block, judged.opened->label));
+  co_return judged;
+}
+
+std::uint64_t Retriever::healings_so_far() const {
+  return slots_.so_far().total() + slots_.so_far().lost;
+}
+
+/// Returns the block's slot on the path, or zeros, in whichever tree version can be read. Heals
+/// damaged slots on the path first.
+Task<Result<Retriever::PathAnswer>> Retriever::inner_product(WriteNumber write_number,
+                                                             BlockId block, Leaf leaf) {
+  std::uint64_t before = healings_so_far();
+  for (unsigned healings = 0, in_vain = 0;;) {
+    const ReadVersions::Version tree_version = state_.versions.read;
+    const PathSlots path(state_.params, tree_version.tree_version, state_.tree.written,
+                         tree_version.height);
+    const Position position = state_.position_read(block);
+    const bool on_path = position.kind == Position::Kind::tree && position.leaf == leaf;
+    const std::size_t index = on_path ? path.index(position.level, position.slot) : path.count();
+    const std::uint64_t contents = state_.contents.changed;
+    ++state_.versions.under_way[tree_version.tree_version];
+    auto found = co_await query_.ask(write_number, leaf, path, index);
+    if (--state_.versions.under_way[tree_version.tree_version] == 0) {
+      state_.versions.under_way.erase(tree_version.tree_version);
+      state_.changed.notify_all();
+    }
+    if (found && contents == state_.contents.changed && state_.contents.zeroing == 0)
+      co_return PathAnswer{std::move(*found), on_path};
+    if (state_.dead) co_return fail(*state_.dead);
+    if (found) continue;  // some servers may have used old shares
+    if (found.error().code == Errc::former_view) {
+      // A server that was restarted holds only the newest tree version.
+      while (!state_.dead && state_.versions.read.tree_version != state_.tree.tree_version)
+        co_await state_.changed.wait();
+      if (state_.versions.read.tree_version == tree_version.tree_version)
+        co_return fail(found.error());
+    } else if (found.error().code == Errc::corrupt) {
+      const std::uint64_t mended = healings_so_far();
+      in_vain = std::exchange(before, mended) == mended ? in_vain + 1 : 0;
+      if (in_vain > kVainHealings || ++healings > kHealings) co_return fail(found.error());
+      if (auto healed = co_await healer_.heal(); !healed)
+        S3O_CO_TRY(co_await wait_after(healed.error()));
+    } else if (!Servers::may_pass(found.error().code)) {
+      state_.die(found.error());
+    } else {
+      S3O_CO_TRY(co_await wait_after(found.error()));
+    }
+    if (state_.dead) co_return fail(*state_.dead);
+  }
+}
+
+/// All servers' shares of every slot of the path, as they are. Those that do not fit together are
+/// settled, so that the server that has a wrong one is named and the next retrieval is right. The
+/// content is that of the block's slot, or zeros.
+Task<Result<Retriever::PathAnswer>> Retriever::read_raw(BlockId block, Leaf leaf) {
+  co_await turn_.await_end();
+  if (state_.dead) co_return fail(*state_.dead);
+  co_await turn_.begin();
+  const PathSlots path(state_.params, state_.tree.tree_version, state_.tree.written,
+                       state_.tree.height);
+  const Position position = state_.position_read(block);
+  PathAnswer answer{Bytes(state_.params.slot_size()),
+                    position.kind == Position::Kind::tree && position.leaf == leaf};
+  const SlotAddress wanted{bucket_on_path(leaf, position.level), position.slot};
+  const Bytes servers = state_.in_step.members();
+  std::vector<SlotAddress> slots = slots_.on_path(path, leaf);
+  Status read;
+  std::vector<Task<Status>> readers;
+  for (std::size_t i = 0; i < slots_.at_once(); ++i)
+    readers.push_back(read_raw_slots(slots, wanted, servers, answer));
+  auto ended = co_await all(std::move(readers));
+  for (auto& status : ended)
+    if (!status && read) read = std::move(status);
+  turn_.end();
+  if (state_.dead) co_return fail(*state_.dead);
+  if (!read) co_return fail(read.error());
+  co_return answer;
+}
+
+/// Takes one after the other from `slots`, until there is none left.
+Task<Status> Retriever::read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress wanted,
+                                       const Bytes& servers, PathAnswer& answer) {
+  while (!slots.empty() && !state_.dead) {
+    const SlotAddress at = slots.back();
+    slots.pop_back();
+    S3O_CO_ASSIGN(auto content, co_await settler_.settle(at, servers));
+    if (content && answer.selected && at == wanted) answer.slot = std::move(*content);
+  }
+  co_return Status{};
+}
+
+/// Waits until an error may have passed. Returns it if it will not.
+Task<Status> Retriever::wait_after(Error error) {
+  if (state_.dead) co_return fail(*state_.dead);
+  if (!Servers::may_pass(error.code)) co_return fail(std::move(error));
+  if (error.code == Errc::need_open || error.code == Errc::unreachable) co_return Status{};
+  if (told_.pass(state_.now()))
+    spdlog::warn("a retrieval is tried again: {}{}", error.message, told_.more());
+  co_await state_.environment.clock.sleep(Servers::kRetryAfter);
+  co_return Status{};
+}
+
+}  // namespace s3oram

@@ -1,0 +1,49 @@
+// Retrievals (Subroutine 1): get one slot of a path from all servers, in a tree version that they
+// all hold.
+#pragma once
+
+#include "oramcore/base/log_limit.h"
+#include "oramcore/client/healer.h"
+#include "oramcore/client/slot_query.h"
+
+namespace s3oram {
+
+/// One executor; not thread-safe.
+class Retriever {
+ public:
+  Retriever(VolumeState& state, SlotShares& slots, HealingTurn& turn, Settler& settler,
+            Healer& healer);
+
+  /// Returns the block; std::nullopt if it is not on the path: then the query selects no slot, and
+  /// the answer must be zeros. A block in the stash needs no answer. A wrong answer is asked for
+  /// once more, in fresh shares, and is then looked up in the servers' raw shares of the path; all
+  /// of that is the same whatever block it is for, and whether it is for one at all. Errors:
+  /// corrupt, ...
+  Task<Result<std::optional<OpenedBlock>>> retrieve(WriteNumber write_number, BlockId block,
+                                                    Leaf leaf);
+
+ private:
+  struct PathAnswer {
+    Bytes slot;
+    bool selected = false;  // it was asked for; or nothing was
+  };
+  struct Judgement;
+  std::uint64_t healings_so_far() const;
+  Task<Result<PathAnswer>> inner_product(WriteNumber write_number, BlockId block, Leaf leaf);
+  Task<Judgement> judge(BlockId block, const PathAnswer* answer);
+  Task<Result<PathAnswer>> read_raw(BlockId block, Leaf leaf);
+  Task<Status> read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress wanted,
+                              const Bytes& servers, PathAnswer& answer);
+  Task<Status> wait_after(Error error);
+
+  VolumeState& state_;
+  SlotShares& slots_;
+  HealingTurn& turn_;
+  Settler& settler_;
+  Healer& healer_;
+  SlotQuery query_;
+  const Bytes blank_;  // a sealed block
+  LogLimit told_;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,38 @@
+// Checks all that the servers hold (docs/protocol.md, "Scrub"), bucket by bucket, in a way that
+// does not depend on the content: each server reads its shares from its disk, and digests show
+// whether the shares of all servers fit together.
+#pragma once
+
+#include "oramcore/client/capacity.h"
+#include "oramcore/client/healer.h"
+
+namespace s3oram {
+
+/// One executor; not thread-safe.
+class Scrubber {
+ public:
+  Scrubber(VolumeState& state, Capacity& capacity, SlotShares& slots, HealingTurn& turn,
+           Settler& settler, Healer& healer)
+      : state_(state),
+        capacity_(capacity),
+        slots_(slots),
+        turn_(turn),
+        settler_(settler),
+        healer_(healer) {}
+
+  /// VolumeEngine::scrub()
+  Task<Result<Healed>> scrub(std::set<Party> servers, VolumeEngine::ScrubProgress progress);
+
+ private:
+  Task<Status> await_in_step(Party server);
+  Task<Status> scrub_buckets(const std::set<Party>& servers, BucketIndex first, BucketIndex end);
+
+  VolumeState& state_;
+  Capacity& capacity_;
+  SlotShares& slots_;
+  HealingTurn& turn_;
+  Settler& settler_;
+  Healer& healer_;
+};
+
+}  // namespace s3oram

@@ -1,0 +1,116 @@
+// Comparisons of shares, and what is done about those that do not fit.
+#include "oramcore/client/settler.h"
+
+#include <spdlog/spdlog.h>
+
+#include "oramcore/client/agreement.h"
+#include "oramcore/sharing/digest.h"
+
+namespace s3oram {
+
+bool Settler::copies_are_compared() const {
+  return state_.params.enough() == 1 && state_.servers.count() > 2;
+}
+
+Task<Status> Settler::compare(std::set<BucketIndex> buckets, const std::set<Party>& servers) {
+  const Bytes holders(servers.begin(), servers.end());
+  std::vector<Task<Status>> comparisons;
+  for (const BucketIndex bucket : buckets) comparisons.push_back(compare(bucket, holders));
+  auto compared = co_await all(std::move(comparisons));
+  for (auto& status : compared) S3O_CO_TRY(status);
+  co_return Status{};
+}
+
+Task<Status> Settler::compare(BucketIndex bucket, const Bytes& servers) {
+  const DigestsRequest request{state_.session.epoch, state_.tree.tree_version, bucket,
+                               state_.environment.random.seed()};
+  auto answers = co_await for_each_of(servers, [&](Party server) {
+    return state_.servers.ask(server, DigestsRequest::kType, encode(request));
+  });
+  // A slot that a server does not name is zero there.
+  std::map<std::uint16_t, std::vector<Bytes>> digests;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (!answers[i]) co_return fail(answers[i].error());
+    auto found = decode<DigestsAnswer>(answers[i]->body());
+    if (!found) co_return fail(Errc::failed, "server {} answers nonsense", servers[i]);
+    for (SlotDigest& each : found->slots)
+      digests.try_emplace(each.slot, answers.size(), Bytes(ShareDigest::kSize)).first->second[i] =
+          std::move(each.digest);
+  }
+  for (const auto& [slot, of] : digests)
+    if (const SlotAddress at{bucket, slot}; is_settled(at) && !fit_together(of, servers))
+      S3O_CO_TRY(co_await settle(at, servers));
+  co_return Status{};
+}
+
+/// Whether no write to the slot is under way.
+bool Settler::is_settled(SlotAddress at) const {
+  if (at.bucket != kRoot || at.slot >= state_.params.root_buffer_slots()) return true;
+  const unsigned every = state_.params.evict_every;
+  const WriteNumber write_number = state_.access_records[at.slot].write_number;
+  return write_number >= first_write_number(state_.tree.tree_version, every) &&
+         write_number < state_.tree.written && root_slot(write_number, every) == at.slot;
+}
+
+/// Whether the shares fit together. One that is damaged was found by now, or will be: it says
+/// nothing of the others. Where copies are compared, a server in step that shows none may have
+/// given its copy to another one, whose word alone it would then be.
+bool Settler::fit_together(const std::vector<Bytes>& digests, const Bytes& servers) const {
+  std::vector<ByteSpan> shown;
+  Bytes by;
+  for (std::size_t i = 0; i < digests.size(); ++i) {
+    if (digests[i].size() == ShareDigest::kSize) {
+      shown.emplace_back(digests[i]);
+      by.push_back(servers[i]);
+    } else if (copies_are_compared() && state_.in_step.holds(servers[i])) {
+      return false;
+    }
+  }
+  return on_one_polynomial(state_.params.enough(), by, shown);
+}
+
+Task<Result<std::optional<Bytes>>> Settler::settle(SlotAddress at, const Bytes& asked) {
+  auto answers = co_await slots_.read(at, asked);
+  Bytes servers;
+  std::vector<Bytes> shares;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    auto& answer = answers[i];
+    if (!answer || answer->body().size() != state_.params.slot_size()) continue;
+    servers.push_back(asked[i]);
+    shares.emplace_back(answer->body().begin(), answer->body().end());
+  }
+  const std::size_t enough = state_.params.enough();
+  const std::vector<ByteSpan> spans = spans_of(shares);
+  if (servers.size() == asked.size() && on_one_polynomial(enough, servers, spans))
+    co_return std::optional(
+        recover(ByteSpan(servers).first(enough), std::span(spans).first(enough)));
+  const auto agreement =
+      find_agreement(*state_.scheme, state_.params, servers, shares,
+                     [&](const Label& label) { return state_.is_resident(label, at); });
+  if (!agreement) {
+    slots_.lost();
+    spdlog::error(
+        "the shares of slot {} of bucket {} do not fit together, and none that do open: "
+        "what it held is lost",
+        at.slot, at.bucket);
+    co_return std::optional<Bytes>();
+  }
+  bool changed = false;
+  for (const Party server : servers) {
+    if (agreement->holds(server)) continue;
+    const auto written = co_await slots_.write(server, at, agreement->share_of(server));
+    if (!written && written.error().code == Errc::bad_request) {
+      // A share of a slot that nobody has written: there is none to replace.
+      spdlog::error("server {} answers a wrong share of slot {} of bucket {}: it is faulty or lies",
+                    server, at.slot, at.bucket);
+      continue;
+    }
+    if (!written) co_return fail(written.error());
+    slots_.healed(server, at);
+    changed = true;
+  }
+  state_.contents.changed += changed;
+  co_return std::optional(agreement->share_of(0));
+}
+
+}  // namespace s3oram

@@ -1,0 +1,157 @@
+// Queries in shares, and the sum of the answers.
+#include "oramcore/client/slot_query.h"
+
+#include "oramcore/client/overdue.h"
+#include "oramcore/field/gf256.h"
+#include "oramcore/sharing/seeded.h"
+#include "oramcore/sharing/shamir.h"
+
+namespace s3oram {
+namespace {
+
+/// Returns the error to act on: one that is final, then one that a newer tree version mends, then
+/// one that healing mends, then one that passes.
+Error gravest(const std::vector<Result<Payload>>& answers) {
+  const auto gravity = [](const Error& error) {
+    if (error.code == Errc::need_open || error.code == Errc::unreachable) return 1;
+    if (Servers::may_pass(error.code)) return 0;
+    return error.code == Errc::corrupt ? 2 : error.code == Errc::former_view ? 3 : 4;
+  };
+  std::optional<Error> found;
+  for (const auto& answer : answers)
+    if (!answer && (!found || gravity(answer.error()) > gravity(*found))) found = answer.error();
+  return *found;
+}
+
+// Longer than any sum takes that is still under way.
+constexpr Duration kSumPatience = std::chrono::minutes(1);
+
+/// Ends an attempt at the aggregator.
+Task<void> withdraw(Servers& servers, Party aggregator, WithdrawRequest request) {
+  static_cast<void>(co_await servers.ask(aggregator, WithdrawRequest::kType, encode(request)));
+}
+
+/// An answer of another size is a wrong answer like any other.
+Bytes of_size(ByteSpan answer, std::size_t size) {
+  Bytes bytes(answer.begin(), answer.end());
+  bytes.resize(size);
+  return bytes;
+}
+
+}  // namespace
+
+Task<Result<Bytes>> SlotQuery::ask(WriteNumber write_number, Leaf leaf, const PathSlots& path,
+                                   std::size_t index) {
+  RetrieveRequest request{.epoch = state_.session.epoch,
+                          .tree_version = state_.versions.read.tree_version,
+                          .height = static_cast<std::uint8_t>(path.height()),
+                          .written = state_.tree.written,
+                          .write_number = write_number,
+                          .leaf = leaf & ((Leaf{1} << path.height()) - 1),
+                          .query = {},
+                          .query_seed = {},
+                          .sum = {}};
+  return state_.params.privacy == Privacy::computational
+             ? ask_for_sum(request, path.count(), index)
+             : ask_for_shares(request, path.count(), index);
+}
+
+/// As in the paper: every server gets its share of the query and answers its share of the product.
+Task<Result<Bytes>> SlotQuery::ask_for_shares(RetrieveRequest request, std::size_t slots,
+                                              std::size_t index) {
+  const auto queries = state_.scheme->queries(request.write_number, slots, index);
+  const auto quorum = static_cast<unsigned>(state_.params.scheme.quorum());
+  auto answers = co_await for_all(quorum, [&](Party server) {
+    request.query = queries[server - 1].given;
+    return state_.servers.ask(server, RetrieveRequest::kType, encode(request));
+  });
+  for (const auto& answer : answers)
+    if (!answer) co_return fail(gravest(answers));
+  std::vector<Bytes> shares;
+  for (const auto& answer : answers)
+    shares.push_back(of_size(answer->body(), state_.params.slot_size()));
+  co_return recover(quorum_points(state_.params.scheme), spans_of(shares));
+}
+
+/// The answers of one attempt by server; an error where there is none. The aggregator's answer is
+/// the sum: the others only say that they have done their part.
+struct SlotQuery::SumAttempt {
+  explicit SumAttempt(std::size_t workers) : unanswered(workers) {
+    while (answers.size() < workers) answers.push_back(fail(Errc::failed, "no answer yet"));
+  }
+  std::vector<Result<Payload>> answers;
+  std::size_t unanswered;
+  bool hopeless = false;  // the aggregator is away
+  Event answered;
+  const std::shared_ptr<Servers::JointAttempt> joint = std::make_shared<Servers::JointAttempt>();
+};
+
+/// Who answers together: in a mirror any of the servers in step can, and they take turns.
+Bytes SlotQuery::workers_of(std::uint64_t request_id) const {
+  return state_.in_step.workers(state_.params.is_mirror() ? request_id : 0,
+                                state_.params.workers());
+}
+
+/// Gets one block down: t servers get their share of the query as a seed, and the servers add up
+/// their masked products. Each attempt has fresh seeds.
+Task<Result<Bytes>> SlotQuery::ask_for_sum(RetrieveRequest request, std::size_t slots,
+                                           std::size_t index) {
+  const auto queries = state_.scheme->queries(request.write_number, slots, index);
+  const std::uint64_t request_id = state_.request_ids.begin();
+  const Bytes workers = workers_of(request_id);
+  const std::size_t adding = request_id % workers.size();
+  request.sum = SumOrder{.request_id = request_id,
+                         .oldest = state_.request_ids.oldest(),
+                         .aggregator = workers[adding],
+                         .mask = {}};
+  const bool named = workers.size() < state_.servers.count() && state_.params.is_mirror();
+  const auto message = [&] {
+    return named ? encode(SharedRetrieveRequest{request, workers}) : encode(request);
+  };
+  Bytes masks(state_.params.slot_size());
+  const auto attempt = std::make_shared<SumAttempt>(workers.size());
+  for (std::size_t nth = 0; nth < workers.size(); ++nth) {
+    request.query_seed = queries[nth].seed;
+    request.query = queries[nth].given;
+    request.sum->mask.reset();
+    if (nth != adding) {
+      request.sum->mask = state_.environment.random.seed();
+      gf::multiply_add(1, expand(*request.sum->mask, "answer", request_id, masks.size()), masks);
+    }
+    state_.start(ask_for_masked_share(workers[nth], nth, message(), *request.sum, attempt));
+  }
+  // A server can say that it has done its part, and not have done it.
+  when_overdue(state_.environment.clock, kSumPatience, attempt,
+               [this, late = std::weak_ptr(attempt), adding, aggregator = workers[adding],
+                epoch = request.epoch, request_id] {
+                 const auto there = late.lock();
+                 if (there && !there->answers[adding] && !state_.dead)
+                   state_.start(withdraw(state_.servers, aggregator, {epoch, request_id}));
+               });
+  while (attempt->unanswered > 0 && !attempt->answers[adding] && !attempt->hopeless)
+    co_await attempt->answered.wait();
+  state_.request_ids.end(request_id);
+  if (!attempt->answers[adding]) co_return fail(gravest(attempt->answers));
+  gf::multiply_add(1, of_size(attempt->answers[adding]->body(), masks.size()), masks);
+  co_return masks;
+}
+
+/// Any failure at one server ends the attempt at the aggregator, which would wait for it.
+Task<void> SlotQuery::ask_for_masked_share(Party server, std::size_t nth, Bytes message,
+                                           SumOrder order, std::shared_ptr<SumAttempt> attempt) {
+  auto answer = co_await state_.servers.ask_once(server, RetrieveRequest::kType, std::move(message),
+                                                 attempt->joint);
+  if (!answer && server != order.aggregator && !state_.dead) {
+    const WithdrawRequest withdraw{state_.session.epoch, order.request_id};
+    auto withdrawn =
+        co_await state_.servers.ask(order.aggregator, WithdrawRequest::kType, encode(withdraw));
+    if (!withdrawn) answer = std::move(withdrawn);
+  }
+  attempt->hopeless = attempt->hopeless || (server == order.aggregator && !answer &&
+                                            answer.error().code == Errc::unreachable);
+  attempt->answers[nth] = std::move(answer);
+  --attempt->unanswered;
+  attempt->answered.notify_all();
+}
+
+}  // namespace s3oram

@@ -1,0 +1,37 @@
+// Servers' shares of single slots: reads them as they are, and writes those that are put right.
+#pragma once
+
+#include "oramcore/base/log_limit.h"
+#include "oramcore/client/volume_state.h"
+
+namespace s3oram {
+
+/// One executor; not thread-safe.
+class SlotShares {
+ public:
+  explicit SlotShares(VolumeState& state) : state_(state) {}
+
+  /// Reads each server's share of a slot. Errors: corrupt (damaged), failed (its disk cannot read
+  /// it), ...
+  Task<std::vector<Result<Payload>>> read(SlotAddress at, const Bytes& servers);
+  Task<Status> write(Party server, SlotAddress at, ByteSpan share);
+  /// Returns the slots of a path, in the order of the path's slots.
+  std::vector<SlotAddress> on_path(const PathSlots& path, Leaf leaf) const;
+  /// Returns the access whose root write is in the slot; 0 if it is not in the root buffer.
+  std::uint64_t access_in(SlotAddress at) const;
+  /// How many slots are read at a time.
+  std::size_t at_once() const;
+
+  /// Counts and logs a share that was put right.
+  void healed(Party server, SlotAddress at);
+  void lost() { ++so_far_.lost; }
+  void hindered(std::string why) { so_far_.hindrance = std::move(why); }
+  const Healed& so_far() const { return so_far_; }
+
+ private:
+  VolumeState& state_;
+  Healed so_far_;
+  LogLimit told_;
+};
+
+}  // namespace s3oram

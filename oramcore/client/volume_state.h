@@ -1,0 +1,133 @@
+// The state of an open volume that accesses, evictions, healing and commits share: where each block
+// lies, which tree version is read, what the next commit holds; and what all of them use to reach
+// the servers. Each part of the engine holds a reference to it and owns what it alone needs.
+//
+// All members are public, and there are about 20 of them, because the parts are coroutines of one
+// executor over one state: what must change together is changed by a method here.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "oramcore/client/client_state.h"
+#include "oramcore/client/engine_metrics.h"
+#include "oramcore/client/in_step.h"
+#include "oramcore/client/scheme.h"
+#include "oramcore/client/servers.h"
+#include "oramcore/client/volume_engine.h"
+
+namespace s3oram {
+
+/// The numbers of requests in which servers send each other something. A server forgets all before
+/// the oldest that is under way.
+class RequestIds {
+ public:
+  std::uint64_t begin() { return *under_way_.insert(under_way_.end(), next_++); }
+  std::uint64_t oldest() const { return *under_way_.begin(); }
+  void end(std::uint64_t id) { under_way_.erase(id); }
+
+ private:
+  std::uint64_t next_ = 0;
+  std::set<std::uint64_t> under_way_;
+};
+
+/// The tree versions that servers hold and retrievals read.
+struct ReadVersions {
+  struct Version {
+    std::uint64_t tree_version = 0;
+    unsigned height = 1;
+  };
+  Version read;                                    // VolumeState::tree's version, or the one before
+                                                   // while servers install it
+  std::unordered_map<BlockId, Position> former;    // before it, of the blocks that it moves
+  std::map<std::uint64_t, std::size_t> under_way;  // retrievals, by tree version
+  std::uint64_t released = 0;                      // servers hold none before it
+};
+
+/// Shares that were replaced although servers may have computed with the former ones.
+struct Contents {
+  std::uint64_t changed = 0;  // how often, counted when all servers have the new ones
+  unsigned zeroing = 0;       // slots for which this is under way
+};
+
+/// One executor; not thread-safe.
+class VolumeState {
+ public:
+  /// `start` runs a coroutine that the engine waits for when it closes.
+  VolumeState(const ClientEnvironment& environment, const VolumeId& volume,
+              const VolumeParams& params, std::unique_ptr<ClientScheme> scheme,
+              std::function<void(Task<void>)> start);
+
+  Duration now() const { return environment.clock.now(); }
+  /// Ends all that waits: the volume cannot go on. Does nothing the second time.
+  void die(Error reason);
+
+  // ---- blocks
+
+  bool is_given_up(BlockId block) const;
+  void mark_unreadable(BlockId block);
+  /// Marks the block in a slot that is about to be given up as unreadable.
+  void mark_unreadable(SlotAddress at);
+  void mark_readable(BlockId block);
+  void set_position(BlockId block, const Position& position);
+  /// Returns whether the block had a position.
+  bool forget(BlockId block);
+  /// Moves a block to the stash, from the next commit on. Without `content` it stays as unreadable
+  /// as it is.
+  void keep_in_stash(BlockId block, const OpenedBlock* content);
+  /// Returns the path to ask for: that of the block, or a random one.
+  Leaf leaf_of(BlockId block);
+  /// Whether a retrieval of that path finds the block.
+  bool is_found_by(Leaf leaf, BlockId block) const;
+  bool is_newest(BlockId block, const Label& label) const;
+  /// Whether the slot may hold that: its resident, or anything if it has none.
+  bool is_resident(const Label& label, SlotAddress at) const;
+  /// Returns where the block lies in the tree version that is read. When the tree has grown, a
+  /// block at a leaf has kept its slot.
+  Position position_read(BlockId block) const;
+
+  // ---- servers
+
+  std::set<Party> servers_in_step() const;
+  /// Asks a server, and asks again while it is restarted.
+  Task<Result<Payload>> ask_again(Party server, MessageType type, Bytes message);
+  /// Returns the root writes of tree version `from` on that all servers have, by their accesses, as
+  /// OpenRequest has them.
+  std::vector<std::uint64_t> acknowledged_root(std::uint64_t from) const;
+  void note_rewritten(BucketIndex bucket);
+  void forget_rewritten();
+
+  const ClientEnvironment environment;
+  const VolumeParams params;
+  const std::unique_ptr<ClientScheme> scheme;
+  Servers servers;
+  InStep in_step;
+  EngineMetrics metrics;
+  const std::function<void(Task<void>)> start;
+  std::optional<Error> dead;  // why the volume cannot go on
+
+  TreeState tree;
+  ReadVersions versions;
+  PositionMap positions;
+  std::map<BlockId, Bytes> stash;  // sealed
+  Session session;
+  std::vector<AccessRecord> access_records;  // by root slot
+  // Blocks whose last read failed, and whether that was since the opening: those are not read again
+  // before they are written.
+  std::map<BlockId, bool> unreadable;
+  // Buckets of which a slot was given up while a server that may have it was left out: it holds
+  // other bytes there under the same stamp. They are compared when it comes back.
+  std::set<BucketIndex> rewritten;
+  StateChanges pending;  // what the next commit holds
+
+  RequestIds request_ids;
+  Contents contents;
+  Event changed;  // a root write was acknowledged, a tree version changed, or the volume died
+};
+
+}  // namespace s3oram
