@@ -52,7 +52,7 @@ constexpr Target kTargets[] = {
     {MessageType::open, true, true},          {MessageType::masked_share, false, false},
     {MessageType::masked_share, true, false}, {MessageType::relay, false, false},
     {MessageType::relay, true, false},        {MessageType::subshare, false, false},
-    {MessageType::subshare, true, false},
+    {MessageType::subshare, true, false},     {MessageType::certify, true, true},  // of a mirror
 };
 
 /// One volume, its liar, and what its servers see of the client.
@@ -91,7 +91,9 @@ class Life {
     cluster_.run_until([&] { return cluster_.clock_of(kClient).now() >= until; });
     cluster_.run_until([this] {
       const auto status = cluster_.engine().status();
-      return status.evictions_stopped || (!status.evicting && status.evictions_due == 0);
+      const bool in_step = std::ranges::all_of(
+          status.servers, [](const auto& each) { return each.standing == Standing::in_step; });
+      return status.evictions_stopped || (!status.evicting && status.evictions_due == 0 && in_step);
     });
     cluster_.settle();
   }
@@ -257,11 +259,17 @@ class Life {
   std::set<std::tuple<Party, MessageType, std::uint64_t>> numbers_;
 };
 
-Lie draw_lie(std::mt19937_64& random) {
+VolumeParams volume_of(Evictor evictor, std::uint16_t evict_every) {
+  VolumeParams params = safe_volume(evictor, evict_every);
+  params.scheme = {1, 3};
+  return params;
+}
+
+Lie draw_lie(std::mt19937_64& random, bool is_mirror) {
   const auto below = [&](std::size_t end) {
     return std::uniform_int_distribution<std::size_t>(0, end - 1)(random);
   };
-  const Target& target = kTargets[below(std::size(kTargets))];
+  const Target& target = kTargets[below(std::size(kTargets) - (is_mirror ? 0 : 1))];
   return {.type = target.type,
           .answer = target.answer,
           .to_client = target.to_client,
@@ -319,10 +327,10 @@ class Choice {
 
 class Twins {
  public:
-  Twins(std::uint64_t seed, unsigned rounds)
+  Twins(std::uint64_t seed, unsigned rounds, Evictor evictor)
       : random_(seed),
         rounds_(rounds),
-        params_(safe_volume(Evictor::shuffle, static_cast<std::uint16_t>(3 + below(3)))),
+        params_(volume_of(evictor, static_cast<std::uint16_t>(3 + below(3)))),
         liar_(static_cast<Party>(1 + below(3))),
         one_(std::make_unique<Life>(params_, seed, liar_)),
         other_(std::make_unique<Life>(params_, seed, liar_)) {}
@@ -330,7 +338,7 @@ class Twins {
   LiesReport live() {
     for (; report_.rounds < rounds_ && report_.failure.empty(); ++report_.rounds) {
       std::vector<Lie> lies(1 + below(2));
-      for (Lie& lie : lies) lie = draw_lie(random_);
+      for (Lie& lie : lies) lie = draw_lie(random_, params_.is_mirror());
       try {
         live_through(lies);
       } catch (const std::exception& error) {
@@ -391,8 +399,8 @@ class Twins {
 
 }  // namespace
 
-LiesReport live_with_lies(std::uint64_t seed, unsigned rounds) {
-  return Twins(seed, rounds).live();
+LiesReport live_with_lies(std::uint64_t seed, unsigned rounds, Evictor evictor) {
+  return Twins(seed, rounds, evictor).live();
 }
 
 }  // namespace s3oram::test

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "oramcore/protocol/params.h"
+
 namespace s3oram::test {
 
 struct LiesReport {
@@ -16,9 +18,10 @@ struct LiesReport {
   std::uint64_t stopped = 0;                           // rounds after which evictions had stopped
 };
 
-/// From one seed, for so many rounds. Checks that no read brings a wrong byte, none hangs, no lie
+/// From one seed, for so many rounds, in volumes of three servers with this evictor: shuffle
+/// (s3oram) or selection (mirror). Checks that no read brings a wrong byte, none hangs, no lie
 /// ends a volume or costs it a block, no honest server is named as a liar, and that what the
 /// clients ask after a lie does not depend on what they read or write.
-LiesReport live_with_lies(std::uint64_t seed, unsigned rounds);
+LiesReport live_with_lies(std::uint64_t seed, unsigned rounds, Evictor evictor);
 
 }  // namespace s3oram::test

@@ -1,6 +1,6 @@
 // Random lies, for as long as one likes:
 //
-//   lies_run [--seed N] [--runs N] [--rounds N] [--seconds N] [--verbose]
+//   lies_run [--mirror] [--seed N] [--runs N] [--rounds N] [--seconds N] [--verbose]
 //
 // Seeds N, N+1, ..., each with so many rounds of lies in two volumes (lies.h), until `runs` have
 // run or `seconds` have passed. A run that fails ends it: exit code 1, and the line that replays
@@ -17,12 +17,14 @@
 #include "tests/sim/lies.h"
 
 int main(int argc, char** argv) {
+  using namespace s3oram;
   using namespace s3oram::test;
   CLI::App app("Random lies in the simulator");
   std::uint64_t first = std::random_device{}(), runs = ~std::uint64_t{0};
   unsigned rounds = 100;
   double seconds = 60;
-  bool verbose = false, go_on = false;
+  bool mirror = false, verbose = false, go_on = false;
+  app.add_flag("--mirror", mirror, "in a mirror, not in s3oram");
   app.add_option("--seed", first, "the first seed");
   app.add_option("--runs", runs, "at most so many runs");
   app.add_option("--rounds", rounds, "rounds of each")->capture_default_str();
@@ -43,7 +45,7 @@ int main(int argc, char** argv) {
     const std::uint64_t seed = first + done;
     LiesReport report;
     try {
-      report = live_with_lies(seed, rounds);
+      report = live_with_lies(seed, rounds, mirror ? Evictor::selection : Evictor::shuffle);
     } catch (const std::exception& error) {
       report.failure = error.what();
     }
@@ -54,8 +56,9 @@ int main(int argc, char** argv) {
     sum.named += report.named;
     sum.stopped += report.stopped;
     if (report.failure.empty()) continue;
-    std::printf("%s\nreplay with: lies_run --seed %llu --rounds %u --runs 1 --verbose\n",
-                report.failure.c_str(), static_cast<unsigned long long>(seed), rounds);
+    std::printf("%s\nreplay with: lies_run%s --seed %llu --rounds %u --runs 1 --verbose\n",
+                report.failure.c_str(), mirror ? " --mirror" : "",
+                static_cast<unsigned long long>(seed), rounds);
     std::fflush(stdout);
     ++failures;
     if (!go_on) break;

@@ -29,7 +29,7 @@ TEST_P(RandomRuns, KeepAllPromises) {
 
 TEST_P(RandomRuns, NeedToTrustNoServer) {
   const auto seed = static_cast<std::uint64_t>(GetParam());
-  const auto report = test::live_with_lies(seed, 20);
+  const auto report = test::live_with_lies(seed, 20, Evictor::shuffle);
   ASSERT_EQ(report.failure, "") << "replay with: lies_run --seed " << seed
                                 << " --rounds 20 --runs 1 --verbose";
   EXPECT_GE(report.lies, 10u);
