@@ -186,7 +186,8 @@ MUTANTS = [
     Mutant(
         "receipts-on-trust", "A receiver that cannot show the sender's signature is the liar",
         "oramcore/schemes/s3oram/hop_suspects.cc",
-        "receipt->signature)) return to;", "receipt->signature)) continue;",
+        "if (!is_signed(orders_.shuffle.verify(from), receipt->hash, receipt->signature)) return to;",
+        "static_cast<void>(is_signed);",
         LYING, "LyingEviction.AReceiverCannotForgeReceipts"),
     Mutant(
         "healed-unopened", "A slot is healed from shares that open, or that are more than enough",
@@ -212,7 +213,7 @@ MUTANTS = [
         "relays-waited-for", "Nor are parts that one server relays to another",
         ENGINE + "root_writer.cc",
         "kRelayPatience = std::chrono::seconds(5);", "kRelayPatience = std::chrono::hours(1000);",
-        LYING, "*LyingRetrieval.WhatWasNotSentIsNotWaitedForForEver/*"),
+        LYING, "*LyingRetrieval.APartThatIsOnlySaidToBeRelayedIsNotWaitedForForEver/*"),
     Mutant(
         "evictions-waited-for", "Nor is what servers pass on in an eviction",
         ENGINE + "preparer.cc",

@@ -262,20 +262,24 @@ TEST_F(LyingEviction, AFalseDigestInAnyListIsCaught) {
   }
 }
 
-// A receiver that says that it got something else cannot blame the sender, whatever it shows.
+// A receiver that says that it got something else cannot blame the sender, whatever it shows: the
+// sender's signature of another message, or a message that the sender did not sign.
 TEST_F(LyingEviction, AReceiverCannotForgeReceipts) {
-  for (const bool is_signed : {false, true}) {
+  enum class Shown { nothing, another_signature, another_hash };
+  for (const Shown shown : {Shown::nothing, Shown::another_signature, Shown::another_hash}) {
+    SCOPED_TRACE(static_cast<int>(shown));
     const Duration begun = now();
     lie([&](Party from, Party, Bytes& message) {
       return lies_ == 0 && change_report(2, from, message, [&](Bytes& report) {
                report[3] ^= 1;
-               if (is_signed) report.back() ^= 1;
+               if (shown == Shown::another_signature) report.back() ^= 1;
+               if (shown == Shown::another_hash) report[report.size() - HopReceipt::kSize] ^= 1;
              });
     });
     ASSERT_NO_FATAL_FAILURE(evict_under_lies());
     EXPECT_EQ(lies_, 1u);
     EXPECT_EQ(attempts_, 2u);
-    EXPECT_EQ(named_since(begun), is_signed ? 2 : 0);
+    EXPECT_EQ(named_since(begun), shown == Shown::nothing ? 0 : 2);
     tell_the_truth();
   }
   ASSERT_NO_FATAL_FAILURE(expect_all_sound());

@@ -55,6 +55,20 @@ class LyingRetrieval : public test::FilledVolume {
     };
   }
 
+  /// Of all buckets below the root.
+  std::set<SlotAddress> written_slots() {
+    cluster_.stop_server(1);
+    const auto control = Control::open("control.db", cluster_.disk(1));
+    test::Cluster::require(control);
+    std::set<SlotAddress> slots;
+    for (const auto& [bucket, ref] : control->layout()) {
+      if (bucket == kRoot || bucket >= kStashBucket) continue;
+      for (std::uint16_t slot = 0; slot < ref.slots; ++slot) slots.insert({bucket, slot});
+    }
+    cluster_.start_server(1);
+    return slots;
+  }
+
   unsigned lies_ = 0;
 };
 S3O_WITH_EACH_VOLUME(LyingRetrieval);
@@ -166,14 +180,9 @@ TEST_P(LyingRetrieval, HealingGivesEveryServerAFreshShare) {
 // nothing that does not open.
 TEST_P(LyingRetrieval, FalseDamageCostsNoBlock) {
   if (cluster_.params().security != Security::malicious) return;
+  const std::set<SlotAddress> slots = written_slots();
+  ASSERT_FALSE(slots.empty());
   for (Party liar = 1; liar <= 3; ++liar) {
-    std::set<SlotAddress> slots;
-    for (std::uint16_t slot = cluster_.params().root_buffer_slots();
-         slot < cluster_.params().root_slots(); ++slot)
-      slots.insert({kRoot, slot});
-    for (BucketIndex bucket = 2; bucket < 8; ++bucket)
-      for (std::uint16_t slot = 0; slot < cluster_.params().bucket_size; ++slot)
-        slots.insert({bucket, slot});
     bool refused = false;
     cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
       if (from != liar || to != kClient || !is_answer(message)) return true;
@@ -185,7 +194,8 @@ TEST_P(LyingRetrieval, FalseDamageCostsNoBlock) {
         lie = encode(DamageAnswer{{slots.begin(), slots.end()}});
         std::copy_n(message.begin(), Rpc::kHeaderSize, lie.begin());
       } else if (type_of(message) == MessageType::read_slot && message[4] == 0) {
-        lie[Rpc::kHeaderSize + 40] ^= 1;
+        // Never twice the same: two false shares could make up for each other.
+        lie[Rpc::kHeaderSize + 40 + ++lies_ % 100] ^= 1;
       } else {
         return true;
       }
@@ -290,6 +300,30 @@ TEST_P(LyingRetrieval, WhatWasNotSentIsNotWaitedForForEver) {
     EXPECT_TRUE(lied) << static_cast<int>(type);
     cluster_.network.filter = {};
   }
+  ASSERT_NO_FATAL_FAILURE(check_contents());
+}
+
+// It tells the client that it has relayed a part of a root write, and has not.
+TEST_P(LyingRetrieval, APartThatIsOnlySaidToBeRelayedIsNotWaitedForForEver) {
+  unsigned withheld = 0;
+  cluster_.network.filter = [&](Party from, Party to, const Bytes& message) {
+    if (to == kClient || !is_question(message) || type_of(message) != MessageType::relay)
+      return true;
+    ++withheld;
+    // An honest server sends the client its answer when it has this one.
+    Bytes taken(message.begin(), message.begin() + Rpc::kHeaderSize);
+    taken[0] = static_cast<std::uint8_t>(MessageKind::bulk_answer);
+    cluster_.network.deliver(to, from, taken);
+    return false;
+  };
+  for (BlockId block = 0; block < 6; ++block)
+    ASSERT_NO_FATAL_FAILURE(write(block, newest_[block] + 1));
+  ASSERT_OK(cluster_.commit());
+  settle_evictions();
+  cluster_.network.filter = {};
+  const VolumeParams& params = cluster_.params();
+  const bool one_block_up = params.privacy == Privacy::computational && params.scheme.servers == 3;
+  EXPECT_EQ(withheld > 0, one_block_up);
   ASSERT_NO_FATAL_FAILURE(check_contents());
 }
 
