@@ -19,6 +19,16 @@ _s3oramfs_type() {
 # The words that a type lists: "shuffle matrix" of "KIND  shuffle or matrix; default: ...".
 _s3oramfs_listed() { sed -E 's/^[^ ]+|\([^)]*\)|;.*|,| or / /g' <<< "$1"; }
 _s3oramfs_takes_directory() { "$@" --help 2> /dev/null | grep -qE '^Usage:.*(VAULT|DIRECTORY)'; }
+# Whether it is a vault that exists, and so may be the name of a mount.
+_s3oramfs_takes_name() { "$@" --help 2> /dev/null | grep -qE '^  (DIRECTORY\|)?VAULT +The (vault|mount point)'; }
+# Names of mounts (man s3oramfs, NAMED MOUNTS) that begin with $1.
+_s3oramfs_names() {
+  local file folder=${XDG_CONFIG_HOME:-$HOME/.config}/s3oramfs
+  [[ $1 != .* && $1 != */* ]] || return 0
+  for file in "$folder/$1"*; do
+    [[ ! -f $file || $file == *.env || $file == *~ ]] || echo "${file##*/}"
+  done
+}
 
 # Sets words to those up to the cursor, which readline has split at = and : too.
 _s3oramfs_join() {
@@ -59,7 +69,7 @@ _s3oramfs_find_value() {
 }
 
 _s3oramfs() {
-  local program=$1 last=${COMP_WORDS[COMP_CWORD]} words asked type before="" word split commands what=() reply
+  local program=$1 last=${COMP_WORDS[COMP_CWORD]} words asked type before="" word split commands what=() names="" reply
   commands=$(_s3oramfs_commands "$program")
   _s3oramfs_join
   _s3oramfs_ask
@@ -78,12 +88,14 @@ _s3oramfs() {
         what=(-W "$commands")
       elif _s3oramfs_takes_directory "${asked[@]}"; then
         what=(-d)
+        ! _s3oramfs_takes_name "${asked[@]}" || names=1
       fi
       [[ $word != -* || ${asked[1]:-} == help ]] || what=(-W "$(_s3oramfs_options "${asked[@]}")")
       ;;
   esac
   [[ ${what[*]} != -[fd] ]] || compopt -o filenames
   mapfile -t reply < <(compgen -P "$before" "${what[@]}" -- "${word#"$before"}")
+  [[ ! $names ]] || mapfile -t -O "${#reply[@]}" reply < <(_s3oramfs_names "$word")
   COMPREPLY=("${reply[@]#"$split"}")
 }
 complete -F _s3oramfs s3oramfs s3oramfs-serverd

@@ -31,6 +31,20 @@ function __s3oramfs_takes_directory
     $argv --help 2>/dev/null | string match -qr '^Usage:.*(VAULT|DIRECTORY)'
 end
 
+# Whether it is a vault that exists, and so may be the name of a mount.
+function __s3oramfs_takes_name
+    $argv --help 2>/dev/null | string match -qr '^  (DIRECTORY\|)?VAULT +The (vault|mount point)'
+end
+
+# The names of mounts (man s3oramfs, NAMED MOUNTS).
+function __s3oramfs_names
+    set -l folder $HOME/.config
+    set -q XDG_CONFIG_HOME[1]; and set folder $XDG_CONFIG_HOME
+    for file in $folder/s3oramfs/*
+        test -f $file; and string replace -r '.*/' '' -- $file | string match -rv '(\.env|~)$'
+    end
+end
+
 # The program, and its command if there is one before the cursor.
 function __s3oramfs_asked
     set -l words (commandline -opc)
@@ -86,6 +100,7 @@ function __s3oramfs_complete
                 set what (__s3oramfs_commands $asked[1])
             else if __s3oramfs_takes_directory $asked
                 set what (__s3oramfs_files $word | string match '*/')
+                __s3oramfs_takes_name $asked; and set -a what (__s3oramfs_names)
             end
     end
     printf '%s\n' "$before"$what

@@ -304,6 +304,18 @@ offers "shuffle matrix" s3oramfs init --evictor =
 for option in --expect --block-size --timeout --server --passprog; do
   offers "" s3oramfs init "$option" "$work/sbi"
 done
+mkdir -p "$work/config/s3oramfs/folder"
+export XDG_CONFIG_HOME=$work/config
+touch "$work/config/s3oramfs"/{private,printer,other,private.env,private~,.hidden}
+for command in mount umount status fsck "server list"; do
+  # shellcheck disable=SC2086
+  offers "printer private" s3oramfs $command pri
+done
+offers "other" s3oramfs backup oth
+offers "" s3oramfs mount .hid
+offers "" s3oramfs init pri
+offers "" s3oramfs bench pri
+unset XDG_CONFIG_HOME
 offers ro,noatime s3oramfs mount -o ro,noat
 offers "" s3oramfs mount -o x-
 offers "$bin/s3oramfs-fused" s3oramfs mount -o ro,passfile = "$bin/s3oramfs-f"
