@@ -8,6 +8,7 @@
 
 #include "oramcore/db/sqlite.h"
 #include "oramcore/schemes/s3oram/seal.h"
+#include "tests/harness/repetitions.h"
 #include "tests/harness/volumes.h"
 #include "tests/sim/cluster.h"
 
@@ -102,6 +103,8 @@ class Mirror {
   std::map<BlockId, Bytes> held_;
 };
 
+const auto kSeeds = testing::Range(1, 1 + static_cast<int>(test::repetitions(1)));
+
 class Engines : public testing::TestWithParam<std::tuple<VolumeParams, int>> {};
 
 TEST_P(Engines, HoldWhatWasWrittenAndFindItAgain) {
@@ -125,8 +128,7 @@ TEST_P(Engines, HoldWhatWasWrittenAndFindItAgain) {
   mirror.check_all(kBlocks);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Engines,
-                         testing::Combine(testing::ValuesIn(kShapes), testing::Range(1, 3)));
+INSTANTIATE_TEST_SUITE_P(Shapes, Engines, testing::Combine(testing::ValuesIn(kShapes), kSeeds));
 
 // Z far below the bound: plans do not fit all the time, and still nothing is lost.
 class SmallBuckets : public testing::TestWithParam<std::tuple<VolumeParams, int>> {};
@@ -157,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values(matrix_volume(4, 4), matrix_volume(5, 4), matrix_volume(6, 4),
                                      matrix_volume(8, 4), shuffle_volume(2, 4, 2),
                                      shuffle_volume(3, 4, 3), shuffle_volume(1, 3, 4)),
-                     testing::Range(1, 3)));
+                     kSeeds));
 
 class EngineTest : public test::EachEvictor {};
 S3O_WITH_EACH_EVICTOR(EngineTest);

@@ -3,20 +3,20 @@
 // and what triplet evictions push into a bucket, must fall as fast as the bounds (bounds.h) need
 // it; an overflow would be visible from outside.
 //
-//   S3O_ACCESSES=50000000 tests/occupancy_test     for as many accesses of each kind
+//   S3O_REPEAT=25 tests/occupancy_test     for 25 times as many accesses of each kind
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <random>
 
 #include "oramcore/client/position_map.h"
 #include "oramcore/protocol/bounds.h"
 #include "oramcore/protocol/plan.h"
+#include "tests/harness/repetitions.h"
 
 namespace s3oram {
 namespace {
@@ -30,10 +30,7 @@ struct Sizes {
   std::uint16_t bucket_size, evict_every;
 };
 
-std::uint64_t accesses_wanted(std::uint64_t usual) {
-  const char* given = std::getenv("S3O_ACCESSES");
-  return given ? std::strtoull(given, nullptr, 10) : usual;
-}
+std::uint64_t accesses_wanted() { return test::repetitions(800'000); }
 
 /// How often so many blocks were left over.
 using Histogram = std::vector<std::uint64_t>;
@@ -174,14 +171,14 @@ TEST_P(Occupancy, OfAFullVolumeFallsAsFastAsTheBoundNeeds) {
   for (const auto& [kind, name] : kAccesses) {
     reset(kHeight);
     ASSERT_NO_FATAL_FAILURE(access_all(blocks));
-    ASSERT_NO_FATAL_FAILURE(go_on(kind, blocks, accesses_wanted(2'000'000)));
+    ASSERT_NO_FATAL_FAILURE(go_on(kind, blocks, accesses_wanted()));
     judge(name);
   }
 }
 
 // A volume that grows is always nearly full.
 TEST_P(Occupancy, OfAGrowingVolumeFallsAsFast) {
-  const std::uint64_t wanted = accesses_wanted(2'000'000);
+  const std::uint64_t wanted = accesses_wanted();
   constexpr unsigned kHighest = 13;
   unsigned highest = 1;
   reset(1);
@@ -271,7 +268,7 @@ TEST_P(TripletOccupancy, OfAFullVolumeFallsAsFastAsTheBound) {
   for (const auto& [kind, name] : kAccesses) {
     reset(kHeight);
     ASSERT_NO_FATAL_FAILURE(access_all(blocks));
-    ASSERT_NO_FATAL_FAILURE(go_on(kind, blocks, accesses_wanted(2'000'000)));
+    ASSERT_NO_FATAL_FAILURE(go_on(kind, blocks, accesses_wanted()));
     judge(name);
   }
 }

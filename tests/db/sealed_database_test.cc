@@ -171,12 +171,12 @@ TEST_F(SealedDatabaseTest, NoSingleBitGoesUnnoticed) {
     ++outcomes[static_cast<int>(outcome)];
     EXPECT_NE(outcome, Outcome::silent) << (in_log ? "log, bit " : "file, bit ") << bit;
   };
-  for (int i = 0; i < 500; ++i) flip(false, random() % (8 * image.file.size()));
-  for (int i = 0; i < 500; ++i) flip(true, random() % (8 * image.log.size()));
+  for (int i = 0; i < 250; ++i) flip(false, random() % (8 * image.file.size()));
+  for (int i = 0; i < 250; ++i) flip(true, random() % (8 * image.log.size()));
   for (std::size_t bit = 0; bit < 8 * kClearHeaderBytes; ++bit) flip(false, bit);
   for (std::size_t bit = 0; bit < 8 * (kLogHeaderBytes + kFrameHeaderBytes); ++bit) flip(true, bit);
   // A page that the log holds too is not read from the file.
-  EXPECT_GT(outcomes[0], 1200u) << outcomes[1] << " harmless";
+  EXPECT_GT(outcomes[0], 900u) << outcomes[1] << " harmless";
 }
 
 TEST_F(SealedDatabaseTest, NoSectorGoesUnnoticed) {
@@ -412,7 +412,8 @@ TEST_F(SealedDatabaseTest, ALostPageCostsItsRowsAlone) {
   const Bytes whole = content(path());
   const std::size_t count = whole.size() / kPageBytes;
   std::uint64_t orphans = 0;
-  for (std::size_t number = 2; number <= count; ++number) {
+  // The first pages, among which those in the middle of trees are, and some of the others.
+  for (std::size_t number = 2; number <= count; number += number < 12 ? 1 : 4) {
     Bytes bytes = whole;
     std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>((number - 1) * kPageBytes), kSector, 0);
     put({bytes, {}});

@@ -230,7 +230,7 @@ TEST_P(LyingRetrieval, ARefusalOfOneServerEndsNothing) {
           cluster_.network.deliver(from, to, lie);
           return false;
         };
-        for (BlockId block = 0; block < 6; ++block) {
+        for (BlockId block = 0; block < 3; ++block) {
           ASSERT_NO_FATAL_FAILURE(write(block, newest_[block] + 1));
           const auto content = cluster_.read(block);
           ASSERT_OK(content);

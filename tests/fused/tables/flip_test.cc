@@ -10,6 +10,7 @@
 #include "fused/tables/heal.h"
 #include "tests/fused/fixture.h"
 #include "tests/fused/whole_listing.h"
+#include "tests/harness/repetitions.h"
 
 namespace s3oram {
 namespace {
@@ -263,7 +264,7 @@ class FlipTest : public testing::Test {
 TEST_F(FlipTest, NoSingleBitIsSilent) {
   std::map<std::string, unsigned> outcomes;
   std::mt19937_64 random(1);
-  for (unsigned seed = 0; seed < 1200 && !HasFailure(); ++seed) {
+  for (unsigned seed = 0; seed < test::repetitions(480) && !HasFailure(); ++seed) {
     copy();
     const std::uint64_t page = pages_[seed % pages_.size()];
     // Of every third, the header and what it points with.
@@ -279,7 +280,7 @@ TEST_F(FlipTest, NoSingleBitIsSilent) {
 TEST_F(FlipTest, NoTornSectorIsSilent) {
   std::map<std::string, unsigned> outcomes;
   std::mt19937_64 random(2);
-  for (unsigned seed = 0; seed < 240 && !HasFailure(); ++seed) {
+  for (unsigned seed = 0; seed < test::repetitions(120) && !HasFailure(); ++seed) {
     copy();
     const std::uint64_t page = pages_[seed % pages_.size()], sector = random() % 8;
     change((page - 1) * 4096 + sector * kSector, kSector, [&](std::string& bytes) {

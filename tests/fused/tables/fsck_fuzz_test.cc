@@ -4,6 +4,7 @@
 
 #include "tests/fused/tables/sample_vault.h"
 #include "tests/fused/whole_listing.h"
+#include "tests/harness/repetitions.h"
 
 namespace s3oram {
 namespace {
@@ -151,7 +152,7 @@ std::set<Ino> named_by(const Dump& before, const Dump& after) {
 TEST(FsckFuzz, OneDamageTouchesNothingElse) {
   Ino largest = 0;
   for (const auto& [name, ino] : sample_vault().inodes()) largest = std::max(largest, ino);
-  for (unsigned seed = 1; seed <= 300; ++seed) {
+  for (unsigned seed = 1; seed <= test::repetitions(150); ++seed) {
     Fuzz fuzz(seed);
     const DamagedVault vault;
     const Dump sound = vault.dump();
@@ -169,7 +170,7 @@ TEST(FsckFuzz, OneDamageTouchesNothingElse) {
 }
 
 TEST(FsckFuzz, ManyDamagesAreMendedAtOnce) {
-  for (unsigned seed = 1; seed <= 300; ++seed) {
+  for (unsigned seed = 1; seed <= test::repetitions(150); ++seed) {
     Fuzz fuzz(1000 + seed);
     const DamagedVault vault;
     std::string what = fmt::format("seed {}:\n", seed);
@@ -190,7 +191,7 @@ TEST(FsckFuzz, ADamagedVaultMountsAndGivesNoWrongBytes) {
       contents[sample_vault().ino(name)] = SampleVault::content(name);
     return contents;
   }();
-  for (unsigned seed = 1; seed <= 300; ++seed) {
+  for (unsigned seed = 1; seed <= test::repetitions(150); ++seed) {
     Fuzz fuzz(2000 + seed);
     const DamagedVault vault;
     const Dump before = vault.dump();

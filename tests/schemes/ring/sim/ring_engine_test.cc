@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tests/base/good.h"
+#include "tests/harness/repetitions.h"
 #include "tests/schemes/ring/sim/ring_world.h"
 #include "tests/sim/ledger.h"
 
@@ -96,7 +97,7 @@ TEST_P(RingEngines, HoldWhatWasWrittenAndFindItAgain) {
   constexpr BlockId kBlocks = 100;
   for (int session = 0; session < 3; ++session) {
     ASSERT_GOOD(world.open_client());
-    driver.operate(300, kBlocks, session == 0 ? 1 : 20);
+    driver.operate(150, kBlocks, session == 0 ? 1 : 20);
     ASSERT_GOOD(world.commit());
     driver.check_all(kBlocks);
     EXPECT_GT(world.engine().status().evictions, 0u);
@@ -235,7 +236,8 @@ class Crashes {
 };
 
 class RingCrashes : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Seeds, RingCrashes, testing::Range(1, 25));
+INSTANTIATE_TEST_SUITE_P(Seeds, RingCrashes,
+                         testing::Range(1, 1 + static_cast<int>(s3oram::test::repetitions(12))));
 
 TEST_P(RingCrashes, LoseNothingThatWasCommitted) {
   const auto seed = static_cast<std::uint64_t>(GetParam());
@@ -1015,7 +1017,8 @@ TEST_F(RingSetBack, IsNoticedWhileTheVolumeIsOpen) {
 // ---- the client's disk is lost
 
 class RingRebuilds : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Seeds, RingRebuilds, testing::Range(1, 9));
+INSTANTIATE_TEST_SUITE_P(Seeds, RingRebuilds,
+                         testing::Range(1, 1 + static_cast<int>(s3oram::test::repetitions(5))));
 
 // All that was acknowledged is there, committed or not, wherever it lay; and no point that was
 // asked for before is asked for again.
