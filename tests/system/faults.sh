@@ -22,6 +22,18 @@ power_cut() {
   tell "$1" on "${@:2}"
 }
 
+# damage_every STEP FIRST FILE...: some bytes change at FIRST, and behind it at each STEP.
+damage_every() {
+  python3 -c '
+import sys
+step, first = int(sys.argv[1]), int(sys.argv[2])
+for path in sys.argv[3:]:
+    with open(path, "r+b") as file:
+        for at in range(first, file.seek(0, 2), step):
+            file.seek(at)
+            file.write(b"damaged")' "$@"
+}
+
 # ---- processes
 
 # kill_now PID...: with no chance to do anything, and waits until they are gone.

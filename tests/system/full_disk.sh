@@ -40,7 +40,7 @@ fill_up() {
   # Until nothing fits any more; how much that is depends on what grows when.
   ! fill_with 100K || fail "50 MB fit into $free bytes"
   ! fill_with 4K || fail "2 MB fit where 100 KB do not"
-  start_work "$RANDOM" 5
+  start_work "$RANDOM" 3
   end_work 0
   (($(errors) > 0)) || fail "the workload noticed nothing"
   check_work compare

@@ -24,10 +24,11 @@ serverd() { "$bin/s3oramfs-serverd" "$@"; }
 
 # wait_until DESCRIPTION COMMAND...: at most 30 s.
 wait_until() {
-  local end=$((SECONDS + 30))
+  local end=$((SECONDS + 30)) pause=0.05 times=0
   until "${@:2}"; do
     ((SECONDS < end)) || fail "waited in vain until $1"
-    sleep 0.05
+    ((++times < 20)) || pause=0.2 # what is asked may cost more than the pause
+    sleep "$pause"
   done
 }
 

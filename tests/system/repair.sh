@@ -50,15 +50,7 @@ s3oramfs mount "$damaged" "$mount"
 for n in {1..6}; do head -c 200000 /dev/urandom > "$mount/f$n"; done
 written
 s3oramfs umount "$mount"
-ruin() {
-  local n size at
-  for n in 1 2; do
-    size=$(stat -c %s "$damaged/servers/$n/slots")
-    for ((at = 17; at < size; at += 16384)); do
-      printf 'damaged' | dd of="$damaged/servers/$n/slots" bs=1 seek=$at conv=notrunc status=none
-    done
-  done
-}
+ruin() { damage_every 16384 17 "$damaged"/servers/[12]/slots; }
 cp "$damaged/servers/1/slots" "$work/slots"
 ruin
 said=$(s3oramfs scrub "$damaged" 2>&1) || [[ $? == 12 ]] || fail "scrub: $said"
@@ -73,7 +65,7 @@ s3oramfs umount "$mount"
 step "and what is given up in a mounted one is known without anybody asking for it"
 ruin
 s3oramfs mount "$damaged" "$mount"
-head -c 4M /dev/urandom > "$mount/new" # and with it evictions
+head -c 2M /dev/urandom > "$mount/new" # and with it evictions
 sync "$mount/new"
 expect 24 "could not be read" s3oramfs status --check "$damaged"
 s3oramfs umount "$mount"
@@ -83,13 +75,8 @@ cp "$work/written.local" "$work/written"
 
 step "what a disk has changed, here and there, and while it is in use"
 rot() {
-  local n size at
-  for n in 1 3; do
-    size=$(stat -c %s "$vault/servers/$n/slots")
-    for ((at = n * 20000; at < size; at += 100000)); do
-      printf 'damaged' | dd of="$vault/servers/$n/slots" bs=1 seek=$at conv=notrunc status=none
-    done
-  done
+  local n
+  for n in 1 3; do damage_every 100000 $((n * 20000)) "$vault/servers/$n/slots"; done
 }
 heals() {
   s3oramfs scrub "$vault" > "$work/scrub.log"
