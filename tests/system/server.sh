@@ -32,7 +32,8 @@ for scheme in mirror s3oram; do
   make_servers "$scheme-"
   start_servers
   init=(s3oramfs init --scheme "$scheme" "${server_options[@]}" --no-passphrase --block-size 4K "$vault")
-  client=$("${init[@]}" 2> "$work/init.log" | shown_key) || true
+  client=$("${init[@]}" 2> "$work/init.log" | shown_key) || [[ $? == 15 ]] ||
+    fail "init ends otherwise than for a key that no server knows"
   authorize "$client" > /dev/null
   "${init[@]}" --wait 20 > "$work/init.log"
   s3oramfs mount "$vault" "$mount"

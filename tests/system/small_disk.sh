@@ -8,7 +8,7 @@ disk=$work/disk
 mkdir "$disk"
 # with_disk MKFS-COMMAND SIZE: mounted at $disk.
 with_disk() {
-  umount "$disk" 2> /dev/null || true
+  ! is_mounted "$disk" || umount "$disk"
   rm -f "$work/image"
   truncate -s "$2" "$work/image"
   # shellcheck disable=SC2086
@@ -25,7 +25,7 @@ expect 21 "are needed to begin with" s3oramfs init --local --no-passphrase --fir
 nothing_made
 
 step "large enough for what init calls enough"
-said=$(s3oramfs init --local --no-passphrase "$disk/vault" 2>&1) || true
+said=$(s3oramfs init --local --no-passphrase "$disk/vault" 2>&1) || [[ $? == 21 ]] || fail "init: $said"
 needed=$(grep -oE '[0-9.]+ MiB are needed' <<< "$said" | grep -oE '^[0-9]+')
 with_disk "mkfs.ext4 -q -m 0 -O ^has_journal" "$((needed * 11 / 10 + 8))M"
 s3oramfs init --local --no-passphrase "$disk/vault"
@@ -66,7 +66,7 @@ mv "$work/store2" "$disk/store2"
 ln -s "$disk/store2" "$work/store2"
 start_servers
 init=(s3oramfs init "${server_options[@]}" --first-height 6 --keyfile "$work/key" "$work/vault")
-said=$("${init[@]}" 2>&1) || true
+said=$("${init[@]}" 2>&1) || [[ $? == 15 ]] || fail "init: $said"
 authorize "$(shown_key <<< "$said")"
 expect 21 "server 2" "${init[@]}" --wait 20
 expect 21 "are needed to begin with" "${init[@]}" --wait 20
@@ -76,6 +76,6 @@ done
 stop_servers
 
 step "and for the vault itself"
-head -c 20M /dev/zero > "$disk/filler" 2> "$work/filler.log" || true
+! head -c 30M /dev/zero > "$disk/filler" 2> "$work/filler.log" || fail "30 MB fit on a disk of 24 MB"
 expect 21 "are needed to begin with" s3oramfs init "${server_options[@]}" --no-passphrase "$disk/vault"
 nothing_made
