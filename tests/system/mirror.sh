@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Mirrors, local, of two and of three servers: filled and found again, with a server killed; a store
-# that is lost is copied back; a vault.db that is lost is made again.
+# Mirrors, local, of two and of three servers: filled and found again; a store that is lost is copied
+# back; a vault.db that is lost is made again. Of two one is killed (of three: away.sh).
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_fuse
@@ -36,14 +36,16 @@ for servers in 2 3; do
   s3oramfs scrub "$vault" > "$work/scrub.log"
   ! grep -q healed "$work/scrub.log" || fail "a whole volume is healed: $(< "$work/scrub.log")"
 
-  step "a server is killed while files are written"
-  s3oramfs mount "$vault" "$mount"
-  intact
-  pkill -9 -f "s3oramfs-serverd --store $vault/servers/1 " || fail "no server to kill"
-  write_some 1M
-  sync "$mount"
-  intact
-  s3oramfs umount "$mount"
+  if ((servers == 2)); then
+    step "a server is killed while files are written"
+    s3oramfs mount "$vault" "$mount"
+    intact
+    pkill -9 -f "s3oramfs-serverd --store $vault/servers/1 " || fail "no server to kill"
+    write_some 500K
+    sync "$mount"
+    intact
+    s3oramfs umount "$mount"
+  fi
 
   step "a store is lost"
   rm -r "$vault/servers/1"
@@ -54,15 +56,17 @@ for servers in 2 3; do
   write_some 300K
   s3oramfs umount "$mount"
 
-  step "vault.db is lost"
-  rm "$vault"/vault.db*
-  s3oramfs restore "$vault" > "$work/restore.log"
-  s3oramfs mount "$vault" "$mount"
-  intact
-  write_some 300K
-  s3oramfs umount "$mount"
   s3oramfs fsck "$vault"
 done
+
+step "vault.db is lost"
+rm "$vault"/vault.db*
+s3oramfs restore "$vault" > "$work/restore.log"
+s3oramfs mount "$vault" "$mount"
+intact
+write_some 300K
+s3oramfs umount "$mount"
+s3oramfs fsck "$vault"
 
 step "all stores but one are lost"
 rm -r "$vault/servers/1" "$vault/servers/3"
