@@ -87,6 +87,9 @@ class Eviction : public std::enable_shared_from_this<Eviction> {
 
   /// Whether this server's shares of the path are used; otherwise the path may hold anything.
   virtual bool reads_path() const = 0;
+  /// Whether it needs this server's shares of the root writes that are evicted. One that only
+  /// follows may lack them.
+  virtual bool reads_writes() const { return reads_path(); }
 
   /// Sets the present content: the writes that are evicted, and the root's stash buckets, the
   /// path's buckets from level 1 on and, for the matrix evictor, the leaf's sibling. Called before

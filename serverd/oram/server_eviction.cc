@@ -80,8 +80,8 @@ Task<Result<Bytes>> ServerEviction::prepare(PrepareRequest request, Payload& own
       std::move(input), {state_.executor, state_.background, state_.clock, state_.rpc,
                          state_.random, [this] { return retrieval_.load(); }});
   if (!eviction) co_return fail(eviction.error());
-  BucketRows writes;  // one that only follows may lack them
-  if ((*eviction)->reads_path()) {
+  BucketRows writes;
+  if ((*eviction)->reads_writes()) {
     S3O_CO_ASSIGN(auto rows, state_.root_buffer.rows(PathSlots::evicted(
                                  state_.params(), request.id.eviction, request.height)));
     writes = std::move(rows);

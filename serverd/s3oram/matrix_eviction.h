@@ -14,6 +14,8 @@ class MatrixEviction final : public Eviction {
   static Result<std::shared_ptr<Eviction>> make(EvictionInput input, const EvictionHost& host);
   MatrixEviction(EvictionInput input, const EvictionHost& host);
   bool reads_path() const override { return self() <= params().scheme.quorum(); }
+  // They become a bucket as they are, at servers that do not multiply too.
+  bool reads_writes() const override { return true; }
 
  private:
   Task<Status> evict_tile(std::uint32_t tile) override;

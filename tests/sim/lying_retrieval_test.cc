@@ -105,6 +105,23 @@ TEST_P(LyingRetrieval, AWrongAnswerIsAskedForAgainWhateverIsRead) {
   check_contents();
 }
 
+// More than multiply in evictions.
+class FiveServers : public LyingRetrieval {};
+INSTANTIATE_TEST_SUITE_P(
+    Volumes, FiveServers,
+    testing::Values(test::with(test::matrix_volume(min_bucket_size(2), 2, {1, 5}),
+                               Privacy::computational),
+                    test::with(test::matrix_volume(min_bucket_size(2), 2, {1, 5}),
+                               Privacy::information_theoretic)),
+    test::volume_name);
+
+// Those that do not multiply in evictions too.
+TEST_P(FiveServers, HaveSharesThatFitTogether) {
+  const auto healed = cluster_.run(cluster_.engine().scrub({}));
+  ASSERT_OK(healed);
+  EXPECT_EQ(healed->total() + healed->lost, 0u);
+}
+
 // As when its memory errs, or it lies: the two others' shares are right, so every read is, and the
 // server is given the right share before anything else is computed with the wrong one.
 TEST_P(LyingRetrieval, AWrongShareUnderARightChecksumCostsNoBlock) {
