@@ -32,7 +32,7 @@ struct Retriever::Judgement {
 
 Task<Result<std::optional<OpenedBlock>>> Retriever::retrieve(WriteNumber write_number,
                                                              BlockId block, Leaf leaf) {
-  auto answer = co_await inner_product(write_number, block, leaf);
+  auto answer = co_await inner_product(write_number, block, leaf, Asked::together);
   if (!answer && !state_.dead) {
     spdlog::error(
         "a server does not answer as it should: the servers' shares are read one by one; {}",
@@ -48,7 +48,8 @@ Task<Result<std::optional<OpenedBlock>>> Retriever::retrieve(WriteNumber write_n
     state_.metrics.wrong_answers.add();
     if (again == 2) break;  // the shares of two servers are wrong
     if (again == 0)
-      answer = co_await inner_product(write_number, block, leaf);
+      answer = co_await inner_product(write_number, block, leaf,
+                                      query_.can_ask_each() ? Asked::each : Asked::together);
     else
       answer = co_await read_raw(block, leaf);
     judged = co_await judge(block, answer ? &*answer : nullptr);
@@ -89,7 +90,8 @@ std::uint64_t Retriever::healings_so_far() const {
 /// Returns the block's slot on the path, or zeros, in whichever tree version can be read. Heals
 /// damaged slots on the path first.
 Task<Result<Retriever::PathAnswer>> Retriever::inner_product(WriteNumber write_number,
-                                                             BlockId block, Leaf leaf) {
+                                                             BlockId block, Leaf leaf,
+                                                             Asked asked) {
   std::uint64_t before = healings_so_far();
   for (unsigned healings = 0, in_vain = 0;;) {
     const ReadVersions::Version tree_version = state_.versions.read;
@@ -100,7 +102,7 @@ Task<Result<Retriever::PathAnswer>> Retriever::inner_product(WriteNumber write_n
     const std::size_t index = on_path ? path.index(position.level, position.slot) : path.count();
     const std::uint64_t contents = state_.contents.changed;
     ++state_.versions.under_way[tree_version.tree_version];
-    auto found = co_await query_.ask(write_number, leaf, path, index);
+    auto found = co_await ask(write_number, leaf, path, index, asked);
     if (--state_.versions.under_way[tree_version.tree_version] == 0) {
       state_.versions.under_way.erase(tree_version.tree_version);
       state_.changed.notify_all();
@@ -128,6 +130,21 @@ Task<Result<Retriever::PathAnswer>> Retriever::inner_product(WriteNumber write_n
     }
     if (state_.dead) co_return fail(*state_.dead);
   }
+}
+
+/// One attempt. Names the servers whose answers are wrong, in the log and in the status, if each
+/// answers for itself.
+Task<Result<Bytes>> Retriever::ask(WriteNumber write_number, Leaf leaf, const PathSlots& path,
+                                   std::size_t index, Asked asked) {
+  if (asked == Asked::together) co_return co_await query_.ask(write_number, leaf, path, index);
+  S3O_CO_ASSIGN(auto answer, co_await query_.ask_each(write_number, leaf, path, index));
+  for (const Party liar : answer.liars) {
+    const Error named{Errc::servers_disagree,
+                      fmt::format("server {} is faulty or lies (its answer to a read)", liar)};
+    spdlog::error("{}", named.message);
+    state_.servers.troubles().failed(liar, MessageType::certify, named, state_.now());
+  }
+  co_return std::move(answer.slot);
 }
 
 /// All servers' shares of every slot of the path, as they are. Those that do not fit together are

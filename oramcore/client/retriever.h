@@ -16,9 +16,9 @@ class Retriever {
 
   /// Returns the block; std::nullopt if it is not on the path: then the query selects no slot, and
   /// the answer must be zeros. A block in the stash needs no answer. A wrong answer is asked for
-  /// once more, in fresh shares, and is then looked up in the servers' raw shares of the path; all
-  /// of that is the same whatever block it is for, and whether it is for one at all. Errors:
-  /// corrupt, ...
+  /// once more, in fresh shares (and of each server for itself, where the answers then show which
+  /// of them are wrong), and is then looked up in the servers' raw shares of the path; all of that
+  /// is the same whatever block it is for, and whether it is for one at all. Errors: corrupt, ...
   Task<Result<std::optional<OpenedBlock>>> retrieve(WriteNumber write_number, BlockId block,
                                                     Leaf leaf);
 
@@ -29,7 +29,11 @@ class Retriever {
   };
   struct Judgement;
   std::uint64_t healings_so_far() const;
-  Task<Result<PathAnswer>> inner_product(WriteNumber write_number, BlockId block, Leaf leaf);
+  enum class Asked { together, each };
+  Task<Result<PathAnswer>> inner_product(WriteNumber write_number, BlockId block, Leaf leaf,
+                                         Asked asked);
+  Task<Result<Bytes>> ask(WriteNumber write_number, Leaf leaf, const PathSlots& path,
+                          std::size_t index, Asked asked);
   Task<Judgement> judge(BlockId block, const PathAnswer* answer);
   Task<Result<PathAnswer>> read_raw(BlockId block, Leaf leaf);
   Task<Status> read_raw_slots(std::vector<SlotAddress>& slots, SlotAddress wanted,

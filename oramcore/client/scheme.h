@@ -126,8 +126,9 @@ class ClientScheme {
 
   // ---- accesses
 
-  /// Fresh queries for `index` of `slots` slots (or, from `slots` on, for nothing), one for each of
-  /// the workers; any t of them are independent of `index`.
+  /// Fresh queries for `index` of `slots` slots (or, from `slots` on, for nothing): one for each of
+  /// the workers first, and then for each other server that can answer for itself. Any t of them
+  /// are independent of `index`.
   virtual std::vector<ServerQuery> queries(WriteNumber write_number, std::size_t slots,
                                            std::size_t index) = 0;
   /// `request` is complete but for its content; `slot` is what seal() gave. It goes to the takers

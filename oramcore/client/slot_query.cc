@@ -1,8 +1,12 @@
 // Queries in shares, and the sum of the answers.
 #include "oramcore/client/slot_query.h"
 
+#include <algorithm>
+
+#include "oramcore/client/agreement.h"
 #include "oramcore/client/overdue.h"
 #include "oramcore/field/gf256.h"
+#include "oramcore/sharing/decoder.h"
 #include "oramcore/sharing/seeded.h"
 #include "oramcore/sharing/shamir.h"
 
@@ -40,28 +44,76 @@ Bytes of_size(ByteSpan answer, std::size_t size) {
 
 }  // namespace
 
+RetrieveRequest SlotQuery::request_for(WriteNumber write_number, Leaf leaf,
+                                       const PathSlots& path) const {
+  return {.epoch = state_.session.epoch,
+          .tree_version = state_.versions.read.tree_version,
+          .height = static_cast<std::uint8_t>(path.height()),
+          .written = state_.tree.written,
+          .write_number = write_number,
+          .leaf = leaf & ((Leaf{1} << path.height()) - 1),
+          .query = {},
+          .query_seed = {},
+          .sum = {}};
+}
+
 Task<Result<Bytes>> SlotQuery::ask(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                                    std::size_t index) {
-  RetrieveRequest request{.epoch = state_.session.epoch,
-                          .tree_version = state_.versions.read.tree_version,
-                          .height = static_cast<std::uint8_t>(path.height()),
-                          .written = state_.tree.written,
-                          .write_number = write_number,
-                          .leaf = leaf & ((Leaf{1} << path.height()) - 1),
-                          .query = {},
-                          .query_seed = {},
-                          .sum = {}};
+  const RetrieveRequest request = request_for(write_number, leaf, path);
   return state_.params.privacy == Privacy::computational
              ? ask_for_sum(request, path.count(), index)
              : ask_for_shares(request, path.count(), index);
 }
 
+/// A product of two shares has degree 2t.
+bool SlotQuery::can_ask_each() const {
+  const Scheme& scheme = state_.params.scheme;
+  return !state_.params.is_mirror() &&
+         can_find_wrong_shares(scheme.servers, scheme.quorum(), scheme.threshold);
+}
+
+Task<Result<SlotQuery::Named>> SlotQuery::ask_each(WriteNumber write_number, Leaf leaf,
+                                                   const PathSlots& path, std::size_t index) {
+  const Scheme& scheme = state_.params.scheme;
+  const RetrieveRequest request = request_for(write_number, leaf, path);
+  S3O_CO_ASSIGN(const auto shares,
+                co_await shares_of_product(request, path.count(), index, scheme.servers));
+  co_return co_await offload(state_.environment.pool, shares.size() * shares[0].size(), [&] {
+    Bytes points;
+    for (Party server = 1; server <= scheme.servers; ++server) points.push_back(server);
+    const std::vector<ByteSpan> spans = spans_of(shares);
+    const auto wrong = wrong_shares(scheme.quorum(), points, spans, scheme.threshold)
+                           .value_or(std::vector<std::size_t>());
+    Named answer;
+    Bytes right;
+    std::vector<ByteSpan> of_right;
+    for (std::size_t i = 0; i < points.size(); ++i)
+      if (std::ranges::find(wrong, i) != wrong.end()) {
+        answer.liars.push_back(points[i]);
+      } else if (right.size() < scheme.quorum()) {
+        right.push_back(points[i]);
+        of_right.push_back(spans[i]);
+      }
+    answer.slot = recover(right, of_right);
+    return answer;
+  });
+}
+
 /// As in the paper: every server gets its share of the query and answers its share of the product.
 Task<Result<Bytes>> SlotQuery::ask_for_shares(RetrieveRequest request, std::size_t slots,
                                               std::size_t index) {
-  const auto queries = state_.scheme->queries(request.write_number, slots, index);
   const auto quorum = static_cast<unsigned>(state_.params.scheme.quorum());
-  auto answers = co_await for_all(quorum, [&](Party server) {
+  S3O_CO_ASSIGN(const auto shares, co_await shares_of_product(request, slots, index, quorum));
+  co_return recover(quorum_points(state_.params.scheme), spans_of(shares));
+}
+
+/// Of servers 1 to `servers`.
+Task<Result<std::vector<Bytes>>> SlotQuery::shares_of_product(RetrieveRequest request,
+                                                              std::size_t slots, std::size_t index,
+                                                              unsigned servers) {
+  const auto queries = state_.scheme->queries(request.write_number, slots, index);
+  auto answers = co_await for_all(servers, [&](Party server) {
+    request.query_seed = queries[server - 1].seed;
     request.query = queries[server - 1].given;
     return state_.servers.ask(server, RetrieveRequest::kType, encode(request));
   });
@@ -70,7 +122,7 @@ Task<Result<Bytes>> SlotQuery::ask_for_shares(RetrieveRequest request, std::size
   std::vector<Bytes> shares;
   for (const auto& answer : answers)
     shares.push_back(of_size(answer->body(), state_.params.slot_size()));
-  co_return recover(quorum_points(state_.params.scheme), spans_of(shares));
+  co_return shares;
 }
 
 /// The answers of one attempt by server; an error where there is none. The aggregator's answer is

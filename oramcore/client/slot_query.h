@@ -15,10 +15,23 @@ class SlotQuery {
   /// that is read now. One attempt. Errors: the gravest of the servers'.
   Task<Result<Bytes>> ask(WriteNumber write_number, Leaf leaf, const PathSlots& path,
                           std::size_t index);
+  /// Whether there are servers enough for ask_each().
+  bool can_ask_each() const;
+  struct Named {
+    Bytes slot;
+    Bytes liars;  // servers whose answers are wrong
+  };
+  /// The same, but every server answers for itself, and the answers show which of them are wrong.
+  /// If those are more than t, they may show anything.
+  Task<Result<Named>> ask_each(WriteNumber write_number, Leaf leaf, const PathSlots& path,
+                               std::size_t index);
 
  private:
   struct SumAttempt;
+  RetrieveRequest request_for(WriteNumber write_number, Leaf leaf, const PathSlots& path) const;
   Task<Result<Bytes>> ask_for_shares(RetrieveRequest request, std::size_t slots, std::size_t index);
+  Task<Result<std::vector<Bytes>>> shares_of_product(RetrieveRequest request, std::size_t slots,
+                                                     std::size_t index, unsigned servers);
   Task<Result<Bytes>> ask_for_sum(RetrieveRequest request, std::size_t slots, std::size_t index);
   Task<void> ask_for_masked_share(Party server, std::size_t nth, Bytes message, SumOrder order,
                                   std::shared_ptr<SumAttempt> attempt);

@@ -114,6 +114,11 @@ MUTANTS = [
         "    else if (state_.is_found_by(leaf, block))\n      answer = co_await read_raw(block, leaf);",
         LYING, "*LyingRetrieval.AWrongAnswerIsAskedForAgainWhateverIsRead/*"),
     Mutant(
+        "answers-not-decoded", "Where servers are enough, their answers say which of them lies",
+        ENGINE + "retriever.cc",
+        "query_.can_ask_each() ? Asked::each : Asked::together", "Asked::together",
+        LYING, "*FiveServers.TheOneThatAnswersWronglyIsNamedWhateverIsRead/*"),
+    Mutant(
         "masked-share-twice", "What goes out under a mask is computed once",
         "serverd/oram/sums.cc",
         "if (!rule_holds(Rule::computed_once)) return {};", "return {};",

@@ -105,7 +105,8 @@ TEST_P(LyingRetrieval, AWrongAnswerIsAskedForAgainWhateverIsRead) {
   check_contents();
 }
 
-// More than multiply in evictions.
+// Where there are servers enough, each answers for itself the second time, and the answers say who
+// lies: no share need be read.
 class FiveServers : public LyingRetrieval {};
 INSTANTIATE_TEST_SUITE_P(
     Volumes, FiveServers,
@@ -120,6 +121,39 @@ TEST_P(FiveServers, HaveSharesThatFitTogether) {
   const auto healed = cluster_.run(cluster_.engine().scrub({}));
   ASSERT_OK(healed);
   EXPECT_EQ(healed->total() + healed->lost, 0u);
+}
+
+TEST_P(FiveServers, TheOneThatAnswersWronglyIsNamedWhateverIsRead) {
+  const auto quorum = static_cast<Party>(cluster_.params().scheme.quorum());
+  for (Party liar = 1; liar <= quorum; ++liar)
+    for (const BlockId block : {BlockId{3}, kNothing}) {
+      SCOPED_TRACE(fmt::format("server {} lies, block {}", liar, block));
+      lie(liar, 2);
+      Result<Bytes> content;
+      const Duration begun = cluster_.clock_of(kClient).now();
+      const auto asked = questions_of(block, content);
+      cluster_.network.filter = {};
+      EXPECT_EQ(lies_, 2u);
+      ASSERT_OK(content);
+      EXPECT_EQ(*content, block == kNothing ? Bytes(test::kBlockSize)
+                                            : pattern(block, newest_[block], test::kBlockSize));
+      EXPECT_EQ(count(asked, MessageType::retrieve), quorum + cluster_.servers());
+      EXPECT_EQ(count(asked, MessageType::read_slot), 0);
+      const auto servers = cluster_.engine().status().servers;
+      for (Party server = 1; server <= cluster_.servers(); ++server) {
+        const auto& trouble = servers[server - 1u].trouble;
+        const bool named =
+            trouble && trouble->last >= begun &&
+            trouble->error.message.starts_with(fmt::format("server {} is faulty or lies", server));
+        EXPECT_EQ(named, server == liar) << "server " << int{server};
+      }
+      // It is not held against it for ever.
+      const Duration until = begun + 2 * Troubles::kForgotten;
+      cluster_.clock_of(kClient).call_after(2 * Troubles::kForgotten, [] {});
+      cluster_.run_until([&] { return cluster_.clock_of(kClient).now() >= until; });
+    }
+  EXPECT_EQ(cluster_.engine().status().unreadable, 0u);
+  check_contents();
 }
 
 // As when its memory errs, or it lies: the two others' shares are right, so every read is, and the

@@ -60,7 +60,6 @@ std::vector<ServerQuery> S3oram::queries(WriteNumber write_number, std::size_t s
     for (Bytes& share : complete_shares(scheme, unit_vector(slots, index), first))
       queries.push_back({{}, std::move(share)});
   }
-  queries.resize(params_.workers());
   return queries;
 }
 
