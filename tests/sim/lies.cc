@@ -85,7 +85,10 @@ class Life {
   }
   void end() {
     cluster_.network.filter = {};
-    // What was withheld is sent again, and what failed is tried again.
+    rest();
+  }
+  /// What was withheld is sent again, and what failed is tried again.
+  void rest() {
     const Duration until = cluster_.clock_of(kClient).now() + std::chrono::minutes(1);
     cluster_.clock_of(kClient).call_after(std::chrono::minutes(1), [] {});
     cluster_.run_until([&] { return cluster_.clock_of(kClient).now() >= until; });
@@ -133,8 +136,10 @@ class Life {
         problem(fmt::format("block {} has wrong bytes", block));
     }
     if (cluster_.engine().status().unreadable > 0) problem("blocks are given up");
-    cluster_.settle();
+    rest();
   }
+  /// Root writes so far: their number says when the next eviction comes.
+  WriteNumber written() const { return written_; }
   bool stopped() { return cluster_.engine().status().evictions_stopped.has_value(); }
   /// Whether the liar was named in this round; a problem if another one was.
   bool named() {
@@ -180,8 +185,10 @@ class Life {
       return;
     // A root write may be sent again as a whole, when an answer is late.
     if (const auto write = decode<WriteRootRequest>(ByteSpan(message).subspan(Rpc::kHeaderSize));
-        type_of(message) == MessageType::write_root && write)
+        type_of(message) == MessageType::write_root && write) {
       number = write->write_number;
+      written_ = std::max(written_, number + 1);
+    }
     const bool any_size =
         type_of(message) == MessageType::retrieve || type_of(message) == MessageType::write_root;
     if (type_of(message) == MessageType::traffic || type_of(message) == MessageType::room ||
@@ -253,6 +260,7 @@ class Life {
   std::vector<Lie> lies_;
   Duration begun_{};
   std::uint64_t generation_ = 0;
+  WriteNumber written_ = 0;
   std::map<BlockId, std::set<std::uint64_t>> contents_;
   std::map<std::tuple<MessageType, bool, Party>, Bytes> before_;
   std::map<std::tuple<Party, MessageType, std::size_t>, unsigned> seen_;
@@ -381,6 +389,10 @@ class Twins {
     if (ended || report_.rounds % 16 == 15 || report_.rounds + 1 == rounds_) {
       one_->check();
       other_->check();
+      // What was read while evictions had stopped returns to the tree, and nothing does not.
+      while (one_->written() % params_.evict_every != other_->written() % params_.evict_every)
+        other_->read(kNothing);
+      other_->rest();
     }
     for (const Life* life : {one_.get(), other_.get()})
       if (!life->failure.empty()) report_.failure = life->failure;
