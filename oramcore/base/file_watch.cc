@@ -22,7 +22,10 @@ FileWatch::FileWatch(std::filesystem::path path, Size size, From from)
   Descriptor directory(::open(above.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat found {};
   if (::fstatat(directory.get(), name_.c_str(), &found, 0) != 0) return;
+  const std::filesystem::path within = name_.has_parent_path() ? name_.parent_path() : ".";
   seen_ = std::make_unique<Seen>();
+  seen_->own =
+      Descriptor(::openat(directory.get(), within.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   seen_->directory = std::move(directory);
   seen_->device = found.st_dev;
   seen_->inode = found.st_ino;
@@ -47,7 +50,7 @@ Status FileWatch::check() const {
                 path_.string(), human_size(size), human_size(before));
   seen_->size = size;
   struct statvfs disk {};
-  if (::fstatvfs(seen_->directory.get(), &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0)
+  if (::fstatvfs(seen_->own.get(), &disk) == 0 && (disk.f_flag & ST_RDONLY) != 0)
     return fail(Errc::failed, "{}: its file system is mounted read-only", path_.string());
   return {};
 }

@@ -39,6 +39,7 @@ class FileWatch {
     ino_t inode;
     std::atomic<std::uint64_t> size;  // the largest so far
     Descriptor directory;
+    Descriptor own;  // the file's; `directory` may be on another file system
   };
   std::filesystem::path path_, name_;  // name_: relative to the directory
   Size size_ = Size::never_shrinks;

@@ -3,7 +3,11 @@
 #include "oramcore/base/file_watch.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -34,6 +38,33 @@ class FileWatchTest : public testing::Test {
   }
   TemporaryDirectory root_;
 };
+
+/// Returns 0 if a store that can be written, below a directory that cannot, is well until it cannot
+/// be written either. Mounts, so it runs in a process of its own.
+int watch_below_read_only(const fs::path& above, const fs::path& store) {
+  const int spaces = CLONE_NEWNS | (::geteuid() == 0 ? 0 : CLONE_NEWUSER);
+  if (::unshare(spaces) != 0 || ::mount("", "/", nullptr, MS_PRIVATE | MS_REC, nullptr) != 0)
+    return 1;
+  if (::mount("none", above.c_str(), "tmpfs", 0, nullptr) != 0 || !fs::create_directory(store))
+    return 2;
+  if (::mount("none", store.c_str(), "tmpfs", 0, nullptr) != 0) return 3;
+  std::ofstream(store / "file") << "content";
+  const FileWatch watch(store / "file", FileWatch::Size::never_shrinks,
+                        FileWatch::From::the_one_above);
+  const auto make_read_only = [](const fs::path& mount) {
+    return ::mount("none", mount.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) == 0;
+  };
+  if (!make_read_only(above)) return 4;
+  if (!watch.check()) return 5;
+  if (!make_read_only(store)) return 6;
+  return watch.check() ? 7 : 0;
+}
+
+// As systemd mounts the store of a server: nothing beside it can be written, or be seen.
+TEST_F(FileWatchTest, TheFileSystemOfTheFileDecidesWhetherItCanBeWritten) {
+  EXPECT_EXIT(std::_Exit(watch_below_read_only(path("vault"), path("vault/store"))),
+              testing::ExitedWithCode(0), "");
+}
 
 TEST_F(FileWatchTest, NoticesWhatHappensToTheFile) {
   const FileWatch watch(path("vault/store/file"));
