@@ -52,6 +52,8 @@ join 1 "$(invitation_of 1)" > "$work/join1"
 join 2 - <<< "$(invitation_of 2)" > "$work/join2"
 join 3 "$(invitation_of 3)" > "$work/join3"
 join 3 "$(invitation_of 3)" > "$work/join3.again"
+[[ $(stat -c %a "$work/store1/server.conf") == 644 ]] ||
+  fail "the system's unit, which runs as another user, cannot read the configuration"
 diff "$work/join3" "$work/join3.again" || fail "joining twice is not joining once"
 [[ $(stat -c %a "$work/store2/invitation") == 600 ]] || fail "others may read the invitation"
 serverd status --store "$work/store2" | grep -q "waits     as server 2 of 3" || fail "$(serverd status --store "$work/store2")"
