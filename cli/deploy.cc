@@ -1,5 +1,7 @@
 // s3oramfs deploy: makes a vault and its servers on machines that are reached by ssh. It hands each
 // an invitation, as a person would paste it; so it can be run again at any time, and goes on.
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <iostream>
 
@@ -13,6 +15,13 @@ namespace s3oram {
 namespace {
 
 constexpr int kDeployWait = 60;  // s, until servers that were just started answer
+
+bool is_address(const std::string& host) {
+  in_addr four{};
+  in6_addr six{};
+  return ::inet_pton(AF_INET, host.c_str(), &four) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), &six) == 1;
+}
 
 /// Where a program that was copied lies.
 constexpr const char* kFindProgram = "PATH=$HOME/.local/bin:/usr/local/bin:$PATH\n";
@@ -96,6 +105,12 @@ Result<std::vector<RemoteHost>> hosts_of(const DeployOptions& options) {
   std::vector<RemoteHost> hosts;
   for (const std::string& target : options.targets) {
     S3O_ASSIGN(auto host, RemoteHost::parse(target, options.ssh, options.dry_run));
+    if (options.bind && !is_address(host.host()))
+      return fail(
+          Errc::usage,
+          "{}: {} is a name, and --bind needs the address that the server listens on, as in "
+          "USER@192.0.2.1",
+          target, host.host());
     for (const RemoteHost& other : hosts)
       if (other.host() == host.host())
         return fail(Errc::usage,

@@ -54,6 +54,7 @@ grep -q "s3oramfs-serverd join --start" "$work/dry" || fail "no joining"
 step "what it refuses"
 expect 2 "TARGET" deploy "$vault"
 expect 2 "the same machine" deploy "$vault" "${targets[@]:0:2}" "root@${targets[0]#*@}"
+expect 2 "localhost is a name" deploy -- "$vault" "${targets[@]:0:2}" root@localhost
 expect 2 "USER@HOST" deploy -- "$vault" "${targets[@]:0:2}" "-oProxyCommand=x"
 expect 1 "failed" deploy "$vault" "${targets[@]:0:2}" "nobody-there@${targets[2]#*@}"
 [[ ! -e $vault/vault.db ]] || fail "it made the volume"
