@@ -157,7 +157,7 @@ def join(command, home):
 
 
 def bench(command, home):
-    run(command.split("#")[0] + "--size 2M --seconds 1", home)
+    run(command.split("#")[0] + "--size 1M --seconds 0.2", home)
 
 
 def restore(command, home):
