@@ -98,6 +98,7 @@ Task<Status> RootWriter::write(WriteNumber write_number, Label label, std::uint6
                                  .share = {},
                                  .parts = {},
                                  .relay_to = kClient};
+  begun_ = std::max(begun_, write_number + 1);
   const Duration begun = state_.now();
   const std::size_t before = ++uploads_;
   const std::shared_ptr<const RootUpload> upload =
